@@ -1,0 +1,2 @@
+//! The `overlock` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Spin locks for CPUs that get taken away.
