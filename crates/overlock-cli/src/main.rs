@@ -1,2 +1,56 @@
-//! The `overlock` command.
-fn main() {}
+//! The `overlock` command: from "which lock suits this machine?" to a program that runs on it.
+//!
+//! This file only parses, dispatches and turns what happened into an exit code. Tables and records
+//! go to standard output; progress, warnings and errors go to standard error, so that
+//! `overlock ... --json | jq` always works.
+
+mod args;
+mod bench;
+mod clock;
+mod interrupt;
+mod machine;
+mod output;
+mod progress;
+mod record;
+mod stats;
+mod sys;
+mod table;
+mod units;
+mod warnings;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// How a command that could run came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Fine,
+    CheckFailed,
+    Interrupted,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        ExitCode::from(match outcome {
+            Outcome::Fine => 0,
+            Outcome::CheckFailed => 1,
+            Outcome::Interrupted => 130,
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Bench(args) => bench::main(&args),
+        Command::BenchChild { spec } => bench::obey(&spec).map(|()| Outcome::Fine),
+    };
+    match done {
+        Ok(outcome) => outcome.into(),
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&format!("overlock: {error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}

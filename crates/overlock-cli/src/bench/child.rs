@@ -1,0 +1,128 @@
+//! The process around each run: started, watched and, if it hangs, ended by the parent.
+//!
+//! The specification goes down as one JSON argument and the sample comes back as one JSON line.
+//! The child ends by `_exit` right after that line, which takes along any thread that is still
+//! spinning, so nothing leaks into the next run.
+
+use super::subjects::{self, Entry};
+use super::worker::{RunSample, RunSpec};
+use crate::clock::Clock;
+use crate::sys;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a child may be asked to do.
+#[derive(Debug, Serialize, Deserialize)]
+enum Order {
+    Run(RunSpec),
+    Pairs { locks: Vec<String>, rounds: usize, clock: Clock },
+}
+
+/// Beyond the window itself: start, drain and the scheduler's mercy under 64 spinning threads.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Pairs timed at a stretch: about 50 µs, far below a scheduler tick.
+const PAIRS: u32 = 4_000;
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) enum Ended<T> {
+    Well(T),
+    /// The lock's own fault: the sentence says what happened.
+    Badly(String),
+    /// Ended by the user's Ctrl-C, which reaches the child as well.
+    Interrupted,
+}
+
+/// Runs one lock at one point in a process of its own.
+pub(crate) fn run(spec: RunSpec) -> Result<Ended<RunSample>> {
+    let limit = Duration::from_secs_f64(spec.seconds) + PATIENCE;
+    ask(&Order::Run(spec), limit)
+}
+
+/// Times uncontended pairs of all locks in turns; returns for each lock its samples in ns.
+pub(crate) fn pairs(locks: &[&Entry], rounds: usize, clock: Clock) -> Result<Ended<Vec<Vec<f64>>>> {
+    let locks = locks.iter().map(|lock| lock.name.to_owned()).collect();
+    ask(&Order::Pairs { locks, rounds, clock }, PATIENCE)
+}
+
+fn ask<T: for<'de> Deserialize<'de>>(order: &Order, limit: Duration) -> Result<Ended<T>> {
+    let mut child = Command::new("/proc/self/exe")
+        .arg0("overlock")
+        .args(["bench-child", &serde_json::to_string(order)?])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("could not start a process for a run")?;
+    let deadline = Instant::now() + limit;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if Instant::now() > deadline {
+            child.kill()?;
+            child.wait()?;
+            return Ok(Ended::Badly(format!("hung: no end after {} s", limit.as_secs())));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let mut answer = String::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        stdout.read_to_string(&mut answer)?;
+    }
+    judge(status, &answer)
+}
+
+fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &str) -> Result<Ended<T>> {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => {
+            Ok(Ended::Well(serde_json::from_str(answer).context("a run answered nonsense")?))
+        }
+        (_, Some(libc::SIGINT)) => Ok(Ended::Interrupted),
+        (_, Some(signal)) => Ok(Ended::Badly(format!("died of signal {signal}"))),
+        (code, None) => Ok(Ended::Badly(format!("ended with code {}", code.unwrap_or(-1)))),
+    }
+}
+
+/// The child's side: does what `order` says, prints the answer and ends the process.
+pub(crate) fn obey(order: &str) -> Result<()> {
+    let answer = match serde_json::from_str(order).context("this command is for bench itself")? {
+        Order::Run(spec) => serde_json::to_string(&(lock(&spec.lock)?.run)(&spec))?,
+        Order::Pairs { locks, rounds, clock } => {
+            let locks = locks.iter().map(|name| lock(name)).collect::<Result<Vec<_>>>()?;
+            serde_json::to_string(&time_pairs(locks, rounds, clock))?
+        }
+    };
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{answer}")?;
+    stdout.flush()?;
+    sys::exit_now(0)
+}
+
+fn lock(name: &str) -> Result<&'static Entry> {
+    match subjects::find(name) {
+        Some(entry) => Ok(entry),
+        None => bail!("there is no lock '{name}'"),
+    }
+}
+
+/// Takes the locks in turns, `rounds` times.
+///
+/// On a second thread, because some C libraries leave out the locked instruction in a process that
+/// has only one, and no program that uses locks has only one.
+fn time_pairs(locks: Vec<&'static Entry>, rounds: usize, clock: Clock) -> Vec<Vec<f64>> {
+    let timer = std::thread::spawn(move || {
+        let mut samples = vec![Vec::with_capacity(rounds); locks.len()];
+        for _ in 0..rounds {
+            for (lock, samples) in locks.iter().zip(&mut samples) {
+                samples.push((lock.pair)(&clock, PAIRS));
+            }
+        }
+        samples
+    });
+    timer.join().unwrap_or_default()
+}

@@ -1,0 +1,186 @@
+//! The tables and records that a benchmark ends in.
+
+use super::results::{LockRuns, PointRuns, Results};
+use super::summary;
+use super::worker::RunSample;
+use crate::output::Sink;
+use crate::record::{PointRecord, Spread, Waits};
+use crate::stats::{self, Interval};
+use crate::table::Table;
+use crate::units::{count, three, time};
+use anyhow::Result;
+use std::collections::BTreeMap;
+
+const CSV_HEADER: &str = "lock,threads,cs_ns,ncs_ns,ops_per_s,ops_low,ops_high,of_best_peer,jain,\
+wait_p50_ns,wait_p99_ns,wait_p999_ns,wait_max_ns,longest_stall_ns,cpu_s_per_s";
+
+/// Reports one finished point.
+pub(crate) fn point(runs: &PointRuns, results: &Results, sink: &mut Sink) -> Result<()> {
+    if results.points.is_empty() {
+        sink.csv(&[CSV_HEADER.to_owned()])?;
+    }
+    for lock in runs.ranked() {
+        let record = record(runs, lock, results);
+        sink.record(&record)?;
+        sink.csv(&csv(&record))?;
+    }
+    sink.people(&table(runs))
+}
+
+/// Builds the record of one lock at one point.
+fn record<'a>(
+    runs: &'a PointRuns,
+    lock: &'a LockRuns,
+    results: &Results,
+) -> PointRecord<'a, RunSample> {
+    let ops = |pick: fn(&[u64]) -> u64| {
+        #[expect(clippy::cast_precision_loss, reason = "operations of one run")]
+        whole(lock.median(|sample| pick(&sample.ops) as f64))
+    };
+    #[expect(clippy::cast_precision_loss, reason = "operations of one run")]
+    let average =
+        lock.median(|sample| sample.ops.iter().sum::<u64>() as f64 / sample.ops.len() as f64);
+    PointRecord {
+        kind: "point",
+        world: "threads",
+        workload: "micro",
+        lock: lock.lock.name,
+        policy: "none",
+        cpus: runs.point.threads,
+        pcpus: results.machine.cpus,
+        cs_ns: runs.point.cs.0,
+        ncs_ns: runs.point.ncs.0,
+        seconds: lock.median(|sample| sample.seconds),
+        samples: &lock.samples,
+        ops_per_s: interval(lock),
+        ops_per_cpu: Spread {
+            min: ops(|ops| ops.iter().copied().min().unwrap_or(0)),
+            avg: average,
+            max: ops(|ops| ops.iter().copied().max().unwrap_or(0)),
+        },
+        jain: lock.jain(),
+        wait_ns: Waits {
+            p50: whole(lock.median(|sample| sample.wait_p50_ns)),
+            p99: whole(lock.median(|sample| sample.wait_p99_ns)),
+            p999: whole(lock.median(|sample| sample.wait_p999_ns)),
+            max: whole(lock.worst(|sample| sample.wait_max_ns)),
+        },
+        longest_stall_ns: whole(lock.longest_stall_ns()),
+        cpu_s_per_s: lock.median(|sample| sample.cpu_s_per_s),
+        counters: BTreeMap::new(),
+        interval_coverage: stats::coverage(lock.samples.len()),
+        of_best_peer: runs.of_best_peer(lock).and_then(|ratios| Interval::of(&ratios)),
+        best_peer: runs.best_peer().map(|peer| peer.lock.name),
+        long_stalls: lock.samples.iter().map(|sample| sample.long_stalls).sum(),
+        steal: lock.steal().steal_share(),
+    }
+}
+
+fn interval(lock: &LockRuns) -> Interval {
+    let none = Interval { median: 0.0, low: 0.0, high: 0.0 };
+    Interval::of(&lock.each(|sample| sample.ops_per_s)).unwrap_or(none)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, < 2^52")]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+fn csv(record: &PointRecord<'_, RunSample>) -> Vec<String> {
+    let ratio = record.of_best_peer.map_or_else(String::new, |ratio| three(ratio.median));
+    let ops = record.ops_per_s;
+    let mut fields = vec![record.lock.to_owned()];
+    fields.extend([record.cpus as u64, record.cs_ns, record.ncs_ns].map(|n| n.to_string()));
+    fields.extend([ops.median, ops.low, ops.high].map(|ops| format!("{ops:.0}")));
+    fields.extend([ratio, format!("{:.4}", record.jain)]);
+    let waits = record.wait_ns;
+    fields.extend(
+        [waits.p50, waits.p99, waits.p999, waits.max, record.longest_stall_ns]
+            .map(|nanos| nanos.to_string()),
+    );
+    fields.push(format!("{:.3}", record.cpu_s_per_s));
+    fields
+}
+
+/// The ranked table of one point.
+fn table(runs: &PointRuns) -> String {
+    let rounds = runs.locks.first().map_or(0, |lock| lock.samples.len());
+    let mut table = Table::new(&[
+        "lock", "ops/s", "low", "high", "of best", "Jain", "p50", "p99", "p99.9", "stall", "CPU/s",
+    ]);
+    for lock in runs.ranked() {
+        let ops = interval(lock);
+        let ratio = runs.of_best_peer(lock).and_then(|ratios| stats::median(&ratios));
+        table.row(vec![
+            lock.lock.name.to_owned(),
+            count(ops.median),
+            count(ops.low),
+            count(ops.high),
+            ratio.map_or_else(|| "-".into(), three),
+            format!("{:.2}", lock.jain()),
+            time(lock.median(|sample| sample.wait_p50_ns)),
+            time(lock.median(|sample| sample.wait_p99_ns)),
+            time(lock.median(|sample| sample.wait_p999_ns)),
+            time(lock.longest_stall_ns()),
+            format!("{:.2}", lock.median(|sample| sample.cpu_s_per_s)),
+        ]);
+    }
+    let coverage = stats::coverage(rounds) * 100.0;
+    let plural = if rounds == 1 { "" } else { "s" };
+    format!(
+        "{}  ({rounds} round{plural}; low..high covers the median with {coverage:.0} %)\n{table}",
+        runs.point
+    )
+}
+
+/// Prints what the whole benchmark says: one line for each lock, failures, and the advice.
+pub(crate) fn finish(results: &Results, sink: &mut Sink) -> Result<()> {
+    let summaries = summary::of(results);
+    if !summaries.is_empty() {
+        let mut table = Table::new(&[
+            "lock",
+            "of best peer",
+            "low",
+            "high",
+            "worst",
+            "pair",
+            "worst Jain",
+            "p99.9/pl",
+            "stall/pl",
+            "stall",
+            "worst point",
+        ]);
+        let ratio = |value: Option<f64>| value.map_or_else(|| "-".into(), three);
+        for line in &summaries {
+            sink.record(line)?;
+            table.row(vec![
+                line.lock.to_owned(),
+                ratio(line.of_best_peer.map(|ratio| ratio.median)),
+                ratio(line.of_best_peer.map(|ratio| ratio.low)),
+                ratio(line.of_best_peer.map(|ratio| ratio.high)),
+                ratio(line.worst.as_ref().map(|worst| worst.ratio)),
+                line.pair_ns.map_or_else(|| "-".into(), time),
+                format!("{:.2}", line.worst_jain),
+                ratio(line.p999_of_parking_lot),
+                ratio(line.stall_of_parking_lot),
+                time(line.longest_stall_ns),
+                line.worst.as_ref().map_or_else(String::new, |worst| worst.point.clone()),
+            ]);
+        }
+        sink.people(&format!(
+            "Summary: geometric mean over {} points; pair is an uncontended lock and unlock;\n\
+             p99.9/pl and stall/pl are over parking-lot's, where threads compete\n{table}",
+            results.points.len()
+        ))?;
+    }
+    for failure in &results.failures {
+        sink.record(failure)?;
+        sink.people(&format!("FAILED: {}", failure.sentence))?;
+        crate::output::complain(&format!("failed: {}", failure.sentence));
+    }
+    if let Some(advice) = summary::advice(&summaries) {
+        sink.record(&advice)?;
+        sink.people(&advice.sentence)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! The locks under test, ours and the peers, behind one trait and in one table.
+//!
+//! Every use is monomorphised: the worker loop is compiled once for each lock with its fast path
+//! inlined, as it would be in an application. The table holds two function pointers a lock.
+
+use super::worker::{self, RunSample, RunSpec};
+use std::cell::UnsafeCell;
+
+/// Something that lets one thread at a time through.
+pub(crate) trait Subject: Send + Sync + 'static {
+    fn new() -> Self;
+
+    /// Prepares the lock at the address where it will stay; for locks that may not move.
+    fn settle(&self) {}
+
+    /// Runs `section` while holding the lock.
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R;
+}
+
+/// Where a lock comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Ours,
+    Peer,
+    /// Deliberately broken: proves that the oracle of mutual exclusion sees what it should.
+    Broken,
+}
+
+/// One lock of the table.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    pub(crate) origin: Origin,
+    pub(crate) run: fn(&RunSpec) -> RunSample,
+    /// Nanoseconds of one uncontended pair, averaged over the given number of pairs.
+    pub(crate) pair: fn(&crate::clock::Clock, u32) -> f64,
+}
+
+const fn entry<S: Subject>(name: &'static str, origin: Origin) -> Entry {
+    Entry { name, origin, run: worker::run::<S>, pair: worker::pair::<S> }
+}
+
+/// All locks, in the order in which help shows them.
+pub(crate) const SUBJECTS: &[Entry] = &[
+    entry::<std::sync::Mutex<()>>("std", Origin::Peer),
+    entry::<parking_lot::Mutex<()>>("parking-lot", Origin::Peer),
+    entry::<ParkingLotFair>("parking-lot-fair", Origin::Peer),
+    entry::<Pthread<false>>("pthread", Origin::Peer),
+    #[cfg(target_env = "gnu")]
+    entry::<Pthread<true>>("pthread-adaptive", Origin::Peer),
+    entry::<PthreadSpin>("pthread-spin", Origin::Peer),
+    entry::<spin::mutex::TicketMutex<()>>("spin-ticket", Origin::Peer),
+    entry::<BrokenNoop>("broken-noop", Origin::Broken),
+];
+
+/// Finds a lock by name.
+pub(crate) fn find(name: &str) -> Option<&'static Entry> {
+    SUBJECTS.iter().find(|entry| entry.name == name)
+}
+
+/// All locks that may be offered to people.
+pub(crate) fn offered() -> impl Iterator<Item = &'static Entry> {
+    SUBJECTS.iter().filter(|entry| entry.origin != Origin::Broken)
+}
+
+impl Subject for std::sync::Mutex<()> {
+    fn new() -> Self {
+        std::sync::Mutex::new(())
+    }
+
+    #[inline]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        section()
+    }
+}
+
+impl Subject for parking_lot::Mutex<()> {
+    fn new() -> Self {
+        parking_lot::Mutex::new(())
+    }
+
+    #[inline]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.lock();
+        section()
+    }
+}
+
+/// `parking_lot` with its fair unlock each time.
+struct ParkingLotFair(parking_lot::Mutex<()>);
+
+impl Subject for ParkingLotFair {
+    fn new() -> Self {
+        ParkingLotFair(parking_lot::Mutex::new(()))
+    }
+
+    #[inline]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        let guard = self.0.lock();
+        let result = section();
+        parking_lot::MutexGuard::unlock_fair(guard);
+        result
+    }
+}
+
+/// The C library's mutex, normal or adaptive.
+struct Pthread<const ADAPTIVE: bool>(UnsafeCell<libc::pthread_mutex_t>);
+
+// SAFETY: a pthread mutex is made to be used by all threads through one shared address.
+unsafe impl<const ADAPTIVE: bool> Send for Pthread<ADAPTIVE> {}
+// SAFETY: as above.
+unsafe impl<const ADAPTIVE: bool> Sync for Pthread<ADAPTIVE> {}
+
+impl<const ADAPTIVE: bool> Subject for Pthread<ADAPTIVE> {
+    fn new() -> Self {
+        #[cfg(target_env = "gnu")]
+        if ADAPTIVE {
+            return Pthread(UnsafeCell::new(libc::PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP));
+        }
+        Pthread(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER))
+    }
+
+    #[inline]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        // SAFETY: initialised statically, never moved once it is shared, and never destroyed.
+        unsafe { libc::pthread_mutex_lock(self.0.get()) };
+        let result = section();
+        // SAFETY: as above, and this thread holds it.
+        unsafe { libc::pthread_mutex_unlock(self.0.get()) };
+        result
+    }
+}
+
+/// The C library's spin lock.
+struct PthreadSpin(UnsafeCell<libc::pthread_spinlock_t>);
+
+// SAFETY: a pthread spin lock is made to be used by all threads through one shared address.
+unsafe impl Send for PthreadSpin {}
+// SAFETY: as above.
+unsafe impl Sync for PthreadSpin {}
+
+impl Subject for PthreadSpin {
+    fn new() -> Self {
+        PthreadSpin(UnsafeCell::new(0))
+    }
+
+    fn settle(&self) {
+        // SAFETY: no other thread knows the lock yet, and it stays at this address from now on.
+        unsafe { libc::pthread_spin_init(self.0.get(), libc::PTHREAD_PROCESS_PRIVATE) };
+    }
+
+    #[inline]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        // SAFETY: `settle` initialised it where it is.
+        unsafe { libc::pthread_spin_lock(self.0.get()) };
+        let result = section();
+        // SAFETY: as above, and this thread holds it.
+        unsafe { libc::pthread_spin_unlock(self.0.get()) };
+        result
+    }
+}
+
+impl Subject for spin::mutex::TicketMutex<()> {
+    fn new() -> Self {
+        spin::mutex::TicketMutex::new(())
+    }
+
+    #[inline]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.lock();
+        section()
+    }
+}
+
+/// No lock at all.
+struct BrokenNoop;
+
+impl Subject for BrokenNoop {
+    fn new() -> Self {
+        BrokenNoop
+    }
+
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        section()
+    }
+}

@@ -1,0 +1,24 @@
+//! Ctrl-C: remembered, so that what was measured can still be printed. A second one kills.
+
+use anyhow::{Context, Result};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+static SEEN: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Begins to watch for SIGINT and SIGTERM.
+pub(crate) fn watch() -> Result<()> {
+    let seen = SEEN.get_or_init(Arc::default);
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // The conditional comes first, so that it acts on the second signal and not on the first.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(seen))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(seen)))
+            .context("could not watch for Ctrl-C")?;
+    }
+    Ok(())
+}
+
+/// Says whether one has come.
+pub(crate) fn seen() -> bool {
+    SEEN.get().is_some_and(|seen| seen.load(Relaxed))
+}

@@ -1,0 +1,134 @@
+//! What the numbers were measured on, and how quiet it was.
+
+use crate::clock::Clock;
+use serde::{Deserialize, Serialize};
+use std::fs;
+
+/// The machine, as every result file names it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Machine {
+    /// CPUs this process may use.
+    pub(crate) cpus: usize,
+    pub(crate) cpu_model: String,
+    pub(crate) kernel: String,
+    pub(crate) hypervisor: Option<String>,
+    /// Rate of the time stamp counter if it was the clock; otherwise `clock_gettime` was.
+    pub(crate) tsc_khz: Option<u64>,
+    /// Load average of the last minute when the run began.
+    pub(crate) load_average: f64,
+}
+
+impl Machine {
+    pub(crate) fn observe(clock: &Clock) -> Self {
+        Machine {
+            cpus: crate::sys::allowed_cpus(),
+            cpu_model: cpu_model(),
+            kernel: first_line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
+            hypervisor: hypervisor(),
+            tsc_khz: clock.tsc_khz(),
+            load_average: load_average(),
+        }
+    }
+}
+
+/// The first line of a file, without white space around it, if it can be read and is not empty.
+pub(crate) fn first_line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().next()?.trim();
+    (!line.is_empty()).then(|| line.to_owned())
+}
+
+/// The value of the first `key : value` line in /proc/cpuinfo.
+pub(crate) fn cpuinfo(key: &str) -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == key).then(|| value.trim().to_owned())
+    })
+}
+
+fn cpu_model() -> String {
+    cpuinfo("model name").unwrap_or_else(|| std::env::consts::ARCH.into())
+}
+
+/// Names the hypervisor underneath, if the CPU admits to having one.
+pub(crate) fn hypervisor() -> Option<String> {
+    #[cfg(target_arch = "x86_64")]
+    if cpuinfo("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")) {
+        let leaf = core::arch::x86_64::__cpuid(0x4000_0000);
+        let bytes: Vec<u8> =
+            [leaf.ebx, leaf.ecx, leaf.edx].iter().flat_map(|word| word.to_le_bytes()).collect();
+        let name = String::from_utf8_lossy(&bytes).trim_end_matches('\0').trim().to_owned();
+        return Some(match name.as_str() {
+            "KVMKVMKVM" => "KVM".into(),
+            "XenVMMXenVMM" => "Xen".into(),
+            "Microsoft Hv" => "Hyper-V".into(),
+            "VMwareVMware" => "VMware".into(),
+            _ => name,
+        });
+    }
+    first_line("/sys/hypervisor/type")
+}
+
+/// The load average of the last minute; 0 where there is none to read.
+pub(crate) fn load_average() -> f64 {
+    first_line("/proc/loadavg").and_then(|line| line.split(' ').next()?.parse().ok()).unwrap_or(0.0)
+}
+
+/// CPU time of the whole machine by /proc/stat, in its ticks.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct CpuTimes {
+    pub(crate) total: u64,
+    pub(crate) steal: u64,
+}
+
+impl CpuTimes {
+    pub(crate) fn now() -> Self {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        Self::parse(text.lines().next().unwrap_or_default())
+    }
+
+    /// Reads `cpu user nice system idle iowait irq softirq steal guest guest_nice`, of which the
+    /// last two are already counted in the first two.
+    fn parse(line: &str) -> Self {
+        let fields: Vec<u64> =
+            line.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+        CpuTimes { total: fields.iter().take(8).sum(), steal: fields.get(7).copied().unwrap_or(0) }
+    }
+
+    /// What has passed since `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        CpuTimes {
+            total: self.total.saturating_sub(earlier.total),
+            steal: self.steal.saturating_sub(earlier.steal),
+        }
+    }
+
+    /// The share (0 to 1) of all CPU time that the hypervisor gave to someone else.
+    #[expect(clippy::cast_precision_loss, reason = "ticks of a run are few")]
+    pub(crate) fn steal_share(self) -> f64 {
+        if self.total == 0 { 0.0 } else { self.steal as f64 / self.total as f64 }
+    }
+}
+
+impl std::ops::AddAssign for CpuTimes {
+    fn add_assign(&mut self, other: Self) {
+        self.total += other.total;
+        self.steal += other.steal;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_is_the_eighth_field() {
+        let earlier = CpuTimes::parse("cpu  100 0 50 800 0 0 0 10 0 0");
+        let later = CpuTimes::parse("cpu  140 0 60 830 0 0 0 30 99 0");
+        let passed = later.since(earlier);
+        assert_eq!((passed.total, passed.steal), (100, 20));
+        assert!((passed.steal_share() - 0.2).abs() < 1e-9);
+        assert!(CpuTimes::parse("").steal_share() == 0.0);
+    }
+}

@@ -1,0 +1,81 @@
+//! The JSON records: the same from every world, so that tools can rely on them.
+//!
+//! Fields may be added, never renamed.
+
+use crate::machine::Machine;
+use crate::stats::Interval;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The first record of a file: machine, commit and command.
+#[derive(Debug, Serialize)]
+pub(crate) struct RunRecord<'a> {
+    kind: &'static str,
+    version: &'static str,
+    commit: &'static str,
+    command: Vec<String>,
+    seed: u64,
+    machine: &'a Machine,
+}
+
+impl<'a> RunRecord<'a> {
+    pub(crate) fn new(machine: &'a Machine, seed: u64) -> Self {
+        RunRecord {
+            kind: "run",
+            version: env!("CARGO_PKG_VERSION"),
+            commit: env!("OVERLOCK_COMMIT"),
+            command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+            seed,
+            machine,
+        }
+    }
+}
+
+/// One lock at one point.
+#[derive(Debug, Serialize)]
+pub(crate) struct PointRecord<'a, Sample> {
+    pub(crate) kind: &'static str,
+    pub(crate) world: &'static str,
+    pub(crate) workload: &'static str,
+    pub(crate) lock: &'a str,
+    pub(crate) policy: &'static str,
+    pub(crate) cpus: usize,
+    pub(crate) pcpus: usize,
+    pub(crate) cs_ns: u64,
+    pub(crate) ncs_ns: u64,
+    pub(crate) seconds: f64,
+    pub(crate) samples: &'a [Sample],
+    pub(crate) ops_per_s: Interval,
+    pub(crate) ops_per_cpu: Spread,
+    pub(crate) jain: f64,
+    pub(crate) wait_ns: Waits,
+    pub(crate) longest_stall_ns: u64,
+    pub(crate) cpu_s_per_s: f64,
+    pub(crate) counters: BTreeMap<String, u64>,
+    /// Probability that an interval of this record covers its true median.
+    pub(crate) interval_coverage: f64,
+    /// Throughput over that of the best peer, by rounds; absent if there is no peer.
+    pub(crate) of_best_peer: Option<Interval>,
+    pub(crate) best_peer: Option<&'a str>,
+    /// Stalls over 50 ms, in all runs.
+    pub(crate) long_stalls: u64,
+    /// Share of the machine's CPU time that the hypervisor took away.
+    pub(crate) steal: f64,
+}
+
+/// How operations were spread over threads or vCPUs.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Spread {
+    pub(crate) min: u64,
+    pub(crate) avg: f64,
+    pub(crate) max: u64,
+}
+
+/// Percentiles of the wait for the lock.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Waits {
+    pub(crate) p50: u64,
+    pub(crate) p99: u64,
+    pub(crate) p999: u64,
+    pub(crate) max: u64,
+}

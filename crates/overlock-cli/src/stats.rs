@@ -1,0 +1,169 @@
+//! The few statistics that every table here rests on.
+//!
+//! Medians, not means: one run that lost its CPU to a neighbour must not move the result. The
+//! interval around a median is the exact, distribution-free one from order statistics: the k-th
+//! smallest to the k-th largest sample covers the true median with a probability that is a
+//! binomial tail and depends on nothing but the number of samples. Below six samples no interval
+//! reaches 95 %; then it is min..max and [`coverage`] says what that is worth (75 % at three).
+//!
+//! Sources: David and Nagaraja, *Order Statistics*, section 7.1; Jain, Chiu and Hawe, *A
+//! Quantitative Measure of Fairness* (DEC-TR-301).
+
+use serde::{Deserialize, Serialize};
+
+/// The confidence asked of an interval when there are samples enough for it.
+pub(crate) const CONFIDENCE: f64 = 0.95;
+
+/// A median and the interval that covers it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Interval {
+    pub(crate) median: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+impl Interval {
+    /// Returns the median of `values` with its interval, or nothing if there are no values.
+    pub(crate) fn of(values: &[f64]) -> Option<Self> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let skip = skipped(sorted.len());
+        Some(Interval {
+            median: median_sorted(&sorted)?,
+            low: sorted[skip],
+            high: sorted[sorted.len() - 1 - skip],
+        })
+    }
+
+    /// Says whether `value` could be the true median.
+    pub(crate) fn includes(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
+    /// Half of the width over the median: 0.05 reads "± 5 %".
+    pub(crate) fn spread(&self) -> f64 {
+        if self.median == 0.0 { 0.0 } else { (self.high - self.low) / (2.0 * self.median).abs() }
+    }
+}
+
+/// The probability that the interval of `n` samples covers the true median.
+pub(crate) fn coverage(n: usize) -> f64 {
+    if n == 0 { 0.0 } else { 1.0 - 2.0 * tail(n, skipped(n)) }
+}
+
+/// How many samples may be dropped at each end with at least [`CONFIDENCE`] left.
+fn skipped(n: usize) -> usize {
+    let mut skip = 0;
+    while 2 * (skip + 1) < n && 1.0 - 2.0 * tail(n, skip + 1) >= CONFIDENCE {
+        skip += 1;
+    }
+    skip
+}
+
+/// The probability that at most `k` of `n` fair coins show heads.
+#[expect(clippy::cast_precision_loss, reason = "sample counts are small")]
+fn tail(n: usize, k: usize) -> f64 {
+    let mut term = 0.5_f64.powf(n as f64);
+    let mut sum = term;
+    for i in 0..k {
+        term *= (n - i) as f64 / (i + 1) as f64;
+        sum += term;
+    }
+    sum
+}
+
+/// Returns the median, or nothing if there are no values.
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    median_sorted(&sorted)
+}
+
+fn median_sorted(sorted: &[f64]) -> Option<f64> {
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[middle]),
+        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    }
+}
+
+/// Jain's index of fairness: 1 when all have the same, 1/n when one has everything.
+///
+/// Nobody having anything is as equal as it gets, and so are no participants at all: 1.
+#[expect(clippy::cast_precision_loss, reason = "thread counts are small")]
+pub(crate) fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
+}
+
+/// The geometric mean, which is the mean that ratios have; nothing if there are no values.
+#[expect(clippy::cast_precision_loss, reason = "point counts are small")]
+pub(crate) fn geomean(values: &[f64]) -> Option<f64> {
+    if values.is_empty() {
+        return None;
+    }
+    let logs: f64 = values.iter().map(|value| value.ln()).sum();
+    Some((logs / values.len() as f64).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-9
+    }
+
+    #[test]
+    fn medians_of_odd_even_and_nothing() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+        assert_eq!(Interval::of(&[]), None);
+    }
+
+    /// The ranks are those of the published tables for a 95 % interval of the median.
+    #[test]
+    fn interval_ranks_match_the_tables() {
+        for (n, skip) in
+            [(1, 0), (2, 0), (5, 0), (6, 0), (8, 0), (9, 1), (11, 1), (12, 2), (15, 3), (20, 5)]
+        {
+            assert_eq!(skipped(n), skip, "{n} samples");
+        }
+        assert_eq!(skipped(100), 39);
+    }
+
+    #[test]
+    fn coverage_is_a_binomial_tail() {
+        assert!(close(coverage(3), 0.75));
+        assert!(close(coverage(5), 0.9375));
+        assert!(close(coverage(6), 0.96875));
+        assert!(close(coverage(9), 1.0 - 2.0 * 10.0 / 512.0));
+        assert!(close(coverage(1), 0.0));
+    }
+
+    #[test]
+    fn interval_drops_outliers_once_there_are_samples_enough() {
+        let interval = Interval::of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 1000.0]).unwrap();
+        assert_eq!(interval, Interval { median: 5.0, low: 2.0, high: 8.0 });
+        assert!(interval.includes(2.0) && !interval.includes(1.9));
+        assert!(close(interval.spread(), 0.6));
+    }
+
+    #[test]
+    fn jain_knows_the_extremes() {
+        assert!(close(jain(&[5.0, 5.0, 5.0, 5.0]), 1.0));
+        assert!(close(jain(&[9.0, 0.0, 0.0, 0.0]), 0.25));
+        assert!(close(jain(&[1.0, 3.0]), 0.8));
+        assert!(close(jain(&[0.0, 0.0]), 1.0));
+    }
+
+    #[test]
+    fn geomean_is_the_mean_of_ratios() {
+        assert!(close(geomean(&[0.5, 2.0]).unwrap(), 1.0));
+        assert!(close(geomean(&[1.0, 10.0, 100.0]).unwrap(), 10.0));
+        assert_eq!(geomean(&[]), None);
+    }
+}
