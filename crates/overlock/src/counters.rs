@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Event counters, named after Linux's lock events (kernel/locking/lock_events_list.h).
+//!
+//! A lock belongs to a [`Class`]: a type that says where its events are counted. [`Uncounted`] is the default, has no size and
+//! leaves no code behind. [`lock_class!`](crate::lock_class) makes a class with counters of its own.
+//!
+//! Nothing is counted on the uncontended path. On the others an event is one relaxed addition to a word
+//! in one of several cache lines, chosen by the address of the caller's stack, so that CPUs seldom meet.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Something that happens inside a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Event {
+    /// An acquisition that could not be had with one atomic operation.
+    LockSlowpath,
+    /// A queued lock taken through the pending bit, without a queue node.
+    LockPending,
+    /// A queue node of the second nesting level was used.
+    LockUseNode2,
+    /// A queue node of the third nesting level was used.
+    LockUseNode3,
+    /// A queue node of the fourth nesting level was used.
+    LockUseNode4,
+    /// No queue node was to be had: the lock was waited for without one.
+    LockNoNode,
+    /// An acquisition in queued mode: first in line, in turn.
+    LockQueued,
+    /// An acquisition in unfair mode: past whoever waits in line.
+    PvLockStealing,
+    /// The first in line halted.
+    PvWaitHead,
+    /// A waiter that is not first in line halted.
+    PvWaitNode,
+    /// A waiter halted without spinning, because whoever is before it has lost its CPU or halted.
+    PvWaitEarly,
+    /// A waiter halted again after a kick that did not bring it the lock.
+    PvWaitAgain,
+    /// A wake-up without a kick.
+    PvSpuriousWakeup,
+    /// A release that kicked a halted waiter.
+    PvKickUnlock,
+    /// A waiter that ran again after a kick.
+    PvKickWake,
+    /// The table of halted waiters had no room: the waiter went on without halting for long.
+    PvHashFull,
+    /// A timed acquisition that gave up.
+    LockTimeout,
+}
+
+impl Event {
+    /// All events, in the order of their numbers.
+    pub const ALL: [Self; 17] = [
+        Self::LockSlowpath,
+        Self::LockPending,
+        Self::LockUseNode2,
+        Self::LockUseNode3,
+        Self::LockUseNode4,
+        Self::LockNoNode,
+        Self::LockQueued,
+        Self::PvLockStealing,
+        Self::PvWaitHead,
+        Self::PvWaitNode,
+        Self::PvWaitEarly,
+        Self::PvWaitAgain,
+        Self::PvSpuriousWakeup,
+        Self::PvKickUnlock,
+        Self::PvKickWake,
+        Self::PvHashFull,
+        Self::LockTimeout,
+    ];
+
+    /// The name, as Linux prints it in debugfs `lock_event_counts` where Linux has the event.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LockSlowpath => "lock_slowpath",
+            Self::LockPending => "lock_pending",
+            Self::LockUseNode2 => "lock_use_node2",
+            Self::LockUseNode3 => "lock_use_node3",
+            Self::LockUseNode4 => "lock_use_node4",
+            Self::LockNoNode => "lock_no_node",
+            Self::LockQueued => "lock_queued",
+            Self::PvLockStealing => "pv_lock_stealing",
+            Self::PvWaitHead => "pv_wait_head",
+            Self::PvWaitNode => "pv_wait_node",
+            Self::PvWaitEarly => "pv_wait_early",
+            Self::PvWaitAgain => "pv_wait_again",
+            Self::PvSpuriousWakeup => "pv_spurious_wakeup",
+            Self::PvKickUnlock => "pv_kick_unlock",
+            Self::PvKickWake => "pv_kick_wake",
+            Self::PvHashFull => "pv_hash_full",
+            Self::LockTimeout => "lock_timeout",
+        }
+    }
+}
+
+/// Where the events of a set of locks are counted.
+pub trait Class: Send + Sync + 'static {
+    /// Counts one event. Called in slow paths only.
+    fn count(event: Event);
+}
+
+/// The class of locks that count nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Uncounted;
+
+impl Class for Uncounted {
+    #[inline(always)]
+    fn count(_event: Event) {}
+}
+
+const SHARDS: usize = 16;
+
+/// The counters of one class: see [`lock_class!`](crate::lock_class).
+#[derive(Debug)]
+pub struct Counters {
+    shards: [Shard; SHARDS],
+}
+
+#[derive(Debug)]
+#[repr(align(64))]
+struct Shard([AtomicU64; Event::ALL.len()]);
+
+impl Counters {
+    /// Counters that have counted nothing.
+    #[expect(clippy::new_without_default, reason = "made in a static, never by default")]
+    pub const fn new() -> Self {
+        Self { shards: [const { Shard([const { AtomicU64::new(0) }; Event::ALL.len()]) }; SHARDS] }
+    }
+
+    /// Counts one event.
+    #[inline]
+    pub fn add(&self, event: Event) {
+        // Stacks of different CPUs lie at least some pages apart; any choice is right, only slower.
+        let here = 0_u8;
+        let shard = (core::ptr::from_ref(&here).addr() >> 14) % SHARDS;
+        self.shards[shard].0[event as usize].fetch_add(1, Relaxed);
+    }
+
+    /// How often an event has happened, at some moment between call and return.
+    pub fn get(&self, event: Event) -> u64 {
+        self.shards.iter().map(|shard| shard.0[event as usize].load(Relaxed)).sum()
+    }
+
+    /// All events with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (Event, u64)> + '_ {
+        Event::ALL.into_iter().map(|event| (event, self.get(event)))
+    }
+}
+
+/// Makes a class of locks with counters of its own.
+///
+/// ```
+/// # #[cfg(feature = "threads")] {
+/// use overlock::{Hybrid, Mutex, counters::Event, platform::Threads};
+///
+/// overlock::lock_class!(pub BufferPool);
+/// static POOL: Mutex<u32, Hybrid<Threads, BufferPool>> = Mutex::new(0);
+///
+/// *POOL.lock() += 1;
+/// assert_eq!(BufferPool::counters().get(Event::LockSlowpath), 0);
+/// # }
+/// ```
+#[macro_export]
+macro_rules! lock_class {
+    ($(#[$attr:meta])* $vis:vis $name:ident) => {
+        $(#[$attr])*
+        #[derive(Clone, Copy, Debug, Default)]
+        $vis struct $name;
+
+        impl $name {
+            /// The counters of this class.
+            $vis fn counters() -> &'static $crate::counters::Counters {
+                static COUNTERS: $crate::counters::Counters = $crate::counters::Counters::new();
+                &COUNTERS
+            }
+        }
+
+        impl $crate::counters::Class for $name {
+            #[inline]
+            fn count(event: $crate::counters::Event) {
+                Self::counters().add(event);
+            }
+        }
+    };
+}

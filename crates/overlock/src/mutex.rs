@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `Mutex<T, L>`: data behind a lock.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+
+use crate::raw::{ConstLock, RawLock, RawTimedLock};
+
+/// Data that only the holder of a lock of type `L` can reach.
+///
+/// A panic while the guard is alive releases the lock; there is no poisoning.
+pub struct Mutex<T: ?Sized, L: RawLock> {
+    lock: L,
+    data: UnsafeCell<T>,
+}
+
+// SAFETY: the lock lets one CPU at a time reach the data, so sharing the mutex moves the data between CPUs at most.
+unsafe impl<T: ?Sized + Send, L: RawLock> Sync for Mutex<T, L> {}
+// SAFETY: as for any owner of a `T`.
+unsafe impl<T: ?Sized + Send, L: RawLock> Send for Mutex<T, L> {}
+
+impl<T, L: ConstLock> Mutex<T, L> {
+    /// Puts data behind an unlocked lock.
+    pub const fn new(data: T) -> Self {
+        Self { lock: L::NEW, data: UnsafeCell::new(data) }
+    }
+}
+
+impl<T, L: RawLock> Mutex<T, L> {
+    /// Puts data behind this lock, which must be unlocked.
+    pub const fn with(lock: L, data: T) -> Self {
+        Self { lock, data: UnsafeCell::new(data) }
+    }
+
+    /// The data.
+    pub fn into_inner(self) -> T {
+        self.data.into_inner()
+    }
+}
+
+impl<T: ?Sized, L: RawLock> Mutex<T, L> {
+    /// Waits until the data is free, and holds it until the guard is dropped.
+    #[inline]
+    pub fn lock(&self) -> Guard<'_, T, L> {
+        self.lock.lock();
+        Guard::new(self)
+    }
+
+    /// Holds the data if that is possible without waiting.
+    #[inline]
+    pub fn try_lock(&self) -> Option<Guard<'_, T, L>> {
+        self.lock.try_lock().then(|| Guard::new(self))
+    }
+
+    /// The data, for whoever owns the mutex alone.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.data.get_mut()
+    }
+
+    /// Whether somebody holds the data. The answer may be old when it arrives.
+    pub fn is_locked(&self) -> bool {
+        self.lock.is_locked()
+    }
+}
+
+impl<T: ?Sized, L: RawTimedLock> Mutex<T, L> {
+    /// Holds the data if that is possible before the platform's clock reads `deadline_ns`
+    /// ([`Platform::now_ns`](crate::platform::Platform::now_ns)).
+    pub fn try_lock_until(&self, deadline_ns: u64) -> Option<Guard<'_, T, L>> {
+        self.lock.try_lock_until(deadline_ns).then(|| Guard::new(self))
+    }
+}
+
+impl<T: ?Sized + fmt::Debug, L: RawLock> fmt::Debug for Mutex<T, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut d = f.debug_struct("Mutex");
+        match self.try_lock() {
+            Some(guard) => d.field("data", &&*guard),
+            None => d.field("data", &format_args!("<locked>")),
+        };
+        d.finish()
+    }
+}
+
+impl<T: Default, L: ConstLock> Default for Mutex<T, L> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T, L: ConstLock> From<T> for Mutex<T, L> {
+    fn from(data: T) -> Self {
+        Self::new(data)
+    }
+}
+
+/// The right to reach the data of a [`Mutex`]; dropping it releases the lock.
+///
+/// It is not `Send`: a lock is released by the CPU that took it.
+#[must_use = "dropping the guard releases the lock"]
+pub struct Guard<'a, T: ?Sized, L: RawLock> {
+    mutex: &'a Mutex<T, L>,
+    here: PhantomData<*const ()>,
+}
+
+// SAFETY: a shared guard gives shared access to the data only.
+unsafe impl<T: ?Sized + Sync, L: RawLock> Sync for Guard<'_, T, L> {}
+
+impl<'a, T: ?Sized, L: RawLock> Guard<'a, T, L> {
+    fn new(mutex: &'a Mutex<T, L>) -> Self {
+        Self { mutex, here: PhantomData }
+    }
+}
+
+impl<T: ?Sized, L: RawLock> Deref for Guard<'_, T, L> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard exists only while its lock is held, so nobody else reaches the data mutably.
+        unsafe { &*self.mutex.data.get() }
+    }
+}
+
+impl<T: ?Sized, L: RawLock> DerefMut for Guard<'_, T, L> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and the guard itself is borrowed mutably.
+        unsafe { &mut *self.mutex.data.get() }
+    }
+}
+
+impl<T: ?Sized, L: RawLock> Drop for Guard<'_, T, L> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the guard was made by taking the lock, and is dropped once.
+        unsafe { self.mutex.lock.unlock() };
+    }
+}
+
+impl<T: ?Sized + fmt::Debug, L: RawLock> fmt::Debug for Guard<'_, T, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

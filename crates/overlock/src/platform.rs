@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The platform: what a lock needs to know of the world it runs in.
+//!
+//! A lock is generic over one [`Platform`] and touches the machine nowhere else. A platform says what an atomic word is,
+//! how to be polite while spinning, which CPU this is, what time it is, and how a CPU gives itself up ([`Platform::wait`]) and is
+//! called back ([`Platform::kick`]). A "CPU" is whatever can be taken away: a core, a vCPU, a thread.
+//!
+//! # The contract
+//!
+//! Each platform's file answers these clauses one by one, and `tests/contract.rs` is organised by them.
+//!
+//! | | clause |
+//! |---|---|
+//! | P1 | `wait(word, expected, ..)` returns at once if `word` does not hold `expected`. |
+//! | P2 | `wait` may return at any time for no reason; a caller checks its condition again. |
+//! | P3 | A `kick` that follows a change of `word` is never lost: it ends a `wait` on the old value, whether that `wait` has checked, is about to sleep, or sleeps. |
+//! | P4 | Kicking a CPU that runs, that waits for something else, or that has gone is harmless. |
+//! | P5 | `is_preempted` is a hint. It may be stale, and `false` for ever. |
+//! | P6 | `relax` never blocks. |
+//! | P7 | `cpu` is the same number for as long as the caller is inside one lock operation, no two CPUs have the same number at the same time, and `cpu() < MAX_CPUS`. |
+//! | P8 | `slot(cpu)` is the same slot for the same number, and `waiters()` the same table for all CPUs that share a lock. |
+//! | P9 | `now_ns` never goes backwards on one CPU; between CPUs it may differ by a few microseconds. |
+//! | P10 | Where `WAITS` is false, or `waits()` returns false, no lock ever calls `wait`. |
+
+use core::sync::atomic::Ordering;
+
+use crate::atomic::Atomic;
+use crate::slot::{Cpu, Slot};
+use crate::waiters::Bucket;
+
+mod native;
+#[cfg(feature = "threads")]
+mod shared;
+#[cfg(feature = "threads")]
+mod threads;
+
+pub use native::Native;
+#[cfg(feature = "threads")]
+pub use shared::Shared;
+#[cfg(feature = "threads")]
+pub use threads::Threads;
+
+/// The most CPUs a platform may number: what fits the 16-bit tail of a lock word beside two bits of nesting level.
+pub const MAX_CPUS: usize = (1 << 14) - 1;
+
+/// The world a lock runs in. See the [module documentation](self) for the contract.
+///
+/// # Safety
+/// An implementation keeps the clauses P1 to P10. The locks' mutual exclusion rests on the atomic cells and on P7 and P8,
+/// their progress on P1 and P3.
+pub unsafe trait Platform: Sized + 'static {
+    /// An 8-bit cell.
+    type Byte: Atomic<u8>;
+    /// A 16-bit cell.
+    type Half: Atomic<u16>;
+    /// A 32-bit cell.
+    type Word: Atomic<u32>;
+
+    /// Whether a CPU of this platform can be taken away, so that waiting for it may be worth more than spinning.
+    ///
+    /// Where this is `false` the compiler drops every slow path that waits or kicks.
+    const WAITS: bool;
+
+    /// Whether [`kick_any`](Self::kick_any) finds a waiter by the address of the word it waits on. Locks then need neither a
+    /// number for each CPU nor the table of waiters to halt on their own word.
+    const KICKS_BY_ADDRESS: bool = false;
+
+    /// Whether waiting is switched on now: the run-time choice that S1 calls `nopvspin`.
+    ///
+    /// It is asked in slow paths, and once in the unlock of [`Ticket`](crate::Ticket). It may change only while no lock
+    /// of the platform is held or waited for.
+    #[inline(always)]
+    fn waits() -> bool {
+        Self::WAITS
+    }
+
+    /// A memory fence.
+    #[track_caller]
+    fn fence(order: Ordering);
+
+    /// Tells the processor that this is a spin loop (P6).
+    fn relax();
+
+    /// Gives this CPU up for about `ns` nanoseconds, for a waiter that can't be kicked because it has no number or the table of
+    /// waiters is full. The default only relaxes.
+    #[inline]
+    fn nap(_ns: u64) {
+        Self::relax();
+    }
+
+    /// The number of this CPU (P7), or `None` if it has none: then locks do without a queue node and spin.
+    fn cpu() -> Option<Cpu>;
+
+    /// The record of CPU number `cpu` (P8).
+    fn slot(cpu: Cpu) -> &'static Slot<Self>;
+
+    /// The table of halted CPUs (P8): not empty, at best a power of two buckets, a few entries for each CPU in all.
+    fn waiters() -> &'static [Bucket<Self>];
+
+    /// Gives this CPU up while `word` holds `expected`, until kicked or until `now_ns()` reaches `deadline_ns` (P1 to P3).
+    fn wait(word: &Self::Word, expected: u32, deadline_ns: Option<u64>);
+
+    /// Calls back CPU number `cpu`, which may be waiting on `word`, a word of its own slot (P3, P4).
+    fn kick(word: *const Self::Word, cpu: Cpu);
+
+    /// Calls back one CPU that waits on `word`, if any does (P3, P4). Only the address of `word` counts: its memory may be gone.
+    ///
+    /// Never called unless [`KICKS_BY_ADDRESS`](Self::KICKS_BY_ADDRESS) holds.
+    fn kick_any(_word: *const Self::Word) {}
+
+    /// Whether CPU number `cpu` has been taken away (P5).
+    #[inline]
+    fn is_preempted(_cpu: Cpu) -> bool {
+        false
+    }
+
+    /// A clock in nanoseconds (P9).
+    fn now_ns() -> u64;
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `Native`: cores that are never taken away. Locks only spin.
+//!
+//! | clause | answer |
+//! |---|---|
+//! | P1 to P4, P10 | `WAITS` is false: never called; a stray `wait` returns at once, a stray `kick` does nothing. |
+//! | P5 | Never preempted. |
+//! | P6 | The processor's pause instruction. |
+//! | P7, P8 | With the feature `threads`, a thread stands for a core, and numbers and slots are those of [`Threads`](super::Threads). Without it a core has no number here: locks with a queue then spin without one. A kernel that wants `Queued` on bare metal writes a platform of its own that knows its cores. |
+//! | P9 | With the feature `threads`, the clock of `Threads`; else a clock that stands still, which no spin-only lock asks. |
+
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+
+use super::Platform;
+use crate::slot::{Cpu, Slot};
+use crate::waiters::Bucket;
+
+/// Cores that are never taken away: spin only. See the [platform contract](super).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Native;
+
+#[cfg(feature = "threads")]
+static SLOTS: [Slot<Native>; super::MAX_CPUS] = [const { Slot::new() }; super::MAX_CPUS];
+#[cfg(not(feature = "threads"))]
+static SLOT: Slot<Native> = Slot::new();
+static BUCKETS: [Bucket<Native>; 1] = [Bucket::new()];
+
+// SAFETY: clause by clause in the table above.
+unsafe impl Platform for Native {
+    type Byte = AtomicU8;
+    type Half = AtomicU16;
+    type Word = AtomicU32;
+
+    const WAITS: bool = false;
+
+    #[inline(always)]
+    fn fence(order: Ordering) {
+        core::sync::atomic::fence(order);
+    }
+
+    #[inline(always)]
+    fn relax() {
+        core::hint::spin_loop();
+    }
+
+    #[cfg(feature = "threads")]
+    fn cpu() -> Option<Cpu> {
+        super::Threads::cpu()
+    }
+
+    #[cfg(not(feature = "threads"))]
+    fn cpu() -> Option<Cpu> {
+        None
+    }
+
+    #[cfg(feature = "threads")]
+    fn slot(cpu: Cpu) -> &'static Slot<Self> {
+        &SLOTS[cpu.index()]
+    }
+
+    #[cfg(not(feature = "threads"))]
+    fn slot(_cpu: Cpu) -> &'static Slot<Self> {
+        &SLOT
+    }
+
+    fn waiters() -> &'static [Bucket<Self>] {
+        &BUCKETS
+    }
+
+    fn wait(_word: &Self::Word, _expected: u32, _deadline_ns: Option<u64>) {}
+
+    fn kick(_word: *const Self::Word, _cpu: Cpu) {}
+
+    #[cfg(feature = "threads")]
+    fn now_ns() -> u64 {
+        super::Threads::now_ns()
+    }
+
+    #[cfg(not(feature = "threads"))]
+    fn now_ns() -> u64 {
+        0
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `Shared`: threads of several processes that map the same memory. Linux.
+//!
+//! The clauses are answered as by [`Threads`], but for these:
+//!
+//! | clause | answer |
+//! |---|---|
+//! | P4 | The futex is a shared one: the kernel finds the waiters by the page behind the address, in whichever process. |
+//! | P7, P8 | Numbers, slots and the table are this process's own and mean nothing to another: only locks that need none of them work, those that halt on their own word ([`KICKS_BY_ADDRESS`](Platform::KICKS_BY_ADDRESS)). |
+
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+
+use super::threads::futex;
+use super::{Platform, Threads};
+use crate::slot::{Cpu, Slot};
+use crate::waiters::Bucket;
+
+/// Threads of several processes that share the memory a lock lies in. For [`TestAndSet`](crate::TestAndSet).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shared;
+
+static SLOT: Slot<Shared> = Slot::new();
+static BUCKETS: [Bucket<Shared>; 1] = [Bucket::new()];
+
+// SAFETY: clause by clause in the tables of this file and of `Threads`.
+unsafe impl Platform for Shared {
+    type Byte = AtomicU8;
+    type Half = AtomicU16;
+    type Word = AtomicU32;
+
+    const WAITS: bool = true;
+    const KICKS_BY_ADDRESS: bool = true;
+
+    #[inline(always)]
+    fn fence(order: Ordering) {
+        core::sync::atomic::fence(order);
+    }
+
+    #[inline(always)]
+    fn relax() {
+        core::hint::spin_loop();
+    }
+
+    fn nap(ns: u64) {
+        futex::nap(ns);
+    }
+
+    fn cpu() -> Option<Cpu> {
+        None
+    }
+
+    fn slot(_cpu: Cpu) -> &'static Slot<Self> {
+        &SLOT
+    }
+
+    fn waiters() -> &'static [Bucket<Self>] {
+        &BUCKETS
+    }
+
+    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
+        futex::wait(word, expected, deadline_ns, futex::Scope::Shared);
+    }
+
+    fn kick(_word: *const AtomicU32, _cpu: Cpu) {}
+
+    fn kick_any(word: *const AtomicU32) {
+        futex::wake_one(word, futex::Scope::Shared);
+    }
+
+    fn now_ns() -> u64 {
+        Threads::now_ns()
+    }
+}

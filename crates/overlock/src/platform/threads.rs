@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `Threads`: an OS thread is a CPU, and a futex is its halt. Linux.
+//!
+//! | clause | answer |
+//! |---|---|
+//! | P1, P3 | `FUTEX_WAIT` compares the word under the kernel's bucket lock; a waker that changed the word before `FUTEX_WAKE` can't fall between. |
+//! | P2 | Signals, and wakes meant for earlier users of the address. |
+//! | P4 | Waking an address nobody waits on returns 0. |
+//! | P5 | Unknown: always false. |
+//! | P6 | The processor's pause instruction. |
+//! | P7, P8 | A slot for each live thread, taken on its first contended lock operation and returned when the thread has exited ([`registry`]). 16,383 slots; a thread beyond that has no number and spins politely. |
+//! | P9 | `CLOCK_MONOTONIC` ([`clock`]). |
+//! | P10 | [`Threads::set_waiting`] switches waiting off. |
+
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
+
+use super::{MAX_CPUS, Platform};
+use crate::slot::{Cpu, Slot};
+use crate::waiters::Bucket;
+
+pub(super) mod clock;
+pub(super) mod futex;
+mod registry;
+
+/// OS threads that may lose their processor at any instruction; they halt in a futex.
+///
+/// For locks within one process. See the [platform contract](super).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Threads;
+
+static SLOTS: [Slot<Threads>; MAX_CPUS] = [const { Slot::new() }; MAX_CPUS];
+static BUCKETS: [Bucket<Threads>; 1 << 12] = [const { Bucket::new() }; 1 << 12];
+static WAITING: AtomicBool = AtomicBool::new(true);
+
+impl Threads {
+    /// Switches waiting on or off for all locks of this platform: with `false` they only ever spin, as on [`Native`](super::Native).
+    ///
+    /// This is S1's `nopvspin` for threads: right where every thread has a core of its own.
+    /// Call it before the first lock is used; a thread that waits already is not woken.
+    pub fn set_waiting(on: bool) {
+        WAITING.store(on, Relaxed);
+    }
+}
+
+// SAFETY: clause by clause in the table above.
+unsafe impl Platform for Threads {
+    type Byte = AtomicU8;
+    type Half = AtomicU16;
+    type Word = AtomicU32;
+
+    const WAITS: bool = true;
+    const KICKS_BY_ADDRESS: bool = true;
+
+    #[inline(always)]
+    fn waits() -> bool {
+        WAITING.load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn fence(order: Ordering) {
+        core::sync::atomic::fence(order);
+    }
+
+    #[inline(always)]
+    fn relax() {
+        core::hint::spin_loop();
+    }
+
+    fn nap(ns: u64) {
+        futex::nap(ns);
+    }
+
+    fn cpu() -> Option<Cpu> {
+        registry::current()
+    }
+
+    fn slot(cpu: Cpu) -> &'static Slot<Self> {
+        &SLOTS[cpu.index()]
+    }
+
+    fn waiters() -> &'static [Bucket<Self>] {
+        &BUCKETS
+    }
+
+    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
+        futex::wait(word, expected, deadline_ns, futex::Scope::Private);
+    }
+
+    fn kick(word: *const AtomicU32, _cpu: Cpu) {
+        futex::wake_one(word, futex::Scope::Private);
+    }
+
+    fn kick_any(word: *const AtomicU32) {
+        futex::wake_one(word, futex::Scope::Private);
+    }
+
+    #[inline]
+    fn now_ns() -> u64 {
+        clock::now_ns()
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The futex system call: wait and wake on the address of a word (futex(2), Linux 2.6.28 or later for private futexes).
+//!
+//! `errno` is the caller's and stays as it was: a lock that a C program takes must not disturb it.
+
+use core::ptr;
+use core::sync::atomic::AtomicU32;
+
+/// Who may meet at the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Threads of this process only.
+    Private,
+    /// Every process that maps the memory.
+    Shared,
+}
+
+impl Scope {
+    const fn flag(self) -> i32 {
+        match self {
+            Self::Private => libc::FUTEX_PRIVATE_FLAG,
+            Self::Shared => 0,
+        }
+    }
+}
+
+/// Sleeps while `word` holds `expected`, until woken or until `CLOCK_MONOTONIC` reaches `deadline_ns`. May return early.
+pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, scope: Scope) {
+    let until = deadline_ns.map(|at| libc::timespec {
+        tv_sec: (at / 1_000_000_000) as _,
+        tv_nsec: (at % 1_000_000_000) as _,
+    });
+    let until = until.as_ref().map_or(ptr::null(), ptr::from_ref);
+    keep_errno(|| {
+        // SAFETY: `word` is a live, aligned 32-bit word, which the kernel only reads; `until` is null or points to a
+        // timespec that outlives the call. FUTEX_WAIT_BITSET takes an absolute time on CLOCK_MONOTONIC.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                ptr::from_ref(word),
+                libc::FUTEX_WAIT_BITSET | scope.flag(),
+                expected,
+                until,
+                ptr::null::<u32>(),
+                libc::FUTEX_BITSET_MATCH_ANY,
+            );
+        }
+    });
+}
+
+/// Wakes one thread that sleeps at this address. Only the address counts: the memory may be gone.
+pub(crate) fn wake_one(word: *const AtomicU32, scope: Scope) {
+    keep_errno(|| {
+        // SAFETY: FUTEX_WAKE does not access the word; a bad address is reported as EFAULT.
+        unsafe {
+            libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | scope.flag(), 1);
+        }
+    });
+}
+
+/// Sleeps for `ns` nanoseconds, or until a signal.
+pub(crate) fn nap(ns: u64) {
+    let time = libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as _,
+        tv_nsec: (ns % 1_000_000_000) as _,
+    };
+    keep_errno(|| {
+        // SAFETY: `time` is a valid timespec; the rest is not asked for.
+        unsafe { libc::nanosleep(&raw const time, ptr::null_mut()) };
+    });
+}
+
+fn keep_errno(call: impl FnOnce()) {
+    // SAFETY: __errno_location returns this thread's errno, valid for its life.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above; nobody else accesses it.
+    let saved = unsafe { *errno };
+    call();
+    // SAFETY: as above.
+    unsafe { *errno = saved };
+}

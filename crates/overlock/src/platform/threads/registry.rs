@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers for threads: taken at the first contended lock operation, returned when the thread has exited.
+//!
+//! A bitmap of taken numbers; the lowest free one is taken, so that the records in use stay together. The number is
+//! returned by the destructor of a `pthread_key_t`: those run after all C++ and Rust thread-local destructors, and
+//! may run lock operations again themselves, which then take a new number and set the key again (POSIX repeats the destructors,
+//! `PTHREAD_DESTRUCTOR_ITERATIONS` times at most: a thread that locks even later keeps its number for ever, which costs
+//! one of 16,383).
+//!
+//! After `fork` the child has one thread, with the number it had; the numbers of the others are free again.
+
+use core::cell::Cell;
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use super::MAX_CPUS;
+use crate::slot::Cpu;
+
+/// Bit n of word n / 64: number n is taken.
+static TAKEN: [AtomicU64; MAX_CPUS.div_ceil(64)] =
+    [const { AtomicU64::new(0) }; MAX_CPUS.div_ceil(64)];
+
+/// The key whose destructor returns the number, plus one; zero before the first thread.
+static KEY: AtomicU32 = AtomicU32::new(0);
+
+std::thread_local! {
+    /// This thread's number plus one, or zero. Without a destructor, so that it can be read at any time of a thread's life.
+    static NUMBER: Cell<u16> = const { Cell::new(0) };
+}
+
+/// This thread's number. Takes one if it has none yet; `None` if all are taken.
+#[inline]
+pub(super) fn current() -> Option<Cpu> {
+    match NUMBER.get() {
+        0 => take(),
+        n => Cpu::new(usize::from(n) - 1),
+    }
+}
+
+#[cold]
+fn take() -> Option<Cpu> {
+    let key = key()?;
+    let cpu = TAKEN.iter().enumerate().find_map(|(i, word)| take_bit(i, word))?;
+    let value = ptr::without_provenance::<c_void>(cpu.index() + 1);
+    // SAFETY: `key` is a live key; the value is only compared, never dereferenced.
+    if unsafe { libc::pthread_setspecific(key, value) } != 0 {
+        // No memory for the key's table: without a destructor the number would leak.
+        give_back(cpu);
+        return None;
+    }
+    NUMBER.set(cpu.index() as u16 + 1);
+    Some(cpu)
+}
+
+/// Takes the lowest free bit of word `i`.
+fn take_bit(i: usize, word: &AtomicU64) -> Option<Cpu> {
+    let mut taken = word.load(Relaxed);
+    while taken != u64::MAX {
+        let bit = taken.trailing_ones();
+        let cpu = Cpu::new(i * 64 + bit as usize)?;
+        // ORDERING: Acquire, with the Release of `give_back`: the slot's earlier owner is done with it.
+        match word.compare_exchange_weak(taken, taken | 1 << bit, Acquire, Relaxed) {
+            Ok(_) => return Some(cpu),
+            Err(now) => taken = now,
+        }
+    }
+    None
+}
+
+fn give_back(cpu: Cpu) {
+    // ORDERING: Release, with the Acquire of `take_bit`.
+    TAKEN[cpu.index() / 64].fetch_and(!(1 << (cpu.index() % 64)), Release);
+}
+
+extern "C" fn thread_exits(value: *mut c_void) {
+    NUMBER.set(0);
+    if let Some(cpu) = value.addr().checked_sub(1).and_then(Cpu::new) {
+        give_back(cpu);
+    }
+}
+
+extern "C" fn child_forked() {
+    let own = NUMBER.get();
+    for (i, word) in TAKEN.iter().enumerate() {
+        let base = i * 64;
+        let keep = match usize::from(own).checked_sub(1) {
+            Some(n) if n / 64 == i => 1 << (n - base),
+            _ => 0,
+        };
+        word.store(keep, Relaxed);
+    }
+}
+
+/// The key, made once. Two threads may make one each at the same time: the loser's is deleted.
+fn key() -> Option<libc::pthread_key_t> {
+    // ORDERING: Acquire, with the Release below: the key exists.
+    if let Some(key) = KEY.load(Acquire).checked_sub(1) {
+        return Some(key);
+    }
+    let mut key: libc::pthread_key_t = 0;
+    // SAFETY: `key` is valid to write to; the destructor is a function for the life of the program.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_exits)) } != 0 {
+        return None;
+    }
+    // ORDERING: Release publishes the key, Acquire takes the other's.
+    match KEY.compare_exchange(0, key + 1, AcqRel, Acquire) {
+        Ok(_) => {
+            // SAFETY: the handler is a function for the life of the program, and async-signal-safe.
+            unsafe { libc::pthread_atfork(None, None, Some(child_forked)) };
+            Some(key)
+        }
+        Err(theirs) => {
+            // SAFETY: nobody else has seen this key.
+            unsafe { libc::pthread_key_delete(key) };
+            Some(theirs - 1)
+        }
+    }
+}

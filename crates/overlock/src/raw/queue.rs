@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The line of waiters that [`Queued`](super::Queued) and [`Hybrid`](super::Hybrid) share: an MCS queue behind a 4-byte word.
+//!
+//! # State
+//!
+//! ```text
+//!  31                    16 15            4    3         2        1         0
+//! +------------------------+---------------+---------+--------+---------+--------+
+//! |          tail          |    steals     | SPINNER | HALTED | PENDING | LOCKED |
+//! +------------------------+---------------+---------+--------+---------+--------+
+//! ```
+//!
+//! | field | meaning | set by | cleared by |
+//! |---|---|---|---|
+//! | `LOCKED` | Somebody holds the lock. | who takes it | the release |
+//! | `PENDING` | The first in line has declared itself: nobody may pass it. | the first in line | the first in line |
+//! | `HALTED` | The first in line has halted and is in the table of waiters. | the first, or the holder that promoted it asleep | the first when it is back |
+//! | `SPINNER` | A newcomer in unfair mode watches the lock: a release need not kick. (`Hybrid`) | that newcomer | that newcomer |
+//! | `steals` | How often the first in line has been passed. (`Hybrid`) | who passes it | the first when it takes the lock |
+//! | `tail` | The code of the last node in line, or zero: nobody waits. | who joins the line | the first, if it is also the last |
+//!
+//! A node's `state` is the one word that a waiter and its wakers race on:
+//!
+//! ```text
+//!              halts                      promoted asleep                kicked
+//!  WAITING <---------> HALTED ---------------------------> FIRST_HALTED -------> KICKED
+//!     |     comes back    |                                   ^     |               |
+//!     | promoted          | gives up                    halts |     | comes back    | comes back
+//!     v                   v                                   |     v               v
+//!   FIRST             ABANDONED --> RELEASED                  +---- FIRST <---------+
+//! ```
+//!
+//! A node's `next` is zero until the successor links itself, then the successor's code; or [`GONE`] if the waiter has left first.
+//!
+//! # Invariants
+//!
+//! * Q1: exactly one node of a line is first: it has no predecessor, or its predecessor has taken the lock or given up. Only the first may take the lock
+//!   out of the line, declare `PENDING`, or halt on the lock.
+//! * Q2: `FIRST_HALTED` in a node implies its entry in the table; `HALTED` in the word implies that a node is in one of `FIRST_HALTED` and
+//!   `KICKED`, or on its way out of them.
+//! * Q3: a release that sees `HALTED` finds the first in line in the table, or the first is awake and looks at the word again before it halts.
+//! * Q4: nobody waits for a CPU that may be away: neither a holder for its successor to link itself, nor a promoter for a waiter that gave up.
+//! * Q5: a node is reused only when nobody can reach it: its successor has linked itself, or the tail named it when it left.
+//!
+//! # Orderings
+//!
+//! | site | operation | order | pairs with |
+//! |---|---|---|---|
+//! | Q-O1 | tail CAS in `join` | AcqRel | itself: the predecessor has initialised its node before the successor links to it |
+//! | Q-O2 | `next` swap, by successor and by predecessor | AcqRel | itself: the successor's node is initialised before it is promoted; and the predecessor is done with its own before it is released |
+//! | Q-O3 | setting `HALTED` in the word | Release | Q-O4: the table entry, and `FIRST_HALTED`, are visible to a release that sees the bit |
+//! | Q-O4 | fence after a release that saw `HALTED` | Acquire | Q-O3 |
+//! | Q-O5 | promotion, asleep | Release | Q-O6: the entry and the bit exist before their owner takes them out |
+//! | Q-O6 | waiter's reads of `FIRST_HALTED`, `KICKED` | Acquire | Q-O5 |
+//!
+//! # The race of halt and promotion
+//!
+//! Linux keeps "you are first" (`locked`) and "I sleep" (`state`) in two words, so halt and promotion are a store-buffering race (F1),
+//! which S3 is about: on some machines the promoter's failed `cmpxchg` orders nothing, and both sides miss each other. Here both facts are one word:
+//!
+//! ```text
+//!    waiter                                promoter
+//!    CAS state: WAITING -> HALTED          CAS state: WAITING -> FIRST          (finds HALTED: enters it in the table first)
+//!    ok: wait(state, HALTED)               ok: done, the waiter is awake
+//!    failed: I am first                    failed: it halts; again
+//! ```
+//!
+//! One of the two CAS comes first in the word's modification order, and the other one fails. No fence is needed on any machine.
+//!
+//! # Departures from Linux's queued lock
+//!
+//! * A holder does not wait for the successor's link (Linux: `smp_cond_load_relaxed(&node->next, (VAL))`): if the successor has lost its CPU between
+//!   its tail CAS and its link, the section would last until it is back. The holder leaves [`GONE`] and its node behind; the successor finds that it
+//!   is first (Q4).
+//! * A waiter can give up: it marks its node, and a promoter skips it (Q4, F20).
+//!
+//! # Sources
+//!
+//! J. Mellor-Crummey, M. Scott, "Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors", ACM TOCS 1991; Linux 6.x
+//! kernel/locking/qspinlock.c and qspinlock_paravirt.h (the word, the tail code, halting, hashing).
+
+use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use crate::atomic::Atomic;
+use crate::counters::{Class, Event};
+use crate::platform::Platform;
+use crate::slot::{Entered, Node, NodeId, Slot};
+use crate::spin::Spin;
+use crate::waiters::{self, Key};
+
+pub(super) const LOCKED: u32 = 1 << 0;
+pub(super) const PENDING: u32 = 1 << 1;
+pub(super) const HALTED: u32 = 1 << 2;
+pub(super) const SPINNER: u32 = 1 << 3;
+pub(super) const STEAL: u32 = 1 << 4;
+pub(super) const STEALS: u32 = 0xfff0;
+pub(super) const TAIL: u32 = 0xffff_0000;
+const TAIL_SHIFT: u32 = 16;
+
+const _: () = assert!(LOCKED | PENDING | HALTED | SPINNER | STEALS | TAIL == u32::MAX);
+
+/// What a node's `state` says. The numbers mean nothing.
+mod state {
+    /// In line, awake.
+    pub(super) const WAITING: u32 = 0;
+    /// In line, halted or about to.
+    pub(super) const HALTED: u32 = 1;
+    /// First in line, awake.
+    pub(super) const FIRST: u32 = 2;
+    /// First in line, halted or about to, in the table.
+    pub(super) const FIRST_HALTED: u32 = 3;
+    /// First in line, in the table, called back.
+    pub(super) const KICKED: u32 = 4;
+    /// Gave up; skipped by whoever promotes it.
+    pub(super) const ABANDONED: u32 = 5;
+}
+
+/// In a node's `next`: the waiter has left before its successor linked itself.
+const GONE: u32 = u32::MAX;
+
+/// How long a waiter that is not first spins before it halts: hardly. On a machine with a CPU for each waiter it would be
+/// pleasant to spin; on all others it burns what the holder needs.
+const SPIN_IN_LINE_NS: u64 = 300;
+/// How long a CPU naps that can't be kicked because the table is full.
+const NAP_NS: u64 = 50_000;
+
+/// A place in the line of a lock: this CPU's node, queued.
+pub(super) struct Place<'a, P: Platform, C: Class> {
+    word: &'a P::Word,
+    key: Key,
+    entered: Entered<P>,
+    class: PhantomData<C>,
+}
+
+/// What came of an attempt to join the line.
+#[must_use]
+pub(super) enum Joined<'a, P: Platform, C: Class> {
+    /// The lock is taken: it was free at the last look.
+    Took,
+    /// In line, behind somebody or not.
+    InLine(Place<'a, P, C>, Option<NodeId>),
+    /// This CPU has no node for it (F7).
+    NoNode,
+}
+
+impl<'a, P: Platform, C: Class> Place<'a, P, C> {
+    /// Joins the line, unless `steal` still says how to take the lock as it is.
+    pub(super) fn join(
+        word: &'a P::Word,
+        steal: impl Fn(u32) -> Option<u32>,
+    ) -> Joined<'a, P, C> {
+        let Some(entered) = Slot::<P>::enter() else {
+            C::count(Event::LockNoNode);
+            return Joined::NoNode;
+        };
+        match entered.level() {
+            0 => {}
+            1 => C::count(Event::LockUseNode2),
+            2 => C::count(Event::LockUseNode3),
+            _ => C::count(Event::LockUseNode4),
+        }
+        let node = entered.node();
+        node.state.store(state::WAITING, Relaxed);
+        node.next.store(0, Relaxed);
+        let mut seen = word.load(Relaxed);
+        loop {
+            let stolen = steal(seen);
+            // (t,..) -> (me,..), or what `steal` says
+            let new = stolen.unwrap_or((seen & !TAIL) | (entered.id().code() << TAIL_SHIFT));
+            // ORDERING: AcqRel, Q-O1; Acquire where it takes the lock.
+            match word.compare_exchange(seen, new, AcqRel, Relaxed) {
+                Ok(_) if stolen.is_some() => return Joined::Took,
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+        let place = Self { word, key: Key::new(ptr::from_ref(word), 0), entered, class: PhantomData };
+        Joined::InLine(place, NodeId::decode(seen >> TAIL_SHIFT))
+    }
+
+    /// Waits until this place is first in line. `None` if the deadline passed before: then the place is given up.
+    pub(super) fn wait_turn(self, before: Option<NodeId>, deadline_ns: Option<u64>) -> Option<Self> {
+        match before {
+            Some(before) if self.link_behind(before) => {
+                if !self.wait_in_line(deadline_ns) {
+                    C::count(Event::LockTimeout);
+                    self.entered.leave_behind();
+                    return None;
+                }
+            }
+            _ => {
+                self.node().since.store(stamp::<P>(), Relaxed);
+                self.node().state.store(state::FIRST, Relaxed);
+            }
+        }
+        Some(self)
+    }
+
+    fn node(&self) -> &'static Node<P> {
+        self.entered.node()
+    }
+
+    /// How long this place has been first in line, in nanoseconds (at most 73 minutes).
+    pub(super) fn first_for_ns(&self) -> u64 {
+        since_ns(self.node())
+    }
+
+    /// Links this node behind its predecessor. False if that one has left already: then this place is first (Q4).
+    fn link_behind(&self, before: NodeId) -> bool {
+        let before = before.node::<P>();
+        // ORDERING: AcqRel, Q-O2.
+        if before.next.swap(self.entered.id().code(), AcqRel) != GONE {
+            return true;
+        }
+        before.release();
+        false
+    }
+
+    /// Waits, halting, until promoted. False if given up at the deadline.
+    fn wait_in_line(&self, deadline_ns: Option<u64>) -> bool {
+        let state = &self.node().state;
+        let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
+        let mut spin = Spin::new(SPIN_IN_LINE_NS);
+        while state.load(Relaxed) == state::WAITING && spin.again::<P>() {
+            if !P::WAITS && late() && self.abandon(state::WAITING) {
+                return false;
+            }
+        }
+        let mut event = Event::PvWaitNode;
+        let mut seen = match state.compare_exchange(state::WAITING, state::HALTED, Relaxed, Relaxed)
+        {
+            Ok(_) => state::HALTED,
+            Err(now) => now,
+        };
+        loop {
+            match seen {
+                state::HALTED => {
+                    if late() && self.abandon(state::HALTED) {
+                        return false;
+                    }
+                    C::count(event);
+                    event = Event::PvWaitAgain;
+                    P::wait(state, state::HALTED, deadline_ns);
+                }
+                state::FIRST_HALTED => {
+                    P::wait(state, state::FIRST_HALTED, deadline_ns);
+                    self.come_back();
+                    return true;
+                }
+                state::KICKED => {
+                    self.come_back();
+                    return true;
+                }
+                _ => return true,
+            }
+            seen = state.load(Relaxed);
+        }
+    }
+
+    fn abandon(&self, from: u32) -> bool {
+        self.node().state.compare_exchange(from, state::ABANDONED, Relaxed, Relaxed).is_ok()
+    }
+
+    /// `FIRST_HALTED`, `KICKED` -> `FIRST`: takes this waiter out of the table and the halt out of the word (Q2).
+    fn come_back(&self) {
+        // ORDERING: Acquire, Q-O6.
+        let kicked = self.node().state.swap(state::FIRST, Acquire) == state::KICKED;
+        C::count(if kicked { Event::PvKickWake } else { Event::PvSpuriousWakeup });
+        waiters::remove::<P>(self.key, self.entered.id());
+        // (*,h,*,*) -> (*,0,*,*)
+        self.word.fetch_and(!HALTED, Relaxed);
+    }
+
+    /// Halts until kicked, if the lock is taken. With `declared`, nobody may pass this waiter meanwhile.
+    pub(super) fn halt_first(&self, declared: bool, deadline_ns: Option<u64>) {
+        let state = &self.node().state;
+        if !waiters::insert::<P>(self.key, self.entered.id()) {
+            C::count(Event::PvHashFull);
+            return P::nap(NAP_NS);
+        }
+        state.store(state::FIRST_HALTED, Relaxed);
+        let mut seen = self.word.load(Relaxed);
+        while seen & LOCKED != 0 {
+            let pending = if declared { PENDING } else { 0 };
+            let new = (seen & !PENDING) | HALTED | pending;
+            // ORDERING: Release, Q-O3. (*,0,p,1) -> (*,1,declared,1)
+            match self.word.compare_exchange(seen, new, Release, Relaxed) {
+                Ok(_) => {
+                    C::count(Event::PvWaitHead);
+                    P::wait(state, state::FIRST_HALTED, deadline_ns);
+                    return self.come_back();
+                }
+                Err(now) => seen = now,
+            }
+        }
+        waiters::remove::<P>(self.key, self.entered.id());
+        state.store(state::FIRST, Relaxed);
+    }
+
+    /// Takes the lock if it is free, and leaves the line.
+    pub(super) fn take(self) -> Result<(), Self> {
+        let mut seen = self.word.load(Relaxed);
+        while seen & LOCKED == 0 {
+            let last = seen >> TAIL_SHIFT == self.entered.id().code();
+            // (t,h,p,0) -> (t,0,0,1), (me,h,p,0) -> (0,0,0,1)
+            let new = LOCKED | (seen & if last { SPINNER } else { SPINNER | TAIL });
+            // ORDERING: Acquire: the lock is taken.
+            match self.word.compare_exchange(seen, new, Acquire, Relaxed) {
+                Ok(_) => {
+                    C::count(Event::LockQueued);
+                    if !last {
+                        self.hand_on(true);
+                    }
+                    return Ok(());
+                }
+                Err(now) => seen = now,
+            }
+        }
+        Err(self)
+    }
+
+    /// Leaves the line without the lock.
+    pub(super) fn give_up(self) {
+        C::count(Event::LockTimeout);
+        let mut seen = self.word.load(Relaxed);
+        loop {
+            let last = seen >> TAIL_SHIFT == self.entered.id().code();
+            // (t,0,p,l) -> (t,0,0,l), (me,0,p,l) -> (0,0,0,l)
+            let new = seen & (LOCKED | SPINNER | if last { 0 } else { TAIL });
+            // ORDERING: AcqRel, Q-O1 where it empties the line.
+            match self.word.compare_exchange(seen, new, AcqRel, Relaxed) {
+                Ok(_) if last => return,
+                Ok(_) => return self.hand_on(false),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Makes the successor first, asleep if it sleeps and `holder` says that a release will follow, which can kick it.
+    fn hand_on(self, holder: bool) {
+        // ORDERING: AcqRel, Q-O2.
+        match NodeId::decode(self.node().next.swap(GONE, AcqRel)) {
+            Some(next) => self.promote(next, holder),
+            // The successor will find out, and release the node (Q4).
+            None => self.entered.leave_behind(),
+        }
+    }
+
+    fn promote(&self, mut next: NodeId, holder: bool) {
+        loop {
+            let state = &next.node::<P>().state;
+            let seen = state.load(Relaxed);
+            let done = match seen {
+                state::HALTED if holder => self.promote_asleep(next),
+                state::ABANDONED => match self.skip(next) {
+                    Some(after) => {
+                        next = after;
+                        false
+                    }
+                    None => true,
+                },
+                _ => self.promote_awake(next, seen),
+            };
+            if done {
+                return;
+            }
+        }
+    }
+
+    /// `WAITING`, `HALTED` -> `FIRST`
+    fn promote_awake(&self, next: NodeId, seen: u32) -> bool {
+        let node = next.node::<P>();
+        node.since.store(stamp::<P>(), Relaxed);
+        if node.state.compare_exchange(seen, state::FIRST, Relaxed, Relaxed).is_err() {
+            return false;
+        }
+        if seen == state::HALTED {
+            C::count(Event::PvKickUnlock);
+            P::kick(&raw const node.state, next.cpu());
+        }
+        true
+    }
+
+    /// `HALTED` -> `FIRST_HALTED`: the release will kick it.
+    fn promote_asleep(&self, next: NodeId) -> bool {
+        let node = next.node::<P>();
+        if !waiters::insert::<P>(self.key, next) {
+            C::count(Event::PvHashFull);
+            return self.promote_awake(next, state::HALTED);
+        }
+        node.since.store(stamp::<P>(), Relaxed);
+        // ORDERING: Release, Q-O3. (t,0,0,1) -> (t,1,0,1)
+        self.word.fetch_or(HALTED, Release);
+        // ORDERING: Release, Q-O5.
+        if node
+            .state
+            .compare_exchange(state::HALTED, state::FIRST_HALTED, Release, Relaxed)
+            .is_ok()
+        {
+            return true;
+        }
+        // It has given up: the entry is still ours.
+        waiters::remove::<P>(self.key, next);
+        self.word.fetch_and(!HALTED, Relaxed);
+        false
+    }
+
+    /// Takes a waiter that gave up out of the line. Returns who comes after it, if that one is linked.
+    fn skip(&self, gone: NodeId) -> Option<NodeId> {
+        let node = gone.node::<P>();
+        let mut seen = self.word.load(Relaxed);
+        while seen >> TAIL_SHIFT == gone.code() {
+            // ORDERING: AcqRel, Q-O1. (gone,..) -> (0,..)
+            match self.word.compare_exchange(seen, seen & (LOCKED | SPINNER), AcqRel, Relaxed) {
+                Ok(_) => {
+                    node.release();
+                    return None;
+                }
+                Err(now) => seen = now,
+            }
+        }
+        // ORDERING: AcqRel, Q-O2.
+        let after = NodeId::decode(node.next.swap(GONE, AcqRel));
+        if after.is_some() {
+            node.release();
+        }
+        after
+    }
+}
+
+/// Kicks the first in line of a lock that has been released and was seen `HALTED`, if it has been first for `min_ns`
+/// nanoseconds. Only the lock's address is used (F4).
+pub(super) fn kick_first<P: Platform, C: Class>(word: *const P::Word, min_ns: u64) {
+    // ORDERING: Acquire, Q-O4.
+    P::fence(Acquire);
+    for waiter in waiters::find::<P>(Key::new(word, 0)) {
+        let node = waiter.node::<P>();
+        if min_ns != 0 && since_ns(node) < min_ns {
+            continue;
+        }
+        let kick = node.state.compare_exchange(state::FIRST_HALTED, state::KICKED, Relaxed, Relaxed);
+        if kick.is_ok() {
+            C::count(Event::PvKickUnlock);
+            P::kick(&raw const node.state, waiter.cpu());
+        }
+    }
+}
+
+/// The platform's clock in units of 1,024 ns, cut to 32 bits.
+fn stamp<P: Platform>() -> u32 {
+    (P::now_ns() >> 10) as u32
+}
+
+fn since_ns<P: Platform>(node: &Node<P>) -> u64 {
+    u64::from(stamp::<P>().wrapping_sub(node.since.load(Relaxed))) << 10
+}

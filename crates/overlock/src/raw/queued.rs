@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `Queued`: one line, served in order; a newcomer may try its luck once on entry (S3).
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::queue::{self, HALTED, Joined, LOCKED, PENDING, Place, TAIL};
+use crate::atomic::{Atomic, ConstAtomic};
+use crate::counters::{Class, Event, Uncounted};
+use crate::platform::Platform;
+use crate::raw::{ConstLock, RawLock, RawTimedLock};
+use crate::spin::Spin;
+
+/// How long the first in line spins before it halts: about half of what a halt and a wake-up cost (5 µs for a futex).
+const SPIN_FIRST_NS: u64 = 2_000;
+/// How long a CPU without a queue node naps between two tries.
+const NAP_NS: u64 = 50_000;
+
+/// The paravirtual queued lock. See the [module documentation](self).
+pub struct Queued<P: Platform, C: Class = Uncounted> {
+    word: P::Word,
+    class: PhantomData<C>,
+}
+
+impl<P: Platform, C: Class> Queued<P, C>
+where
+    P::Word: ConstAtomic<u32>,
+{
+    /// An unlocked lock.
+    pub const fn new() -> Self {
+        Self::with(P::Word::ZERO)
+    }
+}
+
+/// How a newcomer takes a lock in state `word`: it is free, and nobody has declared itself.
+fn steal(word: u32) -> Option<u32> {
+    (word & (LOCKED | PENDING) == 0).then_some(word | LOCKED)
+}
+
+impl<P: Platform, C: Class> Queued<P, C> {
+    /// An unlocked lock in a cell that holds zero, for platforms whose cells can't be constants.
+    pub const fn with(word: P::Word) -> Self {
+        Self { word, class: PhantomData }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
+        C::count(Event::LockSlowpath);
+        if !P::WAITS && deadline_ns.is_none() && self.lock_pending() {
+            return true;
+        }
+        match Place::<P, C>::join(&self.word, steal) {
+            Joined::Took => {
+                C::count(Event::PvLockStealing);
+                true
+            }
+            Joined::InLine(place, before) => match place.wait_turn(before, deadline_ns) {
+                Some(place) => self.lock_first(place, deadline_ns),
+                None => false,
+            },
+            Joined::NoNode => self.lock_without_node(deadline_ns),
+        }
+    }
+
+    /// Takes the lock after its holder without a node, if nobody else waits.
+    fn lock_pending(&self) -> bool {
+        // (0,0,0,1) -> (0,0,1,1)
+        if self.word.compare_exchange(LOCKED, LOCKED | PENDING, Relaxed, Relaxed).is_err() {
+            return false;
+        }
+        C::count(Event::LockPending);
+        loop {
+            let seen = self.word.load(Relaxed);
+            if seen & LOCKED == 0 {
+                // ORDERING: Acquire: the lock is taken. (t,0,1,0) -> (t,0,0,1)
+                let new = (seen & !PENDING) | LOCKED;
+                if self.word.compare_exchange(seen, new, Acquire, Relaxed).is_ok() {
+                    return true;
+                }
+            }
+            P::relax();
+        }
+    }
+
+    /// Takes the lock as the first in line.
+    fn lock_first(&self, mut place: Place<'_, P, C>, deadline_ns: Option<u64>) -> bool {
+        let mut halted = false;
+        loop {
+            if P::WAITS {
+                // (t,0,0,l) -> (t,0,1,l)
+                self.word.fetch_or(PENDING, Relaxed);
+            }
+            let mut spin = Spin::new(SPIN_FIRST_NS);
+            loop {
+                // Where nobody halts, the pending bit belongs to a waiter before the line.
+                let busy = if P::WAITS { LOCKED } else { LOCKED | PENDING };
+                if self.word.load(Relaxed) & busy == 0 {
+                    match place.take() {
+                        Ok(()) => return true,
+                        Err(same) => place = same,
+                    }
+                }
+                if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
+                    place.give_up();
+                    return false;
+                }
+                if !spin.again::<P>() {
+                    break;
+                }
+            }
+            place.halt_first(halted, deadline_ns);
+            halted = true;
+        }
+    }
+
+    /// Waits without a node: outside the line, by trying.
+    fn lock_without_node(&self, deadline_ns: Option<u64>) -> bool {
+        let mut spin = Spin::new(SPIN_FIRST_NS);
+        loop {
+            if self.try_lock() {
+                return true;
+            }
+            if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
+                C::count(Event::LockTimeout);
+                return false;
+            }
+            if !spin.again::<P>() {
+                P::nap(NAP_NS);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn kick(word: *const P::Word) {
+        queue::kick_first::<P, C>(word, 0);
+    }
+}
+
+// SAFETY: `LOCKED` is set by a successful CAS from a word without it, and cleared only by `unlock`; the Acquire of
+// each such CAS and the Release of `unlock` order the sections.
+unsafe impl<P: Platform, C: Class> RawLock for Queued<P, C> {
+    #[inline]
+    fn lock(&self) {
+        // ORDERING: Acquire, with the Release of `unlock`. (0,0,0,0) -> (0,0,0,1)
+        if self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_err() {
+            self.lock_slow(None);
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        // ORDERING: Acquire, with the Release of `unlock`.
+        word & (LOCKED | PENDING | TAIL) == 0
+            && self.word.compare_exchange(word, word | LOCKED, Acquire, Relaxed).is_ok()
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        let word = ptr::from_ref(&self.word);
+        // ORDERING: Release, with the Acquire of every taking CAS. (t,h,p,1) -> (t,h,p,0); not touched again (F4).
+        if self.word.fetch_sub(LOCKED, Release) & HALTED != 0 {
+            Self::kick(word);
+        }
+    }
+
+    fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) & LOCKED != 0
+    }
+}
+
+// SAFETY: as for `RawLock`.
+unsafe impl<P: Platform, C: Class> RawTimedLock for Queued<P, C> {
+    fn try_lock_until(&self, deadline_ns: u64) -> bool {
+        self.try_lock() || self.lock_slow(Some(deadline_ns))
+    }
+}
+
+impl<P: Platform, C: Class> ConstLock for Queued<P, C>
+where
+    P::Word: ConstAtomic<u32>,
+{
+    const NEW: Self = Self::new();
+}
+
+impl<P: Platform, C: Class> fmt::Debug for Queued<P, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queued").field("locked", &self.is_locked()).finish_non_exhaustive()
+    }
+}

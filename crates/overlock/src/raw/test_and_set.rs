@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `TestAndSet`: one bit, taken by whoever comes at the right moment. The unfair baseline.
+//!
+//! A released lock is anybody's: a thread that runs takes it without waiting for one that does not, so a lost
+//! CPU costs nobody but its owner. The price is fairness: a waiter may be passed any number of times. No bound.
+//!
+//! # State
+//!
+//! | bit | name | meaning |
+//! |---|---|---|
+//! | 0 | `LOCKED` | Somebody holds the lock. |
+//! | 1 | `WAITERS` | Somebody may have halted. Set by a waiter before it halts, and by one that has halted when it takes the lock, for it can't know whether it was the last; cleared by the release. |
+//!
+//! # Life of an acquisition
+//!
+//! ```text
+//!  (waiters, locked)      fast      :    slow                                 :    unlock
+//!                                   :                                         :
+//!  uncontended      (0,0) -> (0,1) ----------------------------------------------> (*,0)
+//!                       |           :          ^                     ^        :      |
+//!                       v           :          | spins, (0,1)        |        :      | kicks one if waiters
+//!                     (*,1) --------->-- spin -'                     |        :      |
+//!                                   :     | budget spent             |        :      |
+//!                                   :     v                          |        :      |
+//!                                   :   (1,1) halt -- kicked --> swaps in (1,1) if it was (*,0) <-'
+//! ```
+//!
+//! # Invariants
+//!
+//! * I1: a CPU that halts has seen `LOCKED | WAITERS` after it was sure to be found; so the release that follows kicks one.
+//! * I2: a kicked waiter takes the lock with `WAITERS` set or, if it finds it taken, sets `WAITERS`: the next kick is owed to the others.
+//! * I3: a release touches the word once; afterwards only its address is used (F4).
+//!
+//! # Orderings
+//!
+//! | site | operation | order | pairs with |
+//! |---|---|---|---|
+//! | O1 | every taking CAS or swap | Acquire | O2: the sections are ordered |
+//! | O2 | the release swap | Release | O1 |
+//! | O3 | halting CAS to `WAITERS` | Release | O4: the table entry is visible to who saw the bit |
+//! | O4 | fence after a release that saw `WAITERS` | Acquire | O3 |
+//!
+//! The race of halt and kick is on one word: either the release comes first, and the halting CAS fails; or the CAS comes first,
+//! and the release sees `WAITERS`. (A platform that kicks by address compares the word itself while it goes to sleep.)
+//!
+//! # Sources
+//!
+//! Test-and-test-and-set with back-off: T. Anderson, "The Performance of Spin Lock Alternatives for Shared-Memory Multiprocessors",
+//! IEEE TPDS 1990. The word of three states: U. Drepper, "Futexes Are Tricky", 2011, mutex 2.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use crate::atomic::{Atomic, ConstAtomic};
+use crate::counters::{Class, Event, Uncounted};
+use crate::platform::Platform;
+use crate::raw::{ConstLock, RawLock, RawTimedLock};
+use crate::slot::Slot;
+use crate::spin::Spin;
+use crate::waiters::{self, Key};
+
+const LOCKED: u32 = 1;
+const WAITERS: u32 = 2;
+
+/// `Node::state`: awake.
+const RUNNING: u32 = 0;
+/// `Node::state`: halted, or about to.
+const HALTED: u32 = 1;
+
+/// How long a waiter spins before it halts. Well under what a halt and a wake-up cost together (about 5 µs for a futex
+/// between two CPUs); longer burns the time that the holder may need to run.
+const SPIN_NS: u64 = 2_000;
+
+/// Pauses between two looks at a taken lock, at most: a look takes the cache line from the holder.
+const BACKOFF_MAX: u32 = 32;
+
+/// How long a CPU naps that can't be kicked because it has no number or the table is full.
+const NAP_NS: u64 = 200_000;
+
+/// The test-and-test-and-set lock. See the [module documentation](self).
+pub struct TestAndSet<P: Platform, C: Class = Uncounted> {
+    word: P::Word,
+    class: PhantomData<C>,
+}
+
+impl<P: Platform, C: Class> TestAndSet<P, C>
+where
+    P::Word: ConstAtomic<u32>,
+{
+    /// An unlocked lock.
+    pub const fn new() -> Self {
+        Self::with(P::Word::ZERO)
+    }
+}
+
+impl<P: Platform, C: Class> TestAndSet<P, C> {
+    /// An unlocked lock in a cell that holds zero, for platforms whose cells can't be constants.
+    pub const fn with(word: P::Word) -> Self {
+        Self { word, class: PhantomData }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
+        C::count(Event::LockSlowpath);
+        let mut spin = Spin::new(SPIN_NS);
+        let mut backoff = 1;
+        loop {
+            if self.try_take(0) {
+                return true;
+            }
+            if !spin.pause::<P>(backoff) {
+                break;
+            }
+            if !P::WAITS && deadline_ns.is_some_and(|at| P::now_ns() >= at) {
+                C::count(Event::LockTimeout);
+                return false;
+            }
+            backoff = (backoff * 2).min(BACKOFF_MAX);
+        }
+        if P::KICKS_BY_ADDRESS { self.halt_on_word(deadline_ns) } else { self.halt_in_slot(deadline_ns) }
+    }
+
+    /// `(w,0) -> (w | waiters,1)`
+    #[inline]
+    fn try_take(&self, waiters: u32) -> bool {
+        let word = self.word.load(Relaxed);
+        word & LOCKED == 0
+            // ORDERING: Acquire, O1.
+            && self
+                .word
+                .compare_exchange(word, word | LOCKED | waiters, Acquire, Relaxed)
+                .is_ok()
+    }
+
+    /// `(*,0) -> (1,1)`, ours: true. `(*,1) -> (1,1)`, and its holder will kick: false.
+    fn take_or_mark(&self) -> bool {
+        let mut word = self.word.load(Relaxed);
+        loop {
+            // ORDERING: Acquire, O1, where it takes; Release, O3, where it marks.
+            match self.word.compare_exchange(word, LOCKED | WAITERS, AcqRel, Relaxed) {
+                Ok(_) => return word & LOCKED == 0,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Halts on the lock word itself.
+    fn halt_on_word(&self, deadline_ns: Option<u64>) -> bool {
+        let mut event = Event::PvWaitNode;
+        loop {
+            if self.take_or_mark() {
+                return true;
+            }
+            if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
+                return false;
+            }
+            C::count(event);
+            event = Event::PvWaitAgain;
+            P::wait(&self.word, LOCKED | WAITERS, deadline_ns);
+        }
+    }
+
+    /// Halts on a word of this CPU's slot, found by the holder through the table.
+    fn halt_in_slot(&self, deadline_ns: Option<u64>) -> bool {
+        let entered = Slot::<P>::enter();
+        let key = Key::new(self, 0);
+        let mut event = Event::PvWaitNode;
+        loop {
+            let kickable = entered.as_ref().filter(|e| waiters::insert::<P>(key, e.id()));
+            if let Some(entered) = kickable {
+                entered.node().state.store(HALTED, Relaxed);
+            }
+            let taken = self.take_or_mark();
+            if !taken {
+                C::count(event);
+                event = Event::PvWaitAgain;
+                match kickable {
+                    Some(entered) => P::wait(&entered.node().state, HALTED, deadline_ns),
+                    None => {
+                        C::count(Event::PvHashFull);
+                        P::nap(NAP_NS);
+                    }
+                }
+            }
+            if let Some(entered) = kickable {
+                waiters::remove::<P>(key, entered.id());
+            }
+            if taken {
+                return true;
+            }
+            if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
+                // The kick that ended the wait may have been meant for all: pass it on (I2).
+                return self.take_or_mark();
+            }
+        }
+    }
+
+    /// Kicks one halted waiter of a lock that has been released. Uses the address of the lock only (I3).
+    #[cold]
+    #[inline(never)]
+    fn kick(lock: *const Self) {
+        C::count(Event::PvKickUnlock);
+        if P::KICKS_BY_ADDRESS {
+            // The word is the only field with a size.
+            return P::kick_any(lock.cast());
+        }
+        // ORDERING: Acquire, O4.
+        P::fence(Acquire);
+        for waiter in waiters::find::<P>(Key::new(lock, 0)) {
+            let state = &waiter.node::<P>().state;
+            if state.compare_exchange(HALTED, RUNNING, Relaxed, Relaxed).is_ok() {
+                return P::kick(state, waiter.cpu());
+            }
+        }
+    }
+}
+
+// SAFETY: `LOCKED` is set by one successful RMW from a word without it, and cleared only by `unlock`; O1 and O2 order
+// the sections.
+unsafe impl<P: Platform, C: Class> RawLock for TestAndSet<P, C> {
+    #[inline]
+    fn lock(&self) {
+        // ORDERING: Acquire, O1. (0,0) -> (0,1)
+        if self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_err() {
+            self.lock_slow(None);
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        self.try_take(0)
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        let address = ptr::from_ref(self);
+        // ORDERING: Release, O2. (w,1) -> (0,0); the word is not touched again (I3).
+        if P::WAITS {
+            if self.word.swap(0, Release) & WAITERS != 0 {
+                Self::kick(address);
+            }
+        } else {
+            self.word.store(0, Release);
+        }
+    }
+
+    fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) & LOCKED != 0
+    }
+}
+
+// SAFETY: as for `RawLock`.
+unsafe impl<P: Platform, C: Class> RawTimedLock for TestAndSet<P, C> {
+    fn try_lock_until(&self, deadline_ns: u64) -> bool {
+        self.try_take(0) || self.lock_slow(Some(deadline_ns))
+    }
+}
+
+impl<P: Platform, C: Class> ConstLock for TestAndSet<P, C>
+where
+    P::Word: ConstAtomic<u32>,
+{
+    const NEW: Self = Self::new();
+}
+
+impl<P: Platform, C: Class> fmt::Debug for TestAndSet<P, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestAndSet").field("locked", &self.is_locked()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `Ticket`: first come, first served; spin for a while, then halt; the release kicks exactly the next ticket (S1).
+//!
+//! Where CPUs get taken away, a plain ticket lock collapses: only one waiter can take the lock next, and everybody burns their time slices
+//! until that one happens to run. So a waiter halts, which leaves the processor to whoever the lock needs, and the release calls
+//! the next ticket back.
+//!
+//! # State
+//!
+//! Two cells of equal width, each its own atomic object (no access covers both):
+//!
+//! ```text
+//!  15                1   0     15                1   0
+//! +-------------------+---+   +-------------------+---+
+//! |   ticket served   | S |   |    next ticket    | 0 |        head: the ticket that owns the lock, and the slowpath flag S
+//! +-------------------+---+   +-------------------+---+        tail: the ticket for the next to come
+//!          head                        tail
+//! ```
+//!
+//! Tickets count by two, so that bit 0 of `head` is free for `S`: somebody has halted, or is about to. [`Wide`] tickets are 16 bits
+//! each (32,767 CPUs), [`Narrow`] ones 8 bits (127 CPUs).
+//!
+//! # Life of an acquisition
+//!
+//! ```text
+//!  (tail, head, S)    fast             :   slow                                              :   unlock
+//!                                      :                                                     :
+//!  lock      (t,h,s) -> (t+2,h,s)      :                                                     :
+//!            ours if t == h ------------------------------------------------------------------->  (t,h,s) -> (t,h+2,s)
+//!            else  ------------------->: spin until h == ticket ------------------------------->        |
+//!                                      :   | budget spent                                    :        | s == 1
+//!                                      :   v                                                 :        v
+//!                                      : enter table; (t,h,s) -> (t,h,1); halt  <-- kicked ----- kick ticket h+2
+//!                                      :   | h == ticket, nobody behind                      :
+//!                                      :   v                                                 :
+//!                                      : (t,h,1) -> (t,h,0)                                  :
+//! ```
+//!
+//! # Invariants
+//!
+//! * I1: `head` changes its ticket only in `unlock`, by the holder.
+//! * I2: a halted waiter entered the table, then set `S`, then saw that `head` was not its ticket; so the release that serves its ticket
+//!   sees `S` (unless I3) and finds the entry.
+//! * I3: `S` is cleared only by the holder, and set again if a ticket was drawn that it had not seen before it cleared.
+//! * I4: a release touches the words once (an RMW that returns `S`); afterwards only their address is used (F4).
+//!
+//! # Orderings
+//!
+//! | site | operation | order | pairs with |
+//! |---|---|---|---|
+//! | O1 | `head` load that sees the ticket served | Acquire | O2 |
+//! | O2 | `head` release add or store | Release | O1: the sections are ordered |
+//! | O3 | `head` or `S` | AcqRel | Release with O4 (the entry) and O5 (the ticket drawn before); Acquire with O2, where it finds the ticket served |
+//! | O4 | fence after a release that saw `S` | Acquire | O3 |
+//! | O5 | `head` and-not `S` | Acquire | O3: a waiter whose `S` is wiped out here has its ticket seen by the `tail` load that follows |
+//!
+//! Drawing a ticket is `Relaxed`: it decides an order, and nothing is read through it.
+//!
+//! # Departures
+//!
+//! * S1 keeps the flag in the tail and reads it after the release: by then the next owner may have freed the lock (F4). Linux 4.2 moved it
+//!   into the head (arch/x86/include/asm/spinlock.h), and so do we.
+//! * S1 clears the flag in the release. Here the waiter that finds nobody behind it clears it while it holds the lock.
+//! * The spin budget is time, and only the next in line has one worth the name: on a machine with fewer CPUs than
+//!   waiters, anyone else who spins burns the CPU that the holder or the next in line needs.
+//!
+//! # Limits
+//!
+//! No timed lock: a ticket can't be handed back. `try_lock` draws a ticket only if it would be served at once; should exactly 2^15 (or 2^7)
+//! acquisitions happen between its two accesses (F23), it notices, and then has to wait for its turn.
+//!
+//! # Sources
+//!
+//! J. Fitzhardinge et al., "Paravirtualized ticketlocks" (S1, 2012); T. Friebel, "Prevent Guests from Spinning Around", Xen Summit 2008.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use crate::atomic::{Atomic, ConstAtomic};
+use crate::counters::{Class, Event, Uncounted};
+use crate::platform::Platform;
+use crate::raw::{ConstLock, RawLock};
+use crate::slot::{Entered, Slot};
+use crate::spin::Spin;
+use crate::waiters::{self, Key};
+
+/// The slowpath flag in `head`.
+const SLOW: u32 = 1;
+/// What a ticket counts by.
+const ONE: u32 = 2;
+
+/// `Node::state`: awake.
+const RUNNING: u32 = 0;
+/// `Node::state`: halted, or about to.
+const HALTED: u32 = 1;
+
+/// How long the next in line spins before it halts: about half of what a halt and a wake-up cost (5 µs for a futex).
+const SPIN_NEXT_NS: u64 = 2_000;
+/// How long any other waiter spins before it halts.
+const SPIN_FAR_NS: u64 = 200;
+/// How long a CPU naps that can't be kicked because it has no number or the table is full.
+const NAP_NS: u64 = 50_000;
+
+/// How wide a ticket is.
+pub trait Width: sealed::Sealed + Send + Sync + 'static {
+    /// The integer that holds a ticket.
+    type Int: Copy;
+    /// The cell of a platform that holds such an integer.
+    type Cell<P: Platform>: Atomic<Self::Int>;
+    /// The low bits of `bits`.
+    fn cut(bits: u32) -> Self::Int;
+    /// The bits.
+    fn bits(int: Self::Int) -> u32;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Wide {}
+    impl Sealed for super::Narrow {}
+}
+
+/// 16-bit tickets: up to 32,767 CPUs, a lock of 4 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wide;
+
+/// 8-bit tickets: up to 127 CPUs, a lock of 2 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Narrow;
+
+impl Width for Wide {
+    type Int = u16;
+    type Cell<P: Platform> = P::Half;
+    #[inline(always)]
+    fn cut(bits: u32) -> u16 {
+        bits as u16
+    }
+    #[inline(always)]
+    fn bits(int: u16) -> u32 {
+        u32::from(int)
+    }
+}
+
+impl Width for Narrow {
+    type Int = u8;
+    type Cell<P: Platform> = P::Byte;
+    #[inline(always)]
+    fn cut(bits: u32) -> u8 {
+        bits as u8
+    }
+    #[inline(always)]
+    fn bits(int: u8) -> u32 {
+        u32::from(int)
+    }
+}
+
+/// The paravirtual ticket lock. See the [module documentation](self).
+#[repr(C)]
+pub struct Ticket<P: Platform, C: Class = Uncounted, W: Width = Wide> {
+    head: W::Cell<P>,
+    tail: W::Cell<P>,
+    class: PhantomData<C>,
+}
+
+impl<P: Platform, C: Class, W: Width> Ticket<P, C, W>
+where
+    W::Cell<P>: ConstAtomic<W::Int>,
+{
+    /// An unlocked lock.
+    pub const fn new() -> Self {
+        Self::with(W::Cell::<P>::ZERO, W::Cell::<P>::ZERO)
+    }
+}
+
+impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
+    /// An unlocked lock in two cells that hold zero, for platforms whose cells can't be constants.
+    pub const fn with(head: W::Cell<P>, tail: W::Cell<P>) -> Self {
+        Self { head, tail, class: PhantomData }
+    }
+
+    /// The ticket that `head` serves, without the flag.
+    #[inline]
+    fn served(head: W::Int) -> u32 {
+        W::bits(head) & !SLOW
+    }
+
+    /// Whether `ticket` is served now.
+    #[inline]
+    fn is_served(&self, ticket: u32) -> bool {
+        // ORDERING: Acquire, O1.
+        Self::served(self.head.load(Acquire)) == ticket
+    }
+
+    /// How many releases away `ticket` is.
+    #[inline]
+    fn distance(&self, ticket: u32) -> u32 {
+        let served = Self::served(self.head.load(Relaxed));
+        W::bits(W::cut(ticket.wrapping_sub(served))) / ONE
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_slow(&self, ticket: u32) {
+        C::count(Event::LockSlowpath);
+        if !P::WAITS || !P::waits() {
+            while !self.is_served(ticket) {
+                P::relax();
+            }
+            return;
+        }
+        if self.spin(ticket) {
+            return;
+        }
+        let entered = Slot::<P>::enter();
+        if entered.is_none() {
+            C::count(Event::LockNoNode);
+        }
+        let mut event = Event::PvWaitNode;
+        while !self.halt(ticket, entered.as_ref(), event) && !self.spin(ticket) {
+            event = Event::PvWaitAgain;
+        }
+        self.clear_slow(ticket);
+    }
+
+    /// Spins for as long as the place in line is worth. Returns whether the ticket is served.
+    fn spin(&self, ticket: u32) -> bool {
+        let mut far = Spin::new(SPIN_FAR_NS);
+        let mut next = Spin::new(SPIN_NEXT_NS);
+        loop {
+            if self.is_served(ticket) {
+                return true;
+            }
+            let spin = if self.distance(ticket) == 1 { &mut next } else { &mut far };
+            if !spin.again::<P>() {
+                return self.is_served(ticket);
+            }
+        }
+    }
+
+    /// Halts once unless the ticket is served. Returns whether it is.
+    fn halt(&self, ticket: u32, entered: Option<&Entered<P>>, event: Event) -> bool {
+        let key = Key::new(self, ticket);
+        let Some(entered) = entered.filter(|e| waiters::insert::<P>(key, e.id())) else {
+            C::count(Event::PvHashFull);
+            P::nap(NAP_NS);
+            return self.is_served(ticket);
+        };
+        let state = &entered.node().state;
+        state.store(HALTED, Relaxed);
+        // ORDERING: AcqRel, O3. (t,h,s) -> (t,h,1)
+        let served = Self::served(self.head.fetch_or(W::cut(SLOW), AcqRel)) == ticket;
+        if !served {
+            C::count(event);
+            P::wait(state, HALTED, None);
+            let kicked = state.load(Relaxed) == RUNNING;
+            C::count(if kicked { Event::PvKickWake } else { Event::PvSpuriousWakeup });
+        }
+        waiters::remove::<P>(key, entered.id());
+        served
+    }
+
+    /// Clears the flag if nobody is behind this ticket, the holder's (I3).
+    fn clear_slow(&self, ticket: u32) {
+        let last = ticket.wrapping_add(ONE);
+        if W::bits(self.tail.load(Relaxed)) != W::bits(W::cut(last)) {
+            return;
+        }
+        // ORDERING: Acquire, O5. (t,h,1) -> (t,h,0)
+        self.head.fetch_and(W::cut(!SLOW), Acquire);
+        if W::bits(self.tail.load(Relaxed)) != W::bits(W::cut(last)) {
+            // Somebody drew a ticket meanwhile and may have set the flag before it was cleared.
+            self.head.fetch_or(W::cut(SLOW), Relaxed);
+        }
+    }
+
+    /// Kicks the waiter with `ticket`, if it has halted. The lock has been released: only its address is used (I4).
+    #[cold]
+    #[inline(never)]
+    fn kick(lock: *const Self, ticket: u32) {
+        // ORDERING: Acquire, O4.
+        P::fence(Acquire);
+        for waiter in waiters::find::<P>(Key::new(lock, ticket)) {
+            let state = &waiter.node::<P>().state;
+            if state.compare_exchange(HALTED, RUNNING, Relaxed, Relaxed).is_ok() {
+                C::count(Event::PvKickUnlock);
+                P::kick(state, waiter.cpu());
+            }
+        }
+    }
+}
+
+// SAFETY: a ticket is drawn by one CPU only and served once; `head` moves on only in `unlock` (I1); O1 and O2 order
+// the sections. The limit on CPUs keeps two holders of equal tickets apart.
+unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
+    #[inline]
+    fn lock(&self) {
+        // (t,h,s) -> (t+2,h,s)
+        let ticket = W::bits(self.tail.fetch_add(W::cut(ONE), Relaxed));
+        if !self.is_served(ticket) {
+            self.lock_slow(ticket);
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        let free = Self::served(self.head.load(Relaxed));
+        let ticket = W::cut(free);
+        if self.tail.compare_exchange(ticket, W::cut(free + ONE), Relaxed, Relaxed).is_err() {
+            return false;
+        }
+        if !self.is_served(free) {
+            // F23: the tickets have gone round once since `head` was read. The ticket can't be given back.
+            self.lock_slow(free);
+        }
+        true
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        let address = ptr::from_ref(self);
+        if P::WAITS && P::waits() {
+            // ORDERING: Release, O2. (t,h,s) -> (t,h+2,s); the words are not touched again (I4).
+            let head = W::bits(self.head.fetch_add(W::cut(ONE), Release));
+            if head & SLOW != 0 {
+                Self::kick(address, W::bits(W::cut((head & !SLOW) + ONE)));
+            }
+        } else {
+            let head = W::bits(self.head.load(Relaxed));
+            // ORDERING: Release, O2. Nobody else writes `head` (I1), for nobody sets the flag.
+            self.head.store(W::cut(head + ONE), Release);
+        }
+    }
+
+    fn is_locked(&self) -> bool {
+        self.distance(W::bits(self.tail.load(Relaxed))) != 0
+    }
+}
+
+impl<P: Platform, C: Class, W: Width> ConstLock for Ticket<P, C, W>
+where
+    W::Cell<P>: ConstAtomic<W::Int>,
+{
+    const NEW: Self = Self::new();
+}
+
+impl<P: Platform, C: Class, W: Width> fmt::Debug for Ticket<P, C, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").field("locked", &self.is_locked()).finish_non_exhaustive()
+    }
+}

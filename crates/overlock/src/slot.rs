@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What every CPU has: its number, and its queue nodes.
+//!
+//! A CPU waits for at most one lock at a time in each context (task, soft interrupt, hard interrupt, non-maskable
+//! interrupt; for a thread: itself and nested signal handlers). So four nodes for each CPU serve all locks, and a lock word needs
+//! to name only a CPU and a nesting level: the *tail code* of [`NodeId`], 16 bits.
+//!
+//! A node is taken by [`Slot::enter`] and returned when the [`Entered`] token is dropped. Which nodes are in use is a bit mask that only the slot's
+//! own CPU writes; it is written with RMWs, so that an interrupt between two instructions finds it right (F5, F6).
+//!
+//! Sometimes a CPU must go while others can still reach its node ([`Entered::leave_behind`]). The node's bit then stays set; whoever
+//! reaches the node last marks it [`RELEASED`], and its own CPU finds that when it next looks for a node.
+
+use core::marker::PhantomData;
+use core::mem;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::atomic::{Atomic, ConstAtomic};
+use crate::platform::{MAX_CPUS, Platform};
+
+/// The number of a CPU: less than [`MAX_CPUS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpu(u16);
+
+impl Cpu {
+    /// The CPU numbered `index`, or `None` if a lock word has no room for that number.
+    #[inline]
+    pub const fn new(index: usize) -> Option<Self> {
+        if index < MAX_CPUS { Some(Self(index as u16)) } else { None }
+    }
+
+    /// The number.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How deep lock operations can nest on one CPU with a node each.
+pub const LEVELS: usize = 4;
+
+/// The 16-bit name of a queue node: CPU number plus one, then two bits of nesting level. Zero names nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeId(u16);
+
+impl NodeId {
+    const fn new(cpu: Cpu, level: usize) -> Self {
+        Self(((cpu.0 + 1) << 2) | level as u16)
+    }
+
+    /// The node with this code, or `None` for code zero.
+    #[inline]
+    pub(crate) const fn decode(code: u32) -> Option<Self> {
+        if code == 0 { None } else { Some(Self(code as u16)) }
+    }
+
+    /// The code: not zero, less than 65,536.
+    #[inline]
+    pub(crate) const fn code(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The CPU whose node this is.
+    #[inline]
+    pub const fn cpu(self) -> Cpu {
+        Cpu((self.0 >> 2) - 1)
+    }
+
+    /// The node itself.
+    #[inline]
+    pub(crate) fn node<P: Platform>(self) -> &'static Node<P> {
+        &P::slot(self.cpu()).nodes[(self.0 & 3) as usize]
+    }
+}
+
+/// A place in a queue.
+///
+/// What the words mean is up to the lock that uses the node; see `queue.rs` and `ticket.rs`.
+#[derive(Debug)]
+pub struct Node<P: Platform> {
+    /// How far the waiter is: the one word that it and its waker race on.
+    pub(crate) state: P::Word,
+    /// The code of the next node in line, or zero.
+    pub(crate) next: P::Word,
+    /// When the waiter became first in line: the low half of [`Platform::now_ns`] in units of 1,024 ns.
+    pub(crate) since: P::Word,
+}
+
+/// [`Node::state`] of a node that its CPU left behind and nobody can reach any more.
+pub(crate) const RELEASED: u32 = u32::MAX;
+
+/// The record of one CPU: its nodes and which are in use.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct Slot<P: Platform> {
+    nodes: [Node<P>; LEVELS],
+    busy: P::Word,
+}
+
+impl<P: Platform> Slot<P>
+where
+    P::Word: ConstAtomic<u32>,
+{
+    /// A slot with no node in use.
+    pub const fn new() -> Self {
+        Self { nodes: [const { Node::new() }; LEVELS], busy: P::Word::ZERO }
+    }
+}
+
+impl<P: Platform> Node<P>
+where
+    P::Word: ConstAtomic<u32>,
+{
+    const fn new() -> Self {
+        Self { state: P::Word::ZERO, next: P::Word::ZERO, since: P::Word::ZERO }
+    }
+}
+
+impl<P: Platform> Default for Slot<P>
+where
+    P::Word: ConstAtomic<u32>,
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Platform> Slot<P> {
+    /// A slot whose cells are made at run time, each holding zero, for platforms whose cells can't be constants.
+    pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
+        let nodes = core::array::from_fn(|_| Node { state: cell(), next: cell(), since: cell() });
+        Self { nodes, busy: cell() }
+    }
+
+    /// Takes a free node of this CPU, or `None` if it has no number or all its nodes are in use (F7).
+    pub(crate) fn enter() -> Option<Entered<P>> {
+        let cpu = P::cpu()?;
+        let slot = P::slot(cpu);
+        let level = (0..LEVELS).find(|&level| slot.take(level))?;
+        Some(Entered { id: NodeId::new(cpu, level), platform: PhantomData })
+    }
+
+    fn take(&self, level: usize) -> bool {
+        let bit = 1 << level;
+        let state = &self.nodes[level].state;
+        self.busy.fetch_or(bit, Relaxed) & bit == 0
+            // ORDERING: Acquire, with the Release of `release`: nobody reaches the node any more.
+            || state.compare_exchange(RELEASED, 0, Acquire, Relaxed).is_ok()
+    }
+
+    /// Forgets all nodes. For a platform whose CPUs have gone without a trace, as the other threads after a `fork`.
+    pub(crate) fn forget_all(&self) {
+        self.busy.store(0, Relaxed);
+    }
+}
+
+impl<P: Platform> Node<P> {
+    /// Marks a node that its CPU left behind as reachable by nobody.
+    pub(crate) fn release(&self) {
+        // ORDERING: Release, with the Acquire of `Slot::take`.
+        self.state.store(RELEASED, Release);
+    }
+}
+
+/// A node in use by this CPU, returned on drop.
+#[derive(Debug)]
+pub(crate) struct Entered<P: Platform> {
+    id: NodeId,
+    platform: PhantomData<P>,
+}
+
+impl<P: Platform> Entered<P> {
+    #[inline]
+    pub(crate) fn id(&self) -> NodeId {
+        self.id
+    }
+
+    #[inline]
+    pub(crate) fn node(&self) -> &'static Node<P> {
+        self.id.node()
+    }
+
+    /// How many nodes of this CPU are in use below this one.
+    pub(crate) fn level(&self) -> usize {
+        usize::from(self.id.0 & 3)
+    }
+
+    /// Goes without returning the node, because others can still reach it. The last of them calls [`Node::release`].
+    pub(crate) fn leave_behind(self) {
+        mem::forget(self);
+    }
+}
+
+impl<P: Platform> Drop for Entered<P> {
+    fn drop(&mut self) {
+        P::slot(self.id.cpu()).busy.fetch_and(!(1 << self.level()), Relaxed);
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who has halted for which lock: a fixed hash table from a lock to the CPU to kick.
+//!
+//! A lock word has no room for the name of its halted waiter, and after the release it must not be touched again (F4). So a waiter
+//! leaves its name here before it says in the lock word that it halts, and the releaser looks it up by the
+//! lock's *address* only.
+//!
+//! # State
+//!
+//! A bucket is one cache line of 16 entries. An entry is one word: `tag << 16 | node`, or zero. The key (lock address, and
+//! for a ticket lock the ticket) hashes to bucket and tag. Two keys may share both: then both their waiters are kicked, and one of them for
+//! nothing, which P4 makes harmless. An entry is never moved, so a look-up that misses it can only have run before it was written.
+//!
+//! # Invariants
+//!
+//! * W1: whoever writes an entry (the waiter, or a promoter in its name) has written it before the lock word says `HALTED`.
+//! * W2: only the waiter it names removes an entry (or the promoter that has failed to hand it over).
+//! * W3: a full bucket refuses. The waiter then does not halt for an unlimited time (F19): [`insert`] is `#[must_use]`.
+//!
+//! # Orderings
+//!
+//! Entries are written and read with `Relaxed` accesses: the `Release` that sets `HALTED` in the lock word publishes them, and the
+//! `Acquire` of the releaser that saw `HALTED` makes them visible (W1).
+//!
+//! # Departures
+//!
+//! Linux's `pv_hash` (kernel/locking/qspinlock_paravirt.h) keeps the lock's address and a node pointer in two words, removes the entry
+//! in the unlocker, and walks the whole table for a miss. One word an entry, removed by its owner, needs no order between
+//! halves, makes a double insertion (F2) impossible, and lets anyone kick twice.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::atomic::{Atomic, ConstAtomic};
+use crate::platform::Platform;
+use crate::slot::NodeId;
+
+/// Entries in one bucket: one cache line.
+const WAYS: usize = 16;
+
+/// A cache line of the table. A platform keeps a `static` array of them for all its locks.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct Bucket<P: Platform> {
+    entries: [P::Word; WAYS],
+}
+
+impl<P: Platform> Bucket<P> {
+    /// An empty bucket whose cells are made at run time.
+    pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
+        Self { entries: core::array::from_fn(|_| cell()) }
+    }
+}
+
+impl<P: Platform> Bucket<P>
+where
+    P::Word: ConstAtomic<u32>,
+{
+    /// An empty bucket.
+    pub const fn new() -> Self {
+        Self { entries: [const { P::Word::ZERO }; WAYS] }
+    }
+}
+
+impl<P: Platform> Default for Bucket<P>
+where
+    P::Word: ConstAtomic<u32>,
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What a waiter waits for: a lock, or one ticket of a lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key(u32);
+
+impl Key {
+    /// The key of a lock, and of ticket `ticket` where each waiter has one of its own.
+    #[inline]
+    pub(crate) fn new<T>(lock: *const T, ticket: u32) -> Self {
+        // Fibonacci hashing: the multiplier is 2^64 divided by the golden ratio.
+        let mixed = (lock.addr() as u64 ^ (u64::from(ticket) << 48))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self((mixed >> 32) as u32)
+    }
+
+    fn entry(self, waiter: NodeId) -> u32 {
+        (self.0 << 16) | waiter.code()
+    }
+
+    fn bucket<P: Platform>(self) -> &'static Bucket<P> {
+        let buckets = P::waiters();
+        &buckets[(self.0 >> 16) as usize % buckets.len()]
+    }
+}
+
+/// Enters `waiter` for `key`. Returns false if there is no room (W3): then nobody can kick the waiter.
+#[must_use]
+pub(crate) fn insert<P: Platform>(key: Key, waiter: NodeId) -> bool {
+    let entry = key.entry(waiter);
+    key.bucket::<P>()
+        .entries
+        .iter()
+        .any(|cell| cell.load(Relaxed) == 0 && cell.compare_exchange(0, entry, Relaxed, Relaxed).is_ok())
+}
+
+/// Removes the entry that [`insert`] made (W2).
+pub(crate) fn remove<P: Platform>(key: Key, waiter: NodeId) {
+    let entry = key.entry(waiter);
+    if let Some(cell) = key.bucket::<P>().entries.iter().find(|cell| cell.load(Relaxed) == entry) {
+        cell.store(0, Relaxed);
+    }
+}
+
+/// Everyone entered for `key`, and now and then somebody else with the same tag.
+///
+/// The caller has seen the lock word say `HALTED` with `Acquire` (W1).
+pub(crate) fn find<P: Platform>(key: Key) -> impl Iterator<Item = NodeId> {
+    key.bucket::<P>().entries.iter().filter_map(move |cell| {
+        let entry = cell.load(Relaxed);
+        if entry >> 16 == key.0 & 0xffff { NodeId::decode(entry & 0xffff) } else { None }
+    })
+}
