@@ -1,1 +1,62 @@
-//! The pthread replacement.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Overlock's locks for unmodified programs: `LD_PRELOAD=liboverlock_preload.so program`.
+//!
+//! The library defines `pthread_mutex_*`, `pthread_cond_*` and `pthread_spin_*` calls of glibc, and the dynamic linker binds programs and
+//! their libraries to these. The state of a lock lives in the caller's own object; there is no table beside it.
+//!
+//! | environment | meaning |
+//! |---|---|
+//! | `OVERLOCK_LOCK` | `hybrid` (default), `ticket`, `queued` or `test-and-set`; anything else ends the process with status 2 |
+//! | `OVERLOCK_COUNTERS` | a file to which the process appends a line of JSON when it exits ([`counters`]) |
+//!
+//! # What is replaced
+//!
+//! | calls | by |
+//! |---|---|
+//! | `pthread_mutex_lock`, `_trylock`, `_timedlock`, `_clocklock`, `_unlock`, `_destroy` | [`mutex`] on [`word`] |
+//! | `pthread_cond_wait`, `_timedwait`, `_clockwait`, `_signal`, `_broadcast`, `_destroy` | [`cond`] and block.c |
+//! | `pthread_spin_lock`, `_trylock`, `_unlock` | [`spin`] |
+//!
+//! # What stays libc's
+//!
+//! * Initialisation: libc's initialisers write the type and zeros, which is our initial state too.
+//! * Mutexes that are robust, priority-inheriting, priority-protecting or process-shared, and process-shared condition variables with such
+//!   mutexes: recognised by their own bytes and handed over in every call.
+//! * `pthread_once`, read-write locks, barriers, semaphores, and the locks inside libc.
+//! * C11's `mtx_*` and `cnd_*`: in glibc they call its own functions directly, not by name, and so never reach us. They are the
+//!   same objects in memory, so a program must not mix both kinds of calls on one object; C11 says as much.
+//!
+//! # Rules for this code
+//!
+//! Lock paths run in memory allocators, in constructors before ours, in destructors of thread-local data, and in forked
+//! children. So they allocate nothing, use no buffered I/O and no thread-local data with a constructor or a destructor, do not
+//! panic, and leave `errno` alone.
+//!
+//! # Fork
+//!
+//! A forked child keeps what the forking thread held and may unlock it, even if other threads of the parent were waiting for it
+//! ([`word`]); it may destroy condition variables on which threads of the parent were blocked ([`cond`]). What other
+//! threads of the parent held stays locked. All of this rests on a handler of `pthread_atfork`: a child made by a bare `clone` system call does not
+//! have it. A child of `vfork` shares the parent's memory and its locks, as it should.
+
+#[cfg(not(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+compile_error!("the layouts of pthread_mutex_t and pthread_cond_t are known for glibc on x86-64 and aarch64 only");
+
+mod choice;
+mod clock;
+mod cond;
+mod counters;
+mod errno;
+mod exports;
+mod message;
+mod mutex;
+mod process;
+mod real;
+mod spin;
+mod standin;
+mod thread;
+mod word;

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The frame of a thread that waits for a condition variable.
+ *
+ * The wait is a cancellation point: a thread cancelled here is unwound by force, through this frame and out of the program's call. Rust
+ * frames must not be unwound by force, so this one is C, and the exported names jump straight into it. What is decided
+ * is decided in cond.rs; this file only blocks.
+ *
+ * Cancellation is asynchronous around the system call and nowhere else, as it is in libc's own cancellation points. It may
+ * strike between the kernel's wake-up and the end of that window; then a signal has been used up, and the clean-up passes it on.
+ * pthread_cleanup_push of C is guarded by a jump buffer and so holds at every instruction (see build.rs).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What one wait is about: `Wait` in cond.rs. */
+struct wait {
+	pthread_cond_t *cond;
+	pthread_mutex_t *mutex;
+	const uint32_t *sequence; /* the futex word */
+	uint32_t seen;            /* its value before the mutex was released */
+	int operation;            /* of the futex */
+	void *libcs;              /* libc's function, if the condition variable is libc's */
+};
+
+enum { UNTIMED = -1, CLOCK_OF_COND = -2 }; /* in place of a clock; the same in cond.rs */
+enum { HANDED_TO_LIBC = -1 };              /* in place of an error number */
+
+/* In cond.rs. */
+int overlock_cond_enter(struct wait *wait, clockid_t clock, const struct timespec *at);
+int overlock_cond_leave(struct wait *wait, int timed_out);
+void overlock_cond_cancelled(struct wait *wait);
+
+/* Sleeps until the sequence has moved on. Returns whether the time was up first. Leaves errno alone. */
+static int block(const struct wait *wait, const struct timespec *at)
+{
+	int saved = errno, type, timed_out;
+	long result;
+
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	do
+		result = syscall(SYS_futex, wait->sequence, wait->operation, wait->seen, at, NULL,
+				 FUTEX_BITSET_MATCH_ANY);
+	while (result == -1 && errno == EINTR);
+	timed_out = result == -1 && errno == ETIMEDOUT;
+	pthread_setcanceltype(type, NULL);
+	errno = saved;
+	return timed_out;
+}
+
+static void cancelled(void *wait)
+{
+	overlock_cond_cancelled(wait);
+}
+
+static int wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *at,
+		      struct wait *wait)
+{
+	int timed_out;
+	int error;
+
+	wait->cond = cond;
+	wait->mutex = mutex;
+	error = overlock_cond_enter(wait, clock, at);
+	if (error != 0)
+		return error;
+	pthread_cleanup_push(cancelled, wait);
+	timed_out = block(wait, at);
+	pthread_cleanup_pop(0);
+	return overlock_cond_leave(wait, timed_out);
+}
+
+int overlock_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+	struct wait wait;
+	int error = wait_until(cond, mutex, UNTIMED, NULL, &wait);
+
+	if (error == HANDED_TO_LIBC)
+		return ((int (*)(pthread_cond_t *, pthread_mutex_t *))wait.libcs)(cond, mutex);
+	return error;
+}
+
+int overlock_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *at)
+{
+	struct wait wait;
+	int error = wait_until(cond, mutex, CLOCK_OF_COND, at, &wait);
+
+	if (error == HANDED_TO_LIBC)
+		return ((int (*)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *))wait.libcs)(cond, mutex,
+													   at);
+	return error;
+}
+
+int overlock_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *at)
+{
+	struct wait wait;
+	int error = wait_until(cond, mutex, clock, at, &wait);
+
+	if (error == HANDED_TO_LIBC)
+		return ((int (*)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *))wait.libcs)(
+			cond, mutex, clock, at);
+	return error;
+}

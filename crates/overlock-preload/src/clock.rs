@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Deadlines on the two clocks of POSIX, for locks that know only the monotonic one.
+
+use libc::{c_int, clockid_t, timespec};
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// The longest wait, in nanoseconds, before `CLOCK_REALTIME` is read again. The clock may be set while a thread waits, and a deadline on
+/// it must follow; this is how late the thread may notice.
+const REALTIME_SLICE_NS: u64 = NS_PER_S;
+
+/// The shortest and the longest sleep of a [`Poll`], in nanoseconds: about the cost of a sleep, and what a program may lose unnoticed.
+const POLL_NS: core::ops::RangeInclusive<u64> = 20_000..=1_000_000;
+
+/// A deadline as POSIX has it: a time on one of two clocks.
+pub(crate) struct Deadline {
+    clock: clockid_t,
+    at_ns: u64,
+}
+
+impl Deadline {
+    /// The deadline `at` on `clock`.
+    ///
+    /// # Errors
+    /// `EINVAL` if the nanoseconds are not in 0 to 999,999,999. (A clock is checked with [`is_supported`].)
+    pub(crate) fn new(clock: clockid_t, at: &timespec) -> Result<Self, c_int> {
+        if !is_valid(at) {
+            return Err(libc::EINVAL);
+        }
+        // A time before the epoch has passed, like the epoch itself.
+        let seconds = u64::try_from(at.tv_sec).unwrap_or(0);
+        let at_ns = seconds.saturating_mul(NS_PER_S).saturating_add(at.tv_nsec as u64);
+        Ok(Self { clock, at_ns })
+    }
+
+    /// Tries until `attempt` succeeds or the deadline has passed. It is given a time on `CLOCK_MONOTONIC`, in nanoseconds, at which
+    /// to give up.
+    pub(crate) fn attempt(&self, mut attempt: impl FnMut(u64) -> bool) -> bool {
+        if self.clock == libc::CLOCK_MONOTONIC {
+            return attempt(self.at_ns);
+        }
+        loop {
+            let left = self.at_ns.saturating_sub(now_ns(self.clock)).min(REALTIME_SLICE_NS);
+            if left == 0 {
+                return false;
+            }
+            if attempt(now_ns(libc::CLOCK_MONOTONIC) + left) {
+                return true;
+            }
+        }
+    }
+}
+
+/// Whether the nanoseconds of a time are less than a second.
+pub(crate) fn is_valid(at: &timespec) -> bool {
+    u64::try_from(at.tv_nsec).is_ok_and(|ns| ns < NS_PER_S)
+}
+
+/// Whether a mutex or a condition variable can be waited for on this clock.
+pub(crate) fn is_supported(clock: clockid_t) -> bool {
+    clock == libc::CLOCK_REALTIME || clock == libc::CLOCK_MONOTONIC
+}
+
+fn now_ns(clock: clockid_t) -> u64 {
+    let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is writable. The two clocks always exist.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
+    now.tv_sec as u64 * NS_PER_S + now.tv_nsec as u64
+}
+
+/// Sleeps that grow from one to the next, for a thread that has to ask again and again.
+pub(crate) struct Poll {
+    next_ns: u64,
+}
+
+impl Poll {
+    /// The first sleep is the shortest.
+    pub(crate) fn new() -> Self {
+        Self { next_ns: *POLL_NS.start() }
+    }
+
+    /// Sleeps once.
+    pub(crate) fn sleep(&mut self) {
+        let pause = timespec { tv_sec: 0, tv_nsec: self.next_ns as i64 };
+        // SAFETY: `pause` is readable; nobody asks for what is left of an interrupted sleep. `clock_nanosleep` would be a
+        // cancellation point, which locking a mutex must not be: so the system call itself.
+        unsafe { libc::syscall(libc::SYS_nanosleep, &raw const pause, 0usize) };
+        self.next_ns = (self.next_ns * 2).min(*POLL_NS.end());
+    }
+
+    /// Sleeps once, not beyond `deadline_ns` on `CLOCK_MONOTONIC`. Returns false, without sleeping, if that has passed.
+    pub(crate) fn sleep_until(&mut self, deadline_ns: u64) -> bool {
+        let left = deadline_ns.saturating_sub(now_ns(libc::CLOCK_MONOTONIC));
+        if left == 0 {
+            return false;
+        }
+        self.next_ns = self.next_ns.min(left);
+        self.sleep();
+        true
+    }
+}

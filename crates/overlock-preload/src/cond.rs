@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pthread_cond_t`: a sequence number to sleep on, and a count of who has not left yet.
+//!
+//! # State
+//!
+//! | byte | glibc | here |
+//! |---|---|---|
+//! | 0 | `__wseq` | `sequence`: moved on by every signal and broadcast that finds a waiter; the futex word |
+//! | 8 | `__g1_start` | `waiters`: fork generation (32 bits), count (31), somebody destroys (1) |
+//! | 36 | `__wrefs` | `flags`: bit 0 process-shared, bit 1 `CLOCK_MONOTONIC`, as libc has them; bit 31 [`CLAIMED`] |
+//!
+//! All zeros is a condition variable that nobody waits for, for libc as for us, so initialisation stays libc's.
+//!
+//! # Life of a wait
+//!
+//! ```text
+//!   waiter, holding the mutex              who signals, having held the mutex since
+//!   ─────────────────────────              ────────────────────────────────────────
+//!   W1 waiters += 1                        S1 waiters == 0? done
+//!   W2 seen = sequence                     S2 sequence += 1
+//!   W3 release the mutex                   S3 FUTEX_WAKE one, or all
+//!   W4 FUTEX_WAIT while sequence == seen
+//!   W5 waiters -= 1
+//!   W6 take the mutex
+//! ```
+//!
+//! **No wake-up is lost.** A signal that must reach the waiter follows W3 through the mutex, so S1 sees W1 and S2 comes
+//! after W2. If S2 precedes W4, the kernel finds the sequence changed and W4 returns. Otherwise the waiter
+//! sleeps before S3, which wakes it or another sleeper.
+//!
+//! **A signal wakes somebody who was blocked already.** Let A be blocked when the signal starts. Whoever registered before S2 and does
+//! not sleep yet is woken by S2. If A sleeps, S3 wakes a sleeper: the kernel takes the first in its queue, in order of arrival, and A
+//! came before anyone who registered after S2. With real-time priorities the kernel takes the highest first. That may be B, who arrived
+//! between S2 and S3 while the signal was still in progress; nothing says that B came after it. B can only know that the signal has begun
+//! from a thread that S2 woke, and then the signal has done its duty already.
+//!
+//! **More may be woken than were signalled**, which POSIX allows: everybody between W2 and W4 is, by any signal.
+//!
+//! **Destruction is safe as soon as nobody is blocked**, even while those that were woken still leave: [`destroy`] waits for
+//! the count to reach zero, and the leaving waiter's last access is W5, before it takes the mutex (which the destroyer may
+//! hold). The one access that may come later is a `FUTEX_WAKE`, which uses the address alone.
+//!
+//! **The sequence may wrap around**: a waiter that is stopped between W2 and W4 for exactly 2³² signals would sleep through
+//! them. Bionic and musl accept the same.
+//!
+//! **A cancelled waiter uses up no signal**: it passes on one, needed or not.
+//!
+//! # What is libc's
+//!
+//! A process-shared condition variable is libc's, and the processes that share it need not run under Overlock. But libc can't
+//! release one of *our* mutexes. So the first wait with a mutex of ours, which only threads of this process can share, claims the condition
+//! variable for us ([`CLAIMED`]). The other way round is simple: our wait releases and takes a mutex of libc's by libc's own functions.
+//!
+//! # Orderings
+//!
+//! The mutex orders waiter and signaller (above), so their accesses are relaxed. W5 is a Release that the destroyer acquires: it may
+//! reuse the memory.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use libc::{EINVAL, ETIMEDOUT, c_int, clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
+
+use crate::counters::{self, Event};
+use crate::errno::Preserved;
+use crate::mutex::{self, Mutex};
+use crate::{choice, clock, real};
+
+/// Flag, libc's: shared between processes.
+const SHARED: u32 = 1 << 0;
+/// Flag, libc's: `pthread_cond_timedwait` means `CLOCK_MONOTONIC`.
+const MONOTONIC: u32 = 1 << 1;
+/// Flag, ours: process-shared, but used with a mutex of ours. (For libc this bit would be 2²⁸ waiters.)
+const CLAIMED: u32 = 1 << 31;
+
+/// In `waiters`: somebody waits in `destroy`.
+const DESTROYING: u64 = 1;
+/// In `waiters`: one waiter.
+const ONE: u64 = 2;
+/// In `waiters`: the bits of the count.
+const COUNT: u64 = 0xffff_fffe;
+
+/// In place of a clock: no deadline. The same in block.c.
+const UNTIMED: clockid_t = -1;
+/// In place of a clock: the one the condition variable was initialised with. The same in block.c.
+const CLOCK_OF_COND: clockid_t = -2;
+/// In place of an error number: the condition variable is libc's. The same in block.c.
+const HANDED_TO_LIBC: c_int = -1;
+
+/// A `pthread_cond_t`.
+#[repr(C)]
+struct Cond {
+    sequence: AtomicU32,
+    _sequence_high: u32,
+    waiters: AtomicU64,
+    _groups: [u32; 5],
+    flags: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Cond>() <= size_of::<pthread_cond_t>());
+const _: () = assert!(align_of::<Cond>() <= align_of::<pthread_cond_t>());
+const _: () = assert!(core::mem::offset_of!(Cond, flags) == 36);
+// `destroy` sleeps on the half of `waiters` that counts.
+const _: () = assert!(cfg!(target_endian = "little"));
+
+/// One wait, on the stack of the C frame: `struct wait` in block.c.
+#[repr(C)]
+pub(crate) struct Wait {
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    sequence: *const AtomicU32,
+    seen: u32,
+    operation: c_int,
+    libcs: *mut core::ffi::c_void,
+}
+
+impl Cond {
+    /// The condition variable behind a pointer that the program passed.
+    ///
+    /// # Safety
+    /// `cond` points to an initialised condition variable that outlives the use of the reference.
+    unsafe fn new<'a>(cond: *mut pthread_cond_t) -> &'a Self {
+        // SAFETY: the caller's; size and alignment are asserted above, and every bit pattern is valid.
+        unsafe { &*cond.cast::<Self>() }
+    }
+
+    fn as_ptr(&self) -> *mut pthread_cond_t {
+        (&raw const *self).cast_mut().cast()
+    }
+
+    fn is_libcs(&self) -> bool {
+        self.flags.load(Relaxed) & (SHARED | CLAIMED) == SHARED
+    }
+
+    /// Makes a process-shared condition variable ours, unless somebody waits in libc's way: then two mutexes are in use at
+    /// once, which POSIX forbids.
+    fn claim(&self) -> Result<(), c_int> {
+        let claimed = self.flags.fetch_update(Relaxed, Relaxed, |flags| {
+            (flags & CLAIMED != 0 || flags & !(SHARED | MONOTONIC) == 0).then_some(flags | CLAIMED)
+        });
+        claimed.map(|_| ()).map_err(|_| EINVAL)
+    }
+
+    /// W1. In a forked child, the waiters that the parent had are not counted.
+    fn register(&self) {
+        let generation = u64::from(choice::generation()) << 32;
+        let _ = self.waiters.fetch_update(Relaxed, Relaxed, |waiters| {
+            let is_ours = waiters & !(COUNT | DESTROYING) == generation;
+            Some(if is_ours { waiters + ONE } else { generation | ONE })
+        });
+    }
+
+    /// W5. The condition variable may be gone afterwards.
+    fn deregister(&self) {
+        let waiters = &raw const self.waiters;
+        let operation = self.operation(libc::FUTEX_WAKE);
+        // ORDERING: Release → the Acquire in `destroy`, which may reuse the memory.
+        let before = self.waiters.fetch_sub(ONE, Release);
+        if before & (COUNT | DESTROYING) == ONE | DESTROYING {
+            futex(waiters.cast(), operation, i32::MAX as u32);
+        }
+    }
+
+    /// The futex operation for waiters of this process, or of all.
+    fn operation(&self, operation: c_int) -> c_int {
+        let is_shared = self.flags.load(Relaxed) & SHARED != 0;
+        if is_shared { operation } else { operation | libc::FUTEX_PRIVATE_FLAG }
+    }
+
+    /// S1 to S3.
+    fn wake(&self, count: u32) {
+        // Relaxed: see "Orderings" above.
+        if self.waiters.load(Relaxed) & COUNT == 0 {
+            return;
+        }
+        counters::add(Event::CondWake);
+        let operation = self.operation(libc::FUTEX_WAKE);
+        let sequence = &raw const self.sequence;
+        self.sequence.fetch_add(1, Relaxed);
+        futex(sequence, operation, count);
+    }
+}
+
+/// A futex operation that needs no time. `errno` stays what it was.
+fn futex(word: *const AtomicU32, operation: c_int, value: u32) {
+    let _errno = Preserved::new();
+    // SAFETY: the kernel takes the address as a name (to wake), or reads the word and fails if there is none (to wait).
+    unsafe { libc::syscall(libc::SYS_futex, word, operation, value, 0usize, 0usize, 0usize) };
+}
+
+/// The operation and the clock that a wait needs, or `EINVAL`.
+fn check(cond: &Cond, clock: clockid_t, at: *const timespec) -> Result<c_int, c_int> {
+    let wait = cond.operation(libc::FUTEX_WAIT_BITSET);
+    if clock == UNTIMED {
+        return Ok(wait);
+    }
+    // SAFETY: the program passes a time to wait until.
+    let at = unsafe { &*at };
+    let clock = match clock {
+        CLOCK_OF_COND if cond.flags.load(Relaxed) & MONOTONIC != 0 => libc::CLOCK_MONOTONIC,
+        CLOCK_OF_COND => libc::CLOCK_REALTIME,
+        given => given,
+    };
+    if !clock::is_valid(at) || !clock::is_supported(clock) {
+        return Err(EINVAL);
+    }
+    let is_realtime = clock == libc::CLOCK_REALTIME;
+    Ok(if is_realtime { wait | libc::FUTEX_CLOCK_REALTIME } else { wait })
+}
+
+/// W1 to W3. Returns 0 if the thread shall now sleep, `HANDED_TO_LIBC` with libc's function in `wait`, or an error number.
+///
+/// # Safety
+/// For block.c: `wait` holds the program's condition variable and mutex, `at` its deadline unless `clock` is `UNTIMED`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn overlock_cond_enter(
+    wait: *mut Wait,
+    clock: clockid_t,
+    at: *const timespec,
+) -> c_int {
+    // SAFETY: the C frame's own variable.
+    let wait = unsafe { &mut *wait };
+    // SAFETY: the program's condition variable, in use until `deregister`.
+    let cond = unsafe { Cond::new(wait.cond) };
+    // SAFETY: the program's mutex.
+    let mutex = unsafe { Mutex::new(wait.mutex) };
+    if cond.is_libcs() {
+        if mutex.is_libcs() {
+            counters::add(Event::CondHandedToLibc);
+            wait.libcs = match clock {
+                UNTIMED => real::cond_wait(),
+                CLOCK_OF_COND => real::cond_timedwait(),
+                _ => real::cond_clockwait(),
+            };
+            return HANDED_TO_LIBC;
+        }
+        if let Err(error) = cond.claim() {
+            return error;
+        }
+    }
+    wait.operation = match check(cond, clock, at) {
+        Ok(operation) => operation,
+        Err(error) => return error,
+    };
+    counters::add(if clock == UNTIMED { Event::CondWait } else { Event::CondTimed });
+    cond.register();
+    wait.sequence = &raw const cond.sequence;
+    wait.seen = cond.sequence.load(Relaxed);
+    let error = mutex::unlock(mutex);
+    if error != 0 {
+        cond.deregister();
+    }
+    error
+}
+
+/// W5 and W6, for a thread that was woken or whose time was up.
+///
+/// # Safety
+/// For block.c: after `overlock_cond_enter` returned 0.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn overlock_cond_leave(wait: *mut Wait, timed_out: c_int) -> c_int {
+    // SAFETY: the C frame's own variable.
+    let wait = unsafe { &*wait };
+    // SAFETY: still registered, so still there.
+    unsafe { Cond::new(wait.cond) }.deregister();
+    // SAFETY: the program's mutex.
+    let error = mutex::lock(unsafe { Mutex::new(wait.mutex) });
+    if error == 0 && timed_out != 0 { ETIMEDOUT } else { error }
+}
+
+/// W5 and W6, for a thread that was cancelled: it may have been woken as well, so it passes a wake-up on.
+///
+/// # Safety
+/// For block.c: after `overlock_cond_enter` returned 0.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn overlock_cond_cancelled(wait: *mut Wait) {
+    // SAFETY: the C frame's own variable.
+    let wait = unsafe { &*wait };
+    // SAFETY: still registered, so still there.
+    let cond = unsafe { Cond::new(wait.cond) };
+    cond.wake(1);
+    cond.deregister();
+    // The thread's clean-up handlers run next and expect the mutex. There is nobody to return an error to.
+    // SAFETY: the program's mutex.
+    mutex::lock(unsafe { Mutex::new(wait.mutex) });
+}
+
+/// `pthread_cond_signal`.
+///
+/// # Safety
+/// `cond` points to an initialised condition variable.
+pub(crate) unsafe fn signal(cond: *mut pthread_cond_t) -> c_int {
+    // SAFETY: the caller's.
+    let cond = unsafe { Cond::new(cond) };
+    if cond.is_libcs() {
+        // SAFETY: the caller's.
+        return unsafe { real::cond_signal(cond.as_ptr()) };
+    }
+    cond.wake(1);
+    0
+}
+
+/// `pthread_cond_broadcast`.
+///
+/// # Safety
+/// `cond` points to an initialised condition variable.
+pub(crate) unsafe fn broadcast(cond: *mut pthread_cond_t) -> c_int {
+    // SAFETY: the caller's.
+    let cond = unsafe { Cond::new(cond) };
+    if cond.is_libcs() {
+        // SAFETY: the caller's.
+        return unsafe { real::cond_broadcast(cond.as_ptr()) };
+    }
+    cond.wake(i32::MAX as u32);
+    0
+}
+
+/// `pthread_cond_destroy`: returns when everybody who was woken has left.
+///
+/// # Safety
+/// `cond` points to an initialised condition variable on which nobody is blocked.
+pub(crate) unsafe fn destroy(cond: *mut pthread_cond_t) -> c_int {
+    // SAFETY: the caller's.
+    let cond = unsafe { Cond::new(cond) };
+    if cond.is_libcs() {
+        // SAFETY: the caller's.
+        return unsafe { real::cond_destroy(cond.as_ptr()) };
+    }
+    let generation = u64::from(choice::generation()) << 32;
+    // ORDERING: Acquire ← the Release in `deregister`; whoever left has done so before the memory is reused.
+    let mut waiters = cond.waiters.fetch_or(DESTROYING, Acquire);
+    // The waiters of the process that this one was forked from are not here to leave.
+    while waiters & COUNT != 0 && waiters & !(COUNT | DESTROYING) == generation {
+        let count = (waiters | DESTROYING) as u32;
+        futex((&raw const cond.waiters).cast(), cond.operation(libc::FUTEX_WAIT), count);
+        // ORDERING: as above.
+        waiters = cond.waiters.load(Acquire);
+    }
+    0
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `errno`, which the pthread functions leave alone.
+//!
+//! Programs read `errno` of an earlier call after they have unlocked a mutex. libc's own locks never touch it, so
+//! neither may ours, although they make system calls that fail as a matter of course (a futex word that has just changed).
+
+/// Restores `errno` on drop to what it was at the start.
+#[must_use]
+pub(crate) struct Preserved(libc::c_int);
+
+impl Preserved {
+    /// Remembers `errno`.
+    #[inline]
+    pub(crate) fn new() -> Self {
+        // SAFETY: always points to the calling thread's `errno`.
+        Self(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for Preserved {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: always points to the calling thread's `errno`.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+}

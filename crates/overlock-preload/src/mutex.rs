@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pthread_mutex_t`: what kind a mutex is, who owns it, and what POSIX makes of that.
+//!
+//! # State
+//!
+//! The state lives in the caller's own `pthread_mutex_t`, laid over the fields of glibc:
+//!
+//! | byte | glibc | here |
+//! |---|---|---|
+//! | 0 | `__lock` | the lock word |
+//! | 4 | `__count` | recursive: how often its owner has locked it |
+//! | 8 | `__owner` | not used |
+//! | 12 | `__nusers` | the fork stamp of the word (`word.rs`) |
+//! | 16 | `__kind` | the same: type in the low two bits, flags above |
+//! | 24 | `__list` | recursive, error-checking: the number of the owning thread, or 0 |
+//!
+//! Every initialiser, static or `pthread_mutex_init`, writes the kind and zeros. That is our initial state too, so initialisation
+//! stays libc's. Because the kind is where libc has it, a mutex that is robust, protects or inherits priorities, or is shared between
+//! processes is recognised by its own bytes and handed to libc in all calls, untouched.
+//!
+//! # Invariants
+//!
+//! * I1: `owner` is a thread's number only between that thread's acquisition and its release, and only that thread writes it then. So
+//!   "`owner` is mine" is true or false for good while I look, whatever others do.
+//! * I2: `depth` is read and written by the owner only.
+//! * I3: after the lock word is released, nothing of the mutex is touched: it may be gone.
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, ETIMEDOUT, c_int, clockid_t, timespec};
+
+use crate::clock::{self, Deadline};
+use crate::counters::{self, Event};
+use crate::{real, thread, word};
+
+/// The bits of `kind` that say nothing about the type: lock elision is on (256) or off (512). `PTHREAD_MUTEX_NORMAL` set
+/// explicitly comes with the latter.
+const ELISION: u32 = 0x300;
+
+/// A `pthread_mutex_t`.
+#[repr(C)]
+pub(crate) struct Mutex {
+    /// The lock word.
+    pub(crate) word: AtomicU32,
+    depth: AtomicU32,
+    _owner: u32,
+    /// The fork stamp of the word.
+    pub(crate) stamp: AtomicU32,
+    kind: AtomicU32,
+    _spins: u32,
+    owner: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Mutex>() <= size_of::<libc::pthread_mutex_t>());
+const _: () = assert!(align_of::<Mutex>() <= align_of::<libc::pthread_mutex_t>());
+const _: () = assert!(core::mem::offset_of!(Mutex, kind) == 16);
+
+/// What a mutex does when its owner locks it again, or somebody else unlocks it.
+enum Kind {
+    /// `PTHREAD_MUTEX_NORMAL`, `PTHREAD_MUTEX_DEFAULT` and `PTHREAD_MUTEX_ADAPTIVE_NP`: it does not know its owner.
+    Normal,
+    Recursive,
+    ErrorCheck,
+    /// Robust, priority-inheriting or -protecting, process-shared, or destroyed: libc's.
+    Libc,
+}
+
+impl Mutex {
+    /// The mutex behind a pointer that the program passed.
+    ///
+    /// # Safety
+    /// `mutex` points to an initialised mutex that outlives the reference; after the release it is not used (I3).
+    #[inline(always)]
+    pub(crate) unsafe fn new<'a>(mutex: *mut libc::pthread_mutex_t) -> &'a Self {
+        // SAFETY: the caller's; size and alignment are asserted above, and every bit pattern is valid.
+        unsafe { &*mutex.cast::<Self>() }
+    }
+
+    fn as_ptr(&self) -> *mut libc::pthread_mutex_t {
+        (&raw const *self).cast_mut().cast()
+    }
+
+    /// Whether this is a normal mutex: the one comparison before the fast path.
+    #[inline(always)]
+    fn is_normal(&self) -> bool {
+        self.kind.load(Relaxed) & !ELISION == 0
+    }
+
+    fn kind(&self) -> Kind {
+        match self.kind.load(Relaxed) & !ELISION {
+            0 | 3 => Kind::Normal,
+            1 => Kind::Recursive,
+            2 => Kind::ErrorCheck,
+            _ => Kind::Libc,
+        }
+    }
+
+    /// Whether this mutex is handed to libc.
+    pub(crate) fn is_libcs(&self) -> bool {
+        matches!(self.kind(), Kind::Libc)
+    }
+
+    fn is_mine(&self) -> bool {
+        self.owner.load(Relaxed) == thread::number()
+    }
+
+    /// Notes the caller as the owner, who has just taken the lock word.
+    fn own(&self) {
+        self.owner.store(thread::number(), Relaxed);
+        self.depth.store(1, Relaxed);
+    }
+
+    /// Locks a recursive mutex once more, for its owner.
+    fn deepen(&self) -> c_int {
+        match self.depth.load(Relaxed).checked_add(1) {
+            Some(depth) => {
+                self.depth.store(depth, Relaxed);
+                0
+            }
+            None => EAGAIN,
+        }
+    }
+
+    /// Locks a mutex that knows its owner, taking the word with `take` unless the caller has it already.
+    fn lock_owned(&self, kind: &Kind, again: c_int, take: impl FnOnce() -> c_int) -> c_int {
+        if self.is_mine() {
+            return if matches!(kind, Kind::Recursive) { self.deepen() } else { again };
+        }
+        let error = take();
+        if error == 0 {
+            self.own();
+        }
+        error
+    }
+}
+
+/// `pthread_mutex_lock`.
+#[inline(always)]
+pub(crate) fn lock(mutex: &Mutex) -> c_int {
+    if mutex.is_normal() {
+        word::lock(mutex);
+        return 0;
+    }
+    lock_by_kind(mutex)
+}
+
+/// `pthread_mutex_trylock`.
+#[inline(always)]
+pub(crate) fn try_lock(mutex: &Mutex) -> c_int {
+    if mutex.is_normal() {
+        return if word::try_lock(mutex) { 0 } else { EBUSY };
+    }
+    try_lock_by_kind(mutex)
+}
+
+/// `pthread_mutex_unlock`.
+#[inline(always)]
+pub(crate) fn unlock(mutex: &Mutex) -> c_int {
+    if mutex.is_normal() {
+        // SAFETY: the program says that it holds the mutex; a normal mutex takes its word for it, as POSIX allows.
+        unsafe { word::unlock(mutex) };
+        return 0;
+    }
+    unlock_by_kind(mutex)
+}
+
+#[inline(never)]
+fn lock_by_kind(mutex: &Mutex) -> c_int {
+    let take = || {
+        word::lock(mutex);
+        0
+    };
+    match mutex.kind() {
+        Kind::Normal => take(),
+        Kind::Libc => {
+            counters::add(Event::MutexHandedToLibc);
+            // SAFETY: the program's own call, passed on.
+            unsafe { real::mutex_lock(mutex.as_ptr()) }
+        }
+        kind => mutex.lock_owned(&kind, EDEADLK, take),
+    }
+}
+
+#[inline(never)]
+fn try_lock_by_kind(mutex: &Mutex) -> c_int {
+    let take = || if word::try_lock(mutex) { 0 } else { EBUSY };
+    match mutex.kind() {
+        Kind::Normal => take(),
+        Kind::Libc => {
+            counters::add(Event::MutexHandedToLibc);
+            // SAFETY: the program's own call, passed on.
+            unsafe { real::mutex_trylock(mutex.as_ptr()) }
+        }
+        kind => mutex.lock_owned(&kind, EBUSY, take),
+    }
+}
+
+#[inline(never)]
+fn unlock_by_kind(mutex: &Mutex) -> c_int {
+    match mutex.kind() {
+        Kind::Normal => {}
+        // SAFETY: the program's own call, passed on.
+        Kind::Libc => return unsafe { real::mutex_unlock(mutex.as_ptr()) },
+        _ if !mutex.is_mine() => return EPERM,
+        Kind::ErrorCheck => mutex.owner.store(0, Relaxed),
+        Kind::Recursive => {
+            let depth = mutex.depth.load(Relaxed) - 1;
+            mutex.depth.store(depth, Relaxed);
+            if depth > 0 {
+                return 0;
+            }
+            mutex.owner.store(0, Relaxed);
+        }
+    }
+    // SAFETY: the caller is the owner, or says so of a normal mutex.
+    unsafe { word::unlock(mutex) };
+    0
+}
+
+/// `pthread_mutex_clocklock`, and with `CLOCK_REALTIME` `pthread_mutex_timedlock`.
+pub(crate) fn lock_until(mutex: &Mutex, clock: clockid_t, at: &timespec) -> c_int {
+    if !clock::is_supported(clock) {
+        return EINVAL;
+    }
+    let take = || {
+        if word::try_lock(mutex) {
+            return 0;
+        }
+        counters::add(Event::MutexTimed);
+        match Deadline::new(clock, at) {
+            Err(error) => error,
+            Ok(deadline) if deadline.attempt(|until_ns| word::lock_until(mutex, until_ns)) => 0,
+            Ok(_) => ETIMEDOUT,
+        }
+    };
+    match mutex.kind() {
+        Kind::Normal => take(),
+        Kind::Libc => {
+            counters::add(Event::MutexHandedToLibc);
+            if clock == libc::CLOCK_REALTIME {
+                // SAFETY: the program's own call, passed on.
+                unsafe { real::mutex_timedlock(mutex.as_ptr(), at) }
+            } else {
+                // SAFETY: the program's own call, passed on.
+                unsafe { real::mutex_clocklock(mutex.as_ptr(), clock, at) }
+            }
+        }
+        kind => mutex.lock_owned(&kind, EDEADLK, take),
+    }
+}
+
+/// `pthread_mutex_destroy`: `EBUSY` if the mutex is locked. As with libc, a destroyed mutex has the kind -1, which every call refuses
+/// with `EINVAL`.
+pub(crate) fn destroy(mutex: &Mutex) -> c_int {
+    if mutex.is_libcs() {
+        // SAFETY: the program's own call, passed on.
+        return unsafe { real::mutex_destroy(mutex.as_ptr()) };
+    }
+    if !word::try_lock(mutex) {
+        return EBUSY;
+    }
+    mutex.kind.store(u32::MAX, Relaxed);
+    // SAFETY: taken above.
+    unsafe { word::unlock(mutex) };
+    0
+}

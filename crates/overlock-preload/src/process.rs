@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What happens to the process as a whole: it starts, forks and ends.
+
+use crate::{choice, counters};
+
+/// Runs before `main`, after the constructors of libc.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+/// Runs in `exit`, after the program's own exit handlers. Other threads may still run.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+extern "C" fn start() {
+    choice::decided();
+    // SAFETY: the handler only stores to atomics. It fails only for want of memory, this early in the life of a process.
+    unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
+}
+
+extern "C" fn end() {
+    counters::report();
+}
+
+/// In a forked child, before the handlers that were registered after ours, so that those can unlock.
+unsafe extern "C" fn after_fork() {
+    choice::after_fork();
+    counters::reset();
+}

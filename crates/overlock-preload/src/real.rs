@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The functions that ours stand before: libc's, or those of the next library that was preloaded.
+//!
+//! Each is looked up when it is first needed. The look-up takes only locks of the dynamic loader, which are not ours, and
+//! allocates nothing if the function exists.
+
+use core::ffi::{CStr, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
+
+use crate::message;
+
+/// The version under which glibc's present condition variable goes; there is an older one of a different layout.
+#[cfg(target_arch = "x86_64")]
+const COND_VERSION: &CStr = c"GLIBC_2.3.2";
+#[cfg(target_arch = "aarch64")]
+const COND_VERSION: &CStr = c"GLIBC_2.17";
+
+/// A function that is looked up once.
+struct Function {
+    name: &'static CStr,
+    version: Option<&'static CStr>,
+    address: AtomicPtr<c_void>,
+}
+
+impl Function {
+    const fn new(name: &'static CStr, version: Option<&'static CStr>) -> Self {
+        Self { name, version, address: AtomicPtr::new(core::ptr::null_mut()) }
+    }
+
+    fn address(&self) -> *mut c_void {
+        // Relaxed: the code behind the address was there before any of ours ran.
+        let known = self.address.load(Relaxed);
+        if !known.is_null() {
+            return known;
+        }
+        let name = self.name.as_ptr();
+        let found = match self.version {
+            // SAFETY: both are C strings.
+            Some(version) => unsafe { libc::dlvsym(libc::RTLD_NEXT, name, version.as_ptr()) },
+            // SAFETY: the name is a C string.
+            None => unsafe { libc::dlsym(libc::RTLD_NEXT, name) },
+        };
+        if found.is_null() {
+            message::write(&[
+                b"overlock: this libc has no ",
+                self.name.to_bytes(),
+                b", which the program has called; run it without Overlock\n",
+            ]);
+            // SAFETY: ends the process: there is no way to do what it asked for.
+            unsafe { libc::abort() }
+        }
+        self.address.store(found, Relaxed);
+        found
+    }
+}
+
+/// Declares functions that call libc's of the same signature.
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident = $symbol:literal, $version:expr, ($($argument:ident: $type:ty),*);)*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// As for libc's function.
+            pub(crate) unsafe fn $name($($argument: $type),*) -> c_int {
+                static FUNCTION: Function = Function::new($symbol, $version);
+                // SAFETY: libc's function of that name and version has this signature.
+                let call = unsafe {
+                    core::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(FUNCTION.address())
+                };
+                // SAFETY: the caller's.
+                unsafe { call($($argument),*) }
+            }
+        )*
+    };
+}
+
+functions! {
+    /// libc's `pthread_mutex_lock`.
+    mutex_lock = c"pthread_mutex_lock", None, (mutex: *mut pthread_mutex_t);
+    /// libc's `pthread_mutex_trylock`.
+    mutex_trylock = c"pthread_mutex_trylock", None, (mutex: *mut pthread_mutex_t);
+    /// libc's `pthread_mutex_timedlock`.
+    mutex_timedlock = c"pthread_mutex_timedlock", None, (mutex: *mut pthread_mutex_t, at: *const timespec);
+    /// libc's `pthread_mutex_clocklock`.
+    mutex_clocklock = c"pthread_mutex_clocklock", None,
+        (mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec);
+    /// libc's `pthread_mutex_unlock`.
+    mutex_unlock = c"pthread_mutex_unlock", None, (mutex: *mut pthread_mutex_t);
+    /// libc's `pthread_mutex_destroy`.
+    mutex_destroy = c"pthread_mutex_destroy", None, (mutex: *mut pthread_mutex_t);
+    /// libc's `pthread_cond_signal`.
+    cond_signal = c"pthread_cond_signal", Some(COND_VERSION), (cond: *mut pthread_cond_t);
+    /// libc's `pthread_cond_broadcast`.
+    cond_broadcast = c"pthread_cond_broadcast", Some(COND_VERSION), (cond: *mut pthread_cond_t);
+    /// libc's `pthread_cond_destroy`.
+    cond_destroy = c"pthread_cond_destroy", Some(COND_VERSION), (cond: *mut pthread_cond_t);
+}
+
+/// The address of libc's `pthread_cond_wait`, for the C frame that calls it.
+pub(crate) fn cond_wait() -> *mut c_void {
+    static FUNCTION: Function = Function::new(c"pthread_cond_wait", Some(COND_VERSION));
+    FUNCTION.address()
+}
+
+/// The address of libc's `pthread_cond_timedwait`, for the C frame that calls it.
+pub(crate) fn cond_timedwait() -> *mut c_void {
+    static FUNCTION: Function = Function::new(c"pthread_cond_timedwait", Some(COND_VERSION));
+    FUNCTION.address()
+}
+
+/// The address of libc's `pthread_cond_clockwait`, for the C frame that calls it.
+pub(crate) fn cond_clockwait() -> *mut c_void {
+    static FUNCTION: Function = Function::new(c"pthread_cond_clockwait", None);
+    FUNCTION.address()
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pthread_spinlock_t`: a test-and-set lock that knows when to stop spinning.
+//!
+//! # State
+//!
+//! The type is one `int`, all of it the lock: there is no room to say whether the lock is shared between processes. So one
+//! algorithm serves both, and its word is libc's own, so that a process under Overlock and one without it can share a
+//! spin lock: [`FREE`] is what libc's `pthread_spin_init` stores. Initialisation and destruction stay libc's.
+//!
+//! # Waiting
+//!
+//! A waiter reads the word until it looks free and then tries to take it: first spinning, then giving its CPU to whoever can run, and
+//! then sleeping for growing times. The sleep lets the holder run even if it has a lower real-time priority, where yielding would
+//! return at once, for ever. `OVERLOCK_LOCK` does not change any of this.
+
+use core::hint::spin_loop;
+use core::sync::atomic::AtomicI32;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use libc::{EBUSY, c_int};
+
+use crate::clock::Poll;
+use crate::counters::{self, Event};
+use crate::errno::Preserved;
+
+/// What libc's spin lock holds when it is free.
+const FREE: i32 = if cfg!(target_arch = "x86_64") { 1 } else { 0 };
+
+/// What it holds when it is taken. (On x86-64 libc's own waiters count further down: anything but [`FREE`] is taken.)
+const TAKEN: i32 = 1 - FREE;
+
+/// How often a waiter looks before it yields: some microseconds, a few short critical sections. Longer would only burn a CPU that a preempted
+/// holder may need.
+const SPINS: u32 = 256;
+
+/// How often it yields before it sleeps. If others can run, each yield lasts as long as their time slice.
+const YIELDS: u32 = 8;
+
+/// `pthread_spin_lock`.
+#[inline(always)]
+pub(crate) fn lock(word: &AtomicI32) {
+    if try_lock(word) != 0 {
+        lock_slow(word);
+    }
+}
+
+/// `pthread_spin_trylock`.
+#[inline(always)]
+pub(crate) fn try_lock(word: &AtomicI32) -> c_int {
+    // ORDERING: Acquire ← the Release of `unlock`; the section sees what the last one wrote.
+    match word.compare_exchange(FREE, TAKEN, Acquire, Relaxed) {
+        Ok(_) => 0,
+        Err(_) => EBUSY,
+    }
+}
+
+/// `pthread_spin_unlock`.
+#[inline(always)]
+pub(crate) fn unlock(word: &AtomicI32) {
+    // ORDERING: Release → the Acquire of `try_lock`; publishes the section.
+    word.store(FREE, Release);
+}
+
+#[cold]
+#[inline(never)]
+fn lock_slow(word: &AtomicI32) {
+    let _errno = Preserved::new();
+    counters::add(Event::SpinContended);
+    let mut poll = Poll::new();
+    let mut rounds = 0;
+    loop {
+        for _ in 0..SPINS {
+            // Relaxed: only a hint that it is worth trying.
+            if word.load(Relaxed) == FREE && try_lock(word) == 0 {
+                return;
+            }
+            spin_loop();
+        }
+        if rounds < YIELDS {
+            rounds += 1;
+            // SAFETY: no arguments, no memory.
+            unsafe { libc::sched_yield() };
+        } else {
+            counters::add(Event::SpinSlept);
+            poll.sleep();
+        }
+    }
+}
