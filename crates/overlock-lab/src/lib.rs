@@ -1,1 +1,21 @@
-//! The laboratory.
+//! The laboratory: real vCPUs, really taken away.
+
+mod clock;
+mod engine;
+mod error;
+mod gate;
+mod guest;
+mod host;
+mod interim;
+mod kvm;
+mod maps;
+mod place;
+mod signal;
+mod spin_loops;
+
+pub use engine::{Config, Engine, Outcome};
+pub use error::{Error, Stuck};
+pub use guest::world::{Program, Vcpu, World};
+pub use host::Accounts;
+pub use kvm::{KvmEngine, Ports};
+pub use place::Place;

@@ -1,0 +1,175 @@
+//! What the two engines have in common: the configuration of a run, and how it is conducted.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::time::Duration;
+use std::{ptr, thread};
+
+use crate::Error;
+use crate::clock::Clock;
+use crate::guest::abi::{MAX_VCPUS, Shared, VcpuRecord};
+use crate::guest::world::{Program, World, deliver};
+use crate::host::{Accounts, Exit, Host};
+use crate::maps::{Code, Region, process_regions};
+use crate::place::Place;
+
+/// A way to run programs on vCPUs that can be taken away.
+pub trait Engine {
+    /// The world its programs live in.
+    type World: World;
+
+    /// The name of the engine: `kvm` or `threads`.
+    const NAME: &'static str;
+
+    /// Whether the engine exists on this machine.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] says why not, and what would help.
+    fn availability() -> Result<(), Error>;
+
+    /// Runs `program` on every vCPU for the time that `config` says.
+    ///
+    /// One run at a time: another in this process waits for it.
+    ///
+    /// # Errors
+    /// When the engine is unavailable, the configuration makes no sense, or the run ended with a
+    /// fault, a panic, or vCPUs that did not stop. No thread of the run is left in any case.
+    fn run<P: Program<Self::World>>(config: &Config, program: &P) -> Result<Outcome, Error>;
+}
+
+/// How a run is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Config<'run> {
+    /// Virtual CPUs, 1 to 256.
+    pub vcpus: u32,
+    /// How many of them may run at a time.
+    pub pcpus: u32,
+    /// When the stop flag is set, counted from the moment all vCPUs are ready.
+    pub duration: Duration,
+    /// How long after that vCPUs may take to return before they are ended by force.
+    pub grace: Duration,
+    /// How long a vCPU keeps its processor while others wait.
+    pub slice: Duration,
+    /// How often all running vCPUs are stopped to see whether they spin; `None` is never.
+    pub sample_every: Option<Duration>,
+    /// Ends the run early when it becomes true.
+    pub cancel: Option<&'run AtomicBool>,
+}
+
+impl Config<'_> {
+    /// A run of one second with slices of one millisecond.
+    #[must_use]
+    pub fn new(vcpus: u32, pcpus: u32) -> Self {
+        Self {
+            vcpus,
+            pcpus,
+            duration: Duration::from_secs(1),
+            grace: Duration::from_secs(10),
+            slice: Duration::from_millis(1),
+            sample_every: None,
+            cancel: None,
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.vcpus == 0 || self.vcpus as usize > MAX_VCPUS {
+            let vcpus = self.vcpus;
+            return Err(Error::Config(format!("{vcpus} vCPUs asked for; choose 1 to {MAX_VCPUS}")));
+        }
+        if self.pcpus == 0 {
+            return Err(Error::Config("no vCPU can run on 0 pCPUs; choose at least 1".into()));
+        }
+        if self.slice < Duration::from_micros(50) {
+            let slice = self.slice;
+            return Err(Error::Config(format!("a slice of {slice:?} is shorter than its switch")));
+        }
+        Ok(())
+    }
+}
+
+/// What the host saw of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// From the start of the vCPUs to the setting of the stop flag.
+    pub ran: Duration,
+    /// The life of each vCPU.
+    pub vcpus: Vec<Accounts>,
+}
+
+/// A vCPU that is ready to be moved to its thread, and what that thread does.
+pub(crate) trait Runner: Send {
+    /// Runs the vCPU until the host says [`Next::Leave`](crate::host::Next::Leave).
+    fn run(self, host: &Host);
+}
+
+/// Conducts a run: makes the shared records, has `make` make the vCPUs, starts and supervises them.
+///
+/// `make` gets the records and everything the process has mapped.
+pub(crate) fn conduct<W: World, P: Program<W>, R: Runner>(
+    config: &Config,
+    program: &P,
+    signal: i32,
+    make: impl FnOnce(&[VcpuRecord], &[Region]) -> Result<Vec<R>, Error>,
+) -> Result<Outcome, Error> {
+    config.check()?;
+    let shared =
+        Shared { stop: AtomicBool::new(false), clock: Clock::start(), vcpus: config.vcpus };
+    let records = records::<W, P>(&shared, program);
+    let regions = process_regions()?;
+    let code = Code::of(&regions);
+    let runners = make(&records, &regions)?;
+    let host = Host::new(config, &records, &code, signal);
+    thread::scope(|scope| {
+        let host = &host;
+        for (number, runner) in (0..).zip(runners) {
+            let thread = thread::Builder::new().name(format!("vcpu{number}"));
+            let started = thread.spawn_scoped(scope, move || drive(host, number, runner));
+            if let Err(source) = started {
+                let error = Error::Refused { vcpu: number, attempt: "start its thread", source };
+                let _ = host.exit(number, Exit::Ended(Err(error)));
+            }
+        }
+        host.supervise(config);
+    });
+    let report = host.report(config.grace);
+    match report.failure {
+        Some(error) => Err(error),
+        None => Ok(Outcome { ran: Duration::from_nanos(report.ran_ns), vcpus: report.accounts }),
+    }
+}
+
+/// The body of a vCPU's thread. Whatever happens, the host learns that the vCPU has ended.
+fn drive<R: Runner>(host: &Host, number: u32, runner: R) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| runner.run(host))) {
+        let message = panic.downcast_ref::<String>().cloned();
+        let message = message.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        let place = Place::unknown();
+        let error = Error::Panicked { vcpu: number, message, place };
+        let _ = host.exit(number, Exit::Ended(Err(error)));
+    }
+}
+
+/// A record for every vCPU, each knowing all others.
+fn records<W: World, P: Program<W>>(shared: &Shared, program: &P) -> Vec<VcpuRecord> {
+    let mut records = Vec::with_capacity(shared.vcpus as usize);
+    let all: *const VcpuRecord = records.as_ptr();
+    for number in 0..shared.vcpus {
+        records.push(VcpuRecord {
+            own: all.wrapping_add(number as usize) as u64,
+            all,
+            shared,
+            number,
+            tsc_offset: AtomicU64::new(0),
+            preempted: AtomicBool::new(false),
+            steal_ns: AtomicU64::new(0),
+            halted_ns: AtomicU64::new(0),
+            critical: AtomicBool::new(false),
+            yield_wanted: AtomicBool::new(false),
+            pending: AtomicU32::new(0),
+            interrupts_off: AtomicBool::new(false),
+            deliver: deliver::<W, P>,
+            program: ptr::from_ref(program).cast(),
+        });
+    }
+    records
+}

@@ -1,0 +1,88 @@
+//! What can go wrong in a run, each with what was attempted and where.
+
+use std::io;
+use std::time::Duration;
+
+use crate::place::Place;
+
+/// Why a run has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The engine does not exist on this machine.
+    #[error("the {engine} engine is not available: {reason}")]
+    Unavailable {
+        /// `kvm` or `threads`.
+        engine: &'static str,
+        /// Why, and what would help.
+        reason: String,
+    },
+    /// The configuration makes no sense.
+    #[error("{0}")]
+    Config(String),
+    /// The operating system refused something the engine needs.
+    #[error("could not {attempt}: {source}")]
+    Io {
+        /// What was attempted, with a remedy if there is one.
+        attempt: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// KVM refused to make or to run a vCPU.
+    #[error("vCPU {vcpu}: KVM refused to {attempt}: {source}")]
+    Refused {
+        /// The vCPU.
+        vcpu: u32,
+        /// What was attempted.
+        attempt: &'static str,
+        /// What KVM said.
+        source: io::Error,
+    },
+    /// A program did what a guest cannot do.
+    #[error("vCPU {vcpu} faulted: {what}\n  {place}")]
+    Fault {
+        /// The vCPU.
+        vcpu: u32,
+        /// What it did.
+        what: String,
+        /// Where it did it.
+        place: Place,
+    },
+    /// A program panicked.
+    #[error("vCPU {vcpu} panicked{}\n  {place}", said(.message))]
+    Panicked {
+        /// The vCPU.
+        vcpu: u32,
+        /// The message, where it can be known: a guest cannot format one.
+        message: Option<String>,
+        /// Where it panicked.
+        place: Place,
+    },
+    /// Programs did not return after the stop flag was set.
+    #[error("not stopped within {grace:?}:{}", listed(.stuck))]
+    Runaway {
+        /// How long the engine waited.
+        grace: Duration,
+        /// Which vCPUs, and where they were.
+        stuck: Vec<Stuck>,
+    },
+}
+
+/// A vCPU that was ended by force.
+#[derive(Clone, Debug)]
+pub struct Stuck {
+    /// The vCPU.
+    pub vcpu: u32,
+    /// What it was doing.
+    pub doing: &'static str,
+    /// Where it was.
+    pub place: Place,
+}
+
+fn listed(stuck: &[Stuck]) -> String {
+    let line = |s: &Stuck| format!("\n  vCPU {} {}, {}", s.vcpu, s.doing, s.place);
+    stuck.iter().map(line).collect()
+}
+
+fn said(message: &Option<String>) -> String {
+    message.as_ref().map(|m| format!(": {m}")).unwrap_or_default()
+}

@@ -1,0 +1,4 @@
+//! The guest's side: what a program sees, and what it shares with its host.
+
+pub(crate) mod abi;
+pub(crate) mod world;

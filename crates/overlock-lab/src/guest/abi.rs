@@ -1,0 +1,150 @@
+//! What a vCPU and its host share: one [`VcpuRecord`] each, and the numbers of the hypercalls.
+//!
+//! ```text
+//!            writes                        reads
+//! host   preempted, steal, halted,      critical, interrupts_off
+//!        pending, yield_wanted, stop
+//! guest  everything else                everything
+//! ```
+//!
+//! Both sides run in one address space, so a record is an ordinary shared structure and every field
+//! is an atomic. No field carries another's data: what must be ordered is ordered by the exit or the
+//! entry itself, which a vCPU's own thread performs.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::clock::Clock;
+
+/// The most vCPUs a run may have.
+pub const MAX_VCPUS: usize = 256;
+
+/// A call of the host by a guest, with two arguments.
+///
+/// On the KVM engine, `Call as u16` is the port that is written, with the arguments in `rdi` and `rsi`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub(crate) enum Call {
+    /// The program has started; argument 0 is the guest's time stamp counter.
+    Started = 0x500,
+    /// The program has returned.
+    Finished = 0x501,
+    /// Halt until kicked, interrupted, or until time argument 0 (0: without limit).
+    Halt = 0x502,
+    /// Kick vCPU argument 0.
+    Kick = 0x503,
+    /// Spinning for long; argument 0 is the vCPU waited for plus one, or 0 if unknown.
+    LongSpin = 0x504,
+    /// Send interrupt argument 1 to vCPU argument 0.
+    Ipi = 0x505,
+    /// The critical section that outlived its slice is over.
+    EndGrace = 0x506,
+}
+
+impl Call {
+    /// The call behind a port number.
+    pub(crate) fn from_port(port: u16) -> Option<Self> {
+        use Call::{EndGrace, Finished, Halt, Ipi, Kick, LongSpin, Started};
+        [Started, Finished, Halt, Kick, LongSpin, Ipi, EndGrace]
+            .into_iter()
+            .find(|call| *call as u16 == port)
+    }
+}
+
+/// The port of the ACPI PM timer, where QEMU and Xen guests also find one.
+pub(crate) const PM_TIMER_PORT: u16 = 0x608;
+
+/// What all vCPUs of a run share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The programs should return.
+    pub(crate) stop: AtomicBool,
+    /// The clock of the run.
+    pub(crate) clock: Clock,
+    /// Number of vCPUs.
+    pub(crate) vcpus: u32,
+}
+
+/// The record of one vCPU.
+///
+/// `own` comes first: on the KVM engine a guest finds its record by reading the word at its GS base.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(crate) struct VcpuRecord {
+    /// The address of this record.
+    pub(crate) own: u64,
+    /// All records of the run, [`Shared::vcpus`] of them.
+    pub(crate) all: *const VcpuRecord,
+    /// What all vCPUs share.
+    pub(crate) shared: *const Shared,
+    /// The number of this vCPU.
+    pub(crate) number: u32,
+    /// What to add to the time stamp counter to get the host's.
+    pub(crate) tsc_offset: AtomicU64,
+
+    /// Runnable, but without a processor.
+    pub(crate) preempted: AtomicBool,
+    /// Nanoseconds runnable without a processor, so far.
+    pub(crate) steal_ns: AtomicU64,
+    /// Nanoseconds halted, so far.
+    pub(crate) halted_ns: AtomicU64,
+
+    /// In a critical section: please don't take the processor now.
+    pub(crate) critical: AtomicBool,
+    /// The host waited for the end of the critical section and wants [`Call::EndGrace`].
+    pub(crate) yield_wanted: AtomicBool,
+
+    /// Interrupts that wait for delivery, a bit each.
+    pub(crate) pending: AtomicU32,
+    /// Interrupts are not to be delivered.
+    pub(crate) interrupts_off: AtomicBool,
+    /// Delivers what is pending; made for the program that runs.
+    pub(crate) deliver: extern "C" fn(&VcpuRecord),
+    /// The program that runs.
+    pub(crate) program: *const (),
+}
+
+// SAFETY: the pointers are written before any vCPU starts, point to memory that outlives the run
+// and are only read through; everything else is an atomic or constant.
+unsafe impl Sync for VcpuRecord {}
+
+// SAFETY: as above; no field is bound to a thread.
+unsafe impl Send for VcpuRecord {}
+
+impl VcpuRecord {
+    /// What all vCPUs of the run share.
+    pub(crate) fn shared(&self) -> &Shared {
+        // SAFETY: points to the run's `Shared`, which outlives all its records.
+        unsafe { &*self.shared }
+    }
+
+    /// The record of vCPU `number`, if there is one.
+    pub(crate) fn other(&self, number: u32) -> Option<&VcpuRecord> {
+        // SAFETY: `all` points to `vcpus` records and `number` is below that.
+        (number < self.shared().vcpus).then(|| unsafe { &*self.all.add(number as usize) })
+    }
+
+    /// Whether an interrupt could be delivered now.
+    pub(crate) fn deliverable(&self) -> bool {
+        self.pending.load(Relaxed) != 0 && !self.interrupts_off.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_is_found_by_its_port() {
+        for port in 0..=u16::MAX {
+            match Call::from_port(port) {
+                Some(call) => assert_eq!(call as u16, port),
+                None => assert!(!(0x500..=0x506).contains(&port)),
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_begins_with_its_own_address() {
+        assert_eq!(std::mem::offset_of!(VcpuRecord, own), 0);
+    }
+}

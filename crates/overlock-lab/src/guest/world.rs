@@ -1,0 +1,195 @@
+//! The world as a program sees it: the same few verbs on a vCPU of KVM and on a parked thread.
+//!
+//! A program is generic over its [`World`]; a world is only two functions, how a vCPU finds its own
+//! record and how it calls its host. Everything else is built on these here, once.
+//!
+//! # What a program may do
+//! Compute, use atomics and what it shares by reference, call these verbs. It may *not* make
+//! system calls, allocate, print, use thread-locals or unwind: on the KVM engine there is no operating
+//! system to ask. Whatever it tries ends the run with an error that says where. It must not own
+//! anything whose destructor matters either: a run that is ended by force never runs it.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::abi::{Call, VcpuRecord};
+use crate::clock::ticks;
+
+/// How a vCPU finds its record and calls its host.
+///
+/// # Safety
+/// `record` returns the record of the vCPU that asks, whenever called from a program that an engine
+/// of this world runs.
+pub unsafe trait World: Copy + Send + Sync + 'static {
+    /// The record of the calling vCPU.
+    #[doc(hidden)]
+    fn record() -> Record;
+
+    /// Calls the host with two arguments.
+    #[doc(hidden)]
+    fn call(number: CallNumber, arguments: [u64; 2]);
+
+    /// Reads the ACPI PM timer: 3.579545 MHz, 24 bits.
+    fn pm_timer() -> u32;
+}
+
+/// The record of a vCPU, opaque outside this crate.
+#[derive(Clone, Copy, Debug)]
+pub struct Record(pub(crate) &'static VcpuRecord);
+
+/// A call of the host, opaque outside this crate.
+#[derive(Clone, Copy, Debug)]
+pub struct CallNumber(pub(crate) Call);
+
+/// What a vCPU runs.
+pub trait Program<W: World>: Sync {
+    /// The body of every vCPU. It returns soon after [`Vcpu::stopping`] turns true.
+    fn run(&self, vcpu: Vcpu<W>);
+
+    /// Called for every interrupt, on top of whatever the vCPU was doing.
+    ///
+    /// Interrupts of one number that arrive before delivery are delivered as one.
+    fn interrupt(&self, vcpu: Vcpu<W>, number: u32) {
+        let _ = (vcpu, number);
+    }
+}
+
+/// The calling vCPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Vcpu<W>(PhantomData<W>);
+
+impl<W: World> Vcpu<W> {
+    /// The handle is only useful inside a program, which is handed one.
+    pub(crate) const fn current() -> Self {
+        Self(PhantomData)
+    }
+
+    /// The number of this vCPU, from zero.
+    #[inline]
+    #[must_use]
+    pub fn number(self) -> u32 {
+        W::record().0.number
+    }
+
+    /// How many vCPUs there are.
+    #[must_use]
+    pub fn count(self) -> u32 {
+        W::record().0.shared().vcpus
+    }
+
+    /// Whether the program should return.
+    #[inline]
+    #[must_use]
+    pub fn stopping(self) -> bool {
+        W::record().0.shared().stop.load(Relaxed)
+    }
+
+    /// Nanoseconds since the run began, on the clock of the host.
+    #[inline]
+    #[must_use]
+    pub fn now_ns(self) -> u64 {
+        let record = W::record().0;
+        record.shared().clock.ns(ticks().wrapping_add(record.tsc_offset.load(Relaxed)))
+    }
+
+    /// Nanoseconds that this vCPU was without a processor, halted or robbed, so far.
+    #[inline]
+    #[must_use]
+    pub fn away_ns(self) -> u64 {
+        let record = W::record().0;
+        record.steal_ns.load(Relaxed) + record.halted_ns.load(Relaxed)
+    }
+
+    /// Computes for `ns` nanoseconds of this vCPU's own time: what is taken away is added.
+    pub fn work_ns(self, ns: u64) {
+        if ns == 0 {
+            return;
+        }
+        let (start, away) = (self.now_ns(), self.away_ns());
+        let mut end = start + ns;
+        loop {
+            let now = self.now_ns();
+            if now >= end {
+                let taken = self.away_ns() - away;
+                if now >= start + ns + taken {
+                    return;
+                }
+                end = start + ns + taken;
+            }
+        }
+    }
+
+    /// Kicks vCPU `number`: ends its halt, or its next one if it is not halted.
+    pub fn kick(self, number: u32) {
+        W::call(CallNumber(Call::Kick), [u64::from(number), 0]);
+    }
+
+    /// Halts while `word` holds `expected`, until kicked, interrupted, or until `now_ns()` reaches
+    /// `deadline_ns`. It may also return for no reason.
+    ///
+    /// A kick that comes between the look at `word` and the halt is not lost: the host remembers it
+    /// and the halt returns at once.
+    pub fn halt_unless(self, word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
+        if word.load(Relaxed) == expected {
+            W::call(CallNumber(Call::Halt), [deadline_ns.unwrap_or(0), 0]);
+        }
+    }
+
+    /// Tells the host that this vCPU spins in vain, and for whom if that is known.
+    pub fn long_spin(self, holder: Option<u32>) {
+        let hint = holder.map_or(0, |number| u64::from(number) + 1);
+        W::call(CallNumber(Call::LongSpin), [hint, 0]);
+    }
+
+    /// Sends interrupt `number` (below 32) to vCPU `target`.
+    pub fn send_interrupt(self, target: u32, number: u32) {
+        W::call(CallNumber(Call::Ipi), [u64::from(target), u64::from(number)]);
+    }
+
+    /// Whether vCPU `number` has lost its processor. Only a hint: it may be stale.
+    #[must_use]
+    pub fn is_preempted(self, number: u32) -> bool {
+        W::record().0.other(number).is_some_and(|record| record.preempted.load(Relaxed))
+    }
+
+    /// Asks the host not to take the processor for a moment.
+    #[inline]
+    pub fn enter_critical(self) {
+        W::record().0.critical.store(true, Relaxed);
+    }
+
+    /// Ends what [`enter_critical`](Self::enter_critical) began, and gives back what it borrowed.
+    #[inline]
+    pub fn leave_critical(self) {
+        let record = W::record().0;
+        record.critical.store(false, Relaxed);
+        if record.yield_wanted.load(Relaxed) {
+            W::call(CallNumber(Call::EndGrace), [0, 0]);
+        }
+    }
+}
+
+/// The first thing a vCPU runs, and the last: it never returns to a caller's frame.
+pub(crate) fn begin<W: World, P: Program<W>>(program: &P) {
+    W::call(CallNumber(Call::Started), [ticks(), 0]);
+    program.run(Vcpu::current());
+}
+
+/// Delivers pending interrupts until there are none. Runs on the vCPU, on top of the program.
+///
+/// The host has seen `pending` set and `interrupts_off` clear, and has stopped the vCPU at whatever
+/// it was doing. An interrupt that arrives while this runs finds `interrupts_off` set; it is seen
+/// by the look at `pending` that follows the clearing, or by the host at the exit that its arrival causes.
+pub(crate) extern "C" fn deliver<W: World, P: Program<W>>(record: &VcpuRecord) {
+    // SAFETY: the engine made this function for the program it runs, and `program` points to it.
+    let program = unsafe { &*record.program.cast::<P>() };
+    while record.deliverable() {
+        record.interrupts_off.store(true, Relaxed);
+        let mut pending = record.pending.swap(0, Relaxed);
+        while pending != 0 {
+            program.interrupt(Vcpu::current(), pending.trailing_zeros());
+            pending &= pending - 1;
+        }
+        record.interrupts_off.store(false, Relaxed);
+    }
+}

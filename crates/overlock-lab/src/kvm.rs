@@ -1,0 +1,93 @@
+//! The KVM engine: functions of this process on real vCPUs, at CPL 3.
+//!
+//! A run makes a virtual machine whose memory is this process ([`memory`]), gives each vCPU a stack
+//! and the register state of a user program ([`vcpu`]), and lets the host decide who runs. There is no
+//! interrupt controller, no kernel in the guest, no descriptor table: a fault shuts the vCPU down
+//! with its registers intact, which is all that [`fault`] needs to say what happened.
+//!
+//! User privilege is what makes it fast everywhere: a KVM that itself runs in a virtual machine without
+//! hardware support executes user code natively and emulates the rest.
+
+mod fault;
+mod interrupt;
+mod memory;
+mod paging;
+mod ports;
+mod stacks;
+mod vcpu;
+
+use std::fs::OpenOptions;
+use std::io;
+
+use kvm_ioctls::{Cap, Kvm};
+
+use self::memory::GuestMemory;
+pub use self::ports::Ports;
+use self::stacks::Stacks;
+use self::vcpu::KvmVcpu;
+use crate::engine::{Config, Engine, Outcome, conduct};
+use crate::guest::world::Program;
+use crate::{Error, signal};
+
+/// The engine on `/dev/kvm`.
+#[derive(Clone, Copy, Debug)]
+pub struct KvmEngine;
+
+impl Engine for KvmEngine {
+    type World = Ports;
+
+    const NAME: &'static str = "kvm";
+
+    fn availability() -> Result<(), Error> {
+        open().map(drop)
+    }
+
+    fn run<P: Program<Ports>>(config: &Config, program: &P) -> Result<Outcome, Error> {
+        let kvm = open()?;
+        vcpu::install_handler()?;
+        // Made before the process's mappings are listed, so that the guest has them.
+        let stacks = Stacks::new(config.vcpus)?;
+        let vm = kvm.create_vm().map_err(|e| Error::Io {
+            attempt: "create a virtual machine (KVM_CREATE_VM)",
+            source: e.into(),
+        })?;
+        let mut memory = None;
+        conduct(config, program, signal::kvm(), |records, regions| {
+            memory = Some(GuestMemory::install(&vm, regions)?);
+            records
+                .iter()
+                .map(|record| KvmVcpu::new::<P>(&kvm, &vm, record, stacks.stack(record.number)))
+                .collect()
+        })
+    }
+}
+
+/// Opens `/dev/kvm` if it can do what the engine needs.
+fn open() -> Result<Kvm, Error> {
+    let unavailable = |reason: String| Error::Unavailable { engine: KvmEngine::NAME, reason };
+    // kvm-ioctls says only that it failed; the system says why.
+    OpenOptions::new().read(true).write(true).open("/dev/kvm").map_err(|e| {
+        unavailable(match e.kind() {
+            io::ErrorKind::NotFound => "there is no /dev/kvm; load the kvm module, or enable \
+                                        nested virtualization in a virtual machine"
+                .into(),
+            io::ErrorKind::PermissionDenied => {
+                "no permission to open /dev/kvm; add yourself to the group kvm".into()
+            }
+            _ => format!("cannot open /dev/kvm: {e}"),
+        })
+    })?;
+    let kvm = Kvm::new().map_err(|e| unavailable(format!("cannot open /dev/kvm: {e}")))?;
+    if kvm.get_api_version() != 12 {
+        return Err(unavailable(format!("its API version is {}, not 12", kvm.get_api_version())));
+    }
+    if !kvm.check_extension(Cap::ImmediateExit) {
+        return Err(unavailable(
+            "it cannot leave the guest at once; Linux 4.12 or later can".into(),
+        ));
+    }
+    if !std::arch::is_x86_feature_detected!("xsave") {
+        return Err(unavailable("the processor has no XSAVE".into()));
+    }
+    Ok(kvm)
+}

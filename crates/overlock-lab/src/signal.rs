@@ -1,0 +1,38 @@
+//! The signals that bring a vCPU out of the guest.
+
+use std::io;
+use std::ptr;
+
+use crate::Error;
+
+/// A handler that is told the signal's details and the interrupted context.
+pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// The signal of the KVM engine.
+pub(crate) fn kvm() -> i32 {
+    libc::SIGRTMIN() + 1
+}
+
+/// The signal of the threads engine.
+pub(crate) fn threads() -> i32 {
+    libc::SIGRTMIN() + 2
+}
+
+/// Has the process call `handler` on `signal`, and returns what was called before.
+///
+/// # Errors
+/// When the system refuses, which it does only for the signals that cannot be handled.
+pub(crate) fn install(signal: i32, handler: Handler, flags: i32) -> Result<libc::sigaction, Error> {
+    // SAFETY: all-zero is a valid `sigaction` (an empty mask, the default handler).
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | flags;
+    // SAFETY: as above.
+    let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: both structures are valid, and `handler` has the type that SA_SIGINFO asks for.
+    let result = unsafe { libc::sigaction(signal, ptr::from_ref(&action), &raw mut before) };
+    if result == 0 {
+        return Ok(before);
+    }
+    Err(Error::Io { attempt: "install a signal handler", source: io::Error::last_os_error() })
+}
