@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bakes the commit this binary was built from into it, so that a result file can name it.
 
 use std::process::Command;

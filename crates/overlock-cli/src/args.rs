@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be typed: every sub-command, flag and example.
 //!
 //! The help texts are written to teach: they say what a flag is for and end in examples that run.
@@ -18,6 +19,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Bench(BenchArgs),
+    Run(RunArgs),
+    Compare(CompareArgs),
+    Doctor(DoctorArgs),
     /// One run of `bench`, in a process of its own.
     #[command(hide = true, name = "bench-child")]
     BenchChild {
@@ -74,6 +78,120 @@ pub(crate) struct BenchArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// Run an unmodified program under a chosen lock.
+///
+/// The program's pthread mutexes, spin locks and condition variables become ours by LD_PRELOAD.
+/// It keeps the terminal, its signals and its exit code (128 + n if signal n ended it). What the
+/// locks saw is printed to standard error at its end.
+#[derive(Debug, Args)]
+#[command(override_usage = "overlock run [LOCK | --lock LOCK] [--json] -- PROGRAM [ARGS]...")]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// hybrid, ticket, queued, test-and-set, or libc for none [default: hybrid]
+    #[arg(value_name = "LOCK")]
+    pub(crate) lock_first: Option<String>,
+
+    /// The same, as a flag
+    #[arg(long, value_name = "LOCK", conflicts_with = "lock_first")]
+    pub(crate) lock: Option<String>,
+
+    /// Print the counters as JSON, one line for each process
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub(crate) command: Vec<String>,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  overlock run -- ./server --threads 16
+  overlock run ticket -- sysbench mutex run
+  overlock run --lock hybrid --json -- make -j8
+
+The library liboverlock_preload.so is looked for beside this program, in ../lib, and where
+OVERLOCK_PRELOAD says. Build it with: cargo build --release -p overlock-preload";
+
+/// Run a program under several locks in turns and say which one suits it.
+///
+/// One run to see that the program works, then rounds: each round runs it once under every lock,
+/// in shuffled order, so that a noisy moment hits all alike. Locks are ranked by the median of
+/// wall time, or of the program's own figure if --metric says how to read it. Ratios are formed
+/// inside a round. If the interval of a ratio includes 1 there is no verdict: it could be noise.
+#[derive(Debug, Args)]
+#[command(override_usage = "overlock compare [OPTIONS] -- PROGRAM [ARGS]...")]
+#[command(after_help = COMPARE_EXAMPLES)]
+pub(crate) struct CompareArgs {
+    /// Locks to compare; libc is the program as it is, and the baseline
+    #[arg(long, value_delimiter = ',', value_name = "LOCK,...")]
+    #[arg(default_value = "libc,hybrid,ticket,queued,test-and-set")]
+    pub(crate) locks: Vec<String>,
+
+    /// Rounds: how often the program is run under each lock; below 6 there can be no verdict
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) runs: u16,
+
+    /// Rounds that are run first and not counted
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub(crate) warmup: u16,
+
+    /// Regular expression for the program's own figure: the last match's first group is the number
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) metric: Option<String>,
+
+    /// The figure is better when it is higher, as operations per second are
+    #[arg(long, requires = "metric")]
+    pub(crate) higher_is_better: bool,
+
+    /// Check that standard output is the same under every lock
+    #[arg(long)]
+    pub(crate) check_output: bool,
+
+    /// Lines of standard output to leave out of that check because they vary (times, say)
+    #[arg(long, value_name = "REGEX", requires = "check_output")]
+    pub(crate) ignore: Option<String>,
+
+    /// Accept an exit code that is not 0
+    #[arg(long)]
+    pub(crate) any_exit_code: bool,
+
+    /// Seconds after which a run counts as hung [default: 20 times the first run, at least 30]
+    #[arg(long, value_name = "SECONDS", value_parser = limit)]
+    pub(crate) timeout: Option<f64>,
+
+    /// Seed of the order in which the locks take turns
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub(crate) command: Vec<String>,
+}
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  overlock compare -- xz -T4 -k -c big.tar          by wall time
+  overlock compare --check-output -- ./render a.scene
+  overlock compare --metric 'events per second: *([0-9.]+)' --higher-is-better \\
+      -- sysbench threads --threads=16 run
+  overlock compare --locks libc,hybrid --runs 21 --out kept.jsonl -- ./server-benchmark
+
+A program that crashes, hangs or prints something else under a lock is reported, and the others
+go on. Ctrl-C ends the run; whole rounds are printed and kept.
+Exit codes: 0 fine, 1 the program failed under some lock, 2 could not run, 130 interrupted.";
+
+/// Say what this machine offers for running and measuring locks, and what would be better.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print one JSON record instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Where results go besides the tables.
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
@@ -126,5 +244,15 @@ fn seconds(text: &str) -> Result<f64, String> {
         Ok(value)
     } else {
         Err(format!("{text} is outside 0.01 to 600 seconds"))
+    }
+}
+
+/// Parses a time limit.
+fn limit(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| format!("'{text}' is not a number of seconds"))?;
+    if (0.01..=1e6).contains(&value) {
+        Ok(value)
+    } else {
+        Err(format!("{text} is outside 0.01 to 1000000 seconds"))
     }
 }

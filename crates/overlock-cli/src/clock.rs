@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The clock of all measurements: the time stamp counter where it can be trusted.
 //!
 //! On x86-64 with a TSC that neither stops nor changes its rate (and with the kernel trusting it
@@ -27,7 +28,6 @@ impl Clock {
     }
 
     /// Returns ticks per nanosecond over one span of wall time.
-    #[expect(clippy::cast_precision_loss, reason = "a few million ticks")]
     fn rate(&self, span: Duration) -> f64 {
         let (start, ticks) = (Instant::now(), self.now());
         while start.elapsed() < span {
@@ -50,23 +50,16 @@ impl Clock {
     }
 
     /// The rate of the time stamp counter in kHz, if that is the clock.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few GHz")]
     pub(crate) fn tsc_khz(&self) -> Option<u64> {
         self.tsc.then_some((self.ticks_per_ns * 1e6).round() as u64)
     }
 
     /// Converts ticks to nanoseconds.
-    #[expect(clippy::cast_precision_loss, reason = "spans are far below 2^52 ticks")]
     pub(crate) fn to_ns(self, ticks: u64) -> f64 {
         ticks as f64 / self.ticks_per_ns
     }
 
     /// Converts nanoseconds to ticks.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "spans are positive and far below 2^52 ticks"
-    )]
     pub(crate) fn to_ticks(self, nanos: f64) -> u64 {
         (nanos * self.ticks_per_ns) as u64
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ctrl-C: remembered, so that what was measured can still be printed. A second one kills.
 
 use anyhow::{Context, Result};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the numbers were measured on, and how quiet it was.
 
 use crate::clock::Clock;
@@ -105,7 +106,6 @@ impl CpuTimes {
     }
 
     /// The share (0 to 1) of all CPU time that the hypervisor gave to someone else.
-    #[expect(clippy::cast_precision_loss, reason = "ticks of a run are few")]
     pub(crate) fn steal_share(self) -> f64 {
         if self.total == 0 { 0.0 } else { self.steal as f64 / self.total as f64 }
     }

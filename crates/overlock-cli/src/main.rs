@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `overlock` command: from "which lock suits this machine?" to a program that runs on it.
 //!
 //! This file only parses, dispatches and turns what happened into an exit code. Tables and records
@@ -7,11 +8,14 @@
 mod args;
 mod bench;
 mod clock;
+mod doctor;
 mod interrupt;
 mod machine;
 mod output;
+mod process;
 mod progress;
 mod record;
+mod shuffle;
 mod stats;
 mod sys;
 mod table;
@@ -28,6 +32,8 @@ enum Outcome {
     Fine,
     CheckFailed,
     Interrupted,
+    /// The exit code of a program that was run.
+    Code(u8),
 }
 
 impl From<Outcome> for ExitCode {
@@ -36,6 +42,7 @@ impl From<Outcome> for ExitCode {
             Outcome::Fine => 0,
             Outcome::CheckFailed => 1,
             Outcome::Interrupted => 130,
+            Outcome::Code(code) => code,
         })
     }
 }
@@ -43,6 +50,9 @@ impl From<Outcome> for ExitCode {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Bench(args) => bench::main(&args),
+        Command::Run(args) => process::run::main(&args),
+        Command::Compare(args) => process::compare::main(&args),
+        Command::Doctor(args) => doctor::main(&args),
         Command::BenchChild { spec } => bench::obey(&spec).map(|()| Outcome::Fine),
     };
     match done {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where results go: tables for people, JSON Lines or CSV for programs, and a file as they come.
 //!
 //! These are the only places that write to standard output and standard error.

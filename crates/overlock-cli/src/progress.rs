@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The progress bar: on a terminal only, gone when the work is done.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The JSON records: the same from every world, so that tools can rely on them.
 //!
 //! Fields may be added, never renamed.
@@ -78,4 +79,31 @@ pub(crate) struct Waits {
     pub(crate) p99: u64,
     pub(crate) p999: u64,
     pub(crate) max: u64,
+}
+
+/// One program under one lock.
+#[derive(Debug, Serialize)]
+pub(crate) struct ProcessRecord<'a, Sample> {
+    pub(crate) kind: &'static str,
+    pub(crate) world: &'static str,
+    /// The command, as one would type it.
+    pub(crate) workload: String,
+    pub(crate) lock: &'a str,
+    pub(crate) policy: &'static str,
+    pub(crate) pcpus: usize,
+    pub(crate) seconds: f64,
+    pub(crate) samples: &'a [Sample],
+    /// Runs of the program in a second of wall time.
+    pub(crate) ops_per_s: Option<Interval>,
+    pub(crate) cpu_s_per_s: f64,
+    pub(crate) counters: BTreeMap<String, u64>,
+    /// How the program's own figure was read; absent if it was wall time.
+    pub(crate) metric: Option<&'a str>,
+    pub(crate) higher_is_better: bool,
+    pub(crate) value: Option<Interval>,
+    pub(crate) baseline: &'a str,
+    /// How many times better than the baseline, by rounds: above 1 is better.
+    pub(crate) of_baseline: Option<Interval>,
+    pub(crate) interval_coverage: f64,
+    pub(crate) steal: f64,
 }

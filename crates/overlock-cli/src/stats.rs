@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The few statistics that every table here rests on.
 //!
 //! Medians, not means: one run that lost its CPU to a neighbour must not move the result. The
@@ -61,7 +62,6 @@ fn skipped(n: usize) -> usize {
 }
 
 /// The probability that at most `k` of `n` fair coins show heads.
-#[expect(clippy::cast_precision_loss, reason = "sample counts are small")]
 fn tail(n: usize, k: usize) -> f64 {
     let mut term = 0.5_f64.powf(n as f64);
     let mut sum = term;
@@ -91,7 +91,6 @@ fn median_sorted(sorted: &[f64]) -> Option<f64> {
 /// Jain's index of fairness: 1 when all have the same, 1/n when one has everything.
 ///
 /// Nobody having anything is as equal as it gets, and so are no participants at all: 1.
-#[expect(clippy::cast_precision_loss, reason = "thread counts are small")]
 pub(crate) fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
@@ -99,7 +98,6 @@ pub(crate) fn jain(shares: &[f64]) -> f64 {
 }
 
 /// The geometric mean, which is the mean that ratios have; nothing if there are no values.
-#[expect(clippy::cast_precision_loss, reason = "point counts are small")]
 pub(crate) fn geomean(values: &[f64]) -> Option<f64> {
     if values.is_empty() {
         return None;

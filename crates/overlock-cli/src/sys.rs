@@ -1,6 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The system calls that std does not offer, behind safe functions.
 
+use std::ffi::CString;
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::null_mut;
+use std::time::Duration;
 
 /// CPU time and memory of this process, or of one that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +20,6 @@ pub(crate) struct Usage {
 }
 
 impl From<libc::rusage> for Usage {
-    #[expect(clippy::cast_precision_loss, reason = "seconds and microseconds are small")]
     fn from(usage: libc::rusage) -> Self {
         let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
         Usage {
@@ -40,4 +47,90 @@ pub(crate) fn allowed_cpus() -> usize {
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` has no preconditions; nothing buffered is left to write at the call sites.
     unsafe { libc::_exit(code) }
+}
+
+/// Says whether the file at `path` carries capabilities.
+pub(crate) fn has_file_capabilities(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    let name = c"security.capability";
+    // SAFETY: both strings end in a nul; a size of nought asks for the length and writes nothing.
+    let length = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), null_mut(), 0) };
+    length > 0
+}
+
+/// A descriptor that becomes readable when process `pid` ends.
+pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes two integers and touches no memory.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: the call has just made this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Waits until `fd` is readable; false if `limit` passed or a signal came first.
+pub(crate) fn wait_readable(fd: &OwnedFd, limit: Duration) -> bool {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
+    // SAFETY: `poll` is one valid entry, and one is the count given.
+    unsafe { libc::poll(&raw mut poll, 1, limit) > 0 }
+}
+
+/// Reaps the child `pid`, waiting if needed; returns its wait status and what it used.
+pub(crate) fn wait4(pid: i32) -> io::Result<(i32, Usage)> {
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    loop {
+        // SAFETY: both pointers are to writable memory of the right type.
+        let reaped = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
+        if reaped == pid {
+            // SAFETY: all-zero bytes are a valid rusage, and the call has filled it in.
+            return Ok((status, unsafe { usage.assume_init() }.into()));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Sends a signal to a process, or to a process group if `pid` is negative.
+///
+/// That it has gone already is fine.
+pub(crate) fn kill(pid: i32, signal: i32) {
+    // SAFETY: takes two integers and touches no memory.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// The usual name of a signal.
+pub(crate) fn signal_name(signal: i32) -> String {
+    signal_hook::low_level::signal_name(signal).unwrap_or("unnamed").to_owned()
+}
+
+/// The period of the scheduler's tick: coarse clocks advance once a tick.
+pub(crate) fn tick_ns() -> Option<u64> {
+    let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `tick` is a valid timespec to write to.
+    let failed = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut tick) } != 0;
+    (!failed).then(|| tick.tv_nsec.unsigned_abs())
+}
+
+/// Tries to wake nobody on a futex.
+pub(crate) fn futex_works() -> io::Result<()> {
+    let word = 0_u32;
+    let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: `word` is a readable, aligned 32-bit word; waking reads nothing else.
+    let woken = unsafe { libc::syscall(libc::SYS_futex, &raw const word, wake, 1) };
+    if woken < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Says whether a thread may ask for a few microseconds more before it is preempted.
+///
+/// Asks for the current setting, which an older kernel answers with EINVAL. The numbers are those
+/// of `PR_RSEQ_SLICE_EXTENSION` and `PR_RSEQ_SLICE_EXTENSION_GET` in Linux 7.0's `prctl.h`.
+pub(crate) fn slice_extension() -> bool {
+    const SLICE_EXTENSION: i32 = 79;
+    const GET: libc::c_ulong = 1;
+    const UNUSED: libc::c_ulong = 0;
+    // SAFETY: asks for a setting; takes integers and touches no memory.
+    unsafe { libc::prctl(SLICE_EXTENSION, GET, UNUSED, UNUSED, UNUSED) >= 0 }
 }

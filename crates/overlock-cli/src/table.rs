@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plain tables: the first column to the left, numbers to the right, no lines to draw.
 
 /// A table that grows row by row.

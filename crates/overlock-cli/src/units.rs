@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Durations and numbers as people write and read them.
 //!
 //! Durations on the command line carry a unit (`100ns`, `1us`, `10µs`, `2.5ms`, `1s`); only a bare
@@ -32,7 +33,6 @@ impl std::str::FromStr for Nanos {
         if !(0.0..=LONGEST_NS).contains(&nanos) {
             return Err(format!("'{text}' is outside 0 to 1s"));
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1e9")]
         Ok(Nanos(nanos.round() as u64))
     }
 }
@@ -73,7 +73,7 @@ pub(crate) fn count(value: f64) -> String {
 /// Formats a number to three significant figures (large ones are left whole).
 pub(crate) fn three(value: f64) -> String {
     match value.abs() {
-        v if v == 0.0 => "0".into(),
+        0.0 => "0".into(),
         v if v < 0.001 => format!("{value:.0e}"),
         v if v < 1.0 => format!("{value:.3}"),
         v if v < 10.0 => format!("{value:.2}"),

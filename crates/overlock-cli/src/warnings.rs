@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Everything that can make a number doubtful, each with what to do about it.
 
 use crate::machine::Machine;
@@ -18,7 +19,6 @@ pub(crate) enum Warning {
 
 impl Warning {
     /// Warns if the load average says that others are running here.
-    #[expect(clippy::cast_precision_loss, reason = "CPU counts are small")]
     pub(crate) fn busy_machine(machine: &Machine) -> Option<Self> {
         let load = machine.load_average;
         (load > 0.5 * machine.cpus as f64)

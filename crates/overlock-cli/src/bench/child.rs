@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process around each run: started, watched and, if it hangs, ended by the parent.
 //!
 //! The specification goes down as one JSON argument and the sample comes back as one JSON line.

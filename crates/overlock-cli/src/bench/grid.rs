@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which points and which locks a benchmark measures.
 
 use super::subjects::{self, Entry, Origin};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A log-linear histogram that one thread fills and another may read at any moment.
 //!
 //! Each power of two is cut into 32 equal buckets, so a value is known to within 3.1 %, from 0 to
@@ -42,12 +43,6 @@ pub(crate) fn quantile<'a>(parts: impl Iterator<Item = &'a Histogram>, quantile:
         }
     }
     let total: u64 = counts.iter().sum();
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a rank among at most 2^52 values"
-    )]
     let rank = ((total as f64 * quantile).ceil() as u64).clamp(1, total.max(1));
     let mut seen = 0;
     for (index, count) in counts.iter().enumerate() {

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock bench`: locks × threads × critical sections × pauses, interleaved.
 //!
 //! For each point the locks take turns: a *round* is one run of every lock in an order shuffled
 //! from the seed. Ratios are formed inside a round and only then summarised, so that whatever
 //! slows the machine for a while cancels out.
 
+mod check;
 mod child;
 mod grid;
 mod histogram;
@@ -21,14 +23,15 @@ use crate::machine::Machine;
 use crate::output::Sink;
 use crate::progress::Progress;
 use crate::record::RunRecord;
+use crate::shuffle::shuffled;
 use crate::warnings::Warning;
 use crate::{interrupt, sys};
 use anyhow::Result;
 use child::Ended;
 use grid::{Plan, Point};
-use results::{Failure, LockRuns, PointRuns, Results};
+use results::{Failure, LockRuns, Pair, PointRuns, Results};
 use work::Work;
-use worker::RunSpec;
+use worker::{RunSample, RunSpec};
 
 pub(crate) use child::obey;
 
@@ -55,9 +58,10 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
     for warning in results.warnings(work, Work::calibrate(&clock)) {
         warning.print();
     }
+    let bounds_hold = !args.check || interrupt::seen() || check::all(&results, &mut sink)?;
     Ok(if interrupt::seen() {
         Outcome::Interrupted
-    } else if results.failures.is_empty() {
+    } else if results.failures.is_empty() && bounds_hold {
         Outcome::Fine
     } else {
         Outcome::CheckFailed
@@ -79,7 +83,8 @@ impl Bench {
         let mut progress = Progress::new(runs as u64);
         progress.say("uncontended pairs");
         if let Ended::Well(samples) = child::pairs(&self.plan.locks, PAIR_ROUNDS, self.clock)? {
-            self.results.set_pairs(&self.plan.locks, samples);
+            let pairs = self.plan.locks.iter().zip(samples);
+            self.results.pairs = pairs.map(|(lock, samples)| Pair { lock, samples }).collect();
         }
         for point in self.plan.points.clone() {
             let runs = self.measure_point(point, &mut progress)?;
@@ -99,38 +104,33 @@ impl Bench {
     fn measure_point(&mut self, point: Point, progress: &mut Progress) -> Result<PointRuns> {
         let mut locks: Vec<LockRuns> =
             self.plan.locks.iter().map(|lock| LockRuns { lock, samples: Vec::new() }).collect();
-        for round in 0..self.plan.rounds {
+        'rounds: for round in 0..self.plan.rounds {
             for index in shuffled(locks.len(), self.plan.seed, round) {
-                let lock = locks[index].lock;
-                if self.results.has_failed(lock.name) {
-                    progress.step();
-                    continue;
-                }
-                progress.say(&format!(
-                    "{point}: {} ({}/{})",
-                    lock.name,
-                    round + 1,
-                    self.plan.rounds
-                ));
-                match child::run(self.spec(lock.name, point))? {
-                    Ended::Well(sample) if sample.lost_updates > 0 => {
-                        let lost = sample.lost_updates;
-                        self.results.failures.push(Failure::lost_updates(lock.name, point, lost));
-                    }
-                    Ended::Well(sample) => locks[index].samples.push(sample),
-                    Ended::Badly(how) => {
-                        self.results.failures.push(Failure::died(lock.name, point, &how));
-                    }
-                    Ended::Interrupted => {}
+                let name = locks[index].lock.name;
+                progress.say(&format!("{point}: {name} ({}/{})", round + 1, self.plan.rounds));
+                if !self.results.has_failed(name) {
+                    locks[index].samples.extend(self.measure_run(name, point)?);
                 }
                 if interrupt::seen() {
-                    return Ok(PointRuns::whole_rounds(point, locks));
+                    break 'rounds;
                 }
                 progress.step();
             }
         }
         locks.retain(|runs| !self.results.has_failed(runs.lock.name));
         Ok(PointRuns::whole_rounds(point, locks))
+    }
+
+    /// Runs one lock once; nothing comes back from a lock that failed or a run cut short.
+    fn measure_run(&mut self, lock: &'static str, point: Point) -> Result<Option<RunSample>> {
+        let failure = match child::run(self.spec(lock, point))? {
+            Ended::Well(sample) if sample.lost_updates == 0 => return Ok(Some(sample)),
+            Ended::Well(sample) => Failure::lost_updates(lock, point, sample.lost_updates),
+            Ended::Badly(how) => Failure::died(lock, point, &how),
+            Ended::Interrupted => return Ok(None),
+        };
+        self.results.failures.push(failure);
+        Ok(None)
     }
 
     fn spec(&self, lock: &str, point: Point) -> RunSpec {
@@ -142,39 +142,5 @@ impl Bench {
             seconds: self.plan.seconds,
             clock: self.clock,
         }
-    }
-}
-
-/// The order of a round: a Fisher-Yates shuffle by an xorshift generator.
-fn shuffled(len: usize, seed: u64, round: usize) -> Vec<usize> {
-    let mut state = (seed ^ (round as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1;
-    let mut next = move |bound: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        usize::try_from(state >> 33).unwrap_or(0) % bound
-    };
-    let mut order: Vec<usize> = (0..len).collect();
-    for last in (1..len).rev() {
-        order.swap(last, next(last + 1));
-    }
-    order
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shuffled;
-
-    #[test]
-    fn a_round_has_every_lock_once_in_an_order_of_its_own() {
-        let orders: Vec<_> = (0..20).map(|round| shuffled(12, 7, round)).collect();
-        for order in &orders {
-            let mut sorted = order.clone();
-            sorted.sort_unstable();
-            assert_eq!(sorted, (0..12).collect::<Vec<_>>());
-        }
-        assert_eq!(orders[3], shuffled(12, 7, 3));
-        assert!(orders.windows(2).all(|pair| pair[0] != pair[1]));
-        assert_ne!(shuffled(12, 8, 3), orders[3]);
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables and records that a benchmark ends in.
 
 use super::results::{LockRuns, PointRuns, Results};
@@ -33,11 +34,7 @@ fn record<'a>(
     lock: &'a LockRuns,
     results: &Results,
 ) -> PointRecord<'a, RunSample> {
-    let ops = |pick: fn(&[u64]) -> u64| {
-        #[expect(clippy::cast_precision_loss, reason = "operations of one run")]
-        whole(lock.median(|sample| pick(&sample.ops) as f64))
-    };
-    #[expect(clippy::cast_precision_loss, reason = "operations of one run")]
+    let ops = |pick: fn(&[u64]) -> u64| whole(lock.median(|sample| pick(&sample.ops) as f64));
     let average =
         lock.median(|sample| sample.ops.iter().sum::<u64>() as f64 / sample.ops.len() as f64);
     PointRecord {
@@ -81,7 +78,6 @@ fn interval(lock: &LockRuns) -> Interval {
     Interval::of(&lock.each(|sample| sample.ops_per_s)).unwrap_or(none)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, < 2^52")]
 fn whole(value: f64) -> u64 {
     value.round() as u64
 }

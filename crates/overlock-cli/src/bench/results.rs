@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was measured, and the medians and ratios that follow from it.
 
 use super::grid::Point;
@@ -16,10 +17,16 @@ const SPREAD_LIMIT: f64 = 0.25;
 #[derive(Debug)]
 pub(crate) struct Results {
     pub(crate) machine: Machine,
-    /// Nanoseconds of an uncontended pair, by lock.
-    pub(crate) pairs: Vec<(&'static str, Interval)>,
+    pub(crate) pairs: Vec<Pair>,
     pub(crate) points: Vec<PointRuns>,
     pub(crate) failures: Vec<Failure>,
+}
+
+/// Nanoseconds of an uncontended lock and unlock, round by round.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) lock: &'static Entry,
+    pub(crate) samples: Vec<f64>,
 }
 
 /// One point: the same rounds for every lock.
@@ -98,7 +105,6 @@ impl LockRuns {
 }
 
 /// Jain's index over the threads of a run.
-#[expect(clippy::cast_precision_loss, reason = "operations of one run")]
 pub(crate) fn jain(sample: &RunSample) -> f64 {
     stats::jain(&sample.ops.iter().map(|ops| *ops as f64).collect::<Vec<_>>())
 }
@@ -140,14 +146,9 @@ impl Results {
         Results { machine, pairs: Vec::new(), points: Vec::new(), failures: Vec::new() }
     }
 
-    pub(crate) fn set_pairs(&mut self, locks: &[&'static Entry], samples: Vec<Vec<f64>>) {
-        let intervals = samples.iter().map(|samples| Interval::of(samples));
-        let named = locks.iter().map(|lock| lock.name).zip(intervals);
-        self.pairs = named.filter_map(|(name, interval)| Some((name, interval?))).collect();
-    }
-
     pub(crate) fn pair_ns(&self, lock: &str) -> Option<f64> {
-        self.pairs.iter().find(|(name, _)| *name == lock).map(|(_, pair)| pair.median)
+        let pair = self.pairs.iter().find(|pair| pair.lock.name == lock)?;
+        stats::median(&pair.samples)
     }
 
     pub(crate) fn has_failed(&self, lock: &str) -> bool {

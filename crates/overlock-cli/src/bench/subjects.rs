@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The locks under test, ours and the peers, behind one trait and in one table.
 //!
 //! Every use is monomorphised: the worker loop is compiled once for each lock with its fast path
 //! inlined, as it would be in an application. The table holds two function pointers a lock.
 
 use super::worker::{self, RunSample, RunSpec};
+use overlock::platform::{Native, Threads};
+use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 use std::cell::UnsafeCell;
 
 /// Something that lets one thread at a time through.
@@ -42,6 +45,11 @@ const fn entry<S: Subject>(name: &'static str, origin: Origin) -> Entry {
 
 /// All locks, in the order in which help shows them.
 pub(crate) const SUBJECTS: &[Entry] = &[
+    entry::<Ours<Hybrid<Threads>>>("hybrid", Origin::Ours),
+    entry::<Ours<Queued<Threads>>>("queued", Origin::Ours),
+    entry::<Ours<Ticket<Threads>>>("ticket", Origin::Ours),
+    entry::<Ours<TestAndSet<Threads>>>("test-and-set", Origin::Ours),
+    entry::<Ours<Ticket<Native>>>("native-ticket", Origin::Ours),
     entry::<std::sync::Mutex<()>>("std", Origin::Peer),
     entry::<parking_lot::Mutex<()>>("parking-lot", Origin::Peer),
     entry::<ParkingLotFair>("parking-lot-fair", Origin::Peer),
@@ -61,6 +69,24 @@ pub(crate) fn find(name: &str) -> Option<&'static Entry> {
 /// All locks that may be offered to people.
 pub(crate) fn offered() -> impl Iterator<Item = &'static Entry> {
     SUBJECTS.iter().filter(|entry| entry.origin != Origin::Broken)
+}
+
+/// Any lock of the library.
+struct Ours<L>(L);
+
+impl<L: ConstLock + 'static> Subject for Ours<L> {
+    fn new() -> Self {
+        Ours(L::NEW)
+    }
+
+    #[inline]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.0.lock();
+        let result = section();
+        // SAFETY: taken three lines above, and a section that panics ends the whole run.
+        unsafe { self.0.unlock() };
+        result
+    }
 }
 
 impl Subject for std::sync::Mutex<()> {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One line for each lock over all points, and the advice that follows.
 
 use super::results::{PointRuns, Results, jain};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Work that takes a known time and touches no memory.
 //!
 //! A critical section of 1 µs must cost 1 µs of CPU, however often its thread is preempted
@@ -41,17 +42,10 @@ impl Work {
             })
             .min()
             .unwrap_or(1);
-        #[expect(clippy::cast_precision_loss, reason = "a small constant")]
         Work { per_ns: LINKS as f64 / clock.to_ns(fastest.max(1)) }
     }
 
     /// How many links take `nanos`.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "at most one second's worth"
-    )]
     pub(crate) fn links(self, nanos: u64) -> u64 {
         (nanos as f64 * self.per_ns).round() as u64
     }

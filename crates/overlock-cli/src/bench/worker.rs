@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run of one lock: threads that take turns in a critical section while a coordinator watches.
 //!
 //! It happens in a process of its own, which the parent starts for each run (see `child.rs`). That
@@ -21,8 +22,9 @@
 //!   updates.
 //!
 //! # Orderings
-//! All Relaxed: records are statistics with one writer each, and what W3 compares is ordered by the
-//! join of the threads, or is allowed an error of one for each thread that could not be joined.
+//! `finished` carries W3: its release publishes all that the thread did to the coordinator, and a
+//! thread that hasn't finished is allowed an error of one update. The rest is Relaxed: statistics
+//! with one writer each, and a counter that is exactly as ordered as the lock under test makes it.
 
 use super::histogram::{self, Histogram};
 use super::subjects::Subject;
@@ -31,7 +33,8 @@ use crate::clock::Clock;
 use crate::machine::CpuTimes;
 use crate::sys;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
@@ -126,6 +129,17 @@ impl Record {
         }
     }
 
+    /// Says whether the thread has come to the lock at all.
+    fn has_come(&self) -> bool {
+        self.entered.load(Relaxed) > 0 || self.waiting_since.load(Relaxed) > 0
+    }
+
+    /// Says whether the thread has left the lock for good.
+    fn has_finished(&self) -> bool {
+        // ORDERING: Acquire → the store at the end of `work_loop`.
+        self.finished.load(Acquire)
+    }
+
     /// Counts a wait of `ticks`, if it came to an end inside the window.
     #[inline]
     fn record(&self, ticks: u64, stall: u64) {
@@ -203,7 +217,8 @@ fn work_loop<S: Subject>(shared: &Shared<S>, record: &Record) {
         }
         work::spend(ncs_links);
     }
-    record.finished.store(true, Relaxed);
+    // ORDERING: Release → `has_finished`; publishes `entered` and the counter (W3).
+    record.finished.store(true, Release);
 }
 
 /// Opens and closes the window and sums up what the threads did in it.
@@ -211,7 +226,7 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
     let Shared { window, records, spec, .. } = shared;
     let clock = spec.clock;
     let seconds = Duration::from_secs_f64(spec.seconds);
-    wait_until(START, || records.iter().all(|record| record.entered_or_waits()));
+    wait_until(START, || records.iter().all(Record::has_come));
     std::thread::sleep((seconds / 10).clamp(Duration::from_millis(5), Duration::from_millis(100)));
 
     let (cpu_before, times_before) = (sys::own_usage(), CpuTimes::now());
@@ -228,7 +243,7 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
     let (cpu_after, times_after) = (sys::own_usage(), CpuTimes::now());
     let measured = clock.to_ns(clock.now() - begin) / 1e9;
 
-    wait_until(DRAIN, || records.iter().all(|record| record.finished.load(Relaxed)));
+    wait_until(DRAIN, || records.iter().all(Record::has_finished));
     let quantile = |q| clock.to_ns(histogram::quantile(records.iter().map(|r| &r.waits), q));
     let longest_wait = records.iter().map(|record| record.longest.load(Relaxed)).max();
     let longest_wait = longest_wait.unwrap_or(0);
@@ -236,7 +251,6 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
     let ops: Vec<u64> = records.iter().map(|record| record.counted.load(Relaxed)).collect();
     let seconds = clock.to_ns(end - begin) / 1e9;
     let (undrained, lost_updates) = exclusion(shared);
-    #[expect(clippy::cast_precision_loss, reason = "operations of one run")]
     RunSample {
         ops_per_s: ops.iter().sum::<u64>() as f64 / seconds,
         ops,
@@ -255,13 +269,6 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
     }
 }
 
-impl Record {
-    /// Says whether the thread has come to the lock at all.
-    fn entered_or_waits(&self) -> bool {
-        self.entered.load(Relaxed) > 0 || self.waiting_since.load(Relaxed) > 0
-    }
-}
-
 /// Polls `done` until it holds or `limit` has passed.
 fn wait_until(limit: Duration, done: impl Fn() -> bool) {
     let start = Instant::now();
@@ -275,7 +282,7 @@ fn wait_until(limit: Duration, done: impl Fn() -> bool) {
 /// Returns how many threads are still at the lock, and how far the counter is off beyond the one
 /// update that each of those may be about to make.
 fn exclusion<S: Subject>(shared: &Shared<S>) -> (usize, u64) {
-    let undrained = shared.records.iter().filter(|record| !record.finished.load(Relaxed)).count();
+    let undrained = shared.records.iter().filter(|record| !record.has_finished()).count();
     let entered: u64 = shared.records.iter().map(|record| record.entered.load(Relaxed)).sum();
     let off = shared.cell.counter.load(Relaxed).abs_diff(entered);
     (undrained, off.saturating_sub(undrained as u64))

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `overlock doctor`: what this machine offers, and what would be better.
+//!
+//! Every finding is something that changes how locks behave here or how far a measurement can be
+//! trusted. None of them fails: the exit code is 0 whatever is found.
+
+use crate::args::DoctorArgs;
+use crate::clock::{self, Clock};
+use crate::machine::{self, CpuTimes, first_line};
+use crate::process::{elf, preload};
+use crate::{Outcome, output, sys};
+use anyhow::Result;
+use serde::Serialize;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long steal is watched.
+const STEAL_WATCH: Duration = Duration::from_millis(500);
+
+/// One thing found out.
+#[derive(Debug, Serialize)]
+struct Finding {
+    name: &'static str,
+    found: String,
+    /// What would be better; absent if nothing would.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+impl Finding {
+    fn new(name: &'static str, found: impl Into<String>) -> Self {
+        Finding { name, found: found.into(), advice: None }
+    }
+
+    fn advise(mut self, needed: bool, advice: impl Into<String>) -> Self {
+        if needed {
+            self.advice = Some(advice.into());
+        }
+        self
+    }
+}
+
+#[derive(Serialize)]
+struct DoctorRecord {
+    kind: &'static str,
+    version: &'static str,
+    commit: &'static str,
+    findings: Vec<Finding>,
+}
+
+/// Runs the sub-command.
+pub(crate) fn main(args: &DoctorArgs) -> Result<Outcome> {
+    let findings = vec![
+        cpus(),
+        quota(),
+        load(),
+        steal(),
+        hypervisor(),
+        kernel(),
+        tick(),
+        tsc(),
+        governor(),
+        futex(),
+        slice_extension(),
+        kvm(),
+        preload_library(),
+        tool("gcc", "the tests of the C library need a C compiler: install gcc"),
+        tool("clang", "the C header is tested with it where it is present: install clang"),
+        tool("valgrind", "instruction counts of the fast paths need it: install valgrind"),
+    ];
+    if args.json {
+        let record = DoctorRecord {
+            kind: "doctor",
+            version: env!("CARGO_PKG_VERSION"),
+            commit: env!("OVERLOCK_COMMIT"),
+            findings,
+        };
+        output::print(&serde_json::to_string(&record)?)?;
+        return Ok(Outcome::Fine);
+    }
+    let width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
+    for Finding { name, found, advice } in &findings {
+        let mark = if advice.is_some() { "!" } else { " " };
+        output::print(&format!("{mark} {name:width$}  {found}"))?;
+        if let Some(advice) = advice {
+            output::print(&format!("  {:width$}  -> {advice}", ""))?;
+        }
+    }
+    Ok(Outcome::Fine)
+}
+
+fn cpus() -> Finding {
+    let allowed = sys::allowed_cpus();
+    let online = fs::read_to_string("/proc/cpuinfo")
+        .map_or(allowed, |text| text.lines().filter(|line| line.starts_with("processor")).count());
+    let online = online.max(allowed);
+    Finding::new("CPUs", format!("{allowed} usable of {online} online"))
+        .advise(
+            allowed < online,
+            "an affinity mask or a cgroup limits this process; more threads than usable CPUs is \
+             exactly where the choice of lock matters",
+        )
+        .advise(
+            allowed == 1,
+            "with one CPU a spinning waiter can only keep the holder from running; measure on 2 or \
+             more to see contention",
+        )
+}
+
+/// Finds the tightest CPU limit of this process's cgroup and all above it.
+fn quota() -> Finding {
+    let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let path = cgroups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+    let inside = Path::new(path.trim_start_matches('/'));
+    let limits = inside.ancestors().filter_map(|folder| {
+        let file = PathBuf::from("/sys/fs/cgroup").join(folder).join("cpu.max");
+        cpu_max(&fs::read_to_string(file).ok()?)
+    });
+    match limits.min_by(f64::total_cmp) {
+        None => Finding::new("cgroup CPU limit", "none"),
+        Some(cpus) => Finding::new("cgroup CPU limit", format!("{cpus:.2} CPUs")).advise(
+            true,
+            "when the quota is used up every thread stops, a lock holder too; set a larger quota \
+             for clean measurements, or keep it to see what production sees",
+        ),
+    }
+}
+
+/// Reads `quota period` in microseconds as a number of CPUs; nothing for `max`.
+fn cpu_max(text: &str) -> Option<f64> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+}
+
+fn load() -> Finding {
+    let load = machine::load_average();
+    let busy = load > 0.5 * sys::allowed_cpus() as f64;
+    Finding::new("load average", format!("{load}"))
+        .advise(busy, "others are running here; trust ratios of interleaved runs only")
+}
+
+fn steal() -> Finding {
+    let before = CpuTimes::now();
+    std::thread::sleep(STEAL_WATCH);
+    let share = |times: CpuTimes| 100.0 * times.steal_share();
+    let (now, since_boot) = (share(CpuTimes::now().since(before)), share(CpuTimes::now()));
+    Finding::new("steal", format!("{now:.1} % now, {since_boot:.1} % since boot")).advise(
+        now > 2.0,
+        "the hypervisor takes CPU time away; measure when the host is quieter, and prefer locks \
+         that wait over locks that spin",
+    )
+}
+
+fn hypervisor() -> Finding {
+    match machine::hypervisor() {
+        None => Finding::new("hypervisor", "none: bare metal"),
+        Some(name) => Finding::new("hypervisor", name).advise(
+            true,
+            "a virtual CPU can lose its processor while it holds a lock; `bench` shows steal for \
+             every run",
+        ),
+    }
+}
+
+fn kernel() -> Finding {
+    let read = |name| first_line(&format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    Finding::new("kernel", format!("{} {}", read("osrelease"), read("version")))
+}
+
+fn tick() -> Finding {
+    let Some(nanos) = sys::tick_ns() else { return Finding::new("scheduler tick", "unknown") };
+    let millis = nanos as f64 / 1e6;
+    Finding::new("scheduler tick", format!("{millis} ms")).advise(
+        millis > 3.0,
+        "a preempted lock holder is away for at least a tick; CONFIG_HZ=1000 makes that 1 ms",
+    )
+}
+
+fn tsc() -> Finding {
+    let clock = Clock::calibrate();
+    let found = clock.tsc_khz().map_or_else(
+        || "not trusted: clock_gettime is used".into(),
+        |khz| format!("trusted, {:.1} MHz", khz as f64 / 1e3),
+    );
+    Finding::new("time stamp counter", found).advise(
+        cfg!(target_arch = "x86_64") && !clock::tsc_is_trusted(),
+        "stamps cost more without it; see /sys/devices/system/clocksource and the boot log",
+    )
+}
+
+fn governor() -> Finding {
+    match first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
+        None => Finding::new("CPU frequency", "not under this kernel's control"),
+        Some(name) => {
+            let advice = "frequencies that move make sections longer or shorter than they say: \
+                          cpupower frequency-set -g performance";
+            Finding::new("CPU frequency", format!("governor {name}"))
+                .advise(name != "performance", advice)
+        }
+    }
+}
+
+fn futex() -> Finding {
+    match sys::futex_works() {
+        Ok(()) => Finding::new("futex", "works"),
+        Err(error) => Finding::new("futex", error.to_string()).advise(
+            true,
+            "waiting locks need futex(2); a sandbox seems to forbid it, so only spinning is left",
+        ),
+    }
+}
+
+fn slice_extension() -> Finding {
+    let found = if sys::slice_extension() { "available" } else { "not in this kernel" };
+    Finding::new("rseq slice extension", found).advise(
+        !sys::slice_extension(),
+        "Linux 7.0 with CONFIG_RSEQ_SLICE_EXTENSION lets a lock holder ask for a few microseconds \
+         more before it is preempted",
+    )
+}
+
+fn kvm() -> Finding {
+    match fs::OpenOptions::new().read(true).write(true).open("/dev/kvm") {
+        Ok(_) => Finding::new("/dev/kvm", "usable: real vCPUs can be run"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Finding::new("/dev/kvm", "absent")
+            .advise(true, "vCPUs are then played by threads; enable (nested) virtualisation"),
+        Err(error) => Finding::new("/dev/kvm", error.to_string())
+            .advise(true, "join the group that owns it, usually: usermod -aG kvm $USER"),
+    }
+}
+
+fn preload_library() -> Finding {
+    match preload::library() {
+        Ok(path) => Finding::new("preload library", path.display().to_string()),
+        Err(_) => Finding::new("preload library", "not found")
+            .advise(true, "`run` and `compare` need it: cargo build --release -p overlock-preload"),
+    }
+}
+
+fn tool(name: &'static str, advice: &str) -> Finding {
+    match elf::find(name) {
+        Ok(path) => Finding::new(name, path.display().to_string()),
+        Err(_) => Finding::new(name, "absent").advise(true, advice),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_are_read_as_cpus() {
+        assert_eq!(cpu_max("150000 100000\n"), Some(1.5));
+        assert_eq!(cpu_max("max 100000\n"), None);
+        assert_eq!(cpu_max(""), None);
+    }
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `overlock compare`: one program, several locks, taking turns.
+//!
+//! First the program is run once as it is: if that doesn't work, nothing about locks can be
+//! learnt from it. Then come the rounds. A lock under which the program crashes, hangs, prints
+//! something else or loses its figure is reported and left out from then on; the others go on.
+
+use super::preload::{self, LIBC, Target};
+use super::trial::{Rules, Sample, Trial};
+use super::verdict::{self, Series};
+use crate::args::CompareArgs;
+use crate::clock::Clock;
+use crate::machine::{CpuTimes, Machine};
+use crate::output::{self, Sink};
+use crate::progress::Progress;
+use crate::record::{ProcessRecord, RunRecord};
+use crate::shuffle::shuffled;
+use crate::stats::{self, Interval};
+use crate::table::Table;
+use crate::units::{count, three, time};
+use crate::warnings::Warning;
+use crate::{Outcome, interrupt};
+use anyhow::{Context, Result, bail};
+use regex::Regex;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A run is hung when it takes this many times as long as the first one, ...
+const HUNG_FACTOR: f64 = 20.0;
+/// ... but not before this many seconds.
+const HUNG_SECONDS: f64 = 30.0;
+
+/// Results that vary by more than this are told as doubtful.
+const SPREAD_LIMIT: f64 = 0.15;
+
+/// A lock under which the program failed.
+#[derive(Debug, Serialize)]
+struct Failure {
+    kind: &'static str,
+    lock: String,
+    sentence: String,
+}
+
+/// Runs the sub-command.
+pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
+    let locks = chosen(&args.locks)?;
+    let mut rules = Rules {
+        metric: pattern("--metric", args.metric.as_deref())?,
+        any_exit_code: args.any_exit_code,
+        timeout: args.timeout.map(Duration::from_secs_f64),
+    };
+    let ignore = pattern("--ignore", args.ignore.as_deref())?;
+    let target = Target::new(&args.command, &locks)?;
+    let mut sink = Sink::open(&args.output)?;
+    interrupt::watch()?;
+    let machine = Machine::observe(&Clock::calibrate());
+    sink.record(&RunRecord::new(&machine, args.seed))?;
+    Warning::busy_machine(&machine).iter().for_each(Warning::print);
+
+    let Some(pilot) = pilot(&rules, &target)? else { return Ok(Outcome::Interrupted) };
+    if rules.timeout.is_none() {
+        let limit = (pilot.wall_s * HUNG_FACTOR).max(HUNG_SECONDS).ceil();
+        rules.timeout = Some(Duration::from_secs_f64(limit));
+    }
+    let expected = args.check_output.then(|| kept_lines(&pilot.stdout, ignore.as_ref()));
+    let mut compare =
+        Compare { args, rules, target, locks, ignore, expected, failures: Vec::new() };
+    let series = compare.measure()?;
+    compare.report(&series, &machine, &mut sink)?;
+    Ok(if interrupt::seen() {
+        Outcome::Interrupted
+    } else if compare.failures.is_empty() {
+        Outcome::Fine
+    } else {
+        Outcome::CheckFailed
+    })
+}
+
+/// Checks the names and drops repetitions.
+fn chosen(names: &[String]) -> Result<Vec<String>> {
+    let mut locks: Vec<String> = Vec::new();
+    for name in names {
+        preload::known(name)?;
+        if !locks.contains(name) {
+            locks.push(name.clone());
+        }
+    }
+    Ok(locks)
+}
+
+fn pattern(flag: &str, text: Option<&str>) -> Result<Option<Regex>> {
+    text.map(|text| Regex::new(text).with_context(|| format!("{flag} is no regular expression")))
+        .transpose()
+}
+
+/// Runs the program once as it is; nothing if Ctrl-C came.
+fn pilot(rules: &Rules, target: &Target) -> Result<Option<Sample>> {
+    match rules.run(target, LIBC)? {
+        Trial::Good(sample) => Ok(Some(sample)),
+        Trial::Bad(complaint) => {
+            bail!(
+                "there is nothing to compare: {}, with its own locks, {complaint}",
+                target.typed()
+            )
+        }
+        Trial::Interrupted => Ok(None),
+    }
+}
+
+/// The lines of `stdout` that must not vary.
+fn kept_lines(stdout: &str, ignore: Option<&Regex>) -> Vec<String> {
+    let kept = |line: &&str| ignore.is_none_or(|pattern| !pattern.is_match(line));
+    stdout.lines().filter(kept).map(str::to_owned).collect()
+}
+
+/// A comparison under way.
+struct Compare<'a> {
+    args: &'a CompareArgs,
+    rules: Rules,
+    target: Target,
+    locks: Vec<String>,
+    ignore: Option<Regex>,
+    expected: Option<Vec<String>>,
+    failures: Vec<Failure>,
+}
+
+impl Compare<'_> {
+    /// Runs all rounds; stops early, keeping whole rounds, on Ctrl-C.
+    fn measure(&mut self) -> Result<Vec<Series>> {
+        let (warmup, runs) = (usize::from(self.args.warmup), usize::from(self.args.runs));
+        let progress = Progress::new(((warmup + runs) * self.locks.len()) as u64);
+        let mut series: Vec<Series> = self
+            .locks
+            .iter()
+            .map(|lock| Series { lock: lock.clone(), samples: Vec::new() })
+            .collect();
+        'rounds: for round in 0..warmup + runs {
+            for index in shuffled(series.len(), self.args.seed, round) {
+                let lock = series[index].lock.clone();
+                progress.say(&match round.checked_sub(warmup) {
+                    Some(round) => format!("{lock} (round {} of {runs})", round + 1),
+                    None => format!("{lock} (warm-up)"),
+                });
+                if !self.has_failed(&lock) {
+                    match self.rules.run(&self.target, &lock)? {
+                        Trial::Good(sample) => {
+                            self.check_output(&lock, &sample)?;
+                            if round >= warmup {
+                                series[index].samples.push(sample);
+                            }
+                        }
+                        Trial::Bad(complaint) => self.fail(&lock, complaint),
+                        Trial::Interrupted => {}
+                    }
+                }
+                if interrupt::seen() {
+                    break 'rounds;
+                }
+                progress.step();
+            }
+        }
+        progress.finish();
+        series.retain(|series| !self.has_failed(&series.lock));
+        let whole = series.iter().map(|series| series.samples.len()).min().unwrap_or(0);
+        series.iter_mut().for_each(|series| series.samples.truncate(whole));
+        series.retain(|series| !series.samples.is_empty());
+        Ok(series)
+    }
+
+    fn has_failed(&self, lock: &str) -> bool {
+        self.failures.iter().any(|failure| failure.lock == lock)
+    }
+
+    fn fail(&mut self, lock: &str, sentence: String) {
+        self.failures.push(Failure { kind: "failure", lock: lock.to_owned(), sentence });
+    }
+
+    /// Compares standard output with that of the first run.
+    fn check_output(&mut self, lock: &str, sample: &Sample) -> Result<()> {
+        let Some(expected) = &self.expected else { return Ok(()) };
+        let found = kept_lines(&sample.stdout, self.ignore.as_ref());
+        if found == *expected {
+            return Ok(());
+        }
+        let same = found.iter().zip(expected).take_while(|(a, b)| a == b).count();
+        let show = |lines: &[String]| {
+            lines.get(same).map_or_else(|| "nothing".into(), |line| format!("'{line}'"))
+        };
+        let difference = format!(
+            "line {} is {} and was {} in the first run",
+            same + 1,
+            show(&found),
+            show(expected)
+        );
+        if lock == LIBC {
+            bail!(
+                "--check-output can't tell: the output varies with the program's own locks \
+                 ({difference}); leave lines that vary out with --ignore REGEX"
+            );
+        }
+        self.fail(lock, format!("printed something else: {difference}"));
+        Ok(())
+    }
+
+    /// Prints the ranked table, what failed, the doubts and the verdict.
+    fn report(&self, series: &[Series], machine: &Machine, sink: &mut Sink) -> Result<()> {
+        let higher = self.args.higher_is_better;
+        let mut ranked: Vec<&Series> = series.iter().collect();
+        ranked.sort_by(|a, b| {
+            let value = |series: &Series| series.value().map_or(0.0, |value| value.median);
+            let order = value(a).total_cmp(&value(b));
+            if higher { order.reverse() } else { order }
+        });
+        let baseline = series.iter().find(|series| series.lock == LIBC).or(series.first());
+        if let Some(baseline) = baseline {
+            for lock in &ranked {
+                sink.record(&self.record(lock, baseline, machine))?;
+            }
+            sink.csv(&["lock,round,value,wall_s,cpu_s,max_rss_kib".to_owned()])?;
+            for line in ranked.iter().flat_map(|lock| csv(lock)) {
+                sink.csv(&line)?;
+            }
+            sink.people(&self.table(&ranked, baseline))?;
+            self.warnings(&ranked).iter().for_each(Warning::print);
+        }
+        for failure in &self.failures {
+            sink.record(failure)?;
+            output::complain(&format!("failed: under {}, {}", failure.lock, failure.sentence));
+        }
+        let verdict = baseline.and_then(|baseline| verdict::judge(&ranked, baseline, higher));
+        if let Some(verdict) = verdict {
+            sink.record(&verdict)?;
+            sink.people(&verdict.sentence)?;
+            if let Some(lock) = verdict.lock.filter(|lock| lock != LIBC) {
+                sink.people(&format!("  overlock run {lock} -- {}", self.target.typed()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn record<'a>(
+        &'a self,
+        series: &'a Series,
+        baseline: &'a Series,
+        machine: &Machine,
+    ) -> ProcessRecord<'a, Sample> {
+        let median =
+            |figure: fn(&Sample) -> f64| stats::median(&series.each(figure)).unwrap_or_default();
+        ProcessRecord {
+            kind: "point",
+            world: "process",
+            workload: self.target.typed(),
+            lock: &series.lock,
+            policy: "none",
+            pcpus: machine.cpus,
+            seconds: median(|sample| sample.wall_s),
+            samples: &series.samples,
+            ops_per_s: Interval::of(&series.each(|sample| 1.0 / sample.wall_s)),
+            cpu_s_per_s: median(|sample| sample.cpu_s / sample.wall_s),
+            counters: BTreeMap::new(),
+            metric: self.args.metric.as_deref(),
+            higher_is_better: self.args.higher_is_better,
+            value: series.value(),
+            baseline: &baseline.lock,
+            of_baseline: series.better_than(baseline, self.args.higher_is_better),
+            interval_coverage: stats::coverage(series.samples.len()),
+            steal: steal(series),
+        }
+    }
+
+    fn table(&self, ranked: &[&Series], baseline: &Series) -> String {
+        let show = |value: f64| match &self.args.metric {
+            Some(_) => count(value),
+            None => time(value * 1e9),
+        };
+        let of = format!("of {}", baseline.lock);
+        let what = if self.args.metric.is_some() { "metric" } else { "wall time" };
+        let header = ["lock", what, "low", "high", &of, "low", "high", "CPU s", "max RSS MiB"];
+        let mut table = Table::new(&header);
+        let higher = self.args.higher_is_better;
+        for series in ranked {
+            let (Some(value), Some(ratio)) = (series.value(), series.better_than(baseline, higher))
+            else {
+                continue;
+            };
+            let median = |figure: fn(&Sample) -> f64| {
+                three(stats::median(&series.each(figure)).unwrap_or_default())
+            };
+            let mut row = vec![series.lock.clone()];
+            row.extend([value.median, value.low, value.high].map(show));
+            row.extend([ratio.median, ratio.low, ratio.high].map(three));
+            row.push(median(|sample| sample.cpu_s));
+            row.push(median(|sample| sample.max_rss_kib as f64 / 1024.0));
+            table.row(row);
+        }
+        let rounds = baseline.samples.len();
+        format!(
+            "{}\n{rounds} rounds; low..high covers the median with {:.0} %; \"{of}\" above 1 is better\n\
+             {table}",
+            self.target.typed(),
+            stats::coverage(rounds) * 100.0
+        )
+    }
+
+    fn warnings(&self, ranked: &[&Series]) -> Vec<Warning> {
+        let mut times = CpuTimes::default();
+        let samples = ranked.iter().flat_map(|series| &series.samples);
+        samples.for_each(|sample| times += sample.cpu_times);
+        let mut warnings: Vec<Warning> =
+            Warning::steal(times.steal_share(), "all runs together").into_iter().collect();
+        let spreads = ranked.iter().filter_map(|series| Some((series.value()?.spread(), series)));
+        if let Some((spread, series)) = spreads.max_by(|a, b| a.0.total_cmp(&b.0))
+            && spread > SPREAD_LIMIT
+        {
+            let place = format!("widest: {}", series.lock);
+            warnings.push(Warning::WideInterval { place, spread });
+        }
+        warnings
+    }
+}
+
+fn csv(series: &Series) -> Vec<Vec<String>> {
+    let line = |(round, sample): (usize, &Sample)| {
+        let mut fields = vec![series.lock.clone(), (round + 1).to_string()];
+        fields.extend([sample.value, sample.wall_s, sample.cpu_s].map(|v| v.to_string()));
+        fields.push(sample.max_rss_kib.to_string());
+        fields
+    };
+    series.samples.iter().enumerate().map(line).collect()
+}
+
+fn steal(series: &Series) -> f64 {
+    let mut times = CpuTimes::default();
+    series.samples.iter().for_each(|sample| times += sample.cpu_times);
+    times.steal_share()
+}

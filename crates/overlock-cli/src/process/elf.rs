@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Can a program be preloaded at all? Answered from its file, before anything is started.
+//!
+//! `LD_PRELOAD` is a wish to the dynamic loader. A static program has no loader; for a set-uid or
+//! set-gid program, or one with file capabilities, the loader ignores the wish. In all these cases
+//! the program would run with its own locks and the figures would be about nothing.
+//!
+//! Source: ELF-64 object file format 1.5; ld.so(8), "Secure-execution mode"; execve(2) on `#!`.
+
+use crate::sys;
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Program header type of the path of the dynamic loader.
+const PT_INTERP: u32 = 3;
+/// Length of an ELF-64 file header.
+const HEADER_LEN: usize = 64;
+/// As many program headers as any sane program has; more is a damaged file.
+const HEADERS_MAX: u64 = 1024;
+
+const SET_UID: u32 = 0o4000;
+const SET_GID: u32 = 0o2000;
+const GROUP_EXECUTE: u32 = 0o010;
+
+/// Finds `program` as `execvp` would: as a path if it has a slash, otherwise along `PATH`.
+pub(crate) fn find(program: &str) -> Result<PathBuf> {
+    if program.contains('/') {
+        let path = PathBuf::from(program);
+        match fs::metadata(&path) {
+            Ok(meta) if meta.is_dir() => bail!("{program} is a folder, not a program"),
+            Ok(meta) if !is_executable(&meta) => {
+                bail!("{program} is not executable; if it is a script, try: chmod +x {program}")
+            }
+            Ok(_) => return Ok(path),
+            Err(error) => return Err(error).context(format!("can't run {program}")),
+        }
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders)
+        .map(|folder| folder.join(program))
+        .find(|path| fs::metadata(path).is_ok_and(|meta| meta.is_file() && is_executable(&meta)))
+        .with_context(|| format!("there is no program '{program}' in PATH"))
+}
+
+fn is_executable(meta: &fs::Metadata) -> bool {
+    meta.permissions().mode() & 0o111 != 0
+}
+
+/// Says in a sentence why the program at `path` can't be preloaded, if it can't.
+///
+/// For a script it is the interpreter that counts; with `#!/usr/bin/env NAME`, also `NAME`.
+pub(crate) fn refuse(path: &Path) -> Result<()> {
+    refuse_privileged(path)?;
+    let mut file = File::open(path).with_context(|| format!("can't read {}", path.display()))?;
+    let mut head = Vec::new();
+    file.by_ref().take(256).read_to_end(&mut head)?;
+    if let Some(line) = head.strip_prefix(b"#!") {
+        return refuse_interpreter(path, line);
+    }
+    if !head.starts_with(b"\x7fELF") {
+        bail!("{} is neither an ELF program nor a script with a #! line", path.display());
+    }
+    if head.len() < HEADER_LEN || head[4] != 2 {
+        bail!(
+            "{} is not a 64-bit program, and the preload library is: it can't be loaded into it",
+            path.display()
+        );
+    }
+    if !has_loader(&mut file, &head).with_context(|| format!("can't read {}", path.display()))? {
+        bail!(
+            "{} is statically linked: it has no dynamic loader that could preload a lock; link it \
+             dynamically, or use the Rust crate or the C header",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+fn refuse_privileged(path: &Path) -> Result<()> {
+    let mode = fs::metadata(path).with_context(|| format!("can't read {}", path.display()))?;
+    let mode = mode.permissions().mode();
+    let what = if mode & SET_UID != 0 {
+        "set-uid"
+    } else if mode & SET_GID != 0 && mode & GROUP_EXECUTE != 0 {
+        "set-gid"
+    } else if sys::has_file_capabilities(path) {
+        "privileged by file capabilities"
+    } else {
+        return Ok(());
+    };
+    bail!(
+        "{} is {what}: the dynamic loader ignores LD_PRELOAD for such programs; make a copy \
+         without the privilege and measure that",
+        path.display()
+    );
+}
+
+/// Checks what a `#!` line starts.
+fn refuse_interpreter(script: &Path, line: &[u8]) -> Result<()> {
+    let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_whitespace();
+    let interpreter =
+        words.next().with_context(|| format!("{} has an empty #! line", script.display()))?;
+    let said = || format!("{} is run by {interpreter}", script.display());
+    let path = find(interpreter).with_context(said)?;
+    refuse(&path).with_context(said)?;
+    if interpreter.ends_with("/env")
+        && let Some(name) = words.find(|word| !word.starts_with('-') && !word.contains('='))
+    {
+        refuse(&find(name)?).with_context(|| format!("{} is run by {name}", script.display()))?;
+    }
+    Ok(())
+}
+
+/// Looks through the program headers for the loader.
+fn has_loader(file: &mut File, head: &[u8]) -> Result<bool> {
+    let little = head[5] == 1;
+    let number = |bytes: &[u8]| {
+        let join = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+        if little { bytes.iter().rev().fold(0, join) } else { bytes.iter().fold(0, join) }
+    };
+    let (offset, size, count) =
+        (number(&head[32..40]), number(&head[54..56]), number(&head[56..58]));
+    if count > HEADERS_MAX || size < 4 {
+        bail!("its ELF header is damaged");
+    }
+    for index in 0..count {
+        let mut kind = [0; 4];
+        file.seek(SeekFrom::Start(offset.saturating_add(index * size)))?;
+        file.read_exact(&mut kind)?;
+        if number(&kind) == u64::from(PT_INTERP) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

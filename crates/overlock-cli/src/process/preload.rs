@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where the preload library is, and the environment that makes a program use it.
+
+use super::elf;
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The lock the program has by itself: nothing is preloaded.
+pub(crate) const LIBC: &str = "libc";
+
+/// Locks that the preload library offers.
+pub(crate) const LOCKS: [&str; 4] = ["hybrid", "ticket", "queued", "test-and-set"];
+
+const LIBRARY: &str = "liboverlock_preload.so";
+
+/// Names the library's file if it isn't where it is looked for.
+const OVERRIDE: &str = "OVERLOCK_PRELOAD";
+
+/// Checks the name of a lock for a program.
+pub(crate) fn known(lock: &str) -> Result<()> {
+    if lock == LIBC || LOCKS.contains(&lock) {
+        return Ok(());
+    }
+    bail!("there is no lock '{lock}' for programs; choose from {LIBC}, {}", LOCKS.join(", "))
+}
+
+/// Finds the library: the override, beside this program, in `../lib`, in cargo's target folder.
+pub(crate) fn library() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os(OVERRIDE) {
+        let path = PathBuf::from(path);
+        let path = path
+            .canonicalize()
+            .with_context(|| format!("{OVERRIDE} names {}, which can't be read", path.display()))?;
+        return Ok(path);
+    }
+    let program = std::env::current_exe().context("can't tell where this program is")?;
+    let folder = program.parent().context("this program is in no folder")?;
+    let places = [".", "../lib", "deps", "../release", "../debug"];
+    places
+        .iter()
+        .map(|place| folder.join(place).join(LIBRARY))
+        .find_map(|path| path.canonicalize().ok())
+        .with_context(|| {
+            format!(
+                "{LIBRARY} is neither beside {} nor in ../lib; build it with\n\
+                 \u{20}   cargo build --release -p overlock-preload\n\
+                 or name it in {OVERRIDE}",
+                program.display()
+            )
+        })
+}
+
+/// A program that has been found able to run under the locks asked for.
+#[derive(Debug)]
+pub(crate) struct Target {
+    path: PathBuf,
+    args: Vec<String>,
+    library: Option<PathBuf>,
+}
+
+impl Target {
+    /// Finds the program and, if any of `locks` needs it, the library; refuses what can't work.
+    pub(crate) fn new(command: &[String], locks: &[String]) -> Result<Self> {
+        let (program, args) = command.split_first().context("name a program after --")?;
+        let path = elf::find(program)?;
+        let mut library = None;
+        if locks.iter().any(|lock| lock != LIBC) {
+            elf::refuse(&path)?;
+            library = Some(self::library()?);
+        }
+        Ok(Target { path, args: args.to_vec(), library })
+    }
+
+    /// The program under `lock`, ready to be started.
+    pub(crate) fn command(&self, lock: &str) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(&self.args);
+        command.env_remove("OVERLOCK_COUNTERS");
+        if lock == LIBC {
+            return command;
+        }
+        if let Some(library) = &self.library {
+            let mut list = library.clone().into_os_string();
+            if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
+                list.push(":");
+                list.push(others);
+            }
+            command.env("LD_PRELOAD", list).env("OVERLOCK_LOCK", lock);
+        }
+        command
+    }
+
+    /// The command as one would type it.
+    pub(crate) fn typed(&self) -> String {
+        let mut words = vec![self.path.display().to_string()];
+        words.extend(self.args.iter().map(|arg| {
+            let plain = |c: char| c.is_alphanumeric() || "-_=./:,+@%".contains(c);
+            if !arg.is_empty() && arg.chars().all(plain) {
+                arg.clone()
+            } else {
+                format!("'{}'", arg.replace('\'', r"'\''"))
+            }
+        }));
+        words.join(" ")
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `overlock run`: an unmodified program under a chosen lock.
+//!
+//! The program keeps the terminal, the signals and the exit code; this process only waits beside
+//! it, passes SIGTERM and SIGHUP on, and prints the library's counters afterwards.
+
+use super::launch::{self, Ended};
+use super::preload::{self, LIBC, Target};
+use crate::Outcome;
+use crate::args::RunArgs;
+use crate::output;
+use crate::table::Table;
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Runs the sub-command.
+pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
+    let lock = args.lock.as_deref().or(args.lock_first.as_deref()).unwrap_or("hybrid");
+    preload::known(lock)?;
+    let target = Target::new(&args.command, &[lock.to_owned()])?;
+    let counters = tempfile::NamedTempFile::new().context("can't make a file for the counters")?;
+    let mut command = target.command(lock);
+    if lock != LIBC {
+        command.env("OVERLOCK_COUNTERS", counters.path());
+    }
+
+    let terminate = Arc::new(AtomicBool::new(false));
+    let own = Arc::new(AtomicBool::new(false));
+    for signal in [libc::SIGTERM, libc::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&terminate))?;
+    }
+    // Ctrl-C and Ctrl-\ reach the program by themselves; here they must only not kill.
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        signal_hook::flag::register(signal, Arc::clone(&own))?;
+    }
+    let mut child = launch::Running::start(command)?;
+    let ended = loop {
+        if let Some(ended) = child.wait(Duration::from_millis(100))? {
+            break ended;
+        }
+        if terminate.swap(false, Relaxed) {
+            child.signal(libc::SIGTERM);
+        }
+    };
+    if lock != LIBC {
+        let text = std::fs::read_to_string(counters.path()).unwrap_or_default();
+        print_counters(&text, args.json);
+    }
+    Ok(Outcome::Code(match ended {
+        Ended::Code(code) => u8::try_from(code).unwrap_or(u8::MAX),
+        Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+    }))
+}
+
+/// Prints what the processes of the program have written: one object each, or their sum.
+fn print_counters(text: &str, json: bool) {
+    let objects: Vec<Value> =
+        serde_json::Deserializer::from_str(text).into_iter().map_while(Result::ok).collect();
+    if objects.is_empty() {
+        output::complain(
+            "overlock: the program left no counters (it may have ended by a signal or by _exit)",
+        );
+    } else if json {
+        objects.iter().for_each(|object| output::complain(&object.to_string()));
+    } else {
+        let plural = if objects.len() == 1 { "process" } else { "processes" };
+        let count = objects.len();
+        output::complain(&format!(
+            "overlock: counters of {count} {plural} at exit\n{}",
+            table(&objects)
+        ));
+    }
+}
+
+/// Adds up the counters of all processes, inner ones as `outer.inner`.
+fn table(objects: &[Value]) -> Table {
+    let mut sums = BTreeMap::new();
+    objects.iter().for_each(|object| add("", object, &mut sums));
+    sums.remove("pid");
+    let mut table = Table::new(&["counter", "events"]);
+    sums.into_iter().for_each(|(name, sum)| table.row(vec![name, sum.to_string()]));
+    table
+}
+
+fn add(name: &str, value: &Value, sums: &mut BTreeMap<String, u64>) {
+    match value {
+        Value::Object(fields) => {
+            let dot = if name.is_empty() { "" } else { "." };
+            fields
+                .iter()
+                .for_each(|(field, value)| add(&format!("{name}{dot}{field}"), value, sums));
+        }
+        Value::Number(number) => {
+            *sums.entry(name.to_owned()).or_default() += number.as_u64().unwrap_or(0);
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_all_processes_are_added_up() {
+        let first = serde_json::json!({"pid": 7, "lock": "hybrid", "events": {"pv_wait_node": 3}});
+        let second = serde_json::json!({"pid": 8, "lock": "hybrid", "events": {"pv_wait_node": 4}});
+        let text = table(&[first, second]).to_string();
+        assert_eq!(text, "  counter              events\n  events.pv_wait_node       7\n");
+    }
+}

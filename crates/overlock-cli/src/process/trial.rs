@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One run of the program: started, timed, read and judged.
+
+use super::launch::{Ended, Running};
+use super::preload::Target;
+use crate::interrupt;
+use crate::machine::CpuTimes;
+use anyhow::{Context, Result};
+use regex::Regex;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// How often Ctrl-C and the time limit are looked at; the end of the program is seen at once.
+const POLL: Duration = Duration::from_millis(100);
+
+/// What a good run measured.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Sample {
+    /// The figure that is compared: the program's own, or wall time in seconds.
+    pub(crate) value: f64,
+    pub(crate) wall_s: f64,
+    /// User and system time of the program and the children it waited for.
+    pub(crate) cpu_s: f64,
+    pub(crate) max_rss_kib: i64,
+    pub(crate) cpu_times: CpuTimes,
+    #[serde(skip)]
+    pub(crate) stdout: String,
+}
+
+/// How a run came out.
+#[derive(Debug)]
+pub(crate) enum Trial {
+    Good(Sample),
+    /// The sentence says what went wrong.
+    Bad(String),
+    Interrupted,
+}
+
+/// What makes a run good, and how to read it.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub(crate) metric: Option<Regex>,
+    pub(crate) any_exit_code: bool,
+    pub(crate) timeout: Option<Duration>,
+}
+
+impl Rules {
+    /// Runs the program once under `lock`.
+    pub(crate) fn run(&self, target: &Target, lock: &str) -> Result<Trial> {
+        let spool = || tempfile::tempfile().context("can't make a file for the program's output");
+        let (mut stdout, mut stderr) = (spool()?, spool()?);
+        let mut command = target.command(lock);
+        // A group of its own, so that a hang can be ended with everything the program started.
+        command.process_group(0).stdin(Stdio::null());
+        command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+        let before = CpuTimes::now();
+        let mut running = Running::start(command)?;
+        let Some(ended) = self.watch(&mut running)? else {
+            running.kill_group()?;
+            return Ok(if interrupt::seen() {
+                Trial::Interrupted
+            } else {
+                let limit = self.timeout.unwrap_or_default().as_secs_f64();
+                Trial::Bad(format!("hung: killed after {limit} s (see --timeout)"))
+            });
+        };
+        // What it left running in the background would disturb the next run.
+        running.kill_rest();
+        let (stdout, stderr) = (read(&mut stdout)?, read(&mut stderr)?);
+        let usage = running.usage.context("the program's usage is unknown")?;
+        let wall_s = running.wall.as_secs_f64();
+        if let Err(complaint) = self.judge(ended) {
+            return Ok(Trial::Bad(format!("{complaint}{}", last_words(&stderr))));
+        }
+        Ok(match self.value(&stdout, &stderr, wall_s) {
+            Ok(value) => Trial::Good(Sample {
+                value,
+                wall_s,
+                cpu_s: usage.cpu_seconds,
+                max_rss_kib: usage.max_rss_kib,
+                cpu_times: CpuTimes::now().since(before),
+                stdout,
+            }),
+            Err(complaint) => Trial::Bad(complaint),
+        })
+    }
+
+    /// Waits for the end; nothing if the time limit passed or Ctrl-C came first.
+    fn watch(&self, running: &mut Running) -> Result<Option<Ended>> {
+        let deadline = self.timeout.map(|limit| Instant::now() + limit);
+        loop {
+            let left = deadline.map_or(POLL, |at| at.saturating_duration_since(Instant::now()));
+            if let Some(ended) = running.wait(left.min(POLL))? {
+                return Ok(Some(ended));
+            }
+            if interrupt::seen() || deadline.is_some_and(|at| Instant::now() >= at) {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn judge(&self, ended: Ended) -> Result<(), String> {
+        match ended {
+            Ended::Code(0) => Ok(()),
+            Ended::Code(_) if self.any_exit_code => Ok(()),
+            Ended::Code(_) => Err(format!("{ended} (--any-exit-code accepts that)")),
+            Ended::Signal(_) => Err(ended.to_string()),
+        }
+    }
+
+    /// Reads the figure from the output: the last match, its first group if it has one.
+    fn value(&self, stdout: &str, stderr: &str, wall_s: f64) -> Result<f64, String> {
+        let Some(metric) = &self.metric else { return Ok(wall_s) };
+        let found = [stderr, stdout].iter().find_map(|text| metric.captures_iter(text).last());
+        let Some(found) = found else {
+            return Err(format!("--metric '{metric}' matches nothing in the program's output"));
+        };
+        let figure = found.get(1).or_else(|| found.get(0)).map_or("", |group| group.as_str());
+        match figure.trim().parse::<f64>() {
+            Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+            Ok(value) => Err(format!("--metric found {value}; ratios need a figure above 0")),
+            Err(_) => Err(format!(
+                "--metric found '{figure}', which is not a number; put brackets around the digits \
+                 alone, as in 'rate: *([0-9.]+)'"
+            )),
+        }
+    }
+}
+
+fn read(file: &mut File) -> Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The last line that a failed program said, which mostly is the reason.
+fn last_words(stderr: &str) -> String {
+    let last = stderr.lines().rev().find(|line| !line.trim().is_empty());
+    last.map_or_else(String::new, |line| format!("; it said: {}", line.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(metric: &str) -> Rules {
+        Rules { metric: Some(Regex::new(metric).unwrap()), any_exit_code: false, timeout: None }
+    }
+
+    #[test]
+    fn the_last_match_wins_and_standard_error_comes_last() {
+        let rules = rules(r"rate: *([0-9.]+)");
+        assert_eq!(rules.value("rate: 1\nrate: 2.5\n", "", 9.0), Ok(2.5));
+        assert_eq!(rules.value("rate: 1\n", "rate: 7\n", 9.0), Ok(7.0));
+    }
+
+    #[test]
+    fn bad_figures_are_explained() {
+        let found = |metric, text| rules(metric).value(text, "", 9.0).unwrap_err();
+        assert!(found("rate", "nothing").contains("matches nothing"));
+        assert!(found("rate: (.*)", "rate: fast").contains("'fast', which is not a number"));
+        assert!(found("rate: (.*)", "rate: 0").contains("above 0"));
+        assert!(found("rate: (.*)", "rate: NaN").contains("above 0"));
+    }
+
+    #[test]
+    fn without_a_metric_it_is_wall_time() {
+        let rules = Rules { metric: None, any_exit_code: false, timeout: None };
+        assert_eq!(rules.value("", "", 9.0), Ok(9.0));
+    }
+}
