@@ -3,6 +3,8 @@
 
 use libc::{c_int, clockid_t, timespec};
 
+use crate::errno::Preserved;
+
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// The longest wait, in nanoseconds, before `CLOCK_REALTIME` is read again. The clock may be set while a thread waits, and a deadline on
@@ -81,6 +83,7 @@ impl Poll {
 
     /// Sleeps once.
     pub(crate) fn sleep(&mut self) {
+        let _errno = Preserved::new();
         let pause = timespec { tv_sec: 0, tv_nsec: self.next_ns as i64 };
         // SAFETY: `pause` is readable; nobody asks for what is left of an interrupted sleep. `clock_nanosleep` would be a
         // cancellation point, which locking a mutex must not be: so the system call itself.

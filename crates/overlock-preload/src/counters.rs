@@ -21,7 +21,14 @@ use core::ffi::CStr;
 use core::fmt::{self, Write as _};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use overlock::counters::Event as LockEvent;
+
 use crate::{choice, message, thread};
+
+overlock::lock_class!(
+    /// The class of all locks of this library: where their own events are counted.
+    pub(crate) Preload
+);
 
 /// What is counted.
 #[derive(Clone, Copy)]
@@ -57,6 +64,10 @@ struct Shard([AtomicU64; EVENTS]);
 static COUNTS: [Shard; SHARDS] =
     [const { Shard([const { AtomicU64::new(0) }; EVENTS]) }; SHARDS];
 
+/// What the locks' own events had come to when this process was forked.
+static BEFORE_FORK: [AtomicU64; LockEvent::ALL.len()] =
+    [const { AtomicU64::new(0) }; LockEvent::ALL.len()];
+
 /// Counts one event.
 #[inline]
 pub(crate) fn add(event: Event) {
@@ -72,6 +83,9 @@ fn sum(event: Event) -> u64 {
 pub(crate) fn reset() {
     for count in COUNTS.iter().flat_map(|shard| &shard.0) {
         count.store(0, Relaxed);
+    }
+    for (before, (_, count)) in BEFORE_FORK.iter().zip(Preload::counters().iter()) {
+        before.store(count, Relaxed);
     }
 }
 
@@ -142,7 +156,13 @@ fn write_line(line: &mut Line) -> fmt::Result {
         sum(Event::SpinContended),
         sum(Event::SpinSlept)
     )?;
-    line.write_str(",\"events\":{}}\n")
+    line.write_str(",\"events\":{")?;
+    for (i, (event, count)) in Preload::counters().iter().enumerate() {
+        let comma = if i == 0 { "" } else { "," };
+        let count = count - BEFORE_FORK[i].load(Relaxed);
+        write!(line, "{comma}\"{}\":{count}", event.name())?;
+    }
+    line.write_str("}}\n")
 }
 
 /// A line of text in a fixed buffer: the end of a process is no time to allocate.

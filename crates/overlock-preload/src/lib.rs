@@ -57,6 +57,5 @@ mod mutex;
 mod process;
 mod real;
 mod spin;
-mod standin;
 mod thread;
 mod word;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What happens to the process as a whole: it starts, forks and ends.
 
+use overlock::platform::{Platform as _, Threads};
+
 use crate::{choice, counters};
 
 /// Runs before `main`, after the constructors of libc.
@@ -15,6 +17,9 @@ static END: extern "C" fn() = end;
 
 extern "C" fn start() {
     choice::decided();
+    // Makes the lock library register its thread-specific key while libc still has room for it without allocating: a memory allocator
+    // may be the first to queue for a lock, and could not be called then.
+    Threads::cpu();
     // SAFETY: the handler only stores to atomics. It fails only for want of memory, this early in the life of a process.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
 }

@@ -21,7 +21,6 @@ use libc::{EBUSY, c_int};
 
 use crate::clock::Poll;
 use crate::counters::{self, Event};
-use crate::errno::Preserved;
 
 /// What libc's spin lock holds when it is free.
 const FREE: i32 = if cfg!(target_arch = "x86_64") { 1 } else { 0 };
@@ -64,7 +63,6 @@ pub(crate) fn unlock(word: &AtomicI32) {
 #[cold]
 #[inline(never)]
 fn lock_slow(word: &AtomicI32) {
-    let _errno = Preserved::new();
     counters::add(Event::SpinContended);
     let mut poll = Poll::new();
     let mut rounds = 0;

@@ -21,21 +21,37 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use crate::standin::Threads;
-use crate::standin::{Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
+use overlock::platform::Threads;
+use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
 
 use crate::choice::{self, FORKED};
 use crate::clock::Poll;
-use crate::counters::{self, Event};
-use crate::errno::Preserved;
+use crate::counters::{self, Event, Preload};
 use crate::mutex::Mutex;
 
 /// A lock that lives in one 32-bit word and can give up at a deadline.
-trait Algorithm: RawLock {
-    /// Whether the lock was taken before `CLOCK_MONOTONIC` reached `deadline_ns`.
-    ///
-    /// Unless the lock can leave its queue, this asks for it from time to time instead of queueing. Such a
-    /// thread has no place in line: while others always wait it may never find the lock free.
+trait Algorithm: ConstLock {
+    /// Takes the lock unless `CLOCK_MONOTONIC` reaches `deadline_ns` first. Returns whether it did.
+    fn lock_until(&self, deadline_ns: u64) -> bool;
+}
+
+macro_rules! can_give_up {
+    ($($lock:ident)*) => {
+        $(
+            impl Algorithm for $lock<Threads, Preload> {
+                fn lock_until(&self, deadline_ns: u64) -> bool {
+                    self.try_lock_until(deadline_ns)
+                }
+            }
+        )*
+    };
+}
+
+can_give_up!(Hybrid Queued TestAndSet);
+
+impl Algorithm for Ticket<Threads, Preload> {
+    /// A ticket once drawn must be served, so this draws none and asks for the lock from time to time instead. Such a thread
+    /// has no place in line: while others always wait it may never find the lock free.
     fn lock_until(&self, deadline_ns: u64) -> bool {
         let mut poll = Poll::new();
         loop {
@@ -49,39 +65,24 @@ trait Algorithm: RawLock {
     }
 }
 
-impl Algorithm for Ticket<Threads> {}
-impl Algorithm for Queued<Threads> {}
-
-impl Algorithm for Hybrid<Threads> {
-    fn lock_until(&self, deadline_ns: u64) -> bool {
-        self.try_lock_until(deadline_ns)
-    }
-}
-
-impl Algorithm for TestAndSet<Threads> {
-    fn lock_until(&self, deadline_ns: u64) -> bool {
-        self.try_lock_until(deadline_ns)
-    }
-}
-
 /// Evaluates an expression for the algorithm that `$mode` names, and another for a mode that is undecided or forked.
 macro_rules! with_algorithm {
     ($mode:expr, $lock:ident => $then:expr, else $otherwise:expr) => {
         match $mode {
             choice::HYBRID => {
-                type $lock = Hybrid<Threads>;
+                type $lock = Hybrid<Threads, Preload>;
                 $then
             }
             choice::TICKET => {
-                type $lock = Ticket<Threads>;
+                type $lock = Ticket<Threads, Preload>;
                 $then
             }
             choice::QUEUED => {
-                type $lock = Queued<Threads>;
+                type $lock = Queued<Threads, Preload>;
                 $then
             }
             choice::TEST_AND_SET => {
-                type $lock = TestAndSet<Threads>;
+                type $lock = TestAndSet<Threads, Preload>;
                 $then
             }
             _ => $otherwise,
@@ -114,7 +115,6 @@ pub(crate) fn try_lock(mutex: &Mutex) -> bool {
 
 /// Takes the lock unless `CLOCK_MONOTONIC` reaches `deadline_ns` first.
 pub(crate) fn lock_until(mutex: &Mutex, deadline_ns: u64) -> bool {
-    let _errno = Preserved::new();
     if choice::mode() & FORKED != 0 && is_foreign(mutex) {
         let mut poll = Poll::new();
         while is_foreign(mutex) {
@@ -158,7 +158,6 @@ fn lock_decided<L: Algorithm>(mutex: &Mutex) {
 #[cold]
 #[inline(never)]
 fn lock_contended<L: Algorithm>(mutex: &Mutex) {
-    let _errno = Preserved::new();
     counters::add(Event::MutexContended);
     lock_of::<L>(mutex).lock();
 }
@@ -213,7 +212,6 @@ unsafe fn unlock_rarely(mutex: &Mutex) {
 
 fn lock_forked<L: Algorithm>(mutex: &Mutex) {
     let mut poll = Poll::new();
-    let _errno = Preserved::new();
     while !lock_of::<L>(mutex).try_lock() {
         if !is_foreign(mutex) {
             return lock_contended::<L>(mutex);
