@@ -1,1 +1,13 @@
-//! The hypervisor side.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![doc = include_str!("../README.md")]
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod cpu;
+pub mod sched;
+mod time;
+
+pub use cpu::{Pcpu, Vcpu};
+pub use time::Nanos;

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a policy sees of the host when it decides.
+
+use super::{Skipped, Trace};
+use crate::{Nanos, Vcpu};
+
+/// One vCPU, as a policy sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Why it cannot be boosted, if it cannot.
+    pub unfit: Option<Skipped>,
+    /// It left its pCPU through a pause loop and has not run since.
+    pub spinning: bool,
+}
+
+/// The host at the time of a spin: who could be boosted, and how busy it is.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    now: Nanos,
+    pcpus: u32,
+    candidates: &'a [Candidate],
+}
+
+impl<'a> View<'a> {
+    /// Makes a view of `pcpus` pCPUs and one candidate for each vCPU, for tests of a policy.
+    #[must_use]
+    pub const fn new(now: Nanos, pcpus: u32, candidates: &'a [Candidate]) -> Self {
+        Self { now, pcpus, candidates }
+    }
+
+    /// The time of the spin.
+    #[must_use]
+    pub const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// How many pCPUs there are.
+    #[must_use]
+    pub const fn pcpus(&self) -> u32 {
+        self.pcpus
+    }
+
+    /// How many vCPUs there are.
+    #[must_use]
+    pub fn vcpus(&self) -> u32 {
+        u32::try_from(self.candidates.len()).unwrap_or(u32::MAX)
+    }
+
+    /// How many vCPUs wait for a pCPU.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        let waits = |c: &&Candidate| matches!(c.unfit, None | Some(Skipped::AheadOfShare));
+        u32::try_from(self.candidates.iter().filter(waits).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Why `vcpu` cannot be boosted, if it cannot.
+    #[must_use]
+    pub fn unfit(&self, vcpu: Vcpu) -> Option<Skipped> {
+        match self.candidates.get(vcpu.index()) {
+            Some(candidate) => candidate.unfit,
+            None => Some(Skipped::Unknown),
+        }
+    }
+
+    /// Whether `vcpu` can be boosted; if it cannot, `trace` is told why.
+    pub fn fit(&self, vcpu: Vcpu, trace: &mut Trace) -> bool {
+        match self.unfit(vcpu) {
+            None => true,
+            Some(why) => {
+                trace.skip(vcpu, why);
+                false
+            }
+        }
+    }
+
+    /// Whether `vcpu` left its pCPU through a pause loop and has not run since.
+    #[must_use]
+    pub fn spinning(&self, vcpu: Vcpu) -> bool {
+        self.candidates.get(vcpu.index()).is_some_and(|candidate| candidate.spinning)
+    }
+}

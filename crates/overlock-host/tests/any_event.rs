@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Can a guest, or a careless embedder, bring the scheduler down or out of order?
+//!
+//! Any events, with any arguments, at any times, in any order: nothing panics, every vCPU stays in
+//! one place, and no pCPU idles while a vCPU waits.
+
+mod support;
+
+use overlock_host::sched::yield_to::{NAMES, by_name};
+use overlock_host::sched::{
+    Action, Config, Event, Scheduler, Spin, SpinHint, SpinSource, Standing,
+};
+use overlock_host::{Nanos, Pcpu, Vcpu};
+use proptest::prelude::*;
+
+const VCPUS: u32 = 6;
+const PCPUS: u32 = 2;
+
+fn vcpu() -> impl Strategy<Value = Vcpu> {
+    prop_oneof![20 => 0..VCPUS, 1 => Just(VCPUS), 1 => Just(u32::MAX)].prop_map(Vcpu)
+}
+
+fn spin() -> impl Strategy<Value = Spin> {
+    let hint =
+        (proptest::option::of(vcpu()), proptest::array::uniform4(proptest::option::of(vcpu())));
+    (vcpu(), any::<bool>(), hint, proptest::option::of(vcpu())).prop_map(
+        |(vcpu, sampled, (holder, waiters), truth)| Spin {
+            vcpu,
+            source: if sampled { SpinSource::Sampled } else { SpinSource::Reported },
+            hint: SpinHint { holder, waiters },
+            truth,
+        },
+    )
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        1 => vcpu().prop_map(Event::Halted),
+        3 => spin().prop_map(Event::LongSpin),
+        1 => vcpu().prop_map(Event::Yielded),
+        2 => vcpu().prop_map(Event::Preempted),
+        4 => (vcpu(), proptest::option::of(vcpu()))
+            .prop_map(|(target, by)| Event::Kicked { target, by }),
+        1 => (vcpu(), vcpu()).prop_map(|(from, to)| Event::Ipi { from, to }),
+        3 => (0..PCPUS + 1).prop_map(|n| Event::Timer(Pcpu(n))),
+        1 => (vcpu(), any::<bool>())
+            .prop_map(|(vcpu, inside)| Event::CriticalSection { vcpu, inside }),
+    ]
+}
+
+fn now() -> impl Strategy<Value = Nanos> {
+    prop_oneof![
+        6 => (0..3_000_000u64).prop_map(Nanos),
+        1 => any::<u64>().prop_map(Nanos),
+    ]
+}
+
+/// Oracle: the scheduler's own view of who is where makes sense.
+fn in_order(
+    standings: &[Standing],
+    owners: &[Option<Vcpu>],
+    queued: &[usize],
+) -> Result<(), String> {
+    for (pcpu, &owner) in (0..).map(Pcpu).zip(owners) {
+        let here = |want: Standing| standings.iter().filter(|&&is| is == want).count();
+        if here(Standing::Running(pcpu)) != usize::from(owner.is_some()) {
+            return Err(format!("{pcpu} has owner {owner:?}, but {standings:?}"));
+        }
+        if owner.is_some_and(|owner| standings[owner.index()] != Standing::Running(pcpu)) {
+            return Err(format!("{owner:?} owns {pcpu}, but {standings:?}"));
+        }
+        if here(Standing::Queued(pcpu)) != queued[pcpu.index()] {
+            return Err(format!("{} wait for {pcpu}, but {standings:?}", queued[pcpu.index()]));
+        }
+    }
+    if owners.contains(&None) && queued.iter().sum::<usize>() > 0 {
+        return Err(format!("a pCPU idles, but {standings:?}"));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(support::cases(256))]
+
+    #[test]
+    fn nothing_breaks(
+        policy in 0..NAMES.len(),
+        stops in proptest::collection::vec((0usize..200, vcpu()), 0..2),
+        mut events in proptest::collection::vec((now(), event()), 1..200),
+        absolute: bool,
+    ) {
+        for (at, vcpu) in stops {
+            events.insert(at.min(events.len()), (Nanos(1), Event::Stopped(vcpu)));
+        }
+        let policy = by_name(NAMES[policy], VCPUS).unwrap();
+        let mut sched = Scheduler::new(Config::new(VCPUS, PCPUS), policy).unwrap();
+        let mut clock = Nanos::ZERO;
+        for (time, event) in events {
+            clock = if absolute { time } else { clock + time };
+            let action = sched.on(clock, event);
+            if let Some(Action::Run { vcpu, pcpu, .. }) = action {
+                prop_assert_eq!(sched.owner(pcpu), Some(vcpu));
+            }
+            let standings: Vec<_> =
+                (0..VCPUS).map(|n| sched.standing(Vcpu(n)).unwrap()).collect();
+            let owners: Vec<_> = (0..PCPUS).map(|n| sched.owner(Pcpu(n))).collect();
+            let queued: Vec<_> = (0..PCPUS).map(|n| sched.waiting(Pcpu(n))).collect();
+            in_order(&standings, &owners, &queued).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_oracle_catches_disorder() {
+    let on = Standing::Running(Pcpu(0));
+    let queued = Standing::Queued(Pcpu(0));
+    for (why, standings, owner, waiting) in [
+        ("two owners", [on, on], Some(Vcpu(0)), 0),
+        ("an owner that is elsewhere", [on, Standing::Halted], Some(Vcpu(1)), 0),
+        ("a lost vCPU", [on, queued], Some(Vcpu(0)), 0),
+        ("an idle pCPU", [Standing::Halted, queued], None, 1),
+    ] {
+        assert!(in_order(&standings, &[owner], &[waiting]).is_err(), "{why} went unseen");
+    }
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Does the scheduler do what its documentation says, step by step?
+
+use overlock_host::sched::yield_to::{
+    Chosen, KickBoost, Missed, Outcome, PlainYield, Policy, RoundRobin, Skipped, Stay, Trace,
+    Verdict, View,
+};
+use overlock_host::sched::{
+    Action, CPUS_MAX, Config, ConfigError, Event, Scheduler, Spin, Standing,
+};
+use overlock_host::{Nanos, Pcpu, Vcpu};
+
+const V0: Vcpu = Vcpu(0);
+const V1: Vcpu = Vcpu(1);
+const V2: Vcpu = Vcpu(2);
+const P0: Pcpu = Pcpu(0);
+const P1: Pcpu = Pcpu(1);
+
+const fn us(micros: u64) -> Nanos {
+    Nanos::from_micros(micros)
+}
+
+/// A scheduler whose vCPUs were all kicked at time zero, in order.
+fn started<P: Policy>(config: Config, policy: P) -> Scheduler<P> {
+    let mut sched = Scheduler::new(config, policy).unwrap();
+    for n in 0..config.vcpus {
+        sched.on(Nanos::ZERO, kick(Vcpu(n)));
+    }
+    sched
+}
+
+fn kick(target: Vcpu) -> Event {
+    Event::Kicked { target, by: None }
+}
+
+fn run(vcpu: Vcpu, pcpu: Pcpu, until: Nanos) -> Option<Action> {
+    Some(Action::Run { vcpu, pcpu, until })
+}
+
+#[test]
+fn a_kick_starts_an_idle_pcpu_and_a_halt_empties_it() {
+    let mut sched = Scheduler::new(Config::new(2, 2), Stay).unwrap();
+    assert_eq!(sched.on(us(5), kick(V1)), run(V1, P1, us(1_005)));
+    assert_eq!(sched.on(us(6), kick(V0)), run(V0, P0, us(1_006)));
+    assert_eq!(sched.on(us(9), Event::Halted(V1)), Some(Action::Idle { pcpu: P1 }));
+    assert_eq!(sched.standing(V1), Some(Standing::Halted));
+    assert_eq!(sched.usage(us(20), V1).unwrap().ran, us(4));
+}
+
+#[test]
+fn a_kick_before_the_halt_is_not_lost() {
+    let mut sched = started(Config::new(1, 1), Stay);
+    assert_eq!(sched.on(us(1), kick(V0)), None);
+    assert_eq!(sched.on(us(2), Event::Halted(V0)), run(V0, P0, us(1_000)));
+    // It is used up with that.
+    assert_eq!(sched.on(us(3), Event::Halted(V0)), Some(Action::Idle { pcpu: P0 }));
+    // So is an interrupt.
+    sched.on(us(4), Event::Ipi { from: V0, to: V0 });
+    assert_eq!(sched.owner(P0), Some(V0));
+}
+
+#[test]
+fn a_kick_while_queued_is_not_lost_either() {
+    let mut sched = started(Config::new(2, 1), Stay);
+    sched.on(us(1), kick(V1));
+    assert_eq!(sched.on(us(2), Event::Halted(V0)), run(V1, P0, us(1_002)));
+    assert_eq!(sched.on(us(3), Event::Halted(V1)), run(V1, P0, us(1_002)));
+}
+
+#[test]
+fn a_slice_ends_only_if_somebody_waits() {
+    let mut sched = started(Config::new(1, 1), Stay);
+    let again = |at| Some(Action::SetTimer { pcpu: P0, at });
+    assert_eq!(sched.on(us(1_000), Event::Timer(P0)), again(us(2_000)));
+    // A timer that goes off early is set again.
+    assert_eq!(sched.on(us(1_500), Event::Timer(P0)), again(us(2_000)));
+
+    let mut sched = started(Config::new(2, 1), Stay);
+    let preempt = Some(Action::Preempt { vcpu: V0, pcpu: P0 });
+    assert_eq!(sched.on(us(1_000), Event::Timer(P0)), preempt);
+    assert_eq!(sched.on(us(1_001), Event::Timer(P0)), None, "it is on its way out already");
+    assert_eq!(sched.on(us(1_014), Event::Preempted(V0)), run(V1, P0, us(2_014)));
+    assert!(sched.is_preempted(V0));
+    assert_eq!(sched.usage(us(1_100), V0).unwrap().steal, us(86));
+    assert_eq!(sched.usage(us(1_100), V1).unwrap().steal, us(1_014));
+}
+
+#[test]
+fn a_preemption_out_of_nowhere_lets_the_vcpu_go_on() {
+    let mut sched = started(Config::new(2, 1), Stay);
+    assert_eq!(sched.on(us(10), Event::Preempted(V0)), run(V0, P0, us(1_000)));
+}
+
+#[test]
+fn a_halt_overtakes_a_preemption() {
+    let mut sched = started(Config::new(2, 1), Stay);
+    sched.on(us(1_000), Event::Timer(P0));
+    assert_eq!(sched.on(us(1_003), Event::Halted(V0)), run(V1, P0, us(2_003)));
+    assert_eq!(sched.on(us(1_014), Event::Preempted(V0)), None);
+    assert_eq!(sched.ignored(), 1);
+}
+
+#[test]
+fn a_critical_section_has_its_grace_once() {
+    let mut sched = started(Config::new(2, 1), Stay);
+    let inside = |inside| Event::CriticalSection { vcpu: V0, inside };
+    let preempt = Some(Action::Preempt { vcpu: V0, pcpu: P0 });
+    sched.on(us(900), inside(true));
+    let grace = Some(Action::SetTimer { pcpu: P0, at: us(1_050) });
+    assert_eq!(sched.on(us(1_000), Event::Timer(P0)), grace);
+    assert_eq!(sched.on(us(1_050), Event::Timer(P0)), preempt, "the grace is bounded");
+
+    let mut sched = started(Config::new(2, 1), Stay);
+    sched.on(us(900), inside(true));
+    sched.on(us(1_000), Event::Timer(P0));
+    assert_eq!(sched.on(us(1_007), inside(false)), preempt, "the grace ends with the section");
+}
+
+#[test]
+fn a_woken_vcpu_preempts_one_that_is_far_ahead() {
+    let waking = |at| {
+        let mut sched = Scheduler::new(Config::new(2, 1), Stay).unwrap();
+        sched.on(us(0), kick(V0));
+        sched.on(at, kick(V1))
+    };
+    assert_eq!(waking(us(500)), None);
+    assert_eq!(waking(us(501)), Some(Action::Preempt { vcpu: V0, pcpu: P0 }));
+}
+
+#[test]
+fn a_long_sleep_saves_up_one_slice_at_most() {
+    let mut sched = Scheduler::new(Config::new(2, 1), Stay).unwrap();
+    sched.on(us(0), kick(V0));
+    let at = us(1_000_000);
+    sched.on(at, kick(V1));
+    assert_eq!(sched.on(at, Event::Preempted(V0)), run(V1, P0, us(1_001_000)));
+    // The saved slice is used up with the first; then the two take turns.
+    let preempt = Some(Action::Preempt { vcpu: V1, pcpu: P0 });
+    assert_eq!(sched.on(us(1_001_000), Event::Timer(P0)), preempt);
+}
+
+#[test]
+fn an_idle_pcpu_fetches_from_the_others() {
+    let mut sched = started(Config::new(3, 2), Stay);
+    assert_eq!(sched.waiting(P0), 1);
+    assert_eq!(sched.on(us(10), Event::Stopped(V1)), run(V2, P1, us(1_010)));
+    assert_eq!(sched.on(us(20), kick(V1)), None, "a stopped vCPU stays stopped");
+    assert_eq!(sched.standing(V1), Some(Standing::Stopped));
+}
+
+#[test]
+fn a_directed_yield_moves_its_target_over_and_says_why() {
+    let mut sched = started(Config::new(3, 2), RoundRobin::default());
+    let spin = Event::LongSpin(Spin::reported(V1));
+    assert_eq!(sched.on(us(30), spin), run(V2, P1, us(1_030)));
+    let decision = sched.decision().unwrap();
+    assert_eq!(decision.outcome, Outcome::Directed { to: V2, why: Chosen::NextInTurn });
+    assert_eq!(decision.trace.skipped(V0), Some(Skipped::Running));
+    assert_eq!(decision.trace.skipped(V1), Some(Skipped::Itself));
+    assert_eq!(decision.trace.skipped(V2), None);
+    assert_eq!(sched.tally().directed(Chosen::NextInTurn), 1);
+    sched.on(us(31), Event::Timer(P0));
+    assert_eq!(sched.decision(), None, "a timer calls for no decision");
+}
+
+#[test]
+fn a_yield_with_nobody_waiting_says_so() {
+    let mut sched = started(Config::new(2, 2), PlainYield);
+    assert_eq!(sched.on(us(30), Event::LongSpin(Spin::reported(V1))), run(V1, P1, us(1_000)));
+    let outcome = sched.decision().unwrap().outcome;
+    assert_eq!(outcome, Outcome::Stayed { why: Missed::NobodyWaits });
+    assert_eq!(sched.tally().stayed(Missed::NobodyWaits), 1);
+    assert_eq!(sched.on(us(31), Event::Yielded(V1)), run(V1, P1, us(1_000)));
+}
+
+/// Boosts vcpu0 without looking.
+#[derive(Debug)]
+struct AlwaysV0;
+
+impl Policy for AlwaysV0 {
+    fn name(&self) -> &'static str {
+        "always-v0"
+    }
+
+    fn on_spin(&mut self, _: &Spin, _: &View<'_>, _: &mut Trace) -> Verdict {
+        Verdict::To(V0, Chosen::NextInTurn)
+    }
+}
+
+#[test]
+fn an_unfit_choice_becomes_a_plain_yield_with_a_reason() {
+    let mut sched = started(Config::new(3, 1), AlwaysV0);
+    assert_eq!(sched.on(us(1), Event::LongSpin(Spin::reported(V0))), run(V1, P0, us(1_001)));
+    let decision = sched.decision().unwrap();
+    assert_eq!(decision.outcome, Outcome::Plain { to: V1, why: Missed::TargetUnfit });
+    assert_eq!(decision.trace.skipped(V0), Some(Skipped::Itself));
+
+    // V0 runs until it is ahead of V2, which waits, by more than a yield may put it.
+    sched.on(us(1), Event::LongSpin(Spin::reported(V1)));
+    sched.on(us(6_000), Event::Yielded(V0));
+    assert_eq!(sched.owner(P0), Some(V2));
+    sched.on(us(6_000), Event::Yielded(V2));
+    assert_eq!(sched.owner(P0), Some(V1));
+    sched.on(us(6_000), Event::LongSpin(Spin::reported(V1)));
+    assert_eq!(sched.decision().unwrap().trace.skipped(V0), Some(Skipped::AheadOfShare));
+}
+
+#[test]
+fn a_kick_hands_over_the_kickers_pcpu() {
+    let mut sched = started(Config::new(3, 1), KickBoost::new(Stay));
+    // V1 waits in front of V2, but V2 is the one that is kicked.
+    let kick = Event::Kicked { target: V2, by: Some(V0) };
+    assert_eq!(sched.on(us(5), kick), Some(Action::Preempt { vcpu: V0, pcpu: P0 }));
+    let outcome = sched.decision().unwrap().outcome;
+    assert_eq!(outcome, Outcome::Directed { to: V2, why: Chosen::KickedHead });
+    assert_eq!(sched.on(us(6), Event::Preempted(V0)), run(V2, P0, us(1_006)));
+}
+
+#[test]
+fn impossible_configurations_are_refused_with_a_sentence() {
+    let refused = |config| Scheduler::new(config, Stay).map(drop).unwrap_err();
+    assert_eq!(refused(Config::new(0, 1)), ConfigError::Vcpus(0));
+    assert_eq!(refused(Config::new(1, CPUS_MAX + 1)), ConfigError::Pcpus(CPUS_MAX + 1));
+    let empty = refused(Config { slice: Nanos::ZERO, ..Config::new(1, 1) });
+    assert_eq!(empty.to_string(), "a time slice of 0 ns lets no vCPU run; choose 1 ns up");
+}
