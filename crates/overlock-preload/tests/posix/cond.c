@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* pthread_cond_wait, _timedwait, _clockwait, _signal, _broadcast, _destroy (POSIX.1-2017; clockwait: Issue 8). */
+#include "mutex.h"
+
+/* A condition with its predicate: a number of permits to go. */
+struct gate {
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	int waiting; /* threads that have called wait, counted under the mutex: each is blocked once the mutex is free */
+	int permits;
+	int passed;
+};
+
+#define GATE { .mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER }
+
+static void *pass(void *argument)
+{
+	struct gate *gate = argument;
+
+	EQ(pthread_mutex_lock(&gate->mutex), 0);
+	gate->waiting++;
+	while (gate->permits == 0)
+		EQ(pthread_cond_wait(&gate->cond, &gate->mutex), 0);
+	gate->permits--;
+	gate->passed++;
+	EQ(pthread_mutex_unlock(&gate->mutex), 0);
+	return NULL;
+}
+
+/* Returns with the mutex held when that many threads wait. */
+static void lock_when_waiting(struct gate *gate, int waiting)
+{
+	EQ(pthread_mutex_lock(&gate->mutex), 0);
+	while (gate->waiting < waiting) {
+		EQ(pthread_mutex_unlock(&gate->mutex), 0);
+		pause_ms(1);
+		EQ(pthread_mutex_lock(&gate->mutex), 0);
+	}
+}
+
+static void lock_when_passed(struct gate *gate, int passed)
+{
+	EQ(pthread_mutex_lock(&gate->mutex), 0);
+	while (gate->passed < passed) {
+		EQ(pthread_mutex_unlock(&gate->mutex), 0);
+		pause_ms(1);
+		EQ(pthread_mutex_lock(&gate->mutex), 0);
+	}
+}
+
+CASE(signal_wakes)
+{
+	struct gate gate = GATE;
+	pthread_t thread = start(pass, &gate);
+
+	lock_when_waiting(&gate, 1);
+	gate.permits = 1;
+	EQ(pthread_cond_signal(&gate.cond), 0);
+	EQ(pthread_mutex_unlock(&gate.mutex), 0);
+	join(thread);
+	EQ(pthread_cond_destroy(&gate.cond), 0);
+}
+
+CASE(each_signal_wakes_one_more)
+{
+	struct gate gate = GATE;
+	pthread_t threads[8];
+
+	for (int i = 0; i < 8; i++)
+		threads[i] = start(pass, &gate);
+	lock_when_waiting(&gate, 8);
+	EQ(pthread_mutex_unlock(&gate.mutex), 0);
+	for (int i = 1; i <= 8; i++) {
+		EQ(pthread_mutex_lock(&gate.mutex), 0);
+		EQ(gate.passed, i - 1);
+		gate.permits = 1;
+		EQ(pthread_mutex_unlock(&gate.mutex), 0);
+		/* Without the mutex, as POSIX allows. */
+		EQ(pthread_cond_signal(&gate.cond), 0);
+		lock_when_passed(&gate, i);
+		EQ(pthread_mutex_unlock(&gate.mutex), 0);
+	}
+	for (int i = 0; i < 8; i++)
+		join(threads[i]);
+}
+
+CASE(signals_in_a_row_wake_as_many)
+{
+	for (int round = 0; round < 50; round++) {
+		struct gate gate = GATE;
+		pthread_t threads[8];
+
+		for (int i = 0; i < 8; i++)
+			threads[i] = start(pass, &gate);
+		lock_when_waiting(&gate, 8);
+		gate.permits = 5;
+		for (int i = 0; i < 5; i++)
+			EQ(pthread_cond_signal(&gate.cond), 0);
+		EQ(pthread_mutex_unlock(&gate.mutex), 0);
+		lock_when_passed(&gate, 5);
+		gate.permits = 3;
+		EQ(pthread_cond_broadcast(&gate.cond), 0);
+		EQ(pthread_mutex_unlock(&gate.mutex), 0);
+		for (int i = 0; i < 8; i++)
+			join(threads[i]);
+		EQ(pthread_cond_destroy(&gate.cond), 0);
+	}
+}
+
+CASE(broadcast_wakes_all)
+{
+	struct gate gate = GATE;
+	pthread_t threads[16];
+
+	for (int i = 0; i < 16; i++)
+		threads[i] = start(pass, &gate);
+	lock_when_waiting(&gate, 16);
+	gate.permits = 16;
+	EQ(pthread_cond_broadcast(&gate.cond), 0);
+	EQ(pthread_mutex_unlock(&gate.mutex), 0);
+	for (int i = 0; i < 16; i++)
+		join(threads[i]);
+}
+
+CASE(wake_ups_are_not_remembered)
+{
+	struct gate gate = GATE;
+	struct timespec at;
+
+	EQ(pthread_cond_signal(&gate.cond), 0);
+	EQ(pthread_cond_broadcast(&gate.cond), 0);
+	EQ(pthread_mutex_lock(&gate.mutex), 0);
+	at = in_ms(CLOCK_REALTIME, 50);
+	EQ(pthread_cond_timedwait(&gate.cond, &gate.mutex, &at), ETIMEDOUT);
+	EQ(pthread_mutex_unlock(&gate.mutex), 0);
+	EQ(pthread_cond_destroy(&gate.cond), 0);
+}
+
+static void *trylock_elsewhere(void *mutex)
+{
+	int error = pthread_mutex_trylock(mutex);
+
+	if (error == 0)
+		EQ(pthread_mutex_unlock(mutex), 0);
+	return (void *)(long)error;
+}
+
+CASE(the_mutex_is_free_while_waiting_and_held_after)
+{
+	for_each_type(type) {
+		struct gate gate = GATE;
+		pthread_t thread;
+
+		gate.mutex = new_mutex(type);
+		thread = start(pass, &gate);
+		lock_when_waiting(&gate, 1);
+		gate.permits = 1;
+		EQ(pthread_cond_signal(&gate.cond), 0);
+		pause_ms(30);
+		EQ(gate.passed, 0);
+		EQ(pthread_mutex_unlock(&gate.mutex), 0);
+		join(thread);
+		EQ(gate.passed, 1);
+
+		EQ(pthread_mutex_lock(&gate.mutex), 0);
+		for (int i = 0; i < 2; i++) {
+			struct timespec at = in_ms(CLOCK_REALTIME, 10);
+
+			EQ(pthread_cond_timedwait(&gate.cond, &gate.mutex, &at), ETIMEDOUT);
+			EQ(elsewhere(trylock_elsewhere, &gate.mutex), EBUSY);
+		}
+		EQ(pthread_mutex_unlock(&gate.mutex), 0);
+		EQ(elsewhere(trylock_elsewhere, &gate.mutex), 0);
+	}
+}
+
+static pthread_cond_t new_cond(clockid_t clock)
+{
+	pthread_condattr_t attributes;
+	pthread_cond_t cond;
+	clockid_t got;
+	int shared;
+
+	EQ(pthread_condattr_init(&attributes), 0);
+	EQ(pthread_condattr_getclock(&attributes, &got), 0);
+	EQ(got, CLOCK_REALTIME);
+	EQ(pthread_condattr_getpshared(&attributes, &shared), 0);
+	EQ(shared, PTHREAD_PROCESS_PRIVATE);
+	EQ(pthread_condattr_setclock(&attributes, CLOCK_PROCESS_CPUTIME_ID), EINVAL);
+	EQ(pthread_condattr_setclock(&attributes, clock), 0);
+	memset(&cond, 0xa5, sizeof cond);
+	EQ(pthread_cond_init(&cond, &attributes), 0);
+	EQ(pthread_condattr_destroy(&attributes), 0);
+	return cond;
+}
+
+static const clockid_t clocks[] = { CLOCK_REALTIME, CLOCK_MONOTONIC };
+
+CASE(timed_waits_time_out_and_not_early)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+	EQ(pthread_mutex_lock(&mutex), 0);
+	for (int of_cond = 0; of_cond < 2; of_cond++) {
+		pthread_cond_t cond = new_cond(clocks[of_cond]);
+		struct timespec at = in_ms(clocks[of_cond], 60);
+
+		EQ(pthread_cond_timedwait(&cond, &mutex, &at), ETIMEDOUT);
+		CHECK(has_passed(clocks[of_cond], at));
+		for (int i = 0; i < 2; i++) {
+			at = in_ms(clocks[i], 60);
+			EQ(pthread_cond_clockwait(&cond, &mutex, clocks[i], &at), ETIMEDOUT);
+			CHECK(has_passed(clocks[i], at));
+			at = in_ms(clocks[i], -1000);
+			EQ(pthread_cond_clockwait(&cond, &mutex, clocks[i], &at), ETIMEDOUT);
+		}
+		EQ(pthread_cond_destroy(&cond), 0);
+	}
+	EQ(pthread_mutex_trylock(&mutex), EBUSY);
+}
+
+static void *pass_in_time(void *argument)
+{
+	struct gate *gate = argument;
+	struct timespec at;
+
+	EQ(pthread_mutex_lock(&gate->mutex), 0);
+	gate->waiting++;
+	while (gate->permits == 0) {
+		at = in_ms(CLOCK_REALTIME, 100000);
+		EQ(pthread_cond_timedwait(&gate->cond, &gate->mutex, &at), 0);
+		at = in_ms(CLOCK_MONOTONIC, 100000);
+		if (gate->permits == 0)
+			EQ(pthread_cond_clockwait(&gate->cond, &gate->mutex, CLOCK_MONOTONIC, &at), 0);
+	}
+	gate->permits--;
+	gate->passed++;
+	EQ(pthread_mutex_unlock(&gate->mutex), 0);
+	return NULL;
+}
+
+CASE(timed_waits_are_woken)
+{
+	struct gate gate = GATE;
+	pthread_t threads[4];
+
+	for (int i = 0; i < 4; i++)
+		threads[i] = start(pass_in_time, &gate);
+	for (int i = 1; i <= 4; i++) {
+		lock_when_waiting(&gate, 4);
+		EQ(pthread_cond_broadcast(&gate.cond), 0);
+		gate.permits = 1;
+		EQ(pthread_cond_signal(&gate.cond), 0);
+		EQ(pthread_mutex_unlock(&gate.mutex), 0);
+		lock_when_passed(&gate, i);
+		EQ(pthread_mutex_unlock(&gate.mutex), 0);
+	}
+	for (int i = 0; i < 4; i++)
+		join(threads[i]);
+}
+
+CASE(bad_time_or_clock_is_einval)
+{
+	static const long bad[] = { -1, 1000000000 };
+	pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+	struct timespec at;
+
+	EQ(pthread_mutex_lock(&mutex), 0);
+	for (int i = 0; i < 2; i++) {
+		at = in_ms(CLOCK_REALTIME, 100000);
+		at.tv_nsec = bad[i];
+		EQ(pthread_cond_timedwait(&cond, &mutex, &at), EINVAL);
+		EQ(pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &at), EINVAL);
+	}
+	at = in_ms(CLOCK_REALTIME, 100000);
+	EQ(pthread_cond_clockwait(&cond, &mutex, CLOCK_PROCESS_CPUTIME_ID, &at), EINVAL);
+	EQ(pthread_cond_clockwait(&cond, &mutex, 4711, &at), EINVAL);
+	/* The mutex was not released meanwhile, nor is it now. */
+	EQ(pthread_mutex_unlock(&mutex), 0);
+	EQ(pthread_cond_destroy(&cond), 0);
+}
+
+CASE(wait_without_the_mutex_is_eperm)
+{
+	static const int types[] = { PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_RECURSIVE };
+
+	for (int i = 0; i < 2; i++) {
+		pthread_mutex_t mutex = new_mutex(types[i]);
+		pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+		struct timespec at = in_ms(CLOCK_REALTIME, 100000);
+
+		EQ(pthread_cond_wait(&cond, &mutex), EPERM);
+		EQ(pthread_cond_timedwait(&cond, &mutex, &at), EPERM);
+		EQ(pthread_cond_destroy(&cond), 0);
+		EQ(pthread_mutex_trylock(&mutex), 0);
+	}
+}
+
+CASE(recursive_mutex_is_released_once)
+{
+	/* POSIX warns of it; libc releases one level, and so the wait times out with the mutex held all along. */
+	pthread_mutex_t mutex = new_mutex(PTHREAD_MUTEX_RECURSIVE);
+	pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+	struct timespec at = in_ms(CLOCK_REALTIME, 20);
+
+	EQ(pthread_mutex_lock(&mutex), 0);
+	EQ(pthread_mutex_lock(&mutex), 0);
+	EQ(pthread_cond_timedwait(&cond, &mutex, &at), ETIMEDOUT);
+	EQ(pthread_mutex_unlock(&mutex), 0);
+	EQ(elsewhere(trylock_elsewhere, &mutex), EBUSY);
+	EQ(pthread_mutex_unlock(&mutex), 0);
+	EQ(elsewhere(trylock_elsewhere, &mutex), 0);
+	EQ(pthread_mutex_unlock(&mutex), EPERM);
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+CASE(signals_do_not_end_the_wait_with_an_error)
+{
+	struct gate gate = GATE;
+	struct sigaction action = { .sa_handler = on_signal };
+	pthread_t thread;
+
+	EQ(sigaction(SIGUSR1, &action, NULL), 0);
+	thread = start(pass, &gate);
+	lock_when_waiting(&gate, 1);
+	EQ(pthread_mutex_unlock(&gate.mutex), 0);
+	for (int i = 0; i < 50; i++) {
+		pause_ms(1);
+		EQ(pthread_kill(thread, SIGUSR1), 0);
+	}
+	EQ(pthread_mutex_lock(&gate.mutex), 0);
+	gate.permits = 1;
+	EQ(pthread_cond_signal(&gate.cond), 0);
+	EQ(pthread_mutex_unlock(&gate.mutex), 0);
+	join(thread);
+}
+
+CASE(errno_is_left_alone)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+	struct timespec at = in_ms(CLOCK_REALTIME, 10);
+
+	EQ(pthread_mutex_lock(&mutex), 0);
+	errno = ECHILD;
+	EQ(pthread_cond_timedwait(&cond, &mutex, &at), ETIMEDOUT);
+	EQ(errno, ECHILD);
+	EQ(pthread_cond_signal(&cond), 0);
+	EQ(pthread_cond_destroy(&cond), 0);
+	EQ(errno, ECHILD);
+}
+
+/* A condition whose memory is gone as soon as it is destroyed. */
+struct fleeting {
+	pthread_mutex_t mutex;
+	pthread_cond_t *cond;
+	int waiting, go;
+};
+
+static void *wait_for_go(void *argument)
+{
+	struct fleeting *fleeting = argument;
+
+	EQ(pthread_mutex_lock(&fleeting->mutex), 0);
+	fleeting->waiting++;
+	while (!fleeting->go)
+		EQ(pthread_cond_wait(fleeting->cond, &fleeting->mutex), 0);
+	EQ(pthread_mutex_unlock(&fleeting->mutex), 0);
+	return NULL;
+}
+
+CASE(destroy_right_after_broadcast)
+{
+	/* The example in the rationale of pthread_cond_destroy: nobody is blocked any more, but not everybody has left. */
+	for (int round = 0; round < 300; round++) {
+		struct fleeting fleeting = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+		int destroy_with_mutex = round % 2;
+		pthread_t threads[4];
+
+		fleeting.cond = mmap(NULL, sizeof *fleeting.cond, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				     -1, 0);
+		CHECK(fleeting.cond != MAP_FAILED);
+		EQ(pthread_cond_init(fleeting.cond, NULL), 0);
+		for (int i = 0; i < 4; i++)
+			threads[i] = start(wait_for_go, &fleeting);
+		EQ(pthread_mutex_lock(&fleeting.mutex), 0);
+		while (fleeting.waiting < 4) {
+			EQ(pthread_mutex_unlock(&fleeting.mutex), 0);
+			sched_yield();
+			EQ(pthread_mutex_lock(&fleeting.mutex), 0);
+		}
+		fleeting.go = 1;
+		EQ(pthread_cond_broadcast(fleeting.cond), 0);
+		if (!destroy_with_mutex)
+			EQ(pthread_mutex_unlock(&fleeting.mutex), 0);
+		EQ(pthread_cond_destroy(fleeting.cond), 0);
+		EQ(munmap(fleeting.cond, sizeof *fleeting.cond), 0);
+		if (destroy_with_mutex)
+			EQ(pthread_mutex_unlock(&fleeting.mutex), 0);
+		for (int i = 0; i < 4; i++)
+			join(threads[i]);
+	}
+}
+
+/* A bounded buffer of one: every item is handed over by a signal, and one lost signal stops everything. */
+static struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t not_empty, not_full;
+	int full;
+	long item, sum;
+} buffer = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0 };
+
+enum { PAIRS = 4, ITEMS = 5000 };
+
+static void wait_somehow(pthread_cond_t *cond, long i)
+{
+	struct timespec at;
+	int error = 0;
+
+	switch (i % 3) {
+	case 0:
+		error = pthread_cond_wait(cond, &buffer.mutex);
+		break;
+	case 1:
+		at = in_ms(CLOCK_REALTIME, 100000);
+		error = pthread_cond_timedwait(cond, &buffer.mutex, &at);
+		break;
+	case 2: /* often too short: whoever gives up may race with a signal, which must not be lost */
+		at = in_ms(CLOCK_MONOTONIC, 0);
+		at.tv_nsec = at.tv_nsec < 999900000 ? at.tv_nsec + 20000 : at.tv_nsec;
+		error = pthread_cond_clockwait(cond, &buffer.mutex, CLOCK_MONOTONIC, &at);
+		if (error == ETIMEDOUT)
+			error = 0;
+		break;
+	}
+	EQ(error, 0);
+}
+
+static void *produce(void *with_mutex)
+{
+	for (long i = 1; i <= ITEMS; i++) {
+		EQ(pthread_mutex_lock(&buffer.mutex), 0);
+		while (buffer.full)
+			wait_somehow(&buffer.not_full, i);
+		buffer.full = 1;
+		buffer.item = i;
+		if (with_mutex != NULL)
+			EQ(pthread_cond_signal(&buffer.not_empty), 0);
+		EQ(pthread_mutex_unlock(&buffer.mutex), 0);
+		if (with_mutex == NULL)
+			EQ(pthread_cond_signal(&buffer.not_empty), 0);
+	}
+	return NULL;
+}
+
+static void *consume(void *with_mutex)
+{
+	for (long i = 1; i <= ITEMS; i++) {
+		EQ(pthread_mutex_lock(&buffer.mutex), 0);
+		while (!buffer.full)
+			wait_somehow(&buffer.not_empty, i);
+		buffer.full = 0;
+		buffer.sum += buffer.item;
+		if (with_mutex != NULL)
+			EQ(pthread_cond_signal(&buffer.not_full), 0);
+		EQ(pthread_mutex_unlock(&buffer.mutex), 0);
+		if (with_mutex == NULL)
+			EQ(pthread_cond_signal(&buffer.not_full), 0);
+	}
+	return NULL;
+}
+
+static void hand_over(void *with_mutex)
+{
+	pthread_t threads[2 * PAIRS];
+
+	for (int i = 0; i < PAIRS; i++) {
+		threads[2 * i] = start(produce, with_mutex);
+		threads[2 * i + 1] = start(consume, with_mutex);
+	}
+	for (int i = 0; i < 2 * PAIRS; i++)
+		join(threads[i]);
+	EQ(buffer.sum, PAIRS * (ITEMS * (ITEMS + 1L) / 2));
+	EQ(pthread_cond_destroy(&buffer.not_full), 0);
+	EQ(pthread_cond_destroy(&buffer.not_empty), 0);
+}
+
+CASE(no_signal_is_lost_when_sent_with_the_mutex)
+{
+	hand_over(&buffer);
+}
+
+CASE(no_signal_is_lost_when_sent_without)
+{
+	hand_over(NULL);
+}
+
+/* Threads that take turns: each waits for its number, and only a broadcast reaches the right one. */
+static struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	long turn;
+} relay = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0 };
+
+static void *run_relay(void *argument)
+{
+	for (long turn = (long)argument; turn < 6000; turn += 6) {
+		EQ(pthread_mutex_lock(&relay.mutex), 0);
+		while (relay.turn != turn)
+			EQ(pthread_cond_wait(&relay.cond, &relay.mutex), 0);
+		relay.turn++;
+		EQ(pthread_cond_broadcast(&relay.cond), 0);
+		EQ(pthread_mutex_unlock(&relay.mutex), 0);
+	}
+	return NULL;
+}
+
+CASE(no_broadcast_is_lost)
+{
+	pthread_t threads[6];
+
+	for (long i = 0; i < 6; i++)
+		threads[i] = start(run_relay, (void *)i);
+	for (int i = 0; i < 6; i++)
+		join(threads[i]);
+	EQ(relay.turn, 6000);
+}
