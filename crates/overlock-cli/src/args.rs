@@ -70,6 +70,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 
+    /// Count the events of our locks (`pv_wait_node`, ...) for the records of --json and --out
+    #[arg(long)]
+    pub(crate) counters: bool,
+
     /// Check the bounds that Overlock promises, list each point that misses one; exit 1 if any
     #[arg(long)]
     pub(crate) check: bool,
@@ -211,9 +215,9 @@ pub(crate) struct OutputArgs {
 /// A named set of points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Grid {
-    /// 1 thread to 8 for each CPU, short runs: under two minutes on 2 CPUs
+    /// 1 thread, one and 8 for each CPU, short runs: under two minutes on 2 CPUs
     Quick,
-    /// 1 to 64 threads, sections of 0 to 10 us, pauses of 0 and 1 us: an hour or so
+    /// 1 to 64 threads, sections of 0 to 10 us, pauses of 0 and 1 us: an hour and a half
     Full,
 }
 

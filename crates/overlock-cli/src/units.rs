@@ -108,7 +108,7 @@ mod tests {
         for (text, part) in [
             ("100", "needs a unit"),
             ("1h", "needs a unit"),
-            ("xns", "not a number"),
+            ("1.2.3ns", "not a number"),
             ("-1us", "outside"),
             ("20s", "outside"),
             ("NaNs", "needs a unit"),

@@ -51,7 +51,7 @@ impl std::fmt::Display for Warning {
             ),
             Warning::WideInterval { place, spread } => write!(
                 f,
-                "results vary by ±{:.0} % ({place}); use longer --seconds and more --runs",
+                "results vary by ±{:.0} % ({place}); use longer and more --runs",
                 spread * 100.0
             ),
             Warning::Drift { percent } => write!(

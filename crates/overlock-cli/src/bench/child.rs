@@ -5,7 +5,7 @@
 //! The child ends by `_exit` right after that line, which takes along any thread that is still
 //! spinning, so nothing leaks into the next run.
 
-use super::subjects::{self, Entry};
+use super::subjects::{self, Counted, Entry};
 use super::worker::{RunSample, RunSpec};
 use crate::clock::Clock;
 use crate::sys;
@@ -83,6 +83,7 @@ fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &str) -> Resu
         (Some(0), _) => {
             Ok(Ended::Well(serde_json::from_str(answer).context("a run answered nonsense")?))
         }
+        (Some(2), _) => bail!("a run could not be started"),
         (_, Some(libc::SIGINT)) => Ok(Ended::Interrupted),
         (_, Some(signal)) => Ok(Ended::Badly(format!("died of signal {signal}"))),
         (code, None) => Ok(Ended::Badly(format!("ended with code {}", code.unwrap_or(-1)))),
@@ -92,7 +93,7 @@ fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &str) -> Resu
 /// The child's side: does what `order` says, prints the answer and ends the process.
 pub(crate) fn obey(order: &str) -> Result<()> {
     let answer = match serde_json::from_str(order).context("this command is for bench itself")? {
-        Order::Run(spec) => serde_json::to_string(&(lock(&spec.lock)?.run)(&spec))?,
+        Order::Run(spec) => serde_json::to_string(&run_here(&spec)?)?,
         Order::Pairs { locks, rounds, clock } => {
             let locks = locks.iter().map(|name| lock(name)).collect::<Result<Vec<_>>>()?;
             serde_json::to_string(&time_pairs(locks, rounds, clock))?
@@ -102,6 +103,19 @@ pub(crate) fn obey(order: &str) -> Result<()> {
     writeln!(stdout, "{answer}")?;
     stdout.flush()?;
     sys::exit_now(0)
+}
+
+fn run_here(spec: &RunSpec) -> Result<RunSample> {
+    let lock = lock(&spec.lock)?;
+    let run = if spec.counted { lock.run_counted } else { lock.run };
+    let sample = run(spec)
+        .with_context(|| format!("the system won't start {} threads; ask for fewer", spec.threads));
+    if !spec.counted {
+        return sample;
+    }
+    let counters = Counted::counters().iter();
+    let named = counters.map(|(event, count)| (event.name().to_owned(), count)).collect();
+    sample.map(|sample| RunSample { counters: named, ..sample })
 }
 
 fn lock(name: &str) -> Result<&'static Entry> {

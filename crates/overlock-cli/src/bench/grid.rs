@@ -29,6 +29,7 @@ pub(crate) struct Plan {
     pub(crate) seconds: f64,
     pub(crate) rounds: usize,
     pub(crate) seed: u64,
+    pub(crate) counted: bool,
 }
 
 impl Plan {
@@ -37,7 +38,7 @@ impl Plan {
         let nanos = |list: &[u64]| list.iter().copied().map(Nanos).collect::<Vec<_>>();
         let (mut threads, mut cs, mut ncs, seconds, rounds) = match args.grid {
             Grid::Quick => {
-                (vec![1, cpus, 2 * cpus, 8 * cpus], nanos(&[0, 1_000]), nanos(&[0, 1_000]), 0.1, 3)
+                (vec![1, cpus, crowd(cpus)], nanos(&[0, 1_000]), nanos(&[0, 1_000]), 0.2, 3)
             }
             Grid::Full => (
                 vec![1, 2, 3, 4, 8, 16, 32, 64],
@@ -62,8 +63,14 @@ impl Plan {
             seconds: args.seconds.unwrap_or(seconds),
             rounds: args.runs.map_or(rounds, usize::from),
             seed: args.seed,
+            counted: args.counters,
         })
     }
+}
+
+/// Threads enough that most of them are not running: 8 for each CPU, fewer on a large machine.
+fn crowd(cpus: usize) -> usize {
+    (8 * cpus).min(64).max(2 * cpus)
 }
 
 fn cross(threads: &[usize], cs: &[Nanos], ncs: &[Nanos]) -> Vec<Point> {

@@ -140,6 +140,7 @@ impl Bench {
             cs_links: self.work.links(point.cs.0),
             ncs_links: self.work.links(point.ncs.0),
             seconds: self.plan.seconds,
+            counted: self.plan.counted,
             clock: self.clock,
         }
     }

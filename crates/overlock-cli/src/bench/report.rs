@@ -64,13 +64,22 @@ fn record<'a>(
         },
         longest_stall_ns: whole(lock.longest_stall_ns()),
         cpu_s_per_s: lock.median(|sample| sample.cpu_s_per_s),
-        counters: BTreeMap::new(),
+        counters: counters(lock),
         interval_coverage: stats::coverage(lock.samples.len()),
         of_best_peer: runs.of_best_peer(lock).and_then(|ratios| Interval::of(&ratios)),
         best_peer: runs.best_peer().map(|peer| peer.lock.name),
         long_stalls: lock.samples.iter().map(|sample| sample.long_stalls).sum(),
         steal: lock.steal().steal_share(),
     }
+}
+
+/// The events of all rounds together.
+fn counters(lock: &LockRuns) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (event, count) in lock.samples.iter().flat_map(|sample| &sample.counters) {
+        *sums.entry(event.clone()).or_default() += count;
+    }
+    sums
 }
 
 fn interval(lock: &LockRuns) -> Interval {

@@ -8,6 +8,7 @@ use super::worker::{self, RunSample, RunSpec};
 use overlock::platform::{Native, Threads};
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 use std::cell::UnsafeCell;
+use std::io;
 
 /// Something that lets one thread at a time through.
 pub(crate) trait Subject: Send + Sync + 'static {
@@ -34,22 +35,39 @@ pub(crate) enum Origin {
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) origin: Origin,
-    pub(crate) run: fn(&RunSpec) -> RunSample,
+    pub(crate) run: fn(&RunSpec) -> io::Result<RunSample>,
+    /// The same with event counters compiled in, if the lock has any.
+    pub(crate) run_counted: fn(&RunSpec) -> io::Result<RunSample>,
     /// Nanoseconds of one uncontended pair, averaged over the given number of pairs.
     pub(crate) pair: fn(&crate::clock::Clock, u32) -> f64,
 }
 
+overlock::lock_class!(
+    /// The events of the lock under test; a process tests only one.
+    pub(crate) Counted
+);
+
+/// A lock of ours, without and with counters.
+const fn ours<L, C>(name: &'static str) -> Entry
+where
+    L: ConstLock + 'static,
+    C: ConstLock + 'static,
+{
+    Entry { run_counted: worker::run::<Ours<C>>, ..entry::<Ours<L>>(name, Origin::Ours) }
+}
+
 const fn entry<S: Subject>(name: &'static str, origin: Origin) -> Entry {
-    Entry { name, origin, run: worker::run::<S>, pair: worker::pair::<S> }
+    let run = worker::run::<S>;
+    Entry { name, origin, run, run_counted: run, pair: worker::pair::<S> }
 }
 
 /// All locks, in the order in which help shows them.
 pub(crate) const SUBJECTS: &[Entry] = &[
-    entry::<Ours<Hybrid<Threads>>>("hybrid", Origin::Ours),
-    entry::<Ours<Queued<Threads>>>("queued", Origin::Ours),
-    entry::<Ours<Ticket<Threads>>>("ticket", Origin::Ours),
-    entry::<Ours<TestAndSet<Threads>>>("test-and-set", Origin::Ours),
-    entry::<Ours<Ticket<Native>>>("native-ticket", Origin::Ours),
+    ours::<Hybrid<Threads>, Hybrid<Threads, Counted>>("hybrid"),
+    ours::<Queued<Threads>, Queued<Threads, Counted>>("queued"),
+    ours::<Ticket<Threads>, Ticket<Threads, Counted>>("ticket"),
+    ours::<TestAndSet<Threads>, TestAndSet<Threads, Counted>>("test-and-set"),
+    ours::<Ticket<Native>, Ticket<Native, Counted>>("native-ticket"),
     entry::<std::sync::Mutex<()>>("std", Origin::Peer),
     entry::<parking_lot::Mutex<()>>("parking-lot", Origin::Peer),
     entry::<ParkingLotFair>("parking-lot-fair", Origin::Peer),

@@ -33,6 +33,8 @@ use crate::clock::Clock;
 use crate::machine::CpuTimes;
 use crate::sys;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Barrier};
@@ -62,6 +64,8 @@ pub(crate) struct RunSpec {
     pub(crate) ncs_links: u64,
     /// Length of the window in seconds.
     pub(crate) seconds: f64,
+    /// Whether to count the lock's events.
+    pub(crate) counted: bool,
     pub(crate) clock: Clock,
 }
 
@@ -88,6 +92,8 @@ pub(crate) struct RunSample {
     pub(crate) undrained: usize,
     /// Updates that the protected counter lost (or won): not 0 is a broken lock.
     pub(crate) lost_updates: u64,
+    /// Events of the lock by Linux's names, warm-up included; empty unless they were counted.
+    pub(crate) counters: BTreeMap<String, u64>,
 }
 
 /// The lock and what it protects, side by side as in a `Mutex<T>`.
@@ -171,7 +177,10 @@ struct Shared<S> {
 
 /// Runs `spec` with lock `S` in this process, which should end afterwards: threads that hang in
 /// the lock stay behind.
-pub(crate) fn run<S: Subject>(spec: &RunSpec) -> RunSample {
+///
+/// # Errors
+/// If the system won't start that many threads.
+pub(crate) fn run<S: Subject>(spec: &RunSpec) -> io::Result<RunSample> {
     let shared = Arc::new(Shared {
         cell: Cell { lock: S::new(), counter: AtomicU64::new(0) },
         window: Window { begin: AtomicU64::new(u64::MAX), end: AtomicU64::new(u64::MAX) },
@@ -185,10 +194,10 @@ pub(crate) fn run<S: Subject>(spec: &RunSpec) -> RunSample {
         std::thread::Builder::new()
             .stack_size(STACK_BYTES)
             .spawn(move || work_loop(&shared, &shared.records[index]))
-            .expect("the system should allow a thread for each one asked for");
+            .map(drop)?;
     }
     shared.gate.wait();
-    coordinate(&shared)
+    Ok(coordinate(&shared))
 }
 
 /// What each thread does until the window is over.
@@ -266,6 +275,7 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
         cpu_times: times_after.since(times_before),
         undrained,
         lost_updates,
+        counters: BTreeMap::new(),
     }
 }
 

@@ -31,6 +31,11 @@ const HUNG_FACTOR: f64 = 20.0;
 /// ... but not before this many seconds.
 const HUNG_SECONDS: f64 = 30.0;
 
+/// A lock this many times worse than the baseline in every one of the first rounds is left out:
+/// nobody needs to know to the percent how bad it is, and everybody would wait for it.
+const HOPELESS_FACTOR: f64 = 5.0;
+const HOPELESS_ROUNDS: usize = 3;
+
 /// Results that vary by more than this are told as doubtful.
 const SPREAD_LIMIT: f64 = 0.15;
 
@@ -40,6 +45,17 @@ struct Failure {
     kind: &'static str,
     lock: String,
     sentence: String,
+}
+
+/// One run, written as it comes.
+#[derive(Debug, Serialize)]
+struct SampleRecord<'a> {
+    kind: &'static str,
+    world: &'static str,
+    lock: &'a str,
+    round: usize,
+    #[serde(flatten)]
+    sample: &'a Sample,
 }
 
 /// Runs the sub-command.
@@ -66,7 +82,7 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     let expected = args.check_output.then(|| kept_lines(&pilot.stdout, ignore.as_ref()));
     let mut compare =
         Compare { args, rules, target, locks, ignore, expected, failures: Vec::new() };
-    let series = compare.measure()?;
+    let series = compare.measure(&mut sink)?;
     compare.report(&series, &machine, &mut sink)?;
     Ok(if interrupt::seen() {
         Outcome::Interrupted
@@ -114,6 +130,11 @@ fn kept_lines(stdout: &str, ignore: Option<&Regex>) -> Vec<String> {
     stdout.lines().filter(kept).map(str::to_owned).collect()
 }
 
+/// What the others are compared with: the program as it is, or else the first lock.
+fn baseline(all: &[Series]) -> Option<&Series> {
+    all.iter().find(|series| series.lock == LIBC).or(all.first())
+}
+
 /// A comparison under way.
 struct Compare<'a> {
     args: &'a CompareArgs,
@@ -127,80 +148,91 @@ struct Compare<'a> {
 
 impl Compare<'_> {
     /// Runs all rounds; stops early, keeping whole rounds, on Ctrl-C.
-    fn measure(&mut self) -> Result<Vec<Series>> {
+    fn measure(&mut self, sink: &mut Sink) -> Result<Vec<Series>> {
         let (warmup, runs) = (usize::from(self.args.warmup), usize::from(self.args.runs));
         let progress = Progress::new(((warmup + runs) * self.locks.len()) as u64);
-        let mut series: Vec<Series> = self
-            .locks
-            .iter()
-            .map(|lock| Series { lock: lock.clone(), samples: Vec::new() })
-            .collect();
+        let mut all: Vec<Series> = self.locks.iter().map(|lock| Series::new(lock)).collect();
         'rounds: for round in 0..warmup + runs {
-            for index in shuffled(series.len(), self.args.seed, round) {
-                let lock = series[index].lock.clone();
+            for index in shuffled(all.len(), self.args.seed, round) {
+                let series = &mut all[index];
                 progress.say(&match round.checked_sub(warmup) {
-                    Some(round) => format!("{lock} (round {} of {runs})", round + 1),
-                    None => format!("{lock} (warm-up)"),
+                    Some(round) => format!("{} (round {} of {runs})", series.lock, round + 1),
+                    None => format!("{} (warm-up)", series.lock),
                 });
-                if !self.has_failed(&lock) {
-                    match self.rules.run(&self.target, &lock)? {
-                        Trial::Good(sample) => {
-                            self.check_output(&lock, &sample)?;
-                            if round >= warmup {
-                                series[index].samples.push(sample);
-                            }
-                        }
-                        Trial::Bad(complaint) => self.fail(&lock, complaint),
-                        Trial::Interrupted => {}
-                    }
+                if !series.hopeless && !self.has_failed(&series.lock) {
+                    let sample = self.run(&series.lock)?;
+                    series.samples.extend(sample.filter(|_| round >= warmup));
                 }
                 if interrupt::seen() {
                     break 'rounds;
                 }
+                if round >= warmup
+                    && let Some(sample) = series.samples.get(round - warmup)
+                {
+                    let (kind, world, round) = ("sample", "process", round - warmup + 1);
+                    sink.record(&SampleRecord { kind, world, lock: &series.lock, round, sample })?;
+                }
                 progress.step();
             }
+            self.find_hopeless(&mut all);
         }
         progress.finish();
-        series.retain(|series| !self.has_failed(&series.lock));
-        let whole = series.iter().map(|series| series.samples.len()).min().unwrap_or(0);
-        series.iter_mut().for_each(|series| series.samples.truncate(whole));
-        series.retain(|series| !series.samples.is_empty());
-        Ok(series)
+        all.retain(|series| !self.has_failed(&series.lock));
+        let lengths = all.iter().filter(|series| !series.hopeless).map(|all| all.samples.len());
+        let whole = lengths.min().unwrap_or(0);
+        all.iter_mut().for_each(|series| series.samples.truncate(whole));
+        all.retain(|series| !series.samples.is_empty());
+        Ok(all)
+    }
+
+    /// Runs the program once; nothing comes back from a failure or a run cut short.
+    fn run(&mut self, lock: &str) -> Result<Option<Sample>> {
+        let complaint = match self.rules.run(&self.target, lock)? {
+            Trial::Good(sample) => match self.check_output(lock, &sample)? {
+                None => return Ok(Some(sample)),
+                Some(difference) => format!("printed something else: {difference}"),
+            },
+            Trial::Bad(complaint) => complaint,
+            Trial::Interrupted => return Ok(None),
+        };
+        self.failures.push(Failure { kind: "failure", lock: lock.to_owned(), sentence: complaint });
+        Ok(None)
+    }
+
+    /// Marks the locks that need no more rounds.
+    fn find_hopeless(&self, all: &mut [Series]) {
+        let Some(baseline) = baseline(all).map(|series| series.values()) else { return };
+        for series in all {
+            let ratios = series.better_than_values(&baseline, self.args.higher_is_better);
+            series.hopeless |= ratios.len() >= HOPELESS_ROUNDS
+                && ratios.iter().all(|ratio| ratio * HOPELESS_FACTOR < 1.0);
+        }
     }
 
     fn has_failed(&self, lock: &str) -> bool {
         self.failures.iter().any(|failure| failure.lock == lock)
     }
 
-    fn fail(&mut self, lock: &str, sentence: String) {
-        self.failures.push(Failure { kind: "failure", lock: lock.to_owned(), sentence });
-    }
-
-    /// Compares standard output with that of the first run.
-    fn check_output(&mut self, lock: &str, sample: &Sample) -> Result<()> {
-        let Some(expected) = &self.expected else { return Ok(()) };
+    /// Says where standard output differs from that of the first run, if it does.
+    fn check_output(&self, lock: &str, sample: &Sample) -> Result<Option<String>> {
+        let Some(expected) = &self.expected else { return Ok(None) };
         let found = kept_lines(&sample.stdout, self.ignore.as_ref());
         if found == *expected {
-            return Ok(());
+            return Ok(None);
         }
         let same = found.iter().zip(expected).take_while(|(a, b)| a == b).count();
         let show = |lines: &[String]| {
             lines.get(same).map_or_else(|| "nothing".into(), |line| format!("'{line}'"))
         };
-        let difference = format!(
-            "line {} is {} and was {} in the first run",
-            same + 1,
-            show(&found),
-            show(expected)
-        );
+        let (number, is, was) = (same + 1, show(&found), show(expected));
+        let difference = format!("line {number} is {is} and was {was} in the first run");
         if lock == LIBC {
             bail!(
                 "--check-output can't tell: the output varies with the program's own locks \
                  ({difference}); leave lines that vary out with --ignore REGEX"
             );
         }
-        self.fail(lock, format!("printed something else: {difference}"));
-        Ok(())
+        Ok(Some(difference))
     }
 
     /// Prints the ranked table, what failed, the doubts and the verdict.
@@ -212,7 +244,7 @@ impl Compare<'_> {
             let order = value(a).total_cmp(&value(b));
             if higher { order.reverse() } else { order }
         });
-        let baseline = series.iter().find(|series| series.lock == LIBC).or(series.first());
+        let baseline = baseline(series);
         if let Some(baseline) = baseline {
             for lock in &ranked {
                 sink.record(&self.record(lock, baseline, machine))?;
@@ -222,6 +254,15 @@ impl Compare<'_> {
                 sink.csv(&line)?;
             }
             sink.people(&self.table(&ranked, baseline))?;
+            for lost in ranked.iter().filter(|series| series.hopeless) {
+                sink.people(&format!(
+                    "{} was left out after {} rounds: over {HOPELESS_FACTOR} times worse than {} \
+                     in each",
+                    lost.lock,
+                    lost.samples.len(),
+                    baseline.lock
+                ))?;
+            }
             self.warnings(&ranked).iter().for_each(Warning::print);
         }
         for failure in &self.failures {

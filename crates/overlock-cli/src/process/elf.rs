@@ -125,7 +125,7 @@ fn has_loader(file: &mut File, head: &[u8]) -> Result<bool> {
     };
     let (offset, size, count) =
         (number(&head[32..40]), number(&head[54..56]), number(&head[56..58]));
-    if count > HEADERS_MAX || size < 4 {
+    if count > HEADERS_MAX || (count > 0 && size < 4) {
         bail!("its ELF header is damaged");
     }
     for index in 0..count {

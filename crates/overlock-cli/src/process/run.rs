@@ -76,12 +76,16 @@ fn print_counters(text: &str, json: bool) {
     }
 }
 
-/// Adds up the counters of all processes, inner ones as `outer.inner`.
+/// Adds up the counters of all processes, inner ones as `outer.inner`; leaves out what is 0.
 fn table(objects: &[Value]) -> Table {
     let mut sums = BTreeMap::new();
     objects.iter().for_each(|object| add("", object, &mut sums));
     sums.remove("pid");
     let mut table = Table::new(&["counter", "events"]);
+    sums.retain(|_, sum| *sum > 0);
+    if sums.is_empty() {
+        table.row(vec!["(no lock was ever contended)".into()]);
+    }
     sums.into_iter().for_each(|(name, sum)| table.row(vec![name, sum.to_string()]));
     table
 }
@@ -107,7 +111,7 @@ mod tests {
 
     #[test]
     fn counters_of_all_processes_are_added_up() {
-        let first = serde_json::json!({"pid": 7, "lock": "hybrid", "events": {"pv_wait_node": 3}});
+        let first = serde_json::json!({"pid": 7, "lock": "hybrid", "events": {"pv_wait_node": 3, "pv_wait_head": 0}});
         let second = serde_json::json!({"pid": 8, "lock": "hybrid", "events": {"pv_wait_node": 4}});
         let text = table(&[first, second]).to_string();
         assert_eq!(text, "  counter              events\n  events.pv_wait_node       7\n");

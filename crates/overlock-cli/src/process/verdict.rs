@@ -11,25 +11,37 @@ use serde::Serialize;
 pub(crate) struct Series {
     pub(crate) lock: String,
     pub(crate) samples: Vec<Sample>,
+    /// So bad that it was left out after a few rounds.
+    pub(crate) hopeless: bool,
 }
 
 impl Series {
+    pub(crate) fn new(lock: &str) -> Self {
+        Series { lock: lock.to_owned(), samples: Vec::new(), hopeless: false }
+    }
+
     pub(crate) fn each(&self, figure: impl Fn(&Sample) -> f64) -> Vec<f64> {
         self.samples.iter().map(figure).collect()
     }
 
     pub(crate) fn value(&self) -> Option<Interval> {
-        Interval::of(&self.each(|sample| sample.value))
+        Interval::of(&self.values())
+    }
+
+    pub(crate) fn values(&self) -> Vec<f64> {
+        self.each(|sample| sample.value)
     }
 
     /// How many times better than `other` this lock is, round by round: above 1 is better.
     pub(crate) fn better_than(&self, other: &Series, higher_is_better: bool) -> Option<Interval> {
-        let rounds = self.samples.iter().zip(&other.samples);
-        let ratios: Vec<f64> = rounds
-            .map(|(own, other)| own.value / other.value)
-            .map(|ratio| if higher_is_better { ratio } else { 1.0 / ratio })
-            .collect();
-        Interval::of(&ratios)
+        Interval::of(&self.better_than_values(&other.values(), higher_is_better))
+    }
+
+    /// The ratios themselves.
+    pub(crate) fn better_than_values(&self, other: &[f64], higher_is_better: bool) -> Vec<f64> {
+        let rounds = self.samples.iter().zip(other);
+        let ratios = rounds.map(|(own, other)| own.value / other);
+        ratios.map(|ratio| if higher_is_better { ratio } else { 1.0 / ratio }).collect()
     }
 }
 
@@ -105,7 +117,8 @@ mod tests {
             cpu_times: CpuTimes::default(),
             stdout: String::new(),
         };
-        Series { lock: lock.into(), samples: values.iter().copied().map(sample).collect() }
+        let samples = values.iter().copied().map(sample).collect();
+        Series { samples, ..Series::new(lock) }
     }
 
     const LIBC: [f64; 6] = [10.0, 11.0, 10.0, 12.0, 10.0, 11.0];

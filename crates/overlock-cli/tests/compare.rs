@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Does `overlock compare` rank, judge, survive failing programs and explain bad input?
+//!
+//! The test programs behave as `OVERLOCK_LOCK` tells them, so every outcome is decided in advance.
+
+mod support;
+
+use support::{Said, program, said};
+
+fn compare(flags: &[&str], script: &str) -> Said {
+    said(&[&["compare"], flags, &["--", "sh", "-c", script]].concat())
+}
+
+/// A program whose figure depends on its lock alone, with a little noise from its process id.
+const FIGURE: &str = r#"case "$OVERLOCK_LOCK" in
+    hybrid) rate=200;; ticket) rate=100;; *) rate=150;; esac
+    echo "rate: $rate.$(($$ % 10))""#;
+
+#[test]
+fn the_best_lock_is_named_with_its_ratio() {
+    let flags = ["--locks", "libc,hybrid,ticket", "--runs", "6", "--metric", "rate: ([0-9.]+)"];
+    let said = compare(&[&flags[..], &["--higher-is-better"]].concat(), FIGURE);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stdout.contains("Use hybrid: it is 1.3"), "{}", said.stdout);
+    let order = ["  hybrid ", "  libc ", "  ticket "].map(|name| said.stdout.find(name).unwrap());
+    assert!(order.is_sorted(), "{}", said.stdout);
+}
+
+#[test]
+fn lower_is_better_unless_told_otherwise() {
+    let flags = ["--locks", "libc,hybrid,ticket", "--runs", "6", "--metric", "rate: ([0-9.]+)"];
+    let said = compare(&flags, FIGURE);
+    assert!(said.stdout.contains("Use ticket: it is 1."), "{}", said.stdout);
+}
+
+#[test]
+fn equal_locks_get_no_verdict() {
+    let script =
+        r#"n=$(cat "$0" 2>/dev/null || echo 0); echo $((n + 1)) > "$0"; echo $((100 + n % 2))"#;
+    let folder = tempfile::tempdir().unwrap();
+    let counter = folder.path().join("runs");
+    let flags = ["compare", "--locks", "libc,hybrid", "--runs", "8", "--metric", "[0-9]+"];
+    let rest = ["--", "sh", "-c", script, counter.to_str().unwrap()];
+    let said = said(&[&flags[..], &rest].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stdout.contains("No verdict: "), "{}", said.stdout);
+}
+
+#[test]
+fn few_rounds_get_no_verdict() {
+    let flags = ["--locks", "libc,hybrid", "--runs", "3", "--metric", "rate: ([0-9.]+)"];
+    let said = compare(&flags, FIGURE);
+    assert!(said.stdout.contains("3 rounds are too few"), "{}", said.stdout);
+}
+
+#[test]
+fn a_crash_under_one_lock_is_reported_and_the_others_go_on() {
+    let script = r#"[ "$OVERLOCK_LOCK" = ticket ] && kill -SEGV $$; true"#;
+    let said = compare(&["--locks", "libc,ticket,hybrid", "--runs", "2"], script);
+    said.ends(1, "under ticket, crashed: signal 11 (SIGSEGV)");
+    assert!(said.stdout.contains("  hybrid ") && !said.stdout.contains("  ticket "), "{said:?}");
+}
+
+#[test]
+fn a_hang_under_one_lock_is_ended_with_all_its_children() {
+    let script = r#"[ "$OVERLOCK_LOCK" = ticket ] && { sleep 1000 & wait; }; true"#;
+    let flags = ["--locks", "libc,ticket,hybrid", "--runs", "2", "--timeout", "0.5"];
+    let said = compare(&flags, script);
+    said.ends(1, "under ticket, hung: killed after 0.5 s");
+    assert!(said.stdout.contains("  hybrid "), "{said:?}");
+}
+
+#[test]
+fn other_output_under_one_lock_is_reported() {
+    let script =
+        r#"echo same; echo "${OVERLOCK_LOCK:-plain}" | sed s/hybrid/plain/; date +time:%N"#;
+    let flags = ["--locks", "libc,ticket,hybrid", "--runs", "2", "--check-output"];
+    let said = compare(&[&flags[..], &["--ignore", "^time:"]].concat(), script);
+    said.ends(1, "under ticket, printed something else: line 2 is 'ticket' and was 'plain'");
+    assert!(!said.stderr.contains("under hybrid"), "{said:?}");
+    compare(&flags, script).ends(2, "the output varies with the program's own locks");
+}
+
+#[test]
+fn a_hopeless_lock_is_left_out_after_three_rounds() {
+    let script = r#"[ "$OVERLOCK_LOCK" = ticket ] && echo 100 || echo 1"#;
+    let flags = ["--locks", "libc,ticket,hybrid", "--runs", "6", "--metric", "[0-9]+", "--json"];
+    let said = compare(&flags, script);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let rounds =
+        |lock: &str| said.records("sample").iter().filter(|sample| sample["lock"] == lock).count();
+    assert_eq!((rounds("ticket"), rounds("libc"), rounds("hybrid")), (3, 6, 6));
+}
+
+#[test]
+fn the_records_hold_every_raw_sample() {
+    let said = compare(&["--locks", "libc,hybrid", "--runs", "2", "--json"], "true");
+    assert_eq!(said.records("run").len(), 1);
+    let points = said.records("point");
+    assert_eq!(points.len(), 2);
+    for point in points {
+        assert_eq!(point["world"], "process");
+        let samples = point["samples"].as_array().unwrap();
+        assert_eq!(samples.len(), 2);
+        assert!(samples[0]["wall_s"].as_f64().unwrap() > 0.0);
+        assert!(samples[0]["max_rss_kib"].as_i64().unwrap() > 0);
+    }
+}
+
+#[test]
+fn bad_input_is_a_sentence_and_exit_code_2() {
+    let one = ["--runs", "1", "--locks", "libc"];
+    let with = |flags: &[&str], script: &str| compare(&[&one[..2], flags].concat(), script);
+    with(&["--locks", "mutex"], "true").ends(2, "there is no lock 'mutex' for programs");
+    with(&["--metric", "("], "true").ends(2, "--metric is no regular expression");
+    with(&["--metric", "rate"], "echo slow").ends(2, "matches nothing");
+    with(&["--metric", "rate: (.*)"], "echo rate: fast").ends(2, "'fast', which is not a number");
+    with(&["--higher-is-better"], "true").ends(2, "--metric");
+    with(&["--timeout", "0"], "true").ends(2, "outside 0.01");
+    compare(&["--runs", "0"], "true").ends(2, "0 is not in 1..=1000");
+    compare(&one, "echo no memory >&2; exit 3").ends(2, "ended with code 3");
+    compare(&one, "echo no memory >&2; exit 3").ends(2, "it said: no memory");
+    compare(&["--timeout", "0.3"], "sleep 9").ends(2, "hung: killed after 0.3 s");
+    said(&["compare"]).ends(2, "PROGRAM");
+}
+
+#[test]
+fn an_accepted_exit_code_is_no_failure() {
+    let said = compare(&["--runs", "1", "--locks", "libc", "--any-exit-code"], "exit 3");
+    assert_eq!(said.code, Some(0), "{said:?}");
+}
+
+#[test]
+fn programs_that_cannot_be_preloaded_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let shell = std::fs::read("/bin/sh").unwrap();
+    let mut elf = vec![0_u8; 64];
+    elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    let mut small = elf.clone();
+    small[4] = 1;
+    for (name, bytes, mode, sentence) in [
+        ("static", &elf, 0o755, "is statically linked"),
+        ("thirty-two", &small, 0o755, "is not a 64-bit program"),
+        ("set-uid", &shell, 0o4755, "is set-uid"),
+        ("set-gid", &shell, 0o2755, "is set-gid"),
+        ("text", &b"hello".to_vec(), 0o755, "is neither an ELF program nor a script"),
+        ("script", &b"#!/no/such/shell\n".to_vec(), 0o755, "is run by /no/such/shell"),
+        ("plain", &shell, 0o644, "is not executable"),
+    ] {
+        let path = program(folder.path(), name, bytes, mode);
+        said(&["compare", "--", &path]).ends(2, sentence);
+        said(&["run", "hybrid", "--", &path]).ends(2, sentence);
+    }
+    let script = format!("#!{}/static\n", folder.path().display());
+    let path = program(folder.path(), "script-of-static", script.as_bytes(), 0o755);
+    said(&["run", "--", &path]).ends(2, "statically linked");
+    let path = program(folder.path(), "good-script", b"#!/usr/bin/env sh\nexit 5\n", 0o755);
+    assert_eq!(said(&["run", "--", &path]).code, Some(5));
+}

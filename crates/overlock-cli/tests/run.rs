@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Does `overlock run` leave the program as it is, but for its locks?
+
+mod support;
+
+use support::{overlock, said};
+
+#[test]
+fn the_environment_chooses_the_lock() {
+    let script = r#"echo "$OVERLOCK_LOCK $LD_PRELOAD" "$@""#;
+    for (args, lock) in [
+        (vec!["run"], "hybrid"),
+        (vec!["run", "ticket"], "ticket"),
+        (vec!["run", "--lock", "queued"], "queued"),
+    ] {
+        let said = said(&[&args[..], &["--", "sh", "-c", script, "sh", "a b"]].concat());
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert!(said.stdout.starts_with(&format!("{lock} /")), "{said:?}");
+        assert!(said.stdout.ends_with(" a b\n"), "{said:?}");
+    }
+    let said = said(&["run", "libc", "--", "sh", "-c", script]);
+    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), (" \n", ""));
+}
+
+#[test]
+fn exit_codes_and_signals_pass_through() {
+    assert_eq!(said(&["run", "--", "sh", "-c", "exit 42"]).code, Some(42));
+    assert_eq!(said(&["run", "--", "sh", "-c", "kill -TERM $$"]).code, Some(128 + 15));
+    assert_eq!(said(&["run", "--", "sh", "-c", "kill -SEGV $$"]).code, Some(128 + 11));
+}
+
+#[test]
+fn counters_are_printed_after_the_program() {
+    let script = r#"echo '{"lock":"x","pid":1,"events":{"pv_wait_node":4}}' >> "$OVERLOCK_COUNTERS"
+        echo '{"lock":"x","pid":2,"events":{"pv_wait_node":5}}' >> "$OVERLOCK_COUNTERS"; echo done"#;
+    let table = said(&["run", "--", "sh", "-c", script]);
+    assert_eq!(table.stdout, "done\n");
+    table.ends(0, "events.pv_wait_node       9");
+    let json = said(&["run", "--json", "--", "sh", "-c", script]);
+    json.ends(0, r#"{"events":{"pv_wait_node":5},"lock":"x","pid":2}"#);
+    said(&["run", "--", "true"]).ends(0, "left no counters");
+}
+
+#[test]
+fn a_missing_library_says_how_to_build_it() {
+    let args = ["run", "--", "true"];
+    let mut command = overlock(&args);
+    command.env("OVERLOCK_PRELOAD", "/no/such/library.so");
+    let said: support::Said = command.output().unwrap().into();
+    said.ends(2, "OVERLOCK_PRELOAD names /no/such/library.so, which can't be read");
+
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("overlock");
+    std::fs::copy(env!("CARGO_BIN_EXE_overlock"), &alone).unwrap();
+    let output =
+        std::process::Command::new(alone).args(args).env_remove("OVERLOCK_PRELOAD").output();
+    support::Said::from(output.unwrap()).ends(2, "cargo build --release -p overlock-preload");
+}
+
+#[test]
+fn bad_input_is_a_sentence_and_exit_code_2() {
+    said(&["run", "no-lock", "--", "true"]).ends(2, "there is no lock 'no-lock' for programs");
+    said(&["run", "--", "no-such-program"])
+        .ends(2, "there is no program 'no-such-program' in PATH");
+    said(&["run", "--", "/no/such/program"]).ends(2, "can't run /no/such/program");
+    said(&["run", "--", "/"]).ends(2, "is a folder");
+    said(&["run", "hybrid"]).ends(2, "PROGRAM");
+    said(&["run", "hybrid", "--lock", "ticket", "--", "true"]).ends(2, "cannot be used with");
+}
+
+#[test]
+fn doctor_has_an_answer_for_everything() {
+    let said = said(&["doctor", "--json"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let findings = said.records("doctor")[0]["findings"].as_array().unwrap().clone();
+    for name in ["CPUs", "steal", "time stamp counter", "futex", "/dev/kvm", "preload library"] {
+        let found = findings.iter().find(|finding| finding["name"] == name);
+        assert!(found.is_some_and(|found| found["found"] != ""), "{name}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let mut command = overlock(&["doctor"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
