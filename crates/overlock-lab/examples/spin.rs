@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::Duration;
 
-use overlock_lab::{Config, Engine, KvmEngine, Program, Vcpu, World};
+use overlock_lab::{Config, Engine, KvmEngine, Program, ThreadsEngine, Vcpu, World};
 
 struct Count {
     lock: AtomicBool,
@@ -30,7 +30,12 @@ fn main() {
         Count { lock: false.into(), sum: 0.into(), each: [const { AtomicU64::new(0) }; 256] };
     let mut config = Config::new(args[0] as u32, args[1] as u32);
     config.duration = Duration::from_millis(args[2]);
-    match KvmEngine::run(&config, &count) {
+    let run = if args.len() > 3 {
+        ThreadsEngine::run(&config, &count)
+    } else {
+        KvmEngine::run(&config, &count)
+    };
+    match run {
         Ok(outcome) => println!("{outcome:#?}"),
         Err(error) => println!("error: {error}"),
     }

@@ -5,10 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
 use std::{ptr, thread};
 
+use overlock_host::sched::yield_to::Tally;
+use overlock_host::{Nanos, sched};
+
 use crate::Error;
 use crate::clock::Clock;
 use crate::guest::abi::{MAX_VCPUS, Shared, VcpuRecord};
-use crate::guest::world::{Program, World, deliver};
+use crate::guest::world::{Program, World, deliver, truth};
 use crate::host::{Accounts, Exit, Host};
 use crate::maps::{Code, Region, process_regions};
 use crate::place::Place;
@@ -50,6 +53,10 @@ pub struct Config<'run> {
     pub grace: Duration,
     /// How long a vCPU keeps its processor while others wait.
     pub slice: Duration,
+    /// How much longer it may, once a slice, if it says that it is in a critical section; zero is never.
+    pub critical: Duration,
+    /// What becomes of the processor of a vCPU that spins: one of [`overlock_host::sched::yield_to::NAMES`].
+    pub policy: &'run str,
     /// How often all running vCPUs are stopped to see whether they spin; `None` is never.
     pub sample_every: Option<Duration>,
     /// Ends the run early when it becomes true.
@@ -66,12 +73,23 @@ impl Config<'_> {
             duration: Duration::from_secs(1),
             grace: Duration::from_secs(10),
             slice: Duration::from_millis(1),
+            critical: Duration::ZERO,
+            policy: "none",
             sample_every: None,
             cancel: None,
         }
     }
 
-    fn check(&self) -> Result<(), Error> {
+    /// The same for the scheduler.
+    pub(crate) fn scheduler(&self) -> sched::Config {
+        sched::Config {
+            slice: nanos(self.slice),
+            grace: nanos(self.critical),
+            ..sched::Config::new(self.vcpus, self.pcpus)
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
         if self.vcpus == 0 || self.vcpus as usize > MAX_VCPUS {
             let vcpus = self.vcpus;
             return Err(Error::Config(format!("{vcpus} vCPUs asked for; choose 1 to {MAX_VCPUS}")));
@@ -87,6 +105,10 @@ impl Config<'_> {
     }
 }
 
+fn nanos(span: Duration) -> Nanos {
+    Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// What the host saw of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -94,12 +116,14 @@ pub struct Outcome {
     pub ran: Duration,
     /// The life of each vCPU.
     pub vcpus: Vec<Accounts>,
+    /// What the yield policy did, and why.
+    pub yields: Tally,
 }
 
 /// A vCPU that is ready to be moved to its thread, and what that thread does.
 pub(crate) trait Runner: Send {
-    /// Runs the vCPU until the host says [`Next::Leave`](crate::host::Next::Leave).
-    fn run(self, host: &Host);
+    /// Runs vCPU `number` until the host says [`Next::Leave`](crate::host::Next::Leave).
+    fn run(self, host: &Host, number: u32);
 }
 
 /// Conducts a run: makes the shared records, has `make` make the vCPUs, starts and supervises them.
@@ -118,29 +142,43 @@ pub(crate) fn conduct<W: World, P: Program<W>, R: Runner>(
     let regions = process_regions()?;
     let code = Code::of(&regions);
     let runners = make(&records, &regions)?;
-    let host = Host::new(config, &records, &code, signal);
+    let host = Host::new(config, &records, &code, signal)?;
     thread::scope(|scope| {
         let host = &host;
+        let mut threads = Vec::new();
         for (number, runner) in (0..).zip(runners) {
             let thread = thread::Builder::new().name(format!("vcpu{number}"));
             let started = thread.spawn_scoped(scope, move || drive(host, number, runner));
-            if let Err(source) = started {
-                let error = Error::Refused { vcpu: number, attempt: "start its thread", source };
-                let _ = host.exit(number, Exit::Ended(Err(error)));
+            match started {
+                Ok(thread) => threads.push(thread),
+                Err(source) => {
+                    let error =
+                        Error::Refused { vcpu: number, attempt: "start its thread", source };
+                    let _ = host.exit(number, Exit::Ended(Err(error)));
+                }
             }
         }
         host.supervise(config);
+        for thread in threads {
+            // The end of the scope waits for the closures only, not for the threads to be gone. None
+            // of them panics: `drive` sees to that.
+            let _ = thread.join();
+        }
     });
     let report = host.report(config.grace);
     match report.failure {
         Some(error) => Err(error),
-        None => Ok(Outcome { ran: Duration::from_nanos(report.ran_ns), vcpus: report.accounts }),
+        None => Ok(Outcome {
+            ran: Duration::from_nanos(report.ran_ns),
+            vcpus: report.accounts,
+            yields: report.yields,
+        }),
     }
 }
 
 /// The body of a vCPU's thread. Whatever happens, the host learns that the vCPU has ended.
 fn drive<R: Runner>(host: &Host, number: u32, runner: R) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| runner.run(host))) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| runner.run(host, number))) {
         let message = panic.downcast_ref::<String>().cloned();
         let message = message.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
         let place = Place::unknown();
@@ -168,6 +206,7 @@ fn records<W: World, P: Program<W>>(shared: &Shared, program: &P) -> Vec<VcpuRec
             pending: AtomicU32::new(0),
             interrupts_off: AtomicBool::new(false),
             deliver: deliver::<W, P>,
+            truth: truth::<W, P>,
             program: ptr::from_ref(program).cast(),
         });
     }

@@ -33,9 +33,11 @@ use crate::engine::Config;
 use crate::error::{Error, Stuck};
 use crate::gate::Gate;
 use crate::guest::abi::{Call, MAX_VCPUS, VcpuRecord};
-use crate::interim::{Action, Event, Pcpu, Scheduler, Vcpu};
 use crate::maps::Code;
 use crate::spin_loops;
+use overlock_host::sched::yield_to::{self, Policy};
+use overlock_host::sched::{Action, Event, Scheduler, Spin, SpinHint, SpinSource};
+use overlock_host::{Nanos, Pcpu, Vcpu};
 
 /// Why a vCPU is out of the guest.
 #[derive(Debug)]
@@ -109,7 +111,7 @@ struct Guest {
 
 #[derive(Debug)]
 struct State {
-    scheduler: Scheduler,
+    scheduler: Scheduler<Box<dyn Policy + Send>>,
     guests: Vec<Guest>,
     /// When each processor's slice is over.
     timers: Vec<Option<u64>>,
@@ -177,8 +179,13 @@ impl<'run> Host<'run> {
         records: &'run [VcpuRecord],
         code: &'run Code,
         signal: i32,
-    ) -> Self {
-        let slice = config.slice.as_nanos() as u64;
+    ) -> Result<Self, Error> {
+        let policy = yield_to::by_name(config.policy, config.vcpus).ok_or_else(|| {
+            let (policy, known) = (config.policy, yield_to::NAMES.join(", "));
+            Error::Config(format!("no yield policy is called {policy}; there are {known}"))
+        })?;
+        let scheduler = Scheduler::new(config.scheduler(), policy)
+            .map_err(|error| Error::Config(error.to_string()))?;
         let guest = || Guest {
             doing: Doing::NotReady,
             preempt_asked: false,
@@ -194,14 +201,14 @@ impl<'run> Host<'run> {
             thread: AtomicI32::new(0),
             pm_reads: AtomicU64::new(0),
         };
-        Self {
+        Ok(Self {
             records,
             code,
             clock: records[0].shared().clock,
             signal,
             posts: records.iter().map(|_| post()).collect(),
             state: Mutex::new(State {
-                scheduler: Scheduler::new(config.vcpus, config.pcpus, slice),
+                scheduler,
                 guests: records.iter().map(|_| guest()).collect(),
                 timers: vec![None; config.pcpus as usize],
                 owners: vec![None; config.pcpus as usize],
@@ -216,7 +223,7 @@ impl<'run> Host<'run> {
                 alarm: 0,
             }),
             supervisor: Condvar::new(),
-        }
+        })
     }
 
     /// Whether vCPU `vcpu` should not enter the guest before it has called [`exit`](Self::exit).
@@ -315,6 +322,7 @@ impl State {
         }
         // A preemption may have been asked for while the vCPU was out for another reason.
         if self.guests[at].preempt_asked && matches!(self.guests[at].doing, Doing::Running { .. }) {
+            self.guests[at].accounts.preemptions += 1;
             self.give_up(host, now, vcpu, Event::Preempted(Vcpu(vcpu)), errands);
         }
     }
@@ -360,24 +368,26 @@ impl State {
             }
             Call::LongSpin => {
                 let holder = u32::try_from(first).ok().and_then(|hint| hint.checked_sub(1));
-                let event = Event::LongSpin(me, holder.map(Vcpu));
-                self.give_up(host, now, vcpu, event, errands);
+                let hint = holder.map_or(SpinHint::NONE, |holder| SpinHint::holder(Vcpu(holder)));
+                self.long_spin(host, now, vcpu, SpinSource::Reported, hint, errands);
             }
             Call::Ipi => {
                 if let Some(target) = target {
                     host.records[target as usize].pending.fetch_or(1 << (second & 31), Relaxed);
-                    match self.guests[target as usize].doing {
-                        Doing::Halted { .. } => self.wake(host, now, target, Some(me), errands),
-                        Doing::Running { .. } if target != vcpu => errands.evict.insert(target),
-                        _ => {}
+                    if target != vcpu
+                        && matches!(self.guests[target as usize].doing, Doing::Running { .. })
+                    {
+                        errands.evict.insert(target);
                     }
+                    self.ready_to_run(host, now, target);
+                    self.tell(host, now, Event::Ipi { from: me, to: Vcpu(target) }, errands);
                 }
             }
             Call::EndGrace => {
+                // Whether its slice is over is the scheduler's to say, by a preemption.
                 host.records[vcpu as usize].yield_wanted.store(false, Relaxed);
                 let over = Event::CriticalSection { vcpu: me, inside: false };
                 self.tell(host, now, over, errands);
-                self.give_up(host, now, vcpu, Event::Yielded(me), errands);
             }
         }
     }
@@ -399,8 +409,24 @@ impl State {
         guest.last_loop = found;
         if spins && !guest.preempt_asked {
             guest.accounts.sampled_spins += 1;
-            self.give_up(host, now, vcpu, Event::LongSpin(Vcpu(vcpu), None), errands);
+            self.long_spin(host, now, vcpu, SpinSource::Sampled, SpinHint::NONE, errands);
         }
+    }
+
+    /// `vcpu` spins; the policy says what becomes of its processor.
+    fn long_spin(
+        &mut self,
+        host: &Host,
+        now: u64,
+        vcpu: u32,
+        source: SpinSource,
+        hint: SpinHint,
+        errands: &mut Errands,
+    ) {
+        let record = &host.records[vcpu as usize];
+        let truth = (record.truth)(record).map(Vcpu);
+        let spin = Spin { vcpu: Vcpu(vcpu), source, hint, truth };
+        self.give_up(host, now, vcpu, Event::LongSpin(spin), errands);
     }
 
     /// The running `vcpu` halts.
@@ -432,12 +458,19 @@ impl State {
         }
         guest.preempt_asked = false;
         guest.doing = doing;
+        host.records[vcpu as usize].yield_wanted.store(false, Relaxed);
         host.records[vcpu as usize].preempted.store(matches!(doing, Doing::Queued { .. }), Relaxed);
         host.stand(vcpu, Stand::Waiting);
     }
 
-    /// Kicks `vcpu`, or wakes it for an interrupt or because its time has come.
+    /// Kicks `vcpu`, or wakes it because its time has come.
     fn wake(&mut self, host: &Host, now: u64, vcpu: u32, by: Option<Vcpu>, errands: &mut Errands) {
+        self.ready_to_run(host, now, vcpu);
+        self.tell(host, now, Event::Kicked { target: Vcpu(vcpu), by }, errands);
+    }
+
+    /// If `vcpu` is halted, it is no longer: the scheduler is about to be told.
+    fn ready_to_run(&mut self, host: &Host, now: u64, vcpu: u32) {
         let record = &host.records[vcpu as usize];
         let guest = &mut self.guests[vcpu as usize];
         if let Doing::Halted { since, .. } = guest.doing {
@@ -446,7 +479,6 @@ impl State {
             guest.doing = Doing::Queued { since: now };
             record.preempted.store(true, Relaxed);
         }
-        self.tell(host, now, Event::Kicked { target: Vcpu(vcpu), by }, errands);
     }
 
     /// `vcpu` will never run again.
@@ -487,14 +519,14 @@ impl State {
 
     /// Tells the scheduler, and does what it says.
     fn tell(&mut self, host: &Host, now: u64, event: Event, errands: &mut Errands) {
-        for action in self.scheduler.on(now, event) {
+        if let Some(action) = self.scheduler.on(Nanos(now), event) {
             self.act(host, now, action, errands);
         }
     }
 
     fn act(&mut self, host: &Host, now: u64, action: Action, errands: &mut Errands) {
         match action {
-            Action::Run { vcpu: Vcpu(vcpu), pcpu: Pcpu(pcpu), until } => {
+            Action::Run { vcpu: Vcpu(vcpu), pcpu: Pcpu(pcpu), until: Nanos(until) } => {
                 self.timers[pcpu as usize] = Some(until);
                 self.owners[pcpu as usize] = Some(vcpu);
                 errands.alarm |= until < self.alarm;
@@ -508,7 +540,7 @@ impl State {
                 self.guests[vcpu as usize].preempt_asked = true;
                 errands.evict.insert(vcpu);
             }
-            Action::SetTimer { pcpu: Pcpu(pcpu), at } => {
+            Action::SetTimer { pcpu: Pcpu(pcpu), at: Nanos(at) } => {
                 self.timers[pcpu as usize] = Some(at);
                 errands.alarm |= at < self.alarm;
             }

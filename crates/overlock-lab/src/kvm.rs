@@ -43,6 +43,7 @@ impl Engine for KvmEngine {
     }
 
     fn run<P: Program<Ports>>(config: &Config, program: &P) -> Result<Outcome, Error> {
+        config.check()?;
         let kvm = open()?;
         vcpu::install_handler()?;
         // Made before the process's mappings are listed, so that the guest has them.

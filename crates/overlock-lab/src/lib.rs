@@ -6,12 +6,12 @@ mod error;
 mod gate;
 mod guest;
 mod host;
-mod interim;
 mod kvm;
 mod maps;
 mod place;
 mod signal;
 mod spin_loops;
+mod threads;
 
 pub use engine::{Config, Engine, Outcome};
 pub use error::{Error, Stuck};
@@ -19,3 +19,4 @@ pub use guest::world::{Program, Vcpu, World};
 pub use host::Accounts;
 pub use kvm::{KvmEngine, Ports};
 pub use place::Place;
+pub use threads::{Calls, ThreadsEngine};

@@ -20,22 +20,24 @@ pub struct Place {
 /// How many callers are worth naming.
 const CALLERS: usize = 8;
 
-/// How much of a stack is searched for return addresses, in words.
-pub(crate) const STACK_WORDS: usize = 2048;
+/// How many return addresses are looked up: a panic alone has half a dozen.
+const CALLERS_READ: usize = 32;
 
 impl Place {
     /// The place at `address`, with the callers whose return addresses lie in `stack`.
     ///
     /// `is_code` says whether an address can be executed.
     pub(crate) fn find(address: u64, stack: &[u64], is_code: impl Fn(u64) -> bool) -> Self {
-        let callers = stack
-            .iter()
-            .filter(|&&word| is_code(word.wrapping_sub(7)) && is_code(word) && follows_call(word))
-            // The call is what matters, not the instruction behind it.
-            .filter_map(|&word| symbol(word - 1))
-            .take(CALLERS * 4)
-            .collect();
-        Self { address, symbol: is_code(address).then(|| symbol(address)).flatten(), callers }
+        let is_return = |word: u64| {
+            // A call takes at most seven bytes.
+            is_code(word) && is_code(word.wrapping_sub(7)) && follows_call(word)
+        };
+        // Looking a return address up finds the call before it; the address itself needs one more.
+        let here = if is_code(address) { symbols(address + 1) } else { Vec::new() };
+        let there = stack.iter().filter(|&&word| is_return(word)).take(CALLERS_READ);
+        let mut names = here.into_iter().chain(there.flat_map(|&word| symbols(word)));
+        let symbol = if is_code(address) { names.next() } else { None };
+        Self { address, symbol, callers: names.collect() }
     }
 
     /// A place of which nothing is known.
@@ -71,23 +73,30 @@ impl fmt::Display for Place {
     }
 }
 
+/// What runs between the code that panics and the one that catches it.
 fn is_panic_machinery(name: &str) -> bool {
-    ["core::panicking", "std::panicking", "rust_begin_unwind", "end_short_backtrace"]
-        .iter()
-        .any(|part| name.contains(part))
+    const PARTS: [&str; 6] = [
+        "core::panicking::",
+        "std::panicking::panic_",
+        "std::panicking::begin_panic",
+        "rust_panic",
+        "rust_begin_unwind",
+        "end_short_backtrace",
+    ];
+    PARTS.iter().any(|part| name.contains(part))
 }
 
-/// The name of the function around `address`, with file and line when known.
-fn symbol(address: u64) -> Option<String> {
-    let mut found = None;
+/// The functions whose code precedes `address`, with file and line when known: usually one, or several,
+/// innermost first, where functions were inlined.
+fn symbols(address: u64) -> Vec<String> {
+    let mut found = Vec::new();
     backtrace::resolve(address as *mut _, |symbol| {
         let Some(name) = symbol.name() else { return };
         let line = match (symbol.filename(), symbol.lineno()) {
             (Some(file), Some(line)) => format!(" ({}:{line})", file.display()),
             _ => String::new(),
         };
-        // Inlined functions come innermost first; the innermost is where it happened.
-        found.get_or_insert_with(|| format!("{name:#}{line}"));
+        found.push(format!("{name:#}{line}"));
     });
     found
 }
@@ -105,10 +114,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_this_function_and_its_caller() {
-        let here = names_this_function_and_its_caller as *const () as u64;
+    fn names_the_function_at_an_address() {
+        let here = names_the_function_at_an_address as *const () as u64;
         let place = Place::find(here, &[], |_| true);
-        assert!(place.symbol.unwrap().contains("names_this_function_and_its_caller"));
+        assert!(place.symbol.unwrap().contains("names_the_function_at_an_address"));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::clock::Clock;
 
 /// The most vCPUs a run may have.
-pub const MAX_VCPUS: usize = 256;
+pub(crate) const MAX_VCPUS: usize = 256;
 
 /// A call of the host by a guest, with two arguments.
 ///
@@ -99,6 +99,8 @@ pub(crate) struct VcpuRecord {
     pub(crate) interrupts_off: AtomicBool,
     /// Delivers what is pending; made for the program that runs.
     pub(crate) deliver: extern "C" fn(&VcpuRecord),
+    /// Whom this vCPU waits for, if the program knows; asked by the host.
+    pub(crate) truth: fn(&VcpuRecord) -> Option<u32>,
     /// The program that runs.
     pub(crate) program: *const (),
 }

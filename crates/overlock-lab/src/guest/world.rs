@@ -52,6 +52,15 @@ pub trait Program<W: World>: Sync {
     fn interrupt(&self, vcpu: Vcpu<W>, number: u32) {
         let _ = (vcpu, number);
     }
+
+    /// Whom the spinning vCPU `spinner` truly waits for, if that can be known.
+    ///
+    /// The host asks, not a guest. Only the oracle policy acts on the answer; for any other it tells whether
+    /// the choice was right.
+    fn waits_for(&self, spinner: u32) -> Option<u32> {
+        let _ = spinner;
+        None
+    }
 }
 
 /// The calling vCPU.
@@ -192,4 +201,11 @@ pub(crate) extern "C" fn deliver<W: World, P: Program<W>>(record: &VcpuRecord) {
         }
         record.interrupts_off.store(false, Relaxed);
     }
+}
+
+/// Asks the program whom a vCPU waits for. Runs on the host.
+pub(crate) fn truth<W: World, P: Program<W>>(record: &VcpuRecord) -> Option<u32> {
+    // SAFETY: the engine made this function for the program it runs, and `program` points to it.
+    let program = unsafe { &*record.program.cast::<P>() };
+    program.waits_for(record.number).filter(|&other| other != record.number)
 }

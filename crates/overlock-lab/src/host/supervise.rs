@@ -7,8 +7,10 @@ use std::time::Duration;
 use super::{Accounts, Doing, Errands, Host, State};
 use crate::engine::Config;
 use crate::error::{Error, Stuck};
-use crate::interim::{Event, Pcpu, Vcpu};
 use crate::place::Place;
+use overlock_host::sched::Event;
+use overlock_host::sched::yield_to::Tally;
+use overlock_host::{Pcpu, Vcpu};
 
 /// The longest sleep of the supervisor, so that a cancelled run ends soon.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -19,6 +21,7 @@ pub(crate) struct Report {
     /// Nanoseconds from the first entry to the setting of the stop flag.
     pub(crate) ran_ns: u64,
     pub(crate) accounts: Vec<Accounts>,
+    pub(crate) yields: Tally,
     pub(crate) failure: Option<Error>,
 }
 
@@ -61,7 +64,8 @@ impl Host<'_> {
         let mut stuck = std::mem::take(&mut state.stuck);
         stuck.sort_by_key(|stuck| stuck.vcpu);
         let runaway = (!stuck.is_empty()).then(|| Error::Runaway { grace, stuck });
-        Report { ran_ns, accounts, failure: state.failure.take().or(runaway) }
+        let yields = state.scheduler.tally().clone();
+        Report { ran_ns, accounts, yields, failure: state.failure.take().or(runaway) }
     }
 
     /// `vcpu` was ended by force, at the place that `find` finds.
@@ -108,6 +112,8 @@ impl State {
         if let Some(vcpu) = self.owners[pcpu] {
             let record = &host.records[vcpu as usize];
             let inside = record.critical.load(Relaxed);
+            // If that earns it a grace, the guest has to say when the section is over.
+            record.yield_wanted.store(inside, Relaxed);
             let event = Event::CriticalSection { vcpu: Vcpu(vcpu), inside };
             self.tell(host, now, event, errands);
         }

@@ -164,6 +164,10 @@ impl KvmVcpu {
         self.fd.set_kvm_immediate_exit(1);
         let completed = self.fd.run().map(drop);
         self.fd.set_kvm_immediate_exit(0);
+        // The signal of an eviction may have come meanwhile, and have been wiped out with that.
+        if host.evicted(self.number) {
+            self.fd.set_kvm_immediate_exit(1);
+        }
         match completed {
             Err(e) if e.errno() == libc::EINTR => {}
             Err(e) => return Err(self.refused("complete a port access", e)),
@@ -209,11 +213,11 @@ impl KvmVcpu {
 }
 
 impl Runner for KvmVcpu {
-    fn run(mut self, host: &Host) {
+    fn run(mut self, host: &Host, number: u32) {
         let flag = NonNull::from(&mut self.fd.get_kvm_run().immediate_exit);
         IMMEDIATE_EXIT.set(flag.as_ptr());
         let mut ended = false;
-        let mut next = host.exit(self.number, Exit::Ready);
+        let mut next = host.exit(number, Exit::Ready);
         while next == Next::Enter {
             let exit = match host.records[self.number as usize].deliverable() {
                 true => {

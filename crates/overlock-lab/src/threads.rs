@@ -1,0 +1,54 @@
+//! The threads engine: a vCPU is an OS thread, parked and resumed with a signal.
+//!
+//! A program runs as it does on KVM, only that the guest is an ordinary function and a call of the host
+//! an ordinary call. What KVM does with exits is done here with one flag, `in_guest`:
+//!
+//! ```text
+//!             in_guest                        not in_guest
+//!   program code ── Calls::call ──────────► Host::exit ... waits at its gate ...
+//!        │  ▲                                   │
+//!        │  └───────────── Next::Enter ─────────┤
+//!        └── signal ──► handler: Host::exit ────┤
+//!                                               └─ Next::Leave ──► out of the program at once
+//! ```
+//!
+//! A signal that finds its thread out of the guest does nothing: the thread looks at
+//! [`Host::evicted`] before it goes back in.
+//!
+//! # Why the handler may do what it does
+//! It calls [`Host::exit`], which locks and sleeps. That would be unsound if it interrupted code that holds the
+//! same lock. It does not: it acts only if `in_guest` is set, and then the thread is in the program, which by its
+//! contract makes no library calls at all. `Host::exit` does not allocate either (H4 there).
+
+mod calls;
+mod context;
+mod fault;
+
+pub use self::calls::Calls;
+use self::context::Thread;
+use crate::Error;
+use crate::engine::{Config, Engine, Outcome, conduct};
+use crate::guest::world::Program;
+use crate::signal;
+
+/// The engine on OS threads, for machines without `/dev/kvm`.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadsEngine;
+
+impl Engine for ThreadsEngine {
+    type World = Calls;
+
+    const NAME: &'static str = "threads";
+
+    fn availability() -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn run<P: Program<Calls>>(config: &Config, program: &P) -> Result<Outcome, Error> {
+        calls::install_handler()?;
+        fault::install_handlers()?;
+        conduct(config, program, signal::threads(), |records, _| {
+            Ok(records.iter().map(Thread::new::<P>).collect())
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! The world of a parked thread: its record is in a thread-local, a call of the host is a call.
+
+use std::sync::OnceLock;
+
+use super::context::{Context, leave};
+use crate::Error;
+use crate::guest::abi::Call;
+use crate::guest::world::{CallNumber, Record, World};
+use crate::host::{Exit, Next};
+use crate::signal;
+
+/// A thread that calls its host directly.
+///
+/// # Panics
+/// Its verbs panic on a thread that is no vCPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Calls;
+
+// SAFETY: the context of a thread holds the record of the vCPU that the thread runs.
+unsafe impl World for Calls {
+    #[inline]
+    fn record() -> Record {
+        Record(current().record())
+    }
+
+    fn call(CallNumber(call): CallNumber, arguments: [u64; 2]) {
+        if call == Call::Started {
+            return;
+        }
+        let context = current();
+        context.set_in_guest(false);
+        if context.exit(Exit::Call(call, arguments)) == Next::Leave {
+            leave_here(context);
+        }
+        context.interrupt();
+    }
+
+    fn pm_timer() -> u32 {
+        let context = current();
+        // Out of the guest, so that nobody is parked inside the device.
+        context.set_in_guest(false);
+        let value = context.host().pm_timer(context.record().number);
+        context.set_in_guest(true);
+        if context.host().evicted(context.record().number) {
+            context.set_in_guest(false);
+            if context.exit(Exit::Evicted(None)) == Next::Leave {
+                leave_here(context);
+            }
+        }
+        context.interrupt();
+        value
+    }
+}
+
+fn current() -> &'static Context {
+    Context::current().expect("this thread is no vCPU of the threads engine")
+}
+
+/// Leaves the program for good, from inside a call.
+fn leave_here(context: &Context) -> ! {
+    let here = 0_u64;
+    let saved = context.leave_from(leave_here as *const () as u64, (&raw const here) as u64);
+    // SAFETY: the program called, so this thread's `enter` has not returned, and the frames in between
+    // (the program's, this function's and its callers') own nothing.
+    unsafe { leave(saved) }
+}
+
+/// Parks the thread, if it is in the program, until its vCPU owns a processor again.
+extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, interrupted: *mut libc::c_void) {
+    let Some(context) = Context::current() else { return };
+    if !context.in_guest() {
+        return;
+    }
+    context.set_in_guest(false);
+    // SAFETY: the system passes a valid context to a handler installed with SA_SIGINFO.
+    let registers = unsafe { &mut (*interrupted.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let address = registers[libc::REG_RIP as usize] as u64;
+    let wanted = context.host().wants_sample(context.record().number);
+    // SAFETY: the address of this thread's own error number.
+    let errno = unsafe { *libc::__errno_location() };
+    if context.exit(Exit::Evicted(wanted.then_some(address))) == Next::Leave {
+        let saved = context.leave_from(address, registers[libc::REG_RSP as usize] as u64);
+        // The return from this handler is a call of `leave(saved)`.
+        registers[libc::REG_RIP as usize] = leave as *const () as i64;
+        registers[libc::REG_RDI as usize] = saved as i64;
+        return;
+    }
+    context.interrupt();
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Has the engine's signal park threads.
+pub(super) fn install_handler() -> Result<(), Error> {
+    static INSTALLED: OnceLock<()> = OnceLock::new();
+    if INSTALLED.get().is_none() {
+        // A vCPU that serves an interrupt inside the handler must still be preemptible.
+        signal::install(signal::threads(), on_signal, libc::SA_NODEFER | libc::SA_RESTART)?;
+        INSTALLED.get_or_init(|| ());
+    }
+    Ok(())
+}

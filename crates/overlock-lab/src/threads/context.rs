@@ -1,0 +1,281 @@
+//! One vCPU's thread: how it enters the program, and how it is taken out of it for good.
+//!
+//! A program that does not stop, or that faults, must be left without its help. [`enter`] therefore
+//! notes its stack pointer before it calls the program, and [`leave`] returns from `enter` whatever the
+//! program is doing. Everything in between is forgotten: frames of the program, which by contract own
+//! nothing, and frames of this engine, which own nothing whenever `leave` can come.
+
+use std::arch::naked_asm;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, compiler_fence};
+
+use super::calls::Calls;
+use super::fault;
+use crate::Error;
+use crate::engine::Runner;
+use crate::guest::abi::VcpuRecord;
+use crate::guest::world::{Program, begin};
+use crate::host::{Exit, Host, Next};
+use crate::place::Place;
+
+/// How much of a stack is searched for callers, in words.
+const FRAME_WORDS: usize = 2048;
+
+/// A vCPU that has not started.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    body: extern "C" fn(&Context),
+}
+
+impl Thread {
+    /// A thread that will run `P` as the vCPU of a record.
+    pub(crate) fn new<P: Program<Calls>>(_record: &VcpuRecord) -> Self {
+        Self { body: body::<P> }
+    }
+}
+
+impl Runner for Thread {
+    fn run(self, host: &Host, number: u32) {
+        let context = Context {
+            host: ptr::from_ref(host).cast(),
+            record: &raw const host.records[number as usize],
+            in_guest: AtomicBool::new(false),
+            saved: Cell::new(0),
+            bottom: stack_bottom(),
+            interrupted: Cell::new(0),
+            frames: RefCell::new(Vec::with_capacity(FRAME_WORDS)),
+            fault: Cell::new(None),
+            error: RefCell::new(None),
+        };
+        CURRENT.set(&raw const context);
+        // SAFETY: `body` takes a reference to the context, and never unwinds.
+        unsafe { enter(context.saved.as_ptr(), self.body, &raw const context) };
+        context.set_in_guest(false);
+        CURRENT.set(ptr::null());
+        context.finish();
+    }
+}
+
+thread_local! {
+    /// The vCPU that this thread runs.
+    static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
+}
+
+/// What a vCPU's thread knows of itself.
+#[derive(Debug)]
+pub(super) struct Context {
+    /// The host of the run; its lifetime is erased, the thread ends before it does.
+    host: *const Host<'static>,
+    record: *const VcpuRecord,
+    /// The program is running, and may be interrupted.
+    in_guest: AtomicBool,
+    /// The stack pointer of [`enter`].
+    saved: Cell<u64>,
+    /// The lowest address of the thread's stack.
+    bottom: u64,
+    /// The instruction pointer of the program when it was left by force.
+    interrupted: Cell<u64>,
+    /// A copy of the program's stack from there on: the original is overwritten by what comes next.
+    frames: RefCell<Vec<u64>>,
+    /// Signal, its code and the address accessed, if the program was left because of a fault.
+    fault: Cell<Option<(i32, i32, u64)>>,
+    /// How it panicked, if it did.
+    error: RefCell<Option<Error>>,
+}
+
+impl Context {
+    /// The context of the vCPU that this thread runs, if it runs one.
+    pub(super) fn current() -> Option<&'static Self> {
+        // SAFETY: set by `run` while its context lives; whoever asks runs on the same thread, above it.
+        unsafe { CURRENT.get().as_ref() }
+    }
+
+    /// The host of the run.
+    pub(super) fn host(&self) -> &Host<'_> {
+        // SAFETY: outlives every vCPU thread; made from a valid reference in `run`.
+        unsafe { &*self.host.cast() }
+    }
+
+    /// This vCPU's record.
+    pub(super) fn record(&self) -> &'static VcpuRecord {
+        // SAFETY: the records outlive the run, and nobody keeps one longer than the run.
+        unsafe { &*self.record }
+    }
+
+    /// Whether the program is running.
+    pub(super) fn in_guest(&self) -> bool {
+        self.in_guest.load(Relaxed)
+    }
+
+    /// Says whether the program is running. The other side is a signal handler on this very thread, so a
+    /// compiler fence is all the order there is to keep.
+    pub(super) fn set_in_guest(&self, inside: bool) {
+        compiler_fence(std::sync::atomic::Ordering::SeqCst);
+        self.in_guest.store(inside, Relaxed);
+        compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    }
+
+    /// Deals with having left the program, until it may be entered again. Called not in guest; returns in
+    /// guest if it may.
+    pub(super) fn exit(&self, exit: Exit) -> Next {
+        let (host, number) = (self.host(), self.record().number);
+        let mut next = host.exit(number, exit);
+        loop {
+            if next == Next::Leave {
+                return next;
+            }
+            self.set_in_guest(true);
+            if !host.evicted(number) {
+                return next;
+            }
+            // The signal came while the thread was out, and did nothing.
+            self.set_in_guest(false);
+            next = host.exit(number, Exit::Evicted(None));
+        }
+    }
+
+    /// Delivers interrupts that wait, on top of the program. Called in guest.
+    pub(super) fn interrupt(&self) {
+        let record = self.record();
+        if record.deliverable() {
+            (record.deliver)(record);
+        }
+    }
+
+    /// Notes where the program was, and gives the stack pointer that [`leave`] needs. Allocates nothing.
+    pub(super) fn leave_from(&self, address: u64, stack: u64) -> u64 {
+        self.set_in_guest(false);
+        self.interrupted.set(address);
+        self.frames.borrow_mut().extend_from_slice(self.stack_from(stack));
+        self.saved.get()
+    }
+
+    /// What is on the program's stack from `stack` on, up to [`FRAME_WORDS`].
+    fn stack_from(&self, stack: u64) -> &[u64] {
+        let stack = stack.max(self.bottom).next_multiple_of(8);
+        let words = (self.saved.get().saturating_sub(stack) / 8) as usize;
+        // SAFETY: from the program's stack pointer up to that of `enter` is this thread's own stack, and
+        // nobody writes there before the slice is gone.
+        unsafe { std::slice::from_raw_parts(stack as *const u64, words.min(FRAME_WORDS)) }
+    }
+
+    /// Notes why the program is left. Called from a signal handler, so it explains nothing yet.
+    pub(super) fn note_fault(&self, number: i32, code: i32, accessed: u64) {
+        self.fault.set(Some((number, code, accessed)));
+    }
+
+    /// Has the vCPU end with an error.
+    pub(super) fn set_error(&self, error: Error) {
+        self.error.borrow_mut().get_or_insert(error);
+    }
+
+    /// Where the program is when its instruction pointer is `address` and its stack pointer is `stack`.
+    pub(super) fn place(&self, address: u64, stack: u64) -> Place {
+        self.place_with(address, self.stack_from(stack))
+    }
+
+    fn place_with(&self, address: u64, frames: &[u64]) -> Place {
+        Place::find(address, frames, |address| self.host().code.contains(address))
+    }
+
+    /// Tells the host how it ended.
+    fn finish(&self) {
+        let (host, number) = (self.host(), self.record().number);
+        let address = self.interrupted.get();
+        let place = || self.place_with(address, &self.frames.borrow());
+        let result = match (self.error.take(), self.fault.get()) {
+            (Some(error), _) => Err(error),
+            (None, Some((signal, code, accessed))) => Err(Error::Fault {
+                vcpu: number,
+                what: fault::explain(signal, code, accessed, self.bottom),
+                place: place(),
+            }),
+            // Back from the program, or never let in, in which case the host knows.
+            (None, None) if address == 0 => Ok(()),
+            (None, None) => return host.abandoned(number, place),
+        };
+        let _ = host.exit(number, Exit::Ended(result));
+    }
+}
+
+/// The lowest address of this thread's stack that may be used.
+fn stack_bottom() -> u64 {
+    // SAFETY: all-zero is as good as any; the next call fills it.
+    let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
+    let (mut start, mut bytes, mut guard) = (ptr::null_mut(), 0, 0);
+    // SAFETY: this thread exists.
+    if unsafe { libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) } != 0 {
+        // Then no place has callers.
+        return u64::MAX - 7;
+    }
+    // SAFETY: the attributes have been filled in, and are valid until they are destroyed.
+    unsafe {
+        libc::pthread_attr_getstack(&raw const attributes, &raw mut start, &raw mut bytes);
+        libc::pthread_attr_getguardsize(&raw const attributes, &raw mut guard);
+        libc::pthread_attr_destroy(&raw mut attributes);
+    }
+    // Whether the guard is part of the range differs between C libraries.
+    start as u64 + guard as u64
+}
+
+/// Runs the program. The only way in.
+extern "C" fn body<P: Program<Calls>>(context: &Context) {
+    // SAFETY: the record was made for a program of this type, which outlives the run.
+    let program = unsafe { &*context.record().program.cast::<P>() };
+    if context.exit(Exit::Ready) == Next::Leave {
+        return;
+    }
+    context.interrupt();
+    // The hook of `fault` has noted what there is to say about a panic.
+    let _ = catch_unwind(AssertUnwindSafe(|| begin::<Calls, P>(program)));
+    context.set_in_guest(false);
+}
+
+/// Calls `body(context)` with its own stack pointer noted in `saved`.
+///
+/// # Safety
+/// `body` does not unwind, and `saved` is writable.
+#[unsafe(naked)]
+unsafe extern "C" fn enter(
+    saved: *mut u64,
+    body: extern "C" fn(&Context),
+    context: *const Context,
+) {
+    naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "sub rsp, 8",
+        "mov [rdi], rsp",
+        "mov rdi, rdx",
+        "call rsi",
+        "mov rdi, rsp",
+        "jmp {leave}",
+        leave = sym leave,
+    )
+}
+
+/// Returns from the [`enter`] that noted `saved`.
+///
+/// # Safety
+/// That `enter` has not returned, it was this thread's, and no frame above it owns anything.
+#[unsafe(naked)]
+pub(super) unsafe extern "C" fn leave(saved: u64) -> ! {
+    naked_asm!(
+        "mov rsp, rdi",
+        "cld",
+        "add rsp, 8",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}

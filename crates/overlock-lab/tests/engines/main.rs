@@ -1,0 +1,6 @@
+//! The two engines, asked the same questions.
+
+mod failures;
+mod interrupts;
+mod scheduling;
+mod support;

@@ -1,0 +1,227 @@
+//! Does the host really decide who runs?
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use std::time::Duration;
+
+use crate::support::{Body, config};
+use overlock_host::sched::yield_to::Chosen;
+use overlock_lab::{Engine, Vcpu};
+
+crate::on_both_engines!(
+    a_lock_counts_exactly_on_more_vcpus_than_pcpus,
+    a_preempted_vcpu_is_out_of_the_guest,
+    the_preempted_flag_is_seen,
+    a_halted_vcpu_does_not_run_until_kicked,
+    a_kick_before_the_halt_is_not_lost,
+    a_halt_ends_at_its_deadline,
+    all_vcpus_get_the_same_cpu_time,
+    sampling_finds_a_spinner_that_says_nothing,
+    a_long_spin_gives_the_processor_to_others,
+    a_run_can_be_cancelled,
+    the_stop_flag_is_set_when_the_time_is_over,
+);
+
+/// Takes turns at a lock that knows nothing of vCPUs.
+fn locked(lock: &AtomicBool, section: impl FnOnce()) {
+    while lock.swap(true, Acquire) {
+        while lock.load(Relaxed) {
+            std::hint::spin_loop();
+        }
+    }
+    section();
+    lock.store(false, Release);
+}
+
+fn a_lock_counts_exactly_on_more_vcpus_than_pcpus<E: Engine>() {
+    const EACH: u64 = 20_000;
+    let (lock, sum) = (AtomicBool::new(false), AtomicU64::new(0));
+    let outcome = E::run(
+        &config(8, 2),
+        &Body(|_: Vcpu<E::World>| {
+            for _ in 0..EACH {
+                locked(&lock, || sum.store(sum.load(Relaxed) + 1, Relaxed));
+            }
+        }),
+    );
+    assert_eq!(outcome.unwrap().vcpus.len(), 8);
+    assert_eq!(sum.into_inner(), 8 * EACH);
+}
+
+fn a_preempted_vcpu_is_out_of_the_guest<E: Engine>() {
+    let beats = [const { AtomicU64::new(0) }; 2];
+    let (looks, moved) = (AtomicU64::new(0), AtomicU64::new(0));
+    let program = Body(|vcpu: Vcpu<E::World>| {
+        let (mine, other) = match vcpu.number() {
+            0 => (&beats[0], &beats[1]),
+            _ => (&beats[1], &beats[0]),
+        };
+        // On one pCPU, the other vCPU stands still for as long as this one is not away.
+        while looks.load(Relaxed) < 2000 && !vcpu.stopping() {
+            let (away, before) = (vcpu.away_ns(), other.load(SeqCst));
+            for _ in 0..1000 {
+                mine.fetch_add(1, Relaxed);
+            }
+            let after = other.load(SeqCst);
+            if vcpu.away_ns() == away {
+                looks.fetch_add(1, Relaxed);
+                moved.fetch_add(u64::from(before != after), Relaxed);
+            }
+        }
+    });
+    let mut config = config(2, 1);
+    config.slice = Duration::from_micros(500);
+    let outcome = E::run(&config, &program).unwrap();
+    assert!(outcome.vcpus.iter().all(|vcpu| vcpu.preemptions > 0), "{outcome:?}");
+    assert_eq!(moved.into_inner(), 0, "a vCPU without a processor ran");
+}
+
+fn the_preempted_flag_is_seen<E: Engine>() {
+    let seen = AtomicU32::new(0);
+    let program = Body(|vcpu: Vcpu<E::World>| {
+        let other = 1 - vcpu.number();
+        while seen.load(Relaxed) != 3 && !vcpu.stopping() {
+            if vcpu.is_preempted(other) {
+                seen.fetch_or(1 << other, Relaxed);
+            }
+            assert!(!vcpu.is_preempted(vcpu.number()));
+        }
+    });
+    E::run(&config(2, 1), &program).unwrap();
+    assert_eq!(seen.into_inner(), 3);
+}
+
+fn a_halted_vcpu_does_not_run_until_kicked<E: Engine>() {
+    let (word, woken, early) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+    let program = Body(|vcpu: Vcpu<E::World>| {
+        if vcpu.number() == 1 {
+            while word.load(Relaxed) == 0 {
+                vcpu.halt_unless(&word, 0, None);
+                woken.fetch_add(1, SeqCst);
+            }
+            return;
+        }
+        vcpu.work_ns(20_000_000);
+        early.store(woken.load(SeqCst), Relaxed);
+        word.store(1, SeqCst);
+        vcpu.kick(1);
+    });
+    let outcome = E::run(&config(2, 2), &program).unwrap();
+    assert_eq!((early.into_inner(), woken.into_inner()), (0, 1));
+    assert_eq!((outcome.vcpus[0].kicks, outcome.vcpus[1].halts), (1, 1));
+    assert!(outcome.vcpus[1].halted_ns > 10_000_000, "{outcome:?}");
+    assert!(outcome.vcpus[1].ran_ns < 10_000_000, "{outcome:?}");
+}
+
+fn a_kick_before_the_halt_is_not_lost<E: Engine>() {
+    let (word, kicked, rounds) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+    let program = Body(|vcpu: Vcpu<E::World>| {
+        for round in 1..=20 {
+            if vcpu.number() == 0 {
+                vcpu.kick(1);
+                kicked.store(round, SeqCst);
+                while rounds.load(SeqCst) < round && !vcpu.stopping() {}
+            } else {
+                while kicked.load(SeqCst) < round && !vcpu.stopping() {}
+                // The word never changes: only the kick that has already come ends this.
+                vcpu.halt_unless(&word, 0, None);
+                rounds.store(round, SeqCst);
+            }
+        }
+    });
+    E::run(&config(2, 2), &program).unwrap();
+    assert_eq!(rounds.into_inner(), 20);
+}
+
+fn a_halt_ends_at_its_deadline<E: Engine>() {
+    let (word, early) = (AtomicU32::new(0), AtomicU32::new(0));
+    let program = Body(|vcpu: Vcpu<E::World>| {
+        for _ in 0..10 {
+            let deadline = vcpu.now_ns() + 500_000;
+            vcpu.halt_unless(&word, 0, Some(deadline));
+            early.fetch_add(u32::from(vcpu.now_ns() + 10_000 < deadline), Relaxed);
+        }
+    });
+    let outcome = E::run(&config(2, 1), &program).unwrap();
+    assert_eq!(early.into_inner(), 0, "a halt that nobody kicked ended early");
+    assert!(outcome.vcpus.iter().all(|vcpu| vcpu.halts == 10));
+}
+
+fn all_vcpus_get_the_same_cpu_time<E: Engine>() {
+    let mut config = config(4, 2);
+    config.duration = Duration::from_millis(400);
+    let program = Body(|vcpu: Vcpu<E::World>| while !vcpu.stopping() {});
+    let outcome = E::run(&config, &program).unwrap();
+    let ran: Vec<u64> = outcome.vcpus.iter().map(|vcpu| vcpu.ran_ns).collect();
+    let average = ran.iter().sum::<u64>() / 4;
+    assert!(ran.iter().all(|&ran| ran > average / 2 && ran < average * 2), "{ran:?}");
+}
+
+#[inline(never)]
+fn spin_while(word: &AtomicBool) {
+    while word.load(Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+fn sampling_finds_a_spinner_that_says_nothing<E: Engine>() {
+    let mut config = config(2, 2);
+    config.duration = Duration::from_millis(200);
+    config.sample_every = Some(Duration::from_millis(2));
+    let held = AtomicBool::new(true);
+    let program = Body(|vcpu: Vcpu<E::World>| {
+        if vcpu.number() == 0 {
+            return spin_while(&held);
+        }
+        while !vcpu.stopping() {}
+        held.store(false, Relaxed);
+    });
+    let outcome = E::run(&config, &program).unwrap();
+    assert!(outcome.vcpus[0].sampled_spins > 5, "{outcome:?}");
+    assert_eq!(outcome.vcpus[1].sampled_spins, 0, "plain code was taken for a spin loop");
+}
+
+fn a_long_spin_gives_the_processor_to_others<E: Engine>() {
+    let mut config = config(2, 1);
+    // No slice ends within the test: only the report can let the other one in.
+    config.slice = Duration::from_secs(20);
+    config.policy = "pv-hint";
+    let turn = AtomicU32::new(0);
+    let program = Body(|vcpu: Vcpu<E::World>| {
+        for round in 0..20 {
+            while turn.load(Acquire) != 2 * round + vcpu.number() && !vcpu.stopping() {
+                vcpu.long_spin(Some(1 - vcpu.number()));
+            }
+            turn.fetch_add(1, Release);
+        }
+    });
+    let outcome = E::run(&config, &program).unwrap();
+    assert_eq!(turn.into_inner(), 40);
+    assert_eq!(outcome.vcpus.iter().map(|vcpu| vcpu.preemptions).sum::<u64>(), 0);
+    assert!(outcome.yields.directed(Chosen::LockHolder) >= 20, "{outcome:?}");
+}
+
+fn a_run_can_be_cancelled<E: Engine>() {
+    let cancel = AtomicBool::new(false);
+    let mut config = config(2, 2);
+    config.cancel = Some(&cancel);
+    let program = Body(|vcpu: Vcpu<E::World>| {
+        vcpu.work_ns(5_000_000);
+        cancel.store(true, Relaxed);
+        while !vcpu.stopping() {}
+    });
+    let outcome = E::run(&config, &program).unwrap();
+    assert!(outcome.ran < Duration::from_secs(20));
+}
+
+fn the_stop_flag_is_set_when_the_time_is_over<E: Engine>() {
+    let mut config = config(1, 1);
+    config.duration = Duration::from_millis(50);
+    let stopped = AtomicU64::new(0);
+    let program = Body(|vcpu: Vcpu<E::World>| {
+        while !vcpu.stopping() {}
+        stopped.store(vcpu.now_ns(), Relaxed);
+    });
+    let outcome = E::run(&config, &program).unwrap();
+    assert!(outcome.ran >= config.duration);
+    assert!(Duration::from_nanos(stopped.into_inner()) >= config.duration);
+}

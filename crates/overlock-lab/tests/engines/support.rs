@@ -1,0 +1,59 @@
+//! What the tests of the engines share.
+
+use std::io::{Write, stderr};
+use std::time::Duration;
+
+use overlock_lab::{Config, Engine, Error, KvmEngine, Program, Vcpu, World};
+
+/// Whether `E` exists here; says why not, past the test harness's capture.
+pub(crate) fn available<E: Engine>(test: &str) -> bool {
+    match E::availability() {
+        Ok(()) => true,
+        Err(reason) => {
+            writeln!(stderr(), "SKIPPED {test}: {reason}").expect("stderr");
+            false
+        }
+    }
+}
+
+/// Runs each generic test on both engines; on KVM only where it exists.
+#[macro_export]
+macro_rules! on_both_engines {
+    ($($test:ident),* $(,)?) => {
+        mod kvm {
+            $(#[test]
+            fn $test() {
+                if $crate::support::available::<overlock_lab::KvmEngine>(stringify!($test)) {
+                    super::$test::<overlock_lab::KvmEngine>();
+                }
+            })*
+        }
+        mod threads {
+            $(#[test]
+            fn $test() {
+                super::$test::<overlock_lab::ThreadsEngine>();
+            })*
+        }
+    };
+}
+
+/// A run that ends as soon as its programs return.
+pub(crate) fn config(vcpus: u32, pcpus: u32) -> Config<'static> {
+    let mut config = Config::new(vcpus, pcpus);
+    config.duration = Duration::from_secs(30);
+    config
+}
+
+/// A function as a program.
+pub(crate) struct Body<F>(pub(crate) F);
+
+impl<W: World, F: Fn(Vcpu<W>) + Sync> Program<W> for Body<F> {
+    fn run(&self, vcpu: Vcpu<W>) {
+        (self.0)(vcpu);
+    }
+}
+
+/// The error of a run that must not succeed.
+pub(crate) fn error<E: Engine>(config: &Config, body: impl Fn(Vcpu<E::World>) + Sync) -> Error {
+    E::run(config, &Body(body)).expect_err("the program is broken")
+}
