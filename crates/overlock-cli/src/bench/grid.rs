@@ -38,7 +38,7 @@ impl Plan {
         let nanos = |list: &[u64]| list.iter().copied().map(Nanos).collect::<Vec<_>>();
         let (mut threads, mut cs, mut ncs, seconds, rounds) = match args.grid {
             Grid::Quick => {
-                (vec![1, cpus, crowd(cpus)], nanos(&[0, 1_000]), nanos(&[0, 1_000]), 0.2, 3)
+                (vec![1, cpus, crowd(cpus)], nanos(&[0, 1_000]), nanos(&[0, 1_000]), 0.17, 3)
             }
             Grid::Full => (
                 vec![1, 2, 3, 4, 8, 16, 32, 64],

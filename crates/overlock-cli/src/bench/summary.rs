@@ -9,8 +9,8 @@ use serde::Serialize;
 /// Up to this many threads nobody should ever be seen to stall.
 pub(crate) const CALM_THREADS: usize = 16;
 
-/// Below this Jain index the work is not shared in any useful sense.
-const FAIR: f64 = 0.9;
+/// The Jain index of a lock under which half of the threads get nothing: below, some starve.
+const FAIR: f64 = 0.5;
 
 /// What all points together say about one lock.
 #[derive(Debug, Serialize)]

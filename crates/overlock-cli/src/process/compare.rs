@@ -21,7 +21,7 @@ use crate::units::{count, three, time};
 use crate::warnings::Warning;
 use crate::{Outcome, interrupt};
 use anyhow::{Context, Result, bail};
-use regex::Regex;
+use regex::{Regex, bytes};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -61,12 +61,14 @@ struct SampleRecord<'a> {
 /// Runs the sub-command.
 pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     let locks = chosen(&args.locks)?;
+    let metric = args.metric.as_deref().map(Regex::new).transpose();
     let mut rules = Rules {
-        metric: pattern("--metric", args.metric.as_deref())?,
+        metric: metric.context("--metric is no regular expression")?,
         any_exit_code: args.any_exit_code,
         timeout: args.timeout.map(Duration::from_secs_f64),
     };
-    let ignore = pattern("--ignore", args.ignore.as_deref())?;
+    let ignore = args.ignore.as_deref().map(bytes::Regex::new).transpose();
+    let ignore = ignore.context("--ignore is no regular expression")?;
     let target = Target::new(&args.command, &locks)?;
     let mut sink = Sink::open(&args.output)?;
     interrupt::watch()?;
@@ -74,12 +76,12 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     sink.record(&RunRecord::new(&machine, args.seed))?;
     Warning::busy_machine(&machine).iter().for_each(Warning::print);
 
-    let Some(pilot) = pilot(&rules, &target)? else { return Ok(Outcome::Interrupted) };
+    let Some((pilot, stdout)) = pilot(&rules, &target)? else { return Ok(Outcome::Interrupted) };
     if rules.timeout.is_none() {
         let limit = (pilot.wall_s * HUNG_FACTOR).max(HUNG_SECONDS).ceil();
         rules.timeout = Some(Duration::from_secs_f64(limit));
     }
-    let expected = args.check_output.then(|| kept_lines(&pilot.stdout, ignore.as_ref()));
+    let expected = args.check_output.then(|| kept_lines(&stdout, ignore.as_ref()));
     let mut compare =
         Compare { args, rules, target, locks, ignore, expected, failures: Vec::new() };
     let series = compare.measure(&mut sink)?;
@@ -105,15 +107,10 @@ fn chosen(names: &[String]) -> Result<Vec<String>> {
     Ok(locks)
 }
 
-fn pattern(flag: &str, text: Option<&str>) -> Result<Option<Regex>> {
-    text.map(|text| Regex::new(text).with_context(|| format!("{flag} is no regular expression")))
-        .transpose()
-}
-
 /// Runs the program once as it is; nothing if Ctrl-C came.
-fn pilot(rules: &Rules, target: &Target) -> Result<Option<Sample>> {
+fn pilot(rules: &Rules, target: &Target) -> Result<Option<(Sample, Vec<u8>)>> {
     match rules.run(target, LIBC)? {
-        Trial::Good(sample) => Ok(Some(sample)),
+        Trial::Good(sample, stdout) => Ok(Some((sample, stdout))),
         Trial::Bad(complaint) => {
             bail!(
                 "there is nothing to compare: {}, with its own locks, {complaint}",
@@ -125,9 +122,16 @@ fn pilot(rules: &Rules, target: &Target) -> Result<Option<Sample>> {
 }
 
 /// The lines of `stdout` that must not vary.
-fn kept_lines(stdout: &str, ignore: Option<&Regex>) -> Vec<String> {
-    let kept = |line: &&str| ignore.is_none_or(|pattern| !pattern.is_match(line));
-    stdout.lines().filter(kept).map(str::to_owned).collect()
+fn kept_lines(stdout: &[u8], ignore: Option<&bytes::Regex>) -> Vec<Vec<u8>> {
+    let kept = |line: &&[u8]| ignore.is_none_or(|pattern| !pattern.is_match(line));
+    stdout.split(|byte| *byte == b'\n').filter(kept).map(<[u8]>::to_vec).collect()
+}
+
+/// Shows the beginning of a line, which may be binary and of any length.
+fn quote(line: &[u8]) -> String {
+    const SHOWN: usize = 60;
+    let dots = if line.len() > SHOWN { "..." } else { "" };
+    format!("'{}{dots}'", line[..line.len().min(SHOWN)].escape_ascii())
 }
 
 /// What the others are compared with: the program as it is, or else the first lock.
@@ -141,8 +145,8 @@ struct Compare<'a> {
     rules: Rules,
     target: Target,
     locks: Vec<String>,
-    ignore: Option<Regex>,
-    expected: Option<Vec<String>>,
+    ignore: Option<bytes::Regex>,
+    expected: Option<Vec<Vec<u8>>>,
     failures: Vec<Failure>,
 }
 
@@ -188,7 +192,7 @@ impl Compare<'_> {
     /// Runs the program once; nothing comes back from a failure or a run cut short.
     fn run(&mut self, lock: &str) -> Result<Option<Sample>> {
         let complaint = match self.rules.run(&self.target, lock)? {
-            Trial::Good(sample) => match self.check_output(lock, &sample)? {
+            Trial::Good(sample, stdout) => match self.check_output(lock, &stdout)? {
                 None => return Ok(Some(sample)),
                 Some(difference) => format!("printed something else: {difference}"),
             },
@@ -214,15 +218,15 @@ impl Compare<'_> {
     }
 
     /// Says where standard output differs from that of the first run, if it does.
-    fn check_output(&self, lock: &str, sample: &Sample) -> Result<Option<String>> {
+    fn check_output(&self, lock: &str, stdout: &[u8]) -> Result<Option<String>> {
         let Some(expected) = &self.expected else { return Ok(None) };
-        let found = kept_lines(&sample.stdout, self.ignore.as_ref());
+        let found = kept_lines(stdout, self.ignore.as_ref());
         if found == *expected {
             return Ok(None);
         }
         let same = found.iter().zip(expected).take_while(|(a, b)| a == b).count();
-        let show = |lines: &[String]| {
-            lines.get(same).map_or_else(|| "nothing".into(), |line| format!("'{line}'"))
+        let show = |lines: &[Vec<u8>]| {
+            lines.get(same).map_or_else(|| "missing".into(), |line| quote(line))
         };
         let (number, is, was) = (same + 1, show(&found), show(expected));
         let difference = format!("line {number} is {is} and was {was} in the first run");

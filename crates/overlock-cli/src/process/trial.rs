@@ -27,14 +27,13 @@ pub(crate) struct Sample {
     pub(crate) cpu_s: f64,
     pub(crate) max_rss_kib: i64,
     pub(crate) cpu_times: CpuTimes,
-    #[serde(skip)]
-    pub(crate) stdout: String,
 }
 
 /// How a run came out.
 #[derive(Debug)]
 pub(crate) enum Trial {
-    Good(Sample),
+    /// With standard output, which the sample doesn't keep: there are many, and it may be large.
+    Good(Sample, Vec<u8>),
     /// The sentence says what went wrong.
     Bad(String),
     Interrupted,
@@ -71,22 +70,19 @@ impl Rules {
         // What it left running in the background would disturb the next run.
         running.kill_rest();
         let (stdout, stderr) = (read(&mut stdout)?, read(&mut stderr)?);
+        let texts = [&stderr, &stdout].map(|bytes| String::from_utf8_lossy(bytes));
         let usage = running.usage.context("the program's usage is unknown")?;
         let wall_s = running.wall.as_secs_f64();
         if let Err(complaint) = self.judge(ended) {
-            return Ok(Trial::Bad(format!("{complaint}{}", last_words(&stderr))));
+            return Ok(Trial::Bad(format!("{complaint}{}", last_words(&texts[0]))));
         }
-        Ok(match self.value(&stdout, &stderr, wall_s) {
-            Ok(value) => Trial::Good(Sample {
-                value,
-                wall_s,
-                cpu_s: usage.cpu_seconds,
-                max_rss_kib: usage.max_rss_kib,
-                cpu_times: CpuTimes::now().since(before),
-                stdout,
-            }),
-            Err(complaint) => Trial::Bad(complaint),
-        })
+        let value = match self.value(&texts[1], &texts[0], wall_s) {
+            Ok(value) => value,
+            Err(complaint) => return Ok(Trial::Bad(complaint)),
+        };
+        let (cpu_s, max_rss_kib) = (usage.cpu_seconds, usage.max_rss_kib);
+        let cpu_times = CpuTimes::now().since(before);
+        Ok(Trial::Good(Sample { value, wall_s, cpu_s, max_rss_kib, cpu_times }, stdout))
     }
 
     /// Waits for the end; nothing if the time limit passed or Ctrl-C came first.
@@ -131,11 +127,11 @@ impl Rules {
     }
 }
 
-fn read(file: &mut File) -> Result<String> {
+fn read(file: &mut File) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
 }
 
 /// The last line that a failed program said, which mostly is the reason.

@@ -115,7 +115,6 @@ mod tests {
             cpu_s: 0.0,
             max_rss_kib: 0,
             cpu_times: CpuTimes::default(),
-            stdout: String::new(),
         };
         let samples = values.iter().copied().map(sample).collect();
         Series { samples, ..Series::new(lock) }

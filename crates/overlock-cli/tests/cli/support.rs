@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The real binary, run as a user would run it.
 
-#![allow(dead_code, reason = "every test file uses a part of this")]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,10 +8,10 @@ use std::process::{Command, Output};
 
 /// What a command said and how it ended.
 #[derive(Debug)]
-pub struct Said {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl From<Output> for Said {
@@ -29,7 +27,7 @@ impl From<Output> for Said {
 impl Said {
     /// Asserts the exit code and that standard error has a part of a sentence.
     #[track_caller]
-    pub fn ends(&self, code: i32, sentence: &str) {
+    pub(crate) fn ends(&self, code: i32, sentence: &str) {
         assert_eq!(self.code, Some(code), "{self:?}");
         assert!(self.stderr.contains(sentence), "'{sentence}' is not in {self:?}");
         assert!(!self.stderr.contains("panicked"), "{self:?}");
@@ -37,7 +35,7 @@ impl Said {
 
     /// The JSON records of one kind on standard output.
     #[track_caller]
-    pub fn records(&self, kind: &str) -> Vec<serde_json::Value> {
+    pub(crate) fn records(&self, kind: &str) -> Vec<serde_json::Value> {
         let parse = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect(line);
         self.stdout.lines().map(parse).filter(|record| record["kind"] == kind).collect()
     }
@@ -45,14 +43,14 @@ impl Said {
 
 /// The command, not yet started. The C library stands in for the preload library: it is loaded
 /// already, so preloading it changes nothing but the environment, which the test programs read.
-pub fn overlock(args: &[&str]) -> Command {
+pub(crate) fn overlock(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_overlock"));
     command.args(args).env("OVERLOCK_PRELOAD", c_library()).env_remove("OVERLOCK_LOCK");
     command
 }
 
 /// Runs the command to its end.
-pub fn said(args: &[&str]) -> Said {
+pub(crate) fn said(args: &[&str]) -> Said {
     overlock(args).output().unwrap().into()
 }
 
@@ -63,7 +61,7 @@ fn c_library() -> PathBuf {
 }
 
 /// Writes an executable file.
-pub fn program(folder: &Path, name: &str, bytes: &[u8], mode: u32) -> String {
+pub(crate) fn program(folder: &Path, name: &str, bytes: &[u8], mode: u32) -> String {
     let path = folder.join(name);
     fs::write(&path, bytes).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();

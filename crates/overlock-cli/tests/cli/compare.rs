@@ -3,9 +3,7 @@
 //!
 //! The test programs behave as `OVERLOCK_LOCK` tells them, so every outcome is decided in advance.
 
-mod support;
-
-use support::{Said, program, said};
+use crate::support::{Said, program, said};
 
 fn compare(flags: &[&str], script: &str) -> Said {
     said(&[&["compare"], flags, &["--", "sh", "-c", script]].concat())
@@ -156,4 +154,11 @@ fn programs_that_cannot_be_preloaded_are_refused() {
     said(&["run", "--", &path]).ends(2, "statically linked");
     let path = program(folder.path(), "good-script", b"#!/usr/bin/env sh\nexit 5\n", 0o755);
     assert_eq!(said(&["run", "--", &path]).code, Some(5));
+}
+
+#[test]
+fn binary_output_is_compared_byte_by_byte() {
+    let script = r#"[ "$OVERLOCK_LOCK" = ticket ] && printf 'a\376' || printf 'a\377'"#;
+    let said = compare(&["--locks", "libc,ticket", "--runs", "1", "--check-output"], script);
+    said.ends(1, r"line 1 is 'a\xfe' and was 'a\xff' in the first run");
 }

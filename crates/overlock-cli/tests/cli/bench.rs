@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock bench` measure, catch broken locks, and refuse what makes no sense?
 
-mod support;
-
+use crate::support::{Said, overlock, said};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use support::{Said, overlock, said};
 
 const QUICK: [&str; 8] = ["bench", "--cs", "100ns", "--ncs", "0", "--seconds", "0.02", "--runs"];
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock run` leave the program as it is, but for its locks?
 
-mod support;
-
-use support::{overlock, said};
+use crate::support::{Said, overlock, said};
 
 #[test]
 fn the_environment_chooses_the_lock() {
@@ -46,7 +44,7 @@ fn a_missing_library_says_how_to_build_it() {
     let args = ["run", "--", "true"];
     let mut command = overlock(&args);
     command.env("OVERLOCK_PRELOAD", "/no/such/library.so");
-    let said: support::Said = command.output().unwrap().into();
+    let said: Said = command.output().unwrap().into();
     said.ends(2, "OVERLOCK_PRELOAD names /no/such/library.so, which can't be read");
 
     let folder = tempfile::tempdir().unwrap();
@@ -54,7 +52,7 @@ fn a_missing_library_says_how_to_build_it() {
     std::fs::copy(env!("CARGO_BIN_EXE_overlock"), &alone).unwrap();
     let output =
         std::process::Command::new(alone).args(args).env_remove("OVERLOCK_PRELOAD").output();
-    support::Said::from(output.unwrap()).ends(2, "cargo build --release -p overlock-preload");
+    Said::from(output.unwrap()).ends(2, "cargo build --release -p overlock-preload");
 }
 
 #[test]

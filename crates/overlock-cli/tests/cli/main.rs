@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command as its users see it: one file for each sub-command, all through the real binary.
+
+mod bench;
+mod compare;
+mod run;
+mod support;
