@@ -226,6 +226,7 @@ Examples:
   overlock bench                                      the quick grid, all locks
   overlock bench --locks hybrid,std,parking-lot       only these
   overlock bench --threads 16 --cs 0,1us --ncs 1us --seconds 1 --runs 9
+  taskset -c 0 overlock bench --threads 2             two threads on one CPU
   overlock bench --grid full --check --out full.jsonl everything, checked, every sample kept
 
 Reading the table:

@@ -85,6 +85,7 @@ impl Bench {
         if let Ended::Well(samples) = child::pairs(&self.plan.locks, PAIR_ROUNDS, self.clock)? {
             let pairs = self.plan.locks.iter().zip(samples);
             self.results.pairs = pairs.map(|(lock, samples)| Pair { lock, samples }).collect();
+            self.results.pairs.iter().try_for_each(|pair| sink.record(&pair.record()))?;
         }
         for point in self.plan.points.clone() {
             let runs = self.measure_point(point, &mut progress)?;

@@ -29,6 +29,22 @@ pub(crate) struct Pair {
     pub(crate) samples: Vec<f64>,
 }
 
+/// The record of a [`Pair`].
+#[derive(Debug, Serialize)]
+pub(crate) struct PairRecord<'a> {
+    kind: &'static str,
+    lock: &'static str,
+    ns: Option<Interval>,
+    samples: &'a [f64],
+}
+
+impl Pair {
+    pub(crate) fn record(&self) -> PairRecord<'_> {
+        let ns = Interval::of(&self.samples);
+        PairRecord { kind: "pair", lock: self.lock.name, ns, samples: &self.samples }
+    }
+}
+
 /// One point: the same rounds for every lock.
 #[derive(Debug)]
 pub(crate) struct PointRuns {

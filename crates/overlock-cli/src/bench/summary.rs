@@ -26,8 +26,19 @@ pub(crate) struct LockSummary {
     pub(crate) p999_of_parking_lot: Option<f64>,
     pub(crate) stall_of_parking_lot: Option<f64>,
     pub(crate) longest_stall_ns: f64,
+    /// The geometric mean of each round.
+    rounds: Vec<f64>,
     /// As `longest_stall_ns`, at points of up to 16 threads only.
     pub(crate) calm_stall_ns: f64,
+}
+
+impl LockSummary {
+    /// Says whether the difference to `other`, round by round, could be noise.
+    fn ties_with(&self, other: &LockSummary) -> bool {
+        let ratios: Vec<f64> =
+            self.rounds.iter().zip(&other.rounds).map(|(own, other)| own / other).collect();
+        Interval::of(&ratios).is_some_and(|ratio| ratio.includes(1.0))
+    }
 }
 
 /// Where a lock did worst.
@@ -64,10 +75,11 @@ fn line(name: &'static str, results: &Results) -> LockSummary {
     };
     let stall = |runs: &PointRuns| Some(runs.find(name)?.longest_stall_ns());
     let calm = |runs: &PointRuns| (runs.point.threads <= CALM_THREADS).then(|| stall(runs))?;
+    let rounds = geomeans(name, points);
     LockSummary {
         kind: "summary",
         lock: name,
-        of_best_peer: Interval::of(&geomeans(name, points)),
+        of_best_peer: Interval::of(&rounds),
         worst: worst(name, points),
         pair_ns: results.pair_ns(name),
         worst_jain: each(&|runs| Some(runs.find(name)?.median(jain)))
@@ -75,6 +87,7 @@ fn line(name: &'static str, results: &Results) -> LockSummary {
             .fold(1.0, f64::min),
         p999_of_parking_lot: of_parking_lot(|sample| sample.wait_p999_ns),
         stall_of_parking_lot: of_parking_lot(|sample| sample.longest_stall_ns),
+        rounds,
         longest_stall_ns: each(&stall).into_iter().fold(0.0, f64::max),
         calm_stall_ns: each(&calm).into_iter().fold(0.0, f64::max),
     }
@@ -139,7 +152,7 @@ pub(crate) fn advice(lines: &[LockSummary]) -> Option<Advice> {
         sentence += " No lock kept every thread going; it is the fastest of them.";
     }
     if let Some(rival) = lines.iter().find(|line| line.lock != chosen.lock && calm(line))
-        && rival.of_best_peer.is_some_and(|other| other.high >= speed.low)
+        && chosen.ties_with(rival)
     {
         sentence += &format!(" {} is a tie with it within the noise.", rival.lock);
     }

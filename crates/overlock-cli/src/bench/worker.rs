@@ -14,7 +14,8 @@
 //! ```
 //!
 //! # Invariants
-//! - W1: an operation counts if it was *granted* inside the window `[begin, end)`.
+//! - W1: an operation counts if it was *granted* inside the window `[begin, end)`. Both ends are set
+//!   before the window opens, so it closes on time even if the coordinator gets no CPU then.
 //! - W2: `waiting_since` is non-zero exactly while its thread is in `lock`, so the coordinator sees
 //!   a thread that is starved, which itself can leave no sample.
 //! - W3: with no thread between `granted` and `released`, the protected counter equals the sum of
@@ -118,6 +119,8 @@ struct Record {
     counted: AtomicU64,
     longest: AtomicU64,
     long_stalls: AtomicU64,
+    /// The wait that the end of the window cut short, up to that end.
+    cut_short: AtomicU64,
     finished: AtomicBool,
     waits: Histogram,
 }
@@ -130,6 +133,7 @@ impl Record {
             counted: AtomicU64::new(0),
             longest: AtomicU64::new(0),
             long_stalls: AtomicU64::new(0),
+            cut_short: AtomicU64::new(0),
             finished: AtomicBool::new(false),
             waits: Histogram::new(),
         }
@@ -144,6 +148,18 @@ impl Record {
     fn has_finished(&self) -> bool {
         // ORDERING: Acquire → the store at the end of `work_loop`.
         self.finished.load(Acquire)
+    }
+
+    /// The wait that was in progress at `end`: told by the thread itself if it has got away, and
+    /// otherwise by the stamp of when it came.
+    fn wait_at(&self, end: u64) -> u64 {
+        if self.has_finished() {
+            return self.cut_short.load(Relaxed);
+        }
+        match self.waiting_since.load(Relaxed) {
+            0 => 0,
+            since => end.saturating_sub(since),
+        }
     }
 
     /// Counts a wait of `ticks`, if it came to an end inside the window.
@@ -218,7 +234,9 @@ fn work_loop<S: Subject>(shared: &Shared<S>, record: &Record) {
             bump(&record.entered);
             granted
         });
-        if granted >= shared.window.end.load(Relaxed) {
+        let end = shared.window.end.load(Relaxed);
+        if granted >= end {
+            record.cut_short.store(end.saturating_sub(asked), Relaxed);
             break;
         }
         if granted >= shared.window.begin.load(Relaxed) {
@@ -230,7 +248,7 @@ fn work_loop<S: Subject>(shared: &Shared<S>, record: &Record) {
     record.finished.store(true, Release);
 }
 
-/// Opens and closes the window and sums up what the threads did in it.
+/// Sets the window and sums up what the threads did in it.
 fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
     let Shared { window, records, spec, .. } = shared;
     let clock = spec.clock;
@@ -240,23 +258,19 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
 
     let (cpu_before, times_before) = (sys::own_usage(), CpuTimes::now());
     let begin = clock.now();
+    let end = begin + clock.to_ticks(spec.seconds * 1e9);
+    window.end.store(end, Relaxed);
     window.begin.store(begin, Relaxed);
     std::thread::sleep(seconds);
-    let end = clock.now();
-    window.end.store(end, Relaxed);
-    let waiting: Vec<u64> = records
-        .iter()
-        .map(|record| record.waiting_since.load(Relaxed))
-        .map(|since| if since == 0 { 0 } else { end.saturating_sub(since) })
-        .collect();
     let (cpu_after, times_after) = (sys::own_usage(), CpuTimes::now());
-    let measured = clock.to_ns(clock.now() - begin) / 1e9;
+    let watched = clock.to_ns(clock.now() - begin) / 1e9;
 
     wait_until(DRAIN, || records.iter().all(Record::has_finished));
+    let cut_short: Vec<u64> = records.iter().map(|record| record.wait_at(end)).collect();
     let quantile = |q| clock.to_ns(histogram::quantile(records.iter().map(|r| &r.waits), q));
     let longest_wait = records.iter().map(|record| record.longest.load(Relaxed)).max();
     let longest_wait = longest_wait.unwrap_or(0);
-    let stalled = waiting.iter().filter(|ticks| clock.to_ns(**ticks) > STALL_NS).count();
+    let stalled = cut_short.iter().filter(|ticks| clock.to_ns(**ticks) > STALL_NS).count();
     let ops: Vec<u64> = records.iter().map(|record| record.counted.load(Relaxed)).collect();
     let seconds = clock.to_ns(end - begin) / 1e9;
     let (undrained, lost_updates) = exclusion(shared);
@@ -268,10 +282,10 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
         wait_p99_ns: quantile(0.99),
         wait_p999_ns: quantile(0.999),
         wait_max_ns: clock.to_ns(longest_wait),
-        longest_stall_ns: clock.to_ns(waiting.iter().copied().fold(longest_wait, u64::max)),
+        longest_stall_ns: clock.to_ns(cut_short.iter().copied().fold(longest_wait, u64::max)),
         long_stalls: records.iter().map(|record| record.long_stalls.load(Relaxed)).sum::<u64>()
             + stalled as u64,
-        cpu_s_per_s: (cpu_after.cpu_seconds - cpu_before.cpu_seconds) / measured,
+        cpu_s_per_s: (cpu_after.cpu_seconds - cpu_before.cpu_seconds) / watched,
         cpu_times: times_after.since(times_before),
         undrained,
         lost_updates,

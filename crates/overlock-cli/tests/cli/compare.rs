@@ -162,3 +162,22 @@ fn binary_output_is_compared_byte_by_byte() {
     let said = compare(&["--locks", "libc,ticket", "--runs", "1", "--check-output"], script);
     said.ends(1, r"line 1 is 'a\xfe' and was 'a\xff' in the first run");
 }
+
+#[test]
+fn whole_rounds_are_kept_when_the_comparison_is_interrupted() {
+    let flags = ["compare", "--locks", "libc,hybrid", "--runs", "2", "--json"];
+    let script = [
+        "--",
+        "sh",
+        "-c",
+        "n=$(cat \"$0\" 2>/dev/null || echo 0); echo $((n + 1)) > \"$0\"
+        [ $n -lt 3 ] || kill -INT $PPID; sleep 0.3",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let counter = folder.path().join("runs");
+    let said = said(&[&flags[..], &script, &[counter.to_str().unwrap()]].concat());
+    assert_eq!(said.code, Some(130), "{said:?}");
+    let points = said.records("point");
+    assert_eq!(points.len(), 2, "{said:?}");
+    assert!(points.iter().all(|point| point["samples"].as_array().unwrap().len() == 1));
+}
