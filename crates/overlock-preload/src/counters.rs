@@ -61,8 +61,7 @@ const SHARDS: usize = 16;
 #[repr(align(64))]
 struct Shard([AtomicU64; EVENTS]);
 
-static COUNTS: [Shard; SHARDS] =
-    [const { Shard([const { AtomicU64::new(0) }; EVENTS]) }; SHARDS];
+static COUNTS: [Shard; SHARDS] = [const { Shard([const { AtomicU64::new(0) }; EVENTS]) }; SHARDS];
 
 /// What the locks' own events had come to when this process was forked.
 static BEFORE_FORK: [AtomicU64; LockEvent::ALL.len()] =
@@ -102,7 +101,9 @@ pub(crate) fn report() {
     }
     let mut line = Line::default();
     if write_line(&mut line).is_err() {
-        return message::write(&[b"overlock: the counters do not fit their buffer; none written\n"]);
+        return message::write(&[
+            b"overlock: the counters do not fit their buffer; none written\n",
+        ]);
     }
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
     // SAFETY: `getenv` returned a C string.

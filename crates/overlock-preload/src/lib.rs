@@ -44,7 +44,9 @@
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")
 )))]
-compile_error!("the layouts of pthread_mutex_t and pthread_cond_t are known for glibc on x86-64 and aarch64 only");
+compile_error!(
+    "the layouts of pthread_mutex_t and pthread_cond_t are known for glibc on x86-64 and aarch64 only"
+);
 
 mod choice;
 mod clock;

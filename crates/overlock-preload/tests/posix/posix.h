@@ -6,8 +6,9 @@
  *   ./mutex NAME       runs one case in this process
  *
  * The exit status is 0 if all cases passed, 1 if one failed. A case fails by a CHECK or EQ that does not hold, by dying, or by
- * still running after POSIX_WATCHDOG_S seconds (default 120): a lost wake-up never ends. Nothing else is timed: a pause is only ever
- * used to give a *wrong* implementation time to show itself, or to tell that a deadline was not met too early.
+ * still running after POSIX_WATCHDOG_S seconds (default 120): a lost wake-up never ends. Then the case is killed with all its
+ * children. Nothing else is timed: a pause is only ever used to give a *wrong* implementation time to show itself, or to
+ * tell that a deadline was not met too early.
  */
 #ifndef POSIX_H
 #define POSIX_H
@@ -20,7 +21,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +28,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#ifndef __cplusplus
+#include <stdatomic.h>
+#endif
 
 struct test_case {
 	const char *name;
@@ -61,6 +64,7 @@ static struct test_case **last_case = &cases;
 __attribute__((noreturn, unused)) static void fail(const char *file, int line, const char *what)
 {
 	fprintf(stderr, "%s:%d: %s\n", file, line, what);
+	kill(0, SIGKILL);
 	_exit(1);
 }
 
@@ -152,6 +156,24 @@ __attribute__((unused)) static void expect_success(pid_t child)
 	EQ(WEXITSTATUS(status), 0);
 }
 
+/* Whether this runs on Overlock: the few cases where libc falls short ask. */
+__attribute__((unused)) static int is_overlock(void)
+{
+	const char *preloaded = getenv("LD_PRELOAD");
+
+	return preloaded != NULL && strstr(preloaded, "overlock_preload") != NULL;
+}
+
+static void on_watchdog(int number)
+{
+	static const char text[] = "still running\n";
+
+	(void)number;
+	if (write(2, text, sizeof text - 1) > 0)
+		kill(0, SIGKILL);
+	_exit(1);
+}
+
 static int run_all(void)
 {
 	int failed = 0;
@@ -168,8 +190,7 @@ static int run_all(void)
 		if (status == 0) {
 			printf("ok %s\n", c->name);
 		} else if (WIFSIGNALED(status)) {
-			printf("FAILED %s: %s\n", c->name,
-			       WTERMSIG(status) == SIGALRM ? "still running" : strsignal(WTERMSIG(status)));
+			printf("FAILED %s: %s\n", c->name, strsignal(WTERMSIG(status)));
 			failed = 1;
 		} else {
 			printf("FAILED %s: status %d\n", c->name, WEXITSTATUS(status));
@@ -187,6 +208,9 @@ int main(int argc, char **argv)
 		return run_all();
 	for (struct test_case *c = cases; c != NULL; c = c->next) {
 		if (strcmp(c->name, argv[1]) == 0) {
+			/* A process group of its own, to be killed as a whole. */
+			setpgid(0, 0);
+			signal(SIGALRM, on_watchdog);
 			alarm(watchdog != NULL ? (unsigned)atoi(watchdog) : 120);
 			c->run();
 			return 0;

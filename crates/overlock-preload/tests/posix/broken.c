@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Deliberately broken pthread calls, to show that the cases notice. Preloaded before libc; the environment variable BROKEN names the one
+ * fault there is, and every call that it does not concern is libc's.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int is(const char *fault)
+{
+	const char *chosen = getenv("BROKEN");
+
+	return chosen != NULL && strcmp(chosen, fault) == 0;
+}
+
+/* libc's function of the same name, and version where there are several. */
+#define REAL(name, version)                                                                   \
+	static __typeof__(&name) real;                                                        \
+	if (real == NULL)                                                                     \
+	real = (__typeof__(&name))(version[0] != 0 ? dlvsym(RTLD_NEXT, #name, version) :      \
+						     dlsym(RTLD_NEXT, #name))
+#define COND "GLIBC_2.3.2"
+
+static void nap(void)
+{
+	struct timespec time = { 0, 1000000 };
+
+	nanosleep(&time, NULL);
+}
+
+/* A first-come-first-served lock that knows nothing of fork: `next` in __lock, `serving` in __count. */
+static void ticket_lock(pthread_mutex_t *mutex)
+{
+	unsigned mine = atomic_fetch_add((atomic_uint *)&mutex->__data.__lock, 1);
+
+	while (atomic_load((atomic_uint *)&mutex->__data.__count) != mine)
+		sched_yield();
+}
+
+int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+	REAL(pthread_mutex_lock, "");
+	int error;
+
+	if (is("lock_does_nothing"))
+		return 0;
+	if (is("ticket_lock_unaware_of_fork")) {
+		ticket_lock(mutex);
+		return 0;
+	}
+	if (is("recursion_without_limit") && mutex->__data.__count == UINT_MAX)
+		return 0;
+	error = real(mutex);
+	if (is("lock_clobbers_errno"))
+		errno = EAGAIN;
+	if (is("relock_is_allowed") && error == EDEADLK)
+		return 0;
+	if (is("dead_owner_is_not_reported") && error == EOWNERDEAD)
+		return 0;
+	return error;
+}
+
+int pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+	REAL(pthread_mutex_trylock, "");
+	int error = real(mutex);
+
+	if (is("trylock_always_succeeds"))
+		return 0;
+	return is("trylock_has_the_wrong_error") && error == EBUSY ? EAGAIN : error;
+}
+
+int pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+	REAL(pthread_mutex_unlock, "");
+	int error;
+
+	if (is("ticket_lock_unaware_of_fork")) {
+		atomic_fetch_add((atomic_uint *)&mutex->__data.__count, 1);
+		return 0;
+	}
+	error = real(mutex);
+	if (is("unlock_touches_the_mutex_afterwards")) {
+		sched_yield();
+		*(volatile short *)&mutex->__data.__spins = 1;
+	}
+	return is("unlock_by_anybody") && error == EPERM ? 0 : error;
+}
+
+int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *at)
+{
+	REAL(pthread_mutex_timedlock, "");
+	struct timespec fixed = *at;
+
+	if (is("deadline_is_forgotten"))
+		return pthread_mutex_lock(mutex);
+	if (is("deadline_comes_early"))
+		return pthread_mutex_trylock(mutex) == 0 ? 0 : ETIMEDOUT;
+	if (is("nanoseconds_are_not_checked"))
+		fixed.tv_nsec = (fixed.tv_nsec % 1000000000 + 1000000000) % 1000000000;
+	return real(mutex, &fixed);
+}
+
+int pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *at)
+{
+	REAL(pthread_mutex_clocklock, "");
+
+	if (is("clocks_are_confused"))
+		clock = CLOCK_REALTIME;
+	if (is("clock_is_not_checked") && clock != CLOCK_MONOTONIC)
+		clock = CLOCK_REALTIME;
+	return real(mutex, clock, at);
+}
+
+int pthread_mutex_destroy(pthread_mutex_t *mutex)
+{
+	REAL(pthread_mutex_destroy, "");
+	int error = real(mutex);
+
+	return is("destroy_of_locked_is_allowed") && error == EBUSY ? 0 : error;
+}
+
+int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+	REAL(pthread_cond_wait, COND);
+	int error, state;
+
+	if (is("wait_never_releases_the_mutex"))
+		return 0;
+	if (is("cancelled_without_the_mutex")) {
+		pthread_mutex_unlock(mutex);
+		nap();
+		return pthread_mutex_lock(mutex);
+	}
+	if (is("wait_is_no_cancellation_point")) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+		error = real(cond, mutex);
+		pthread_setcancelstate(state, &state);
+		return error;
+	}
+	error = real(cond, mutex);
+	if (is("wait_returns_without_the_mutex"))
+		pthread_mutex_unlock(mutex);
+	return error;
+}
+
+int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *at)
+{
+	REAL(pthread_cond_timedwait, COND);
+	int error;
+
+	if (is("timed_wait_times_out_early"))
+		return ETIMEDOUT;
+	error = real(cond, mutex, at);
+	return is("timed_wait_hides_its_timeout") && error == ETIMEDOUT ? 0 : error;
+}
+
+int pthread_cond_signal(pthread_cond_t *cond)
+{
+	REAL(pthread_cond_signal, COND);
+	static atomic_long count;
+
+	if (is("signal_does_nothing"))
+		return 0;
+	if (is("one_signal_in_a_thousand_is_lost") && atomic_fetch_add(&count, 1) % 1000 == 999)
+		return 0;
+	if (is("shared_condition_is_private") && cond->__data.__wrefs & 1)
+		return 0;
+	return real(cond);
+}
+
+int pthread_cond_broadcast(pthread_cond_t *cond)
+{
+	REAL(pthread_cond_broadcast, COND);
+
+	if (is("shared_condition_is_private") && cond->__data.__wrefs & 1)
+		return 0;
+	return is("broadcast_wakes_one") ? pthread_cond_signal(cond) : real(cond);
+}
+
+int pthread_cond_destroy(pthread_cond_t *cond)
+{
+	REAL(pthread_cond_destroy, COND);
+
+	return is("destroy_does_not_wait") ? 0 : real(cond);
+}
+
+int pthread_spin_lock(pthread_spinlock_t *spin)
+{
+	REAL(pthread_spin_lock, "");
+
+	return is("spin_lock_does_nothing") ? 0 : real(spin);
+}
+
+int pthread_spin_trylock(pthread_spinlock_t *spin)
+{
+	REAL(pthread_spin_trylock, "");
+	int error = real(spin);
+
+	return is("spin_trylock_has_the_wrong_error") && error == EBUSY ? EAGAIN : error;
+}

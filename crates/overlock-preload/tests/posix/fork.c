@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* fork: the child has the forking thread only, and what that thread held (POSIX.1-2017, fork and pthread_atfork). */
+#include "mutex.h"
+
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int stop;
+static long busy_count;
+
+static void *keep_busy(void *argument)
+{
+	while (!stop) {
+		EQ(pthread_mutex_lock(&busy), 0);
+		busy_count++;
+		EQ(pthread_mutex_unlock(&busy), 0);
+	}
+	return argument;
+}
+
+static void *count_in_child(void *argument)
+{
+	struct counter *counter = argument;
+
+	for (long i = 0; i < counter->rounds; i++) {
+		EQ(pthread_mutex_lock(counter->mutex), 0);
+		count_once(counter);
+		EQ(pthread_mutex_unlock(counter->mutex), 0);
+	}
+	return NULL;
+}
+
+/* Uses a mutex that is free as several threads would, and so shows that nothing is left on it. */
+static void use_with_threads(pthread_mutex_t *mutex)
+{
+	struct counter counter = { .mutex = mutex, .rounds = 500 };
+	pthread_t threads[4];
+
+	for (int i = 0; i < 4; i++)
+		threads[i] = start(count_in_child, &counter);
+	for (int i = 0; i < 4; i++)
+		join(threads[i]);
+	EQ(counter.count, 2000);
+}
+
+CASE(child_unlocks_what_its_thread_locked)
+{
+	for_each_type(type) {
+		pthread_mutex_t mutex = new_mutex(type);
+		int knows_owner = type == PTHREAD_MUTEX_ERRORCHECK || type == PTHREAD_MUTEX_RECURSIVE;
+		pid_t child;
+
+		/* libc takes the child for another owner, because its thread has a new number for the kernel. */
+		if (knows_owner && !is_overlock())
+			continue;
+		EQ(pthread_mutex_lock(&mutex), 0);
+		child = fork();
+		EQ(pthread_mutex_unlock(&mutex), 0);
+		EQ(pthread_mutex_trylock(&mutex), 0);
+		EQ(pthread_mutex_unlock(&mutex), 0);
+		if (child == 0) {
+			use_with_threads(&mutex);
+			EQ(pthread_mutex_destroy(&mutex), 0);
+			_exit(0);
+		}
+		expect_success(child);
+		use_with_threads(&mutex);
+	}
+}
+
+CASE(child_unlocks_a_mutex_that_others_waited_for)
+{
+	for_each_type(type) {
+		pthread_mutex_t mutex;
+		pthread_t threads[6];
+		struct section section;
+		pid_t child;
+
+		if ((type == PTHREAD_MUTEX_ERRORCHECK || type == PTHREAD_MUTEX_RECURSIVE) && !is_overlock())
+			continue;
+		for (int asleep = 0; asleep < 2; asleep++) {
+			mutex = new_mutex(type);
+			section = (struct section){ .mutex = &mutex };
+			EQ(pthread_mutex_lock(&mutex), 0);
+			for (int i = 0; i < 6; i++)
+				threads[i] = start(enter_section, &section);
+			if (asleep)
+				pause_ms(30);
+			child = fork();
+			if (child == 0) {
+				EQ(pthread_mutex_unlock(&mutex), 0);
+				EQ(pthread_mutex_lock(&mutex), 0);
+				EQ(pthread_mutex_unlock(&mutex), 0);
+				use_with_threads(&mutex);
+				_exit(0);
+			}
+			expect_success(child);
+			CHECK(!section.entered);
+			EQ(pthread_mutex_unlock(&mutex), 0);
+			for (int i = 0; i < 6; i++)
+				join(threads[i]);
+		}
+	}
+}
+
+static void *enter_in_child(void *argument)
+{
+	return enter_section(argument);
+}
+
+CASE(child_threads_queue_for_a_mutex_held_since_before_the_fork)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	struct section section = { .mutex = &mutex };
+	pthread_t parents[3];
+	pid_t child;
+
+	EQ(pthread_mutex_lock(&mutex), 0);
+	for (int i = 0; i < 3; i++)
+		parents[i] = start(enter_section, &section);
+	pause_ms(20);
+	child = fork();
+	if (child == 0) {
+		struct section in_child = { .mutex = &mutex };
+		pthread_t threads[4];
+		struct timespec at = in_ms(CLOCK_REALTIME, 20);
+
+		for (int i = 0; i < 4; i++)
+			threads[i] = start(enter_in_child, &in_child);
+		EQ(pthread_mutex_trylock(&mutex), EBUSY);
+		EQ(pthread_mutex_timedlock(&mutex, &at), ETIMEDOUT);
+		pause_ms(20);
+		CHECK(!in_child.entered);
+		EQ(pthread_mutex_unlock(&mutex), 0);
+		for (int i = 0; i < 4; i++)
+			join(threads[i]);
+		use_with_threads(&mutex);
+		_exit(0);
+	}
+	expect_success(child);
+	EQ(pthread_mutex_unlock(&mutex), 0);
+	for (int i = 0; i < 3; i++)
+		join(parents[i]);
+}
+
+static void lock_busy(void)
+{
+	EQ(pthread_mutex_lock(&busy), 0);
+}
+
+static void unlock_busy(void)
+{
+	EQ(pthread_mutex_unlock(&busy), 0);
+}
+
+static void start_busy_threads(pthread_t *threads)
+{
+	for (int i = 0; i < 4; i++)
+		threads[i] = start(keep_busy, NULL);
+}
+
+static void stop_busy_threads(pthread_t *threads)
+{
+	stop = 1;
+	for (int i = 0; i < 4; i++)
+		join(threads[i]);
+}
+
+CASE(atfork_handlers_keep_a_busy_mutex_whole)
+{
+	/* What memory allocators do: lock before the fork, unlock after it on both sides. */
+	pthread_t threads[4];
+
+	EQ(pthread_atfork(lock_busy, unlock_busy, unlock_busy), 0);
+	start_busy_threads(threads);
+	for (int round = 0; round < 100; round++) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			lock_busy();
+			unlock_busy();
+			if (round % 10 == 0)
+				use_with_threads(&busy);
+			_exit(0);
+		}
+		expect_success(child);
+	}
+	stop_busy_threads(threads);
+}
+
+CASE(grandchild)
+{
+	pthread_t threads[4];
+
+	EQ(pthread_atfork(lock_busy, unlock_busy, unlock_busy), 0);
+	start_busy_threads(threads);
+	for (int round = 0; round < 10; round++) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			pthread_t childs[4];
+
+			stop = 0;
+			start_busy_threads(childs);
+			for (int i = 0; i < 5; i++) {
+				pid_t grandchild = fork();
+
+				if (grandchild == 0) {
+					lock_busy();
+					unlock_busy();
+					use_with_threads(&busy);
+					_exit(0);
+				}
+				expect_success(grandchild);
+			}
+			stop_busy_threads(childs);
+			_exit(0);
+		}
+		expect_success(child);
+	}
+	stop_busy_threads(threads);
+}
+
+/* A condition that threads of the parent are blocked on. */
+static struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	int waiting, go;
+} gate = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0 };
+
+static void *wait_at_gate(void *argument)
+{
+	EQ(pthread_mutex_lock(&gate.mutex), 0);
+	gate.waiting++;
+	while (!gate.go)
+		EQ(pthread_cond_wait(&gate.cond, &gate.mutex), 0);
+	EQ(pthread_mutex_unlock(&gate.mutex), 0);
+	return argument;
+}
+
+static void lock_when_waiting(int waiting)
+{
+	EQ(pthread_mutex_lock(&gate.mutex), 0);
+	while (gate.waiting < waiting) {
+		EQ(pthread_mutex_unlock(&gate.mutex), 0);
+		pause_ms(1);
+		EQ(pthread_mutex_lock(&gate.mutex), 0);
+	}
+}
+
+CASE(child_uses_a_condition_that_others_waited_for)
+{
+	pthread_t threads[3], childs[3];
+	pid_t child;
+
+	for (int i = 0; i < 3; i++)
+		threads[i] = start(wait_at_gate, NULL);
+	lock_when_waiting(3);
+	child = fork();
+	if (child == 0) {
+		gate.waiting = 0;
+		EQ(pthread_mutex_unlock(&gate.mutex), 0);
+		for (int i = 0; i < 3; i++)
+			childs[i] = start(wait_at_gate, NULL);
+		lock_when_waiting(3);
+		gate.go = 1;
+		EQ(pthread_cond_broadcast(&gate.cond), 0);
+		EQ(pthread_mutex_unlock(&gate.mutex), 0);
+		for (int i = 0; i < 3; i++)
+			join(childs[i]);
+		/* libc waits here for the parent's threads to leave. */
+		if (is_overlock())
+			EQ(pthread_cond_destroy(&gate.cond), 0);
+		_exit(0);
+	}
+	expect_success(child);
+	gate.go = 1;
+	EQ(pthread_cond_broadcast(&gate.cond), 0);
+	EQ(pthread_mutex_unlock(&gate.mutex), 0);
+	for (int i = 0; i < 3; i++)
+		join(threads[i]);
+	EQ(pthread_cond_destroy(&gate.cond), 0);
+}
+
+static void *fork_and_use(void *argument)
+{
+	pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	pid_t child = fork();
+
+	if (child == 0) {
+		EQ(pthread_mutex_lock(&mutex), 0);
+		EQ(pthread_mutex_lock(&mutex), 0);
+		EQ(pthread_mutex_unlock(&mutex), 0);
+		EQ(pthread_mutex_unlock(&mutex), 0);
+		use_with_threads(&mutex);
+		_exit(0);
+	}
+	expect_success(child);
+	return argument;
+}
+
+CASE(any_thread_may_fork)
+{
+	pthread_t threads[4];
+
+	start_busy_threads(threads);
+	for (int i = 0; i < 20; i++)
+		elsewhere(fork_and_use, NULL);
+	stop_busy_threads(threads);
+}
+
+CASE(vfork_and_exec)
+{
+	pthread_t threads[4];
+
+	start_busy_threads(threads);
+	for (int i = 0; i < 20; i++) {
+		char *arguments[] = { "true", NULL };
+		pid_t child;
+
+		EQ(posix_spawnp(&child, "true", NULL, NULL, arguments, environ), 0);
+		expect_success(child);
+	}
+	stop_busy_threads(threads);
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Do the conformance cases notice a library that is wrong?
+//!
+//! `tests/posix/broken.c` has one fault at a time. The case meant for it must fail with the fault and pass without it.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{compile, text};
+
+/// Each fault, and the cases that must notice it.
+const FAULTS: [(&str, &str, &[&str]); 31] = [
+    ("lock_does_nothing", "stress.c", &["counting"]),
+    ("lock_does_nothing", "mutex.c", &["lock_waits_for_unlock"]),
+    ("lock_clobbers_errno", "mutex.c", &["errno_is_left_alone"]),
+    ("recursion_without_limit", "mutex.c", &["recursive_overflow_is_eagain"]),
+    ("relock_is_allowed", "mutex.c", &["errorcheck_relock_is_edeadlk", "static_initialisers"]),
+    ("trylock_always_succeeds", "mutex.c", &["lock_and_unlock", "trylock_of_owner"]),
+    ("trylock_has_the_wrong_error", "mutex.c", &["lock_and_unlock"]),
+    ("unlock_by_anybody", "mutex.c", &["unlock_by_non_owner_is_eperm", "recursive_counts"]),
+    ("destroy_of_locked_is_allowed", "mutex.c", &["destroy_of_locked_is_ebusy"]),
+    ("unlock_touches_the_mutex_afterwards", "stress.c", &["destroy_right_after_unlock"]),
+    ("deadline_is_forgotten", "timed.c", &["times_out_and_not_early"]),
+    (
+        "deadline_comes_early",
+        "timed.c",
+        &["times_out_and_not_early", "locks_when_released_in_time"],
+    ),
+    ("nanoseconds_are_not_checked", "timed.c", &["bad_nanoseconds_are_einval"]),
+    ("clocks_are_confused", "timed.c", &["times_out_and_not_early", "locks_when_released_in_time"]),
+    ("clock_is_not_checked", "timed.c", &["bad_clock_is_einval"]),
+    ("ticket_lock_unaware_of_fork", "fork.c", &["child_unlocks_a_mutex_that_others_waited_for"]),
+    ("dead_owner_is_not_reported", "special.c", &["robust_mutex_reports_a_dead_owner"]),
+    ("lock_does_nothing", "special.c", &["processes_share_a_mutex"]),
+    ("shared_condition_is_private", "special.c", &["processes_share_a_condition"]),
+    ("wait_never_releases_the_mutex", "cond.c", &["signal_wakes"]),
+    (
+        "wait_returns_without_the_mutex",
+        "cond.c",
+        &["the_mutex_is_free_while_waiting_and_held_after"],
+    ),
+    ("signal_does_nothing", "cond.c", &["signal_wakes", "each_signal_wakes_one_more"]),
+    ("one_signal_in_a_thousand_is_lost", "cond.c", &["no_signal_is_lost_when_sent_without"]),
+    ("broadcast_wakes_one", "cond.c", &["broadcast_wakes_all", "no_broadcast_is_lost"]),
+    ("timed_wait_times_out_early", "cond.c", &["timed_waits_time_out_and_not_early"]),
+    ("timed_wait_hides_its_timeout", "cond.c", &["wake_ups_are_not_remembered"]),
+    ("destroy_does_not_wait", "cond.c", &["destroy_right_after_broadcast"]),
+    ("cancelled_without_the_mutex", "cancel.c", &["blocked_waiter_is_cancelled_with_the_mutex"]),
+    ("wait_is_no_cancellation_point", "cancel.c", &["blocked_waiter_is_cancelled_with_the_mutex"]),
+    ("spin_lock_does_nothing", "spin.c", &["threads_exclude_each_other"]),
+    ("spin_trylock_has_the_wrong_error", "spin.c", &["lock_trylock_unlock"]),
+];
+
+/// Runs one case with a fault, or with none, and returns whether it passed, with what it said.
+fn passes(program: &Path, case: &str, library: &Path, fault: &str) -> (bool, String) {
+    let output = Command::new(program)
+        .arg(case)
+        .env("LD_PRELOAD", library)
+        .env("BROKEN", fault)
+        // Some faults show by never ending. Without a fault there is all the time a case may want.
+        .env("POSIX_WATCHDOG_S", if fault == "none" { "120" } else { "5" })
+        .output()
+        .expect("the program was just compiled");
+    (output.status.success(), text(&output))
+}
+
+/// What has gone unnoticed, if anything.
+fn check(library: &Path, fault: &str, source: &str, cases: &[&str]) -> Vec<String> {
+    let program = compile(source, &format!("{fault}-{}", source.replace('.', "-")), &[]);
+    let mut unnoticed = Vec::new();
+    for case in cases {
+        let (passed, said) = passes(&program, case, library, "none");
+        assert!(passed, "{source} {case} fails without a fault:\n{said}");
+        if passes(&program, case, library, fault).0 {
+            unnoticed.push(format!("{source} {case} does not notice {fault}"));
+        }
+    }
+    unnoticed
+}
+
+#[test]
+fn every_fault_is_noticed() {
+    let library = compile("broken.c", "broken.so", &["-shared", "-fPIC"]);
+    let check = |&(fault, source, cases): &_| check(&library, fault, source, cases);
+    // Several at once: most of the time is spent on faults that never end.
+    let unnoticed: Vec<String> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (FAULTS.chunks(FAULTS.len().div_ceil(8)))
+            .map(|faults| scope.spawn(move || faults.iter().flat_map(check).collect::<Vec<_>>()))
+            .collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().expect("a case fails without a fault"))
+            .collect()
+    });
+    assert!(unnoticed.is_empty(), "{}", unnoticed.join("\n"));
+}

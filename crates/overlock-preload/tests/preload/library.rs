@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the library does beside POSIX: the choice of the lock, the counters, and which calls it takes over.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{LOCKS, compile, library, text, under};
+use serde_json::Value;
+
+/// A file of this test's own that does not exist yet.
+fn fresh_file(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+fn lines(path: &PathBuf) -> Vec<Value> {
+    std::fs::read_to_string(path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+#[test]
+fn unknown_lock_ends_the_process_before_it_starts() {
+    let output = under("spinny", "echo").arg("started").output().expect("echo exists");
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        text(&output),
+        "overlock: OVERLOCK_LOCK=spinny is no lock; choose hybrid, ticket, queued or test-and-set\n"
+    );
+}
+
+#[test]
+fn the_default_is_hybrid() {
+    for choice in [None, Some("")] {
+        let file = fresh_file("default.json");
+        let mut command = Command::new("true");
+        command.env("LD_PRELOAD", library()).env("OVERLOCK_COUNTERS", &file);
+        command.env_remove("OVERLOCK_LOCK");
+        if let Some(choice) = choice {
+            command.env("OVERLOCK_LOCK", choice);
+        }
+        assert!(command.status().expect("true exists").success());
+        assert_eq!(lines(&file)[0]["lock"], "hybrid");
+    }
+}
+
+/// Runs one case under a lock and returns its counters.
+fn counters_of(lock: &str, program: &Path, case: &str) -> Value {
+    let file = fresh_file(&format!("{case}-{lock}.json"));
+    let output = under(lock, program)
+        .arg(case)
+        .env("OVERLOCK_COUNTERS", &file)
+        .output()
+        .expect("just compiled");
+    assert!(output.status.success(), "{}", text(&output));
+    let mut records = lines(&file);
+    assert_eq!(records.len(), 1);
+    records.remove(0)
+}
+
+fn count(record: &Value, group: &str, name: &str) -> u64 {
+    record[group][name].as_u64().unwrap_or_else(|| panic!("no {group}.{name} in {record}"))
+}
+
+#[test]
+fn counters_tell_what_happened() {
+    let mutex = compile("mutex.c", "counted-mutex", &[]);
+    let timed = compile("timed.c", "counted-timed", &[]);
+    for lock in LOCKS {
+        let record = counters_of(lock, &mutex, "lock_waits_for_unlock");
+        assert_eq!(record["lock"], lock);
+        assert_eq!(record["program"].as_str(), mutex.to_str());
+        assert!(count(&record, "events", "lock_slowpath") >= 4, "one of each type: {record}");
+        assert!(count(&record, "mutex", "locks_contended") >= 4, "{record}");
+        assert_eq!(count(&record, "mutex", "timed"), 0);
+        assert_eq!(count(&record, "mutex", "handed_to_libc"), 0);
+        let record = counters_of(lock, &timed, "locks_when_released_in_time");
+        assert!(count(&record, "mutex", "timed") >= 12, "each type in each way: {record}");
+    }
+}
+
+#[test]
+fn counters_know_what_is_libcs_and_what_conditions_do() {
+    let program = compile("special.c", "counted-special", &[]);
+    let record = counters_of("hybrid", &program, "plain_condition_with_special_mutexes");
+    assert!(count(&record, "mutex", "handed_to_libc") > 0, "{record}");
+    assert!(count(&record, "cond", "waits") > 0, "{record}");
+    assert!(count(&record, "cond", "timed") > 0, "{record}");
+    assert!(count(&record, "cond", "wakes") > 0, "{record}");
+    assert_eq!(count(&record, "cond", "handed_to_libc"), 0);
+    let record = counters_of("hybrid", &program, "shared_condition_with_special_mutexes");
+    assert!(count(&record, "cond", "handed_to_libc") > 0, "{record}");
+    assert_eq!(count(&record, "cond", "waits"), 0);
+}
+
+#[test]
+fn every_process_writes_a_line_of_its_own() {
+    let file = fresh_file("processes.json");
+    // The shell forks twice, for a child that ends by exit, and for one that executes another program.
+    let status = under("hybrid", "bash")
+        .args(["-c", "(exit 0); (exit 0) & wait; /bin/true"])
+        .env("OVERLOCK_COUNTERS", &file)
+        .status()
+        .expect("bash exists");
+    assert!(status.success());
+    let records = lines(&file);
+    let mut pids: Vec<_> = records.iter().map(|record| record["pid"].as_u64()).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    assert_eq!(pids.len(), records.len());
+    assert!(!records.is_empty());
+}
+
+#[test]
+fn counters_that_cannot_be_written_are_reported_and_change_nothing() {
+    let output = under("hybrid", "true")
+        .env("OVERLOCK_COUNTERS", "/no/such/folder/file")
+        .output()
+        .expect("true exists");
+    assert!(output.status.success());
+    assert_eq!(
+        text(&output),
+        "overlock: can't write the counters to /no/such/folder/file (OVERLOCK_COUNTERS); check the folder and its permissions\n"
+    );
+}
+
+#[test]
+fn the_library_defines_the_calls_and_little_else() {
+    let output = Command::new("nm")
+        .args(["--dynamic", "--defined-only", "--format=posix"])
+        .arg(library())
+        .output()
+        .expect("nm comes with the C compiler");
+    let names = text(&output);
+    let names: Vec<_> = names.lines().filter_map(|line| line.split(' ').next()).collect();
+    let mutex = ["lock", "trylock", "timedlock", "clocklock", "unlock", "destroy"];
+    let cond = ["wait", "timedwait", "clockwait", "signal", "broadcast", "destroy"];
+    let spin = ["lock", "trylock", "unlock"];
+    let expected = (mutex.iter().map(|call| format!("pthread_mutex_{call}")))
+        .chain(cond.iter().map(|call| format!("pthread_cond_{call}")))
+        .chain(spin.iter().map(|call| format!("pthread_spin_{call}")));
+    for name in expected {
+        assert!(names.contains(&name.as_str()), "{name} is not replaced");
+    }
+    for name in names {
+        assert!(
+            ["pthread_", "__pthread_mutex_", "overlock_cond_"]
+                .iter()
+                .any(|part| name.starts_with(part)),
+            "{name} would take the place of a symbol of the program"
+        );
+    }
+}

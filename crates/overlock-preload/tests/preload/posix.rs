@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Do the pthread calls do what POSIX says?
+//!
+//! The cases are C and C++ programs in `tests/posix/`. Each runs against libc first, which proves the cases, and then under each lock
+//! of the library. `known_bad.rs` proves that they can fail.
+
+use std::process::Command;
+
+use crate::support::{LOCKS, compile, text, under};
+
+/// Runs all cases of one source on libc and under every lock.
+fn conforms(source: &str) {
+    let program = compile(source, &source.replace('.', "-"), &[]);
+    let run = |who: &str, command: &mut Command| {
+        let output = command.output().expect("the program was just compiled");
+        assert!(output.status.success(), "{source} on {who}:\n{}", text(&output));
+        let cases = text(&output).lines().filter(|line| line.starts_with("ok ")).count();
+        assert!(cases > 0, "{source} on {who} ran no case:\n{}", text(&output));
+        cases
+    };
+    let cases = run("libc", &mut Command::new(&program));
+    for lock in LOCKS {
+        assert_eq!(run(lock, &mut under(lock, &program)), cases, "{source} on {lock}");
+    }
+}
+
+#[test]
+fn mutexes() {
+    conforms("mutex.c");
+}
+
+#[test]
+fn timed_locks() {
+    conforms("timed.c");
+}
+
+#[test]
+fn mutexes_under_stress() {
+    conforms("stress.c");
+}
+
+#[test]
+fn conditions() {
+    conforms("cond.c");
+}
+
+#[test]
+fn cancellation() {
+    conforms("cancel.c");
+}
+
+#[test]
+fn fork() {
+    conforms("fork.c");
+}
+
+#[test]
+fn robust_inheriting_and_shared() {
+    conforms("special.c");
+}
+
+#[test]
+fn spin_locks() {
+    conforms("spin.c");
+}
+
+#[test]
+fn cxx() {
+    conforms("cxx.cc");
+}

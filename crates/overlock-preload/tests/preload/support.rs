@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Compiling and running the C programs, with and without the library.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+/// The locks that `OVERLOCK_LOCK` chooses from.
+pub(crate) const LOCKS: [&str; 4] = ["hybrid", "ticket", "queued", "test-and-set"];
+
+/// The library under test, in the profile that the test was built in.
+///
+/// Cargo builds no `cdylib` for an integration test, so the first caller has it built.
+pub(crate) fn library() -> &'static Path {
+    static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
+        let test = std::env::current_exe().expect("the path of this test");
+        let folder = test.parent().and_then(Path::parent).expect("TARGET/PROFILE/deps/TEST");
+        let profile = match folder.file_name().and_then(OsStr::to_str).expect("a profile") {
+            "debug" => "dev",
+            profile => profile,
+        };
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", env!("CARGO_PKG_NAME"), "--profile", profile])
+            .arg("--target-dir")
+            .arg(folder.parent().expect("the target folder"))
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .expect("cargo runs this test");
+        assert!(status.success(), "the library does not build");
+        folder.join("liboverlock_preload.so")
+    });
+    &LIBRARY
+}
+
+/// Compiles `tests/posix/SOURCE` to an executable, or to a shared object if `flags` say so. `name` keeps tests apart that run at once.
+pub(crate) fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/posix");
+    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let (compiler, standard) =
+        if source.ends_with(".cc") { ("c++", "-std=gnu++17") } else { ("cc", "-std=gnu11") };
+    let result = Command::new(compiler)
+        .args([standard, "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"])
+        .args(flags)
+        .arg(folder.join(source))
+        .arg("-o")
+        .arg(&output)
+        .output()
+        .unwrap_or_else(|error| panic!("can't run {compiler}: {error}; install a C compiler"));
+    assert!(result.status.success(), "{source}: {}", String::from_utf8_lossy(&result.stderr));
+    output
+}
+
+/// A command that runs `program` under `lock`.
+pub(crate) fn under(lock: &str, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_PRELOAD", library()).env("OVERLOCK_LOCK", lock);
+    command
+}
+
+/// Both streams of a program that has ended.
+pub(crate) fn text(output: &Output) -> String {
+    [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat()
+}
