@@ -6,6 +6,7 @@
 extern crate alloc;
 
 mod cpu;
+pub mod pm_timer;
 pub mod sched;
 mod time;
 
