@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// Spin locks that survive a lost CPU: measure them, compare them, put them under any program.
 #[derive(Debug, Parser)]
-#[command(name = "overlock", version, about, subcommand_required = true)]
+#[command(name = "overlock", version, subcommand_required = true)]
 #[command(after_help = "Exit codes: 0 fine, 1 a check failed, 2 could not run, 130 interrupted.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -228,6 +228,10 @@ Examples:
   overlock bench --threads 16 --cs 0,1us --ncs 1us --seconds 1 --runs 9
   taskset -c 0 overlock bench --threads 2             two threads on one CPU
   overlock bench --grid full --check --out full.jsonl everything, checked, every sample kept
+
+Locks:
+  ours   hybrid queued ticket test-and-set, and native-ticket, which never waits but spins
+  peers  std parking-lot parking-lot-fair pthread pthread-adaptive pthread-spin spin-ticket
 
 Reading the table:
   of best   throughput over that of the best peer at this point, in the same round (median)

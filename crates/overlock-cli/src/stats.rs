@@ -52,6 +52,14 @@ pub(crate) fn coverage(n: usize) -> f64 {
     if n == 0 { 0.0 } else { 1.0 - 2.0 * tail(n, skipped(n)) }
 }
 
+/// Says what the columns `low` and `high` of a table of `rounds` rounds are worth.
+pub(crate) fn describe(rounds: usize) -> String {
+    match rounds {
+        1 => "1 round, so low and high say nothing".into(),
+        n => format!("{n} rounds; low..high covers the median with {:.0} %", coverage(n) * 100.0),
+    }
+}
+
 /// How many samples may be dropped at each end with at least [`CONFIDENCE`] left.
 fn skipped(n: usize) -> usize {
     let mut skip = 0;

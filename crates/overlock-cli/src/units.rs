@@ -38,7 +38,7 @@ impl std::str::FromStr for Nanos {
 }
 
 impl std::fmt::Display for Nanos {
-    /// The shortest exact form, which [`Nanos::from_str`] reads back.
+    /// The shortest exact form, which parses back to the same.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             0 => write!(f, "0"),

@@ -130,12 +130,7 @@ fn table(runs: &PointRuns) -> String {
             format!("{:.2}", lock.median(|sample| sample.cpu_s_per_s)),
         ]);
     }
-    let coverage = stats::coverage(rounds) * 100.0;
-    let plural = if rounds == 1 { "" } else { "s" };
-    format!(
-        "{}  ({rounds} round{plural}; low..high covers the median with {coverage:.0} %)\n{table}",
-        runs.point
-    )
+    format!("{}  ({})\n{table}", runs.point, stats::describe(rounds))
 }
 
 /// Prints what the whole benchmark says: one line for each lock, failures, and the advice.

@@ -156,5 +156,8 @@ pub(crate) fn advice(lines: &[LockSummary]) -> Option<Advice> {
     {
         sentence += &format!(" {} is a tie with it within the noise.", rival.lock);
     }
+    if chosen.rounds.len() == 1 {
+        sentence += " One round is a hint and no proof: use more --runs.";
+    }
     Some(Advice { kind: "advice", lock: chosen.lock, sentence })
 }

@@ -339,13 +339,8 @@ impl Compare<'_> {
             row.push(median(|sample| sample.max_rss_kib as f64 / 1024.0));
             table.row(row);
         }
-        let rounds = baseline.samples.len();
-        format!(
-            "{}\n{rounds} rounds; low..high covers the median with {:.0} %; \"{of}\" above 1 is better\n\
-             {table}",
-            self.target.typed(),
-            stats::coverage(rounds) * 100.0
-        )
+        let rounds = stats::describe(baseline.samples.len());
+        format!("{}\n{rounds}; \"{of}\" above 1 is better\n{table}", self.target.typed())
     }
 
     fn warnings(&self, ranked: &[&Series]) -> Vec<Warning> {

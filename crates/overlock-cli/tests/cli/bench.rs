@@ -47,10 +47,14 @@ fn a_lock_that_does_not_exclude_is_caught_and_the_others_go_on() {
 
 #[test]
 fn the_broken_lock_is_not_offered() {
-    assert!(!said(&["bench", "--help"]).stdout.contains("broken"));
+    let help = said(&["bench", "--help"]).stdout;
+    assert!(!help.contains("broken"));
     let said = bench(&["1", "--threads", "1", "--locks", "no-such-lock"]);
     said.ends(2, "there is no lock 'no-such-lock'; choose from hybrid, queued");
     assert!(!said.stderr.contains("broken"), "{said:?}");
+    let (_, names) = said.stderr.split_once("choose from ").unwrap();
+    let (names, _) = names.split_once(" (or").unwrap();
+    names.split(", ").for_each(|name| assert!(help.contains(name), "{name} is not in the help"));
 }
 
 #[test]
