@@ -37,6 +37,11 @@ impl Clock {
         let since = u128::from(ticks.wrapping_sub(self.origin));
         ((since * u128::from(self.scale)) >> 32) as u64
     }
+
+    /// Ticks in `span`.
+    pub(crate) fn ticks_in(&self, span: Duration) -> u64 {
+        ((span.as_nanos() << 32) / u128::from(self.scale)) as u64
+    }
 }
 
 /// The time stamp counter.

@@ -11,8 +11,9 @@ use overlock_host::{Nanos, sched};
 use crate::Error;
 use crate::clock::Clock;
 use crate::guest::abi::{MAX_VCPUS, Shared, VcpuRecord};
+use crate::guest::platform::Tables;
 use crate::guest::world::{Program, World, deliver, truth};
-use crate::host::{Accounts, Exit, Host};
+use crate::host::{Accounts, Exit, Host, PmTimerRule};
 use crate::maps::{Code, Region, process_regions};
 use crate::place::Place;
 
@@ -57,6 +58,15 @@ pub struct Config<'run> {
     pub critical: Duration,
     /// What becomes of the processor of a vCPU that spins: one of [`overlock_host::sched::yield_to::NAMES`].
     pub policy: &'run str,
+    /// Whether locks that can wait do, or only ever spin: "compiled in but off".
+    pub paravirtual: bool,
+    /// How long a vCPU may spin in one loop of pauses until it tells the host; zero is never.
+    ///
+    /// This is pause-loop exiting without the hardware, for all locks of `overlock`, those included that know
+    /// nothing of being virtual. It costs a look at the time stamp counter for each pause.
+    pub pause_window: Duration,
+    /// How the vCPUs share the PM timer.
+    pub pm_timer: PmTimerRule,
     /// How often all running vCPUs are stopped to see whether they spin; `None` is never.
     pub sample_every: Option<Duration>,
     /// Ends the run early when it becomes true.
@@ -75,6 +85,9 @@ impl Config<'_> {
             slice: Duration::from_millis(1),
             critical: Duration::ZERO,
             policy: "none",
+            paravirtual: true,
+            pause_window: Duration::ZERO,
+            pm_timer: PmTimerRule::LockFree,
             sample_every: None,
             cancel: None,
         }
@@ -114,6 +127,8 @@ fn nanos(span: Duration) -> Nanos {
 pub struct Outcome {
     /// From the start of the vCPUs to the setting of the stop flag.
     pub ran: Duration,
+    /// When the stop flag was set, on the clock that vCPUs read.
+    pub ended_ns: u64,
     /// The life of each vCPU.
     pub vcpus: Vec<Accounts>,
     /// What the yield policy did, and why.
@@ -136,8 +151,16 @@ pub(crate) fn conduct<W: World, P: Program<W>, R: Runner>(
     make: impl FnOnce(&[VcpuRecord], &[Region]) -> Result<Vec<R>, Error>,
 ) -> Result<Outcome, Error> {
     config.check()?;
-    let shared =
-        Shared { stop: AtomicBool::new(false), clock: Clock::start(), vcpus: config.vcpus };
+    let tables = Tables::<W>::new(config.vcpus);
+    let clock = Clock::start();
+    let shared = Shared {
+        stop: AtomicBool::new(false),
+        clock,
+        vcpus: config.vcpus,
+        waits: config.paravirtual,
+        pause_window_ticks: clock.ticks_in(config.pause_window),
+        tables: ptr::from_ref(&tables).cast(),
+    };
     let records = records::<W, P>(&shared, program);
     let regions = process_regions()?;
     let code = Code::of(&regions);
@@ -170,6 +193,7 @@ pub(crate) fn conduct<W: World, P: Program<W>, R: Runner>(
         Some(error) => Err(error),
         None => Ok(Outcome {
             ran: Duration::from_nanos(report.ran_ns),
+            ended_ns: report.stopped_ns,
             vcpus: report.accounts,
             yields: report.yields,
         }),
@@ -197,6 +221,8 @@ fn records<W: World, P: Program<W>>(shared: &Shared, program: &P) -> Vec<VcpuRec
             all,
             shared,
             number,
+            first_pause: AtomicU64::new(0),
+            last_pause: AtomicU64::new(0),
             tsc_offset: AtomicU64::new(0),
             preempted: AtomicBool::new(false),
             steal_ns: AtomicU64::new(0),

@@ -22,12 +22,15 @@
 //! - H4: `exit` does not allocate: the threads engine calls it from a signal handler.
 
 mod accounts;
+mod pm_timer;
 mod supervise;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 pub use self::accounts::Accounts;
+pub use self::pm_timer::PmTimerRule;
+use self::pm_timer::Timer;
 use crate::clock::Clock;
 use crate::engine::Config;
 use crate::error::{Error, Stuck};
@@ -167,6 +170,7 @@ pub(crate) struct Host<'run> {
     pub(crate) code: &'run Code,
     pub(crate) clock: Clock,
     signal: i32,
+    pm_timer: Timer,
     posts: Vec<Post>,
     state: Mutex<State>,
     supervisor: Condvar,
@@ -206,6 +210,7 @@ impl<'run> Host<'run> {
             code,
             clock: records[0].shared().clock,
             signal,
+            pm_timer: Timer::new(config.pm_timer, records[0].shared().clock),
             posts: records.iter().map(|_| post()).collect(),
             state: Mutex::new(State {
                 scheduler,
@@ -263,8 +268,7 @@ impl<'run> Host<'run> {
     /// A guest's read of the ACPI PM timer.
     pub(crate) fn pm_timer(&self, vcpu: u32) -> u32 {
         self.posts[vcpu as usize].pm_reads.fetch_add(1, Relaxed);
-        let ticks = u128::from(self.clock.now_ns()) * 3_579_545 / 1_000_000_000;
-        ticks as u32 & 0x00ff_ffff
+        self.pm_timer.count()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -12,11 +12,13 @@ mod place;
 mod signal;
 mod spin_loops;
 mod threads;
+pub mod workload;
 
 pub use engine::{Config, Engine, Outcome};
 pub use error::{Error, Stuck};
+pub use guest::platform::Guest;
 pub use guest::world::{Program, Vcpu, World};
-pub use host::Accounts;
+pub use host::{Accounts, PmTimerRule};
 pub use kvm::{KvmEngine, Ports};
 pub use place::Place;
 pub use threads::{Calls, ThreadsEngine};

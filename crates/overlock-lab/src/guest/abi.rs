@@ -62,7 +62,16 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     /// Number of vCPUs.
     pub(crate) vcpus: u32,
+    /// Whether locks that can wait do.
+    pub(crate) waits: bool,
+    /// How long a loop of pauses lasts until the host is told; 0 is never.
+    pub(crate) pause_window_ticks: u64,
+    /// The [`Tables`](super::platform::Tables) of the world.
+    pub(crate) tables: *const (),
 }
+
+// SAFETY: the pointer is written before any vCPU starts, and points to what is shared between threads.
+unsafe impl Sync for Shared {}
 
 /// The record of one vCPU.
 ///
@@ -78,6 +87,9 @@ pub(crate) struct VcpuRecord {
     pub(crate) shared: *const Shared,
     /// The number of this vCPU.
     pub(crate) number: u32,
+    /// When the loop of pauses that it is in began, and its last pause, in ticks.
+    pub(crate) first_pause: AtomicU64,
+    pub(crate) last_pause: AtomicU64,
     /// What to add to the time stamp counter to get the host's.
     pub(crate) tsc_offset: AtomicU64,
 

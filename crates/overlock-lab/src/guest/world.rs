@@ -12,7 +12,10 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use overlock::platform::Platform;
+
 use super::abi::{Call, VcpuRecord};
+use super::platform::Guest;
 use crate::clock::ticks;
 
 /// How a vCPU finds its record and calls its host.
@@ -141,6 +144,20 @@ impl<W: World> Vcpu<W> {
     pub fn halt_unless(self, word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
         if word.load(Relaxed) == expected {
             W::call(CallNumber(Call::Halt), [deadline_ns.unwrap_or(0), 0]);
+        }
+    }
+
+    /// Pauses once in a loop that waits, as the locks do.
+    #[inline]
+    pub fn relax(self) {
+        <Guest<W, false> as Platform>::relax();
+    }
+
+    /// Halts for `ns` nanoseconds, interrupts aside.
+    pub fn sleep_ns(self, ns: u64) {
+        let deadline = self.now_ns() + ns;
+        while self.now_ns() < deadline && !self.stopping() {
+            W::call(CallNumber(Call::Halt), [deadline, 0]);
         }
     }
 

@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub(crate) struct Report {
     /// Nanoseconds from the first entry to the setting of the stop flag.
     pub(crate) ran_ns: u64,
+    /// When that was.
+    pub(crate) stopped_ns: u64,
     pub(crate) accounts: Vec<Accounts>,
     pub(crate) yields: Tally,
     pub(crate) failure: Option<Error>,
@@ -57,15 +59,14 @@ impl Host<'_> {
             ..guest.accounts.clone()
         });
         let accounts = accounts.collect();
-        let ran_ns = match (state.started, state.stopped) {
-            (Some(started), Some(stopped)) => stopped - started,
-            _ => 0,
-        };
+        // A run whose programs return by themselves has no stop.
+        let stopped_ns = state.stopped.unwrap_or_else(|| self.clock.now_ns());
+        let ran_ns = stopped_ns - state.started.unwrap_or(stopped_ns);
         let mut stuck = std::mem::take(&mut state.stuck);
         stuck.sort_by_key(|stuck| stuck.vcpu);
         let runaway = (!stuck.is_empty()).then(|| Error::Runaway { grace, stuck });
         let yields = state.scheduler.tally().clone();
-        Report { ran_ns, accounts, yields, failure: state.failure.take().or(runaway) }
+        Report { ran_ns, stopped_ns, accounts, yields, failure: state.failure.take().or(runaway) }
     }
 
     /// `vcpu` was ended by force, at the place that `find` finds.

@@ -1,0 +1,170 @@
+//! [`Guest`]: the platform of `overlock` on a vCPU of the laboratory.
+//!
+//! | clause | answer |
+//! |---|---|
+//! | P1 | `wait` looks at the word before it calls the host. |
+//! | P2 | A kick that came too early, an interrupt, and a deadline end a halt. |
+//! | P3 | A kick is a call of the host. If its target is not halted, the host remembers it, and the target's next halt returns at once. |
+//! | P4 | The host ignores a kick of a vCPU that does not exist or has ended. |
+//! | P5 | A flag in the vCPU's record, which the host sets while it is runnable without a processor. |
+//! | P6 | The pause instruction; where the run asks for it, with a look at the time stamp counter, and a call of the host when the loop has become long: what pause-loop exiting does in hardware. |
+//! | P7 | A vCPU's number never changes, and is below `MAX_VCPUS`. |
+//! | P8 | The tables are made for each run, and all vCPUs share them. |
+//! | P9 | The time stamp counter, scaled; its offset to the host's is measured when a vCPU starts. |
+//! | P10 | `Guest<W, false>` never waits; `Guest<W, true>` waits if the run says so. |
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
+
+use overlock::platform::Platform;
+use overlock::{Bucket, Cpu, Slot};
+
+use super::abi::{Call, VcpuRecord};
+use super::world::{CallNumber, Vcpu, World};
+use crate::clock::ticks;
+
+/// A vCPU of world `W`, on which locks wait (`WAITS`) or only ever spin.
+#[derive(Clone, Copy, Debug)]
+pub struct Guest<W, const WAITS: bool>(PhantomData<W>);
+
+/// Ticks between two pauses of one loop, at most: longer and it counts as another loop.
+///
+/// Hardware says 128, but looks at nothing in between. Here a look at a contended lock word may come
+/// between, which is 250 to 1000 ticks.
+const GAP_TICKS: u64 = 4096;
+
+/// Buckets of the table of halted vCPUs: 16 entries each, so 16 for each of 256 vCPUs.
+const BUCKETS: usize = 256;
+
+/// What the locks of one platform share in one run.
+struct Table<P: Platform> {
+    slots: Vec<Slot<P>>,
+    buckets: Vec<Bucket<P>>,
+}
+
+/// What the locks of a run share.
+pub(crate) struct Tables<W: World> {
+    waiting: Table<Guest<W, true>>,
+    spinning: Table<Guest<W, false>>,
+}
+
+impl<W: World> Tables<W> {
+    /// Empty tables for `vcpus` vCPUs.
+    pub(crate) fn new(vcpus: u32) -> Self {
+        Self { waiting: Table::new(vcpus), spinning: Table::new(vcpus) }
+    }
+
+    /// The tables of the run that the calling vCPU belongs to.
+    fn current() -> &'static Self {
+        // SAFETY: the engine made the tables for this world, and they outlive the run.
+        unsafe { &*W::record().0.shared().tables.cast() }
+    }
+}
+
+impl<P: Platform<Word = AtomicU32>> Table<P> {
+    fn new(vcpus: u32) -> Self {
+        Self {
+            slots: (0..vcpus).map(|_| Slot::new()).collect(),
+            buckets: (0..BUCKETS).map(|_| Bucket::new()).collect(),
+        }
+    }
+}
+
+impl<W: World, const WAITS: bool> Guest<W, WAITS> {
+    fn table() -> &'static Table<Self> {
+        let tables = Tables::<W>::current();
+        let table = if WAITS {
+            (&raw const tables.waiting).cast()
+        } else {
+            (&raw const tables.spinning).cast::<Table<Self>>()
+        };
+        // SAFETY: of the two, the table that was made for this very platform.
+        unsafe { &*table }
+    }
+}
+
+// SAFETY: clause by clause in the table above.
+unsafe impl<W: World, const WAITS: bool> Platform for Guest<W, WAITS> {
+    type Byte = AtomicU8;
+    type Half = AtomicU16;
+    type Word = AtomicU32;
+
+    const WAITS: bool = WAITS;
+
+    #[inline]
+    fn waits() -> bool {
+        WAITS && W::record().0.shared().waits
+    }
+
+    #[inline(always)]
+    fn fence(order: Ordering) {
+        std::sync::atomic::fence(order);
+    }
+
+    #[inline]
+    fn relax() {
+        std::hint::spin_loop();
+        let record = W::record().0;
+        let window = record.shared().pause_window_ticks;
+        if window != 0 {
+            pause_loop::<W>(record, window);
+        }
+    }
+
+    fn nap(ns: u64) {
+        let deadline = Vcpu::<W>::current().now_ns() + ns;
+        W::call(CallNumber(Call::Halt), [deadline, 0]);
+    }
+
+    fn yield_to(cpu: Cpu) {
+        Vcpu::<W>::current().long_spin(Some(cpu.index() as u32));
+    }
+
+    #[inline]
+    fn cpu() -> Option<Cpu> {
+        Cpu::new(W::record().0.number as usize)
+    }
+
+    #[inline]
+    fn slot(cpu: Cpu) -> &'static Slot<Self> {
+        &Self::table().slots[cpu.index()]
+    }
+
+    #[inline]
+    fn waiters() -> &'static [Bucket<Self>] {
+        &Self::table().buckets
+    }
+
+    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
+        Vcpu::<W>::current().halt_unless(word, expected, deadline_ns);
+    }
+
+    fn kick(_word: *const AtomicU32, cpu: Cpu) {
+        Vcpu::<W>::current().kick(cpu.index() as u32);
+    }
+
+    #[inline]
+    fn is_preempted(cpu: Cpu) -> bool {
+        Vcpu::<W>::current().is_preempted(cpu.index() as u32)
+    }
+
+    #[inline]
+    fn now_ns() -> u64 {
+        Vcpu::<W>::current().now_ns()
+    }
+}
+
+/// Counts a pause, and tells the host when pauses have followed each other for `window` ticks.
+fn pause_loop<W: World>(record: &VcpuRecord, window: u64) {
+    let now = ticks();
+    let gap = now.wrapping_sub(record.last_pause.load(Relaxed));
+    let first = record.first_pause.load(Relaxed);
+    record.last_pause.store(now, Relaxed);
+    if gap > GAP_TICKS {
+        record.first_pause.store(now, Relaxed);
+    } else if now.wrapping_sub(first) > window {
+        Vcpu::<W>::current().long_spin(None);
+        record.first_pause.store(ticks(), Relaxed);
+        record.last_pause.store(ticks(), Relaxed);
+    }
+}
