@@ -35,19 +35,19 @@ impl Deadline {
         Ok(Self { clock, at_ns })
     }
 
-    /// Tries until `attempt` succeeds or the deadline has passed. It is given a time on `CLOCK_MONOTONIC`, in nanoseconds, at which
-    /// to give up.
-    pub(crate) fn attempt(&self, mut attempt: impl FnMut(u64) -> bool) -> bool {
+    /// Tries until `attempt` returns 0, or returns `ETIMEDOUT` if the deadline has passed. `attempt` is given a time on
+    /// `CLOCK_MONOTONIC`, in nanoseconds, at which to give up and return an error.
+    pub(crate) fn attempt(&self, mut attempt: impl FnMut(u64) -> c_int) -> c_int {
         if self.clock == libc::CLOCK_MONOTONIC {
             return attempt(self.at_ns);
         }
         loop {
             let left = self.at_ns.saturating_sub(now_ns(self.clock)).min(REALTIME_SLICE_NS);
             if left == 0 {
-                return false;
+                return libc::ETIMEDOUT;
             }
-            if attempt(now_ns(libc::CLOCK_MONOTONIC) + left) {
-                return true;
+            if attempt(now_ns(libc::CLOCK_MONOTONIC) + left) == 0 {
+                return 0;
             }
         }
     }

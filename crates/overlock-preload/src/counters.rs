@@ -127,7 +127,7 @@ fn write_line(line: &mut Line) -> fmt::Result {
     unsafe extern "C" {
         static program_invocation_name: *const libc::c_char;
     }
-    write!(line, "{{\"lock\":\"{}\",\"program\":\"", choice::name(choice::decided()))?;
+    write!(line, "{{\"lock\":\"{}\",\"program\":\"", choice::operations().name)?;
     // SAFETY: libc sets it before any constructor runs.
     let program = unsafe { program_invocation_name };
     if !program.is_null() {

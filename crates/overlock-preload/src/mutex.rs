@@ -28,11 +28,12 @@
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, ETIMEDOUT, c_int, clockid_t, timespec};
+use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, c_int, clockid_t, timespec};
 
+use crate::choice::operations;
 use crate::clock::{self, Deadline};
 use crate::counters::{self, Event};
-use crate::{real, thread, word};
+use crate::{real, thread};
 
 /// The bits of `kind` that say nothing about the type: lock elision is on (256) or off (512). `PTHREAD_MUTEX_NORMAL` set
 /// explicitly comes with the latter.
@@ -138,20 +139,13 @@ impl Mutex {
 /// `pthread_mutex_lock`.
 #[inline(always)]
 pub(crate) fn lock(mutex: &Mutex) -> c_int {
-    if mutex.is_normal() {
-        word::lock(mutex);
-        return 0;
-    }
-    lock_by_kind(mutex)
+    if mutex.is_normal() { (operations().lock)(mutex) } else { lock_by_kind(mutex) }
 }
 
 /// `pthread_mutex_trylock`.
 #[inline(always)]
 pub(crate) fn try_lock(mutex: &Mutex) -> c_int {
-    if mutex.is_normal() {
-        return if word::try_lock(mutex) { 0 } else { EBUSY };
-    }
-    try_lock_by_kind(mutex)
+    if mutex.is_normal() { (operations().try_lock)(mutex) } else { try_lock_by_kind(mutex) }
 }
 
 /// `pthread_mutex_unlock`.
@@ -159,18 +153,15 @@ pub(crate) fn try_lock(mutex: &Mutex) -> c_int {
 pub(crate) fn unlock(mutex: &Mutex) -> c_int {
     if mutex.is_normal() {
         // SAFETY: the program says that it holds the mutex; a normal mutex takes its word for it, as POSIX allows.
-        unsafe { word::unlock(mutex) };
-        return 0;
+        unsafe { (operations().unlock)(mutex) }
+    } else {
+        unlock_by_kind(mutex)
     }
-    unlock_by_kind(mutex)
 }
 
 #[inline(never)]
-fn lock_by_kind(mutex: &Mutex) -> c_int {
-    let take = || {
-        word::lock(mutex);
-        0
-    };
+extern "C" fn lock_by_kind(mutex: &Mutex) -> c_int {
+    let take = || (operations().lock)(mutex);
     match mutex.kind() {
         Kind::Normal => take(),
         Kind::Libc => {
@@ -183,8 +174,8 @@ fn lock_by_kind(mutex: &Mutex) -> c_int {
 }
 
 #[inline(never)]
-fn try_lock_by_kind(mutex: &Mutex) -> c_int {
-    let take = || if word::try_lock(mutex) { 0 } else { EBUSY };
+extern "C" fn try_lock_by_kind(mutex: &Mutex) -> c_int {
+    let take = || (operations().try_lock)(mutex);
     match mutex.kind() {
         Kind::Normal => take(),
         Kind::Libc => {
@@ -197,7 +188,7 @@ fn try_lock_by_kind(mutex: &Mutex) -> c_int {
 }
 
 #[inline(never)]
-fn unlock_by_kind(mutex: &Mutex) -> c_int {
+extern "C" fn unlock_by_kind(mutex: &Mutex) -> c_int {
     match mutex.kind() {
         Kind::Normal => {}
         // SAFETY: the program's own call, passed on.
@@ -214,8 +205,7 @@ fn unlock_by_kind(mutex: &Mutex) -> c_int {
         }
     }
     // SAFETY: the caller is the owner, or says so of a normal mutex.
-    unsafe { word::unlock(mutex) };
-    0
+    unsafe { (operations().unlock)(mutex) }
 }
 
 /// `pthread_mutex_clocklock`, and with `CLOCK_REALTIME` `pthread_mutex_timedlock`.
@@ -224,14 +214,13 @@ pub(crate) fn lock_until(mutex: &Mutex, clock: clockid_t, at: &timespec) -> c_in
         return EINVAL;
     }
     let take = || {
-        if word::try_lock(mutex) {
+        if (operations().try_lock)(mutex) == 0 {
             return 0;
         }
         counters::add(Event::MutexTimed);
         match Deadline::new(clock, at) {
+            Ok(deadline) => deadline.attempt(|at_ns| (operations().lock_until)(mutex, at_ns)),
             Err(error) => error,
-            Ok(deadline) if deadline.attempt(|until_ns| word::lock_until(mutex, until_ns)) => 0,
-            Ok(_) => ETIMEDOUT,
         }
     };
     match mutex.kind() {
@@ -257,11 +246,11 @@ pub(crate) fn destroy(mutex: &Mutex) -> c_int {
         // SAFETY: the program's own call, passed on.
         return unsafe { real::mutex_destroy(mutex.as_ptr()) };
     }
-    if !word::try_lock(mutex) {
-        return EBUSY;
+    let error = (operations().try_lock)(mutex);
+    if error != 0 {
+        return error;
     }
     mutex.kind.store(u32::MAX, Relaxed);
     // SAFETY: taken above.
-    unsafe { word::unlock(mutex) };
-    0
+    unsafe { (operations().unlock)(mutex) }
 }

@@ -16,7 +16,7 @@ static START: extern "C" fn() = start;
 static END: extern "C" fn() = end;
 
 extern "C" fn start() {
-    choice::decided();
+    choice::settle();
     // Makes the lock library register its thread-specific key while libc still has room for it without allocating: a memory allocator
     // may be the first to queue for a lock, and could not be called then.
     Threads::cpu();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lock word of a mutex, under whichever algorithm this process has chosen.
 //!
-//! The fast path is the mode's byte, a predictable comparison, and the chosen lock's own inlined fast path. Everything
-//! else (the first lock of the process, contention, forked children) is out of line.
+//! For each algorithm there are two tables of functions ([`Operations`]): for a process that was executed, and for a child that was forked. The
+//! functions of the first are the lock's own inlined fast path, and a call for the rest.
 //!
 //! # After a fork
 //!
@@ -18,27 +18,66 @@
 //!
 //! What another thread held at the fork stays locked in the child, as with every implementation of POSIX.
 
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU16, AtomicU32};
 
+use libc::{EBUSY, ETIMEDOUT, c_int};
 use overlock::platform::Threads;
 use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
 
-use crate::choice::{self, FORKED};
+use crate::choice::{self, Operations};
 use crate::clock::Poll;
 use crate::counters::{self, Event, Preload};
 use crate::mutex::Mutex;
 
+/// The tables of all locks; the first is the default.
+pub(crate) static TABLES: [&Operations; 4] = [
+    &Hybrid::<Threads, Preload>::OPERATIONS,
+    &Ticket::<Threads, Preload>::OPERATIONS,
+    &Queued::<Threads, Preload>::OPERATIONS,
+    &TestAndSet::<Threads, Preload>::OPERATIONS,
+];
+
 /// A lock that lives in one 32-bit word and can give up at a deadline.
-trait Algorithm: ConstLock {
+trait Algorithm: ConstLock + Sized + 'static {
+    const NAME: &str;
+
     /// Takes the lock unless `CLOCK_MONOTONIC` reaches `deadline_ns` first. Returns whether it did.
     fn lock_until(&self, deadline_ns: u64) -> bool;
+
+    /// Makes a held lock one that is held and has no waiters. Nobody is queueing; others may try to take it meanwhile.
+    fn forget_waiters(&self) {
+        let clean = Self::NEW;
+        clean.lock();
+        word_of(self).store(word_of(&clean).load(Relaxed), Relaxed);
+    }
+
+    const OPERATIONS: Operations = Operations {
+        name: Self::NAME,
+        lock: lock::<Self>,
+        try_lock: try_lock::<Self>,
+        lock_until: lock_until::<Self>,
+        unlock: unlock::<Self>,
+        in_child: Some(&Self::IN_CHILD),
+    };
+
+    const IN_CHILD: Operations = Operations {
+        name: Self::NAME,
+        lock: lock_in_child::<Self>,
+        try_lock: try_lock_in_child::<Self>,
+        lock_until: lock_until_in_child::<Self>,
+        unlock: unlock_in_child::<Self>,
+        in_child: None,
+    };
 }
 
+/// Names the locks that can leave their queue.
 macro_rules! can_give_up {
-    ($($lock:ident)*) => {
+    ($($lock:ident $name:literal;)*) => {
         $(
             impl Algorithm for $lock<Threads, Preload> {
+                const NAME: &str = $name;
+
                 fn lock_until(&self, deadline_ns: u64) -> bool {
                     self.try_lock_until(deadline_ns)
                 }
@@ -47,9 +86,15 @@ macro_rules! can_give_up {
     };
 }
 
-can_give_up!(Hybrid Queued TestAndSet);
+can_give_up! {
+    Hybrid "hybrid";
+    Queued "queued";
+    TestAndSet "test-and-set";
+}
 
 impl Algorithm for Ticket<Threads, Preload> {
+    const NAME: &str = "ticket";
+
     /// A ticket once drawn must be served, so this draws none and asks for the lock from time to time instead. Such a thread
     /// has no place in line: while others always wait it may never find the lock free.
     fn lock_until(&self, deadline_ns: u64) -> bool {
@@ -63,31 +108,20 @@ impl Algorithm for Ticket<Threads, Preload> {
             }
         }
     }
+
+    /// The next ticket to draw becomes the one after that which is served.
+    fn forget_waiters(&self) {
+        // SAFETY: the lock is two atomic words of 16 bits: the ticket served, with a flag in bit 0, and the next one to draw.
+        let [head, tail] = unsafe { &*core::ptr::from_ref(self).cast::<[AtomicU16; 2]>() };
+        tail.store((head.load(Relaxed) & !1).wrapping_add(2), Relaxed);
+    }
 }
 
-/// Evaluates an expression for the algorithm that `$mode` names, and another for a mode that is undecided or forked.
-macro_rules! with_algorithm {
-    ($mode:expr, $lock:ident => $then:expr, else $otherwise:expr) => {
-        match $mode {
-            choice::HYBRID => {
-                type $lock = Hybrid<Threads, Preload>;
-                $then
-            }
-            choice::TICKET => {
-                type $lock = Ticket<Threads, Preload>;
-                $then
-            }
-            choice::QUEUED => {
-                type $lock = Queued<Threads, Preload>;
-                $then
-            }
-            choice::TEST_AND_SET => {
-                type $lock = TestAndSet<Threads, Preload>;
-                $then
-            }
-            _ => $otherwise,
-        }
-    };
+/// Views a lock as the one word it is. Not for [`Ticket`], which consists of two.
+fn word_of<L: Algorithm>(lock: &L) -> &AtomicU32 {
+    // SAFETY: L has the size of a word, and it is aligned like the word of a mutex or like L itself, which holds one. L accesses it
+    // by atomic operations on all of it.
+    unsafe { &*core::ptr::from_ref(lock).cast::<AtomicU32>() }
 }
 
 /// Views the mutex's word as a lock.
@@ -97,130 +131,76 @@ fn lock_of<L: Algorithm>(mutex: &Mutex) -> &L {
         assert!(size_of::<L>() == size_of::<u32>() && align_of::<L>() <= align_of::<u32>());
     }
     // SAFETY: L has the size of the word and needs no greater alignment; it consists of atomic words, for which every bit pattern is
-    // valid; and for as long as the process lives only this one L is used on the word, because the mode is decided once.
+    // valid; and for as long as the process lives only this one L is used on the word, because the choice is made once.
     unsafe { &*(&raw const mutex.word).cast::<L>() }
 }
 
-/// Takes the lock.
-#[inline(always)]
-pub(crate) fn lock(mutex: &Mutex) {
-    with_algorithm!(choice::mode(), L => lock_decided::<L>(mutex), else lock_rarely(mutex));
-}
-
-/// Takes the lock if it is free.
-#[inline(always)]
-pub(crate) fn try_lock(mutex: &Mutex) -> bool {
-    with_algorithm!(choice::mode(), L => lock_of::<L>(mutex).try_lock(), else try_lock_rarely(mutex))
-}
-
-/// Takes the lock unless `CLOCK_MONOTONIC` reaches `deadline_ns` first.
-pub(crate) fn lock_until(mutex: &Mutex, deadline_ns: u64) -> bool {
-    if choice::mode() & FORKED != 0 && is_foreign(mutex) {
-        let mut poll = Poll::new();
-        while is_foreign(mutex) {
-            if try_lock(mutex) {
-                return true;
-            }
-            if !poll.sleep_until(deadline_ns) {
-                return false;
-            }
-        }
-    }
-    with_algorithm!(
-        choice::decided(),
-        L => lock_of::<L>(mutex).lock_until(deadline_ns),
-        else unreachable!("the mode is decided")
-    )
-}
-
-/// Releases the lock.
-///
-/// # Safety
-/// The lock is held, and the caller is who may release it.
-#[inline(always)]
-pub(crate) unsafe fn unlock(mutex: &Mutex) {
-    with_algorithm!(
-        choice::mode(),
-        // SAFETY: passed on.
-        L => unsafe { lock_of::<L>(mutex).unlock() },
-        // SAFETY: passed on.
-        else unsafe { unlock_rarely(mutex) }
-    );
-}
-
-#[inline(always)]
-fn lock_decided<L: Algorithm>(mutex: &Mutex) {
-    if !lock_of::<L>(mutex).try_lock() {
-        lock_contended::<L>(mutex);
-    }
+extern "C" fn lock<L: Algorithm>(mutex: &Mutex) -> c_int {
+    if lock_of::<L>(mutex).try_lock() { 0 } else { lock_contended::<L>(mutex) }
 }
 
 #[cold]
 #[inline(never)]
-fn lock_contended<L: Algorithm>(mutex: &Mutex) {
+extern "C" fn lock_contended<L: Algorithm>(mutex: &Mutex) -> c_int {
     counters::add(Event::MutexContended);
     lock_of::<L>(mutex).lock();
+    0
 }
 
-#[cold]
-#[inline(never)]
-fn lock_rarely(mutex: &Mutex) {
-    with_algorithm!(
-        choice::decided(),
-        L => if choice::mode() & FORKED == 0 {
-            lock_decided::<L>(mutex);
-        } else {
-            lock_forked::<L>(mutex);
-        },
-        else unreachable!("the mode is decided")
-    );
+extern "C" fn try_lock<L: Algorithm>(mutex: &Mutex) -> c_int {
+    if lock_of::<L>(mutex).try_lock() { 0 } else { EBUSY }
 }
 
-#[cold]
-#[inline(never)]
-fn try_lock_rarely(mutex: &Mutex) -> bool {
-    with_algorithm!(
-        choice::decided(),
-        L => {
-            let taken = lock_of::<L>(mutex).try_lock();
-            if taken && is_foreign(mutex) {
-                adopt::<L>(mutex);
-            }
-            taken
-        },
-        else unreachable!("the mode is decided")
-    )
+extern "C" fn lock_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
+    if lock_of::<L>(mutex).lock_until(deadline_ns) { 0 } else { ETIMEDOUT }
 }
 
 /// # Safety
-/// As for [`unlock`].
-#[cold]
-#[inline(never)]
-unsafe fn unlock_rarely(mutex: &Mutex) {
-    with_algorithm!(
-        choice::decided(),
-        L => {
-            if is_foreign(mutex) {
-                adopt::<L>(mutex);
-            }
-            // SAFETY: passed on; a word that was adopted is held as well.
-            unsafe { lock_of::<L>(mutex).unlock() }
-        },
-        else unreachable!("the mode is decided")
-    );
+/// As for [`Operations::unlock`].
+unsafe extern "C" fn unlock<L: Algorithm>(mutex: &Mutex) -> c_int {
+    // SAFETY: the caller's.
+    unsafe { lock_of::<L>(mutex).unlock() };
+    0
 }
 
-fn lock_forked<L: Algorithm>(mutex: &Mutex) {
+extern "C" fn lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
     let mut poll = Poll::new();
-    while !lock_of::<L>(mutex).try_lock() {
+    while try_lock_in_child::<L>(mutex) != 0 {
         if !is_foreign(mutex) {
             return lock_contended::<L>(mutex);
         }
         poll.sleep();
     }
-    if is_foreign(mutex) {
+    0
+}
+
+extern "C" fn try_lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
+    let error = try_lock::<L>(mutex);
+    if error == 0 {
         adopt::<L>(mutex);
     }
+    error
+}
+
+extern "C" fn lock_until_in_child<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
+    let mut poll = Poll::new();
+    while try_lock_in_child::<L>(mutex) != 0 {
+        if !is_foreign(mutex) {
+            return lock_until::<L>(mutex, deadline_ns);
+        }
+        if !poll.sleep_until(deadline_ns) {
+            return ETIMEDOUT;
+        }
+    }
+    0
+}
+
+/// # Safety
+/// As for [`Operations::unlock`].
+unsafe extern "C" fn unlock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
+    adopt::<L>(mutex);
+    // SAFETY: the caller's; a word that was adopted is held as before.
+    unsafe { unlock::<L>(mutex) }
 }
 
 /// Whether the word may hold traces of threads that this process does not have.
@@ -229,13 +209,12 @@ fn is_foreign(mutex: &Mutex) -> bool {
     mutex.stamp.load(Acquire) != choice::generation()
 }
 
-/// Cleans a held word of the traces of vanished threads (I3). The caller holds the lock.
+/// Cleans a word of the traces of vanished threads, if it is foreign (I3). The caller holds the lock.
 fn adopt<L: Algorithm>(mutex: &Mutex) {
-    let clean = L::NEW;
-    clean.lock();
-    // SAFETY: L is one atomic word of 32 bits, and `clean` belongs to this thread.
-    let held = unsafe { (&raw const clean).cast::<AtomicU32>().as_ref_unchecked() }.load(Relaxed);
-    mutex.word.store(held, Relaxed);
+    if !is_foreign(mutex) {
+        return;
+    }
+    lock_of::<L>(mutex).forget_waiters();
     // ORDERING: Release → the Acquire in `is_foreign`; publishes the cleaned word.
     mutex.stamp.store(choice::generation(), Release);
 }
