@@ -12,7 +12,7 @@ use crate::Error;
 use crate::clock::Clock;
 use crate::guest::abi::{MAX_VCPUS, Shared, VcpuRecord};
 use crate::guest::platform::Tables;
-use crate::guest::world::{Program, World, deliver, truth};
+use crate::guest::world::{Program, World, deliver, hint};
 use crate::host::{Accounts, Exit, Host, PmTimerRule};
 use crate::maps::{Code, Region, process_regions};
 use crate::place::Place;
@@ -232,7 +232,7 @@ fn records<W: World, P: Program<W>>(shared: &Shared, program: &P) -> Vec<VcpuRec
             pending: AtomicU32::new(0),
             interrupts_off: AtomicBool::new(false),
             deliver: deliver::<W, P>,
-            truth: truth::<W, P>,
+            hint: hint::<W, P>,
             program: ptr::from_ref(program).cast(),
         });
     }

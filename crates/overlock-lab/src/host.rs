@@ -370,11 +370,10 @@ impl State {
                     self.wake(host, now, target, Some(me), errands);
                 }
             }
-            Call::LongSpin => {
-                let holder = u32::try_from(first).ok().and_then(|hint| hint.checked_sub(1));
-                let hint = holder.map_or(SpinHint::NONE, |holder| SpinHint::holder(Vcpu(holder)));
-                self.long_spin(host, now, vcpu, SpinSource::Reported, hint, errands);
-            }
+            Call::LongSpin => self.long_spin(host, now, vcpu, SpinSource::Reported, errands),
+            // A request and not a guess, so no policy is asked. The scheduler knows no directed yield
+            // without one; whoever lags most gets the processor.
+            Call::YieldTo => self.give_up(host, now, vcpu, Event::Yielded(me), errands),
             Call::Ipi => {
                 if let Some(target) = target {
                     host.records[target as usize].pending.fetch_or(1 << (second & 31), Relaxed);
@@ -413,7 +412,7 @@ impl State {
         guest.last_loop = found;
         if spins && !guest.preempt_asked {
             guest.accounts.sampled_spins += 1;
-            self.long_spin(host, now, vcpu, SpinSource::Sampled, SpinHint::NONE, errands);
+            self.long_spin(host, now, vcpu, SpinSource::Sampled, errands);
         }
     }
 
@@ -424,11 +423,13 @@ impl State {
         now: u64,
         vcpu: u32,
         source: SpinSource,
-        hint: SpinHint,
         errands: &mut Errands,
     ) {
         let record = &host.records[vcpu as usize];
-        let truth = (record.truth)(record).map(Vcpu);
+        let hint = (record.hint)(record);
+        let known = |name: Option<u32>| name.filter(|&name| name != vcpu).map(Vcpu);
+        let hint = SpinHint { holder: known(hint.holder), waiters: hint.waiters.map(known) };
+        let truth = hint.holder.or_else(|| hint.waiters.into_iter().flatten().next());
         let spin = Spin { vcpu: Vcpu(vcpu), source, hint, truth };
         self.give_up(host, now, vcpu, Event::LongSpin(spin), errands);
     }

@@ -17,7 +17,7 @@ pub mod workload;
 pub use engine::{Config, Engine, Outcome};
 pub use error::{Error, Stuck};
 pub use guest::platform::Guest;
-pub use guest::world::{Program, Vcpu, World};
+pub use guest::world::{Hint, Program, Vcpu, World};
 pub use host::{Accounts, PmTimerRule};
 pub use kvm::{KvmEngine, Ports};
 pub use place::Place;

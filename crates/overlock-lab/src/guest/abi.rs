@@ -13,6 +13,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use super::world::Hint;
 use crate::clock::Clock;
 
 /// The most vCPUs a run may have.
@@ -32,19 +33,21 @@ pub(crate) enum Call {
     Halt = 0x502,
     /// Kick vCPU argument 0.
     Kick = 0x503,
-    /// Spinning for long; argument 0 is the vCPU waited for plus one, or 0 if unknown.
+    /// Spinning for long, in vain.
     LongSpin = 0x504,
     /// Send interrupt argument 1 to vCPU argument 0.
     Ipi = 0x505,
     /// The critical section that outlived its slice is over.
     EndGrace = 0x506,
+    /// Please let vCPU argument 0 run instead of this one.
+    YieldTo = 0x507,
 }
 
 impl Call {
     /// The call behind a port number.
     pub(crate) fn from_port(port: u16) -> Option<Self> {
-        use Call::{EndGrace, Finished, Halt, Ipi, Kick, LongSpin, Started};
-        [Started, Finished, Halt, Kick, LongSpin, Ipi, EndGrace]
+        use Call::{EndGrace, Finished, Halt, Ipi, Kick, LongSpin, Started, YieldTo};
+        [Started, Finished, Halt, Kick, LongSpin, Ipi, EndGrace, YieldTo]
             .into_iter()
             .find(|call| *call as u16 == port)
     }
@@ -111,8 +114,8 @@ pub(crate) struct VcpuRecord {
     pub(crate) interrupts_off: AtomicBool,
     /// Delivers what is pending; made for the program that runs.
     pub(crate) deliver: extern "C" fn(&VcpuRecord),
-    /// Whom this vCPU waits for, if the program knows; asked by the host.
-    pub(crate) truth: fn(&VcpuRecord) -> Option<u32>,
+    /// Whom this vCPU waits for, as far as the program knows; asked by the host.
+    pub(crate) hint: fn(&VcpuRecord) -> Hint,
     /// The program that runs.
     pub(crate) program: *const (),
 }
@@ -152,7 +155,7 @@ mod tests {
         for port in 0..=u16::MAX {
             match Call::from_port(port) {
                 Some(call) => assert_eq!(call as u16, port),
-                None => assert!(!(0x500..=0x506).contains(&port)),
+                None => assert!(!(0x500..=0x507).contains(&port)),
             }
         }
     }

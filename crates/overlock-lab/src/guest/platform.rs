@@ -117,7 +117,7 @@ unsafe impl<W: World, const WAITS: bool> Platform for Guest<W, WAITS> {
     }
 
     fn yield_to(cpu: Cpu) {
-        Vcpu::<W>::current().long_spin(Some(cpu.index() as u32));
+        Vcpu::<W>::current().yield_to(cpu.index() as u32);
     }
 
     #[inline]
@@ -163,7 +163,7 @@ fn pause_loop<W: World>(record: &VcpuRecord, window: u64) {
     if gap > GAP_TICKS {
         record.first_pause.store(now, Relaxed);
     } else if now.wrapping_sub(first) > window {
-        Vcpu::<W>::current().long_spin(None);
+        Vcpu::<W>::current().long_spin();
         record.first_pause.store(ticks(), Relaxed);
         record.last_pause.store(ticks(), Relaxed);
     }

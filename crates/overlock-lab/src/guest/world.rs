@@ -13,6 +13,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use overlock::platform::Platform;
+use overlock_host::sched::HINT_WAITERS;
 
 use super::abi::{Call, VcpuRecord};
 use super::platform::Guest;
@@ -56,14 +57,23 @@ pub trait Program<W: World>: Sync {
         let _ = (vcpu, number);
     }
 
-    /// Whom the spinning vCPU `spinner` truly waits for, if that can be known.
+    /// What the guest publishes about the lock (or the answer) that vCPU `spinner` waits for.
     ///
-    /// The host asks, not a guest. Only the oracle policy acts on the answer; for any other it tells whether
-    /// the choice was right.
-    fn waits_for(&self, spinner: u32) -> Option<u32> {
+    /// It stands for a page of memory that guest and host share: the host reads it when the vCPU spins for
+    /// long. The policy `pv-hint` acts on it. The oracle takes its first name for the truth.
+    fn hint(&self, spinner: u32) -> Hint {
         let _ = spinner;
-        None
+        Hint::default()
     }
+}
+
+/// Whom a spinning vCPU waits for, as far as its program knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hint {
+    /// The vCPU that holds the lock, or that owes an answer.
+    pub holder: Option<u32>,
+    /// The first of those that wait, in the order in which they will get the lock.
+    pub waiters: [Option<u32>; HINT_WAITERS],
 }
 
 /// The calling vCPU.
@@ -161,10 +171,15 @@ impl<W: World> Vcpu<W> {
         }
     }
 
-    /// Tells the host that this vCPU spins in vain, and for whom if that is known.
-    pub fn long_spin(self, holder: Option<u32>) {
-        let hint = holder.map_or(0, |number| u64::from(number) + 1);
-        W::call(CallNumber(Call::LongSpin), [hint, 0]);
+    /// Tells the host that this vCPU spins in vain. What becomes of its processor is the yield policy's to
+    /// say, which may ask the program for a [`hint`](Program::hint).
+    pub fn long_spin(self) {
+        W::call(CallNumber(Call::LongSpin), [0, 0]);
+    }
+
+    /// Asks the host to let vCPU `target` run instead of this one, whatever the yield policy.
+    pub fn yield_to(self, target: u32) {
+        W::call(CallNumber(Call::YieldTo), [u64::from(target), 0]);
     }
 
     /// Sends interrupt `number` (below 32) to vCPU `target`.
@@ -221,8 +236,8 @@ pub(crate) extern "C" fn deliver<W: World, P: Program<W>>(record: &VcpuRecord) {
 }
 
 /// Asks the program whom a vCPU waits for. Runs on the host.
-pub(crate) fn truth<W: World, P: Program<W>>(record: &VcpuRecord) -> Option<u32> {
+pub(crate) fn hint<W: World, P: Program<W>>(record: &VcpuRecord) -> Hint {
     // SAFETY: the engine made this function for the program it runs, and `program` points to it.
     let program = unsafe { &*record.program.cast::<P>() };
-    program.waits_for(record.number).filter(|&other| other != record.number)
+    program.hint(record.number)
 }

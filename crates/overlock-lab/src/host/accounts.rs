@@ -20,6 +20,8 @@ pub struct Accounts {
     pub interrupts: u64,
     /// Long spins that it reported.
     pub long_spins: u64,
+    /// Yields that it asked for.
+    pub yields: u64,
     /// Long spins that sampling found.
     pub sampled_spins: u64,
     /// Grace periods it was given and returned from.
@@ -41,6 +43,7 @@ impl Accounts {
             Exit::Call(Call::Ipi, _) => &mut self.interrupts,
             Exit::Call(Call::LongSpin, _) => &mut self.long_spins,
             Exit::Call(Call::EndGrace, _) => &mut self.graces,
+            Exit::Call(Call::YieldTo, _) => &mut self.yields,
             Exit::Evicted(_) => &mut self.evictions,
             Exit::Call(Call::Started | Call::Finished, _) | Exit::Ready | Exit::Ended(_) => return,
         };

@@ -6,7 +6,7 @@ use overlock::ConstLock;
 
 use super::Profile;
 use super::tally::{Tally, add};
-use crate::guest::world::{Program, Vcpu, World};
+use crate::guest::world::{Hint, Program, Vcpu, World};
 
 /// The interrupt by which a vCPU asks all others to drop stale translations.
 const SHOOTDOWN: u32 = 3;
@@ -30,6 +30,8 @@ struct Desk {
     answered: AtomicU64,
     /// The lock that it waits for plus one, or 0; for the host.
     wants: AtomicU32,
+    /// The vCPU whose answer it waits for plus one, or 0; for the host.
+    awaits: AtomicU32,
 }
 
 /// A profile, ready to run.
@@ -86,7 +88,9 @@ impl<'a, L: ConstLock> Mix<'a, L> {
         for target in (0..vcpu.count()).filter(|&target| target != vcpu.number()) {
             vcpu.send_interrupt(target, SHOOTDOWN);
         }
+        let awaits = &self.desks[vcpu.number() as usize].awaits;
         for (target, desk) in (0..).zip(&self.desks) {
+            awaits.store(target + 1, Relaxed);
             while target != vcpu.number()
                 // ORDERING: Acquire → the Release in `interrupt`; the other has dropped what it had to.
                 && desk.answered.load(Acquire) < request
@@ -95,6 +99,7 @@ impl<'a, L: ConstLock> Mix<'a, L> {
                 vcpu.relax();
             }
         }
+        awaits.store(0, Relaxed);
     }
 
     fn read_timer<W: World>(&self, vcpu: Vcpu<W>, last: &mut u32) {
@@ -140,9 +145,30 @@ impl<W: World, L: ConstLock> Program<W> for Mix<'_, L> {
         self.desks[vcpu.number() as usize].answered.store(request, Release);
     }
 
-    fn waits_for(&self, spinner: u32) -> Option<u32> {
-        let wanted = self.desks[spinner as usize].wants.load(Relaxed).checked_sub(1)?;
-        self.locks[wanted as usize].holder.load(Relaxed).checked_sub(1)
+    fn hint(&self, spinner: u32) -> Hint {
+        let desk = &self.desks[spinner as usize];
+        if let Some(target) = desk.awaits.load(Relaxed).checked_sub(1) {
+            return Hint { holder: Some(target), ..Hint::default() };
+        }
+        let wants = desk.wants.load(Relaxed);
+        let Some(at) = wants.checked_sub(1) else { return Hint::default() };
+        let mut hint = Hint::default();
+        hint.holder = self.locks[at as usize].holder.load(Relaxed).checked_sub(1);
+        // The first to ask is the first to get it, if the lock is fair.
+        let mut after = 0;
+        for waiter in &mut hint.waiters {
+            let later = |&(number, since): &(u32, u64)| {
+                since > after && self.desks[number as usize].wants.load(Relaxed) == wants
+            };
+            let waiting = (0..).zip(&self.tallies).map(|(n, t)| (n, t.waiting_since.load(Relaxed)));
+            let Some((number, since)) = waiting.filter(later).min_by_key(|&(_, since)| since)
+            else {
+                break;
+            };
+            *waiter = Some(number);
+            after = since;
+        }
+        hint
     }
 }
 

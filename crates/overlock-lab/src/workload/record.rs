@@ -159,11 +159,12 @@ fn jain(values: &[u64]) -> f64 {
 }
 
 fn exits(vcpus: &[Accounts]) -> BTreeMap<&'static str, u64> {
-    let kinds: [(&str, fn(&Accounts) -> u64); 8] = [
+    let kinds: [(&str, fn(&Accounts) -> u64); 9] = [
         ("halt", |v| v.halts),
         ("kick", |v| v.kicks),
         ("interrupt", |v| v.interrupts),
         ("long-spin", |v| v.long_spins),
+        ("yield", |v| v.yields),
         ("end-of-grace", |v| v.graces),
         ("eviction", |v| v.evictions),
         ("preemption", |v| v.preemptions),

@@ -4,3 +4,4 @@ mod failures;
 mod interrupts;
 mod scheduling;
 mod support;
+mod workloads;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::{Body, config};
 use overlock_host::sched::yield_to::Chosen;
-use overlock_lab::{Engine, Vcpu};
+use overlock_lab::{Engine, Hint, Program, Vcpu, World};
 
 crate::on_both_engines!(
     a_lock_counts_exactly_on_more_vcpus_than_pcpus,
@@ -16,7 +16,8 @@ crate::on_both_engines!(
     a_halt_ends_at_its_deadline,
     all_vcpus_get_the_same_cpu_time,
     sampling_finds_a_spinner_that_says_nothing,
-    a_long_spin_gives_the_processor_to_others,
+    a_long_spin_gives_the_processor_to_the_hinted_holder,
+    a_yield_is_honoured_under_any_policy,
     a_run_can_be_cancelled,
     the_stop_flag_is_set_when_the_time_is_over,
 );
@@ -180,24 +181,54 @@ fn sampling_finds_a_spinner_that_says_nothing<E: Engine>() {
     assert_eq!(outcome.vcpus[1].sampled_spins, 0, "plain code was taken for a spin loop");
 }
 
-fn a_long_spin_gives_the_processor_to_others<E: Engine>() {
+/// Two vCPUs that take turns, each spinning until it is its own.
+struct Turns(AtomicU32);
+
+const ROUNDS: u32 = 20;
+
+impl<W: World> Program<W> for Turns {
+    fn run(&self, vcpu: Vcpu<W>) {
+        for round in 0..ROUNDS {
+            while self.0.load(Acquire) != 2 * round + vcpu.number() && !vcpu.stopping() {
+                vcpu.long_spin();
+            }
+            self.0.fetch_add(1, Release);
+        }
+    }
+
+    fn hint(&self, spinner: u32) -> Hint {
+        Hint { holder: Some(1 - spinner), ..Hint::default() }
+    }
+}
+
+fn a_long_spin_gives_the_processor_to_the_hinted_holder<E: Engine>() {
     let mut config = config(2, 1);
     // No slice ends within the test: only the report can let the other one in.
     config.slice = Duration::from_secs(20);
     config.policy = "pv-hint";
+    let turns = Turns(AtomicU32::new(0));
+    let outcome = E::run(&config, &turns).unwrap();
+    assert_eq!(turns.0.into_inner(), 2 * ROUNDS);
+    assert_eq!(outcome.vcpus.iter().map(|vcpu| vcpu.preemptions).sum::<u64>(), 0);
+    assert!(outcome.yields.directed(Chosen::LockHolder) >= u64::from(ROUNDS), "{outcome:?}");
+    assert_eq!(outcome.yields.hits(), outcome.yields.directed(Chosen::LockHolder));
+}
+
+fn a_yield_is_honoured_under_any_policy<E: Engine>() {
+    let mut config = config(2, 1);
+    config.slice = Duration::from_secs(20);
     let turn = AtomicU32::new(0);
     let program = Body(|vcpu: Vcpu<E::World>| {
-        for round in 0..20 {
+        for round in 0..ROUNDS {
             while turn.load(Acquire) != 2 * round + vcpu.number() && !vcpu.stopping() {
-                vcpu.long_spin(Some(1 - vcpu.number()));
+                vcpu.yield_to(1 - vcpu.number());
             }
             turn.fetch_add(1, Release);
         }
     });
     let outcome = E::run(&config, &program).unwrap();
-    assert_eq!(turn.into_inner(), 40);
-    assert_eq!(outcome.vcpus.iter().map(|vcpu| vcpu.preemptions).sum::<u64>(), 0);
-    assert!(outcome.yields.directed(Chosen::LockHolder) >= 20, "{outcome:?}");
+    assert_eq!(turn.into_inner(), 2 * ROUNDS);
+    assert!(outcome.vcpus.iter().all(|vcpu| vcpu.yields > 0), "{outcome:?}");
 }
 
 fn a_run_can_be_cancelled<E: Engine>() {

@@ -3,7 +3,7 @@
 use std::io::{Write, stderr};
 use std::time::Duration;
 
-use overlock_lab::{Config, Engine, Error, KvmEngine, Program, Vcpu, World};
+use overlock_lab::{Config, Engine, Error, Program, Vcpu, World};
 
 /// Whether `E` exists here; says why not, past the test harness's capture.
 pub(crate) fn available<E: Engine>(test: &str) -> bool {
