@@ -4,8 +4,6 @@
 //! Any events, with any arguments, at any times, in any order: nothing panics, every vCPU stays in
 //! one place, and no pCPU idles while a vCPU waits.
 
-mod support;
-
 use overlock_host::sched::yield_to::{NAMES, by_name};
 use overlock_host::sched::{
     Action, Config, Event, Scheduler, Spin, SpinHint, SpinSource, Standing,
@@ -80,7 +78,7 @@ fn in_order(
 }
 
 proptest! {
-    #![proptest_config(support::cases(256))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn nothing_breaks(

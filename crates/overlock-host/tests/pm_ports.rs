@@ -66,6 +66,21 @@ fn status_and_enable_read_and_write_in_parts() {
     assert_eq!(u32::from_le_bytes(read(&bus, 0)), 0, "one write clears both");
 }
 
+#[test]
+fn what_is_not_the_timers_reads_as_ones() {
+    let timer = PmTimer::new(Width::Bits32, || Nanos(5), Pure, NoSci);
+    let ports = PmPorts::new(BLOCK, &timer);
+    for offset in 0..16u16 {
+        for len in 1..9u16 {
+            let ours = offset + len <= 4 || (offset, len) == (8, 4);
+            let mut data = vec![0x55; usize::from(len)];
+            ports.pio_read(PioAddress(BLOCK), offset, &mut data);
+            let answer = if ours { 0 } else { 0xff };
+            assert!(data.iter().all(|&byte| byte == answer), "{len} bytes at {offset}: {data:?}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -4,8 +4,6 @@
 //! Each question is one oracle, put to every policy it concerns and to a broken one that it must
 //! catch.
 
-mod support;
-
 use overlock_host::sched::yield_to::{
     Candidate, Chosen, IpiFirst, LoadGate, Missed, NAMES, Notice, Policy, PvHint, Rotation,
     RoundRobin, SkipSpinners, Skipped, SpinCount, Stay, Trace, Verdict, View, by_name,
@@ -138,7 +136,7 @@ fn chooses_only_the_fit(
 }
 
 proptest! {
-    #![proptest_config(support::cases(256))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn never_the_spinner_nor_one_that_sleeps_or_runs(
@@ -343,18 +341,50 @@ fn once_all_others_left_spinning_the_holder_runs_after_one_spin() {
 #[test]
 fn a_holder_that_spun_for_its_lock_is_passed_over_at_most_cap_times() {
     for vcpus in 2..=9u32 {
-        for (holder, spinner, last) in triples(vcpus) {
-            let mut policy = SpinCount::new(vcpus);
-            prepare(&mut policy, vcpus, last, 0);
-            let cap = policy.cap();
-            let alone = vec![unfit(Skipped::Running); vcpus as usize];
-            for _ in 0..2 * cap {
-                ask(&mut policy, &Spin::reported(Vcpu(holder)), &alone);
-            }
-            let game = LoneHolder { vcpus, holder, spinner, spinning: 0 };
-            let bound = vcpus as usize * (cap as usize + 1);
-            game.play(&mut policy, bound).unwrap();
+        let mut policy = SpinCount::new(vcpus);
+        assert_eq!(policy.cap(), (1..=4).find(|&log| 1 << log >= vcpus).unwrap());
+        let mut candidates = vec![unfit(Skipped::Running); vcpus as usize];
+        for _ in 0..10 * policy.cap() {
+            ask(&mut policy, &Spin::reported(Vcpu(1)), &candidates);
         }
+        candidates[1] = ready(false);
+        for _ in 0..policy.cap() {
+            let (verdict, trace) = ask(&mut policy, &Spin::reported(Vcpu(0)), &candidates);
+            assert_eq!(verdict, Verdict::Stay(Missed::NoCandidate));
+            assert_eq!(trace.skipped(Vcpu(1)), Some(Skipped::Spinning));
+        }
+        let (verdict, _) = ask(&mut policy, &Spin::reported(Vcpu(0)), &candidates);
+        assert_eq!(verdict, Verdict::To(Vcpu(1), Chosen::NotSpinning));
+    }
+}
+
+#[test]
+fn work_halves_the_count_and_ends_it() {
+    let mut policy = SpinCount::new(16);
+    let mut candidates = vec![unfit(Skipped::Running); 16];
+    for _ in 0..4 {
+        ask(&mut policy, &Spin::reported(Vcpu(1)), &candidates);
+    }
+    candidates[1] = ready(false);
+    for _ in 0..3 {
+        policy.notice(Nanos(1), Notice::Worked(Vcpu(1)));
+    }
+    let (verdict, _) = ask(&mut policy, &Spin::reported(Vcpu(0)), &candidates);
+    assert_eq!(verdict, Verdict::To(Vcpu(1), Chosen::NotSpinning));
+}
+
+#[test]
+fn an_old_ipi_is_forgotten() {
+    for (age, verdict) in [
+        (Nanos::from_millis(50), Verdict::To(Vcpu(1), Chosen::OwesIpi)),
+        (Nanos::from_millis(51), Verdict::Stay(Missed::PolicyNever)),
+    ] {
+        let mut policy = IpiFirst::new(2, Stay);
+        policy.notice(Nanos(0), Notice::Ipi { from: Vcpu(0), to: Vcpu(1) });
+        let candidates = [unfit(Skipped::Itself), ready(false)];
+        let view = View::new(age, 1, &candidates);
+        let mut trace = Trace::new(2);
+        assert_eq!(policy.on_spin(&Spin::reported(Vcpu(0)), &view, &mut trace), verdict);
     }
 }
 

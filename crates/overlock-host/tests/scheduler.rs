@@ -2,8 +2,8 @@
 //! Does the scheduler do what its documentation says, step by step?
 
 use overlock_host::sched::yield_to::{
-    Chosen, KickBoost, Missed, Outcome, PlainYield, Policy, RoundRobin, Skipped, Stay, Trace,
-    Verdict, View,
+    Chosen, KickBoost, Missed, Outcome, PlainYield, Policy, RoundRobin, SkipSpinners, Skipped,
+    Stay, Trace, Verdict, View,
 };
 use overlock_host::sched::{
     Action, CPUS_MAX, Config, ConfigError, Event, Scheduler, Spin, Standing,
@@ -83,6 +83,10 @@ fn a_slice_ends_only_if_somebody_waits() {
     assert!(sched.is_preempted(V0));
     assert_eq!(sched.usage(us(1_100), V0).unwrap().steal, us(86));
     assert_eq!(sched.usage(us(1_100), V1).unwrap().steal, us(1_014));
+    // V1 waits once more, from 1,100 µs to 1,150 µs.
+    sched.on(us(1_100), Event::Yielded(V1));
+    sched.on(us(1_150), Event::Halted(V0));
+    assert_eq!(sched.usage(us(1_200), V1).unwrap().steal, us(1_064));
 }
 
 #[test]
@@ -214,6 +218,27 @@ fn a_kick_hands_over_the_kickers_pcpu() {
     let outcome = sched.decision().unwrap().outcome;
     assert_eq!(outcome, Outcome::Directed { to: V2, why: Chosen::KickedHead });
     assert_eq!(sched.on(us(6), Event::Preempted(V0)), run(V2, P0, us(1_006)));
+    // That was one boost, and not one for ever: from here on CPU time decides.
+    assert_eq!(sched.on(us(16), Event::Yielded(V2)), run(V1, P0, us(1_016)));
+    assert_eq!(sched.on(us(36), Event::Yielded(V1)), run(V0, P0, us(1_036)));
+}
+
+#[test]
+fn who_has_run_since_its_spin_no_longer_counts_as_spinning() {
+    let mut sched = started(Config::new(2, 1), SkipSpinners::new(2));
+    let spin = |vcpu| Event::LongSpin(Spin::reported(vcpu));
+    sched.on(us(10), spin(V0));
+    assert_eq!(sched.owner(P0), Some(V1));
+    // V0 has left spinning, so it is skipped; then V1 halts, and V0 works until it is preempted.
+    sched.on(us(20), spin(V1));
+    assert_eq!(sched.decision().unwrap().trace.skipped(V0), Some(Skipped::Spinning));
+    sched.on(us(30), Event::Halted(V1));
+    sched.on(us(700), kick(V1));
+    sched.on(us(710), Event::Preempted(V0));
+    assert_eq!(sched.owner(P0), Some(V1));
+    sched.on(us(720), spin(V1));
+    let outcome = sched.decision().unwrap().outcome;
+    assert_eq!(outcome, Outcome::Directed { to: V0, why: Chosen::NotSpinning });
 }
 
 #[test]

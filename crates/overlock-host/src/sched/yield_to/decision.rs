@@ -98,6 +98,8 @@ reasons! {
         HolderUnknown = "holder-unknown",
         /// The chosen vCPU was unfit after all; the trace says why.
         TargetUnfit = "target-unfit",
+        /// All that wait have had so much CPU time that a yield would starve the spinner.
+        AheadOfShare = "ahead-of-share",
         /// Nobody waits for a pCPU, so that there is nobody to yield to.
         NobodyWaits = "nobody-waits",
     }

@@ -5,17 +5,9 @@
 //! Each vCPU follows a script: run for so long, then do this. Leaving the guest takes `latency`,
 //! as on a real host. Nothing here reads a clock, so a seed repeats a run.
 
-#![expect(dead_code, reason = "each test binary uses its own part of this module")]
-
 use overlock_host::sched::yield_to::{Decision, Outcome, Policy};
 use overlock_host::sched::{Action, Config, Event, Scheduler, Spin};
 use overlock_host::{Nanos, Pcpu, Vcpu};
-use proptest::test_runner::Config as ProptestConfig;
-
-/// How hard proptest tries. Failures are printed, not kept: a case that fails becomes a test.
-pub(crate) fn cases(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
-}
 
 /// A small generator (xorshift64*), so that scripts repeat.
 #[derive(Clone, Debug)]

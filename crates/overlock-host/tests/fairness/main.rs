@@ -5,17 +5,17 @@
 //! bounds whatever is wished. That the oracles can see is shown with a scheduler whose bound on
 //! directed yields was set out of reach.
 
-mod support;
+mod machine;
 
 use core::num::NonZeroU32;
 
+use machine::{Deed, Machine, Rng, Script};
 use overlock_host::sched::yield_to::{
-    Chosen, NAMES, Outcome, Policy, Trace, Verdict, View, by_name,
+    Chosen, Decision, NAMES, Outcome, Policy, Trace, Verdict, View, by_name,
 };
 use overlock_host::sched::{Config, Spin, SpinHint};
 use overlock_host::{Nanos, Vcpu};
 use proptest::prelude::*;
-use support::{Deed, Machine, Rng, Script};
 
 const LATENCY: Nanos = Nanos::from_micros(14);
 
@@ -74,10 +74,9 @@ fn moody(vcpus: u64) -> Script {
     })
 }
 
-/// The most that a vCPU of the default weight can be ahead of or behind those that wait.
-fn cap(config: &Config) -> Nanos {
-    let turn = config.slice + config.grace + LATENCY;
-    config.yield_lead + config.yield_lead + turn + turn
+/// The longest that a vCPU keeps a pCPU while others wait.
+fn turn(config: &Config) -> Nanos {
+    config.slice + config.grace + LATENCY
 }
 
 /// Oracle: the CPU times of vCPUs that can always run, divided by weight, stay together.
@@ -89,7 +88,7 @@ fn shares_are_even<P: Policy>(
     let standard = |(n, &weight): (usize, &u32)| machine.ran(n).0 * 1024 / u64::from(weight);
     let shares: Vec<_> = weights.iter().enumerate().map(standard).collect();
     let spread = shares.iter().max().unwrap() - shares.iter().min().unwrap();
-    let bound = cap(config).0;
+    let bound = (config.yield_lead + turn(config) + turn(config)).0;
     let policy = machine.sched.policy().name();
     if spread <= bound {
         return Ok(());
@@ -100,7 +99,9 @@ fn shares_are_even<P: Policy>(
 /// Oracle: nobody has waited for longer than it takes the others to get ahead by their caps.
 fn nobody_starves<P: Policy>(machine: &Machine<P>, config: &Config) -> Result<(), String> {
     let others = u64::from(config.vcpus - 1);
-    let bound = others * 2 * cap(config).0 / u64::from(config.pcpus) + cap(config).0;
+    // The cap of the documentation: the furthest that any can queue ahead, and so behind.
+    let cap = 2 * (config.yield_lead + turn(config)).0;
+    let bound = others * 2 * cap / u64::from(config.pcpus) + cap;
     for n in 0..config.vcpus as usize {
         let wait = machine.longest_wait(n).0;
         if wait > bound {
@@ -112,7 +113,7 @@ fn nobody_starves<P: Policy>(machine: &Machine<P>, config: &Config) -> Result<()
 }
 
 proptest! {
-    #![proptest_config(support::cases(12))]
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn shares_of_cpu_time_are_even(
@@ -132,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn shares_follow_the_weights(seed: u64, pcpus in 1u32..4, weights in heavy_and_light()) {
+    fn shares_follow_the_weights(seed: u64, pcpus in 1u32..3, weights in heavy_and_light()) {
         let vcpus = weights.len() as u32;
         for policy in policies(vcpus) {
             let scripts = (0..vcpus).map(|_| busy(vcpus.into())).collect();
@@ -158,9 +159,9 @@ proptest! {
     }
 }
 
-/// Weights that up to three pCPUs can honour.
+/// Weights that up to two pCPUs can honour, with room for the time that a vCPU spends queueing.
 fn heavy_and_light() -> impl Strategy<Value = Vec<u32>> {
-    proptest::collection::vec(prop_oneof![Just(1024u32), Just(2048)], 6..12)
+    proptest::collection::vec(prop_oneof![Just(1024u32), Just(2048)], 8..12)
 }
 
 #[test]
@@ -176,6 +177,22 @@ fn the_oracles_catch_a_scheduler_that_lets_its_favourites_run() {
     machine.run(Nanos::from_secs(1));
     assert!(shares_are_even(&machine, &[1024; 6], &honest).is_err(), "uneven shares went unseen");
     assert!(nobody_starves(&machine, &honest).is_err(), "starvation went unseen");
+}
+
+#[test]
+fn one_that_spins_all_the_time_is_not_starved_by_its_own_yields() {
+    for policy in policies(2) {
+        let spins: Script = Box::new(|_, me| {
+            let hint = SpinHint::holder(Vcpu(1));
+            let spin = Spin { hint, truth: Some(Vcpu(1)), ..Spin::reported(me) };
+            (Nanos::from_micros(100), Deed::Spin(spin))
+        });
+        let works: Script = Box::new(|_, _| (Nanos::from_secs(9), Deed::Stop));
+        let config = Config::new(2, 1);
+        let mut machine = Machine::new(config, policy, LATENCY, 1, vec![spins, works]);
+        machine.run(Nanos::from_millis(500));
+        shares_are_even(&machine, &[1024; 2], &config).unwrap();
+    }
 }
 
 #[test]
@@ -199,5 +216,35 @@ fn two_spinners_and_a_preempted_holder_on_one_pcpu() {
         let last = machine.decisions.last().unwrap();
         assert_eq!(last.hit(), Some(true));
         assert!(!matches!(last.outcome, Outcome::Stayed { .. }));
+    }
+}
+
+#[test]
+fn a_weight_that_no_pcpu_can_honour_neither_starves_nor_bars_the_others() {
+    for name in NAMES {
+        // vcpu0 is to have 94 % of two pCPUs, of which it can use one; the others share the other.
+        let spins = || -> Script {
+            Box::new(|_, me| {
+                let other = Vcpu(3 - me.0);
+                let hint = SpinHint::holder(other);
+                let spin = Spin { hint, truth: Some(other), ..Spin::reported(me) };
+                (Nanos::from_micros(100), Deed::Spin(spin))
+            })
+        };
+        let works: Script = Box::new(|_, _| (Nanos::from_secs(1), Deed::Critical(false)));
+        let scripts = vec![works, spins(), spins()];
+        let config = Config::new(3, 2);
+        let mut machine = Machine::new(config, by_name(name, 3).unwrap(), LATENCY, 1, scripts);
+        machine.sched.set_weight(Vcpu(0), NonZeroU32::new(30 * 1024).unwrap());
+        machine.run(Nanos::from_millis(500));
+        let early = machine.decisions.len();
+        machine.run(Nanos::from_millis(1_000));
+        nobody_starves(&machine, &config).unwrap();
+        assert!(machine.ran(0) >= Nanos::from_millis(950), "{name}: {}", machine.ran(0));
+        let directed = |d: &Decision| matches!(d.outcome, Outcome::Directed { .. });
+        let late = machine.decisions[early..].iter().filter(|d| directed(d)).count();
+        // The gate yields too, but undirected: the only one that waits has just left spinning.
+        let directs = !["none", "yield", "load-gate"].contains(&name);
+        assert_eq!(late > 100, directs, "{name}: {late} directed yields in the second half");
     }
 }

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What becomes of each event.
+//!
+//! An event of a pCPU's owner ends in a move of [`place`](super::place): back in, or out for another.
+//! Any other event at most asks for a preemption, or moves a timer.
+
+use super::choose::standard;
+use super::vcpu::VirtualTime;
+use super::yield_to::{Candidate, Cause, Chosen, Missed, Notice, Outcome, Policy, Verdict, View};
+use super::{Action, Scheduler, Spin, Standing};
+use crate::{Nanos, Pcpu, Vcpu};
+
+impl<P: Policy> Scheduler<P> {
+    pub(super) fn halted(&mut self, vcpu: Vcpu) -> Option<Action> {
+        let pcpu = self.owned(vcpu)?;
+        let record = &mut self.vcpus[vcpu.index()];
+        if core::mem::take(&mut record.kicked) {
+            return Some(self.resume(vcpu, pcpu));
+        }
+        self.policy.notice(self.now, Notice::Worked(vcpu));
+        self.vacate(vcpu, pcpu, Standing::Halted);
+        Some(self.fill(pcpu))
+    }
+
+    pub(super) fn preempted(&mut self, vcpu: Vcpu) -> Option<Action> {
+        let pcpu = self.owned(vcpu)?;
+        if !self.slots[pcpu.index()].preempting {
+            return Some(self.resume(vcpu, pcpu));
+        }
+        self.policy.notice(self.now, Notice::Worked(vcpu));
+        let next = self.pick(pcpu);
+        Some(self.replace(vcpu, pcpu, next))
+    }
+
+    pub(super) fn long_spin(&mut self, spin: &Spin) -> Option<Action> {
+        let vcpu = spin.vcpu;
+        let pcpu = self.owned(vcpu)?;
+        self.vcpus[vcpu.index()].spinning = true;
+        self.begin_decision(vcpu, Cause::Spin(spin.source), spin.truth);
+        let limit = self.limit();
+        for n in 0..self.config.vcpus {
+            let unfit = self.unfit(Vcpu(n), vcpu, limit);
+            let spinning = self.vcpus[Vcpu(n).index()].spinning;
+            self.candidates[Vcpu(n).index()] = Candidate { unfit, spinning };
+        }
+        let view = View::new(self.now, self.config.pcpus, &self.candidates);
+        let verdict = self.policy.on_spin(spin, &view, &mut self.decision.trace);
+        let (next, outcome) = match verdict {
+            Verdict::To(to, why) => match self.unfit(to, vcpu, limit) {
+                None => (Some(to), Outcome::Directed { to, why }),
+                Some(unfit) => {
+                    self.decision.trace.skip(to, unfit);
+                    self.plain(vcpu, pcpu, limit, Missed::TargetUnfit)
+                }
+            },
+            Verdict::Plain(why) => self.plain(vcpu, pcpu, limit, why),
+            Verdict::Stay(why) => (None, Outcome::Stayed { why }),
+        };
+        self.end_decision(outcome);
+        Some(match next {
+            Some(_) => self.replace(vcpu, pcpu, next),
+            None => self.resume(vcpu, pcpu),
+        })
+    }
+
+    /// Whom an undirected yield by `giver` goes to. The giver's share has the same protection as
+    /// in a directed one.
+    fn plain(
+        &self,
+        giver: Vcpu,
+        pcpu: Pcpu,
+        limit: Option<VirtualTime>,
+        why: Missed,
+    ) -> (Option<Vcpu>, Outcome) {
+        match self.pick(pcpu) {
+            None => (None, Outcome::Stayed { why: Missed::NobodyWaits }),
+            Some(to) if self.unfit(to, giver, limit).is_some() => {
+                (None, Outcome::Stayed { why: Missed::AheadOfShare })
+            }
+            Some(to) => (Some(to), Outcome::Plain { to, why }),
+        }
+    }
+
+    pub(super) fn wake(&mut self, target: Vcpu, by: Option<Vcpu>) -> Option<Action> {
+        let Some(record) = self.vcpus.get_mut(target.index()) else {
+            self.ignored += 1;
+            return None;
+        };
+        let mut idle = None;
+        match record.standing {
+            Standing::Stopped => return None,
+            Standing::Running(_) => {
+                record.kicked = true;
+                return None;
+            }
+            Standing::Queued(_) => record.kicked = true,
+            Standing::Halted => {
+                let home = record.home;
+                idle = self.idle(home);
+                // Who sleeps saves up no more than one slice, against those that wait or else run.
+                let level = self.least().or_else(|| self.least_running(|_| true));
+                let credit = standard(self.config.slice);
+                let record = &mut self.vcpus[target.index()];
+                record.time = record.time.max(level.map_or(record.time, |t| t.minus(credit)));
+                record.since = self.now;
+                self.queue(target, idle.unwrap_or(home));
+            }
+        }
+        if let Some(pcpu) = idle {
+            return Some(self.fill(pcpu));
+        }
+        match by {
+            Some(by) if self.policy.boosts_kicked() => self.boost(target, by),
+            _ => None,
+        }
+        .or_else(|| self.wake_preempt(target))
+    }
+
+    /// Has `by`, which kicks, hand over its pCPU to `target`, which is queued.
+    fn boost(&mut self, target: Vcpu, by: Vcpu) -> Option<Action> {
+        let Some(Standing::Running(pcpu)) = self.standing(by) else { return None };
+        if self.slots[pcpu.index()].preempting {
+            return None;
+        }
+        self.begin_decision(by, Cause::Kick, None);
+        if let Some(unfit) = self.unfit(target, by, self.limit()) {
+            self.decision.trace.skip(target, unfit);
+            self.end_decision(Outcome::Stayed { why: Missed::TargetUnfit });
+            return None;
+        }
+        self.end_decision(Outcome::Directed { to: target, why: Chosen::KickedHead });
+        self.slots[pcpu.index()].next = Some(target);
+        self.preempt(by, pcpu)
+    }
+
+    /// Preempts the owner that is furthest ahead, if `target` lags enough behind it.
+    fn wake_preempt(&mut self, target: Vcpu) -> Option<Action> {
+        let Some(Standing::Queued(home)) = self.standing(target) else { return None };
+        let mut furthest: Option<(VirtualTime, Vcpu, Pcpu)> = None;
+        for (n, slot) in (0..).zip(&self.slots) {
+            let Some(owner) = slot.owner.filter(|_| !slot.preempting) else { continue };
+            let time = self.vcpus[owner.index()].accounted(self.now).time;
+            if furthest.is_none_or(|(most, ..)| time > most) {
+                furthest = Some((time, owner, Pcpu(n)));
+            }
+        }
+        let (time, owner, pcpu) = furthest?;
+        let lagging = self.vcpus[target.index()].time;
+        if time <= lagging.plus(standard(self.config.wake_lag)) {
+            return None;
+        }
+        self.slots[home.index()].queue.remove(target);
+        self.enqueue(target, pcpu);
+        self.preempt(owner, pcpu)
+    }
+
+    pub(super) fn timer(&mut self, pcpu: Pcpu) -> Option<Action> {
+        let now = self.now;
+        let Some(slot) = self.slots.get(pcpu.index()) else {
+            self.ignored += 1;
+            return None;
+        };
+        let vcpu = slot.owner.filter(|_| !slot.preempting)?;
+        let (at, graced) = (slot.until, slot.graced);
+        if now < at {
+            return Some(Action::SetTimer { pcpu, at });
+        }
+        self.vcpus[vcpu.index()].account(now);
+        let time = self.vcpus[vcpu.index()].time;
+        let other = self.pick(pcpu);
+        let lags = |other: Vcpu| self.vcpus[other.index()].time <= time;
+        if !other.is_some_and(lags) {
+            return Some(self.set_timer(pcpu, self.config.slice, false));
+        }
+        if self.vcpus[vcpu.index()].critical && !graced && self.config.grace > Nanos::ZERO {
+            return Some(self.set_timer(pcpu, self.config.grace, true));
+        }
+        self.preempt(vcpu, pcpu)
+    }
+
+    pub(super) fn critical_section(&mut self, vcpu: Vcpu, inside: bool) -> Option<Action> {
+        let Some(record) = self.vcpus.get_mut(vcpu.index()) else {
+            self.ignored += 1;
+            return None;
+        };
+        record.critical = inside;
+        let Standing::Running(pcpu) = record.standing else { return None };
+        let slot = &self.slots[pcpu.index()];
+        // The grace was for the section alone: once it is left, the slice is over.
+        let overdue = !inside && slot.graced && !slot.preempting;
+        if overdue { self.preempt(vcpu, pcpu) } else { None }
+    }
+
+    fn begin_decision(&mut self, vcpu: Vcpu, cause: Cause, truth: Option<Vcpu>) {
+        self.decision.at = self.now;
+        self.decision.vcpu = vcpu;
+        self.decision.cause = cause;
+        self.decision.truth = truth;
+        self.decision.trace.clear();
+    }
+
+    fn end_decision(&mut self, outcome: Outcome) {
+        if let Outcome::Directed { to, .. } = outcome {
+            self.decision.trace.unskip(to);
+        }
+        self.decision.outcome = outcome;
+        self.decided = true;
+        self.tally.count(&self.decision);
+    }
+}

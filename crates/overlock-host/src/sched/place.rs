@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Moving vCPUs on and off their pCPUs, and in and out of the queues.
+//!
+//! Each function here takes the books from one state that keeps the scheduler's invariants to
+//! another that does, but for [`vacate`](Scheduler::vacate), whose callers fill the pCPU at once.
+
+use super::choose::standard;
+use super::vcpu::VirtualTime;
+use super::yield_to::{Notice, Policy};
+use super::{Action, Scheduler, Standing};
+use crate::{Nanos, Pcpu, Vcpu};
+
+impl<P: Policy> Scheduler<P> {
+    pub(super) fn knows(&self, vcpu: Vcpu) -> bool {
+        vcpu.index() < self.vcpus.len()
+    }
+
+    /// The pCPU that `vcpu` owns; if it owns none, the event that says so is ignored.
+    pub(super) fn owned(&mut self, vcpu: Vcpu) -> Option<Pcpu> {
+        if let Some(Standing::Running(pcpu)) = self.standing(vcpu) {
+            return Some(pcpu);
+        }
+        self.ignored += 1;
+        None
+    }
+
+    /// Sends the owner of `pcpu` back in, or, if it was to be preempted anyway, does that.
+    pub(super) fn resume(&mut self, vcpu: Vcpu, pcpu: Pcpu) -> Action {
+        let slot = &self.slots[pcpu.index()];
+        if slot.preempting {
+            let next = self.pick(pcpu);
+            return self.replace(vcpu, pcpu, next);
+        }
+        let until = slot.until;
+        self.vcpus[vcpu.index()].spinning = false;
+        self.policy.notice(self.now, Notice::Runs(vcpu));
+        Action::Run { vcpu, pcpu, until }
+    }
+
+    /// Has `next` take over `pcpu` from its owner, which queues; without a `next` the owner stays.
+    pub(super) fn replace(&mut self, vcpu: Vcpu, pcpu: Pcpu, next: Option<Vcpu>) -> Action {
+        let Some(next) = next else {
+            let slot = &mut self.slots[pcpu.index()];
+            slot.preempting = false;
+            slot.next = None;
+            return self.resume(vcpu, pcpu);
+        };
+        self.vacate(vcpu, pcpu, Standing::Queued(pcpu));
+        self.queue(vcpu, pcpu);
+        self.enter(next, pcpu)
+    }
+
+    /// Takes the owner off `pcpu`.
+    pub(super) fn vacate(&mut self, vcpu: Vcpu, pcpu: Pcpu, to: Standing) {
+        let record = &mut self.vcpus[vcpu.index()];
+        record.account(self.now);
+        record.standing = to;
+        let slot = &mut self.slots[pcpu.index()];
+        slot.owner = None;
+        slot.preempting = false;
+    }
+
+    /// Lets somebody in on `pcpu`, which has no owner, or leaves it idle.
+    pub(super) fn fill(&mut self, pcpu: Pcpu) -> Action {
+        match self.pick(pcpu) {
+            Some(vcpu) => self.enter(vcpu, pcpu),
+            None => {
+                self.slots[pcpu.index()].next = None;
+                Action::Idle { pcpu }
+            }
+        }
+    }
+
+    /// Makes `vcpu`, which is queued somewhere, the owner of `pcpu`.
+    pub(super) fn enter(&mut self, vcpu: Vcpu, pcpu: Pcpu) -> Action {
+        let record = &mut self.vcpus[vcpu.index()];
+        if let Standing::Queued(from) = record.standing {
+            self.slots[from.index()].queue.remove(vcpu);
+        }
+        record.account(self.now);
+        record.standing = Standing::Running(pcpu);
+        record.home = pcpu;
+        let slot = &mut self.slots[pcpu.index()];
+        slot.owner = Some(vcpu);
+        slot.entered = self.now;
+        slot.until = self.now + self.config.slice;
+        slot.graced = false;
+        slot.next = None;
+        self.resume(vcpu, pcpu)
+    }
+
+    /// Puts `vcpu` on the queue of `pcpu`, its time no further than its cap from those that wait.
+    ///
+    /// The cap is what two boosts and two slices with their grace can add to a vCPU's lead. More comes only from CPU time that nobody wanted, or weights that the pCPUs cannot honour
+    /// (three quarters of two pCPUs for one vCPU); that is nobody's loss, and forgiven.
+    pub(super) fn queue(&mut self, vcpu: Vcpu, pcpu: Pcpu) {
+        let least = self.least();
+        let slice = self.config.slice + self.config.grace;
+        let record = &mut self.vcpus[vcpu.index()];
+        if let Some(least) = least {
+            let turn = VirtualTime::of(slice, record.weight);
+            let lead = standard(self.config.yield_lead);
+            let cap = lead.plus(lead).plus(turn).plus(turn);
+            record.time = record.time.clamp(least.minus(cap), least.plus(cap));
+        }
+        self.enqueue(vcpu, pcpu);
+    }
+
+    pub(super) fn enqueue(&mut self, vcpu: Vcpu, pcpu: Pcpu) {
+        let record = &mut self.vcpus[vcpu.index()];
+        record.standing = Standing::Queued(pcpu);
+        record.home = pcpu;
+        self.slots[pcpu.index()].queue.insert(record.time, vcpu);
+    }
+
+    pub(super) fn preempt(&mut self, vcpu: Vcpu, pcpu: Pcpu) -> Option<Action> {
+        self.slots[pcpu.index()].preempting = true;
+        Some(Action::Preempt { vcpu, pcpu })
+    }
+
+    pub(super) fn set_timer(&mut self, pcpu: Pcpu, span: Nanos, graced: bool) -> Action {
+        let slot = &mut self.slots[pcpu.index()];
+        slot.until = self.now + span;
+        slot.graced = graced;
+        Action::SetTimer { pcpu, at: slot.until }
+    }
+}
