@@ -23,8 +23,8 @@
 //! most in its own queue, or to one from another queue that lags more by at least
 //! [`Config::migrate_lag`] (so that load balances as far as it is worth a cold cache). A vCPU that
 //! wakes lags those that wait by no more than one slice, however long it slept, and preempts an
-//! owner that is ahead of it by [`Config::wake_lag`]. A boosted vCPU jumps the queue, unless it is already ahead of the one that
-//! lags most by [`Config::yield_lead`].
+//! owner that is ahead of it by [`Config::wake_lag`]. A boosted vCPU jumps the queue, unless it is
+//! already ahead of the one that lags most, waiting or running, by [`Config::yield_lead`].
 //!
 //! # Invariants
 //! - S1: a vCPU owns at most one pCPU; a queued vCPU is in exactly one queue.

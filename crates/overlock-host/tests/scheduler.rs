@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the scheduler do what its documentation says, step by step?
 
+use core::num::NonZeroU32;
+
 use overlock_host::sched::yield_to::{
     Chosen, KickBoost, Missed, Outcome, PlainYield, Policy, RoundRobin, SkipSpinners, Skipped,
     Stay, Trace, Verdict, View,
@@ -141,6 +143,26 @@ fn a_long_sleep_saves_up_one_slice_at_most() {
     // The saved slice is used up with the first; then the two take turns.
     let preempt = Some(Action::Preempt { vcpu: V1, pcpu: P0 });
     assert_eq!(sched.on(us(1_001_000), Event::Timer(P0)), preempt);
+}
+
+#[test]
+fn cpu_time_that_nobody_wanted_is_not_held_against_a_vcpu() {
+    // Two vCPUs have had a pCPU each for a second; by its small weight V1 is far ahead of V0.
+    let mut sched = Scheduler::new(Config::new(3, 2), Stay).unwrap();
+    sched.set_weight(V0, NonZeroU32::new(30 * 1024).unwrap());
+    sched.on(us(0), kick(V0));
+    sched.on(us(0), kick(V1));
+    let mut now = us(1_000_000);
+    assert_eq!(sched.on(now, kick(V2)), Some(Action::Preempt { vcpu: V1, pcpu: P1 }));
+    sched.on(now, Event::Preempted(V1));
+    // V2, newly awake, takes its pCPU; V1 has it back when V2 has caught up with its cap.
+    while sched.owner(P1) != Some(V1) {
+        now = now + us(1_000);
+        if let Some(Action::Preempt { vcpu, .. }) = sched.on(now, Event::Timer(P1)) {
+            sched.on(now, Event::Preempted(vcpu));
+        }
+        assert!(now < us(1_015_000), "V1 still waits at {now}");
+    }
 }
 
 #[test]

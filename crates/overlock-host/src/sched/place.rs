@@ -91,8 +91,9 @@ impl<P: Policy> Scheduler<P> {
 
     /// Puts `vcpu` on the queue of `pcpu`, its time no further than its cap from those that wait.
     ///
-    /// The cap is what two boosts and two slices with their grace can add to a vCPU's lead. More comes only from CPU time that nobody wanted, or weights that the pCPUs cannot honour
-    /// (three quarters of two pCPUs for one vCPU); that is nobody's loss, and forgiven.
+    /// The cap is what two boosts and two slices with their grace can add to a vCPU's lead. More
+    /// comes only from CPU time that nobody wanted, or weights that the pCPUs cannot honour (three
+    /// quarters of two pCPUs for one vCPU); that is nobody's loss, and forgiven.
     pub(super) fn queue(&mut self, vcpu: Vcpu, pcpu: Pcpu) {
         let least = self.least();
         let slice = self.config.slice + self.config.grace;
@@ -106,6 +107,7 @@ impl<P: Policy> Scheduler<P> {
         self.enqueue(vcpu, pcpu);
     }
 
+    /// Puts `vcpu` on the queue of `pcpu` as it is.
     pub(super) fn enqueue(&mut self, vcpu: Vcpu, pcpu: Pcpu) {
         let record = &mut self.vcpus[vcpu.index()];
         record.standing = Standing::Queued(pcpu);

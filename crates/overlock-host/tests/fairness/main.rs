@@ -180,6 +180,19 @@ fn the_oracles_catch_a_scheduler_that_lets_its_favourites_run() {
 }
 
 #[test]
+fn load_balances_where_nobody_yields() {
+    for (vcpus, pcpus) in [(5, 2), (3, 2), (7, 3)] {
+        let works = || -> Script { Box::new(|_, _| (Nanos::from_secs(9), Deed::Stop)) };
+        let scripts = (0..vcpus).map(|_| works()).collect();
+        let config = Config::new(vcpus, pcpus);
+        let policy = by_name("none", vcpus).unwrap();
+        let mut machine = Machine::new(config, policy, LATENCY, 1, scripts);
+        machine.run(Nanos::from_millis(500));
+        shares_are_even(&machine, &vec![1024; vcpus as usize], &config).unwrap();
+    }
+}
+
+#[test]
 fn one_that_spins_all_the_time_is_not_starved_by_its_own_yields() {
     for policy in policies(2) {
         let spins: Script = Box::new(|_, me| {

@@ -122,7 +122,7 @@ pub enum Outcome {
         /// Why the yield was not directed.
         why: Missed,
     },
-    /// Its owner keeps it.
+    /// Its owner keeps it, as far as this decision goes; its slice may be over all the same.
     Stayed {
         /// Why.
         why: Missed,
