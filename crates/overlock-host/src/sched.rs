@@ -31,8 +31,8 @@
 //! - S2: no pCPU is idle while a vCPU is queued.
 //! - S3: a kick to a vCPU that has not halted yet makes its next halt return at once.
 //! - S4: when a vCPU queues, its virtual time is within its cap (twice `yield_lead` and two slices
-//!   with their grace) of the time of the one that lags most. So none waits for ever: while it waits,
-//!   each of the others is let in only until it is as far ahead.
+//!   with their grace) of the time of the one that lags most. So none waits for ever: while it
+//!   waits, each of the others is let in only until it is as far ahead.
 //! - S5: a vCPU in a critical section outstays its slice by at most [`Config::grace`], and pays for
 //!   it in virtual time.
 //!

@@ -13,7 +13,7 @@
 //!
 //! Register the device for the ranges you want it to answer, together or apart: it goes by the
 //! absolute port. What it does not know reads as all ones, as on a bus where nobody answers, and
-//! ignores writes. The count must be read in one piece; the others may be read and written in parts.
+//! ignores writes. The count must be read in one piece; the others may be accessed in parts.
 //!
 //! It implements `DevicePio`, which takes `&self`, and not `MutDevicePio`: that no lock is needed
 //! around it is in its type.

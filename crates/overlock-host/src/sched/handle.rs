@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What becomes of each event.
 //!
-//! An event of a pCPU's owner ends in a move of [`place`](super::place): back in, or out for another.
-//! Any other event at most asks for a preemption, or moves a timer.
+//! An event of a pCPU's owner ends in a move of [`place`](super::place): back in, or out for
+//! another. Any other event at most asks for a preemption, or moves a timer.
 
 use super::choose::standard;
 use super::vcpu::VirtualTime;

@@ -29,7 +29,7 @@ impl Rotation {
         let vcpus = view.vcpus();
         let mut shown = 0;
         for step in 0..vcpus {
-            // The view's vCPUs fit a `u32`, so twice their number fits a `u64`, and the rest a `u32`.
+            // The vCPUs fit a `u32`, so twice their number fits a `u64`, and the rest a `u32`.
             let place = (u64::from(self.start) + u64::from(step)) % u64::from(vcpus);
             let vcpu = Vcpu(place as u32);
             if !view.fit(vcpu, trace) {
