@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs workloads on vCPUs and prints one JSON record a line.
 //!
 //! `cargo run --release --example points -- kvm micro ticket,hybrid none 8 2 300`: engine, workload,

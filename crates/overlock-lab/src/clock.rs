@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one clock of a run, readable by a guest: the time stamp counter, scaled to nanoseconds.
 //!
 //! A guest can make no system call, so host and guests read the counter with `rdtsc` and scale it

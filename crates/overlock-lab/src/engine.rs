@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the two engines have in common: the configuration of a run, and how it is conducted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

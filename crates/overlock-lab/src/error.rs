@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can go wrong in a run, each with what was attempted and where.
 
 use std::io;

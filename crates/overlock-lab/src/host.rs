@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The host: what both engines share. It owns the scheduler and tells vCPU threads when to run.
 //!
 //! A vCPU is a thread of its own, which only enters the guest while its vCPU owns a processor. Whatever
@@ -24,23 +25,24 @@
 mod accounts;
 mod pm_timer;
 mod supervise;
+mod turn;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use overlock_host::sched::Scheduler;
+use overlock_host::sched::yield_to::{self, Policy};
+
 pub use self::accounts::Accounts;
 pub use self::pm_timer::PmTimerRule;
 use self::pm_timer::Timer;
+use self::turn::Turn;
 use crate::clock::Clock;
 use crate::engine::Config;
 use crate::error::{Error, Stuck};
 use crate::gate::Gate;
 use crate::guest::abi::{Call, MAX_VCPUS, VcpuRecord};
 use crate::maps::Code;
-use crate::spin_loops;
-use overlock_host::sched::yield_to::{self, Policy};
-use overlock_host::sched::{Action, Event, Scheduler, Spin, SpinHint, SpinSource};
-use overlock_host::{Nanos, Pcpu, Vcpu};
 
 /// Why a vCPU is out of the guest.
 #[derive(Debug)]
@@ -249,10 +251,7 @@ impl<'run> Host<'run> {
             post.thread.store(unsafe { libc::gettid() }, Relaxed);
         }
         post.evict.store(false, Relaxed);
-        let mut errands = Errands::default();
-        let mut state = self.lock();
-        state.out(self, vcpu, exit, &mut errands);
-        drop(state);
+        let mut errands = self.turn(|turn| turn.out(vcpu, exit));
         errands.wake.remove(vcpu);
         self.run(errands);
         loop {
@@ -269,6 +268,15 @@ impl<'run> Host<'run> {
     pub(crate) fn pm_timer(&self, vcpu: u32) -> u32 {
         self.posts[vcpu as usize].pm_reads.fetch_add(1, Relaxed);
         self.pm_timer.count()
+    }
+
+    /// Does something to the state, and says what is left to do now that it is unlocked.
+    fn turn(&self, act: impl FnOnce(&mut Turn)) -> Errands {
+        let mut state = self.lock();
+        let now = self.clock.now_ns();
+        let mut turn = Turn { host: self, state: &mut state, now, errands: Errands::default() };
+        act(&mut turn);
+        turn.errands
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -300,273 +308,5 @@ impl<'run> Host<'run> {
         if errands.alarm {
             self.supervisor.notify_one();
         }
-    }
-}
-
-impl State {
-    /// Deals with `vcpu` having left the guest.
-    fn out(&mut self, host: &Host, vcpu: u32, exit: Exit, errands: &mut Errands) {
-        let now = host.clock.now_ns();
-        let at = vcpu as usize;
-        self.guests[at].accounts.count(&exit);
-        if self.forced && !matches!(exit, Exit::Ended(_)) {
-            return self.end(host, now, vcpu, errands);
-        }
-        match exit {
-            Exit::Ready => self.ready(host, now, vcpu, errands),
-            Exit::Call(call, arguments) => self.call(host, now, vcpu, call, arguments, errands),
-            Exit::Evicted(rip) => self.evicted(host, now, vcpu, rip, errands),
-            Exit::Ended(result) => {
-                if let Err(error) = result {
-                    self.failure.get_or_insert(error);
-                    self.force(host, now, errands);
-                }
-                self.end(host, now, vcpu, errands);
-            }
-        }
-        // A preemption may have been asked for while the vCPU was out for another reason.
-        if self.guests[at].preempt_asked && matches!(self.guests[at].doing, Doing::Running { .. }) {
-            self.guests[at].accounts.preemptions += 1;
-            self.give_up(host, now, vcpu, Event::Preempted(Vcpu(vcpu)), errands);
-        }
-    }
-
-    /// `vcpu` has a thread. Once all have, all start.
-    fn ready(&mut self, host: &Host, now: u64, vcpu: u32, errands: &mut Errands) {
-        self.guests[vcpu as usize].doing = Doing::Halted { since: now, deadline: None };
-        if self.guests.iter().any(|guest| guest.doing == Doing::NotReady) {
-            return;
-        }
-        self.started = Some(now);
-        errands.alarm = true;
-        for vcpu in 0..self.guests.len() as u32 {
-            self.guests[vcpu as usize].doing = Doing::Halted { since: now, deadline: None };
-            self.wake(host, now, vcpu, None, errands);
-        }
-    }
-
-    fn call(
-        &mut self,
-        host: &Host,
-        now: u64,
-        vcpu: u32,
-        call: Call,
-        [first, second]: [u64; 2],
-        errands: &mut Errands,
-    ) {
-        let me = Vcpu(vcpu);
-        let target = u32::try_from(first).ok().filter(|&t| (t as usize) < self.guests.len());
-        match call {
-            Call::Started | Call::Finished => {}
-            Call::Halt => {
-                let deadline = (first != 0).then_some(first);
-                let due = deadline.is_some_and(|deadline| deadline <= now);
-                if !due && !host.records[vcpu as usize].deliverable() {
-                    self.halt(host, now, vcpu, deadline, errands);
-                }
-            }
-            Call::Kick => {
-                if let Some(target) = target {
-                    self.wake(host, now, target, Some(me), errands);
-                }
-            }
-            Call::LongSpin => self.long_spin(host, now, vcpu, SpinSource::Reported, errands),
-            // A request and not a guess, so no policy is asked. The scheduler knows no directed yield
-            // without one; whoever lags most gets the processor.
-            Call::YieldTo => self.give_up(host, now, vcpu, Event::Yielded(me), errands),
-            Call::Ipi => {
-                if let Some(target) = target {
-                    host.records[target as usize].pending.fetch_or(1 << (second & 31), Relaxed);
-                    if target != vcpu
-                        && matches!(self.guests[target as usize].doing, Doing::Running { .. })
-                    {
-                        errands.evict.insert(target);
-                    }
-                    self.ready_to_run(host, now, target);
-                    self.tell(host, now, Event::Ipi { from: me, to: Vcpu(target) }, errands);
-                }
-            }
-            Call::EndGrace => {
-                // Whether its slice is over is the scheduler's to say, by a preemption.
-                host.records[vcpu as usize].yield_wanted.store(false, Relaxed);
-                let over = Event::CriticalSection { vcpu: me, inside: false };
-                self.tell(host, now, over, errands);
-            }
-        }
-    }
-
-    /// A signal brought `vcpu` out: for its processor, for a sample, or for an interrupt.
-    fn evicted(
-        &mut self,
-        host: &Host,
-        now: u64,
-        vcpu: u32,
-        rip: Option<u64>,
-        errands: &mut Errands,
-    ) {
-        let guest = &mut self.guests[vcpu as usize];
-        let Some(rip) = rip else { return };
-        host.posts[vcpu as usize].sample.store(false, Relaxed);
-        let found = spin_loops::loop_at(host.code, rip);
-        let spins = found.is_some() && found == guest.last_loop;
-        guest.last_loop = found;
-        if spins && !guest.preempt_asked {
-            guest.accounts.sampled_spins += 1;
-            self.long_spin(host, now, vcpu, SpinSource::Sampled, errands);
-        }
-    }
-
-    /// `vcpu` spins; the policy says what becomes of its processor.
-    fn long_spin(
-        &mut self,
-        host: &Host,
-        now: u64,
-        vcpu: u32,
-        source: SpinSource,
-        errands: &mut Errands,
-    ) {
-        let record = &host.records[vcpu as usize];
-        let hint = (record.hint)(record);
-        let known = |name: Option<u32>| name.filter(|&name| name != vcpu).map(Vcpu);
-        let hint = SpinHint { holder: known(hint.holder), waiters: hint.waiters.map(known) };
-        let truth = hint.holder.or_else(|| hint.waiters.into_iter().flatten().next());
-        let spin = Spin { vcpu: Vcpu(vcpu), source, hint, truth };
-        self.give_up(host, now, vcpu, Event::LongSpin(spin), errands);
-    }
-
-    /// The running `vcpu` halts.
-    fn halt(
-        &mut self,
-        host: &Host,
-        now: u64,
-        vcpu: u32,
-        deadline: Option<u64>,
-        errands: &mut Errands,
-    ) {
-        self.stop_running(host, now, vcpu, Doing::Halted { since: now, deadline });
-        if deadline.is_some_and(|deadline| deadline < self.alarm) {
-            errands.alarm = true;
-        }
-        self.tell(host, now, Event::Halted(Vcpu(vcpu)), errands);
-    }
-
-    /// The running `vcpu` offers its processor with an event that is answered by a `Run` or an `Idle`.
-    fn give_up(&mut self, host: &Host, now: u64, vcpu: u32, event: Event, errands: &mut Errands) {
-        self.stop_running(host, now, vcpu, Doing::Queued { since: now });
-        self.tell(host, now, event, errands);
-    }
-
-    fn stop_running(&mut self, host: &Host, now: u64, vcpu: u32, doing: Doing) {
-        let guest = &mut self.guests[vcpu as usize];
-        if let Doing::Running { since } = guest.doing {
-            guest.accounts.ran_ns += now - since;
-        }
-        guest.preempt_asked = false;
-        guest.doing = doing;
-        host.records[vcpu as usize].yield_wanted.store(false, Relaxed);
-        host.records[vcpu as usize].preempted.store(matches!(doing, Doing::Queued { .. }), Relaxed);
-        host.stand(vcpu, Stand::Waiting);
-    }
-
-    /// Kicks `vcpu`, or wakes it because its time has come.
-    fn wake(&mut self, host: &Host, now: u64, vcpu: u32, by: Option<Vcpu>, errands: &mut Errands) {
-        self.ready_to_run(host, now, vcpu);
-        self.tell(host, now, Event::Kicked { target: Vcpu(vcpu), by }, errands);
-    }
-
-    /// If `vcpu` is halted, it is no longer: the scheduler is about to be told.
-    fn ready_to_run(&mut self, host: &Host, now: u64, vcpu: u32) {
-        let record = &host.records[vcpu as usize];
-        let guest = &mut self.guests[vcpu as usize];
-        if let Doing::Halted { since, .. } = guest.doing {
-            guest.accounts.halted_ns += now - since;
-            record.halted_ns.store(guest.accounts.halted_ns, Relaxed);
-            guest.doing = Doing::Queued { since: now };
-            record.preempted.store(true, Relaxed);
-        }
-    }
-
-    /// `vcpu` will never run again.
-    fn end(&mut self, host: &Host, now: u64, vcpu: u32, errands: &mut Errands) {
-        let guest = &mut self.guests[vcpu as usize];
-        let ran = matches!(guest.doing, Doing::Running { .. });
-        guest.last = match guest.doing {
-            Doing::NotReady => "had not begun",
-            Doing::Queued { .. } => "was waiting for a processor",
-            Doing::Running { .. } => "was running",
-            Doing::Halted { .. } => "was halted, and nobody kicked it",
-            Doing::Ended => return,
-        };
-        self.stop_running(host, now, vcpu, Doing::Ended);
-        host.stand(vcpu, Stand::Ended);
-        self.alive -= 1;
-        errands.alarm |= self.alive == 0;
-        if ran {
-            self.tell(host, now, Event::Stopped(Vcpu(vcpu)), errands);
-        }
-    }
-
-    /// Ends every vCPU by force: those in the guest are evicted, all others end where they wait.
-    fn force(&mut self, host: &Host, now: u64, errands: &mut Errands) {
-        self.forced = true;
-        for vcpu in 0..self.guests.len() as u32 {
-            match self.guests[vcpu as usize].doing {
-                Doing::Running { .. } => errands.evict.insert(vcpu),
-                Doing::Queued { .. } | Doing::Halted { .. } => {
-                    self.end(host, now, vcpu, errands);
-                    errands.wake.insert(vcpu);
-                }
-                // One that is not ready yet ends when it is.
-                Doing::NotReady | Doing::Ended => {}
-            }
-        }
-    }
-
-    /// Tells the scheduler, and does what it says.
-    fn tell(&mut self, host: &Host, now: u64, event: Event, errands: &mut Errands) {
-        if let Some(action) = self.scheduler.on(Nanos(now), event) {
-            self.act(host, now, action, errands);
-        }
-    }
-
-    fn act(&mut self, host: &Host, now: u64, action: Action, errands: &mut Errands) {
-        match action {
-            Action::Run { vcpu: Vcpu(vcpu), pcpu: Pcpu(pcpu), until: Nanos(until) } => {
-                self.timers[pcpu as usize] = Some(until);
-                self.owners[pcpu as usize] = Some(vcpu);
-                errands.alarm |= until < self.alarm;
-                self.start_running(host, now, vcpu, errands);
-            }
-            Action::Idle { pcpu: Pcpu(pcpu) } => {
-                self.timers[pcpu as usize] = None;
-                self.owners[pcpu as usize] = None;
-            }
-            Action::Preempt { vcpu: Vcpu(vcpu), .. } => {
-                self.guests[vcpu as usize].preempt_asked = true;
-                errands.evict.insert(vcpu);
-            }
-            Action::SetTimer { pcpu: Pcpu(pcpu), at: Nanos(at) } => {
-                self.timers[pcpu as usize] = Some(at);
-                errands.alarm |= at < self.alarm;
-            }
-        }
-    }
-
-    fn start_running(&mut self, host: &Host, now: u64, vcpu: u32, errands: &mut Errands) {
-        let record = &host.records[vcpu as usize];
-        let guest = &mut self.guests[vcpu as usize];
-        match guest.doing {
-            Doing::Queued { since } => {
-                guest.accounts.steal_ns += now - since;
-                record.steal_ns.store(guest.accounts.steal_ns, Relaxed);
-            }
-            // A kick came before the halt, and the scheduler sends it straight back.
-            Doing::Halted { .. } | Doing::Running { .. } => {}
-            Doing::NotReady | Doing::Ended => return,
-        }
-        guest.doing = Doing::Running { since: now };
-        record.preempted.store(false, Relaxed);
-        host.stand(vcpu, Stand::Running);
-        errands.wake.insert(vcpu);
     }
 }

@@ -1,4 +1,5 @@
-//! The laboratory: real vCPUs, really taken away.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![doc = include_str!("../README.md")]
 
 mod clock;
 mod engine;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What this process has mapped: `/proc/self/maps`.
 //!
 //! A guest on KVM gets all of it, at the same addresses; both engines ask it what is code.

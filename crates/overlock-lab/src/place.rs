@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where in the program something happened: an address, its symbol, and who probably called it.
 //!
 //! A guest has no unwinder, so callers are found the way old kernels did it: every word on the stack

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The signals that bring a vCPU out of the guest.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds out from the instruction pointer alone that a vCPU spins.
 //!
 //! A polite spin loop contains the processor's pause instruction, and hardly anything else does. So a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The threads engine: a vCPU is an OS thread, parked and resumed with a signal.
 //!
 //! A program runs as it does on KVM, only that the guest is an ordinary function and a call of the host

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the vCPUs do: one loop, whose lengths and habits are data.
 //!
 //! ```text
@@ -42,7 +43,7 @@ pub fn run<E: Engine>(config: &Config, profile: &Profile, lock: &str) -> Result<
             let before = Counted::now();
             let outcome = E::run(config, &mix)?;
             let counters = Counted::now().since(&before);
-            Ok(Record::new::<E>(config, profile, lock, &outcome, &mix.tallies(), counters))
+            Ok(Record::new::<E>(config, profile, lock, &outcome, mix.tallies(), counters))
         }
     }
 

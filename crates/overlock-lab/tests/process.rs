@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run does to its process. One test alone, so that threads and CPU time can be counted.
 
 #[path = "engines/support.rs"]
 mod support;
 
 use std::fs;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use overlock_lab::{Engine, KvmEngine, ThreadsEngine, Vcpu};
@@ -21,10 +22,10 @@ fn a_broken_run_leaves_no_thread<E: Engine>() {
     let mut config = config(4, 2);
     config.duration = Duration::from_millis(10);
     config.grace = Duration::from_millis(10);
-    let during = AtomicUsize::new(0);
+    let (during, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            for _ in 0..200 {
+            while !over.load(Relaxed) {
                 during.fetch_max(vcpu_threads(), Relaxed);
                 std::thread::sleep(Duration::from_micros(100));
             }
@@ -34,6 +35,7 @@ fn a_broken_run_leaves_no_thread<E: Engine>() {
                 while std::hint::black_box(true) {}
             }
         });
+        over.store(true, Relaxed);
     });
     assert!(during.into_inner() > 0, "the count cannot see them");
     assert_eq!(vcpu_threads(), 0);

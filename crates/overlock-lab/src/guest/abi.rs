@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a vCPU and its host share: one [`VcpuRecord`] each, and the numbers of the hypercalls.
 //!
 //! ```text
@@ -39,7 +40,7 @@ pub(crate) enum Call {
     Ipi = 0x505,
     /// The critical section that outlived its slice is over.
     EndGrace = 0x506,
-    /// Please let vCPU argument 0 run instead of this one.
+    /// Please let vCPU argument 0 run instead of this one, or any other if there is no such vCPU.
     YieldTo = 0x507,
 }
 

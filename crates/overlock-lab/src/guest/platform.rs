@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Guest`]: the platform of `overlock` on a vCPU of the laboratory.
 //!
 //! | clause | answer |
@@ -116,8 +117,8 @@ unsafe impl<W: World, const WAITS: bool> Platform for Guest<W, WAITS> {
         W::call(CallNumber(Call::Halt), [deadline, 0]);
     }
 
-    fn yield_to(cpu: Cpu) {
-        Vcpu::<W>::current().yield_to(cpu.index() as u32);
+    fn yield_to(cpu: Option<Cpu>) {
+        Vcpu::<W>::current().yield_to(cpu.map(|cpu| cpu.index() as u32));
     }
 
     #[inline]

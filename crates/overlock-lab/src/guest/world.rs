@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The world as a program sees it: the same few verbs on a vCPU of KVM and on a parked thread.
 //!
 //! A program is generic over its [`World`]; a world is only two functions, how a vCPU finds its own
@@ -177,9 +178,9 @@ impl<W: World> Vcpu<W> {
         W::call(CallNumber(Call::LongSpin), [0, 0]);
     }
 
-    /// Asks the host to let vCPU `target` run instead of this one, whatever the yield policy.
-    pub fn yield_to(self, target: u32) {
-        W::call(CallNumber(Call::YieldTo), [u64::from(target), 0]);
+    /// Asks the host to let vCPU `target`, or any other, run instead of this one, whatever the yield policy.
+    pub fn yield_to(self, target: Option<u32>) {
+        W::call(CallNumber(Call::YieldTo), [target.map_or(u64::MAX, u64::from), 0]);
     }
 
     /// Sends interrupt `number` (below 32) to vCPU `target`.

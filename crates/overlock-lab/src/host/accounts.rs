@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the host knows of one vCPU's life.
 
 use super::Exit;

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Everything that time brings about: slices that end, halts that time out, samples, and the end.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::{Accounts, Doing, Errands, Host, State};
+use super::turn::Turn;
+use super::{Accounts, Doing, Host, State};
 use crate::engine::Config;
 use crate::error::{Error, Stuck};
 use crate::place::Place;
@@ -30,23 +31,22 @@ pub(crate) struct Report {
 impl Host<'_> {
     /// Runs the clock of the run until all vCPUs have ended. Called by the thread that started them.
     pub(crate) fn supervise(&self, config: &Config) {
-        let mut state = self.lock();
-        while state.alive > 0 {
-            let mut errands = Errands::default();
-            let now = self.clock.now_ns();
-            state.look(self, now, config, &mut errands);
-            let alarm = state.next_alarm(now);
-            state.alarm = alarm;
-            drop(state);
+        loop {
+            let errands = self.turn(|turn| {
+                turn.look(config);
+                turn.state.alarm = turn.state.next_alarm(turn.now);
+            });
             self.run(errands);
-            state = self.lock();
-            // What happened meanwhile may have asked for an earlier look, unheard.
+            let state = self.lock();
+            if state.alive == 0 {
+                return;
+            }
+            // What happened since the look may have asked for an earlier one, unheard.
             let now = self.clock.now_ns();
-            let sleep = state.next_alarm(now).min(alarm).saturating_sub(now);
-            if state.alive > 0 && sleep > 0 {
-                let sleep = Duration::from_nanos(sleep);
-                let woken = self.supervisor.wait_timeout(state, sleep);
-                state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            let alarm = state.next_alarm(now).min(state.alarm);
+            if alarm > now {
+                let sleep = Duration::from_nanos(alarm - now);
+                drop(self.supervisor.wait_timeout(state, sleep));
             }
         }
     }
@@ -64,7 +64,7 @@ impl Host<'_> {
         let ran_ns = stopped_ns - state.started.unwrap_or(stopped_ns);
         let mut stuck = std::mem::take(&mut state.stuck);
         stuck.sort_by_key(|stuck| stuck.vcpu);
-        let runaway = (!stuck.is_empty()).then(|| Error::Runaway { grace, stuck });
+        let runaway = (!stuck.is_empty()).then_some(Error::Runaway { grace, stuck });
         let yields = state.scheduler.tally().clone();
         Report { ran_ns, stopped_ns, accounts, yields, failure: state.failure.take().or(runaway) }
     }
@@ -84,70 +84,75 @@ impl Host<'_> {
     }
 }
 
-impl State {
+impl Turn<'_> {
     /// Does everything that is due.
-    fn look(&mut self, host: &Host, now: u64, config: &Config, errands: &mut Errands) {
-        for pcpu in 0..self.timers.len() {
-            if self.timers[pcpu].is_some_and(|at| at <= now) {
-                self.timers[pcpu] = None;
-                self.slice_over(host, now, pcpu, errands);
+    fn look(&mut self, config: &Config) {
+        for pcpu in 0..self.state.timers.len() {
+            if self.state.timers[pcpu].is_some_and(|at| at <= self.now) {
+                self.state.timers[pcpu] = None;
+                self.slice_over(pcpu);
             }
         }
-        for vcpu in 0..self.guests.len() as u32 {
-            if let Doing::Halted { deadline: Some(deadline), .. } = self.guests[vcpu as usize].doing
-                && deadline <= now
+        for vcpu in 0..self.state.guests.len() as u32 {
+            if let Doing::Halted { deadline: Some(deadline), .. } =
+                self.state.guests[vcpu as usize].doing
+                && deadline <= self.now
             {
-                self.wake(host, now, vcpu, None, errands);
+                self.wake(vcpu, None);
             }
         }
         if let Some(every) = config.sample_every
-            && self.next_sample.is_none_or(|at| at <= now)
+            && self.state.next_sample.is_none_or(|at| at <= self.now)
         {
-            self.next_sample = Some(now + every.as_nanos() as u64);
-            self.sample(host, errands);
+            self.state.next_sample = Some(self.now + every.as_nanos() as u64);
+            self.sample();
         }
-        self.look_for_the_end(host, now, config, errands);
+        self.look_for_the_end(config);
     }
 
-    fn slice_over(&mut self, host: &Host, now: u64, pcpu: usize, errands: &mut Errands) {
-        if let Some(vcpu) = self.owners[pcpu] {
-            let record = &host.records[vcpu as usize];
+    fn slice_over(&mut self, pcpu: usize) {
+        if let Some(vcpu) = self.state.owners[pcpu] {
+            let record = &self.host.records[vcpu as usize];
             let inside = record.critical.load(Relaxed);
             // If that earns it a grace, the guest has to say when the section is over.
             record.yield_wanted.store(inside, Relaxed);
             let event = Event::CriticalSection { vcpu: Vcpu(vcpu), inside };
-            self.tell(host, now, event, errands);
+            self.tell(event);
         }
-        self.tell(host, now, Event::Timer(Pcpu(pcpu as u32)), errands);
+        self.tell(Event::Timer(Pcpu(pcpu as u32)));
     }
 
     /// Asks everyone in the guest where it is.
-    fn sample(&mut self, host: &Host, errands: &mut Errands) {
-        for (vcpu, guest) in (0..).zip(&self.guests) {
+    fn sample(&mut self) {
+        for (vcpu, guest) in (0..).zip(&self.state.guests) {
             if matches!(guest.doing, Doing::Running { .. }) {
-                host.posts[vcpu as usize].sample.store(true, Relaxed);
-                errands.evict.insert(vcpu);
+                self.host.posts[vcpu as usize].sample.store(true, Relaxed);
+                self.errands.evict.insert(vcpu);
             }
         }
     }
 
     /// Sets the stop flag when the time is over, and ends by force who does not heed it.
-    fn look_for_the_end(&mut self, host: &Host, now: u64, config: &Config, errands: &mut Errands) {
-        let Some(started) = self.started else { return };
-        self.end_at.get_or_insert(started + config.duration.as_nanos() as u64);
+    fn look_for_the_end(&mut self, config: &Config) {
+        let Some(started) = self.state.started else { return };
+        self.state.end_at.get_or_insert(started + config.duration.as_nanos() as u64);
         let cancelled = config.cancel.is_some_and(|cancel| cancel.load(Relaxed));
-        match self.stopped {
-            None if cancelled || self.end_at.is_some_and(|end| end <= now) => {
-                self.stopped = Some(now);
-                host.records[0].shared().stop.store(true, Relaxed);
+        match self.state.stopped {
+            None if cancelled || self.state.end_at.is_some_and(|end| end <= self.now) => {
+                self.state.stopped = Some(self.now);
+                self.host.records[0].shared().stop.store(true, Relaxed);
             }
-            Some(stopped) if !self.forced && now >= stopped + config.grace.as_nanos() as u64 => {
-                self.force(host, now, errands);
+            Some(stopped)
+                if !self.state.forced && self.now >= stopped + config.grace.as_nanos() as u64 =>
+            {
+                self.force();
             }
             _ => {}
         }
     }
+}
 
+impl State {
     /// When to look next.
     fn next_alarm(&self, now: u64) -> u64 {
         let halts = self.guests.iter().map(|guest| match guest.doing {

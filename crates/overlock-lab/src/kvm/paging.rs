@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Guest page tables: four levels, 4 KiB pages, user rights.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The world of a vCPU: its record is at the GS base, a call of the host is a port access.
 
 use std::arch::asm;

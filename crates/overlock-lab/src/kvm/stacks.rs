@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stacks of the vCPUs, each above a page that nobody may touch.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The world of a parked thread: its record is in a thread-local, a call of the host is a call.
 
 use std::sync::OnceLock;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One vCPU's thread: how it enters the program, and how it is taken out of it for good.
 //!
 //! A program that does not stop, or that faults, must be left without its help. [`enter`] therefore

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Faults and panics of a program on a thread: caught, named, and the end of that run only.
 
 use std::panic::{self, PanicHookInfo};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A log-linear histogram that one vCPU fills and the host reads afterwards.
 //!
 //! Each power of two is cut into 32 equal buckets, so a value is known to within 3.1 %, from 0 to

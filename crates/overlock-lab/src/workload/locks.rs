@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The locks that a workload can run under, by name.
 
 use overlock::counters::Event;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The loop that every workload is.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -152,8 +153,8 @@ impl<W: World, L: ConstLock> Program<W> for Mix<'_, L> {
         }
         let wants = desk.wants.load(Relaxed);
         let Some(at) = wants.checked_sub(1) else { return Hint::default() };
-        let mut hint = Hint::default();
-        hint.holder = self.locks[at as usize].holder.load(Relaxed).checked_sub(1);
+        let holder = self.locks[at as usize].holder.load(Relaxed).checked_sub(1);
+        let mut hint = Hint { holder, ..Hint::default() };
         // The first to ask is the first to get it, if the lock is fair.
         let mut after = 0;
         for waiter in &mut hint.waiters {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The record of one run: what `overlock lab` prints and saves.
 
 use std::collections::BTreeMap;
@@ -159,7 +160,8 @@ fn jain(values: &[u64]) -> f64 {
 }
 
 fn exits(vcpus: &[Accounts]) -> BTreeMap<&'static str, u64> {
-    let kinds: [(&str, fn(&Accounts) -> u64); 9] = [
+    type Count = fn(&Accounts) -> u64;
+    let kinds: [(&str, Count); 9] = [
         ("halt", |v| v.halts),
         ("kick", |v| v.kicks),
         ("interrupt", |v| v.interrupts),

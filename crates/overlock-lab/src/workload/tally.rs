@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What one vCPU counts of itself while it runs a workload.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

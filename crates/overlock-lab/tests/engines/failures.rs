@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does every way to fail end in one clear error?
 
 use std::hint::black_box;
@@ -28,7 +29,7 @@ fn follows_a_null_pointer(pointer: *const u64) -> u64 {
 fn a_null_pointer_names_vcpu_and_function<E: Engine>() {
     let error = error::<E>(&config(2, 2), |vcpu| {
         if vcpu.number() == 1 {
-            black_box(follows_a_null_pointer(black_box(8 as *const u64)));
+            black_box(follows_a_null_pointer(black_box(std::ptr::null::<u64>().wrapping_add(1))));
         }
     });
     let text = error.to_string();
@@ -127,7 +128,7 @@ fn a_fault_ends_those_who_wait_for_the_faulty<E: Engine>() {
     let error = error::<E>(&config(4, 2), |vcpu| match vcpu.number() {
         0 => {
             vcpu.work_ns(5_000_000);
-            black_box(follows_a_null_pointer(black_box(8 as *const u64)));
+            black_box(follows_a_null_pointer(black_box(std::ptr::null::<u64>().wrapping_add(1))));
         }
         1 => waits_for_ever(vcpu),
         _ => never_stops(),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Are interrupts delivered, once each, and without a trace in what they interrupt?
 
 use std::hint::black_box;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the host really decide who runs?
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
@@ -221,7 +222,7 @@ fn a_yield_is_honoured_under_any_policy<E: Engine>() {
     let program = Body(|vcpu: Vcpu<E::World>| {
         for round in 0..ROUNDS {
             while turn.load(Acquire) != 2 * round + vcpu.number() && !vcpu.stopping() {
-                vcpu.yield_to(1 - vcpu.number());
+                vcpu.yield_to(Some(1 - vcpu.number()));
             }
             turn.fetch_add(1, Release);
         }

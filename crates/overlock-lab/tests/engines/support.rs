@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the tests of the engines share.
 
 use std::io::{Write, stderr};
