@@ -56,6 +56,7 @@
 //! The mutex orders waiter and signaller (above), so their accesses are relaxed. W5 is a Release that the destroyer acquires: it may
 //! reuse the memory.
 
+use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -179,6 +180,24 @@ impl Cond {
         self.sequence.fetch_add(1, Relaxed);
         futex(sequence, operation, count);
     }
+}
+
+/// Whether this libc marks condition variables as glibc has done since 2.25: what [`Cond`] relies on. (Where the type of a mutex lies
+/// can't change: programs have it compiled in.)
+pub(crate) fn is_layout_known() -> bool {
+    let mut attributes = MaybeUninit::<libc::pthread_condattr_t>::uninit();
+    let attributes = attributes.as_mut_ptr();
+    let mut cond = MaybeUninit::<pthread_cond_t>::zeroed();
+    // SAFETY: `attributes` is writable.
+    unsafe { libc::pthread_condattr_init(attributes) };
+    // SAFETY: initialised above.
+    unsafe { libc::pthread_condattr_setpshared(attributes, libc::PTHREAD_PROCESS_SHARED) };
+    // SAFETY: as above.
+    unsafe { libc::pthread_condattr_setclock(attributes, libc::CLOCK_MONOTONIC) };
+    // SAFETY: as above, and `cond` is writable.
+    unsafe { libc::pthread_cond_init(cond.as_mut_ptr(), attributes) };
+    // SAFETY: all bytes were zeros or are libc's by now; any pattern is valid. Nobody waits for it, so nothing is left to destroy.
+    unsafe { Cond::new(cond.as_mut_ptr()) }.flags.load(Relaxed) == SHARED | MONOTONIC
 }
 
 /// A futex operation that needs no time. `errno` stays what it was.

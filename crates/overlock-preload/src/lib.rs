@@ -7,15 +7,15 @@
 //! | environment | meaning |
 //! |---|---|
 //! | `OVERLOCK_LOCK` | `hybrid` (default), `ticket`, `queued` or `test-and-set`; anything else ends the process with status 2 |
-//! | `OVERLOCK_COUNTERS` | a file to which the process appends a line of JSON when it exits ([`counters`]) |
+//! | `OVERLOCK_COUNTERS` | a file to which the process appends a line of JSON when it exits (`counters.rs`) |
 //!
 //! # What is replaced
 //!
 //! | calls | by |
 //! |---|---|
-//! | `pthread_mutex_lock`, `_trylock`, `_timedlock`, `_clocklock`, `_unlock`, `_destroy` | [`mutex`] on [`word`] |
-//! | `pthread_cond_wait`, `_timedwait`, `_clockwait`, `_signal`, `_broadcast`, `_destroy` | [`cond`] and block.c |
-//! | `pthread_spin_lock`, `_trylock`, `_unlock` | [`spin`] |
+//! | `pthread_mutex_lock`, `_trylock`, `_timedlock`, `_clocklock`, `_unlock`, `_destroy` | `mutex.rs` on `word.rs` |
+//! | `pthread_cond_wait`, `_timedwait`, `_clockwait`, `_signal`, `_broadcast`, `_destroy` | `cond.rs` and `block.c` |
+//! | `pthread_spin_lock`, `_trylock`, `_unlock` | `spin.rs` |
 //!
 //! # What stays libc's
 //!
@@ -35,7 +35,7 @@
 //! # Fork
 //!
 //! A forked child keeps what the forking thread held and may unlock it, even if other threads of the parent were waiting for it
-//! ([`word`]); it may destroy condition variables on which threads of the parent were blocked ([`cond`]). What other
+//! (`word.rs`); it may destroy condition variables on which threads of the parent were blocked (`cond.rs`). What other
 //! threads of the parent held stays locked. All of this rests on a handler of `pthread_atfork`: a child made by a bare `clone` system call does not
 //! have it. A child of `vfork` shares the parent's memory and its locks, as it should.
 

@@ -3,7 +3,7 @@
 
 use overlock::platform::{Platform as _, Threads};
 
-use crate::{choice, counters};
+use crate::{choice, cond, counters, message};
 
 /// Runs before `main`, after the constructors of libc.
 #[used]
@@ -16,6 +16,11 @@ static START: extern "C" fn() = start;
 static END: extern "C" fn() = end;
 
 extern "C" fn start() {
+    if !cond::is_layout_known() {
+        message::write(&[b"overlock: this libc is not glibc 2.25 or later as Overlock knows it; run without Overlock\n"]);
+        // SAFETY: ends the process before it has run a line of its own `main`.
+        unsafe { libc::_exit(2) }
+    }
     choice::settle();
     // Makes the lock library register its thread-specific key while libc still has room for it without allocating: a memory allocator
     // may be the first to queue for a lock, and could not be called then.
