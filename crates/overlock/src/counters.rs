@@ -43,6 +43,8 @@ pub enum Event {
     PvKickUnlock,
     /// A waiter that ran again after a kick.
     PvKickWake,
+    /// A processor was offered to a kicked waiter that had not come back.
+    PvYield,
     /// The table of halted waiters had no room: the waiter went on without halting for long.
     PvHashFull,
     /// A timed acquisition that gave up.
@@ -51,7 +53,7 @@ pub enum Event {
 
 impl Event {
     /// All events, in the order of their numbers.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::LockSlowpath,
         Self::LockPending,
         Self::LockUseNode2,
@@ -67,6 +69,7 @@ impl Event {
         Self::PvSpuriousWakeup,
         Self::PvKickUnlock,
         Self::PvKickWake,
+        Self::PvYield,
         Self::PvHashFull,
         Self::LockTimeout,
     ];
@@ -89,6 +92,7 @@ impl Event {
             Self::PvSpuriousWakeup => "pv_spurious_wakeup",
             Self::PvKickUnlock => "pv_kick_unlock",
             Self::PvKickWake => "pv_kick_wake",
+            Self::PvYield => "pv_yield",
             Self::PvHashFull => "pv_hash_full",
             Self::LockTimeout => "lock_timeout",
         }

@@ -15,6 +15,8 @@ mod spin;
 mod waiters;
 
 pub use mutex::{Guard, Mutex};
-pub use raw::{ConstLock, Hybrid, Narrow, Queued, RawLock, RawTimedLock, TestAndSet, Ticket, Wide, Width};
+pub use raw::{
+    ConstLock, Hybrid, Narrow, Queued, RawLock, RawTimedLock, TestAndSet, Ticket, Wide, Width,
+};
 pub use slot::{Cpu, LEVELS, Slot};
 pub use waiters::Bucket;

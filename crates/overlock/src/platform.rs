@@ -88,6 +88,11 @@ pub unsafe trait Platform: Sized + 'static {
         Self::relax();
     }
 
+    /// Offers this processor to CPU number `cpu`, which can run but waits for a processor; or to any that does, where it is `None` or
+    /// the world can't be told which. Returns soon when there is none. The default does nothing.
+    #[inline]
+    fn yield_to(_cpu: Option<Cpu>) {}
+
     /// The number of this CPU (P7), or `None` if it has none: then locks do without a queue node and spin.
     fn cpu() -> Option<Cpu>;
 

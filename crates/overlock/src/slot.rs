@@ -17,6 +17,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::platform::{MAX_CPUS, Platform};
+use crate::waiters::Key;
 
 /// The number of a CPU: less than [`MAX_CPUS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,8 @@ pub struct Node<P: Platform> {
     pub(crate) next: P::Word,
     /// When the waiter became first in line: the low half of [`Platform::now_ns`] in units of 1,024 ns.
     pub(crate) since: P::Word,
+    /// When the waiter was kicked, likewise.
+    pub(crate) kicked: P::Word,
 }
 
 /// [`Node::state`] of a node that its CPU left behind and nobody can reach any more.
@@ -95,6 +98,8 @@ pub(crate) const RELEASED: u32 = u32::MAX;
 pub struct Slot<P: Platform> {
     nodes: [Node<P>; LEVELS],
     busy: P::Word,
+    /// What this CPU has learnt of the lock it last had to wait for: `tag << 16 | what`.
+    note: P::Word,
 }
 
 impl<P: Platform> Slot<P>
@@ -103,7 +108,7 @@ where
 {
     /// A slot with no node in use.
     pub const fn new() -> Self {
-        Self { nodes: [const { Node::new() }; LEVELS], busy: P::Word::ZERO }
+        Self { nodes: [const { Node::new() }; LEVELS], busy: P::Word::ZERO, note: P::Word::ZERO }
     }
 }
 
@@ -112,7 +117,12 @@ where
     P::Word: ConstAtomic<u32>,
 {
     const fn new() -> Self {
-        Self { state: P::Word::ZERO, next: P::Word::ZERO, since: P::Word::ZERO }
+        Self {
+            state: P::Word::ZERO,
+            next: P::Word::ZERO,
+            since: P::Word::ZERO,
+            kicked: P::Word::ZERO,
+        }
     }
 }
 
@@ -128,8 +138,13 @@ where
 impl<P: Platform> Slot<P> {
     /// A slot whose cells are made at run time, each holding zero, for platforms whose cells can't be constants.
     pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
-        let nodes = core::array::from_fn(|_| Node { state: cell(), next: cell(), since: cell() });
-        Self { nodes, busy: cell() }
+        let nodes = core::array::from_fn(|_| Node {
+            state: cell(),
+            next: cell(),
+            since: cell(),
+            kicked: cell(),
+        });
+        Self { nodes, busy: cell(), note: cell() }
     }
 
     /// Takes a free node of this CPU, or `None` if it has no number or all its nodes are in use (F7).
@@ -146,6 +161,20 @@ impl<P: Platform> Slot<P> {
         self.busy.fetch_or(bit, Relaxed) & bit == 0
             // ORDERING: Acquire, with the Release of `release`: nobody reaches the node any more.
             || state.compare_exchange(RELEASED, 0, Acquire, Relaxed).is_ok()
+    }
+
+    /// What this CPU last noted about the lock `key`: 16 bits, or zero if it has noted something about another lock since.
+    pub(crate) fn recall(key: Key) -> u32 {
+        let Some(cpu) = P::cpu() else { return 0 };
+        let note = P::slot(cpu).note.load(Relaxed);
+        if note >> 16 == key.tag() { note & 0xffff } else { 0 }
+    }
+
+    /// Notes 16 bits about the lock `key`.
+    pub(crate) fn note(key: Key, what: u32) {
+        if let Some(cpu) = P::cpu() {
+            P::slot(cpu).note.store(key.tag() << 16 | what, Relaxed);
+        }
     }
 
     /// Forgets all nodes. For a platform whose CPUs have gone without a trace, as the other threads after a `fork`.

@@ -79,13 +79,18 @@ impl Key {
     #[inline]
     pub(crate) fn new<T>(lock: *const T, ticket: u32) -> Self {
         // Fibonacci hashing: the multiplier is 2^64 divided by the golden ratio.
-        let mixed = (lock.addr() as u64 ^ (u64::from(ticket) << 48))
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed =
+            (lock.addr() as u64 ^ (u64::from(ticket) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self((mixed >> 32) as u32)
     }
 
+    /// 16 bits that hardly any two keys of one bucket share.
+    pub(crate) const fn tag(self) -> u32 {
+        self.0 & 0xffff
+    }
+
     fn entry(self, waiter: NodeId) -> u32 {
-        (self.0 << 16) | waiter.code()
+        (self.tag() << 16) | waiter.code()
     }
 
     fn bucket<P: Platform>(self) -> &'static Bucket<P> {
@@ -98,10 +103,9 @@ impl Key {
 #[must_use]
 pub(crate) fn insert<P: Platform>(key: Key, waiter: NodeId) -> bool {
     let entry = key.entry(waiter);
-    key.bucket::<P>()
-        .entries
-        .iter()
-        .any(|cell| cell.load(Relaxed) == 0 && cell.compare_exchange(0, entry, Relaxed, Relaxed).is_ok())
+    key.bucket::<P>().entries.iter().any(|cell| {
+        cell.load(Relaxed) == 0 && cell.compare_exchange(0, entry, Relaxed, Relaxed).is_ok()
+    })
 }
 
 /// Removes the entry that [`insert`] made (W2).
@@ -118,6 +122,6 @@ pub(crate) fn remove<P: Platform>(key: Key, waiter: NodeId) {
 pub(crate) fn find<P: Platform>(key: Key) -> impl Iterator<Item = NodeId> {
     key.bucket::<P>().entries.iter().filter_map(move |cell| {
         let entry = cell.load(Relaxed);
-        if entry >> 16 == key.0 & 0xffff { NodeId::decode(entry & 0xffff) } else { None }
+        if entry >> 16 == key.tag() { NodeId::decode(entry & 0xffff) } else { None }
     })
 }

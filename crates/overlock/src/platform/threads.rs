@@ -70,6 +70,11 @@ unsafe impl Platform for Threads {
         futex::nap(ns);
     }
 
+    fn yield_to(_cpu: Option<Cpu>) {
+        // SAFETY: no arguments, no memory.
+        unsafe { libc::sched_yield() };
+    }
+
     fn cpu() -> Option<Cpu> {
         registry::current()
     }

@@ -123,6 +123,8 @@ const GONE: u32 = u32::MAX;
 /// How long a waiter that is not first spins before it halts: hardly. On a machine with a CPU for each waiter it would be
 /// pleasant to spin; on all others it burns what the holder needs.
 const SPIN_IN_LINE_NS: u64 = 300;
+/// A kicked waiter that is not back after so long waits for a processor (a wake-up takes about 5 µs).
+const LATE_NS: u64 = 12_000;
 /// How long a CPU naps that can't be kicked because the table is full.
 const NAP_NS: u64 = 50_000;
 
@@ -147,10 +149,7 @@ pub(super) enum Joined<'a, P: Platform, C: Class> {
 
 impl<'a, P: Platform, C: Class> Place<'a, P, C> {
     /// Joins the line, unless `steal` still says how to take the lock as it is.
-    pub(super) fn join(
-        word: &'a P::Word,
-        steal: impl Fn(u32) -> Option<u32>,
-    ) -> Joined<'a, P, C> {
+    pub(super) fn join(word: &'a P::Word, steal: impl Fn(u32) -> Option<u32>) -> Joined<'a, P, C> {
         let Some(entered) = Slot::<P>::enter() else {
             C::count(Event::LockNoNode);
             return Joined::NoNode;
@@ -176,12 +175,17 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
                 Err(now) => seen = now,
             }
         }
-        let place = Self { word, key: Key::new(ptr::from_ref(word), 0), entered, class: PhantomData };
+        let place =
+            Self { word, key: Key::new(ptr::from_ref(word), 0), entered, class: PhantomData };
         Joined::InLine(place, NodeId::decode(seen >> TAIL_SHIFT))
     }
 
     /// Waits until this place is first in line. `None` if the deadline passed before: then the place is given up.
-    pub(super) fn wait_turn(self, before: Option<NodeId>, deadline_ns: Option<u64>) -> Option<Self> {
+    pub(super) fn wait_turn(
+        self,
+        before: Option<NodeId>,
+        deadline_ns: Option<u64>,
+    ) -> Option<Self> {
         match before {
             Some(before) if self.link_behind(before) => {
                 if !self.wait_in_line(deadline_ns) {
@@ -204,7 +208,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
 
     /// How long this place has been first in line, in nanoseconds (at most 73 minutes).
     pub(super) fn first_for_ns(&self) -> u64 {
-        since_ns(self.node())
+        passed_ns::<P>(&self.node().since)
     }
 
     /// Links this node behind its predecessor. False if that one has left already: then this place is first (Q4).
@@ -394,10 +398,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         // ORDERING: Release, Q-O3. (t,0,0,1) -> (t,1,0,1)
         self.word.fetch_or(HALTED, Release);
         // ORDERING: Release, Q-O5.
-        if node
-            .state
-            .compare_exchange(state::HALTED, state::FIRST_HALTED, Release, Relaxed)
-            .is_ok()
+        if node.state.compare_exchange(state::HALTED, state::FIRST_HALTED, Release, Relaxed).is_ok()
         {
             return true;
         }
@@ -432,20 +433,39 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
 
 /// Kicks the first in line of a lock that has been released and was seen `HALTED`, if it has been first for `min_ns`
 /// nanoseconds. Only the lock's address is used (F4).
-pub(super) fn kick_first<P: Platform, C: Class>(word: *const P::Word, min_ns: u64) {
+///
+/// A first in line that was kicked [`LATE_NS`] ago and has not come back waits for a processor: with `offer`, this CPU offers its own.
+pub(super) fn kick_first<P: Platform, C: Class>(key: Key, min_ns: u64, offer: bool) {
     // ORDERING: Acquire, Q-O4.
     P::fence(Acquire);
-    for waiter in waiters::find::<P>(Key::new(word, 0)) {
+    for waiter in waiters::find::<P>(key) {
         let node = waiter.node::<P>();
-        if min_ns != 0 && since_ns(node) < min_ns {
-            continue;
-        }
-        let kick = node.state.compare_exchange(state::FIRST_HALTED, state::KICKED, Relaxed, Relaxed);
-        if kick.is_ok() {
-            C::count(Event::PvKickUnlock);
-            P::kick(&raw const node.state, waiter.cpu());
+        match node.state.load(Relaxed) {
+            state::FIRST_HALTED if min_ns == 0 || passed_ns::<P>(&node.since) >= min_ns => {
+                let kick = node.state.compare_exchange(
+                    state::FIRST_HALTED,
+                    state::KICKED,
+                    Relaxed,
+                    Relaxed,
+                );
+                if kick.is_ok() {
+                    C::count(Event::PvKickUnlock);
+                    node.kicked.store(stamp::<P>(), Relaxed);
+                    P::kick(&raw const node.state, waiter.cpu());
+                }
+            }
+            state::KICKED if offer && passed_ns::<P>(&node.kicked) >= LATE_NS => {
+                C::count(Event::PvYield);
+                P::yield_to(Some(waiter.cpu()));
+            }
+            _ => {}
         }
     }
+}
+
+/// How long the first in line has been first, if it has halted.
+pub(super) fn first_halted_for_ns<P: Platform>(key: Key) -> Option<u64> {
+    waiters::find::<P>(key).map(|waiter| passed_ns::<P>(&waiter.node::<P>().since)).max()
 }
 
 /// The platform's clock in units of 1,024 ns, cut to 32 bits.
@@ -453,6 +473,7 @@ fn stamp<P: Platform>() -> u32 {
     (P::now_ns() >> 10) as u32
 }
 
-fn since_ns<P: Platform>(node: &Node<P>) -> u64 {
-    u64::from(stamp::<P>().wrapping_sub(node.since.load(Relaxed))) << 10
+/// How long ago `then` was [`stamp`]ed, in nanoseconds.
+fn passed_ns<P: Platform>(then: &P::Word) -> u64 {
+    u64::from(stamp::<P>().wrapping_sub(then.load(Relaxed))) << 10
 }

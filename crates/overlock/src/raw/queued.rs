@@ -11,6 +11,7 @@ use crate::counters::{Class, Event, Uncounted};
 use crate::platform::Platform;
 use crate::raw::{ConstLock, RawLock, RawTimedLock};
 use crate::spin::Spin;
+use crate::waiters::Key;
 
 /// How long the first in line spins before it halts: about half of what a halt and a wake-up cost (5 µs for a futex).
 const SPIN_FIRST_NS: u64 = 2_000;
@@ -135,7 +136,7 @@ impl<P: Platform, C: Class> Queued<P, C> {
     #[cold]
     #[inline(never)]
     fn kick(word: *const P::Word) {
-        queue::kick_first::<P, C>(word, 0);
+        queue::kick_first::<P, C>(Key::new(word, 0), 0, true);
     }
 }
 

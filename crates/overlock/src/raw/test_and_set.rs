@@ -120,7 +120,11 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
             }
             backoff = (backoff * 2).min(BACKOFF_MAX);
         }
-        if P::KICKS_BY_ADDRESS { self.halt_on_word(deadline_ns) } else { self.halt_in_slot(deadline_ns) }
+        if P::KICKS_BY_ADDRESS {
+            self.halt_on_word(deadline_ns)
+        } else {
+            self.halt_in_slot(deadline_ns)
+        }
     }
 
     /// `(w,0) -> (w | waiters,1)`

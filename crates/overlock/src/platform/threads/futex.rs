@@ -60,10 +60,8 @@ pub(crate) fn wake_one(word: *const AtomicU32, scope: Scope) {
 
 /// Sleeps for `ns` nanoseconds, or until a signal.
 pub(crate) fn nap(ns: u64) {
-    let time = libc::timespec {
-        tv_sec: (ns / 1_000_000_000) as _,
-        tv_nsec: (ns % 1_000_000_000) as _,
-    };
+    let time =
+        libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
     keep_errno(|| {
         // SAFETY: `time` is a valid timespec; the rest is not asked for.
         unsafe { libc::nanosleep(&raw const time, ptr::null_mut()) };

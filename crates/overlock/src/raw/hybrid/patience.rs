@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How often a waiter looks at a lock that somebody else has.
+//!
+//! A look takes the cache line away from the holder, and a waiter that sees the lock free takes it away for longer. Whether that is
+//! good depends on what the holder does next:
+//!
+//! * It goes on to other work. Then the waiter should have the lock at once: two CPUs work side by side.
+//! * It comes straight back. Then the lock is saturated by one CPU, a change of hands gains nothing and costs several
+//!   transfers of the line (about 0.3 µs where a section may take 0.05), and the waiter should look seldom and then hold
+//!   the lock for a while itself.
+//!
+//! No waiter can know; but it can try. Now and then a newcomer that sees the lock free holds back for [`DEFER`] pauses. If the
+//! lock is taken again by then, the CPU is *patient* with this lock for its next waits, otherwise *hasty*. The verdict is
+//! noted in the CPU's slot for the lock it last waited for, with a number of waits that it is good for.
+
+use crate::platform::Platform;
+use crate::slot::Slot;
+use crate::waiters::Key;
+
+use super::super::queue::STEALS;
+
+/// Pauses that a probing newcomer leaves a free lock alone: about 0.15 µs, longer than a holder takes to come straight back.
+const DEFER: u32 = 12;
+/// Pauses between two looks of a hasty waiter, to begin with.
+const HASTY: u32 = 2;
+/// Pauses between two looks of a patient waiter: about 8 µs, so that its looks cost the holder a few percent.
+const PATIENT: u32 = 700;
+/// In a note: patient. The other bits count the waits that the verdict is still good for.
+const NOTE_PATIENT: u32 = 1 << 15;
+/// How many waits a verdict is good for. A wrong one costs more when it is patience.
+const GOOD_FOR: [u32; 2] = [32, 12];
+
+/// A waiter's patience with one lock.
+#[derive(Debug)]
+pub(super) struct Patience {
+    pauses: u32,
+    steals: Option<u32>,
+    probe: bool,
+}
+
+impl Patience {
+    /// What this CPU has learnt about the lock `key`.
+    pub(super) fn recall<P: Platform>(key: Key) -> Self {
+        let note = Slot::<P>::recall(key);
+        let probe = note & !NOTE_PATIENT == 0;
+        if !probe {
+            Slot::<P>::note(key, note - 1);
+        }
+        let patient = !probe && note & NOTE_PATIENT != 0;
+        Self { pauses: if patient { PATIENT } else { HASTY }, steals: None, probe }
+    }
+
+    /// Whether this CPU's last verdict about the lock `key` was patience.
+    pub(super) fn is_patient_with<P: Platform>(key: Key) -> bool {
+        Slot::<P>::recall(key) & NOTE_PATIENT != 0
+    }
+
+    /// Whether the holder had better be left alone.
+    pub(super) fn is_patient(&self) -> bool {
+        self.pauses >= PATIENT
+    }
+
+    /// Holds back from a free lock if it is time to find out what its holder does, and learns from `retaken`, which says
+    /// whether somebody has taken it meanwhile. Returns whether it did hold back.
+    pub(super) fn probe<P: Platform>(&mut self, key: Key, retaken: impl Fn() -> bool) -> bool {
+        if !self.probe {
+            return false;
+        }
+        self.probe = false;
+        for _ in 0..DEFER {
+            P::relax();
+        }
+        if retaken() {
+            self.pauses = PATIENT;
+            Slot::<P>::note(key, NOTE_PATIENT | GOOD_FOR[1]);
+        } else {
+            Slot::<P>::note(key, GOOD_FOR[0]);
+        }
+        true
+    }
+
+    /// How many pauses to make before the next look, after a look found the taken lock in state `word`.
+    pub(super) fn pauses(&mut self, word: u32) -> u32 {
+        let steals = word & STEALS;
+        // The lock has come free and gone to somebody else since the last look.
+        if self.steals.replace(steals).is_some_and(|before| before != steals) {
+            self.pauses = (self.pauses * 2).min(PATIENT);
+        }
+        self.pauses
+    }
+}
