@@ -3,7 +3,8 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=src/block.c");
-    // No -fexceptions: with it, `pthread_cleanup_push` would only guard call instructions, and a cancellation may arrive between any two.
+    // No -fexceptions: with it, `pthread_cleanup_push` would only guard call instructions, and a
+    // cancellation may arrive between any two.
     cc::Build::new()
         .file("src/block.c")
         .std("gnu11")

@@ -10,8 +10,9 @@
 //!                                                           the same lock's table for children
 //! ```
 //!
-//! The decision is lazy: constructors of other libraries and memory allocators may lock before our own constructor runs.
-//! It is made once, before the first lock is taken, because two algorithms must never share a lock word.
+//! The decision is lazy: constructors of other libraries and memory allocators may lock before our
+//! own constructor runs. It is made once, before the first lock is taken, because two algorithms
+//! must never share a lock word.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
@@ -21,8 +22,8 @@ use libc::c_int;
 use crate::mutex::Mutex;
 use crate::{message, word};
 
-/// What can be done to the lock word of a mutex. The functions return 0 or an error number and, being C functions, do not unwind:
-/// so an exported function ends in a jump to one of these.
+/// What can be done to the lock word of a mutex. The functions return 0 or an error number and,
+/// being C functions, do not unwind: so an exported function ends in a jump to one of these.
 pub(crate) struct Operations {
     /// The name of the lock, as in `OVERLOCK_LOCK`.
     pub(crate) name: &'static str,
@@ -30,7 +31,8 @@ pub(crate) struct Operations {
     pub(crate) lock: extern "C" fn(&Mutex) -> c_int,
     /// Takes the lock if it is free, or returns `EBUSY`.
     pub(crate) try_lock: extern "C" fn(&Mutex) -> c_int,
-    /// Takes the lock, or returns `ETIMEDOUT` once `CLOCK_MONOTONIC` has reached so many nanoseconds.
+    /// Takes the lock, or returns `ETIMEDOUT` once `CLOCK_MONOTONIC` has reached so many
+    /// nanoseconds.
     pub(crate) lock_until: extern "C" fn(&Mutex, u64) -> c_int,
     /// Releases the lock. The caller holds it, or is entitled to release it for whoever does.
     pub(crate) unlock: unsafe extern "C" fn(&Mutex) -> c_int,
@@ -69,7 +71,8 @@ pub(crate) fn operations() -> &'static Operations {
     unsafe { &*CURRENT.load(Relaxed) }
 }
 
-/// The number of forks behind this process; a mutex stamped with it has no traces of vanished threads.
+/// The number of forks behind this process; a mutex stamped with it has no traces of vanished
+/// threads.
 #[inline]
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Relaxed)
@@ -84,12 +87,13 @@ pub(crate) fn settle() {
 
 /// Reads `OVERLOCK_LOCK` and decides.
 ///
-/// A name that is no lock ends the process with status 2. At this point the program has not run a line of its own `main`, so
-/// nothing is lost; going on with some default would let a typing error pass for a measurement.
+/// A name that is no lock ends the process with status 2. At this point the program has not run a
+/// line of its own `main`, so nothing is lost; going on with some default would let a typing error
+/// pass for a measurement.
 #[cold]
 fn decide() -> &'static Operations {
-    // SAFETY: the name is a C string. Threads that call `setenv` at this moment would race, but the first lock is taken by a
-    // constructor, before the program can have started a thread.
+    // SAFETY: the name is a C string. Threads that call `setenv` at this moment would race, but the
+    // first lock is taken by a constructor, before the program can have started a thread.
     let value = unsafe { libc::getenv(c"OVERLOCK_LOCK".as_ptr()) };
     let name = if value.is_null() {
         b""
@@ -104,7 +108,8 @@ fn decide() -> &'static Operations {
             None => refuse(name),
         },
     };
-    // Relaxed: whoever decides at the same time reads the same environment and stores the same pointer.
+    // Relaxed: whoever decides at the same time reads the same environment and stores the same
+    // pointer.
     CURRENT.store(core::ptr::from_ref(chosen).cast_mut(), Relaxed);
     chosen
 }

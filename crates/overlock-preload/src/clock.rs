@@ -7,11 +7,12 @@ use crate::errno::Preserved;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// The longest wait, in nanoseconds, before `CLOCK_REALTIME` is read again. The clock may be set while a thread waits, and a deadline on
-/// it must follow; this is how late the thread may notice.
+/// The longest wait, in nanoseconds, before `CLOCK_REALTIME` is read again. The clock may be set
+/// while a thread waits, and a deadline on it must follow; this is how late the thread may notice.
 const REALTIME_SLICE_NS: u64 = NS_PER_S;
 
-/// The shortest and the longest sleep of a [`Poll`], in nanoseconds: about the cost of a sleep, and what a program may lose unnoticed.
+/// The shortest and the longest sleep of a [`Poll`], in nanoseconds: about the cost of a sleep, and
+/// what a program may lose unnoticed.
 const POLL_NS: core::ops::RangeInclusive<u64> = 20_000..=1_000_000;
 
 /// A deadline as POSIX has it: a time on one of two clocks.
@@ -24,7 +25,8 @@ impl Deadline {
     /// The deadline `at` on `clock`.
     ///
     /// # Errors
-    /// `EINVAL` if the nanoseconds are not in 0 to 999,999,999. (A clock is checked with [`is_supported`].)
+    /// `EINVAL` if the nanoseconds are not in 0 to 999,999,999. (A clock is checked with
+    /// [`is_supported`].)
     pub(crate) fn new(clock: clockid_t, at: &timespec) -> Result<Self, c_int> {
         if !is_valid(at) {
             return Err(libc::EINVAL);
@@ -35,8 +37,9 @@ impl Deadline {
         Ok(Self { clock, at_ns })
     }
 
-    /// Tries until `attempt` returns 0, or returns `ETIMEDOUT` if the deadline has passed. `attempt` is given a time on
-    /// `CLOCK_MONOTONIC`, in nanoseconds, at which to give up and return an error.
+    /// Tries until `attempt` returns 0, or returns `ETIMEDOUT` if the deadline has passed.
+    /// `attempt` is given a time on `CLOCK_MONOTONIC`, in nanoseconds, at which to give up and
+    /// return an error.
     pub(crate) fn attempt(&self, mut attempt: impl FnMut(u64) -> c_int) -> c_int {
         if self.clock == libc::CLOCK_MONOTONIC {
             return attempt(self.at_ns);
@@ -85,13 +88,15 @@ impl Poll {
     pub(crate) fn sleep(&mut self) {
         let _errno = Preserved::new();
         let pause = timespec { tv_sec: 0, tv_nsec: self.next_ns as i64 };
-        // SAFETY: `pause` is readable; nobody asks for what is left of an interrupted sleep. `clock_nanosleep` would be a
-        // cancellation point, which locking a mutex must not be: so the system call itself.
+        // SAFETY: `pause` is readable; nobody asks for what is left of an interrupted sleep.
+        // `clock_nanosleep` would be a cancellation point, which locking a mutex must not be: so
+        // the system call itself.
         unsafe { libc::syscall(libc::SYS_nanosleep, &raw const pause, 0usize) };
         self.next_ns = (self.next_ns * 2).min(*POLL_NS.end());
     }
 
-    /// Sleeps once, not beyond `deadline_ns` on `CLOCK_MONOTONIC`. Returns false, without sleeping, if that has passed.
+    /// Sleeps once, not beyond `deadline_ns` on `CLOCK_MONOTONIC`. Returns false, without sleeping,
+    /// if that has passed.
     pub(crate) fn sleep_until(&mut self, deadline_ns: u64) -> bool {
         let left = deadline_ns.saturating_sub(now_ns(libc::CLOCK_MONOTONIC));
         if left == 0 {

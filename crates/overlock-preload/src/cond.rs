@@ -9,7 +9,8 @@
 //! | 8 | `__g1_start` | `waiters`: fork generation (32 bits), count (31), somebody destroys (1) |
 //! | 36 | `__wrefs` | `flags`: bit 0 process-shared, bit 1 `CLOCK_MONOTONIC`, as libc has them; bit 31 [`CLAIMED`] |
 //!
-//! All zeros is a condition variable that nobody waits for, for libc as for us, so initialisation stays libc's.
+//! All zeros is a condition variable that nobody waits for, for libc as for us, so initialisation
+//! stays libc's.
 //!
 //! # Life of a wait
 //!
@@ -24,37 +25,43 @@
 //!   W6 take the mutex
 //! ```
 //!
-//! **No wake-up is lost.** A signal that must reach the waiter follows W3 through the mutex, so S1 sees W1 and S2 comes
-//! after W2. If S2 precedes W4, the kernel finds the sequence changed and W4 returns. Otherwise the waiter
-//! sleeps before S3, which wakes it or another sleeper.
+//! **No wake-up is lost.** A signal that must reach the waiter follows W3 through the mutex, so S1
+//! sees W1 and S2 comes after W2. If S2 precedes W4, the kernel finds the sequence changed and W4
+//! returns. Otherwise the waiter sleeps before S3, which wakes it or another sleeper.
 //!
-//! **A signal wakes somebody who was blocked already.** Let A be blocked when the signal starts. Whoever registered before S2 and does
-//! not sleep yet is woken by S2. If A sleeps, S3 wakes a sleeper: the kernel takes the first in its queue, in order of arrival, and A
-//! came before anyone who registered after S2. With real-time priorities the kernel takes the highest first. That may be B, who arrived
-//! between S2 and S3 while the signal was still in progress; nothing says that B came after it. B can only know that the signal has begun
-//! from a thread that S2 woke, and then the signal has done its duty already.
+//! **A signal wakes somebody who was blocked already.** Let A be blocked when the signal starts.
+//! Whoever registered before S2 and does not sleep yet is woken by S2. If A sleeps, S3 wakes a
+//! sleeper: the kernel takes the first in its queue, in order of arrival, and A came before anyone
+//! who registered after S2. With real-time priorities the kernel takes the highest first. That may
+//! be B, who arrived between S2 and S3 while the signal was still in progress; nothing says that B
+//! came after it. B can only know that the signal has begun from a thread that S2 woke, and then
+//! the signal has done its duty already.
 //!
-//! **More may be woken than were signalled**, which POSIX allows: everybody between W2 and W4 is, by any signal.
+//! **More may be woken than were signalled**, which POSIX allows: everybody between W2 and W4 is,
+//! by any signal.
 //!
-//! **Destruction is safe as soon as nobody is blocked**, even while those that were woken still leave: [`destroy`] waits for
-//! the count to reach zero, and the leaving waiter's last access is W5, before it takes the mutex (which the destroyer may
-//! hold). The one access that may come later is a `FUTEX_WAKE`, which uses the address alone.
+//! **Destruction is safe as soon as nobody is blocked**, even while those that were woken still
+//! leave: [`destroy`] waits for the count to reach zero, and the leaving waiter's last access is
+//! W5, before it takes the mutex (which the destroyer may hold). The one access that may come later
+//! is a `FUTEX_WAKE`, which uses the address alone.
 //!
-//! **The sequence may wrap around**: a waiter that is stopped between W2 and W4 for exactly 2³² signals would sleep through
-//! them. Bionic and musl accept the same.
+//! **The sequence may wrap around**: a waiter that is stopped between W2 and W4 for exactly 2³²
+//! signals would sleep through them. Bionic and musl accept the same.
 //!
 //! **A cancelled waiter uses up no signal**: it passes on one, needed or not.
 //!
 //! # What is libc's
 //!
-//! A process-shared condition variable is libc's, and the processes that share it need not run under Overlock. But libc can't
-//! release one of *our* mutexes. So the first wait with a mutex of ours, which only threads of this process can share, claims the condition
-//! variable for us ([`CLAIMED`]). The other way round is simple: our wait releases and takes a mutex of libc's by libc's own functions.
+//! A process-shared condition variable is libc's, and the processes that share it need not run
+//! under Overlock. But libc can't release one of *our* mutexes. So the first wait with a mutex of
+//! ours, which only threads of this process can share, claims the condition variable for us
+//! ([`CLAIMED`]). The other way round is simple: our wait releases and takes a mutex of libc's by
+//! libc's own functions.
 //!
 //! # Orderings
 //!
-//! The mutex orders waiter and signaller (above), so their accesses are relaxed. W5 is a Release that the destroyer acquires: it may
-//! reuse the memory.
+//! The mutex orders waiter and signaller (above), so their accesses are relaxed. W5 is a Release
+//! that the destroyer acquires: it may reuse the memory.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -71,7 +78,8 @@ use crate::{choice, clock, real};
 const SHARED: u32 = 1 << 0;
 /// Flag, libc's: `pthread_cond_timedwait` means `CLOCK_MONOTONIC`.
 const MONOTONIC: u32 = 1 << 1;
-/// Flag, ours: process-shared, but used with a mutex of ours. (For libc this bit would be 2²⁸ waiters.)
+/// Flag, ours: process-shared, but used with a mutex of ours. (For libc this bit would be 2²⁸
+/// waiters.)
 const CLAIMED: u32 = 1 << 31;
 
 /// In `waiters`: somebody waits in `destroy`.
@@ -121,7 +129,8 @@ impl Cond {
     /// # Safety
     /// `cond` points to an initialised condition variable that outlives the use of the reference.
     unsafe fn new<'a>(cond: *mut pthread_cond_t) -> &'a Self {
-        // SAFETY: the caller's; size and alignment are asserted above, and every bit pattern is valid.
+        // SAFETY: the caller's; size and alignment are asserted above, and every bit pattern is
+        // valid.
         unsafe { &*cond.cast::<Self>() }
     }
 
@@ -133,8 +142,8 @@ impl Cond {
         self.flags.load(Relaxed) & (SHARED | CLAIMED) == SHARED
     }
 
-    /// Makes a process-shared condition variable ours, unless somebody waits in libc's way: then two mutexes are in use at
-    /// once, which POSIX forbids.
+    /// Makes a process-shared condition variable ours, unless somebody waits in libc's way: then
+    /// two mutexes are in use at once, which POSIX forbids.
     fn claim(&self) -> Result<(), c_int> {
         let claimed = self.flags.fetch_update(Relaxed, Relaxed, |flags| {
             (flags & CLAIMED != 0 || flags & !(SHARED | MONOTONIC) == 0).then_some(flags | CLAIMED)
@@ -182,8 +191,8 @@ impl Cond {
     }
 }
 
-/// Whether this libc marks condition variables as glibc has done since 2.25: what [`Cond`] relies on. (Where the type of a mutex lies
-/// can't change: programs have it compiled in.)
+/// Whether this libc marks condition variables as glibc has done since 2.25: what [`Cond`] relies
+/// on. (Where the type of a mutex lies can't change: programs have it compiled in.)
 pub(crate) fn is_layout_known() -> bool {
     let mut attributes = MaybeUninit::<libc::pthread_condattr_t>::uninit();
     let attributes = attributes.as_mut_ptr();
@@ -196,14 +205,16 @@ pub(crate) fn is_layout_known() -> bool {
     unsafe { libc::pthread_condattr_setclock(attributes, libc::CLOCK_MONOTONIC) };
     // SAFETY: as above, and `cond` is writable.
     unsafe { libc::pthread_cond_init(cond.as_mut_ptr(), attributes) };
-    // SAFETY: all bytes were zeros or are libc's by now; any pattern is valid. Nobody waits for it, so nothing is left to destroy.
+    // SAFETY: all bytes were zeros or are libc's by now; any pattern is valid. Nobody waits for it,
+    // so nothing is left to destroy.
     unsafe { Cond::new(cond.as_mut_ptr()) }.flags.load(Relaxed) == SHARED | MONOTONIC
 }
 
 /// A futex operation that needs no time. `errno` stays what it was.
 fn futex(word: *const AtomicU32, operation: c_int, value: u32) {
     let _errno = Preserved::new();
-    // SAFETY: the kernel takes the address as a name (to wake), or reads the word and fails if there is none (to wait).
+    // SAFETY: the kernel takes the address as a name (to wake), or reads the word and fails if
+    // there is none (to wait).
     unsafe { libc::syscall(libc::SYS_futex, word, operation, value, 0usize, 0usize, 0usize) };
 }
 
@@ -227,10 +238,12 @@ fn check(cond: &Cond, clock: clockid_t, at: *const timespec) -> Result<c_int, c_
     Ok(if is_realtime { wait | libc::FUTEX_CLOCK_REALTIME } else { wait })
 }
 
-/// W1 to W3. Returns 0 if the thread shall now sleep, `HANDED_TO_LIBC` with libc's function in `wait`, or an error number.
+/// W1 to W3. Returns 0 if the thread shall now sleep, `HANDED_TO_LIBC` with libc's function in
+/// `wait`, or an error number.
 ///
 /// # Safety
-/// For block.c: `wait` holds the program's condition variable and mutex, `at` its deadline unless `clock` is `UNTIMED`.
+/// For block.c: `wait` holds the program's condition variable and mutex, `at` its deadline unless
+/// `clock` is `UNTIMED`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn overlock_cond_enter(
     wait: *mut Wait,
@@ -287,7 +300,8 @@ unsafe extern "C" fn overlock_cond_leave(wait: *mut Wait, timed_out: c_int) -> c
     if error == 0 && timed_out != 0 { ETIMEDOUT } else { error }
 }
 
-/// W5 and W6, for a thread that was cancelled: it may have been woken as well, so it passes a wake-up on.
+/// W5 and W6, for a thread that was cancelled: it may have been woken as well, so it passes a
+/// wake-up on.
 ///
 /// # Safety
 /// For block.c: after `overlock_cond_enter` returned 0.
@@ -299,7 +313,8 @@ unsafe extern "C" fn overlock_cond_cancelled(wait: *mut Wait) {
     let cond = unsafe { Cond::new(wait.cond) };
     cond.wake(1);
     cond.deregister();
-    // The thread's clean-up handlers run next and expect the mutex. There is nobody to return an error to.
+    // The thread's clean-up handlers run next and expect the mutex. There is nobody to return an
+    // error to.
     // SAFETY: the program's mutex.
     mutex::lock(unsafe { Mutex::new(wait.mutex) });
 }
@@ -346,7 +361,8 @@ pub(crate) unsafe fn destroy(cond: *mut pthread_cond_t) -> c_int {
         return unsafe { real::cond_destroy(cond.as_ptr()) };
     }
     let generation = u64::from(choice::generation()) << 32;
-    // ORDERING: Acquire ← the Release in `deregister`; whoever left has done so before the memory is reused.
+    // ORDERING: Acquire ← the Release in `deregister`; whoever left has done so before the memory
+    // is reused.
     let mut waiters = cond.waiters.fetch_or(DESTROYING, Acquire);
     // The waiters of the process that this one was forked from are not here to leave.
     while waiters & COUNT != 0 && waiters & !(COUNT | DESTROYING) == generation {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What happened in this process, written at its end.
 //!
-//! With `OVERLOCK_COUNTERS=FILE` in the environment, a process that ends by `exit` or by returning from `main` appends one line
-//! of JSON to FILE, in one `write`, so that the lines of several processes do not mix:
+//! With `OVERLOCK_COUNTERS=FILE` in the environment, a process that ends by `exit` or by returning
+//! from `main` appends one line of JSON to FILE, in one `write`, so that the lines of several
+//! processes do not mix:
 //!
 //! ```text
 //! {"lock":"hybrid","program":"/usr/bin/xz","pid":4711,
@@ -12,8 +13,8 @@
 //!  "events":{"pv_wait_node":5, ...}}
 //! ```
 //!
-//! `events` are those of the lock itself, by Linux's names. A forked child counts from zero and writes a line of its own. A
-//! process that is killed or ends by `_exit` or `exec` writes none.
+//! `events` are those of the lock itself, by Linux's names. A forked child counts from zero and
+//! writes a line of its own. A process that is killed or ends by `_exit` or `exec` writes none.
 //!
 //! Only what is slow anyway is counted: an uncontended lock and unlock leaves no trace.
 
@@ -93,8 +94,8 @@ pub(crate) fn report() {
     unsafe extern "C" {
         fn secure_getenv(name: *const libc::c_char) -> *const libc::c_char;
     }
-    // SAFETY: the name is a C string. A thread that runs on while the process exits might call `setenv` now: so it might during any
-    // exit handler that reads the environment.
+    // SAFETY: the name is a C string. A thread that runs on while the process exits might call
+    // `setenv` now: so it might during any exit handler that reads the environment.
     let path = unsafe { secure_getenv(c"OVERLOCK_COUNTERS".as_ptr()) };
     if path.is_null() {
         return;
@@ -179,7 +180,8 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Writes bytes of unknown encoding as the inside of a JSON string: what is not printable ASCII becomes `?`.
+    /// Writes bytes of unknown encoding as the inside of a JSON string: what is not printable ASCII
+    /// becomes `?`.
     fn write_escaped(&mut self, bytes: &[u8]) -> fmt::Result {
         for &byte in bytes {
             match byte {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `errno`, which the pthread functions leave alone.
 //!
-//! Programs read `errno` of an earlier call after they have unlocked a mutex. libc's own locks never touch it, so
-//! neither may ours, although they make system calls that fail as a matter of course (a futex word that has just changed).
+//! Programs read `errno` of an earlier call after they have unlocked a mutex. libc's own locks
+//! never touch it, so neither may ours, although they make system calls that fail as a matter of
+//! course (a futex word that has just changed).
 
 /// Restores `errno` on drop to what it was at the start.
 #[must_use]

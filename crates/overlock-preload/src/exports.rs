@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names that the dynamic linker binds programs to. What they do is in [`mutex`], [`cond`] and [`spin`].
+//! The names that the dynamic linker binds programs to. What they do is in [`mutex`], [`cond`] and
+//! [`spin`].
 //!
 //! Safety is the same for all: POSIX obliges the program to pass pointers to initialised objects.
 //!
@@ -108,8 +109,8 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Defines exported functions that are nothing but a jump: second names, as libc has them, and the waits, so that no Rust frame lies
-/// between the program and the C function.
+/// Defines exported functions that are nothing but a jump: second names, as libc has them, and the
+/// waits, so that no Rust frame lies between the program and the C function.
 macro_rules! export_jump {
     ($($name:ident => $target:ident ($($argument:ident: $type:ty),*);)*) => {
         $(

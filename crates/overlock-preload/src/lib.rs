@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overlock's locks for unmodified programs: `LD_PRELOAD=liboverlock_preload.so program`.
 //!
-//! The library defines `pthread_mutex_*`, `pthread_cond_*` and `pthread_spin_*` calls of glibc, and the dynamic linker binds programs and
-//! their libraries to these. The state of a lock lives in the caller's own object; there is no table beside it.
+//! The library defines `pthread_mutex_*`, `pthread_cond_*` and `pthread_spin_*` calls of glibc, and
+//! the dynamic linker binds programs and their libraries to these. The state of a lock lives in the
+//! caller's own object; there is no table beside it.
 //!
 //! | environment | meaning |
 //! |---|---|
@@ -20,24 +21,27 @@
 //! # What stays libc's
 //!
 //! * Initialisation: libc's initialisers write the type and zeros, which is our initial state too.
-//! * Mutexes that are robust, priority-inheriting, priority-protecting or process-shared, and process-shared condition variables with such
-//!   mutexes: recognised by their own bytes and handed over in every call.
+//! * Mutexes that are robust, priority-inheriting, priority-protecting or process-shared, and
+//!   process-shared condition variables with such mutexes: recognised by their own bytes and handed
+//!   over in every call.
 //! * `pthread_once`, read-write locks, barriers, semaphores, and the locks inside libc.
-//! * C11's `mtx_*` and `cnd_*`: in glibc they call its own functions directly, not by name, and so never reach us. They are the
-//!   same objects in memory, so a program must not mix both kinds of calls on one object; C11 says as much.
+//! * C11's `mtx_*` and `cnd_*`: in glibc they call its own functions directly, not by name, and so
+//!   never reach us. They are the same objects in memory, so a program must not mix both kinds of
+//!   calls on one object; C11 says as much.
 //!
 //! # Rules for this code
 //!
-//! Lock paths run in memory allocators, in constructors before ours, in destructors of thread-local data, and in forked
-//! children. So they allocate nothing, use no buffered I/O and no thread-local data with a constructor or a destructor, do not
-//! panic, and leave `errno` alone.
+//! Lock paths run in memory allocators, in constructors before ours, in destructors of thread-local
+//! data, and in forked children. So they allocate nothing, use no buffered I/O and no thread-local
+//! data with a constructor or a destructor, do not panic, and leave `errno` alone.
 //!
 //! # Fork
 //!
-//! A forked child keeps what the forking thread held and may unlock it, even if other threads of the parent were waiting for it
-//! (`word.rs`); it may destroy condition variables on which threads of the parent were blocked (`cond.rs`). What other
-//! threads of the parent held stays locked. All of this rests on a handler of `pthread_atfork`: a child made by a bare `clone` system call does not
-//! have it. A child of `vfork` shares the parent's memory and its locks, as it should.
+//! A forked child keeps what the forking thread held and may unlock it, even if other threads of
+//! the parent were waiting for it (`word.rs`); it may destroy condition variables on which threads
+//! of the parent were blocked (`cond.rs`). What other threads of the parent held stays locked. All
+//! of this rests on a handler of `pthread_atfork`: a child made by a bare `clone` system call does
+//! not have it. A child of `vfork` shares the parent's memory and its locks, as it should.
 
 #[cfg(not(all(
     target_os = "linux",

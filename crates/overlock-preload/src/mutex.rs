@@ -14,14 +14,16 @@
 //! | 16 | `__kind` | the same: type in the low two bits, flags above |
 //! | 24 | `__list` | recursive, error-checking: the number of the owning thread, or 0 |
 //!
-//! Every initialiser, static or `pthread_mutex_init`, writes the kind and zeros. That is our initial state too, so initialisation
-//! stays libc's. Because the kind is where libc has it, a mutex that is robust, protects or inherits priorities, or is shared between
-//! processes is recognised by its own bytes and handed to libc in all calls, untouched.
+//! Every initialiser, static or `pthread_mutex_init`, writes the kind and zeros. That is our
+//! initial state too, so initialisation stays libc's. Because the kind is where libc has it, a
+//! mutex that is robust, protects or inherits priorities, or is shared between processes is
+//! recognised by its own bytes and handed to libc in all calls, untouched.
 //!
 //! # Invariants
 //!
-//! * I1: `owner` is a thread's number only between that thread's acquisition and its release, and only that thread writes it then. So
-//!   "`owner` is mine" is true or false for good while I look, whatever others do.
+//! * I1: `owner` is a thread's number only between that thread's acquisition and its release, and
+//!   only that thread writes it then. So "`owner` is mine" is true or false for good while I look,
+//!   whatever others do.
 //! * I2: `depth` is read and written by the owner only.
 //! * I3: after the lock word is released, nothing of the mutex is touched: it may be gone.
 
@@ -35,8 +37,8 @@ use crate::clock::{self, Deadline};
 use crate::counters::{self, Event};
 use crate::{real, thread};
 
-/// The bits of `kind` that say nothing about the type: lock elision is on (256) or off (512). `PTHREAD_MUTEX_NORMAL` set
-/// explicitly comes with the latter.
+/// The bits of `kind` that say nothing about the type: lock elision is on (256) or off (512).
+/// `PTHREAD_MUTEX_NORMAL` set explicitly comes with the latter.
 const ELISION: u32 = 0x300;
 
 /// A `pthread_mutex_t`.
@@ -59,7 +61,8 @@ const _: () = assert!(core::mem::offset_of!(Mutex, kind) == 16);
 
 /// What a mutex does when its owner locks it again, or somebody else unlocks it.
 enum Kind {
-    /// `PTHREAD_MUTEX_NORMAL`, `PTHREAD_MUTEX_DEFAULT` and `PTHREAD_MUTEX_ADAPTIVE_NP`: it does not know its owner.
+    /// `PTHREAD_MUTEX_NORMAL`, `PTHREAD_MUTEX_DEFAULT` and `PTHREAD_MUTEX_ADAPTIVE_NP`: it does not
+    /// know its owner.
     Normal,
     Recursive,
     ErrorCheck,
@@ -71,10 +74,12 @@ impl Mutex {
     /// The mutex behind a pointer that the program passed.
     ///
     /// # Safety
-    /// `mutex` points to an initialised mutex that outlives the reference; after the release it is not used (I3).
+    /// `mutex` points to an initialised mutex that outlives the reference; after the release it is
+    /// not used (I3).
     #[inline(always)]
     pub(crate) unsafe fn new<'a>(mutex: *mut libc::pthread_mutex_t) -> &'a Self {
-        // SAFETY: the caller's; size and alignment are asserted above, and every bit pattern is valid.
+        // SAFETY: the caller's; size and alignment are asserted above, and every bit pattern is
+        // valid.
         unsafe { &*mutex.cast::<Self>() }
     }
 
@@ -123,7 +128,8 @@ impl Mutex {
         }
     }
 
-    /// Locks a mutex that knows its owner, taking the word with `take` unless the caller has it already.
+    /// Locks a mutex that knows its owner, taking the word with `take` unless the caller has it
+    /// already.
     fn lock_owned(&self, kind: &Kind, again: c_int, take: impl FnOnce() -> c_int) -> c_int {
         if self.is_mine() {
             return if matches!(kind, Kind::Recursive) { self.deepen() } else { again };
@@ -152,7 +158,8 @@ pub(crate) fn try_lock(mutex: &Mutex) -> c_int {
 #[inline(always)]
 pub(crate) fn unlock(mutex: &Mutex) -> c_int {
     if mutex.is_normal() {
-        // SAFETY: the program says that it holds the mutex; a normal mutex takes its word for it, as POSIX allows.
+        // SAFETY: the program says that it holds the mutex; a normal mutex takes its word for it,
+        // as POSIX allows.
         unsafe { (operations().unlock)(mutex) }
     } else {
         unlock_by_kind(mutex)
@@ -239,8 +246,8 @@ pub(crate) fn lock_until(mutex: &Mutex, clock: clockid_t, at: &timespec) -> c_in
     }
 }
 
-/// `pthread_mutex_destroy`: `EBUSY` if the mutex is locked. As with libc, a destroyed mutex has the kind -1, which every call refuses
-/// with `EINVAL`.
+/// `pthread_mutex_destroy`: `EBUSY` if the mutex is locked. As with libc, a destroyed mutex has the
+/// kind -1, which every call refuses with `EINVAL`.
 pub(crate) fn destroy(mutex: &Mutex) -> c_int {
     if mutex.is_libcs() {
         // SAFETY: the program's own call, passed on.

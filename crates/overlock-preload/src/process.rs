@@ -22,10 +22,12 @@ extern "C" fn start() {
         unsafe { libc::_exit(2) }
     }
     choice::settle();
-    // Makes the lock library register its thread-specific key while libc still has room for it without allocating: a memory allocator
-    // may be the first to queue for a lock, and could not be called then.
+    // Makes the lock library register its thread-specific key while libc still has room for it
+    // without allocating: a memory allocator may be the first to queue for a lock, and could not be
+    // called then.
     Threads::cpu();
-    // SAFETY: the handler only stores to atomics. It fails only for want of memory, this early in the life of a process.
+    // SAFETY: the handler only stores to atomics. It fails only for want of memory, this early in
+    // the life of a process.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
 }
 
@@ -33,7 +35,8 @@ extern "C" fn end() {
     counters::report();
 }
 
-/// In a forked child, before the handlers that were registered after ours, so that those can unlock.
+/// In a forked child, before the handlers that were registered after ours, so that those can
+/// unlock.
 unsafe extern "C" fn after_fork() {
     choice::after_fork();
     counters::reset();

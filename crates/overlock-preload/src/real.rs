@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The functions that ours stand before: libc's, or those of the next library that was preloaded.
 //!
-//! Each is looked up when it is first needed. The look-up takes only locks of the dynamic loader, which are not ours, and
-//! allocates nothing if the function exists.
+//! Each is looked up when it is first needed. The look-up takes only locks of the dynamic loader,
+//! which are not ours, and allocates nothing if the function exists.
 
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
@@ -11,7 +11,8 @@ use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
 
 use crate::message;
 
-/// The version under which glibc's present condition variable goes; there is an older one of a different layout.
+/// The version under which glibc's present condition variable goes; there is an older one of a
+/// different layout.
 #[cfg(target_arch = "x86_64")]
 const COND_VERSION: &CStr = c"GLIBC_2.3.2";
 #[cfg(target_arch = "aarch64")]

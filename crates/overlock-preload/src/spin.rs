@@ -3,15 +3,17 @@
 //!
 //! # State
 //!
-//! The type is one `int`, all of it the lock: there is no room to say whether the lock is shared between processes. So one
-//! algorithm serves both, and its word is libc's own, so that a process under Overlock and one without it can share a
-//! spin lock: [`FREE`] is what libc's `pthread_spin_init` stores. Initialisation and destruction stay libc's.
+//! The type is one `int`, all of it the lock: there is no room to say whether the lock is shared
+//! between processes. So one algorithm serves both, and its word is libc's own, so that a process
+//! under Overlock and one without it can share a spin lock: [`FREE`] is what libc's
+//! `pthread_spin_init` stores. Initialisation and destruction stay libc's.
 //!
 //! # Waiting
 //!
-//! A waiter reads the word until it looks free and then tries to take it: first spinning, then giving its CPU to whoever can run, and
-//! then sleeping for growing times. The sleep lets the holder run even if it has a lower real-time priority, where yielding would
-//! return at once, for ever. `OVERLOCK_LOCK` does not change any of this.
+//! A waiter reads the word until it looks free and then tries to take it: first spinning, then
+//! giving its CPU to whoever can run, and then sleeping for growing times. The sleep lets the
+//! holder run even if it has a lower real-time priority, where yielding would return at once, for
+//! ever. `OVERLOCK_LOCK` does not change any of this.
 
 use core::hint::spin_loop;
 use core::sync::atomic::AtomicI32;
@@ -25,14 +27,16 @@ use crate::counters::{self, Event};
 /// What libc's spin lock holds when it is free.
 const FREE: i32 = if cfg!(target_arch = "x86_64") { 1 } else { 0 };
 
-/// What it holds when it is taken. (On x86-64 libc's own waiters count further down: anything but [`FREE`] is taken.)
+/// What it holds when it is taken. (On x86-64 libc's own waiters count further down: anything but
+/// [`FREE`] is taken.)
 const TAKEN: i32 = 1 - FREE;
 
-/// How often a waiter looks before it yields: some microseconds, a few short critical sections. Longer would only burn a CPU that a preempted
-/// holder may need.
+/// How often a waiter looks before it yields: some microseconds, a few short critical sections.
+/// Longer would only burn a CPU that a preempted holder may need.
 const SPINS: u32 = 256;
 
-/// How often it yields before it sleeps. If others can run, each yield lasts as long as their time slice.
+/// How often it yields before it sleeps. If others can run, each yield lasts as long as their time
+/// slice.
 const YIELDS: u32 = 8;
 
 /// `pthread_spin_lock`.

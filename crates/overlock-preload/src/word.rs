@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lock word of a mutex, under whichever algorithm this process has chosen.
 //!
-//! For each algorithm there are two tables of functions ([`Operations`]): for a process that was executed, and for a child that was forked. The
-//! functions of the first are the lock's own inlined fast path, and a call for the rest.
+//! For each algorithm there are two tables of functions ([`Operations`]): for a process that was
+//! executed, and for a child that was forked. The functions of the first are the lock's own inlined
+//! fast path, and a call for the rest.
 //!
 //! # After a fork
 //!
-//! A mutex that the forking thread holds may have other threads queued on it. The child has the word with their traces, but
-//! not the threads: handing the lock to the next in line would hand it to nobody, and the child's handlers that unlock what
-//! they locked before the fork (the pattern of `pthread_atfork`) would leave it locked for ever. So:
+//! A mutex that the forking thread holds may have other threads queued on it. The child has the
+//! word with their traces, but not the threads: handing the lock to the next in line would hand it
+//! to nobody, and the child's handlers that unlock what they locked before the fork (the pattern of
+//! `pthread_atfork`) would leave it locked for ever. So:
 //!
-//! * I1: a mutex carries in `stamp` the number of forks behind the process that last cleaned its word; 0 in a new one.
-//! * I2: in a forked child, nobody queues on a word whose stamp is not the process's own: a thread that finds it taken asks again
-//!   and again, with sleeps between.
-//! * I3: so the holder of such a word may overwrite it. It does, with the word of a lock that is held and has no waiters, and then
-//!   stamps it: on taking it, or, if it was taken before the fork, on releasing it ([`adopt`]).
+//! * I1: a mutex carries in `stamp` the number of forks behind the process that last cleaned its
+//!   word; 0 in a new one.
+//! * I2: in a forked child, nobody queues on a word whose stamp is not the process's own: a thread
+//!   that finds it taken asks again and again, with sleeps between.
+//! * I3: so the holder of such a word may overwrite it. It does, with the word of a lock that is
+//!   held and has no waiters, and then stamps it: on taking it, or, if it was taken before the
+//!   fork, on releasing it ([`adopt`]).
 //!
-//! What another thread held at the fork stays locked in the child, as with every implementation of POSIX.
+//! What another thread held at the fork stays locked in the child, as with every implementation of
+//! POSIX.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU16, AtomicU32};
@@ -45,7 +50,8 @@ trait Algorithm: ConstLock + Sized + 'static {
     /// Takes the lock unless `CLOCK_MONOTONIC` reaches `deadline_ns` first. Returns whether it did.
     fn lock_until(&self, deadline_ns: u64) -> bool;
 
-    /// Makes a held lock one that is held and has no waiters. Nobody is queueing; others may try to take it meanwhile.
+    /// Makes a held lock one that is held and has no waiters. Nobody is queueing; others may try to
+    /// take it meanwhile.
     fn forget_waiters(&self) {
         let clean = Self::NEW;
         clean.lock();
@@ -95,8 +101,9 @@ can_give_up! {
 impl Algorithm for Ticket<Threads, Preload> {
     const NAME: &str = "ticket";
 
-    /// A ticket once drawn must be served, so this draws none and asks for the lock from time to time instead. Such a thread
-    /// has no place in line: while others always wait it may never find the lock free.
+    /// A ticket once drawn must be served, so this draws none and asks for the lock from time to
+    /// time instead. Such a thread has no place in line: while others always wait it may never find
+    /// the lock free.
     fn lock_until(&self, deadline_ns: u64) -> bool {
         let mut poll = Poll::new();
         loop {
@@ -111,7 +118,8 @@ impl Algorithm for Ticket<Threads, Preload> {
 
     /// The next ticket to draw becomes the one after that which is served.
     fn forget_waiters(&self) {
-        // SAFETY: the lock is two atomic words of 16 bits: the ticket served, with a flag in bit 0, and the next one to draw.
+        // SAFETY: the lock is two atomic words of 16 bits: the ticket served, with a flag in bit 0,
+        // and the next one to draw.
         let [head, tail] = unsafe { &*core::ptr::from_ref(self).cast::<[AtomicU16; 2]>() };
         tail.store((head.load(Relaxed) & !1).wrapping_add(2), Relaxed);
     }
@@ -119,8 +127,8 @@ impl Algorithm for Ticket<Threads, Preload> {
 
 /// Views a lock as the one word it is. Not for [`Ticket`], which consists of two.
 fn word_of<L: Algorithm>(lock: &L) -> &AtomicU32 {
-    // SAFETY: L has the size of a word, and it is aligned like the word of a mutex or like L itself, which holds one. L accesses it
-    // by atomic operations on all of it.
+    // SAFETY: L has the size of a word, and it is aligned like the word of a mutex or like L
+    // itself, which holds one. L accesses it by atomic operations on all of it.
     unsafe { &*core::ptr::from_ref(lock).cast::<AtomicU32>() }
 }
 
@@ -130,8 +138,9 @@ fn lock_of<L: Algorithm>(mutex: &Mutex) -> &L {
     const {
         assert!(size_of::<L>() == size_of::<u32>() && align_of::<L>() <= align_of::<u32>());
     }
-    // SAFETY: L has the size of the word and needs no greater alignment; it consists of atomic words, for which every bit pattern is
-    // valid; and for as long as the process lives only this one L is used on the word, because the choice is made once.
+    // SAFETY: L has the size of the word and needs no greater alignment; it consists of atomic
+    // words, for which every bit pattern is valid; and for as long as the process lives only this
+    // one L is used on the word, because the choice is made once.
     unsafe { &*(&raw const mutex.word).cast::<L>() }
 }
 
@@ -205,11 +214,13 @@ unsafe extern "C" fn unlock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
 
 /// Whether the word may hold traces of threads that this process does not have.
 fn is_foreign(mutex: &Mutex) -> bool {
-    // ORDERING: Acquire ← the Release in `adopt`; who sees the stamp and queues, queues on the cleaned word.
+    // ORDERING: Acquire ← the Release in `adopt`; who sees the stamp and queues, queues on the
+    // cleaned word.
     mutex.stamp.load(Acquire) != choice::generation()
 }
 
-/// Cleans a word of the traces of vanished threads, if it is foreign (I3). The caller holds the lock.
+/// Cleans a word of the traces of vanished threads, if it is foreign (I3). The caller holds the
+/// lock.
 fn adopt<L: Algorithm>(mutex: &Mutex) {
     if !is_foreign(mutex) {
         return;

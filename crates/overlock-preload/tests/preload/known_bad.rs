@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the conformance cases notice a library that is wrong?
 //!
-//! `tests/posix/broken.c` has one fault at a time. The case meant for it must fail with the fault and pass without it.
+//! `tests/posix/broken.c` has one fault at a time. The case meant for it must fail with the fault
+//! and pass without it.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the library does beside POSIX: the choice of the lock, the counters, and which calls it takes over.
+//! What the library does beside POSIX: the choice of the lock, the counters, and which calls it
+//! takes over.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -67,18 +68,19 @@ fn count(record: &Value, group: &str, name: &str) -> u64 {
 
 #[test]
 fn counters_tell_what_happened() {
-    let mutex = compile("mutex.c", "counted-mutex", &[]);
+    let stress = compile("stress.c", "counted-stress", &[]);
     let timed = compile("timed.c", "counted-timed", &[]);
     for lock in LOCKS {
-        let record = counters_of(lock, &mutex, "lock_waits_for_unlock");
+        let record = counters_of(lock, &stress, "crowd_of_waiters");
         assert_eq!(record["lock"], lock);
-        assert_eq!(record["program"].as_str(), mutex.to_str());
-        assert!(count(&record, "events", "lock_slowpath") >= 4, "one of each type: {record}");
-        assert!(count(&record, "mutex", "locks_contended") >= 4, "{record}");
+        assert_eq!(record["program"].as_str(), stress.to_str());
+        assert!(count(&record, "mutex", "locks_contended") >= 1, "{record}");
+        assert!(count(&record, "events", "lock_slowpath") >= 1, "{record}");
         assert_eq!(count(&record, "mutex", "timed"), 0);
         assert_eq!(count(&record, "mutex", "handed_to_libc"), 0);
-        let record = counters_of(lock, &timed, "locks_when_released_in_time");
-        assert!(count(&record, "mutex", "timed") >= 12, "each type in each way: {record}");
+        // Each type of mutex is tried in each way, with three deadlines that can't be met.
+        let record = counters_of(lock, &timed, "times_out_and_not_early");
+        assert_eq!(count(&record, "mutex", "timed"), 4 * 3 * 3, "{record}");
     }
 }
 
@@ -99,7 +101,8 @@ fn counters_know_what_is_libcs_and_what_conditions_do() {
 #[test]
 fn every_process_writes_a_line_of_its_own() {
     let file = fresh_file("processes.json");
-    // The shell forks twice, for a child that ends by exit, and for one that executes another program.
+    // The shell forks twice, for a child that ends by exit, and for one that executes another
+    // program.
     let status = under("hybrid", "bash")
         .args(["-c", "(exit 0); (exit 0) & wait; /bin/true"])
         .env("OVERLOCK_COUNTERS", &file)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the pthread calls do what POSIX says?
 //!
-//! The cases are C and C++ programs in `tests/posix/`. Each runs against libc first, which proves the cases, and then under each lock
-//! of the library. `known_bad.rs` proves that they can fail.
+//! The cases are C and C++ programs in `tests/posix/`. Each runs against libc first, which proves
+//! the cases, and then under each lock of the library. `known_bad.rs` proves that they can fail.
 
 use std::process::Command;
 

@@ -33,7 +33,8 @@ pub(crate) fn library() -> &'static Path {
     &LIBRARY
 }
 
-/// Compiles `tests/posix/SOURCE` to an executable, or to a shared object if `flags` say so. `name` keeps tests apart that run at once.
+/// Compiles `tests/posix/SOURCE` to an executable, or to a shared object if `flags` say so. `name`
+/// keeps tests apart that run at once.
 pub(crate) fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/posix");
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
