@@ -28,7 +28,7 @@ mod supervise;
 mod turn;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use overlock_host::sched::Scheduler;
 use overlock_host::sched::yield_to::{self, Policy};
@@ -43,6 +43,7 @@ use crate::error::{Error, Stuck};
 use crate::gate::Gate;
 use crate::guest::abi::{Call, MAX_VCPUS, VcpuRecord};
 use crate::maps::Code;
+use crate::slice_timer::SliceTimer;
 
 /// Why a vCPU is out of the guest.
 #[derive(Debug)]
@@ -88,6 +89,12 @@ struct Post {
     sample: AtomicBool,
     /// Its thread, as the system numbers it; 0 until it is ready.
     thread: AtomicI32,
+    /// Ends its slices; made by its thread.
+    timer: OnceLock<SliceTimer>,
+    /// When its slice ends if others wait for the processor, else 0; written with the state locked.
+    slice_end: AtomicU64,
+    /// What the timer was last set to.
+    timer_set: AtomicU64,
     /// How often it read the PM timer, which needs no scheduler.
     pm_reads: AtomicU64,
 }
@@ -205,6 +212,9 @@ impl<'run> Host<'run> {
             evict: AtomicBool::new(false),
             sample: AtomicBool::new(false),
             thread: AtomicI32::new(0),
+            timer: OnceLock::new(),
+            slice_end: AtomicU64::new(0),
+            timer_set: AtomicU64::new(0),
             pm_reads: AtomicU64::new(0),
         };
         Ok(Self {
@@ -249,15 +259,24 @@ impl<'run> Host<'run> {
         if matches!(exit, Exit::Ready) {
             // SAFETY: takes no arguments and cannot fail.
             post.thread.store(unsafe { libc::gettid() }, Relaxed);
+            // Without one the supervisor ends its slices, a little late.
+            if let Ok(timer) = SliceTimer::for_this_thread(self.signal) {
+                post.timer.get_or_init(|| timer);
+            }
         }
         post.evict.store(false, Relaxed);
         let mut errands = self.turn(|turn| turn.out(vcpu, exit));
+        // This thread is out of the guest already, and about to see for itself.
         errands.wake.remove(vcpu);
+        errands.evict.remove(vcpu);
         self.run(errands);
         loop {
             // ORDERING: Acquire → the Release in `Host::stand`; steal time and the like are seen.
             match post.stand.load(Acquire) {
-                stand if stand == Stand::Running as u32 => return Next::Enter,
+                stand if stand == Stand::Running as u32 => {
+                    self.set_timer(post);
+                    return Next::Enter;
+                }
                 stand if stand == Stand::Ended as u32 => return Next::Leave,
                 _ => post.gate.pass(),
             }
@@ -268,6 +287,17 @@ impl<'run> Host<'run> {
     pub(crate) fn pm_timer(&self, vcpu: u32) -> u32 {
         self.posts[vcpu as usize].pm_reads.fetch_add(1, Relaxed);
         self.pm_timer.count()
+    }
+
+    /// Sets the timer of a thread that is about to enter the guest to the end of its slice.
+    fn set_timer(&self, post: &Post) {
+        let end = post.slice_end.load(Relaxed);
+        if end != 0
+            && end != post.timer_set.swap(end, Relaxed)
+            && let Some(timer) = post.timer.get()
+        {
+            timer.set(end.saturating_sub(self.clock.now_ns()));
+        }
     }
 
     /// Does something to the state, and says what is left to do now that it is unlocked.

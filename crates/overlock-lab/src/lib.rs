@@ -11,6 +11,7 @@ mod kvm;
 mod maps;
 mod place;
 mod signal;
+mod slice_timer;
 mod spin_loops;
 mod threads;
 pub mod workload;

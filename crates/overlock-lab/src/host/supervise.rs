@@ -88,10 +88,7 @@ impl Turn<'_> {
     /// Does everything that is due.
     fn look(&mut self, config: &Config) {
         for pcpu in 0..self.state.timers.len() {
-            if self.state.timers[pcpu].is_some_and(|at| at <= self.now) {
-                self.state.timers[pcpu] = None;
-                self.slice_over(pcpu);
-            }
+            self.look_at_slice(pcpu);
         }
         for vcpu in 0..self.state.guests.len() as u32 {
             if let Doing::Halted { deadline: Some(deadline), .. } =
@@ -110,7 +107,12 @@ impl Turn<'_> {
         self.look_for_the_end(config);
     }
 
-    fn slice_over(&mut self, pcpu: usize) {
+    /// If the slice on `pcpu` is over, tells the scheduler.
+    pub(super) fn look_at_slice(&mut self, pcpu: usize) {
+        if self.state.timers[pcpu].is_none_or(|at| at > self.now) {
+            return;
+        }
+        self.state.timers[pcpu] = None;
         if let Some(vcpu) = self.state.owners[pcpu] {
             let record = &self.host.records[vcpu as usize];
             let inside = record.critical.load(Relaxed);

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use overlock_host::sched::{Action, Event, Spin, SpinHint, SpinSource};
 use overlock_host::{Nanos, Pcpu, Vcpu};
 
-use super::{Doing, Errands, Exit, Host, Stand, State};
+use super::{Doing, Errands, Exit, Guest, Host, Stand, State};
 use crate::guest::abi::Call;
 use crate::spin_loops;
 
@@ -38,6 +38,9 @@ impl Turn<'_> {
         self.state.guests[at].accounts.count(&exit);
         if self.state.forced && !matches!(exit, Exit::Ended(_)) {
             return self.end(vcpu);
+        }
+        if let Some(pcpu) = self.state.owners.iter().position(|&owner| owner == Some(vcpu)) {
+            self.look_at_slice(pcpu);
         }
         match exit {
             Exit::Ready => self.ready(vcpu),
@@ -240,6 +243,7 @@ impl Turn<'_> {
                 self.state.timers[pcpu as usize] = Some(until);
                 self.state.owners[pcpu as usize] = Some(vcpu);
                 self.errands.alarm |= until < self.state.alarm;
+                self.set_slice(vcpu, until);
                 self.start_running(vcpu);
             }
             Action::Idle { pcpu: Pcpu(pcpu) } => {
@@ -253,8 +257,20 @@ impl Turn<'_> {
             Action::SetTimer { pcpu: Pcpu(pcpu), at: Nanos(at) } => {
                 self.state.timers[pcpu as usize] = Some(at);
                 self.errands.alarm |= at < self.state.alarm;
+                if let Some(vcpu) = self.state.owners[pcpu as usize] {
+                    self.set_slice(vcpu, at);
+                }
             }
         }
+    }
+
+    /// Has `vcpu`'s own timer end its slice, if anybody waits for the processor. If somebody comes later, the
+    /// supervisor's look does.
+    fn set_slice(&self, vcpu: u32, end: u64) {
+        let waits = |other: &Guest| matches!(other.doing, Doing::Queued { .. });
+        let wanted = (0..).zip(&self.state.guests).any(|(n, other)| n != vcpu && waits(other));
+        let end = if wanted { end } else { 0 };
+        self.host.posts[vcpu as usize].slice_end.store(end, Relaxed);
     }
 
     fn start_running(&mut self, vcpu: u32) {
