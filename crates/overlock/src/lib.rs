@@ -5,6 +5,8 @@
 #[cfg(feature = "threads")]
 extern crate std;
 
+#[doc(hidden)]
+pub mod abi;
 pub mod atomic;
 pub mod counters;
 mod mutex;

@@ -2,10 +2,10 @@
 //! The verbs every lock has, and the locks: one algorithm a file.
 
 mod hybrid;
-mod queue;
+pub(crate) mod queue;
 mod queued;
-mod test_and_set;
-mod ticket;
+pub(crate) mod test_and_set;
+pub(crate) mod ticket;
 
 pub use hybrid::Hybrid;
 pub use queued::Queued;

@@ -190,7 +190,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
 
     #[cold]
     #[inline(never)]
-    fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
+    pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
         let word = self.word.load(Relaxed);
         if P::WAITS && word & HALTED == 0 && word & (OFFER_EVERY - STEAL) == OFFER_EVERY - STEAL {
             // The first in line is awake and has been passed often: it may want a processor.
@@ -333,7 +333,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
     /// watches the lock for it (I3). Uses the address only (I5).
     #[cold]
     #[inline(never)]
-    fn kick(address: *const P::Word, word: u32) {
+    pub(crate) fn kick(address: *const P::Word, word: u32) {
         let key = Key::new(address, 0);
         let look = word & (LOOK_EVERY - STEAL) == 0;
         if word & SPINNER == 0 || !is_unfair(word) {

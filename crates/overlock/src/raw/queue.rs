@@ -90,9 +90,9 @@ use crate::slot::{Entered, Node, NodeId, Slot};
 use crate::spin::Spin;
 use crate::waiters::{self, Key};
 
-pub(super) const LOCKED: u32 = 1 << 0;
+pub(crate) const LOCKED: u32 = 1 << 0;
 pub(super) const PENDING: u32 = 1 << 1;
-pub(super) const HALTED: u32 = 1 << 2;
+pub(crate) const HALTED: u32 = 1 << 2;
 pub(super) const SPINNER: u32 = 1 << 3;
 pub(super) const STEAL: u32 = 1 << 4;
 pub(super) const STEALS: u32 = 0xfff0;

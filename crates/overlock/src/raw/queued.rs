@@ -47,7 +47,7 @@ impl<P: Platform, C: Class> Queued<P, C> {
 
     #[cold]
     #[inline(never)]
-    fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
+    pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
         C::count(Event::LockSlowpath);
         if !P::WAITS && deadline_ns.is_none() && self.lock_pending() {
             return true;
@@ -135,7 +135,7 @@ impl<P: Platform, C: Class> Queued<P, C> {
 
     #[cold]
     #[inline(never)]
-    fn kick(word: *const P::Word) {
+    pub(crate) fn kick(word: *const P::Word) {
         queue::kick_first::<P, C>(Key::new(word, 0), 0, true);
     }
 }

@@ -61,8 +61,8 @@ use crate::slot::Slot;
 use crate::spin::Spin;
 use crate::waiters::{self, Key};
 
-const LOCKED: u32 = 1;
-const WAITERS: u32 = 2;
+pub(crate) const LOCKED: u32 = 1;
+pub(crate) const WAITERS: u32 = 2;
 
 /// `Node::state`: awake.
 const RUNNING: u32 = 0;
@@ -103,7 +103,7 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
 
     #[cold]
     #[inline(never)]
-    fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
+    pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
         C::count(Event::LockSlowpath);
         let mut spin = Spin::new(SPIN_NS);
         let mut backoff = 1;
@@ -205,7 +205,7 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
     /// Kicks one halted waiter of a lock that has been released. Uses the address of the lock only (I3).
     #[cold]
     #[inline(never)]
-    fn kick(lock: *const Self) {
+    pub(crate) fn kick(lock: *const Self) {
         C::count(Event::PvKickUnlock);
         if P::KICKS_BY_ADDRESS {
             // The word is the only field with a size.

@@ -87,9 +87,9 @@ use crate::spin::Spin;
 use crate::waiters::{self, Key};
 
 /// The slowpath flag in `head`.
-const SLOW: u32 = 1;
+pub(crate) const SLOW: u32 = 1;
 /// What a ticket counts by.
-const ONE: u32 = 2;
+pub(crate) const ONE: u32 = 2;
 
 /// `Node::state`: awake.
 const RUNNING: u32 = 0;
@@ -201,7 +201,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
 
     #[cold]
     #[inline(never)]
-    fn lock_slow(&self, ticket: u32) {
+    pub(crate) fn lock_slow(&self, ticket: u32) {
         C::count(Event::LockSlowpath);
         if !P::WAITS || !P::waits() {
             while !self.is_served(ticket) {
@@ -274,10 +274,12 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         }
     }
 
-    /// Kicks the waiter with `ticket`, if it has halted. The lock has been released: only its address is used (I4).
+    /// Kicks the waiter whose ticket comes after the one in `head`, if it has halted. The lock has been released: only its
+    /// address is used (I4).
     #[cold]
     #[inline(never)]
-    fn kick(lock: *const Self, ticket: u32) {
+    pub(crate) fn kick(lock: *const Self, head: u32) {
+        let ticket = W::bits(W::cut((head & !SLOW) + ONE));
         // ORDERING: Acquire, O4.
         P::fence(Acquire);
         for waiter in waiters::find::<P>(Key::new(lock, ticket)) {
@@ -323,7 +325,7 @@ unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
             // ORDERING: Release, O2. (t,h,s) -> (t,h+2,s); the words are not touched again (I4).
             let head = W::bits(self.head.fetch_add(W::cut(ONE), Release));
             if head & SLOW != 0 {
-                Self::kick(address, W::bits(W::cut((head & !SLOW) + ONE)));
+                Self::kick(address, head);
             }
         } else {
             let head = W::bits(self.head.load(Relaxed));

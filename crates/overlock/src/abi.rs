@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The slow halves of the locks, for front ends whose fast halves are written in another language.
+//!
+//! A C header has the uncontended path inline: one read-modify-write on the lock word, the same that the lock's own
+//! [`RawLock`] does. Where that does not succeed it comes here. The bits it needs are constants of [`SlowPath`],
+//! and its tests compare them with its own.
+//!
+//! This is a contract between this crate and its front ends of the same version, not with anybody else.
+
+use crate::counters::Class;
+use crate::platform::Platform;
+use crate::raw::{Hybrid, Queued, RawLock, TestAndSet, Ticket, Width};
+
+/// What a fast path in another language needs of a lock.
+///
+/// | lock | fast acquisition | fast release |
+/// |---|---|---|
+/// | `TestAndSet` | CAS of the word from 0 to `TAKE`, Acquire | swap in 0, Release |
+/// | `Queued`, `Hybrid` | CAS of the word from 0 to `TAKE`, Acquire | subtract `TAKE`, Release |
+/// | `Ticket` | add `TAKE` to the tail, Relaxed; owner if that was the head's ticket, Acquire | add `TAKE` to the head, Release |
+pub trait SlowPath: RawLock {
+    /// What the fast acquisition sets or adds.
+    const TAKE: u32;
+    /// The bit that was set before a fast release if [`after_release`](Self::after_release) must be called.
+    const SLOW: u32;
+
+    /// Waits for the lock after the fast acquisition has failed. `ticket` is the one that was drawn, for `Ticket` only.
+    fn lock_slow_path(&self, ticket: u32);
+
+    /// Calls back whoever waits for a lock that has been released.
+    ///
+    /// `before` is what the fast release found in the cell it changed. The memory behind `lock` may be gone: only the
+    /// address is used.
+    fn after_release(lock: *const Self, before: u32);
+}
+
+impl<P: Platform, C: Class> SlowPath for TestAndSet<P, C> {
+    const TAKE: u32 = crate::raw::test_and_set::LOCKED;
+    const SLOW: u32 = crate::raw::test_and_set::WAITERS;
+
+    fn lock_slow_path(&self, _ticket: u32) {
+        self.lock_slow(None);
+    }
+
+    fn after_release(lock: *const Self, _before: u32) {
+        Self::kick(lock);
+    }
+}
+
+impl<P: Platform, C: Class, W: Width> SlowPath for Ticket<P, C, W> {
+    const TAKE: u32 = crate::raw::ticket::ONE;
+    const SLOW: u32 = crate::raw::ticket::SLOW;
+
+    fn lock_slow_path(&self, ticket: u32) {
+        self.lock_slow(ticket);
+    }
+
+    fn after_release(lock: *const Self, before: u32) {
+        Self::kick(lock, before);
+    }
+}
+
+impl<P: Platform, C: Class> SlowPath for Queued<P, C> {
+    const TAKE: u32 = crate::raw::queue::LOCKED;
+    const SLOW: u32 = crate::raw::queue::HALTED;
+
+    fn lock_slow_path(&self, _ticket: u32) {
+        self.lock_slow(None);
+    }
+
+    fn after_release(lock: *const Self, _before: u32) {
+        // The word is the only field with a size.
+        Self::kick(lock.cast());
+    }
+}
+
+impl<P: Platform, C: Class> SlowPath for Hybrid<P, C> {
+    const TAKE: u32 = crate::raw::queue::LOCKED;
+    const SLOW: u32 = crate::raw::queue::HALTED;
+
+    fn lock_slow_path(&self, _ticket: u32) {
+        self.lock_slow(None);
+    }
+
+    fn after_release(lock: *const Self, before: u32) {
+        // The word is the only field with a size.
+        Self::kick(lock.cast(), before);
+    }
+}
