@@ -9,9 +9,13 @@ extern crate std;
 pub mod abi;
 pub mod atomic;
 pub mod counters;
+#[cfg(feature = "lock_api")]
+pub mod lock_api;
 mod mutex;
+mod park;
 pub mod platform;
 mod raw;
+mod refresh;
 mod slot;
 mod spin;
 mod waiters;
@@ -20,5 +24,6 @@ pub use mutex::{Guard, Mutex};
 pub use raw::{
     ConstLock, Hybrid, Narrow, Queued, RawLock, RawTimedLock, TestAndSet, Ticket, Wide, Width,
 };
+pub use refresh::{Refresh, Value};
 pub use slot::{Cpu, LEVELS, Slot};
 pub use waiters::Bucket;

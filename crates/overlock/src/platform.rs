@@ -113,6 +113,9 @@ pub unsafe trait Platform: Sized + 'static {
     /// Never called unless [`KICKS_BY_ADDRESS`](Self::KICKS_BY_ADDRESS) holds.
     fn kick_any(_word: *const Self::Word) {}
 
+    /// Calls back all CPUs that wait on `word`, likewise.
+    fn kick_every(_word: *const Self::Word) {}
+
     /// Whether CPU number `cpu` has been taken away (P5).
     #[inline]
     fn is_preempted(_cpu: Cpu) -> bool {

@@ -1,6 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The verbs every lock has, and the locks: one algorithm a file.
 
+/// What every lock offers beside its verbs: a constant, a default, and a `Debug` that says whether it is locked.
+macro_rules! faces {
+    ($lock:ident<$($generic:ident: $bound:path),+> where $cell:ty: $int:ty; $($zero:expr),+) => {
+        impl<$($generic: $bound),+> $lock<$($generic),+>
+        where
+            $cell: $crate::atomic::ConstAtomic<$int>,
+        {
+            /// An unlocked lock. All its bytes are zero.
+            pub const fn new() -> Self {
+                Self::with($($zero),+)
+            }
+        }
+
+        impl<$($generic: $bound),+> $crate::raw::ConstLock for $lock<$($generic),+>
+        where
+            $cell: $crate::atomic::ConstAtomic<$int>,
+        {
+            const NEW: Self = Self::new();
+        }
+
+        impl<$($generic: $bound),+> Default for $lock<$($generic),+>
+        where
+            $cell: $crate::atomic::ConstAtomic<$int>,
+        {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+
+        impl<$($generic: $bound),+> core::fmt::Debug for $lock<$($generic),+> {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                let locked = $crate::raw::RawLock::is_locked(self);
+                f.debug_struct(stringify!($lock)).field("locked", &locked).finish_non_exhaustive()
+            }
+        }
+    };
+}
+
 mod hybrid;
 pub(crate) mod queue;
 mod queued;
@@ -37,7 +75,6 @@ pub unsafe trait RawLock: Send + Sync {
 /// A lock that can be made in a constant.
 pub trait ConstLock: RawLock {
     /// An unlocked lock. All its bytes are zero.
-    #[expect(clippy::declare_interior_mutable_const, reason = "a seed for statics, as in lock_api")]
     const NEW: Self;
 }
 

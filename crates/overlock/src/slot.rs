@@ -13,6 +13,8 @@
 
 use core::marker::PhantomData;
 use core::mem;
+use core::ptr;
+use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::atomic::{Atomic, ConstAtomic};
@@ -42,7 +44,7 @@ pub const LEVELS: usize = 4;
 
 /// The 16-bit name of a queue node: CPU number plus one, then two bits of nesting level. Zero names nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeId(u16);
+pub(crate) struct NodeId(u16);
 
 impl NodeId {
     const fn new(cpu: Cpu, level: usize) -> Self {
@@ -63,7 +65,7 @@ impl NodeId {
 
     /// The CPU whose node this is.
     #[inline]
-    pub const fn cpu(self) -> Cpu {
+    pub(crate) const fn cpu(self) -> Cpu {
         Cpu((self.0 >> 2) - 1)
     }
 
@@ -78,7 +80,7 @@ impl NodeId {
 ///
 /// What the words mean is up to the lock that uses the node; see `queue.rs` and `ticket.rs`.
 #[derive(Debug)]
-pub struct Node<P: Platform> {
+pub(crate) struct Node<P: Platform> {
     /// How far the waiter is: the one word that it and its waker race on.
     pub(crate) state: P::Word,
     /// The code of the next node in line, or zero.
@@ -87,6 +89,58 @@ pub struct Node<P: Platform> {
     pub(crate) since: P::Word,
     /// When the waiter was kicked, likewise.
     pub(crate) kicked: P::Word,
+    trace: Trace,
+}
+
+/// Which lock a CPU has left traces in, and how to remove them should the CPU cease to exist.
+///
+/// A `fork` copies the locks with all their waiters, but none of the waiting threads: see [`Slot::bury`]. These are plain atomics, not
+/// cells of the platform: they take no part in any lock's protocol.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    lock: AtomicPtr<()>,
+    mend: AtomicPtr<()>,
+}
+
+/// Removes the traces of all waiters from a lock, whose address it is given.
+///
+/// # Safety
+/// The lock is alive, and nobody else uses it at the same time.
+pub(crate) type Mend = unsafe fn(lock: *const ());
+
+impl Trace {
+    const fn new() -> Self {
+        Self { lock: AtomicPtr::new(ptr::null_mut()), mend: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// From here on there are traces in `lock`.
+    fn leave<L>(&self, lock: *const L, mend: Mend) {
+        self.mend.store(mend as *mut (), Relaxed);
+        self.lock.store(lock.cast_mut().cast(), Relaxed);
+    }
+
+    /// From here on there are none.
+    fn wipe(&self) {
+        self.lock.store(ptr::null_mut(), Relaxed);
+    }
+
+    /// Removes the traces, if there are any.
+    ///
+    /// # Safety
+    /// No CPU but the caller exists.
+    #[cfg(feature = "threads")]
+    unsafe fn mend(&self) {
+        let (lock, mend) = (self.lock.load(Relaxed), self.mend.load(Relaxed));
+        if lock.is_null() || mend.is_null() {
+            return;
+        }
+        self.wipe();
+        // SAFETY: `leave` stored a `Mend` here, and a function pointer and a data pointer have the same size and validity
+        // on the platforms that fork.
+        let mend = unsafe { mem::transmute::<*mut (), Mend>(mend) };
+        // SAFETY: a lock is alive while it holds traces of a waiter, which was inside a lock operation; and the caller is alone.
+        unsafe { mend(lock) };
+    }
 }
 
 /// [`Node::state`] of a node that its CPU left behind and nobody can reach any more.
@@ -100,6 +154,8 @@ pub struct Slot<P: Platform> {
     busy: P::Word,
     /// What this CPU has learnt of the lock it last had to wait for: `tag << 16 | what`.
     note: P::Word,
+    /// The lock that this CPU watches as a newcomer.
+    watched: Trace,
 }
 
 impl<P: Platform> Slot<P>
@@ -108,7 +164,12 @@ where
 {
     /// A slot with no node in use.
     pub const fn new() -> Self {
-        Self { nodes: [const { Node::new() }; LEVELS], busy: P::Word::ZERO, note: P::Word::ZERO }
+        Self {
+            nodes: [const { Node::new() }; LEVELS],
+            busy: P::Word::ZERO,
+            note: P::Word::ZERO,
+            watched: Trace::new(),
+        }
     }
 }
 
@@ -122,6 +183,7 @@ where
             next: P::Word::ZERO,
             since: P::Word::ZERO,
             kicked: P::Word::ZERO,
+            trace: Trace::new(),
         }
     }
 }
@@ -143,8 +205,9 @@ impl<P: Platform> Slot<P> {
             next: cell(),
             since: cell(),
             kicked: cell(),
+            trace: Trace::new(),
         });
-        Self { nodes, busy: cell(), note: cell() }
+        Self { nodes, busy: cell(), note: cell(), watched: Trace::new() }
     }
 
     /// Takes a free node of this CPU, or `None` if it has no number or all its nodes are in use (F7).
@@ -152,6 +215,7 @@ impl<P: Platform> Slot<P> {
         let cpu = P::cpu()?;
         let slot = P::slot(cpu);
         let level = (0..LEVELS).find(|&level| slot.take(level))?;
+        slot.nodes[level].trace.wipe();
         Some(Entered { id: NodeId::new(cpu, level), platform: PhantomData })
     }
 
@@ -177,8 +241,31 @@ impl<P: Platform> Slot<P> {
         }
     }
 
-    /// Forgets all nodes. For a platform whose CPUs have gone without a trace, as the other threads after a `fork`.
-    pub(crate) fn forget_all(&self) {
+    /// This CPU watches `lock` from here on, or no longer watches any.
+    pub(crate) fn watch<L>(lock: Option<(*const L, Mend)>) {
+        let Some(cpu) = P::cpu() else { return };
+        let watched = &P::slot(cpu).watched;
+        match lock {
+            Some((lock, mend)) => watched.leave(lock, mend),
+            None => watched.wipe(),
+        }
+    }
+
+    /// Removes all traces of this CPU, which no longer exists, from the locks it was waiting for, and frees its nodes.
+    ///
+    /// # Safety
+    /// No CPU but the caller exists.
+    #[cfg(feature = "threads")]
+    pub(crate) unsafe fn bury(&self) {
+        // SAFETY: the caller's word.
+        unsafe { self.watched.mend() };
+        let busy = self.busy.load(Relaxed);
+        for (level, node) in self.nodes.iter().enumerate() {
+            if busy & 1 << level != 0 && node.state.load(Relaxed) != RELEASED {
+                // SAFETY: the caller's word.
+                unsafe { node.trace.mend() };
+            }
+        }
         self.busy.store(0, Relaxed);
     }
 }
@@ -207,6 +294,11 @@ impl<P: Platform> Entered<P> {
     #[inline]
     pub(crate) fn node(&self) -> &'static Node<P> {
         self.id.node()
+    }
+
+    /// From here on this node leaves traces in `lock`.
+    pub(crate) fn trace<L>(&self, lock: *const L, mend: Mend) {
+        self.node().trace.leave(lock, mend);
     }
 
     /// How many nodes of this CPU are in use below this one.

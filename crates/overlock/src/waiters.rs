@@ -32,6 +32,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::platform::Platform;
+#[cfg(feature = "threads")]
+use crate::slot::Cpu;
 use crate::slot::NodeId;
 
 /// Entries in one bucket: one cache line.
@@ -124,4 +126,14 @@ pub(crate) fn find<P: Platform>(key: Key) -> impl Iterator<Item = NodeId> {
         let entry = cell.load(Relaxed);
         if entry >> 16 == key.tag() { NodeId::decode(entry & 0xffff) } else { None }
     })
+}
+
+/// Removes the entries of all CPUs that `exists` does not hold for.
+#[cfg(feature = "threads")]
+pub(crate) fn retain<P: Platform>(exists: impl Fn(Cpu) -> bool) {
+    for cell in P::waiters().iter().flat_map(|bucket| &bucket.entries) {
+        if NodeId::decode(cell.load(Relaxed) & 0xffff).is_some_and(|waiter| !exists(waiter.cpu())) {
+            cell.store(0, Relaxed);
+        }
+    }
 }

@@ -64,7 +64,11 @@ unsafe impl Platform for Shared {
     fn kick(_word: *const AtomicU32, _cpu: Cpu) {}
 
     fn kick_any(word: *const AtomicU32) {
-        futex::wake_one(word, futex::Scope::Shared);
+        futex::wake(word, 1, futex::Scope::Shared);
+    }
+
+    fn kick_every(word: *const AtomicU32) {
+        futex::wake(word, i32::MAX, futex::Scope::Shared);
     }
 
     fn now_ns() -> u64 {

@@ -92,11 +92,15 @@ unsafe impl Platform for Threads {
     }
 
     fn kick(word: *const AtomicU32, _cpu: Cpu) {
-        futex::wake_one(word, futex::Scope::Private);
+        futex::wake(word, 1, futex::Scope::Private);
     }
 
     fn kick_any(word: *const AtomicU32) {
-        futex::wake_one(word, futex::Scope::Private);
+        futex::wake(word, 1, futex::Scope::Private);
+    }
+
+    fn kick_every(word: *const AtomicU32) {
+        futex::wake(word, i32::MAX, futex::Scope::Private);
     }
 
     #[inline]

@@ -93,7 +93,6 @@
 //!
 //! W. Long, "locking/pvqspinlock: Hybrid PV queued/unfair locks" (S4, 2017; Linux 4.15); constants measured on two CPUs, a wake-up being about 5 µs.
 
-use core::fmt;
 use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -102,7 +101,8 @@ use super::queue::{self, HALTED, Joined, LOCKED, PENDING, Place, SPINNER, STEAL,
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::platform::Platform;
-use crate::raw::{ConstLock, RawLock, RawTimedLock};
+use crate::raw::{RawLock, RawTimedLock};
+use crate::slot::Slot;
 use crate::spin::Spin;
 use crate::waiters::Key;
 
@@ -136,16 +136,6 @@ const _: () = assert!(LOOK_EVERY.is_power_of_two() && OFFER_EVERY.is_power_of_tw
 pub struct Hybrid<P: Platform, C: Class = Uncounted> {
     word: P::Word,
     class: PhantomData<C>,
-}
-
-impl<P: Platform, C: Class> Hybrid<P, C>
-where
-    P::Word: ConstAtomic<u32>,
-{
-    /// An unlocked lock.
-    pub const fn new() -> Self {
-        Self::with(P::Word::ZERO)
-    }
 }
 
 /// `(n,s,h,0,0) -> (n+1,s,h,0,1)`: how a newcomer takes a lock in state `word`, if it may (I1).
@@ -207,9 +197,13 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
         let mut patience = Patience::recall::<P>(self.key());
         // The line has just passed this CPU, or whoever had the lock before.
         let passed = word & TAIL != 0 && word & STEALS == 0;
-        if P::WAITS && !passed && !patience.is_patient() && self.watch(&mut patience) {
-            C::count(Event::PvLockStealing);
-            return true;
+        if P::WAITS && !passed && !patience.is_patient() {
+            let taken = self.watch(&mut patience);
+            Slot::<P>::watch::<P::Word>(None);
+            if taken {
+                C::count(Event::PvLockStealing);
+                return true;
+            }
         }
         match Place::<P, C>::join(&self.word, steal) {
             Joined::Took => {
@@ -252,6 +246,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
                 }
             } else if more {
                 if !announced && word & SPINNER == 0 {
+                    Slot::<P>::watch(Some((&raw const self.word, queue::mend::<P>)));
                     // (n,0,h,p,1) -> (n,1,h,p,1)
                     announced = self.swap_relaxed(word, word | SPINNER);
                 }
@@ -309,6 +304,18 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
                     P::relax();
                 }
             }
+        }
+    }
+
+    /// Releases the lock so that the first in line, if there is one, is the next to take it.
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    pub unsafe fn unlock_fair(&self) {
+        let address = &raw const self.word;
+        let seen = queue::release_fairly::<P>(&self.word);
+        if P::WAITS && seen & HALTED != 0 {
+            Self::kick(address, seen);
         }
     }
 
@@ -382,15 +389,4 @@ unsafe impl<P: Platform, C: Class> RawTimedLock for Hybrid<P, C> {
     }
 }
 
-impl<P: Platform, C: Class> ConstLock for Hybrid<P, C>
-where
-    P::Word: ConstAtomic<u32>,
-{
-    const NEW: Self = Self::new();
-}
-
-impl<P: Platform, C: Class> fmt::Debug for Hybrid<P, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hybrid").field("locked", &self.is_locked()).finish_non_exhaustive()
-    }
-}
+faces!(Hybrid<P: Platform, C: Class> where P::Word: u32; P::Word::ZERO);

@@ -163,6 +163,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         let node = entered.node();
         node.state.store(state::WAITING, Relaxed);
         node.next.store(0, Relaxed);
+        entered.trace(word, mend::<P>);
         let mut seen = word.load(Relaxed);
         loop {
             let stolen = steal(seen);
@@ -429,6 +430,30 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         }
         after
     }
+}
+
+/// `(t,h,p,1) -> (t,h,1,0)` if somebody is in line, else `(0,h,p,1) -> (0,h,p,0)`: releases a lock so that nobody passes the
+/// first in line. Returns the word as it was, with `PENDING` as it is.
+pub(super) fn release_fairly<P: Platform>(word: &P::Word) -> u32 {
+    let mut seen = word.load(Relaxed);
+    loop {
+        let declared = seen | if seen & TAIL != 0 { PENDING } else { 0 };
+        // ORDERING: Release: the section is over, as in every release.
+        match word.compare_exchange(seen, declared & !LOCKED, Release, Relaxed) {
+            Ok(_) => return declared,
+            Err(now) => seen = now,
+        }
+    }
+}
+
+/// Removes all waiters from a lock word: only whether it is locked stays.
+///
+/// # Safety
+/// `word` is the word of a live lock of this platform, and nobody else uses it at the same time.
+pub(super) unsafe fn mend<P: Platform>(word: *const ()) {
+    // SAFETY: the caller's word.
+    let word = unsafe { &*word.cast::<P::Word>() };
+    word.fetch_and(LOCKED, Relaxed);
 }
 
 /// Kicks the first in line of a lock that has been released and was seen `HALTED`, if it has been first for `min_ns`

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Queued`: one line, served in order; a newcomer may try its luck once on entry (S3).
-use core::fmt;
 use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -9,7 +8,7 @@ use super::queue::{self, HALTED, Joined, LOCKED, PENDING, Place, TAIL};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::platform::Platform;
-use crate::raw::{ConstLock, RawLock, RawTimedLock};
+use crate::raw::{RawLock, RawTimedLock};
 use crate::spin::Spin;
 use crate::waiters::Key;
 
@@ -22,16 +21,6 @@ const NAP_NS: u64 = 50_000;
 pub struct Queued<P: Platform, C: Class = Uncounted> {
     word: P::Word,
     class: PhantomData<C>,
-}
-
-impl<P: Platform, C: Class> Queued<P, C>
-where
-    P::Word: ConstAtomic<u32>,
-{
-    /// An unlocked lock.
-    pub const fn new() -> Self {
-        Self::with(P::Word::ZERO)
-    }
 }
 
 /// How a newcomer takes a lock in state `word`: it is free, and nobody has declared itself.
@@ -116,6 +105,18 @@ impl<P: Platform, C: Class> Queued<P, C> {
         }
     }
 
+    /// Releases the lock so that the first in line, if there is one, is the next to take it.
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    pub unsafe fn unlock_fair(&self) {
+        let word = &raw const self.word;
+        let seen = queue::release_fairly::<P>(&self.word);
+        if P::WAITS && seen & HALTED != 0 {
+            Self::kick(word);
+        }
+    }
+
     /// Waits without a node: outside the line, by trying.
     fn lock_without_node(&self, deadline_ns: Option<u64>) -> bool {
         let mut spin = Spin::new(SPIN_FIRST_NS);
@@ -180,15 +181,4 @@ unsafe impl<P: Platform, C: Class> RawTimedLock for Queued<P, C> {
     }
 }
 
-impl<P: Platform, C: Class> ConstLock for Queued<P, C>
-where
-    P::Word: ConstAtomic<u32>,
-{
-    const NEW: Self = Self::new();
-}
-
-impl<P: Platform, C: Class> fmt::Debug for Queued<P, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queued").field("locked", &self.is_locked()).finish_non_exhaustive()
-    }
-}
+faces!(Queued<P: Platform, C: Class> where P::Word: u32; P::Word::ZERO);

@@ -38,7 +38,7 @@
 //! | O1 | every taking CAS or swap | Acquire | O2: the sections are ordered |
 //! | O2 | the release swap | Release | O1 |
 //! | O3 | halting CAS to `WAITERS` | Release | O4: the table entry is visible to who saw the bit |
-//! | O4 | fence after a release that saw `WAITERS` | Acquire | O3 |
+//! | O4 | fence after a release that saw `WAITERS` (`park.rs`) | Acquire | O3 |
 //!
 //! The race of halt and kick is on one word: either the release comes first, and the halting CAS fails; or the CAS comes first,
 //! and the release sees `WAITERS`. (A platform that kicks by address compares the word itself while it goes to sleep.)
@@ -48,26 +48,18 @@
 //! Test-and-test-and-set with back-off: T. Anderson, "The Performance of Spin Lock Alternatives for Shared-Memory Multiprocessors",
 //! IEEE TPDS 1990. The word of three states: U. Drepper, "Futexes Are Tricky", 2011, mutex 2.
 
-use core::fmt;
 use core::marker::PhantomData;
-use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
+use crate::park;
 use crate::platform::Platform;
-use crate::raw::{ConstLock, RawLock, RawTimedLock};
-use crate::slot::Slot;
+use crate::raw::{RawLock, RawTimedLock};
 use crate::spin::Spin;
-use crate::waiters::{self, Key};
 
 pub(crate) const LOCKED: u32 = 1;
 pub(crate) const WAITERS: u32 = 2;
-
-/// `Node::state`: awake.
-const RUNNING: u32 = 0;
-/// `Node::state`: halted, or about to.
-const HALTED: u32 = 1;
 
 /// How long a waiter spins before it halts. Well under what a halt and a wake-up cost together (about 5 µs for a futex
 /// between two CPUs); longer burns the time that the holder may need to run.
@@ -76,23 +68,10 @@ const SPIN_NS: u64 = 2_000;
 /// Pauses between two looks at a taken lock, at most: a look takes the cache line from the holder.
 const BACKOFF_MAX: u32 = 32;
 
-/// How long a CPU naps that can't be kicked because it has no number or the table is full.
-const NAP_NS: u64 = 200_000;
-
 /// The test-and-test-and-set lock. See the [module documentation](self).
 pub struct TestAndSet<P: Platform, C: Class = Uncounted> {
     word: P::Word,
     class: PhantomData<C>,
-}
-
-impl<P: Platform, C: Class> TestAndSet<P, C>
-where
-    P::Word: ConstAtomic<u32>,
-{
-    /// An unlocked lock.
-    pub const fn new() -> Self {
-        Self::with(P::Word::ZERO)
-    }
 }
 
 impl<P: Platform, C: Class> TestAndSet<P, C> {
@@ -120,11 +99,7 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
             }
             backoff = (backoff * 2).min(BACKOFF_MAX);
         }
-        if P::KICKS_BY_ADDRESS {
-            self.halt_on_word(deadline_ns)
-        } else {
-            self.halt_in_slot(deadline_ns)
-        }
+        self.halt(deadline_ns)
     }
 
     /// `(w,0) -> (w | waiters,1)`
@@ -151,53 +126,23 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
         }
     }
 
-    /// Halts on the lock word itself.
-    fn halt_on_word(&self, deadline_ns: Option<u64>) -> bool {
+    /// Halts until the lock is taken, or until the deadline.
+    fn halt(&self, deadline_ns: Option<u64>) -> bool {
         let mut event = Event::PvWaitNode;
         loop {
-            if self.take_or_mark() {
+            let mark = || (!self.take_or_mark()).then_some(LOCKED | WAITERS);
+            if !park::park::<P>(&self.word, deadline_ns, mark) {
                 return true;
-            }
-            if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
-                return false;
             }
             C::count(event);
             event = Event::PvWaitAgain;
-            P::wait(&self.word, LOCKED | WAITERS, deadline_ns);
-        }
-    }
-
-    /// Halts on a word of this CPU's slot, found by the holder through the table.
-    fn halt_in_slot(&self, deadline_ns: Option<u64>) -> bool {
-        let entered = Slot::<P>::enter();
-        let key = Key::new(self, 0);
-        let mut event = Event::PvWaitNode;
-        loop {
-            let kickable = entered.as_ref().filter(|e| waiters::insert::<P>(key, e.id()));
-            if let Some(entered) = kickable {
-                entered.node().state.store(HALTED, Relaxed);
-            }
-            let taken = self.take_or_mark();
-            if !taken {
-                C::count(event);
-                event = Event::PvWaitAgain;
-                match kickable {
-                    Some(entered) => P::wait(&entered.node().state, HALTED, deadline_ns),
-                    None => {
-                        C::count(Event::PvHashFull);
-                        P::nap(NAP_NS);
-                    }
-                }
-            }
-            if let Some(entered) = kickable {
-                waiters::remove::<P>(key, entered.id());
-            }
-            if taken {
-                return true;
-            }
             if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
-                // The kick that ended the wait may have been meant for all: pass it on (I2).
-                return self.take_or_mark();
+                // The kick that ended the wait may be owed to another: the mark passes it on (I2).
+                let taken = self.take_or_mark();
+                if !taken {
+                    C::count(Event::LockTimeout);
+                }
+                return taken;
             }
         }
     }
@@ -207,18 +152,8 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
     #[inline(never)]
     pub(crate) fn kick(lock: *const Self) {
         C::count(Event::PvKickUnlock);
-        if P::KICKS_BY_ADDRESS {
-            // The word is the only field with a size.
-            return P::kick_any(lock.cast());
-        }
-        // ORDERING: Acquire, O4.
-        P::fence(Acquire);
-        for waiter in waiters::find::<P>(Key::new(lock, 0)) {
-            let state = &waiter.node::<P>().state;
-            if state.compare_exchange(HALTED, RUNNING, Relaxed, Relaxed).is_ok() {
-                return P::kick(state, waiter.cpu());
-            }
-        }
+        // The word is the only field with a size.
+        park::unpark_one::<P>(lock.cast());
     }
 }
 
@@ -240,7 +175,7 @@ unsafe impl<P: Platform, C: Class> RawLock for TestAndSet<P, C> {
 
     #[inline]
     unsafe fn unlock(&self) {
-        let address = ptr::from_ref(self);
+        let address = &raw const *self;
         // ORDERING: Release, O2. (w,1) -> (0,0); the word is not touched again (I3).
         if P::WAITS {
             if self.word.swap(0, Release) & WAITERS != 0 {
@@ -263,15 +198,4 @@ unsafe impl<P: Platform, C: Class> RawTimedLock for TestAndSet<P, C> {
     }
 }
 
-impl<P: Platform, C: Class> ConstLock for TestAndSet<P, C>
-where
-    P::Word: ConstAtomic<u32>,
-{
-    const NEW: Self = Self::new();
-}
-
-impl<P: Platform, C: Class> fmt::Debug for TestAndSet<P, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TestAndSet").field("locked", &self.is_locked()).finish_non_exhaustive()
-    }
-}
+faces!(TestAndSet<P: Platform, C: Class> where P::Word: u32; P::Word::ZERO);

@@ -73,7 +73,6 @@
 //!
 //! J. Fitzhardinge et al., "Paravirtualized ticketlocks" (S1, 2012); T. Friebel, "Prevent Guests from Spinning Around", Xen Summit 2008.
 
-use core::fmt;
 use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -81,7 +80,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::platform::Platform;
-use crate::raw::{ConstLock, RawLock};
+use crate::raw::RawLock;
 use crate::slot::{Entered, Slot};
 use crate::spin::Spin;
 use crate::waiters::{self, Key};
@@ -163,16 +162,6 @@ pub struct Ticket<P: Platform, C: Class = Uncounted, W: Width = Wide> {
     class: PhantomData<C>,
 }
 
-impl<P: Platform, C: Class, W: Width> Ticket<P, C, W>
-where
-    W::Cell<P>: ConstAtomic<W::Int>,
-{
-    /// An unlocked lock.
-    pub const fn new() -> Self {
-        Self::with(W::Cell::<P>::ZERO, W::Cell::<P>::ZERO)
-    }
-}
-
 impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
     /// An unlocked lock in two cells that hold zero, for platforms whose cells can't be constants.
     pub const fn with(head: W::Cell<P>, tail: W::Cell<P>) -> Self {
@@ -209,12 +198,13 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
             }
             return;
         }
+        let entered = Slot::<P>::enter();
+        match &entered {
+            Some(entered) => entered.trace(self, Self::mend),
+            None => C::count(Event::LockNoNode),
+        }
         if self.spin(ticket) {
             return;
-        }
-        let entered = Slot::<P>::enter();
-        if entered.is_none() {
-            C::count(Event::LockNoNode);
         }
         let mut event = Event::PvWaitNode;
         while !self.halt(ticket, entered.as_ref(), event) && !self.spin(ticket) {
@@ -258,6 +248,18 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         }
         waiters::remove::<P>(key, entered.id());
         served
+    }
+
+    /// Takes the tickets of all waiters out of a lock that is held.
+    ///
+    /// # Safety
+    /// `lock` is a live lock of this type, and nobody else uses it at the same time.
+    unsafe fn mend(lock: *const ()) {
+        // SAFETY: the caller's word.
+        let lock = unsafe { &*lock.cast::<Self>() };
+        let served = Self::served(lock.head.load(Relaxed));
+        lock.head.store(W::cut(served), Relaxed);
+        lock.tail.store(W::cut(served + ONE), Relaxed);
     }
 
     /// Clears the flag if nobody is behind this ticket, the holder's (I3).
@@ -339,15 +341,4 @@ unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
     }
 }
 
-impl<P: Platform, C: Class, W: Width> ConstLock for Ticket<P, C, W>
-where
-    W::Cell<P>: ConstAtomic<W::Int>,
-{
-    const NEW: Self = Self::new();
-}
-
-impl<P: Platform, C: Class, W: Width> fmt::Debug for Ticket<P, C, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ticket").field("locked", &self.is_locked()).finish_non_exhaustive()
-    }
-}
+faces!(Ticket<P: Platform, C: Class, W: Width> where W::Cell<P>: W::Int; W::Cell::<P>::ZERO, W::Cell::<P>::ZERO);

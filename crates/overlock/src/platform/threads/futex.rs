@@ -48,12 +48,12 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, sc
     });
 }
 
-/// Wakes one thread that sleeps at this address. Only the address counts: the memory may be gone.
-pub(crate) fn wake_one(word: *const AtomicU32, scope: Scope) {
+/// Wakes up to `most` threads that sleep at this address. Only the address counts: the memory may be gone.
+pub(crate) fn wake(word: *const AtomicU32, most: i32, scope: Scope) {
     keep_errno(|| {
         // SAFETY: FUTEX_WAKE does not access the word; a bad address is reported as EFAULT.
         unsafe {
-            libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | scope.flag(), 1);
+            libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | scope.flag(), most);
         }
     });
 }
@@ -63,8 +63,11 @@ pub(crate) fn nap(ns: u64) {
     let time =
         libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
     keep_errno(|| {
-        // SAFETY: `time` is a valid timespec; the rest is not asked for.
-        unsafe { libc::nanosleep(&raw const time, ptr::null_mut()) };
+        // SAFETY: `time` is a valid timespec; the rest is not asked for. The function nanosleep would be a cancellation point, and a
+        // cancelled thread would unwind out of a lock operation.
+        unsafe {
+            libc::syscall(libc::SYS_nanosleep, &raw const time, ptr::null_mut::<libc::timespec>());
+        }
     });
 }
 

@@ -7,7 +7,9 @@
 //! `PTHREAD_DESTRUCTOR_ITERATIONS` times at most: a thread that locks even later keeps its number for ever, which costs
 //! one of 16,383).
 //!
-//! After `fork` the child has one thread, with the number it had; the numbers of the others are free again.
+//! After `fork` the child has one thread, with the number it had. The others are gone, but their traces have been copied: they stand in
+//! line for locks, and in the table of waiters. The child removes them before `fork` returns, so that a lock that its thread
+//! holds, or that was free, works. A lock that another thread held stays locked in the child for ever, as any lock would.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -16,12 +18,16 @@ use core::sync::atomic::{
     AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
-use super::MAX_CPUS;
+use super::{MAX_CPUS, Platform, Threads};
 use crate::slot::Cpu;
+use crate::waiters;
 
 /// Bit n of word n / 64: number n is taken.
 static TAKEN: [AtomicU64; MAX_CPUS.div_ceil(64)] =
     [const { AtomicU64::new(0) }; MAX_CPUS.div_ceil(64)];
+
+/// All numbers ever taken are less than this.
+static USED: AtomicU32 = AtomicU32::new(0);
 
 /// The key whose destructor returns the number, plus one; zero before the first thread.
 static KEY: AtomicU32 = AtomicU32::new(0);
@@ -51,6 +57,7 @@ fn take() -> Option<Cpu> {
         give_back(cpu);
         return None;
     }
+    USED.fetch_max(cpu.index() as u32 + 1, Relaxed);
     NUMBER.set(cpu.index() as u16 + 1);
     Some(cpu)
 }
@@ -83,15 +90,14 @@ extern "C" fn thread_exits(value: *mut c_void) {
 }
 
 extern "C" fn child_forked() {
-    let own = NUMBER.get();
-    for (i, word) in TAKEN.iter().enumerate() {
-        let base = i * 64;
-        let keep = match usize::from(own).checked_sub(1) {
-            Some(n) if n / 64 == i => 1 << (n - base),
-            _ => 0,
-        };
-        word.store(keep, Relaxed);
+    let own = NUMBER.get().checked_sub(1).map(usize::from);
+    for index in 0..USED.load(Relaxed) as usize {
+        let Some(cpu) = Cpu::new(index).filter(|_| Some(index) != own) else { continue };
+        // SAFETY: after a fork the child has one thread, this one.
+        unsafe { Threads::slot(cpu).bury() };
+        TAKEN[index / 64].fetch_and(!(1 << (index % 64)), Relaxed);
     }
+    waiters::retain::<Threads>(|cpu| Some(cpu.index()) == own);
 }
 
 /// The key, made once. Two threads may make one each at the same time: the loser's is deleted.

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The locks as `lock_api` raw mutexes: for code that is generic over them, and for its guards.
+//!
+//! | lock | `RawMutex` | `RawMutexFair` | `RawMutexTimed` |
+//! |---|---|---|---|
+//! | [`TestAndSet`] | yes | no: nobody knows who came first | yes |
+//! | [`Ticket`] | yes | yes: every release is | no: a ticket can't be handed back |
+//! | [`Queued`] | yes | yes: the first in line is next | yes |
+//! | [`Hybrid`] | yes | yes: declares the first in line | yes |
+//!
+//! The guards are not `Send`: a lock is released by the CPU that took it.
+
+use core::time::Duration;
+
+use ::lock_api::{GuardNoSend, RawMutex, RawMutexFair, RawMutexTimed};
+
+use crate::atomic::ConstAtomic;
+use crate::counters::Class;
+use crate::platform::Platform;
+use crate::raw::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Ticket, Width};
+
+/// A time on a platform's clock, in nanoseconds ([`Platform::now_ns`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Nanos(pub u64);
+
+macro_rules! raw_mutex {
+    ($lock:ident<$($generic:ident: $bound:path),+> where $cell:ty: $int:ty) => {
+        // SAFETY: `RawLock` promises the exclusion and the order that `RawMutex` asks for.
+        unsafe impl<$($generic: $bound),+> RawMutex for $lock<$($generic),+>
+        where
+            $cell: ConstAtomic<$int>,
+        {
+            const INIT: Self = <Self as ConstLock>::NEW;
+            type GuardMarker = GuardNoSend;
+
+            #[inline]
+            fn lock(&self) {
+                RawLock::lock(self);
+            }
+
+            #[inline]
+            fn try_lock(&self) -> bool {
+                RawLock::try_lock(self)
+            }
+
+            #[inline]
+            unsafe fn unlock(&self) {
+                // SAFETY: the caller holds the lock.
+                unsafe { RawLock::unlock(self) };
+            }
+
+            fn is_locked(&self) -> bool {
+                RawLock::is_locked(self)
+            }
+        }
+    };
+}
+
+macro_rules! raw_mutex_timed {
+    ($($lock:ident),+) => {$(
+        // SAFETY: `RawTimedLock` promises that true means locked.
+        unsafe impl<P: Platform, C: Class> RawMutexTimed for $lock<P, C>
+        where
+            P::Word: ConstAtomic<u32>,
+        {
+            type Duration = Duration;
+            type Instant = Nanos;
+
+            fn try_lock_for(&self, timeout: Duration) -> bool {
+                let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+                self.try_lock_until(P::now_ns().saturating_add(ns))
+            }
+
+            fn try_lock_until(&self, deadline: Nanos) -> bool {
+                RawTimedLock::try_lock_until(self, deadline.0)
+            }
+        }
+    )+};
+}
+
+raw_mutex!(TestAndSet<P: Platform, C: Class> where P::Word: u32);
+raw_mutex!(Ticket<P: Platform, C: Class, W: Width> where W::Cell<P>: W::Int);
+raw_mutex!(Queued<P: Platform, C: Class> where P::Word: u32);
+raw_mutex!(Hybrid<P: Platform, C: Class> where P::Word: u32);
+raw_mutex_timed!(TestAndSet, Queued, Hybrid);
+
+// SAFETY: the next ticket is served at every release.
+unsafe impl<P: Platform, C: Class, W: Width> RawMutexFair for Ticket<P, C, W>
+where
+    W::Cell<P>: ConstAtomic<W::Int>,
+{
+    #[inline]
+    unsafe fn unlock_fair(&self) {
+        // SAFETY: the caller holds the lock.
+        unsafe { RawLock::unlock(self) };
+    }
+}
+
+// SAFETY: after the release the first in line, if there is one, is the next to take the lock.
+unsafe impl<P: Platform, C: Class> RawMutexFair for Queued<P, C>
+where
+    P::Word: ConstAtomic<u32>,
+{
+    #[inline]
+    unsafe fn unlock_fair(&self) {
+        // SAFETY: the caller holds the lock.
+        unsafe { self.unlock_fair() };
+    }
+}
+
+// SAFETY: after the release the first in line, if there is one, is the next to take the lock.
+unsafe impl<P: Platform, C: Class> RawMutexFair for Hybrid<P, C>
+where
+    P::Word: ConstAtomic<u32>,
+{
+    #[inline]
+    unsafe fn unlock_fair(&self) {
+        // SAFETY: the caller holds the lock.
+        unsafe { self.unlock_fair() };
+    }
+}

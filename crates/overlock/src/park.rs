@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Halting for a word that any number of CPUs may wait for: what [`TestAndSet`](crate::TestAndSet) and
+//! [`Refresh`](crate::Refresh) do when they have spun enough.
+//!
+//! Where the platform finds waiters by address, a CPU halts on the word itself. Elsewhere it halts on a word of its own
+//! slot and leaves its name in the table of waiters.
+//!
+//! The caller's `mark` says in the word that somebody halts, by an RMW with at least `Release` order, and only after it has seen that
+//! there is something to wait for. Whoever ends the wait changes the word by an RMW, sees the mark and calls [`unpark_one`] or
+//! [`unpark_all`]. Both are RMWs of one word: either the end comes first and `mark` sees it, or `mark` comes first and the end
+//! sees the mark. In the second case the entry in the table was written before (`Release`) and is found (`Acquire` fence here), and a
+//! kick that comes before the halt is not lost (P3).
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use crate::atomic::Atomic;
+use crate::platform::Platform;
+use crate::slot::Slot;
+use crate::waiters::{self, Key};
+
+/// `Node::state`: awake.
+const RUNNING: u32 = 0;
+/// `Node::state`: halted, or about to.
+const HALTED: u32 = 1;
+
+/// How long a CPU naps that can't be kicked because it has no number or the table is full.
+const NAP_NS: u64 = 50_000;
+
+/// Halts once for `word`, unless `mark` returns `None`: then there is nothing to wait for. Otherwise `mark` has made
+/// the halt visible and returns what the word holds now. Returns whether it halted; it may have come back for no reason.
+pub(crate) fn park<P: Platform>(
+    word: &P::Word,
+    deadline_ns: Option<u64>,
+    mark: impl FnOnce() -> Option<u32>,
+) -> bool {
+    if P::KICKS_BY_ADDRESS {
+        let marked = mark();
+        if let Some(expected) = marked {
+            P::wait(word, expected, deadline_ns);
+        }
+        return marked.is_some();
+    }
+    let key = Key::new(&raw const *word, 0);
+    let entered = Slot::<P>::enter();
+    let kickable = entered.as_ref().filter(|entered| waiters::insert::<P>(key, entered.id()));
+    if let Some(entered) = kickable {
+        entered.node().state.store(HALTED, Relaxed);
+    }
+    let halts = mark().is_some();
+    match kickable {
+        Some(entered) if halts => P::wait(&entered.node().state, HALTED, deadline_ns),
+        None if halts => P::nap(NAP_NS),
+        _ => {}
+    }
+    if let Some(entered) = kickable {
+        waiters::remove::<P>(key, entered.id());
+    }
+    halts
+}
+
+/// Kicks one CPU that halted for `word`, of which only the address is used: its memory may be gone.
+pub(crate) fn unpark_one<P: Platform>(word: *const P::Word) {
+    if P::KICKS_BY_ADDRESS {
+        return P::kick_any(word);
+    }
+    let _ = kick_halted::<P>(word).next();
+}
+
+/// Kicks all CPUs that halted for `word`, of which only the address is used.
+pub(crate) fn unpark_all<P: Platform>(word: *const P::Word) {
+    if P::KICKS_BY_ADDRESS {
+        return P::kick_every(word);
+    }
+    kick_halted::<P>(word).for_each(drop);
+}
+
+/// Kicks those that have halted for `word`, one at each step.
+fn kick_halted<P: Platform>(word: *const P::Word) -> impl Iterator<Item = ()> {
+    // ORDERING: Acquire, with the Release of the waiter's mark, which the caller has seen.
+    P::fence(Acquire);
+    waiters::find::<P>(Key::new(word, 0)).filter_map(|waiter| {
+        let state = &waiter.node::<P>().state;
+        state.compare_exchange(HALTED, RUNNING, Relaxed, Relaxed).ok()?;
+        P::kick(&raw const *state, waiter.cpu());
+        Some(())
+    })
+}
