@@ -65,6 +65,10 @@ pub unsafe trait Platform: Sized + 'static {
     /// number for each CPU nor the table of waiters to halt on their own word.
     const KICKS_BY_ADDRESS: bool = false;
 
+    /// Pauses between two looks at the clock in a spin loop with a budget: about 0.2 µs at 12 ns a pause. A world whose time is
+    /// its own, and whose every pause is a case to be explored, wants fewer.
+    const PAUSES_PER_LOOK: u32 = 16;
+
     /// Whether waiting is switched on now: the run-time choice that S1 calls `nopvspin`.
     ///
     /// It is asked in slow paths, and once in the unlock of [`Ticket`](crate::Ticket). It may change only while no lock

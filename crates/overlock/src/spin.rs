@@ -3,12 +3,9 @@
 //!
 //! A budget is time on the platform's clock and not a number of iterations, because a PAUSE lasts 10 cycles on one
 //! processor and 140 on another, and because a spinner that was preempted has spun long enough. The clock is asked
-//! only once in [`CLOCK_EVERY`] pauses.
+//! only once in [`Platform::PAUSES_PER_LOOK`] pauses.
 
 use crate::platform::Platform;
-
-/// Pauses between two looks at the clock: about 0.2 µs at 12 ns a pause.
-const CLOCK_EVERY: u32 = 16;
 
 /// A spin loop with a budget.
 #[derive(Debug)]
@@ -41,7 +38,7 @@ impl Spin {
             return true;
         }
         self.pauses += n;
-        if self.pauses < CLOCK_EVERY {
+        if self.pauses < P::PAUSES_PER_LOOK {
             return true;
         }
         self.pauses = 0;
