@@ -11,7 +11,7 @@
 //! anything whose destructor matters either: a run that is ended by force never runs it.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 
 use overlock::platform::Platform;
 use overlock_host::sched::HINT_WAITERS;
@@ -227,7 +227,8 @@ pub(crate) extern "C" fn deliver<W: World, P: Program<W>>(record: &VcpuRecord) {
     let program = unsafe { &*record.program.cast::<P>() };
     while record.deliverable() {
         record.interrupts_off.store(true, Relaxed);
-        let mut pending = record.pending.swap(0, Relaxed);
+        // ORDERING: Acquire → the Release with which the host sets a bit; what senders did is seen.
+        let mut pending = record.pending.swap(0, Acquire);
         while pending != 0 {
             program.interrupt(Vcpu::current(), pending.trailing_zeros());
             pending &= pending - 1;

@@ -12,7 +12,7 @@
 //! The scheduler keeps the same states; here they carry what a guest may see of them: the preempted flag,
 //! its steal time, and whether its thread may enter the guest.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use overlock_host::sched::{Action, Event, Spin, SpinHint, SpinSource};
 use overlock_host::{Nanos, Pcpu, Vcpu};
@@ -101,9 +101,9 @@ impl Turn<'_> {
             Call::YieldTo => self.give_up(vcpu, Event::Yielded(me)),
             Call::Ipi => {
                 if let Some(target) = target {
-                    self.host.records[target as usize]
-                        .pending
-                        .fetch_or(1 << (second & 31), Relaxed);
+                    let pending = &self.host.records[target as usize].pending;
+                    // ORDERING: Release → the Acquire in `deliver`; the receiver sees what the sender did.
+                    pending.fetch_or(1 << (second & 31), Release);
                     if target != vcpu
                         && matches!(self.state.guests[target as usize].doing, Doing::Running { .. })
                     {

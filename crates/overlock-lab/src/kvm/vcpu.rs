@@ -115,6 +115,14 @@ impl KvmVcpu {
         Ok(Self { fd, number, stack })
     }
 
+    /// Has signals that came while the vCPU was out not end the next entry, unless one was an eviction.
+    fn forget_signals(&mut self, host: &Host) {
+        self.fd.set_kvm_immediate_exit(0);
+        if host.evicted(self.number) {
+            self.fd.set_kvm_immediate_exit(1);
+        }
+    }
+
     /// Runs the guest until something happens that the host must know.
     fn enter(&mut self, host: &Host) -> Exit {
         loop {
@@ -164,11 +172,7 @@ impl KvmVcpu {
         // A port access is only complete after one more entry, which must come before anything else.
         self.fd.set_kvm_immediate_exit(1);
         let completed = self.fd.run().map(drop);
-        self.fd.set_kvm_immediate_exit(0);
-        // The signal of an eviction may have come meanwhile, and have been wiped out with that.
-        if host.evicted(self.number) {
-            self.fd.set_kvm_immediate_exit(1);
-        }
+        self.forget_signals(host);
         match completed {
             Err(e) if e.errno() == libc::EINTR => {}
             Err(e) => return Err(self.refused("complete a port access", e)),
@@ -220,6 +224,7 @@ impl Runner for KvmVcpu {
         let mut ended = false;
         let mut next = host.exit(number, Exit::Ready);
         while next == Next::Enter {
+            self.forget_signals(host);
             let exit = match host.records[self.number as usize].deliverable() {
                 true => {
                     self.inject(host).map_or_else(|e| Exit::Ended(Err(e)), |()| self.enter(host))

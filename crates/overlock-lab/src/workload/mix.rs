@@ -85,7 +85,7 @@ impl<'a, L: ConstLock> Mix<'a, L> {
 
     /// Interrupts every other vCPU and waits until all have answered.
     fn shoot_down<W: World>(&self, vcpu: Vcpu<W>) {
-        let request = self.shootdowns.fetch_add(1, SeqCst) + 1;
+        let request = self.shootdowns.fetch_add(1, Relaxed) + 1;
         for target in (0..vcpu.count()).filter(|&target| target != vcpu.number()) {
             vcpu.send_interrupt(target, SHOOTDOWN);
         }
@@ -141,7 +141,8 @@ impl<W: World, L: ConstLock> Program<W> for Mix<'_, L> {
     }
 
     fn interrupt(&self, vcpu: Vcpu<W>, _number: u32) {
-        let request = self.shootdowns.load(SeqCst);
+        // The interrupt itself orders: this is at least the request that caused it.
+        let request = self.shootdowns.load(Relaxed);
         // ORDERING: Release → the Acquire in `shoot_down`.
         self.desks[vcpu.number() as usize].answered.store(request, Release);
     }

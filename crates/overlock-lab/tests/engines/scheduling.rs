@@ -19,6 +19,7 @@ crate::on_both_engines!(
     sampling_finds_a_spinner_that_says_nothing,
     a_long_spin_gives_the_processor_to_the_hinted_holder,
     a_yield_is_honoured_under_any_policy,
+    a_critical_section_is_not_interrupted_within_its_grace,
     a_run_can_be_cancelled,
     the_stop_flag_is_set_when_the_time_is_over,
 );
@@ -230,6 +231,35 @@ fn a_yield_is_honoured_under_any_policy<E: Engine>() {
     let outcome = E::run(&config, &program).unwrap();
     assert_eq!(turn.into_inner(), 2 * ROUNDS);
     assert!(outcome.vcpus.iter().all(|vcpu| vcpu.yields > 0), "{outcome:?}");
+}
+
+/// How often a vCPU that runs finds the other one inside its critical section, on one pCPU: it was taken away there.
+fn taken_away_inside<E: Engine>(grace: Duration) -> (u32, u64) {
+    let inside = [const { AtomicBool::new(false) }; 2];
+    let found = AtomicU32::new(0);
+    let program = Body(|vcpu: Vcpu<E::World>| {
+        let me = vcpu.number() as usize;
+        for _ in 0..15 {
+            vcpu.enter_critical();
+            inside[me].store(true, SeqCst);
+            vcpu.work_ns(1_500_000);
+            found.fetch_add(u32::from(inside[1 - me].load(SeqCst)), Relaxed);
+            inside[me].store(false, SeqCst);
+            vcpu.leave_critical();
+        }
+    });
+    let mut config = config(2, 1);
+    config.critical = grace;
+    let outcome = E::run(&config, &program).unwrap();
+    (found.into_inner(), outcome.vcpus.iter().map(|vcpu| vcpu.graces).sum())
+}
+
+fn a_critical_section_is_not_interrupted_within_its_grace<E: Engine>() {
+    let (found, _) = taken_away_inside::<E>(Duration::ZERO);
+    assert!(found > 0, "sections longer than a slice are interrupted");
+    let (found, graces) = taken_away_inside::<E>(Duration::from_secs(10));
+    assert_eq!(found, 0);
+    assert!(graces > 0);
 }
 
 fn a_run_can_be_cancelled<E: Engine>() {
