@@ -24,6 +24,7 @@
 
 mod accounts;
 mod pm_timer;
+mod requests;
 mod supervise;
 mod turn;
 
@@ -31,11 +32,12 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use overlock_host::sched::Scheduler;
-use overlock_host::sched::yield_to::{self, Policy};
+use overlock_host::sched::yield_to;
 
 pub use self::accounts::Accounts;
 pub use self::pm_timer::PmTimerRule;
 use self::pm_timer::Timer;
+use self::requests::{Obeying, Request};
 use self::turn::Turn;
 use crate::clock::Clock;
 use crate::engine::Config;
@@ -123,7 +125,9 @@ struct Guest {
 
 #[derive(Debug)]
 struct State {
-    scheduler: Scheduler<Box<dyn Policy + Send>>,
+    scheduler: Scheduler<Obeying>,
+    /// Whom a vCPU asks to let run.
+    request: Request,
     guests: Vec<Guest>,
     /// When each processor's slice is over.
     timers: Vec<Option<u64>>,
@@ -197,7 +201,8 @@ impl<'run> Host<'run> {
             let (policy, known) = (config.policy, yield_to::NAMES.join(", "));
             Error::Config(format!("no yield policy is called {policy}; there are {known}"))
         })?;
-        let scheduler = Scheduler::new(config.scheduler(), policy)
+        let request = Request::none();
+        let scheduler = Scheduler::new(config.scheduler(), Obeying::new(request.clone(), policy))
             .map_err(|error| Error::Config(error.to_string()))?;
         let guest = || Guest {
             doing: Doing::NotReady,
@@ -226,6 +231,7 @@ impl<'run> Host<'run> {
             posts: records.iter().map(|_| post()).collect(),
             state: Mutex::new(State {
                 scheduler,
+                request,
                 guests: records.iter().map(|_| guest()).collect(),
                 timers: vec![None; config.pcpus as usize],
                 owners: vec![None; config.pcpus as usize],

@@ -96,9 +96,13 @@ impl Turn<'_> {
                 }
             }
             Call::LongSpin => self.long_spin(vcpu, SpinSource::Reported),
-            // A request and not a guess, so no policy is asked. The scheduler knows no directed yield
-            // without one; whoever lags most gets the processor.
-            Call::YieldTo => self.give_up(vcpu, Event::Yielded(me)),
+            Call::YieldTo => match target {
+                Some(target) => {
+                    self.state.request.name(target);
+                    self.long_spin(vcpu, SpinSource::Reported);
+                }
+                None => self.give_up(vcpu, Event::Yielded(me)),
+            },
             Call::Ipi => {
                 if let Some(target) = target {
                     let pending = &self.host.records[target as usize].pending;
