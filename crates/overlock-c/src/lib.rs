@@ -1,1 +1,114 @@
-//! C ABI.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Overlock's locks for C and C++: the slow paths behind `include/overlock.h`.
+//!
+//! The header has the uncontended path of each lock inline and describes the interface; this library has the rest. A
+//! lock is the same object on both sides: `ol_hybrid_t` is a [`Hybrid`], and a Rust program that links this crate may share
+//! it with its C half. What the header believes of a lock word is compared with the truth in `tests/header.rs`.
+//!
+//! No function unwinds: a panic, which only a bug in Overlock could cause, aborts at the edge (`extern "C"`).
+
+mod counters;
+mod deadline;
+
+use core::ffi::c_int;
+
+use libc::{EBUSY, ETIMEDOUT, timespec};
+use overlock::abi::SlowPath;
+use overlock::platform::{Shared, Threads};
+use overlock::{RawLock, RawTimedLock};
+
+pub use counters::{CLocks, ol_counter, ol_counter_name};
+
+/// `ol_test_and_set_t`.
+pub type TestAndSet = overlock::TestAndSet<Threads, CLocks>;
+/// `ol_ticket_t`.
+pub type Ticket = overlock::Ticket<Threads, CLocks>;
+/// `ol_queued_t`.
+pub type Queued = overlock::Queued<Threads, CLocks>;
+/// `ol_hybrid_t`, and so `ol_mutex_t`.
+pub type Hybrid = overlock::Hybrid<Threads, CLocks>;
+/// `ol_shared_t`.
+pub type SharedLock = overlock::TestAndSet<Shared, CLocks>;
+
+/// The header says that each lock is four bytes; so its word is at their beginning.
+macro_rules! assert_layout {
+    ($($lock:ty: $align:literal),*) => {$(
+        const _: () = assert!(size_of::<$lock>() == 4 && align_of::<$lock>() == $align);
+    )*};
+}
+assert_layout!(TestAndSet: 4, Ticket: 2, Queued: 4, Hybrid: 4, SharedLock: 4);
+
+/// Switches waiting on or off for all locks but `ol_shared_t`: `ol_set_waiting`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ol_set_waiting(on: bool) {
+    Threads::set_waiting(on);
+}
+
+/// The slow paths that every lock has.
+macro_rules! slow_paths {
+    ($($lock:ty: $lock_slow:ident, $unlock_slow:ident;)*) => {$(
+        /// Waits for a lock that the inline path could not take. `ticket` is the one it drew, if the lock has tickets.
+        ///
+        /// # Safety
+        /// `lock` points to a live lock, and nothing but locks' functions writes to it. A drawn ticket is passed on once.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $lock_slow(lock: *const $lock, ticket: u32) {
+            // SAFETY: the caller's promise.
+            let lock = unsafe { &*lock };
+            lock.lock_slow_path(ticket);
+        }
+
+        /// Calls a waiter of a lock that the inline path has released and whose changed cell held `before`. Only the address of the lock counts.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $unlock_slow(lock: *const $lock, before: u32) {
+            <$lock>::after_release(lock, before);
+        }
+    )*};
+}
+
+/// The slow paths of the locks that can be given up waiting for.
+macro_rules! timed_slow_paths {
+    ($($lock:ty: $trylock_slow:ident, $timedlock_slow:ident;)*) => {$(
+        /// Takes a lock without waiting that was not free for the inline path; it may be all the same, to
+        /// one who passes its line. Returns 0 or `EBUSY`.
+        ///
+        /// # Safety
+        /// `lock` points to a live lock, and nothing but locks' functions writes to it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $trylock_slow(lock: *const $lock) -> c_int {
+            // SAFETY: the caller's promise.
+            let lock = unsafe { &*lock };
+            if lock.try_lock() { 0 } else { EBUSY }
+        }
+
+        /// Waits for a lock until `CLOCK_MONOTONIC` reads `*at`. Returns 0, `ETIMEDOUT`, or `EINVAL` where `at` is no time.
+        ///
+        /// # Safety
+        /// `lock` points to a live lock, and nothing but locks' functions writes to it. `at` is null or points to a time.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $timedlock_slow(lock: *const $lock, at: *const timespec) -> c_int {
+            // SAFETY: the caller's promise.
+            let (lock, at) = unsafe { (&*lock, at.as_ref()) };
+            match at.map(deadline::in_ns) {
+                Some(Ok(ns)) => if lock.try_lock_until(ns) { 0 } else { ETIMEDOUT },
+                Some(Err(error)) => error,
+                None => libc::EINVAL,
+            }
+        }
+    )*};
+}
+
+slow_paths! {
+    TestAndSet: ol_test_and_set_lock_slow, ol_test_and_set_unlock_slow;
+    Ticket: ol_ticket_lock_slow, ol_ticket_unlock_slow;
+    Queued: ol_queued_lock_slow, ol_queued_unlock_slow;
+    Hybrid: ol_hybrid_lock_slow, ol_hybrid_unlock_slow;
+    SharedLock: ol_shared_lock_slow, ol_shared_unlock_slow;
+}
+
+timed_slow_paths! {
+    TestAndSet: ol_test_and_set_trylock_slow, ol_test_and_set_timedlock_slow;
+    Queued: ol_queued_trylock_slow, ol_queued_timedlock_slow;
+    Hybrid: ol_hybrid_trylock_slow, ol_hybrid_timedlock_slow;
+    SharedLock: ol_shared_trylock_slow, ol_shared_timedlock_slow;
+}
