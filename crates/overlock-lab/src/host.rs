@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use overlock_host::sched::Scheduler;
-use overlock_host::sched::yield_to;
+use overlock_host::sched::yield_to::{self, Tally};
 
 pub use self::accounts::Accounts;
 pub use self::pm_timer::PmTimerRule;
@@ -139,6 +139,8 @@ struct State {
     /// When the stop flag was set, and when it is to be.
     stopped: Option<u64>,
     end_at: Option<u64>,
+    /// What had been counted when it was set: what comes after is not part of the run.
+    books_at_stop: Option<(Vec<Accounts>, Tally)>,
     next_sample: Option<u64>,
     /// vCPUs that were ended by force, and where.
     stuck: Vec<Stuck>,
@@ -239,6 +241,7 @@ impl<'run> Host<'run> {
                 started: None,
                 stopped: None,
                 end_at: None,
+                books_at_stop: None,
                 next_sample: None,
                 stuck: Vec::new(),
                 alive: config.vcpus,

@@ -54,18 +54,14 @@ impl Host<'_> {
     /// The run is over: every vCPU has ended.
     pub(crate) fn report(&self, grace: Duration) -> Report {
         let mut state = self.lock();
-        let accounts = state.guests.iter().zip(&self.posts).map(|(guest, post)| Accounts {
-            pm_reads: post.pm_reads.load(Relaxed),
-            ..guest.accounts.clone()
-        });
-        let accounts = accounts.collect();
         // A run whose programs return by themselves has no stop.
         let stopped_ns = state.stopped.unwrap_or_else(|| self.clock.now_ns());
         let ran_ns = stopped_ns - state.started.unwrap_or(stopped_ns);
         let mut stuck = std::mem::take(&mut state.stuck);
         stuck.sort_by_key(|stuck| stuck.vcpu);
         let runaway = (!stuck.is_empty()).then_some(Error::Runaway { grace, stuck });
-        let yields = state.scheduler.tally().clone();
+        let (accounts, yields) =
+            state.books_at_stop.take().unwrap_or_else(|| state.books(self, stopped_ns));
         Report { ran_ns, stopped_ns, accounts, yields, failure: state.failure.take().or(runaway) }
     }
 
@@ -142,6 +138,7 @@ impl Turn<'_> {
         match self.state.stopped {
             None if cancelled || self.state.end_at.is_some_and(|end| end <= self.now) => {
                 self.state.stopped = Some(self.now);
+                self.state.books_at_stop = Some(self.state.books(self.host, self.now));
                 self.host.records[0].shared().stop.store(true, Relaxed);
             }
             Some(stopped)
@@ -155,6 +152,22 @@ impl Turn<'_> {
 }
 
 impl State {
+    /// The life of each vCPU, and the yields, until `now`.
+    fn books(&self, host: &Host, now: u64) -> (Vec<Accounts>, Tally) {
+        let lives = self.guests.iter().zip(&host.posts).map(|(guest, post)| {
+            let mut life = guest.accounts.clone();
+            life.pm_reads = post.pm_reads.load(Relaxed);
+            match guest.doing {
+                Doing::Running { since } => life.ran_ns += now.saturating_sub(since),
+                Doing::Queued { since } => life.steal_ns += now.saturating_sub(since),
+                Doing::Halted { since, .. } => life.halted_ns += now.saturating_sub(since),
+                Doing::NotReady | Doing::Ended => {}
+            }
+            life
+        });
+        (lives.collect(), self.scheduler.tally().clone())
+    }
+
     /// When to look next.
     fn next_alarm(&self, now: u64) -> u64 {
         let halts = self.guests.iter().map(|guest| match guest.doing {
