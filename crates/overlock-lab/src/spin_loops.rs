@@ -29,27 +29,24 @@ pub(crate) fn loop_at(code: &Code, rip: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maps::process_regions;
-    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-    #[inline(never)]
-    fn spin(word: &AtomicBool) {
-        while word.load(Relaxed) {
-            std::hint::spin_loop();
-        }
-    }
-
-    #[inline(never)]
-    fn compute(n: u64) -> u64 {
-        (0..n).fold(1, |a, b| a ^ b.wrapping_mul(0x9e37_79b9))
-    }
+    use crate::maps::Region;
 
     #[test]
-    fn a_loop_is_known_by_its_pause_and_plain_code_is_not() {
-        let code = Code::of(&process_regions().unwrap());
-        let spinning = loop_at(&code, spin as *const () as u64);
-        assert!(spinning.is_some());
-        assert_ne!(spinning, loop_at(&code, compute as *const () as u64));
-        assert_eq!(loop_at(&code, 0x1000), None);
+    fn a_loop_is_known_by_the_pause_in_reach_and_nothing_else() {
+        let mut bytes = [0x90_u8; 512];
+        bytes[200..202].copy_from_slice(&PAUSE);
+        bytes[220..222].copy_from_slice(&PAUSE);
+        bytes[511] = PAUSE[0]; // and the code ends
+        let start = bytes.as_ptr() as u64;
+        let end = start + bytes.len() as u64;
+        let code = Code::of(&[Region { start, end, writable: false, executable: true }]);
+        let found = |at: u64| loop_at(&code, start + at).map(|pause| pause - start);
+        assert_eq!(found(200 - REACH), Some(200));
+        assert_eq!(found(200 - REACH - 1), None);
+        assert_eq!((found(209), found(211)), (Some(200), Some(220)));
+        assert_eq!(found(220 + REACH), Some(220));
+        assert_eq!(found(220 + REACH + 1), None);
+        assert_eq!(found(511), None);
+        assert_eq!(loop_at(&code, 0), None);
     }
 }
