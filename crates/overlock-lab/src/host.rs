@@ -4,7 +4,8 @@
 //! A vCPU is a thread of its own, which only enters the guest while its vCPU owns a processor. Whatever
 //! brings it out ends in [`Host::exit`], which tells the scheduler, carries out what that decides and
 //! sleeps until the vCPU owns a processor again. There is no thread that schedules: whoever gives a
-//! processor up wakes the next owner itself. Only time needs one ([`supervise`](Host::supervise)).
+//! processor up wakes the next owner itself. Slices end by a timer of the vCPU's own thread; for all else that
+//! time brings about there is the thread that started the run ([`supervise`](Host::supervise)).
 //!
 //! ```text
 //!  vCPU thread      guest ──exit──► Host::exit ──► scheduler ──► Run me: back into the guest
@@ -166,7 +167,13 @@ impl CpuSet {
     }
 
     fn iter(self) -> impl Iterator<Item = usize> {
-        (0..MAX_VCPUS).filter(move |at| self.0[at / 64] & (1 << (at % 64)) != 0)
+        (0..).step_by(64).zip(self.0).flat_map(|(first, mut bits)| {
+            std::iter::from_fn(move || {
+                let next = (bits != 0).then(|| first + bits.trailing_zeros() as usize);
+                bits &= bits.wrapping_sub(1);
+                next
+            })
+        })
     }
 }
 
@@ -347,5 +354,21 @@ impl<'run> Host<'run> {
         if errands.alarm {
             self.supervisor.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_yields_what_was_put_in_and_not_taken_out() {
+        let mut set = CpuSet::default();
+        for vcpu in [0, 1, 63, 64, 200, 255] {
+            set.insert(vcpu);
+        }
+        set.remove(64);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 1, 63, 200, 255]);
+        assert_eq!(CpuSet::default().iter().count(), 0);
     }
 }
