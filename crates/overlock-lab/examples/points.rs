@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs workloads on vCPUs and prints one JSON record a line.
 //!
-//! `cargo run --release --example points -- kvm micro ticket,hybrid none 8 2 300`: engine, workload,
-//! locks, yield policies, vCPUs, pCPUs, milliseconds; then, if wanted, the pause window in microseconds.
+//! `cargo run --release --example points -- kvm micro ticket,hybrid none 8 2 300`: engine,
+//! workload, locks, yield policies, vCPUs, pCPUs, milliseconds; then, if wanted, the pause window
+//! in microseconds.
 
 use std::io::{Write, stdout};
 use std::time::Duration;

@@ -55,16 +55,19 @@ pub struct Config<'run> {
     pub grace: Duration,
     /// How long a vCPU keeps its processor while others wait.
     pub slice: Duration,
-    /// How much longer it may, once a slice, if it says that it is in a critical section; zero is never.
+    /// How much longer it may, once a slice, if it says that it is in a critical section; zero is
+    /// never.
     pub critical: Duration,
-    /// What becomes of the processor of a vCPU that spins: one of [`overlock_host::sched::yield_to::NAMES`].
+    /// What becomes of the processor of a vCPU that spins: one of
+    /// [`overlock_host::sched::yield_to::NAMES`].
     pub policy: &'run str,
     /// Whether locks that can wait do, or only ever spin: "compiled in but off".
     pub paravirtual: bool,
     /// How long a vCPU may spin in one loop of pauses until it tells the host; zero is never.
     ///
-    /// This is pause-loop exiting without the hardware, for all locks of `overlock`, those included that know
-    /// nothing of being virtual. It costs a look at the time stamp counter for each pause.
+    /// This is pause-loop exiting without the hardware, for all locks of `overlock`, those included
+    /// that know nothing of being virtual. It costs a look at the time stamp counter for each
+    /// pause.
     pub pause_window: Duration,
     /// How the vCPUs share the PM timer.
     pub pm_timer: PmTimerRule,
@@ -184,8 +187,8 @@ pub(crate) fn conduct<W: World, P: Program<W>, R: Runner>(
         }
         host.supervise(config);
         for thread in threads {
-            // The end of the scope waits for the closures only, not for the threads to be gone. None
-            // of them panics: `drive` sees to that.
+            // The end of the scope waits for the closures only, not for the threads to be gone.
+            // None of them panics: `drive` sees to that.
             let _ = thread.join();
         }
     });

@@ -31,8 +31,8 @@ impl Gate {
         }
     }
 
-    /// A wait while the word is `value`, or a wake of `value` threads. An interrupted or refused wait
-    /// is a spurious one, which the loop in `pass` expects; a wake cannot fail.
+    /// A wait while the word is `value`, or a wake of `value` threads. An interrupted or refused
+    /// wait is a spurious one, which the loop in `pass` expects; a wake cannot fail.
     fn futex(&self, operation: i32, value: u32) {
         // SAFETY: the word lives as long as `self`, and no time-out is passed.
         unsafe {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The host: what both engines share. It owns the scheduler and tells vCPU threads when to run.
 //!
-//! A vCPU is a thread of its own, which only enters the guest while its vCPU owns a processor. Whatever
-//! brings it out ends in [`Host::exit`], which tells the scheduler, carries out what that decides and
-//! sleeps until the vCPU owns a processor again. There is no thread that schedules: whoever gives a
-//! processor up wakes the next owner itself. Slices end by a timer of the vCPU's own thread; for all else that
-//! time brings about there is the thread that started the run ([`supervise`](Host::supervise)).
+//! A vCPU is a thread of its own, which only enters the guest while its vCPU owns a processor.
+//! Whatever brings it out ends in [`Host::exit`], which tells the scheduler, carries out what that
+//! decides and sleeps until the vCPU owns a processor again. There is no thread that schedules:
+//! whoever gives a processor up wakes the next owner itself. Slices end by a timer of the vCPU's
+//! own thread; for all else that time brings about there is the thread that started the run
+//! ([`supervise`](Host::supervise)).
 //!
 //! ```text
 //!  vCPU thread      guest ──exit──► Host::exit ──► scheduler ──► Run me: back into the guest
@@ -199,7 +200,8 @@ pub(crate) struct Host<'run> {
 }
 
 impl<'run> Host<'run> {
-    /// A host for the vCPUs of `records`, whose threads come out of the guest when they get `signal`.
+    /// A host for the vCPUs of `records`, whose threads come out of the guest when they get
+    /// `signal`.
     pub(crate) fn new(
         config: &Config,
         records: &'run [VcpuRecord],
@@ -269,7 +271,8 @@ impl<'run> Host<'run> {
         self.posts[vcpu as usize].sample.load(Relaxed)
     }
 
-    /// Called by a vCPU's own thread whenever it is out of the guest; returns when it may go in again.
+    /// Called by a vCPU's own thread whenever it is out of the guest; returns when it may go in
+    /// again.
     pub(crate) fn exit(&self, vcpu: u32, exit: Exit) -> Next {
         let post = &self.posts[vcpu as usize];
         if matches!(exit, Exit::Ready) {
@@ -346,8 +349,8 @@ impl<'run> Host<'run> {
             post.evict.store(true, Relaxed);
             let thread = post.thread.load(Relaxed);
             if thread != 0 {
-                // SAFETY: sends a signal that every engine has installed a handler for. A thread that has
-                // ended is not found, and one that took its number ignores it.
+                // SAFETY: sends a signal that every engine has installed a handler for. A thread
+                // that has ended is not found, and one that took its number ignores it.
                 unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, self.signal) };
             }
         }

@@ -2,12 +2,12 @@
 //! The KVM engine: functions of this process on real vCPUs, at CPL 3.
 //!
 //! A run makes a virtual machine whose memory is this process ([`memory`]), gives each vCPU a stack
-//! and the register state of a user program ([`vcpu`]), and lets the host decide who runs. There is no
-//! interrupt controller, no kernel in the guest, no descriptor table: a fault shuts the vCPU down
-//! with its registers intact, which is all that [`fault`] needs to say what happened.
+//! and the register state of a user program ([`vcpu`]), and lets the host decide who runs. There is
+//! no interrupt controller, no kernel in the guest, no descriptor table: a fault shuts the vCPU
+//! down with its registers intact, which is all that [`fault`] needs to say what happened.
 //!
-//! User privilege is what makes it fast everywhere: a KVM that itself runs in a virtual machine without
-//! hardware support executes user code natively and emulates the rest.
+//! User privilege is what makes it fast everywhere: a KVM that itself runs in a virtual machine
+//! without hardware support executes user code natively and emulates the rest.
 
 mod fault;
 mod interrupt;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where in the program something happened: an address, its symbol, and who probably called it.
 //!
-//! A guest has no unwinder, so callers are found the way old kernels did it: every word on the stack
-//! that points behind a call instruction is taken for a return address. A stale one may slip in; none
-//! is missed. Names and lines come from the debug information of this process.
+//! A guest has no unwinder, so callers are found the way old kernels did it: every word on the
+//! stack that points behind a call instruction is taken for a return address. A stale one may slip
+//! in; none is missed. Names and lines come from the debug information of this process.
 
 use std::fmt;
 
@@ -87,8 +87,8 @@ fn is_panic_machinery(name: &str) -> bool {
     PARTS.iter().any(|part| name.contains(part))
 }
 
-/// The functions whose code precedes `address`, with file and line when known: usually one, or several,
-/// innermost first, where functions were inlined.
+/// The functions whose code precedes `address`, with file and line when known: usually one, or
+/// several, innermost first, where functions were inlined.
 fn symbols(address: u64) -> Vec<String> {
     let mut found = Vec::new();
     backtrace::resolve(address as *mut _, |symbol| {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A timer that brings one thread out of the guest at the end of its slice.
 //!
-//! The supervisor could send that signal, but it is a thread itself: with every core busy it has to wait for
-//! one, and slices of 1 ms became 2.3 ms. A POSIX timer fires from the clock interrupt, on the spot. The
-//! supervisor still looks after every slice; so a signal that finds its thread out of the guest
-//! may be lost.
+//! The supervisor could send that signal, but it is a thread itself: with every core busy it has to
+//! wait for one, and slices of 1 ms became 2.3 ms. A POSIX timer fires from the clock interrupt, on
+//! the spot. The supervisor still looks after every slice; so a signal that finds its thread out of
+//! the guest may be lost.
 
 use std::io;
 use std::ptr;
@@ -38,7 +38,7 @@ impl SliceTimer {
         match unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) } {
             0 => Ok(Self(timer)),
             _ => Err(Error::Io {
-                attempt: "create a timer for a vCPU (is the limit on pending signals, ulimit -i, low?)",
+                attempt: "create a timer for a vCPU (is `ulimit -i`, pending signals, low?)",
                 source: io::Error::last_os_error(),
             }),
         }
@@ -54,7 +54,8 @@ impl SliceTimer {
                 tv_nsec: (ns % 1_000_000_000) as i64,
             },
         };
-        // SAFETY: the timer exists until `self` is dropped. It can only fail for a time out of range.
+        // SAFETY: the timer exists until `self` is dropped. It can only fail for a time out of
+        // range.
         unsafe { libc::timer_settime(self.0, 0, &raw const once, ptr::null_mut()) };
     }
 }

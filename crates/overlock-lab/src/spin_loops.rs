@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds out from the instruction pointer alone that a vCPU spins.
 //!
-//! A polite spin loop contains the processor's pause instruction, and hardly anything else does. So a
-//! vCPU that two samples in a row find near the same pause instruction spins, whatever lock it
-//! spins on and without its cooperation. This is what pause-loop exiting does in hardware, by counting.
+//! A polite spin loop contains the processor's pause instruction, and hardly anything else does. So
+//! a vCPU that two samples in a row find near the same pause instruction spins, whatever lock it
+//! spins on and without its cooperation. This is what pause-loop exiting does in hardware, by
+//! counting.
 //!
 //! Code beside a spin loop is mistaken for it if two samples in a row hit it; the cost is a
 //! needless yield.
@@ -11,7 +12,8 @@
 use crate::maps::Code;
 
 /// How far from its pause instruction a spin loop may reach, in bytes: the loops of this project's
-/// locks are 10 to 40 bytes long. Twice that and critical sections next to a loop would be taken for it.
+/// locks are 10 to 40 bytes long. Twice that and critical sections next to a loop would be taken
+/// for it.
 const REACH: u64 = 48;
 
 /// The encoding of the pause instruction.

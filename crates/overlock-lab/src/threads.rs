@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The threads engine: a vCPU is an OS thread, parked and resumed with a signal.
 //!
-//! A program runs as it does on KVM, only that the guest is an ordinary function and a call of the host
-//! an ordinary call. What KVM does with exits is done here with one flag, `in_guest`:
+//! A program runs as it does on KVM, only that the guest is an ordinary function and a call of the
+//! host an ordinary call. What KVM does with exits is done here with one flag, `in_guest`:
 //!
 //! ```text
 //!             in_guest                        not in_guest
@@ -17,9 +17,10 @@
 //! [`Host::evicted`] before it goes back in.
 //!
 //! # Why the handler may do what it does
-//! It calls [`Host::exit`], which locks and sleeps. That would be unsound if it interrupted code that holds the
-//! same lock. It does not: it acts only if `in_guest` is set, and then the thread is in the program, which by its
-//! contract makes no library calls at all. `Host::exit` does not allocate either (H4 there).
+//! It calls [`Host::exit`], which locks and sleeps. That would be unsound if it interrupted code
+//! that holds the same lock. It does not: it acts only if `in_guest` is set, and then the thread is
+//! in the program, which by its contract makes no library calls at all. `Host::exit` does not
+//! allocate either (H4 there).
 
 mod calls;
 mod context;

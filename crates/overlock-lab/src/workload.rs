@@ -7,8 +7,8 @@
 //!    └── [sleep] ◄── [read the PM timer] ◄───────────────────────────┘
 //! ```
 //!
-//! A [`Profile`] says how long and how often. Those in `profiles/` are modelled on known loads; each says
-//! where its numbers come from, and which of them were simply chosen.
+//! A [`Profile`] says how long and how often. Those in `profiles/` are modelled on known loads;
+//! each says where its numbers come from, and which of them were simply chosen.
 
 mod histogram;
 mod locks;

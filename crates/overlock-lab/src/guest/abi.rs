@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Both sides run in one address space, so a record is an ordinary shared structure and every field
-//! is an atomic. No field carries another's data: what must be ordered is ordered by the exit or the
-//! entry itself, which a vCPU's own thread performs.
+//! is an atomic. No field carries another's data: what must be ordered is ordered by the exit or
+//! the entry itself, which a vCPU's own thread performs.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -22,7 +22,8 @@ pub(crate) const MAX_VCPUS: usize = 256;
 
 /// A call of the host by a guest, with two arguments.
 ///
-/// On the KVM engine, `Call as u16` is the port that is written, with the arguments in `rdi` and `rsi`.
+/// On the KVM engine, `Call as u16` is the port that is written, with the arguments in `rdi` and
+/// `rsi`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(crate) enum Call {
@@ -74,12 +75,14 @@ pub(crate) struct Shared {
     pub(crate) tables: *const (),
 }
 
-// SAFETY: the pointer is written before any vCPU starts, and points to what is shared between threads.
+// SAFETY: the pointer is written before any vCPU starts, and points to what is shared between
+// threads.
 unsafe impl Sync for Shared {}
 
 /// The record of one vCPU.
 ///
-/// `own` comes first: on the KVM engine a guest finds its record by reading the word at its GS base.
+/// `own` comes first: on the KVM engine a guest finds its record by reading the word at its GS
+/// base.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct VcpuRecord {

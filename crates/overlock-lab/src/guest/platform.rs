@@ -30,8 +30,8 @@ pub struct Guest<W, const WAITS: bool>(PhantomData<W>);
 
 /// Ticks between two pauses of one loop, at most: longer and it counts as another loop.
 ///
-/// Hardware says 128, but looks at nothing in between. Here a look at a contended lock word may come
-/// between, which is 250 to 1000 ticks.
+/// Hardware says 128, but looks at nothing in between. Here a look at a contended lock word may
+/// come between, which is 250 to 1000 ticks.
 const GAP_TICKS: u64 = 4096;
 
 /// Buckets of the table of halted vCPUs: 16 entries each, so 16 for each of 256 vCPUs.

@@ -6,9 +6,9 @@
 //!
 //! # What a program may do
 //! Compute, use atomics and what it shares by reference, call these verbs. It may *not* make
-//! system calls, allocate, print, use thread-locals or unwind: on the KVM engine there is no operating
-//! system to ask. Whatever it tries ends the run with an error that says where. It must not own
-//! anything whose destructor matters either: a run that is ended by force never runs it.
+//! system calls, allocate, print, use thread-locals or unwind: on the KVM engine there is no
+//! operating system to ask. Whatever it tries ends the run with an error that says where. It must
+//! not own anything whose destructor matters either: a run that is ended by force never runs it.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
@@ -60,8 +60,9 @@ pub trait Program<W: World>: Sync {
 
     /// What the guest publishes about the lock (or the answer) that vCPU `spinner` waits for.
     ///
-    /// It stands for a page of memory that guest and host share: the host reads it when the vCPU spins for
-    /// long. The policy `pv-hint` acts on it. The oracle takes its first name for the truth.
+    /// It stands for a page of memory that guest and host share: the host reads it when the vCPU
+    /// spins for long. The policy `pv-hint` acts on it. The oracle takes its first name for the
+    /// truth.
     fn hint(&self, spinner: u32) -> Hint {
         let _ = spinner;
         Hint::default()
@@ -172,13 +173,14 @@ impl<W: World> Vcpu<W> {
         }
     }
 
-    /// Tells the host that this vCPU spins in vain. What becomes of its processor is the yield policy's to
-    /// say, which may ask the program for a [`hint`](Program::hint).
+    /// Tells the host that this vCPU spins in vain. What becomes of its processor is the yield
+    /// policy's to say, which may ask the program for a [`hint`](Program::hint).
     pub fn long_spin(self) {
         W::call(CallNumber(Call::LongSpin), [0, 0]);
     }
 
-    /// Asks the host to let vCPU `target`, or any other, run instead of this one, whatever the yield policy.
+    /// Asks the host to let vCPU `target`, or any other, run instead of this one, whatever the
+    /// yield policy.
     pub fn yield_to(self, target: Option<u32>) {
         W::call(CallNumber(Call::YieldTo), [target.map_or(u64::MAX, u64::from), 0]);
     }
@@ -221,7 +223,8 @@ pub(crate) fn begin<W: World, P: Program<W>>(program: &P) {
 ///
 /// The host has seen `pending` set and `interrupts_off` clear, and has stopped the vCPU at whatever
 /// it was doing. An interrupt that arrives while this runs finds `interrupts_off` set; it is seen
-/// by the look at `pending` that follows the clearing, or by the host at the exit that its arrival causes.
+/// by the look at `pending` that follows the clearing, or by the host at the exit that its arrival
+/// causes.
 pub(crate) extern "C" fn deliver<W: World, P: Program<W>>(record: &VcpuRecord) {
     // SAFETY: the engine made this function for the program it runs, and `program` points to it.
     let program = unsafe { &*record.program.cast::<P>() };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Yields that a vCPU asks for, on top of any policy for those it does not.
 //!
-//! A policy guesses whom a spinner waits for. A vCPU that *names* another needs no guess, and is obeyed under
-//! every policy, `none` included: this wrapper hands the scheduler the named vCPU and asks the policy only
-//! otherwise. If the named one is not waiting for a processor, whoever lags most gets it.
+//! A policy guesses whom a spinner waits for. A vCPU that *names* another needs no guess, and is
+//! obeyed under every policy, `none` included: this wrapper hands the scheduler the named vCPU and
+//! asks the policy only otherwise. If the named one is not waiting for a processor, whoever lags
+//! most gets it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -15,7 +16,8 @@ use overlock_host::{Nanos, Vcpu};
 /// Nobody is named.
 const NOBODY: u32 = u32::MAX;
 
-/// The vCPU that the next spin names; shared by the host, which sets it, and the policy, which takes it.
+/// The vCPU that the next spin names; shared by the host, which sets it, and the policy, which
+/// takes it.
 ///
 /// Both happen with the state locked, so the cell needs no order of its own.
 #[derive(Clone, Debug)]

@@ -29,7 +29,8 @@ pub(crate) struct Report {
 }
 
 impl Host<'_> {
-    /// Runs the clock of the run until all vCPUs have ended. Called by the thread that started them.
+    /// Runs the clock of the run until all vCPUs have ended. Called by the thread that started
+    /// them.
     pub(crate) fn supervise(&self, config: &Config) {
         loop {
             let errands = self.turn(|turn| {

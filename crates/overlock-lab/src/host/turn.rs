@@ -9,8 +9,8 @@
 //!    └─────────────────────────── halt ──────────┘
 //! ```
 //!
-//! The scheduler keeps the same states; here they carry what a guest may see of them: the preempted flag,
-//! its steal time, and whether its thread may enter the guest.
+//! The scheduler keeps the same states; here they carry what a guest may see of them: the preempted
+//! flag, its steal time, and whether its thread may enter the guest.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -106,7 +106,8 @@ impl Turn<'_> {
             Call::Ipi => {
                 if let Some(target) = target {
                     let pending = &self.host.records[target as usize].pending;
-                    // ORDERING: Release → the Acquire in `deliver`; the receiver sees what the sender did.
+                    // ORDERING: Release → the Acquire in `deliver`; the receiver sees what the
+                    // sender did.
                     pending.fetch_or(1 << (second & 31), Release);
                     if target != vcpu
                         && matches!(self.state.guests[target as usize].doing, Doing::Running { .. })
@@ -160,7 +161,8 @@ impl Turn<'_> {
         self.tell(Event::Halted(Vcpu(vcpu)));
     }
 
-    /// The running `vcpu` offers its processor with an event that is answered by a `Run` or an `Idle`.
+    /// The running `vcpu` offers its processor with an event that is answered by a `Run` or an
+    /// `Idle`.
     fn give_up(&mut self, vcpu: u32, event: Event) {
         self.stop_running(vcpu, Doing::Queued { since: self.now });
         self.tell(event);
@@ -268,8 +270,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Has `vcpu`'s own timer end its slice, if anybody waits for the processor. If somebody comes later, the
-    /// supervisor's look does.
+    /// Has `vcpu`'s own timer end its slice, if anybody waits for the processor. If somebody comes
+    /// later, the supervisor's look does.
     fn set_slice(&self, vcpu: u32, end: u64) {
         let waits = |other: &Guest| matches!(other.doing, Doing::Queued { .. });
         let wanted = (0..).zip(&self.state.guests).any(|(n, other)| n != vcpu && waits(other));

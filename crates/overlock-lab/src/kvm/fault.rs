@@ -2,8 +2,8 @@
 //! Says what a guest did wrong, from nothing but its registers.
 //!
 //! The guest has no exception handlers, so its first exception shuts the vCPU down, and its
-//! instruction pointer still is where it happened. What exactly it was, KVM may or may not remember;
-//! the instruction itself tells most of it.
+//! instruction pointer still is where it happened. What exactly it was, KVM may or may not
+//! remember; the instruction itself tells most of it.
 
 use kvm_ioctls::VcpuFd;
 

@@ -2,8 +2,8 @@
 //! Interrupts at CPL 3, without the processor's help.
 //!
 //! The host stops the vCPU at any instruction, pushes that instruction's address onto the stack and
-//! lets the vCPU go on at [`entry`]. That saves every register a compiled function may change, has the
-//! program's handler called, restores them and *returns* to the interrupted instruction.
+//! lets the vCPU go on at [`entry`]. That saves every register a compiled function may change, has
+//! the program's handler called, restores them and *returns* to the interrupted instruction.
 //!
 //! ```text
 //!   high  ...                      ◄ rsp when interrupted, and again afterwards

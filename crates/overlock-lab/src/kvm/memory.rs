@@ -2,8 +2,8 @@
 //! The memory of a guest: this very process, at its own virtual addresses.
 //!
 //! Every region of the process keeps its virtual address in the guest and is given guest-physical
-//! addresses one after the other from [`FIRST_GPA`] on, because process addresses (47 bits) need not
-//! fit the guest-physical width.
+//! addresses one after the other from [`FIRST_GPA`] on, because process addresses (47 bits) need
+//! not fit the guest-physical width.
 //!
 //! ```text
 //! process (= guest virtual)         guest physical
@@ -27,8 +27,8 @@ use crate::maps::Region;
 /// Guest-physical address of the first region: above everything a PC has at fixed addresses.
 const FIRST_GPA: u64 = 1 << 32;
 
-/// Where the task state segment is, guest-virtual and guest-physical. Linux lets no process map this
-/// page (`vm.mmap_min_addr`), and page 0 stays unmapped so that a null pointer faults.
+/// Where the task state segment is, guest-virtual and guest-physical. Linux lets no process map
+/// this page (`vm.mmap_min_addr`), and page 0 stays unmapped so that a null pointer faults.
 pub(crate) const TSS: u64 = 0x1000;
 
 /// The memory that only the guest has: task state segment and page tables.
@@ -81,8 +81,8 @@ impl GuestMemory {
 
 impl Drop for GuestMemory {
     fn drop(&mut self) {
-        // SAFETY: mapped by `zeroed` with this length, and nobody holds a reference into it. A guest
-        // that still used it would find its slot empty and stop with an error.
+        // SAFETY: mapped by `zeroed` with this length, and nobody holds a reference into it. A
+        // guest that still used it would find its slot empty and stop with an error.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

@@ -8,8 +8,8 @@ use crate::guest::world::{CallNumber, Record, World};
 
 /// A vCPU under KVM that calls its host through ports.
 ///
-/// Its verbs work in a guest alone. Called from anywhere else they fault at once: the GS base of a Linux
-/// program is zero, where nothing is ever mapped.
+/// Its verbs work in a guest alone. Called from anywhere else they fault at once: the GS base of a
+/// Linux program is zero, where nothing is ever mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports;
 
@@ -27,7 +27,8 @@ unsafe impl World for Ports {
     }
 
     fn call(CallNumber(call): CallNumber, arguments: [u64; 2]) {
-        // The arguments stay in registers, where an interrupt that comes just before cannot hurt them.
+        // The arguments stay in registers, where an interrupt that comes just before cannot hurt
+        // them.
         // SAFETY: what the host changes in answer, it changes through atomics.
         unsafe {
             asm!(

@@ -115,7 +115,8 @@ impl KvmVcpu {
         Ok(Self { fd, number, stack })
     }
 
-    /// Has signals that came while the vCPU was out not end the next entry, unless one was an eviction.
+    /// Has signals that came while the vCPU was out not end the next entry, unless one was an
+    /// eviction.
     fn forget_signals(&mut self, host: &Host) {
         self.fd.set_kvm_immediate_exit(0);
         if host.evicted(self.number) {
@@ -169,7 +170,8 @@ impl KvmVcpu {
 
     /// Has the guest go on in its interrupt handler.
     fn inject(&mut self, host: &Host) -> Result<(), Error> {
-        // A port access is only complete after one more entry, which must come before anything else.
+        // A port access is only complete after one more entry, which must come before anything
+        // else.
         self.fd.set_kvm_immediate_exit(1);
         let completed = self.fd.run().map(drop);
         self.forget_signals(host);
@@ -183,7 +185,8 @@ impl KvmVcpu {
         if !self.stack.contains(frame - interrupt::ROOM, interrupt::ROOM + 8) {
             return Err(self.fault(host, "has no stack left for an interrupt"));
         }
-        // SAFETY: the word is on this vCPU's stack, below all that it uses, and the vCPU is not running.
+        // SAFETY: the word is on this vCPU's stack, below all that it uses, and the vCPU is not
+        // running.
         unsafe { (frame as *mut u64).write(regs.rip) };
         regs.rsp = frame;
         regs.rip = interrupt::entry as *const () as u64;
@@ -258,8 +261,8 @@ extern "C" fn start<P: Program<Ports>>(program: &P) -> ! {
 /// The system registers of a 64-bit user program.
 ///
 /// Protected mode with paging, SSE and XSAVE on, no descriptor table at all. Ports are open to it
-/// because the I/O permission bitmap of its task state segment lies in a page of zeroes; a privilege level
-/// in the flags (IOPL) would be simpler but is not honoured by every KVM.
+/// because the I/O permission bitmap of its task state segment lies in a page of zeroes; a
+/// privilege level in the flags (IOPL) would be simpler but is not honoured by every KVM.
 fn user_mode(system: &mut kvm_sregs, record: &VcpuRecord) {
     let flat = |selector, type_, long: u8| kvm_segment {
         limit: 0xffff_ffff,

@@ -61,8 +61,8 @@ fn current() -> &'static Context {
 fn leave_here(context: &Context) -> ! {
     let here = 0_u64;
     let saved = context.leave_from(leave_here as *const () as u64, (&raw const here) as u64);
-    // SAFETY: the program called, so this thread's `enter` has not returned, and the frames in between
-    // (the program's, this function's and its callers') own nothing.
+    // SAFETY: the program called, so this thread's `enter` has not returned, and the frames in
+    // between (the program's, this function's and its callers') own nothing.
     unsafe { leave(saved) }
 }
 

@@ -2,9 +2,9 @@
 //! One vCPU's thread: how it enters the program, and how it is taken out of it for good.
 //!
 //! A program that does not stop, or that faults, must be left without its help. [`enter`] therefore
-//! notes its stack pointer before it calls the program, and [`leave`] returns from `enter` whatever the
-//! program is doing. Everything in between is forgotten: frames of the program, which by contract own
-//! nothing, and frames of this engine, which own nothing whenever `leave` can come.
+//! notes its stack pointer before it calls the program, and [`leave`] returns from `enter` whatever
+//! the program is doing. Everything in between is forgotten: frames of the program, which by
+//! contract own nothing, and frames of this engine, which own nothing whenever `leave` can come.
 
 use std::arch::naked_asm;
 use std::cell::{Cell, RefCell};
@@ -89,7 +89,8 @@ pub(super) struct Context {
 impl Context {
     /// The context of the vCPU that this thread runs, if it runs one.
     pub(super) fn current() -> Option<&'static Self> {
-        // SAFETY: set by `run` while its context lives; whoever asks runs on the same thread, above it.
+        // SAFETY: set by `run` while its context lives; whoever asks runs on the same thread, above
+        // it.
         unsafe { CURRENT.get().as_ref() }
     }
 
@@ -110,16 +111,16 @@ impl Context {
         self.in_guest.load(Relaxed)
     }
 
-    /// Says whether the program is running. The other side is a signal handler on this very thread, so a
-    /// compiler fence is all the order there is to keep.
+    /// Says whether the program is running. The other side is a signal handler on this very thread,
+    /// so a compiler fence is all the order there is to keep.
     pub(super) fn set_in_guest(&self, inside: bool) {
         compiler_fence(std::sync::atomic::Ordering::SeqCst);
         self.in_guest.store(inside, Relaxed);
         compiler_fence(std::sync::atomic::Ordering::SeqCst);
     }
 
-    /// Deals with having left the program, until it may be entered again. Called not in guest; returns in
-    /// guest if it may.
+    /// Deals with having left the program, until it may be entered again. Called not in guest;
+    /// returns in guest if it may.
     pub(super) fn exit(&self, exit: Exit) -> Next {
         let (host, number) = (self.host(), self.record().number);
         let mut next = host.exit(number, exit);
@@ -145,7 +146,8 @@ impl Context {
         }
     }
 
-    /// Notes where the program was, and gives the stack pointer that [`leave`] needs. Allocates nothing.
+    /// Notes where the program was, and gives the stack pointer that [`leave`] needs. Allocates
+    /// nothing.
     pub(super) fn leave_from(&self, address: u64, stack: u64) -> u64 {
         self.set_in_guest(false);
         self.interrupted.set(address);
@@ -157,8 +159,8 @@ impl Context {
     fn stack_from(&self, stack: u64) -> &[u64] {
         let stack = stack.max(self.bottom).next_multiple_of(8);
         let words = (self.saved.get().saturating_sub(stack) / 8) as usize;
-        // SAFETY: from the program's stack pointer up to that of `enter` is this thread's own stack, and
-        // nobody writes there before the slice is gone.
+        // SAFETY: from the program's stack pointer up to that of `enter` is this thread's own
+        // stack, and nobody writes there before the slice is gone.
         unsafe { std::slice::from_raw_parts(stack as *const u64, words.min(FRAME_WORDS)) }
     }
 
@@ -172,7 +174,8 @@ impl Context {
         self.error.borrow_mut().get_or_insert(error);
     }
 
-    /// Where the program is when its instruction pointer is `address` and its stack pointer is `stack`.
+    /// Where the program is when its instruction pointer is `address` and its stack pointer is
+    /// `stack`.
     pub(super) fn place(&self, address: u64, stack: u64) -> Place {
         self.place_with(address, self.stack_from(stack))
     }

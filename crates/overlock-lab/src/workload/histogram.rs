@@ -31,8 +31,8 @@ impl Histogram {
         count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// The `quantiles` (0 to 1) of all values in `parts` together, each the middle of its bucket; 0 if
-    /// there are no values.
+    /// The `quantiles` (0 to 1) of all values in `parts` together, each the middle of its bucket; 0
+    /// if there are no values.
     #[must_use]
     pub fn quantiles<const N: usize>(parts: &[&Self], quantiles: [f64; N]) -> [u64; N] {
         let count = |at: usize| parts.iter().map(|p| u64::from(p.counts[at].load(Relaxed))).sum();

@@ -12,7 +12,8 @@ overlock::lock_class!(
     pub Locks
 );
 
-/// The names of all locks. Those that begin with `native` never wait: they know nothing of being virtual.
+/// The names of all locks. Those that begin with `native` never wait: they know nothing of being
+/// virtual.
 pub const LOCKS: [&str; 8] = [
     "test-and-set",
     "ticket",

@@ -93,7 +93,8 @@ impl<'a, L: ConstLock> Mix<'a, L> {
         for (target, desk) in (0..).zip(&self.desks) {
             awaits.store(target + 1, Relaxed);
             while target != vcpu.number()
-                // ORDERING: Acquire → the Release in `interrupt`; the other has dropped what it had to.
+                // ORDERING: Acquire → the Release in `interrupt`; the other has dropped what it had
+                // to.
                 && desk.answered.load(Acquire) < request
                 && !vcpu.stopping()
             {

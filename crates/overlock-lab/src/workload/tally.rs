@@ -24,7 +24,8 @@ pub(crate) struct Tally {
     pub(crate) spun_ns: AtomicU64,
     /// Nanoseconds from asking for the PM timer to having its answer.
     pub(crate) timer_ns: AtomicU64,
-    /// Reads of the PM timer that were behind an earlier one of this vCPU by less than half its range.
+    /// Reads of the PM timer that were behind an earlier one of this vCPU by less than half its
+    /// range.
     pub(crate) timer_backwards: AtomicU64,
 }
 

@@ -233,7 +233,8 @@ fn a_yield_is_honoured_under_any_policy<E: Engine>() {
     assert!(outcome.vcpus.iter().all(|vcpu| vcpu.yields > 0), "{outcome:?}");
 }
 
-/// How often a vCPU that runs finds the other one inside its critical section, on one pCPU: it was taken away there.
+/// How often a vCPU that runs finds the other one inside its critical section, on one pCPU: it was
+/// taken away there.
 fn taken_away_inside<E: Engine>(grace: Duration) -> (u32, u64) {
     let inside = [const { AtomicBool::new(false) }; 2];
     let found = AtomicU32::new(0);
