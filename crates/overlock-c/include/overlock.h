@@ -94,6 +94,12 @@ int ol_counter(const char *name, uint64_t *count);
 #define OL_TICKET_SLOW 1u
 #define OL_QUEUED_TAKE 1u
 #define OL_QUEUED_SLOW 4u
+#define OL_HYBRID_TAKE 1u
+#define OL_HYBRID_SLOW 4u
+#define OL_SHARED_TAKE OL_TEST_AND_SET_TAKE
+#define OL_SHARED_SLOW OL_TEST_AND_SET_SLOW
+#define OL_MUTEX_TAKE OL_HYBRID_TAKE
+#define OL_MUTEX_SLOW OL_HYBRID_SLOW
 
 /* Slow paths: not for direct use. The inline functions below call them. */
 OL_SLOW void ol_test_and_set_lock_slow(ol_test_and_set_t *lock, uint32_t unused);
@@ -143,24 +149,24 @@ OL_INLINE bool ol_detail_try_take(uint32_t *word, uint32_t take)
  * acquisitions pass it, and none once it has declared itself. */
 OL_INLINE void ol_hybrid_lock(ol_hybrid_t *lock)
 {
-    if (!ol_detail_take(&lock->word, OL_QUEUED_TAKE))
+    if (!ol_detail_take(&lock->word, OL_HYBRID_TAKE))
         ol_hybrid_lock_slow(lock, 0);
 }
 
 OL_INLINE OL_CHECKED int ol_hybrid_trylock(ol_hybrid_t *lock)
 {
-    return ol_detail_try_take(&lock->word, OL_QUEUED_TAKE) ? 0 : ol_hybrid_trylock_slow(lock);
+    return ol_detail_try_take(&lock->word, OL_HYBRID_TAKE) ? 0 : ol_hybrid_trylock_slow(lock);
 }
 
 OL_INLINE OL_CHECKED int ol_hybrid_timedlock(ol_hybrid_t *lock, const struct timespec *at)
 {
-    return ol_detail_take(&lock->word, OL_QUEUED_TAKE) ? 0 : ol_hybrid_timedlock_slow(lock, at);
+    return ol_detail_take(&lock->word, OL_HYBRID_TAKE) ? 0 : ol_hybrid_timedlock_slow(lock, at);
 }
 
 OL_INLINE void ol_hybrid_unlock(ol_hybrid_t *lock)
 {
-    uint32_t before = __atomic_fetch_sub(&lock->word, OL_QUEUED_TAKE, __ATOMIC_RELEASE);
-    if (before & OL_QUEUED_SLOW)
+    uint32_t before = __atomic_fetch_sub(&lock->word, OL_HYBRID_TAKE, __ATOMIC_RELEASE);
+    if (before & OL_HYBRID_SLOW)
         ol_hybrid_unlock_slow(lock, before);
 }
 
@@ -257,24 +263,24 @@ OL_INLINE void ol_test_and_set_unlock(ol_test_and_set_t *lock)
 /* The lock for memory that several processes map: a test-and-set lock whose waiters the kernel finds by the page. */
 OL_INLINE void ol_shared_lock(ol_shared_t *lock)
 {
-    if (!ol_detail_take(&lock->word, OL_TEST_AND_SET_TAKE))
+    if (!ol_detail_take(&lock->word, OL_SHARED_TAKE))
         ol_shared_lock_slow(lock, 0);
 }
 
 OL_INLINE OL_CHECKED int ol_shared_trylock(ol_shared_t *lock)
 {
-    return ol_detail_try_take(&lock->word, OL_TEST_AND_SET_TAKE) ? 0 : ol_shared_trylock_slow(lock);
+    return ol_detail_try_take(&lock->word, OL_SHARED_TAKE) ? 0 : ol_shared_trylock_slow(lock);
 }
 
 OL_INLINE OL_CHECKED int ol_shared_timedlock(ol_shared_t *lock, const struct timespec *at)
 {
-    return ol_detail_take(&lock->word, OL_TEST_AND_SET_TAKE) ? 0 : ol_shared_timedlock_slow(lock, at);
+    return ol_detail_take(&lock->word, OL_SHARED_TAKE) ? 0 : ol_shared_timedlock_slow(lock, at);
 }
 
 OL_INLINE void ol_shared_unlock(ol_shared_t *lock)
 {
     uint32_t before = __atomic_exchange_n(&lock->word, 0u, __ATOMIC_RELEASE);
-    if (before & OL_TEST_AND_SET_SLOW)
+    if (before & OL_SHARED_SLOW)
         ol_shared_unlock_slow(lock, before);
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The header has the uncontended path of each lock inline and describes the interface; this library has the rest. A
 //! lock is the same object on both sides: `ol_hybrid_t` is a [`Hybrid`], and a Rust program that links this crate may share
-//! it with its C half. What the header believes of a lock word is compared with the truth in `tests/header.rs`.
+//! it with its C half. What the header believes of a lock word is compared with the truth in `tests/suite/header.rs`.
 //!
 //! No function unwinds: a panic, which only a bug in Overlock could cause, aborts at the edge (`extern "C"`).
 

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The C and C++ interface, from outside: one question a module.
+
+#[cfg(target_arch = "x86_64")]
+mod code;
+mod header;
+mod install;
+mod programs;
+mod support;
