@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The slow halves of the locks, for front ends whose fast halves are written in another language.
 //!
-//! A C header has the uncontended path inline: one read-modify-write on the lock word, the same that the lock's own
-//! [`RawLock`] does. Where that does not succeed it comes here. The bits it needs are constants of [`SlowPath`],
-//! and its tests compare them with its own.
+//! A C header has the uncontended path inline: one read-modify-write on the lock word, the same
+//! that the lock's own [`RawLock`] does. Where that does not succeed it comes here. The bits it
+//! needs are constants of [`SlowPath`], and its tests compare them with its own.
 //!
-//! This is a contract between this crate and its front ends of the same version, not with anybody else.
+//! This is a contract between this crate and its front ends of the same version, not with anybody
+//! else.
 
 use crate::counters::Class;
 use crate::platform::Platform;
@@ -21,16 +22,18 @@ use crate::raw::{Hybrid, Queued, RawLock, TestAndSet, Ticket, Width};
 pub trait SlowPath: RawLock {
     /// What the fast acquisition sets or adds.
     const TAKE: u32;
-    /// The bit that was set before a fast release if [`after_release`](Self::after_release) must be called.
+    /// The bit that was set before a fast release if [`after_release`](Self::after_release) must be
+    /// called.
     const SLOW: u32;
 
-    /// Waits for the lock after the fast acquisition has failed. `ticket` is the one that was drawn, for `Ticket` only.
+    /// Waits for the lock after the fast acquisition has failed. `ticket` is the one that was
+    /// drawn, for `Ticket` only.
     fn lock_slow_path(&self, ticket: u32);
 
     /// Calls back whoever waits for a lock that has been released.
     ///
-    /// `before` is what the fast release found in the cell it changed. The memory behind `lock` may be gone: only the
-    /// address is used.
+    /// `before` is what the fast release found in the cell it changed. The memory behind `lock` may
+    /// be gone: only the address is used.
     fn after_release(lock: *const Self, before: u32);
 }
 

@@ -68,7 +68,7 @@ macro_rules! raw_mutex_timed {
 
             fn try_lock_for(&self, timeout: Duration) -> bool {
                 let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-                self.try_lock_until(P::now_ns().saturating_add(ns))
+                RawTimedLock::try_lock_until(self, P::now_ns().saturating_add(ns))
             }
 
             fn try_lock_until(&self, deadline: Nanos) -> bool {

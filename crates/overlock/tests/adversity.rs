@@ -1,0 +1,258 @@
+//! What threads do to each other: one processor for two, a holder that faults, sleeps or is stopped, real-time priorities.
+//!
+//! "No unbounded spin" is asked of the kernel: while the holder is away for long, a waiter must have used little processor time.
+
+#![cfg(feature = "threads")]
+
+mod support {
+    pub(crate) mod oracle;
+}
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+use overlock::platform::{Shared, Threads};
+use overlock::{ConstLock, Hybrid, Queued, RawLock, TestAndSet, Ticket};
+use support::oracle;
+
+fn unlock(lock: &impl RawLock) {
+    // SAFETY: every caller holds the lock.
+    unsafe { lock.unlock() };
+}
+
+/// Keeps this thread on one processor: the first it may use.
+fn pin() {
+    // SAFETY: all-zero bytes are an empty set.
+    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is valid to write to, and its size is right.
+    unsafe { libc::sched_getaffinity(0, size_of_val(&allowed), &raw mut allowed) };
+    // SAFETY: indices below CPU_SETSIZE.
+    let first = (0..libc::CPU_SETSIZE as usize).find(|&i| unsafe { libc::CPU_ISSET(i, &allowed) });
+    // SAFETY: as above.
+    let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    unsafe { libc::CPU_SET(first.unwrap_or(0), &mut one) };
+    // SAFETY: the set is valid to read.
+    unsafe { libc::sched_setaffinity(0, size_of_val(&one), &raw const one) };
+}
+
+/// Processor time that this thread has used.
+fn used() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: valid to write to.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Two threads that share one processor (crossbeam#821) get through, also when each pauses in its section.
+fn shares_one_processor<L: ConstLock + 'static>() {
+    oracle::watched(|| {
+        let lock = Arc::new(L::NEW);
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let lock = Arc::clone(&lock);
+                thread::spawn(move || {
+                    pin();
+                    for round in 0..20_000 {
+                        lock.lock();
+                        if round % 100 == 0 {
+                            thread::yield_now();
+                        }
+                        unlock(&*lock);
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().try_for_each(|t| t.join().map_err(|_| "a thread panicked".into()))
+    })
+    .unwrap();
+}
+
+/// While a holder sleeps for 400 ms, eight waiters together use less than a tenth of that.
+fn waits_without_spinning<L: ConstLock + 'static>() {
+    let lock = Arc::new(L::NEW);
+    lock.lock();
+    let waiters: Vec<_> = (0..8)
+        .map(|_| {
+            let lock = Arc::clone(&lock);
+            thread::spawn(move || {
+                let before = used();
+                lock.lock();
+                let waited = used() - before;
+                unlock(&*lock);
+                waited
+            })
+        })
+        .collect();
+    thread::sleep(Duration::from_millis(400));
+    unlock(&*lock);
+    let burnt: Duration = waiters.into_iter().map(|waiter| waiter.join().unwrap()).sum();
+    assert!(burnt < Duration::from_millis(40), "the waiters burnt {burnt:?}");
+}
+
+/// A holder that takes page faults in its section.
+fn survives_page_faults<L: ConstLock + 'static>() {
+    const PAGES: usize = 64;
+    const SIZE: usize = PAGES * 4096;
+    oracle::watched(|| {
+        // SAFETY: an anonymous mapping where the kernel likes.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                SIZE,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(memory, libc::MAP_FAILED);
+        let shared = Arc::new((L::NEW, AtomicPtr::new(memory.cast::<u8>())));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    for _ in 0..200 {
+                        shared.0.lock();
+                        let memory = shared.1.load(SeqCst);
+                        // SAFETY: the mapping is alive, and the lock makes this thread its only user.
+                        unsafe { libc::madvise(memory.cast(), SIZE, libc::MADV_DONTNEED) };
+                        for page in 0..PAGES {
+                            // SAFETY: inside the mapping; the first touch of each page faults.
+                            unsafe { memory.add(page * 4096).write_volatile(1) };
+                        }
+                        unlock(&shared.0);
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().try_for_each(|t| t.join().map_err(|_| "a thread panicked".into()))
+    })
+    .unwrap();
+}
+
+/// Threads of a real-time class that share a processor do not shut each other out (F28).
+fn works_under_sched_fifo<L: ConstLock + 'static>() {
+    let param = libc::sched_param { sched_priority: 1 };
+    // SAFETY: valid to read; asks about this thread only.
+    let may = thread::spawn(move || unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) == 0
+    });
+    if !may.join().unwrap() {
+        println!("skipped: no right to SCHED_FIFO here (run as root, or set RLIMIT_RTPRIO)");
+        return;
+    }
+    oracle::watched(|| {
+        let lock = Arc::new(L::NEW);
+        let threads: Vec<_> = [1, 1, 2, 3]
+            .map(|priority| {
+                let lock = Arc::clone(&lock);
+                thread::spawn(move || {
+                    pin();
+                    let param = libc::sched_param { sched_priority: priority };
+                    // SAFETY: valid to read.
+                    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) };
+                    for round in 0..3_000 {
+                        lock.lock();
+                        if round % 500 == 0 {
+                            thread::sleep(Duration::from_micros(200));
+                        }
+                        unlock(&*lock);
+                    }
+                })
+            })
+            .into_iter()
+            .collect();
+        threads.into_iter().try_for_each(|t| t.join().map_err(|_| "a thread panicked".into()))
+    })
+    .unwrap();
+}
+
+macro_rules! adversity {
+    ($($name:ident: $lock:ty;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn shares_one_processor() {
+                super::shares_one_processor::<$lock>();
+            }
+
+            #[test]
+            fn waits_without_spinning() {
+                super::waits_without_spinning::<$lock>();
+            }
+
+            #[test]
+            fn survives_page_faults() {
+                super::survives_page_faults::<$lock>();
+            }
+
+            #[test]
+            fn works_under_sched_fifo() {
+                super::works_under_sched_fifo::<$lock>();
+            }
+        }
+    )*};
+}
+
+adversity! {
+    test_and_set: TestAndSet<Threads>;
+    ticket: Ticket<Threads>;
+    queued: Queued<Threads>;
+    hybrid: Hybrid<Threads>;
+}
+
+/// A process that holds a lock in shared memory and is stopped: the other waits, asleep, and goes on after the stopped one has.
+#[test]
+fn a_stopped_process_holds_up_nobody_for_ever() {
+    struct InShared {
+        lock: TestAndSet<Shared>,
+        held: AtomicBool,
+    }
+    // SAFETY: an anonymous shared mapping where the kernel likes; all-zero bytes are a valid `InShared`.
+    let shared: &'static InShared = unsafe {
+        &*libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+        .cast()
+    };
+    // SAFETY: the child uses the shared memory and system calls only.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        shared.lock.lock();
+        shared.held.store(true, SeqCst);
+        // SAFETY: stops this process until it is continued.
+        unsafe { libc::raise(libc::SIGSTOP) };
+        unlock(&shared.lock);
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = 0;
+    // SAFETY: our child; `status` is valid to write to.
+    unsafe { libc::waitpid(child, &raw mut status, libc::WUNTRACED) };
+    assert!(libc::WIFSTOPPED(status) && shared.held.load(SeqCst));
+    let waiter = thread::spawn(move || {
+        let before = used();
+        shared.lock.lock();
+        let burnt = used() - before;
+        unlock(&shared.lock);
+        burnt
+    });
+    thread::sleep(Duration::from_millis(200));
+    assert!(!waiter.is_finished());
+    // SAFETY: our child.
+    unsafe { libc::kill(child, libc::SIGCONT) };
+    let burnt = waiter.join().unwrap();
+    assert!(burnt < Duration::from_millis(20), "the waiter burnt {burnt:?}");
+    // SAFETY: as above.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+}

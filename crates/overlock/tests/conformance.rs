@@ -1,0 +1,95 @@
+//! One suite for every lock on every platform; `busted.rs` shows that it notices.
+//!
+//! Adding a lock or a platform is one line in `suite!`.
+
+#![cfg(feature = "threads")]
+
+mod support {
+    pub(crate) mod oracle;
+}
+
+use std::time::Duration;
+
+use overlock::counters::Uncounted;
+use overlock::platform::{Native, Shared, Threads};
+use overlock::{Hybrid, Narrow, Queued, TestAndSet, Ticket, Wide};
+use support::oracle;
+
+macro_rules! suite {
+    ($($name:ident: $lock:ty, threads $threads:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn excludes() {
+                oracle::excludes::<$lock>($threads, 20_000 / $threads as u64, 3).unwrap();
+            }
+
+            #[test]
+            fn tries_truly() {
+                oracle::tries_truly::<$lock>().unwrap();
+            }
+
+            #[test]
+            fn loses_no_waiter() {
+                oracle::loses_no_waiter::<$lock>($threads, 20, Duration::from_millis(2)).unwrap();
+            }
+        }
+    )*};
+}
+
+suite! {
+    test_and_set_threads: TestAndSet<Threads>, threads 16;
+    test_and_set_shared: TestAndSet<Shared>, threads 16;
+    test_and_set_native: TestAndSet<Native>, threads 2;
+    ticket_threads: Ticket<Threads>, threads 16;
+    narrow_ticket_threads: Ticket<Threads, Uncounted, Narrow>, threads 16;
+    ticket_native: Ticket<Native>, threads 2;
+    queued_threads: Queued<Threads>, threads 16;
+    queued_native: Queued<Native>, threads 2;
+    hybrid_threads: Hybrid<Threads>, threads 16;
+    hybrid_native: Hybrid<Native>, threads 2;
+}
+
+/// Waiters that have had 20 ms to halt stand in line, in the order in which they came.
+const SETTLE: Duration = Duration::from_millis(20);
+
+#[test]
+fn ticket_serves_in_order() {
+    oracle::serves_in_order::<Ticket<Threads>>(12, SETTLE).unwrap();
+}
+
+#[test]
+fn narrow_ticket_serves_in_order() {
+    oracle::serves_in_order::<Ticket<Threads, Uncounted, Narrow>>(12, SETTLE).unwrap();
+}
+
+#[test]
+fn queued_serves_its_line_in_order() {
+    oracle::serves_in_order::<Queued<Threads>>(12, SETTLE).unwrap();
+}
+
+#[test]
+fn hybrid_serves_its_line_in_order() {
+    oracle::serves_in_order::<Hybrid<Threads>>(12, SETTLE).unwrap();
+}
+
+#[test]
+fn nobody_touches_a_lock_after_its_last_release() {
+    oracle::leaves_memory_alone::<TestAndSet<Threads>>(3_000).unwrap();
+    oracle::leaves_memory_alone::<Ticket<Threads>>(3_000).unwrap();
+    oracle::leaves_memory_alone::<Queued<Threads>>(3_000).unwrap();
+    oracle::leaves_memory_alone::<Hybrid<Threads>>(3_000).unwrap();
+}
+
+#[test]
+fn locks_are_small_and_start_as_zeros() {
+    assert_eq!(size_of::<TestAndSet<Threads>>(), 4);
+    assert_eq!(size_of::<Ticket<Threads, Uncounted, Wide>>(), 4);
+    assert_eq!(size_of::<Ticket<Threads, Uncounted, Narrow>>(), 2);
+    assert_eq!(size_of::<Queued<Threads>>(), 4);
+    assert_eq!(size_of::<Hybrid<Threads>>(), 4);
+    static STATIC: Hybrid<Threads> = Hybrid::new();
+    // SAFETY: a lock of four bytes that nobody uses.
+    assert_eq!(unsafe { *(&raw const STATIC).cast::<u32>() }, 0);
+}

@@ -1,0 +1,199 @@
+//! The platform contract, clause by clause (`platform.rs`), for the platforms that wait.
+
+#![cfg(feature = "threads")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+use overlock::platform::{MAX_CPUS, Native, Platform, Shared, Threads};
+
+const MS: u64 = 1_000_000;
+
+/// The memory of a futex test must outlive its threads.
+fn word() -> Arc<AtomicU32> {
+    Arc::new(AtomicU32::new(0))
+}
+
+fn p1_wait_returns_at_once_if_the_word_differs<P: Platform<Word = AtomicU32>>() {
+    P::wait(&word(), 1, None);
+}
+
+#[test]
+fn p1_threads() {
+    p1_wait_returns_at_once_if_the_word_differs::<Threads>();
+}
+
+#[test]
+fn p1_shared() {
+    p1_wait_returns_at_once_if_the_word_differs::<Shared>();
+}
+
+#[test]
+fn a_wait_ends_at_its_deadline_and_not_before() {
+    let word = word();
+    let deadline = Threads::now_ns() + 20 * MS;
+    while Threads::now_ns() < deadline {
+        Threads::wait(&word, 0, Some(deadline));
+    }
+    // A deadline in the past does not sleep at all.
+    Threads::wait(&word, 0, Some(1));
+}
+
+/// P3: change, then kick, at every moment of a wait: never lost.
+fn p3_a_kick_after_a_change_is_not_lost<P: Platform<Word = AtomicU32>>(kick: fn(&AtomicU32)) {
+    for round in 0..2_000_u32 {
+        let word = word();
+        let waiter = {
+            let word = Arc::clone(&word);
+            thread::spawn(move || {
+                while word.load(SeqCst) == 0 {
+                    P::wait(&word, 0, None);
+                }
+            })
+        };
+        for _ in 0..round % 100 * 20 {
+            std::hint::spin_loop();
+        }
+        word.store(1, SeqCst);
+        kick(&word);
+        waiter.join().unwrap();
+    }
+}
+
+#[test]
+fn p3_threads_kick() {
+    let me = Threads::cpu().unwrap();
+    assert!(me.index() < MAX_CPUS);
+    p3_a_kick_after_a_change_is_not_lost::<Threads>(|word| {
+        Threads::kick(word, Threads::cpu().unwrap());
+    });
+}
+
+#[test]
+fn p3_threads_kick_any() {
+    p3_a_kick_after_a_change_is_not_lost::<Threads>(|word| Threads::kick_any(word));
+}
+
+#[test]
+fn p3_shared_kick_any() {
+    p3_a_kick_after_a_change_is_not_lost::<Shared>(|word| Shared::kick_any(word));
+}
+
+#[test]
+fn kick_every_calls_all_back() {
+    let word = word();
+    let waiters: Vec<_> = (0..8)
+        .map(|_| {
+            let word = Arc::clone(&word);
+            thread::spawn(move || {
+                while word.load(SeqCst) == 0 {
+                    Threads::wait(&word, 0, None);
+                }
+            })
+        })
+        .collect();
+    thread::sleep(Duration::from_millis(20));
+    word.store(1, SeqCst);
+    Threads::kick_every(&*word);
+    for waiter in waiters {
+        waiter.join().unwrap();
+    }
+}
+
+#[test]
+fn p4_a_kick_that_nobody_waits_for_is_harmless() {
+    let me = Threads::cpu().unwrap();
+    let gone = {
+        let word = Box::new(AtomicU32::new(0));
+        &raw const *word
+    };
+    Threads::kick(gone, me);
+    Threads::kick_any(gone);
+    Shared::kick_any(std::ptr::null());
+    Native::kick(gone, me);
+}
+
+#[test]
+fn p7_numbers_are_kept_and_unique_among_the_living() {
+    let mine = Threads::cpu().unwrap();
+    assert_eq!(Threads::cpu(), Some(mine));
+    let threads = 500;
+    let gate = Arc::new(std::sync::Barrier::new(threads));
+    let living: Vec<_> = (0..threads)
+        .map(|_| {
+            let gate = Arc::clone(&gate);
+            let body = move || {
+                let number = Threads::cpu().unwrap().index();
+                gate.wait();
+                number
+            };
+            thread::Builder::new().stack_size(64 << 10).spawn(body).unwrap()
+        })
+        .collect();
+    let numbers: Vec<_> = living.into_iter().map(|thread| thread.join().unwrap()).collect();
+    let mut unique = numbers.clone();
+    unique.push(mine.index());
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(unique.len(), threads + 1);
+}
+
+#[test]
+fn p7_numbers_of_the_dead_are_used_again() {
+    let mut most = 0;
+    for _ in 0..MAX_CPUS * 2 {
+        let number = thread::spawn(|| Threads::cpu().map(|cpu| cpu.index())).join().unwrap();
+        most = most.max(number.expect("a number should be free: nearly all threads are dead"));
+    }
+    assert!(most < 2_000, "numbers leak: {most} was given out");
+}
+
+#[test]
+fn p9_the_clock_does_not_go_backwards() {
+    let mut before = Threads::now_ns();
+    for _ in 0..100_000 {
+        let now = Threads::now_ns();
+        assert!(now >= before);
+        before = now;
+    }
+}
+
+#[test]
+fn p10_waiting_can_be_switched_off() {
+    // In a process of its own, for the switch is global.
+    let exe = std::env::current_exe().unwrap();
+    if std::env::var_os("OVERLOCK_TEST_SPIN_ONLY").is_none() {
+        let status = std::process::Command::new(exe)
+            .args(["--exact", "p10_waiting_can_be_switched_off"])
+            .env("OVERLOCK_TEST_SPIN_ONLY", "1")
+            .status()
+            .unwrap();
+        assert!(status.success());
+        return;
+    }
+    use overlock::counters::Event;
+    use overlock::{Hybrid, Mutex, Queued, TestAndSet, Ticket};
+    overlock::lock_class!(SpinOnly);
+    Threads::set_waiting(false);
+    fn contend<L: overlock::ConstLock + 'static>() {
+        let shared = Arc::new(Mutex::<u32, L>::new(0));
+        let guard = shared.lock();
+        let waiter = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || *shared.lock() += 1)
+        };
+        thread::sleep(Duration::from_millis(20));
+        drop(guard);
+        waiter.join().unwrap();
+        assert_eq!(*shared.lock(), 1);
+    }
+    contend::<TestAndSet<Threads, SpinOnly>>();
+    contend::<Ticket<Threads, SpinOnly>>();
+    contend::<Queued<Threads, SpinOnly>>();
+    contend::<Hybrid<Threads, SpinOnly>>();
+    for event in [Event::PvWaitHead, Event::PvWaitNode, Event::PvKickUnlock] {
+        assert_eq!(SpinOnly::counters().get(event), 0, "{}", event.name());
+    }
+}

@@ -1,0 +1,247 @@
+//! What a lock must do, as questions that any subject can be asked, sound or broken.
+//!
+//! An oracle returns what it found wrong. None is timed: a subject that hangs is found by a watchdog that is generous.
+
+#![allow(dead_code, reason = "each test binary asks some of the questions")]
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
+};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use overlock::{ConstLock, RawLock};
+
+/// What can be asked: anything with the verbs of a lock.
+pub(crate) trait Subject: Send + Sync + 'static {
+    fn new() -> Self;
+    fn lock(&self);
+    fn try_lock(&self) -> bool;
+    fn unlock(&self);
+}
+
+impl<L: ConstLock + 'static> Subject for L {
+    fn new() -> Self {
+        L::NEW
+    }
+    fn lock(&self) {
+        RawLock::lock(self);
+    }
+    fn try_lock(&self) -> bool {
+        RawLock::try_lock(self)
+    }
+    fn unlock(&self) {
+        // SAFETY: the oracles unlock only what they have locked.
+        unsafe { RawLock::unlock(self) };
+    }
+}
+
+pub(crate) type Verdict = Result<(), String>;
+
+/// How long a subject may make no progress at all before it counts as hung.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// Runs a check in a thread of its own, and gives it up when it hangs.
+pub(crate) fn watched(check: impl FnOnce() -> Verdict + Send + 'static) -> Verdict {
+    watched_for(WATCHDOG, check)
+}
+
+pub(crate) fn watched_for(
+    limit: Duration,
+    check: impl FnOnce() -> Verdict + Send + 'static,
+) -> Verdict {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || send.send(check()));
+    receive.recv_timeout(limit).unwrap_or_else(|_| Err("no progress: a waiter was lost".into()))
+}
+
+struct Shared<S> {
+    lock: S,
+    counter: UnsafeCell<u64>,
+}
+
+// SAFETY: the counter is what the lock under test protects; a broken one loses updates, which the test looks for. (A race
+// on an aligned u64 of x86-64 or aarch64 tears nothing; the accesses are volatile.)
+unsafe impl<S: Sync> Sync for Shared<S> {}
+
+impl<S> Shared<S> {
+    fn bump(&self) {
+        let counter = self.counter.get();
+        // SAFETY: the pointer is valid; see `Sync` for the race of a broken subject.
+        let seen = unsafe { counter.read_volatile() };
+        std::hint::spin_loop();
+        // SAFETY: as above.
+        unsafe { counter.write_volatile(seen + 1) };
+    }
+}
+
+/// Mutual exclusion: threads that count together lose no update. Every `try_every`th time they try first.
+pub(crate) fn excludes<S: Subject>(threads: usize, rounds: u64, try_every: u64) -> Verdict {
+    watched(move || {
+        let shared = Arc::new(Shared { lock: S::new(), counter: UnsafeCell::new(0) });
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    for round in 0..rounds {
+                        if round % try_every != 0 || !shared.lock.try_lock() {
+                            shared.lock.lock();
+                        }
+                        shared.bump();
+                        shared.lock.unlock();
+                    }
+                })
+            })
+            .collect();
+        for worker in workers {
+            worker.join().map_err(|_| "a thread panicked")?;
+        }
+        let expected = threads as u64 * rounds;
+        // SAFETY: all threads have ended.
+        let counted = unsafe { *shared.counter.get() };
+        if counted == expected {
+            Ok(())
+        } else {
+            Err(format!("lost {} of {expected} updates", expected - counted))
+        }
+    })
+}
+
+/// `try_lock` says the truth: it fails while another holds the lock, and not otherwise.
+pub(crate) fn tries_truly<S: Subject>() -> Verdict {
+    watched(|| {
+        let lock = Arc::new(S::new());
+        let elsewhere = |lock: &Arc<S>| {
+            let lock = Arc::clone(lock);
+            thread::spawn(move || {
+                let taken = lock.try_lock();
+                if taken {
+                    lock.unlock();
+                }
+                taken
+            })
+            .join()
+            .map_err(|_| "a thread panicked".to_owned())
+        };
+        for _ in 0..1000 {
+            if !lock.try_lock() {
+                return Err("a free lock could not be had".into());
+            }
+            lock.unlock();
+        }
+        lock.lock();
+        if elsewhere(&lock)? {
+            return Err("a held lock could be had".into());
+        }
+        lock.unlock();
+        if elsewhere(&lock)? { Ok(()) } else { Err("a released lock could not be had".into()) }
+    })
+}
+
+/// First come, first served: waiters that are known to stand in line get the lock in their order.
+///
+/// `settle` is how long a thread is given to reach the line.
+pub(crate) fn serves_in_order<S: Subject>(waiters: usize, settle: Duration) -> Verdict {
+    watched(move || {
+        let lock = Arc::new(S::new());
+        let order =
+            Arc::new((0..waiters).map(|_| AtomicUsize::new(usize::MAX)).collect::<Vec<_>>());
+        let served = Arc::new(AtomicUsize::new(0));
+        lock.lock();
+        let threads: Vec<_> = (0..waiters)
+            .map(|i| {
+                let (lock, order, served) =
+                    (Arc::clone(&lock), Arc::clone(&order), Arc::clone(&served));
+                let asked = Arc::new(AtomicBool::new(false));
+                let about = Arc::clone(&asked);
+                let thread = thread::spawn(move || {
+                    about.store(true, SeqCst);
+                    lock.lock();
+                    order[served.fetch_add(1, SeqCst)].store(i, SeqCst);
+                    lock.unlock();
+                });
+                while !asked.load(SeqCst) {
+                    thread::yield_now();
+                }
+                thread::sleep(settle);
+                thread
+            })
+            .collect();
+        lock.unlock();
+        for thread in threads {
+            thread.join().map_err(|_| "a thread panicked")?;
+        }
+        let order: Vec<_> = order.iter().map(|i| i.load(SeqCst)).collect();
+        if order.is_sorted() { Ok(()) } else { Err(format!("served in the order {order:?}")) }
+    })
+}
+
+/// Waiters that have halted are called back: bursts of threads that sleep through a long section all get the lock.
+pub(crate) fn loses_no_waiter<S: Subject>(
+    waiters: usize,
+    bursts: usize,
+    section: Duration,
+) -> Verdict {
+    watched(move || {
+        let lock = Arc::new(S::new());
+        for _ in 0..bursts {
+            lock.lock();
+            let threads: Vec<_> = (0..waiters)
+                .map(|_| {
+                    let lock = Arc::clone(&lock);
+                    thread::spawn(move || {
+                        lock.lock();
+                        lock.unlock();
+                    })
+                })
+                .collect();
+            thread::sleep(section);
+            lock.unlock();
+            for thread in threads {
+                thread.join().map_err(|_| "a thread panicked")?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The memory of a lock may be reused as soon as it has been released for the last time (F4): each round, the last of two threads frees it, and
+/// what stands there afterwards must stay untouched. `arena` cells are used in turn, so that a late access hits memory that holds something else.
+pub(crate) fn leaves_memory_alone<S: Subject>(rounds: usize) -> Verdict {
+    assert_eq!(size_of::<S>(), 4, "the memory is looked at as one word");
+    watched(move || {
+        for round in 0..rounds {
+            let cell = Arc::new(AtomicU64::new(0));
+            // SAFETY: all-zero bytes are an unlocked lock of four bytes; the cell outlives both threads.
+            let address = cell.as_ptr() as usize;
+            let users = Arc::new(AtomicU32::new(2));
+            let threads: Vec<_> = (0..2)
+                .map(|_| {
+                    let (cell, users) = (Arc::clone(&cell), Arc::clone(&users));
+                    thread::spawn(move || {
+                        // SAFETY: as above; the lock is used until the second release.
+                        let lock = unsafe { &*(address as *const S) };
+                        lock.lock();
+                        let last = users.fetch_sub(1, Relaxed) == 1;
+                        lock.unlock();
+                        if last {
+                            cell.store(0xaaaa_aaaa, SeqCst);
+                        }
+                    })
+                })
+                .collect();
+            for thread in threads {
+                thread.join().map_err(|_| "a thread panicked")?;
+            }
+            let left = cell.load(SeqCst) as u32;
+            if left != 0xaaaa_aaaa {
+                return Err(format!(
+                    "round {round}: the word was {left:#x} after its last release"
+                ));
+            }
+        }
+        Ok(())
+    })
+}

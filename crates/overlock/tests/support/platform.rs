@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `Loom`: the platform in which every interleaving happens.
+//!
+//! A CPU is a thread of the model. What a run explores beside that is set by its [`World`]; what varies only by the world and not by the
+//! scheduler (spurious wake-ups, time-outs, a full table) is a world of its own, so that a model stays small.
+//!
+//! | clause | answer |
+//! |---|---|
+//! | P1, P3 | Two ways to halt. [`Halt::Futex`]: the word is compared under the one lock of a kernel that a kick takes too; a kick finds whoever sleeps on the address and is forgotten if nobody does. [`Halt::Token`]: the word is compared without any lock, and a kick leaves a token with the CPU, which ends its present or next halt, as KVM's `pv_unhalted` does. No memory is ordered by a token: what a kicked waiter reads must be ordered by the lock. |
+//! | P2 | [`World::spurious`] halts of each CPU end at once. |
+//! | P4 | See P3. Only the address of the word is used. |
+//! | P5 | Unknown. |
+//! | P6 | The first few pauses of an acquisition do nothing, so that the budgets of spin loops are spent and the paths behind them explored. Later ones yield, for loom to see that a spin loop depends on another CPU. |
+//! | P7, P8 | The CPUs of a model are numbered as they are started. [`World::numberless`] CPUs have no number. |
+//! | P9 | A clock for each CPU, which advances by [`World::tick_ns`] with each look: budgets are spent after two looks. It goes far beyond the clause: clocks of CPUs differ by as much as their looks. No lock may rely on more for its safety. |
+//! | P10 | `WAITS` is a parameter. |
+//!
+//! [`Halt::Futex`] lets loom find a lost wake-up as a deadlock. With [`Halt::Token`] a CPU that polls its token for ever is one.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::Ordering::{self, Relaxed};
+
+use loom::sync::atomic::AtomicBool;
+use loom::sync::{Condvar, Mutex};
+use overlock::platform::Platform;
+use overlock::{Bucket, Cpu, Slot};
+
+use super::cells::{Byte, Half, Word};
+use super::sites;
+
+/// The most CPUs of a model.
+pub const CPUS: usize = 3;
+
+/// Pauses of an acquisition that do nothing.
+const FREE_PAUSES: u32 = 8;
+
+/// Polls after which a token is not going to come any more.
+const POLLS_MAX: u32 = 100;
+
+/// The model of CPUs, with or without halting, found by number or by address. See the [module documentation](self).
+#[derive(Debug)]
+pub struct Loom<const WAITS: bool, const BY_ADDRESS: bool>;
+
+/// CPUs that halt in their slot and are kicked by number, as vCPUs.
+pub type Halting = Loom<true, false>;
+/// CPUs that halt on any word and are kicked by its address, as threads.
+pub type ByAddress = Loom<true, true>;
+/// CPUs that never halt.
+pub type Spinning = Loom<false, false>;
+
+/// How a CPU halts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// Under a kernel's lock.
+    Futex,
+    /// Until a token is there.
+    Token,
+}
+
+/// What holds for one exploration.
+#[derive(Clone, Copy, Debug)]
+pub struct World {
+    pub halt: Halt,
+    /// How many halts of each CPU end at once.
+    pub spurious: u32,
+    /// Whether a halt with a deadline lasts until the deadline; otherwise it lasts until a kick.
+    pub timeouts: bool,
+    /// How far a look at the clock advances it.
+    pub tick_ns: u64,
+    /// From this CPU on, CPUs have no number.
+    pub numberless: usize,
+    /// The table of waiters is full from the start.
+    pub full: bool,
+    /// Whether a failing compare-exchange may see an old value.
+    pub stale_failures: bool,
+    /// What happens to CPU 0 at its first pause or halt: an interrupt.
+    pub interrupt: Option<fn()>,
+}
+
+impl World {
+    /// Halting under a kernel's lock, with every budget spent at the second look.
+    pub const PLAIN: Self = Self {
+        halt: Halt::Futex,
+        spurious: 0,
+        timeouts: false,
+        tick_ns: 10_000_000,
+        numberless: CPUS,
+        full: false,
+        stale_failures: false,
+        interrupt: None,
+    };
+}
+
+/// What one CPU knows of itself.
+#[derive(Default)]
+struct Own {
+    clock_ns: Cell<u64>,
+    halts: Cell<u32>,
+    pauses: Cell<u32>,
+    paused_at: Cell<u64>,
+    interrupted: Cell<bool>,
+}
+
+/// One execution of a model: made anew for each.
+struct Stage<P: Platform> {
+    slots: [Slot<P>; CPUS],
+    buckets: [Bucket<P>; 1],
+}
+
+/// The part of a stage that does not depend on the platform's parameters.
+struct Machine {
+    world: World,
+    own: [Own; CPUS],
+    accesses: Cell<u64>,
+    /// The address each CPU sleeps on, or zero.
+    kernel: Mutex<[usize; CPUS]>,
+    beds: [Condvar; CPUS],
+    tokens: [AtomicBool; CPUS],
+}
+
+thread_local! {
+    static KEPT: RefCell<Vec<*mut dyn Any>> = const { RefCell::new(Vec::new()) };
+    static STAGE: Cell<Option<&'static dyn Any>> = const { Cell::new(None) };
+    static MACHINE: Cell<Option<&'static Machine>> = const { Cell::new(None) };
+}
+
+loom::thread_local! {
+    static ME: Cell<usize> = Cell::new(0);
+}
+
+/// Keeps `value` until the next execution starts.
+pub fn keep<T: 'static>(value: T) -> &'static T {
+    let kept = Box::into_raw(Box::new(value));
+    KEPT.with_borrow_mut(|all| all.push(kept));
+    // SAFETY: the box lives until `open` frees it at the start of the next execution. By then the threads of this execution
+    // have ended, or will never run again because it has failed.
+    unsafe { &*kept }
+}
+
+/// Starts an execution in `world`, for locks of the platform `P`.
+pub fn open<P: Platform<Word = Word>>(world: World) {
+    STAGE.set(None);
+    MACHINE.set(None);
+    for kept in KEPT.take() {
+        // SAFETY: made by `keep` from a box, taken out of the list once; see there why nobody uses it any more.
+        drop(unsafe { Box::from_raw(kept) });
+    }
+    // An entry of a full table names nobody.
+    let entry = if world.full { 1 << 16 } else { 0 };
+    STAGE.set(Some(keep(Stage::<P> {
+        slots: std::array::from_fn(|_| Slot::with(|| Word::new(0))),
+        buckets: [Bucket::with(|| Word::new(entry))],
+    })));
+    MACHINE.set(Some(keep(Machine {
+        world,
+        own: Default::default(),
+        accesses: Cell::new(0),
+        kernel: Mutex::new([0; CPUS]),
+        beds: std::array::from_fn(|_| Condvar::new()),
+        tokens: std::array::from_fn(|_| AtomicBool::new(false)),
+    })));
+}
+
+/// Runs `body` on `cpus` CPUs until all are done. The caller is CPU 0.
+pub fn run(cpus: usize, body: impl Fn(usize) + Copy + 'static) {
+    let others: Vec<_> = (1..cpus)
+        .map(|cpu| {
+            loom::thread::spawn(move || {
+                ME.with(|me| me.set(cpu));
+                body(cpu);
+            })
+        })
+        .collect();
+    body(0);
+    for other in others {
+        other.join().expect("a panic of a CPU ends the model");
+    }
+}
+
+/// The number of the CPU that asks.
+pub fn me() -> usize {
+    ME.with(Cell::get)
+}
+
+/// Notes that a cell is accessed.
+pub fn accessed() {
+    let accesses = &machine().accesses;
+    accesses.set(accesses.get() + 1);
+}
+
+/// Whether a failing compare-exchange may see an old value.
+pub fn stale_failures() -> bool {
+    machine().world.stale_failures
+}
+
+fn machine() -> &'static Machine {
+    MACHINE.get().expect("a model starts with `open`")
+}
+
+fn stage<P: Platform>() -> &'static Stage<P> {
+    let stage = STAGE.get().expect("a model starts with `open`");
+    stage.downcast_ref().expect("a model has locks of one platform")
+}
+
+impl Machine {
+    fn me(&self) -> &Own {
+        &self.own[me()]
+    }
+
+    fn interrupt(&self) {
+        let Some(handler) = self.world.interrupt else { return };
+        if me() == 0 && !self.me().interrupted.replace(true) {
+            handler();
+        }
+    }
+
+    fn pause(&self) {
+        let own = self.me();
+        // Pauses in a row are one.
+        if own.paused_at.replace(self.accesses.get()) == self.accesses.get() {
+            return;
+        }
+        own.pauses.set(own.pauses.get() + 1);
+        if own.pauses.get() > FREE_PAUSES {
+            loom::thread::yield_now();
+        }
+    }
+
+    fn halt(&self, word: &Word, holds: impl Fn() -> bool, deadline_ns: Option<u64>) {
+        let own = self.me();
+        own.pauses.set(0);
+        own.halts.set(own.halts.get() + 1);
+        if own.halts.get() <= self.world.spurious {
+            return;
+        }
+        match deadline_ns {
+            Some(at) if self.world.timeouts => {
+                if holds() {
+                    own.clock_ns.set(own.clock_ns.get().max(at));
+                }
+            }
+            _ => match self.world.halt {
+                Halt::Futex => self.sleep(std::ptr::from_ref(word), holds),
+                Halt::Token => self.poll(holds),
+            },
+        }
+    }
+
+    fn sleep(&self, word: *const Word, holds: impl Fn() -> bool) {
+        let mut kernel = self.kernel.lock().expect("a panic ends the model");
+        if holds() {
+            kernel[me()] = word.addr();
+            while kernel[me()] != 0 {
+                kernel = self.beds[me()].wait(kernel).expect("a panic ends the model");
+            }
+        }
+    }
+
+    fn poll(&self, holds: impl Fn() -> bool) {
+        if !holds() {
+            return;
+        }
+        let mut polls = 0;
+        while !self.tokens[me()].swap(false, Relaxed) {
+            loom::thread::yield_now();
+            polls += 1;
+            assert!(polls < POLLS_MAX, "lost wake-up: CPU {} has halted for ever", me());
+        }
+    }
+
+    /// Wakes CPU `cpu`, or any if `None`, if it sleeps on `word`.
+    fn wake(&self, word: *const Word, cpu: Option<usize>) {
+        let mut kernel = self.kernel.lock().expect("a panic ends the model");
+        let sleeps = |&sleeper: &usize| kernel[sleeper] == word.addr();
+        let found = (0..CPUS).filter(|sleeper| cpu.is_none_or(|cpu| cpu == *sleeper)).find(sleeps);
+        if let Some(sleeper) = found {
+            kernel[sleeper] = 0;
+            self.beds[sleeper].notify_one();
+        }
+    }
+}
+
+// SAFETY: clause by clause in the table above.
+unsafe impl<const WAITS: bool, const BY_ADDRESS: bool> Platform for Loom<WAITS, BY_ADDRESS> {
+    type Byte = Byte;
+    type Half = Half;
+    type Word = Word;
+
+    const WAITS: bool = WAITS;
+    const KICKS_BY_ADDRESS: bool = BY_ADDRESS;
+    const PAUSES_PER_LOOK: u32 = 1;
+
+    fn fence(order: Ordering) {
+        let at = std::panic::Location::caller();
+        let (order, _) = sites::ordering(at, "fence", (order, Relaxed));
+        if order != Relaxed {
+            loom::sync::atomic::fence(order);
+        }
+    }
+
+    fn relax() {
+        let machine = machine();
+        machine.interrupt();
+        machine.pause();
+    }
+
+    fn nap(_ns: u64) {
+        loom::thread::yield_now();
+    }
+
+    fn cpu() -> Option<Cpu> {
+        Cpu::new(me()).filter(|_| me() < machine().world.numberless)
+    }
+
+    fn slot(cpu: Cpu) -> &'static Slot<Self> {
+        &stage().slots[cpu.index()]
+    }
+
+    fn waiters() -> &'static [Bucket<Self>] {
+        &stage().buckets
+    }
+
+    fn wait(word: &Word, expected: u32, deadline_ns: Option<u64>) {
+        let machine = machine();
+        machine.interrupt();
+        machine.halt(word, || word.peek() == expected, deadline_ns);
+    }
+
+    fn kick(word: *const Word, cpu: Cpu) {
+        let machine = machine();
+        match machine.world.halt {
+            Halt::Futex => machine.wake(word, Some(cpu.index())),
+            Halt::Token => {
+                // A swap, for loom orders the writes of several CPUs only if they are read-modify-writes.
+                machine.tokens[cpu.index()].swap(true, Relaxed);
+            }
+        }
+    }
+
+    fn kick_any(word: *const Word) {
+        machine().wake(word, None);
+    }
+
+    fn now_ns() -> u64 {
+        let machine = machine();
+        let clock = &machine.me().clock_ns;
+        clock.set(clock.get() + machine.world.tick_ns);
+        clock.get()
+    }
+}
