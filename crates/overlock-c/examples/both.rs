@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Rust half of a program whose C half (`both.c`) takes the same lock.
 //!
-//! The program links one Rust library, this one, which brings Overlock for both halves: the queued locks find their waiters in
-//! tables of the process, and two copies of the library would have two of them.
+//! The program links one Rust library, this one, which brings Overlock for both halves: the queued
+//! locks find their waiters in tables of the process, and two copies of the library would have two
+//! of them.
 
 use std::ffi::c_ulong;
 
@@ -24,7 +25,8 @@ pub struct Account {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rust_deposits(account: *mut Account, times: c_ulong) {
     for _ in 0..times {
-        // SAFETY: the account is alive; the lock is shared and changes through atomic accesses only.
+        // SAFETY: the account is alive; the lock is shared and changes through atomic accesses
+        // only.
         let lock = unsafe { &(*account).lock };
         lock.lock();
         // SAFETY: this thread holds the lock, so nobody else reaches the balance.

@@ -9,26 +9,28 @@
  *     ...
  *     ol_mutex_unlock(&lock);
  *
- * | lock                | who is next                                       | timed | choose it for            |
- * |---------------------|---------------------------------------------------|-------|--------------------------|
- * | ol_mutex_t          | the same as ol_hybrid_t                           | yes   | anything                 |
- * | ol_hybrid_t         | whoever runs, for a while; then first come first  | yes   | speed and no starvation  |
- * | ol_queued_t         | first come, first served; one try on entry        | yes   | even waiting times       |
- * | ol_ticket_t         | first come, first served, strictly                | no    | strict order             |
- * | ol_test_and_set_t   | whoever comes at the right moment                 | yes   | a baseline               |
- * | ol_shared_t         | whoever comes at the right moment                 | yes   | memory of many processes |
+ * | lock              | who is next                                 | timed | for                 |
+ * |-------------------|---------------------------------------------|-------|---------------------|
+ * | ol_mutex_t        | the same as ol_hybrid_t                     | yes   | anything            |
+ * | ol_hybrid_t       | whoever runs, then first come, first served | yes   | speed, starves none |
+ * | ol_queued_t       | first come, first served; one try on entry  | yes   | even waiting times  |
+ * | ol_ticket_t       | first come, first served, strictly          | no    | strict order        |
+ * | ol_test_and_set_t | whoever comes at the right moment           | yes   | a baseline          |
+ * | ol_shared_t       | whoever comes at the right moment           | yes   | several processes   |
  *
- * Each is 4 bytes, and zero bytes are an unlocked lock: static memory, calloc and fresh mappings need no initialiser.
- * Nothing is ever allocated, and a lock needs no destruction.
+ * Each is 4 bytes, and zero bytes are an unlocked lock: static memory, calloc and fresh mappings
+ * need no initialiser. Nothing is ever allocated, and a lock needs no destruction.
  *
  * Rules:
  *   - The thread that took a lock releases it. Taking a lock twice waits for ever.
- *   - A lock does not move while somebody uses it. Its memory may be freed by whoever takes it last: a release touches
- *     the lock once, and uses only its address afterwards.
- *   - ol_shared_t works between processes that map the same memory; the others within one process. It is not robust: if a
- *     process dies with the lock, the lock stays taken (a timed acquisition notices).
- *   - After fork, the child may use every lock that no other thread held at that moment.
- *   - A signal handler may take locks that the interrupted thread does not hold.
+ *   - A lock does not move while somebody uses it. Its memory may be freed by whoever takes it
+ *     last: a release touches the lock once, and uses only its address afterwards.
+ *   - ol_shared_t works between processes that map the same memory; the others within one process.
+ *     It is not robust: if a process dies with the lock, the lock stays taken (a timed acquisition
+ *     notices).
+ *   - After fork, the child may use every lock that no other thread held at that moment, and of
+ *     type ol_ticket_t those that no other thread waited for either.
+ *   - A signal handler takes no locks.
  *   - errno is left alone, and no function is a cancellation point.
  *
  * The functions that can fail return 0 or an error number, as those of POSIX threads do.
@@ -55,7 +57,7 @@ extern "C" {
 #define OL_SLOW __attribute__((cold, nothrow))
 #define OL_CHECKED __attribute__((warn_unused_result))
 
-/* ---- The locks ---------------------------------------------------------------------------------------------------- */
+/* ---- The locks ------------------------------------------------------------------------------- */
 
 typedef struct { uint32_t word; } ol_test_and_set_t;
 typedef struct { uint16_t head, tail; } ol_ticket_t;
@@ -71,21 +73,22 @@ typedef ol_hybrid_t ol_mutex_t;
 #define OL_SHARED_INIT { 0 }
 #define OL_MUTEX_INIT OL_HYBRID_INIT
 
-/* ---- The process -------------------------------------------------------------------------------------------------- */
+/* ---- The process ----------------------------------------------------------------------------- */
 
-/* Switches waiting off, or on again: without it locks only spin, which is right where every thread has a core of its
- * own. To be called before the first lock is used. ol_shared_t always waits. */
+/* Switches waiting off, or on again: without it locks only spin, which is right where every thread
+ * has a core of its own. To be called before the first lock is used. ol_shared_t always waits. */
 void ol_set_waiting(bool on);
 
 /* The name of counter number `index`, or NULL past the last one:
  *     for (size_t i = 0; (name = ol_counter_name(i)) != NULL; i++) ... */
 const char *ol_counter_name(size_t index);
 
-/* Writes to `count` how often an event has happened to the locks that the C functions took or released since the start.
- * Nothing is counted on uncontended paths. Returns 0, or EINVAL if there is no such event. */
+/* Writes to `count` how often an event has happened since the start, to the locks that these
+ * functions took or released. Nothing is counted on uncontended paths. Returns 0, or EINVAL if
+ * there is no such event. */
 int ol_counter(const char *name, uint64_t *count);
 
-/* ---- The words, as the library has them --------------------------------------------------------------------------- */
+/* ---- The words, as the library has them ------------------------------------------------------ */
 
 /* What an acquisition sets, and what asks a release to call somebody back. */
 #define OL_TEST_AND_SET_TAKE 1u
@@ -121,11 +124,12 @@ OL_SLOW int ol_shared_trylock_slow(ol_shared_t *lock);
 OL_SLOW int ol_shared_timedlock_slow(ol_shared_t *lock, const struct timespec *at);
 OL_SLOW void ol_shared_unlock_slow(ol_shared_t *lock, uint32_t before);
 
-/* ORDERING, here and below: every acquisition is Acquire and pairs with the Release of every release. */
+/* ORDERING, here and below: every acquisition is Acquire, with the Release of every release. */
 OL_INLINE bool ol_detail_take(uint32_t *word, uint32_t take)
 {
     uint32_t free = 0;
-    return __atomic_compare_exchange_n(word, &free, take, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    return __atomic_compare_exchange_n(word, &free, take, false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED);
 }
 
 /* As above, but leaves the cache line alone if the lock is taken: for who will not wait for it. */
@@ -134,19 +138,23 @@ OL_INLINE bool ol_detail_try_take(uint32_t *word, uint32_t take)
     return __atomic_load_n(word, __ATOMIC_RELAXED) == 0 && ol_detail_take(word, take);
 }
 
-/* ---- The functions ------------------------------------------------------------------------------------------------
+/* ---- The functions ------------------------------------------------------------------------------
  *
- * void ol_X_lock(ol_X_t *lock)                                     takes the lock, waiting as long as it takes
- * int  ol_X_trylock(ol_X_t *lock)                                  0, or EBUSY if the lock can't be had at once
- * int  ol_X_timedlock(ol_X_t *lock, const struct timespec *at)     0, or ETIMEDOUT when CLOCK_MONOTONIC has reached `at`,
- *                                                                  or EINVAL if it would have to wait and `at` is no time
- * void ol_X_unlock(ol_X_t *lock)                                   releases the lock, which the caller holds
+ * void ol_X_lock(ol_X_t *lock)
+ *     Takes the lock, waiting as long as it takes.
+ * int ol_X_trylock(ol_X_t *lock)
+ *     Takes the lock: 0. EBUSY if that is not possible at once.
+ * int ol_X_timedlock(ol_X_t *lock, const struct timespec *at)
+ *     Takes the lock: 0. ETIMEDOUT when CLOCK_MONOTONIC has reached `at` and the lock was not to be
+ *     had; EINVAL if it is not free and `at` is NULL or its nanoseconds are not below a second.
+ * void ol_X_unlock(ol_X_t *lock)
+ *     Releases the lock, which the caller holds.
  *
  * Uncontended, each is one atomic read-modify-write and no call (ol_ticket_lock: and one load).
  */
 
-/* The hybrid lock: unfair while that pays, orderly before it hurts. While a waiter is first in line at most 4,095
- * acquisitions pass it, and none once it has declared itself. */
+/* The hybrid lock: unfair while that pays, orderly before it hurts. While a waiter is first in line
+ * at most 4,095 acquisitions pass it. */
 OL_INLINE void ol_hybrid_lock(ol_hybrid_t *lock)
 {
     if (!ol_detail_take(&lock->word, OL_HYBRID_TAKE))
@@ -155,12 +163,16 @@ OL_INLINE void ol_hybrid_lock(ol_hybrid_t *lock)
 
 OL_INLINE OL_CHECKED int ol_hybrid_trylock(ol_hybrid_t *lock)
 {
-    return ol_detail_try_take(&lock->word, OL_HYBRID_TAKE) ? 0 : ol_hybrid_trylock_slow(lock);
+    if (ol_detail_try_take(&lock->word, OL_HYBRID_TAKE))
+        return 0;
+    return ol_hybrid_trylock_slow(lock);
 }
 
 OL_INLINE OL_CHECKED int ol_hybrid_timedlock(ol_hybrid_t *lock, const struct timespec *at)
 {
-    return ol_detail_take(&lock->word, OL_HYBRID_TAKE) ? 0 : ol_hybrid_timedlock_slow(lock, at);
+    if (ol_detail_take(&lock->word, OL_HYBRID_TAKE))
+        return 0;
+    return ol_hybrid_timedlock_slow(lock, at);
 }
 
 OL_INLINE void ol_hybrid_unlock(ol_hybrid_t *lock)
@@ -188,12 +200,16 @@ OL_INLINE void ol_queued_lock(ol_queued_t *lock)
 
 OL_INLINE OL_CHECKED int ol_queued_trylock(ol_queued_t *lock)
 {
-    return ol_detail_try_take(&lock->word, OL_QUEUED_TAKE) ? 0 : ol_queued_trylock_slow(lock);
+    if (ol_detail_try_take(&lock->word, OL_QUEUED_TAKE))
+        return 0;
+    return ol_queued_trylock_slow(lock);
 }
 
 OL_INLINE OL_CHECKED int ol_queued_timedlock(ol_queued_t *lock, const struct timespec *at)
 {
-    return ol_detail_take(&lock->word, OL_QUEUED_TAKE) ? 0 : ol_queued_timedlock_slow(lock, at);
+    if (ol_detail_take(&lock->word, OL_QUEUED_TAKE))
+        return 0;
+    return ol_queued_timedlock_slow(lock, at);
 }
 
 OL_INLINE void ol_queued_unlock(ol_queued_t *lock)
@@ -203,8 +219,8 @@ OL_INLINE void ol_queued_unlock(ol_queued_t *lock)
         ol_queued_unlock_slow(lock, before);
 }
 
-/* The ticket lock: strictly first come, first served; at most 32,767 threads wait. It has no timed acquisition, for
- * a ticket can't be handed back. */
+/* The ticket lock: strictly first come, first served; for at most 32,767 threads. It has no timed
+ * acquisition, for a ticket can't be handed back. */
 OL_INLINE void ol_ticket_lock(ol_ticket_t *lock)
 {
     /* ORDERING: drawing a ticket decides an order only; the load that finds it served acquires. */
@@ -219,9 +235,10 @@ OL_INLINE OL_CHECKED int ol_ticket_trylock(ol_ticket_t *lock)
     uint32_t head = __atomic_load_n(&lock->head, __ATOMIC_RELAXED) & ~OL_TICKET_SLOW;
     uint16_t ticket = (uint16_t)head;
     uint16_t next = (uint16_t)(head + OL_TICKET_TAKE);
-    if (!__atomic_compare_exchange_n(&lock->tail, &ticket, next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    if (!__atomic_compare_exchange_n(&lock->tail, &ticket, next, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED))
         return EBUSY;
-    /* The tickets may have gone round once since `head` was read; then this one has to wait for its turn. */
+    /* The tickets may have gone round once since `head` was read; then this one has to wait. */
     if ((__atomic_load_n(&lock->head, __ATOMIC_ACQUIRE) & ~OL_TICKET_SLOW) != head)
         ol_ticket_lock_slow(lock, head);
     return 0;
@@ -234,7 +251,8 @@ OL_INLINE void ol_ticket_unlock(ol_ticket_t *lock)
         ol_ticket_unlock_slow(lock, before);
 }
 
-/* The test-and-set lock: anybody's who comes at the right moment. A waiter may be passed any number of times. */
+/* The test-and-set lock: anybody's who comes at the right moment. A waiter may be passed any number
+ * of times. */
 OL_INLINE void ol_test_and_set_lock(ol_test_and_set_t *lock)
 {
     if (!ol_detail_take(&lock->word, OL_TEST_AND_SET_TAKE))
@@ -243,14 +261,17 @@ OL_INLINE void ol_test_and_set_lock(ol_test_and_set_t *lock)
 
 OL_INLINE OL_CHECKED int ol_test_and_set_trylock(ol_test_and_set_t *lock)
 {
-    return ol_detail_try_take(&lock->word, OL_TEST_AND_SET_TAKE) ? 0
-                                                                 : ol_test_and_set_trylock_slow(lock);
+    if (ol_detail_try_take(&lock->word, OL_TEST_AND_SET_TAKE))
+        return 0;
+    return ol_test_and_set_trylock_slow(lock);
 }
 
-OL_INLINE OL_CHECKED int ol_test_and_set_timedlock(ol_test_and_set_t *lock, const struct timespec *at)
+OL_INLINE OL_CHECKED int ol_test_and_set_timedlock(ol_test_and_set_t *lock,
+                                                   const struct timespec *at)
 {
-    return ol_detail_take(&lock->word, OL_TEST_AND_SET_TAKE) ? 0
-                                                             : ol_test_and_set_timedlock_slow(lock, at);
+    if (ol_detail_take(&lock->word, OL_TEST_AND_SET_TAKE))
+        return 0;
+    return ol_test_and_set_timedlock_slow(lock, at);
 }
 
 OL_INLINE void ol_test_and_set_unlock(ol_test_and_set_t *lock)
@@ -260,7 +281,8 @@ OL_INLINE void ol_test_and_set_unlock(ol_test_and_set_t *lock)
         ol_test_and_set_unlock_slow(lock, before);
 }
 
-/* The lock for memory that several processes map: a test-and-set lock whose waiters the kernel finds by the page. */
+/* The lock for memory that several processes map: a test-and-set lock whose waiters the kernel
+ * finds by the page behind the address. */
 OL_INLINE void ol_shared_lock(ol_shared_t *lock)
 {
     if (!ol_detail_take(&lock->word, OL_SHARED_TAKE))
@@ -269,12 +291,16 @@ OL_INLINE void ol_shared_lock(ol_shared_t *lock)
 
 OL_INLINE OL_CHECKED int ol_shared_trylock(ol_shared_t *lock)
 {
-    return ol_detail_try_take(&lock->word, OL_SHARED_TAKE) ? 0 : ol_shared_trylock_slow(lock);
+    if (ol_detail_try_take(&lock->word, OL_SHARED_TAKE))
+        return 0;
+    return ol_shared_trylock_slow(lock);
 }
 
 OL_INLINE OL_CHECKED int ol_shared_timedlock(ol_shared_t *lock, const struct timespec *at)
 {
-    return ol_detail_take(&lock->word, OL_SHARED_TAKE) ? 0 : ol_shared_timedlock_slow(lock, at);
+    if (ol_detail_take(&lock->word, OL_SHARED_TAKE))
+        return 0;
+    return ol_shared_timedlock_slow(lock, at);
 }
 
 OL_INLINE void ol_shared_unlock(ol_shared_t *lock)
@@ -287,14 +313,15 @@ OL_INLINE void ol_shared_unlock(ol_shared_t *lock)
 #ifdef __cplusplus
 } /* extern "C" */
 
-/* ---- C++ ----------------------------------------------------------------------------------------------------------
+/* ---- C++ ----------------------------------------------------------------------------------------
  *
  * Classes that std::lock_guard, std::unique_lock, std::scoped_lock and std::lock take:
  *
  *     static overlock::mutex lock;
  *     std::lock_guard<overlock::mutex> guard(lock);
  *
- * All are Lockable; all but `ticket` are TimedLockable. They are constant-initialised and hold nothing but the C lock.
+ * All are Lockable; all but `ticket` are TimedLockable. They are constant-initialised and hold
+ * nothing but the C lock.
  */
 
 #include <chrono>
@@ -332,7 +359,7 @@ public:
         return try_lock_until(std::chrono::steady_clock::now() + time);
     }
 
-    /* Waits by the steady clock, and looks at other clocks again when it has: they may have been set. */
+    /* Waits by the steady clock, and looks at `Clock` again afterwards: it may have been set. */
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &at)
     {
@@ -360,12 +387,15 @@ private:
     }
 };
 
-using hybrid = timed_lock<ol_hybrid_t, ol_hybrid_lock, ol_hybrid_trylock, ol_hybrid_timedlock, ol_hybrid_unlock>;
-using queued = timed_lock<ol_queued_t, ol_queued_lock, ol_queued_trylock, ol_queued_timedlock, ol_queued_unlock>;
+using hybrid = timed_lock<ol_hybrid_t, ol_hybrid_lock, ol_hybrid_trylock, ol_hybrid_timedlock,
+                          ol_hybrid_unlock>;
+using queued = timed_lock<ol_queued_t, ol_queued_lock, ol_queued_trylock, ol_queued_timedlock,
+                          ol_queued_unlock>;
 using ticket = basic_lock<ol_ticket_t, ol_ticket_lock, ol_ticket_trylock, ol_ticket_unlock>;
 using test_and_set = timed_lock<ol_test_and_set_t, ol_test_and_set_lock, ol_test_and_set_trylock,
                                 ol_test_and_set_timedlock, ol_test_and_set_unlock>;
-using shared = timed_lock<ol_shared_t, ol_shared_lock, ol_shared_trylock, ol_shared_timedlock, ol_shared_unlock>;
+using shared = timed_lock<ol_shared_t, ol_shared_lock, ol_shared_trylock, ol_shared_timedlock,
+                          ol_shared_unlock>;
 using mutex = hybrid;
 
 } /* namespace overlock */

@@ -8,7 +8,8 @@ use libc::EINVAL;
 use overlock::counters::Event;
 
 overlock::lock_class!(
-    /// The class of the locks in `overlock.h`. Rust code that shares a lock with C may count elsewhere.
+    /// The class of the locks in `overlock.h`. Rust code that shares a lock with C may count
+    /// elsewhere.
     pub CLocks
 );
 
@@ -34,8 +35,8 @@ pub extern "C" fn ol_counter_name(index: usize) -> *const c_char {
     NAMES.get(index).map_or(ptr::null(), |name| name.as_ptr().cast())
 }
 
-/// Writes to `count` how often the event `name` has happened to the locks of this library. Returns 0, or `EINVAL` if there is
-/// no such event or a pointer is null.
+/// Writes to `count` how often the event `name` has happened to the locks of this library. Returns
+/// 0, or `EINVAL` if there is no such event or a pointer is null.
 ///
 /// # Safety
 /// `name` is null or a C string; `count` is null or valid to write to.

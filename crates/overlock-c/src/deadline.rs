@@ -7,7 +7,8 @@ use libc::{EINVAL, timespec};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// A time in nanoseconds. What lies before the clock's zero is zero, what lies after 584 years is never.
+/// A time in nanoseconds. What lies before the clock's zero is zero, what lies after 584 years is
+/// never.
 ///
 /// # Errors
 /// `EINVAL` if the nanoseconds are not below a second.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overlock's locks for C and C++: the slow paths behind `include/overlock.h`.
 //!
-//! The header has the uncontended path of each lock inline and describes the interface; this library has the rest. A
-//! lock is the same object on both sides: `ol_hybrid_t` is a [`Hybrid`], and a Rust program that links this crate may share
-//! it with its C half. What the header believes of a lock word is compared with the truth in `tests/suite/header.rs`.
+//! The header has the uncontended path of each lock inline and describes the interface; this
+//! library has the rest. A lock is the same object on both sides: `ol_hybrid_t` is a [`Hybrid`],
+//! and a Rust program that links this crate may share it with its C half. What the header believes
+//! of a lock word is compared with the truth in `tests/suite/header.rs`.
 //!
-//! No function unwinds: a panic, which only a bug in Overlock could cause, aborts at the edge (`extern "C"`).
+//! No function unwinds: a panic, which only a bug in Overlock could cause, aborts at the edge
+//! (`extern "C"`).
 
 mod counters;
 mod deadline;
@@ -47,10 +49,12 @@ pub extern "C" fn ol_set_waiting(on: bool) {
 /// The slow paths that every lock has.
 macro_rules! slow_paths {
     ($($lock:ty: $lock_slow:ident, $unlock_slow:ident;)*) => {$(
-        /// Waits for a lock that the inline path could not take. `ticket` is the one it drew, if the lock has tickets.
+        /// Waits for a lock that the inline path could not take. `ticket` is the one it drew, if
+        /// the lock has tickets.
         ///
         /// # Safety
-        /// `lock` points to a live lock, and nothing but locks' functions writes to it. A drawn ticket is passed on once.
+        /// `lock` points to a live lock, and nothing but locks' functions writes to it. A drawn
+        /// ticket is passed on once.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $lock_slow(lock: *const $lock, ticket: u32) {
             // SAFETY: the caller's promise.
@@ -58,7 +62,8 @@ macro_rules! slow_paths {
             lock.lock_slow_path(ticket);
         }
 
-        /// Calls a waiter of a lock that the inline path has released and whose changed cell held `before`. Only the address of the lock counts.
+        /// Calls back a waiter of a lock that the inline path has released. The cell it changed
+        /// held `before`. Only the address of the lock counts.
         #[unsafe(no_mangle)]
         pub extern "C" fn $unlock_slow(lock: *const $lock, before: u32) {
             <$lock>::after_release(lock, before);
@@ -69,8 +74,8 @@ macro_rules! slow_paths {
 /// The slow paths of the locks that can be given up waiting for.
 macro_rules! timed_slow_paths {
     ($($lock:ty: $trylock_slow:ident, $timedlock_slow:ident;)*) => {$(
-        /// Takes a lock without waiting that was not free for the inline path; it may be all the same, to
-        /// one who passes its line. Returns 0 or `EBUSY`.
+        /// Takes a lock if that is possible without waiting. Its word was not zero, but perhaps it
+        /// is only waited for, and may be passed. Returns 0 or `EBUSY`.
         ///
         /// # Safety
         /// `lock` points to a live lock, and nothing but locks' functions writes to it.
@@ -81,10 +86,12 @@ macro_rules! timed_slow_paths {
             if lock.try_lock() { 0 } else { EBUSY }
         }
 
-        /// Waits for a lock until `CLOCK_MONOTONIC` reads `*at`. Returns 0, `ETIMEDOUT`, or `EINVAL` where `at` is no time.
+        /// Waits for a lock until `CLOCK_MONOTONIC` reads `*at`. Returns 0, `ETIMEDOUT`, or
+        /// `EINVAL` where `at` is no time.
         ///
         /// # Safety
-        /// `lock` points to a live lock, and nothing but locks' functions writes to it. `at` is null or points to a time.
+        /// `lock` points to a live lock, and nothing but locks' functions writes to it. `at` is
+        /// null or points to a time.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $timedlock_slow(lock: *const $lock, at: *const timespec) -> c_int {
             // SAFETY: the caller's promise.

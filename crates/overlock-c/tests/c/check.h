@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the test programs share: a check that ends the program, threads, and the clock. C11 and C++17. */
+/* What the test programs share: a check that ends the program, the clock, the counters. */
 #ifndef CHECK_H
 #define CHECK_H
 

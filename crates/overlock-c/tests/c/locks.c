@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Every lock within one process: exclusion, trylock, timedlock, static initialisers, halting and being called back.
+ * Every lock within one process: exclusion, trylock, timedlock, static initialisers, halting and
+ * being called back, and going on after fork.
  *
  * With -DBROKEN the locks do nothing, and the program must fail: that shows that it can.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -150,6 +153,22 @@ static void *takes_once_in_time(void *argument)
     return NULL;
 }
 
+/* A child process that has a copy of the lock, but not of the thread that waits for it. */
+static void child_goes_on(const struct lock *lock)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        lock->unlock(lock->object);
+        lock->lock(lock->object);
+        lock->unlock(lock->object);
+        _Exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 /* A waiter halts; the inline release has to find that out and call it back. */
 static void calls_back(const struct lock *lock, void *(*waiter)(void *))
 {
@@ -160,6 +179,8 @@ static void calls_back(const struct lock *lock, void *(*waiter)(void *))
     while (!lock->has_halted(lock->object))
         sched_yield();
     CHECK(sum == 0);
+    if (lock->object != &ticket_object)
+        child_goes_on(lock);
     lock->unlock(lock->object);
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(sum == 1);

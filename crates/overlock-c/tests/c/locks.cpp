@@ -15,7 +15,7 @@ namespace {
 constexpr unsigned threads = 4;
 constexpr unsigned rounds = 20000;
 
-/* Constant-initialised, without a destructor that does anything: usable at any time of a program's life. */
+/* Constant-initialised, with nothing to destroy: usable at any time of a program's life. */
 overlock::mutex global;
 
 template <class Lock>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Every inline path as a function of its own, for `tests/suite/code.rs` to look at its machine code. */
+/* Every inline path as a function of its own: `tests/suite/code.rs` reads its machine code. */
 #include "overlock.h"
 
 #define PATHS(X)                                                                           \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The lock for several processes: exclusion through a mapping, a call across processes, and a holder that is killed. */
+/* The lock for several processes: exclusion through a mapping, a call across processes, and a
+ * holder that is killed. */
 #define _DEFAULT_SOURCE
 #include <sched.h>
 #include <signal.h>
@@ -76,7 +77,6 @@ static void calls_back(void)
     /* A waiter that is about to halt marks the word. */
     while (!(__atomic_load_n(&pool->lock.word, __ATOMIC_RELAXED) & OL_SHARED_SLOW))
         sched_yield();
-    usleep(10000);
     pool->stage = 1;
     ol_shared_unlock(&pool->lock);
     ended_well(waiter);
@@ -90,7 +90,8 @@ static void takes_it_and_sleeps(void)
         pause();
 }
 
-/* As documented: the lock is not robust. A timed acquisition notices, and who knows that nobody uses the lock may make it anew. */
+/* As documented: the lock is not robust. A timed acquisition notices, and who knows that nobody
+ * uses the lock may make it anew. */
 static void survives_no_holder(void)
 {
     pid_t holder = child(takes_it_and_sleeps);

@@ -32,7 +32,8 @@ fn pkg_config(prefix: &Path, arguments: &[&str]) -> Vec<String> {
     support::succeeds(&mut command).split_whitespace().map(str::to_owned).collect()
 }
 
-/// Compiles a program against the installation with these libraries, and runs it. The dynamic linker looks in `path`.
+/// Compiles a program against the installation with these libraries, and runs it. The dynamic
+/// linker looks in `path`.
 fn runs(compiler: Compiler, prefix: &Path, source: &Path, libs: &[String], path: &Path) {
     let program = prefix.join("program");
     let mut command = Command::new(compiler.name);
