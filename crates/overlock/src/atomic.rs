@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The atomic cell as a trait, so that one lock source runs on real memory, under a model checker and in a simulator.
+//! The atomic cell as a trait, so that one lock source runs on real memory, under a model checker
+//! and in a simulator.
 //!
-//! Every access of a lock goes through [`Atomic`]. Its methods are `#[track_caller]`: a test platform can tell the call
-//! sites of a lock apart and weaken the ordering of one of them at a time. On real memory they compile to the one
-//! instruction they name.
+//! Every access of a lock goes through [`Atomic`]. Its methods are `#[track_caller]`: a test
+//! platform can tell the call sites of a lock apart and weaken the ordering of one of them at a
+//! time. On real memory they compile to the one instruction they name.
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 /// An atomic cell holding a `T`; the subset of `core::sync::atomic` that locks need.
 ///
-/// The semantics of each method and of each [`Ordering`] are those of the method of the same name in
-/// `core::sync::atomic`.
+/// The semantics of each method and of each [`Ordering`] are those of the method of the same name
+/// in `core::sync::atomic`.
 pub trait Atomic<T>: Send + Sync {
     /// Reads the value.
     #[track_caller]

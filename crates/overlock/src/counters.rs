@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Event counters, named after Linux's lock events (kernel/locking/lock_events_list.h).
 //!
-//! A lock belongs to a [`Class`]: a type that says where its events are counted. [`Uncounted`] is the default, has no size and
-//! leaves no code behind. [`lock_class!`](crate::lock_class) makes a class with counters of its own.
+//! A lock belongs to a [`Class`]: a type that says where its events are counted. [`Uncounted`] is
+//! the default, has no size and leaves no code behind. [`lock_class!`](crate::lock_class) makes a
+//! class with counters of its own.
 //!
-//! Nothing is counted on the uncontended path. On the others an event is one relaxed addition to a word
-//! in one of several cache lines, chosen by the address of the caller's stack, so that CPUs seldom meet.
+//! Nothing is counted on the uncontended path. On the others an event is one relaxed addition to a
+//! word in one of several cache lines, chosen by the address of the caller's stack, so that CPUs
+//! seldom meet.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

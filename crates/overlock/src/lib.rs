@@ -1,5 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spin locks for CPUs that get taken away.
+//!
+//! A thread or a virtual CPU that holds a spin lock, or that is next in line for one, can lose its
+//! processor at any instruction; everyone behind it then burns time for nothing. The locks here
+//! spin for a moment, halt, and are called back. One source serves threads, guests of a
+//! hypervisor, bare metal and a model checker: each lock is generic over the [`Platform`] it runs
+//! on.
+//!
+//! | lock | order | bypass of a waiter | for |
+//! |---|---|---|---|
+//! | [`Hybrid`] | unfair, then in line | at most [`Hybrid::MAX_BYPASS`] while first in line, none once it has declared itself | almost everything |
+//! | [`Queued`] | in line | during one halt | many waiters, order wanted |
+//! | [`Ticket`] | strictly first come, first served | none | order at any price |
+//! | [`TestAndSet`] | none | unbounded | a baseline; memory shared between processes |
+//!
+//! A lock is at most 4 bytes, starts as zeros, and can stand in a `static`.
+//!
+//! ```
+//! # #[cfg(feature = "threads")] {
+//! use overlock::ThreadMutex;
+//!
+//! static HITS: ThreadMutex<u64> = ThreadMutex::new(0);
+//! *HITS.lock() += 1;
+//! # }
+//! ```
+//!
+//! [`Refresh`] is the other primitive: a shared value that one CPU computes anew while the others
+//! wait for it instead of repeating the work.
+//!
+//! # Features
+//!
+//! Without features the crate is `no_std` and depends on nothing: bring a [`Platform`], or use
+//! [`platform::Native`].
+//!
+//! * `threads`: [`platform::Threads`] and [`platform::Shared`], for programs on Linux.
+//! * `lock_api`: the raw mutex traits of that crate.
+
 #![no_std]
 
 #[cfg(feature = "threads")]
@@ -21,9 +57,14 @@ mod spin;
 mod waiters;
 
 pub use mutex::{Guard, Mutex};
+pub use platform::Platform;
 pub use raw::{
     ConstLock, Hybrid, Narrow, Queued, RawLock, RawTimedLock, TestAndSet, Ticket, Wide, Width,
 };
 pub use refresh::{Refresh, Value};
 pub use slot::{Cpu, LEVELS, Slot};
 pub use waiters::Bucket;
+
+/// The right mutex for an application: [`Hybrid`] on [`platform::Threads`].
+#[cfg(feature = "threads")]
+pub type ThreadMutex<T> = Mutex<T, Hybrid<platform::Threads>>;

@@ -16,7 +16,8 @@ pub struct Mutex<T: ?Sized, L: RawLock> {
     data: UnsafeCell<T>,
 }
 
-// SAFETY: the lock lets one CPU at a time reach the data, so sharing the mutex moves the data between CPUs at most.
+// SAFETY: the lock lets one CPU at a time reach the data, so sharing the mutex moves the data
+// between CPUs at most.
 unsafe impl<T: ?Sized + Send, L: RawLock> Sync for Mutex<T, L> {}
 // SAFETY: as for any owner of a `T`.
 unsafe impl<T: ?Sized + Send, L: RawLock> Send for Mutex<T, L> {}
@@ -119,7 +120,8 @@ impl<T: ?Sized, L: RawLock> Deref for Guard<'_, T, L> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the guard exists only while its lock is held, so nobody else reaches the data mutably.
+        // SAFETY: the guard exists only while its lock is held, so nobody else reaches the data
+        // mutably.
         unsafe { &*self.mutex.data.get() }
     }
 }

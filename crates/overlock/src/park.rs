@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Halting for a word that any number of CPUs may wait for: what [`TestAndSet`](crate::TestAndSet) and
-//! [`Refresh`](crate::Refresh) do when they have spun enough.
+//! Halting for a word that any number of CPUs may wait for: what [`TestAndSet`](crate::TestAndSet)
+//! and [`Refresh`](crate::Refresh) do when they have spun enough.
 //!
-//! Where the platform finds waiters by address, a CPU halts on the word itself. Elsewhere it halts on a word of its own
-//! slot and leaves its name in the table of waiters.
+//! Where the platform finds waiters by address, a CPU halts on the word itself. Elsewhere it halts
+//! on a word of its own slot and leaves its name in the table of waiters.
 //!
-//! The caller's `mark` says in the word that somebody halts, by an RMW with at least `Release` order, and only after it has seen that
-//! there is something to wait for. Whoever ends the wait changes the word by an RMW, sees the mark and calls [`unpark_one`] or
-//! [`unpark_all`]. Both are RMWs of one word: either the end comes first and `mark` sees it, or `mark` comes first and the end
-//! sees the mark. In the second case the entry in the table was written before (`Release`) and is found (`Acquire` fence here), and a
-//! kick that comes before the halt is not lost (P3).
+//! The caller's `mark` says in the word that somebody halts, by an RMW with at least `Release`
+//! order, and only after it has seen that there is something to wait for. Whoever ends the wait
+//! changes the word by an RMW, sees the mark and calls [`unpark_one`] or [`unpark_all`]. Both are
+//! RMWs of one word: either the end comes first and `mark` sees it, or `mark` comes first and the
+//! end sees the mark. In the second case the entry in the table was written before (`Release`) and
+//! is found (`Acquire` fence here), and a kick that comes before the halt is not lost (P3).
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -26,8 +27,9 @@ const HALTED: u32 = 1;
 /// How long a CPU naps that can't be kicked because it has no number or the table is full.
 const NAP_NS: u64 = 50_000;
 
-/// Halts once for `word`, unless `mark` returns `None`: then there is nothing to wait for. Otherwise `mark` has made
-/// the halt visible and returns what the word holds now. Returns whether it halted; it may have come back for no reason.
+/// Halts once for `word`, unless `mark` returns `None`: then there is nothing to wait for.
+/// Otherwise `mark` has made the halt visible and returns what the word holds now. Returns whether
+/// it halted; it may have come back for no reason.
 pub(crate) fn park<P: Platform>(
     word: &P::Word,
     deadline_ns: Option<u64>,

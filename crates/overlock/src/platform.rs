@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The platform: what a lock needs to know of the world it runs in.
 //!
-//! A lock is generic over one [`Platform`] and touches the machine nowhere else. A platform says what an atomic word is,
-//! how to be polite while spinning, which CPU this is, what time it is, and how a CPU gives itself up ([`Platform::wait`]) and is
-//! called back ([`Platform::kick`]). A "CPU" is whatever can be taken away: a core, a vCPU, a thread.
+//! A lock is generic over one [`Platform`] and touches the machine nowhere else. A platform says
+//! what an atomic word is, how to be polite while spinning, which CPU this is, what time it is, and
+//! how a CPU gives itself up ([`Platform::wait`]) and is called back ([`Platform::kick`]). A "CPU"
+//! is whatever can be taken away: a core, a vCPU, a thread.
 //!
 //! # The contract
 //!
-//! Each platform's file answers these clauses one by one, and `tests/contract.rs` is organised by them.
+//! Each platform's file answers these clauses one by one, and `tests/contract.rs` is organised by
+//! them.
 //!
 //! | | clause |
 //! |---|---|
@@ -40,14 +42,15 @@ pub use shared::Shared;
 #[cfg(feature = "threads")]
 pub use threads::Threads;
 
-/// The most CPUs a platform may number: what fits the 16-bit tail of a lock word beside two bits of nesting level.
+/// The most CPUs a platform may number: what fits the 16-bit tail of a lock word beside two bits of
+/// nesting level.
 pub const MAX_CPUS: usize = (1 << 14) - 1;
 
 /// The world a lock runs in. See the [module documentation](self) for the contract.
 ///
 /// # Safety
-/// An implementation keeps the clauses P1 to P10. The locks' mutual exclusion rests on the atomic cells and on P7 and P8,
-/// their progress on P1 and P3.
+/// An implementation keeps the clauses P1 to P10. The locks' mutual exclusion rests on the atomic
+/// cells and on P7 and P8, their progress on P1 and P3.
 pub unsafe trait Platform: Sized + 'static {
     /// An 8-bit cell.
     type Byte: Atomic<u8>;
@@ -56,23 +59,26 @@ pub unsafe trait Platform: Sized + 'static {
     /// A 32-bit cell.
     type Word: Atomic<u32>;
 
-    /// Whether a CPU of this platform can be taken away, so that waiting for it may be worth more than spinning.
+    /// Whether a CPU of this platform can be taken away, so that waiting for it may be worth more
+    /// than spinning.
     ///
     /// Where this is `false` the compiler drops every slow path that waits or kicks.
     const WAITS: bool;
 
-    /// Whether [`kick_any`](Self::kick_any) finds a waiter by the address of the word it waits on. Locks then need neither a
-    /// number for each CPU nor the table of waiters to halt on their own word.
+    /// Whether [`kick_any`](Self::kick_any) finds a waiter by the address of the word it waits on.
+    /// Locks then need neither a number for each CPU nor the table of waiters to halt on their own
+    /// word.
     const KICKS_BY_ADDRESS: bool = false;
 
-    /// Pauses between two looks at the clock in a spin loop with a budget: about 0.2 µs at 12 ns a pause. A world whose time is
-    /// its own, and whose every pause is a case to be explored, wants fewer.
+    /// Pauses between two looks at the clock in a spin loop with a budget: about 0.2 µs at 12 ns a
+    /// pause. A world whose time is its own, and whose every pause is a case to be explored, wants
+    /// fewer.
     const PAUSES_PER_LOOK: u32 = 16;
 
     /// Whether waiting is switched on now: the run-time choice that S1 calls `nopvspin`.
     ///
-    /// It is asked in slow paths, and once in the unlock of [`Ticket`](crate::Ticket). It may change only while no lock
-    /// of the platform is held or waited for.
+    /// It is asked in slow paths, and once in the unlock of [`Ticket`](crate::Ticket). It may
+    /// change only while no lock of the platform is held or waited for.
     #[inline(always)]
     fn waits() -> bool {
         Self::WAITS
@@ -85,34 +91,40 @@ pub unsafe trait Platform: Sized + 'static {
     /// Tells the processor that this is a spin loop (P6).
     fn relax();
 
-    /// Gives this CPU up for about `ns` nanoseconds, for a waiter that can't be kicked because it has no number or the table of
-    /// waiters is full. The default only relaxes.
+    /// Gives this CPU up for about `ns` nanoseconds, for a waiter that can't be kicked because it
+    /// has no number or the table of waiters is full. The default only relaxes.
     #[inline]
     fn nap(_ns: u64) {
         Self::relax();
     }
 
-    /// Offers this processor to CPU number `cpu`, which can run but waits for a processor; or to any that does, where it is `None` or
-    /// the world can't be told which. Returns soon when there is none. The default does nothing.
+    /// Offers this processor to CPU number `cpu`, which can run but waits for a processor; or to
+    /// any that does, where it is `None` or the world can't be told which. Returns soon when there
+    /// is none. The default does nothing.
     #[inline]
     fn yield_to(_cpu: Option<Cpu>) {}
 
-    /// The number of this CPU (P7), or `None` if it has none: then locks do without a queue node and spin.
+    /// The number of this CPU (P7), or `None` if it has none: then locks do without a queue node
+    /// and spin.
     fn cpu() -> Option<Cpu>;
 
     /// The record of CPU number `cpu` (P8).
     fn slot(cpu: Cpu) -> &'static Slot<Self>;
 
-    /// The table of halted CPUs (P8): not empty, at best a power of two buckets, a few entries for each CPU in all.
+    /// The table of halted CPUs (P8): not empty, at best a power of two buckets, a few entries for
+    /// each CPU in all.
     fn waiters() -> &'static [Bucket<Self>];
 
-    /// Gives this CPU up while `word` holds `expected`, until kicked or until `now_ns()` reaches `deadline_ns` (P1 to P3).
+    /// Gives this CPU up while `word` holds `expected`, until kicked or until `now_ns()` reaches
+    /// `deadline_ns` (P1 to P3).
     fn wait(word: &Self::Word, expected: u32, deadline_ns: Option<u64>);
 
-    /// Calls back CPU number `cpu`, which may be waiting on `word`, a word of its own slot (P3, P4).
+    /// Calls back CPU number `cpu`, which may be waiting on `word`, a word of its own slot (P3,
+    /// P4).
     fn kick(word: *const Self::Word, cpu: Cpu);
 
-    /// Calls back one CPU that waits on `word`, if any does (P3, P4). Only the address of `word` counts: its memory may be gone.
+    /// Calls back one CPU that waits on `word`, if any does (P3, P4). Only the address of `word`
+    /// counts: its memory may be gone.
     ///
     /// Never called unless [`KICKS_BY_ADDRESS`](Self::KICKS_BY_ADDRESS) holds.
     fn kick_any(_word: *const Self::Word) {}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The verbs every lock has, and the locks: one algorithm a file.
 
-/// What every lock offers beside its verbs: a constant, a default, and a `Debug` that says whether it is locked.
+/// What every lock offers beside its verbs: a constant, a default, and a `Debug` that says whether
+/// it is locked.
 macro_rules! faces {
     ($lock:ident<$($generic:ident: $bound:path),+> where $cell:ty: $int:ty; $($zero:expr),+) => {
         impl<$($generic: $bound),+> $lock<$($generic),+>
@@ -53,8 +54,9 @@ pub use ticket::{Narrow, Ticket, Wide, Width};
 /// A lock without the data it protects.
 ///
 /// # Safety
-/// Between the return of [`lock`](Self::lock), or of a [`try_lock`](Self::try_lock) that returned true, and the
-/// [`unlock`](Self::unlock) that follows, no other such call returns true; and each synchronises with the `unlock` before it.
+/// Between the return of [`lock`](Self::lock), or of a [`try_lock`](Self::try_lock) that returned
+/// true, and the [`unlock`](Self::unlock) that follows, no other such call returns true; and each
+/// synchronises with the `unlock` before it.
 pub unsafe trait RawLock: Send + Sync {
     /// Waits until the lock is free and takes it.
     fn lock(&self);
@@ -68,7 +70,8 @@ pub unsafe trait RawLock: Send + Sync {
     /// The caller holds the lock.
     unsafe fn unlock(&self);
 
-    /// Whether somebody holds the lock, or is about to by right. The answer may be old when it arrives.
+    /// Whether somebody holds the lock, or is about to by right. The answer may be old when it
+    /// arrives.
     fn is_locked(&self) -> bool;
 }
 
@@ -85,6 +88,7 @@ pub trait ConstLock: RawLock {
 pub unsafe trait RawTimedLock: RawLock {
     /// Takes the lock if that is possible before the platform's clock reads `deadline_ns`.
     ///
-    /// Returns false no earlier than the deadline. It is tried at least once, however old the deadline is.
+    /// Returns false no earlier than the deadline. It is tried at least once, however old the
+    /// deadline is.
     fn try_lock_until(&self, deadline_ns: u64) -> bool;
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `Refresh`: a shared value that is costly to compute anew; who finds that under way does not repeat it (S5).
+//! `Refresh`: a shared value that is costly to compute anew; who finds that under way does not
+//! repeat it (S5).
 //!
-//! Thirty-two vCPUs that ask for the time at once need one reading of the clock, not thirty-two in turn. So the first to ask
-//! refreshes the value, and the others wait for that refresh and share its result. What such a result is worth is a question of
-//! *when* it was computed, and different callers need different answers:
+//! Thirty-two vCPUs that ask for the time at once need one reading of the clock, not thirty-two in
+//! turn. So the first to ask refreshes the value, and the others wait for that refresh and share
+//! its result. What such a result is worth is a question of *when* it was computed, and different
+//! callers need different answers:
 //!
 //! | call | waits for | freshness of the result |
 //! |---|---|---|
@@ -11,8 +13,8 @@
 //! | [`fresh`](Refresh::fresh) | the refresh under way, and the next | computed by a refresh that began after the call |
 //! | [`last`](Refresh::last) | nobody | of the last refresh that had ended when the call began, or a later one, however long ago that was |
 //!
-//! In S5's hypervisor a refresh takes 100 ns and its CPU is not taken away. Where it can be, everybody who joins waits until that CPU is back: then
-//! `last` is the call whose readers go on.
+//! In S5's hypervisor a refresh takes 100 ns and its CPU is not taken away. Where it can be,
+//! everybody who joins waits until that CPU is back: then `last` is the call whose readers go on.
 //!
 //! # State
 //!
@@ -31,9 +33,11 @@
 //!
 //! # Invariants
 //!
-//! * I1: only the CPU that made the transition to `BUSY` writes a copy, and never the one that `n` names.
-//! * I2: a reader of copy `n % 2` that then finds the word at refresh `n + 1` ended and another one begun, or further, has read in vain and does so again.
-//!   (Two refreshes have gone by: somebody made progress.)
+//! * I1: only the CPU that made the transition to `BUSY` writes a copy, and never the one that `n`
+//!   names.
+//! * I2: a reader of copy `n % 2` that then finds the word at refresh `n + 1` ended and another one
+//!   begun, or further, has read in vain and does so again. (Two refreshes have gone by: somebody
+//!   made progress.)
 //! * I3: a waiter that halts has set `WAITERS` while `BUSY`; the end of that refresh wakes all.
 //!
 //! # Orderings
@@ -50,8 +54,9 @@
 //!
 //! # Sources
 //!
-//! X. Song et al., "x86/hvm/pmtimer: improving scalability of virtual time update" (S5; Xen 4.1, commit 9e81df9a42). The two copies:
-//! M. Desnoyers, "latch" sequence counters (Linux kernel/time, `raw_write_seqcount_latch`).
+//! X. Song et al., "x86/hvm/pmtimer: improving scalability of virtual time update" (S5; Xen 4.1,
+//! commit 9e81df9a42). The two copies: M. Desnoyers, "latch" sequence counters (Linux kernel/time,
+//! `raw_write_seqcount_latch`).
 
 use core::marker::PhantomData;
 use core::mem;
@@ -66,7 +71,8 @@ const BUSY: u32 = 1;
 const WAITERS: u32 = 2;
 const ENDED: u32 = 4;
 
-/// How long a caller spins for the end of a refresh before it halts: about half of what a halt and a wake-up cost.
+/// How long a caller spins for the end of a refresh before it halts: about half of what a halt and
+/// a wake-up cost.
 const SPIN_NS: u64 = 2_000;
 /// 32-bit words that a value can have.
 const WORDS: usize = 4;
@@ -162,8 +168,8 @@ impl<T: Value, P: Platform> Refresh<T, P> {
         self.join(compute)
     }
 
-    /// The result of the last refresh that has ended. Never waits: while others refresh, even while one of them
-    /// has lost its CPU, this call returns.
+    /// The result of the last refresh that has ended. Never waits: while others refresh, even while
+    /// one of them has lost its CPU, this call returns.
     pub fn last(&self) -> T {
         loop {
             // ORDERING: Acquire, O2.
@@ -201,7 +207,8 @@ impl<T: Value, P: Platform> Refresh<T, P> {
         Some(Refreshing { shared: self, begun: seen })
     }
 
-    /// Waits until the refresh that `seen` saw under way is over. Returns whether it came to a result.
+    /// Waits until the refresh that `seen` saw under way is over. Returns whether it came to a
+    /// result.
     fn wait_for_end(&self, seen: u32) -> bool {
         let number = refreshes(seen);
         let under_way = |word: u32| word & BUSY != 0 && refreshes(word) == number;

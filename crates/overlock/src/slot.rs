@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every CPU has: its number, and its queue nodes.
 //!
-//! A CPU waits for at most one lock at a time in each context (task, soft interrupt, hard interrupt, non-maskable
-//! interrupt; for a thread: itself and nested signal handlers). So four nodes for each CPU serve all locks, and a lock word needs
-//! to name only a CPU and a nesting level: the *tail code* of [`NodeId`], 16 bits.
+//! A CPU waits for at most one lock at a time in each context (task, soft interrupt, hard
+//! interrupt, non-maskable interrupt; for a thread: itself and nested signal handlers). So four
+//! nodes for each CPU serve all locks, and a lock word needs to name only a CPU and a nesting
+//! level: the *tail code* of [`NodeId`], 16 bits.
 //!
-//! A node is taken by [`Slot::enter`] and returned when the [`Entered`] token is dropped. Which nodes are in use is a bit mask that only the slot's
-//! own CPU writes; it is written with RMWs, so that an interrupt between two instructions finds it right (F5, F6).
+//! A node is taken by [`Slot::enter`] and returned when the [`Entered`] token is dropped. Which
+//! nodes are in use is a bit mask that only the slot's own CPU writes; it is written with RMWs, so
+//! that an interrupt between two instructions finds it right (F5, F6).
 //!
-//! Sometimes a CPU must go while others can still reach its node ([`Entered::leave_behind`]). The node's bit then stays set; whoever
-//! reaches the node last marks it [`RELEASED`], and its own CPU finds that when it next looks for a node.
+//! Sometimes a CPU must go while others can still reach its node ([`Entered::leave_behind`]). The
+//! node's bit then stays set; whoever reaches the node last marks it [`RELEASED`], and its own CPU
+//! finds that when it next looks for a node.
 
 use core::marker::PhantomData;
 use core::mem;
@@ -42,7 +45,8 @@ impl Cpu {
 /// How deep lock operations can nest on one CPU with a node each.
 pub const LEVELS: usize = 4;
 
-/// The 16-bit name of a queue node: CPU number plus one, then two bits of nesting level. Zero names nobody.
+/// The 16-bit name of a queue node: CPU number plus one, then two bits of nesting level. Zero names
+/// nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeId(u16);
 
@@ -85,7 +89,8 @@ pub(crate) struct Node<P: Platform> {
     pub(crate) state: P::Word,
     /// The code of the next node in line, or zero.
     pub(crate) next: P::Word,
-    /// When the waiter became first in line: the low half of [`Platform::now_ns`] in units of 1,024 ns.
+    /// When the waiter became first in line: the low half of [`Platform::now_ns`] in units of 1,024
+    /// ns.
     pub(crate) since: P::Word,
     /// When the waiter was kicked, likewise.
     pub(crate) kicked: P::Word,
@@ -94,8 +99,9 @@ pub(crate) struct Node<P: Platform> {
 
 /// Which lock a CPU has left traces in, and how to remove them should the CPU cease to exist.
 ///
-/// A `fork` copies the locks with all their waiters, but none of the waiting threads: see [`Slot::bury`]. These are plain atomics, not
-/// cells of the platform: they take no part in any lock's protocol.
+/// A `fork` copies the locks with all their waiters, but none of the waiting threads: see
+/// [`Slot::bury`]. These are plain atomics, not cells of the platform: they take no part in any
+/// lock's protocol.
 #[derive(Debug)]
 pub(crate) struct Trace {
     lock: AtomicPtr<()>,
@@ -135,10 +141,11 @@ impl Trace {
             return;
         }
         self.wipe();
-        // SAFETY: `leave` stored a `Mend` here, and a function pointer and a data pointer have the same size and validity
-        // on the platforms that fork.
+        // SAFETY: `leave` stored a `Mend` here, and a function pointer and a data pointer have the
+        // same size and validity on the platforms that fork.
         let mend = unsafe { mem::transmute::<*mut (), Mend>(mend) };
-        // SAFETY: a lock is alive while it holds traces of a waiter, which was inside a lock operation; and the caller is alone.
+        // SAFETY: a lock is alive while it holds traces of a waiter, which was inside a lock
+        // operation; and the caller is alone.
         unsafe { mend(lock) };
     }
 }
@@ -198,7 +205,8 @@ where
 }
 
 impl<P: Platform> Slot<P> {
-    /// A slot whose cells are made at run time, each holding zero, for platforms whose cells can't be constants.
+    /// A slot whose cells are made at run time, each holding zero, for platforms whose cells can't
+    /// be constants.
     pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
         let nodes = core::array::from_fn(|_| Node {
             state: cell(),
@@ -210,7 +218,8 @@ impl<P: Platform> Slot<P> {
         Self { nodes, busy: cell(), note: cell(), watched: Trace::new() }
     }
 
-    /// Takes a free node of this CPU, or `None` if it has no number or all its nodes are in use (F7).
+    /// Takes a free node of this CPU, or `None` if it has no number or all its nodes are in use
+    /// (F7).
     pub(crate) fn enter() -> Option<Entered<P>> {
         let cpu = P::cpu()?;
         let slot = P::slot(cpu);
@@ -227,7 +236,8 @@ impl<P: Platform> Slot<P> {
             || state.compare_exchange(RELEASED, 0, Acquire, Relaxed).is_ok()
     }
 
-    /// What this CPU last noted about the lock `key`: 16 bits, or zero if it has noted something about another lock since.
+    /// What this CPU last noted about the lock `key`: 16 bits, or zero if it has noted something
+    /// about another lock since.
     pub(crate) fn recall(key: Key) -> u32 {
         let Some(cpu) = P::cpu() else { return 0 };
         let note = P::slot(cpu).note.load(Relaxed);
@@ -251,7 +261,8 @@ impl<P: Platform> Slot<P> {
         }
     }
 
-    /// Removes all traces of this CPU, which no longer exists, from the locks it was waiting for, and frees its nodes.
+    /// Removes all traces of this CPU, which no longer exists, from the locks it was waiting for,
+    /// and frees its nodes.
     ///
     /// # Safety
     /// No CPU but the caller exists.
@@ -306,7 +317,8 @@ impl<P: Platform> Entered<P> {
         usize::from(self.id.0 & 3)
     }
 
-    /// Goes without returning the node, because others can still reach it. The last of them calls [`Node::release`].
+    /// Goes without returning the node, because others can still reach it. The last of them calls
+    /// [`Node::release`].
     pub(crate) fn leave_behind(self) {
         mem::forget(self);
     }

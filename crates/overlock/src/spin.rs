@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spinning for a while: budgets in time, with a back-off.
 //!
-//! A budget is time on the platform's clock and not a number of iterations, because a PAUSE lasts 10 cycles on one
-//! processor and 140 on another, and because a spinner that was preempted has spun long enough. The clock is asked
-//! only once in [`Platform::PAUSES_PER_LOOK`] pauses.
+//! A budget is time on the platform's clock and not a number of iterations, because a PAUSE lasts
+//! 10 cycles on one processor and 140 on another, and because a spinner that was preempted has spun
+//! long enough. The clock is asked only once in [`Platform::PAUSES_PER_LOOK`] pauses.
 
 use crate::platform::Platform;
 
@@ -28,7 +28,8 @@ impl Spin {
         self.pause::<P>(1)
     }
 
-    /// Pauses `n` times. Returns false when the budget is spent; never on a platform that does not wait.
+    /// Pauses `n` times. Returns false when the budget is spent; never on a platform that does not
+    /// wait.
     #[inline]
     pub(crate) fn pause<P: Platform>(&mut self, n: u32) -> bool {
         for _ in 0..n {

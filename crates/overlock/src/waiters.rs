@@ -1,32 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who has halted for which lock: a fixed hash table from a lock to the CPU to kick.
 //!
-//! A lock word has no room for the name of its halted waiter, and after the release it must not be touched again (F4). So a waiter
-//! leaves its name here before it says in the lock word that it halts, and the releaser looks it up by the
-//! lock's *address* only.
+//! A lock word has no room for the name of its halted waiter, and after the release it must not be
+//! touched again (F4). So a waiter leaves its name here before it says in the lock word that it
+//! halts, and the releaser looks it up by the lock's *address* only.
 //!
 //! # State
 //!
-//! A bucket is one cache line of 16 entries. An entry is one word: `tag << 16 | node`, or zero. The key (lock address, and
-//! for a ticket lock the ticket) hashes to bucket and tag. Two keys may share both: then both their waiters are kicked, and one of them for
-//! nothing, which P4 makes harmless. An entry is never moved, so a look-up that misses it can only have run before it was written.
+//! A bucket is one cache line of 16 entries. An entry is one word: `tag << 16 | node`, or zero. The
+//! key (lock address, and for a ticket lock the ticket) hashes to bucket and tag. Two keys may
+//! share both: then both their waiters are kicked, and one of them for nothing, which P4 makes
+//! harmless. An entry is never moved, so a look-up that misses it can only have run before it was
+//! written.
 //!
 //! # Invariants
 //!
-//! * W1: whoever writes an entry (the waiter, or a promoter in its name) has written it before the lock word says `HALTED`.
-//! * W2: only the waiter it names removes an entry (or the promoter that has failed to hand it over).
-//! * W3: a full bucket refuses. The waiter then does not halt for an unlimited time (F19): [`insert`] is `#[must_use]`.
+//! * W1: whoever writes an entry (the waiter, or a promoter in its name) has written it before the
+//!   lock word says `HALTED`.
+//! * W2: only the waiter it names removes an entry (or the promoter that has failed to hand it
+//!   over).
+//! * W3: a full bucket refuses. The waiter then does not halt for an unlimited time (F19):
+//!   [`insert`] is `#[must_use]`.
 //!
 //! # Orderings
 //!
-//! Entries are written and read with `Relaxed` accesses: the `Release` that sets `HALTED` in the lock word publishes them, and the
-//! `Acquire` of the releaser that saw `HALTED` makes them visible (W1).
+//! Entries are written and read with `Relaxed` accesses: the `Release` that sets `HALTED` in the
+//! lock word publishes them, and the `Acquire` of the releaser that saw `HALTED` makes them visible
+//! (W1).
 //!
 //! # Departures
 //!
-//! Linux's `pv_hash` (kernel/locking/qspinlock_paravirt.h) keeps the lock's address and a node pointer in two words, removes the entry
-//! in the unlocker, and walks the whole table for a miss. One word an entry, removed by its owner, needs no order between
-//! halves, makes a double insertion (F2) impossible, and lets anyone kick twice.
+//! Linux's `pv_hash` (kernel/locking/qspinlock_paravirt.h) keeps the lock's address and a node
+//! pointer in two words, removes the entry in the unlocker, and walks the whole table for a miss.
+//! One word an entry, removed by its owner, needs no order between halves, makes a double insertion
+//! (F2) impossible, and lets anyone kick twice.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -101,7 +108,8 @@ impl Key {
     }
 }
 
-/// Enters `waiter` for `key`. Returns false if there is no room (W3): then nobody can kick the waiter.
+/// Enters `waiter` for `key`. Returns false if there is no room (W3): then nobody can kick the
+/// waiter.
 #[must_use]
 pub(crate) fn insert<P: Platform>(key: Key, waiter: NodeId) -> bool {
     let entry = key.entry(waiter);

@@ -1,6 +1,8 @@
-//! What threads do to each other: one processor for two, a holder that faults, sleeps or is stopped, real-time priorities.
+//! What threads do to each other: one processor for two, a holder that faults, sleeps or is
+//! stopped, real-time priorities.
 //!
-//! "No unbounded spin" is asked of the kernel: while the holder is away for long, a waiter must have used little processor time.
+//! "No unbounded spin" is asked of the kernel: while the holder is away for long, a waiter must
+//! have used little processor time.
 
 #![cfg(feature = "threads")]
 
@@ -46,7 +48,8 @@ fn used() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Two threads that share one processor (crossbeam#821) get through, also when each pauses in its section.
+/// Two threads that share one processor (crossbeam#821) get through, also when each pauses in its
+/// section.
 fn shares_one_processor<L: ConstLock + 'static>() {
     oracle::watched(|| {
         let lock = Arc::new(L::NEW);
@@ -117,7 +120,8 @@ fn survives_page_faults<L: ConstLock + 'static>() {
                     for _ in 0..200 {
                         shared.0.lock();
                         let memory = shared.1.load(SeqCst);
-                        // SAFETY: the mapping is alive, and the lock makes this thread its only user.
+                        // SAFETY: the mapping is alive, and the lock makes this thread its only
+                        // user.
                         unsafe { libc::madvise(memory.cast(), SIZE, libc::MADV_DONTNEED) };
                         for page in 0..PAGES {
                             // SAFETY: inside the mapping; the first touch of each page faults.
@@ -205,14 +209,16 @@ adversity! {
     hybrid: Hybrid<Threads>;
 }
 
-/// A process that holds a lock in shared memory and is stopped: the other waits, asleep, and goes on after the stopped one has.
+/// A process that holds a lock in shared memory and is stopped: the other waits, asleep, and goes
+/// on after the stopped one has.
 #[test]
 fn a_stopped_process_holds_up_nobody_for_ever() {
     struct InShared {
         lock: TestAndSet<Shared>,
         held: AtomicBool,
     }
-    // SAFETY: an anonymous shared mapping where the kernel likes; all-zero bytes are a valid `InShared`.
+    // SAFETY: an anonymous shared mapping where the kernel likes; all-zero bytes are a valid
+    // `InShared`.
     let shared: &'static InShared = unsafe {
         &*libc::mmap(
             std::ptr::null_mut(),

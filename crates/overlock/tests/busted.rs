@@ -1,4 +1,5 @@
-//! The oracles of `conformance.rs` notice: each broken subject is caught by the oracle meant for it.
+//! The oracles of `conformance.rs` notice: each broken subject is caught by the oracle meant for
+//! it.
 
 #![cfg(feature = "threads")]
 

@@ -1,4 +1,5 @@
-//! A child that is forked while other threads wait can use the locks it holds and those that were free.
+//! A child that is forked while other threads wait can use the locks it holds and those that were
+//! free.
 
 #![cfg(feature = "threads")]
 

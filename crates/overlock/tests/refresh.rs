@@ -46,8 +46,8 @@ fn fresh_is_computed_after_the_call() {
     });
 }
 
-/// A joined refresh may have read its clock before the call, but it had not ended: so its value is newer than
-/// any that had been returned before the call.
+/// A joined refresh may have read its clock before the call, but it had not ended: so its value is
+/// newer than any that had been returned before the call.
 #[test]
 fn join_is_not_older_than_what_was_known_before_the_call() {
     static KNOWN: AtomicU64 = AtomicU64::new(0);

@@ -15,7 +15,8 @@ use super::{Platform, Threads};
 use crate::slot::{Cpu, Slot};
 use crate::waiters::Bucket;
 
-/// Threads of several processes that share the memory a lock lies in. For [`TestAndSet`](crate::TestAndSet).
+/// Threads of several processes that share the memory a lock lies in. For
+/// [`TestAndSet`](crate::TestAndSet).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shared;
 

@@ -33,10 +33,11 @@ static BUCKETS: [Bucket<Threads>; 1 << 12] = [const { Bucket::new() }; 1 << 12];
 static WAITING: AtomicBool = AtomicBool::new(true);
 
 impl Threads {
-    /// Switches waiting on or off for all locks of this platform: with `false` they only ever spin, as on [`Native`](super::Native).
+    /// Switches waiting on or off for all locks of this platform: with `false` they only ever spin,
+    /// as on [`Native`](super::Native).
     ///
-    /// This is S1's `nopvspin` for threads: right where every thread has a core of its own.
-    /// Call it before the first lock is used; a thread that waits already is not woken.
+    /// This is S1's `nopvspin` for threads: right where every thread has a core of its own. Call it
+    /// before the first lock is used; a thread that waits already is not woken.
     pub fn set_waiting(on: bool) {
         WAITING.store(on, Relaxed);
     }

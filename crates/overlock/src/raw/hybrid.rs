@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Hybrid`: a line of waiters whose first may be passed for a while, but not for ever (S4).
 //!
-//! A lock in strict order needs a wake-up for every change of hands: several microseconds in which nobody works. An unfair lock needs none, but
-//! may starve a waiter. `Hybrid` is unfair while that pays and orderly before it hurts: CPUs that run take the lock past
-//! the line of those that halted, and from time to time the first in line declares itself, after which nobody
-//! passes it. The lock then changes hands with the wake-up already behind it.
+//! A lock in strict order needs a wake-up for every change of hands: several microseconds in which
+//! nobody works. An unfair lock needs none, but may starve a waiter. `Hybrid` is unfair while that
+//! pays and orderly before it hurts: CPUs that run take the lock past the line of those that
+//! halted, and from time to time the first in line declares itself, after which nobody passes it.
+//! The lock then changes hands with the wake-up already behind it.
 //!
 //! # State
 //!
-//! The word and the line are those of `queue.rs`: `(tail, SPINNER, HALTED, PENDING, LOCKED)` and a count of steals.
+//! The word and the line are those of `queue.rs`: `(tail, SPINNER, HALTED, PENDING, LOCKED)` and a
+//! count of steals.
 //!
 //! | mode | when | a newcomer |
 //! |---|---|---|
@@ -21,44 +23,52 @@
 //! ```text
 //!  (steals, SPINNER, HALTED, PENDING, LOCKED)
 //!
-//!   newcomer                                   :  first in line                              :  release
-//!                                              :                                             :
-//!   (0,0,0,0,0) -> (0,0,0,0,1)  no line        :                                             :  (n,s,h,p,1) -> (n,s,h,p,0)
-//!   (n,s,h,0,0) -> (n+1,s,h,0,1)  steal        :                                             :   h and nobody watches: kick
-//!      | taken                                 :                                             :
-//!      v                                       :                                             :
-//!   (n,0,h,0,1) -> (n,1,h,0,1)  watches, a while                                             :
-//!      | budget spent                          :                                             :
-//!      v                                       :                                             :
-//!   (n,1,h,p,1) -> (n,0,h,p,1)  joins the line:  looks seldom, is passed                     :
-//!                                              :     | first for POLITE_NS, or n = MAX_BYPASS:
-//!                                              :     v                                       :
-//!                                              :  (n,s,0,0,*) -> (n,s,0,1,*)  declares itself :
-//!                                              :     |             ^                         :
-//!                                              :     | budget spent| kicked                  :
-//!                                              :     v             |                         :
-//!                                              :  (n,s,0,1,1) -> (n,s,1,p,1)  halts          :
-//!                                              :                                             :
-//!                                              :  (n,s,0,*,0) -> (0,s,0,0,1)  takes the lock, makes the next one first
+//!  newcomer                         : first in line                     : release
+//!                                   :                                   :
+//!  (0,0,0,0,0) -> (0,0,0,0,1) free  :                                   : (n,s,h,p,1)
+//!  (n,s,h,0,0) -> (n+1,s,h,0,1)     :                                   :   -> (n,s,h,p,0)
+//!     | taken                 steal :                                   :      | h, and nobody
+//!     v                             :                                   :      v watches
+//!  (n,0,h,0,1) -> (n,1,h,0,1)       :                                   :    kick the first
+//!     | budget spent        watches :                                   :
+//!     v                             :                                   :
+//!  (n,1,h,p,1) -> (n,0,h,p,1) ----->: looks seldom, is passed           :
+//!                         joins     :    | first for 40 us, or n = bound:
+//!                                   :    v                              :
+//!                                   : (n,s,0,0,*) -> (n,s,0,1,*)        :
+//!                                   :    |        ^         declares    :
+//!                                   :    | spent  | kicked              :
+//!                                   :    v        |                     :
+//!                                   : (n,s,0,1,1) -> (n,s,1,p,1) halts  :
+//!                                   :                                   :
+//!                                   : (n,s,0,*,0) -> (0,s,0,0,1) takes, :
+//!                                   :              makes the next first :
 //! ```
 //!
 //! # The bypass bound
 //!
-//! From the moment a waiter is first in line until it has the lock, at most [`Hybrid::MAX_BYPASS`] = 4,095 acquisitions pass it, whether it runs or
-//! not. From the moment it has declared itself, none. It declares itself when it has been first for 40 µs (120 µs on a lock so busy that it was passed 256 times
-//! by then), or as soon after that as it has a processor. Waiters behind it are served in order, so the waiter in place k is passed at most k x 4,095
-//! times; and whoever has not reached the line yet has no claim.
+//! From the moment a waiter is first in line until it has the lock, at most [`Hybrid::MAX_BYPASS`]
+//! = 4,095 acquisitions pass it, whether it runs or not. From the moment it has declared itself,
+//! none. It declares itself when it has been first for 40 µs (120 µs on a lock so busy that it was
+//! passed 256 times by then), or as soon after that as it has a processor. Waiters behind it are
+//! served in order, so the waiter in place k is passed at most k x 4,095 times; and whoever has not
+//! reached the line yet has no claim.
 //!
-//! One thing suspends a declaration: a declared waiter that has spun for 20 µs, because the holder has lost its CPU or works for long, halts, and
-//! until it has been first for 1 ms it lets others pass meanwhile. The count of 4,095 goes on.
+//! One thing suspends a declaration: a declared waiter that has spun for 20 µs, because the holder
+//! has lost its CPU or works for long, halts, and until it has been first for 1 ms it lets others
+//! pass meanwhile. The count of 4,095 goes on.
 //!
 //! # Invariants
 //!
-//! * I1: a steal needs `LOCKED` and `PENDING` clear and a count below the bound, and is one CAS on all of them.
-//! * I2: the count is reset only by the first in line, when it takes the lock, or when there is no line.
-//! * I3: a release that sees `HALTED` kicks the first in line, unless `SPINNER` says that a newcomer watches, who may steal.
-//! * I4: who set `SPINNER` clears it by taking the lock, or by a CAS while the lock is taken or the first is awake. So a free lock with a halted first in line
-//!   always has a kick on its way or a newcomer that watches it.
+//! * I1: a steal needs `LOCKED` and `PENDING` clear and a count below the bound, and is one CAS on
+//!   all of them.
+//! * I2: the count is reset only by the first in line, when it takes the lock, or when there is no
+//!   line.
+//! * I3: a release that sees `HALTED` kicks the first in line, unless `SPINNER` says that a
+//!   newcomer watches, who may steal.
+//! * I4: who set `SPINNER` clears it by taking the lock, or by a CAS while the lock is taken or the
+//!   first is awake. So a free lock with a halted first in line always has a kick on its way or a
+//!   newcomer that watches it.
 //! * I5: a release touches the word once; afterwards only its address is used (F4).
 //!
 //! # Orderings
@@ -70,28 +80,36 @@
 //! | O1 | every CAS that takes the lock | Acquire | O2: the sections are ordered. On machines with separate acquire and release accesses nothing stronger is emitted (S3) |
 //! | O2 | the release `fetch_sub` | Release | O1 |
 //!
-//! Setting and clearing `SPINNER` and `PENDING` is `Relaxed`: they are part of the word that the CAS of I1 compares, and nothing is read through them.
+//! Setting and clearing `SPINNER` and `PENDING` is `Relaxed`: they are part of the word that the
+//! CAS of I1 compares, and nothing is read through them.
 //!
 //! # Departures from S4 and Linux's `pv_hybrid_queued_unfair_trylock`
 //!
-//! * There the first in line declares itself at once and for as long as it spins, so the lock is unfair only while it halts. Here it is polite
-//!   first: with short sections most of the gain is in the steals between two changes of hands.
-//! * Newcomers in unfair mode spin without bound there, and so does a first in line after a steal (F18). Here both have budgets in time, and a first in line halts
-//!   again however often it was passed.
-//! * One newcomer at a time announces that it watches (`SPINNER`); releases then need not kick. Go's `spinbit` mutex does likewise (golang/go#68578).
-//! * A newcomer that the line has just passed gives up its turn and joins it: CPUs that lose the lock make room for those that get it.
-//! * A kicked waiter that is not back after 12 µs waits for a processor, not for the lock: releases then offer it theirs
-//!   ([`Platform::yield_to`]), after the release.
+//! * There the first in line declares itself at once and for as long as it spins, so the lock is
+//!   unfair only while it halts. Here it is polite first: with short sections most of the gain is
+//!   in the steals between two changes of hands.
+//! * Newcomers in unfair mode spin without bound there, and so does a first in line after a steal
+//!   (F18). Here both have budgets in time, and a first in line halts again however often it was
+//!   passed.
+//! * One newcomer at a time announces that it watches (`SPINNER`); releases then need not kick.
+//!   Go's `spinbit` mutex does likewise (golang/go#68578).
+//! * A newcomer that the line has just passed gives up its turn and joins it: CPUs that lose the
+//!   lock make room for those that get it.
+//! * A kicked waiter that is not back after 12 µs waits for a processor, not for the lock: releases
+//!   then offer it theirs ([`Platform::yield_to`]), after the release.
 //!
 //! # Limits
 //!
-//! A newcomer that loses its CPU while it watches leaves `SPINNER` set, and a release relies on it. Other newcomers still take the lock, and
-//! every eighth steal looks whether the first in line has waited too long and kicks it; but if no newcomer comes,
-//! the lock stays free until the watching one has a CPU again. The same holds for a first in line that declares itself and then loses its CPU.
+//! A newcomer that loses its CPU while it watches leaves `SPINNER` set, and a release relies on it.
+//! Other newcomers still take the lock, and every eighth steal looks whether the first in line has
+//! waited too long and kicks it; but if no newcomer comes, the lock stays free until the watching
+//! one has a CPU again. The same holds for a first in line that declares itself and then loses its
+//! CPU.
 //!
 //! # Sources
 //!
-//! W. Long, "locking/pvqspinlock: Hybrid PV queued/unfair locks" (S4, 2017; Linux 4.15); constants measured on two CPUs, a wake-up being about 5 µs.
+//! W. Long, "locking/pvqspinlock: Hybrid PV queued/unfair locks" (S4, 2017; Linux 4.15); constants
+//! measured on two CPUs, a wake-up being about 5 µs.
 
 use core::marker::PhantomData;
 use core::ptr;
@@ -110,24 +128,30 @@ mod patience;
 
 use patience::Patience;
 
-/// How long the first in line lets others pass before it declares itself: some wake-ups, so that a change of hands costs a
-/// few percent. Longer, and the tail of the waiting time (waiters x this) grows past that of locks with eventual fairness.
+/// How long the first in line lets others pass before it declares itself: some wake-ups, so that a
+/// change of hands costs a few percent. Longer, and the tail of the waiting time (waiters x this)
+/// grows past that of locks with eventual fairness.
 const POLITE_NS: u64 = 40_000;
-/// The same where it was passed [`QUICK`] times by then: sections so short that a change of hands costs more than they do.
+/// The same where it was passed [`QUICK`] times by then: sections so short that a change of hands
+/// costs more than they do.
 const POLITE_QUICK_NS: u64 = 120_000;
 /// See [`POLITE_QUICK_NS`].
 const QUICK: u32 = 256 * STEAL;
-/// How long a declared first in line spins before it halts: several sections or one wake-up, whatever comes first.
+/// How long a declared first in line spins before it halts: several sections or one wake-up,
+/// whatever comes first.
 const SPIN_DECLARED_NS: u64 = 20_000;
 /// A first in line that halts lets others pass meanwhile until it has been first for so long.
 const PASSED_NS: u64 = 1_000_000;
-/// How long a newcomer spins before it joins the line, unless it watches for a first in line that sleeps.
+/// How long a newcomer spins before it joins the line, unless it watches for a first in line that
+/// sleeps.
 const SPIN_NEWCOMER_NS: u64 = 2_000;
 /// How long a CPU without a queue node naps between two tries.
 const NAP_NS: u64 = 50_000;
-/// A release that a newcomer watches looks once in so many steals whether the first in line has waited too long.
+/// A release that a newcomer watches looks once in so many steals whether the first in line has
+/// waited too long.
 const LOOK_EVERY: u32 = 8 * STEAL;
-/// A patient thief offers its processor once in so many steals: the first in line should have declared itself.
+/// A patient thief offers its processor once in so many steals: the first in line should have
+/// declared itself.
 const OFFER_EVERY: u32 = 128 * STEAL;
 
 const _: () = assert!(LOOK_EVERY.is_power_of_two() && OFFER_EVERY.is_power_of_two());
@@ -225,8 +249,8 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
             .is_some_and(|new| self.word.compare_exchange(word, new, Acquire, Relaxed).is_ok())
     }
 
-    /// Spins for the lock outside the line, for a moment; in unfair mode for longer, on behalf of the first in line. Returns
-    /// whether it has the lock.
+    /// Spins for the lock outside the line, for a moment; in unfair mode for longer, on behalf of
+    /// the first in line. Returns whether it has the lock.
     fn watch(&self, patience: &mut Patience) -> bool {
         let mut spin = Spin::new(SPIN_NEWCOMER_NS);
         let mut announced = false;
@@ -336,8 +360,8 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
         }
     }
 
-    /// After the release of a lock in state `word`, with somebody halted: kicks the first in line unless a newcomer
-    /// watches the lock for it (I3). Uses the address only (I5).
+    /// After the release of a lock in state `word`, with somebody halted: kicks the first in line
+    /// unless a newcomer watches the lock for it (I3). Uses the address only (I5).
     #[cold]
     #[inline(never)]
     pub(crate) fn kick(address: *const P::Word, word: u32) {
@@ -351,8 +375,8 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
     }
 }
 
-// SAFETY: `LOCKED` is set by a successful CAS from a word without it, and cleared only by `unlock`; O1 and O2 order the
-// sections.
+// SAFETY: `LOCKED` is set by a successful CAS from a word without it, and cleared only by `unlock`;
+// O1 and O2 order the sections.
 unsafe impl<P: Platform, C: Class> RawLock for Hybrid<P, C> {
     #[inline]
     fn lock(&self) {

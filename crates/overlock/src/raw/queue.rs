@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The line of waiters that [`Queued`](super::Queued) and [`Hybrid`](super::Hybrid) share: an MCS queue behind a 4-byte word.
+//! The line of waiters that [`Queued`](super::Queued) and [`Hybrid`](super::Hybrid) share: an MCS
+//! queue behind a 4-byte word.
 //!
 //! # State
 //!
@@ -30,17 +31,22 @@
 //!   FIRST             ABANDONED --> RELEASED                  +---- FIRST <---------+
 //! ```
 //!
-//! A node's `next` is zero until the successor links itself, then the successor's code; or [`GONE`] if the waiter has left first.
+//! A node's `next` is zero until the successor links itself, then the successor's code; or [`GONE`]
+//! if the waiter has left first.
 //!
 //! # Invariants
 //!
-//! * Q1: exactly one node of a line is first: it has no predecessor, or its predecessor has taken the lock or given up. Only the first may take the lock
-//!   out of the line, declare `PENDING`, or halt on the lock.
-//! * Q2: `FIRST_HALTED` in a node implies its entry in the table; `HALTED` in the word implies that a node is in one of `FIRST_HALTED` and
-//!   `KICKED`, or on its way out of them.
-//! * Q3: a release that sees `HALTED` finds the first in line in the table, or the first is awake and looks at the word again before it halts.
-//! * Q4: nobody waits for a CPU that may be away: neither a holder for its successor to link itself, nor a promoter for a waiter that gave up.
-//! * Q5: a node is reused only when nobody can reach it: its successor has linked itself, or the tail named it when it left.
+//! * Q1: exactly one node of a line is first: it has no predecessor, or its predecessor has taken
+//!   the lock or given up. Only the first may take the lock out of the line, declare `PENDING`, or
+//!   halt on the lock.
+//! * Q2: `FIRST_HALTED` in a node implies its entry in the table; `HALTED` in the word implies that
+//!   a node is in one of `FIRST_HALTED` and `KICKED`, or on its way out of them.
+//! * Q3: a release that sees `HALTED` finds the first in line in the table, or the first is awake
+//!   and looks at the word again before it halts.
+//! * Q4: nobody waits for a CPU that may be away: neither a holder for its successor to link
+//!   itself, nor a promoter for a waiter that gave up.
+//! * Q5: a node is reused only when nobody can reach it: its successor has linked itself, or the
+//!   tail named it when it left.
 //!
 //! # Orderings
 //!
@@ -55,29 +61,33 @@
 //!
 //! # The race of halt and promotion
 //!
-//! Linux keeps "you are first" (`locked`) and "I sleep" (`state`) in two words, so halt and promotion are a store-buffering race (F1),
-//! which S3 is about: on some machines the promoter's failed `cmpxchg` orders nothing, and both sides miss each other. Here both facts are one word:
+//! Linux keeps "you are first" (`locked`) and "I sleep" (`state`) in two words, so halt and
+//! promotion are a store-buffering race (F1), which S3 is about: on some machines the promoter's
+//! failed `cmpxchg` orders nothing, and both sides miss each other. Here both facts are one word:
 //!
 //! ```text
 //!    waiter                                promoter
-//!    CAS state: WAITING -> HALTED          CAS state: WAITING -> FIRST          (finds HALTED: enters it in the table first)
+//!    CAS state: WAITING -> HALTED          CAS state: WAITING -> FIRST
 //!    ok: wait(state, HALTED)               ok: done, the waiter is awake
 //!    failed: I am first                    failed: it halts; again
 //! ```
 //!
-//! One of the two CAS comes first in the word's modification order, and the other one fails. No fence is needed on any machine.
+//! One of the two CAS comes first in the word's modification order, and the other one fails. No
+//! fence is needed on any machine.
 //!
 //! # Departures from Linux's queued lock
 //!
-//! * A holder does not wait for the successor's link (Linux: `smp_cond_load_relaxed(&node->next, (VAL))`): if the successor has lost its CPU between
-//!   its tail CAS and its link, the section would last until it is back. The holder leaves [`GONE`] and its node behind; the successor finds that it
-//!   is first (Q4).
+//! * A holder does not wait for the successor's link (Linux: `smp_cond_load_relaxed(&node->next,
+//!   (VAL))`): if the successor has lost its CPU between its tail CAS and its link, the section
+//!   would last until it is back. The holder leaves [`GONE`] and its node behind; the successor
+//!   finds that it is first (Q4).
 //! * A waiter can give up: it marks its node, and a promoter skips it (Q4, F20).
 //!
 //! # Sources
 //!
-//! J. Mellor-Crummey, M. Scott, "Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors", ACM TOCS 1991; Linux 6.x
-//! kernel/locking/qspinlock.c and qspinlock_paravirt.h (the word, the tail code, halting, hashing).
+//! J. Mellor-Crummey, M. Scott, "Algorithms for Scalable Synchronization on Shared-Memory
+//! Multiprocessors", ACM TOCS 1991; Linux 6.x kernel/locking/qspinlock.c and qspinlock_paravirt.h
+//! (the word, the tail code, halting, hashing).
 
 use core::marker::PhantomData;
 use core::ptr;
@@ -120,10 +130,11 @@ mod state {
 /// In a node's `next`: the waiter has left before its successor linked itself.
 const GONE: u32 = u32::MAX;
 
-/// How long a waiter that is not first spins before it halts: hardly. On a machine with a CPU for each waiter it would be
-/// pleasant to spin; on all others it burns what the holder needs.
+/// How long a waiter that is not first spins before it halts: hardly. On a machine with a CPU for
+/// each waiter it would be pleasant to spin; on all others it burns what the holder needs.
 const SPIN_IN_LINE_NS: u64 = 300;
-/// A kicked waiter that is not back after so long waits for a processor (a wake-up takes about 5 µs).
+/// A kicked waiter that is not back after so long waits for a processor (a wake-up takes about 5
+/// µs).
 const LATE_NS: u64 = 12_000;
 /// How long a CPU naps that can't be kicked because the table is full.
 const NAP_NS: u64 = 50_000;
@@ -181,7 +192,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         Joined::InLine(place, NodeId::decode(seen >> TAIL_SHIFT))
     }
 
-    /// Waits until this place is first in line. `None` if the deadline passed before: then the place is given up.
+    /// Waits until this place is first in line. `None` if the deadline passed before: then the
+    /// place is given up.
     pub(super) fn wait_turn(
         self,
         before: Option<NodeId>,
@@ -212,7 +224,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         passed_ns::<P>(&self.node().since)
     }
 
-    /// Links this node behind its predecessor. False if that one has left already: then this place is first (Q4).
+    /// Links this node behind its predecessor. False if that one has left already: then this place
+    /// is first (Q4).
     fn link_behind(&self, before: NodeId) -> bool {
         let before = before.node::<P>();
         // ORDERING: AcqRel, Q-O2.
@@ -268,7 +281,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         self.node().state.compare_exchange(from, state::ABANDONED, Relaxed, Relaxed).is_ok()
     }
 
-    /// `FIRST_HALTED`, `KICKED` -> `FIRST`: takes this waiter out of the table and the halt out of the word (Q2).
+    /// `FIRST_HALTED`, `KICKED` -> `FIRST`: takes this waiter out of the table and the halt out of
+    /// the word (Q2).
     fn come_back(&self) {
         // ORDERING: Acquire, Q-O6.
         let kicked = self.node().state.swap(state::FIRST, Acquire) == state::KICKED;
@@ -278,7 +292,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         self.word.fetch_and(!HALTED, Relaxed);
     }
 
-    /// Halts until kicked, if the lock is taken. With `declared`, nobody may pass this waiter meanwhile.
+    /// Halts until kicked, if the lock is taken. With `declared`, nobody may pass this waiter
+    /// meanwhile.
     pub(super) fn halt_first(&self, declared: bool, deadline_ns: Option<u64>) {
         let state = &self.node().state;
         if !waiters::insert::<P>(self.key, self.entered.id()) {
@@ -343,7 +358,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         }
     }
 
-    /// Makes the successor first, asleep if it sleeps and `holder` says that a release will follow, which can kick it.
+    /// Makes the successor first, asleep if it sleeps and `holder` says that a release will follow,
+    /// which can kick it.
     fn hand_on(self, holder: bool) {
         // ORDERING: AcqRel, Q-O2.
         match NodeId::decode(self.node().next.swap(GONE, AcqRel)) {
@@ -409,7 +425,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         false
     }
 
-    /// Takes a waiter that gave up out of the line. Returns who comes after it, if that one is linked.
+    /// Takes a waiter that gave up out of the line. Returns who comes after it, if that one is
+    /// linked.
     fn skip(&self, gone: NodeId) -> Option<NodeId> {
         let node = gone.node::<P>();
         let mut seen = self.word.load(Relaxed);
@@ -432,7 +449,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
     }
 }
 
-/// `(t,h,p,1) -> (t,h,1,0)` if somebody is in line, else `(0,h,p,1) -> (0,h,p,0)`: releases a lock so that nobody passes the
+/// `(t,h,p,1) -> (t,h,1,0)` if somebody is in line, else `(0,h,p,1) -> (0,h,p,0)`: releases a lock
+/// so that nobody passes the
 /// first in line. Returns the word as it was, with `PENDING` as it is.
 pub(super) fn release_fairly<P: Platform>(word: &P::Word) -> u32 {
     let mut seen = word.load(Relaxed);
@@ -456,10 +474,11 @@ pub(super) unsafe fn mend<P: Platform>(word: *const ()) {
     word.fetch_and(LOCKED, Relaxed);
 }
 
-/// Kicks the first in line of a lock that has been released and was seen `HALTED`, if it has been first for `min_ns`
-/// nanoseconds. Only the lock's address is used (F4).
+/// Kicks the first in line of a lock that has been released and was seen `HALTED`, if it has been
+/// first for `min_ns` nanoseconds. Only the lock's address is used (F4).
 ///
-/// A first in line that was kicked [`LATE_NS`] ago and has not come back waits for a processor: with `offer`, this CPU offers its own.
+/// A first in line that was kicked [`LATE_NS`] ago and has not come back waits for a processor:
+/// with `offer`, this CPU offers its own.
 pub(super) fn kick_first<P: Platform, C: Class>(key: Key, min_ns: u64, offer: bool) {
     // ORDERING: Acquire, Q-O4.
     P::fence(Acquire);

@@ -1,51 +1,56 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Queued`: one line, served in order; a newcomer may try its luck once on entry (S3).
 //!
-//! Waiters stand in an MCS queue, each watching a word of its own; a lock is 4 bytes however many wait. Where CPUs get taken away, a waiter that is not
-//! first halts at once, the first spins for a moment and halts, and the release kicks the first.
+//! Waiters stand in an MCS queue, each watching a word of its own; a lock is 4 bytes however many
+//! wait. Where CPUs get taken away, a waiter that is not first halts at once, the first spins for a
+//! moment and halts, and the release kicks the first.
 //!
 //! # State
 //!
-//! The word and the line are those of `queue.rs`: `(tail, HALTED, PENDING, LOCKED)`. `PENDING` means, where waiters halt, that the first in line is awake and
-//! nobody may pass it; where they never halt, that one waiter waits without a node, before the line.
+//! The word and the line are those of `queue.rs`: `(tail, HALTED, PENDING, LOCKED)`. `PENDING`
+//! means, where waiters halt, that the first in line is awake and nobody may pass it; where they
+//! never halt, that one waiter waits without a node, before the line.
 //!
 //! # Life of an acquisition
 //!
 //! ```text
 //!  (tail, HALTED, PENDING, LOCKED)
 //!
-//!              fast               :   slow                                            :   unlock
-//!                                 :                                                   :
-//!  free        (0,0,0,0) -> (0,0,0,1) ------------------------------------------------> (*,*,*,1) -> (*,*,*,0)
-//!                |                :                                                   :      | HALTED
-//!                v                :                                                   :      v
-//!  one waiter  (0,0,0,1) -------->: (0,0,1,1) -> (0,0,0,1)   never halts: no node      :    kick the first
-//!                |                :                                                   :
-//!                v                :                                                   :
-//!  steal       (t,h,0,0) -------->: (t,h,0,1)                on entry, once           :
-//!                |                :                                                   :
-//!                v                :                                                   :
-//!  line        (t,h,p,l) -------->: (me,h,p,l)  wait; first: (t,0,1,l)  spin          :
-//!                                 :       | budget spent          | free              :
-//!                                 :       v                       v                   :
-//!                                 :    (t,1,0,1) halt  kicked  (t,0,0,1) or (0,0,0,1) :
+//!  newcomer                            : first in line                   : unlock
+//!                                      :                                 :
+//!  (0,0,0,0) -> (0,0,0,1)  free        :                                 : (t,h,p,1)
+//!  (0,0,0,1) -> (0,0,1,1)  no node,    :                                 :   -> (t,h,p,0)
+//!            -> (0,0,0,1)  never halts :                                 :      | h
+//!  (t,h,0,0) -> (t,h,0,1)  steal, once :                                 :      v
+//!     | else                           :                                 :   kick the first
+//!     v                                :                                 :
+//!  (t,h,p,l) -> (me,h,p,l) wait ------>: (t,0,0,l) -> (t,0,1,l) spin     :
+//!                                      :    | spent    ^                 :
+//!                                      :    v          | kicked          :
+//!                                      : (t,0,1,1) -> (t,1,0,1) halt     :
+//!                                      :                                 :
+//!                                      : (t,0,1,0) -> (t,0,0,1) or, last :
+//!                                      : (me,0,1,0) -> (0,0,0,1)         :
 //! ```
 //!
 //! # Invariants
 //!
 //! * I1: waiters in line are served in the order of their tail CAS.
-//! * I2: a newcomer passes the line only with the one CAS on entry, and only while the first in line is asleep and has not been kicked before. So a first in
-//!   line is passed during one halt at most.
+//! * I2: a newcomer passes the line only with the one CAS on entry, and only while the first in
+//!   line is asleep and has not been kicked before. So a first in line is passed during one halt at
+//!   most.
 //! * I3: a release touches the word once; afterwards only its address is used (F4).
 //!
 //! # Orderings
 //!
-//! Those of the line are in `queue.rs`. The lock itself: every CAS that takes it is Acquire, the release is Release, and nothing is stronger: S3's
-//! point that on machines with separate acquire and release accesses the stealing and the pending-clearing CAS need no full barrier.
+//! Those of the line are in `queue.rs`. The lock itself: every CAS that takes it is Acquire, the
+//! release is Release, and nothing is stronger: S3's point that on machines with separate acquire
+//! and release accesses the stealing and the pending-clearing CAS need no full barrier.
 //!
 //! # Departures
 //!
-//! * Linux's head clears `PENDING` at every halt, so that it can be passed at each of them; here only at its first one (I2).
+//! * Linux's head clears `PENDING` at every halt, so that it can be passed at each of them; here
+//!   only at its first one (I2).
 //! * A waiter may give up (`queue.rs`), so this lock has a timed acquisition.
 //!
 //! # Sources
@@ -64,7 +69,8 @@ use crate::raw::{RawLock, RawTimedLock};
 use crate::spin::Spin;
 use crate::waiters::Key;
 
-/// How long the first in line spins before it halts: about half of what a halt and a wake-up cost (5 µs for a futex).
+/// How long the first in line spins before it halts: about half of what a halt and a wake-up cost
+/// (5 µs for a futex).
 const SPIN_FIRST_NS: u64 = 2_000;
 /// How long a CPU without a queue node naps between two tries.
 const NAP_NS: u64 = 50_000;
@@ -75,7 +81,8 @@ pub struct Queued<P: Platform, C: Class = Uncounted> {
     class: PhantomData<C>,
 }
 
-/// How a newcomer takes a lock in state `word`: it is free, and nobody has declared itself or, where nobody halts, waits.
+/// How a newcomer takes a lock in state `word`: it is free, and nobody has declared itself or,
+/// where nobody halts, waits.
 fn steal<P: Platform>(word: u32) -> Option<u32> {
     let claims = if P::WAITS { PENDING } else { PENDING | TAIL };
     (word & (LOCKED | claims) == 0).then_some(word | LOCKED)
@@ -197,8 +204,8 @@ impl<P: Platform, C: Class> Queued<P, C> {
     }
 }
 
-// SAFETY: `LOCKED` is set by a successful CAS from a word without it, and cleared only by `unlock`; the Acquire of
-// each such CAS and the Release of `unlock` order the sections.
+// SAFETY: `LOCKED` is set by a successful CAS from a word without it, and cleared only by `unlock`;
+// the Acquire of each such CAS and the Release of `unlock` order the sections.
 unsafe impl<P: Platform, C: Class> RawLock for Queued<P, C> {
     #[inline]
     fn lock(&self) {
@@ -219,7 +226,8 @@ unsafe impl<P: Platform, C: Class> RawLock for Queued<P, C> {
     #[inline]
     unsafe fn unlock(&self) {
         let word = ptr::from_ref(&self.word);
-        // ORDERING: Release, with the Acquire of every taking CAS. (t,h,p,1) -> (t,h,p,0); not touched again (F4).
+        // ORDERING: Release, with the Acquire of every taking CAS. (t,h,p,1) -> (t,h,p,0); not
+        // touched again (F4).
         if self.word.fetch_sub(LOCKED, Release) & HALTED != 0 && P::WAITS {
             Self::kick(word);
         }

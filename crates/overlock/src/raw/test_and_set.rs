@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `TestAndSet`: one bit, taken by whoever comes at the right moment. The unfair baseline.
 //!
-//! A released lock is anybody's: a thread that runs takes it without waiting for one that does not, so a lost
-//! CPU costs nobody but its owner. The price is fairness: a waiter may be passed any number of times. No bound.
+//! A released lock is anybody's: a thread that runs takes it without waiting for one that does not,
+//! so a lost CPU costs nobody but its owner. The price is fairness: a waiter may be passed any
+//! number of times. No bound.
 //!
 //! # State
 //!
@@ -14,21 +15,27 @@
 //! # Life of an acquisition
 //!
 //! ```text
-//!  (waiters, locked)      fast      :    slow                                 :    unlock
-//!                                   :                                         :
-//!  uncontended      (0,0) -> (0,1) ----------------------------------------------> (*,0)
-//!                       |           :          ^                     ^        :      |
-//!                       v           :          | spins, (0,1)        |        :      | kicks one if waiters
-//!                     (*,1) --------->-- spin -'                     |        :      |
-//!                                   :     | budget spent             |        :      |
-//!                                   :     v                          |        :      |
-//!                                   :   (1,1) halt -- kicked --> swaps in (1,1) if it was (*,0) <-'
+//!  (WAITERS, LOCKED)
+//!
+//!  fast                 : slow                                     : unlock
+//!                       :                                          :
+//!  (0,0) -> (0,1)       :                                          : (w,1) -> (0,0)
+//!    | taken            :                                          :    | w == 1
+//!    +----------------->: spin, (w,0) -> (w,1)                     :    v
+//!                       :    | budget spent                        :  kick one
+//!                       :    v                                     :
+//!                       : (*,1) -> (1,1), halt <-+                 :
+//!                       :    | kicked            | taken again     :
+//!                       :    v                   |                 :
+//!                       : (*,0) -> (1,1) --------+                 :
 //! ```
 //!
 //! # Invariants
 //!
-//! * I1: a CPU that halts has seen `LOCKED | WAITERS` after it was sure to be found; so the release that follows kicks one.
-//! * I2: a kicked waiter takes the lock with `WAITERS` set or, if it finds it taken, sets `WAITERS`: the next kick is owed to the others.
+//! * I1: a CPU that halts has seen `LOCKED | WAITERS` after it was sure to be found; so the release
+//!   that follows kicks one.
+//! * I2: a kicked waiter takes the lock with `WAITERS` set or, if it finds it taken, sets
+//!   `WAITERS`: the next kick is owed to the others.
 //! * I3: a release touches the word once; afterwards only its address is used (F4).
 //!
 //! # Orderings
@@ -40,13 +47,15 @@
 //! | O3 | halting CAS to `WAITERS` | Release | O4: the table entry is visible to who saw the bit |
 //! | O4 | fence after a release that saw `WAITERS` (`park.rs`) | Acquire | O3 |
 //!
-//! The race of halt and kick is on one word: either the release comes first, and the halting CAS fails; or the CAS comes first,
-//! and the release sees `WAITERS`. (A platform that kicks by address compares the word itself while it goes to sleep.)
+//! The race of halt and kick is on one word: either the release comes first, and the halting CAS
+//! fails; or the CAS comes first, and the release sees `WAITERS`. (A platform that kicks by address
+//! compares the word itself while it goes to sleep.)
 //!
 //! # Sources
 //!
-//! Test-and-test-and-set with back-off: T. Anderson, "The Performance of Spin Lock Alternatives for Shared-Memory Multiprocessors",
-//! IEEE TPDS 1990. The word of three states: U. Drepper, "Futexes Are Tricky", 2011, mutex 2.
+//! Test-and-test-and-set with back-off: T. Anderson, "The Performance of Spin Lock Alternatives for
+//! Shared-Memory Multiprocessors", IEEE TPDS 1990. The word of three states: U. Drepper, "Futexes
+//! Are Tricky", 2011, mutex 2.
 
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -61,8 +70,9 @@ use crate::spin::Spin;
 pub(crate) const LOCKED: u32 = 1;
 pub(crate) const WAITERS: u32 = 2;
 
-/// How long a waiter spins before it halts. Well under what a halt and a wake-up cost together (about 5 µs for a futex
-/// between two CPUs); longer burns the time that the holder may need to run.
+/// How long a waiter spins before it halts. Well under what a halt and a wake-up cost together
+/// (about 5 µs for a futex between two CPUs); longer burns the time that the holder may need to
+/// run.
 const SPIN_NS: u64 = 2_000;
 
 /// Pauses between two looks at a taken lock, at most: a look takes the cache line from the holder.
@@ -147,7 +157,8 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
         }
     }
 
-    /// Kicks one halted waiter of a lock that has been released. Uses the address of the lock only (I3).
+    /// Kicks one halted waiter of a lock that has been released. Uses the address of the lock only
+    /// (I3).
     #[cold]
     #[inline(never)]
     pub(crate) fn kick(lock: *const Self) {
@@ -157,8 +168,8 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
     }
 }
 
-// SAFETY: `LOCKED` is set by one successful RMW from a word without it, and cleared only by `unlock`; O1 and O2 order
-// the sections.
+// SAFETY: `LOCKED` is set by one successful RMW from a word without it, and cleared only by
+// `unlock`; O1 and O2 order the sections.
 unsafe impl<P: Platform, C: Class> RawLock for TestAndSet<P, C> {
     #[inline]
     fn lock(&self) {

@@ -1,48 +1,55 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `Ticket`: first come, first served; spin for a while, then halt; the release kicks exactly the next ticket (S1).
+//! `Ticket`: first come, first served; spin for a while, then halt; the release kicks exactly the
+//! next ticket (S1).
 //!
-//! Where CPUs get taken away, a plain ticket lock collapses: only one waiter can take the lock next, and everybody burns their time slices
-//! until that one happens to run. So a waiter halts, which leaves the processor to whoever the lock needs, and the release calls
-//! the next ticket back.
+//! Where CPUs get taken away, a plain ticket lock collapses: only one waiter can take the lock
+//! next, and everybody burns their time slices until that one happens to run. So a waiter halts,
+//! which leaves the processor to whoever the lock needs, and the release calls the next ticket
+//! back.
 //!
 //! # State
 //!
 //! Two cells of equal width, each its own atomic object (no access covers both):
 //!
 //! ```text
-//!  15                1   0     15                1   0
-//! +-------------------+---+   +-------------------+---+
-//! |   ticket served   | S |   |    next ticket    | 0 |        head: the ticket that owns the lock, and the slowpath flag S
-//! +-------------------+---+   +-------------------+---+        tail: the ticket for the next to come
-//!          head                        tail
+//!            head                          tail
+//!  15                1   0       15                1   0
+//! +-------------------+---+     +-------------------+---+
+//! |   ticket served   | S |     |    next ticket    | 0 |
+//! +-------------------+---+     +-------------------+---+
 //! ```
 //!
-//! Tickets count by two, so that bit 0 of `head` is free for `S`: somebody has halted, or is about to. [`Wide`] tickets are 16 bits
-//! each (32,767 CPUs), [`Narrow`] ones 8 bits (127 CPUs).
+//! Tickets count by two, so that bit 0 of `head` is free for `S`: somebody has halted, or is about
+//! to. [`Wide`] tickets are 16 bits each (32,767 CPUs), [`Narrow`] ones 8 bits (127 CPUs).
 //!
 //! # Life of an acquisition
 //!
 //! ```text
-//!  (tail, head, S)    fast             :   slow                                              :   unlock
-//!                                      :                                                     :
-//!  lock      (t,h,s) -> (t+2,h,s)      :                                                     :
-//!            ours if t == h ------------------------------------------------------------------->  (t,h,s) -> (t,h+2,s)
-//!            else  ------------------->: spin until h == ticket ------------------------------->        |
-//!                                      :   | budget spent                                    :        | s == 1
-//!                                      :   v                                                 :        v
-//!                                      : enter table; (t,h,s) -> (t,h,1); halt  <-- kicked ----- kick ticket h+2
-//!                                      :   | h == ticket, nobody behind                      :
-//!                                      :   v                                                 :
-//!                                      : (t,h,1) -> (t,h,0)                                  :
+//!  (tail, head, S)
+//!
+//!  fast                     : slow                              : unlock
+//!                           :                                   :
+//!  (t,h,s) -> (t+2,h,s)     :                                   : (t,h,s) -> (t,h+2,s)
+//!    | t == h: ours         :                                   :    | s == 1
+//!    | else                 :                                   :    v
+//!    +--------------------->: spin until h is my ticket         :  kick ticket h+2
+//!                           :    | budget spent                 :
+//!                           :    v                              :
+//!                           : (t,h,s) -> (t,h,1), halt          :
+//!                           :    | kicked, and h is my ticket   :
+//!                           :    v nobody behind me             :
+//!                           : (t,h,1) -> (t,h,0)                :
 //! ```
 //!
 //! # Invariants
 //!
 //! * I1: `head` changes its ticket only in `unlock`, by the holder.
-//! * I2: a halted waiter entered the table, then set `S`, then saw that `head` was not its ticket; so the release that serves its ticket
-//!   sees `S` (unless I3) and finds the entry.
-//! * I3: `S` is cleared only by the holder, and set again if a ticket was drawn that it had not seen before it cleared.
-//! * I4: a release touches the words once (an RMW that returns `S`); afterwards only their address is used (F4).
+//! * I2: a halted waiter entered the table, then set `S`, then saw that `head` was not its ticket;
+//!   so the release that serves its ticket sees `S` (unless I3) and finds the entry.
+//! * I3: `S` is cleared only by the holder, and set again if a ticket was drawn that it had not
+//!   seen before it cleared.
+//! * I4: a release touches the words once (an RMW that returns `S`); afterwards only their address
+//!   is used (F4).
 //!
 //! # Orderings
 //!
@@ -58,20 +65,25 @@
 //!
 //! # Departures
 //!
-//! * S1 keeps the flag in the tail and reads it after the release: by then the next owner may have freed the lock (F4). Linux 4.2 moved it
-//!   into the head (arch/x86/include/asm/spinlock.h), and so do we.
-//! * S1 clears the flag in the release. Here the waiter that finds nobody behind it clears it while it holds the lock.
-//! * The spin budget is time, and only the next in line has one worth the name: on a machine with fewer CPUs than
-//!   waiters, anyone else who spins burns the CPU that the holder or the next in line needs.
+//! * S1 keeps the flag in the tail and reads it after the release: by then the next owner may have
+//!   freed the lock (F4). Linux 4.2 moved it into the head (arch/x86/include/asm/spinlock.h), and
+//!   so do we.
+//! * S1 clears the flag in the release. Here the waiter that finds nobody behind it clears it while
+//!   it holds the lock.
+//! * The spin budget is time, and only the next in line has one worth the name: on a machine with
+//!   fewer CPUs than waiters, anyone else who spins burns the CPU that the holder or the next in
+//!   line needs.
 //!
 //! # Limits
 //!
-//! No timed lock: a ticket can't be handed back. `try_lock` draws a ticket only if it would be served at once; should exactly 2^15 (or 2^7)
-//! acquisitions happen between its two accesses (F23), it notices, and then has to wait for its turn.
+//! No timed lock: a ticket can't be handed back. `try_lock` draws a ticket only if it would be
+//! served at once; should exactly 2^15 (or 2^7) acquisitions happen between its two accesses (F23),
+//! it notices, and then has to wait for its turn.
 //!
 //! # Sources
 //!
-//! J. Fitzhardinge et al., "Paravirtualized ticketlocks" (S1, 2012); T. Friebel, "Prevent Guests from Spinning Around", Xen Summit 2008.
+//! J. Fitzhardinge et al., "Paravirtualized ticketlocks" (S1, 2012); T. Friebel, "Prevent Guests
+//! from Spinning Around", Xen Summit 2008.
 
 use core::marker::PhantomData;
 use core::ptr;
@@ -95,7 +107,8 @@ const RUNNING: u32 = 0;
 /// `Node::state`: halted, or about to.
 const HALTED: u32 = 1;
 
-/// How long the next in line spins before it halts: about half of what a halt and a wake-up cost (5 µs for a futex).
+/// How long the next in line spins before it halts: about half of what a halt and a wake-up cost (5
+/// µs for a futex).
 const SPIN_NEXT_NS: u64 = 2_000;
 /// How long any other waiter spins before it halts.
 const SPIN_FAR_NS: u64 = 200;
@@ -276,8 +289,8 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         }
     }
 
-    /// Kicks the waiter whose ticket comes after the one in `head`, if it has halted. The lock has been released: only its
-    /// address is used (I4).
+    /// Kicks the waiter whose ticket comes after the one in `head`, if it has halted. The lock has
+    /// been released: only its address is used (I4).
     #[cold]
     #[inline(never)]
     pub(crate) fn kick(lock: *const Self, head: u32) {
@@ -294,8 +307,8 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
     }
 }
 
-// SAFETY: a ticket is drawn by one CPU only and served once; `head` moves on only in `unlock` (I1); O1 and O2 order
-// the sections. The limit on CPUs keeps two holders of equal tickets apart.
+// SAFETY: a ticket is drawn by one CPU only and served once; `head` moves on only in `unlock` (I1);
+// O1 and O2 order the sections. The limit on CPUs keeps two holders of equal tickets apart.
 unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
     #[inline]
     fn lock(&self) {
@@ -314,7 +327,8 @@ unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
             return false;
         }
         if !self.is_served(free) {
-            // F23: the tickets have gone round once since `head` was read. The ticket can't be given back.
+            // F23: the tickets have gone round once since `head` was read. The ticket can't be
+            // given back.
             self.lock_slow(free);
         }
         true
@@ -341,4 +355,7 @@ unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
     }
 }
 
-faces!(Ticket<P: Platform, C: Class, W: Width> where W::Cell<P>: W::Int; W::Cell::<P>::ZERO, W::Cell::<P>::ZERO);
+faces!(
+    Ticket<P: Platform, C: Class, W: Width> where W::Cell<P>: W::Int;
+    W::Cell::<P>::ZERO, W::Cell::<P>::ZERO
+);

@@ -1,6 +1,7 @@
 //! What a lock must do, as questions that any subject can be asked, sound or broken.
 //!
-//! An oracle returns what it found wrong. None is timed: a subject that hangs is found by a watchdog that is generous.
+//! An oracle returns what it found wrong. None is timed: a subject that hangs is found by a
+//! watchdog that is generous.
 
 #![allow(dead_code, reason = "each test binary asks some of the questions")]
 
@@ -62,8 +63,9 @@ struct Shared<S> {
     counter: UnsafeCell<u64>,
 }
 
-// SAFETY: the counter is what the lock under test protects; a broken one loses updates, which the test looks for. (A race
-// on an aligned u64 of x86-64 or aarch64 tears nothing; the accesses are volatile.)
+// SAFETY: the counter is what the lock under test protects; a broken one loses updates, which the
+// test looks for. (A race on an aligned u64 of x86-64 or aarch64 tears nothing; the accesses are
+// volatile.)
 unsafe impl<S: Sync> Sync for Shared<S> {}
 
 impl<S> Shared<S> {
@@ -77,7 +79,8 @@ impl<S> Shared<S> {
     }
 }
 
-/// Mutual exclusion: threads that count together lose no update. Every `try_every`th time they try first.
+/// Mutual exclusion: threads that count together lose no update. Every `try_every`th time they try
+/// first.
 pub(crate) fn excludes<S: Subject>(threads: usize, rounds: u64, try_every: u64) -> Verdict {
     watched(move || {
         let shared = Arc::new(Shared { lock: S::new(), counter: UnsafeCell::new(0) });
@@ -178,7 +181,8 @@ pub(crate) fn serves_in_order<S: Subject>(waiters: usize, settle: Duration) -> V
     })
 }
 
-/// Waiters that have halted are called back: bursts of threads that sleep through a long section all get the lock.
+/// Waiters that have halted are called back: bursts of threads that sleep through a long section
+/// all get the lock.
 pub(crate) fn loses_no_waiter<S: Subject>(
     waiters: usize,
     bursts: usize,
@@ -207,14 +211,16 @@ pub(crate) fn loses_no_waiter<S: Subject>(
     })
 }
 
-/// The memory of a lock may be reused as soon as it has been released for the last time (F4): each round, the last of two threads frees it, and
-/// what stands there afterwards must stay untouched. `arena` cells are used in turn, so that a late access hits memory that holds something else.
+/// The memory of a lock may be reused as soon as it has been released for the last time (F4): each
+/// round, the last of two threads frees it, and what stands there afterwards must stay untouched.
+/// `arena` cells are used in turn, so that a late access hits memory that holds something else.
 pub(crate) fn leaves_memory_alone<S: Subject>(rounds: usize) -> Verdict {
     assert_eq!(size_of::<S>(), 4, "the memory is looked at as one word");
     watched(move || {
         for round in 0..rounds {
             let cell = Arc::new(AtomicU64::new(0));
-            // SAFETY: all-zero bytes are an unlocked lock of four bytes; the cell outlives both threads.
+            // SAFETY: all-zero bytes are an unlocked lock of four bytes; the cell outlives both
+            // threads.
             let address = cell.as_ptr() as usize;
             let users = Arc::new(AtomicU32::new(2));
             let threads: Vec<_> = (0..2)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The futex system call: wait and wake on the address of a word (futex(2), Linux 2.6.28 or later for private futexes).
+//! The futex system call: wait and wake on the address of a word (futex(2), Linux 2.6.28 or later
+//! for private futexes).
 //!
 //! `errno` is the caller's and stays as it was: a lock that a C program takes must not disturb it.
 
@@ -24,7 +25,8 @@ impl Scope {
     }
 }
 
-/// Sleeps while `word` holds `expected`, until woken or until `CLOCK_MONOTONIC` reaches `deadline_ns`. May return early.
+/// Sleeps while `word` holds `expected`, until woken or until `CLOCK_MONOTONIC` reaches
+/// `deadline_ns`. May return early.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, scope: Scope) {
     let until = deadline_ns.map(|at| libc::timespec {
         tv_sec: (at / 1_000_000_000) as _,
@@ -32,8 +34,9 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, sc
     });
     let until = until.as_ref().map_or(ptr::null(), ptr::from_ref);
     keep_errno(|| {
-        // SAFETY: `word` is a live, aligned 32-bit word, which the kernel only reads; `until` is null or points to a
-        // timespec that outlives the call. FUTEX_WAIT_BITSET takes an absolute time on CLOCK_MONOTONIC.
+        // SAFETY: `word` is a live, aligned 32-bit word, which the kernel only reads; `until` is
+        // null or points to a timespec that outlives the call. FUTEX_WAIT_BITSET takes an absolute
+        // time on CLOCK_MONOTONIC.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,
@@ -48,7 +51,8 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, sc
     });
 }
 
-/// Wakes up to `most` threads that sleep at this address. Only the address counts: the memory may be gone.
+/// Wakes up to `most` threads that sleep at this address. Only the address counts: the memory may
+/// be gone.
 pub(crate) fn wake(word: *const AtomicU32, most: i32, scope: Scope) {
     keep_errno(|| {
         // SAFETY: FUTEX_WAKE does not access the word; a bad address is reported as EFAULT.
@@ -63,8 +67,9 @@ pub(crate) fn nap(ns: u64) {
     let time =
         libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
     keep_errno(|| {
-        // SAFETY: `time` is a valid timespec; the rest is not asked for. The function nanosleep would be a cancellation point, and a
-        // cancelled thread would unwind out of a lock operation.
+        // SAFETY: `time` is a valid timespec; the rest is not asked for. The function nanosleep
+        // would be a cancellation point, and a cancelled thread would unwind out of a lock
+        // operation.
         unsafe {
             libc::syscall(libc::SYS_nanosleep, &raw const time, ptr::null_mut::<libc::timespec>());
         }

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers for threads: taken at the first contended lock operation, returned when the thread has exited.
+//! Numbers for threads: taken at the first contended lock operation, returned when the thread has
+//! exited.
 //!
-//! A bitmap of taken numbers; the lowest free one is taken, so that the records in use stay together. The number is
-//! returned by the destructor of a `pthread_key_t`: those run after all C++ and Rust thread-local destructors, and
-//! may run lock operations again themselves, which then take a new number and set the key again (POSIX repeats the destructors,
-//! `PTHREAD_DESTRUCTOR_ITERATIONS` times at most: a thread that locks even later keeps its number for ever, which costs
-//! one of 16,383).
+//! A bitmap of taken numbers; the lowest free one is taken, so that the records in use stay
+//! together. The number is returned by the destructor of a `pthread_key_t`: those run after all C++
+//! and Rust thread-local destructors, and may run lock operations again themselves, which then take
+//! a new number and set the key again (POSIX repeats the destructors,
+//! `PTHREAD_DESTRUCTOR_ITERATIONS` times at most: a thread that locks even later keeps its number
+//! for ever, which costs one of 16,383).
 //!
-//! After `fork` the child has one thread, with the number it had. The others are gone, but their traces have been copied: they stand in
-//! line for locks, and in the table of waiters. The child removes them before `fork` returns, so that a lock that its thread
-//! holds, or that was free, works. A lock that another thread held stays locked in the child for ever, as any lock would.
+//! After `fork` the child has one thread, with the number it had. The others are gone, but their
+//! traces have been copied: they stand in line for locks, and in the table of waiters. The child
+//! removes them before `fork` returns, so that a lock that its thread holds, or that was free,
+//! works. A lock that another thread held stays locked in the child for ever, as any lock would.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -33,7 +36,8 @@ static USED: AtomicU32 = AtomicU32::new(0);
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 std::thread_local! {
-    /// This thread's number plus one, or zero. Without a destructor, so that it can be read at any time of a thread's life.
+    /// This thread's number plus one, or zero. Without a destructor, so that it can be read at any
+    /// time of a thread's life.
     static NUMBER: Cell<u16> = const { Cell::new(0) };
 }
 
@@ -68,7 +72,8 @@ fn take_bit(i: usize, word: &AtomicU64) -> Option<Cpu> {
     while taken != u64::MAX {
         let bit = taken.trailing_ones();
         let cpu = Cpu::new(i * 64 + bit as usize)?;
-        // ORDERING: Acquire, with the Release of `give_back`: the slot's earlier owner is done with it.
+        // ORDERING: Acquire, with the Release of `give_back`: the slot's earlier owner is done with
+        // it.
         match word.compare_exchange_weak(taken, taken | 1 << bit, Acquire, Relaxed) {
             Ok(_) => return Some(cpu),
             Err(now) => taken = now,

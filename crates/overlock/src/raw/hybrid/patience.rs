@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How often a waiter looks at a lock that somebody else has.
 //!
-//! A look takes the cache line away from the holder, and a waiter that sees the lock free takes it away for longer. Whether that is
-//! good depends on what the holder does next:
+//! A look takes the cache line away from the holder, and a waiter that sees the lock free takes it
+//! away for longer. Whether that is good depends on what the holder does next:
 //!
-//! * It goes on to other work. Then the waiter should have the lock at once: two CPUs work side by side.
-//! * It comes straight back. Then the lock is saturated by one CPU, a change of hands gains nothing and costs several
-//!   transfers of the line (about 0.3 µs where a section may take 0.05), and the waiter should look seldom and then hold
-//!   the lock for a while itself.
+//! * It goes on to other work. Then the waiter should have the lock at once: two CPUs work side by
+//!   side.
+//! * It comes straight back. Then the lock is saturated by one CPU, a change of hands gains nothing
+//!   and costs several transfers of the line (about 0.3 µs where a section may take 0.05), and the
+//!   waiter should look seldom and then hold the lock for a while itself.
 //!
-//! No waiter can know; but it can try. Now and then a newcomer that sees the lock free holds back for [`DEFER`] pauses. If the
-//! lock is taken again by then, the CPU is *patient* with this lock for its next waits, otherwise *hasty*. The verdict is
-//! noted in the CPU's slot for the lock it last waited for, with a number of waits that it is good for.
+//! No waiter can know; but it can try. Now and then a newcomer that sees the lock free holds back
+//! for [`DEFER`] pauses. If the lock is taken again by then, the CPU is *patient* with this lock
+//! for its next waits, otherwise *hasty*. The verdict is noted in the CPU's slot for the lock it
+//! last waited for, with a number of waits that it is good for.
 
 use crate::platform::Platform;
 use crate::slot::Slot;
@@ -19,11 +21,13 @@ use crate::waiters::Key;
 
 use super::super::queue::STEALS;
 
-/// Pauses that a probing newcomer leaves a free lock alone: about 0.15 µs, longer than a holder takes to come straight back.
+/// Pauses that a probing newcomer leaves a free lock alone: about 0.15 µs, longer than a holder
+/// takes to come straight back.
 const DEFER: u32 = 12;
 /// Pauses between two looks of a hasty waiter, to begin with.
 const HASTY: u32 = 2;
-/// Pauses between two looks of a patient waiter: about 8 µs, so that its looks cost the holder a few percent.
+/// Pauses between two looks of a patient waiter: about 8 µs, so that its looks cost the holder a
+/// few percent.
 const PATIENT: u32 = 700;
 /// In a note: patient. The other bits count the waits that the verdict is still good for.
 const NOTE_PATIENT: u32 = 1 << 15;
@@ -60,8 +64,9 @@ impl Patience {
         self.pauses >= PATIENT
     }
 
-    /// Holds back from a free lock if it is time to find out what its holder does, and learns from `retaken`, which says
-    /// whether somebody has taken it meanwhile. Returns whether it did hold back.
+    /// Holds back from a free lock if it is time to find out what its holder does, and learns from
+    /// `retaken`, which says whether somebody has taken it meanwhile. Returns whether it did hold
+    /// back.
     pub(super) fn probe<P: Platform>(&mut self, key: Key, retaken: impl Fn() -> bool) -> bool {
         if !self.probe {
             return false;
@@ -79,7 +84,8 @@ impl Patience {
         true
     }
 
-    /// How many pauses to make before the next look, after a look found the taken lock in state `word`.
+    /// How many pauses to make before the next look, after a look found the taken lock in state
+    /// `word`.
     pub(super) fn pauses(&mut self, word: u32) -> u32 {
         let steals = word & STEALS;
         // The lock has come free and gone to somebody else since the last look.
