@@ -31,7 +31,7 @@
  *   - After fork, the child may use every lock that no other thread held at that moment, and of
  *     type ol_ticket_t those that no other thread waited for either.
  *   - A signal handler takes no locks.
- *   - errno is left alone, and no function is a cancellation point.
+ *   - errno is left alone.
  *
  * The functions that can fail return 0 or an error number, as those of POSIX threads do.
  */

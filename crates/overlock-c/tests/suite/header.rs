@@ -55,9 +55,10 @@ fn constants_and_layouts_are_those_of_the_library() {
     for compiler in C.compilers().into_iter().chain(CXX.compilers()) {
         assert!(agrees(compiler, &all), "{compiler:?} does not find this true:\n{all}");
     }
+    let compiler = C.compilers()[0];
     for line in all.lines() {
         let wrong = line.replace("u);", "0u);");
-        assert!(!agrees(C.compilers()[0], &wrong), "a compiler finds this true: {wrong}");
+        assert!(!agrees(compiler, &wrong), "{compiler:?} finds this true: {wrong}");
     }
 }
 
