@@ -40,11 +40,11 @@ macro_rules! faces {
     };
 }
 
-mod hybrid;
+pub mod hybrid;
 pub(crate) mod queue;
-mod queued;
-pub(crate) mod test_and_set;
-pub(crate) mod ticket;
+pub mod queued;
+pub mod test_and_set;
+pub mod ticket;
 
 pub use hybrid::Hybrid;
 pub use queued::Queued;
