@@ -15,7 +15,7 @@
 //! |---|---|
 //! | P1 | `wait(word, expected, ..)` returns at once if `word` does not hold `expected`. |
 //! | P2 | `wait` may return at any time for no reason; a caller checks its condition again. |
-//! | P3 | A `kick` that follows a change of `word` is never lost: it ends a `wait` on the old value, whether that `wait` has checked, is about to sleep, or sleeps. |
+//! | P3 | A `kick` that follows a change of `word` is never lost: it ends a `wait` on the old value, whether that `wait` has checked, is about to sleep, or sleeps; and what the kicker wrote before is visible to whoever that `kick` brings back. |
 //! | P4 | Kicking a CPU that runs, that waits for something else, or that has gone is harmless. |
 //! | P5 | `is_preempted` is a hint. It may be stale, and `false` for ever. |
 //! | P6 | `relax` never blocks. |
