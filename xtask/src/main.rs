@@ -1,2 +1,85 @@
-//! Chores.
-fn main() {}
+//! The project's chores: `cargo xtask`.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for people")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+mod tidy;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  ci       what the integration machine runs: .ci/run
+  tidy     the rules of STYLE.md that a program can check (also a test)
+  verify   the long checks: models without bounds, every ordering, and 20 minutes of
+           torture for each lock; [--for TIME] torture each lock so long instead
+  help     this text
+
+Exit codes: 0 fine, 1 a check failed, 2 could not run.";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args[..] {
+        ["ci"] => run(Command::new("bash").arg(".ci/run")),
+        ["tidy"] => tidy(),
+        ["verify"] => verify("20m"),
+        ["verify", "--for", time] => verify(time),
+        ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            Ok(true)
+        }
+        _ => {
+            eprintln!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+}
+
+/// Runs a command in the root; says whether it succeeded.
+fn run(command: &mut Command) -> Result<bool> {
+    println!("+ {command:?}");
+    let status = command.current_dir(root()).status();
+    Ok(status.with_context(|| format!("{command:?} did not start"))?.success())
+}
+
+fn tidy() -> Result<bool> {
+    let found = tidy::check(&root())?;
+    for line in &found {
+        println!("{line}");
+    }
+    println!("tidy: {} found", found.len());
+    Ok(found.is_empty())
+}
+
+/// The locks whose torture the promise of twenty minutes each is about.
+const LOCKS: [&str; 4] = ["test-and-set", "ticket", "queued", "hybrid"];
+
+fn verify(time: &str) -> Result<bool> {
+    let cargo = || Command::new(env!("CARGO"));
+    let long = ["test", "--release", "-p", "overlock", "--all-features"];
+    let mut sound = run(cargo().args(long).env("OVERLOCK_VERIFY", "long"))?;
+    if !run(cargo().args(["build", "--release", "-p", "overlock-cli"]))? {
+        bail!("the command line tool does not build");
+    }
+    for lock in LOCKS {
+        let torture = ["run", "--release", "-p", "overlock-cli", "--", "torture"];
+        sound &= run(cargo().args(torture).args(["--lock", lock, "--for", time]))?;
+    }
+    Ok(sound)
+}

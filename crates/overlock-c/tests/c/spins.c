@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* With waiting switched off nobody ever halts, and the locks still exclude. */
+/* With waiting switched off nobody ever halts; the locks still exclude and can be given up. */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 
@@ -23,9 +23,34 @@ static void *adds(void *unused)
     return NULL;
 }
 
+#define GIVES_UP(X)                                                                        \
+    static void *X##_gives_up(void *lock)                                                  \
+    {                                                                                      \
+        struct timespec soon = after_ms(20);                                               \
+        CHECK(ol_##X##_timedlock((ol_##X##_t *)lock, &soon) == ETIMEDOUT);                 \
+        CHECK(has_passed(&soon));                                                          \
+        return NULL;                                                                       \
+    }                                                                                      \
+    static void X##_can_be_given_up(void)                                                  \
+    {                                                                                      \
+        ol_##X##_t lock = { 0 };                                                           \
+        pthread_t other;                                                                   \
+        ol_##X##_lock(&lock);                                                              \
+        CHECK(pthread_create(&other, NULL, X##_gives_up, &lock) == 0);                     \
+        CHECK(pthread_join(other, NULL) == 0);                                             \
+        ol_##X##_unlock(&lock);                                                            \
+    }
+
+GIVES_UP(hybrid)
+GIVES_UP(queued)
+GIVES_UP(test_and_set)
+
 int main(void)
 {
     ol_set_waiting(false);
+    hybrid_can_be_given_up();
+    queued_can_be_given_up();
+    test_and_set_can_be_given_up();
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, adds, NULL) == 0);

@@ -221,7 +221,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
         let mut patience = Patience::recall::<P>(self.key());
         // The line has just passed this CPU, or whoever had the lock before.
         let passed = word & TAIL != 0 && word & STEALS == 0;
-        if P::WAITS && !passed && !patience.is_patient() {
+        if P::waits() && !passed && !patience.is_patient() {
             let taken = self.watch(&mut patience);
             Slot::<P>::watch::<P::Word>(None);
             if taken {

@@ -242,7 +242,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
         let mut spin = Spin::new(SPIN_IN_LINE_NS);
         while state.load(Relaxed) == state::WAITING && spin.again::<P>() {
-            if !P::WAITS && late() && self.abandon(state::WAITING) {
+            if !P::waits() && late() && self.abandon(state::WAITING) {
                 return false;
             }
         }

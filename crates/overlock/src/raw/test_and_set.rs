@@ -103,7 +103,7 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
             if !spin.pause::<P>(backoff) {
                 break;
             }
-            if !P::WAITS && deadline_ns.is_some_and(|at| P::now_ns() >= at) {
+            if !P::waits() && deadline_ns.is_some_and(|at| P::now_ns() >= at) {
                 C::count(Event::LockTimeout);
                 return false;
             }

@@ -1,0 +1,184 @@
+//! The rules of STYLE.md that a program can check.
+//!
+//! Each rule is one function from a file to what it found wrong, and is shown to notice by a test.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+/// A tracked text file.
+struct File {
+    path: String,
+    text: String,
+}
+
+/// Everything that is wrong with the tree, a line each.
+pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
+    let files = files(root)?;
+    let rules = [ordering_says_why, lines_fit, safety_stands_by_unsafe, only_tools_print];
+    let mut found: Vec<String> =
+        files.iter().flat_map(|file| rules.iter().flat_map(|rule| rule(file))).collect();
+    found.extend(arrows(&metadata(root)?));
+    Ok(found)
+}
+
+fn files(root: &Path) -> Result<Vec<File>> {
+    let listed = Command::new("git").args(["ls-files"]).current_dir(root).output();
+    let listed = String::from_utf8(listed.context("git ls-files did not run")?.stdout)?;
+    Ok(listed
+        .lines()
+        .filter_map(|path| {
+            let text = std::fs::read_to_string(root.join(path)).ok()?;
+            Some(File { path: path.to_owned(), text })
+        })
+        .collect())
+}
+
+fn metadata(root: &Path) -> Result<Vec<(String, String)>> {
+    let args = ["tree", "--workspace", "--depth", "1", "--edges", "normal", "--prefix", "depth"];
+    let tree =
+        Command::new(env!("CARGO")).args(args).arg("--all-features").current_dir(root).output();
+    let tree = String::from_utf8(tree.context("cargo tree did not run")?.stdout)?;
+    let mut arrows = Vec::new();
+    let mut from = String::new();
+    for line in tree.lines() {
+        let name = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+        if let Some(rest) = line.strip_prefix('0') {
+            from = name(rest);
+        } else if let Some(rest) = line.strip_prefix('1') {
+            arrows.push((from.clone(), name(rest)));
+        }
+    }
+    Ok(arrows)
+}
+
+/// Which of our crates may depend on which.
+const ARROWS: &[(&str, &str)] = &[
+    ("overlock-c", "overlock"),
+    ("overlock-preload", "overlock"),
+    ("overlock-sim", "overlock"),
+    ("overlock-sim", "overlock-host"),
+    ("overlock-lab", "overlock"),
+    ("overlock-lab", "overlock-host"),
+    ("overlock-cli", "overlock"),
+    ("overlock-cli", "overlock-sim"),
+    ("overlock-cli", "overlock-lab"),
+];
+
+fn arrows(arrows: &[(String, String)]) -> Vec<String> {
+    let ours = |name: &str| name.starts_with("overlock");
+    arrows
+        .iter()
+        .filter(|(from, to)| ours(from) && ours(to))
+        .filter(|(from, to)| !ARROWS.contains(&(from, to)))
+        .map(|(from, to)| format!("{from} may not depend on {to} (ARCHITECTURE.md, crates)"))
+        .collect()
+}
+
+fn is_rust(file: &File) -> bool {
+    file.path.ends_with(".rs")
+}
+
+/// The code of a line, without a comment at its end.
+fn code(line: &str) -> &str {
+    line.split("//").next().unwrap_or(line)
+}
+
+/// In the locks, an access that is not `Relaxed` says in an `ORDERING:` comment what it pairs with.
+fn ordering_says_why(file: &File) -> Vec<String> {
+    if !file.path.starts_with("crates/overlock/src/raw") || !is_rust(file) {
+        return Vec::new();
+    }
+    let lines: Vec<&str> = file.text.lines().collect();
+    let strong = |line: &str| {
+        let code = code(line);
+        !code.trim_start().starts_with("use ")
+            && ["AcqRel", "Acquire", "Release"].iter().any(|order| {
+                code.contains(&format!("{order})")) || code.contains(&format!("{order},"))
+            })
+    };
+    lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| strong(line))
+        .filter(|(i, _)| !lines[i.saturating_sub(8)..=*i].iter().any(|l| l.contains("ORDERING:")))
+        .map(|(i, _)| format!("{}:{}: an ordering without its reason", file.path, i + 1))
+        .collect()
+}
+
+/// Lines have at most 100 columns, but for tables and links.
+fn lines_fit(file: &File) -> Vec<String> {
+    if !is_rust(file) {
+        return Vec::new();
+    }
+    file.text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| {
+            line.chars().count() > 100 && !line.contains('|') && !line.contains("://")
+        })
+        .map(|(i, _)| format!("{}:{}: more than 100 columns", file.path, i + 1))
+        .collect()
+}
+
+/// `unsafe` blocks have their proof; the compiler's lint asks for it too, but not in macros.
+fn safety_stands_by_unsafe(file: &File) -> Vec<String> {
+    if !is_rust(file) || file.path.starts_with("xtask/") {
+        return Vec::new();
+    }
+    let lines: Vec<&str> = file.text.lines().collect();
+    lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| code(line).contains("unsafe {"))
+        .filter(|(i, _)| {
+            !lines[i.saturating_sub(8)..=*i]
+                .iter()
+                .any(|l| l.contains("SAFETY:") || l.contains("# Safety"))
+        })
+        .map(|(i, _)| format!("{}:{}: an unsafe block without its proof", file.path, i + 1))
+        .collect()
+}
+
+/// Only the command and the chores print.
+fn only_tools_print(file: &File) -> Vec<String> {
+    let library = ["overlock/src", "overlock-host/src", "overlock-lab/src", "overlock-sim/src"];
+    if !library.iter().any(|part| file.path.starts_with(&format!("crates/{part}"))) {
+        return Vec::new();
+    }
+    file.text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| code(line).contains("println!(") || code(line).contains("dbg!("))
+        .map(|(i, _)| format!("{}:{}: a library does not print", file.path, i + 1))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, text: &str) -> File {
+        File { path: path.to_owned(), text: text.to_owned() }
+    }
+
+    #[test]
+    fn the_tree_is_tidy() {
+        let found = check(&crate::root()).unwrap();
+        assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+
+    #[test]
+    fn each_rule_notices() {
+        let lock = "crates/overlock/src/raw/ticket.rs";
+        assert_eq!(ordering_says_why(&file(lock, "x.load(Acquire);")).len(), 1);
+        assert!(ordering_says_why(&file(lock, "// ORDERING: O1\nx.load(Acquire);")).is_empty());
+        assert_eq!(lines_fit(&file("a.rs", &"x".repeat(101))).len(), 1);
+        assert!(lines_fit(&file("a.rs", &"x".repeat(100))).is_empty());
+        assert_eq!(safety_stands_by_unsafe(&file("a.rs", "unsafe { f() }")).len(), 1);
+        assert_eq!(only_tools_print(&file(lock, "println!(\"\");")).len(), 1);
+        let wrong = [("overlock".to_owned(), "overlock-host".to_owned())];
+        assert_eq!(arrows(&wrong).len(), 1);
+    }
+}
