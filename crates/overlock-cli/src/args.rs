@@ -21,6 +21,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     Run(RunArgs),
     Compare(CompareArgs),
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    Lab(crate::lab::LabArgs),
     Doctor(DoctorArgs),
     /// One run of `bench`, in a process of its own.
     #[command(hide = true, name = "bench-child")]
@@ -243,7 +245,7 @@ Ctrl-C ends the run; what is finished is printed and kept.
 Exit codes: 0 fine, 1 a lock lost an update, died, or failed --check, 2 could not run, 130 interrupted.";
 
 /// Parses a length of a run.
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     let value: f64 = text
         .strip_suffix('s')
         .unwrap_or(text)

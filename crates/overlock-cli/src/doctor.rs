@@ -12,7 +12,6 @@ use crate::{Outcome, output, sys};
 use anyhow::Result;
 use serde::Serialize;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -52,7 +51,7 @@ struct DoctorRecord {
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &DoctorArgs) -> Result<Outcome> {
-    let findings = vec![
+    let mut findings = vec![
         cpus(),
         quota(),
         load(),
@@ -64,12 +63,12 @@ pub(crate) fn main(args: &DoctorArgs) -> Result<Outcome> {
         governor(),
         futex(),
         slice_extension(),
-        kvm(),
         preload_library(),
         tool("gcc", "the tests of the C library need a C compiler: install gcc"),
         tool("clang", "the C header is tested with it where it is present: install clang"),
         tool("valgrind", "instruction counts of the fast paths need it: install valgrind"),
     ];
+    findings.extend(engines());
     if args.json {
         let record = DoctorRecord {
             kind: "doctor",
@@ -221,14 +220,19 @@ fn slice_extension() -> Finding {
     )
 }
 
-fn kvm() -> Finding {
-    match fs::OpenOptions::new().read(true).write(true).open("/dev/kvm") {
-        Ok(_) => Finding::new("/dev/kvm", "usable: real vCPUs can be run"),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Finding::new("/dev/kvm", "absent")
-            .advise(true, "vCPUs are then played by threads; enable (nested) virtualisation"),
-        Err(error) => Finding::new("/dev/kvm", error.to_string())
-            .advise(true, "join the group that owns it, usually: usermod -aG kvm $USER"),
-    }
+/// The engines of `overlock lab`, each with what it says of itself.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn engines() -> [Finding; 2] {
+    crate::lab::engines().map(|(name, available)| match available {
+        Ok(()) => Finding::new(name, "available to `lab`"),
+        Err(why) => Finding::new(name, why)
+            .advise(true, "`lab` falls back on the other engine; ratios on threads are rougher"),
+    })
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+fn engines() -> [Finding; 1] {
+    [Finding::new("lab engines", "none").advise(true, "`lab` needs Linux on x86-64")]
 }
 
 fn preload_library() -> Finding {

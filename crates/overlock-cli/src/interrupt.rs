@@ -21,5 +21,10 @@ pub(crate) fn watch() -> Result<()> {
 
 /// Says whether one has come.
 pub(crate) fn seen() -> bool {
-    SEEN.get().is_some_and(|seen| seen.load(Relaxed))
+    flag().load(Relaxed)
+}
+
+/// The flag that says so.
+pub(crate) fn flag() -> &'static AtomicBool {
+    SEEN.get_or_init(Arc::default)
 }

@@ -10,6 +10,8 @@ mod bench;
 mod clock;
 mod doctor;
 mod interrupt;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod lab;
 mod machine;
 mod output;
 mod process;
@@ -52,6 +54,8 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::main(&args),
         Command::Run(args) => process::run::main(&args),
         Command::Compare(args) => process::compare::main(&args),
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        Command::Lab(args) => lab::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::BenchChild { spec } => bench::obey(&spec).map(|()| Outcome::Fine),
     };

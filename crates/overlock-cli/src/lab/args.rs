@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can be typed after `overlock lab`.
+
+use crate::args::{OutputArgs, seconds};
+use crate::units::Nanos;
+use clap::{Args, ValueEnum};
+use overlock_lab::PmTimerRule;
+
+/// Measure locks and yield policies on virtual CPUs that are really taken away.
+///
+/// A scheduler of our own runs many vCPUs on few pCPUs and preempts them in the middle of whatever
+/// they do. Every combination of the lists is a point. Points with the same workload, --cs and
+/// --ncs take turns, run by run in shuffled order, so that a noisy moment hits all alike; ratios
+/// are formed inside one round of turns. One vCPU a pCPU (1x) is always measured along, and so is
+/// the policy `none`: everything is told in relation to them.
+///
+/// Without any list this is a tour of a minute: locks from 1x to 8x overcommit, yield policies
+/// under a lock that only spins, and the rules by which vCPUs share the ACPI PM timer.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct LabArgs {
+    /// What the vCPUs are: kvm (vCPUs of /dev/kvm), threads, or the first of these that works
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
+    pub(super) engine: EngineChoice,
+
+    /// Locks: names, or `all`, `native`, `paravirtual`, `off`
+    #[arg(long, value_delimiter = ',', value_name = "LOCK,...")]
+    pub(super) locks: Vec<String>,
+
+    /// Yield policies: who gets the processor of a vCPU that spins for long
+    #[arg(long, value_delimiter = ',', value_name = "POLICY,...")]
+    pub(super) policies: Vec<String>,
+
+    /// Numbers of vCPUs [default: 1, 2 and 4 for each pCPU]
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(super) cpus: Vec<u32>,
+
+    /// How many of them may run at a time [default: 2, or 1 where there is only one CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(super) pcpus: Option<u32>,
+
+    /// Workloads: micro, ebizzy, kernbench, oltp, pmtimer, or a file that ends in .toml
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    pub(super) workload: Vec<String>,
+
+    /// Lengths of the critical section (0, 1us, ...) [default: the workload's own]
+    #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
+    pub(super) cs: Vec<Nanos>,
+
+    /// Lengths of the work between two sections [default: the workload's own]
+    #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
+    pub(super) ncs: Vec<Nanos>,
+
+    /// Rules for the PM timer, where the workload reads it [default: all]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "RULE,...")]
+    pub(super) timer: Vec<Rule>,
+
+    /// How long a vCPU keeps its pCPU while others wait
+    #[arg(long, value_name = "TIME", default_value = "1ms")]
+    pub(super) slice: Nanos,
+
+    /// How long a vCPU spins until it tells the host, under policies other than `none`
+    #[arg(long, value_name = "TIME", default_value = "50us")]
+    pub(super) pause_window: Nanos,
+
+    /// How much longer than its slice a vCPU inside a critical section may stay
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    pub(super) grace: Nanos,
+
+    /// Seconds of each run [default: 0.5; 0.2 on the tour]
+    #[arg(long, value_parser = seconds)]
+    pub(super) seconds: Option<f64>,
+
+    /// Rounds: how often each point is run
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(super) runs: u16,
+
+    /// Seed of the order in which points take turns
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+
+    /// Say for each point where the time went, which yields were tried, and why others were not
+    #[arg(long)]
+    pub(super) explain: bool,
+
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+impl LabArgs {
+    /// Says whether nothing was asked for in particular.
+    pub(super) fn is_tour(&self) -> bool {
+        let named = [&self.locks, &self.policies, &self.workload];
+        named.into_iter().all(Vec::is_empty)
+            && self.cpus.is_empty()
+            && self.cs.is_empty()
+            && self.ncs.is_empty()
+            && self.timer.is_empty()
+    }
+}
+
+/// Which engine runs the vCPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum EngineChoice {
+    /// kvm where it is available, else threads
+    Auto,
+    /// Real vCPUs of /dev/kvm
+    Kvm,
+    /// Threads that a signal parks
+    Threads,
+}
+
+/// How vCPUs that read the PM timer at the same time share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Rule {
+    /// A mutex for each read
+    Mutex,
+    /// Whoever finds another reader at work waits for its result and returns that
+    Refresh,
+    /// Nobody waits for anybody
+    LockFree,
+}
+
+impl From<Rule> for PmTimerRule {
+    fn from(rule: Rule) -> Self {
+        match rule {
+            Rule::Mutex => Self::Mutex,
+            Rule::Refresh => Self::Refresh,
+            Rule::LockFree => Self::LockFree,
+        }
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  overlock lab                                        the tour
+  overlock lab --engine threads                       the same where there is no /dev/kvm
+  overlock lab --locks native-ticket,ticket,hybrid --cpus 4,16,32
+  overlock lab --locks ticket --cs 1us --ncs 0,8us    full contention, and less
+  overlock lab --policies round-robin,skip-spinners,oracle --workload ebizzy --explain
+  overlock lab --workload pmtimer --cpus 8,16 --out timer.jsonl
+
+Locks:
+  paravirtual  test-and-set ticket queued hybrid: spin, then halt until they are kicked
+  native       native-test-and-set ...: the same, not knowing of being virtual; they only spin
+  off          test-and-set-off ...: the paravirtual code, switched off at run time
+
+Policies, for whoever spins longer than --pause-window [default: none]:
+  none           the spinner spins on, and is never asked: no exits, no yields
+  yield          the pCPU goes to whoever lags most in CPU time
+  round-robin    to the next vCPU that is ready, after the last one boosted
+  skip-spinners  the same, but spinners only every other time: what Linux does since 2012
+  spin-count     the same, but the more a vCPU spins the longer it is skipped
+  load-gate      skip-spinners with a short scan, and none where there is room for all
+  pv-hint        to the lock's holder if the guest names it, else to the next waiter off CPU
+  kick-boost     skip-spinners; and a kicked queue head gets the kicker's pCPU
+  ipi-first      to a vCPU that owes an answer to an interrupt
+  oracle         to the one that is truly waited for: the yardstick
+With --policies and without --locks the lock is native-ticket, as the others hardly spin.
+
+Reading the tables:
+  over      vCPUs for each pCPU: the overcommit
+  of 1x     throughput over that of the same lock and policy with one vCPU a pCPU
+  Jain      fairness: 1 all vCPUs did the same, 1/vCPUs one did everything
+  stall     the longest time any vCPU stood before the lock, also if it never got it
+  CPU/s     CPU seconds used in a second; spin/s those of them that went into waiting for locks
+  steal/s   seconds in a second that vCPUs were ready without a pCPU, all vCPUs together
+  unfair    the share of acquisitions that overtook a queue
+
+Ctrl-C ends the run; what is finished is printed and kept.
+Exit codes: 0 fine, 1 a run failed (a guest faulted or did not stop), 2 could not run, 130
+interrupted.";

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `lab --explain`: where the time of each point went, in sentences.
+//!
+//! Only what was counted is told. Nobody writes down, lock by lock, how long a holder was away; but
+//! every spin that the host heard of leaves reason codes, and many of them tell what the one that
+//! was waited for was doing at that moment.
+
+use super::results::{GroupRuns, PointRuns};
+use crate::units::{count, three};
+use overlock_lab::workload::Record;
+use std::collections::BTreeMap;
+
+/// The explanation of every point of a group, for people.
+pub(super) fn text(group: &GroupRuns) -> String {
+    let mut text = String::from("Where the time went:\n");
+    for runs in &group.points {
+        text += &format!("  {}\n", runs.point);
+        for sentence in sentences(group, runs) {
+            text += &format!("    {sentence}\n");
+        }
+    }
+    text
+}
+
+/// The explanation of one point.
+pub(super) fn sentences(group: &GroupRuns, runs: &PointRuns) -> Vec<String> {
+    let mut sentences = vec![spent(group, runs), away(runs)];
+    sentences.extend(slept(runs));
+    sentences.extend(asked(runs));
+    sentences
+}
+
+/// How the pCPUs' time divides.
+fn spent(group: &GroupRuns, runs: &PointRuns) -> String {
+    let pcpus = f64::from(runs.point.pcpus);
+    let figure = |of: fn(&Record) -> f64| runs.median(of);
+    let used = figure(|record| record.cpu_s_per_s);
+    // A wait that goes on at the end is timed to its own end, a little beyond that of the run.
+    let spun = figure(|record| record.spin_s_per_s).min(used);
+    let locks = match (group.profile.sections, group.profile.locks) {
+        (0, _) => "no lock, as it takes none".to_owned(),
+        (_, 1) => "the one lock".to_owned(),
+        (_, n) => format!("{n} locks"),
+    };
+    format!(
+        "Of {} pCPU seconds in a second {} ({}) went into waiting for {locks}, {} into all else \
+         that vCPUs did, and {} stood idle.",
+        three(pcpus),
+        three(spun),
+        percent(spun, pcpus),
+        three(used - spun),
+        three((pcpus - used).max(0.0)),
+    )
+}
+
+/// How often and how long vCPUs had no pCPU against their will.
+fn away(runs: &PointRuns) -> String {
+    let preempted = exits_per_s(runs, "preemption");
+    let steal = runs.median(|record| record.steal_s_per_s);
+    if steal < 0.01 {
+        return format!(
+            "vCPUs were preempted {} times a second, and hardly ever waited for a pCPU.",
+            count(preempted)
+        );
+    }
+    format!(
+        "vCPUs were preempted {} times a second; being ready without a pCPU cost each of them {} \
+         of its time.",
+        count(preempted),
+        percent(steal, f64::from(runs.point.cpus)),
+    )
+}
+
+/// What waiting without spinning cost.
+fn slept(runs: &PointRuns) -> Option<String> {
+    let (halts, kicks) = (exits_per_s(runs, "halt"), exits_per_s(runs, "kick"));
+    let ops = runs.median(|record| record.ops_per_s);
+    (halts > 0.0 && ops > 0.0).then(|| {
+        format!(
+            "vCPUs halted {} times and kicked {} times a second: {} exits for each operation.",
+            count(halts),
+            count(kicks),
+            three((halts + kicks) / ops),
+        )
+    })
+}
+
+/// What the host was asked by spinners and kickers, what it did, and why not otherwise.
+fn asked(runs: &PointRuns) -> Vec<String> {
+    let yields = runs.sums(|record| &record.yields);
+    let asked = of_kind(&yields, "directed").chain(of_kind(&yields, "plain"));
+    let asked: u64 = asked.chain(of_kind(&yields, "stayed")).map(|(_, count)| count).sum();
+    if asked == 0 {
+        return vec![
+            "The host heard of no spin, so nothing says what the holders were doing; under \
+             --policies oracle it asks each time."
+                .into(),
+        ];
+    }
+    let hits: f64 = runs.each(|record| record.yield_hits as f64).iter().sum();
+    let mut sentences = vec![format!(
+        "The host was asked for a yield {} times a second; in {} of these the pCPU went to the \
+         very vCPU that was waited for.",
+        count(asked as f64 / runs.seconds()),
+        percent(hits, asked as f64),
+    )];
+    let list = |kind: &str, what: &str| {
+        let mut reasons: Vec<(&str, u64)> = of_kind(&yields, kind).collect();
+        reasons.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+        let part = |&(why, count): &(&str, u64)| {
+            format!("{}: {}", percent(count as f64, asked as f64), meaning(why))
+        };
+        let parts: Vec<String> = reasons.iter().map(part).collect();
+        (!parts.is_empty()).then(|| format!("{what}: {}.", parts.join("; ")))
+    };
+    sentences.extend(list("directed", "It went to a chosen vCPU"));
+    sentences.extend(list("plain", "It went to whoever lagged most, for want of a better one"));
+    sentences.extend(list("stayed", "It stayed with its owner"));
+    sentences.extend(list("skipped", "Passed over, for each time it was asked"));
+    sentences
+}
+
+/// The reasons of one kind, and how often each was given.
+fn of_kind<'a>(
+    yields: &'a BTreeMap<String, u64>,
+    kind: &str,
+) -> impl Iterator<Item = (&'a str, u64)> {
+    yields.iter().filter_map(move |(code, &count)| {
+        let (of, why) = code.split_once(':')?;
+        (of == kind).then_some((why, count))
+    })
+}
+
+/// What a reason code says; the code itself if it is one of a later date.
+fn meaning(why: &str) -> &str {
+    match why {
+        "next-in-turn" => "the next in turn",
+        "not-spinning" => "the next in turn that had not spun itself",
+        "skipped-before" => "a spinner that had been skipped before",
+        "lock-holder" => "the preempted holder, as the guest named it",
+        "next-waiter" => "the next waiter, preempted, as the guest named it",
+        "owes-ipi" => "one that owed the spinner an answer to an interrupt",
+        "ipi-pending" => "one with an interrupt to answer",
+        "kicked-head" => "the queue's head, just kicked",
+        "true-holder" => "the vCPU truly waited for, which was preempted",
+        "policy-never" => "the policy never yields",
+        "policy-undirected" => "the policy gives no direction",
+        "no-candidate" => "every other vCPU was passed over",
+        "not-overcommitted" => "there were pCPUs for all",
+        "holder-running" => "the holder was running, and spinning was right",
+        "holder-halted" => "the holder slept",
+        "holder-unknown" => "nobody knew the holder",
+        "target-unfit" => "the one named could not have it",
+        "ahead-of-share" => "ahead of its share of CPU time",
+        "nobody-waits" => "nobody waited for a pCPU",
+        "itself" => "the spinner itself",
+        "running" => "one that ran already",
+        "halted" => "one that slept until a kick",
+        "stopped" => "one that had ended",
+        "spinning" => "one that had spun itself",
+        "no-ipi" => "one that owed no answer",
+        "beyond-scan" => "one beyond the end of the scan",
+        code => code,
+    }
+}
+
+fn exits_per_s(runs: &PointRuns, kind: &str) -> f64 {
+    let exits = runs.sums(|record| &record.exits);
+    exits.get(kind).copied().unwrap_or(0) as f64 / runs.seconds()
+}
+
+fn percent(part: f64, whole: f64) -> String {
+    format!("{} %", three(100.0 * part / whole))
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `overlock lab`: locks × yield policies × overcommit × workloads, on vCPUs that get preempted.
+//!
+//! Points that share a workload form a group and take turns: a *round* is one run of every point
+//! of the group, at all overcommits, in an order shuffled from the seed. So the ratio of 8x to 1x,
+//! or of one policy to another, is formed between runs of the same few seconds.
+//!
+//! The laboratory runs in this process, one run at a time; it leaves no thread behind, whatever a
+//! guest does.
+
+mod args;
+mod explain;
+mod plan;
+mod record;
+mod results;
+mod tables;
+
+use crate::Outcome;
+use crate::clock::Clock;
+use crate::machine::{CpuTimes, Machine};
+use crate::output::{self, Sink};
+use crate::progress::Progress;
+use crate::record::RunRecord;
+use crate::shuffle::shuffled;
+use crate::warnings::Warning;
+use crate::{interrupt, sys};
+use anyhow::{Result, bail};
+use overlock_lab::workload::{Profile, Record, run};
+use overlock_lab::{Config, Engine, Error, KvmEngine, ThreadsEngine};
+use plan::{Group, NO_POLICY, Point};
+use results::{Failure, GroupRuns, Sample};
+use std::time::Duration;
+
+use args::EngineChoice;
+pub(crate) use args::LabArgs;
+
+/// Runs a workload on one of the engines.
+type Run = fn(&Config<'_>, &Profile, &str) -> Result<Record, Error>;
+
+/// Runs the sub-command.
+pub(crate) fn main(args: &LabArgs) -> Result<Outcome> {
+    let allowed = u32::try_from(sys::allowed_cpus()).unwrap_or(u32::MAX);
+    let pcpus = args.pcpus.unwrap_or(allowed.min(2));
+    let groups = plan::groups(args, pcpus)?;
+    let lab = Lab::new(args, &groups)?;
+    let mut sink = Sink::open(&args.output)?;
+    interrupt::watch()?;
+    let machine = Machine::observe(&Clock::calibrate());
+    sink.record(&RunRecord::new(&machine, args.seed))?;
+    if let Some(warning) = Warning::busy_machine(&machine) {
+        warning.print();
+    }
+    if pcpus > allowed {
+        output::complain(&format!(
+            "warning: {pcpus} pCPUs on {allowed} CPUs: the system will take CPUs away too, which \
+             nothing here accounts for; use --pcpus {allowed}"
+        ));
+    }
+    let failures = lab.measure(&groups, &mut sink)?;
+    Ok(match (interrupt::seen(), failures) {
+        (true, _) => Outcome::Interrupted,
+        (false, 0) => Outcome::Fine,
+        (false, _) => Outcome::CheckFailed,
+    })
+}
+
+/// An engine, and how it is to run.
+struct Lab<'args> {
+    run: Run,
+    args: &'args LabArgs,
+    seconds: f64,
+}
+
+impl<'args> Lab<'args> {
+    /// Chooses the engine, and sees that it starts and knows all policies.
+    fn new(args: &'args LabArgs, groups: &[Group]) -> Result<Self> {
+        let seconds = args.seconds.unwrap_or(if args.is_tour() { 0.2 } else { 0.5 });
+        let lab = Lab { run: engine(args.engine)?, args, seconds };
+        let mut seen: Vec<&str> = Vec::new();
+        for point in groups.iter().flat_map(|group| &group.points) {
+            if !seen.contains(&point.policy.as_str()) {
+                seen.push(&point.policy);
+                let duration = Duration::from_millis(1);
+                let config = Config { vcpus: 1, pcpus: 1, duration, ..lab.config(point) };
+                (lab.run)(&config, &Profile::named("micro")?, point.lock.built)?;
+            }
+        }
+        Ok(lab)
+    }
+
+    fn config<'run>(&self, point: &'run Point) -> Config<'run> {
+        let span = |nanos: crate::units::Nanos| Duration::from_nanos(nanos.0);
+        let asked = point.policy != NO_POLICY;
+        Config {
+            duration: Duration::from_secs_f64(self.seconds),
+            slice: span(self.args.slice),
+            critical: span(self.args.grace),
+            policy: &point.policy,
+            paravirtual: point.lock.paravirtual,
+            pause_window: if asked { span(self.args.pause_window) } else { Duration::ZERO },
+            pm_timer: point.timer,
+            cancel: Some(interrupt::flag()),
+            ..Config::new(point.cpus, point.pcpus)
+        }
+    }
+
+    /// Measures and reports group by group; stops early on Ctrl-C. Returns how many points failed.
+    fn measure(&self, groups: &[Group], sink: &mut Sink) -> Result<usize> {
+        let rounds = usize::from(self.args.runs);
+        let points: usize = groups.iter().map(|group| group.points.len()).sum();
+        let progress = Progress::new((points * rounds) as u64);
+        let mut failed = 0;
+        for (number, group) in groups.iter().enumerate() {
+            let mut runs = GroupRuns::new(group);
+            let failures = self.measure_group(&mut runs, group, &progress)?;
+            failed += failures.len();
+            let failed_here = |point: &Point| failures.iter().any(|f| f.point == point.to_string());
+            runs.points.retain(|runs| !runs.samples.is_empty() && !failed_here(&runs.point));
+            progress.suspend(|| {
+                if number == 0 {
+                    sink.csv(&record::csv_header())?;
+                }
+                self.report(&runs, &failures, sink)
+            })?;
+            if interrupt::seen() {
+                break;
+            }
+        }
+        progress.finish();
+        Ok(failed)
+    }
+
+    /// Takes all rounds of one group. A point that fails is out.
+    fn measure_group(
+        &self,
+        runs: &mut GroupRuns,
+        group: &Group,
+        progress: &Progress,
+    ) -> Result<Vec<Failure>> {
+        let mut failures: Vec<Failure> = Vec::new();
+        for round in 0..usize::from(self.args.runs) {
+            for index in shuffled(group.points.len(), self.args.seed, round) {
+                let point = &group.points[index];
+                let name = point.to_string();
+                progress.say(&format!("{}: {name}", group.profile.name));
+                if failures.iter().all(|failure| failure.point != name) {
+                    match self.sample(point, &group.profile)? {
+                        Ok(sample) if !interrupt::seen() => runs.points[index].samples.push(sample),
+                        // A run that was cut short is no measure.
+                        Ok(_) => {}
+                        Err(failure) => failures.push(failure),
+                    }
+                }
+                if interrupt::seen() {
+                    return Ok(failures);
+                }
+                progress.step();
+            }
+        }
+        Ok(failures)
+    }
+
+    /// Runs one point once. A guest's own fault is a failure of the point; all else ends the
+    /// command.
+    fn sample(&self, point: &Point, profile: &Profile) -> Result<Result<Sample, Failure>> {
+        let before = CpuTimes::now();
+        match (self.run)(&self.config(point), profile, point.lock.built) {
+            Ok(record) => {
+                let machine_steal = CpuTimes::now().since(before).steal_share();
+                Ok(Ok(Sample { record, machine_steal }))
+            }
+            Err(error @ (Error::Fault { .. } | Error::Panicked { .. } | Error::Runaway { .. })) => {
+                let point = point.to_string();
+                let sentence = format!("{point}: {error}");
+                Ok(Err(Failure { kind: "failure", point, sentence }))
+            }
+            Err(error) => bail!("{point}: {error}"),
+        }
+    }
+
+    /// Prints a group's records and tables.
+    fn report(&self, group: &GroupRuns, failures: &[Failure], sink: &mut Sink) -> Result<()> {
+        for runs in &group.points {
+            let record = record::LabRecord::new(group, runs, self.args);
+            sink.record(&record)?;
+            sink.csv(&record.csv())?;
+        }
+        sink.people(&tables::all(group))?;
+        if self.args.explain {
+            sink.people(&explain::text(group))?;
+        }
+        for failure in failures {
+            sink.record(failure)?;
+            output::complain(&format!("failed: {}", failure.sentence));
+        }
+        let steals = group.points.iter().filter_map(|runs| {
+            let warning = Warning::steal(runs.machine_steal(), &runs.point)?;
+            Some((runs.machine_steal(), warning))
+        });
+        if let Some((_, warning)) = steals.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            warning.print();
+        }
+        Ok(())
+    }
+}
+
+/// The engine that was asked for, if it is available.
+fn engine(choice: EngineChoice) -> Result<Run> {
+    let kvm = KvmEngine::availability();
+    match (choice, kvm) {
+        (EngineChoice::Kvm | EngineChoice::Auto, Ok(())) => Ok(run::<KvmEngine>),
+        (EngineChoice::Kvm, Err(error)) => {
+            bail!("{error}; or play vCPUs by threads: --engine threads")
+        }
+        (EngineChoice::Auto, Err(error)) => {
+            output::complain(&format!("note: {error}; vCPUs are played by threads instead"));
+            ThreadsEngine::availability()?;
+            Ok(run::<ThreadsEngine>)
+        }
+        (EngineChoice::Threads, _) => {
+            ThreadsEngine::availability()?;
+            Ok(run::<ThreadsEngine>)
+        }
+    }
+}
+
+/// What the engines say of themselves, for `doctor`: which one, and why not if not.
+pub(crate) fn engines() -> [(&'static str, Result<(), String>); 2] {
+    let said = |available: Result<(), Error>| available.map_err(|error| error.to_string());
+    [
+        ("lab engine kvm", said(KvmEngine::availability())),
+        ("lab engine threads", said(ThreadsEngine::availability())),
+    ]
+}

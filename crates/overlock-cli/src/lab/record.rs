@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The record of one point: the fields that all worlds have, and what only a host can know.
+
+use super::args::LabArgs;
+use super::explain;
+use super::plan::{Build, NO_POLICY, rule_name};
+use super::results::{GroupRuns, PointRuns, Sample, ops_per_s};
+use crate::record::{Spread, Waits};
+use crate::stats::{self, Interval};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One lock under one policy at one overcommit.
+#[derive(Debug, Serialize)]
+pub(super) struct LabRecord<'a> {
+    kind: &'static str,
+    world: &'static str,
+    workload: &'a str,
+    lock: &'a str,
+    policy: &'a str,
+    cpus: u32,
+    pcpus: u32,
+    cs_ns: u64,
+    ncs_ns: u64,
+    seconds: f64,
+    samples: &'a [Sample],
+    ops_per_s: Interval,
+    ops_per_cpu: Spread,
+    jain: f64,
+    wait_ns: Waits,
+    longest_stall_ns: u64,
+    cpu_s_per_s: f64,
+    /// Events in the lock, of all rounds together; so are exits and yields.
+    counters: BTreeMap<String, u64>,
+    /// Probability that an interval of this record covers its true median.
+    interval_coverage: f64,
+    /// Share of the machine's CPU time that its own hypervisor took away.
+    steal: f64,
+    /// Whether the lock might wait: false for native ones, and for those switched off.
+    paravirtual: bool,
+    /// How the PM timer was shared; absent if nobody read it.
+    timer: Option<&'static str>,
+    slice_ns: u64,
+    pause_window_ns: u64,
+    grace_ns: u64,
+    /// Throughput over that of the same with one vCPU for each pCPU, by rounds.
+    of_1x: Option<Interval>,
+    /// Throughput over that of the same without a yield policy, by rounds.
+    of_none: Option<Interval>,
+    /// Throughput over that of the native build of the same lock, by rounds.
+    of_native: Option<Interval>,
+    /// CPU seconds in a second that went into waiting for locks.
+    spin_s_per_s: f64,
+    /// Seconds in a second that vCPUs were ready without a pCPU, all together.
+    steal_s_per_s: f64,
+    /// The share of acquisitions that overtook a queue; absent for locks that never do.
+    unfair_share: Option<f64>,
+    exits: BTreeMap<String, u64>,
+    yields: BTreeMap<String, u64>,
+    /// Yields that went to the very vCPU that was waited for.
+    yield_hits: u64,
+    /// Of one read; absent if nobody read it.
+    timer_read_ns: Option<Interval>,
+    timer_backwards: u64,
+    /// With --explain: where the time went, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    explanation: Vec<String>,
+}
+
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+impl<'a> LabRecord<'a> {
+    /// Merges the runs of a point.
+    pub(super) fn new(group: &'a GroupRuns, runs: &'a PointRuns, args: &LabArgs) -> Self {
+        let (point, profile) = (&runs.point, &group.profile);
+        let asked = point.policy != NO_POLICY;
+        let reads = profile.timer_reads > 0;
+        let over = |other: Option<&PointRuns>| runs.over(other?, ops_per_s);
+        let total = |of: fn(&Sample) -> u64| runs.samples.iter().map(of).sum();
+        LabRecord {
+            kind: "point",
+            world: runs.samples.first().map_or("", |sample| sample.record.world),
+            workload: &profile.name,
+            lock: &point.lock.name,
+            policy: &point.policy,
+            cpus: point.cpus,
+            pcpus: point.pcpus,
+            cs_ns: profile.section_ns,
+            ncs_ns: profile.think_ns,
+            seconds: runs.median(|record| record.seconds),
+            samples: &runs.samples,
+            ops_per_s: runs.interval(ops_per_s),
+            ops_per_cpu: Spread {
+                min: whole(runs.median(|record| record.ops_per_cpu.min as f64)),
+                avg: runs.median(|record| record.ops_per_cpu.avg),
+                max: whole(runs.median(|record| record.ops_per_cpu.max as f64)),
+            },
+            jain: runs.median(|record| record.jain),
+            wait_ns: Waits {
+                p50: whole(runs.median(|record| record.wait_ns.p50 as f64)),
+                p99: whole(runs.median(|record| record.wait_ns.p99 as f64)),
+                p999: whole(runs.median(|record| record.wait_ns.p999 as f64)),
+                max: whole(runs.worst(|record| record.wait_ns.max as f64)),
+            },
+            longest_stall_ns: whole(runs.worst(|record| record.longest_stall_ns as f64)),
+            cpu_s_per_s: runs.median(|record| record.cpu_s_per_s),
+            counters: runs.sums(|record| &record.counters),
+            interval_coverage: stats::coverage(runs.samples.len()),
+            steal: runs.machine_steal(),
+            paravirtual: point.lock.paravirtual,
+            timer: reads.then(|| rule_name(point.timer)),
+            slice_ns: args.slice.0,
+            pause_window_ns: if asked { args.pause_window.0 } else { 0 },
+            grace_ns: args.grace.0,
+            of_1x: over(group.at_1x(point)),
+            of_none: over(group.without_policy(point)),
+            of_native: over(group.built(point, Build::Native)),
+            spin_s_per_s: runs.median(|record| record.spin_s_per_s),
+            steal_s_per_s: runs.median(|record| record.steal_s_per_s),
+            unfair_share: group.unfair(runs),
+            exits: runs.sums(|record| &record.exits),
+            yields: runs.sums(|record| &record.yields),
+            yield_hits: total(|sample| sample.record.yield_hits),
+            timer_read_ns: reads.then(|| runs.interval(|record| record.timer_read_ns)),
+            timer_backwards: total(|sample| sample.record.timer_backwards),
+            explanation: if args.explain { explain::sentences(group, runs) } else { Vec::new() },
+        }
+    }
+
+    /// The same for a spreadsheet, without what has no fixed columns.
+    pub(super) fn csv(&self) -> Vec<String> {
+        let number = |value: f64| format!("{value:.4}");
+        let ratio = |value: Option<Interval>| value.map_or_else(String::new, |v| number(v.median));
+        let mut fields =
+            [self.world, self.workload, self.lock, self.policy].map(str::to_owned).to_vec();
+        fields.push(self.timer.unwrap_or_default().to_owned());
+        fields.extend([self.cpus, self.pcpus].map(|n| n.to_string()));
+        fields.extend([self.cs_ns, self.ncs_ns].map(|n| n.to_string()));
+        let ops = self.ops_per_s;
+        fields.extend([ops.median, ops.low, ops.high].map(|ops| format!("{ops:.0}")));
+        fields.extend([self.of_1x, self.of_none, self.of_native].map(ratio));
+        let spread = self.ops_per_cpu;
+        fields.extend([
+            spread.min.to_string(),
+            format!("{:.1}", spread.avg),
+            spread.max.to_string(),
+        ]);
+        fields.push(number(self.jain));
+        let waits = self.wait_ns;
+        fields.extend(
+            [waits.p50, waits.p99, waits.p999, waits.max, self.longest_stall_ns]
+                .map(|nanos| nanos.to_string()),
+        );
+        fields.extend([self.cpu_s_per_s, self.spin_s_per_s, self.steal_s_per_s].map(number));
+        fields.push(self.unfair_share.map_or_else(String::new, number));
+        fields.push(ratio(self.timer_read_ns));
+        fields
+    }
+}
+
+/// The names of the fields of [`LabRecord::csv`].
+pub(super) fn csv_header() -> Vec<String> {
+    let names = "world,workload,lock,policy,timer,cpus,pcpus,cs_ns,ncs_ns,ops_per_s,ops_low,\
+                 ops_high,of_1x,of_none,of_native,min_per_cpu,avg_per_cpu,max_per_cpu,jain,\
+                 wait_p50_ns,wait_p99_ns,wait_p999_ns,wait_max_ns,longest_stall_ns,cpu_s_per_s,\
+                 spin_s_per_s,steal_s_per_s,unfair_share,timer_read_ns";
+    vec![names.to_owned()]
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was measured, and the medians, sums and ratios that follow from it.
+
+use super::plan::{Build, Group, NO_POLICY, Point};
+use crate::stats::{self, Interval};
+use overlock_lab::PmTimerRule;
+use overlock_lab::workload::{Profile, Record};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One run.
+#[derive(Debug, Serialize)]
+pub(super) struct Sample {
+    #[serde(flatten)]
+    pub(super) record: Record,
+    /// Share of the machine's CPU time that its own hypervisor took away meanwhile.
+    pub(super) machine_steal: f64,
+}
+
+/// All runs of one point; `samples[i]` is from round `i`.
+#[derive(Debug)]
+pub(super) struct PointRuns {
+    pub(super) point: Point,
+    pub(super) samples: Vec<Sample>,
+}
+
+/// A guest that did something no guest may do.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Failure {
+    pub(super) kind: &'static str,
+    pub(super) point: String,
+    pub(super) sentence: String,
+}
+
+/// A group that has been measured.
+#[derive(Debug)]
+pub(super) struct GroupRuns {
+    /// The group's name, for people.
+    pub(super) title: String,
+    pub(super) profile: Profile,
+    pub(super) points: Vec<PointRuns>,
+}
+
+impl PointRuns {
+    /// One figure of every round.
+    pub(super) fn each(&self, figure: impl Fn(&Record) -> f64) -> Vec<f64> {
+        self.samples.iter().map(|sample| figure(&sample.record)).collect()
+    }
+
+    pub(super) fn median(&self, figure: impl Fn(&Record) -> f64) -> f64 {
+        stats::median(&self.each(figure)).unwrap_or(0.0)
+    }
+
+    pub(super) fn worst(&self, figure: impl Fn(&Record) -> f64) -> f64 {
+        self.each(figure).into_iter().fold(0.0, f64::max)
+    }
+
+    pub(super) fn interval(&self, figure: impl Fn(&Record) -> f64) -> Interval {
+        let none = Interval { median: 0.0, low: 0.0, high: 0.0 };
+        Interval::of(&self.each(figure)).unwrap_or(none)
+    }
+
+    /// Seconds of all rounds together.
+    pub(super) fn seconds(&self) -> f64 {
+        self.each(|record| record.seconds).iter().sum()
+    }
+
+    /// `figure` here over that of `other`, round by round; nothing if one is 0, as that is no
+    /// measure.
+    pub(super) fn over(
+        &self,
+        other: &PointRuns,
+        figure: impl Fn(&Record) -> f64,
+    ) -> Option<Interval> {
+        let pairs = self.each(&figure).into_iter().zip(other.each(&figure));
+        let ratios: Vec<f64> =
+            pairs.filter(|(_, base)| *base > 0.0).map(|(own, base)| own / base).collect();
+        Interval::of(&ratios)
+    }
+
+    /// Counts by name, of all rounds together.
+    pub(super) fn sums<K: AsRef<str>>(
+        &self,
+        counts: impl Fn(&Record) -> &BTreeMap<K, u64>,
+    ) -> BTreeMap<String, u64> {
+        let mut sums = BTreeMap::new();
+        for (name, count) in self.samples.iter().flat_map(|sample| counts(&sample.record)) {
+            *sums.entry(name.as_ref().to_owned()).or_default() += count;
+        }
+        sums
+    }
+
+    /// The median share of the machine's CPU time that was not ours to use.
+    pub(super) fn machine_steal(&self) -> f64 {
+        let shares: Vec<f64> = self.samples.iter().map(|sample| sample.machine_steal).collect();
+        stats::median(&shares).unwrap_or(0.0)
+    }
+}
+
+/// Operations in a second, as every ratio needs it.
+pub(super) fn ops_per_s(record: &Record) -> f64 {
+    record.ops_per_s
+}
+
+impl GroupRuns {
+    /// A group without runs.
+    pub(super) fn new(group: &Group) -> Self {
+        let runs = |point: &Point| PointRuns { point: point.clone(), samples: Vec::new() };
+        GroupRuns {
+            title: group.to_string(),
+            profile: group.profile.clone(),
+            points: group.points.iter().map(runs).collect(),
+        }
+    }
+
+    fn find(&self, like: impl Fn(&Point) -> bool) -> Option<&PointRuns> {
+        self.points.iter().find(|runs| like(&runs.point))
+    }
+
+    /// The same with one vCPU for each pCPU.
+    pub(super) fn at_1x(&self, point: &Point) -> Option<&PointRuns> {
+        self.find(|other| *other == Point { cpus: other.pcpus, ..point.clone() })
+    }
+
+    /// The same under no policy.
+    pub(super) fn without_policy(&self, point: &Point) -> Option<&PointRuns> {
+        self.find(|other| *other == Point { policy: NO_POLICY.into(), ..point.clone() })
+    }
+
+    /// The same lock, built otherwise.
+    pub(super) fn built(&self, point: &Point, build: Build) -> Option<&PointRuns> {
+        self.find(|other| {
+            other.lock.build() == build
+                && other.lock.family() == point.lock.family()
+                && *other == Point { lock: other.lock.clone(), ..point.clone() }
+        })
+    }
+
+    /// The same under another rule for the PM timer.
+    pub(super) fn with_timer(&self, point: &Point, timer: PmTimerRule) -> Option<&PointRuns> {
+        self.find(|other| *other == Point { timer, ..point.clone() })
+    }
+
+    /// The share of acquisitions that overtook a queue, as a median; nothing for locks that never
+    /// do.
+    pub(super) fn unfair(&self, runs: &PointRuns) -> Option<f64> {
+        let sections = f64::from(self.profile.sections);
+        (runs.point.lock.family() == "hybrid" && sections > 0.0).then(|| {
+            runs.median(|record| {
+                let overtook = record.counters.get("pv_lock_stealing").copied().unwrap_or(0);
+                let taken = record.ops_per_s * record.seconds * sections;
+                if taken > 0.0 { overtook as f64 / taken } else { 0.0 }
+            })
+        })
+    }
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tables of a group, each with one question.
+
+use super::plan::{Build, NO_POLICY, Point, rule_name};
+use super::results::{GroupRuns, PointRuns, ops_per_s};
+use crate::stats::{self, Interval};
+use crate::table::Table;
+use crate::units::{count, three, time};
+use overlock_lab::PmTimerRule;
+use overlock_lab::workload::Record;
+
+/// Everything that there is to tell of a group; empty if nothing was measured.
+pub(super) fn all(group: &GroupRuns) -> String {
+    let Some(first) = group.points.first() else { return String::new() };
+    let world = first.samples.first().map_or("", |sample| sample.record.world);
+    let rounds = stats::describe(first.samples.len());
+    let mut text = format!(
+        "{} on {} pCPU{} of the {world} engine  ({rounds})\n",
+        group.title,
+        first.point.pcpus,
+        if first.point.pcpus == 1 { "" } else { "s" },
+    );
+    if group.profile.sections > 0 {
+        text += &throughput(group).to_string();
+        text += &titled(
+            "Each vCPU's operations in a second, and acquisitions out of turn:",
+            fairness(group),
+        );
+        text +=
+            &titled("What being virtual costs (off) and brings (on), over native:", builds(group));
+    }
+    text += &titled("Throughput over that of the policy none:", policies(group));
+    text += &titled("The PM timer, by the rule of its readers:", timers(group));
+    text
+}
+
+fn titled(title: &str, table: Option<Table>) -> String {
+    table.map_or_else(String::new, |table| format!("\n{title}\n{table}"))
+}
+
+/// A lock, and its policy if it has one.
+fn name(point: &Point) -> String {
+    match point.policy.as_str() {
+        NO_POLICY => point.lock.name.clone(),
+        policy => format!("{}, {policy}", point.lock.name),
+    }
+}
+
+fn median(ratio: Option<Interval>) -> String {
+    ratio.map_or_else(|| "-".into(), |ratio| three(ratio.median))
+}
+
+/// A ratio with its interval.
+fn range(ratio: Option<Interval>) -> [String; 3] {
+    ratio.map_or_else(|| ["-"; 3].map(Into::into), |r| [r.median, r.low, r.high].map(three))
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", three(100.0 * share))
+}
+
+/// How much is done, what it costs, and how long one waits.
+fn throughput(group: &GroupRuns) -> Table {
+    let mut table = Table::new(&[
+        "lock", "vCPUs", "over", "ops/s", "low", "high", "of 1x", "p50", "p99", "p99.9", "stall",
+        "CPU/s", "spin/s", "steal/s",
+    ]);
+    for runs in &group.points {
+        let ops = runs.interval(ops_per_s);
+        let figure = |of: fn(&Record) -> f64| runs.median(of);
+        table.row(vec![
+            name(&runs.point),
+            runs.point.cpus.to_string(),
+            runs.point.overcommit(),
+            count(ops.median),
+            count(ops.low),
+            count(ops.high),
+            median(group.at_1x(&runs.point).and_then(|base| runs.over(base, ops_per_s))),
+            time(figure(|record| record.wait_ns.p50 as f64)),
+            time(figure(|record| record.wait_ns.p99 as f64)),
+            time(figure(|record| record.wait_ns.p999 as f64)),
+            time(runs.worst(|record| record.longest_stall_ns as f64)),
+            format!("{:.2}", figure(|record| record.cpu_s_per_s)),
+            format!("{:.2}", figure(|record| record.spin_s_per_s)),
+            format!("{:.2}", figure(|record| record.steal_s_per_s)),
+        ]);
+    }
+    table
+}
+
+/// Seed S4's table: does anybody starve, and how many acquisitions overtake a queue?
+fn fairness(group: &GroupRuns) -> Option<Table> {
+    let mut table =
+        Table::new(&["lock", "vCPUs", "over", "min", "avg", "max", "min/avg", "Jain", "unfair"]);
+    for runs in &group.points {
+        let each = |of: fn(&Record) -> f64| runs.median(|record| of(record) / record.seconds);
+        let least =
+            |record: &Record| record.ops_per_cpu.min as f64 / record.ops_per_cpu.avg.max(1.0);
+        table.row(vec![
+            name(&runs.point),
+            runs.point.cpus.to_string(),
+            runs.point.overcommit(),
+            count(each(|record| record.ops_per_cpu.min as f64)),
+            count(each(|record| record.ops_per_cpu.avg)),
+            count(each(|record| record.ops_per_cpu.max as f64)),
+            format!("{:.2}", runs.median(least)),
+            format!("{:.2}", runs.median(|record| record.jain)),
+            group.unfair(runs).map_or_else(|| "-".into(), percent),
+        ]);
+    }
+    Some(table)
+}
+
+/// The same lock native, paravirtual but switched off, and paravirtual.
+fn builds(group: &GroupRuns) -> Option<Table> {
+    let mut table = Table::new(&[
+        "lock",
+        "vCPUs",
+        "over",
+        "native",
+        "off",
+        "on",
+        "off/native",
+        "low",
+        "high",
+        "on/native",
+        "low",
+        "high",
+    ]);
+    let mut rows = 0;
+    let native = |runs: &&PointRuns| runs.point.lock.build() == Build::Native;
+    for base in group.points.iter().filter(native) {
+        let off = group.built(&base.point, Build::Off);
+        let on = group.built(&base.point, Build::Paravirtual);
+        if off.is_none() && on.is_none() {
+            continue;
+        }
+        rows += 1;
+        let ops = |runs: Option<&PointRuns>| {
+            runs.map_or_else(|| "-".into(), |runs| count(runs.median(ops_per_s)))
+        };
+        let over = |runs: Option<&PointRuns>| range(runs.and_then(|r| r.over(base, ops_per_s)));
+        let point = Point { lock: on.or(off)?.point.lock.clone(), ..base.point.clone() };
+        let mut row = vec![name(&point), point.cpus.to_string(), point.overcommit()];
+        row.extend([ops(Some(base)), ops(off), ops(on)]);
+        row.extend(over(off));
+        row.extend(over(on));
+        table.row(row);
+    }
+    (rows > 0).then_some(table)
+}
+
+/// What the yield policies bring, and how often they were right.
+fn policies(group: &GroupRuns) -> Option<Table> {
+    let mut table = Table::new(&[
+        "lock, policy",
+        "vCPUs",
+        "over",
+        "of none",
+        "low",
+        "high",
+        "asked/s",
+        "yielded",
+        "right",
+    ]);
+    let mut rows = 0;
+    for runs in group.points.iter().filter(|runs| runs.point.policy != NO_POLICY) {
+        rows += 1;
+        let base = group.without_policy(&runs.point);
+        let yields = runs.sums(|record| &record.yields);
+        let sum = |kinds: &[&str]| -> f64 {
+            let of = yields.iter().filter(|(why, _)| kinds.iter().any(|k| why.starts_with(k)));
+            of.map(|(_, count)| *count as f64).sum()
+        };
+        let (gone, asked) =
+            (sum(&["directed:", "plain:"]), sum(&["directed:", "plain:", "stayed:"]));
+        let hits: f64 = runs.each(|record| record.yield_hits as f64).iter().sum();
+        let share = |part: f64| if asked > 0.0 { percent(part / asked) } else { "-".into() };
+        let mut row = vec![name(&runs.point), runs.point.cpus.to_string(), runs.point.overcommit()];
+        row.extend(range(base.and_then(|base| runs.over(base, ops_per_s))));
+        row.extend([count(asked / runs.seconds()), share(gone), share(hits)]);
+        table.row(row);
+    }
+    (rows > 0).then_some(table)
+}
+
+/// Seed S5's question: how long do reads of the timer take, and what does each rule bring?
+fn timers(group: &GroupRuns) -> Option<Table> {
+    let mut table = Table::new(&[
+        "rule",
+        "vCPUs",
+        "over",
+        "reads/s",
+        "low",
+        "high",
+        "of mutex",
+        "low",
+        "high",
+        "read",
+        "in reads",
+        "backwards",
+    ]);
+    for runs in &group.points {
+        let reads_per_s = |record: &Record| {
+            record.exits.get("pm-timer").copied().unwrap_or(0) as f64 / record.seconds
+        };
+        let reads = runs.interval(reads_per_s);
+        let mutex = group.with_timer(&runs.point, PmTimerRule::Mutex);
+        let share = |record: &Record| {
+            record.timer_read_ns * reads_per_s(record) / 1e9 / f64::from(record.cpus)
+        };
+        let rule = rule_name(runs.point.timer);
+        let name = match runs.point.policy.as_str() {
+            NO_POLICY => rule.to_owned(),
+            policy => format!("{rule}, {policy}"),
+        };
+        let mut row = vec![name, runs.point.cpus.to_string(), runs.point.overcommit()];
+        row.extend([reads.median, reads.low, reads.high].map(count));
+        row.extend(range(mutex.and_then(|mutex| runs.over(mutex, reads_per_s))));
+        row.push(time(runs.median(|record| record.timer_read_ns)));
+        row.push(percent(runs.median(share)));
+        row.push(three(runs.worst(|record| record.timer_backwards as f64)));
+        table.row(row);
+    }
+    (group.profile.timer_reads > 0).then_some(table)
+}
