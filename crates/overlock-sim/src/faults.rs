@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The faults that a run has injected, counted by kind.
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A CPU was taken away in the middle of something.
+    Away,
+    /// A CPU's slice of its processor was over.
+    Slice,
+    /// A CPU was interrupted, and the handler used locks too.
+    Interrupt,
+    /// A halted CPU was woken for no reason.
+    Spurious,
+    /// A kick arrived late.
+    LateKick,
+    /// A kick arrived twice.
+    TwiceKick,
+    /// A CPU was said to be preempted when it wasn't, or the other way round.
+    StaleHint,
+    /// The memory of a lock was freed by its last holder, and used again.
+    Freed,
+}
+
+impl Fault {
+    /// All kinds.
+    pub const ALL: [Self; 8] = [
+        Self::Away,
+        Self::Slice,
+        Self::Interrupt,
+        Self::Spurious,
+        Self::LateKick,
+        Self::TwiceKick,
+        Self::StaleHint,
+        Self::Freed,
+    ];
+
+    /// The name in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Away => "away",
+            Self::Slice => "slice",
+            Self::Interrupt => "interrupt",
+            Self::Spurious => "spurious",
+            Self::LateKick => "late_kick",
+            Self::TwiceKick => "twice_kick",
+            Self::StaleHint => "stale_hint",
+            Self::Freed => "freed",
+        }
+    }
+}
+
+/// How often each kind was injected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults([u64; Fault::ALL.len()]);
+
+impl Faults {
+    pub(crate) fn add(&mut self, fault: Fault) {
+        self.0[fault as usize] += 1;
+    }
+
+    /// How often `fault` was injected.
+    pub fn of(&self, fault: Fault) -> u64 {
+        self.0[fault as usize]
+    }
+}
+
+impl std::ops::AddAssign for Faults {
+    fn add_assign(&mut self, other: Self) {
+        for (mine, more) in self.0.iter_mut().zip(other.0) {
+            *mine += more;
+        }
+    }
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![doc = include_str!("../README.md")]
+
+mod arena;
+mod cell;
+mod failure;
+mod faults;
+mod lock_model;
+mod machine;
+mod plan;
+mod platform;
+mod rng;
+mod run;
+mod script;
+mod subject;
+mod trace;
+mod world;
+
+pub use failure::{Failure, Oracle};
+pub use faults::{Fault, Faults};
+pub use plan::Plan;
+pub use rng::seed_of;
+pub use run::{Report, run, torture};
+pub use script::injections;
+pub use subject::{Subject, subject, subjects};
+pub use world::CPUS;

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the oracles know of one lock: who holds it, who waits in which order, and what it promises.
+
+use std::collections::VecDeque;
+
+use crate::subject::Verbs;
+
+/// What the words of a lock mean, as far as oracles read them. Taken from the locks' documentation
+/// and not from their code, so that a mistake there is not repeated here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Nothing is known.
+    Opaque,
+    /// `test_and_set.rs`: bit 0 is `LOCKED`.
+    Bit,
+    /// `queue.rs`: a tail in the upper half, steals, `PENDING` in bit 1, `LOCKED` in bit 0.
+    Line,
+    /// `ticket.rs`: the next ticket in a second cell.
+    Ticket,
+}
+
+pub(crate) const LOCKED: u32 = 1 << 0;
+pub(crate) const PENDING: u32 = 1 << 1;
+pub(crate) const STEALS: u32 = 0xfff0;
+pub(crate) const TAIL_SHIFT: u32 = 16;
+
+/// Whose absence a lock survives: while somebody of these has a processor, a free lock is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Survives {
+    /// Nobody's: everyone has to be there.
+    Nobody,
+    /// All but the first in line.
+    AllButFirst,
+    /// All but the first in line once it has declared itself; before, a newcomer takes the lock.
+    AllButDeclared,
+    /// Everybody's: whoever runs takes it.
+    Everybody,
+}
+
+/// What a lock promises beyond mutual exclusion.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promise {
+    pub(crate) layout: Layout,
+    /// Those in line are served in the order in which they joined it.
+    pub(crate) in_order: bool,
+    /// How often the first in line may be passed.
+    pub(crate) max_bypass: Option<u32>,
+    /// Nobody passes a first in line that has declared itself.
+    pub(crate) declares: bool,
+    pub(crate) survives: Survives,
+}
+
+/// A CPU in line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) cpu: usize,
+    /// It was passed by one behind it because it had given up.
+    pub(crate) skipped: bool,
+    /// Its ticket, where it has drawn one.
+    pub(crate) ticket: u32,
+}
+
+/// See the [module documentation](self).
+pub(crate) struct LockModel {
+    pub(crate) verbs: &'static dyn Verbs,
+    /// How many locks have been in this memory before.
+    pub(crate) generation: u32,
+    pub(crate) freed: bool,
+    /// The CPU that frees the lock when it has released it.
+    pub(crate) closing: Option<usize>,
+    /// CPUs that use the lock and have not said yet that they are done with it.
+    pub(crate) users: u32,
+    pub(crate) owner: Option<usize>,
+    pub(crate) line: VecDeque<Waiter>,
+    /// How often the first in line has been passed.
+    pub(crate) passed: u32,
+    /// The first word.
+    pub(crate) word: u32,
+    /// Who took it, and when, as its word says.
+    pub(crate) taker: Option<(usize, u64)>,
+    /// How often it has been taken; not counted where those in line wait each for a ticket of its
+    /// own.
+    pub(crate) takes: u64,
+    /// How many times in a row nobody had taken it though somebody should have.
+    pub(crate) owed: u64,
+}
+
+impl LockModel {
+    pub(crate) fn new(verbs: &'static dyn Verbs) -> Self {
+        Self {
+            verbs,
+            generation: 0,
+            freed: false,
+            closing: None,
+            users: 0,
+            owner: None,
+            line: VecDeque::new(),
+            passed: 0,
+            word: 0,
+            taker: None,
+            takes: 0,
+            owed: 0,
+        }
+    }
+
+    /// Whether nobody holds the lock by right, as far as its words say.
+    pub(crate) fn is_free(&self, layout: Layout) -> bool {
+        match layout {
+            Layout::Opaque => true,
+            Layout::Bit | Layout::Line => self.word & LOCKED == 0,
+            // Bit 0 of the ticket served is a flag.
+            Layout::Ticket => self.line.front().is_some_and(|first| first.ticket == self.word & !1),
+        }
+    }
+
+    /// The first in line, if any.
+    pub(crate) fn first(&self) -> Option<usize> {
+        self.line.iter().find(|waiter| !waiter.skipped).map(|waiter| waiter.cpu)
+    }
+
+    /// Where in line a CPU is.
+    pub(crate) fn place(&self, cpu: usize) -> Option<usize> {
+        self.line.iter().position(|waiter| waiter.cpu == cpu)
+    }
+}

@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine: CPUs that share processors in virtual time, and everything that can befall them.
+//!
+//! # State
+//!
+//! ```text
+//!             slice over, offered away
+//!          +------------------------------+
+//!          v                              |        taken away
+//!        Ready --- gets a processor --> Running ---------------> Away
+//!          ^                            |  |  |                    |
+//!          |                     halts  |  |  | ends               | comes back
+//!          |                            v  |  v                    |
+//!          +------- woken ----------- Halted, Napping, Done        |
+//!          +-------------------------------------------------------+
+//! ```
+//!
+//! Each running CPU has a time at which it makes its next step; the one with the earliest goes on.
+//! A CPU goes on without a change of coroutine until its time passes the *horizon*, the earliest
+//! time of anything else.
+//!
+//! # Invariants
+//!
+//! * M1: time never goes back, and equal times are resolved by number: a run has no freedom but the
+//!   seed's.
+//! * M2: at most as many CPUs are `Running` as there are processors.
+//! * M3: a kick is delivered once or twice, at once or late, never not at all.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::Location;
+
+use overlock::counters::Event as Counter;
+
+use crate::arena::Arena;
+use crate::failure::{Failure, Oracle};
+use crate::faults::{Fault, Faults};
+use crate::lock_model::LockModel;
+use crate::plan::Injection;
+use crate::rng::Rng;
+use crate::script::Script;
+use crate::subject::Subject;
+use crate::trace::{Event, Trace, What};
+use crate::world::{CPUS, Verb, World};
+
+mod calls;
+mod oracles;
+mod wait;
+
+pub(crate) use calls::{
+    accessed, compute, count, enter, is_preempted, nap, now_ns, number, relax, slot, spend, step,
+    waiters, with, yield_to,
+};
+pub(crate) use wait::{Whom, kick, wait};
+
+/// How often the machine looks whether a lock is stuck: so many times in the time that it may be.
+const AUDITS: u64 = 10;
+/// How many times a call site of a victim counts as a new step; then only when the number of visits
+/// is a power of two.
+const VISITS: u32 = 4;
+
+/// Where a CPU is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Running,
+    Ready,
+    Away { until: u64 },
+    Halted { offset: u32, until: u64, surprise: u64 },
+    Napping { until: u64 },
+    Done,
+}
+
+/// A lock operation under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Op {
+    pub(crate) lock: usize,
+    pub(crate) generation: u32,
+    /// How it was asked for; `None` releases it.
+    pub(crate) verb: Option<Verb>,
+    pub(crate) deadline: Option<u64>,
+    /// How deep the interrupts were when it began.
+    pub(crate) level: u8,
+    pub(crate) began: u64,
+    /// How often the lock had been taken when it began.
+    pub(crate) takes: u64,
+    pub(crate) kicks: u64,
+}
+
+/// One CPU.
+#[derive(Debug)]
+pub(crate) struct CpuState {
+    pub(crate) status: Status,
+    /// When it makes its next step.
+    at: u64,
+    slice_end: u64,
+    /// Since when it has been running.
+    pub(crate) since: u64,
+    pub(crate) number: Option<usize>,
+    skew: u64,
+    pub(crate) level: u8,
+    pub(crate) ops: Vec<Op>,
+    /// It was woken to be interrupted.
+    interrupted: bool,
+    /// Acquisitions that it has made.
+    pub(crate) rounds: u64,
+}
+
+impl CpuState {
+    /// Whether the CPU is not there, though it has something to do.
+    pub(crate) fn is_away(&self) -> bool {
+        matches!(self.status, Status::Away { .. } | Status::Ready)
+    }
+
+    /// The operation of the innermost context, if that context is inside one.
+    pub(crate) fn op(&self) -> Option<&Op> {
+        self.ops.last().filter(|op| op.level == self.level)
+    }
+}
+
+/// A kick under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PendingKick {
+    at: u64,
+    cpu: Option<usize>,
+    offset: u32,
+    /// Everyone who waits there, not one of them.
+    all: bool,
+}
+
+/// What is counted over a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) steps: u64,
+    pub(crate) acquisitions: u64,
+    pub(crate) faults: Faults,
+    pub(crate) events: [u64; Counter::ALL.len()],
+    pub(crate) longest_bypass: u32,
+}
+
+/// See the [module documentation](self).
+pub(crate) struct Machine {
+    pub(crate) subject: &'static Subject,
+    pub(crate) world: World,
+    pub(crate) rng: Rng,
+    pub(crate) cpus: Vec<CpuState>,
+    pub(crate) locks: Vec<LockModel>,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) tally: Tally,
+    pub(crate) trace: Trace,
+    pub(crate) now: u64,
+    /// No more faults and no more work: everybody comes to an end.
+    pub(crate) draining: bool,
+    memory: Memory,
+    pub(crate) script: Option<&'static Script>,
+    injection: Option<Injection>,
+    visits: BTreeMap<(&'static str, u32, u32), u32>,
+    eligible: u64,
+    pub(crate) fired: bool,
+    current: usize,
+    horizon: u64,
+    ready: VecDeque<usize>,
+    kicks: Vec<PendingKick>,
+    audit_at: u64,
+    until_away: u64,
+    until_interrupt: u64,
+    steps_most: u64,
+}
+
+/// Where the slots and the table of a run lie.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    pub(crate) slots: Vec<*const ()>,
+    pub(crate) table: *const (),
+    pub(crate) buckets: usize,
+    /// The table as words, for the oracle of residues: where it begins, and what it held at first.
+    pub(crate) table_offset: u32,
+    pub(crate) table_words: Vec<u32>,
+}
+
+impl Machine {
+    pub(crate) fn new(
+        subject: &'static Subject,
+        world: World,
+        mut rng: Rng,
+        arena: &mut Arena,
+        injection: Option<Injection>,
+        steps: u64,
+    ) -> Self {
+        // Numbers far apart and up to the highest, so that tail codes of all widths occur.
+        let numbers = [0, 1, 2, 62, 63, 1_000, 16_381, 16_382];
+        let first = rng.index(numbers.len());
+        let cpus: Vec<CpuState> = (0..world.cpus)
+            .map(|index| CpuState {
+                status: Status::Running,
+                at: 0,
+                slice_end: 0,
+                since: 0,
+                number: (!rng.one_in(world.anonymous_one_in))
+                    .then_some(numbers[(first + index) % CPUS]),
+                skew: rng.below(world.skew + 1),
+                level: 0,
+                ops: Vec::new(),
+                interrupted: false,
+                rounds: 0,
+            })
+            .collect();
+        let memory = (subject.lay_out)(arena, &world);
+        let locks = (0..world.locks * world.levels)
+            .map(|line| LockModel::new((subject.place)(Arena::line(line))))
+            .collect();
+        let mut machine = Self {
+            subject,
+            script: None,
+            injection,
+            memory,
+            locks,
+            failure: None,
+            tally: Tally::default(),
+            trace: Trace::new(),
+            now: 0,
+            draining: false,
+            visits: BTreeMap::new(),
+            eligible: 0,
+            fired: false,
+            current: 0,
+            horizon: 0,
+            ready: VecDeque::new(),
+            kicks: Vec::new(),
+            audit_at: world.stuck_ns / AUDITS,
+            until_away: gap(&mut rng, world.away_one_in),
+            until_interrupt: gap(&mut rng, world.interrupt_one_in),
+            steps_most: steps,
+            cpus,
+            world,
+            rng,
+        };
+        for cpu in 0..machine.cpus.len() {
+            machine.cpus[cpu].status = Status::Ready;
+            machine.gain(cpu);
+        }
+        machine
+    }
+
+    /// The CPU that makes the next step, or `None` when all are done or the run has failed.
+    pub(crate) fn pick(&mut self) -> Option<usize> {
+        while self.failure.is_none() {
+            let mut next = Next::default();
+            for (index, cpu) in self.cpus.iter().enumerate() {
+                next.offer(cpu.due(), Due::Cpu(index));
+            }
+            for (index, kick) in self.kicks.iter().enumerate() {
+                next.offer(kick.at, Due::Kick(index));
+            }
+            if next.at == u64::MAX {
+                self.end();
+                return None;
+            }
+            next.offer(self.audit_at, Due::Audit);
+            self.now = self.now.max(next.at);
+            self.horizon = next.then;
+            match next.due {
+                Due::Cpu(cpu) if self.cpus[cpu].status == Status::Running => {
+                    self.current = cpu;
+                    return Some(cpu);
+                }
+                Due::Cpu(cpu) => self.timer(cpu),
+                Due::Kick(index) => {
+                    let kick = self.kicks.remove(index);
+                    self.deliver(kick);
+                }
+                Due::Audit => self.audit(),
+            }
+        }
+        None
+    }
+
+    fn timer(&mut self, cpu: usize) {
+        match self.cpus[cpu].status {
+            Status::Halted { until, surprise, .. } => {
+                let why = if surprise < until {
+                    self.cpus[cpu].interrupted = self.world.levels > 1 && self.rng.one_in(2);
+                    self.note_fault(Fault::Spurious);
+                    "for no reason"
+                } else {
+                    "deadline"
+                };
+                self.wake(cpu, why);
+            }
+            Status::Away { .. } | Status::Napping { .. } => {
+                self.cpus[cpu].status = Status::Ready;
+                self.gain(cpu);
+            }
+            Status::Running | Status::Ready | Status::Done => {}
+        }
+    }
+
+    /// Wakes a halted CPU: it runs a while later, if there is a processor.
+    fn wake(&mut self, cpu: usize, why: &'static str) {
+        self.add(cpu, What::Wakes { why });
+        let until = self.now + self.world.wake.draw(&mut self.rng);
+        self.cpus[cpu].status = Status::Away { until };
+        self.horizon = self.horizon.min(until);
+    }
+
+    /// Gives a ready CPU a processor, or puts it in line for one.
+    fn gain(&mut self, cpu: usize) {
+        let running = self.cpus.iter().filter(|cpu| cpu.status == Status::Running).count();
+        if running >= self.world.pcpus {
+            self.ready.push_back(cpu);
+            return;
+        }
+        let slice = self.world.slice.draw(&mut self.rng);
+        let state = &mut self.cpus[cpu];
+        state.status = Status::Running;
+        state.at = self.now;
+        state.since = self.now;
+        state.slice_end = self.now + slice;
+        self.horizon = self.horizon.min(self.now);
+        self.add(cpu, What::Runs);
+    }
+
+    /// Takes the processor of the current CPU, which is `status` from now on.
+    fn lose(&mut self, status: Status) {
+        self.cpus[self.current].status = status;
+        if let Some(next) = self.ready.pop_front() {
+            self.gain(next);
+        }
+        if status == Status::Ready {
+            self.gain(self.current);
+        }
+    }
+
+    /// Adds to the current CPU's time. Returns whether somebody else comes first.
+    fn pass(&mut self, ns: u64) -> bool {
+        let cpu = &mut self.cpus[self.current];
+        cpu.at += ns;
+        if cpu.at < self.horizon {
+            self.now = cpu.at;
+            return false;
+        }
+        true
+    }
+
+    /// What happens to the current CPU before its next access, from `site`.
+    fn befall(&mut self, site: &'static Location<'static>) -> Befalls {
+        self.tally.steps += 1;
+        if self.tally.steps >= self.steps_most {
+            if self.draining {
+                self.fail(None, Oracle::Progress, "the run does not come to an end".into());
+                return Befalls::Suspend;
+            }
+            self.draining = true;
+            // What is left is for everybody to finish: far more than that takes, also for waiters
+            // that spin through others' slices.
+            self.steps_most = 2 * self.steps_most + 20_000_000;
+        }
+        if self.is_victim_here(site) {
+            self.fired = true;
+            let ns = self.injection.map_or(0, |injection| injection.away_ns);
+            return self.take_away(ns);
+        }
+        let cpu = &self.cpus[self.current];
+        if self.world.pcpus < self.world.cpus && self.now >= cpu.slice_end && !self.ready.is_empty()
+        {
+            self.note_fault(Fault::Slice);
+            self.add(self.current, What::Ready);
+            self.lose(Status::Ready);
+            return Befalls::Suspend;
+        }
+        if self.draining {
+            return Befalls::Nothing;
+        }
+        self.until_away -= 1;
+        if self.until_away == 0 {
+            self.until_away = gap(&mut self.rng, self.world.away_one_in);
+            let ns = self.world.away.draw(&mut self.rng);
+            return self.take_away(ns);
+        }
+        self.until_interrupt -= 1;
+        if self.until_interrupt == 0 {
+            self.until_interrupt = gap(&mut self.rng, self.world.interrupt_one_in);
+            if usize::from(self.cpus[self.current].level) + 1 < self.world.levels {
+                return Befalls::Interrupt;
+            }
+        }
+        Befalls::Nothing
+    }
+
+    fn take_away(&mut self, ns: u64) -> Befalls {
+        self.note_fault(Fault::Away);
+        self.add(self.current, What::Away { ns });
+        self.lose(Status::Away { until: self.now + ns });
+        Befalls::Suspend
+    }
+
+    /// Whether this is the step at which the plan takes the current CPU away.
+    fn is_victim_here(&mut self, site: &'static Location<'static>) -> bool {
+        let Some(injection) = self.injection else { return false };
+        let cpu = &self.cpus[self.current];
+        if self.fired || injection.cpu != self.current || cpu.rounds > 0 || cpu.ops.is_empty() {
+            return false;
+        }
+        let visits = self.visits.entry((site.file(), site.line(), site.column())).or_default();
+        *visits += 1;
+        if *visits > VISITS && !visits.is_power_of_two() {
+            return false;
+        }
+        self.eligible += 1;
+        self.eligible > injection.step
+    }
+
+    pub(crate) fn add(&mut self, cpu: usize, what: What) {
+        let level = self.cpus[cpu].level;
+        self.trace.add(Event { at: self.now, cpu: cpu as u8, level, what });
+    }
+
+    /// How far the current CPU's clock is ahead.
+    pub(crate) fn skew(&self) -> u64 {
+        self.cpus[self.current].skew
+    }
+
+    pub(crate) fn note_fault(&mut self, fault: Fault) {
+        self.tally.faults.add(fault);
+    }
+
+    pub(crate) fn fail(&mut self, lock: Option<usize>, oracle: Oracle, text: String) {
+        if self.failure.is_none() {
+            let (at_ns, cpu) = (self.now, self.current);
+            self.failure = Some(Failure { oracle, at_ns, cpu, lock, text });
+            // Whoever runs stops at its next step.
+            self.horizon = 0;
+        }
+    }
+}
+
+impl CpuState {
+    /// When something happens to this CPU by itself.
+    fn due(&self) -> u64 {
+        match self.status {
+            Status::Running => self.at,
+            Status::Away { until } | Status::Napping { until } => until,
+            Status::Halted { until, surprise, .. } => until.min(surprise),
+            Status::Ready | Status::Done => u64::MAX,
+        }
+    }
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    Cpu(usize),
+    Kick(usize),
+    Audit,
+}
+
+/// The first of all that is due, and when the second is.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    at: u64,
+    due: Due,
+    then: u64,
+}
+
+impl Default for Next {
+    fn default() -> Self {
+        Self { at: u64::MAX, due: Due::Audit, then: u64::MAX }
+    }
+}
+
+impl Next {
+    fn offer(&mut self, at: u64, due: Due) {
+        if at < self.at {
+            *self = Self { at, due, then: self.at };
+        } else {
+            self.then = self.then.min(at);
+        }
+    }
+}
+
+/// What happens to a CPU before an access.
+#[derive(Clone, Copy, Debug)]
+enum Befalls {
+    Nothing,
+    Suspend,
+    Interrupt,
+}
+
+/// Steps until the next fault that happens once in `one_in`.
+fn gap(rng: &mut Rng, one_in: u32) -> u64 {
+    if one_in == 0 { u64::MAX } else { 1 + rng.below(2 * u64::from(one_in)) }
+}

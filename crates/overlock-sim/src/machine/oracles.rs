@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The oracles: what is asked at each access, at the beginning and end of each operation, and from
+//! time to time.
+
+use super::{AUDITS, Machine, Op, Status};
+use crate::arena::Arena;
+use crate::failure::Oracle;
+use crate::faults::Fault;
+use crate::lock_model::{LOCKED, Layout, LockModel, PENDING, STEALS, Survives, TAIL_SHIFT, Waiter};
+use crate::trace::What;
+use crate::world::Verb;
+
+impl Machine {
+    /// The current CPU begins to ask for a lock.
+    pub(crate) fn begin_lock(&mut self, lock: usize, verb: Verb, deadline: Option<u64>) {
+        self.locks[lock].users += 1;
+        self.begin(lock, Some(verb), deadline);
+    }
+
+    fn begin(&mut self, lock: usize, verb: Option<Verb>, deadline: Option<u64>) {
+        self.add(self.current, What::Begin { lock, verb: name(verb) });
+        let LockModel { generation, takes, .. } = self.locks[lock];
+        let began = self.now;
+        let cpu = &mut self.cpus[self.current];
+        cpu.ops.push(Op {
+            lock,
+            generation,
+            verb,
+            deadline,
+            level: cpu.level,
+            began,
+            takes,
+            kicks: 0,
+        });
+    }
+
+    fn finish(&mut self, got: bool) -> Op {
+        let op = self.cpus[self.current].ops.pop().expect("what ends has begun");
+        self.add(self.current, What::End { lock: op.lock, verb: name(op.verb), got });
+        op
+    }
+
+    /// The current CPU's request has been answered.
+    pub(crate) fn end_lock(&mut self, got: bool) {
+        let me = self.current;
+        let op = self.finish(got);
+        let (lock, model) = (op.lock, &mut self.locks[op.lock]);
+        if got {
+            let owner = model.owner.replace(me);
+            model.owed = 0;
+            self.tally.acquisitions += 1;
+            if let Some(other) = owner {
+                let text = format!("cpu {me} has taken a lock that cpu {other} holds");
+                return self.fail(Some(lock), Oracle::Exclusion, text);
+            }
+            match self.subject.promise.layout {
+                Layout::Ticket => self.leave_line(lock, me),
+                Layout::Opaque => self.locks[lock].takes += 1,
+                Layout::Bit | Layout::Line => {}
+            }
+        } else {
+            model.users -= 1;
+            self.cpus[me].rounds += 1;
+            if let Some(place) = model.place(me) {
+                model.line.remove(place);
+                if place == 0 {
+                    model.passed = 0;
+                }
+            }
+            let now = self.now + self.cpus[me].skew;
+            if op.verb == Some(Verb::Until) && op.deadline.is_some_and(|at| now < at) {
+                let text = format!("cpu {me} gave up before its deadline");
+                return self.fail(Some(lock), Oracle::Deadline, text);
+            }
+        }
+        self.check_wakeups();
+    }
+
+    /// The current CPU begins to release a lock, and says so to those who count its users: from
+    /// here on the lock may go as soon as somebody else has had it.
+    pub(crate) fn begin_unlock(&mut self, lock: usize) {
+        let model = &mut self.locks[lock];
+        model.owner = None;
+        model.users -= 1;
+        if model.users == 0 && !self.draining && self.rng.one_in(self.world.free_one_in) {
+            model.closing = Some(self.current);
+        }
+        self.begin(lock, None, None);
+    }
+
+    pub(crate) fn end_unlock(&mut self) {
+        let lock = self.finish(true).lock;
+        self.cpus[self.current].rounds += 1;
+        if self.locks[lock].closing == Some(self.current) {
+            self.locks[lock].closing = None;
+            self.locks[lock].freed = true;
+            self.note_fault(Fault::Freed);
+            self.add(self.current, What::Freed { lock });
+        }
+        self.check_wakeups();
+    }
+
+    /// Puts a new lock into the memory of one that was freed.
+    pub(crate) fn revive(&mut self, lock: usize) {
+        Arena::clear_line(lock);
+        let model = &mut self.locks[lock];
+        // Operations on it that began before are caught by the generation.
+        let generation = model.generation + 1;
+        *model = LockModel { generation, takes: model.takes, ..LockModel::new(model.verbs) };
+    }
+
+    /// Looks at an access by the current CPU.
+    pub(super) fn watch(&mut self, offset: u32, old: u32, new: Option<u32>) {
+        let Some((lock, rest)) = Arena::lock_at(offset) else { return };
+        let me = self.current;
+        let model = &mut self.locks[lock];
+        let allowed = self.cpus[me]
+            .op()
+            .is_some_and(|op| op.lock == lock && op.generation == model.generation && !model.freed);
+        if !allowed {
+            let what = if model.freed { "has been freed" } else { "is somebody else's by now" };
+            let text = format!("cpu {me} touches a lock that {what}");
+            return self.fail(Some(lock), Oracle::Freed, text);
+        }
+        let Some(new) = new else { return };
+        match self.subject.promise.layout {
+            Layout::Opaque => {}
+            Layout::Ticket if rest != 0 => {
+                model.line.push_back(Waiter { cpu: me, skipped: false, ticket: old });
+            }
+            Layout::Ticket => model.word = new,
+            Layout::Bit => {
+                model.word = new;
+                if old & LOCKED == 0 && new & LOCKED != 0 {
+                    model.taker = Some((me, self.now));
+                    model.takes += 1;
+                }
+            }
+            Layout::Line => {
+                model.word = new;
+                if new >> TAIL_SHIFT != old >> TAIL_SHIFT && new >> TAIL_SHIFT != 0 {
+                    model.line.push_back(Waiter { cpu: me, skipped: false, ticket: 0 });
+                }
+                if old & LOCKED == 0 && new & LOCKED != 0 {
+                    model.taker = Some((me, self.now));
+                    model.takes += 1;
+                    self.taken(lock, old);
+                }
+            }
+        }
+    }
+
+    /// The current CPU has taken a lock with a line, whose word was `old`.
+    fn taken(&mut self, lock: usize, old: u32) {
+        let me = self.current;
+        if self.locks[lock].place(me).is_some() {
+            return self.leave_line(lock, me);
+        }
+        let Some(first) = self.locks[lock].first().filter(|&cpu| !self.is_late(cpu, lock)) else {
+            return;
+        };
+        let promise = self.subject.promise;
+        let model = &mut self.locks[lock];
+        model.passed += 1;
+        let passed = model.passed;
+        self.tally.longest_bypass = self.tally.longest_bypass.max(passed);
+        if promise.declares && old & PENDING != 0 {
+            let text = format!(
+                "cpu {me} passes cpu {first}, the first in line, which has declared itself"
+            );
+            self.fail(Some(lock), Oracle::Bypass, text);
+        } else if promise.max_bypass.is_some_and(|most| passed > most) {
+            let text = format!("cpu {first}, first in line, has been passed {passed} times");
+            self.fail(Some(lock), Oracle::Bypass, text);
+        }
+    }
+
+    /// A CPU takes the lock out of the line. All before it must have given up.
+    fn leave_line(&mut self, lock: usize, cpu: usize) {
+        let model = &mut self.locks[lock];
+        model.passed = 0;
+        let place = model.place(cpu);
+        let left = place.and_then(|place| model.line.remove(place));
+        if !self.subject.promise.in_order {
+            return;
+        }
+        let before = place.unwrap_or(self.locks[lock].line.len());
+        let ahead = self.locks[lock].line.iter().take(before).map(|waiter| waiter.cpu);
+        let passed = ahead.into_iter().find(|&other| !self.is_late(other, lock));
+        let wrong = match (left, passed) {
+            (None, _) => Some("though it is not in line".to_owned()),
+            (Some(Waiter { skipped: true, .. }), _) => Some("after it was skipped".to_owned()),
+            (_, Some(other)) => Some(format!("before cpu {other}, which joined the line first")),
+            (Some(_), None) => None,
+        };
+        if let Some(wrong) = wrong {
+            return self.fail(Some(lock), Oracle::Order, format!("cpu {cpu} is served {wrong}"));
+        }
+        self.locks[lock].line.iter_mut().take(before).for_each(|waiter| waiter.skipped = true);
+    }
+
+    /// Whether a CPU that asks for a lock has passed its deadline, so that it may give up.
+    fn is_late(&self, cpu: usize, lock: usize) -> bool {
+        let state = &self.cpus[cpu];
+        let asks = |op: &&Op| op.lock == lock && op.verb.is_some();
+        let deadline = state.ops.iter().find(asks).and_then(|op| op.deadline);
+        deadline.is_some_and(|at| self.now + state.skew >= at)
+    }
+
+    /// Whether everyone who has to do with some lock has halted, with nobody to wake them.
+    pub(super) fn check_wakeups(&mut self) {
+        for lock in 0..self.locks.len() {
+            if self.locks[lock].owner.is_none() && self.all_sleep(lock) {
+                let text = "all who wait for the free lock have halted, and no kick is on its way";
+                return self.fail(Some(lock), Oracle::LostWakeup, text.into());
+            }
+        }
+    }
+
+    fn all_sleep(&self, lock: usize) -> bool {
+        let mut anybody = false;
+        for (cpu, state) in self.cpus.iter().enumerate() {
+            for (index, op) in state.ops.iter().enumerate() {
+                if op.lock != lock {
+                    continue;
+                }
+                let innermost = index + 1 == state.ops.len() && op.level == state.level;
+                match state.status {
+                    Status::Halted { offset, .. }
+                        if innermost && op.verb.is_some() && !self.is_being_kicked(cpu, offset) =>
+                    {
+                        anybody = true;
+                    }
+                    _ => return false,
+                }
+            }
+        }
+        anybody
+    }
+
+    /// Asks whether some lock is stuck, or somebody who should have given up is still there.
+    pub(super) fn audit(&mut self) {
+        self.audit_at = self.now + self.world.stuck_ns / AUDITS;
+        for lock in 0..self.locks.len() {
+            let owed = if self.is_owed(lock) { self.locks[lock].owed + 1 } else { 0 };
+            self.locks[lock].owed = owed;
+            if owed > AUDITS {
+                let text = format!(
+                    "the free lock has not been taken for {} ns by anybody who could",
+                    self.world.stuck_ns
+                );
+                return self.fail(Some(lock), Oracle::Progress, text);
+            }
+        }
+        for cpu in 0..self.cpus.len() {
+            if let Some((lock, oracle, text)) = self.is_overdue(cpu) {
+                return self.fail(Some(lock), oracle, format!("cpu {cpu} {text}"));
+            }
+        }
+    }
+
+    /// Whether a CPU that is there goes on with an operation that should be over.
+    fn is_overdue(&self, cpu: usize) -> Option<(usize, Oracle, &'static str)> {
+        let state = &self.cpus[cpu];
+        let op = state.op().filter(|_| !state.is_away())?;
+        let deadline = op.deadline.map(|at| at.saturating_sub(state.skew));
+        let taken = self.locks[op.lock].taker.filter(|&(taker, at)| taker == cpu && at >= op.began);
+        let (due, oracle, text) = match (op.verb, taken, deadline) {
+            (None, ..) => (op.began, Oracle::Progress, "does not get through with its release"),
+            (_, Some((_, at)), _) => {
+                (at, Oracle::Progress, "has taken the lock but does not get to work")
+            }
+            (_, _, Some(at)) => (at, Oracle::Deadline, "has not given up long after its deadline"),
+            _ => return None,
+        };
+        let late = self.now > due.max(state.since) + self.world.stuck_ns;
+        late.then_some((op.lock, oracle, text))
+    }
+
+    /// Whether somebody should take a lock now, by what it promises.
+    fn is_owed(&self, lock: usize) -> bool {
+        let model = &self.locks[lock];
+        let promise = self.subject.promise;
+        if model.owner.is_some() || !model.is_free(promise.layout) {
+            return false;
+        }
+        // Those with an operation on this lock: (CPU, releases, is away, runs)
+        let involved: Vec<(usize, bool, bool, bool)> = self
+            .cpus
+            .iter()
+            .enumerate()
+            .flat_map(|(cpu, state)| state.ops.iter().map(move |op| (cpu, state, op)))
+            .filter(|(_, _, op)| op.lock == lock)
+            .map(|(cpu, state, op)| {
+                let interrupted = op.level != state.level;
+                let runs = state.status == Status::Running && !interrupted;
+                (cpu, op.verb.is_none(), state.is_away() || interrupted, runs)
+            })
+            .collect();
+        let anybody_waits = involved.iter().any(|(_, releases, ..)| !releases);
+        if involved.iter().all(|(.., away, _)| !away) {
+            return anybody_waits;
+        }
+        let releaser_away = involved.iter().any(|(_, releases, away, _)| *releases && *away);
+        let newcomer_away = involved
+            .iter()
+            .any(|(cpu, releases, away, _)| !releases && *away && model.place(*cpu).is_none());
+        let newcomer_runs = involved
+            .iter()
+            .any(|(cpu, releases, _, runs)| !releases && *runs && model.place(*cpu).is_none());
+        let first = model.first().and_then(|first| {
+            involved.iter().find(|(cpu, releases, ..)| *cpu == first && !releases)
+        });
+        let first_can = first
+            .is_some_and(|(_, _, away, runs)| *runs || !away && !releaser_away && !newcomer_away);
+        match promise.survives {
+            Survives::Nobody => false,
+            Survives::AllButFirst => first_can,
+            Survives::AllButDeclared => {
+                let open = model.word & PENDING == 0 && model.word & STEALS != STEALS;
+                first_can || open && newcomer_runs
+            }
+            Survives::Everybody => involved.iter().any(|(_, releases, _, runs)| !releases && *runs),
+        }
+    }
+
+    /// Nothing will happen any more: is everybody done, and everything as it was?
+    pub(super) fn end(&mut self) {
+        let stuck: Vec<String> = (0..self.cpus.len())
+            .filter(|&cpu| self.cpus[cpu].status != Status::Done)
+            .map(|cpu| format!("cpu {cpu}"))
+            .collect();
+        if !stuck.is_empty() {
+            let text = format!("nothing will ever wake {}", stuck.join(", "));
+            return self.fail(None, Oracle::Progress, text);
+        }
+        for lock in 0..self.locks.len() {
+            if !self.locks[lock].freed && self.is_marked(lock) {
+                let text =
+                    format!("nobody uses the lock, but its word is {:#x}", self.locks[lock].word);
+                return self.fail(Some(lock), Oracle::Residue, text);
+            }
+        }
+        let first = self.memory.table_offset;
+        for (index, before) in self.memory.table_words.iter().enumerate() {
+            let now = Arena::peek(first + 4 * index as u32);
+            if now != *before {
+                let text = format!("nobody waits, but entry {index} of the table is {now:#x}");
+                return self.fail(None, Oracle::Residue, text);
+            }
+        }
+    }
+
+    /// Whether a lock that nobody uses says something else.
+    fn is_marked(&self, lock: usize) -> bool {
+        let model = &self.locks[lock];
+        match self.subject.promise.layout {
+            Layout::Opaque => false,
+            Layout::Bit => model.word != 0,
+            Layout::Line => model.word & !STEALS != 0,
+            Layout::Ticket => !model.line.is_empty(),
+        }
+    }
+}
+
+fn name(verb: Option<Verb>) -> &'static str {
+    match verb {
+        None => "unlock",
+        Some(Verb::Lock) => "lock",
+        Some(Verb::Try) => "try",
+        Some(Verb::Until) => "try until",
+    }
+}

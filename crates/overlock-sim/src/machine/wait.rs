@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Halting and kicking, with everything that can go wrong between the two short of breaking the
+//! contract.
+
+use std::panic::Location;
+
+use super::calls::{interrupt, is_stopping, step, suspend, with};
+use super::{CpuState, Machine, PendingKick, Status};
+use crate::arena::Arena;
+use crate::cell::Word;
+use crate::failure::Oracle;
+use crate::faults::Fault;
+use crate::lock_model::Layout;
+use crate::trace::What;
+
+/// How long a CPU that will be woken for no reason halts at most, in nanoseconds.
+const SURPRISE_NS: u64 = 100_000;
+
+/// Halts the current CPU while `word` holds `expected`, until kicked, until the deadline, or for a
+/// while (P1, P2).
+pub(crate) fn wait(word: &Word<u32>, expected: u32, deadline_ns: Option<u64>) {
+    if is_stopping() {
+        return;
+    }
+    step(Location::caller());
+    let (offset, value) = (word.offset(), word.peek());
+    if with(|m| m.halt(offset, value == expected, deadline_ns)) {
+        suspend();
+        if with(Machine::was_interrupted) {
+            interrupt();
+        }
+    }
+}
+
+/// Who is kicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whom {
+    /// The CPU with this number.
+    Number(usize),
+    /// One that waits on the word.
+    Any,
+    /// All that wait on the word.
+    Every,
+}
+
+/// Kicks `whom` at the word at `address`.
+pub(crate) fn kick(address: usize, whom: Whom) {
+    if is_stopping() {
+        return;
+    }
+    step(Location::caller());
+    with(|m| m.kick(Arena::offset(address), whom));
+}
+
+impl Machine {
+    fn halt(&mut self, offset: u32, same: bool, deadline_ns: Option<u64>) -> bool {
+        assert!(self.subject.waits, "wait was called on a platform that does not wait (P10)");
+        self.watch(offset, 0, None);
+        let skew = self.cpus[self.current].skew;
+        let until = deadline_ns.map_or(u64::MAX, |at| at.saturating_sub(skew));
+        if !same || until <= self.now {
+            return false;
+        }
+        let surprised = !self.draining && self.rng.one_in(self.world.spurious_one_in);
+        let surprise =
+            if surprised { self.now + self.rng.magnitude(SURPRISE_NS) } else { u64::MAX };
+        self.add(self.current, What::Halts { offset });
+        self.lose(Status::Halted { offset, until, surprise });
+        self.check_wakeups();
+        true
+    }
+
+    fn was_interrupted(&mut self) -> bool {
+        let level = usize::from(self.cpus[self.current].level);
+        std::mem::take(&mut self.cpus[self.current].interrupted) && level + 1 < self.world.levels
+    }
+
+    fn kick(&mut self, offset: u32, whom: Whom) {
+        let is_meant =
+            |state: &CpuState| matches!(whom, Whom::Number(number) if state.number == Some(number));
+        let cpu = self.cpus.iter().position(is_meant);
+        let all = whom == Whom::Every;
+        self.count_kick();
+        let mut late_ns = 0;
+        if !self.draining && self.rng.one_in(self.world.late_one_in) {
+            late_ns = self.world.late.draw(&mut self.rng);
+            self.note_fault(Fault::LateKick);
+        }
+        self.add(self.current, What::Kicks { cpu, offset, late_ns });
+        if !self.draining && self.rng.one_in(self.world.twice_one_in) {
+            let at = self.now + late_ns + self.world.late.draw(&mut self.rng);
+            self.note_fault(Fault::TwiceKick);
+            self.kicks.push(PendingKick { at, cpu, offset, all });
+            self.horizon = self.horizon.min(at);
+        }
+        let kick = PendingKick { at: self.now + late_ns, cpu, offset, all };
+        if late_ns == 0 {
+            self.deliver(kick);
+        } else {
+            self.kicks.push(kick);
+            self.horizon = self.horizon.min(kick.at);
+        }
+    }
+
+    /// An operation may kick once, and once more for each acquisition meanwhile, for then a release
+    /// that is late meets the next waiter. Where the table has few lines, tickets share them and
+    /// all their waiters are kicked.
+    fn count_kick(&mut self) {
+        let exact = self.subject.promise.layout != Layout::Ticket || self.world.buckets >= 64;
+        let cpu = &mut self.cpus[self.current];
+        let level = cpu.level;
+        let Some(op) = cpu.ops.last_mut().filter(|op| op.level == level) else { return };
+        let meanwhile = self.locks[op.lock].takes - op.takes;
+        op.kicks += 1;
+        if op.kicks > 1 + meanwhile && exact {
+            let (lock, kicks) = (op.lock, op.kicks);
+            let text = format!(
+                "one operation has kicked {kicks} times, with {meanwhile} acquisitions meanwhile"
+            );
+            self.fail(Some(lock), Oracle::Kicks, text);
+        }
+    }
+
+    pub(super) fn deliver(&mut self, kick: PendingKick) {
+        let by_word = kick.cpu.is_none() || self.world.kick_by_word;
+        let hears = |status| match status {
+            Status::Halted { offset, .. } => !by_word || offset == kick.offset,
+            _ => false,
+        };
+        let halted: Vec<usize> = (0..self.cpus.len())
+            .filter(|&cpu| kick.cpu.is_none_or(|only| only == cpu))
+            .filter(|&cpu| hears(self.cpus[cpu].status))
+            .collect();
+        if halted.is_empty() {
+            return self.check_wakeups();
+        }
+        if kick.all {
+            return halted.into_iter().for_each(|cpu| self.wake(cpu, "kicked"));
+        }
+        let cpu = halted[self.rng.index(halted.len())];
+        self.wake(cpu, "kicked");
+    }
+
+    /// Whether a kick is on its way that wakes this CPU, which has halted on the word at `offset`.
+    pub(super) fn is_being_kicked(&self, cpu: usize, offset: u32) -> bool {
+        self.kicks
+            .iter()
+            .any(|kick| kick.cpu == Some(cpu) || kick.cpu.is_none() && kick.offset == offset)
+    }
+}

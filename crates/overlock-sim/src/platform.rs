@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `Inject`: a machine in virtual time whose CPUs are taken away on purpose.
+//!
+//! | clause | answer |
+//! |---|---|
+//! | P1 | A step; then word and expected value are compared and the CPU halts in one go. |
+//! | P2 | Spurious wake-ups, by the world's rate, and after each interrupt of a halted CPU. |
+//! | P3 | A kick wakes a halted CPU, at once or late; one not halted yet finds the word changed. |
+//! | P4 | A kick that finds nobody halted is dropped. |
+//! | P5 | Whether the CPU has a processor now; by the world's rate, the opposite. |
+//! | P6 | Time passes. |
+//! | P7 | Fixed for a run. Some CPUs have no number. |
+//! | P8 | The arena's, laid out anew for each run. |
+//! | P9 | The machine's virtual time, with an offset for each CPU. |
+//! | P10 | [`SpinOnly`] has `WAITS` false; that `wait` is then never called is checked. |
+
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::atomic::Ordering;
+
+use overlock::platform::Platform;
+use overlock::{Bucket, Cpu, Slot};
+
+use crate::cell::Word;
+use crate::machine::{self, Whom};
+
+/// How CPUs wait for each other.
+pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
+    /// See [`Platform::WAITS`].
+    const WAITS: bool;
+    /// See [`Platform::KICKS_BY_ADDRESS`].
+    const BY_ADDRESS: bool;
+}
+
+/// CPUs halt, and are kicked by number.
+#[derive(Debug)]
+pub(crate) struct ByNumber;
+/// CPUs halt, and are kicked by the address of the word they wait on.
+#[derive(Debug)]
+pub(crate) struct ByAddress;
+/// CPUs never halt.
+#[derive(Debug)]
+pub(crate) struct SpinOnly;
+
+impl Waiting for ByNumber {
+    const WAITS: bool = true;
+    const BY_ADDRESS: bool = false;
+}
+impl Waiting for ByAddress {
+    const WAITS: bool = true;
+    const BY_ADDRESS: bool = true;
+}
+impl Waiting for SpinOnly {
+    const WAITS: bool = false;
+    const BY_ADDRESS: bool = false;
+}
+
+/// The machine that takes CPUs away. See the [crate documentation](crate).
+#[derive(Debug)]
+pub(crate) struct Inject<W: Waiting>(PhantomData<W>);
+
+// SAFETY: clause by clause in the table above.
+unsafe impl<W: Waiting> Platform for Inject<W> {
+    type Byte = Word<u8>;
+    type Half = Word<u16>;
+    type Word = Word<u32>;
+
+    const WAITS: bool = W::WAITS;
+    const KICKS_BY_ADDRESS: bool = W::BY_ADDRESS;
+
+    fn fence(_order: Ordering) {
+        machine::step(Location::caller());
+    }
+
+    fn relax() {
+        machine::relax();
+    }
+
+    fn nap(ns: u64) {
+        machine::nap(ns);
+    }
+
+    fn yield_to(cpu: Option<Cpu>) {
+        machine::yield_to(cpu.map(Cpu::index));
+    }
+
+    fn cpu() -> Option<Cpu> {
+        machine::number().and_then(Cpu::new)
+    }
+
+    fn slot(cpu: Cpu) -> &'static Slot<Self> {
+        machine::slot(cpu)
+    }
+
+    fn waiters() -> &'static [Bucket<Self>] {
+        machine::waiters()
+    }
+
+    fn wait(word: &Word<u32>, expected: u32, deadline_ns: Option<u64>) {
+        machine::wait(word, expected, deadline_ns);
+    }
+
+    fn kick(word: *const Word<u32>, cpu: Cpu) {
+        machine::kick(word.addr(), Whom::Number(cpu.index()));
+    }
+
+    fn kick_any(word: *const Word<u32>) {
+        machine::kick(word.addr(), Whom::Any);
+    }
+
+    fn kick_every(word: *const Word<u32>) {
+        machine::kick(word.addr(), Whom::Every);
+    }
+
+    fn is_preempted(cpu: Cpu) -> bool {
+        machine::is_preempted(cpu.index())
+    }
+
+    fn now_ns() -> u64 {
+        machine::now_ns()
+    }
+}

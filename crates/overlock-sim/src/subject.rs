@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The locks that can be put to the torture, and what each of them promises.
+
+use std::ptr;
+
+use overlock::counters::{Class, Event};
+use overlock::platform::Platform;
+use overlock::{
+    Bucket, ConstLock, Hybrid, Narrow, Queued, RawLock, RawTimedLock, Slot, TestAndSet, Ticket,
+};
+
+use crate::arena::Arena;
+use crate::cell::Word;
+use crate::lock_model::{Layout, Promise, Survives};
+use crate::machine::{self, Memory};
+use crate::platform::{ByAddress, ByNumber, Inject, SpinOnly, Waiting};
+use crate::world::World;
+
+mod broken;
+
+/// Entries in a line of the table of waiters.
+const WAYS: usize = 16;
+/// An entry of a waiter for a lock that no run has.
+const FOREIGN: u32 = 0xffff_0007;
+
+/// A lock, as the machine's CPUs use it.
+pub(crate) trait Verbs {
+    fn lock(&self);
+    fn try_lock(&self) -> bool;
+    fn try_lock_until(&self, deadline_ns: u64) -> bool;
+    /// Releases the lock, which the caller holds.
+    fn unlock(&self);
+}
+
+#[repr(transparent)]
+struct Plain<L>(L);
+#[repr(transparent)]
+struct Timed<L>(L);
+
+impl<L: RawLock> Verbs for Plain<L> {
+    fn lock(&self) {
+        self.0.lock();
+    }
+    fn try_lock(&self) -> bool {
+        self.0.try_lock()
+    }
+    fn try_lock_until(&self, _deadline_ns: u64) -> bool {
+        unreachable!("a lock that can't be timed is never asked to")
+    }
+    fn unlock(&self) {
+        // SAFETY: the caller holds the lock. (Where a lock under test is broken, it touches nothing
+        // but its own cells.)
+        unsafe { self.0.unlock() };
+    }
+}
+
+impl<L: RawTimedLock> Verbs for Timed<L> {
+    fn lock(&self) {
+        self.0.lock();
+    }
+    fn try_lock(&self) -> bool {
+        self.0.try_lock()
+    }
+    fn try_lock_until(&self, deadline_ns: u64) -> bool {
+        self.0.try_lock_until(deadline_ns)
+    }
+    fn unlock(&self) {
+        // SAFETY: the caller holds the lock. (Where a lock under test is broken, it touches nothing
+        // but its own cells.)
+        unsafe { self.0.unlock() };
+    }
+}
+
+/// A lock under test.
+pub struct Subject {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// It is meant to fail: by this oracle.
+    pub known_bad: Option<crate::Oracle>,
+    pub(crate) waits: bool,
+    pub(crate) timed: bool,
+    pub(crate) promise: Promise,
+    pub(crate) lay_out: fn(&mut Arena, &World) -> Memory,
+    pub(crate) place: fn(*mut u8) -> &'static dyn Verbs,
+}
+
+impl std::fmt::Debug for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subject").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// All subjects; those that are meant to fail come last.
+pub fn subjects() -> impl Iterator<Item = &'static Subject> {
+    SUBJECTS.iter().chain(broken::SUBJECTS)
+}
+
+/// The subject of that name, also if it is meant to fail.
+pub fn subject(name: &str) -> Option<&'static Subject> {
+    subjects().find(|subject| subject.name == name)
+}
+
+/// Counts a lock's events in the machine.
+struct Probe;
+
+impl Class for Probe {
+    fn count(event: Event) {
+        machine::count(event);
+    }
+}
+
+/// A lock that promises mutual exclusion and no more.
+const UNFAIR: Promise = Promise {
+    layout: Layout::Bit,
+    in_order: false,
+    max_bypass: None,
+    declares: false,
+    survives: Survives::Everybody,
+};
+const TICKET: Promise =
+    Promise { layout: Layout::Ticket, in_order: true, survives: Survives::AllButFirst, ..UNFAIR };
+const QUEUED: Promise = Promise { layout: Layout::Line, declares: true, ..TICKET };
+const HYBRID: Promise = Promise {
+    max_bypass: Some(Hybrid::<Inject<ByNumber>>::MAX_BYPASS),
+    survives: Survives::AllButDeclared,
+    ..QUEUED
+};
+/// Where nobody halts, the pending bit belongs to a waiter before the line.
+const NATIVE_QUEUED: Promise = Promise { declares: false, survives: Survives::Nobody, ..QUEUED };
+
+static SUBJECTS: &[Subject] = &[
+    timed::<ByNumber, TestAndSet<Inject<ByNumber>, Probe>>("test-and-set", UNFAIR),
+    timed::<ByAddress, TestAndSet<Inject<ByAddress>, Probe>>("test-and-set-by-address", UNFAIR),
+    plain::<ByNumber, Ticket<Inject<ByNumber>, Probe>>("ticket", TICKET),
+    plain::<ByNumber, Ticket<Inject<ByNumber>, Probe, Narrow>>("ticket-narrow", TICKET),
+    timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("queued", QUEUED),
+    timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("hybrid", HYBRID),
+    timed::<SpinOnly, TestAndSet<Inject<SpinOnly>, Probe>>("native-test-and-set", UNFAIR),
+    plain::<SpinOnly, Ticket<Inject<SpinOnly>, Probe>>("native-ticket", TICKET),
+    timed::<SpinOnly, Queued<Inject<SpinOnly>, Probe>>("native-queued", NATIVE_QUEUED),
+    timed::<SpinOnly, Hybrid<Inject<SpinOnly>, Probe>>("native-hybrid", HYBRID),
+];
+
+const fn plain<W: Waiting, L: ConstLock + 'static>(
+    name: &'static str,
+    promise: Promise,
+) -> Subject {
+    let (lay_out, place) = (lay_out::<W>, place_plain::<L>);
+    Subject { name, known_bad: None, waits: W::WAITS, timed: false, promise, lay_out, place }
+}
+
+const fn timed<W: Waiting, L: ConstLock + RawTimedLock + 'static>(
+    name: &'static str,
+    promise: Promise,
+) -> Subject {
+    Subject { timed: true, place: place_timed::<L>, ..plain::<W, L>(name, promise) }
+}
+
+fn place_plain<L: ConstLock + 'static>(line: *mut u8) -> &'static dyn Verbs {
+    place(line, Plain(L::NEW))
+}
+
+fn place_timed<L: ConstLock + RawTimedLock + 'static>(line: *mut u8) -> &'static dyn Verbs {
+    place(line, Timed(L::NEW))
+}
+
+fn place<V: Verbs + 'static>(line: *mut u8, verbs: V) -> &'static V {
+    const { assert!(size_of::<V>() <= 64 && align_of::<V>() <= 64) }
+    let line = line.cast::<V>();
+    // SAFETY: a line of the arena: 64 bytes, so aligned, and nobody's before the run begins.
+    unsafe { line.write(verbs) };
+    // SAFETY: just initialised, and from here on shared. It consists of cells and is valid whatever
+    // `Arena::clear_line` makes of them.
+    unsafe { &*line }
+}
+
+/// Puts a slot for each CPU and the table of waiters into the arena.
+fn lay_out<W: Waiting>(arena: &mut Arena, world: &World) -> Memory {
+    let slots: Vec<*const ()> = (0..world.cpus)
+        .map(|_| ptr::from_ref(arena.put(Slot::<Inject<W>>::default())).cast())
+        .collect();
+    let mut entry = 0;
+    let table = arena.put_all(world.buckets, || {
+        Bucket::<Inject<W>>::with(|| {
+            let foreign = entry % WAYS < world.foreign;
+            entry += 1;
+            <Inject<W> as Platform>::Word::holding(if foreign { FOREIGN } else { 0 })
+        })
+    });
+    let table: *const () = table.as_ptr().cast();
+    let table_offset = Arena::offset(table.addr());
+    let words = world.buckets * size_of::<Bucket<Inject<W>>>() / size_of::<Word<u32>>();
+    let table_words =
+        (0..words).map(|index| Arena::peek(table_offset + 4 * index as u32)).collect();
+    Memory { slots, table, buckets: world.buckets, table_offset, table_words }
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locks that are wrong on purpose, one for each oracle: a check that has never failed proves
+//! nothing.
+//!
+//! Each is a small lock of two words, the lock word and the number of sleepers, with one mistake
+//! that somebody has made before.
+
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering::SeqCst;
+
+use overlock::atomic::{Atomic, ConstAtomic};
+use overlock::platform::Platform;
+use overlock::{ConstLock, RawLock, RawTimedLock};
+
+use super::{HYBRID, Subject, UNFAIR};
+use crate::Oracle;
+use crate::cell::Word;
+use crate::lock_model::{LOCKED, Layout, PENDING, Promise, Survives, TAIL_SHIFT};
+use crate::platform::{ByAddress, Inject};
+
+type Here = Inject<ByAddress>;
+
+/// What is known of a lock that promises mutual exclusion only.
+const BARE: Promise = Promise { layout: Layout::Opaque, survives: Survives::Nobody, ..UNFAIR };
+const FIFO: Promise = Promise { layout: Layout::Line, in_order: true, ..BARE };
+const BOUNDED: Promise = Promise { layout: Layout::Line, max_bypass: HYBRID.max_bypass, ..BARE };
+const DECLARING: Promise = Promise { layout: Layout::Line, declares: true, ..BARE };
+
+pub(super) static SUBJECTS: &[Subject] = &[
+    known_bad::<Noop>("broken-noop", Oracle::Exclusion, BARE),
+    known_bad::<LostWakeup>("broken-lost-wakeup", Oracle::LostWakeup, BARE),
+    known_bad::<Handshake>("broken-handshake", Oracle::Progress, UNFAIR),
+    known_bad::<Barging>("broken-unfair-fifo", Oracle::Order, FIFO),
+    known_bad::<Starving>("broken-bypass", Oracle::Bypass, BOUNDED),
+    known_bad::<Unheeded>("broken-declaration", Oracle::Bypass, DECLARING),
+    known_bad::<LateLook>("broken-touch-after-release", Oracle::Freed, BARE),
+    known_bad::<Stampede>("broken-stampede", Oracle::Kicks, BARE),
+    known_bad::<Hasty>("broken-early-timeout", Oracle::Deadline, BARE),
+    known_bad::<Deaf>("broken-late-timeout", Oracle::Deadline, BARE),
+    known_bad::<Untidy>("broken-residue", Oracle::Residue, UNFAIR),
+    known_bad::<Fragile>("broken-panic", Oracle::Panic, BARE),
+];
+
+const fn known_bad<M: Mistake>(name: &'static str, oracle: Oracle, promise: Promise) -> Subject {
+    let subject = super::timed::<ByAddress, Broken<M>>(name, promise);
+    Subject { known_bad: Some(oracle), ..subject }
+}
+
+struct Words {
+    lock: Word<u32>,
+    sleepers: Word<u32>,
+}
+
+/// A lock with a mistake.
+struct Broken<M: Mistake> {
+    words: Words,
+    mistake: PhantomData<M>,
+}
+
+/// How a lock goes wrong; what is not said is right.
+trait Mistake: Send + Sync + 'static {
+    fn lock(words: &Words) {
+        while !words.try_take() {
+            words.sleep(None);
+        }
+    }
+
+    fn lock_until(words: &Words, deadline_ns: u64) -> bool {
+        while !words.try_take() {
+            if Here::now_ns() >= deadline_ns {
+                return words.try_take();
+            }
+            words.sleep(Some(deadline_ns));
+        }
+        true
+    }
+
+    fn unlock(words: &Words) {
+        words.release();
+        Here::kick_any(&raw const words.lock);
+    }
+}
+
+impl Words {
+    fn try_take(&self) -> bool {
+        let seen = self.lock.load(SeqCst);
+        seen & LOCKED == 0
+            && self.lock.compare_exchange(seen, seen | LOCKED, SeqCst, SeqCst).is_ok()
+    }
+
+    fn release(&self) {
+        self.lock.fetch_and(!LOCKED, SeqCst);
+    }
+
+    /// Halts while the lock is taken.
+    fn sleep(&self, deadline_ns: Option<u64>) {
+        self.sleepers.fetch_add(1, SeqCst);
+        let seen = self.lock.load(SeqCst);
+        if seen & LOCKED != 0 {
+            Here::wait(&self.lock, seen, deadline_ns);
+        }
+        self.sleepers.fetch_sub(1, SeqCst);
+    }
+
+    /// Enters this CPU as the last in line, unless the lock is free. Returns its code.
+    fn join(&self, flags: u32) -> Option<u32> {
+        let code = Here::cpu().map_or(0xffff, |cpu| cpu.index() as u32 + 1);
+        let seen = self.lock.load(SeqCst);
+        let new = seen & LOCKED | flags | code << TAIL_SHIFT;
+        let joined =
+            seen & LOCKED != 0 && self.lock.compare_exchange(seen, new, SeqCst, SeqCst).is_ok();
+        joined.then_some(code)
+    }
+
+    /// Takes a free lock, and leaves the line if it ends with `code`.
+    fn take_from_line(&self, code: u32) -> bool {
+        let seen = self.lock.load(SeqCst);
+        let rest = if seen >> TAIL_SHIFT == code { 0 } else { seen };
+        seen & LOCKED == 0
+            && self.lock.compare_exchange(seen, rest | LOCKED, SeqCst, SeqCst).is_ok()
+    }
+}
+
+// SAFETY: it is not mutual exclusion at all, on purpose. Nothing but the words of the lock itself
+// depends on it here.
+unsafe impl<M: Mistake> RawLock for Broken<M> {
+    fn lock(&self) {
+        M::lock(&self.words);
+    }
+    fn try_lock(&self) -> bool {
+        self.words.lock.load(SeqCst) == 0 && self.words.try_take()
+    }
+    unsafe fn unlock(&self) {
+        M::unlock(&self.words);
+    }
+    fn is_locked(&self) -> bool {
+        self.words.lock.load(SeqCst) & LOCKED != 0
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<M: Mistake> RawTimedLock for Broken<M> {
+    fn try_lock_until(&self, deadline_ns: u64) -> bool {
+        M::lock_until(&self.words, deadline_ns)
+    }
+}
+
+impl<M: Mistake> ConstLock for Broken<M> {
+    const NEW: Self =
+        Self { words: Words { lock: Word::ZERO, sleepers: Word::ZERO }, mistake: PhantomData };
+}
+
+/// Does nothing.
+struct Noop;
+impl Mistake for Noop {
+    fn lock(_: &Words) {}
+    fn unlock(_: &Words) {}
+}
+
+/// Asks whether anybody sleeps before it releases: one may fall asleep in between.
+struct LostWakeup;
+impl Mistake for LostWakeup {
+    fn unlock(words: &Words) {
+        let anybody = words.sleepers.load(SeqCst) != 0;
+        words.release();
+        if anybody {
+            Here::kick_any(&raw const words.lock);
+        }
+    }
+}
+
+/// Waits, with the lock taken, for CPUs that are just arriving and may be away (Linux's queued lock
+/// does, for the link of its successor).
+struct Handshake;
+impl Mistake for Handshake {
+    fn lock(words: &Words) {
+        words.sleepers.fetch_add(1, SeqCst);
+        words.sleepers.fetch_sub(1, SeqCst);
+        while !words.try_take() {
+            Here::relax();
+        }
+        while words.sleepers.load(SeqCst) != 0 {
+            Here::relax();
+        }
+    }
+}
+
+/// Has a line, but whoever of it comes first takes the lock.
+struct Barging;
+impl Mistake for Barging {
+    fn lock(words: &Words) {
+        let mut code = None;
+        while !words.take_from_line(code.unwrap_or(0)) {
+            code = code.or_else(|| words.join(0));
+            Here::relax();
+        }
+    }
+}
+
+/// Lets newcomers pass its one place in line without counting.
+struct Starving;
+impl Mistake for Starving {
+    fn lock(words: &Words) {
+        pass_or_join(words, 0);
+    }
+}
+
+/// Lets newcomers pass a waiter that has declared itself.
+struct Unheeded;
+impl Mistake for Unheeded {
+    fn lock(words: &Words) {
+        pass_or_join(words, PENDING);
+    }
+}
+
+fn pass_or_join(words: &Words, flags: u32) {
+    while !words.try_take() {
+        if words.lock.load(SeqCst) >> TAIL_SHIFT != 0 {
+            Here::relax();
+        } else if let Some(code) = words.join(flags) {
+            while !words.take_from_line(code) {
+                Here::nap(2_000);
+            }
+            return;
+        }
+    }
+}
+
+/// Reads whether anybody sleeps after it has released, when the lock may be gone (F4).
+struct LateLook;
+impl Mistake for LateLook {
+    fn unlock(words: &Words) {
+        words.release();
+        if words.sleepers.load(SeqCst) != 0 {
+            Here::kick_any(&raw const words.lock);
+        }
+    }
+}
+
+/// Kicks more than it needs to.
+struct Stampede;
+impl Mistake for Stampede {
+    fn unlock(words: &Words) {
+        words.release();
+        Here::kick_any(&raw const words.lock);
+        Here::kick_any(&raw const words.lock);
+    }
+}
+
+/// Gives up halfway to the deadline.
+struct Hasty;
+impl Mistake for Hasty {
+    fn lock_until(words: &Words, deadline_ns: u64) -> bool {
+        let half = Here::now_ns().midpoint(deadline_ns);
+        while !words.try_take() {
+            if Here::now_ns() >= half {
+                return false;
+            }
+            Here::relax();
+        }
+        true
+    }
+}
+
+/// Forgets about the deadline.
+struct Deaf;
+impl Mistake for Deaf {
+    fn lock_until(words: &Words, _: u64) -> bool {
+        Self::lock(words);
+        true
+    }
+}
+
+/// Leaves a mark on a word that is free.
+struct Untidy;
+impl Mistake for Untidy {
+    fn unlock(words: &Words) {
+        words.lock.store(PENDING, SeqCst);
+        Here::kick_any(&raw const words.lock);
+    }
+}
+
+/// Takes for granted that it is never contended.
+struct Fragile;
+impl Mistake for Fragile {
+    fn lock(words: &Words) {
+        assert!(words.try_take(), "the lock is taken");
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Do the locks keep their promises in a swarm of random worlds, and do those worlds reach every
+//! path?
+
+use overlock::counters::Event;
+use overlock_sim::{Fault, Faults, Plan, seed_of, subjects, torture};
+
+const RUNS: u64 = 150;
+const STEPS: u64 = 20_000;
+
+/// What no lock of a kind can report: events of others' slow paths.
+fn is_reachable(name: &str, event: Event) -> bool {
+    use Event::{
+        LockNoNode, LockPending, LockQueued, LockSlowpath, LockTimeout, LockUseNode2, LockUseNode3,
+        LockUseNode4, PvHashFull, PvKickUnlock, PvKickWake, PvLockStealing, PvSpuriousWakeup,
+        PvWaitAgain, PvWaitHead, PvWaitNode, PvYield,
+    };
+    let line = [LockUseNode2, LockUseNode3, LockUseNode4, LockNoNode, LockQueued, PvLockStealing];
+    let halts = [PvWaitNode, PvWaitAgain, PvKickUnlock];
+    let wakes = [PvKickWake, PvSpuriousWakeup, PvHashFull];
+    let always = event == LockSlowpath;
+    let native = name.starts_with("native");
+    always
+        || match name.trim_start_matches("native-") {
+            "test-and-set-by-address" => halts.contains(&event) || event == LockTimeout,
+            "test-and-set" => event == LockTimeout || !native && halts.contains(&event),
+            "ticket" | "ticket-narrow" => {
+                !native && (halts.contains(&event) || wakes.contains(&event) || event == LockNoNode)
+            }
+            "queued" if native => {
+                line.contains(&event) || [LockTimeout, LockPending].contains(&event)
+            }
+            "hybrid" if native => line.contains(&event) || event == LockTimeout,
+            _ => [&line[..], &halts, &wakes, &[LockTimeout, PvWaitHead, PvYield]]
+                .concat()
+                .contains(&event),
+        }
+}
+
+#[test]
+fn every_lock_survives_a_swarm_of_random_worlds() {
+    for subject in subjects().filter(|subject| subject.known_bad.is_none()) {
+        let (mut faults, mut events) = (Faults::default(), [0; Event::ALL.len()]);
+        for index in 0..RUNS {
+            let seed = seed_of(0, index);
+            let report = torture(subject, seed, STEPS);
+            if let Some(failure) = report.failure {
+                let plan = Plan::Random { seed, steps: STEPS, cpus: None };
+                panic!("{} {plan}: {failure}\n{}", subject.name, report.trace.join("\n"));
+            }
+            faults += report.faults;
+            events.iter_mut().zip(report.events).for_each(|(sum, more)| *sum += more);
+        }
+        for event in Event::ALL {
+            let seen = events[event as usize] > 0;
+            let (name, event_name) = (subject.name, event.name());
+            assert_eq!(seen, is_reachable(name, event), "{name}: {event_name}");
+        }
+        for fault in [Fault::Away, Fault::Slice, Fault::Interrupt, Fault::Freed] {
+            assert!(faults.of(fault) > 0, "{}: {}", subject.name, fault.name());
+        }
+        for fault in [Fault::Spurious, Fault::LateKick, Fault::TwiceKick] {
+            let native = subject.name.starts_with("native");
+            assert_eq!(faults.of(fault) == 0, native, "{}: {}", subject.name, fault.name());
+        }
+    }
+}
