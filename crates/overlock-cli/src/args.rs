@@ -23,6 +23,7 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     Lab(crate::lab::LabArgs),
+    Torture(crate::torture::TortureArgs),
     Doctor(DoctorArgs),
     /// One run of `bench`, in a process of its own.
     #[command(hide = true, name = "bench-child")]
@@ -243,6 +244,17 @@ Reading the table:
 
 Ctrl-C ends the run; what is finished is printed and kept.
 Exit codes: 0 fine, 1 a lock lost an update, died, or failed --check, 2 could not run, 130 interrupted.";
+
+/// Keeps the first of equals in a list.
+pub(crate) fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut kept = Vec::new();
+    for item in items {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    kept
+}
 
 /// Parses a length of a run.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {

@@ -7,6 +7,9 @@ use crate::output;
 /// Steal above this share moves results more than locks differ.
 pub(crate) const STEAL_LIMIT: f64 = 0.02;
 
+/// Runs of the same thing that differ by more than this are told as doubtful.
+const SPREAD_LIMIT: f64 = 0.25;
+
 /// A doubt about the results.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Warning {
@@ -28,6 +31,13 @@ impl Warning {
     /// Warns if the hypervisor took away more than [`STEAL_LIMIT`].
     pub(crate) fn steal(share: f64, place: impl ToString) -> Option<Self> {
         (share > STEAL_LIMIT).then(|| Warning::Steal { share, place: place.to_string() })
+    }
+
+    /// Warns about the widest of some intervals, each with its place, if it is too wide.
+    pub(crate) fn widest(spreads: impl Iterator<Item = (f64, String)>) -> Option<Self> {
+        let (spread, place) = spreads.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let place = format!("widest: {place}");
+        (spread > SPREAD_LIMIT).then_some(Warning::WideInterval { place, spread })
     }
 
     pub(crate) fn print(&self) {

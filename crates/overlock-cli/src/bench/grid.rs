@@ -2,7 +2,7 @@
 //! Which points and which locks a benchmark measures.
 
 use super::subjects::{self, Entry, Origin};
-use crate::args::{BenchArgs, Grid};
+use crate::args::{BenchArgs, Grid, unique};
 use crate::units::Nanos;
 use anyhow::{Result, bail};
 
@@ -81,17 +81,6 @@ fn cross(threads: &[usize], cs: &[Nanos], ncs: &[Nanos]) -> Vec<Point> {
         }
     }
     points
-}
-
-/// Keeps the first of equals; the quick grid has some on a machine with one CPU.
-fn unique<T: PartialEq>(list: Vec<T>) -> Vec<T> {
-    let mut kept = Vec::new();
-    for item in list {
-        if !kept.contains(&item) {
-            kept.push(item);
-        }
-    }
-    kept
 }
 
 /// Resolves lock names and the group names `all`, `ours` and `peers`.

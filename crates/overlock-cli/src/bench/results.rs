@@ -10,9 +10,6 @@ use crate::stats::{self, Interval};
 use crate::warnings::Warning;
 use serde::Serialize;
 
-/// Ratios of runs that differ by more than this are told as doubtful.
-const SPREAD_LIMIT: f64 = 0.25;
-
 /// Everything a benchmark has found out so far.
 #[derive(Debug)]
 pub(crate) struct Results {
@@ -193,11 +190,10 @@ impl Results {
         let ratios = self.points.iter().flat_map(|runs| {
             runs.locks.iter().filter_map(move |lock| {
                 let interval = Interval::of(&runs.of_best_peer(lock)?)?;
-                Some((interval.spread(), format!("widest: {} at {}", lock.lock.name, runs.point)))
+                Some((interval.spread(), format!("{} at {}", lock.lock.name, runs.point)))
             })
         });
-        let (spread, place) = ratios.max_by(|a, b| a.0.total_cmp(&b.0))?;
-        (spread > SPREAD_LIMIT).then_some(Warning::WideInterval { place, spread })
+        Warning::widest(ratios)
     }
 
     /// The run that left the most threads in a lock.

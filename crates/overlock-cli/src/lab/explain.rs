@@ -5,9 +5,8 @@
 //! every spin that the host heard of leaves reason codes, and many of them tell what the one that
 //! was waited for was doing at that moment.
 
-use super::results::{GroupRuns, PointRuns};
-use crate::units::{count, three};
-use overlock_lab::workload::Record;
+use super::results::{GroupRuns, PointRuns, timer_share};
+use crate::units::{count, three, time};
 use std::collections::BTreeMap;
 
 /// The explanation of every point of a group, for people.
@@ -26,21 +25,30 @@ pub(super) fn text(group: &GroupRuns) -> String {
 pub(super) fn sentences(group: &GroupRuns, runs: &PointRuns) -> Vec<String> {
     let mut sentences = vec![spent(group, runs), away(runs)];
     sentences.extend(slept(runs));
-    sentences.extend(asked(runs));
+    if group.profile.sections > 0 {
+        sentences.extend(asked(runs));
+    }
     sentences
 }
 
 /// How the pCPUs' time divides.
 fn spent(group: &GroupRuns, runs: &PointRuns) -> String {
+    let profile = &group.profile;
+    if profile.sections == 0 {
+        return format!(
+            "Reads of the PM timer took {} of the vCPUs' time, {} each, waits for a pCPU included.",
+            percent(runs.median(timer_share), 1.0),
+            time(runs.median(|record| record.timer_read_ns)),
+        );
+    }
     let pcpus = f64::from(runs.point.pcpus);
-    let figure = |of: fn(&Record) -> f64| runs.median(of);
-    let used = figure(|record| record.cpu_s_per_s);
+    let used = runs.median(|record| record.cpu_s_per_s);
     // A wait that goes on at the end is timed to its own end, a little beyond that of the run.
-    let spun = figure(|record| record.spin_s_per_s).min(used);
-    let locks = match (group.profile.sections, group.profile.locks) {
-        (0, _) => "no lock, as it takes none".to_owned(),
-        (_, 1) => "the one lock".to_owned(),
-        (_, n) => format!("{n} locks"),
+    let spun = runs.median(|record| record.spin_s_per_s).min(used);
+    let lock = &runs.point.lock.name;
+    let locks = match profile.locks {
+        1 => format!("the one {lock} lock"),
+        n => format!("the {n} {lock} locks"),
     };
     format!(
         "Of {} pCPU seconds in a second {} ({}) went into waiting for {locks}, {} into all else \

@@ -193,11 +193,17 @@ impl<'args> Lab<'args> {
             sink.record(failure)?;
             output::complain(&format!("failed: {}", failure.sentence));
         }
-        let steals = group.points.iter().filter_map(|runs| {
-            let warning = Warning::steal(runs.machine_steal(), &runs.point)?;
-            Some((runs.machine_steal(), warning))
+        let steals = group.points.iter().map(|runs| (runs.machine_steal(), &runs.point));
+        if let Some((share, point)) = steals.max_by(|a, b| a.0.total_cmp(&b.0))
+            && let Some(warning) = Warning::steal(share, point)
+        {
+            warning.print();
+        }
+        let spreads = group.points.iter().filter_map(|runs| {
+            let ratio = runs.over(group.at_1x(&runs.point)?, results::ops_per_s)?;
+            Some((ratio.spread(), format!("{}: {}", group.profile.name, runs.point)))
         });
-        if let Some((_, warning)) = steals.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        if let Some(warning) = Warning::widest(spreads) {
             warning.print();
         }
         Ok(())

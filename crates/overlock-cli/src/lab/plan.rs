@@ -2,6 +2,7 @@
 //! What is to be measured: groups of points that take turns.
 
 use super::args::LabArgs;
+use crate::args::unique;
 use crate::units::{Nanos, three};
 use anyhow::{Context, Result, bail};
 use overlock_lab::PmTimerRule;
@@ -145,12 +146,15 @@ struct Factors {
 impl Factors {
     /// Makes the group of a workload; leaves out the factors that can't matter to it.
     fn group(&self, profile: Profile) -> Group {
-        let lockless = vec![Lock::none()];
-        let locks = if profile.sections == 0 { &lockless } else { &self.locks };
+        let (no_lock, no_policy) = (vec![Lock::none()], vec![NO_POLICY.to_owned()]);
+        let (locks, policies) = match profile.sections {
+            0 => (&no_lock, &no_policy),
+            _ => (&self.locks, &self.policies),
+        };
         let timers = if profile.timer_reads == 0 { &ALL_RULES[2..] } else { &self.timers };
         let mut points = Vec::new();
         for lock in locks {
-            for policy in &self.policies {
+            for policy in policies {
                 for &timer in timers {
                     points.extend(self.cpus.iter().map(|&cpus| Point {
                         lock: lock.clone(),
@@ -258,17 +262,6 @@ fn locks(names: &[String]) -> Result<Vec<Lock>> {
         }
     }
     Ok(unique(chosen))
-}
-
-/// Keeps the first of equals.
-fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut kept = Vec::new();
-    for item in items {
-        if !kept.contains(&item) {
-            kept.push(item);
-        }
-    }
-    kept
 }
 
 #[cfg(test)]

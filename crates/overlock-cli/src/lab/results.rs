@@ -102,6 +102,16 @@ pub(super) fn ops_per_s(record: &Record) -> f64 {
     record.ops_per_s
 }
 
+/// Reads of the PM timer in a second.
+pub(super) fn reads_per_s(record: &Record) -> f64 {
+    record.exits.get("pm-timer").copied().unwrap_or(0) as f64 / record.seconds
+}
+
+/// The share of the vCPUs' time that went into reading the PM timer.
+pub(super) fn timer_share(record: &Record) -> f64 {
+    record.timer_read_ns * reads_per_s(record) / 1e9 / f64::from(record.cpus)
+}
+
 impl GroupRuns {
     /// A group without runs.
     pub(super) fn new(group: &Group) -> Self {

@@ -2,7 +2,7 @@
 //! The tables of a group, each with one question.
 
 use super::plan::{Build, NO_POLICY, Point, rule_name};
-use super::results::{GroupRuns, PointRuns, ops_per_s};
+use super::results::{GroupRuns, PointRuns, ops_per_s, reads_per_s, timer_share};
 use crate::stats::{self, Interval};
 use crate::table::Table;
 use crate::units::{count, three, time};
@@ -13,7 +13,8 @@ use overlock_lab::workload::Record;
 pub(super) fn all(group: &GroupRuns) -> String {
     let Some(first) = group.points.first() else { return String::new() };
     let world = first.samples.first().map_or("", |sample| sample.record.world);
-    let rounds = stats::describe(first.samples.len());
+    let rounds = group.points.iter().map(|runs| runs.samples.len()).min().unwrap_or(0);
+    let rounds = stats::describe(rounds);
     let mut text = format!(
         "{} on {} pCPU{} of the {world} engine  ({rounds})\n",
         group.title,
@@ -24,7 +25,7 @@ pub(super) fn all(group: &GroupRuns) -> String {
         text += &throughput(group).to_string();
         text += &titled(
             "Each vCPU's operations in a second, and acquisitions out of turn:",
-            fairness(group),
+            Some(fairness(group)),
         );
         text +=
             &titled("What being virtual costs (off) and brings (on), over native:", builds(group));
@@ -89,7 +90,7 @@ fn throughput(group: &GroupRuns) -> Table {
 }
 
 /// Seed S4's table: does anybody starve, and how many acquisitions overtake a queue?
-fn fairness(group: &GroupRuns) -> Option<Table> {
+fn fairness(group: &GroupRuns) -> Table {
     let mut table =
         Table::new(&["lock", "vCPUs", "over", "min", "avg", "max", "min/avg", "Jain", "unfair"]);
     for runs in &group.points {
@@ -108,7 +109,7 @@ fn fairness(group: &GroupRuns) -> Option<Table> {
             group.unfair(runs).map_or_else(|| "-".into(), percent),
         ]);
     }
-    Some(table)
+    table
 }
 
 /// The same lock native, paravirtual but switched off, and paravirtual.
@@ -201,24 +202,14 @@ fn timers(group: &GroupRuns) -> Option<Table> {
         "backwards",
     ]);
     for runs in &group.points {
-        let reads_per_s = |record: &Record| {
-            record.exits.get("pm-timer").copied().unwrap_or(0) as f64 / record.seconds
-        };
         let reads = runs.interval(reads_per_s);
         let mutex = group.with_timer(&runs.point, PmTimerRule::Mutex);
-        let share = |record: &Record| {
-            record.timer_read_ns * reads_per_s(record) / 1e9 / f64::from(record.cpus)
-        };
-        let rule = rule_name(runs.point.timer);
-        let name = match runs.point.policy.as_str() {
-            NO_POLICY => rule.to_owned(),
-            policy => format!("{rule}, {policy}"),
-        };
-        let mut row = vec![name, runs.point.cpus.to_string(), runs.point.overcommit()];
+        let rule = rule_name(runs.point.timer).to_owned();
+        let mut row = vec![rule, runs.point.cpus.to_string(), runs.point.overcommit()];
         row.extend([reads.median, reads.low, reads.high].map(count));
         row.extend(range(mutex.and_then(|mutex| runs.over(mutex, reads_per_s))));
         row.push(time(runs.median(|record| record.timer_read_ns)));
-        row.push(percent(runs.median(share)));
+        row.push(percent(runs.median(timer_share)));
         row.push(three(runs.worst(|record| record.timer_backwards as f64)));
         table.row(row);
     }

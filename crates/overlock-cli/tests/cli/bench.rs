@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock bench` measure, catch broken locks, and refuse what makes no sense?
 
-use crate::support::{Said, overlock, said};
+use crate::support::{Said, interrupt, overlock, said};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
@@ -108,10 +108,4 @@ fn results_are_kept_when_the_run_is_interrupted() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let kept = std::fs::read_to_string(file).unwrap();
     assert!(kept.contains("\"kind\":\"point\"") && kept.contains("\"kind\":\"summary\""), "{kept}");
-}
-
-/// Sends Ctrl-C's signal, by the shell's own `kill`.
-fn interrupt(pid: u32) {
-    let kill = format!("kill -INT {pid}");
-    assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
 }

@@ -3,5 +3,7 @@
 
 mod bench;
 mod compare;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod lab;
 mod run;
 mod support;

@@ -67,3 +67,9 @@ pub(crate) fn program(folder: &Path, name: &str, bytes: &[u8], mode: u32) -> Str
     fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     path.to_str().unwrap().to_owned()
 }
+
+/// Sends Ctrl-C's signal, by the shell's own `kill`.
+pub(crate) fn interrupt(pid: u32) {
+    let kill = format!("kill -INT {pid}");
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+}

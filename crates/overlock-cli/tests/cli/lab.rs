@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Does `overlock lab` measure on both engines, explain itself, and refuse what makes no sense?
+
+use crate::support::{Said, interrupt, overlock, said};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{Write, stderr};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+/// A run of the laboratory, as short as one can be.
+fn lab(engine: &str, more: &[&str]) -> Said {
+    said(&[&["lab", "--engine", engine, "--seconds", "0.02"], more].concat())
+}
+
+/// Says why not, past the test harness's capture, if there is no KVM.
+fn kvm_works(test: &str) -> bool {
+    let doctor = said(&["doctor", "--json"]).records("doctor").remove(0);
+    let findings = doctor["findings"].as_array().unwrap();
+    let kvm = findings.iter().find(|finding| finding["name"] == "lab engine kvm").unwrap();
+    let works = kvm.get("advice").is_none();
+    if !works {
+        writeln!(stderr(), "SKIPPED {test}: {}", kvm["found"]).expect("stderr");
+    }
+    works
+}
+
+/// What every record of a point must have, whatever came out.
+fn check_point(point: &Value, engine: &str, runs: usize) {
+    assert_eq!(point["world"], engine, "{point}");
+    let samples = point["samples"].as_array().unwrap();
+    assert_eq!(samples.len(), runs, "{point}");
+    let cpus = point["cpus"].as_u64().unwrap();
+    for sample in samples {
+        assert_eq!(sample["vcpus"].as_array().unwrap().len() as u64, cpus);
+    }
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value} in {point}"));
+    let ops = &point["ops_per_s"];
+    assert!(number(&ops["low"]) > 0.0 && number(&ops["low"]) <= number(&ops["high"]), "{point}");
+    let jain = number(&point["jain"]);
+    assert!((1.0 / cpus as f64 - 1e-9..=1.0 + 1e-9).contains(&jain), "{point}");
+    let waits = ["p50", "p99", "p999"].map(|p| number(&point["wait_ns"][p]));
+    assert!(waits.is_sorted(), "{point}");
+    let used = number(&point["cpu_s_per_s"]);
+    assert!(used > 0.0 && used <= number(&point["pcpus"]) * 1.2, "{point}");
+    assert!(point["exits"].as_object().unwrap().contains_key("preemption"), "{point}");
+    if cpus == point["pcpus"] {
+        assert_eq!(number(&point["of_1x"]["median"]), 1.0, "{point}");
+    }
+}
+
+/// The locks, vCPUs and policies of the points.
+fn names(points: &[Value]) -> BTreeSet<(String, u64, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let name = |point: &Value| {
+        (text(&point["lock"]), point["cpus"].as_u64().unwrap(), text(&point["policy"]))
+    };
+    points.iter().map(name).collect()
+}
+
+fn measures_and_records(engine: &str) {
+    let locks = "native-ticket,hybrid,hybrid-off";
+    let more = ["--locks", locks, "--pcpus", "1", "--cpus", "3", "--runs", "2", "--json"];
+    let said = lab(engine, &more);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(said.records("run").len(), 1);
+    let points = said.records("point");
+    let cross = ["native-ticket", "hybrid", "hybrid-off"]
+        .iter()
+        .flat_map(|lock| [1, 3].map(|cpus| ((*lock).to_owned(), cpus, "none".to_owned())));
+    assert_eq!(names(&points), cross.collect(), "one vCPU a pCPU is measured along");
+    for point in &points {
+        check_point(point, engine, 2);
+        assert_eq!(point["paravirtual"], point["lock"] == "hybrid");
+        assert_eq!(point["unfair_share"].is_null(), point["lock"] == "native-ticket");
+    }
+}
+
+#[test]
+fn threads_measure_and_record() {
+    measures_and_records("threads");
+}
+
+#[test]
+fn kvm_measures_and_records() {
+    if kvm_works("kvm_measures_and_records") {
+        measures_and_records("kvm");
+    }
+}
+
+#[test]
+fn policies_are_measured_against_none_and_explained() {
+    let more = ["--policies", "oracle", "--workload", "ebizzy", "--pcpus", "1", "--cpus", "3"];
+    let json = lab("threads", &[&more[..], &["--runs", "1", "--explain", "--json"]].concat());
+    let points = json.records("point");
+    let of = |policy: &str| {
+        let mut points = points.iter().filter(|p| p["policy"] == policy && p["cpus"] == 3);
+        points.next().unwrap_or_else(|| panic!("no {policy} in {json:?}"))
+    };
+    assert_eq!(of("none")["of_none"]["median"], 1.0);
+    assert_eq!(of("none")["yields"], Value::Object(Default::default()), "a spinner is not asked");
+    let oracle = of("oracle");
+    assert!(oracle["of_none"]["median"].as_f64().unwrap() > 0.0, "{oracle}");
+    assert!(oracle["yields"]["directed:true-holder"].as_u64().unwrap() > 0, "{oracle}");
+    let sentences = oracle["explanation"].to_string();
+    for part in ["went into waiting for the one native-ticket lock", "truly waited for"] {
+        assert!(sentences.contains(part), "'{part}' is not in {sentences}");
+    }
+    let tables = lab("threads", &[&more[..], &["--runs", "1", "--explain"]].concat());
+    assert_eq!(tables.code, Some(0), "{tables:?}");
+    for part in ["native-ticket, oracle", "over that of the policy none", "Where the time went"] {
+        assert!(tables.stdout.contains(part), "'{part}' is not in {tables:?}");
+    }
+}
+
+#[test]
+fn the_timer_is_read_under_every_rule() {
+    let more = ["--workload", "pmtimer", "--pcpus", "1", "--cpus", "2", "--runs", "1", "--json"];
+    let points = lab("threads", &more).records("point");
+    let rules: BTreeSet<&str> = points.iter().map(|p| p["timer"].as_str().unwrap()).collect();
+    assert_eq!(rules, BTreeSet::from(["mutex", "refresh", "lock-free"]));
+    for point in &points {
+        assert_eq!(point["lock"], "none", "{point}");
+        assert_eq!(point["timer_backwards"], 0, "{point}");
+        assert!(point["timer_read_ns"]["median"].as_f64().unwrap() > 0.0, "{point}");
+    }
+}
+
+#[test]
+fn csv_has_as_many_fields_as_names() {
+    let more = ["--locks", "ticket", "--cpus", "2", "--pcpus", "1", "--runs", "1", "--csv"];
+    let said = lab("threads", &more);
+    let fields: Vec<usize> = said.stdout.lines().map(|line| line.split(',').count()).collect();
+    assert_eq!(fields.len(), 3, "{said:?}");
+    assert!(fields.iter().all(|n| *n == fields[0]), "{said:?}");
+}
+
+#[test]
+fn ctrl_c_leaves_what_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("kept.jsonl");
+    let more = ["--locks", "hybrid", "--workload", "micro,oltp", "--pcpus", "1", "--cpus", "1"];
+    let lists = ["--runs", "1", "--seconds", "1", "--engine", "threads", "--out"];
+    let mut child = overlock(&[&["lab"], &more[..], &lists, &[out.to_str().unwrap()]].concat())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let points = || fs::read_to_string(&out).unwrap_or_default().matches("\"point\"").count();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while points() == 0 && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(10));
+    }
+    interrupt(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(points(), 1, "the second workload was cut short");
+}
+
+#[test]
+fn bad_input_is_a_sentence_and_exit_code_2() {
+    for (flag, value, sentence) in [
+        ("--engine", "xen", "possible values: auto, kvm, threads"),
+        ("--locks", "nonsense", "there is no lock 'nonsense'; choose from test-and-set"),
+        ("--locks", "native-ticket-off", "there is no lock 'native-ticket-off'"),
+        ("--policies", "nonsense", "no yield policy is called nonsense; there are none, yield"),
+        ("--workload", "nonsense", "no workload is called nonsense; there are micro"),
+        ("--workload", "/no/such.toml", "can't read /no/such.toml"),
+        ("--cpus", "0", "0 is not in 1..=256"),
+        ("--cpus", "257", "257 is not in 1..=256"),
+        ("--pcpus", "0", "0 is not in 1..=256"),
+        ("--runs", "0", "0 is not in 1..=1000"),
+        ("--seconds", "0", "outside 0.01 to 600 seconds"),
+        ("--cs", "100", "'100' needs a unit"),
+        ("--ncs", "2h", "'2h' needs a unit"),
+        ("--slice", "1us", "shorter than its switch"),
+        ("--timer", "sundial", "possible values: mutex, refresh, lock-free"),
+        ("--out", "/no/such/folder/file", "can't write /no/such/folder/file"),
+    ] {
+        said(&["lab", flag, value]).ends(2, sentence);
+    }
+    said(&["lab", "--json", "--csv"]).ends(2, "cannot be used with");
+}
+
+#[test]
+fn the_help_knows_every_lock_policy_and_workload() {
+    let help = said(&["lab", "--help"]).stdout;
+    for (flag, begin) in [("--policies", "there are "), ("--workload", "there are ")] {
+        let error = said(&["lab", flag, "nonsense"]).stderr;
+        let (_, names) = error.split_once(begin).unwrap();
+        for name in names.trim().split(", ") {
+            assert!(help.contains(name), "{name} is not in the help");
+        }
+    }
+}
