@@ -21,6 +21,7 @@ mod shuffle;
 mod stats;
 mod sys;
 mod table;
+mod torture;
 mod units;
 mod warnings;
 
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => process::compare::main(&args),
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         Command::Lab(args) => lab::main(&args),
+        Command::Torture(args) => torture::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::BenchChild { spec } => bench::obey(&spec).map(|()| Outcome::Fine),
     };

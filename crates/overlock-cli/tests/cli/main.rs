@@ -7,3 +7,4 @@ mod compare;
 mod lab;
 mod run;
 mod support;
+mod torture;

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can be typed after `overlock torture`.
+
+use clap::Args;
+use overlock_sim::{CPUS, Plan};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Take CPUs away from the locks on purpose, at every step and at random, and check what they do.
+///
+/// The locks' own source runs in virtual time, on a machine whose CPUs are coroutines. First, in
+/// fixed scripts, each CPU is taken away at each single step of its acquisition and release. Then
+/// come random worlds, run after run, until told: CPUs taken away and interrupted, waiters woken
+/// for no reason, kicks late and twice, locks freed by their last user, waiters that give up.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TortureArgs {
+    /// Locks to torture: names, or `all`
+    #[arg(long, visible_alias = "locks", value_delimiter = ',', value_name = "LOCK,...")]
+    #[arg(default_value = "all")]
+    pub(super) lock: Vec<String>,
+
+    /// Where all chance comes from
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+
+    /// How long, for all locks together (90s, 20m, 2h) [default: until Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = span)]
+    pub(super) span: Option<Duration>,
+
+    /// Atomic accesses of each random run
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    pub(super) steps: u64,
+
+    /// CPUs of each random run [default: 2 to 8, as the seed says]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u64).range(2..=CPUS as u64))]
+    pub(super) cpus: Option<u64>,
+
+    /// Repeat one run, as a failure has printed it
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["span", "seed", "steps", "cpus"])]
+    pub(super) replay: Option<Plan>,
+
+    /// Print JSON Lines instead of tables
+    #[arg(long)]
+    pub(super) json: bool,
+
+    /// Also write JSON Lines to a file
+    #[arg(long, value_name = "FILE")]
+    pub(super) out: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  overlock torture --for 1m                            all locks, one minute in all
+  overlock torture --lock hybrid --for 20m --seed 7
+  overlock torture --lock ticket,queued                until Ctrl-C, which prints the summary
+  overlock torture --lock hybrid --replay random:0x5eed:20000
+
+Locks:
+  test-and-set ticket queued hybrid      halting and kicked by number
+  test-and-set-by-address                halting on the lock word itself, as on a futex
+  ticket-narrow                          with 8-bit tickets
+  native-test-and-set native-ticket native-queued native-hybrid   which never halt
+
+What is checked: mutual exclusion; no lost wake-up; progress whenever somebody who is there could
+go on; order in line; how often the first in line is passed; no access after release; kicks;
+deadlines; nothing left behind. A failure prints the last events and the command that repeats it
+bit for bit.
+
+Memory is sequentially consistent here: weaker orders are for the model checker.
+Exit codes: 0 fine, 1 a check failed, 2 could not run, 130 interrupted before the time was up.";
+
+/// Parses a length of time that people torture locks for.
+fn span(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let digits = text.trim_end_matches(|c: char| c.is_alphabetic());
+    let suffix = &text[digits.len()..];
+    let scale = UNITS.iter().find(|(name, _)| *name == suffix).map(|(_, scale)| *scale);
+    let scale = scale.ok_or_else(|| format!("'{text}' needs a unit: s, m or h (as in 20m)"))?;
+    let number: f64 =
+        digits.parse().map_err(|_| format!("'{digits}' in '{text}' is not a number"))?;
+    let seconds = number * scale;
+    if (0.001..=1e7).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err(format!("'{text}' is outside 1ms to 2777h"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_carry_units() {
+        assert_eq!(span("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(span("1.5h"), Ok(Duration::from_secs(5400)));
+        assert_eq!(span("20m"), Ok(Duration::from_secs(1200)));
+        for (text, part) in [("20", "needs a unit"), ("0s", "outside"), ("x1m", "not a number")] {
+            let error = span(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Does `overlock torture` torture all locks, catch those that are wrong, and repeat what it says?
+
+use crate::support::{Said, interrupt, overlock, said};
+use std::process::Stdio;
+use std::time::Duration;
+
+#[test]
+fn all_locks_are_tortured_and_recorded() {
+    let said = said(&["torture", "--for", "8s", "--steps", "5000", "--json"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(said.records("run").len(), 1);
+    let records = said.records("torture");
+    for lock in ["test-and-set", "ticket", "queued", "hybrid", "native-hybrid"] {
+        let of: Vec<_> = records.iter().filter(|record| record["lock"] == lock).collect();
+        let [record] = of[..] else { panic!("{lock}: {said:?}") };
+        assert_eq!((&record["world"], &record["failed"]), (&"sim".into(), &false.into()));
+        for number in ["runs", "injections", "steps", "acquisitions"] {
+            assert!(record[number].as_u64().unwrap() > 0, "{lock}: {number}");
+        }
+        assert!(record["faults"]["away"].as_u64().unwrap() > 0, "{lock}");
+        assert!(record["counters"]["lock_slowpath"].as_u64().unwrap() > 0, "{lock}");
+    }
+}
+
+#[test]
+fn a_lock_that_is_wrong_is_caught_and_its_failure_repeats() {
+    let first = said(&["torture", "--lock", "broken-lost-wakeup", "--for", "20s"]);
+    assert_eq!(first.code, Some(1), "{first:?}");
+    let (_, command) = first.stdout.split_once("repeat it with: overlock ").unwrap();
+    let words: Vec<&str> = command.lines().next().unwrap().split(' ').collect();
+    let again = said(&words);
+    assert_eq!(again.code, Some(1), "{again:?}");
+    let complaint = |said: &Said| said.stdout.lines().next().unwrap().to_owned();
+    assert!(complaint(&first).contains("lost-wakeup at "), "{first:?}");
+    assert_eq!(complaint(&first), complaint(&again));
+}
+
+#[test]
+fn a_failure_is_a_record_with_its_trace_and_the_command_to_repeat_it() {
+    let said = said(&["torture", "--lock", "broken-noop,ticket", "--for", "2s", "--json"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let [failure] = &said.records("torture-failure")[..] else { panic!("{said:?}") };
+    assert_eq!(failure["oracle"], "exclusion");
+    assert!(!failure["trace"].as_array().unwrap().is_empty());
+    assert!(failure["replay"].as_str().unwrap().starts_with("overlock torture --lock broken-noop"));
+    let failed: Vec<_> =
+        said.records("torture").iter().map(|record| record["failed"].clone()).collect();
+    assert_eq!(failed, [true, false], "the other lock goes on");
+}
+
+#[test]
+fn a_run_that_is_fine_can_be_repeated_too() {
+    let args = ["torture", "--lock", "hybrid", "--replay", "random:0x5eed:5000:3"];
+    let (first, second) = (said(&args), said(&args));
+    assert_eq!(first.code, Some(0), "{first:?}");
+    assert!(first.stdout.contains("is fine"), "{first:?}");
+    assert_eq!(first.stdout, second.stdout, "steps and hash are the same in another process");
+}
+
+#[test]
+fn the_summary_survives_ctrl_c() {
+    let mut child = overlock(&["torture", "--lock", "queued"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    interrupt(child.id());
+    assert!(child.wait().unwrap().success());
+    let said: Said = child.wait_with_output().unwrap().into();
+    assert!(said.stdout.contains("queued") && said.stdout.contains("fine"), "{said:?}");
+}
+
+#[test]
+fn bad_input_is_a_sentence_and_exit_code_2() {
+    for (args, sentence) in [
+        (
+            &["--lock", "no-such-lock"][..],
+            "there is no lock 'no-such-lock'; choose from test-and-set",
+        ),
+        (&["--for", "20"], "'20' needs a unit"),
+        (&["--cpus", "9"], "9 is not in 2..=8"),
+        (&["--steps", "1"], "1 is not in 100..="),
+        (&["--lock", "ticket", "--replay", "soon"], "'soon' is no run"),
+        (&["--replay", "random:1:1000"], "add --lock NAME"),
+        (&["--lock", "ticket", "--replay", "inject:spin:nobody:1"], "there is no role 'nobody'"),
+    ] {
+        said(&[&["torture"], args].concat()).ends(2, sentence);
+    }
+    let help = said(&["torture", "--help"]).stdout;
+    assert!(help.contains("Examples:") && !help.contains("broken"), "{help}");
+}
