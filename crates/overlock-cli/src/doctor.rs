@@ -225,8 +225,7 @@ fn slice_extension() -> Finding {
 fn engines() -> [Finding; 2] {
     crate::lab::engines().map(|(name, available)| match available {
         Ok(()) => Finding::new(name, "available to `lab`"),
-        Err(why) => Finding::new(name, why)
-            .advise(true, "`lab` falls back on the other engine; ratios on threads are rougher"),
+        Err(why) => Finding::new(name, why).advise(true, "until then `lab` uses the other engine"),
     })
 }
 

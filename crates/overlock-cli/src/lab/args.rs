@@ -167,6 +167,12 @@ Reading the tables:
   CPU/s     CPU seconds used in a second; spin/s those of them that went into waiting for locks
   steal/s   seconds in a second that vCPUs were ready without a pCPU, all vCPUs together
   unfair    the share of acquisitions that overtook a queue
+  off, on   the paravirtual build, switched off and on; native is the build without it
+  of none   throughput over that of the same lock without a yield policy; of robin, of oracle: over
+            that of the policies round-robin and oracle, where they are measured
+  asked/s   spins and kicks that the policy had to decide on; yielded: the share that let another
+            vCPU run; right: the share known to have let the one run that was waited for
+  in reads  the share of the vCPUs' time between asking for the PM timer and having its value
 
 Ctrl-C ends the run; what is finished is printed and kept.
 Exit codes: 0 fine, 1 a run failed (a guest faulted or did not stop), 2 could not run, 130

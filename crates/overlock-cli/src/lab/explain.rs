@@ -5,7 +5,7 @@
 //! every spin that the host heard of leaves reason codes, and many of them tell what the one that
 //! was waited for was doing at that moment.
 
-use super::results::{GroupRuns, PointRuns, timer_share};
+use super::results::{Asked, GroupRuns, PointRuns, timer_share};
 use crate::units::{count, three, time};
 use std::collections::BTreeMap;
 
@@ -95,28 +95,26 @@ fn slept(runs: &PointRuns) -> Option<String> {
 
 /// What the host was asked by spinners and kickers, what it did, and why not otherwise.
 fn asked(runs: &PointRuns) -> Vec<String> {
-    let yields = runs.sums(|record| &record.yields);
-    let asked = of_kind(&yields, "directed").chain(of_kind(&yields, "plain"));
-    let asked: u64 = asked.chain(of_kind(&yields, "stayed")).map(|(_, count)| count).sum();
-    if asked == 0 {
+    let Asked { times, hits, .. } = runs.asked();
+    if times == 0.0 {
         return vec![
-            "The host heard of no spin, so nothing says what the holders were doing; under \
-             --policies oracle it asks each time."
+            "The host heard of no spin, so what the holders did is not known: --policies oracle \
+             asks each time."
                 .into(),
         ];
     }
-    let hits: f64 = runs.each(|record| record.yield_hits as f64).iter().sum();
     let mut sentences = vec![format!(
-        "The host was asked for a yield {} times a second; in {} of these the pCPU went to the \
-         very vCPU that was waited for.",
-        count(asked as f64 / runs.seconds()),
-        percent(hits, asked as f64),
+        "The host was asked for a yield {} times a second; in {} of these the pCPU is known to \
+         have gone to the very vCPU that was waited for.",
+        count(times / runs.seconds()),
+        percent(hits, times),
     )];
+    let yields = runs.sums(|record| &record.yields);
     let list = |kind: &str, what: &str| {
         let mut reasons: Vec<(&str, u64)> = of_kind(&yields, kind).collect();
         reasons.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
         let part = |&(why, count): &(&str, u64)| {
-            format!("{}: {}", percent(count as f64, asked as f64), meaning(why))
+            format!("{}: {}", percent(count as f64, times), meaning(why))
         };
         let parts: Vec<String> = reasons.iter().map(part).collect();
         (!parts.is_empty()).then(|| format!("{what}: {}.", parts.join("; ")))

@@ -47,6 +47,8 @@ pub(super) struct LabRecord<'a> {
     of_1x: Option<Interval>,
     /// Throughput over that of the same without a yield policy, by rounds.
     of_none: Option<Interval>,
+    /// Throughput over that of the same under the policy that always knows, by rounds.
+    of_oracle: Option<Interval>,
     /// Throughput over that of the native build of the same lock, by rounds.
     of_native: Option<Interval>,
     /// CPU seconds in a second that went into waiting for locks.
@@ -115,7 +117,8 @@ impl<'a> LabRecord<'a> {
             pause_window_ns: if asked { args.pause_window.0 } else { 0 },
             grace_ns: args.grace.0,
             of_1x: over(group.at_1x(point)),
-            of_none: over(group.without_policy(point)),
+            of_none: over(group.under(point, NO_POLICY)),
+            of_oracle: over(group.under(point, "oracle")),
             of_native: over(group.built(point, Build::Native)),
             spin_s_per_s: runs.median(|record| record.spin_s_per_s),
             steal_s_per_s: runs.median(|record| record.steal_s_per_s),

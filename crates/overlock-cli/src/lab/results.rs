@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was measured, and the medians, sums and ratios that follow from it.
 
-use super::plan::{Build, Group, NO_POLICY, Point};
+use super::plan::{Build, Group, Point};
 use crate::stats::{self, Interval};
 use overlock_lab::PmTimerRule;
 use overlock_lab::workload::{Profile, Record};
@@ -22,6 +22,16 @@ pub(super) struct Sample {
 pub(super) struct PointRuns {
     pub(super) point: Point,
     pub(super) samples: Vec<Sample>,
+}
+
+/// How often the host was asked whether another vCPU should run instead.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) times: f64,
+    /// Another vCPU did.
+    pub(super) yielded: f64,
+    /// It is known to be the one that was waited for.
+    pub(super) hits: f64,
 }
 
 /// A guest that did something no guest may do.
@@ -90,6 +100,18 @@ impl PointRuns {
         sums
     }
 
+    /// What the host was asked by spinners and kickers, in all rounds together.
+    pub(super) fn asked(&self) -> Asked {
+        let yields = self.sums(|record| &record.yields);
+        let sum = |kind: &str| -> f64 {
+            let of = yields.iter().filter(|(code, _)| code.starts_with(kind));
+            of.map(|(_, count)| *count as f64).sum()
+        };
+        let yielded = sum("directed:") + sum("plain:");
+        let hits = self.each(|record| record.yield_hits as f64).iter().sum();
+        Asked { times: yielded + sum("stayed:"), yielded, hits }
+    }
+
     /// The median share of the machine's CPU time that was not ours to use.
     pub(super) fn machine_steal(&self) -> f64 {
         let shares: Vec<f64> = self.samples.iter().map(|sample| sample.machine_steal).collect();
@@ -132,9 +154,9 @@ impl GroupRuns {
         self.find(|other| *other == Point { cpus: other.pcpus, ..point.clone() })
     }
 
-    /// The same under no policy.
-    pub(super) fn without_policy(&self, point: &Point) -> Option<&PointRuns> {
-        self.find(|other| *other == Point { policy: NO_POLICY.into(), ..point.clone() })
+    /// The same under another yield policy.
+    pub(super) fn under(&self, point: &Point, policy: &str) -> Option<&PointRuns> {
+        self.find(|other| *other == Point { policy: policy.into(), ..point.clone() })
     }
 
     /// The same lock, built otherwise.

@@ -160,6 +160,8 @@ fn policies(group: &GroupRuns) -> Option<Table> {
         "of none",
         "low",
         "high",
+        "of robin",
+        "of oracle",
         "asked/s",
         "yielded",
         "right",
@@ -167,19 +169,18 @@ fn policies(group: &GroupRuns) -> Option<Table> {
     let mut rows = 0;
     for runs in group.points.iter().filter(|runs| runs.point.policy != NO_POLICY) {
         rows += 1;
-        let base = group.without_policy(&runs.point);
-        let yields = runs.sums(|record| &record.yields);
-        let sum = |kinds: &[&str]| -> f64 {
-            let of = yields.iter().filter(|(why, _)| kinds.iter().any(|k| why.starts_with(k)));
-            of.map(|(_, count)| *count as f64).sum()
+        let point = &runs.point;
+        let over = |policy: &str| runs.over(group.under(point, policy)?, ops_per_s);
+        let asked = runs.asked();
+        let share = |part: f64| match asked.times {
+            0.0 => "-".into(),
+            times => percent(part / times),
         };
-        let (gone, asked) =
-            (sum(&["directed:", "plain:"]), sum(&["directed:", "plain:", "stayed:"]));
-        let hits: f64 = runs.each(|record| record.yield_hits as f64).iter().sum();
-        let share = |part: f64| if asked > 0.0 { percent(part / asked) } else { "-".into() };
-        let mut row = vec![name(&runs.point), runs.point.cpus.to_string(), runs.point.overcommit()];
-        row.extend(range(base.and_then(|base| runs.over(base, ops_per_s))));
-        row.extend([count(asked / runs.seconds()), share(gone), share(hits)]);
+        let mut row = vec![name(point), point.cpus.to_string(), point.overcommit()];
+        row.extend(range(over(NO_POLICY)));
+        row.extend([median(over("round-robin")), median(over("oracle"))]);
+        row.push(count(asked.times / runs.seconds()));
+        row.extend([share(asked.yielded), share(asked.hits)]);
         table.row(row);
     }
     (rows > 0).then_some(table)
