@@ -80,6 +80,10 @@
 //! served at once; should exactly 2^15 (or 2^7) acquisitions happen between its two accesses (F23),
 //! it notices, and then has to wait for its turn.
 //!
+//! After a `fork`, a child frees the lock of waiters it has a trace of. A thread that was caught
+//! between drawing its ticket and leaving its trace, a few instructions, is not found: in the child
+//! the lock then waits for it for ever.
+//!
 //! # Sources
 //!
 //! J. Fitzhardinge et al., "Paravirtualized ticketlocks" (S1, 2012); T. Friebel, "Prevent Guests
