@@ -12,7 +12,7 @@
 //! | P7 | Fixed for a run. Some CPUs have no number. |
 //! | P8 | The arena's, laid out anew for each run. |
 //! | P9 | The machine's virtual time, with an offset for each CPU. |
-//! | P10 | [`SpinOnly`] has `WAITS` false; that `wait` is then never called is checked. |
+//! | P10 | [`SpinOnly`] never waits, nor does [`SwitchedOff`]: that `wait` is not called is checked. |
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -29,7 +29,9 @@ pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
     /// See [`Platform::WAITS`].
     const WAITS: bool;
     /// See [`Platform::KICKS_BY_ADDRESS`].
-    const BY_ADDRESS: bool;
+    const BY_ADDRESS: bool = false;
+    /// See [`Platform::waits`].
+    const ON: bool = Self::WAITS;
 }
 
 /// CPUs halt, and are kicked by number.
@@ -38,21 +40,26 @@ pub(crate) struct ByNumber;
 /// CPUs halt, and are kicked by the address of the word they wait on.
 #[derive(Debug)]
 pub(crate) struct ByAddress;
+/// CPUs could halt, but waiting is switched off.
+#[derive(Debug)]
+pub(crate) struct SwitchedOff;
 /// CPUs never halt.
 #[derive(Debug)]
 pub(crate) struct SpinOnly;
 
 impl Waiting for ByNumber {
     const WAITS: bool = true;
-    const BY_ADDRESS: bool = false;
 }
 impl Waiting for ByAddress {
     const WAITS: bool = true;
     const BY_ADDRESS: bool = true;
 }
+impl Waiting for SwitchedOff {
+    const WAITS: bool = true;
+    const ON: bool = false;
+}
 impl Waiting for SpinOnly {
     const WAITS: bool = false;
-    const BY_ADDRESS: bool = false;
 }
 
 /// The machine that takes CPUs away. See the [crate documentation](crate).
@@ -67,6 +74,10 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
 
     const WAITS: bool = W::WAITS;
     const KICKS_BY_ADDRESS: bool = W::BY_ADDRESS;
+
+    fn waits() -> bool {
+        W::ON
+    }
 
     fn fence(_order: Ordering) {
         machine::step(Location::caller());

@@ -195,7 +195,14 @@ fn perform(job: Job) {
     if let Some(lock) = job.inner.filter(|&lock| with(|m| is_usable(m, lock))) {
         perform(Job { lock, inner: None, ..job });
     }
-    with(|m| m.begin_unlock(job.lock));
-    verbs.unlock();
+    let fair = with(|m| {
+        m.begin_unlock(job.lock);
+        m.rng.one_in(m.world.fair_one_in)
+    });
+    if fair {
+        verbs.unlock_fair();
+    } else {
+        verbs.unlock();
+    }
     with(Machine::end_unlock);
 }

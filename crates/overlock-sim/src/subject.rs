@@ -13,7 +13,7 @@ use crate::arena::Arena;
 use crate::cell::Word;
 use crate::lock_model::{Layout, Promise, Survives};
 use crate::machine::{self, Memory};
-use crate::platform::{ByAddress, ByNumber, Inject, SpinOnly, Waiting};
+use crate::platform::{ByAddress, ByNumber, Inject, SpinOnly, SwitchedOff, Waiting};
 use crate::world::World;
 
 mod broken;
@@ -30,6 +30,32 @@ pub(crate) trait Verbs {
     fn try_lock_until(&self, deadline_ns: u64) -> bool;
     /// Releases the lock, which the caller holds.
     fn unlock(&self);
+    /// The same, in favour of the first in line where the lock can do that.
+    fn unlock_fair(&self);
+}
+
+/// A lock that may have a release in favour of the first in line.
+trait Fair: RawTimedLock {
+    fn unlock_fair(&self) {
+        // SAFETY: as for `Verbs::unlock`.
+        unsafe { self.unlock() };
+    }
+}
+
+impl<W: Waiting> Fair for TestAndSet<Inject<W>, Probe> {}
+
+impl<W: Waiting> Fair for Queued<Inject<W>, Probe> {
+    fn unlock_fair(&self) {
+        // SAFETY: as for `Verbs::unlock`.
+        unsafe { self.unlock_fair() };
+    }
+}
+
+impl<W: Waiting> Fair for Hybrid<Inject<W>, Probe> {
+    fn unlock_fair(&self) {
+        // SAFETY: as for `Verbs::unlock`.
+        unsafe { self.unlock_fair() };
+    }
 }
 
 #[repr(transparent)]
@@ -52,9 +78,12 @@ impl<L: RawLock> Verbs for Plain<L> {
         // but its own cells.)
         unsafe { self.0.unlock() };
     }
+    fn unlock_fair(&self) {
+        self.unlock();
+    }
 }
 
-impl<L: RawTimedLock> Verbs for Timed<L> {
+impl<L: Fair> Verbs for Timed<L> {
     fn lock(&self) {
         self.0.lock();
     }
@@ -68,6 +97,9 @@ impl<L: RawTimedLock> Verbs for Timed<L> {
         // SAFETY: the caller holds the lock. (Where a lock under test is broken, it touches nothing
         // but its own cells.)
         unsafe { self.0.unlock() };
+    }
+    fn unlock_fair(&self) {
+        self.0.unlock_fair();
     }
 }
 
@@ -135,6 +167,10 @@ static SUBJECTS: &[Subject] = &[
     plain::<ByNumber, Ticket<Inject<ByNumber>, Probe, Narrow>>("ticket-narrow", TICKET),
     timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("queued", QUEUED),
     timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("hybrid", HYBRID),
+    timed::<SwitchedOff, TestAndSet<Inject<SwitchedOff>, Probe>>("off-test-and-set", UNFAIR),
+    plain::<SwitchedOff, Ticket<Inject<SwitchedOff>, Probe>>("off-ticket", TICKET),
+    timed::<SwitchedOff, Queued<Inject<SwitchedOff>, Probe>>("off-queued", QUEUED),
+    timed::<SwitchedOff, Hybrid<Inject<SwitchedOff>, Probe>>("off-hybrid", HYBRID),
     timed::<SpinOnly, TestAndSet<Inject<SpinOnly>, Probe>>("native-test-and-set", UNFAIR),
     plain::<SpinOnly, Ticket<Inject<SpinOnly>, Probe>>("native-ticket", TICKET),
     timed::<SpinOnly, Queued<Inject<SpinOnly>, Probe>>("native-queued", NATIVE_QUEUED),
@@ -146,10 +182,10 @@ const fn plain<W: Waiting, L: ConstLock + 'static>(
     promise: Promise,
 ) -> Subject {
     let (lay_out, place) = (lay_out::<W>, place_plain::<L>);
-    Subject { name, known_bad: None, waits: W::WAITS, timed: false, promise, lay_out, place }
+    Subject { name, known_bad: None, waits: W::ON, timed: false, promise, lay_out, place }
 }
 
-const fn timed<W: Waiting, L: ConstLock + RawTimedLock + 'static>(
+const fn timed<W: Waiting, L: ConstLock + Fair + 'static>(
     name: &'static str,
     promise: Promise,
 ) -> Subject {
@@ -160,7 +196,7 @@ fn place_plain<L: ConstLock + 'static>(line: *mut u8) -> &'static dyn Verbs {
     place(line, Plain(L::NEW))
 }
 
-fn place_timed<L: ConstLock + RawTimedLock + 'static>(line: *mut u8) -> &'static dyn Verbs {
+fn place_timed<L: ConstLock + Fair + 'static>(line: *mut u8) -> &'static dyn Verbs {
     place(line, Timed(L::NEW))
 }
 

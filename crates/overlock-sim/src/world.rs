@@ -63,6 +63,8 @@ pub(crate) struct World {
     pub(crate) verbs: [u64; 3],
     /// Of sections: a second lock is taken inside.
     pub(crate) nest_one_in: u32,
+    /// Of releases: in favour of the first in line.
+    pub(crate) fair_one_in: u32,
     /// Of sections: the lock is freed after it.
     pub(crate) free_one_in: u32,
 
@@ -115,6 +117,7 @@ impl World {
             patience: Span::default(),
             verbs: [1, 0, 0],
             nest_one_in: 0,
+            fair_one_in: 0,
             free_one_in: 0,
             away_one_in: 0,
             away: Span::default(),
@@ -143,6 +146,7 @@ impl World {
         let mut rate = |rates: &[u32]| if rng.one_in(2) { 0 } else { rng.pick(rates) };
         let mut world = Self {
             nest_one_in: rate(&[2, 8]),
+            fair_one_in: rate(&[1, 3, 20]),
             free_one_in: rate(&[1, 4, 30]),
             away_one_in: rate(&[40, 200, 1_000, 5_000]),
             interrupt_one_in: rate(&[20, 100, 1_000]),

@@ -12,7 +12,7 @@ use overlock::atomic::{Atomic, ConstAtomic};
 use overlock::platform::Platform;
 use overlock::{ConstLock, RawLock, RawTimedLock};
 
-use super::{HYBRID, Subject, UNFAIR};
+use super::{Fair, HYBRID, Subject, UNFAIR};
 use crate::Oracle;
 use crate::cell::Word;
 use crate::lock_model::{LOCKED, Layout, PENDING, Promise, Survives, TAIL_SHIFT};
@@ -144,6 +144,8 @@ unsafe impl<M: Mistake> RawTimedLock for Broken<M> {
         M::lock_until(&self.words, deadline_ns)
     }
 }
+
+impl<M: Mistake> Fair for Broken<M> {}
 
 impl<M: Mistake> ConstLock for Broken<M> {
     const NEW: Self =
