@@ -224,14 +224,14 @@ fn slice_extension() -> Finding {
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn engines() -> [Finding; 2] {
     crate::lab::engines().map(|(name, available)| match available {
-        Ok(()) => Finding::new(name, "available to `lab`"),
+        Ok(()) => Finding::new(name, "usable: an engine of `lab`"),
         Err(why) => Finding::new(name, why).advise(true, "until then `lab` uses the other engine"),
     })
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 fn engines() -> [Finding; 1] {
-    [Finding::new("lab engines", "none").advise(true, "`lab` needs Linux on x86-64")]
+    [Finding::new("/dev/kvm", "of no use here").advise(true, "`lab` needs Linux on x86-64")]
 }
 
 fn preload_library() -> Finding {

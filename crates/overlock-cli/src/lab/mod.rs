@@ -234,7 +234,7 @@ fn engine(choice: EngineChoice) -> Result<Run> {
 pub(crate) fn engines() -> [(&'static str, Result<(), String>); 2] {
     let said = |available: Result<(), Error>| available.map_err(|error| error.to_string());
     [
-        ("lab engine kvm", said(KvmEngine::availability())),
-        ("lab engine threads", said(ThreadsEngine::availability())),
+        ("/dev/kvm", said(KvmEngine::availability())),
+        ("threads for `lab`", said(ThreadsEngine::availability())),
     ]
 }
