@@ -21,8 +21,14 @@ use crate::waiters::{self, Key};
 
 /// `Node::state`: awake.
 const RUNNING: u32 = 0;
-/// `Node::state`: halted, or about to.
+/// `Node::state`, the lower half: halted, or about to. The upper half is the tag of what for, so
+/// that a late kick for another word, which this CPU halted for before, does not hit this halt.
 const HALTED: u32 = 1;
+
+/// See [`HALTED`].
+fn halted(key: Key) -> u32 {
+    key.tag() << 16 | HALTED
+}
 
 /// How long a CPU naps that can't be kicked because it has no number or the table is full.
 const NAP_NS: u64 = 50_000;
@@ -46,11 +52,11 @@ pub(crate) fn park<P: Platform>(
     let entered = Slot::<P>::enter();
     let kickable = entered.as_ref().filter(|entered| waiters::insert::<P>(key, entered.id()));
     if let Some(entered) = kickable {
-        entered.node().state.store(HALTED, Relaxed);
+        entered.node().state.store(halted(key), Relaxed);
     }
     let halts = mark().is_some();
     match kickable {
-        Some(entered) if halts => P::wait(&entered.node().state, HALTED, deadline_ns),
+        Some(entered) if halts => P::wait(&entered.node().state, halted(key), deadline_ns),
         None if halts => P::nap(NAP_NS),
         _ => {}
     }
@@ -80,9 +86,10 @@ pub(crate) fn unpark_all<P: Platform>(word: *const P::Word) {
 fn kick_halted<P: Platform>(word: *const P::Word) -> impl Iterator<Item = ()> {
     // ORDERING: Acquire, with the Release of the waiter's mark, which the caller has seen.
     P::fence(Acquire);
-    waiters::find::<P>(Key::new(word, 0)).filter_map(|waiter| {
+    let key = Key::new(word, 0);
+    waiters::find::<P>(key).filter_map(move |waiter| {
         let state = &waiter.node::<P>().state;
-        state.compare_exchange(HALTED, RUNNING, Relaxed, Relaxed).ok()?;
+        state.compare_exchange(halted(key), RUNNING, Relaxed, Relaxed).ok()?;
         P::kick(&raw const *state, waiter.cpu());
         Some(())
     })

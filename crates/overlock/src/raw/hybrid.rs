@@ -54,8 +54,8 @@
 //! served in order, so the waiter in place k is passed at most k x 4,095 times; and whoever has not
 //! reached the line yet has no claim.
 //!
-//! One thing suspends a declaration: a declared waiter that has spun for 20 µs, because the holder
-//! has lost its CPU or works for long, halts, and until it has been first for 1 ms it lets others
+//! One thing suspends a declaration: a waiter that has seen no change for 15 µs, because the holder
+//! has lost its CPU or works for long, halts, and until it has been first for 200 µs it lets others
 //! pass meanwhile. The count of 4,095 goes on.
 //!
 //! # Invariants
@@ -126,7 +126,7 @@ use crate::waiters::Key;
 
 mod patience;
 
-use patience::Patience;
+use patience::{Patience, STUCK_NS};
 
 /// How long the first in line lets others pass before it declares itself: some wake-ups, so that a
 /// change of hands costs a few percent. Longer, and the tail of the waiting time (waiters x this)
@@ -137,11 +137,8 @@ const POLITE_NS: u64 = 40_000;
 const POLITE_QUICK_NS: u64 = 120_000;
 /// See [`POLITE_QUICK_NS`].
 const QUICK: u32 = 256 * STEAL;
-/// How long a declared first in line spins before it halts: several sections or one wake-up,
-/// whatever comes first.
-const SPIN_DECLARED_NS: u64 = 20_000;
 /// A first in line that halts lets others pass meanwhile until it has been first for so long.
-const PASSED_NS: u64 = 1_000_000;
+const PASSED_NS: u64 = 200_000;
 /// How long a newcomer spins before it joins the line, unless it watches for a first in line that
 /// sleeps.
 const SPIN_NEWCOMER_NS: u64 = 2_000;
@@ -221,7 +218,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
         let mut patience = Patience::recall::<P>(self.key());
         // The line has just passed this CPU, or whoever had the lock before.
         let passed = word & TAIL != 0 && word & STEALS == 0;
-        if P::waits() && !passed && !patience.is_patient() {
+        if P::waits() && !passed && !patience.is_patient() && !patience.is_hopeless() {
             let taken = self.watch(&mut patience);
             Slot::<P>::watch::<P::Word>(None);
             if taken {
@@ -274,7 +271,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
                     // (n,0,h,p,1) -> (n,1,h,p,1)
                     announced = self.swap_relaxed(word, word | SPINNER);
                 }
-                more = spin.pause::<P>(patience.pauses(word))
+                more = spin.pause::<P>(patience.pauses(word).0)
                     || announced && is_unfair(word) && self.first_sleeps_for_ns() < POLITE_NS;
             } else if !announced || self.swap_relaxed(word, word & !SPINNER) {
                 // (n,1,h,p,l) -> (n,0,h,p,l) (I4)
@@ -300,7 +297,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
         deadline_ns: Option<u64>,
     ) -> bool {
         let mut declared = false;
-        let mut spin = Spin::new(SPIN_DECLARED_NS);
+        let mut spin = Spin::new(STUCK_NS);
         loop {
             let word = self.word.load(Relaxed);
             if word & LOCKED == 0 {
@@ -313,20 +310,23 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
                 place.give_up();
                 return false;
             }
-            if declared {
-                if !spin.again::<P>() {
-                    place.halt_first(place.first_for_ns() >= PASSED_NS, deadline_ns);
-                    declared = false;
-                    spin = Spin::new(SPIN_DECLARED_NS);
-                }
-            } else if word & STEALS == STEALS || place.first_for_ns() >= polite_ns(word) {
+            if !declared && (word & STEALS == STEALS || place.first_for_ns() >= polite_ns(word)) {
                 // (n,s,0,0,l) -> (n,s,0,1,l)
                 self.word.fetch_or(PENDING, Relaxed);
                 declared = true;
-            } else {
-                for _ in 0..patience.pauses(word) {
-                    P::relax();
-                }
+            }
+            let (pauses, changed) = patience.pauses(word);
+            if changed {
+                spin = Spin::new(STUCK_NS);
+            }
+            let pauses = if declared { 1 } else { pauses };
+            let stuck = !patience.is_hopeless() && !spin.pause::<P>(pauses);
+            if stuck {
+                patience.despair::<P>(self.key());
+            }
+            if patience.is_hopeless() {
+                place.halt_first(place.first_for_ns() >= PASSED_NS, deadline_ns);
+                declared = false;
             }
         }
     }

@@ -23,13 +23,16 @@
 //! A node's `state` is the one word that a waiter and its wakers race on:
 //!
 //! ```text
-//!              halts                      promoted asleep                kicked
-//!  WAITING <---------> HALTED ---------------------------> FIRST_HALTED -------> KICKED
-//!     |     comes back    |                                   ^     |               |
-//!     | promoted          | gives up                    halts |     | comes back    | comes back
-//!     v                   v                                   |     v               v
-//!   FIRST             ABANDONED --> RELEASED                  +---- FIRST <---------+
+//!              halts        promoted asleep            kicks            has kicked
+//!  WAITING <---------> HALTED -------------> FIRST_HALTED ---> KICKING ---------> KICKED
+//!     |     comes back    |                     ^     |           |                 |
+//!     | promoted          | gives up      halts |     |           | comes back      |
+//!     v                   v                     |     v           v                 |
+//!   FIRST             ABANDONED --> RELEASED    +---- FIRST <-----+-----------------+
 //! ```
+//!
+//! `KICKING` says that a release is about to kick, and `KICKED` that it has kicked. `KICKING` names
+//! the CPU, because only that one may turn it into `KICKED`.
 //!
 //! A node's `next` is zero until the successor links itself, then the successor's code; or [`GONE`]
 //! if the waiter has left first.
@@ -40,13 +43,17 @@
 //!   the lock or given up. Only the first may take the lock out of the line, declare `PENDING`, or
 //!   halt on the lock.
 //! * Q2: `FIRST_HALTED` in a node implies its entry in the table; `HALTED` in the word implies that
-//!   a node is in one of `FIRST_HALTED` and `KICKED`, or on its way out of them.
+//!   a node is in one of `FIRST_HALTED`, `KICKING` and `KICKED`, or on its way out of them.
 //! * Q3: a release that sees `HALTED` finds the first in line in the table, or the first is awake
 //!   and looks at the word again before it halts.
 //! * Q4: nobody waits for a CPU that may be away: neither a holder for its successor to link
 //!   itself, nor a promoter for a waiter that gave up.
 //! * Q5: a node is reused only when nobody can reach it: its successor has linked itself, or the
 //!   tail named it when it left.
+//! * Q6: `KICKED` implies that the waiter has been kicked since it halted. A release that finds
+//!   anything less kicks: it can't rely on another that was taken away before it kicked. That one
+//!   need not even be a release of this lock: it may have found the node when the waiter halted for
+//!   another, and its CPU may by now wait for this lock in an interrupt.
 //!
 //! # Orderings
 //!
@@ -125,6 +132,14 @@ mod state {
     pub(super) const KICKED: u32 = 4;
     /// Gave up; skipped by whoever promotes it.
     pub(super) const ABANDONED: u32 = 5;
+    /// First in line, in the table, about to be called back. The upper half is the number of the
+    /// CPU that does it, plus one; or zero for one without a number, which leaves it at that.
+    pub(super) const KICKING: u32 = 6;
+
+    /// Whether a state is `KICKING`, by any CPU.
+    pub(super) const fn is_kicking(state: u32) -> bool {
+        state & 0xffff == KICKING
+    }
 }
 
 /// In a node's `next`: the waiter has left before its successor linked itself.
@@ -267,7 +282,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
                     self.come_back();
                     return true;
                 }
-                state::KICKED => {
+                kicked if kicked == state::KICKED || state::is_kicking(kicked) => {
                     self.come_back();
                     return true;
                 }
@@ -281,11 +296,11 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         self.node().state.compare_exchange(from, state::ABANDONED, Relaxed, Relaxed).is_ok()
     }
 
-    /// `FIRST_HALTED`, `KICKED` -> `FIRST`: takes this waiter out of the table and the halt out of
-    /// the word (Q2).
+    /// `FIRST_HALTED`, `KICKING`, `KICKED` -> `FIRST`: takes this waiter out of the table and the
+    /// halt out of the word (Q2).
     fn come_back(&self) {
         // ORDERING: Acquire, Q-O6.
-        let kicked = self.node().state.swap(state::FIRST, Acquire) == state::KICKED;
+        let kicked = self.node().state.swap(state::FIRST, Acquire) != state::FIRST_HALTED;
         C::count(if kicked { Event::PvKickWake } else { Event::PvSpuriousWakeup });
         waiters::remove::<P>(self.key, self.entered.id());
         // (*,h,*,*) -> (*,0,*,*)
@@ -486,17 +501,23 @@ pub(super) fn kick_first<P: Platform, C: Class>(key: Key, min_ns: u64, offer: bo
         let node = waiter.node::<P>();
         match node.state.load(Relaxed) {
             state::FIRST_HALTED if min_ns == 0 || passed_ns::<P>(&node.since) >= min_ns => {
-                let kick = node.state.compare_exchange(
-                    state::FIRST_HALTED,
-                    state::KICKED,
-                    Relaxed,
-                    Relaxed,
-                );
-                if kick.is_ok() {
+                let me = P::cpu().map_or(0, |cpu| cpu.index() as u32 + 1);
+                let kicking = state::KICKING | me << 16;
+                let swap = |from, to| node.state.compare_exchange(from, to, Relaxed, Relaxed);
+                if swap(state::FIRST_HALTED, kicking).is_ok() {
                     C::count(Event::PvKickUnlock);
                     node.kicked.store(stamp::<P>(), Relaxed);
                     P::kick(&raw const node.state, waiter.cpu());
+                    if me != 0 {
+                        // (Q6) Fails if the waiter is back, and has perhaps halted again.
+                        let _ = swap(kicking, state::KICKED);
+                    }
                 }
+            }
+            seen if state::is_kicking(seen) => {
+                // Whoever is at it may have lost its CPU before it kicked (Q6).
+                C::count(Event::PvKickUnlock);
+                P::kick(&raw const node.state, waiter.cpu());
             }
             state::KICKED if offer && passed_ns::<P>(&node.kicked) >= LATE_NS => {
                 C::count(Event::PvYield);

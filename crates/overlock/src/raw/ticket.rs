@@ -303,10 +303,11 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         P::fence(Acquire);
         for waiter in waiters::find::<P>(Key::new(lock, ticket)) {
             let state = &waiter.node::<P>().state;
-            if state.compare_exchange(HALTED, RUNNING, Relaxed, Relaxed).is_ok() {
-                C::count(Event::PvKickUnlock);
-                P::kick(state, waiter.cpu());
-            }
+            // It may say `RUNNING` and sleep: a release of another lock, for which it halted before,
+            // may have been late, and have lost its CPU before it kicked. So it is kicked anyway.
+            let _ = state.compare_exchange(HALTED, RUNNING, Relaxed, Relaxed);
+            C::count(Event::PvKickUnlock);
+            P::kick(state, waiter.cpu());
         }
     }
 }

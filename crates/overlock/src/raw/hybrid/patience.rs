@@ -10,6 +10,9 @@
 //!   and costs several transfers of the line (about 0.3 µs where a section may take 0.05), and the
 //!   waiter should look seldom and then hold the lock for a while itself.
 //!
+//! * It does not run. Then every look is in vain, and the waiter's processor may be just the one
+//!   that the holder needs.
+//!
 //! No waiter can know; but it can try. Now and then a newcomer that sees the lock free holds back
 //! for [`DEFER`] pauses. If the lock is taken again by then, the CPU is *patient* with this lock
 //! for its next waits, otherwise *hasty*. The verdict is noted in the CPU's slot for the lock it
@@ -29,10 +32,17 @@ const HASTY: u32 = 2;
 /// Pauses between two looks of a patient waiter: about 8 µs, so that its looks cost the holder a
 /// few percent.
 const PATIENT: u32 = 700;
-/// In a note: patient. The other bits count the waits that the verdict is still good for.
+/// How long nothing may change before spinning is hopeless: longer than most sections, and some
+/// wake-ups.
+pub(super) const STUCK_NS: u64 = 15_000;
+/// In a note: patient. The low bits count the waits that the verdict is still good for.
 const NOTE_PATIENT: u32 = 1 << 15;
-/// How many waits a verdict is good for. A wrong one costs more when it is patience.
-const GOOD_FOR: [u32; 2] = [32, 12];
+/// In a note: hopeless.
+const NOTE_HOPELESS: u32 = 1 << 14;
+/// How many waits each verdict is good for. A wrong one costs most when it is patience.
+const HASTY_FOR: u32 = 32;
+const PATIENT_FOR: u32 = 12;
+const HOPELESS_FOR: u32 = 16;
 
 /// A waiter's patience with one lock.
 #[derive(Debug)]
@@ -40,18 +50,20 @@ pub(super) struct Patience {
     pauses: u32,
     steals: Option<u32>,
     probe: bool,
+    hopeless: bool,
 }
 
 impl Patience {
     /// What this CPU has learnt about the lock `key`.
     pub(super) fn recall<P: Platform>(key: Key) -> Self {
         let note = Slot::<P>::recall(key);
-        let probe = note & !NOTE_PATIENT == 0;
+        let probe = note & !(NOTE_PATIENT | NOTE_HOPELESS) == 0;
         if !probe {
             Slot::<P>::note(key, note - 1);
         }
         let patient = !probe && note & NOTE_PATIENT != 0;
-        Self { pauses: if patient { PATIENT } else { HASTY }, steals: None, probe }
+        let hopeless = !probe && note & NOTE_HOPELESS != 0;
+        Self { pauses: if patient { PATIENT } else { HASTY }, steals: None, probe, hopeless }
     }
 
     /// Whether this CPU's last verdict about the lock `key` was patience.
@@ -62,6 +74,23 @@ impl Patience {
     /// Whether the holder had better be left alone.
     pub(super) fn is_patient(&self) -> bool {
         self.pauses >= PATIENT
+    }
+
+    /// Whether spinning has been in vain lately.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.hopeless
+    }
+
+    /// Nothing has changed for [`STUCK_NS`].
+    pub(super) fn despair<P: Platform>(&mut self, key: Key) {
+        self.hopeless = true;
+        Slot::<P>::note(key, NOTE_HOPELESS | HOPELESS_FOR);
+    }
+
+    /// Whether the lock has come free and gone to somebody else between the last look and this one.
+    fn has_changed(&mut self, word: u32) -> bool {
+        let steals = word & STEALS;
+        self.steals.replace(steals).is_some_and(|before| before != steals)
     }
 
     /// Holds back from a free lock if it is time to find out what its holder does, and learns from
@@ -77,21 +106,20 @@ impl Patience {
         }
         if retaken() {
             self.pauses = PATIENT;
-            Slot::<P>::note(key, NOTE_PATIENT | GOOD_FOR[1]);
+            Slot::<P>::note(key, NOTE_PATIENT | PATIENT_FOR);
         } else {
-            Slot::<P>::note(key, GOOD_FOR[0]);
+            Slot::<P>::note(key, HASTY_FOR);
         }
         true
     }
 
     /// How many pauses to make before the next look, after a look found the taken lock in state
-    /// `word`.
-    pub(super) fn pauses(&mut self, word: u32) -> u32 {
-        let steals = word & STEALS;
-        // The lock has come free and gone to somebody else since the last look.
-        if self.steals.replace(steals).is_some_and(|before| before != steals) {
+    /// `word`; and whether it has changed hands since the look before.
+    pub(super) fn pauses(&mut self, word: u32) -> (u32, bool) {
+        let changed = self.has_changed(word);
+        if changed {
             self.pauses = (self.pauses * 2).min(PATIENT);
         }
-        self.pauses
+        (self.pauses, changed)
     }
 }
