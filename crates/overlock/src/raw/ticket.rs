@@ -303,8 +303,8 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         P::fence(Acquire);
         for waiter in waiters::find::<P>(Key::new(lock, ticket)) {
             let state = &waiter.node::<P>().state;
-            // It may say `RUNNING` and sleep: a release of another lock, for which it halted before,
-            // may have been late, and have lost its CPU before it kicked. So it is kicked anyway.
+            // It may say `RUNNING` and sleep: a release of another lock that it halted for before
+            // may have come late, and lost its CPU before it kicked. So it is kicked anyway.
             let _ = state.compare_exchange(HALTED, RUNNING, Relaxed, Relaxed);
             C::count(Event::PvKickUnlock);
             P::kick(state, waiter.cpu());
