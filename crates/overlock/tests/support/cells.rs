@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The atomic cells of the model: loom's, which explore every order and every stale value that the memory model allows.
+//! The atomic cells of the model: loom's, which explore every order and every stale value that loom knows of.
 //!
-//! A cell does three things more than loom's own:
+//! A cell does more than loom's own:
 //!
 //! * It reports each access to [`sites`], which may weaken its ordering.
 //! * A compare-exchange that fails is only a load, and may see an old value. (loom lets it see the newest one alone: stronger than the
 //!   language, and than machines with load-linked. It is what S3 is about.)
 //! * A cell of a lock is tied to the [`Life`] of that lock: an access that does not happen before the lock is freed is an error (F4).
+//! * A cell of a queue node has a [`Trail`], because loom never lets a read-modify-write come before a store that it has already executed,
+//!   though without a happens-before between them a machine may.
+//! * A cell of the table of waiters counts whether it is in use: when all CPUs have left, none is.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::Ordering::{self, Relaxed};
@@ -16,39 +19,165 @@ use std::sync::atomic::Ordering::{self, Relaxed};
 use loom::cell::UnsafeCell;
 use overlock::atomic::Atomic;
 
-use super::{platform, sites};
+use super::platform::{self, CPUS};
+use super::sites::{self, Role};
 
-/// What watches over a lock's word: called with the CPU, the old value and the new one after each write.
-pub type Oracle = Box<dyn FnMut(usize, u32, u32)>;
-
-/// How long a lock lives.
-pub struct Life {
-    alive: UnsafeCell<()>,
-    oracle: Option<RefCell<Oracle>>,
+/// What watches over a lock's word.
+pub(crate) struct Watch {
+    /// Called with the CPU, the old value and the new one after each read-modify-write.
+    pub(crate) judge: Box<dyn FnMut(usize, u32, u32)>,
+    /// The bits that are clear when all CPUs have left.
+    pub(crate) rest: u32,
 }
 
-// SAFETY: all threads of a model run on one thread of the operating system, in turn.
-unsafe impl Sync for Life {}
+/// How long a lock lives.
+pub(crate) struct Life {
+    alive: UnsafeCell<()>,
+    watch: Option<RefCell<Watch>>,
+    value: Cell<u32>,
+}
 
 impl Life {
-    pub fn new(oracle: Option<Oracle>) -> Self {
-        Self { alive: UnsafeCell::new(()), oracle: oracle.map(RefCell::new) }
+    pub(crate) fn new(watch: Option<Watch>) -> Self {
+        let value = Cell::new(0);
+        Self { alive: UnsafeCell::new(()), watch: watch.map(RefCell::new), value }
     }
 
     /// Frees the lock: all accesses to it happen before, or loom reports a race.
-    #[track_caller]
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.alive.with_mut(|_| ());
     }
 
-    #[track_caller]
-    fn touch(&self) {
-        self.alive.with(|_| ());
+    /// Checks that no CPU has left a trace in the lock.
+    pub(crate) fn rest(&self) {
+        if let Some(watch) = &self.watch {
+            let left = self.value.get() & watch.borrow().rest;
+            assert_eq!(left, 0, "all CPUs have left, but the lock's word says otherwise");
+        }
     }
 
-    fn judge(&self, old: u32, new: u32) {
-        if let Some(oracle) = &self.oracle {
-            (oracle.borrow_mut())(platform::me(), old, new);
+    fn changed(&self, old: u32, new: u32) {
+        self.value.set(new);
+        if let Some(watch) = &self.watch {
+            (watch.borrow_mut().judge)(platform::me(), old, new);
+        }
+    }
+}
+
+/// Who has written a cell of a node, and who knows.
+///
+/// Two rules, by which a store and a read-modify-write of two CPUs can't miss each other on any machine:
+///
+/// * A CPU that makes a node new, or frees it, knows the last write: it happens before, or the CPU has seen its value.
+/// * A CPU that uses another's node knows that it has been made new: that happens before.
+#[derive(Default)]
+pub(crate) struct Trail {
+    writes: Cell<u32>,
+    value: Cell<u32>,
+    known: [Cell<u32>; CPUS],
+    /// Made by the last writer when it wrote, or by who last saw that, so that loom can tell whether it happens before.
+    last: RefCell<Option<UnsafeCell<()>>>,
+    /// The same for whoever made the node new.
+    renewed: RefCell<Option<UnsafeCell<()>>>,
+}
+
+impl Trail {
+    fn loaded(&self, value: u32, role: Role) {
+        if value != self.value.get() {
+            return;
+        }
+        self.knows();
+        if role == Role::Uses {
+            // Whoever comes after this CPU comes after the write that it has seen.
+            self.last.replace(Some(UnsafeCell::new(())));
+        }
+    }
+
+    fn knows(&self) {
+        self.known[platform::me()].set(self.writes.get());
+    }
+
+    fn stores(&self, value: u32, role: Role) {
+        let knows = self.known[platform::me()].get() == self.writes.get();
+        if matches!(role, Role::Renews | Role::Frees) && !knows {
+            happens_before(&self.last);
+        }
+        if role == Role::Renews {
+            self.renewed.replace(Some(UnsafeCell::new(())));
+        }
+        self.wrote(value);
+    }
+
+    fn modifies(&self, role: Role) {
+        if role == Role::Uses {
+            happens_before(&self.renewed);
+        }
+        self.knows();
+    }
+
+    fn wrote(&self, value: u32) {
+        self.writes.set(self.writes.get() + 1);
+        self.value.set(value);
+        self.knows();
+        self.last.replace(Some(UnsafeCell::new(())));
+    }
+}
+
+/// Fails the model unless what made `event` happens before now.
+fn happens_before(event: &RefCell<Option<UnsafeCell<()>>>) {
+    if let Some(event) = &*event.borrow() {
+        event.with(|_| ());
+    }
+}
+
+/// What a cell is part of.
+pub(crate) enum Part {
+    Lock(&'static Life),
+    Node(Trail),
+    /// The number of entries in use.
+    Table(&'static Cell<usize>),
+}
+
+// SAFETY: all threads of a model run on one thread of the operating system, in turn.
+unsafe impl Send for Part {}
+// SAFETY: as above.
+unsafe impl Sync for Part {}
+
+impl Part {
+    fn touched(&self) {
+        platform::accessed();
+        if let Self::Lock(life) = self {
+            life.alive.with(|_| ());
+        }
+    }
+
+    fn loaded(&self, value: u32, role: Role) {
+        if let Self::Node(trail) = self {
+            trail.loaded(value, role);
+        }
+    }
+
+    fn stores(&self, value: u32, role: Role) {
+        match self {
+            Self::Node(trail) => trail.stores(value, role),
+            Self::Table(used) if value == 0 => used.set(used.get() - 1),
+            _ => {}
+        }
+    }
+
+    fn modifies(&self, role: Role) {
+        if let Self::Node(trail) = self {
+            trail.modifies(role);
+        }
+    }
+
+    fn changed(&self, old: u32, new: u32) {
+        match self {
+            Self::Lock(life) => life.changed(old, new),
+            Self::Node(trail) => trail.wrote(new),
+            Self::Table(used) => {
+                used.set(used.get() + usize::from(new != 0) - usize::from(old != 0));
+            }
         }
     }
 }
@@ -56,31 +185,17 @@ impl Life {
 macro_rules! cells {
     ($($(#[$doc:meta])* $name:ident: $int:ident in $cell:ident;)*) => {$(
         $(#[$doc])*
-        pub struct $name {
+        pub(crate) struct $name {
             cell: loom::sync::atomic::$cell,
-            life: Option<&'static Life>,
+            part: Part,
         }
 
         impl $name {
-            /// A cell of a slot or a table.
-            pub fn new(value: $int) -> Self {
-                Self { cell: loom::sync::atomic::$cell::new(value), life: None }
+            pub(crate) fn new(value: $int, part: Part) -> Self {
+                Self { cell: loom::sync::atomic::$cell::new(value), part }
             }
 
-            /// A cell of a lock.
-            pub fn of_lock(value: $int, life: &'static Life) -> Self {
-                Self { cell: loom::sync::atomic::$cell::new(value), life: Some(life) }
-            }
-
-            #[track_caller]
-            fn touch(&self) {
-                platform::accessed();
-                if let Some(life) = self.life {
-                    life.touch();
-                }
-            }
-
-            /// An unconditional read-modify-write: `act` does it, and `new` says what it writes over what it finds.
+            /// A read-modify-write: `act` does it, and `new` says what it writes over what it finds.
             #[track_caller]
             fn update(
                 &self,
@@ -89,31 +204,32 @@ macro_rules! cells {
                 act: impl FnOnce(&loom::sync::atomic::$cell, Ordering) -> $int,
                 new: impl FnOnce($int) -> $int,
             ) -> $int {
-                let (order, _) = sites::ordering(Location::caller(), operation, (order, Relaxed));
-                self.touch();
+                let at = Location::caller();
+                let ((order, _), role) = sites::access(at, operation, (order, Relaxed));
+                self.part.touched();
                 let old = act(&self.cell, order);
-                self.judge(old, new(old));
+                self.part.modifies(role);
+                self.part.changed(u32::from(old), u32::from(new(old)));
                 old
-            }
-
-            fn judge(&self, old: $int, new: $int) {
-                if let Some(life) = self.life {
-                    life.judge(u32::from(old), u32::from(new));
-                }
             }
         }
 
         impl Atomic<$int> for $name {
             fn load(&self, order: Ordering) -> $int {
-                let (order, _) = sites::ordering(Location::caller(), "load", (order, Relaxed));
-                self.touch();
-                self.cell.load(order)
+                let at = Location::caller();
+                let ((order, _), role) = sites::access(at, "load", (order, Relaxed));
+                self.part.touched();
+                let value = self.cell.load(order);
+                self.part.loaded(u32::from(value), role);
+                value
             }
 
             fn store(&self, value: $int, order: Ordering) {
-                let (order, _) = sites::ordering(Location::caller(), "store", (order, Relaxed));
-                self.touch();
+                let at = Location::caller();
+                let ((order, _), role) = sites::access(at, "store", (order, Relaxed));
+                self.part.touched();
                 self.cell.store(value, order);
+                self.part.stores(u32::from(value), role);
             }
 
             fn swap(&self, value: $int, order: Ordering) -> $int {
@@ -121,19 +237,23 @@ macro_rules! cells {
             }
 
             fn fetch_add(&self, value: $int, order: Ordering) -> $int {
-                self.update("fetch_add", order, |cell, order| cell.fetch_add(value, order), |old| old.wrapping_add(value))
+                let new = |old: $int| old.wrapping_add(value);
+                self.update("fetch_add", order, |cell, order| cell.fetch_add(value, order), new)
             }
 
             fn fetch_sub(&self, value: $int, order: Ordering) -> $int {
-                self.update("fetch_sub", order, |cell, order| cell.fetch_sub(value, order), |old| old.wrapping_sub(value))
+                let new = |old: $int| old.wrapping_sub(value);
+                self.update("fetch_sub", order, |cell, order| cell.fetch_sub(value, order), new)
             }
 
             fn fetch_or(&self, value: $int, order: Ordering) -> $int {
-                self.update("fetch_or", order, |cell, order| cell.fetch_or(value, order), |old| old | value)
+                let new = |old: $int| old | value;
+                self.update("fetch_or", order, |cell, order| cell.fetch_or(value, order), new)
             }
 
             fn fetch_and(&self, value: $int, order: Ordering) -> $int {
-                self.update("fetch_and", order, |cell, order| cell.fetch_and(value, order), |old| old & value)
+                let new = |old: $int| old & value;
+                self.update("fetch_and", order, |cell, order| cell.fetch_and(value, order), new)
             }
 
             fn compare_exchange(
@@ -143,19 +263,21 @@ macro_rules! cells {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$int, $int> {
-                let orders = (success, failure);
                 let at = Location::caller();
-                let (success, failure) = sites::ordering(at, "compare_exchange", orders);
-                self.touch();
+                let ((success, failure), role) =
+                    sites::access(at, "compare_exchange", (success, failure));
+                self.part.touched();
                 if platform::stale_failures() {
                     let seen = self.cell.load(failure);
                     if seen != current {
+                        self.part.loaded(u32::from(seen), role);
                         return Err(seen);
                     }
                 }
                 let result = self.cell.compare_exchange(current, new, success, failure);
+                self.part.modifies(role);
                 if result.is_ok() {
-                    self.judge(current, new);
+                    self.part.changed(u32::from(current), u32::from(new));
                 }
                 result
             }
@@ -180,8 +302,8 @@ cells! {
 
 impl Word {
     /// The value, as the platform reads it when a CPU is about to halt.
-    pub fn peek(&self) -> u32 {
-        self.touch();
+    pub(crate) fn peek(&self) -> u32 {
+        self.part.touched();
         self.cell.load(Relaxed)
     }
 }

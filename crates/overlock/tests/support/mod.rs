@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the model checks share: the platform, the call sites of atomic operations, and the models.
+//! What the model checks share: the platform and its cells, the call sites of atomic operations, and the models.
 
-pub mod cells;
-pub mod models;
-pub mod platform;
-pub mod sites;
+pub(crate) mod cells;
+pub(crate) mod models;
+pub(crate) mod platform;
+pub(crate) mod sites;
+pub(crate) mod table;

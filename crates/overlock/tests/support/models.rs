@@ -12,7 +12,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 
@@ -21,8 +21,8 @@ use overlock::counters::{Class, Event};
 use overlock::platform::Platform;
 use overlock::{Hybrid, Narrow, Queued, RawLock, RawTimedLock, TestAndSet, Ticket, Wide};
 
-use super::cells::{Byte, Half, Life, Oracle, Word};
-use super::platform::{self, ByAddress, CPUS, Halt, Halting, Spinning, World};
+use super::cells::{Byte, Half, Life, Part, Watch, Word};
+use super::platform::{self, CPUS, Halting, World};
 use super::sites::{self, Site};
 
 thread_local! {
@@ -31,7 +31,7 @@ thread_local! {
 }
 
 /// The class of all locks of the models: counts for the thread that checks.
-pub struct Seen;
+pub(crate) struct Seen;
 
 impl Class for Seen {
     fn count(event: Event) {
@@ -41,7 +41,7 @@ impl Class for Seen {
 
 /// How much of a model is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
+pub(crate) enum Depth {
     /// The first executions only, to see which sites there are.
     Glance,
     /// Up to the model's own bound on preemptions: minutes for all models together.
@@ -50,18 +50,26 @@ pub enum Depth {
     Long,
 }
 
+impl Depth {
+    /// What is asked for: `OVERLOCK_VERIFY=long` in the environment, or the bounded exploration.
+    pub(crate) fn wanted() -> Self {
+        let long = std::env::var_os("OVERLOCK_VERIFY").is_some_and(|value| value == "long");
+        if long { Self::Long } else { Self::Bounded }
+    }
+}
+
 /// What came of an exploration.
 #[derive(Debug, Default)]
-pub struct Report {
-    pub executions: u64,
-    pub events: BTreeMap<&'static str, u64>,
-    pub sites: BTreeMap<Site, Ordering>,
+pub(crate) struct Report {
+    pub(crate) executions: u64,
+    pub(crate) events: BTreeMap<&'static str, u64>,
+    pub(crate) sites: BTreeMap<Site, Ordering>,
     /// Why the model failed, if it did.
-    pub failure: Option<String>,
+    pub(crate) failure: Option<String>,
 }
 
 /// Explores `execution`, which must not depend on anything but loom's choices.
-pub fn explore(
+pub(crate) fn explore(
     preemptions: Option<usize>,
     depth: Depth,
     execution: impl Fn() + Send + Sync + 'static,
@@ -102,32 +110,35 @@ fn message(panic: &dyn Any) -> String {
 
 /// Who does what in a model.
 #[derive(Clone, Copy)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// How many sections each CPU enters.
-    pub sections: &'static [usize],
+    pub(crate) sections: &'static [usize],
     /// CPU 0 holds the lock before the others start: its first section is that one.
-    pub held: bool,
+    pub(crate) held: bool,
     /// CPUs from this one on wait no longer than until `deadline_ns`, and then without limit.
-    pub timed: usize,
-    pub deadline_ns: u64,
+    pub(crate) timed: usize,
+    pub(crate) deadline_ns: u64,
+    /// Whether they let others run in between.
+    pub(crate) busy: bool,
     /// The bound on preemptions, if there is one.
-    pub preemptions: Option<usize>,
-    pub world: World,
+    pub(crate) preemptions: Option<usize>,
+    pub(crate) world: World,
 }
 
 impl Plan {
-    pub const PLAIN: Self = Self {
+    pub(crate) const PLAIN: Self = Self {
         sections: &[1, 1],
         held: false,
         timed: CPUS,
         deadline_ns: 0,
+        busy: false,
         preemptions: Some(2),
         world: World::PLAIN,
     };
 }
 
 /// A lock, and what it protects.
-pub struct Scene<L> {
+pub(crate) struct Scene<L> {
     lock: L,
     life: &'static Life,
     /// How many sections are still to come.
@@ -135,17 +146,17 @@ pub struct Scene<L> {
 }
 
 impl<L: RawLock + 'static> Scene<L> {
-    pub fn new(
+    pub(crate) fn new(
         sections: usize,
         make: fn(&'static Life) -> L,
-        oracle: Option<Oracle>,
+        watch: Option<Watch>,
     ) -> &'static Self {
-        let life = platform::keep(Life::new(oracle));
+        let life = platform::keep(Life::new(watch));
         platform::keep(Self { lock: make(life), life, left: UnsafeCell::new(sections) })
     }
 
     /// The section of a CPU that holds the lock, and the release. Whoever was last frees the lock.
-    pub fn section(&self) {
+    pub(crate) fn section(&self) {
         let last = self.left.with_mut(|left| {
             // SAFETY: the lock excludes the others; loom fails the model if it does not.
             let left = unsafe { &mut *left };
@@ -160,18 +171,18 @@ impl<L: RawLock + 'static> Scene<L> {
     }
 }
 
-/// CPUs enter sections of one lock.
-pub fn sections<P: Platform<Word = Word>, L: RawLock + 'static>(
+/// CPUs enter sections of one lock, each after `take` has taken it.
+pub(crate) fn sections<P: Platform<Word = Word>, L: RawLock + 'static>(
     plan: Plan,
     depth: Depth,
     make: fn(&'static Life) -> L,
     take: fn(&L, usize, &Plan),
-    oracle: fn() -> Option<Oracle>,
+    watch: fn() -> Option<Watch>,
 ) -> Report {
     explore(plan.preemptions, depth, move || {
         platform::open::<P>(plan.world);
-        let scene = Scene::new(plan.sections.iter().sum(), make, oracle());
-        if plan.held {
+        let scene = Scene::new(plan.sections.iter().sum(), make, watch());
+        if plan.held && !scene.lock.is_locked() {
             scene.lock.lock();
         }
         platform::run(plan.sections.len(), move |cpu| {
@@ -182,41 +193,109 @@ pub fn sections<P: Platform<Word = Word>, L: RawLock + 'static>(
                 scene.section();
             }
         });
+        scene.life.rest();
+        platform::close();
     })
 }
 
 /// Waits without limit.
-pub fn lock<L: RawLock>(lock: &L, _cpu: usize, _plan: &Plan) {
+pub(crate) fn lock<L: RawLock>(lock: &L, _cpu: usize, _plan: &Plan) {
     lock.lock();
 }
 
 /// Waits until the deadline of the plan, then without limit.
-pub fn timed<L: RawTimedLock>(lock: &L, cpu: usize, plan: &Plan) {
-    if cpu < plan.timed || !lock.try_lock_until(plan.deadline_ns) {
+pub(crate) fn timed<L: RawTimedLock>(lock: &L, cpu: usize, plan: &Plan) {
+    if cpu < plan.timed {
+        return lock.lock();
+    }
+    if !lock.try_lock_until(plan.deadline_ns) {
+        if plan.busy {
+            loom::thread::yield_now();
+        }
         lock.lock();
     }
 }
 
-pub fn unwatched() -> Option<Oracle> {
+/// For locks whose word has no more to tell.
+pub(crate) fn unwatched() -> Option<Watch> {
     None
 }
 
-pub fn test_and_set<P: Platform<Word = Word>>(life: &'static Life) -> TestAndSet<P, Seen> {
-    TestAndSet::with(Word::of_lock(0, life))
+/// The bits of a lock word with a line that its watch looks at; see `raw/queue.rs`.
+mod bits {
+    pub(super) const LOCKED: u32 = 1 << 0;
+    pub(super) const PENDING: u32 = 1 << 1;
+    pub(super) const STEALS: u32 = 0xfff0;
+    pub(super) const TAIL: u32 = 0xffff_0000;
 }
 
-pub fn wide<P: Platform<Half = Half>>(life: &'static Life) -> Ticket<P, Seen, Wide> {
-    Ticket::with(Half::of_lock(0, life), Half::of_lock(0, life))
+/// Only the CPU that declared itself takes the lock while `PENDING` is set; and once the first in line has been passed as often as is
+/// allowed, only a CPU that leaves the line takes it.
+pub(crate) fn nobody_passes() -> Option<Watch> {
+    use bits::{LOCKED, PENDING, STEALS, TAIL};
+    let mut declared = None;
+    let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
+        if new & !old & PENDING != 0 {
+            declared = Some(cpu);
+        }
+        if new & !old & LOCKED != 0 {
+            let passed = old & PENDING != 0 && declared != Some(cpu);
+            assert!(!passed, "CPU {cpu} passes CPU {declared:?}, which has declared itself");
+            let beyond = old & STEALS == STEALS && old & TAIL != 0 && new & STEALS != 0;
+            assert!(!beyond, "CPU {cpu} passes the first in line beyond the bound");
+        }
+    });
+    Some(Watch { judge, rest: !STEALS })
 }
 
-pub fn narrow<P: Platform<Byte = Byte>>(life: &'static Life) -> Ticket<P, Seen, Narrow> {
-    Ticket::with(Byte::of_lock(0, life), Byte::of_lock(0, life))
+pub(crate) fn test_and_set<P: Platform<Word = Word>>(life: &'static Life) -> TestAndSet<P, Seen> {
+    TestAndSet::with(Word::new(0, Part::Lock(life)))
 }
 
-pub fn queued<P: Platform<Word = Word>>(life: &'static Life) -> Queued<P, Seen> {
-    Queued::with(Word::of_lock(0, life))
+pub(crate) fn wide<P: Platform<Half = Half>>(life: &'static Life) -> Ticket<P, Seen, Wide> {
+    Ticket::with(Half::new(0, Part::Lock(life)), Half::new(0, Part::Lock(life)))
 }
 
-pub fn hybrid<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
-    Hybrid::with(Word::of_lock(0, life))
+pub(crate) fn narrow<P: Platform<Byte = Byte>>(life: &'static Life) -> Ticket<P, Seen, Narrow> {
+    Ticket::with(Byte::new(0, Part::Lock(life)), Byte::new(0, Part::Lock(life)))
+}
+
+pub(crate) fn queued<P: Platform<Word = Word>>(life: &'static Life) -> Queued<P, Seen> {
+    Queued::with(Word::new(0, Part::Lock(life)))
+}
+
+pub(crate) fn hybrid<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
+    Hybrid::with(Word::new(0, Part::Lock(life)))
+}
+
+/// A lock whose first in line may be passed once more.
+pub(crate) fn hybrid_near_bound<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
+    let once = bits::STEALS - 16;
+    Hybrid::with(Word::new(bits::LOCKED | once, Part::Lock(life)))
+}
+
+thread_local! {
+    static INNER: Cell<Option<&'static Scene<Queued<Halting, Seen>>>> = const { Cell::new(None) };
+}
+
+fn inner() {
+    let scene = INNER.get().expect("set at the start of the execution");
+    scene.lock.lock();
+    scene.section();
+}
+
+/// While CPU 0 waits for a lock, an interrupt takes it to another one, which CPU 1 takes inside the first.
+pub(crate) fn interrupted(depth: Depth) -> Report {
+    explore(Some(3), depth, || {
+        platform::open::<Halting>(World { interrupt: Some(inner), ..World::PLAIN });
+        let outer = Scene::new(2, queued::<Halting>, nobody_passes());
+        INNER.set(Some(Scene::new(2, queued::<Halting>, nobody_passes())));
+        platform::run(2, move |cpu| {
+            outer.lock.lock();
+            if cpu == 1 {
+                inner();
+            }
+            outer.section();
+        });
+    })
 }

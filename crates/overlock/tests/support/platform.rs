@@ -6,7 +6,7 @@
 //!
 //! | clause | answer |
 //! |---|---|
-//! | P1, P3 | Two ways to halt. [`Halt::Futex`]: the word is compared under the one lock of a kernel that a kick takes too; a kick finds whoever sleeps on the address and is forgotten if nobody does. [`Halt::Token`]: the word is compared without any lock, and a kick leaves a token with the CPU, which ends its present or next halt, as KVM's `pv_unhalted` does. No memory is ordered by a token: what a kicked waiter reads must be ordered by the lock. |
+//! | P1, P3 | Two ways to halt. [`Halt::Futex`]: the word is compared under the one lock of a kernel that a kick takes too; a kick finds whoever sleeps on the address and is forgotten if nobody does. [`Halt::Token`]: the word is compared without any lock, and a kick leaves a token with the CPU, which ends its present or next halt, as KVM's `pv_unhalted` does. Memory is ordered only by a token that ends a halt. |
 //! | P2 | [`World::spurious`] halts of each CPU end at once. |
 //! | P4 | See P3. Only the address of the word is used. |
 //! | P5 | Unknown. |
@@ -19,39 +19,36 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::Ordering::{self, Relaxed};
+use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
 use loom::sync::atomic::AtomicBool;
 use loom::sync::{Condvar, Mutex};
 use overlock::platform::Platform;
 use overlock::{Bucket, Cpu, Slot};
 
-use super::cells::{Byte, Half, Word};
+use super::cells::{Byte, Half, Part, Trail, Word};
 use super::sites;
 
 /// The most CPUs of a model.
-pub const CPUS: usize = 3;
-
-/// Pauses of an acquisition that do nothing.
-const FREE_PAUSES: u32 = 8;
+pub(crate) const CPUS: usize = 3;
 
 /// Polls after which a token is not going to come any more.
 const POLLS_MAX: u32 = 100;
 
 /// The model of CPUs, with or without halting, found by number or by address. See the [module documentation](self).
 #[derive(Debug)]
-pub struct Loom<const WAITS: bool, const BY_ADDRESS: bool>;
+pub(crate) struct Loom<const WAITS: bool, const BY_ADDRESS: bool>;
 
 /// CPUs that halt in their slot and are kicked by number, as vCPUs.
-pub type Halting = Loom<true, false>;
+pub(crate) type Halting = Loom<true, false>;
 /// CPUs that halt on any word and are kicked by its address, as threads.
-pub type ByAddress = Loom<true, true>;
+pub(crate) type ByAddress = Loom<true, true>;
 /// CPUs that never halt.
-pub type Spinning = Loom<false, false>;
+pub(crate) type Spinning = Loom<false, false>;
 
 /// How a CPU halts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Halt {
+pub(crate) enum Halt {
     /// Under a kernel's lock.
     Futex,
     /// Until a token is there.
@@ -60,31 +57,34 @@ pub enum Halt {
 
 /// What holds for one exploration.
 #[derive(Clone, Copy, Debug)]
-pub struct World {
-    pub halt: Halt,
+pub(crate) struct World {
+    pub(crate) halt: Halt,
     /// How many halts of each CPU end at once.
-    pub spurious: u32,
+    pub(crate) spurious: u32,
     /// Whether a halt with a deadline lasts until the deadline; otherwise it lasts until a kick.
-    pub timeouts: bool,
+    pub(crate) timeouts: bool,
     /// How far a look at the clock advances it.
-    pub tick_ns: u64,
+    pub(crate) tick_ns: u64,
+    /// How many pauses between two halts do nothing: enough to spend the budgets of spin loops. Those beyond yield.
+    pub(crate) pauses: u32,
     /// From this CPU on, CPUs have no number.
-    pub numberless: usize,
+    pub(crate) numberless: usize,
     /// The table of waiters is full from the start.
-    pub full: bool,
+    pub(crate) full: bool,
     /// Whether a failing compare-exchange may see an old value.
-    pub stale_failures: bool,
+    pub(crate) stale_failures: bool,
     /// What happens to CPU 0 at its first pause or halt: an interrupt.
-    pub interrupt: Option<fn()>,
+    pub(crate) interrupt: Option<fn()>,
 }
 
 impl World {
     /// Halting under a kernel's lock, with every budget spent at the second look.
-    pub const PLAIN: Self = Self {
+    pub(crate) const PLAIN: Self = Self {
         halt: Halt::Futex,
         spurious: 0,
         timeouts: false,
         tick_ns: 10_000_000,
+        pauses: 8,
         numberless: CPUS,
         full: false,
         stale_failures: false,
@@ -117,6 +117,8 @@ struct Machine {
     kernel: Mutex<[usize; CPUS]>,
     beds: [Condvar; CPUS],
     tokens: [AtomicBool; CPUS],
+    /// Entries in use of the table of waiters.
+    used: &'static Cell<usize>,
 }
 
 thread_local! {
@@ -130,7 +132,7 @@ loom::thread_local! {
 }
 
 /// Keeps `value` until the next execution starts.
-pub fn keep<T: 'static>(value: T) -> &'static T {
+pub(crate) fn keep<T: 'static>(value: T) -> &'static T {
     let kept = Box::into_raw(Box::new(value));
     KEPT.with_borrow_mut(|all| all.push(kept));
     // SAFETY: the box lives until `open` frees it at the start of the next execution. By then the threads of this execution
@@ -139,7 +141,7 @@ pub fn keep<T: 'static>(value: T) -> &'static T {
 }
 
 /// Starts an execution in `world`, for locks of the platform `P`.
-pub fn open<P: Platform<Word = Word>>(world: World) {
+pub(crate) fn open<P: Platform<Word = Word>>(world: World) {
     STAGE.set(None);
     MACHINE.set(None);
     for kept in KEPT.take() {
@@ -148,9 +150,10 @@ pub fn open<P: Platform<Word = Word>>(world: World) {
     }
     // An entry of a full table names nobody.
     let entry = if world.full { 1 << 16 } else { 0 };
+    let used = keep(Cell::new(0));
     STAGE.set(Some(keep(Stage::<P> {
-        slots: std::array::from_fn(|_| Slot::with(|| Word::new(0))),
-        buckets: [Bucket::with(|| Word::new(entry))],
+        slots: std::array::from_fn(|_| Slot::with(|| Word::new(0, Part::Node(Trail::default())))),
+        buckets: [Bucket::with(|| Word::new(entry, Part::Table(used)))],
     })));
     MACHINE.set(Some(keep(Machine {
         world,
@@ -159,11 +162,17 @@ pub fn open<P: Platform<Word = Word>>(world: World) {
         kernel: Mutex::new([0; CPUS]),
         beds: std::array::from_fn(|_| Condvar::new()),
         tokens: std::array::from_fn(|_| AtomicBool::new(false)),
+        used,
     })));
 }
 
+/// Ends an execution, after all CPUs have left: checks that none has left an entry in the table of waiters.
+pub(crate) fn close() {
+    assert_eq!(machine().used.get(), 0, "all CPUs have left, but not the table of waiters");
+}
+
 /// Runs `body` on `cpus` CPUs until all are done. The caller is CPU 0.
-pub fn run(cpus: usize, body: impl Fn(usize) + Copy + 'static) {
+pub(crate) fn run(cpus: usize, body: impl Fn(usize) + Copy + 'static) {
     let others: Vec<_> = (1..cpus)
         .map(|cpu| {
             loom::thread::spawn(move || {
@@ -179,18 +188,18 @@ pub fn run(cpus: usize, body: impl Fn(usize) + Copy + 'static) {
 }
 
 /// The number of the CPU that asks.
-pub fn me() -> usize {
+pub(crate) fn me() -> usize {
     ME.with(Cell::get)
 }
 
 /// Notes that a cell is accessed.
-pub fn accessed() {
+pub(crate) fn accessed() {
     let accesses = &machine().accesses;
     accesses.set(accesses.get() + 1);
 }
 
 /// Whether a failing compare-exchange may see an old value.
-pub fn stale_failures() -> bool {
+pub(crate) fn stale_failures() -> bool {
     machine().world.stale_failures
 }
 
@@ -222,7 +231,7 @@ impl Machine {
             return;
         }
         own.pauses.set(own.pauses.get() + 1);
-        if own.pauses.get() > FREE_PAUSES {
+        if own.pauses.get() > self.world.pauses {
             loom::thread::yield_now();
         }
     }
@@ -262,7 +271,7 @@ impl Machine {
             return;
         }
         let mut polls = 0;
-        while !self.tokens[me()].swap(false, Relaxed) {
+        while !self.tokens[me()].swap(false, Acquire) {
             loom::thread::yield_now();
             polls += 1;
             assert!(polls < POLLS_MAX, "lost wake-up: CPU {} has halted for ever", me());
@@ -293,7 +302,7 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool> Platform for Loom<WAITS, 
 
     fn fence(order: Ordering) {
         let at = std::panic::Location::caller();
-        let (order, _) = sites::ordering(at, "fence", (order, Relaxed));
+        let ((order, _), _) = sites::access(at, "fence", (order, Relaxed));
         if order != Relaxed {
             loom::sync::atomic::fence(order);
         }
@@ -333,7 +342,7 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool> Platform for Loom<WAITS, 
             Halt::Futex => machine.wake(word, Some(cpu.index())),
             Halt::Token => {
                 // A swap, for loom orders the writes of several CPUs only if they are read-modify-writes.
-                machine.tokens[cpu.index()].swap(true, Relaxed);
+                machine.tokens[cpu.index()].swap(true, Release);
             }
         }
     }

@@ -12,42 +12,44 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::panic::Location;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-/// A step down from the ordering that the source gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weakening {
-    /// `AcqRel` to `Acquire`, `Release` to `Relaxed`; a release fence removed.
-    NoRelease,
-    /// `AcqRel` to `Release`, `Acquire` to `Relaxed`; an acquire fence removed.
-    NoAcquire,
-    /// A `SeqCst` fence removed.
-    NoFence,
-}
-
-impl Weakening {
-    /// The steps down from `order`.
-    pub fn of(order: Ordering) -> &'static [Self] {
-        match order {
-            AcqRel => &[Self::NoRelease, Self::NoAcquire],
-            Acquire => &[Self::NoAcquire],
-            Release => &[Self::NoRelease],
-            SeqCst => &[Self::NoFence],
-            _ => &[],
-        }
-    }
-
-    fn apply(self, order: Ordering) -> Ordering {
-        match (self, order) {
-            (Self::NoRelease, AcqRel) => Acquire,
-            (Self::NoAcquire, AcqRel) => Release,
-            _ => Relaxed,
-        }
+/// The orderings one step below `order`. A fence that is weakened to `Relaxed` is removed.
+pub(crate) fn steps_down(order: Ordering) -> &'static [Ordering] {
+    match order {
+        AcqRel => &[Acquire, Release],
+        Acquire | Release | SeqCst => &[Relaxed],
+        _ => &[],
     }
 }
 
 /// The orderings of one access: of a compare-exchange, the second is that of its failure.
-pub type Orders = (Ordering, Ordering);
+pub(crate) type Orders = (Ordering, Ordering);
+
+/// What an access is to the queue node that it touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Its CPU makes it new.
+    Renews,
+    /// The last who can reach it says so.
+    Frees,
+    /// A kick, which may come when the node serves another wait.
+    Kicks,
+    /// Any other.
+    Uses,
+}
+
+impl Role {
+    fn of(function: &str) -> Self {
+        match function {
+            "join" => Self::Renews,
+            "release" => Self::Frees,
+            "kick_first" => Self::Kicks,
+            _ => Self::Uses,
+        }
+    }
+}
 
 type Point = (&'static str, u32, u32);
 
@@ -55,7 +57,7 @@ type Point = (&'static str, u32, u32);
 struct Record {
     /// Executed sites by the address of their location: one site may have several, one for each instance of a generic.
     seen: HashMap<*const Location<'static>, Seen>,
-    weakened: Option<(Point, Weakening)>,
+    weakened: Option<(Point, Ordering)>,
 }
 
 #[derive(Clone, Copy)]
@@ -63,77 +65,91 @@ struct Seen {
     point: Point,
     operation: &'static str,
     orders: Orders,
-    weakened: Option<Weakening>,
+    role: Role,
+    weakened: Option<Ordering>,
 }
 
 thread_local! {
     static RECORD: RefCell<Record> = RefCell::default();
+    /// Files of the lock source by path.
+    static SOURCES: RefCell<HashMap<&'static str, Rc<str>>> = RefCell::default();
 }
 
-/// Notes that `operation` was executed at `at` with `orders`. Returns the orderings to use.
-pub fn ordering(at: &'static Location<'static>, operation: &'static str, orders: Orders) -> Orders {
+/// Notes that `operation` was executed at `at` with `orders`. Returns the orderings to use, and what the access is to a node.
+pub(crate) fn access(
+    at: &'static Location<'static>,
+    operation: &'static str,
+    orders: Orders,
+) -> (Orders, Role) {
     RECORD.with_borrow_mut(|record| {
         let weakened = record.weakened;
         let seen = record.seen.entry(at).or_insert_with(|| {
             let point = (at.file(), at.line(), at.column());
-            let weakened = weakened.filter(|(site, _)| *site == point).map(|(_, how)| how);
-            Seen { point, operation, orders, weakened }
+            let weakened = weakened.filter(|(site, _)| *site == point).map(|(_, order)| order);
+            let role = name(point, operation).map_or(Role::Uses, |name| {
+                Role::of(name.split(' ').nth(1).expect("a name has three parts"))
+            });
+            Seen { point, operation, orders, role, weakened }
         });
         match seen.weakened {
-            Some(how) => (how.apply(orders.0), orders.1),
-            None => orders,
+            Some(order) => ((order, orders.1), seen.role),
+            None => (orders, seen.role),
         }
     })
 }
 
 /// An executed site of the lock source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Site {
+pub(crate) struct Site {
     /// `file function operation`.
-    pub name: String,
+    pub(crate) name: String,
     point: Point,
 }
 
 /// Forgets which sites were executed, and weakens `site` from here on.
-pub fn reset(weakened: Option<(&Site, Weakening)>) {
-    let weakened = weakened.map(|(site, how)| (site.point, how));
+pub(crate) fn reset(weakened: Option<(&Site, Ordering)>) {
+    let weakened = weakened.map(|(site, order)| (site.point, order));
     RECORD.set(Record { seen: HashMap::new(), weakened });
 }
 
 /// The sites executed since the last [`reset`], with the ordering each asked for. Test code has none.
-pub fn executed() -> BTreeMap<Site, Ordering> {
-    let mut sources = HashMap::new();
+pub(crate) fn executed() -> BTreeMap<Site, Ordering> {
     RECORD.with_borrow(|record| {
         let sites = record.seen.values().filter_map(|seen| {
             assert_eq!(seen.orders.1, Relaxed, "a failure ordering that needs a row of its own");
-            let (_, path) = seen.point.0.split_once("src/")?;
-            let source = sources.entry(path).or_insert_with(|| source(path));
-            let name = name(path, source, seen);
+            let name = name(seen.point, seen.operation)?;
             Some((Site { name, point: seen.point }, seen.orders.0))
         });
         sites.collect()
     })
 }
 
-fn source(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(path);
-    fs::read_to_string(&path).unwrap_or_else(|e| panic!("can't read {}: {e}", path.display()))
+/// The text of a file of the lock source.
+fn source(path: &'static str) -> Rc<str> {
+    let read = || {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(path);
+        fs::read_to_string(&path).unwrap_or_else(|e| panic!("can't read {}: {e}", path.display()))
+    };
+    SOURCES
+        .with_borrow_mut(|sources| Rc::clone(sources.entry(path).or_insert_with(|| read().into())))
 }
 
-fn name(path: &str, source: &str, seen: &Seen) -> String {
-    let (_, line, column) = seen.point;
+/// The name of the site, or `None` if it is not in the lock source.
+fn name((file, line, column): Point, operation: &str) -> Option<String> {
+    let (_, path) = file.split_once("src/")?;
+    let source = source(path);
     let before: Vec<&str> = source.lines().take(line as usize).collect();
     let start = before.iter().rposition(|line| function(line).is_some()).expect("code in a fn");
     let function = function(before[start]).expect("found above");
     // How many such operations the function has up to the site's place.
-    let call = format!("{}(", seen.operation);
+    let call = format!("{operation}(");
     let (last, rest) = before[start..].split_last().expect("at least the fn line");
     let rest: usize = rest.iter().map(|line| line.matches(&call).count()).sum();
     let upto = (column as usize - 1 + call.len()).min(last.len());
     let nth = rest + last[..upto].matches(&call).count();
     let file = path.rsplit('/').next().expect("a file name");
     let number = if nth > 1 { format!(" {nth}") } else { String::new() };
-    format!("{file} {function} {}{number}", seen.operation)
+    Some(format!("{file} {function} {operation}{number}"))
 }
 
 /// The name of the function that starts on this line.

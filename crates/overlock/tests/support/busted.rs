@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locks that are wrong, each in one way, to show that the models find it.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use overlock::RawLock;
+use overlock::atomic::Atomic;
+use overlock::platform::Platform;
+
+use crate::support::cells::{Life, Part, Word};
+use crate::support::models::{Depth, Plan, Report, lock, sections, unwatched};
+use crate::support::platform::{ByAddress, World};
+use crate::support::sites;
+
+const LOCKED: u32 = 1;
+const WAITERS: u32 = 2;
+
+/// Two cells, which each lock uses as it likes.
+struct Cells {
+    word: Word,
+    other: Word,
+}
+
+impl Cells {
+    fn new(life: &'static Life) -> Self {
+        let cell = || Word::new(0, Part::Lock(life));
+        Self { word: cell(), other: cell() }
+    }
+
+    fn try_take(&self) -> bool {
+        self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_ok()
+    }
+}
+
+/// Excludes nobody.
+struct NoOp;
+
+/// Says that it halts, and halts, without another look at the lock.
+struct Forgetful(Cells);
+
+/// Releases the lock, and then reads in its word whether somebody waits.
+struct Lingering(Cells);
+
+/// A ticket lock whose last waiter clears the flag and does not look whether somebody came meanwhile.
+struct Careless(Cells);
+
+macro_rules! raw_lock {
+    ($lock:ident, |$self:ident| $take:block, $release:block) => {
+        // SAFETY: none: the lock is wrong, and used in models only.
+        unsafe impl RawLock for $lock {
+            fn lock(&$self) $take
+
+            fn try_lock(&self) -> bool {
+                unimplemented!("no model of a busted lock tries")
+            }
+
+            unsafe fn unlock(&$self) $release
+
+            fn is_locked(&self) -> bool {
+                false
+            }
+        }
+    };
+}
+
+raw_lock!(NoOp, |self| {}, {});
+
+raw_lock!(
+    Forgetful,
+    |self| {
+        while !self.0.try_take() {
+            self.0.other.store(1, Relaxed);
+            ByAddress::wait(&self.0.other, 1, None);
+        }
+    },
+    {
+        let halted = &raw const self.0.other;
+        let waits = self.0.other.swap(0, Relaxed) == 1;
+        self.0.word.store(0, Release);
+        if waits {
+            ByAddress::kick_any(halted);
+        }
+    }
+);
+
+raw_lock!(
+    Lingering,
+    |self| {
+        while !self.0.try_take() {
+            let seen = self.0.word.fetch_or(WAITERS, Relaxed);
+            if seen & LOCKED == 0 {
+                self.0.word.fetch_and(!WAITERS, Relaxed);
+            } else {
+                ByAddress::wait(&self.0.word, LOCKED | WAITERS, None);
+            }
+        }
+    },
+    {
+        self.0.word.fetch_and(!LOCKED, Release);
+        if self.0.word.load(Relaxed) & WAITERS != 0 {
+            self.0.word.fetch_and(!WAITERS, Relaxed);
+            ByAddress::kick_any(&raw const self.0.word);
+        }
+    }
+);
+
+raw_lock!(
+    Careless,
+    |self| {
+        let (head, tail) = (&self.0.word, &self.0.other);
+        let ticket = tail.fetch_add(2, Relaxed);
+        if head.load(Acquire) & !1 == ticket {
+            return;
+        }
+        loop {
+            let seen = head.fetch_or(1, AcqRel);
+            if seen & !1 == ticket {
+                break;
+            }
+            ByAddress::wait(head, seen | 1, None);
+        }
+        if tail.load(Relaxed) == ticket + 2 {
+            head.fetch_and(!1, Acquire);
+        }
+    },
+    {
+        if self.0.word.fetch_add(2, Release) & 1 != 0 {
+            ByAddress::kick_any(&raw const self.0.word);
+        }
+    }
+);
+
+fn explore<L: RawLock + 'static>(make: fn(&'static Life) -> L) -> String {
+    let plan = Plan {
+        sections: &[2, 2],
+        preemptions: Some(3),
+        world: World { stale_failures: true, ..World::PLAIN },
+        ..Plan::PLAIN
+    };
+    sites::reset(None);
+    let report: Report = sections::<ByAddress, L>(plan, Depth::Bounded, make, lock, unwatched);
+    report.failure.expect("the model finds what is wrong with the lock")
+}
+
+#[test]
+fn a_lock_that_excludes_nobody_is_found() {
+    let failure = explore(|_| NoOp);
+    assert!(failure.contains("Concurrent write accesses"), "{failure}");
+}
+
+#[test]
+fn a_lost_wake_up_is_found() {
+    let failure = explore(|life| Forgetful(Cells::new(life)));
+    assert!(failure.contains("deadlock"), "{failure}");
+}
+
+#[test]
+fn an_access_after_the_release_is_found() {
+    let failure = explore(|life| Lingering(Cells::new(life)));
+    assert!(failure.contains("Concurrent read and write accesses"), "{failure}");
+}
+
+#[test]
+fn a_flag_cleared_under_a_waiter_is_found() {
+    let failure = explore(|life| Careless(Cells::new(life)));
+    assert!(failure.contains("deadlock"), "{failure}");
+}

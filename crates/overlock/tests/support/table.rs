@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table of models: which lock, in which world, and what each must have reached to count.
+
+use overlock::counters::Event;
+
+use super::models::{
+    Depth, Plan, Report, hybrid, hybrid_near_bound, interrupted, lock, narrow, nobody_passes,
+    queued, sections, test_and_set, timed, unwatched, wide,
+};
+use super::platform::{ByAddress, Halt, Halting, Spinning, World};
+
+/// A model by name.
+pub(crate) struct Model {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(Depth) -> Report,
+    /// Events that must have happened.
+    pub(crate) events: &'static [Event],
+    /// Call sites that must have been executed.
+    pub(crate) sites: &'static [&'static str],
+}
+
+const FUTEX: World = World::PLAIN;
+const STALE: World = World { stale_failures: true, ..World::PLAIN };
+const TOKEN: World = World { halt: Halt::Token, ..STALE };
+const SPURIOUS: World = World { spurious: 1, ..World::PLAIN };
+const SPIN: World = World { pauses: 0, ..STALE };
+const TIMEOUT: World = World { timeouts: true, ..World::PLAIN };
+
+const TWO: Plan = Plan { preemptions: None, ..Plan::PLAIN };
+const AGAIN: Plan = Plan { sections: &[2, 1], preemptions: Some(3), ..Plan::PLAIN };
+const THREE: Plan = Plan { sections: &[1, 1, 1], held: true, ..Plan::PLAIN };
+const BEHIND: Plan = Plan { sections: &[2, 1, 1], ..THREE };
+
+macro_rules! models {
+    ($($name:ident: $lock:ident on $platform:ty, $take:ident, $watch:ident, $plan:expr,
+        [$($event:ident),*], [$($site:literal),*];)*) => {
+        /// All models of one lock.
+        pub(crate) const MODELS: &[Model] = &[$(Model {
+            name: stringify!($name),
+            run: |depth| sections::<$platform, _>($plan, depth, $lock::<$platform>, $take, $watch),
+            events: &[$(Event::$event),*],
+            sites: &[$($site),*],
+        },)* Model {
+            name: "queued_interrupted",
+            run: interrupted,
+            events: &[Event::LockQueued, Event::LockUseNode2, Event::PvKickWake],
+            sites: &[],
+        }];
+    };
+}
+
+models! {
+    tas_two: test_and_set on Halting, lock, unwatched, Plan { world: STALE, ..TWO },
+        [LockSlowpath, PvWaitNode, PvKickUnlock], [];
+    tas_token: test_and_set on Halting, lock, unwatched, Plan { world: TOKEN, ..TWO },
+        [PvWaitNode, PvKickUnlock], [];
+    tas_addr: test_and_set on ByAddress, lock, unwatched, Plan { world: STALE, ..TWO },
+        [PvWaitNode, PvKickUnlock], [];
+    tas_again: test_and_set on Halting, lock, unwatched, Plan { world: STALE, ..AGAIN },
+        [PvWaitNode, PvWaitAgain], [];
+    tas_again_token: test_and_set on Halting, lock, unwatched, Plan { world: TOKEN, ..AGAIN },
+        [PvWaitNode, PvWaitAgain], [];
+    tas_again_spurious: test_and_set on Halting, lock, unwatched, Plan { world: SPURIOUS, ..AGAIN },
+        [PvWaitNode, PvWaitAgain], [];
+    tas_three: test_and_set on Halting, lock, unwatched, Plan { world: FUTEX, ..THREE },
+        [PvWaitNode, PvWaitAgain, PvKickUnlock], [];
+    tas_three_token: test_and_set on Halting, lock, unwatched, Plan { world: TOKEN, preemptions: Some(1), ..THREE },
+        [PvWaitNode, PvKickUnlock], [];
+    tas_three_addr: test_and_set on ByAddress, lock, unwatched, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
+        [PvWaitNode, PvWaitAgain, PvKickUnlock], [];
+    tas_timed: test_and_set on Halting, timed, unwatched, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(3), ..AGAIN },
+        [PvWaitNode, LockTimeout], [];
+    tas_timed_three: test_and_set on Halting, timed, unwatched, Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, ..THREE },
+        [PvWaitNode, LockTimeout], [];
+    tas_full: test_and_set on Halting, lock, unwatched, Plan { world: World { full: true, ..FUTEX }, ..TWO },
+        [LockSlowpath], [];
+    tas_spin: test_and_set on Spinning, lock, unwatched, Plan { world: SPIN, ..TWO },
+        [LockSlowpath], [];
+    tas_spin_timed: test_and_set on Spinning, timed, unwatched, Plan { world: SPIN, timed: 1, deadline_ns: 1, ..TWO },
+        [LockTimeout], [];
+
+    ticket_two: wide on Halting, lock, unwatched, Plan { world: STALE, ..TWO },
+        [LockSlowpath, PvWaitNode, PvKickUnlock, PvKickWake], [];
+    ticket_token: wide on Halting, lock, unwatched, Plan { world: TOKEN, ..TWO },
+        [PvWaitNode, PvKickUnlock, PvKickWake], [];
+    ticket_narrow: narrow on Halting, lock, unwatched, Plan { world: STALE, ..TWO },
+        [PvWaitNode, PvKickUnlock, PvKickWake], [];
+    ticket_again: wide on Halting, lock, unwatched, Plan { world: STALE, ..AGAIN },
+        [PvWaitNode, PvKickWake], ["ticket.rs clear_slow fetch_and", "ticket.rs clear_slow fetch_or"];
+    ticket_again_token: wide on Halting, lock, unwatched, Plan { world: TOKEN, preemptions: Some(2), ..AGAIN },
+        [PvWaitNode, PvKickWake], ["ticket.rs clear_slow fetch_and"];
+    ticket_three: wide on Halting, lock, unwatched, Plan { world: STALE, preemptions: Some(1), ..THREE },
+        [PvWaitNode, PvKickWake], [];
+    ticket_three_token: wide on Halting, lock, unwatched, Plan { world: TOKEN, preemptions: Some(1), ..THREE },
+        [PvWaitNode, PvKickWake], [];
+    ticket_spurious: wide on Halting, lock, unwatched, Plan { world: SPURIOUS, ..TWO },
+        [PvSpuriousWakeup, PvWaitAgain, PvKickWake], [];
+    ticket_full: wide on Halting, lock, unwatched, Plan { world: World { full: true, ..FUTEX }, ..TWO },
+        [PvHashFull], [];
+    ticket_numberless: wide on Halting, lock, unwatched, Plan { world: World { numberless: 0, ..FUTEX }, ..TWO },
+        [LockNoNode], [];
+    ticket_spin: wide on Spinning, lock, unwatched, Plan { world: SPIN, ..TWO },
+        [LockSlowpath], [];
+
+    queued_two: queued on Halting, lock, nobody_passes, Plan { world: STALE, ..TWO },
+        [LockQueued, PvLockStealing, PvWaitHead, PvKickUnlock, PvKickWake], [];
+    queued_token: queued on Halting, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
+        [LockQueued, PvLockStealing, PvWaitHead, PvKickUnlock, PvKickWake], [];
+    queued_again: queued on Halting, lock, nobody_passes, Plan { world: STALE, ..AGAIN },
+        [LockQueued, PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs promote_asleep fetch_or"];
+    queued_again_token: queued on Halting, lock, nobody_passes, Plan { world: TOKEN, ..AGAIN },
+        [LockQueued, PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs promote_asleep fetch_or"];
+    queued_again_spurious: queued on Halting, lock, nobody_passes, Plan { world: SPURIOUS, ..AGAIN },
+        [PvSpuriousWakeup, PvWaitAgain], [];
+    queued_three: queued on Halting, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
+        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs promote_asleep fetch_or", "slot.rs release store"];
+    queued_three_stale: queued on Halting, lock, nobody_passes, Plan { world: STALE, ..THREE },
+        [PvWaitHead, PvWaitNode, PvKickWake], [];
+    queued_three_token: queued on Halting, lock, nobody_passes, Plan { world: TOKEN, ..THREE },
+        [PvWaitHead, PvWaitNode, PvKickWake], [];
+    queued_three_spurious: queued on Halting, lock, nobody_passes, Plan { world: SPURIOUS, ..THREE },
+        [PvSpuriousWakeup, PvWaitAgain], [];
+    queued_timed: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, ..AGAIN },
+        [LockTimeout, LockUseNode2], ["queue.rs give_up compare_exchange", "slot.rs take compare_exchange"];
+    queued_timed_three: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, ..THREE },
+        [LockTimeout, LockUseNode2], ["queue.rs skip swap", "queue.rs skip compare_exchange", "slot.rs take compare_exchange"];
+    queued_timed_late: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 35_000_000, ..THREE },
+        [LockTimeout, PvWaitAgain], ["queue.rs skip swap"];
+    queued_timed_both: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 1, ..THREE },
+        [LockTimeout, LockUseNode2], ["queue.rs skip swap", "queue.rs give_up compare_exchange"];
+    queued_behind: queued on Halting, timed, nobody_passes,
+        Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, busy: true, ..BEHIND },
+        [LockTimeout], ["queue.rs skip swap"];
+    queued_numberless: queued on Halting, lock, nobody_passes, Plan { world: World { numberless: 1, ..FUTEX }, ..TWO },
+        [LockNoNode, LockQueued], [];
+    queued_full: queued on Halting, lock, nobody_passes, Plan { world: World { full: true, ..FUTEX }, preemptions: Some(3), ..THREE },
+        [PvHashFull, PvWaitNode], [];
+    queued_spin: queued on Spinning, lock, nobody_passes, Plan { world: SPIN, ..TWO },
+        [LockPending], [];
+
+    hybrid_two: hybrid on Halting, lock, nobody_passes, Plan { world: STALE, ..TWO },
+        [LockQueued, PvLockStealing, PvWaitHead, PvKickUnlock, PvKickWake], [];
+    hybrid_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
+        [LockQueued, PvLockStealing, PvWaitHead, PvKickUnlock, PvKickWake], [];
+    hybrid_again: hybrid on Halting, lock, nobody_passes, Plan { world: STALE, ..AGAIN },
+        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs promote_asleep fetch_or"];
+    hybrid_again_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, ..AGAIN },
+        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs promote_asleep fetch_or"];
+    hybrid_polite: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..AGAIN },
+        [PvLockStealing, PvWaitHead], ["hybrid.rs watch compare_exchange"];
+    hybrid_polite_three: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
+        [PvLockStealing, PvWaitHead, PvWaitNode], ["hybrid.rs watch compare_exchange"];
+    hybrid_three: hybrid on Halting, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
+        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs promote_asleep fetch_or", "slot.rs release store"];
+    hybrid_three_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, preemptions: Some(1), ..THREE },
+        [PvLockStealing, PvWaitHead, PvWaitNode], [];
+    hybrid_three_spurious: hybrid on Halting, lock, nobody_passes, Plan { world: SPURIOUS, ..THREE },
+        [PvSpuriousWakeup, PvWaitAgain], [];
+    hybrid_bound: hybrid_near_bound on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
+        [PvLockStealing, LockQueued, PvWaitHead], [];
+    hybrid_timed: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, ..AGAIN },
+        [LockTimeout], ["queue.rs give_up compare_exchange"];
+    hybrid_timed_three: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 25_000_000, ..THREE },
+        [LockTimeout, LockUseNode2], ["queue.rs skip swap"];
+    hybrid_numberless: hybrid on Halting, lock, nobody_passes, Plan { world: World { numberless: 1, ..FUTEX }, ..TWO },
+        [LockNoNode, LockQueued], [];
+    hybrid_spin: hybrid on Spinning, lock, nobody_passes, Plan { world: SPIN, ..TWO },
+        [LockQueued, PvLockStealing], [];
+    hybrid_spin_three: hybrid on Spinning, lock, nobody_passes, Plan { world: SPIN, ..THREE },
+        [LockQueued, PvLockStealing], [];
+}
+
+impl Model {
+    /// What the exploration should have reached and has not.
+    pub(crate) fn missed(&self, report: &Report) -> Vec<&'static str> {
+        let events = self.events.iter().map(|event| event.name());
+        let events = events.filter(|event| !report.events.contains_key(event));
+        let executed = |site: &&str| report.sites.keys().any(|executed| executed.name == *site);
+        let sites = self.sites.iter().copied().filter(|site| !executed(site));
+        events.chain(sites).collect()
+    }
+}
+
+/// The model of this name.
+pub(crate) fn model(name: &str) -> &'static Model {
+    MODELS.iter().find(|model| model.name == name).unwrap_or_else(|| panic!("no model {name}"))
+}
