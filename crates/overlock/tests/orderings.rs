@@ -82,6 +82,17 @@ const KEPT: &[(&str, Ordering, &str)] = &[
         "The tail names the node, so nobody else has reached it, and after the CAS nobody can: there is nobody to publish to.",
     ),
     ("queue.rs skip compare_exchange", Release, "As above: there is nobody to acquire from."),
+    (
+        "queue.rs skip swap",
+        Acquire,
+        "Needed: whoever finds GONE and frees the node comes after its waiter gave up. No model gets there in its bounds.",
+    ),
+    (
+        "slot.rs release store",
+        Relaxed,
+        "Needed: the last swap on `next` comes before its CPU makes the node new. No model gets there in its bounds.",
+    ),
+    ("slot.rs take compare_exchange", Relaxed, "Needed: the other half of the release above."),
 ];
 
 /// All call sites that the models execute, with their orderings.
@@ -124,7 +135,8 @@ fn every_step_down_has_a_verdict() {
         })
         .collect();
     let rows = CAUGHT.iter().chain(KEPT).map(|(name, weaker, _)| format!("{name} {weaker:?}"));
-    assert_eq!(steps, rows.collect());
+    let odd: Vec<_> = steps.symmetric_difference(&rows.collect()).cloned().collect();
+    assert!(odd.is_empty(), "a site without a row, or a row without a site: {odd:#?}");
 }
 
 #[test]
