@@ -220,14 +220,13 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
             Some(entered) => entered.trace(self, Self::mend),
             None => C::count(Event::LockNoNode),
         }
-        if self.spin(ticket) {
-            return;
-        }
         let mut event = Event::PvWaitNode;
-        while !self.halt(ticket, entered.as_ref(), event) && !self.spin(ticket) {
+        while !self.spin(ticket) && !self.halt(ticket, entered.as_ref(), event) {
             event = Event::PvWaitAgain;
         }
-        self.clear_slow(ticket);
+        if W::bits(self.head.load(Relaxed)) & SLOW != 0 {
+            self.clear_slow(ticket);
+        }
     }
 
     /// Spins for as long as the place in line is worth. Returns whether the ticket is served.
