@@ -17,9 +17,9 @@
 //!
 //! # Invariants
 //! - H1: a vCPU is in the guest only while [`Stand::Running`].
-//! - H2: `evict` is set before the signal is sent, and cleared by the vCPU's own thread when it is out
-//!   of the guest, before it asks for its standing. So an eviction that comes too late to
-//!   bring the thread out is seen before it goes in again.
+//! - H2: `evict` is set before the signal is sent, and cleared by the vCPU's own thread when it is
+//!   out of the guest, before it asks for its standing. So an eviction that comes too late to bring
+//!   the thread out is seen before it goes in again.
 //! - H3: no thread sleeps or makes a slow system call with the state locked; wakes and signals are
 //!   collected and sent afterwards.
 //! - H4: `exit` does not allocate: the threads engine calls it from a signal handler.

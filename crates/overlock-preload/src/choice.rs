@@ -4,10 +4,10 @@
 //! Both are one pointer to a table of functions, because every lock and unlock goes through it:
 //!
 //! ```text
-//!   UNDECIDED ──first lock operation, or the constructor──▶ hybrid │ ticket │ queued │ test-and-set
-//!                                                                     │ fork, in the child
-//!                                                                     ▼
-//!                                                           the same lock's table for children
+//!   UNDECIDED ──first lock operation,──▶ hybrid │ ticket │ queued │ test-and-set
+//!               or the constructor          │ fork, in the child
+//!                                           ▼
+//!                                 the same lock's table for children
 //! ```
 //!
 //! The decision is lazy: constructors of other libraries and memory allocators may lock before our

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every interleaving of two or three CPUs on each lock, by loom.
 //!
-//! The locks are the very source that runs elsewhere, on the platform [`support::platform`]: an ordinary `cargo test`. What is checked
-//! in each model says [`support::models`], which models there are [`support::table`]. A model also fails if it has not reached what
-//! it is there for: an event of the lock, a call site.
+//! The locks are the very source that runs elsewhere, on the platform [`support::platform`]: an
+//! ordinary `cargo test`. What is checked in each model says [`support::models`], which models
+//! there are [`support::table`]. A model also fails if it has not reached what it is there for: an
+//! event of the lock, a call site.
 //!
-//! Bounds: models of two CPUs and one section each are explored completely, as far as loom goes. The others are bounded in preemptions (1 to
-//! 3, see the table; `OVERLOCK_VERIFY=long` adds one). loom does not explore load buffering.
+//! Bounds: models of two CPUs and one section each are explored completely, as far as loom goes.
+//! The others are bounded in preemptions (1 to 3, see the table; `OVERLOCK_VERIFY=long` adds one).
+//! loom does not explore load buffering.
 //!
-//! [`busted`] shows that the models find locks that are wrong. `tests/orderings.rs` weakens each ordering in turn. [`s3`] is the race that
-//! S3 is about.
+//! [`busted`] shows that the models find locks that are wrong. `tests/orderings.rs` weakens each
+//! ordering in turn. [`s3`] is the race that S3 is about.
 
 mod support;
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ordering audit: each ordering of the lock source, weakened by one step, is caught by a model, or has a reason to stay.
+//! The ordering audit: each ordering of the lock source, weakened by one step, is caught by a
+//! model, or has a reason to stay.
 //!
-//! An ordering that survives weakening is not needed or not tested. So every atomic call site that any model executes has a row
-//! here for each step down from its ordering (`AcqRel` to `Acquire` and to `Release`, these two to `Relaxed`; a fence removed): in [`CAUGHT`] with
-//! the cheapest model that fails then, or in [`KEPT`] with the reason. A site without a row, or a row without a site, fails.
+//! An ordering that survives weakening is not needed or not tested. So every atomic call site that
+//! any model executes has a row here for each step down from its ordering (`AcqRel` to `Acquire`
+//! and to `Release`, these two to `Relaxed`; a fence removed): in [`CAUGHT`] with the cheapest
+//! model that fails then, or in [`KEPT`] with the reason. A site without a row, or a row without a
+//! site, fails.
 //!
 //! `OVERLOCK_VERIFY=long` also tries all models on each row of [`KEPT`].
 

@@ -3,8 +3,8 @@
 //!
 //! It happens in a process of its own, which the parent starts for each run (see `child.rs`). That
 //! is what bounds a collapsed lock: 64 threads that spin in order on 2 CPUs can need a minute to
-//! drain after the stop, and nothing but the end of their process stops them. It also means that
-//! no run inherits the parked threads, the heap or the address layout of the one before.
+//! drain after the stop, and nothing but the end of their process stops them. It also means that no
+//! run inherits the parked threads, the heap or the address layout of the one before.
 //!
 //! # Life of an acquisition
 //! ```text
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! # Invariants
-//! - W1: an operation counts if it was *granted* inside the window `[begin, end)`. Both ends are set
-//!   before the window opens, so it closes on time even if the coordinator gets no CPU then.
+//! - W1: an operation counts if it was *granted* inside the window `[begin, end)`. Both ends are
+//!   set before the window opens, so it closes on time even if the coordinator gets no CPU then.
 //! - W2: `waiting_since` is non-zero exactly while its thread is in `lock`, so the coordinator sees
 //!   a thread that is starved, which itself can leave no sample.
 //! - W3: with no thread between `granted` and `released`, the protected counter equals the sum of
@@ -191,8 +191,8 @@ struct Shared<S> {
     spec: RunSpec,
 }
 
-/// Runs `spec` with lock `S` in this process, which should end afterwards: threads that hang in
-/// the lock stay behind.
+/// Runs `spec` with lock `S` in this process, which should end afterwards: threads that hang in the
+/// lock stay behind.
 ///
 /// # Errors
 /// If the system won't start that many threads.

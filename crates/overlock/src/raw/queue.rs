@@ -465,8 +465,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
 }
 
 /// `(t,h,p,1) -> (t,h,1,0)` if somebody is in line, else `(0,h,p,1) -> (0,h,p,0)`: releases a lock
-/// so that nobody passes the
-/// first in line. Returns the word as it was, with `PENDING` as it is.
+/// so that nobody passes the first in line. Returns the word as it was, with `PENDING` as it is.
 pub(super) fn release_fairly<P: Platform>(word: &P::Word) -> u32 {
     let mut seen = word.load(Relaxed);
     loop {

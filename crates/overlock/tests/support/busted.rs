@@ -41,7 +41,8 @@ struct Forgetful(Cells);
 /// Releases the lock, and then reads in its word whether somebody waits.
 struct Lingering(Cells);
 
-/// A ticket lock whose last waiter clears the flag and does not look whether somebody came meanwhile.
+/// A ticket lock whose last waiter clears the flag and does not look whether somebody came
+/// meanwhile.
 struct Careless(Cells);
 
 macro_rules! raw_lock {

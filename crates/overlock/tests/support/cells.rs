@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The atomic cells of the model: loom's, which explore every order and every stale value that loom knows of.
+//! The atomic cells of the model: loom's, which explore every order and every stale value that loom
+//! knows of.
 //!
 //! A cell does more than loom's own:
 //!
 //! * It reports each access to [`sites`], which may weaken its ordering.
-//! * A compare-exchange that fails is only a load, and may see an old value. (loom lets it see the newest one alone: stronger than the
-//!   language, and than machines with load-linked. It is what S3 is about.)
-//! * A cell of a lock is tied to the [`Life`] of that lock: an access that does not happen before the lock is freed is an error (F4).
-//! * A cell of a queue node has a [`Trail`], because loom never lets a read-modify-write come before a store that it has already executed,
-//!   though without a happens-before between them a machine may.
+//! * A compare-exchange that fails is only a load, and may see an old value. (loom lets it see the
+//!   newest one alone: stronger than the language, and than machines with load-linked. It is what
+//!   S3 is about.)
+//! * A cell of a lock is tied to the [`Life`] of that lock: an access that does not happen before
+//!   the lock is freed is an error (F4).
+//! * A cell of a queue node has a [`Trail`], because loom never lets a read-modify-write come
+//!   before a store that it has already executed, though without a happens-before between them a
+//!   machine may.
 //! * A cell of the table of waiters counts whether it is in use: when all CPUs have left, none is.
 
 use std::cell::{Cell, RefCell};
@@ -66,16 +70,19 @@ impl Life {
 
 /// Who has written a cell of a node, and who knows.
 ///
-/// Two rules, by which a store and a read-modify-write of two CPUs can't miss each other on any machine:
+/// Two rules, by which a store and a read-modify-write of two CPUs can't miss each other on any
+/// machine:
 ///
-/// * A CPU that makes a node new, or frees it, knows the last write: it happens before, or the CPU has seen its value.
+/// * A CPU that makes a node new, or frees it, knows the last write: it happens before, or the CPU
+///   has seen its value.
 /// * A CPU that uses another's node knows that it has been made new: that happens before.
 #[derive(Default)]
 pub(crate) struct Trail {
     writes: Cell<u32>,
     value: Cell<u32>,
     known: [Cell<u32>; CPUS],
-    /// Made by the last writer when it wrote, or by who last saw that, so that loom can tell whether it happens before.
+    /// Made by the last writer when it wrote, or by who last saw that, so that loom can tell
+    /// whether it happens before.
     last: RefCell<Option<UnsafeCell<()>>>,
     /// The same for whoever made the node new.
     renewed: RefCell<Option<UnsafeCell<()>>>,
@@ -195,7 +202,8 @@ macro_rules! cells {
                 Self { cell: loom::sync::atomic::$cell::new(value), part }
             }
 
-            /// A read-modify-write: `act` does it, and `new` says what it writes over what it finds.
+            /// A read-modify-write: `act` does it, and `new` says what it writes over what it
+            /// finds.
             #[track_caller]
             fn update(
                 &self,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the model checks share: the platform and its cells, the call sites of atomic operations, and the models.
+//! What the model checks share: the platform and its cells, the call sites of atomic operations,
+//! and the models.
 
 pub(crate) mod cells;
 pub(crate) mod models;

@@ -3,10 +3,12 @@
 //!
 //! Each model checks at once
 //!
-//! * mutual exclusion and the order of sections: the protected data is a cell in which loom finds races;
+//! * mutual exclusion and the order of sections: the protected data is a cell in which loom finds
+//!   races;
 //! * no lost wake-up: all CPUs end, or loom reports a deadlock;
 //! * no access after the release (F4): the last CPU to leave frees the lock, see [`Life`];
-//! * for the locks with a line, that nobody passes a waiter that has declared itself, see [`nobody_passes`].
+//! * for the locks with a line, that nobody passes a waiter that has declared itself, see
+//!   [`nobody_passes`].
 //!
 //! What a model reached is counted: events of the lock, and executed call sites.
 
@@ -229,8 +231,8 @@ mod bits {
     pub(super) const TAIL: u32 = 0xffff_0000;
 }
 
-/// Only the CPU that declared itself takes the lock while `PENDING` is set; and once the first in line has been passed as often as is
-/// allowed, only a CPU that leaves the line takes it.
+/// Only the CPU that declared itself takes the lock while `PENDING` is set; and once the first in
+/// line has been passed as often as is allowed, only a CPU that leaves the line takes it.
 pub(crate) fn nobody_passes() -> Option<Watch> {
     use bits::{LOCKED, PENDING, STEALS, TAIL};
     let mut declared = None;
@@ -284,7 +286,8 @@ fn inner() {
     scene.section();
 }
 
-/// While CPU 0 waits for a lock, an interrupt takes it to another one, which CPU 1 takes inside the first.
+/// While CPU 0 waits for a lock, an interrupt takes it to another one, which CPU 1 takes inside the
+/// first.
 pub(crate) fn interrupted(depth: Depth) -> Report {
     explore(Some(3), depth, || {
         platform::open::<Halting>(World { interrupt: Some(inner), ..World::PLAIN });

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Loom`: the platform in which every interleaving happens.
 //!
-//! A CPU is a thread of the model. What a run explores beside that is set by its [`World`]; what varies only by the world and not by the
-//! scheduler (spurious wake-ups, time-outs, a full table) is a world of its own, so that a model stays small.
+//! A CPU is a thread of the model. What a run explores beside that is set by its [`World`]; what
+//! varies only by the world and not by the scheduler (spurious wake-ups, time-outs, a full table)
+//! is a world of its own, so that a model stays small.
 //!
 //! | clause | answer |
 //! |---|---|
@@ -15,7 +16,8 @@
 //! | P9 | A clock for each CPU, which advances by [`World::tick_ns`] with each look: budgets are spent after two looks. It goes far beyond the clause: clocks of CPUs differ by as much as their looks. No lock may rely on more for its safety. |
 //! | P10 | `WAITS` is a parameter. |
 //!
-//! [`Halt::Futex`] lets loom find a lost wake-up as a deadlock. With [`Halt::Token`] a CPU that polls its token for ever is one.
+//! [`Halt::Futex`] lets loom find a lost wake-up as a deadlock. With [`Halt::Token`] a CPU that
+//! polls its token for ever is one.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -35,7 +37,8 @@ pub(crate) const CPUS: usize = 3;
 /// Polls after which a token is not going to come any more.
 const POLLS_MAX: u32 = 100;
 
-/// The model of CPUs, with or without halting, found by number or by address. See the [module documentation](self).
+/// The model of CPUs, with or without halting, found by number or by address. See the [module
+/// documentation](self).
 #[derive(Debug)]
 pub(crate) struct Loom<const WAITS: bool, const BY_ADDRESS: bool>;
 
@@ -65,7 +68,8 @@ pub(crate) struct World {
     pub(crate) timeouts: bool,
     /// How far a look at the clock advances it.
     pub(crate) tick_ns: u64,
-    /// How many pauses between two halts do nothing: enough to spend the budgets of spin loops. Those beyond yield.
+    /// How many pauses between two halts do nothing: enough to spend the budgets of spin loops.
+    /// Those beyond yield.
     pub(crate) pauses: u32,
     /// From this CPU on, CPUs have no number.
     pub(crate) numberless: usize,
@@ -135,8 +139,8 @@ loom::thread_local! {
 pub(crate) fn keep<T: 'static>(value: T) -> &'static T {
     let kept = Box::into_raw(Box::new(value));
     KEPT.with_borrow_mut(|all| all.push(kept));
-    // SAFETY: the box lives until `open` frees it at the start of the next execution. By then the threads of this execution
-    // have ended, or will never run again because it has failed.
+    // SAFETY: the box lives until `open` frees it at the start of the next execution. By then the
+    // threads of this execution have ended, or will never run again because it has failed.
     unsafe { &*kept }
 }
 
@@ -145,7 +149,8 @@ pub(crate) fn open<P: Platform<Word = Word>>(world: World) {
     STAGE.set(None);
     MACHINE.set(None);
     for kept in KEPT.take() {
-        // SAFETY: made by `keep` from a box, taken out of the list once; see there why nobody uses it any more.
+        // SAFETY: made by `keep` from a box, taken out of the list once; see there why nobody uses
+        // it any more.
         drop(unsafe { Box::from_raw(kept) });
     }
     // An entry of a full table names nobody.
@@ -166,7 +171,8 @@ pub(crate) fn open<P: Platform<Word = Word>>(world: World) {
     })));
 }
 
-/// Ends an execution, after all CPUs have left: checks that none has left an entry in the table of waiters.
+/// Ends an execution, after all CPUs have left: checks that none has left an entry in the table of
+/// waiters.
 pub(crate) fn close() {
     assert_eq!(machine().used.get(), 0, "all CPUs have left, but not the table of waiters");
 }
@@ -341,7 +347,8 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool> Platform for Loom<WAITS, 
         match machine.world.halt {
             Halt::Futex => machine.wake(word, Some(cpu.index())),
             Halt::Token => {
-                // A swap, for loom orders the writes of several CPUs only if they are read-modify-writes.
+                // A swap, for loom orders the writes of several CPUs only if they are
+                // read-modify-writes.
                 machine.tokens[cpu.index()].swap(true, Release);
             }
         }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The two claims of S3.
 //!
-//! First: an acquire suffices on the CAS that steals the lock and on the one that takes it and clears the pending bit.
+//! First: an acquire suffices on the CAS that steals the lock and on the one that takes it and
+//! clears the pending bit.
 //!
-//! Second: "the store to the successor's `locked` must be ordered before the read of its state even when the CAS fails". Linux keeps the two facts in two words:
+//! Second: "the store to the successor's `locked` must be ordered before the read of its state even
+//! when the CAS fails". Linux keeps the two facts in two words:
 //!
 //! ```text
 //!    promoter (pv_kick_node)                waiter (pv_wait_node)
@@ -12,8 +14,9 @@
 //!    [L] cmpxchg(state, HALTED, HASHED)     [L] locked
 //! ```
 //!
-//! Should both read the old values, the waiter halts and nobody has entered it in the table: it halts for ever. A `cmpxchg` that fails is
-//! only a load, so its own ordering does not help. Overlock keeps both facts in one word, and needs no fence: see `raw/queue.rs`.
+//! Should both read the old values, the waiter halts and nobody has entered it in the table: it
+//! halts for ever. A `cmpxchg` that fails is only a load, so its own ordering does not help.
+//! Overlock keeps both facts in one word, and needs no fence: see `raw/queue.rs`.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 

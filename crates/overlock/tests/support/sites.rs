@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The atomic call sites of the lock source: which were executed, and one whose ordering is weakened.
+//! The atomic call sites of the lock source: which were executed, and one whose ordering is
+//! weakened.
 //!
-//! Every access of a lock reaches [`ordering`] with the place in the source it was made from. A site has a name that survives edits
-//! elsewhere: file, function, operation, and a number where the function has several such operations:
-//! `queue.rs join compare_exchange`.
+//! Every access of a lock reaches [`ordering`] with the place in the source it was made from. A
+//! site has a name that survives edits elsewhere: file, function, operation, and a number where the
+//! function has several such operations: `queue.rs join compare_exchange`.
 //!
-//! The record is the calling thread's own: loom runs all CPUs of a model on the thread that checks it.
+//! The record is the calling thread's own: loom runs all CPUs of a model on the thread that checks
+//! it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -55,7 +57,8 @@ type Point = (&'static str, u32, u32);
 
 #[derive(Default)]
 struct Record {
-    /// Executed sites by the address of their location: one site may have several, one for each instance of a generic.
+    /// Executed sites by the address of their location: one site may have several, one for each
+    /// instance of a generic.
     seen: HashMap<*const Location<'static>, Seen>,
     weakened: Option<(Point, Ordering)>,
 }
@@ -75,7 +78,8 @@ thread_local! {
     static SOURCES: RefCell<HashMap<&'static str, Rc<str>>> = RefCell::default();
 }
 
-/// Notes that `operation` was executed at `at` with `orders`. Returns the orderings to use, and what the access is to a node.
+/// Notes that `operation` was executed at `at` with `orders`. Returns the orderings to use, and
+/// what the access is to a node.
 pub(crate) fn access(
     at: &'static Location<'static>,
     operation: &'static str,
@@ -112,7 +116,8 @@ pub(crate) fn reset(weakened: Option<(&Site, Ordering)>) {
     RECORD.set(Record { seen: HashMap::new(), weakened });
 }
 
-/// The sites executed since the last [`reset`], with the ordering each asked for. Test code has none.
+/// The sites executed since the last [`reset`], with the ordering each asked for. Test code has
+/// none.
 pub(crate) fn executed() -> BTreeMap<Site, Ordering> {
     RECORD.with_borrow(|record| {
         let sites = record.seen.values().filter_map(|seen| {

@@ -3,9 +3,10 @@
 //!
 //! The third of the three ideas that came with `skip-spinners`: a paravirtual guest knows who holds
 //! the lock, or at least who gets it next. If it names the holder and that one is ready, it gets
-//! the pCPU; otherwise the first of the named waiters that is ready, since the lock cannot pass it by.
-//! If none of those named is ready, one of them may be running and the spinner is right to spin: it
-//! stays. A guest that names nobody, or only vCPUs that do not exist, gets the inner policy.
+//! the pCPU; otherwise the first of the named waiters that is ready, since the lock cannot pass it
+//! by. If none of those named is ready, one of them may be running and the spinner is right to
+//! spin: it stays. A guest that names nobody, or only vCPUs that do not exist, gets the inner
+//! policy.
 
 use super::{Chosen, Missed, Notice, Policy, Skipped, Trace, Verdict, View};
 use crate::Nanos;
