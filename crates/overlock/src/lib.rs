@@ -8,7 +8,7 @@
 //!
 //! | lock | order | bypass of a waiter | for |
 //! |---|---|---|---|
-//! | [`Hybrid`] | unfair, then in line | at most [`Hybrid::MAX_BYPASS`] while first in line, none once it has declared itself | almost everything |
+//! | [`Hybrid`] | unfair, then in line | at most [`Hybrid::MAX_BYPASS`] while first in line, none while it is declared | almost everything |
 //! | [`Queued`] | in line | during one halt | many waiters, order wanted |
 //! | [`Ticket`] | strictly first come, first served | none | order at any price |
 //! | [`TestAndSet`] | none | unbounded | a baseline; memory shared between processes |

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Spinning for a while: budgets in time, with a back-off.
+//! Spinning for a while: budgets in time.
 //!
 //! A budget is time on the platform's clock and not a number of iterations, because a PAUSE lasts
 //! 10 cycles on one processor and 140 on another, and because a spinner that was preempted has spun

@@ -48,15 +48,15 @@
 //! # The bypass bound
 //!
 //! From the moment a waiter is first in line until it has the lock, at most [`Hybrid::MAX_BYPASS`]
-//! = 4,095 acquisitions pass it, whether it runs or not. From the moment it has declared itself,
-//! none. It declares itself when it has been first for 40 µs (120 µs on a lock so busy that it was
-//! passed 256 times by then), or as soon after that as it has a processor. Waiters behind it are
-//! served in order, so the waiter in place k is passed at most k x 4,095 times; and whoever has not
-//! reached the line yet has no claim.
+//! = 4,095 acquisitions pass it, whether it runs or not. While it is declared, none. It declares
+//! itself when it has been first for 40 µs (120 µs on a lock so busy that it was passed 256 times
+//! by then), or as soon after that as it has a processor. Waiters behind it are served in order, so
+//! the waiter in place k is passed at most k x 4,095 times; and whoever has not reached the line
+//! yet has no claim.
 //!
 //! One thing suspends a declaration: a waiter that has seen no change for 15 µs, because the holder
-//! has lost its CPU or works for long, halts, and until it has been first for 200 µs it lets others
-//! pass meanwhile. The count of 4,095 goes on.
+//! has lost its CPU or works for long, halts (at once, where that was so lately), and until it has
+//! been first for 200 µs it lets others pass meanwhile. The count of 4,095 goes on.
 //!
 //! # Invariants
 //!
@@ -142,8 +142,6 @@ const PASSED_NS: u64 = 200_000;
 /// How long a newcomer spins before it joins the line, unless it watches for a first in line that
 /// sleeps.
 const SPIN_NEWCOMER_NS: u64 = 2_000;
-/// How long a CPU without a queue node naps between two tries.
-const NAP_NS: u64 = 50_000;
 /// A release that a newcomer watches looks once in so many steals whether the first in line has
 /// waited too long.
 const LOOK_EVERY: u32 = 8 * STEAL;
@@ -235,7 +233,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
                 Some(place) => self.lock_first(place, patience, deadline_ns),
                 None => false,
             },
-            Joined::NoNode => self.lock_without_node(deadline_ns),
+            Joined::NoNode => queue::wait_without_node::<P, C>(|| self.try_lock(), deadline_ns),
         }
     }
 
@@ -340,23 +338,6 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
         let seen = queue::release_fairly::<P>(&self.word);
         if P::WAITS && seen & HALTED != 0 {
             Self::kick(address, seen);
-        }
-    }
-
-    /// Waits without a node (F7): outside the line, by trying.
-    fn lock_without_node(&self, deadline_ns: Option<u64>) -> bool {
-        let mut spin = Spin::new(SPIN_NEWCOMER_NS);
-        loop {
-            if self.try_lock() {
-                return true;
-            }
-            if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
-                C::count(Event::LockTimeout);
-                return false;
-            }
-            if !spin.again::<P>() {
-                P::nap(NAP_NS);
-            }
         }
     }
 

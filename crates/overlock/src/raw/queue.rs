@@ -151,7 +151,9 @@ const SPIN_IN_LINE_NS: u64 = 300;
 /// A kicked waiter that is not back after so long waits for a processor (a wake-up takes about 5
 /// µs).
 const LATE_NS: u64 = 12_000;
-/// How long a CPU naps that can't be kicked because the table is full.
+/// How long a CPU without a queue node spins before it naps between two tries.
+const SPIN_WITHOUT_NODE_NS: u64 = 2_000;
+/// How long a CPU naps that can't be kicked, because it has no node or the table is full.
 const NAP_NS: u64 = 50_000;
 
 /// A place in the line of a lock: this CPU's node, queued.
@@ -486,6 +488,27 @@ pub(super) unsafe fn mend<P: Platform>(word: *const ()) {
     // SAFETY: the caller's word.
     let word = unsafe { &*word.cast::<P::Word>() };
     word.fetch_and(LOCKED, Relaxed);
+}
+
+/// Waits for a lock without a node (F7): outside the line, by trying, for a moment with spins and
+/// then with naps. Returns whether the lock is taken.
+pub(super) fn wait_without_node<P: Platform, C: Class>(
+    try_lock: impl Fn() -> bool,
+    deadline_ns: Option<u64>,
+) -> bool {
+    let mut spin = Spin::new(SPIN_WITHOUT_NODE_NS);
+    loop {
+        if try_lock() {
+            return true;
+        }
+        if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
+            C::count(Event::LockTimeout);
+            return false;
+        }
+        if !spin.again::<P>() {
+            P::nap(NAP_NS);
+        }
+    }
 }
 
 /// Kicks the first in line of a lock that has been released and was seen `HALTED`, if it has been

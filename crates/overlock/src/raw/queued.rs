@@ -72,8 +72,6 @@ use crate::waiters::Key;
 /// How long the first in line spins before it halts: about half of what a halt and a wake-up cost
 /// (5 µs for a futex).
 const SPIN_FIRST_NS: u64 = 2_000;
-/// How long a CPU without a queue node naps between two tries.
-const NAP_NS: u64 = 50_000;
 
 /// The paravirtual queued lock. See the [module documentation](self).
 pub struct Queued<P: Platform, C: Class = Uncounted> {
@@ -110,7 +108,7 @@ impl<P: Platform, C: Class> Queued<P, C> {
                 Some(place) => self.lock_first(place, deadline_ns),
                 None => false,
             },
-            Joined::NoNode => self.lock_without_node(deadline_ns),
+            Joined::NoNode => queue::wait_without_node::<P, C>(|| self.try_lock(), deadline_ns),
         }
     }
 
@@ -177,23 +175,6 @@ impl<P: Platform, C: Class> Queued<P, C> {
         let word = &raw const self.word;
         if queue::release_fairly::<P>(&self.word) & HALTED != 0 {
             Self::kick(word);
-        }
-    }
-
-    /// Waits without a node: outside the line, by trying.
-    fn lock_without_node(&self, deadline_ns: Option<u64>) -> bool {
-        let mut spin = Spin::new(SPIN_FIRST_NS);
-        loop {
-            if self.try_lock() {
-                return true;
-            }
-            if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
-                C::count(Event::LockTimeout);
-                return false;
-            }
-            if !spin.again::<P>() {
-                P::nap(NAP_NS);
-            }
         }
     }
 
