@@ -17,17 +17,12 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use crate::atomic::Atomic;
 use crate::platform::Platform;
 use crate::slot::Slot;
+use crate::slot::state::{PARKED, UNPARKED};
 use crate::waiters::{self, Key};
 
-/// `Node::state`: awake.
-const RUNNING: u32 = 0;
-/// `Node::state`, the lower half: halted, or about to. The upper half is the tag of what for, so
-/// that a late kick for another word, which this CPU halted for before, does not hit this halt.
-const HALTED: u32 = 1;
-
-/// See [`HALTED`].
+/// The state of a node that halts for `key`.
 fn halted(key: Key) -> u32 {
-    key.tag() << 16 | HALTED
+    key.tag() << 16 | PARKED
 }
 
 /// How long a CPU naps that can't be kicked because it has no number or the table is full.
@@ -89,7 +84,7 @@ fn kick_halted<P: Platform>(word: *const P::Word) -> impl Iterator<Item = ()> {
     let key = Key::new(word, 0);
     waiters::find::<P>(key).filter_map(move |waiter| {
         let state = &waiter.node::<P>().state;
-        state.compare_exchange(halted(key), RUNNING, Relaxed, Relaxed).ok()?;
+        state.compare_exchange(halted(key), UNPARKED, Relaxed, Relaxed).ok()?;
         P::kick(&raw const *state, waiter.cpu());
         Some(())
     })

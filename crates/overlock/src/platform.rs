@@ -21,7 +21,7 @@
 //! | P6 | `relax` never blocks. |
 //! | P7 | `cpu` is the same number for as long as the caller is inside one lock operation, no two CPUs have the same number at the same time, and `cpu() < MAX_CPUS`. |
 //! | P8 | `slot(cpu)` is the same slot for the same number, and `waiters()` the same table for all CPUs that share a lock. |
-//! | P9 | `now_ns` never goes backwards on one CPU; between CPUs it may differ by a few microseconds. |
+//! | P9 | `now_ns` never goes backwards on one CPU; between CPUs it may differ by a few microseconds. Where it stands still, no deadline passes. |
 //! | P10 | Where `WAITS` is false, or `waits()` returns false, no lock ever calls `wait`. |
 
 use core::sync::atomic::Ordering;
@@ -75,6 +75,24 @@ pub unsafe trait Platform: Sized + 'static {
     /// fewer.
     const PAUSES_PER_LOOK: u32 = 16;
 
+    /// About how long it takes until a CPU that halts has been kicked and is back, in nanoseconds:
+    /// the cost of a halt, a kick and a wake-up. The locks take their budgets from it, in which
+    /// they spin or let others pass, because that is what they save. A futex takes about 5 µs.
+    #[inline(always)]
+    fn wake_ns() -> u64 {
+        5_000
+    }
+
+    /// For how many wake-ups CPUs that run may pass the first of several waiters, in a lock that
+    /// can be unfair: the tail of the waiting time is about this times the number of waiters. Where
+    /// a waiter waits much longer than that for a processor, more costs it nothing.
+    const CROWD_WAKES: u64 = 4;
+
+    /// Whether [`yield_to`](Self::yield_to) gives the processor away. Then releases look for a
+    /// waiter that was kicked and is late, to offer it theirs; where it does not, there is nothing
+    /// that they can do for one.
+    const YIELDS: bool = false;
+
     /// Whether waiting is switched on now: the run-time choice that S1 calls `nopvspin`.
     ///
     /// It is asked in slow paths, and once in the unlock of [`Ticket`](crate::Ticket). It may
@@ -100,7 +118,7 @@ pub unsafe trait Platform: Sized + 'static {
 
     /// Offers this processor to CPU number `cpu`, which can run but waits for a processor; or to
     /// any that does, where it is `None` or the world can't be told which. Returns soon when there
-    /// is none. The default does nothing.
+    /// is none. The default does nothing; see [`YIELDS`](Self::YIELDS).
     #[inline]
     fn yield_to(_cpu: Option<Cpu>) {}
 

@@ -13,6 +13,13 @@
 //! | [`fresh`](Refresh::fresh) | the refresh under way, and the next | computed by a refresh that began after the call |
 //! | [`last`](Refresh::last) | nobody | of the last refresh that had ended when the call began, or a later one, however long ago that was |
 //!
+//! Computations run one at a time, and each comes after what the one before it did; who gets a
+//! result comes after its computation. "When the call began" is about what the caller can know: a
+//! call makes nothing visible to the computation that another CPU does for it. A caller that writes
+//! something and asks for a `fresh` value may get one that was computed without it (store
+//! buffering); a clock is affected by no more than a store takes to become
+//! visible.
+//!
 //! In S5's hypervisor a refresh takes 100 ns and its CPU is not taken away. Where it can be,
 //! everybody who joins waits until that CPU is back: then `last` is the call whose readers go on.
 //!
@@ -48,7 +55,7 @@
 //! | O2 | word load before reading a copy | Acquire | O1 |
 //! | O3 | fence between `BUSY` and the first write of a copy | Release | O4: who reads any of what is written then sees `BUSY` |
 //! | O4 | fence between the reading of a copy and the second look at the word | Acquire | O3 |
-//! | O5 | the CAS to `BUSY` | Acquire | O1: refreshes follow one another |
+//! | O5 | the CAS to `BUSY` | Acquire | O1: refreshes follow one another, and so do the writes of a copy |
 //! | O6 | the CAS to `WAITERS` | Release | O7: the waiter's entry is visible to who wakes it |
 //! | O7 | fence after an end that saw `WAITERS` | Acquire | O6 |
 //!

@@ -80,6 +80,44 @@ impl NodeId {
     }
 }
 
+/// What a node's `state` says: all values of all locks, told apart by their lower halves.
+///
+/// A node serves one wait after another, for locks of every kind, and a late kick for an earlier
+/// wait may find it at a later one. It changes a state only from the value that it expects, so
+/// values that no two kinds of wait share keep it from changing another's.
+pub(crate) mod state {
+    /// `queue.rs`: in line, awake.
+    pub(crate) const WAITING: u32 = 0;
+    /// `queue.rs`: in line, halted or about to.
+    pub(crate) const HALTED: u32 = 1;
+    /// `queue.rs`: first in line, awake.
+    pub(crate) const FIRST: u32 = 2;
+    /// `queue.rs`: first in line, halted or about to, in the table.
+    pub(crate) const FIRST_HALTED: u32 = 3;
+    /// `queue.rs`: first in line, in the table, called back.
+    pub(crate) const KICKED: u32 = 4;
+    /// `queue.rs`: gave up; skipped by whoever promotes it.
+    pub(crate) const ABANDONED: u32 = 5;
+    /// `queue.rs`: first in line, in the table, about to be called back. The upper half is the
+    /// number of the CPU that does it, plus one; or zero for one without a number, which leaves it
+    /// at that.
+    pub(crate) const KICKING: u32 = 6;
+    /// `ticket.rs`: awake.
+    pub(crate) const TICKET_RUNNING: u32 = 7;
+    /// `ticket.rs`: halted, or about to.
+    pub(crate) const TICKET_HALTED: u32 = 8;
+    /// `park.rs`: awake.
+    pub(crate) const UNPARKED: u32 = 9;
+    /// `park.rs`: halted, or about to. The upper half is the tag of what for, so that a late kick
+    /// for another word, which this CPU halted for before, does not hit this halt.
+    pub(crate) const PARKED: u32 = 10;
+
+    /// Whether a state is `KICKING`, by any CPU.
+    pub(crate) const fn is_kicking(state: u32) -> bool {
+        state & 0xffff == KICKING
+    }
+}
+
 /// A place in a queue.
 ///
 /// What the words mean is up to the lock that uses the node; see `queue.rs` and `ticket.rs`.
@@ -327,5 +365,23 @@ impl<P: Platform> Entered<P> {
 impl<P: Platform> Drop for Entered<P> {
     fn drop(&mut self) {
         P::slot(self.id.cpu()).busy.fetch_and(!(1 << self.level()), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::state::*;
+
+    /// What a kick for one kind of lock changes is no state of another kind, whatever the upper
+    /// halves hold.
+    #[test]
+    fn no_two_states_share_a_lower_half() {
+        let queue = [WAITING, HALTED, FIRST, FIRST_HALTED, KICKED, ABANDONED, KICKING];
+        let others = [TICKET_RUNNING, TICKET_HALTED, UNPARKED, PARKED];
+        let all = || queue.into_iter().chain(others);
+        for (i, one) in all().enumerate() {
+            assert!(one < 1 << 16);
+            assert!(all().skip(i + 1).all(|other| other != one), "{one}");
+        }
     }
 }

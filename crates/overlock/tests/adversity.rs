@@ -52,16 +52,17 @@ fn used() -> Duration {
 /// Two threads that share one processor (crossbeam#821) get through, also when each pauses in its
 /// section.
 fn shares_one_processor<L: ConstLock + 'static>() {
-    oracle::watched(|| {
+    oracle::watched(|pulse| {
         let lock = Arc::new(L::NEW);
         let threads: Vec<_> = (0..2)
             .map(|_| {
-                let lock = Arc::clone(&lock);
+                let (lock, pulse) = (Arc::clone(&lock), pulse.clone());
                 thread::spawn(move || {
                     pin();
                     for round in 0..20_000 {
                         lock.lock();
                         if round % 100 == 0 {
+                            pulse.beat();
                             thread::yield_now();
                         }
                         unlock(&*lock);
@@ -100,7 +101,7 @@ fn waits_without_spinning<L: ConstLock + 'static>() {
 fn survives_page_faults<L: ConstLock + 'static>() {
     const PAGES: usize = 64;
     const SIZE: usize = PAGES * 4096;
-    oracle::watched(|| {
+    oracle::watched(|pulse| {
         // SAFETY: an anonymous mapping where the kernel likes.
         let memory = unsafe {
             libc::mmap(
@@ -116,9 +117,10 @@ fn survives_page_faults<L: ConstLock + 'static>() {
         let shared = Arc::new((L::NEW, AtomicPtr::new(memory.cast::<u8>())));
         let threads: Vec<_> = (0..4)
             .map(|_| {
-                let shared = Arc::clone(&shared);
+                let (shared, pulse) = (Arc::clone(&shared), pulse.clone());
                 thread::spawn(move || {
                     for _ in 0..200 {
+                        pulse.beat();
                         shared.0.lock();
                         let memory = shared.1.load(SeqCst);
                         // SAFETY: the mapping is alive, and the lock makes this thread its only
@@ -149,11 +151,11 @@ fn works_under_sched_fifo<L: ConstLock + 'static>() {
         println!("skipped: no right to SCHED_FIFO here (run as root, or set RLIMIT_RTPRIO)");
         return;
     }
-    oracle::watched(|| {
+    oracle::watched(|pulse| {
         let lock = Arc::new(L::NEW);
         let threads: Vec<_> = [1, 1, 2, 3]
             .map(|priority| {
-                let lock = Arc::clone(&lock);
+                let (lock, pulse) = (Arc::clone(&lock), pulse.clone());
                 thread::spawn(move || {
                     pin();
                     let param = libc::sched_param { sched_priority: priority };
@@ -162,6 +164,7 @@ fn works_under_sched_fifo<L: ConstLock + 'static>() {
                     for round in 0..3_000 {
                         lock.lock();
                         if round % 500 == 0 {
+                            pulse.beat();
                             thread::sleep(Duration::from_micros(200));
                         }
                         unlock(&*lock);

@@ -57,10 +57,22 @@ impl Subject for LostWakeUp {
 
 #[test]
 fn a_lost_wake_up_is_no_progress() {
-    let verdict = oracle::watched_for(Duration::from_secs(5), || {
+    let verdict = oracle::watched_for(Duration::from_secs(5), |_| {
         oracle::loses_no_waiter::<LostWakeUp>(8, 20, Duration::from_millis(2))
     });
     assert_eq!(verdict.unwrap_err(), "no progress: a waiter was lost");
+}
+
+#[test]
+fn progress_is_no_hang_however_slow() {
+    let verdict = oracle::watched_for(Duration::from_secs(2), |pulse| {
+        for _ in 0..20 {
+            thread::sleep(Duration::from_millis(200));
+            pulse.beat();
+        }
+        Ok(())
+    });
+    assert_eq!(verdict, Ok(()));
 }
 
 /// Looks at its word again after the release, to clear a flag, as S1's first ticket lock did.

@@ -7,8 +7,9 @@
 //! event of the lock, a call site.
 //!
 //! Bounds: models of two CPUs and one section each are explored completely, as far as loom goes.
-//! The others are bounded in preemptions (1 to 3, see the table; `OVERLOCK_VERIFY=long` adds one).
-//! loom does not explore load buffering.
+//! The others are bounded in preemptions (1 to 3, see the tables; with `OVERLOCK_VERIFY=long` they
+//! are then explored with one more, for up to 20 seconds each). loom does not explore load
+//! buffering.
 //!
 //! [`busted`] shows that the models find locks that are wrong. `tests/orderings.rs` weakens each
 //! ordering in turn. [`s3`] is the race that S3 is about.
@@ -17,12 +18,16 @@ mod support;
 
 #[path = "support/busted.rs"]
 mod busted;
+#[path = "support/busted_refresh.rs"]
+mod busted_refresh;
+#[path = "support/busted_states.rs"]
+mod busted_states;
 #[path = "support/s3.rs"]
 mod s3;
 
 use support::models::Depth;
 use support::sites;
-use support::table::{MODELS, model};
+use support::table::{model, models};
 
 /// Explores a model: nothing fails, and it has reached what it is there for.
 fn check(name: &str) {
@@ -32,6 +37,11 @@ fn check(name: &str) {
     assert_eq!(report.failure, None, "{name}, execution {}", report.executions);
     let missed = model.missed(&report);
     assert!(missed.is_empty(), "{name} never reaches {missed:?}, but {:?}", report.events);
+}
+
+#[test]
+fn every_role_is_of_a_function_that_is_there() {
+    sites::check_roles();
 }
 
 macro_rules! tests {
@@ -45,8 +55,8 @@ macro_rules! tests {
 
         #[test]
         fn every_model_is_a_test() {
-            let models: Vec<_> = MODELS.iter().map(|model| model.name).collect();
-            assert_eq!(models, [$(stringify!($name)),*]);
+            let names: Vec<_> = models().map(|model| model.name).collect();
+            assert_eq!(names, [$(stringify!($name)),*]);
         }
     };
 }
@@ -60,9 +70,16 @@ tests! {
     queued_two queued_token queued_again queued_again_token queued_again_spurious
     queued_three queued_three_stale queued_three_token queued_three_spurious queued_timed
     queued_timed_three queued_timed_late queued_timed_both queued_behind queued_numberless
-    queued_full queued_spin hybrid_two hybrid_token
-    hybrid_again hybrid_again_token hybrid_polite hybrid_polite_three hybrid_three
+    queued_full queued_spin queued_spin_three hybrid_two hybrid_token
+    hybrid_again hybrid_again_token hybrid_polite hybrid_past_kicked hybrid_polite_three hybrid_three
     hybrid_three_token hybrid_three_spurious hybrid_bound hybrid_timed hybrid_timed_three
     hybrid_numberless hybrid_spin hybrid_spin_three
-    queued_interrupted
+    queued_nested_two queued_nested_three queued_nested_four queued_nested_five
+    hybrid_nested_four queued_left_behind queued_unlinked
+    mixed_ticket_queued mixed_ticket_hybrid mixed_ticket_tas mixed_tas_queued mixed_tas_ticket
+    mixed_queued_ticket mixed_hybrid_tas mixed_interrupted_kick queued_interrupted_kick
+    mixed_inside mixed_inside_token mixed_nested mixed_nested_token
+    refresh_two refresh_token refresh_addr refresh_spurious refresh_spin
+    refresh_full refresh_numberless refresh_fresh refresh_again refresh_last
+    refresh_last_again refresh_panics refresh_panics_addr refresh_stops refresh_three refresh_three_addr
 }

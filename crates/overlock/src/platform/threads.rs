@@ -50,6 +50,7 @@ unsafe impl Platform for Threads {
     type Word = AtomicU32;
 
     const WAITS: bool = true;
+    const YIELDS: bool = true;
     const KICKS_BY_ADDRESS: bool = true;
 
     #[inline(always)]

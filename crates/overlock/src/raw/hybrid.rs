@@ -33,7 +33,7 @@
 //!     | budget spent        watches :                                   :
 //!     v                             :                                   :
 //!  (n,1,h,p,1) -> (n,0,h,p,1) ----->: looks seldom, is passed           :
-//!                         joins     :    | first for 40 us, or n = bound:
+//!                         joins     :    | first for long, or n = bound:
 //!                                   :    v                              :
 //!                                   : (n,s,0,0,*) -> (n,s,0,1,*)        :
 //!                                   :    |        ^         declares    :
@@ -49,14 +49,16 @@
 //!
 //! From the moment a waiter is first in line until it has the lock, at most [`Hybrid::MAX_BYPASS`]
 //! = 4,095 acquisitions pass it, whether it runs or not. While it is declared, none. It declares
-//! itself when it has been first for 40 µs (120 µs on a lock so busy that it was passed 256 times
-//! by then), or as soon after that as it has a processor. Waiters behind it are served in order, so
-//! the waiter in place k is passed at most k x 4,095 times; and whoever has not reached the line
-//! yet has no claim.
+//! itself when it has been first for 8 wake-ups, 40 µs on a futex, or as soon after that as it has
+//! a processor. (24 wake-ups on a lock so busy that it was passed 256 times by then; on threads 4
+//! where others stand behind it and it was passed 64 times by then, [`Platform::CROWD_WAKES`].)
+//! Until then it leaves the lock to whoever comes straight back to it, and takes it when nobody
+//! does. Waiters behind it are served in order, so the waiter in place k is passed at most k x
+//! 4,095 times; and whoever has not reached the line yet has no claim.
 //!
-//! One thing suspends a declaration: a waiter that has seen no change for 15 µs, because the holder
-//! has lost its CPU or works for long, halts (at once, where that was so lately), and until it has
-//! been first for 200 µs it lets others pass meanwhile. The count of 4,095 goes on.
+//! One thing suspends a declaration: a waiter that has seen no change for 3 wake-ups, because the
+//! holder has lost its CPU or works for long, halts (at once, where that was so lately), and until
+//! it has been first for 40 wake-ups it lets others pass meanwhile. The count of 4,095 goes on.
 //!
 //! # Invariants
 //!
@@ -70,6 +72,22 @@
 //!   first is awake. So a free lock with a halted first in line always has a kick on its way or a
 //!   newcomer that watches it.
 //! * I5: a release touches the word once; afterwards only its address is used (F4).
+//! * I6: `HALTED` makes every release look for the first in line. One that was kicked and does not
+//!   get a processor would cost each section of others more than the section itself, so where
+//!   nobody can offer it one ([`Platform::YIELDS`]) a steal takes the bit away. It holds the lock
+//!   then, and looks once more: a first in line that has halted again meanwhile is kicked.
+//!
+//! ```text
+//!   steal                                    first in line
+//!   look: kicked, not back
+//!                                            FIRST
+//!                                            FIRST_HALTED
+//!   (n,s,1,0,0) -> (n+1,s,0,0,1) A           CAS (.,.,0,.,1) -> (.,.,1,.,1)     B
+//!   look: FIRST_HALTED? kick
+//! ```
+//!
+//! A and B change one word. If B is first, A acquires it and the look sees `FIRST_HALTED`. If A is
+//! first, the bit stays and the next release kicks.
 //!
 //! # Orderings
 //!
@@ -79,6 +97,7 @@
 //! |---|---|---|---|
 //! | O1 | every CAS that takes the lock | Acquire | O2: the sections are ordered. On machines with separate acquire and release accesses nothing stronger is emitted (S3) |
 //! | O2 | the release `fetch_sub` | Release | O1 |
+//! | O3 | the steal that clears `HALTED` | Acquire (it is an O1) | Q-O3: the look after it sees who set the bit |
 //!
 //! Setting and clearing `SPINNER` and `PENDING` is `Relaxed`: they are part of the word that the
 //! CAS of I1 compares, and nothing is read through them.
@@ -95,8 +114,8 @@
 //!   Go's `spinbit` mutex does likewise (golang/go#68578).
 //! * A newcomer that the line has just passed gives up its turn and joins it: CPUs that lose the
 //!   lock make room for those that get it.
-//! * A kicked waiter that is not back after 12 µs waits for a processor, not for the lock: releases
-//!   then offer it theirs ([`Platform::yield_to`]), after the release.
+//! * A kicked waiter that is not back after 2.4 wake-ups waits for a processor, not for the lock:
+//!   releases then offer it theirs ([`Platform::yield_to`]), after the release.
 //!
 //! # Limits
 //!
@@ -109,7 +128,7 @@
 //! # Sources
 //!
 //! W. Long, "locking/pvqspinlock: Hybrid PV queued/unfair locks" (S4, 2017; Linux 4.15); constants
-//! measured on two CPUs, a wake-up being about 5 µs.
+//! measured on two CPUs with a futex, in wake-ups ([`Platform::wake_ns`]).
 
 use core::marker::PhantomData;
 use core::ptr;
@@ -126,28 +145,30 @@ use crate::waiters::Key;
 
 mod patience;
 
-use patience::{Patience, STUCK_NS};
+use patience::{Patience, stuck_ns};
 
-/// How long the first in line lets others pass before it declares itself: some wake-ups, so that a
+/// How many wake-ups long the first in line lets others pass before it declares itself, so that a
 /// change of hands costs a few percent. Longer, and the tail of the waiting time (waiters x this)
 /// grows past that of locks with eventual fairness.
-const POLITE_NS: u64 = 40_000;
+const POLITE: u64 = 8;
 /// The same where it was passed [`QUICK`] times by then: sections so short that a change of hands
 /// costs more than they do.
-const POLITE_QUICK_NS: u64 = 120_000;
-/// See [`POLITE_QUICK_NS`].
+const POLITE_QUICK: u64 = 24;
+/// See [`POLITE_QUICK`].
 const QUICK: u32 = 256 * STEAL;
-/// A first in line that halts lets others pass meanwhile until it has been first for so long.
-const PASSED_NS: u64 = 200_000;
-/// How long a newcomer spins before it joins the line, unless it watches for a first in line that
-/// sleeps.
-const SPIN_NEWCOMER_NS: u64 = 2_000;
+/// Where others stand behind it, the first in line declares itself sooner
+/// ([`Platform::CROWD_WAKES`]), unless it was passed fewer times than this by then: a change of
+/// hands that so few sections share would cost too much of each.
+const FEW: u32 = 64 * STEAL;
+/// A first in line that halts lets others pass meanwhile until it has been first for so many
+/// wake-ups.
+const PASSED: u64 = 40;
 /// A release that a newcomer watches looks once in so many steals whether the first in line has
 /// waited too long.
 const LOOK_EVERY: u32 = 8 * STEAL;
-/// A patient thief offers its processor once in so many steals: the first in line should have
-/// declared itself.
-const OFFER_EVERY: u32 = 128 * STEAL;
+/// Whoever comes when the count of steals is one less than a multiple of this offers its processor:
+/// the first in line should have declared itself.
+const OFFER_EVERY: u32 = 1024 * STEAL;
 
 const _: () = assert!(LOOK_EVERY.is_power_of_two() && OFFER_EVERY.is_power_of_two());
 
@@ -179,9 +200,21 @@ fn is_unfair(word: u32) -> bool {
     word & HALTED != 0 && word & PENDING == 0 && word & STEALS != STEALS
 }
 
-/// How long the first in line is polite.
-fn polite_ns(word: u32) -> u64 {
-    if word & STEALS < QUICK { POLITE_NS } else { POLITE_QUICK_NS }
+/// Whether the first in line lets others pass, on a lock in state `word`.
+fn is_polite<P: Platform, C: Class>(place: &Place<'_, P, C>, word: u32) -> bool {
+    let wakes = match word & STEALS < QUICK {
+        _ if !place.is_last() && word & STEALS < FEW => POLITE.max(P::CROWD_WAKES),
+        _ if !place.is_last() => P::CROWD_WAKES,
+        true => POLITE,
+        false => POLITE_QUICK,
+    };
+    word & STEALS != STEALS && place.first_for_ns() < P::wake_ns() * wakes
+}
+
+/// How long a newcomer spins before it joins the line, unless it watches for a first in line that
+/// sleeps: about half of what a halt and a wake-up cost.
+fn spin_newcomer_ns<P: Platform>() -> u64 {
+    P::wake_ns() * 2 / 5
 }
 
 impl<P: Platform, C: Class> Hybrid<P, C> {
@@ -203,12 +236,10 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
         let word = self.word.load(Relaxed);
         if P::WAITS && word & HALTED == 0 && word & (OFFER_EVERY - STEAL) == OFFER_EVERY - STEAL {
             // The first in line is awake and has been passed often: it may want a processor.
-            if Patience::is_patient_with::<P>(self.key()) {
-                C::count(Event::PvYield);
-                P::yield_to(None);
-            }
+            C::count(Event::PvYield);
+            P::yield_to(None);
         }
-        if self.try_steal(word) {
+        if self.steal_past_kicked(word) || self.try_steal(word) {
             C::count(Event::PvLockStealing);
             return true;
         }
@@ -217,7 +248,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
         // The line has just passed this CPU, or whoever had the lock before.
         let passed = word & TAIL != 0 && word & STEALS == 0;
         if P::waits() && !passed && !patience.is_patient() && !patience.is_hopeless() {
-            let taken = self.watch(&mut patience);
+            let taken = self.watch(&mut patience, deadline_ns);
             Slot::<P>::watch::<P::Word>(None);
             if taken {
                 C::count(Event::PvLockStealing);
@@ -244,17 +275,34 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
             .is_some_and(|new| self.word.compare_exchange(word, new, Acquire, Relaxed).is_ok())
     }
 
+    /// Now and then: `(n,s,1,0,0) -> (n+1,s,0,0,1)`, if the first in line has been kicked and waits
+    /// for a processor that nobody can give it. Until it halts again, releases need not look for
+    /// it.
+    fn steal_past_kicked(&self, word: u32) -> bool {
+        let vain = P::WAITS && !P::YIELDS && word & HALTED != 0;
+        let due = vain && word & (LOOK_EVERY - STEAL) == 0;
+        let Some(new) = steal(word).filter(|_| due && queue::first_is_late::<P>(self.key())) else {
+            return false;
+        };
+        // ORDERING: Acquire, O1 and O3.
+        if self.word.compare_exchange(word, new & !HALTED, Acquire, Relaxed).is_err() {
+            return false;
+        }
+        // It may have come back since the look, and halted again: then that bit is gone (I6).
+        queue::kick_found::<P, C>(self.key(), 0, false);
+        true
+    }
+
     /// Spins for the lock outside the line, for a moment; in unfair mode for longer, on behalf of
     /// the first in line. Returns whether it has the lock.
-    fn watch(&self, patience: &mut Patience) -> bool {
-        let mut spin = Spin::new(SPIN_NEWCOMER_NS);
+    fn watch(&self, patience: &mut Patience, deadline_ns: Option<u64>) -> bool {
+        let mut spin = Spin::new(spin_newcomer_ns::<P>());
         let mut announced = false;
         let mut more = true;
         loop {
             let word = self.word.load(Relaxed);
             if let Some(new) = steal(word) {
-                let retaken = || self.word.load(Relaxed) != word;
-                if patience.probe::<P>(self.key(), retaken) {
+                if patience.probe::<P>(self.key(), || self.stays_free(word)) {
                     more = !patience.is_patient();
                     continue;
                 }
@@ -269,13 +317,23 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
                     // (n,0,h,p,1) -> (n,1,h,p,1)
                     announced = self.swap_relaxed(word, word | SPINNER);
                 }
+                let needed = || self.first_sleeps_for_ns() < POLITE * P::wake_ns();
                 more = spin.pause::<P>(patience.pauses(word).0)
-                    || announced && is_unfair(word) && self.first_sleeps_for_ns() < POLITE_NS;
+                    || announced && is_unfair(word) && needed();
+                more &= deadline_ns.is_none_or(|at| P::now_ns() < at);
             } else if !announced || self.swap_relaxed(word, word & !SPINNER) {
                 // (n,1,h,p,l) -> (n,0,h,p,l) (I4)
                 return false;
             }
         }
+    }
+
+    /// Leaves a lock alone that was just free, in state `word`, for as long as a holder needs to
+    /// come straight back. Returns whether nobody has taken it meanwhile.
+    fn stays_free(&self, word: u32) -> bool {
+        patience::hold_back::<P>();
+        let now = self.word.load(Relaxed);
+        now & (LOCKED | STEALS) == word & STEALS
     }
 
     fn swap_relaxed(&self, word: u32, new: u32) -> bool {
@@ -295,27 +353,33 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
         deadline_ns: Option<u64>,
     ) -> bool {
         let mut declared = false;
-        let mut spin = Spin::new(STUCK_NS);
+        let mut spin = Spin::new(stuck_ns::<P>());
         loop {
-            let word = self.word.load(Relaxed);
+            let mut word = self.word.load(Relaxed);
             if word & LOCKED == 0 {
-                match place.take() {
-                    Ok(()) => return true,
-                    Err(same) => place = same,
+                // Nobody who has a deadline leaves a free lock alone.
+                let takes = declared || word & PENDING != 0 || deadline_ns.is_some();
+                if takes || !is_polite(&place, word) || self.stays_free(word) {
+                    match place.take() {
+                        Ok(()) => return true,
+                        Err(same) => place = same,
+                    }
+                } else {
+                    word = self.word.load(Relaxed);
                 }
             }
             if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
                 place.give_up();
                 return false;
             }
-            if !declared && (word & STEALS == STEALS || place.first_for_ns() >= polite_ns(word)) {
+            if !declared && !is_polite(&place, word) {
                 // (n,s,0,0,l) -> (n,s,0,1,l)
                 self.word.fetch_or(PENDING, Relaxed);
                 declared = true;
             }
             let (pauses, changed) = patience.pauses(word);
             if changed {
-                spin = Spin::new(STUCK_NS);
+                spin = Spin::new(stuck_ns::<P>());
             }
             let pauses = if declared { 1 } else { pauses };
             let stuck = !patience.is_hopeless() && !spin.pause::<P>(pauses);
@@ -323,7 +387,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
                 patience.despair::<P>(self.key());
             }
             if patience.is_hopeless() {
-                place.halt_first(place.first_for_ns() >= PASSED_NS, deadline_ns);
+                place.halt_first(place.first_for_ns() >= PASSED * P::wake_ns(), deadline_ns);
                 declared = false;
             }
         }
@@ -351,7 +415,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
         if word & SPINNER == 0 || !is_unfair(word) {
             queue::kick_first::<P, C>(key, 0, look);
         } else if look {
-            queue::kick_first::<P, C>(key, 2 * POLITE_NS, true);
+            queue::kick_first::<P, C>(key, 2 * POLITE * P::wake_ns(), true);
         }
     }
 }

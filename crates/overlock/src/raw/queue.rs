@@ -15,7 +15,7 @@
 //! |---|---|---|---|
 //! | `LOCKED` | Somebody holds the lock. | who takes it | the release |
 //! | `PENDING` | The first in line has declared itself: nobody may pass it. | the first in line | the first in line |
-//! | `HALTED` | The first in line has halted and is in the table of waiters. | the first, or the holder that promoted it asleep | the first when it is back |
+//! | `HALTED` | The first in line has halted and is in the table of waiters. | the first, or the holder that promoted it asleep | the first when it is back; or who passes it while it waits for a processor (`Hybrid`, I6) |
 //! | `SPINNER` | A newcomer in unfair mode watches the lock: a release need not kick. (`Hybrid`) | that newcomer | that newcomer |
 //! | `steals` | How often the first in line has been passed. (`Hybrid`) | who passes it | the first when it takes the lock |
 //! | `tail` | The code of the last node in line, or zero: nobody waits. | who joins the line | the first, if it is also the last |
@@ -24,15 +24,17 @@
 //!
 //! ```text
 //!              halts        promoted asleep            kicks            has kicked
-//!  WAITING <---------> HALTED -------------> FIRST_HALTED ---> KICKING ---------> KICKED
-//!     |     comes back    |                     ^     |           |                 |
+//!  WAITING ----------> HALTED -------------> FIRST_HALTED ---> KICKING ---------> KICKED
+//!     |                   |                     ^     |           |                 |
 //!     | promoted          | gives up      halts |     |           | comes back      |
 //!     v                   v                     |     v           v                 |
 //!   FIRST             ABANDONED --> RELEASED    +---- FIRST <-----+-----------------+
 //! ```
 //!
 //! `KICKING` says that a release is about to kick, and `KICKED` that it has kicked. `KICKING` names
-//! the CPU, because only that one may turn it into `KICKED`.
+//! the CPU, because only that one may turn it into `KICKED`. A release that finds the mark kicks
+//! too; when it is older than a wake-up takes, it also puts its own name there, because the named
+//! one seems to have lost its CPU.
 //!
 //! A node's `next` is zero until the successor links itself, then the successor's code; or [`GONE`]
 //! if the waiter has left first.
@@ -43,7 +45,9 @@
 //!   the lock or given up. Only the first may take the lock out of the line, declare `PENDING`, or
 //!   halt on the lock.
 //! * Q2: `FIRST_HALTED` in a node implies its entry in the table; `HALTED` in the word implies that
-//!   a node is in one of `FIRST_HALTED`, `KICKING` and `KICKED`, or on its way out of them.
+//!   a node is in one of `FIRST_HALTED`, `KICKING` and `KICKED`, or on its way out of them. Once
+//!   the lock is free, `FIRST_HALTED` implies `HALTED`, or a release or a steal that is about to
+//!   kick.
 //! * Q3: a release that sees `HALTED` finds the first in line in the table, or the first is awake
 //!   and looks at the word again before it halts.
 //! * Q4: nobody waits for a CPU that may be away: neither a holder for its successor to link
@@ -51,7 +55,7 @@
 //! * Q5: a node is reused only when nobody can reach it: its successor has linked itself, or the
 //!   tail named it when it left.
 //! * Q6: `KICKED` implies that the waiter has been kicked since it halted. A release that finds
-//!   anything less kicks: it can't rely on another that was taken away before it kicked. That one
+//!   anything less kicks: it can't rely on another that was taken away before it kicked. The other
 //!   need not even be a release of this lock: it may have found the node when the waiter halted for
 //!   another, and its CPU may by now wait for this lock in an interrupt.
 //!
@@ -59,12 +63,19 @@
 //!
 //! | site | operation | order | pairs with |
 //! |---|---|---|---|
-//! | Q-O1 | tail CAS in `join` | AcqRel | itself: the predecessor has initialised its node before the successor links to it |
-//! | Q-O2 | `next` swap, by successor and by predecessor | AcqRel | itself: the successor's node is initialised before it is promoted; and the predecessor is done with its own before it is released |
-//! | Q-O3 | setting `HALTED` in the word | Release | Q-O4: the table entry, and `FIRST_HALTED`, are visible to a release that sees the bit |
+//! | Q-O1 | tail CAS in `join` | AcqRel | itself: the predecessor has initialised its node before the successor links to it; and Q-O7 |
+//! | Q-O2 | `next` swap, by successor and by predecessor | AcqRel; Release by a predecessor that leaves | itself: the successor's node is initialised before it is promoted past a waiter that gave up; and whoever can reach a node is done with it before it is released |
+//! | Q-O3 | setting `HALTED` in the word, by the first in line | Release | Q-O4: the table entry, and `FIRST_HALTED`, are visible to a release that sees the bit |
 //! | Q-O4 | fence after a release that saw `HALTED` | Acquire | Q-O3 |
 //! | Q-O5 | promotion, asleep | Release | Q-O6: the entry and the bit exist before their owner takes them out |
 //! | Q-O6 | waiter's reads of `FIRST_HALTED`, `KICKED` | Acquire | Q-O5 |
+//! | Q-O7 | the CAS by which the first in line leaves it, with the lock or without | Acquire | Q-O1: a tail that names another was written after the successor had initialised its node |
+//!
+//! The word is changed by RMWs only, so each of them continues the release sequences of those
+//! before it: Q-O7 meets the tail CAS of the successor whoever joined after it, and a release that
+//! sees `HALTED` meets Q-O3 through every RMW between. A promoter that sets `HALTED` for its
+//! successor holds the lock: who releases the lock after that is itself, or has acquired the lock
+//! from it, and so finds the entry without help of the bit.
 //!
 //! # The race of halt and promotion
 //!
@@ -103,7 +114,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
-use crate::slot::{Entered, Node, NodeId, Slot};
+use crate::slot::{Entered, Node, NodeId, Slot, state};
 use crate::spin::Spin;
 use crate::waiters::{self, Key};
 
@@ -118,39 +129,16 @@ const TAIL_SHIFT: u32 = 16;
 
 const _: () = assert!(LOCKED | PENDING | HALTED | SPINNER | STEALS | TAIL == u32::MAX);
 
-/// What a node's `state` says. The numbers mean nothing.
-mod state {
-    /// In line, awake.
-    pub(super) const WAITING: u32 = 0;
-    /// In line, halted or about to.
-    pub(super) const HALTED: u32 = 1;
-    /// First in line, awake.
-    pub(super) const FIRST: u32 = 2;
-    /// First in line, halted or about to, in the table.
-    pub(super) const FIRST_HALTED: u32 = 3;
-    /// First in line, in the table, called back.
-    pub(super) const KICKED: u32 = 4;
-    /// Gave up; skipped by whoever promotes it.
-    pub(super) const ABANDONED: u32 = 5;
-    /// First in line, in the table, about to be called back. The upper half is the number of the
-    /// CPU that does it, plus one; or zero for one without a number, which leaves it at that.
-    pub(super) const KICKING: u32 = 6;
-
-    /// Whether a state is `KICKING`, by any CPU.
-    pub(super) const fn is_kicking(state: u32) -> bool {
-        state & 0xffff == KICKING
-    }
-}
-
 /// In a node's `next`: the waiter has left before its successor linked itself.
 const GONE: u32 = u32::MAX;
 
 /// How long a waiter that is not first spins before it halts: hardly. On a machine with a CPU for
 /// each waiter it would be pleasant to spin; on all others it burns what the holder needs.
 const SPIN_IN_LINE_NS: u64 = 300;
-/// A kicked waiter that is not back after so long waits for a processor (a wake-up takes about 5
-/// µs).
-const LATE_NS: u64 = 12_000;
+/// A kicked waiter that is not back after so long waits for a processor.
+fn late_ns<P: Platform>() -> u64 {
+    P::wake_ns() * 12 / 5
+}
 /// How long a CPU without a queue node spins before it naps between two tries.
 const SPIN_WITHOUT_NODE_NS: u64 = 2_000;
 /// How long a CPU naps that can't be kicked, because it has no node or the table is full.
@@ -161,6 +149,8 @@ pub(super) struct Place<'a, P: Platform, C: Class> {
     word: &'a P::Word,
     key: Key,
     entered: Entered<P>,
+    /// It was first already while it slept: others may have passed it.
+    slept: bool,
     class: PhantomData<C>,
 }
 
@@ -194,35 +184,40 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         entered.trace(word, mend::<P>);
         let mut seen = word.load(Relaxed);
         loop {
-            let stolen = steal(seen);
-            // (t,..) -> (me,..), or what `steal` says
-            let new = stolen.unwrap_or((seen & !TAIL) | (entered.id().code() << TAIL_SHIFT));
-            // ORDERING: AcqRel, Q-O1; Acquire where it takes the lock.
+            if let Some(new) = steal(seen) {
+                match steal_instead::<P>(word, seen, new) {
+                    Ok(_) => return Joined::Took,
+                    Err(now) => seen = now,
+                }
+                continue;
+            }
+            let new = (seen & !TAIL) | (entered.id().code() << TAIL_SHIFT);
+            // ORDERING: AcqRel, Q-O1. (t,..) -> (me,..)
             match word.compare_exchange(seen, new, AcqRel, Relaxed) {
-                Ok(_) if stolen.is_some() => return Joined::Took,
                 Ok(_) => break,
                 Err(now) => seen = now,
             }
         }
-        let place =
-            Self { word, key: Key::new(ptr::from_ref(word), 0), entered, class: PhantomData };
+        let key = Key::new(ptr::from_ref(word), 0);
+        let place = Self { word, key, entered, slept: false, class: PhantomData };
         Joined::InLine(place, NodeId::decode(seen >> TAIL_SHIFT))
     }
 
     /// Waits until this place is first in line. `None` if the deadline passed before: then the
     /// place is given up.
     pub(super) fn wait_turn(
-        self,
+        mut self,
         before: Option<NodeId>,
         deadline_ns: Option<u64>,
     ) -> Option<Self> {
         match before {
             Some(before) if self.link_behind(before) => {
-                if !self.wait_in_line(deadline_ns) {
+                let Some(slept) = self.wait_in_line(deadline_ns) else {
                     C::count(Event::LockTimeout);
                     self.entered.leave_behind();
                     return None;
-                }
+                };
+                self.slept = slept;
             }
             _ => {
                 self.node().since.store(stamp::<P>(), Relaxed);
@@ -236,7 +231,17 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         self.entered.node()
     }
 
-    /// How long this place has been first in line, in nanoseconds (at most 73 minutes).
+    /// Whether others may have passed this place already, as the first in line that slept.
+    pub(super) fn slept(&self) -> bool {
+        self.slept
+    }
+
+    /// Whether nobody stands behind this place, as far as anybody has linked itself.
+    pub(super) fn is_last(&self) -> bool {
+        self.node().next.load(Relaxed) == 0
+    }
+
+    /// How long this place has been first in line, in nanoseconds (at most 36 minutes).
     pub(super) fn first_for_ns(&self) -> u64 {
         passed_ns::<P>(&self.node().since)
     }
@@ -253,14 +258,15 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         false
     }
 
-    /// Waits, halting, until promoted. False if given up at the deadline.
-    fn wait_in_line(&self, deadline_ns: Option<u64>) -> bool {
+    /// Waits, halting, until promoted. Returns whether it was asleep then; `None` if given up at
+    /// the deadline.
+    fn wait_in_line(&self, deadline_ns: Option<u64>) -> Option<bool> {
         let state = &self.node().state;
         let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
         let mut spin = Spin::new(SPIN_IN_LINE_NS);
         while state.load(Relaxed) == state::WAITING && spin.again::<P>() {
             if !P::waits() && late() && self.abandon(state::WAITING) {
-                return false;
+                return None;
             }
         }
         let mut event = Event::PvWaitNode;
@@ -273,7 +279,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
             match seen {
                 state::HALTED => {
                     if late() && self.abandon(state::HALTED) {
-                        return false;
+                        return None;
                     }
                     C::count(event);
                     event = Event::PvWaitAgain;
@@ -282,13 +288,16 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
                 state::FIRST_HALTED => {
                     P::wait(state, state::FIRST_HALTED, deadline_ns);
                     self.come_back();
-                    return true;
+                    return Some(true);
                 }
                 kicked if kicked == state::KICKED || state::is_kicking(kicked) => {
                     self.come_back();
-                    return true;
+                    return Some(true);
                 }
-                _ => return true,
+                first => {
+                    debug_assert_eq!(first, state::FIRST);
+                    return Some(false);
+                }
             }
             seen = state.load(Relaxed);
         }
@@ -343,7 +352,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
             let last = seen >> TAIL_SHIFT == self.entered.id().code();
             // (t,h,p,0) -> (t,0,0,1), (me,h,p,0) -> (0,0,0,1)
             let new = LOCKED | (seen & if last { SPINNER } else { SPINNER | TAIL });
-            // ORDERING: Acquire: the lock is taken.
+            // ORDERING: Acquire: the lock is taken; and Q-O7.
             match self.word.compare_exchange(seen, new, Acquire, Relaxed) {
                 Ok(_) => {
                     C::count(Event::LockQueued);
@@ -366,8 +375,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
             let last = seen >> TAIL_SHIFT == self.entered.id().code();
             // (t,0,p,l) -> (t,0,0,l), (me,0,p,l) -> (0,0,0,l)
             let new = seen & (LOCKED | SPINNER | if last { 0 } else { TAIL });
-            // ORDERING: AcqRel, Q-O1 where it empties the line.
-            match self.word.compare_exchange(seen, new, AcqRel, Relaxed) {
+            // ORDERING: Acquire, Q-O7. Nobody learns anything from who leaves.
+            match self.word.compare_exchange(seen, new, Acquire, Relaxed) {
                 Ok(_) if last => return,
                 Ok(_) => return self.hand_on(false),
                 Err(now) => seen = now,
@@ -378,8 +387,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
     /// Makes the successor first, asleep if it sleeps and `holder` says that a release will follow,
     /// which can kick it.
     fn hand_on(self, holder: bool) {
-        // ORDERING: AcqRel, Q-O2.
-        match NodeId::decode(self.node().next.swap(GONE, AcqRel)) {
+        // ORDERING: Release, Q-O2. The successor's node is known by Q-O7.
+        match NodeId::decode(self.node().next.swap(GONE, Release)) {
             Some(next) => self.promote(next, holder),
             // The successor will find out, and release the node (Q4).
             None => self.entered.leave_behind(),
@@ -429,8 +438,9 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
             return self.promote_awake(next, state::HALTED);
         }
         node.since.store(stamp::<P>(), Relaxed);
-        // ORDERING: Release, Q-O3. (t,0,0,1) -> (t,1,0,1)
-        self.word.fetch_or(HALTED, Release);
+        // Who sees the bit in a release finds the entry by the lock's own order. (t,0,0,1) ->
+        // (t,1,0,1)
+        self.word.fetch_or(HALTED, Relaxed);
         // ORDERING: Release, Q-O5.
         if node.state.compare_exchange(state::HALTED, state::FIRST_HALTED, Release, Relaxed).is_ok()
         {
@@ -448,8 +458,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         let node = gone.node::<P>();
         let mut seen = self.word.load(Relaxed);
         while seen >> TAIL_SHIFT == gone.code() {
-            // ORDERING: AcqRel, Q-O1. (gone,..) -> (0,..)
-            match self.word.compare_exchange(seen, seen & (LOCKED | SPINNER), AcqRel, Relaxed) {
+            // Nobody is behind the node, and from here on nobody can get there. (gone,..) -> (0,..)
+            match self.word.compare_exchange(seen, seen & (LOCKED | SPINNER), Relaxed, Relaxed) {
                 Ok(_) => {
                     node.release();
                     return None;
@@ -464,6 +474,13 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         }
         after
     }
+}
+
+/// Takes the lock on the way into the line: the word changes from `seen` to `new`, if it is still
+/// that.
+fn steal_instead<P: Platform>(word: &P::Word, seen: u32, new: u32) -> Result<u32, u32> {
+    // ORDERING: Acquire: the lock is taken (S3: nothing stronger).
+    word.compare_exchange(seen, new, Acquire, Relaxed)
 }
 
 /// `(t,h,p,1) -> (t,h,1,0)` if somebody is in line, else `(0,h,p,1) -> (0,h,p,0)`: releases a lock
@@ -514,40 +531,64 @@ pub(super) fn wait_without_node<P: Platform, C: Class>(
 /// Kicks the first in line of a lock that has been released and was seen `HALTED`, if it has been
 /// first for `min_ns` nanoseconds. Only the lock's address is used (F4).
 ///
-/// A first in line that was kicked [`LATE_NS`] ago and has not come back waits for a processor:
+/// A first in line that was kicked [`late_ns`] ago and has not come back waits for a processor:
 /// with `offer`, this CPU offers its own.
 pub(super) fn kick_first<P: Platform, C: Class>(key: Key, min_ns: u64, offer: bool) {
     // ORDERING: Acquire, Q-O4.
     P::fence(Acquire);
+    kick_found::<P, C>(key, min_ns, offer);
+}
+
+/// [`kick_first`], for a caller that has seen `HALTED` with `Acquire`.
+pub(super) fn kick_found<P: Platform, C: Class>(key: Key, min_ns: u64, offer: bool) {
     for waiter in waiters::find::<P>(key) {
         let node = waiter.node::<P>();
-        match node.state.load(Relaxed) {
-            state::FIRST_HALTED if min_ns == 0 || passed_ns::<P>(&node.since) >= min_ns => {
-                let me = P::cpu().map_or(0, |cpu| cpu.index() as u32 + 1);
-                let kicking = state::KICKING | me << 16;
-                let swap = |from, to| node.state.compare_exchange(from, to, Relaxed, Relaxed);
-                if swap(state::FIRST_HALTED, kicking).is_ok() {
-                    C::count(Event::PvKickUnlock);
-                    node.kicked.store(stamp::<P>(), Relaxed);
-                    P::kick(&raw const node.state, waiter.cpu());
-                    if me != 0 {
-                        // (Q6) Fails if the waiter is back, and has perhaps halted again.
-                        let _ = swap(kicking, state::KICKED);
-                    }
-                }
-            }
-            seen if state::is_kicking(seen) => {
-                // Whoever is at it may have lost its CPU before it kicked (Q6).
+        let mut seen = node.state.load(Relaxed);
+        // Whoever is at it already may have lost its CPU before it kicked (Q6).
+        let is_due = || min_ns == 0 || passed_ns::<P>(&node.since) >= min_ns;
+        while seen == state::FIRST_HALTED && is_due() || state::is_kicking(seen) {
+            let leaves_it = P::cpu().is_none() || passed_ns::<P>(&node.kicked) < P::wake_ns();
+            if state::is_kicking(seen) && leaves_it {
                 C::count(Event::PvKickUnlock);
                 P::kick(&raw const node.state, waiter.cpu());
+                break;
             }
-            state::KICKED if offer && passed_ns::<P>(&node.kicked) >= LATE_NS => {
-                C::count(Event::PvYield);
-                P::yield_to(Some(waiter.cpu()));
+            match kick_halted::<P, C>(waiter, seen) {
+                Ok(()) => break,
+                Err(now) => seen = now,
             }
-            _ => {}
+        }
+        if seen == state::KICKED && offer && passed_ns::<P>(&node.kicked) >= late_ns::<P>() {
+            C::count(Event::PvYield);
+            P::yield_to(Some(waiter.cpu()));
         }
     }
+}
+
+/// `FIRST_HALTED`, `KICKING` -> `KICKING`, by this CPU -> `KICKED`: kicks `waiter` if it is still
+/// in state `seen`, else returns the state it is in.
+fn kick_halted<P: Platform, C: Class>(waiter: NodeId, seen: u32) -> Result<(), u32> {
+    let node = waiter.node::<P>();
+    let me = P::cpu().map_or(0, |cpu| cpu.index() as u32 + 1);
+    let kicking = state::KICKING | me << 16;
+    node.state.compare_exchange(seen, kicking, Relaxed, Relaxed)?;
+    C::count(Event::PvKickUnlock);
+    node.kicked.store(stamp::<P>(), Relaxed);
+    P::kick(&raw const node.state, waiter.cpu());
+    if me != 0 {
+        // Fails if the waiter is back, and has perhaps halted again; or if another release has
+        // taken this over.
+        let _ = node.state.compare_exchange(kicking, state::KICKED, Relaxed, Relaxed);
+    }
+    Ok(())
+}
+
+/// Whether the first in line was kicked [`late_ns`] ago or earlier and has not come back.
+pub(super) fn first_is_late<P: Platform>(key: Key) -> bool {
+    waiters::find::<P>(key).any(|waiter| {
+        let node = waiter.node::<P>();
+        node.state.load(Relaxed) == state::KICKED && passed_ns::<P>(&node.kicked) >= late_ns::<P>()
+    })
 }
 
 /// How long the first in line has been first, if it has halted.
@@ -560,7 +601,9 @@ fn stamp<P: Platform>() -> u32 {
     (P::now_ns() >> 10) as u32
 }
 
-/// How long ago `then` was [`stamp`]ed, in nanoseconds.
+/// How long ago `then` was [`stamp`]ed, in nanoseconds: at most 36 minutes, and nothing if another
+/// CPU's clock is ahead (P9).
 fn passed_ns<P: Platform>(then: &P::Word) -> u64 {
-    u64::from(stamp::<P>().wrapping_sub(then.load(Relaxed))) << 10
+    let passed = stamp::<P>().wrapping_sub(then.load(Relaxed)) as i32;
+    u64::from(passed.max(0) as u32) << 10
 }

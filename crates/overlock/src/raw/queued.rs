@@ -69,9 +69,10 @@ use crate::raw::{RawLock, RawTimedLock};
 use crate::spin::Spin;
 use crate::waiters::Key;
 
-/// How long the first in line spins before it halts: about half of what a halt and a wake-up cost
-/// (5 µs for a futex).
-const SPIN_FIRST_NS: u64 = 2_000;
+/// How long the first in line spins before it halts: about half of what a halt and a wake-up cost.
+fn spin_first_ns<P: Platform>() -> u64 {
+    P::wake_ns() * 2 / 5
+}
 
 /// The paravirtual queued lock. See the [module documentation](self).
 pub struct Queued<P: Platform, C: Class = Uncounted> {
@@ -134,13 +135,13 @@ impl<P: Platform, C: Class> Queued<P, C> {
 
     /// Takes the lock as the first in line.
     fn lock_first(&self, mut place: Place<'_, P, C>, deadline_ns: Option<u64>) -> bool {
-        let mut halted = false;
+        let mut halted = place.slept();
         loop {
             if P::WAITS {
                 // (t,0,0,l) -> (t,0,1,l)
                 self.word.fetch_or(PENDING, Relaxed);
             }
-            let mut spin = Spin::new(SPIN_FIRST_NS);
+            let mut spin = Spin::new(spin_first_ns::<P>());
             loop {
                 // Where nobody halts, the pending bit belongs to a waiter before the line.
                 let busy = if P::WAITS { LOCKED } else { LOCKED | PENDING };

@@ -97,6 +97,7 @@ use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::platform::Platform;
 use crate::raw::RawLock;
+use crate::slot::state::{TICKET_HALTED, TICKET_RUNNING};
 use crate::slot::{Entered, Slot};
 use crate::spin::Spin;
 use crate::waiters::{self, Key};
@@ -106,14 +107,10 @@ pub(crate) const SLOW: u32 = 1;
 /// What a ticket counts by.
 pub(crate) const ONE: u32 = 2;
 
-/// `Node::state`: awake.
-const RUNNING: u32 = 0;
-/// `Node::state`: halted, or about to.
-const HALTED: u32 = 1;
-
-/// How long the next in line spins before it halts: about half of what a halt and a wake-up cost (5
-/// µs for a futex).
-const SPIN_NEXT_NS: u64 = 2_000;
+/// How long the next in line spins before it halts: about half of what a halt and a wake-up cost.
+fn spin_next_ns<P: Platform>() -> u64 {
+    P::wake_ns() * 2 / 5
+}
 /// How long any other waiter spins before it halts.
 const SPIN_FAR_NS: u64 = 200;
 /// How long a CPU naps that can't be kicked because it has no number or the table is full.
@@ -232,7 +229,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
     /// Spins for as long as the place in line is worth. Returns whether the ticket is served.
     fn spin(&self, ticket: u32) -> bool {
         let mut far = Spin::new(SPIN_FAR_NS);
-        let mut next = Spin::new(SPIN_NEXT_NS);
+        let mut next = Spin::new(spin_next_ns::<P>());
         loop {
             if self.is_served(ticket) {
                 return true;
@@ -253,13 +250,13 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
             return self.is_served(ticket);
         };
         let state = &entered.node().state;
-        state.store(HALTED, Relaxed);
+        state.store(TICKET_HALTED, Relaxed);
         // ORDERING: AcqRel, O3. (t,h,s) -> (t,h,1)
         let served = Self::served(self.head.fetch_or(W::cut(SLOW), AcqRel)) == ticket;
         if !served {
             C::count(event);
-            P::wait(state, HALTED, None);
-            let kicked = state.load(Relaxed) == RUNNING;
+            P::wait(state, TICKET_HALTED, None);
+            let kicked = state.load(Relaxed) == TICKET_RUNNING;
             C::count(if kicked { Event::PvKickWake } else { Event::PvSpuriousWakeup });
         }
         waiters::remove::<P>(key, entered.id());
@@ -302,9 +299,9 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         P::fence(Acquire);
         for waiter in waiters::find::<P>(Key::new(lock, ticket)) {
             let state = &waiter.node::<P>().state;
-            // It may say `RUNNING` and sleep: a release of another lock that it halted for before
-            // may have come late, and lost its CPU before it kicked. So it is kicked anyway.
-            let _ = state.compare_exchange(HALTED, RUNNING, Relaxed, Relaxed);
+            // It may say `TICKET_RUNNING` and sleep: a release of another lock that it halted for
+            // before may have come late, and lost its CPU before it kicked. So it is kicked anyway.
+            let _ = state.compare_exchange(TICKET_HALTED, TICKET_RUNNING, Relaxed, Relaxed);
             C::count(Event::PvKickUnlock);
             P::kick(state, waiter.cpu());
         }
@@ -363,3 +360,32 @@ faces!(
     Ticket<P: Platform, C: Class, W: Width> where W::Cell<P>: W::Int;
     W::Cell::<P>::ZERO, W::Cell::<P>::ZERO
 );
+
+#[cfg(all(test, feature = "threads"))]
+mod tests {
+    use super::*;
+    use crate::platform::Threads;
+    use crate::slot::state;
+
+    /// A CPU's nodes serve locks of every kind: a late kick for a ticket that this CPU halted for
+    /// before must not change what another lock's waiters and releases agree on.
+    #[test]
+    fn a_late_kick_leaves_the_states_of_other_locks_alone() {
+        static LOCK: Ticket<Threads> = Ticket::new();
+        let entered = Slot::<Threads>::enter().unwrap();
+        let key = Key::new(&raw const LOCK, ONE);
+        assert!(waiters::insert::<Threads>(key, entered.id()));
+        let node = entered.node();
+        let queue = [state::WAITING, state::HALTED, state::FIRST, state::FIRST_HALTED];
+        let queue = queue.into_iter().chain([state::KICKED, state::ABANDONED, state::KICKING]);
+        for other in queue.chain([state::PARKED, state::PARKED | 7 << 16, state::UNPARKED]) {
+            node.state.store(other, Relaxed);
+            Ticket::<Threads>::kick(&raw const LOCK, 0);
+            assert_eq!(node.state.load(Relaxed), other);
+        }
+        node.state.store(state::TICKET_HALTED, Relaxed);
+        Ticket::<Threads>::kick(&raw const LOCK, 0);
+        assert_eq!(node.state.load(Relaxed), state::TICKET_RUNNING);
+        waiters::remove::<Threads>(key, entered.id());
+    }
+}

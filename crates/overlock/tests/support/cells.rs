@@ -13,6 +13,7 @@
 //! * A cell of a queue node has a [`Trail`], because loom never lets a read-modify-write come
 //!   before a store that it has already executed, though without a happens-before between them a
 //!   machine may.
+//! * The state of a queue node may be numbered wrongly on purpose: see [`states`].
 //! * A cell of the table of waiters counts whether it is in use: when all CPUs have left, none is.
 
 use std::cell::{Cell, RefCell};
@@ -24,7 +25,8 @@ use loom::cell::UnsafeCell;
 use overlock::atomic::Atomic;
 
 use super::platform::{self, CPUS};
-use super::sites::{self, Role};
+use super::sites::{self, Kind, Role};
+use super::states::{self, Numbers};
 
 /// What watches over a lock's word.
 pub(crate) struct Watch {
@@ -86,6 +88,8 @@ pub(crate) struct Trail {
     last: RefCell<Option<UnsafeCell<()>>>,
     /// The same for whoever made the node new.
     renewed: RefCell<Option<UnsafeCell<()>>>,
+    /// A kick may replace what the CPU has stored in its own node.
+    kickable: Cell<bool>,
 }
 
 impl Trail {
@@ -122,6 +126,15 @@ impl Trail {
         self.knows();
     }
 
+    fn changed(&self, value: u32, role: Role) {
+        match role {
+            // Its waiter does not look at the state when it is back, and so need not know: a later
+            // wait writes over this, or comes first, and then the kick finds another state.
+            Role::Kicks(Kind::Ticket | Kind::Park) => self.value.set(value),
+            _ => self.wrote(value),
+        }
+    }
+
     fn wrote(&self, value: u32) {
         self.writes.set(self.writes.get() + 1);
         self.value.set(value);
@@ -140,7 +153,8 @@ fn happens_before(event: &RefCell<Option<UnsafeCell<()>>>) {
 /// What a cell is part of.
 pub(crate) enum Part {
     Lock(&'static Life),
-    Node(Trail),
+    /// A queue node; the one that says how far its waiter is has numbers.
+    Node(Trail, Option<Numbers>),
     /// The number of entries in use.
     Table(&'static Cell<usize>),
 }
@@ -151,6 +165,14 @@ unsafe impl Send for Part {}
 unsafe impl Sync for Part {}
 
 impl Part {
+    /// What is written, or looked for, in place of `value`.
+    fn number(&self, value: u32) -> u32 {
+        match self {
+            Self::Node(_, Some(numbers)) => numbers.of(value),
+            _ => value,
+        }
+    }
+
     fn touched(&self) {
         platform::accessed();
         if let Self::Lock(life) = self {
@@ -159,29 +181,50 @@ impl Part {
     }
 
     fn loaded(&self, value: u32, role: Role) {
-        if let Self::Node(trail) = self {
+        if let Self::Node(trail, numbers) = self {
             trail.loaded(value, role);
+            if numbers.is_some() {
+                states::found(role, value);
+            }
+        }
+    }
+
+    /// Notes that a CPU gives its own node this state, if it is one. Returns whether a kick may
+    /// have replaced the one before: then loom has to be told that the kick came first, for
+    /// nothing comes between what a read-modify-write reads and what it writes.
+    fn follows_kick(&self, state: u32) -> bool {
+        match self {
+            Self::Node(trail, Some(_)) => trail.kickable.replace(states::is_kickable(state)),
+            _ => false,
         }
     }
 
     fn stores(&self, value: u32, role: Role) {
         match self {
-            Self::Node(trail) => trail.stores(value, role),
+            Self::Node(trail, _) => trail.stores(value, role),
             Self::Table(used) if value == 0 => used.set(used.get() - 1),
             _ => {}
         }
     }
 
-    fn modifies(&self, role: Role) {
-        if let Self::Node(trail) = self {
+    fn modifies(&self, found: u32, role: Role) {
+        if let Self::Node(trail, numbers) = self {
             trail.modifies(role);
+            if numbers.is_some() {
+                states::found(role, found);
+            }
         }
     }
 
-    fn changed(&self, old: u32, new: u32) {
+    fn changed(&self, old: u32, new: u32, role: Role) {
         match self {
             Self::Lock(life) => life.changed(old, new),
-            Self::Node(trail) => trail.wrote(new),
+            Self::Node(trail, numbers) => {
+                trail.changed(new, role);
+                if numbers.is_some() {
+                    states::changed(role, old, new);
+                }
+            }
             Self::Table(used) => {
                 used.set(used.get() + usize::from(new != 0) - usize::from(old != 0));
             }
@@ -202,6 +245,11 @@ macro_rules! cells {
                 Self { cell: loom::sync::atomic::$cell::new(value), part }
             }
 
+            fn number(&self, value: $int) -> $int {
+                let number = self.part.number(u32::from(value));
+                number.try_into().expect("only a word has other numbers than its own")
+            }
+
             /// A read-modify-write: `act` does it, and `new` says what it writes over what it
             /// finds.
             #[track_caller]
@@ -212,12 +260,16 @@ macro_rules! cells {
                 act: impl FnOnce(&loom::sync::atomic::$cell, Ordering) -> $int,
                 new: impl FnOnce($int) -> $int,
             ) -> $int {
+                if platform::is_deadlocked() {
+                    return 0;
+                }
                 let at = Location::caller();
                 let ((order, _), role) = sites::access(at, operation, (order, Relaxed));
+                self.part.follows_kick(0);
                 self.part.touched();
                 let old = act(&self.cell, order);
-                self.part.modifies(role);
-                self.part.changed(u32::from(old), u32::from(new(old)));
+                self.part.modifies(u32::from(old), role);
+                self.part.changed(u32::from(old), u32::from(new(old)), role);
                 old
             }
         }
@@ -235,12 +287,19 @@ macro_rules! cells {
             fn store(&self, value: $int, order: Ordering) {
                 let at = Location::caller();
                 let ((order, _), role) = sites::access(at, "store", (order, Relaxed));
+                let follows_kick = self.part.follows_kick(u32::from(value));
+                let value = self.number(value);
                 self.part.touched();
-                self.cell.store(value, order);
+                if follows_kick {
+                    self.cell.swap(value, order);
+                } else {
+                    self.cell.store(value, order);
+                }
                 self.part.stores(u32::from(value), role);
             }
 
             fn swap(&self, value: $int, order: Ordering) -> $int {
+                let value = self.number(value);
                 self.update("swap", order, |cell, order| cell.swap(value, order), |_| value)
             }
 
@@ -274,7 +333,11 @@ macro_rules! cells {
                 let at = Location::caller();
                 let ((success, failure), role) =
                     sites::access(at, "compare_exchange", (success, failure));
+                let (current, new) = (self.number(current), self.number(new));
                 self.part.touched();
+                if matches!(role, Role::Kicks(_)) {
+                    platform::linger();
+                }
                 if platform::stale_failures() {
                     let seen = self.cell.load(failure);
                     if seen != current {
@@ -283,9 +346,10 @@ macro_rules! cells {
                     }
                 }
                 let result = self.cell.compare_exchange(current, new, success, failure);
-                self.part.modifies(role);
+                let (Ok(found) | Err(found)) = result;
+                self.part.modifies(u32::from(found), role);
                 if result.is_ok() {
-                    self.part.changed(u32::from(current), u32::from(new));
+                    self.part.changed(u32::from(current), u32::from(new), role);
                 }
                 result
             }
@@ -309,9 +373,9 @@ cells! {
 }
 
 impl Word {
-    /// The value, as the platform reads it when a CPU is about to halt.
-    pub(crate) fn peek(&self) -> u32 {
+    /// Whether the value is `expected`, as the platform sees it when a CPU is about to halt.
+    pub(crate) fn holds(&self, expected: u32) -> bool {
         self.part.touched();
-        self.cell.load(Relaxed)
+        self.cell.load(Relaxed) == self.number(expected)
     }
 }

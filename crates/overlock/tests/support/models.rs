@@ -14,9 +14,11 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use loom::cell::UnsafeCell;
 use overlock::counters::{Class, Event};
@@ -24,7 +26,7 @@ use overlock::platform::Platform;
 use overlock::{Hybrid, Narrow, Queued, RawLock, RawTimedLock, TestAndSet, Ticket, Wide};
 
 use super::cells::{Byte, Half, Life, Part, Watch, Word};
-use super::platform::{self, CPUS, Halting, World};
+use super::platform::{self, CPUS, World};
 use super::sites::{self, Site};
 
 thread_local! {
@@ -48,7 +50,7 @@ pub(crate) enum Depth {
     Glance,
     /// Up to the model's own bound on preemptions: minutes for all models together.
     Bounded,
-    /// One preemption more.
+    /// Then with one preemption more, for at most [`LONG`].
     Long,
 }
 
@@ -66,6 +68,8 @@ pub(crate) struct Report {
     pub(crate) executions: u64,
     pub(crate) events: BTreeMap<&'static str, u64>,
     pub(crate) sites: BTreeMap<Site, Ordering>,
+    /// What happened beside: see [`sites::reach`].
+    pub(crate) reached: BTreeSet<&'static str>,
     /// Why the model failed, if it did.
     pub(crate) failure: Option<String>,
 }
@@ -76,11 +80,29 @@ pub(crate) fn explore(
     depth: Depth,
     execution: impl Fn() + Send + Sync + 'static,
 ) -> Report {
+    let execution = Arc::new(execution);
+    let again = Arc::clone(&execution);
+    let glance = depth == Depth::Glance;
+    let report = explore_once(preemptions, glance, None, move || execution());
+    match preemptions {
+        Some(bound) if depth == Depth::Long && report.failure.is_none() => {
+            report.and(explore_once(Some(bound + 1), false, Some(LONG), move || again()))
+        }
+        _ => report,
+    }
+}
+
+fn explore_once(
+    preemptions: Option<usize>,
+    glance: bool,
+    max_duration: Option<Duration>,
+    execution: impl Fn() + Send + Sync + 'static,
+) -> Report {
     let mut loom = loom::model::Builder::new();
     loom.max_branches = 20_000;
-    let more = usize::from(depth == Depth::Long);
-    loom.preemption_bound = preemptions.map(|bound| bound + more);
-    if depth == Depth::Glance {
+    loom.preemption_bound = preemptions;
+    loom.max_duration = max_duration;
+    if glance {
         loom.checkpoint_interval = GLANCE;
         loom.max_permutations = Some(GLANCE);
     }
@@ -98,9 +120,28 @@ pub(crate) fn explore(
         executions: EXECUTIONS.get(),
         events: events.filter(|(_, count)| *count > 0).collect(),
         sites: sites::executed(),
+        reached: sites::reached(),
         failure: result.err().map(|panic| message(&*panic)),
     }
 }
+
+impl Report {
+    /// What came of this exploration and of a further one.
+    fn and(mut self, more: Self) -> Self {
+        self.executions += more.executions;
+        for (event, count) in more.events {
+            *self.events.entry(event).or_default() += count;
+        }
+        self.sites.extend(more.sites);
+        self.reached.extend(more.reached);
+        self.failure = self.failure.or(more.failure);
+        self
+    }
+}
+
+/// How long each model is explored with one preemption more: all together end in a quarter of an
+/// hour.
+const LONG: Duration = Duration::from_secs(20);
 
 /// Executions of a [`Depth::Glance`].
 const GLANCE: usize = 2_000;
@@ -141,7 +182,7 @@ impl Plan {
 
 /// A lock, and what it protects.
 pub(crate) struct Scene<L> {
-    lock: L,
+    pub(crate) lock: L,
     life: &'static Life,
     /// How many sections are still to come.
     left: UnsafeCell<usize>,
@@ -171,6 +212,11 @@ impl<L: RawLock + 'static> Scene<L> {
             self.life.end();
         }
     }
+
+    /// Checks that no CPU has left a trace in the lock.
+    pub(crate) fn rest(&self) {
+        self.life.rest();
+    }
 }
 
 /// CPUs enter sections of one lock, each after `take` has taken it.
@@ -195,7 +241,7 @@ pub(crate) fn sections<P: Platform<Word = Word>, L: RawLock + 'static>(
                 scene.section();
             }
         });
-        scene.life.rest();
+        scene.rest();
         platform::close();
     })
 }
@@ -274,31 +320,4 @@ pub(crate) fn hybrid<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P,
 pub(crate) fn hybrid_near_bound<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
     let once = bits::STEALS - 16;
     Hybrid::with(Word::new(bits::LOCKED | once, Part::Lock(life)))
-}
-
-thread_local! {
-    static INNER: Cell<Option<&'static Scene<Queued<Halting, Seen>>>> = const { Cell::new(None) };
-}
-
-fn inner() {
-    let scene = INNER.get().expect("set at the start of the execution");
-    scene.lock.lock();
-    scene.section();
-}
-
-/// While CPU 0 waits for a lock, an interrupt takes it to another one, which CPU 1 takes inside the
-/// first.
-pub(crate) fn interrupted(depth: Depth) -> Report {
-    explore(Some(3), depth, || {
-        platform::open::<Halting>(World { interrupt: Some(inner), ..World::PLAIN });
-        let outer = Scene::new(2, queued::<Halting>, nobody_passes());
-        INNER.set(Some(Scene::new(2, queued::<Halting>, nobody_passes())));
-        platform::run(2, move |cpu| {
-            outer.lock.lock();
-            if cpu == 1 {
-                inner();
-            }
-            outer.section();
-        });
-    })
 }

@@ -6,10 +6,11 @@
 #![allow(dead_code, reason = "each test binary asks some of the questions")]
 
 use std::cell::UnsafeCell;
+use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
 };
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -44,18 +45,46 @@ pub(crate) type Verdict = Result<(), String>;
 /// How long a subject may make no progress at all before it counts as hung.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
+/// Where a check says that its subject still makes progress.
+///
+/// The watchdog counts from the last beat. So a machine that is slow, or busy, or an emulator,
+/// fails nobody: a check may take as long as it goes on.
+#[derive(Clone)]
+pub(crate) struct Pulse(Arc<AtomicU64>);
+
+impl Pulse {
+    pub(crate) fn beat(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
 /// Runs a check in a thread of its own, and gives it up when it hangs.
-pub(crate) fn watched(check: impl FnOnce() -> Verdict + Send + 'static) -> Verdict {
+pub(crate) fn watched(check: impl FnOnce(&Pulse) -> Verdict + Send + 'static) -> Verdict {
     watched_for(WATCHDOG, check)
 }
 
 pub(crate) fn watched_for(
     limit: Duration,
-    check: impl FnOnce() -> Verdict + Send + 'static,
+    check: impl FnOnce(&Pulse) -> Verdict + Send + 'static,
 ) -> Verdict {
     let (send, receive) = mpsc::channel();
-    thread::spawn(move || send.send(check()));
-    receive.recv_timeout(limit).unwrap_or_else(|_| Err("no progress: a waiter was lost".into()))
+    let pulse = Pulse(Arc::new(AtomicU64::new(0)));
+    let ours = pulse.clone();
+    thread::spawn(move || send.send(check(&ours)));
+    let mut beats = 0;
+    loop {
+        match receive.recv_timeout(limit) {
+            Ok(verdict) => return verdict,
+            Err(RecvTimeoutError::Disconnected) => return Err("the check panicked".into()),
+            Err(RecvTimeoutError::Timeout) => {
+                let now = pulse.0.load(Relaxed);
+                if now == beats {
+                    return Err("no progress: a waiter was lost".into());
+                }
+                beats = now;
+            }
+        }
+    }
 }
 
 struct Shared<S> {
@@ -82,13 +111,16 @@ impl<S> Shared<S> {
 /// Mutual exclusion: threads that count together lose no update. Every `try_every`th time they try
 /// first.
 pub(crate) fn excludes<S: Subject>(threads: usize, rounds: u64, try_every: u64) -> Verdict {
-    watched(move || {
+    watched(move |pulse| {
         let shared = Arc::new(Shared { lock: S::new(), counter: UnsafeCell::new(0) });
         let workers: Vec<_> = (0..threads)
             .map(|_| {
-                let shared = Arc::clone(&shared);
+                let (shared, pulse) = (Arc::clone(&shared), pulse.clone());
                 thread::spawn(move || {
                     for round in 0..rounds {
+                        if round % 64 == 0 {
+                            pulse.beat();
+                        }
                         if round % try_every != 0 || !shared.lock.try_lock() {
                             shared.lock.lock();
                         }
@@ -114,7 +146,7 @@ pub(crate) fn excludes<S: Subject>(threads: usize, rounds: u64, try_every: u64) 
 
 /// `try_lock` says the truth: it fails while another holds the lock, and not otherwise.
 pub(crate) fn tries_truly<S: Subject>() -> Verdict {
-    watched(|| {
+    watched(|_| {
         let lock = Arc::new(S::new());
         let elsewhere = |lock: &Arc<S>| {
             let lock = Arc::clone(lock);
@@ -147,7 +179,7 @@ pub(crate) fn tries_truly<S: Subject>() -> Verdict {
 ///
 /// `settle` is how long a thread is given to reach the line.
 pub(crate) fn serves_in_order<S: Subject>(waiters: usize, settle: Duration) -> Verdict {
-    watched(move || {
+    watched(move |pulse| {
         let lock = Arc::new(S::new());
         let order =
             Arc::new((0..waiters).map(|_| AtomicUsize::new(usize::MAX)).collect::<Vec<_>>());
@@ -169,6 +201,7 @@ pub(crate) fn serves_in_order<S: Subject>(waiters: usize, settle: Duration) -> V
                     thread::yield_now();
                 }
                 thread::sleep(settle);
+                pulse.beat();
                 thread
             })
             .collect();
@@ -188,9 +221,10 @@ pub(crate) fn loses_no_waiter<S: Subject>(
     bursts: usize,
     section: Duration,
 ) -> Verdict {
-    watched(move || {
+    watched(move |pulse| {
         let lock = Arc::new(S::new());
         for _ in 0..bursts {
+            pulse.beat();
             lock.lock();
             let threads: Vec<_> = (0..waiters)
                 .map(|_| {
@@ -216,8 +250,9 @@ pub(crate) fn loses_no_waiter<S: Subject>(
 /// `arena` cells are used in turn, so that a late access hits memory that holds something else.
 pub(crate) fn leaves_memory_alone<S: Subject>(rounds: usize) -> Verdict {
     assert_eq!(size_of::<S>(), 4, "the memory is looked at as one word");
-    watched(move || {
+    watched(move |pulse| {
         for round in 0..rounds {
+            pulse.beat();
             let cell = Arc::new(AtomicU64::new(0));
             // SAFETY: all-zero bytes are an unlocked lock of four bytes; the cell outlives both
             // threads.

@@ -21,18 +21,24 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
 use loom::sync::atomic::AtomicBool;
 use loom::sync::{Condvar, Mutex};
 use overlock::platform::Platform;
-use overlock::{Bucket, Cpu, Slot};
+use overlock::{Bucket, Cpu, LEVELS, Slot};
 
 use super::cells::{Byte, Half, Part, Trail, Word};
 use super::sites;
+use super::states::Numbers;
 
 /// The most CPUs of a model.
-pub(crate) const CPUS: usize = 3;
+pub(crate) const CPUS: usize = 4;
+
+/// Cells of a queue node.
+const NODE_CELLS: usize = 4;
 
 /// Polls after which a token is not going to come any more.
 const POLLS_MAX: u32 = 100;
@@ -68,6 +74,8 @@ pub(crate) struct World {
     pub(crate) timeouts: bool,
     /// How far a look at the clock advances it.
     pub(crate) tick_ns: u64,
+    /// How far the clock of each CPU is ahead of that of the CPU before it.
+    pub(crate) ahead_ns: u64,
     /// How many pauses between two halts do nothing: enough to spend the budgets of spin loops.
     /// Those beyond yield.
     pub(crate) pauses: u32,
@@ -77,8 +85,13 @@ pub(crate) struct World {
     pub(crate) full: bool,
     /// Whether a failing compare-exchange may see an old value.
     pub(crate) stale_failures: bool,
-    /// What happens to CPU 0 at its first pause or halt: an interrupt.
-    pub(crate) interrupt: Option<fn()>,
+    /// How many interrupts CPU 0 gets, inside each other: each at its next pause, halt or kick.
+    pub(crate) interrupts: usize,
+    /// Whether a CPU lets others run before it comes back from a halt for no reason, and when it
+    /// has found whom to kick.
+    pub(crate) lingers: bool,
+    /// How the states of queue nodes are numbered.
+    pub(crate) numbers: Numbers,
 }
 
 impl World {
@@ -88,11 +101,14 @@ impl World {
         spurious: 0,
         timeouts: false,
         tick_ns: 10_000_000,
+        ahead_ns: 0,
         pauses: 8,
         numberless: CPUS,
         full: false,
         stale_failures: false,
-        interrupt: None,
+        interrupts: 0,
+        lingers: false,
+        numbers: Numbers::Right,
     };
 }
 
@@ -103,7 +119,7 @@ struct Own {
     halts: Cell<u32>,
     pauses: Cell<u32>,
     paused_at: Cell<u64>,
-    interrupted: Cell<bool>,
+    interrupted: Cell<usize>,
 }
 
 /// One execution of a model: made anew for each.
@@ -129,6 +145,8 @@ thread_local! {
     static KEPT: RefCell<Vec<*mut dyn Any>> = const { RefCell::new(Vec::new()) };
     static STAGE: Cell<Option<&'static dyn Any>> = const { Cell::new(None) };
     static MACHINE: Cell<Option<&'static Machine>> = const { Cell::new(None) };
+    static HANDLER: Cell<Option<&'static dyn Fn(usize)>> = const { Cell::new(None) };
+    static DEADLOCKED: Cell<bool> = const { Cell::new(false) };
 }
 
 loom::thread_local! {
@@ -148,6 +166,8 @@ pub(crate) fn keep<T: 'static>(value: T) -> &'static T {
 pub(crate) fn open<P: Platform<Word = Word>>(world: World) {
     STAGE.set(None);
     MACHINE.set(None);
+    HANDLER.set(None);
+    DEADLOCKED.set(false);
     for kept in KEPT.take() {
         // SAFETY: made by `keep` from a box, taken out of the list once; see there why nobody uses
         // it any more.
@@ -157,18 +177,34 @@ pub(crate) fn open<P: Platform<Word = Word>>(world: World) {
     let entry = if world.full { 1 << 16 } else { 0 };
     let used = keep(Cell::new(0));
     STAGE.set(Some(keep(Stage::<P> {
-        slots: std::array::from_fn(|_| Slot::with(|| Word::new(0, Part::Node(Trail::default())))),
+        slots: std::array::from_fn(|_| slot(world.numbers)),
         buckets: [Bucket::with(|| Word::new(entry, Part::Table(used)))],
     })));
     MACHINE.set(Some(keep(Machine {
         world,
-        own: Default::default(),
+        own: std::array::from_fn(|cpu| Own::starting_at(cpu as u64 * world.ahead_ns)),
         accesses: Cell::new(0),
         kernel: Mutex::new([0; CPUS]),
         beds: std::array::from_fn(|_| Condvar::new()),
         tokens: std::array::from_fn(|_| AtomicBool::new(false)),
         used,
     })));
+}
+
+/// A slot with no node in use.
+fn slot<P: Platform<Word = Word>>(numbers: Numbers) -> Slot<P> {
+    let mut made = 0;
+    Slot::with(|| {
+        // Each node has four cells, of which the first is its state; the nodes come first.
+        let is_state = made < LEVELS * NODE_CELLS && made % NODE_CELLS == 0;
+        made += 1;
+        Word::new(0, Part::Node(Trail::default(), is_state.then_some(numbers)))
+    })
+}
+
+/// What an interrupt does, given how many it is inside of, and itself.
+pub(crate) fn on_interrupt(handler: &'static dyn Fn(usize)) {
+    HANDLER.set(Some(handler));
 }
 
 /// Ends an execution, after all CPUs have left: checks that none has left an entry in the table of
@@ -198,6 +234,25 @@ pub(crate) fn me() -> usize {
     ME.with(Cell::get)
 }
 
+/// Lets the clock of the CPU that asks advance.
+pub(crate) fn pass(ns: u64) {
+    let clock = &machine().me().clock_ns;
+    clock.set(clock.get() + ns);
+}
+
+/// Lets other CPUs run, in a world that lingers.
+pub(crate) fn linger() {
+    if machine().world.lingers {
+        loom::thread::yield_now();
+    }
+}
+
+/// Whether loom has found that no CPU can go on. What is left is to unwind the one that halted
+/// last: it has no more access to anything.
+pub(crate) fn is_deadlocked() -> bool {
+    DEADLOCKED.get()
+}
+
 /// Notes that a cell is accessed.
 pub(crate) fn accessed() {
     let accesses = &machine().accesses;
@@ -218,15 +273,22 @@ fn stage<P: Platform>() -> &'static Stage<P> {
     stage.downcast_ref().expect("a model has locks of one platform")
 }
 
+impl Own {
+    fn starting_at(clock_ns: u64) -> Self {
+        Self { clock_ns: Cell::new(clock_ns), ..Self::default() }
+    }
+}
+
 impl Machine {
     fn me(&self) -> &Own {
         &self.own[me()]
     }
 
     fn interrupt(&self) {
-        let Some(handler) = self.world.interrupt else { return };
-        if me() == 0 && !self.me().interrupted.replace(true) {
-            handler();
+        let level = self.me().interrupted.get() + 1;
+        if me() == 0 && level <= self.world.interrupts {
+            self.me().interrupted.set(level);
+            HANDLER.get().expect("a model with interrupts has a handler")(level);
         }
     }
 
@@ -247,7 +309,7 @@ impl Machine {
         own.pauses.set(0);
         own.halts.set(own.halts.get() + 1);
         if own.halts.get() <= self.world.spurious {
-            return;
+            return linger();
         }
         match deadline_ns {
             Some(at) if self.world.timeouts => {
@@ -267,7 +329,14 @@ impl Machine {
         if holds() {
             kernel[me()] = word.addr();
             while kernel[me()] != 0 {
-                kernel = self.beds[me()].wait(kernel).expect("a panic ends the model");
+                let slept = catch_unwind(AssertUnwindSafe(|| self.beds[me()].wait(kernel)));
+                kernel = match slept {
+                    Ok(awake) => awake.expect("a panic ends the model"),
+                    Err(deadlock) => {
+                        DEADLOCKED.set(true);
+                        resume_unwind(deadlock);
+                    }
+                };
             }
         }
     }
@@ -284,12 +353,11 @@ impl Machine {
         }
     }
 
-    /// Wakes CPU `cpu`, or any if `None`, if it sleeps on `word`.
-    fn wake(&self, word: *const Word, cpu: Option<usize>) {
+    /// Wakes those of `cpus` that sleep on `word`, and at most so many.
+    fn wake(&self, word: *const Word, cpus: Range<usize>, most: usize) {
         let mut kernel = self.kernel.lock().expect("a panic ends the model");
-        let sleeps = |&sleeper: &usize| kernel[sleeper] == word.addr();
-        let found = (0..CPUS).filter(|sleeper| cpu.is_none_or(|cpu| cpu == *sleeper)).find(sleeps);
-        if let Some(sleeper) = found {
+        let sleepers: Vec<_> = cpus.filter(|&sleeper| kernel[sleeper] == word.addr()).collect();
+        for sleeper in sleepers.into_iter().take(most) {
             kernel[sleeper] = 0;
             self.beds[sleeper].notify_one();
         }
@@ -339,13 +407,14 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool> Platform for Loom<WAITS, 
     fn wait(word: &Word, expected: u32, deadline_ns: Option<u64>) {
         let machine = machine();
         machine.interrupt();
-        machine.halt(word, || word.peek() == expected, deadline_ns);
+        machine.halt(word, || word.holds(expected), deadline_ns);
     }
 
     fn kick(word: *const Word, cpu: Cpu) {
         let machine = machine();
+        machine.interrupt();
         match machine.world.halt {
-            Halt::Futex => machine.wake(word, Some(cpu.index())),
+            Halt::Futex => machine.wake(word, cpu.index()..cpu.index() + 1, 1),
             Halt::Token => {
                 // A swap, for loom orders the writes of several CPUs only if they are
                 // read-modify-writes.
@@ -355,7 +424,11 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool> Platform for Loom<WAITS, 
     }
 
     fn kick_any(word: *const Word) {
-        machine().wake(word, None);
+        machine().wake(word, 0..CPUS, 1);
+    }
+
+    fn kick_every(word: *const Word) {
+        machine().wake(word, 0..CPUS, CPUS);
     }
 
     fn now_ns() -> u64 {

@@ -10,7 +10,7 @@
 //! it.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::panic::Location;
 use std::path::Path;
@@ -36,20 +36,49 @@ pub(crate) enum Role {
     Renews,
     /// The last who can reach it says so.
     Frees,
-    /// A kick, which may come when the node serves another wait.
-    Kicks,
+    /// A kick for a wait of this kind, which may come when the node serves another wait.
+    Kicks(Kind),
     /// Any other.
     Uses,
 }
 
+/// Which source file gives a node's state its meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `queue.rs`: `Queued` and `Hybrid`.
+    Line,
+    /// `ticket.rs`
+    Ticket,
+    /// `park.rs`: `TestAndSet` and `Refresh`.
+    Park,
+}
+
+/// The functions whose accesses to nodes are no plain uses.
+const ROLES: &[(&str, &str, Role)] = &[
+    ("raw/queue.rs", "join", Role::Renews),
+    ("slot.rs", "release", Role::Frees),
+    ("raw/queue.rs", "kick_found", Role::Kicks(Kind::Line)),
+    ("raw/queue.rs", "kick_halted", Role::Kicks(Kind::Line)),
+    ("raw/queue.rs", "first_is_late", Role::Kicks(Kind::Line)),
+    ("raw/ticket.rs", "kick", Role::Kicks(Kind::Ticket)),
+    ("park.rs", "kick_halted", Role::Kicks(Kind::Park)),
+];
+
 impl Role {
-    fn of(function: &str) -> Self {
-        match function {
-            "join" => Self::Renews,
-            "release" => Self::Frees,
-            "kick_first" => Self::Kicks,
-            _ => Self::Uses,
-        }
+    fn of(site: &str) -> Self {
+        let mut parts = site.split(' ');
+        let (file, function) = (parts.next(), parts.next());
+        let is_it = |path: &str, name| path.rsplit('/').next() == file && Some(name) == function;
+        let role = ROLES.iter().find(|(path, name, _)| is_it(path, *name));
+        role.map_or(Self::Uses, |(.., role)| *role)
+    }
+}
+
+/// Checks that all functions that have a role are there: one that was renamed would lose it.
+pub(crate) fn check_roles() {
+    for (path, name, _) in ROLES {
+        let source = source(path);
+        assert!(source.lines().any(|line| function(line) == Some(name)), "no {name} in {path}");
     }
 }
 
@@ -60,6 +89,7 @@ struct Record {
     /// Executed sites by the address of their location: one site may have several, one for each
     /// instance of a generic.
     seen: HashMap<*const Location<'static>, Seen>,
+    reached: BTreeSet<&'static str>,
     weakened: Option<(Point, Ordering)>,
 }
 
@@ -90,9 +120,7 @@ pub(crate) fn access(
         let seen = record.seen.entry(at).or_insert_with(|| {
             let point = (at.file(), at.line(), at.column());
             let weakened = weakened.filter(|(site, _)| *site == point).map(|(_, order)| order);
-            let role = name(point, operation).map_or(Role::Uses, |name| {
-                Role::of(name.split(' ').nth(1).expect("a name has three parts"))
-            });
+            let role = name(point, operation).map_or(Role::Uses, |name| Role::of(&name));
             Seen { point, operation, orders, role, weakened }
         });
         match seen.weakened {
@@ -113,7 +141,17 @@ pub(crate) struct Site {
 /// Forgets which sites were executed, and weakens `site` from here on.
 pub(crate) fn reset(weakened: Option<(&Site, Ordering)>) {
     let weakened = weakened.map(|(site, order)| (site.point, order));
-    RECORD.set(Record { seen: HashMap::new(), weakened });
+    RECORD.set(Record { weakened, ..Record::default() });
+}
+
+/// Notes that something happened that is no call site of its own.
+pub(crate) fn reach(what: &'static str) {
+    RECORD.with_borrow_mut(|record| record.reached.insert(what));
+}
+
+/// What happened since the last [`reset`], of what [`reach`] notes.
+pub(crate) fn reached() -> BTreeSet<&'static str> {
+    RECORD.with_borrow(|record| record.reached.clone())
 }
 
 /// The sites executed since the last [`reset`], with the ordering each asked for. Test code has

@@ -3,11 +3,14 @@
 
 use overlock::counters::Event;
 
+use super::contexts::{left_behind, nested, unlinked};
+use super::mixed::{self, HYBRID, QUEUED};
 use super::models::{
-    Depth, Plan, Report, hybrid, hybrid_near_bound, interrupted, lock, narrow, nobody_passes,
-    queued, sections, test_and_set, timed, unwatched, wide,
+    Depth, Plan, Report, hybrid, hybrid_near_bound, lock, narrow, nobody_passes, queued, sections,
+    test_and_set, timed, unwatched, wide,
 };
 use super::platform::{ByAddress, Halt, Halting, Spinning, World};
+use super::refreshes;
 
 /// A model by name.
 pub(crate) struct Model {
@@ -15,7 +18,7 @@ pub(crate) struct Model {
     pub(crate) run: fn(Depth) -> Report,
     /// Events that must have happened.
     pub(crate) events: &'static [Event],
-    /// Call sites that must have been executed.
+    /// Call sites that must have been executed, and what else must have happened: see `states.rs`.
     pub(crate) sites: &'static [&'static str],
 }
 
@@ -34,20 +37,61 @@ const BEHIND: Plan = Plan { sections: &[2, 1, 1], ..THREE };
 macro_rules! models {
     ($($name:ident: $lock:ident on $platform:ty, $take:ident, $watch:ident, $plan:expr,
         [$($event:ident),*], [$($site:literal),*];)*) => {
-        /// All models of one lock.
-        pub(crate) const MODELS: &[Model] = &[$(Model {
+        /// All models of a lock.
+        const LOCKS: &[Model] = &[$(Model {
             name: stringify!($name),
             run: |depth| sections::<$platform, _>($plan, depth, $lock::<$platform>, $take, $watch),
             events: &[$(Event::$event),*],
             sites: &[$($site),*],
-        },)* Model {
-            name: "queued_interrupted",
-            run: interrupted,
-            events: &[Event::LockQueued, Event::LockUseNode2, Event::PvKickWake],
-            sites: &[],
-        }];
+        },)*];
     };
 }
+
+/// Models whose CPUs each do something else.
+const CONTEXTS: &[Model] = &[
+    Model {
+        name: "queued_nested_two",
+        run: |depth| nested([QUEUED; 2], FUTEX, 3, depth),
+        events: &[Event::LockQueued, Event::LockUseNode2, Event::PvKickWake],
+        sites: &[],
+    },
+    Model {
+        name: "queued_nested_three",
+        run: |depth| nested([QUEUED; 3], FUTEX, 2, depth),
+        events: &[Event::LockUseNode3, Event::PvKickWake],
+        sites: &[],
+    },
+    Model {
+        name: "queued_nested_four",
+        run: |depth| nested([QUEUED; 4], FUTEX, 2, depth),
+        events: &[Event::LockUseNode4, Event::PvKickWake],
+        sites: &[],
+    },
+    Model {
+        name: "queued_nested_five",
+        run: |depth| nested([QUEUED; 5], FUTEX, 2, depth),
+        events: &[Event::LockUseNode4, Event::LockNoNode],
+        sites: &[],
+    },
+    Model {
+        name: "hybrid_nested_four",
+        run: |depth| nested([HYBRID; 4], FUTEX, 2, depth),
+        events: &[Event::PvLockStealing, Event::PvWaitNode, Event::PvKickWake],
+        sites: &[],
+    },
+    Model {
+        name: "queued_left_behind",
+        run: left_behind,
+        events: &[Event::LockTimeout],
+        sites: &["queue.rs skip swap", "slot.rs release store", "slot.rs take compare_exchange"],
+    },
+    Model {
+        name: "queued_unlinked",
+        run: unlinked,
+        events: &[Event::LockTimeout],
+        sites: &["queue.rs skip swap", "slot.rs release store"],
+    },
+];
 
 models! {
     tas_two: test_and_set on Halting, lock, unwatched, Plan { world: STALE, ..TWO },
@@ -137,6 +181,8 @@ models! {
         [PvHashFull, PvWaitNode], [];
     queued_spin: queued on Spinning, lock, nobody_passes, Plan { world: SPIN, ..TWO },
         [LockPending], [];
+    queued_spin_three: queued on Spinning, lock, nobody_passes, Plan { world: SPIN, preemptions: Some(1), ..THREE },
+        [LockPending, LockQueued], [];
 
     hybrid_two: hybrid on Halting, lock, nobody_passes, Plan { world: STALE, ..TWO },
         [LockQueued, PvLockStealing, PvWaitHead, PvKickUnlock, PvKickWake], [];
@@ -148,6 +194,8 @@ models! {
         [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs promote_asleep fetch_or"];
     hybrid_polite: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..AGAIN },
         [PvLockStealing, PvWaitHead], ["hybrid.rs watch compare_exchange"];
+    hybrid_past_kicked: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 14_000, ahead_ns: 40_000, ..FUTEX }, ..THREE },
+        [PvLockStealing, PvWaitHead, PvKickWake], ["hybrid.rs steal_past_kicked compare_exchange"];
     hybrid_polite_three: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
         [PvLockStealing, PvWaitHead, PvWaitNode], ["hybrid.rs watch compare_exchange"];
     hybrid_three: hybrid on Halting, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
@@ -175,13 +223,21 @@ impl Model {
     pub(crate) fn missed(&self, report: &Report) -> Vec<&'static str> {
         let events = self.events.iter().map(|event| event.name());
         let events = events.filter(|event| !report.events.contains_key(event));
-        let executed = |site: &&str| report.sites.keys().any(|executed| executed.name == *site);
+        let executed = |site: &&str| {
+            report.reached.contains(site)
+                || report.sites.keys().any(|executed| executed.name == *site)
+        };
         let sites = self.sites.iter().copied().filter(|site| !executed(site));
         events.chain(sites).collect()
     }
 }
 
+/// All models.
+pub(crate) fn models() -> impl Iterator<Item = &'static Model> {
+    LOCKS.iter().chain(CONTEXTS).chain(mixed::MODELS).chain(refreshes::MODELS)
+}
+
 /// The model of this name.
 pub(crate) fn model(name: &str) -> &'static Model {
-    MODELS.iter().find(|model| model.name == name).unwrap_or_else(|| panic!("no model {name}"))
+    models().find(|model| model.name == name).unwrap_or_else(|| panic!("no model {name}"))
 }

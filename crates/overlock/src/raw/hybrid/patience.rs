@@ -11,7 +11,8 @@
 //!   waiter should look seldom and then hold the lock for a while itself.
 //!
 //! * It does not run. Then every look is in vain, and the waiter's processor may be just the one
-//!   that the holder needs.
+//!   that the holder needs: the waiter loses *hope* when nothing changes, and halts; for its next
+//!   few waits at once.
 //!
 //! No waiter can know; but it can try. Now and then a newcomer that sees the lock free holds back
 //! for [`DEFER`] pauses. If the lock is taken again by then, the CPU is *patient* with this lock
@@ -24,8 +25,8 @@ use crate::waiters::Key;
 
 use super::super::queue::STEALS;
 
-/// Pauses that a probing newcomer leaves a free lock alone: about 0.15 µs, longer than a holder
-/// takes to come straight back.
+/// Pauses that a probing newcomer, or a polite first in line, leaves a free lock alone: about 0.15
+/// µs, longer than a holder takes to come straight back.
 const DEFER: u32 = 12;
 /// Pauses between two looks of a hasty waiter, to begin with.
 const HASTY: u32 = 2;
@@ -34,7 +35,9 @@ const HASTY: u32 = 2;
 const PATIENT: u32 = 700;
 /// How long nothing may change before spinning is hopeless: longer than most sections, and some
 /// wake-ups.
-pub(super) const STUCK_NS: u64 = 15_000;
+pub(super) fn stuck_ns<P: Platform>() -> u64 {
+    3 * P::wake_ns()
+}
 /// In a note: patient. The low bits count the waits that the verdict is still good for.
 const NOTE_PATIENT: u32 = 1 << 15;
 /// In a note: hopeless.
@@ -42,7 +45,16 @@ const NOTE_HOPELESS: u32 = 1 << 14;
 /// How many waits each verdict is good for. A wrong one costs most when it is patience.
 const HASTY_FOR: u32 = 32;
 const PATIENT_FOR: u32 = 12;
-const HOPELESS_FOR: u32 = 16;
+/// Hopelessness is good for as many waits as wake-ups fit into so long: each may be a halt too
+/// many.
+const HOPELESS_FOR_NS: u64 = 80_000;
+
+/// Leaves a free lock alone for long enough to see its last holder come straight back.
+pub(super) fn hold_back<P: Platform>() {
+    for _ in 0..DEFER {
+        P::relax();
+    }
+}
 
 /// A waiter's patience with one lock.
 #[derive(Debug)]
@@ -62,13 +74,9 @@ impl Patience {
             Slot::<P>::note(key, note - 1);
         }
         let patient = !probe && note & NOTE_PATIENT != 0;
+        let pauses = if patient { PATIENT } else { HASTY };
         let hopeless = !probe && note & NOTE_HOPELESS != 0;
-        Self { pauses: if patient { PATIENT } else { HASTY }, steals: None, probe, hopeless }
-    }
-
-    /// Whether this CPU's last verdict about the lock `key` was patience.
-    pub(super) fn is_patient_with<P: Platform>(key: Key) -> bool {
-        Slot::<P>::recall(key) & NOTE_PATIENT != 0
+        Self { pauses, steals: None, probe, hopeless }
     }
 
     /// Whether the holder had better be left alone.
@@ -81,10 +89,11 @@ impl Patience {
         self.hopeless
     }
 
-    /// Nothing has changed for [`STUCK_NS`].
+    /// Nothing has changed for [`stuck_ns`].
     pub(super) fn despair<P: Platform>(&mut self, key: Key) {
         self.hopeless = true;
-        Slot::<P>::note(key, NOTE_HOPELESS | HOPELESS_FOR);
+        let waits = (HOPELESS_FOR_NS / P::wake_ns().max(1)).clamp(1, 16) as u32;
+        Slot::<P>::note(key, NOTE_HOPELESS | waits);
     }
 
     /// Whether the lock has come free and gone to somebody else between the last look and this one.
@@ -93,22 +102,19 @@ impl Patience {
         self.steals.replace(steals).is_some_and(|before| before != steals)
     }
 
-    /// Holds back from a free lock if it is time to find out what its holder does, and learns from
-    /// `retaken`, which says whether somebody has taken it meanwhile. Returns whether it did hold
-    /// back.
-    pub(super) fn probe<P: Platform>(&mut self, key: Key, retaken: impl Fn() -> bool) -> bool {
+    /// If it is time to find out what the holder of a free lock does, learns from `stays_free`,
+    /// which [holds back](hold_back) and says whether nobody has taken the lock meanwhile. Returns
+    /// whether it was time.
+    pub(super) fn probe<P: Platform>(&mut self, key: Key, stays_free: impl Fn() -> bool) -> bool {
         if !self.probe {
             return false;
         }
         self.probe = false;
-        for _ in 0..DEFER {
-            P::relax();
-        }
-        if retaken() {
+        if stays_free() {
+            Slot::<P>::note(key, HASTY_FOR);
+        } else {
             self.pauses = PATIENT;
             Slot::<P>::note(key, NOTE_PATIENT | PATIENT_FOR);
-        } else {
-            Slot::<P>::note(key, HASTY_FOR);
         }
         true
     }

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Shared values that are wrong, each in one way, to show that the models of `Refresh` find it.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use overlock::atomic::Atomic;
+use overlock::platform::Platform;
+use overlock::{Refresh, Value};
+
+use crate::support::cells::Word;
+use crate::support::models::Depth;
+use crate::support::platform::{ByAddress, World};
+use crate::support::refreshes::Call::{self, Fresh, Join, Last, Panics, Stops};
+use crate::support::refreshes::{Number, Shared, calls};
+use crate::support::sites;
+
+type Right = Refresh<Number, ByAddress>;
+type Compute<'a> = &'a dyn Fn() -> Number;
+
+/// `fresh` takes what is under way.
+struct Joining(Right);
+
+impl Shared for Joining {
+    fn new(cell: &dyn Fn() -> Word) -> Self {
+        Self(Shared::new(cell))
+    }
+    fn join(&self, compute: Compute) -> Number {
+        self.0.join(compute)
+    }
+    fn fresh(&self, compute: Compute) -> Number {
+        self.0.join(compute)
+    }
+    fn last(&self) -> Number {
+        self.0.last()
+    }
+}
+
+/// `join` does not wait, and `last` does.
+struct Swapped(Right);
+
+impl Shared for Swapped {
+    fn new(cell: &dyn Fn() -> Word) -> Self {
+        Self(Shared::new(cell))
+    }
+    fn join(&self, compute: Compute) -> Number {
+        self.0.join(compute);
+        self.0.last()
+    }
+    fn fresh(&self, _: Compute) -> Number {
+        self.0.last()
+    }
+    fn last(&self) -> Number {
+        self.0.fresh(&|| self.0.last())
+    }
+}
+
+/// One copy, read while it is written.
+struct Torn([Word; 4]);
+
+impl Shared for Torn {
+    fn new(cell: &dyn Fn() -> Word) -> Self {
+        Self(std::array::from_fn(|_| cell()))
+    }
+    fn join(&self, compute: Compute) -> Number {
+        let value = compute();
+        for (cell, word) in self.0.iter().zip(value.to_words()) {
+            cell.store(word, Release);
+        }
+        value
+    }
+    fn fresh(&self, compute: Compute) -> Number {
+        self.join(compute)
+    }
+    fn last(&self) -> Number {
+        Number::from_words(std::array::from_fn(|i| self.0[i].load(Acquire)))
+    }
+}
+
+const BUSY: u32 = 1;
+const WAITERS: u32 = 2;
+const ENDED: u32 = 4;
+
+/// A refresh that ends only if its computation does; `DEAF`: it asks whether anybody waits, and
+/// then ends.
+struct Naive<const DEAF: bool> {
+    word: Word,
+    value: Word,
+}
+
+impl<const DEAF: bool> Naive<DEAF> {
+    fn end(&self, seen: u32) {
+        let ended = seen + ENDED;
+        let anybody = if DEAF {
+            let word = self.word.load(Relaxed);
+            self.word.store(ended, Release);
+            word
+        } else {
+            self.word.swap(ended, Release)
+        };
+        if anybody & WAITERS != 0 {
+            ByAddress::kick_every(&raw const self.word);
+        }
+    }
+}
+
+impl<const DEAF: bool> Shared for Naive<DEAF> {
+    fn new(cell: &dyn Fn() -> Word) -> Self {
+        Self { word: cell(), value: cell() }
+    }
+
+    fn join(&self, compute: Compute) -> Number {
+        let mut joined = None;
+        loop {
+            let seen = self.word.load(Acquire);
+            if joined.is_some_and(|number| number != seen / ENDED) {
+                return self.last();
+            }
+            if seen & BUSY != 0 {
+                joined = Some(seen / ENDED);
+                let marked = seen | WAITERS;
+                if self.word.compare_exchange(seen, marked, AcqRel, Relaxed).is_ok() {
+                    ByAddress::wait(&self.word, marked, None);
+                }
+            } else if self.word.compare_exchange(seen, seen | BUSY, AcqRel, Relaxed).is_ok() {
+                let value = compute();
+                self.value.store(value.0, Release);
+                self.end(seen);
+                return value;
+            }
+        }
+    }
+
+    fn fresh(&self, compute: Compute) -> Number {
+        self.join(compute)
+    }
+
+    fn last(&self) -> Number {
+        Number(self.value.load(Acquire))
+    }
+}
+
+fn failure<S: Shared>(all: &'static [&'static [Call]]) -> String {
+    sites::reset(None);
+    let report = calls::<ByAddress, S>(World::PLAIN, Some(3), all, Depth::Bounded);
+    report.failure.expect("the model finds what is wrong with the shared value")
+}
+
+#[test]
+fn a_fresh_that_takes_what_is_under_way_is_found() {
+    let failure = failure::<Joining>(&[&[Join], &[Fresh]]);
+    assert!(failure.contains("stale: Fresh"), "{failure}");
+}
+
+#[test]
+fn a_fresh_that_refreshes_nothing_is_found() {
+    let failure = failure::<Swapped>(&[&[Join, Fresh], &[Join]]);
+    assert!(failure.contains("stale: Fresh"), "{failure}");
+}
+
+#[test]
+fn a_join_that_takes_what_has_ended_is_found() {
+    struct Idle(Right);
+    impl Shared for Idle {
+        fn new(cell: &dyn Fn() -> Word) -> Self {
+            Self(Shared::new(cell))
+        }
+        fn join(&self, compute: Compute) -> Number {
+            if self.0.last() == Number(0) { self.0.join(compute) } else { self.0.last() }
+        }
+        fn fresh(&self, compute: Compute) -> Number {
+            self.0.fresh(compute)
+        }
+        fn last(&self) -> Number {
+            self.0.last()
+        }
+    }
+    let failure = failure::<Idle>(&[&[Join], &[Join]]);
+    assert!(failure.contains("stale: Join"), "{failure}");
+}
+
+/// The refresher waits for the reader, and the reader for the refresher.
+#[test]
+fn a_last_that_waits_for_the_refresher_is_found() {
+    let failure = failure::<Swapped>(&[&[Stops], &[Last]]);
+    assert!(failure.contains("exceeded"), "{failure}");
+}
+
+#[test]
+fn a_torn_value_is_found() {
+    let failure = failure::<Torn>(&[&[Join, Join], &[Last]]);
+    assert!(failure.contains("a torn value"), "{failure}");
+}
+
+#[test]
+fn a_lost_wake_up_is_found() {
+    let failure = failure::<Naive<true>>(&[&[Join], &[Join]]);
+    assert!(failure.contains("deadlock"), "{failure}");
+}
+
+#[test]
+fn a_panic_that_stops_everybody_is_found() {
+    let failure = failure::<Naive<false>>(&[&[Panics], &[Join]]);
+    assert!(failure.contains("deadlock"), "{failure}");
+}
+
+/// The subject of the two above, with neither fault, is right.
+#[test]
+fn a_naive_shared_value_is_not_found_to_be_wrong() {
+    sites::reset(None);
+    const ALL: &[&[Call]] = &[&[Join], &[Join, Last]];
+    let report = calls::<ByAddress, Naive<false>>(World::PLAIN, Some(3), ALL, Depth::Bounded);
+    assert_eq!(report.failure, None);
+}

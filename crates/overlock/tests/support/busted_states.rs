@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The locks as they are, on nodes whose states mean something else than the source says: faults
+//! that the locks once had, and that models with one kind of lock, or without an interrupt in the
+//! middle of a release, do not show.
+
+use crate::support::mixed::{HYBRID, QUEUED, TICKET, interrupted_kick, late_kick};
+use crate::support::models::{Depth, Report};
+use crate::support::sites;
+use crate::support::states::Numbers;
+
+fn fails(explore: impl Fn() -> Report) -> String {
+    sites::reset(None);
+    explore().failure.expect("the model finds what is wrong with the states")
+}
+
+/// A late kick for a ticket takes a waiter that has halted in a line for one of its own: the waiter
+/// comes back in a state that it can't be in, and believes that it is first. (What `park.rs` writes
+/// also says what for, so it is told apart even so.)
+#[test]
+fn states_with_equal_numbers_are_found() {
+    for second in [QUEUED, HYBRID] {
+        let late = || late_kick([TICKET, second], 3, Numbers::Shared, 1, Depth::Bounded);
+        let failure = fails(late);
+        assert!(failure.contains("left == right") || !cfg!(debug_assertions), "{failure}");
+    }
+}
+
+/// A release says that it has kicked, is interrupted before it does, and its handler waits behind
+/// whom it was about to kick.
+#[test]
+fn a_mark_before_the_kick_is_found() {
+    for first in [QUEUED, HYBRID] {
+        for second in [QUEUED, HYBRID] {
+            let early = || interrupted_kick([first, second], Numbers::Early, 2, Depth::Bounded);
+            let failure = fails(early);
+            assert!(failure.contains("deadlock"), "{failure}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Models whose CPUs each do something else: interrupts inside each other, and a queue node that is
+//! left behind and used again.
+
+use overlock::{RawLock, RawTimedLock};
+
+use super::mixed::Kind;
+use super::models::{Depth, Report, Scene, explore, nobody_passes, queued};
+use super::platform::{self, Halting, World};
+
+/// Sections of each lock in [`nested`]: the one it starts with, CPU 0's, and CPU 1's own.
+const SECTIONS: usize = 3;
+
+/// `DEPTH` locks are held. While CPU 0 waits for the first, an interrupt takes it to the second,
+/// and so on; CPU 1 releases them, the last one first, and takes the last one again meanwhile.
+pub(crate) fn nested<const DEPTH: usize>(
+    kinds: [Kind; DEPTH],
+    world: World,
+    preemptions: usize,
+    depth: Depth,
+) -> Report {
+    explore(Some(preemptions), depth, move || {
+        platform::open::<Halting>(World { interrupts: DEPTH - 1, ..world });
+        let scenes: &'static [_; DEPTH] = platform::keep(std::array::from_fn(|level| {
+            kinds[level].scene(if level == DEPTH - 1 { SECTIONS } else { SECTIONS - 1 })
+        }));
+        for scene in scenes {
+            scene.lock.lock();
+        }
+        let enter = |level: usize| {
+            scenes[level].lock.lock();
+            scenes[level].section();
+        };
+        platform::on_interrupt(platform::keep(enter));
+        platform::run(2, move |cpu| {
+            if cpu == 0 {
+                return enter(0);
+            }
+            for scene in scenes.iter().rev() {
+                scene.section();
+            }
+            enter(DEPTH - 1);
+        });
+        for scene in scenes {
+            scene.rest();
+        }
+        platform::close();
+    })
+}
+
+/// CPU 1 gives up behind CPU 0 and releases the lock, which was held for it, while CPU 2 has joined
+/// the line behind it and may not have linked itself: then CPU 0 skips the node that CPU 1 has left
+/// behind, CPU 2 frees it, and CPU 1 uses it again.
+pub(crate) fn left_behind(depth: Depth) -> Report {
+    explore(Some(1), depth, || {
+        platform::open::<Halting>(World { timeouts: true, ..World::PLAIN });
+        let scene = Scene::new(4, queued::<Halting>, nobody_passes());
+        scene.lock.lock();
+        platform::run(3, move |cpu| {
+            if cpu == 1 {
+                if scene.lock.try_lock_until(1) {
+                    unreachable!("the lock is held until this CPU releases it");
+                }
+                scene.section();
+                loom::thread::yield_now();
+            }
+            scene.lock.lock();
+            if cpu == 2 {
+                loom::thread::yield_now();
+            }
+            scene.section();
+        });
+        scene.rest();
+        platform::close();
+    })
+}
+
+/// CPU 1 gives up behind CPU 0, and CPU 2 has joined the line behind it, but not linked itself,
+/// when CPU 3 releases the lock, which was held for it. So CPU 2 finds that it is first, and frees
+/// the node.
+pub(crate) fn unlinked(depth: Depth) -> Report {
+    explore(Some(1), depth, || {
+        platform::open::<Halting>(World { timeouts: true, ..World::PLAIN });
+        let scene = Scene::new(4, queued::<Halting>, nobody_passes());
+        scene.lock.lock();
+        platform::run(4, move |cpu| {
+            match cpu {
+                1 if !scene.lock.try_lock_until(1) => return,
+                0 | 2 => scene.lock.lock(),
+                _ => {}
+            }
+            scene.section();
+        });
+        scene.rest();
+        platform::close();
+    })
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The models of `Refresh`: what each call promises of the value it returns, in every interleaving.
+//!
+//! Refreshes are numbered in the order of their computations, and the value of a refresh is its
+//! number. What a caller can know is passed on by messages, and so is part of the happens-before
+//! that loom explores:
+//!
+//! * `known`: the newest value that any call has returned: that refresh has ended. `join` and
+//!   `fresh` return a newer one, and `last` none older.
+//! * `begun`: the newest refresh that has begun. `fresh` returns a newer one.
+//!
+//! Beside that, each model checks
+//!
+//! * that a value is whole: all its words are of one refresh;
+//! * that computations exclude each other, and each comes after what the one before it did: they
+//!   use a cell in which loom finds races;
+//! * that who gets a value comes after the computation of it: likewise, a cell for each refresh;
+//! * no lost wake-up: all CPUs end, or loom reports a deadlock;
+//! * that a computation that panics lets the others go on;
+//! * that `last` returns while the refresher is stopped in its computation: the refresher waits for
+//!   that.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicBool, AtomicU32};
+use overlock::platform::Platform;
+use overlock::{Refresh, Value};
+
+use super::cells::{Life, Part, Word};
+use super::models::{Depth, Report, explore};
+use super::platform::{self, ByAddress, Halt, Halting, Spinning, World};
+use super::table::Model;
+use Call::{Fresh, Join, Last, Panics, Stops};
+
+/// The number of a refresh, in each word of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Number(pub(crate) u32);
+
+impl Value for Number {
+    fn to_words(self) -> [u32; 4] {
+        [self.0; 4]
+    }
+
+    fn from_words(words: [u32; 4]) -> Self {
+        assert!(words.iter().all(|word| *word == words[0]), "a torn value: {words:?}");
+        Self(words[0])
+    }
+}
+
+/// A shared value under test.
+pub(crate) trait Shared: 'static {
+    fn new(cell: &dyn Fn() -> Word) -> Self;
+    fn join(&self, compute: &dyn Fn() -> Number) -> Number;
+    fn fresh(&self, compute: &dyn Fn() -> Number) -> Number;
+    fn last(&self) -> Number;
+}
+
+impl<P: Platform<Word = Word>> Shared for Refresh<Number, P> {
+    fn new(cell: &dyn Fn() -> Word) -> Self {
+        Self::with(Number(0), cell)
+    }
+    fn join(&self, compute: &dyn Fn() -> Number) -> Number {
+        self.join(compute)
+    }
+    fn fresh(&self, compute: &dyn Fn() -> Number) -> Number {
+        self.fresh(compute)
+    }
+    fn last(&self) -> Number {
+        self.last()
+    }
+}
+
+/// What a CPU asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Join,
+    Fresh,
+    Last,
+    /// A `join` whose computation panics.
+    Panics,
+    /// A `join` whose computation lasts until a `Last` has returned.
+    Stops,
+}
+
+/// The most refreshes of a model, and one.
+const NUMBERS: usize = 8;
+
+struct Scene<S> {
+    shared: S,
+    known: AtomicU32,
+    begun: AtomicU32,
+    /// A `Last` has returned.
+    read: AtomicBool,
+    /// How many refreshes have begun: of the computation.
+    count: UnsafeCell<u32>,
+    /// Written by the computation of each number.
+    traces: [UnsafeCell<()>; NUMBERS],
+}
+
+/// What a computation panics with.
+struct NoClock;
+
+impl<S: Shared> Scene<S> {
+    fn new() -> &'static Self {
+        let life = platform::keep(Life::new(None));
+        platform::keep(Self {
+            shared: S::new(&|| Word::new(0, Part::Lock(life))),
+            known: AtomicU32::new(0),
+            begun: AtomicU32::new(0),
+            read: AtomicBool::new(false),
+            count: UnsafeCell::new(0),
+            traces: std::array::from_fn(|_| UnsafeCell::new(())),
+        })
+    }
+
+    fn compute(&self) -> Number {
+        let number = self.count.with_mut(|count| {
+            // SAFETY: refreshes exclude each other; loom fails the model if they do not.
+            let count = unsafe { &mut *count };
+            *count += 1;
+            *count
+        });
+        self.begun.fetch_max(number, Release);
+        self.traces[number as usize].with_mut(|_| ());
+        Number(number)
+    }
+
+    /// Makes one call, and judges what it returns.
+    fn make(&self, call: Call) {
+        let (known, begun) = (self.known.load(Acquire), self.begun.load(Acquire));
+        let Number(value) = match call {
+            Call::Join => self.shared.join(&|| self.compute()),
+            Call::Fresh => self.shared.fresh(&|| self.compute()),
+            Call::Last => self.shared.last(),
+            Call::Panics => match self.panics() {
+                Some(value) => value,
+                None => return,
+            },
+            Call::Stops => self.shared.join(&|| {
+                while !self.read.load(Acquire) {
+                    loom::thread::yield_now();
+                }
+                self.compute()
+            }),
+        };
+        self.traces[value as usize].with(|_| ());
+        let least = match call {
+            Call::Last => known,
+            Call::Fresh => known.max(begun) + 1,
+            Call::Join | Call::Panics | Call::Stops => known + 1,
+        };
+        assert!(
+            value >= least,
+            "stale: {call:?} returns {value}, but {known} was known and {begun} had begun"
+        );
+        self.known.fetch_max(value, AcqRel);
+        if call == Call::Last {
+            self.read.store(true, Release);
+        }
+    }
+
+    /// A `join` whose computation panics, unless another CPU's is under way.
+    fn panics(&self) -> Option<Number> {
+        let call = || self.shared.join(&|| panic::resume_unwind(Box::new(NoClock)));
+        match panic::catch_unwind(AssertUnwindSafe(call)) {
+            Ok(value) => Some(value),
+            Err(ours) if ours.is::<NoClock>() => None,
+            Err(other) => panic::resume_unwind(other),
+        }
+    }
+}
+
+/// Each CPU makes its calls on one shared value.
+pub(crate) fn calls<P: Platform<Word = Word>, S: Shared>(
+    world: World,
+    preemptions: Option<usize>,
+    calls: &'static [&'static [Call]],
+    depth: Depth,
+) -> Report {
+    explore(preemptions, depth, move || {
+        platform::open::<P>(world);
+        let scene = Scene::<S>::new();
+        platform::run(calls.len(), move |cpu| {
+            for &call in calls[cpu] {
+                scene.make(call);
+            }
+        });
+        platform::close();
+    })
+}
+
+macro_rules! models {
+    ($($name:ident: on $platform:ty, $world:expr, $bound:expr, $calls:expr, [$($site:literal),*];)*) => {
+        /// All models of `Refresh`.
+        pub(crate) const MODELS: &[Model] = &[$(Model {
+            name: stringify!($name),
+            run: |depth| {
+                calls::<$platform, Refresh<Number, $platform>>($world, $bound, $calls, depth)
+            },
+            events: &[],
+            sites: &[$($site),*],
+        },)*];
+    };
+}
+
+const FUTEX: World = World::PLAIN;
+const STALE: World = World { stale_failures: true, ..World::PLAIN };
+const TOKEN: World = World { halt: Halt::Token, ..STALE };
+const SPURIOUS: World = World { spurious: 1, ..World::PLAIN };
+const SPIN: World = World { pauses: 0, ..STALE };
+
+models! {
+    refresh_two: on Halting, STALE, None, &[&[Join], &[Join]],
+        ["refresh.rs wait_for_end compare_exchange", "park.rs kick_halted compare_exchange"];
+    refresh_token: on Halting, TOKEN, None, &[&[Join], &[Join]],
+        ["refresh.rs wait_for_end compare_exchange", "park.rs kick_halted compare_exchange"];
+    refresh_addr: on ByAddress, STALE, None, &[&[Join], &[Join]],
+        ["refresh.rs wait_for_end compare_exchange"];
+    refresh_spurious: on Halting, SPURIOUS, None, &[&[Join], &[Join]],
+        ["refresh.rs wait_for_end compare_exchange"];
+    refresh_spin: on Spinning, SPIN, None, &[&[Join], &[Fresh]], [];
+    refresh_full: on Halting, World { full: true, ..FUTEX }, None, &[&[Join], &[Join]],
+        ["refresh.rs wait_for_end compare_exchange"];
+    refresh_numberless: on Halting, World { numberless: 1, ..FUTEX }, None, &[&[Join], &[Join]],
+        ["refresh.rs wait_for_end compare_exchange"];
+    refresh_fresh: on Halting, STALE, None, &[&[Join], &[Fresh]],
+        ["refresh.rs wait_for_end compare_exchange"];
+    refresh_again: on Halting, STALE, Some(2), &[&[Join, Fresh], &[Join, Fresh]],
+        ["refresh.rs wait_for_end compare_exchange"];
+    refresh_last: on Halting, FUTEX, Some(2), &[&[Join, Join], &[Last]], [];
+    refresh_last_again: on Halting, FUTEX, Some(3), &[&[Join], &[Last, Last]], [];
+    refresh_panics: on Halting, FUTEX, Some(3), &[&[Panics, Last], &[Join]],
+        ["refresh.rs wait_for_end compare_exchange"];
+    refresh_panics_addr: on ByAddress, FUTEX, Some(3), &[&[Panics, Join], &[Fresh]],
+        ["refresh.rs wait_for_end compare_exchange"];
+    refresh_stops: on Halting, FUTEX, Some(2), &[&[Stops], &[Last], &[Join]],
+        ["refresh.rs wait_for_end compare_exchange"];
+    refresh_three: on Halting, FUTEX, Some(1), &[&[Join], &[Fresh], &[Join]],
+        ["refresh.rs wait_for_end compare_exchange", "park.rs kick_halted compare_exchange"];
+    refresh_three_addr: on ByAddress, FUTEX, Some(1), &[&[Join], &[Fresh], &[Last]],
+        ["refresh.rs wait_for_end compare_exchange"];
+}
