@@ -7,9 +7,12 @@
 //! business of the model checker.
 
 use std::cell::Cell;
+use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
+use overlock::LEVELS;
 use overlock::atomic::{Atomic, ConstAtomic};
 
 use crate::arena::Arena;
@@ -48,7 +51,7 @@ impl<T: Copy + Into<u32>> Word<T> {
     #[track_caller]
     fn access(&self, change: impl FnOnce(T) -> Option<T>) -> T {
         let site = Location::caller();
-        machine::step(site);
+        machine::step_onto(site, Some(self.offset()));
         let old = self.0.get();
         let new = change(old);
         if let Some(new) = new {
@@ -102,3 +105,118 @@ macro_rules! cells {
 }
 
 cells!(u8, u16, u32);
+
+/// The 32-bit cell of a platform.
+pub(crate) trait Cell32: ConstAtomic<u32> + Debug {
+    /// Cell number `index` of a slot, holding zero.
+    fn of_slot(index: usize) -> Self;
+
+    /// A cell in the state that it has before a run.
+    fn starting_at(value: u32) -> Self;
+
+    /// The cell itself, which begins where this does.
+    fn word(&self) -> &Word<u32>;
+
+    /// What is written in place of `value`.
+    fn number(&self, value: u32) -> u32;
+}
+
+impl Cell32 for Word<u32> {
+    fn of_slot(_: usize) -> Self {
+        Self::ZERO
+    }
+
+    fn starting_at(value: u32) -> Self {
+        Self::holding(value)
+    }
+
+    fn word(&self) -> &Word<u32> {
+        self
+    }
+
+    fn number(&self, value: u32) -> u32 {
+        value
+    }
+}
+
+/// Numbers for the states of queue nodes that are not those of the source.
+pub(crate) trait Numbers: Debug + Send + Sync + 'static {
+    /// What is written in place of `state`.
+    fn of(state: u32) -> u32;
+}
+
+/// A cell that, if it is the state of a queue node, has the numbers of `N`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Renumbered<N> {
+    word: Word<u32>,
+    /// Not zero if it is a state. As wide as the cell, so that no padding lies between two of them.
+    is_state: u32,
+    numbers: PhantomData<N>,
+}
+
+/// Cells of a queue node.
+const NODE_CELLS: usize = 4;
+
+impl<N: Numbers> Renumbered<N> {
+    const fn new(word: Word<u32>, is_state: bool) -> Self {
+        Self { word, is_state: is_state as u32, numbers: PhantomData }
+    }
+}
+
+impl<N: Numbers> Cell32 for Renumbered<N> {
+    fn of_slot(index: usize) -> Self {
+        // The nodes come first, and the first cell of each is its state.
+        Self::new(Word::ZERO, index < LEVELS * NODE_CELLS && index.is_multiple_of(NODE_CELLS))
+    }
+
+    fn starting_at(value: u32) -> Self {
+        Self::new(Word::holding(value), false)
+    }
+
+    fn word(&self) -> &Word<u32> {
+        &self.word
+    }
+
+    fn number(&self, value: u32) -> u32 {
+        if self.is_state == 0 { value } else { N::of(value) }
+    }
+}
+
+impl<N: Numbers> Atomic<u32> for Renumbered<N> {
+    fn load(&self, order: Ordering) -> u32 {
+        self.word.load(order)
+    }
+    fn store(&self, value: u32, order: Ordering) {
+        self.word.store(self.number(value), order);
+    }
+    fn swap(&self, value: u32, order: Ordering) -> u32 {
+        self.word.swap(self.number(value), order)
+    }
+    fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
+        self.word.fetch_add(value, order)
+    }
+    fn fetch_sub(&self, value: u32, order: Ordering) -> u32 {
+        self.word.fetch_sub(value, order)
+    }
+    fn fetch_or(&self, value: u32, order: Ordering) -> u32 {
+        self.word.fetch_or(value, order)
+    }
+    fn fetch_and(&self, value: u32, order: Ordering) -> u32 {
+        self.word.fetch_and(value, order)
+    }
+    fn compare_exchange(
+        &self,
+        current: u32,
+        new: u32,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u32, u32> {
+        let (current, new) = (self.number(current), self.number(new));
+        self.word.compare_exchange(current, new, success, failure)
+    }
+}
+
+impl<N: Numbers> ConstAtomic<u32> for Renumbered<N> {
+    const ZERO: Self = Self::new(Word::ZERO, false);
+}

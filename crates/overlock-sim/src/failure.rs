@@ -27,6 +27,8 @@ pub enum Oracle {
     /// When everybody has finished, is the lock unlocked and the table of waiters as empty as
     /// before?
     Residue,
+    /// Is a shared value whole, and as new as the call promises?
+    Freshness,
     /// Does the lock's own code panic?
     Panic,
 }
@@ -44,6 +46,7 @@ impl Oracle {
             Self::Kicks => "kicks",
             Self::Deadline => "deadline",
             Self::Residue => "residue",
+            Self::Freshness => "freshness",
             Self::Panic => "panic",
         }
     }

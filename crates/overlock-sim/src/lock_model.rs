@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::subject::Verbs;
+use crate::subject::{Kind, Verbs};
 
 /// What the words of a lock mean, as far as oracles read them. Taken from the locks' documentation
 /// and not from their code, so that a mistake there is not repeated here.
@@ -62,6 +62,7 @@ pub(crate) struct Waiter {
 
 /// See the [module documentation](self).
 pub(crate) struct LockModel {
+    pub(crate) kind: &'static Kind,
     pub(crate) verbs: &'static dyn Verbs,
     /// How many locks have been in this memory before.
     pub(crate) generation: u32,
@@ -83,11 +84,16 @@ pub(crate) struct LockModel {
     pub(crate) takes: u64,
     /// How many times in a row nobody had taken it though somebody should have.
     pub(crate) owed: u64,
+    /// Of a shared value: the newest refresh that has begun.
+    pub(crate) begun: u32,
+    /// Of a shared value: the newest refresh whose result somebody has got.
+    pub(crate) known: u32,
 }
 
 impl LockModel {
-    pub(crate) fn new(verbs: &'static dyn Verbs) -> Self {
+    pub(crate) fn new(kind: &'static Kind, verbs: &'static dyn Verbs) -> Self {
         Self {
+            kind,
             verbs,
             generation: 0,
             freed: false,
@@ -100,12 +106,14 @@ impl LockModel {
             taker: None,
             takes: 0,
             owed: 0,
+            begun: 0,
+            known: 0,
         }
     }
 
     /// Whether nobody holds the lock by right, as far as its words say.
-    pub(crate) fn is_free(&self, layout: Layout) -> bool {
-        match layout {
+    pub(crate) fn is_free(&self) -> bool {
+        match self.kind.promise.layout {
             Layout::Opaque => true,
             Layout::Bit | Layout::Line => self.word & LOCKED == 0,
             // Bit 0 of the ticket served is a flag.

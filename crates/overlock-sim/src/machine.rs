@@ -35,10 +35,10 @@ use crate::arena::Arena;
 use crate::failure::{Failure, Oracle};
 use crate::faults::{Fault, Faults};
 use crate::lock_model::LockModel;
-use crate::plan::Injection;
+use crate::plan::{Blow, Injection};
 use crate::rng::Rng;
 use crate::script::Script;
-use crate::subject::Subject;
+use crate::subject::{Kind, Subject};
 use crate::trace::{Event, Trace, What};
 use crate::world::{CPUS, Verb, World};
 
@@ -48,7 +48,7 @@ mod wait;
 
 pub(crate) use calls::{
     accessed, compute, count, enter, is_preempted, nap, now_ns, number, relax, slot, spend, step,
-    waiters, with, yield_to,
+    step_onto, waiters, with, yield_to,
 };
 pub(crate) use wait::{Whom, kick, wait};
 
@@ -98,6 +98,8 @@ pub(crate) struct CpuState {
     skew: u64,
     pub(crate) level: u8,
     pub(crate) ops: Vec<Op>,
+    /// How often it has halted.
+    halts: u32,
     /// It was woken to be interrupted.
     interrupted: bool,
     /// Acquisitions that it has made.
@@ -122,6 +124,8 @@ pub(crate) struct PendingKick {
     at: u64,
     cpu: Option<usize>,
     offset: u32,
+    /// The lock that it is for, if it comes from one.
+    lock: Option<usize>,
     /// Everyone who waits there, not one of them.
     all: bool,
 }
@@ -134,6 +138,8 @@ pub(crate) struct Tally {
     pub(crate) faults: Faults,
     pub(crate) events: [u64; Counter::ALL.len()],
     pub(crate) longest_bypass: u32,
+    pub(crate) takeovers: u64,
+    pub(crate) crossed_kicks: u64,
 }
 
 /// See the [module documentation](self).
@@ -151,10 +157,10 @@ pub(crate) struct Machine {
     pub(crate) draining: bool,
     memory: Memory,
     pub(crate) script: Option<&'static Script>,
-    injection: Option<Injection>,
+    /// What the plan injects and has not come about yet: the next is the last.
+    pub(crate) blows: Vec<Injection>,
     visits: BTreeMap<(&'static str, u32, u32), u32>,
     eligible: u64,
-    pub(crate) fired: bool,
     current: usize,
     horizon: u64,
     ready: VecDeque<usize>,
@@ -169,6 +175,7 @@ pub(crate) struct Machine {
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     pub(crate) slots: Vec<*const ()>,
+    pub(crate) slot_bytes: usize,
     pub(crate) table: *const (),
     pub(crate) buckets: usize,
     /// The table as words, for the oracle of residues: where it begins, and what it held at first.
@@ -180,9 +187,9 @@ impl Machine {
     pub(crate) fn new(
         subject: &'static Subject,
         world: World,
+        kinds: &[&'static Kind],
         mut rng: Rng,
         arena: &mut Arena,
-        injection: Option<Injection>,
         steps: u64,
     ) -> Self {
         // Numbers far apart and up to the highest, so that tail codes of all widths occur.
@@ -199,18 +206,20 @@ impl Machine {
                 skew: rng.below(world.skew + 1),
                 level: 0,
                 ops: Vec::new(),
+                halts: 0,
                 interrupted: false,
                 rounds: 0,
             })
             .collect();
         let memory = (subject.lay_out)(arena, &world);
-        let locks = (0..world.locks * world.levels)
-            .map(|line| LockModel::new((subject.place)(Arena::line(line))))
-            .collect();
+        let place = |(line, kind): (usize, &&'static Kind)| {
+            LockModel::new(kind, (kind.place)(Arena::line(line)))
+        };
+        let locks = kinds.iter().enumerate().map(place).collect();
         let mut machine = Self {
             subject,
             script: None,
-            injection,
+            blows: Vec::new(),
             memory,
             locks,
             failure: None,
@@ -220,7 +229,6 @@ impl Machine {
             draining: false,
             visits: BTreeMap::new(),
             eligible: 0,
-            fired: false,
             current: 0,
             horizon: 0,
             ready: VecDeque::new(),
@@ -277,7 +285,9 @@ impl Machine {
         match self.cpus[cpu].status {
             Status::Halted { until, surprise, .. } => {
                 let why = if surprise < until {
-                    self.cpus[cpu].interrupted = self.world.levels > 1 && self.rng.one_in(2);
+                    // In a script, only the plan interrupts.
+                    let may = self.script.is_none() && self.world.levels > 1;
+                    self.cpus[cpu].interrupted = may && self.rng.one_in(2);
                     self.note_fault(Fault::Spurious);
                     "for no reason"
                 } else {
@@ -340,8 +350,8 @@ impl Machine {
         true
     }
 
-    /// What happens to the current CPU before its next access, from `site`.
-    fn befall(&mut self, site: &'static Location<'static>) -> Befalls {
+    /// What happens to the current CPU before its next access, from `site` and perhaps at `offset`.
+    fn befall(&mut self, site: &'static Location<'static>, offset: Option<u32>) -> Befalls {
         self.tally.steps += 1;
         if self.tally.steps >= self.steps_most {
             if self.draining {
@@ -353,10 +363,10 @@ impl Machine {
             // that spin through others' slices.
             self.steps_most = 2 * self.steps_most + 20_000_000;
         }
-        if self.is_victim_here(site) {
-            self.fired = true;
-            let ns = self.injection.map_or(0, |injection| injection.away_ns);
-            return self.take_away(ns);
+        match self.blow(site) {
+            Some(Blow::Away(ns)) => return self.take_away(ns),
+            Some(Blow::Interrupt) => return Befalls::Interrupt,
+            None => {}
         }
         let cpu = &self.cpus[self.current];
         if self.world.pcpus < self.world.cpus && self.now >= cpu.slice_end && !self.ready.is_empty()
@@ -369,8 +379,10 @@ impl Machine {
         if self.draining {
             return Befalls::Nothing;
         }
+        let reaches = self.world.reach_one_in != 0 && offset.is_some_and(|at| self.is_others(at));
+        let lost = reaches && self.rng.one_in(self.world.reach_one_in);
         self.until_away -= 1;
-        if self.until_away == 0 {
+        if self.until_away == 0 || lost {
             self.until_away = gap(&mut self.rng, self.world.away_one_in);
             let ns = self.world.away.draw(&mut self.rng);
             return self.take_away(ns);
@@ -385,6 +397,14 @@ impl Machine {
         Befalls::Nothing
     }
 
+    /// Whether there is a cell of another CPU's slot at this offset.
+    fn is_others(&self, offset: u32) -> bool {
+        let mine = self.memory.slots[self.current].addr();
+        let slots = Arena::offset(self.memory.slots[0].addr())..self.memory.table_offset;
+        let own = Arena::offset(mine)..Arena::offset(mine + self.memory.slot_bytes);
+        slots.contains(&offset) && !own.contains(&offset)
+    }
+
     fn take_away(&mut self, ns: u64) -> Befalls {
         self.note_fault(Fault::Away);
         self.add(self.current, What::Away { ns });
@@ -392,25 +412,43 @@ impl Machine {
         Befalls::Suspend
     }
 
-    /// Whether this is the step at which the plan takes the current CPU away.
-    fn is_victim_here(&mut self, site: &'static Location<'static>) -> bool {
-        let Some(injection) = self.injection else { return false };
+    /// What the plan has in store for the current CPU at this step.
+    fn blow(&mut self, site: &'static Location<'static>) -> Option<Blow> {
+        let next = self.blows.last()?;
         let cpu = &self.cpus[self.current];
-        if self.fired || injection.cpu != self.current || cpu.rounds > 0 || cpu.ops.is_empty() {
-            return false;
+        if next.cpu != self.current || cpu.rounds > 0 || cpu.ops.is_empty() {
+            return None;
         }
         let visits = self.visits.entry((site.file(), site.line(), site.column())).or_default();
         *visits += 1;
         if *visits > VISITS && !visits.is_power_of_two() {
-            return false;
+            return None;
         }
         self.eligible += 1;
-        self.eligible > injection.step
+        if self.eligible > next.step { self.blows.pop().map(|next| next.what) } else { None }
     }
 
     pub(crate) fn add(&mut self, cpu: usize, what: What) {
         let level = self.cpus[cpu].level;
         self.trace.add(Event { at: self.now, cpu: cpu as u8, level, what });
+    }
+
+    /// Whether an access marks a waiter as about to be kicked by this CPU, whom another one had
+    /// marked before (Q6 in `queue.rs`; the mark is 6 and the number of its CPU, plus one).
+    fn is_takeover(&self, site: &Location<'_>, offset: u32, old: u32, new: Option<u32>) -> bool {
+        const KICKING: u32 = 6;
+        let number = self.cpus[self.current].number.unwrap_or(usize::MAX);
+        let mine = KICKING | (number.wrapping_add(1) as u32) << 16;
+        new == Some(mine)
+            && old & 0xffff == KICKING
+            && old != mine
+            && Arena::lock_at(offset).is_none()
+            && site.file().ends_with("queue.rs")
+    }
+
+    /// The current CPU.
+    pub(crate) fn cpu(&self) -> usize {
+        self.current
     }
 
     /// How far the current CPU's clock is ahead.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run does, in a form that can be typed: `random:SEED:STEPS[:CPUS]` or
-//! `inject:SCRIPT:ROLE:STEP`.
+//! `inject:SCRIPT:ROLE:STEP[:STEP]`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,15 +28,26 @@ pub enum Plan {
         role: usize,
         /// At which of its steps.
         step: u64,
+        /// At which later step, when it is back, it is interrupted; `None` is never.
+        then: Option<u64>,
     },
 }
 
-/// One CPU is taken away once.
+/// What befalls one CPU at one of its steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Injection {
     pub(crate) cpu: usize,
     pub(crate) step: u64,
-    pub(crate) away_ns: u64,
+    pub(crate) what: Blow,
+}
+
+/// A fault that a plan asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Blow {
+    /// The CPU is taken away for so many nanoseconds.
+    Away(u64),
+    /// An interrupt, whose handler asks for the script's second lock.
+    Interrupt,
 }
 
 impl fmt::Display for Plan {
@@ -46,8 +57,9 @@ impl fmt::Display for Plan {
             Self::Random { seed, steps, cpus: Some(cpus) } => {
                 write!(f, "random:{seed:#x}:{steps}:{cpus}")
             }
-            Self::Inject { script, role, step } => {
-                write!(f, "inject:{}:{}:{step}", SCRIPTS[script].name, ROLES[role])
+            Self::Inject { script, role, step, then } => {
+                write!(f, "inject:{}:{}:{step}", SCRIPTS[script].name, ROLES[role])?;
+                then.map_or(Ok(()), |then| write!(f, ":{then}"))
             }
         }
     }
@@ -69,19 +81,28 @@ impl FromStr for Plan {
                 }
                 Ok(Self::Random { seed: number(seed)?, steps: number(steps)?, cpus: Some(cpus) })
             }
-            ["inject", script, role, step] => {
-                let names = SCRIPTS.iter().map(|script| script.name);
-                Ok(Self::Inject {
-                    script: place(names, script, "script")?,
-                    role: place(ROLES.into_iter(), role, "role")?,
-                    step: number(step)?,
-                })
-            }
+            ["inject", script, role, step] => inject(script, role, step, None),
+            ["inject", script, role, step, then] => inject(script, role, step, Some(then)),
             _ => Err(format!(
-                "'{text}' is no run; a run is random:SEED:STEPS[:CPUS] or inject:SCRIPT:ROLE:STEP"
+                "'{text}' is no run; a run is random:SEED:STEPS[:CPUS] or inject:SCRIPT:ROLE:STEP[:STEP]"
             )),
         }
     }
+}
+
+fn inject(script: &str, role: &str, step: &str, then: Option<&str>) -> Result<Plan, String> {
+    let names = SCRIPTS.iter().map(|script| script.name);
+    let script = place(names, script, "script")?;
+    let then = then.map(number).transpose()?;
+    if then.is_some() && !SCRIPTS[script].interrupts {
+        return Err(format!("nobody is interrupted in the script '{}'", SCRIPTS[script].name));
+    }
+    Ok(Plan::Inject {
+        script,
+        role: place(ROLES[..SCRIPTS[script].cpus].iter().copied(), role, "role")?,
+        step: number(step)?,
+        then,
+    })
 }
 
 fn number(text: &str) -> Result<u64, String> {
@@ -113,7 +134,8 @@ mod tests {
         for plan in [
             Plan::Random { seed: u64::MAX, steps: 20_000, cpus: None },
             Plan::Random { seed: 0, steps: 1, cpus: Some(3) },
-            Plan::Inject { script: 1, role: 2, step: 17 },
+            Plan::Inject { script: 1, role: 2, step: 17, then: None },
+            Plan::Inject { script: SCRIPTS.len() - 1, role: 0, step: 17, then: Some(18) },
         ] {
             assert_eq!(plan.to_string().parse(), Ok(plan));
         }
@@ -127,6 +149,7 @@ mod tests {
             ("random:x:1", "'x' is not a number"),
             ("random:1:1:9", "9 CPUs are outside 2 to 8"),
             ("inject:nothing:head:0", "there is no script 'nothing'; choose from spin, halt"),
+            ("inject:spin:head:0:1", "nobody is interrupted in the script 'spin'"),
             ("inject:spin:tail:0", "there is no role 'tail'; choose from holder, head, next"),
         ] {
             let error = text.parse::<Plan>().unwrap_err();

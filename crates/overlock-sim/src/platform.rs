@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use overlock::platform::Platform;
 use overlock::{Bucket, Cpu, Slot};
 
-use crate::cell::Word;
+use crate::cell::{Cell32, Numbers, Renumbered, Word};
 use crate::machine::{self, Whom};
 
 /// How CPUs wait for each other.
@@ -32,6 +32,8 @@ pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
     const BY_ADDRESS: bool = false;
     /// See [`Platform::waits`].
     const ON: bool = Self::WAITS;
+    /// See [`Platform::Word`].
+    type Word: Cell32;
 }
 
 /// CPUs halt, and are kicked by number.
@@ -49,17 +51,30 @@ pub(crate) struct SpinOnly;
 
 impl Waiting for ByNumber {
     const WAITS: bool = true;
+    type Word = Word<u32>;
 }
 impl Waiting for ByAddress {
     const WAITS: bool = true;
     const BY_ADDRESS: bool = true;
+    type Word = Word<u32>;
 }
 impl Waiting for SwitchedOff {
     const WAITS: bool = true;
     const ON: bool = false;
+    type Word = Word<u32>;
 }
 impl Waiting for SpinOnly {
     const WAITS: bool = false;
+    type Word = Word<u32>;
+}
+
+/// As [`ByNumber`], on nodes whose states are numbered wrongly.
+#[derive(Debug)]
+pub(crate) struct Misnumbered<N>(PhantomData<N>);
+
+impl<N: Numbers> Waiting for Misnumbered<N> {
+    const WAITS: bool = true;
+    type Word = Renumbered<N>;
 }
 
 /// The machine that takes CPUs away. See the [crate documentation](crate).
@@ -70,10 +85,13 @@ pub(crate) struct Inject<W: Waiting>(PhantomData<W>);
 unsafe impl<W: Waiting> Platform for Inject<W> {
     type Byte = Word<u8>;
     type Half = Word<u16>;
-    type Word = Word<u32>;
+    type Word = W::Word;
 
     const WAITS: bool = W::WAITS;
     const KICKS_BY_ADDRESS: bool = W::BY_ADDRESS;
+    // Each way to wait has the paths of the world that it stands for: threads, or guests. Those of
+    // a guest find that a yield helps all the same.
+    const YIELDS: bool = W::BY_ADDRESS;
 
     fn waits() -> bool {
         W::ON
@@ -107,19 +125,19 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
         machine::waiters()
     }
 
-    fn wait(word: &Word<u32>, expected: u32, deadline_ns: Option<u64>) {
-        machine::wait(word, expected, deadline_ns);
+    fn wait(word: &W::Word, expected: u32, deadline_ns: Option<u64>) {
+        machine::wait(word.word(), word.number(expected), deadline_ns);
     }
 
-    fn kick(word: *const Word<u32>, cpu: Cpu) {
+    fn kick(word: *const W::Word, cpu: Cpu) {
         machine::kick(word.addr(), Whom::Number(cpu.index()));
     }
 
-    fn kick_any(word: *const Word<u32>) {
+    fn kick_any(word: *const W::Word) {
         machine::kick(word.addr(), Whom::Any);
     }
 
-    fn kick_every(word: *const Word<u32>) {
+    fn kick_every(word: *const W::Word) {
         machine::kick(word.addr(), Whom::Every);
     }
 

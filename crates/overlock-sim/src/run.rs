@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run: what its CPUs do, and what is reported at its end.
 
+use std::panic::{self, AssertUnwindSafe};
+
 use overlock::counters::Event;
 
 use crate::arena::Arena;
 use crate::failure::Failure;
 use crate::faults::Faults;
 use crate::machine::{self, Machine, with};
-use crate::plan::{Injection, Plan};
+use crate::plan::Plan;
 use crate::rng::Rng;
-use crate::script::SCRIPTS;
-use crate::subject::Subject;
+use crate::script::{SCRIPTS, blows};
+use crate::subject::{Kind, Subject};
 use crate::world::{Verb, World};
 
 /// Steps after which a script, which is much shorter, is called endless.
@@ -31,7 +33,11 @@ pub struct Report {
     pub events: [u64; Event::ALL.len()],
     /// The most acquisitions by others that a first in line has seen.
     pub longest_bypass: u32,
-    /// Whether the plan's preemption has come about: not if the CPU had finished before.
+    /// How often a release took over a kick that another had begun.
+    pub takeovers: u64,
+    /// Kicks that found their CPU waiting for a lock of another kind than they were for.
+    pub crossed_kicks: u64,
+    /// Whether all that the plan injects has come about: not if the CPU had finished before.
     pub injected: bool,
     /// A hash of everything that happened.
     pub hash: u64,
@@ -50,15 +56,20 @@ pub fn run(subject: &'static Subject, plan: Plan) -> Report {
     let machine = match plan {
         Plan::Random { seed, steps, cpus } => {
             let mut rng = Rng::new(seed);
-            let world = World::draw(&mut rng, cpus, subject.waits);
-            Machine::new(subject, world, rng, &mut arena, None, steps)
+            let mut world = World::draw(&mut rng, cpus, subject.waits);
+            if subject.is_mixed() {
+                world.locks = world.locks.max(2);
+            }
+            let kinds = subject.draw(&mut rng, world.locks * world.levels);
+            Machine::new(subject, world, &kinds, rng, &mut arena, steps)
         }
-        Plan::Inject { script, role, step } => {
-            let injection = Injection::new(role, step, subject.waits);
+        Plan::Inject { script, role, step, then } => {
             let world = SCRIPTS[script].world(subject.waits);
+            let kinds = SCRIPTS[script].kinds.map(|index| subject.kind(index));
+            let kinds = &kinds[..world.locks * world.levels];
             let rng = Rng::new(0);
-            let mut machine =
-                Machine::new(subject, world, rng, &mut arena, Some(injection), SCRIPT_STEPS);
+            let mut machine = Machine::new(subject, world, kinds, rng, &mut arena, SCRIPT_STEPS);
+            machine.blows = blows(role, step, then, subject.waits);
             machine.script = Some(&SCRIPTS[script]);
             machine
         }
@@ -71,7 +82,9 @@ pub fn run(subject: &'static Subject, plan: Plan) -> Report {
         faults: machine.tally.faults,
         events: machine.tally.events,
         longest_bypass: machine.tally.longest_bypass,
-        injected: machine.fired,
+        takeovers: machine.tally.takeovers,
+        crossed_kicks: machine.tally.crossed_kicks,
+        injected: machine.script.is_some() && machine.blows.is_empty(),
         hash: machine.trace.hash(),
         trace: if machine.failure.is_some() { machine.trace.lines() } else { Vec::new() },
         failure: machine.failure,
@@ -102,18 +115,20 @@ struct Job {
 pub(crate) fn task(cpu: usize) {
     match with(|m| m.script) {
         Some(script) => {
-            let part = script.part(cpu);
+            let part = with(|m| script.part(cpu, m.subject.waits));
             machine::spend(part.arrives_ns);
             for round in 0..part.rounds {
                 let first = round == 0;
-                let timed = first && part.patience_ns > 0 && with(|m| m.subject.timed);
+                let lock = part.locks[usize::from(!first)];
+                let Kind { timed, shared, .. } = *with(|m| m.locks[lock].kind);
+                let timed = timed && first && part.patience_ns > 0;
                 perform(Job {
-                    lock: 0,
-                    verb: if timed { Verb::Until } else { Verb::Lock },
+                    lock,
+                    verb: if timed || cpu == 2 && shared { Verb::Until } else { Verb::Lock },
                     patience_ns: part.patience_ns,
                     on_its_way_ns: part.on_its_way_ns,
                     hold_ns: part.hold_ns[usize::from(!first)],
-                    inner: None,
+                    ..Job::PLAIN
                 });
                 machine::spend(part.pause_ns);
             }
@@ -128,8 +143,28 @@ pub(crate) fn task(cpu: usize) {
     }
 }
 
+impl Job {
+    const PLAIN: Self = Self {
+        lock: 0,
+        verb: Verb::Lock,
+        patience_ns: 0,
+        on_its_way_ns: 0,
+        hold_ns: 0,
+        inner: None,
+    };
+}
+
+/// What an interrupt does.
+pub(crate) fn handler(level: usize) {
+    if with(|m| m.script.is_some()) {
+        perform(Job { lock: level, ..Job::PLAIN });
+    } else {
+        iteration(level);
+    }
+}
+
 /// One random acquisition of a lock of this level, if there is one to be had.
-pub(crate) fn iteration(level: usize) {
+fn iteration(level: usize) {
     if let Some(job) = with(|m| choose(m, level)) {
         perform(job);
     }
@@ -162,24 +197,58 @@ fn is_usable(m: &mut Machine, lock: usize) -> bool {
 
 fn verb(m: &mut Machine) -> Verb {
     let [lock, attempt, until] = m.world.verbs;
-    let drawn = m.rng.below(lock + attempt + until);
-    match drawn {
+    match m.rng.below(lock + attempt + until) {
         n if n < lock => Verb::Lock,
-        n if n < lock + attempt || !m.subject.timed => Verb::Try,
+        n if n < lock + attempt => Verb::Try,
         _ => Verb::Until,
     }
 }
 
-/// Acquires, works, releases.
-fn perform(job: Job) {
-    let (verbs, deadline) = with(|m| {
-        let now = m.now + m.skew();
-        let deadline = (job.verb == Verb::Until).then_some(now + job.patience_ns);
-        m.begin_lock(job.lock, job.verb, deadline);
-        (m.locks[job.lock].verbs, deadline)
+/// What the computation of a refresh panics with when it fails.
+struct NoClock;
+
+/// Asks for a shared value, and refreshes it if it comes to that.
+fn ask(job: Job) {
+    let (verbs, verb, known, begun, fails) = with(|m| {
+        let verb = if m.script.is_some() && m.cpu() == 3 { Verb::Last } else { job.verb.shared() };
+        m.begin_lock(job.lock, verb, None);
+        let model = &m.locks[job.lock];
+        let (verbs, known, begun) = (model.verbs, model.known, model.begun);
+        (verbs, verb, known, begun, m.rng.one_in(m.world.nest_one_in))
     });
     machine::spend(job.on_its_way_ns);
-    let got = match (job.verb, deadline) {
+    let compute = || {
+        let number = with(|m| m.begin_refresh(job.lock));
+        machine::compute(job.hold_ns);
+        with(|m| m.locks[job.lock].owner = None);
+        if fails {
+            panic::resume_unwind(Box::new(NoClock));
+        }
+        number
+    };
+    let answer = match panic::catch_unwind(AssertUnwindSafe(|| verbs.ask(verb, &compute))) {
+        Ok(answer) => Some(answer),
+        Err(ours) if ours.is::<NoClock>() => None,
+        Err(other) => panic::resume_unwind(other),
+    };
+    with(|m| m.end_ask(known, begun, answer));
+}
+
+/// Acquires, works, releases.
+fn perform(job: Job) {
+    if with(|m| m.locks[job.lock].kind.shared) {
+        return ask(job);
+    }
+    let (verbs, verb, deadline) = with(|m| {
+        let now = m.now + m.skew();
+        let Kind { timed, .. } = *m.locks[job.lock].kind;
+        let verb = if job.verb == Verb::Until && !timed { Verb::Try } else { job.verb };
+        let deadline = (verb == Verb::Until).then_some(now + job.patience_ns);
+        m.begin_lock(job.lock, verb, deadline);
+        (m.locks[job.lock].verbs, verb, deadline)
+    });
+    machine::spend(job.on_its_way_ns);
+    let got = match (verb, deadline) {
         (Verb::Until, Some(deadline)) => verbs.try_lock_until(deadline),
         (Verb::Try, _) => verbs.try_lock(),
         _ => {

@@ -4,19 +4,21 @@
 use std::ptr;
 
 use overlock::counters::{Class, Event};
-use overlock::platform::Platform;
 use overlock::{
     Bucket, ConstLock, Hybrid, Narrow, Queued, RawLock, RawTimedLock, Slot, TestAndSet, Ticket,
 };
 
 use crate::arena::Arena;
-use crate::cell::Word;
+use crate::cell::{Cell32, Word};
 use crate::lock_model::{Layout, Promise, Survives};
 use crate::machine::{self, Memory};
 use crate::platform::{ByAddress, ByNumber, Inject, SpinOnly, SwitchedOff, Waiting};
-use crate::world::World;
+use crate::rng::Rng;
+use crate::world::{Verb, World};
 
 mod broken;
+mod mixed;
+mod shared;
 
 /// Entries in a line of the table of waiters.
 const WAYS: usize = 16;
@@ -25,13 +27,28 @@ const FOREIGN: u32 = 0xffff_0007;
 
 /// A lock, as the machine's CPUs use it.
 pub(crate) trait Verbs {
-    fn lock(&self);
-    fn try_lock(&self) -> bool;
-    fn try_lock_until(&self, deadline_ns: u64) -> bool;
+    fn lock(&self) {
+        unreachable!("no lock")
+    }
+    fn try_lock(&self) -> bool {
+        unreachable!("no lock")
+    }
+    fn try_lock_until(&self, _deadline_ns: u64) -> bool {
+        unreachable!("no lock that can be timed")
+    }
     /// Releases the lock, which the caller holds.
-    fn unlock(&self);
+    fn unlock(&self) {
+        unreachable!("no lock")
+    }
     /// The same, in favour of the first in line where the lock can do that.
-    fn unlock_fair(&self);
+    fn unlock_fair(&self) {
+        self.unlock();
+    }
+    /// Of a shared value: what `verb` asks for, the number of a refresh; or `None` if the value is
+    /// torn. `compute` begins a refresh and returns its number.
+    fn ask(&self, _verb: Verb, _compute: &dyn Fn() -> u32) -> Option<u32> {
+        unreachable!("no shared value")
+    }
 }
 
 /// A lock that may have a release in favour of the first in line.
@@ -70,16 +87,10 @@ impl<L: RawLock> Verbs for Plain<L> {
     fn try_lock(&self) -> bool {
         self.0.try_lock()
     }
-    fn try_lock_until(&self, _deadline_ns: u64) -> bool {
-        unreachable!("a lock that can't be timed is never asked to")
-    }
     fn unlock(&self) {
         // SAFETY: the caller holds the lock. (Where a lock under test is broken, it touches nothing
         // but its own cells.)
         unsafe { self.0.unlock() };
-    }
-    fn unlock_fair(&self) {
-        self.unlock();
     }
 }
 
@@ -103,17 +114,51 @@ impl<L: Fair> Verbs for Timed<L> {
     }
 }
 
-/// A lock under test.
+/// A kind of lock: how one is made, and what it promises.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) timed: bool,
+    /// It is no lock, but a value that CPUs share.
+    pub(crate) shared: bool,
+    pub(crate) promise: Promise,
+    pub(crate) place: fn(*mut u8) -> &'static dyn Verbs,
+}
+
+/// A lock under test, or locks of several kinds.
 pub struct Subject {
     /// Its name on the command line.
     pub name: &'static str,
-    /// It is meant to fail: by this oracle.
-    pub known_bad: Option<crate::Oracle>,
+    /// It is meant to fail: by one of these oracles. Empty if it is sound.
+    pub known_bad: &'static [crate::Oracle],
     pub(crate) waits: bool,
-    pub(crate) timed: bool,
-    pub(crate) promise: Promise,
     pub(crate) lay_out: fn(&mut Arena, &World) -> Memory,
-    pub(crate) place: fn(*mut u8) -> &'static dyn Verbs,
+    pub(crate) kind: Kind,
+    /// All kinds, if its locks are of several.
+    pub(crate) mix: &'static [Kind],
+}
+
+impl Subject {
+    /// Whether its locks are of several kinds.
+    pub(crate) fn is_mixed(&self) -> bool {
+        !self.mix.is_empty()
+    }
+
+    /// The kind numbered `index`.
+    pub(crate) fn kind(&'static self, index: usize) -> &'static Kind {
+        if self.is_mixed() { &self.mix[index % self.mix.len()] } else { &self.kind }
+    }
+
+    /// The kinds of `locks` locks: no two neighbours, which sections nest in, of one kind.
+    pub(crate) fn draw(&'static self, rng: &mut Rng, locks: usize) -> Vec<&'static Kind> {
+        let mut index = 0;
+        let next = || {
+            if self.is_mixed() {
+                index += 1 + rng.index(self.mix.len() - 1);
+            }
+            self.kind(index)
+        };
+        std::iter::repeat_with(next).take(locks).collect()
+    }
 }
 
 impl std::fmt::Debug for Subject {
@@ -124,7 +169,8 @@ impl std::fmt::Debug for Subject {
 
 /// All subjects; those that are meant to fail come last.
 pub fn subjects() -> impl Iterator<Item = &'static Subject> {
-    SUBJECTS.iter().chain(broken::SUBJECTS)
+    let sound = SUBJECTS.iter().chain(mixed::SUBJECTS).chain(shared::SUBJECTS);
+    sound.chain(broken::SUBJECTS).chain(mixed::BROKEN).chain(shared::BROKEN)
 }
 
 /// The subject of that name, also if it is meant to fail.
@@ -181,15 +227,28 @@ const fn plain<W: Waiting, L: ConstLock + 'static>(
     name: &'static str,
     promise: Promise,
 ) -> Subject {
-    let (lay_out, place) = (lay_out::<W>, place_plain::<L>);
-    Subject { name, known_bad: None, waits: W::ON, timed: false, promise, lay_out, place }
+    bare::<W>(name, Kind::plain::<L>(promise))
 }
 
 const fn timed<W: Waiting, L: ConstLock + Fair + 'static>(
     name: &'static str,
     promise: Promise,
 ) -> Subject {
-    Subject { timed: true, place: place_timed::<L>, ..plain::<W, L>(name, promise) }
+    bare::<W>(name, Kind::timed::<L>(promise))
+}
+
+const fn bare<W: Waiting>(name: &'static str, kind: Kind) -> Subject {
+    Subject { name, known_bad: &[], waits: W::ON, lay_out: lay_out::<W>, kind, mix: &[] }
+}
+
+impl Kind {
+    const fn plain<L: ConstLock + 'static>(promise: Promise) -> Self {
+        Self { timed: false, shared: false, promise, place: place_plain::<L> }
+    }
+
+    const fn timed<L: ConstLock + Fair + 'static>(promise: Promise) -> Self {
+        Self { timed: true, place: place_timed::<L>, ..Self::plain::<L>(promise) }
+    }
 }
 
 fn place_plain<L: ConstLock + 'static>(line: *mut u8) -> &'static dyn Verbs {
@@ -212,15 +271,21 @@ fn place<V: Verbs + 'static>(line: *mut u8, verbs: V) -> &'static V {
 
 /// Puts a slot for each CPU and the table of waiters into the arena.
 fn lay_out<W: Waiting>(arena: &mut Arena, world: &World) -> Memory {
-    let slots: Vec<*const ()> = (0..world.cpus)
-        .map(|_| ptr::from_ref(arena.put(Slot::<Inject<W>>::default())).cast())
-        .collect();
+    let slot = || {
+        let mut made = 0;
+        Slot::<Inject<W>>::with(|| {
+            made += 1;
+            W::Word::of_slot(made - 1)
+        })
+    };
+    let slots: Vec<*const ()> =
+        (0..world.cpus).map(|_| ptr::from_ref(arena.put(slot())).cast()).collect();
     let mut entry = 0;
     let table = arena.put_all(world.buckets, || {
         Bucket::<Inject<W>>::with(|| {
             let foreign = entry % WAYS < world.foreign;
             entry += 1;
-            <Inject<W> as Platform>::Word::holding(if foreign { FOREIGN } else { 0 })
+            W::Word::starting_at(if foreign { FOREIGN } else { 0 })
         })
     });
     let table: *const () = table.as_ptr().cast();
@@ -228,5 +293,6 @@ fn lay_out<W: Waiting>(arena: &mut Arena, world: &World) -> Memory {
     let words = world.buckets * size_of::<Bucket<Inject<W>>>() / size_of::<Word<u32>>();
     let table_words =
         (0..words).map(|index| Arena::peek(table_offset + 4 * index as u32)).collect();
-    Memory { slots, table, buckets: world.buckets, table_offset, table_words }
+    let slot_bytes = size_of::<Slot<Inject<W>>>();
+    Memory { slots, slot_bytes, table, buckets: world.buckets, table_offset, table_words }
 }

@@ -10,12 +10,27 @@ use crate::rng::Rng;
 /// The most CPUs of a run.
 pub const CPUS: usize = 8;
 
-/// How a lock is asked for.
+/// How a lock is asked for, or a shared value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Lock,
     Try,
     Until,
+    Join,
+    Fresh,
+    Last,
+}
+
+impl Verb {
+    /// What is asked of a shared value in place of a lock.
+    pub(crate) const fn shared(self) -> Self {
+        match self {
+            Self::Lock => Self::Join,
+            Self::Try => Self::Last,
+            Self::Until => Self::Fresh,
+            shared => shared,
+        }
+    }
 }
 
 /// A span in nanoseconds: `least` plus a random magnitude up to `more`.
@@ -71,10 +86,14 @@ pub(crate) struct World {
     /// Of steps: the CPU is taken away.
     pub(crate) away_one_in: u32,
     pub(crate) away: Span,
+    /// Of accesses to the slot of another CPU: this one is taken away before.
+    pub(crate) reach_one_in: u32,
     /// Of steps: an interrupt.
     pub(crate) interrupt_one_in: u32,
     /// Of halts: woken for no reason.
     pub(crate) spurious_one_in: u32,
+    /// Of each CPU, so many halts end for no reason: its first ones.
+    pub(crate) first_spurious: u32,
     /// Of kicks: arrives late.
     pub(crate) late_one_in: u32,
     /// Of kicks: arrives twice.
@@ -121,8 +140,10 @@ impl World {
             free_one_in: 0,
             away_one_in: 0,
             away: Span::default(),
+            reach_one_in: 0,
             interrupt_one_in: 0,
             spurious_one_in: 0,
+            first_spurious: 0,
             late_one_in: 0,
             twice_one_in: 0,
             late: Span::default(),
@@ -149,6 +170,7 @@ impl World {
             fair_one_in: rate(&[1, 3, 20]),
             free_one_in: rate(&[1, 4, 30]),
             away_one_in: rate(&[40, 200, 1_000, 5_000]),
+            reach_one_in: rate(&[2, 8, 40]),
             interrupt_one_in: rate(&[20, 100, 1_000]),
             spurious_one_in: rate(&[1, 3, 20]),
             late_one_in: rate(&[1, 4, 20]),

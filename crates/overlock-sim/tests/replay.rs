@@ -5,7 +5,7 @@ use overlock_sim::{Plan, run, seed_of, subject, subjects, torture};
 
 #[test]
 fn a_run_repeats_bit_for_bit() {
-    for subject in subjects().filter(|subject| subject.known_bad.is_none()) {
+    for subject in subjects().filter(|subject| subject.known_bad.is_empty()) {
         for index in 0..5 {
             let seed = seed_of(1, index);
             let report = torture(subject, seed, 5_000);

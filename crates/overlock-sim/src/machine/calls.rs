@@ -111,6 +111,11 @@ pub(crate) fn compute(ns: u64) {
 
 /// A step: time passes, others may come first, and a fault may befall this CPU.
 pub(crate) fn step(site: &'static Location<'static>) {
+    step_onto(site, None);
+}
+
+/// A step before an access at this offset.
+pub(crate) fn step_onto(site: &'static Location<'static>, offset: Option<u32>) {
     if is_stopping() {
         return;
     }
@@ -121,7 +126,7 @@ pub(crate) fn step(site: &'static Location<'static>) {
     if others_first {
         suspend();
     }
-    match with(|m| m.befall(site)) {
+    match with(|m| m.befall(site, offset)) {
         Befalls::Nothing => {}
         Befalls::Suspend => suspend(),
         Befalls::Interrupt => interrupt(),
@@ -137,7 +142,7 @@ pub(super) fn interrupt() {
         cpu.level += 1;
         usize::from(cpu.level)
     });
-    run::iteration(level);
+    run::handler(level);
     with(|m| m.cpus[m.current].level -= 1);
 }
 
@@ -148,6 +153,7 @@ pub(crate) fn accessed(site: &'static Location<'static>, offset: u32, old: u32, 
     }
     let failed = with(|m| {
         m.add(m.current, What::Access { site, offset, old, new });
+        m.tally.takeovers += u64::from(m.is_takeover(site, offset, old, new));
         m.watch(offset, old, new);
         m.failure.is_some()
     });

@@ -53,7 +53,7 @@ impl Machine {
                 let text = format!("cpu {me} has taken a lock that cpu {other} holds");
                 return self.fail(Some(lock), Oracle::Exclusion, text);
             }
-            match self.subject.promise.layout {
+            match model.kind.promise.layout {
                 Layout::Ticket => self.leave_line(lock, me),
                 Layout::Opaque => self.locks[lock].takes += 1,
                 Layout::Bit | Layout::Line => {}
@@ -100,13 +100,67 @@ impl Machine {
         self.check_wakeups();
     }
 
+    /// The current CPU begins the computation of a refresh. Returns its number.
+    pub(crate) fn begin_refresh(&mut self, lock: usize) -> u32 {
+        let me = self.current;
+        let model = &mut self.locks[lock];
+        model.begun += 1;
+        let number = model.begun;
+        if let Some(other) = model.owner.replace(me) {
+            let text = format!("cpu {me} computes what cpu {other} is computing");
+            self.fail(Some(lock), Oracle::Exclusion, text);
+        }
+        number
+    }
+
+    /// The current CPU has been answered by a shared value: with the number of a refresh, with
+    /// `Some(None)` if the value is torn, or not at all because its own computation has failed.
+    /// `known` and `begun` are what was so when it asked.
+    pub(crate) fn end_ask(&mut self, known: u32, begun: u32, answer: Option<Option<u32>>) {
+        let me = self.current;
+        let op = self.finish(answer.is_some());
+        let model = &mut self.locks[op.lock];
+        model.users -= 1;
+        model.owed = 0;
+        self.tally.acquisitions += 1;
+        self.cpus[me].rounds += 1;
+        let least = match op.verb {
+            Some(Verb::Last) => known,
+            Some(Verb::Fresh) => known.max(begun) + 1,
+            _ => known + 1,
+        };
+        let asked = name(op.verb);
+        let wrong = match answer {
+            None => None,
+            Some(None) => Some(format!("{asked}: cpu {me} gets a torn value")),
+            Some(Some(got)) => {
+                model.known = model.known.max(got);
+                (got < least).then(|| {
+                    format!(
+                        "{asked}: cpu {me} gets refresh {got}, but {least} is the oldest it may"
+                    )
+                })
+            }
+        };
+        if let Some(text) = wrong {
+            return self.fail(Some(op.lock), Oracle::Freshness, text);
+        }
+        if model.users == 0 && !self.draining && self.rng.one_in(self.world.free_one_in) {
+            self.locks[op.lock].freed = true;
+            self.note_fault(Fault::Freed);
+            self.add(me, What::Freed { lock: op.lock });
+        }
+        self.check_wakeups();
+    }
+
     /// Puts a new lock into the memory of one that was freed.
     pub(crate) fn revive(&mut self, lock: usize) {
         Arena::clear_line(lock);
         let model = &mut self.locks[lock];
         // Operations on it that began before are caught by the generation.
         let generation = model.generation + 1;
-        *model = LockModel { generation, takes: model.takes, ..LockModel::new(model.verbs) };
+        *model =
+            LockModel { generation, takes: model.takes, ..LockModel::new(model.kind, model.verbs) };
     }
 
     /// Looks at an access by the current CPU.
@@ -123,7 +177,7 @@ impl Machine {
             return self.fail(Some(lock), Oracle::Freed, text);
         }
         let Some(new) = new else { return };
-        match self.subject.promise.layout {
+        match model.kind.promise.layout {
             Layout::Opaque => {}
             Layout::Ticket if rest != 0 => {
                 model.line.push_back(Waiter { cpu: me, skipped: false, ticket: old });
@@ -159,8 +213,8 @@ impl Machine {
         let Some(first) = self.locks[lock].first().filter(|&cpu| !self.is_late(cpu, lock)) else {
             return;
         };
-        let promise = self.subject.promise;
         let model = &mut self.locks[lock];
+        let promise = model.kind.promise;
         model.passed += 1;
         let passed = model.passed;
         self.tally.longest_bypass = self.tally.longest_bypass.max(passed);
@@ -181,7 +235,7 @@ impl Machine {
         model.passed = 0;
         let place = model.place(cpu);
         let left = place.and_then(|place| model.line.remove(place));
-        if !self.subject.promise.in_order {
+        if !model.kind.promise.in_order {
             return;
         }
         let before = place.unwrap_or(self.locks[lock].line.len());
@@ -270,6 +324,9 @@ impl Machine {
             (_, Some((_, at)), _) => {
                 (at, Oracle::Progress, "has taken the lock but does not get to work")
             }
+            (Some(Verb::Last), ..) => {
+                (op.began, Oracle::Progress, "only reads, and does not get through")
+            }
             (_, _, Some(at)) => (at, Oracle::Deadline, "has not given up long after its deadline"),
             _ => return None,
         };
@@ -280,8 +337,8 @@ impl Machine {
     /// Whether somebody should take a lock now, by what it promises.
     fn is_owed(&self, lock: usize) -> bool {
         let model = &self.locks[lock];
-        let promise = self.subject.promise;
-        if model.owner.is_some() || !model.is_free(promise.layout) {
+        let promise = model.kind.promise;
+        if model.owner.is_some() || !model.is_free() {
             return false;
         }
         // Those with an operation on this lock: (CPU, releases, is away, runs)
@@ -354,7 +411,7 @@ impl Machine {
     /// Whether a lock that nobody uses says something else.
     fn is_marked(&self, lock: usize) -> bool {
         let model = &self.locks[lock];
-        match self.subject.promise.layout {
+        match model.kind.promise.layout {
             Layout::Opaque => false,
             Layout::Bit => model.word != 0,
             Layout::Line => model.word & !STEALS != 0,
@@ -369,5 +426,8 @@ fn name(verb: Option<Verb>) -> &'static str {
         Some(Verb::Lock) => "lock",
         Some(Verb::Try) => "try",
         Some(Verb::Until) => "try until",
+        Some(Verb::Join) => "join",
+        Some(Verb::Fresh) => "fresh",
+        Some(Verb::Last) => "last",
     }
 }

@@ -3,6 +3,7 @@
 //! contract.
 
 use std::panic::Location;
+use std::ptr;
 
 use super::calls::{interrupt, is_stopping, step, suspend, with};
 use super::{CpuState, Machine, PendingKick, Status};
@@ -61,9 +62,18 @@ impl Machine {
         if !same || until <= self.now {
             return false;
         }
-        let surprised = !self.draining && self.rng.one_in(self.world.spurious_one_in);
-        let surprise =
-            if surprised { self.now + self.rng.magnitude(SURPRISE_NS) } else { u64::MAX };
+        let state = &mut self.cpus[self.current];
+        state.halts += 1;
+        let first = state.halts <= self.world.first_spurious;
+        let surprise = if self.draining {
+            u64::MAX
+        } else if first {
+            self.now + SURPRISE_NS
+        } else if self.rng.one_in(self.world.spurious_one_in) {
+            self.now + self.rng.magnitude(SURPRISE_NS)
+        } else {
+            u64::MAX
+        };
         self.add(self.current, What::Halts { offset });
         self.lose(Status::Halted { offset, until, surprise });
         self.check_wakeups();
@@ -86,14 +96,15 @@ impl Machine {
             late_ns = self.world.late.draw(&mut self.rng);
             self.note_fault(Fault::LateKick);
         }
+        let lock = self.cpus[self.current].op().map(|op| op.lock);
         self.add(self.current, What::Kicks { cpu, offset, late_ns });
         if !self.draining && self.rng.one_in(self.world.twice_one_in) {
             let at = self.now + late_ns + self.world.late.draw(&mut self.rng);
             self.note_fault(Fault::TwiceKick);
-            self.kicks.push(PendingKick { at, cpu, offset, all });
+            self.kicks.push(PendingKick { at, cpu, offset, lock, all });
             self.horizon = self.horizon.min(at);
         }
-        let kick = PendingKick { at: self.now + late_ns, cpu, offset, all };
+        let kick = PendingKick { at: self.now + late_ns, cpu, offset, lock, all };
         if late_ns == 0 {
             self.deliver(kick);
         } else {
@@ -106,10 +117,13 @@ impl Machine {
     /// that is late meets the next waiter. Where the table has few lines, tickets share them and
     /// all their waiters are kicked.
     fn count_kick(&mut self) {
-        let exact = self.subject.promise.layout != Layout::Ticket || self.world.buckets >= 64;
         let cpu = &mut self.cpus[self.current];
         let level = cpu.level;
         let Some(op) = cpu.ops.last_mut().filter(|op| op.level == level) else { return };
+        let kind = self.locks[op.lock].kind;
+        let exact = kind.promise.layout != Layout::Ticket || self.world.buckets >= 64;
+        // The end of a refresh kicks all who wait for it.
+        let exact = exact && !kind.shared;
         let meanwhile = self.locks[op.lock].takes - op.takes;
         op.kicks += 1;
         if op.kicks > 1 + meanwhile && exact {
@@ -122,6 +136,7 @@ impl Machine {
     }
 
     pub(super) fn deliver(&mut self, kick: PendingKick) {
+        self.tally.crossed_kicks += u64::from(self.is_crossed(kick));
         let by_word = kick.cpu.is_none() || self.world.kick_by_word;
         let hears = |status| match status {
             Status::Halted { offset, .. } => !by_word || offset == kick.offset,
@@ -139,6 +154,13 @@ impl Machine {
         }
         let cpu = halted[self.rng.index(halted.len())];
         self.wake(cpu, "kicked");
+    }
+
+    /// Whether a kick finds its CPU waiting for a lock of another kind than it is for.
+    fn is_crossed(&self, kick: PendingKick) -> bool {
+        let Some((from, cpu)) = kick.lock.zip(kick.cpu) else { return false };
+        let wait = self.cpus[cpu].op().filter(|op| op.verb.is_some());
+        wait.is_some_and(|op| !ptr::eq(self.locks[from].kind, self.locks[op.lock].kind))
     }
 
     /// Whether a kick is on its way that wakes this CPU, which has halted on the word at `offset`.

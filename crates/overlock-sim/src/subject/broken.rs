@@ -27,23 +27,26 @@ const BOUNDED: Promise = Promise { layout: Layout::Line, max_bypass: HYBRID.max_
 const DECLARING: Promise = Promise { layout: Layout::Line, declares: true, ..BARE };
 
 pub(super) static SUBJECTS: &[Subject] = &[
-    known_bad::<Noop>("broken-noop", Oracle::Exclusion, BARE),
-    known_bad::<LostWakeup>("broken-lost-wakeup", Oracle::LostWakeup, BARE),
-    known_bad::<Handshake>("broken-handshake", Oracle::Progress, UNFAIR),
-    known_bad::<Barging>("broken-unfair-fifo", Oracle::Order, FIFO),
-    known_bad::<Starving>("broken-bypass", Oracle::Bypass, BOUNDED),
-    known_bad::<Unheeded>("broken-declaration", Oracle::Bypass, DECLARING),
-    known_bad::<LateLook>("broken-touch-after-release", Oracle::Freed, BARE),
-    known_bad::<Stampede>("broken-stampede", Oracle::Kicks, BARE),
-    known_bad::<Hasty>("broken-early-timeout", Oracle::Deadline, BARE),
-    known_bad::<Deaf>("broken-late-timeout", Oracle::Deadline, BARE),
-    known_bad::<Untidy>("broken-residue", Oracle::Residue, UNFAIR),
-    known_bad::<Fragile>("broken-panic", Oracle::Panic, BARE),
+    known_bad::<Noop>("broken-noop", &[Oracle::Exclusion], BARE),
+    known_bad::<LostWakeup>("broken-lost-wakeup", &[Oracle::LostWakeup], BARE),
+    known_bad::<Handshake>("broken-handshake", &[Oracle::Progress], UNFAIR),
+    known_bad::<Barging>("broken-unfair-fifo", &[Oracle::Order], FIFO),
+    known_bad::<Starving>("broken-bypass", &[Oracle::Bypass], BOUNDED),
+    known_bad::<Unheeded>("broken-declaration", &[Oracle::Bypass], DECLARING),
+    known_bad::<LateLook>("broken-touch-after-release", &[Oracle::Freed], BARE),
+    known_bad::<Stampede>("broken-stampede", &[Oracle::Kicks], BARE),
+    known_bad::<Hasty>("broken-early-timeout", &[Oracle::Deadline], BARE),
+    known_bad::<Deaf>("broken-late-timeout", &[Oracle::Deadline], BARE),
+    known_bad::<Untidy>("broken-residue", &[Oracle::Residue], UNFAIR),
+    known_bad::<Fragile>("broken-panic", &[Oracle::Panic], BARE),
 ];
 
-const fn known_bad<M: Mistake>(name: &'static str, oracle: Oracle, promise: Promise) -> Subject {
-    let subject = super::timed::<ByAddress, Broken<M>>(name, promise);
-    Subject { known_bad: Some(oracle), ..subject }
+const fn known_bad<M: Mistake>(
+    name: &'static str,
+    known_bad: &'static [Oracle],
+    promise: Promise,
+) -> Subject {
+    Subject { known_bad, ..super::timed::<ByAddress, Broken<M>>(name, promise) }
 }
 
 struct Words {
@@ -156,6 +159,9 @@ impl<M: Mistake> ConstLock for Broken<M> {
 struct Noop;
 impl Mistake for Noop {
     fn lock(_: &Words) {}
+    fn lock_until(_: &Words, _: u64) -> bool {
+        true
+    }
     fn unlock(_: &Words) {}
 }
 

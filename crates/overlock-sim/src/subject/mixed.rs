@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locks of several kinds in one run. Their waiters share the nodes of their CPUs, so a late kick
+//! for one may find its CPU waiting for another.
+//!
+//! Two subjects are wrong on purpose. They are the locks as they are, but what they write as the
+//! state of a node means something else than the table in `slot.rs` says, as it once did.
+
+use overlock::{Hybrid, Queued, TestAndSet, Ticket};
+
+use super::{HYBRID, Kind, Probe, QUEUED, Subject, TICKET, UNFAIR, shared};
+use crate::Oracle;
+use crate::cell::Numbers;
+use crate::platform::{ByNumber, Inject, Misnumbered, Waiting};
+
+const fn locks<W: Waiting>() -> [Kind; 4] {
+    [
+        Kind::timed::<TestAndSet<Inject<W>, Probe>>(UNFAIR),
+        Kind::plain::<Ticket<Inject<W>, Probe>>(TICKET),
+        Kind::timed::<Queued<Inject<W>, Probe>>(QUEUED),
+        Kind::timed::<Hybrid<Inject<W>, Probe>>(HYBRID),
+    ]
+}
+
+const fn all<W: Waiting>() -> [Kind; 5] {
+    let [test_and_set, ticket, queued, hybrid] = locks::<W>();
+    [test_and_set, ticket, queued, hybrid, shared::right::<W>()]
+}
+
+/// In the order in which scripts name them.
+static KINDS: [Kind; 5] = all::<ByNumber>();
+static EQUAL: [Kind; 4] = locks::<Misnumbered<Equal>>();
+
+pub(super) static SUBJECTS: &[Subject] = &[mixed::<ByNumber>("mixed", &KINDS)];
+
+pub(super) static BROKEN: &[Subject] = &[
+    // A waiter is in a state that it can't be in, which the line asserts. Where that is not
+    // compiled, two believe that they are first: both are kicked, or the second is served. Or
+    // nobody kicks.
+    Subject {
+        known_bad: &[
+            Oracle::Panic,
+            Oracle::Kicks,
+            Oracle::Order,
+            Oracle::LostWakeup,
+            Oracle::Progress,
+        ],
+        ..mixed::<Misnumbered<Equal>>("broken-equal-states", &EQUAL)
+    },
+    Subject { known_bad: &[Oracle::LostWakeup], ..queued::<Early>("broken-early-mark") },
+];
+
+const fn mixed<W: Waiting>(name: &'static str, mix: &'static [Kind]) -> Subject {
+    Subject { mix, ..super::bare::<W>(name, Kind::timed::<Queued<Inject<W>, Probe>>(QUEUED)) }
+}
+
+const fn queued<N: Numbers>(name: &'static str) -> Subject {
+    super::timed::<Misnumbered<N>, Queued<Inject<Misnumbered<N>>, Probe>>(name, QUEUED)
+}
+
+/// `Ticket` says that it is awake or halted with the numbers of a line, so that a late kick for a
+/// ticket takes a waiter in line for its own. Found by review.
+#[derive(Debug)]
+struct Equal;
+
+impl Numbers for Equal {
+    fn of(state: u32) -> u32 {
+        const TICKET_RUNNING: u32 = 7;
+        const TICKET_HALTED: u32 = 8;
+        const WAITING: u32 = 0;
+        const HALTED: u32 = 1;
+        match state {
+            TICKET_RUNNING => WAITING,
+            TICKET_HALTED => HALTED,
+            other => other,
+        }
+    }
+}
+
+/// A release that is about to kick says that it has kicked (Q6 in `queue.rs`): if it is interrupted
+/// first, nobody else kicks, and its handler may wait behind that waiter. Found by torture.
+#[derive(Debug)]
+struct Early;
+
+impl Numbers for Early {
+    fn of(state: u32) -> u32 {
+        const KICKING: u32 = 6;
+        const KICKED: u32 = 4;
+        if state & 0xffff == KICKING { KICKED } else { state }
+    }
+}
