@@ -138,6 +138,7 @@ impl<P: Policy> Scheduler<P> {
                 let next = self.pick(pcpu);
                 Some(self.replace(vcpu, pcpu, next))
             }
+            Event::YieldedTo { vcpu, to } => self.yielded_to(vcpu, to),
             Event::Preempted(vcpu) => self.preempted(vcpu),
             Event::Stopped(vcpu) => {
                 let pcpu = self.owned(vcpu)?;

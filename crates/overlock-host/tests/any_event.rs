@@ -19,16 +19,17 @@ fn vcpu() -> impl Strategy<Value = Vcpu> {
 }
 
 fn spin() -> impl Strategy<Value = Spin> {
-    let hint =
-        (proptest::option::of(vcpu()), proptest::array::uniform4(proptest::option::of(vcpu())));
-    (vcpu(), any::<bool>(), hint, proptest::option::of(vcpu())).prop_map(
-        |(vcpu, sampled, (holder, waiters), truth)| Spin {
-            vcpu,
-            source: if sampled { SpinSource::Sampled } else { SpinSource::Reported },
-            hint: SpinHint { holder, waiters },
-            truth,
-        },
-    )
+    let hint = || {
+        let anyone = || proptest::option::of(vcpu());
+        (anyone(), proptest::array::uniform4(anyone()))
+            .prop_map(|(holder, waiters)| SpinHint { holder, waiters })
+    };
+    (vcpu(), any::<bool>(), hint(), hint()).prop_map(|(vcpu, sampled, hint, truth)| Spin {
+        vcpu,
+        source: if sampled { SpinSource::Sampled } else { SpinSource::Reported },
+        hint,
+        truth,
+    })
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -36,6 +37,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => vcpu().prop_map(Event::Halted),
         3 => spin().prop_map(Event::LongSpin),
         1 => vcpu().prop_map(Event::Yielded),
+        1 => (vcpu(), vcpu()).prop_map(|(vcpu, to)| Event::YieldedTo { vcpu, to }),
         2 => vcpu().prop_map(Event::Preempted),
         4 => (vcpu(), proptest::option::of(vcpu()))
             .prop_map(|(target, by)| Event::Kicked { target, by }),

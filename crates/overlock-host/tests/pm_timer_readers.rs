@@ -299,7 +299,7 @@ fn a_stopped_reader_stops_the_locked_rules_and_no_lock_free_one() {
 fn a_loser_returns_what_the_winner_found() {
     // The winner looks at 100, the loser asks at 200 and gets 100: as stale as the update is long.
     let (tell, told) = mpsc::channel();
-    *WAITS_FOR_LOSER.lock().unwrap() = Some(tell);
+    *WAITS_FOR_LOSER.lock().unwrap() = Some(tell.clone());
     let rule = Refresh::new(|| {
         if let Some(waits) = WAITS_FOR_LOSER.lock().unwrap().take() {
             waits.send(()).unwrap();
@@ -318,6 +318,8 @@ fn a_loser_returns_what_the_winner_found() {
         });
         looks.recv().unwrap();
         let loser = rule.read(|| unreachable!("a loser does not look at the clock"));
+        // One that did not wait has told nobody; the winner is to end, and the test to fail.
+        tell.send(()).unwrap_or_default();
         assert_eq!(winner.join().unwrap(), Nanos(100));
         loser
     });

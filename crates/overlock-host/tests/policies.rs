@@ -5,7 +5,7 @@
 //! catch.
 
 use overlock_host::sched::yield_to::{
-    Candidate, Chosen, IpiFirst, LoadGate, Missed, NAMES, Notice, Policy, PvHint, Rotation,
+    Candidate, Chosen, IpiFirst, LoadGate, Missed, NAMES, Notice, Oracle, Policy, PvHint, Rotation,
     RoundRobin, SkipSpinners, Skipped, SpinCount, Stay, Trace, Verdict, View, by_name,
 };
 use overlock_host::sched::{HINT_WAITERS, Spin, SpinHint};
@@ -102,9 +102,11 @@ fn guests() -> impl Strategy<Value = (Spin, Vec<Candidate>)> {
         1 => Just(unfit(Skipped::AheadOfShare)),
     ];
     let anyone = || prop_oneof![Just(None), (0..40u32).prop_map(|n| Some(Vcpu(n)))];
-    let hint = (anyone(), proptest::array::uniform4(anyone()))
-        .prop_map(|(holder, waiters): (_, [_; HINT_WAITERS])| SpinHint { holder, waiters });
-    (proptest::collection::vec(standing, 1..33), any::<prop::sample::Index>(), hint, anyone())
+    let hint = || {
+        (anyone(), proptest::array::uniform4(anyone()))
+            .prop_map(|(holder, waiters): (_, [_; HINT_WAITERS])| SpinHint { holder, waiters })
+    };
+    (proptest::collection::vec(standing, 1..33), any::<prop::sample::Index>(), hint(), hint())
         .prop_map(|(mut candidates, me, hint, truth)| {
             let me = me.index(candidates.len());
             candidates[me] = unfit(Skipped::Itself);
@@ -394,12 +396,43 @@ fn a_hint_or_the_truth_leads_to_the_holder_at_once() {
         let mut candidates = vec![ready(false); 6];
         candidates[spinner as usize] = unfit(Skipped::Itself);
         let hint = SpinHint::holder(Vcpu(holder));
-        let spin = Spin { hint, truth: Some(Vcpu(holder)), ..Spin::reported(Vcpu(spinner)) };
+        let spin = Spin { hint, truth: hint, ..Spin::reported(Vcpu(spinner)) };
         for (name, why) in [("pv-hint", Chosen::LockHolder), ("oracle", Chosen::TrueHolder)] {
             let (verdict, _) = ask(&mut *by_name(name, 6).unwrap(), &spin, &candidates);
             assert_eq!(verdict, Verdict::To(Vcpu(holder), why));
         }
     }
+}
+
+#[test]
+fn the_oracle_boosts_the_first_of_the_line_that_is_off_cpu() {
+    let running = unfit(Skipped::Running);
+    let (ahead, halted) = (unfit(Skipped::AheadOfShare), unfit(Skipped::Halted));
+    let fit = ready(true);
+    let to = |vcpu| Verdict::To(Vcpu(vcpu), Chosen::TrueHolder);
+    // vcpu0 spins; vcpu1 holds the lock, and vcpu2 and vcpu3 will have it before the spinner.
+    // vcpu4 is ready too, and none of the spinner's business.
+    for (candidates, verdict) in [
+        ([fit, fit, fit], to(1)),
+        ([running, fit, fit], to(2)),
+        ([running, running, fit], to(3)),
+        ([halted, running, fit], to(3)),
+        ([running, running, running], Verdict::Stay(Missed::HolderRunning)),
+        ([halted, running, running], Verdict::Stay(Missed::HolderHalted)),
+        ([ahead, fit, fit], Verdict::Plain(Missed::AheadOfShare)),
+        ([running, ahead, fit], Verdict::Plain(Missed::AheadOfShare)),
+    ] {
+        let [holder, next, last] = candidates;
+        let candidates = [unfit(Skipped::Itself), holder, next, last, fit];
+        let truth = SpinHint {
+            waiters: [Some(Vcpu(2)), Some(Vcpu(3)), None, None],
+            ..SpinHint::holder(Vcpu(1))
+        };
+        let spin = Spin { truth, ..Spin::reported(Vcpu(0)) };
+        assert_eq!(ask(&mut Oracle, &spin, &candidates).0, verdict, "{candidates:?}");
+    }
+    let unknown = ask(&mut Oracle, &Spin::reported(Vcpu(0)), &[unfit(Skipped::Itself), fit]).0;
+    assert_eq!(unknown, Verdict::Stay(Missed::HolderUnknown));
 }
 
 #[test]

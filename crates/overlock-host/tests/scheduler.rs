@@ -4,8 +4,8 @@
 use core::num::NonZeroU32;
 
 use overlock_host::sched::yield_to::{
-    Chosen, KickBoost, Missed, Outcome, PlainYield, Policy, RoundRobin, SkipSpinners, Skipped,
-    Stay, Trace, Verdict, View,
+    Cause, Chosen, KickBoost, Missed, Outcome, PlainYield, Policy, RoundRobin, SkipSpinners,
+    Skipped, Stay, Trace, Verdict, View,
 };
 use overlock_host::sched::{
     Action, CPUS_MAX, Config, ConfigError, Event, Scheduler, Spin, Standing,
@@ -229,6 +229,28 @@ fn an_unfit_choice_becomes_a_plain_yield_with_a_reason() {
     assert_eq!(sched.owner(P0), Some(V1));
     sched.on(us(6_000), Event::LongSpin(Spin::reported(V1)));
     assert_eq!(sched.decision().unwrap().trace.skipped(V0), Some(Skipped::AheadOfShare));
+}
+
+#[test]
+fn a_yield_by_name_goes_there_under_any_policy_and_else_to_whoever_lags_most() {
+    let mut sched = started(Config::new(3, 1), Stay);
+    // V1 waits in front of V2.
+    let to = |to| Event::YieldedTo { vcpu: V0, to };
+    assert_eq!(sched.on(us(1), to(V2)), run(V2, P0, us(1_001)));
+    assert_eq!(sched.decision().unwrap().cause, Cause::Request);
+    let outcome = sched.decision().unwrap().outcome;
+    assert_eq!(outcome, Outcome::Directed { to: V2, why: Chosen::Named });
+
+    let mut sched = started(Config::new(3, 1), Stay);
+    for nonsense in [V0, Vcpu(7)] {
+        let mut sched = started(Config::new(3, 1), Stay);
+        assert_eq!(sched.on(us(1), to(nonsense)), run(V1, P0, us(1_001)));
+        let outcome = sched.decision().unwrap().outcome;
+        assert_eq!(outcome, Outcome::Plain { to: V1, why: Missed::TargetUnfit });
+    }
+    // One that runs nowhere has nothing to give.
+    assert_eq!(sched.on(us(1), Event::YieldedTo { vcpu: V1, to: V2 }), None);
+    assert_eq!(sched.ignored(), 1);
 }
 
 #[test]

@@ -5,10 +5,10 @@
 //! pCPU away. Events come in two kinds:
 //!
 //! - *from the owner, which is out of the guest and waits*: [`Event::Halted`],
-//!   [`Event::LongSpin`], [`Event::Yielded`], [`Event::Preempted`], [`Event::Stopped`]. Each is
-//!   answered by exactly one `Run` or [`Action::Idle`] for the owner's pCPU. If the `Run` names
-//!   the owner itself, it just goes back in; if it names another, the owner waits for its next
-//!   `Run`.
+//!   [`Event::LongSpin`], [`Event::Yielded`], [`Event::YieldedTo`], [`Event::Preempted`],
+//!   [`Event::Stopped`]. Each is answered by exactly one `Run` or [`Action::Idle`] for the owner's
+//!   pCPU. If the `Run` names the owner itself, it just goes back in; if it names another, the
+//!   owner waits for its next `Run`.
 //! - *from anywhere, at any time*: the others. They may start an idle pCPU, move a timer, or ask
 //!   for a preemption, which takes effect with the owner's next event of the first kind.
 //!
@@ -19,6 +19,7 @@
 //! An event that cannot be true (a vCPU that does not exist, or halts while it is not running) is
 //! counted and otherwise ignored: a guest can send any hypercall with any argument.
 
+use super::yield_to::View;
 use crate::{Nanos, Pcpu, Vcpu};
 
 /// Something that happened.
@@ -31,6 +32,14 @@ pub enum Event {
     LongSpin(Spin),
     /// The owner gives up its pCPU but could go on, naming nobody.
     Yielded(Vcpu),
+    /// The owner gives up its pCPU to another by name, whatever the policy. If that one cannot have
+    /// it, whoever lags most gets it.
+    YieldedTo {
+        /// Who gives.
+        vcpu: Vcpu,
+        /// To whom.
+        to: Vcpu,
+    },
     /// The owner has come out of the guest because of an [`Action::Preempt`] (or by accident, in
     /// which case it goes back).
     Preempted(Vcpu),
@@ -71,17 +80,26 @@ pub struct Spin {
     pub source: SpinSource,
     /// What the guest says about the lock. Guests may be wrong, or lie.
     pub hint: SpinHint,
-    /// Whom the spinner truly waits for, if the embedder can know: the lock's holder or, while it
-    /// is free, the vCPU whose turn it is. Only the oracle policy acts on it; with any other it
+    /// Whom the spinner truly waits for, if the embedder can know: the lock's holder, and those
+    /// that will have it before the spinner. Only the oracle policy acts on it; with any other it
     /// tells in the [`Decision`](super::yield_to::Decision) whether the choice was right.
-    pub truth: Option<Vcpu>,
+    pub truth: SpinHint,
 }
 
 impl Spin {
     /// A spin of which nothing is known but who reported it.
     #[must_use]
     pub const fn reported(vcpu: Vcpu) -> Self {
-        Self { vcpu, source: SpinSource::Reported, hint: SpinHint::NONE, truth: None }
+        Self { vcpu, source: SpinSource::Reported, hint: SpinHint::NONE, truth: SpinHint::NONE }
+    }
+
+    /// Whom a pCPU would help the spinner most: of the true holder and those before the spinner
+    /// the first that is off CPU. If all are on one, that is the holder; nothing if the truth is
+    /// not known.
+    #[must_use]
+    pub fn awaited(&self, view: &View<'_>) -> Option<Vcpu> {
+        let mut line = self.truth.line();
+        line.clone().find(|&vcpu| view.off_cpu(vcpu)).or_else(|| line.next())
     }
 }
 
@@ -102,7 +120,8 @@ pub const HINT_WAITERS: usize = 4;
 pub struct SpinHint {
     /// The vCPU that holds the lock.
     pub holder: Option<Vcpu>,
-    /// The first waiters in the order in which they will get the lock.
+    /// The first of those that wait before the spinner, in the order in which they will get the
+    /// lock.
     pub waiters: [Option<Vcpu>; HINT_WAITERS],
 }
 
@@ -114,6 +133,11 @@ impl SpinHint {
     #[must_use]
     pub const fn holder(vcpu: Vcpu) -> Self {
         Self { holder: Some(vcpu), ..Self::NONE }
+    }
+
+    /// The holder and then the waiters.
+    pub fn line(&self) -> impl Iterator<Item = Vcpu> + Clone {
+        self.holder.into_iter().chain(self.waiters.into_iter().flatten())
     }
 }
 

@@ -36,7 +36,7 @@ impl<P: Policy> Scheduler<P> {
         let vcpu = spin.vcpu;
         let pcpu = self.owned(vcpu)?;
         self.vcpus[vcpu.index()].spinning = true;
-        self.begin_decision(vcpu, Cause::Spin(spin.source), spin.truth);
+        self.begin_decision(vcpu, Cause::Spin(spin.source));
         let limit = self.limit();
         for n in 0..self.config.vcpus {
             let unfit = self.unfit(Vcpu(n), vcpu, limit);
@@ -44,40 +44,60 @@ impl<P: Policy> Scheduler<P> {
             self.candidates[Vcpu(n).index()] = Candidate { unfit, spinning };
         }
         let view = View::new(self.now, self.config.pcpus, &self.candidates);
+        self.decision.truth = spin.awaited(&view);
         let verdict = self.policy.on_spin(spin, &view, &mut self.decision.trace);
-        let (next, outcome) = match verdict {
-            Verdict::To(to, why) => match self.unfit(to, vcpu, limit) {
-                None => (Some(to), Outcome::Directed { to, why }),
-                Some(unfit) => {
-                    self.decision.trace.skip(to, unfit);
-                    self.plain(vcpu, pcpu, limit, Missed::TargetUnfit)
-                }
-            },
+        let outcome = match verdict {
+            Verdict::To(to, why) => self.directed(vcpu, pcpu, limit, (to, why)),
             Verdict::Plain(why) => self.plain(vcpu, pcpu, limit, why),
-            Verdict::Stay(why) => (None, Outcome::Stayed { why }),
+            Verdict::Stay(why) => Outcome::Stayed { why },
         };
+        Some(self.carry_out(vcpu, pcpu, outcome))
+    }
+
+    pub(super) fn yielded_to(&mut self, vcpu: Vcpu, to: Vcpu) -> Option<Action> {
+        let pcpu = self.owned(vcpu)?;
+        self.begin_decision(vcpu, Cause::Request);
+        let outcome = self.directed(vcpu, pcpu, self.limit(), (to, Chosen::Named));
+        Some(self.carry_out(vcpu, pcpu, outcome))
+    }
+
+    /// Gives the pCPU of `vcpu` away as `outcome` says.
+    fn carry_out(&mut self, vcpu: Vcpu, pcpu: Pcpu, outcome: Outcome) -> Action {
         self.end_decision(outcome);
-        Some(match next {
-            Some(_) => self.replace(vcpu, pcpu, next),
-            None => self.resume(vcpu, pcpu),
-        })
+        match outcome {
+            Outcome::Directed { to, .. } | Outcome::Plain { to, .. } => {
+                self.replace(vcpu, pcpu, Some(to))
+            }
+            Outcome::Stayed { .. } => self.resume(vcpu, pcpu),
+        }
+    }
+
+    /// What becomes of a yield by `giver` to `to`.
+    fn directed(
+        &mut self,
+        giver: Vcpu,
+        pcpu: Pcpu,
+        limit: Option<VirtualTime>,
+        (to, why): (Vcpu, Chosen),
+    ) -> Outcome {
+        match self.unfit(to, giver, limit) {
+            None => Outcome::Directed { to, why },
+            Some(unfit) => {
+                self.decision.trace.skip(to, unfit);
+                self.plain(giver, pcpu, limit, Missed::TargetUnfit)
+            }
+        }
     }
 
     /// Whom an undirected yield by `giver` goes to. The giver's share has the same protection as
     /// in a directed one.
-    fn plain(
-        &self,
-        giver: Vcpu,
-        pcpu: Pcpu,
-        limit: Option<VirtualTime>,
-        why: Missed,
-    ) -> (Option<Vcpu>, Outcome) {
+    fn plain(&self, giver: Vcpu, pcpu: Pcpu, limit: Option<VirtualTime>, why: Missed) -> Outcome {
         match self.pick(pcpu) {
-            None => (None, Outcome::Stayed { why: Missed::NobodyWaits }),
+            None => Outcome::Stayed { why: Missed::NobodyWaits },
             Some(to) if self.unfit(to, giver, limit).is_some() => {
-                (None, Outcome::Stayed { why: Missed::AheadOfShare })
+                Outcome::Stayed { why: Missed::AheadOfShare }
             }
-            Some(to) => (Some(to), Outcome::Plain { to, why }),
+            Some(to) => Outcome::Plain { to, why },
         }
     }
 
@@ -122,7 +142,7 @@ impl<P: Policy> Scheduler<P> {
         if self.slots[pcpu.index()].preempting {
             return None;
         }
-        self.begin_decision(by, Cause::Kick, None);
+        self.begin_decision(by, Cause::Kick);
         if let Some(unfit) = self.unfit(target, by, self.limit()) {
             self.decision.trace.skip(target, unfit);
             self.end_decision(Outcome::Stayed { why: Missed::TargetUnfit });
@@ -191,11 +211,11 @@ impl<P: Policy> Scheduler<P> {
         if overdue { self.preempt(vcpu, pcpu) } else { None }
     }
 
-    fn begin_decision(&mut self, vcpu: Vcpu, cause: Cause, truth: Option<Vcpu>) {
+    fn begin_decision(&mut self, vcpu: Vcpu, cause: Cause) {
         self.decision.at = self.now;
         self.decision.vcpu = vcpu;
         self.decision.cause = cause;
-        self.decision.truth = truth;
+        self.decision.truth = None;
         self.decision.trace.clear();
     }
 

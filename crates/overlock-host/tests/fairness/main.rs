@@ -46,7 +46,8 @@ fn policies(vcpus: u32) -> Vec<Box<dyn Policy + Send>> {
 /// A spin whose hint and truth are anyone at all.
 fn any_spin(rng: &mut Rng, me: Vcpu, vcpus: u64) -> Spin {
     let anyone = Vcpu(rng.below(vcpus) as u32);
-    Spin { hint: SpinHint::holder(anyone), truth: Some(anyone), ..Spin::reported(me) }
+    let hint = SpinHint::holder(anyone);
+    Spin { hint, truth: hint, ..Spin::reported(me) }
 }
 
 /// A vCPU that can always run: works and spins, kicks, interrupts, yields.
@@ -197,7 +198,7 @@ fn one_that_spins_all_the_time_is_not_starved_by_its_own_yields() {
     for policy in policies(2) {
         let spins: Script = Box::new(|_, me| {
             let hint = SpinHint::holder(Vcpu(1));
-            let spin = Spin { hint, truth: Some(Vcpu(1)), ..Spin::reported(me) };
+            let spin = Spin { hint, truth: hint, ..Spin::reported(me) };
             (Nanos::from_micros(100), Deed::Spin(spin))
         });
         let works: Script = Box::new(|_, _| (Nanos::from_secs(9), Deed::Stop));
@@ -215,7 +216,7 @@ fn two_spinners_and_a_preempted_holder_on_one_pcpu() {
         let spinner = |to: u32| -> Script {
             Box::new(move |_, me| {
                 let hint = SpinHint::holder(Vcpu(to));
-                let spin = Spin { hint, truth: Some(Vcpu(to)), ..Spin::reported(me) };
+                let spin = Spin { hint, truth: hint, ..Spin::reported(me) };
                 (Nanos::from_micros(20), Deed::Spin(spin))
             })
         };
@@ -240,7 +241,7 @@ fn a_weight_that_no_pcpu_can_honour_neither_starves_nor_bars_the_others() {
             Box::new(|_, me| {
                 let other = Vcpu(3 - me.0);
                 let hint = SpinHint::holder(other);
-                let spin = Spin { hint, truth: Some(other), ..Spin::reported(me) };
+                let spin = Spin { hint, truth: hint, ..Spin::reported(me) };
                 (Nanos::from_micros(100), Deed::Spin(spin))
             })
         };

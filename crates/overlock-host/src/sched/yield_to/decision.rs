@@ -52,6 +52,8 @@ reasons! {
         KickedHead = "kicked-head",
         /// It is the one the spinner truly waits for.
         TrueHolder = "true-holder",
+        /// The one that gave up its pCPU asked for it by name.
+        Named = "named",
     }
 }
 
@@ -136,6 +138,8 @@ pub enum Cause {
     Spin(SpinSource),
     /// A kick, under a policy that boosts the kicked.
     Kick,
+    /// A vCPU's own wish to let another run.
+    Request,
 }
 
 /// Why each vCPU was skipped; written by the policy, and by [`View::fit`](super::View::fit) for it.
@@ -186,11 +190,12 @@ impl Trace {
 pub struct Decision {
     /// When it was made.
     pub at: Nanos,
-    /// Who spun or kicked.
+    /// Who spun, kicked or asked.
     pub vcpu: Vcpu,
-    /// Which of the two.
+    /// Which of these.
     pub cause: Cause,
-    /// Whom it truly waited for, if the embedder knew.
+    /// Whom a pCPU would have helped it most, if the embedder knew: see
+    /// [`Spin::awaited`](crate::sched::Spin::awaited).
     pub truth: Option<Vcpu>,
     /// What came of it.
     pub outcome: Outcome,

@@ -2,12 +2,16 @@
 //! `oracle`: picks the vCPU the spinner truly waits for. No host can know this; a laboratory can,
 //! and its figure is what a perfect guess would be worth.
 //!
-//! If that vCPU is running, the oracle spins on: there is nothing to speed up.
+//! That vCPU is the lock's holder if it is off CPU. If the holder runs, it is the next of those
+//! before the spinner that is off CPU: the lock will come to it, and stop there. If all of them
+//! run, the oracle spins on: there is nothing to speed up. And if the one that is waited for has
+//! had too much CPU time to be boosted, it lets whoever lags most run: spinning would help nobody,
+//! and the other may be boosted the sooner.
 
 use super::{Chosen, Missed, Policy, Skipped, Trace, Verdict, View};
 use crate::sched::Spin;
 
-/// Boosts the true holder.
+/// Boosts the one that is truly waited for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Oracle;
 
@@ -17,14 +21,15 @@ impl Policy for Oracle {
     }
 
     fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
-        let Some(truth) = spin.truth else { return Verdict::Stay(Missed::HolderUnknown) };
-        if view.fit(truth, trace) {
-            return Verdict::To(truth, Chosen::TrueHolder);
+        let Some(awaited) = spin.awaited(view) else { return Verdict::Stay(Missed::HolderUnknown) };
+        if view.fit(awaited, trace) {
+            return Verdict::To(awaited, Chosen::TrueHolder);
         }
-        Verdict::Stay(match view.unfit(truth) {
-            Some(Skipped::Running) => Missed::HolderRunning,
-            Some(Skipped::Halted) => Missed::HolderHalted,
-            _ => Missed::NoCandidate,
-        })
+        match view.unfit(awaited) {
+            Some(Skipped::Running) => Verdict::Stay(Missed::HolderRunning),
+            Some(Skipped::Halted) => Verdict::Stay(Missed::HolderHalted),
+            Some(Skipped::AheadOfShare) => Verdict::Plain(Missed::AheadOfShare),
+            _ => Verdict::Stay(Missed::NoCandidate),
+        }
     }
 }

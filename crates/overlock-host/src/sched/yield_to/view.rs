@@ -62,6 +62,12 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Whether `vcpu` waits for a pCPU.
+    #[must_use]
+    pub fn off_cpu(&self, vcpu: Vcpu) -> bool {
+        matches!(self.unfit(vcpu), None | Some(Skipped::AheadOfShare))
+    }
+
     /// Whether `vcpu` can be boosted; if it cannot, `trace` is told why.
     pub fn fit(&self, vcpu: Vcpu, trace: &mut Trace) -> bool {
         match self.unfit(vcpu) {
