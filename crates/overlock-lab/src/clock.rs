@@ -39,9 +39,10 @@ impl Clock {
         ((since * u128::from(self.scale)) >> 32) as u64
     }
 
-    /// Ticks in `span`.
+    /// Ticks in `span`, or as many as there can be.
     pub(crate) fn ticks_in(&self, span: Duration) -> u64 {
-        ((span.as_nanos() << 32) / u128::from(self.scale)) as u64
+        let ticks = (span.as_nanos() << 32) / u128::from(self.scale);
+        u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{ptr, thread};
 
@@ -13,7 +14,7 @@ use crate::Error;
 use crate::clock::Clock;
 use crate::guest::abi::{MAX_VCPUS, Shared, VcpuRecord};
 use crate::guest::platform::Tables;
-use crate::guest::world::{Program, World, deliver, hint};
+use crate::guest::world::{Program, World, deliver, hint, was_away};
 use crate::host::{Accounts, Exit, Host, PmTimerRule};
 use crate::maps::{Code, Region, process_regions};
 use crate::place::Place;
@@ -34,7 +35,7 @@ pub trait Engine {
 
     /// Runs `program` on every vCPU for the time that `config` says.
     ///
-    /// One run at a time: another in this process waits for it.
+    /// One run at a time, on either engine: another in this process waits for it.
     ///
     /// # Errors
     /// When the engine is unavailable, the configuration makes no sense, or the run ended with a
@@ -42,7 +43,11 @@ pub trait Engine {
     fn run<P: Program<Self::World>>(config: &Config, program: &P) -> Result<Outcome, Error>;
 }
 
-/// How a run is to be.
+/// The shortest slice, and the shortest time between two samples: about three times what it takes
+/// to get a vCPU out of the guest and back (16 to 18 µs where KVM itself is nested).
+const SHORTEST: Duration = Duration::from_micros(50);
+
+/// How a run is to be. A span of [`Duration::MAX`] is for ever.
 #[derive(Clone, Copy, Debug)]
 pub struct Config<'run> {
     /// Virtual CPUs, 1 to 256.
@@ -58,8 +63,7 @@ pub struct Config<'run> {
     /// How much longer it may, once a slice, if it says that it is in a critical section; zero is
     /// never.
     pub critical: Duration,
-    /// What becomes of the processor of a vCPU that spins: one of
-    /// [`overlock_host::sched::yield_to::NAMES`].
+    /// What becomes of the processor of a vCPU that spins: one of [`POLICIES`](crate::POLICIES).
     pub policy: &'run str,
     /// Whether locks that can wait do, or only ever spin: "compiled in but off".
     pub paravirtual: bool,
@@ -114,16 +118,29 @@ impl Config<'_> {
         if self.pcpus == 0 {
             return Err(Error::Config("no vCPU can run on 0 pCPUs; choose at least 1".into()));
         }
-        if self.slice < Duration::from_micros(50) {
+        if self.slice < SHORTEST {
             let slice = self.slice;
             return Err(Error::Config(format!("a slice of {slice:?} is shorter than its switch")));
+        }
+        if let Some(every) = self.sample_every.filter(|&every| every < SHORTEST) {
+            return Err(Error::Config(format!("samples every {every:?} leave no time to run")));
         }
         Ok(())
     }
 }
 
-fn nanos(span: Duration) -> Nanos {
+/// The span as the host counts, or as long as it can: so `Duration::MAX` is for ever.
+pub(crate) fn nanos(span: Duration) -> Nanos {
     Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Waits until no other run of this process goes on, and keeps others from beginning until dropped:
+/// a guest on KVM has all that is mapped when it begins, which must not be unmapped under it; and
+/// all runs want the same CPUs.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static RUNNING: Mutex<()> = Mutex::new(());
+    // A run that panicked has left nothing behind.
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the host saw of a run.
@@ -147,14 +164,14 @@ pub(crate) trait Runner: Send {
 
 /// Conducts a run: makes the shared records, has `make` make the vCPUs, starts and supervises them.
 ///
-/// `make` gets the records and everything the process has mapped.
+/// `make` gets the records and everything the process has mapped. The caller has checked `config`,
+/// and is [`alone`].
 pub(crate) fn conduct<W: World, P: Program<W>, R: Runner>(
     config: &Config,
     program: &P,
     signal: i32,
     make: impl FnOnce(&[VcpuRecord], &[Region]) -> Result<Vec<R>, Error>,
 ) -> Result<Outcome, Error> {
-    config.check()?;
     let tables = Tables::<W>::new(config.vcpus);
     let clock = Clock::start();
     let shared = Shared {
@@ -179,8 +196,8 @@ pub(crate) fn conduct<W: World, P: Program<W>, R: Runner>(
             match started {
                 Ok(thread) => threads.push(thread),
                 Err(source) => {
-                    let error =
-                        Error::Refused { vcpu: number, attempt: "start its thread", source };
+                    let (by, attempt) = ("the system", "start its thread");
+                    let error = Error::Refused { vcpu: number, by, attempt, source };
                     let _ = host.exit(number, Exit::Ended(Err(error)));
                 }
             }
@@ -237,6 +254,7 @@ fn records<W: World, P: Program<W>>(shared: &Shared, program: &P) -> Vec<VcpuRec
             interrupts_off: AtomicBool::new(false),
             deliver: deliver::<W, P>,
             hint: hint::<W, P>,
+            was_away: was_away::<W, P>,
             program: ptr::from_ref(program).cast(),
         });
     }

@@ -28,14 +28,16 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// KVM refused to make or to run a vCPU.
-    #[error("vCPU {vcpu}: KVM refused to {attempt}: {source}")]
+    /// KVM refused to make or to run a vCPU, or the system to make its thread.
+    #[error("vCPU {vcpu}: {by} refused to {attempt}: {source}")]
     Refused {
         /// The vCPU.
         vcpu: u32,
+        /// Who refused: `KVM` or `the system`.
+        by: &'static str,
         /// What was attempted.
         attempt: &'static str,
-        /// What KVM said.
+        /// What was said.
         source: io::Error,
     },
     /// A program did what a guest cannot do.

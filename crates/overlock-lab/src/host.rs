@@ -26,7 +26,6 @@
 
 mod accounts;
 mod pm_timer;
-mod requests;
 mod supervise;
 mod turn;
 
@@ -34,12 +33,11 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use overlock_host::sched::Scheduler;
-use overlock_host::sched::yield_to::{self, Tally};
+use overlock_host::sched::yield_to::{self, Policy, Tally};
 
 pub use self::accounts::Accounts;
 pub use self::pm_timer::PmTimerRule;
 use self::pm_timer::Timer;
-use self::requests::{Obeying, Request};
 use self::turn::Turn;
 use crate::clock::Clock;
 use crate::engine::Config;
@@ -83,6 +81,7 @@ enum Stand {
 
 /// One vCPU, as other threads see it.
 #[derive(Debug)]
+#[repr(align(128))]
 struct Post {
     gate: Gate,
     /// A [`Stand`]; written with the state locked.
@@ -127,9 +126,7 @@ struct Guest {
 
 #[derive(Debug)]
 struct State {
-    scheduler: Scheduler<Obeying>,
-    /// Whom a vCPU asks to let run.
-    request: Request,
+    scheduler: Scheduler<Box<dyn Policy + Send>>,
     guests: Vec<Guest>,
     /// When each processor's slice is over.
     timers: Vec<Option<u64>>,
@@ -212,8 +209,7 @@ impl<'run> Host<'run> {
             let (policy, known) = (config.policy, yield_to::NAMES.join(", "));
             Error::Config(format!("no yield policy is called {policy}; there are {known}"))
         })?;
-        let request = Request::none();
-        let scheduler = Scheduler::new(config.scheduler(), Obeying::new(request.clone(), policy))
+        let scheduler = Scheduler::new(config.scheduler(), policy)
             .map_err(|error| Error::Config(error.to_string()))?;
         let guest = || Guest {
             doing: Doing::NotReady,
@@ -242,7 +238,6 @@ impl<'run> Host<'run> {
             posts: records.iter().map(|_| post()).collect(),
             state: Mutex::new(State {
                 scheduler,
-                request,
                 guests: records.iter().map(|_| guest()).collect(),
                 timers: vec![None; config.pcpus as usize],
                 owners: vec![None; config.pcpus as usize],

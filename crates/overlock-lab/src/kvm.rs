@@ -26,7 +26,7 @@ use self::memory::GuestMemory;
 pub use self::ports::Ports;
 use self::stacks::Stacks;
 use self::vcpu::KvmVcpu;
-use crate::engine::{Config, Engine, Outcome, conduct};
+use crate::engine::{Config, Engine, Outcome, alone, conduct};
 use crate::guest::world::Program;
 use crate::{Error, signal};
 
@@ -45,6 +45,7 @@ impl Engine for KvmEngine {
 
     fn run<P: Program<Ports>>(config: &Config, program: &P) -> Result<Outcome, Error> {
         config.check()?;
+        let _alone = alone();
         let kvm = open()?;
         vcpu::install_handler()?;
         // Made before the process's mappings are listed, so that the guest has them.

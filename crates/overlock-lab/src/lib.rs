@@ -22,5 +22,6 @@ pub use guest::platform::Guest;
 pub use guest::world::{Hint, Program, Vcpu, World};
 pub use host::{Accounts, PmTimerRule};
 pub use kvm::{KvmEngine, Ports};
+pub use overlock_host::sched::yield_to::NAMES as POLICIES;
 pub use place::Place;
 pub use threads::{Calls, ThreadsEngine};

@@ -24,6 +24,9 @@ const CALLERS: usize = 8;
 /// How many return addresses are looked up: a panic alone has half a dozen.
 const CALLERS_READ: usize = 32;
 
+/// Where every vCPU begins: [`begin`](crate::guest::world::begin), which calls the program.
+const PROGRAM_BEGINS: &str = "overlock_lab::guest::world::begin";
+
 impl Place {
     /// The place at `address`, with the callers whose return addresses lie in `stack`.
     ///
@@ -36,7 +39,9 @@ impl Place {
         // Looking a return address up finds the call before it; the address itself needs one more.
         let here = if is_code(address) { symbols(address + 1) } else { Vec::new() };
         let there = stack.iter().filter(|&&word| is_return(word)).take(CALLERS_READ);
-        let mut names = here.into_iter().chain(there.flat_map(|&word| symbols(word)));
+        let names = here.into_iter().chain(there.flat_map(|&word| symbols(word)));
+        // What called the program is the same engine every time.
+        let mut names = names.take_while(|name| !name.starts_with(PROGRAM_BEGINS));
         let symbol = if is_code(address) { names.next() } else { None };
         Self { address, symbol, callers: names.collect() }
     }
@@ -97,9 +102,33 @@ fn symbols(address: u64) -> Vec<String> {
             (Some(file), Some(line)) => format!(" ({}:{line})", file.display()),
             _ => String::new(),
         };
-        found.push(format!("{name:#}{line}"));
+        found.push(without_generics(&format!("{name:#}")) + &line);
     });
     found
+}
+
+/// A function's name without the types it was made for, which take three lines for a lock on a
+/// guest. What a method is of stays: `<app::Ring as overlock_lab::Program>::run`.
+fn without_generics(name: &str) -> String {
+    let (mut short, mut depth) = (String::with_capacity(name.len()), 0);
+    let mut before = ' ';
+    for (at, letter) in name.char_indices() {
+        // Behind a name they are its types; anywhere else they say whose method it is.
+        let types = before.is_alphanumeric() || matches!(before, '_' | '}' | ']' | '>');
+        let turbofish = short.ends_with("::") && !name[at..].starts_with("<impl ");
+        match letter {
+            '<' if depth > 0 => depth += 1,
+            '<' if types || turbofish => {
+                short.truncate(short.strip_suffix("::").map_or(short.len(), str::len));
+                depth = 1;
+            }
+            '>' if depth > 0 && before != '-' => depth -= 1,
+            _ if depth == 0 => short.push(letter),
+            _ => {}
+        }
+        before = letter;
+    }
+    short
 }
 
 /// Whether the bytes before `address` form a call: `e8` with a 32-bit distance, or `ff /2` with a
@@ -119,6 +148,26 @@ mod tests {
         let here = names_the_function_at_an_address as *const () as u64;
         let place = Place::find(here, &[], |_| true);
         assert!(place.symbol.unwrap().contains("names_the_function_at_an_address"));
+    }
+
+    #[test]
+    fn a_name_is_told_without_its_types() {
+        for (name, short) in [
+            ("app::f", "app::f"),
+            ("begin<Calls, Mix<Hybrid<Guest<Calls, true>, Locks>>>", "begin"),
+            ("{closure#0}<Mix<L>>::inner<T>", "{closure#0}::inner"),
+            ("app::f::<u8>", "app::f"),
+            (
+                "<app::Ring<T> as lab::Program<W>>::run::<fn(u8) -> u8>",
+                "<app::Ring as lab::Program>::run",
+            ),
+            (
+                "app::<impl lab::Program<W> for app::Ring>::run",
+                "app::<impl lab::Program for app::Ring>::run",
+            ),
+        ] {
+            assert_eq!(without_generics(name), short);
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod fault;
 pub use self::calls::Calls;
 use self::context::Thread;
 use crate::Error;
-use crate::engine::{Config, Engine, Outcome, conduct};
+use crate::engine::{Config, Engine, Outcome, alone, conduct};
 use crate::guest::world::Program;
 use crate::signal;
 
@@ -47,6 +47,8 @@ impl Engine for ThreadsEngine {
     }
 
     fn run<P: Program<Calls>>(config: &Config, program: &P) -> Result<Outcome, Error> {
+        config.check()?;
+        let _alone = alone();
         calls::install_handler()?;
         fault::install_handlers()?;
         conduct(config, program, signal::threads(), |records, _| {

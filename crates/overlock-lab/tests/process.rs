@@ -8,7 +8,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use overlock_lab::{Engine, KvmEngine, ThreadsEngine, Vcpu};
+use overlock_lab::{Engine, Error, KvmEngine, ThreadsEngine, Vcpu};
 use support::{Body, available, config, error};
 
 fn vcpu_threads() -> usize {
@@ -71,6 +71,35 @@ fn cpu_time_is_that_of_the_pcpus<E: Engine>() {
     assert!(used < span.mul_f64(1.5), "{used:?} of CPU time in {span:?} on one pCPU");
 }
 
+/// Runs `act` while this process may have only `more` open files besides those it has.
+fn with_few_files<T>(more: usize, act: impl FnOnce() -> T) -> T {
+    // The limit is on the number that a file gets, and numbers may lie free between those in use.
+    let in_use = |number: &u64| fs::exists(format!("/proc/self/fd/{number}")).unwrap();
+    let limit = (0..).filter(|number| !in_use(number)).nth(more).unwrap();
+    let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call fills the structure.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut before) }, 0);
+    let few = libc::rlimit { rlim_cur: limit, ..before };
+    // SAFETY: a soft limit below the hard one, which is put back below.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const few) }, 0);
+    let result = act();
+    // SAFETY: the limit that was there.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const before) }, 0);
+    result
+}
+
+fn a_vcpu_that_kvm_refuses_ends_the_run() {
+    // Each vCPU is a file. These are enough for the machine and some of its vCPUs, not for all.
+    let error = with_few_files(8, || error::<KvmEngine>(&config(32, 2), |_| ()));
+    let text = error.to_string();
+    assert!(matches!(error, Error::Refused { vcpu: 1..32, .. }), "{text}");
+    assert!(text.contains("refused to create it") && text.contains("open files"), "{text}");
+    assert_eq!(vcpu_threads(), 0);
+    // Nothing was left open either, and the next run is like any other.
+    let program = Body(|_: Vcpu<<KvmEngine as Engine>::World>| {});
+    with_few_files(8, || KvmEngine::run(&config(2, 2), &program)).unwrap();
+}
+
 #[test]
 fn threads_and_cpu_time_are_accounted_for_on_both_engines() {
     a_broken_run_leaves_no_thread::<ThreadsEngine>();
@@ -78,5 +107,6 @@ fn threads_and_cpu_time_are_accounted_for_on_both_engines() {
     if available::<KvmEngine>("threads_and_cpu_time_are_accounted_for") {
         a_broken_run_leaves_no_thread::<KvmEngine>();
         cpu_time_is_that_of_the_pcpus::<KvmEngine>();
+        a_vcpu_that_kvm_refuses_ends_the_run();
     }
 }

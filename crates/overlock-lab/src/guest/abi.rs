@@ -120,6 +120,9 @@ pub(crate) struct VcpuRecord {
     pub(crate) deliver: extern "C" fn(&VcpuRecord),
     /// Whom this vCPU waits for, as far as the program knows; asked by the host.
     pub(crate) hint: fn(&VcpuRecord) -> Hint,
+    /// Tells the program that the vCPU was without a processor, and from when to when; runs on the
+    /// host.
+    pub(crate) was_away: fn(&VcpuRecord, u64, u64),
     /// The program that runs.
     pub(crate) program: *const (),
 }

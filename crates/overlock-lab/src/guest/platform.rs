@@ -13,6 +13,10 @@
 //! | P8 | The tables are made for each run, and all vCPUs share them. |
 //! | P9 | The time stamp counter, scaled; its offset to the host's is measured when a vCPU starts. |
 //! | P10 | `Guest<W, false>` never waits; `Guest<W, true>` waits if the run says so. |
+//!
+//! It does not implement `yield_to`: a call of the host and a change of vCPUs cost more than the
+//! lock can gain from an earlier turn. Spinners that wait for one off its pCPU are the host's
+//! affair, by its yield policy.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
@@ -92,6 +96,9 @@ unsafe impl<W: World, const WAITS: bool> Platform for Guest<W, WAITS> {
 
     const WAITS: bool = WAITS;
 
+    // A vCPU waits for its pCPU by the millisecond.
+    const CROWD_WAKES: u64 = 24;
+
     #[inline]
     fn waits() -> bool {
         WAITS && W::record().0.shared().waits
@@ -115,10 +122,6 @@ unsafe impl<W: World, const WAITS: bool> Platform for Guest<W, WAITS> {
     fn nap(ns: u64) {
         let deadline = Vcpu::<W>::current().now_ns() + ns;
         W::call(CallNumber(Call::Halt), [deadline, 0]);
-    }
-
-    fn yield_to(cpu: Option<Cpu>) {
-        Vcpu::<W>::current().yield_to(cpu.map(|cpu| cpu.index() as u32));
     }
 
     #[inline]
@@ -147,6 +150,11 @@ unsafe impl<W: World, const WAITS: bool> Platform for Guest<W, WAITS> {
     #[inline]
     fn is_preempted(cpu: Cpu) -> bool {
         Vcpu::<W>::current().is_preempted(cpu.index() as u32)
+    }
+
+    #[inline]
+    fn wake_ns() -> u64 {
+        W::WAKE_NS
     }
 
     #[inline]

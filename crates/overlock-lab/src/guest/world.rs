@@ -26,6 +26,10 @@ use crate::clock::ticks;
 /// `record` returns the record of the vCPU that asks, whenever called from a program that an engine
 /// of this world runs.
 pub unsafe trait World: Copy + Send + Sync + 'static {
+    /// About how long a halt, a kick and a wake-up take here, in nanoseconds.
+    #[doc(hidden)]
+    const WAKE_NS: u64;
+
     /// The record of the calling vCPU.
     #[doc(hidden)]
     fn record() -> Record;
@@ -61,20 +65,25 @@ pub trait Program<W: World>: Sync {
     /// What the guest publishes about the lock (or the answer) that vCPU `spinner` waits for.
     ///
     /// It stands for a page of memory that guest and host share: the host reads it when the vCPU
-    /// spins for long. The policy `pv-hint` acts on it. The oracle takes its first name for the
-    /// truth.
+    /// spins for long. The policy `pv-hint` acts on it. The oracle takes it for the truth.
     fn hint(&self, spinner: u32) -> Hint {
         let _ = spinner;
         Hint::default()
+    }
+
+    /// Called on the host, for one vCPU at a time, when `vcpu` gets a processor again that it was
+    /// ready for from `since_ns` to `until_ns`: the moment to find out who has waited for it.
+    fn was_away(&self, vcpu: u32, since_ns: u64, until_ns: u64) {
+        let _ = (vcpu, since_ns, until_ns);
     }
 }
 
 /// Whom a spinning vCPU waits for, as far as its program knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hint {
-    /// The vCPU that holds the lock, or that owes an answer.
+    /// The vCPU that holds the lock, or that owes an answer to it or to the spinner.
     pub holder: Option<u32>,
-    /// The first of those that wait, in the order in which they will get the lock.
+    /// The first of those that stand between that one and the spinner, in order.
     pub waiters: [Option<u32>; HINT_WAITERS],
 }
 
@@ -245,4 +254,11 @@ pub(crate) fn hint<W: World, P: Program<W>>(record: &VcpuRecord) -> Hint {
     // SAFETY: the engine made this function for the program it runs, and `program` points to it.
     let program = unsafe { &*record.program.cast::<P>() };
     program.hint(record.number)
+}
+
+/// Tells the program that a vCPU was without a processor. Runs on the host.
+pub(crate) fn was_away<W: World, P: Program<W>>(record: &VcpuRecord, since_ns: u64, until_ns: u64) {
+    // SAFETY: the engine made this function for the program it runs, and `program` points to it.
+    let program = unsafe { &*record.program.cast::<P>() };
+    program.was_away(record.number, since_ns, until_ns);
 }

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use overlock_host::Nanos;
-use overlock_host::pm_timer::read::{Clamped, Lock, Mutexed, Refresh};
+use overlock_host::pm_timer::read::{Clamped, Lock, Mutexed, Pure, Refresh};
 use overlock_host::pm_timer::{Clock, NoSci, PmTimer, Width};
 
 use crate::clock;
@@ -17,7 +17,10 @@ pub enum PmTimerRule {
     Mutex,
     /// Whoever finds another reader at work waits for its result and returns that: S5's rule.
     Refresh,
-    /// Nobody waits for anybody.
+    /// Nobody waits for anybody, but all share the latest time returned: for clocks that may differ
+    /// from CPU to CPU.
+    Clamped,
+    /// Nobody waits for anybody, and nothing is shared: all trust the clock.
     LockFree,
 }
 
@@ -26,7 +29,8 @@ pub enum PmTimerRule {
 pub(super) enum Timer {
     Mutex(PmTimer<RunClock, Mutexed<StdLock>, NoSci>),
     Refresh(PmTimer<RunClock, Refresh, NoSci>),
-    LockFree(PmTimer<RunClock, Clamped, NoSci>),
+    Clamped(PmTimer<RunClock, Clamped, NoSci>),
+    LockFree(PmTimer<RunClock, Pure, NoSci>),
 }
 
 impl Timer {
@@ -39,9 +43,11 @@ impl Timer {
             PmTimerRule::Refresh => {
                 Self::Refresh(PmTimer::new(width, clock, Refresh::default(), NoSci))
             }
-            PmTimerRule::LockFree => {
-                Self::LockFree(PmTimer::new(width, clock, Clamped::default(), NoSci))
+            PmTimerRule::Clamped => {
+                Self::Clamped(PmTimer::new(width, clock, Clamped::default(), NoSci))
             }
+            // All of the laboratory rests on the time stamp counter being one on all CPUs.
+            PmTimerRule::LockFree => Self::LockFree(PmTimer::new(width, clock, Pure, NoSci)),
         }
     }
 
@@ -49,6 +55,7 @@ impl Timer {
         match self {
             Self::Mutex(timer) => timer.count(),
             Self::Refresh(timer) => timer.count(),
+            Self::Clamped(timer) => timer.count(),
             Self::LockFree(timer) => timer.count(),
         }
     }

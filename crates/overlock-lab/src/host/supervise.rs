@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::turn::Turn;
 use super::{Accounts, Doing, Host, State};
-use crate::engine::Config;
+use crate::engine::{Config, nanos};
 use crate::error::{Error, Stuck};
 use crate::place::Place;
 use overlock_host::sched::Event;
 use overlock_host::sched::yield_to::Tally;
-use overlock_host::{Pcpu, Vcpu};
+use overlock_host::{Nanos, Pcpu, Vcpu};
 
 /// The longest sleep of the supervisor, so that a cancelled run ends soon.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -98,7 +98,7 @@ impl Turn<'_> {
         if let Some(every) = config.sample_every
             && self.state.next_sample.is_none_or(|at| at <= self.now)
         {
-            self.state.next_sample = Some(self.now + every.as_nanos() as u64);
+            self.state.next_sample = Some(self.now.saturating_add(nanos(every).0));
             self.sample();
         }
         self.look_for_the_end(config);
@@ -114,7 +114,8 @@ impl Turn<'_> {
             let record = &self.host.records[vcpu as usize];
             let inside = record.critical.load(Relaxed);
             // If that earns it a grace, the guest has to say when the section is over.
-            record.yield_wanted.store(inside, Relaxed);
+            let grace = self.state.scheduler.config().grace > Nanos::ZERO;
+            record.yield_wanted.store(inside && grace, Relaxed);
             let event = Event::CriticalSection { vcpu: Vcpu(vcpu), inside };
             self.tell(event);
         }
@@ -134,7 +135,7 @@ impl Turn<'_> {
     /// Sets the stop flag when the time is over, and ends by force who does not heed it.
     fn look_for_the_end(&mut self, config: &Config) {
         let Some(started) = self.state.started else { return };
-        self.state.end_at.get_or_insert(started + config.duration.as_nanos() as u64);
+        self.state.end_at.get_or_insert(started.saturating_add(nanos(config.duration).0));
         let cancelled = config.cancel.is_some_and(|cancel| cancel.load(Relaxed));
         match self.state.stopped {
             None if cancelled || self.state.end_at.is_some_and(|end| end <= self.now) => {
@@ -143,7 +144,8 @@ impl Turn<'_> {
                 self.host.records[0].shared().stop.store(true, Relaxed);
             }
             Some(stopped)
-                if !self.state.forced && self.now >= stopped + config.grace.as_nanos() as u64 =>
+                if !self.state.forced
+                    && self.now >= stopped.saturating_add(nanos(config.grace).0) =>
             {
                 self.force();
             }

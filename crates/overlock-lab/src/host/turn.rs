@@ -97,10 +97,7 @@ impl Turn<'_> {
             }
             Call::LongSpin => self.long_spin(vcpu, SpinSource::Reported),
             Call::YieldTo => match target {
-                Some(target) => {
-                    self.state.request.name(target);
-                    self.long_spin(vcpu, SpinSource::Reported);
-                }
+                Some(to) => self.give_up(vcpu, Event::YieldedTo { vcpu: me, to: Vcpu(to) }),
                 None => self.give_up(vcpu, Event::Yielded(me)),
             },
             Call::Ipi => {
@@ -147,8 +144,8 @@ impl Turn<'_> {
         let hint = (record.hint)(record);
         let known = |name: Option<u32>| name.filter(|&name| name != vcpu).map(Vcpu);
         let hint = SpinHint { holder: known(hint.holder), waiters: hint.waiters.map(known) };
-        let truth = hint.holder.or_else(|| hint.waiters.into_iter().flatten().next());
-        let spin = Spin { vcpu: Vcpu(vcpu), source, hint, truth };
+        // What the guest says is the truth here: it is one of ours.
+        let spin = Spin { vcpu: Vcpu(vcpu), source, hint, truth: hint };
         self.give_up(vcpu, Event::LongSpin(spin));
     }
 
@@ -286,6 +283,7 @@ impl Turn<'_> {
             Doing::Queued { since } => {
                 guest.accounts.steal_ns += self.now - since;
                 record.steal_ns.store(guest.accounts.steal_ns, Relaxed);
+                (record.was_away)(record, since, self.now);
             }
             // A kick came before the halt, and the scheduler sends it straight back.
             Doing::Halted { .. } | Doing::Running { .. } => {}

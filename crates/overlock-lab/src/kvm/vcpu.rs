@@ -86,9 +86,7 @@ impl KvmVcpu {
         stack: Stack,
     ) -> Result<Self, Error> {
         let number = record.number;
-        let refused = |attempt| {
-            move |e: kvm_ioctls::Error| Error::Refused { vcpu: number, attempt, source: e.into() }
-        };
+        let refused = |attempt| move |error| refusal(number, attempt, error);
         let mut fd = vm.create_vcpu(u64::from(number)).map_err(refused("create it"))?;
         let cpuid = kvm
             .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
@@ -216,7 +214,7 @@ impl KvmVcpu {
     }
 
     fn refused(&self, attempt: &'static str, error: kvm_ioctls::Error) -> Error {
-        Error::Refused { vcpu: self.number, attempt, source: io::Error::from(error) }
+        refusal(self.number, attempt, error)
     }
 }
 
@@ -245,6 +243,10 @@ impl Runner for KvmVcpu {
             });
         }
     }
+}
+
+fn refusal(vcpu: u32, attempt: &'static str, error: kvm_ioctls::Error) -> Error {
+    Error::Refused { vcpu, by: "KVM", attempt, source: io::Error::from(error) }
 }
 
 /// The first instruction of every vCPU.

@@ -3,6 +3,12 @@
 //!
 //! Each power of two is cut into 32 equal buckets, so a value is known to within 3.1 %, from 0 to
 //! `u64::MAX`. Recording is a shift and a plain increment: there is one writer.
+//!
+//! `overlock bench` has another one like it, as it also runs where this crate does not build, and
+//! no crate of ours lies below both. The crate `hdrhistogram` serves neither: it records through
+//! `&mut self`, or through a recorder that allocates and has to shake hands with the reader. A
+//! guest can do neither system calls nor allocations, and a guest that is ended by force, or a
+//! thread that is stuck in a lock, must still be readable.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

@@ -25,6 +25,11 @@ pub const LOCKS: [&str; 8] = [
     "native-hybrid",
 ];
 
+/// Whether the lock called `name` goes to whoever asked first.
+pub(super) fn in_order(name: &str) -> bool {
+    matches!(name.strip_prefix("native-").unwrap_or(name), "ticket" | "queued")
+}
+
 /// Something to be done with a lock whose type is only known by name.
 pub trait UseLock {
     /// What comes of it.

@@ -38,6 +38,15 @@ pub struct Profile {
     pub sleep_ns: u64,
 }
 
+/// The most locks, and the most sections or reads in an operation. A lock and what is told of it
+/// take half a kibibyte, and vCPUs look at the stop flag between operations only.
+const LOCKS_MAX: usize = 4096;
+const TIMES_MAX: u32 = 4096;
+
+/// The longest operation without any wait, in nanoseconds. Beyond this a run of a second says
+/// nothing, and vCPUs would not stop within [`Config::grace`](crate::Config::grace).
+const OPERATION_MAX_NS: u64 = 1_000_000_000;
+
 /// The profiles that come with the laboratory, by name.
 const BUILT_IN: [(&str, &str); 5] = [
     ("micro", include_str!("../../profiles/micro.toml")),
@@ -69,22 +78,41 @@ impl Profile {
     /// The profile that `text` describes.
     ///
     /// # Errors
-    /// [`Error::Config`] says what is wrong with the text.
+    /// [`Error::Config`] says what is wrong with the text, or why it cannot be run.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let parsed: Result<Self, _> = toml::from_str(text);
         let mut profile =
             parsed.map_err(|error| Error::Config(format!("the workload {name}: {error}")))?;
         name.clone_into(&mut profile.name);
+        profile.check()?;
         Ok(profile)
+    }
+
+    /// Nanoseconds of an operation in which nobody waits.
+    fn operation_ns(&self) -> u64 {
+        let sections = self.section_ns.saturating_mul(self.sections.into());
+        let sleep = if self.sleep_every == 0 { 0 } else { self.sleep_ns };
+        self.think_ns.saturating_add(sections).saturating_add(sleep)
     }
 
     /// Whether it can be run.
     pub(super) fn check(&self) -> Result<(), Error> {
-        if self.locks == 0 && self.sections > 0 {
-            let name = &self.name;
-            return Err(Error::Config(format!("the workload {name} has sections but no lock")));
-        }
-        Ok(())
+        let what = if self.sections == 0 && self.timer_reads == 0 {
+            "neither takes a lock nor reads the timer: there is nothing to measure".into()
+        } else if self.locks == 0 && self.sections > 0 {
+            "has sections but no lock".into()
+        } else if self.locks > LOCKS_MAX {
+            format!("has {} locks; choose 1 to {LOCKS_MAX}", self.locks)
+        } else if self.sections.max(self.timer_reads) > TIMES_MAX {
+            let times = self.sections.max(self.timer_reads);
+            format!("has {times} sections or reads in an operation; choose at most {TIMES_MAX}")
+        } else if self.operation_ns() > OPERATION_MAX_NS {
+            let ns = self.operation_ns();
+            format!("has operations of {ns} ns; choose at most {OPERATION_MAX_NS} (1 s)")
+        } else {
+            return Ok(());
+        };
+        Err(Error::Config(format!("the workload {} {what}", self.name)))
     }
 }
 
@@ -108,5 +136,24 @@ mod tests {
         assert!(error.contains("nonsense") && error.contains("micro"), "{error}");
         let error = Profile::parse("mine", "think_nss = 1").unwrap_err().to_string();
         assert!(error.contains("mine") && error.contains("think_nss"), "{error}");
+    }
+
+    #[test]
+    fn what_no_run_could_do_is_refused_when_it_is_read() {
+        for (locks, sections, section_ns, sentence) in [
+            (0, 1, 0, "sections but no lock"),
+            (1, 0, 0, "nothing to measure"),
+            (1_000_000_000_000_u64, 1, 0, "has 1000000000000 locks; choose 1 to 4096"),
+            (1, 4_000_000_000_u32, 0, "has 4000000000 sections or reads"),
+            (1, 2, 600_000_000_u64, "has operations of 1200000000 ns"),
+            (1, 2, u64::MAX >> 1, "choose at most 1000000000 (1 s)"),
+        ] {
+            let text = format!(
+                "about = ''\nsource = ''\nthink_ns = 0\nlocks = {locks}\nsections = {sections}\n\
+                 section_ns = {section_ns}"
+            );
+            let error = Profile::parse("mine", &text).unwrap_err().to_string();
+            assert!(error.starts_with("the workload mine ") && error.contains(sentence), "{error}");
+        }
     }
 }

@@ -35,6 +35,28 @@ pub struct WaitNs {
     pub max: u64,
 }
 
+/// What became of the time that vCPUs waited for one lock, all of them together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Losses {
+    /// Nanoseconds waited.
+    pub waited_ns: u64,
+    /// Those of them in which the holder was ready to run, but without a processor.
+    pub holder_off_ns: u64,
+    /// Those in which the lock was free, but could only go to a vCPU that was without a processor;
+    /// 0 for locks that go to anyone.
+    pub next_off_ns: u64,
+    /// Those in which the holder waited for an answer to an interrupt, from a vCPU that was without
+    /// a processor. The holder may have been without one too.
+    pub debtor_off_ns: u64,
+}
+
+/// What a workload has seen of itself.
+pub(super) struct Seen<'a> {
+    pub(super) tallies: &'a [Tally],
+    pub(super) locks: Vec<Losses>,
+    pub(super) counters: Vec<(&'static str, u64)>,
+}
+
 /// One run of one workload under one lock and one yield policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Record {
@@ -72,6 +94,8 @@ pub struct Record {
     pub spin_s_per_s: f64,
     /// Seconds in a second that vCPUs were runnable without a processor, all together.
     pub steal_s_per_s: f64,
+    /// Where the waits went, lock by lock. They count on to their own end where the run ends first.
+    pub locks: Vec<Losses>,
     /// Nanoseconds that a read of the PM timer took, on average; 0 without reads.
     pub timer_read_ns: f64,
     /// Reads of the PM timer that went backwards: must be 0.
@@ -95,8 +119,7 @@ impl Record {
         profile: &Profile,
         lock: &str,
         outcome: &Outcome,
-        tallies: &[Tally],
-        counters: Vec<(&'static str, u64)>,
+        Seen { tallies, locks, counters }: Seen,
     ) -> Self {
         let seconds = outcome.ran.as_secs_f64();
         let ended_ns = outcome.ended_ns;
@@ -125,6 +148,7 @@ impl Record {
             cpu_s_per_s: share(host(|vcpu| vcpu.ran_ns)),
             spin_s_per_s: share(sum(|t| value(&t.spun_ns))),
             steal_s_per_s: share(host(|vcpu| vcpu.steal_ns)),
+            locks,
             timer_read_ns: sum(|t| value(&t.timer_ns)) as f64 / reads as f64,
             timer_backwards: sum(|t| value(&t.timer_backwards)),
             exits: exits(&outcome.vcpus),

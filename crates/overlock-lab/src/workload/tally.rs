@@ -3,8 +3,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use overlock::RawLock;
-
 use super::Histogram;
 use crate::guest::world::{Vcpu, World};
 
@@ -30,11 +28,11 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes `lock`, and notes how long that took.
-    pub(super) fn lock<W: World, L: RawLock>(&self, vcpu: Vcpu<W>, lock: &L) {
+    /// Has `wait` wait for a lock or the like, notes how many nanoseconds that took, and says so.
+    pub(super) fn wait<W: World>(&self, vcpu: Vcpu<W>, wait: impl FnOnce()) -> u64 {
         let (start, away) = (vcpu.now_ns(), vcpu.away_ns());
         self.waiting_since.store(start, Relaxed);
-        lock.lock();
+        wait();
         let (wait, away) = (vcpu.now_ns() - start, vcpu.away_ns() - away);
         self.waiting_since.store(0, Relaxed);
         self.waits.record(wait);
@@ -42,6 +40,7 @@ impl Tally {
         if wait > self.longest_ns.load(Relaxed) {
             self.longest_ns.store(wait, Relaxed);
         }
+        wait
     }
 
     /// The longest wait, one that is going on at `now_ns` included.

@@ -153,9 +153,12 @@ fn nonsense_is_refused<E: Engine>() {
         let error = error::<E>(&config(vcpus, pcpus), |_| ());
         assert!(matches!(error, Error::Config(_)), "{error}");
     }
-    let mut config = Config::new(1, 1);
-    config.slice = Duration::ZERO;
-    assert!(matches!(error::<E>(&config, |_| ()), Error::Config(_)));
+    for nonsense in [
+        Config { slice: Duration::ZERO, ..Config::new(1, 1) },
+        Config { sample_every: Some(Duration::ZERO), ..Config::new(1, 1) },
+    ] {
+        assert!(matches!(error::<E>(&nonsense, |_| ()), Error::Config(_)));
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Body, config};
 use overlock_host::sched::yield_to::Chosen;
-use overlock_lab::{Engine, Hint, Program, Vcpu, World};
+use overlock_lab::{Accounts, Config, Engine, Hint, Program, Vcpu, World};
 
 crate::on_both_engines!(
     a_lock_counts_exactly_on_more_vcpus_than_pcpus,
@@ -21,6 +21,8 @@ crate::on_both_engines!(
     a_yield_is_honoured_under_any_policy,
     a_critical_section_is_not_interrupted_within_its_grace,
     a_run_can_be_cancelled,
+    the_longest_spans_are_for_ever,
+    runs_wait_for_each_other,
     the_stop_flag_is_set_when_the_time_is_over,
 );
 
@@ -256,8 +258,9 @@ fn taken_away_inside<E: Engine>(grace: Duration) -> (u32, u64) {
 }
 
 fn a_critical_section_is_not_interrupted_within_its_grace<E: Engine>() {
-    let (found, _) = taken_away_inside::<E>(Duration::ZERO);
+    let (found, graces) = taken_away_inside::<E>(Duration::ZERO);
     assert!(found > 0, "sections longer than a slice are interrupted");
+    assert_eq!(graces, 0, "where there is no grace, nobody has to call at its end");
     let (found, graces) = taken_away_inside::<E>(Duration::from_secs(10));
     assert_eq!(found, 0);
     assert!(graces > 0);
@@ -274,6 +277,49 @@ fn a_run_can_be_cancelled<E: Engine>() {
     });
     let outcome = E::run(&config, &program).unwrap();
     assert!(outcome.ran < Duration::from_secs(20));
+}
+
+fn the_longest_spans_are_for_ever<E: Engine>() {
+    let (cancel, early) = (AtomicBool::new(false), AtomicBool::new(false));
+    let ever = Duration::MAX;
+    let config = Config {
+        duration: ever,
+        grace: ever,
+        slice: ever,
+        critical: ever,
+        pause_window: ever,
+        sample_every: Some(ever),
+        cancel: Some(&cancel),
+        ..config(2, 1)
+    };
+    let program = Body(|vcpu: Vcpu<E::World>| {
+        if vcpu.number() == 0 {
+            vcpu.work_ns(100_000_000);
+            vcpu.relax();
+            early.store(vcpu.stopping(), Relaxed);
+            cancel.store(true, Relaxed);
+        }
+        while !vcpu.stopping() {}
+    });
+    let outcome = E::run(&config, &program).unwrap();
+    assert!(!early.into_inner(), "for ever was over");
+    let exits = |vcpu: &Accounts| vcpu.preemptions + vcpu.long_spins + vcpu.evictions;
+    assert_eq!(outcome.vcpus.iter().map(exits).sum::<u64>(), 0, "{outcome:?}");
+}
+
+fn runs_wait_for_each_other<E: Engine>() {
+    let (running, most) = (AtomicU32::new(0), AtomicU32::new(0));
+    let program = Body(|vcpu: Vcpu<E::World>| {
+        most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+        vcpu.work_ns(30_000_000);
+        running.fetch_sub(1, SeqCst);
+    });
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| E::run(&config(1, 1), &program).unwrap());
+        }
+    });
+    assert_eq!(most.into_inner(), 1, "two runs at a time");
 }
 
 fn the_stop_flag_is_set_when_the_time_is_over<E: Engine>() {

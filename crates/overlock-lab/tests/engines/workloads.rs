@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use overlock_lab::workload::{LOCKS, Profile, Record, run};
+use overlock_lab::workload::{HAND_OVER, LOCKS, Profile, Record, run};
 use overlock_lab::{Config, Engine, Error, PmTimerRule};
 
 crate::on_both_engines!(
@@ -12,6 +12,8 @@ crate::on_both_engines!(
     shootdowns_are_answered_by_halted_and_preempted_vcpus,
     every_rule_keeps_the_timer_monotone,
     locks_that_may_not_wait_do_not_halt,
+    each_change_of_hands_is_a_kick_and_a_halt,
+    a_preempted_holder_is_blamed_for_the_waits_behind_it,
     pause_loops_are_reported_by_locks_that_know_nothing,
     unknown_names_are_refused,
 );
@@ -58,7 +60,8 @@ fn shootdowns_are_answered_by_halted_and_preempted_vcpus<E: Engine>() {
 }
 
 fn every_rule_keeps_the_timer_monotone<E: Engine>() {
-    for rule in [PmTimerRule::Mutex, PmTimerRule::Refresh, PmTimerRule::LockFree] {
+    use PmTimerRule::{Clamped, LockFree, Mutex, Refresh};
+    for rule in [Mutex, Refresh, Clamped, LockFree] {
         let record = point::<E>(&Config { pm_timer: rule, ..config(4) }, "pmtimer", "hybrid");
         assert_eq!(record.timer_backwards, 0, "{rule:?}");
         assert!(record.exits["pm-timer"] > 100, "{record:?}");
@@ -72,6 +75,41 @@ fn locks_that_may_not_wait_do_not_halt<E: Engine>() {
     let off = Config { paravirtual: false, ..config(6) };
     assert_eq!(point::<E>(&off, "micro", "ticket").exits["halt"], 0);
     assert_eq!(point::<E>(&config(6), "micro", "native-ticket").exits["halt"], 0);
+}
+
+fn each_change_of_hands_is_a_kick_and_a_halt<E: Engine>() {
+    // So many that each has halted before the token is back.
+    let record = point::<E>(&config(8), "micro", HAND_OVER);
+    let operations = record.ops_per_s * record.seconds;
+    assert!(operations > 10.0, "{record:?}");
+    let each = |exit: &str| record.exits[exit] as f64 / operations;
+    assert!((0.9..=1.1).contains(&each("kick")), "{record:?}");
+    assert!((0.7..=1.1).contains(&each("halt")), "{record:?}");
+    // The token goes round, so nobody can be ahead by more than one.
+    assert!(record.ops_per_cpu.max - record.ops_per_cpu.min <= 1, "{record:?}");
+}
+
+fn a_preempted_holder_is_blamed_for_the_waits_behind_it<E: Engine>() {
+    // Sections as long as slices: nearly every one is interrupted, and hardly any hand-over is.
+    let profile = Profile { section_ns: 1_000_000, ..Profile::named("micro").unwrap() };
+    let config = Config { duration: Duration::from_millis(300), ..config(6) };
+    for lock in ["native-ticket", "native-test-and-set"] {
+        let record = run::<E>(&config, &profile, lock).unwrap();
+        let [losses] = record.locks[..] else { panic!("{record:?}") };
+        assert!(losses.holder_off_ns > losses.waited_ns / 10, "{losses:?}");
+        let lost = losses.holder_off_ns + losses.next_off_ns;
+        assert!(lost <= losses.waited_ns + losses.waited_ns / 10, "{losses:?}");
+        assert_eq!(losses.next_off_ns > 0, lock == "native-ticket", "{losses:?}");
+    }
+    // Where there is a processor for everyone, nobody is without.
+    let record = run::<E>(
+        &Config { duration: config.duration, ..Config::new(2, 2) },
+        &profile,
+        "native-ticket",
+    );
+    let [losses] = record.unwrap().locks[..] else { panic!("one lock") };
+    assert!(losses.waited_ns > 0, "{losses:?}");
+    assert!(losses.holder_off_ns + losses.next_off_ns < losses.waited_ns / 10, "{losses:?}");
 }
 
 fn pause_loops_are_reported_by_locks_that_know_nothing<E: Engine>() {

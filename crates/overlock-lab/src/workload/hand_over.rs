@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a lock of strict order could do at best: vCPUs that hand a token round, without any lock.
+//!
+//! ```text
+//!   vCPU 0          vCPU 1          vCPU 2
+//!   section         halted          halted
+//!   token, kick ──► wakes           halted
+//!   halts           section         halted
+//!                   token, kick ──► wakes ...
+//! ```
+//!
+//! A lock that gives itself to the first in line, all of whom sleep, pays at least this for each
+//! change of hands: one kick, one wake-up of the kicked, one halt of the kicker, which goes on
+//! beside the wake-up. So this rate is the limit of such locks wherever vCPUs outnumber pCPUs. It
+//! is no limit where the waiters keep their pCPUs and spin. With two or three vCPUs the token is
+//! often back before its last owner has halted, which saves a halt and a wake-up.
+//!
+//! # Invariants
+//! - T1: exactly one vCPU has the token, or it is on its way to the one whose desk it lies on.
+//! - T2: a vCPU that stops passes the token on; so every halted one is kicked in the end.
+
+use std::sync::atomic::{AtomicU32, Ordering::*};
+
+use super::Profile;
+use super::tally::{Tally, add};
+use crate::guest::world::{Program, Vcpu, World};
+
+/// Where a vCPU finds the token: 1 while it is there.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Desk(AtomicU32);
+
+/// A ring of vCPUs with one token.
+#[derive(Debug)]
+pub(super) struct Ring<'a> {
+    profile: &'a Profile,
+    tallies: Vec<Tally>,
+    desks: Vec<Desk>,
+}
+
+impl<'a> Ring<'a> {
+    /// The token lies with the first vCPU.
+    pub(super) fn new(profile: &'a Profile, vcpus: u32) -> Self {
+        let desk = |vcpu| Desk(AtomicU32::new(u32::from(vcpu == 0)));
+        Self {
+            profile,
+            tallies: (0..vcpus).map(|_| Tally::default()).collect(),
+            desks: (0..vcpus).map(desk).collect(),
+        }
+    }
+
+    pub(super) fn tallies(&self) -> &[Tally] {
+        &self.tallies
+    }
+}
+
+impl<W: World> Program<W> for Ring<'_> {
+    fn run(&self, vcpu: Vcpu<W>) {
+        let own = vcpu.number();
+        let next = (own + 1) % vcpu.count();
+        let (desk, tally) = (&self.desks[own as usize].0, &self.tallies[own as usize]);
+        let mut stopping = false;
+        while !stopping {
+            tally.wait(vcpu, || {
+                // ORDERING: Acquire → the Release below; what the one before has done is seen.
+                while desk.load(Acquire) == 0 {
+                    vcpu.halt_unless(desk, 0, None);
+                }
+            });
+            desk.store(0, Relaxed);
+            stopping = vcpu.stopping();
+            vcpu.work_ns(self.profile.section_ns);
+            add(&tally.operations, 1);
+            // ORDERING: Release → the Acquire above.
+            self.desks[next as usize].0.store(1, Release);
+            vcpu.kick(next);
+        }
+    }
+}
