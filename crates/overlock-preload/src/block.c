@@ -37,12 +37,18 @@ int overlock_cond_enter(struct wait *wait, clockid_t clock, const struct timespe
 int overlock_cond_leave(struct wait *wait, int timed_out);
 void overlock_cond_cancelled(struct wait *wait);
 
-/* Sleeps until the sequence has moved on. Returns whether the time was up first. Leaves errno alone. */
+/*
+ * Sleeps until the sequence has moved on. Returns whether the time was up first. Leaves errno alone.
+ * The kernel refuses a time before its clock's zero, which has passed as that has.
+ */
 static int block(const struct wait *wait, const struct timespec *at)
 {
+	static const struct timespec zero;
 	int saved = errno, type, timed_out;
 	long result;
 
+	if (at != NULL && at->tv_sec < 0)
+		at = &zero;
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
 	do
 		result = syscall(SYS_futex, wait->sequence, wait->operation, wait->seen, at, NULL,
@@ -100,8 +106,11 @@ int overlock_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const 
 int overlock_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *at)
 {
 	struct wait wait;
-	int error = wait_until(cond, mutex, clock, at, &wait);
+	int error;
 
+	if (clock < 0) /* no clock to wait by, and not to be taken for UNTIMED and its like */
+		return EINVAL;
+	error = wait_until(cond, mutex, clock, at, &wait);
 	if (error == HANDED_TO_LIBC)
 		return ((int (*)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *))wait.libcs)(
 			cond, mutex, clock, at);

@@ -28,6 +28,9 @@
 //! * C11's `mtx_*` and `cnd_*`: in glibc they call its own functions directly, not by name, and so
 //!   never reach us. They are the same objects in memory, so a program must not mix both kinds of
 //!   calls on one object; C11 says as much.
+//! * What a library calls that was opened with `RTLD_DEEPBIND` or `dlmopen`: the dynamic linker
+//!   binds it to libc before anything preloaded. If it shares mutexes with the rest of the program,
+//!   which has ours, run that program without Overlock: the two do not exclude each other.
 //!
 //! # Rules for this code
 //!

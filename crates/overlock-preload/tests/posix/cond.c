@@ -219,6 +219,24 @@ CASE(timed_waits_time_out_and_not_early)
 	EQ(pthread_mutex_trylock(&mutex), EBUSY);
 }
 
+/* A loop that ends on ETIMEDOUT alone must end. */
+CASE(a_time_before_the_clock_began_has_passed)
+{
+	static const struct timespec ancient[] = { { -1, 0 }, { -5, 999999999 } };
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+	EQ(pthread_mutex_lock(&mutex), 0);
+	for (int i = 0; i < 2; i++) {
+		pthread_cond_t cond = new_cond(clocks[i]);
+
+		EQ(pthread_cond_timedwait(&cond, &mutex, &ancient[i]), ETIMEDOUT);
+		EQ(pthread_cond_clockwait(&cond, &mutex, CLOCK_REALTIME, &ancient[i]), ETIMEDOUT);
+		EQ(pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &ancient[i]), ETIMEDOUT);
+		EQ(pthread_cond_destroy(&cond), 0);
+	}
+	EQ(pthread_mutex_trylock(&mutex), EBUSY);
+}
+
 static void *pass_in_time(void *argument)
 {
 	struct gate *gate = argument;
@@ -276,6 +294,9 @@ CASE(bad_time_or_clock_is_einval)
 	at = in_ms(CLOCK_REALTIME, 100000);
 	EQ(pthread_cond_clockwait(&cond, &mutex, CLOCK_PROCESS_CPUTIME_ID, &at), EINVAL);
 	EQ(pthread_cond_clockwait(&cond, &mutex, 4711, &at), EINVAL);
+	EQ(pthread_cond_clockwait(&cond, &mutex, -1, &at), EINVAL);
+	at = in_ms(CLOCK_REALTIME, -1000);
+	EQ(pthread_cond_clockwait(&cond, &mutex, -2, &at), EINVAL);
 	/* The mutex was not released meanwhile, nor is it now. */
 	EQ(pthread_mutex_unlock(&mutex), 0);
 	EQ(pthread_cond_destroy(&cond), 0);
