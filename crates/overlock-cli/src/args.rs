@@ -5,6 +5,7 @@
 
 use crate::units::Nanos;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Spin locks that survive a lost CPU: measure them, compare them, put them under any program.
@@ -108,7 +109,7 @@ pub(crate) struct RunArgs {
 
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
-    pub(crate) command: Vec<String>,
+    pub(crate) command: Vec<OsString>,
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -122,10 +123,11 @@ OVERLOCK_PRELOAD says. Build it with: cargo build --release -p overlock-preload"
 
 /// Run a program under several locks in turns and say which one suits it.
 ///
-/// One run to see that the program works, then rounds: each round runs it once under every lock,
-/// in shuffled order, so that a noisy moment hits all alike. Locks are ranked by the median of
-/// wall time, or of the program's own figure if --metric says how to read it. Ratios are formed
-/// inside a round. If the interval of a ratio includes 1 there is no verdict: it could be noise.
+/// One run to see that the program works, one to see that it waits for locks at all, then rounds:
+/// each round runs it once under every lock, in shuffled order, so that a noisy moment hits all
+/// alike. Locks are ranked by the median of wall time, or of the program's own figure if --metric
+/// says how to read it. Ratios are formed inside a round. If the interval of a ratio includes 1
+/// there is no verdict: it could be noise.
 #[derive(Debug, Args)]
 #[command(override_usage = "overlock compare [OPTIONS] -- PROGRAM [ARGS]...")]
 #[command(after_help = COMPARE_EXAMPLES)]
@@ -176,7 +178,7 @@ pub(crate) struct CompareArgs {
 
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
-    pub(crate) command: Vec<String>,
+    pub(crate) command: Vec<OsString>,
 }
 
 const COMPARE_EXAMPLES: &str = "\

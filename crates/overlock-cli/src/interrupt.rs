@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ctrl-C: remembered, so that what was measured can still be printed. A second one kills.
 
+use crate::output;
 use anyhow::{Context, Result};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -17,6 +18,13 @@ pub(crate) fn watch() -> Result<()> {
             .context("could not watch for Ctrl-C")?;
     }
     Ok(())
+}
+
+/// Tells the user that it came too early for any result.
+pub(crate) fn tell_that_nothing_is_done() {
+    output::complain(
+        "overlock: ended before the first round was over, so there is nothing to tell",
+    );
 }
 
 /// Says whether one has come.

@@ -7,6 +7,7 @@
 
 mod args;
 mod bench;
+mod bounds;
 mod clock;
 mod doctor;
 mod interrupt;

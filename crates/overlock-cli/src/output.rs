@@ -65,8 +65,9 @@ impl Sink {
 /// Prints a line to standard output.
 pub(crate) fn print(line: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{line}")?;
-    Ok(stdout.flush()?)
+    writeln!(stdout, "{line}")
+        .and_then(|()| stdout.flush())
+        .context("can't write to standard output")
 }
 
 /// Prints a line to standard error. If even that fails there is nobody left to tell.

@@ -101,6 +101,15 @@ pub(crate) fn kill(pid: i32, signal: i32) {
     unsafe { libc::kill(pid, signal) };
 }
 
+/// Says whether this process ignores a signal: `nohup` has that done.
+pub(crate) fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: asks only, and `action` is writable and of the right type.
+    unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: all-zero bytes are a valid sigaction, so it is initialised even if the call failed.
+    unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
 /// The usual name of a signal.
 pub(crate) fn signal_name(signal: i32) -> String {
     signal_hook::low_level::signal_name(signal).unwrap_or("unnamed").to_owned()

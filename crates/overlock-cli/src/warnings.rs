@@ -3,6 +3,7 @@
 
 use crate::machine::Machine;
 use crate::output;
+use std::collections::BTreeMap;
 
 /// Steal above this share moves results more than locks differ.
 pub(crate) const STEAL_LIMIT: f64 = 0.02;
@@ -18,6 +19,7 @@ pub(crate) enum Warning {
     WideInterval { place: String, spread: f64 },
     Drift { percent: f64 },
     Undrained { lock: String, point: String, threads: usize },
+    NoWaits { lock: String, handed_to_libc: u64 },
 }
 
 impl Warning {
@@ -31,6 +33,15 @@ impl Warning {
     /// Warns if the hypervisor took away more than [`STEAL_LIMIT`].
     pub(crate) fn steal(share: f64, place: impl ToString) -> Option<Self> {
         (share > STEAL_LIMIT).then(|| Warning::Steal { share, place: place.to_string() })
+    }
+
+    /// Warns if the counters of a program say that it waited for no lock of ours.
+    pub(crate) fn no_waits(lock: &str, counters: &BTreeMap<String, u64>) -> Option<Self> {
+        let is_libcs = |name: &str| name.ends_with(".handed_to_libc");
+        let libcs = counters.iter().filter(|(name, _)| is_libcs(name));
+        let handed_to_libc = libcs.map(|(_, count)| count).sum();
+        let has_waited = counters.iter().any(|(name, count)| !is_libcs(name) && *count > 0);
+        (!has_waited).then(|| Warning::NoWaits { lock: lock.to_owned(), handed_to_libc })
     }
 
     /// Warns about the widest of some intervals, each with its place, if it is too wide.
@@ -74,6 +85,17 @@ impl std::fmt::Display for Warning {
                 "{threads} threads were still queueing for {lock} after the window was over \
                  ({point}); they were ended with their process, and the check of mutual exclusion \
                  allows for one update from each"
+            ),
+            Warning::NoWaits { lock, handed_to_libc: 0 } => write!(
+                f,
+                "under {lock} no thread of the program ever waited for a pthread lock, so the \
+                 choice of lock can't matter much; give it more threads, or know that locks of \
+                 other kinds (Go's, Java's, Rust's std, C11's mtx_t) are not replaced"
+            ),
+            Warning::NoWaits { lock, handed_to_libc } => write!(
+                f,
+                "under {lock} the program waited for no lock but libc's own ({handed_to_libc} \
+                 calls): process-shared, robust and priority-inheriting ones are not replaced"
             ),
         }
     }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bench --check`: the bounds that Overlock promises, judged point by point.
 //!
-//! A bound is missed only if the whole interval lies on the wrong side. If the median misses it
-//! and the interval doesn't, the bound is *unclear*: more rounds are needed, and it doesn't fail
-//! the check.
+//! What it is to be met or missed says [`bounds`].
 
 use super::results::{LockRuns, PointRuns, Results, jain};
 use super::subjects::Origin;
 use super::summary::{self, CALM_THREADS};
 use super::worker::RunSample;
-use crate::output::{self, Sink};
+use crate::bounds::{self, Side, Verdict, judge};
+use crate::output::Sink;
 use crate::stats::Interval;
 use crate::units::three;
 use anyhow::{Result, bail};
@@ -25,22 +24,6 @@ const NO_COLLAPSE: f64 = 10.0;
 const NO_COLLAPSE_THREADS: usize = 16;
 /// An uncontended pair may differ by code alignment alone; 3 % is what that was seen to cost.
 const PAIR: f64 = 1.03;
-
-/// Which side of its limit a value has to be on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Side {
-    AtLeast,
-    AtMost,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Verdict {
-    Met,
-    Unclear,
-    Missed,
-}
 
 /// One bound at one place.
 #[derive(Debug, Serialize)]
@@ -71,35 +54,19 @@ impl Check {
 
 impl std::fmt::Display for Check {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = match self.verdict {
-            Verdict::Met => "met    ",
-            Verdict::Unclear => "unclear",
-            Verdict::Missed => "MISSED ",
-        };
-        let side = if self.side == Side::AtLeast { "at least" } else { "at most" };
         write!(
             f,
-            "  {state}  {} of {} {side} {}: {} ({}..{}) at {}",
+            "  {}  {} of {} {} {}: {} ({}..{}) at {}",
+            self.verdict,
             self.bound,
             self.lock,
+            self.side,
             three(self.limit),
             three(self.value.median),
             three(self.value.low),
             three(self.value.high),
             self.place
         )
-    }
-}
-
-fn judge(value: Interval, side: Side, limit: f64) -> Verdict {
-    let (median_meets, some_meet) = match side {
-        Side::AtLeast => (value.median >= limit, value.high >= limit),
-        Side::AtMost => (value.median <= limit, value.low <= limit),
-    };
-    match (median_meets, some_meet) {
-        (true, _) => Verdict::Met,
-        (false, true) => Verdict::Unclear,
-        (false, false) => Verdict::Missed,
     }
 }
 
@@ -125,18 +92,7 @@ pub(crate) fn all(results: &Results, sink: &mut Sink) -> Result<bool> {
             lines.push(check.to_string());
         }
     }
-    let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
-    let missed = count(Verdict::Missed);
-    lines.push(format!(
-        "  {} bounds met, {} unclear (inside the noise: use more --runs), {missed} missed",
-        count(Verdict::Met),
-        count(Verdict::Unclear),
-    ));
-    sink.people(&lines.join("\n"))?;
-    if missed > 0 {
-        output::complain(&format!("overlock: {missed} of {} bounds missed", checks.len()));
-    }
-    Ok(missed == 0)
+    bounds::conclude(lines, checks.iter().map(|check| check.verdict), sink)
 }
 
 /// The hybrid lock at one point: throughput, fairness and tail all at once.
@@ -204,24 +160,4 @@ fn pairs(results: &Results) -> Vec<Check> {
         Check::new((bound, Side::AtMost, PAIR), pair.lock.name, "1 thread", &ratios)
     })
     .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_whole_interval_on_the_wrong_side_misses() {
-        let value = Interval { median: 1.0, low: 0.9, high: 1.2 };
-        for (side, limit, verdict) in [
-            (Side::AtLeast, 1.0, Verdict::Met),
-            (Side::AtLeast, 1.1, Verdict::Unclear),
-            (Side::AtLeast, 1.3, Verdict::Missed),
-            (Side::AtMost, 1.0, Verdict::Met),
-            (Side::AtMost, 0.95, Verdict::Unclear),
-            (Side::AtMost, 0.8, Verdict::Missed),
-        ] {
-            assert_eq!(judge(value, side, limit), verdict, "{side:?} {limit}");
-        }
-    }
 }

@@ -8,7 +8,7 @@
 use super::subjects::{self, Counted, Entry};
 use super::worker::{RunSample, RunSpec};
 use crate::clock::Clock;
-use crate::sys;
+use crate::{interrupt, sys};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
@@ -35,7 +35,7 @@ pub(crate) enum Ended<T> {
     Well(T),
     /// The lock's own fault: the sentence says what happened.
     Badly(String),
-    /// Ended by the user's Ctrl-C, which reaches the child as well.
+    /// Ended by the user's Ctrl-C, or by `timeout` and its like, which reach the child as well.
     Interrupted,
 }
 
@@ -64,6 +64,11 @@ fn ask<T: for<'de> Deserialize<'de>>(order: &Order, limit: Duration) -> Result<E
         if let Some(status) = child.try_wait()? {
             break status;
         }
+        if interrupt::seen() {
+            child.kill()?;
+            child.wait()?;
+            return Ok(Ended::Interrupted);
+        }
         if Instant::now() > deadline {
             child.kill()?;
             child.wait()?;
@@ -84,7 +89,7 @@ fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &str) -> Resu
             Ok(Ended::Well(serde_json::from_str(answer).context("a run answered nonsense")?))
         }
         (Some(2), _) => bail!("a run could not be started"),
-        (_, Some(libc::SIGINT)) => Ok(Ended::Interrupted),
+        (_, Some(libc::SIGINT | libc::SIGTERM)) => Ok(Ended::Interrupted),
         (_, Some(signal)) => Ok(Ended::Badly(format!("died of signal {signal}"))),
         (code, None) => Ok(Ended::Badly(format!("ended with code {}", code.unwrap_or(-1)))),
     }

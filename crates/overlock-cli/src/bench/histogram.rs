@@ -5,6 +5,9 @@
 //! `u64::MAX`, in 7.6 KiB. Recording is a shift and a plain increment: there is one writer, so a
 //! relaxed load and store suffice. The reader needs no hand-shake, because a thread that is stuck
 //! in a lock for ever must still be readable.
+//!
+//! That rules out the crate `hdrhistogram`, whose recorders have to answer the reader. The one of
+//! `overlock-lab` is like this one, but builds only where there is a laboratory.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

@@ -168,14 +168,13 @@ pub(crate) fn finish(results: &Results, sink: &mut Sink) -> Result<()> {
             ]);
         }
         sink.people(&format!(
-            "Summary: geometric mean over {} points; pair is an uncontended lock and unlock;\n\
-             p99.9/pl and stall/pl are over parking-lot's, where threads compete\n{table}",
+            "Summary: geometric mean over all points ({}); pair is an uncontended lock and \
+             unlock;\np99.9/pl and stall/pl are over parking-lot's, where threads compete\n{table}",
             results.points.len()
         ))?;
     }
     for failure in &results.failures {
         sink.record(failure)?;
-        sink.people(&format!("FAILED: {}", failure.sentence))?;
         crate::output::complain(&format!("failed: {}", failure.sentence));
     }
     if let Some(advice) = summary::advice(&summaries) {

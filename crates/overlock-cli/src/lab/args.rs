@@ -14,8 +14,9 @@ use overlock_lab::PmTimerRule;
 /// are formed inside one round of turns. One vCPU a pCPU (1x) is always measured along, and so is
 /// the policy `none`: everything is told in relation to them.
 ///
-/// Without any list this is a tour of a minute: locks from 1x to 8x overcommit, yield policies
-/// under a lock that only spins, and the rules by which vCPUs share the ACPI PM timer.
+/// Without any list this is a tour of a minute: locks from 1x to 8x overcommit under full
+/// contention and under half of it, yield policies under a lock that only spins, and the rules by
+/// which vCPUs share the ACPI PM timer. With --check it goes to 16x, and takes two minutes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LabArgs {
@@ -27,7 +28,7 @@ pub(crate) struct LabArgs {
     #[arg(long, value_delimiter = ',', value_name = "LOCK,...")]
     pub(super) locks: Vec<String>,
 
-    /// Yield policies: who gets the processor of a vCPU that spins for long
+    /// Yield policies: who gets the processor of a vCPU that spins for long; names, or `all`
     #[arg(long, value_delimiter = ',', value_name = "POLICY,...")]
     pub(super) policies: Vec<String>,
 
@@ -52,6 +53,12 @@ pub(crate) struct LabArgs {
     #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
     pub(super) ncs: Vec<Nanos>,
 
+    /// How much is asked of the lock: choose the work between two sections so that the vCPUs, if
+    /// they never waited, would ask for this share (50%, ...) of what hand-overs allow
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT,...", value_parser = percent)]
+    #[arg(conflicts_with = "ncs")]
+    pub(super) contention: Vec<f64>,
+
     /// Rules for the PM timer, where the workload reads it [default: all]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "RULE,...")]
     pub(super) timer: Vec<Rule>,
@@ -60,9 +67,15 @@ pub(crate) struct LabArgs {
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     pub(super) slice: Nanos,
 
-    /// How long a vCPU spins until it tells the host, under policies other than `none`
+    /// How long a vCPU spins until it tells the host, under policies other than `none`; 0 is for
+    /// ever
     #[arg(long, value_name = "TIME", default_value = "50us")]
     pub(super) pause_window: Nanos,
+
+    /// Under the same policies, how often to look whether a running vCPU is in a loop of pauses,
+    /// for locks that report nothing; 0 is never
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    pub(super) sample: Nanos,
 
     /// How much longer than its slice a vCPU inside a critical section may stay
     #[arg(long, value_name = "TIME", default_value = "0")]
@@ -84,6 +97,10 @@ pub(crate) struct LabArgs {
     #[arg(long)]
     pub(super) explain: bool,
 
+    /// Judge what is measured by the bounds that Overlock promises; fail if one is missed
+    #[arg(long)]
+    pub(super) check: bool,
+
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -96,8 +113,16 @@ impl LabArgs {
             && self.cpus.is_empty()
             && self.cs.is_empty()
             && self.ncs.is_empty()
+            && self.contention.is_empty()
             && self.timer.is_empty()
     }
+}
+
+/// Reads `50%`, or `50`, as a half.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>();
+    let share = number.ok().filter(|percent| (1.0..=1000.0).contains(percent));
+    share.map(|percent| percent / 100.0).ok_or_else(|| "choose 1% to 1000%".into())
 }
 
 /// Which engine runs the vCPUs.
@@ -118,7 +143,9 @@ pub(super) enum Rule {
     Mutex,
     /// Whoever finds another reader at work waits for its result and returns that
     Refresh,
-    /// Nobody waits for anybody
+    /// Nobody waits for anybody, and no value is behind one returned before
+    Clamped,
+    /// Nobody waits for anybody, nothing is shared: as good as the clock is
     LockFree,
 }
 
@@ -127,6 +154,7 @@ impl From<Rule> for PmTimerRule {
         match rule {
             Rule::Mutex => Self::Mutex,
             Rule::Refresh => Self::Refresh,
+            Rule::Clamped => Self::Clamped,
             Rule::LockFree => Self::LockFree,
         }
     }
@@ -137,16 +165,20 @@ Examples:
   overlock lab                                        the tour
   overlock lab --engine threads                       the same where there is no /dev/kvm
   overlock lab --locks native-ticket,ticket,hybrid --cpus 4,16,32
-  overlock lab --locks ticket --cs 1us --ncs 0,8us    full contention, and less
+  overlock lab --locks ticket --contention 50%,200%   half of what hand-overs allow, and twice
+  overlock lab --check --runs 9                       the tour, judged
   overlock lab --policies round-robin,skip-spinners,oracle --workload ebizzy --explain
+  overlock lab --policies all --pause-window 0 --sample 200us    spinners that say nothing
   overlock lab --workload pmtimer --cpus 8,16 --out timer.jsonl
 
 Locks:
   paravirtual  test-and-set ticket queued hybrid: spin, then halt until they are kicked
   native       native-test-and-set ...: the same, not knowing of being virtual; they only spin
   off          test-and-set-off ...: the paravirtual code, switched off at run time
+  hand-over    no lock: the vCPUs hand a token round, and each change of hands is one kick and one
+               halt; with more vCPUs than pCPUs a lock of strict order can do no better
 
-Policies, for whoever spins longer than --pause-window [default: none]:
+Policies, for whoever spins longer than --pause-window, or is found to by --sample [default: none]:
   none           the spinner spins on, and is never asked: no exits, no yields
   yield          the pCPU goes to whoever lags most in CPU time
   round-robin    to the next vCPU that is ready, after the last one boosted
@@ -162,10 +194,12 @@ With --policies and without --locks the lock is native-ticket, as the others har
 Reading the tables:
   over      vCPUs for each pCPU: the overcommit
   of 1x     throughput over that of the same lock and policy with one vCPU a pCPU
+  of limit  throughput over that of hand-over, where it is measured along
   Jain      fairness: 1 all vCPUs did the same, 1/vCPUs one did everything
   stall     the longest time any vCPU stood before the lock, also if it never got it
   CPU/s     CPU seconds used in a second; spin/s those of them that went into waiting for locks
   steal/s   seconds in a second that vCPUs were ready without a pCPU, all vCPUs together
+  exits/s   times in a second that a vCPU left the guest; the records say what for
   unfair    the share of acquisitions that overtook a queue
   off, on   the paravirtual build, switched off and on; native is the build without it
   of none   throughput over that of the same lock without a yield policy; of robin, of oracle: over
@@ -174,6 +208,9 @@ Reading the tables:
             vCPU run; right: the share known to have let the one run that was waited for
   in reads  the share of the vCPUs' time between asking for the PM timer and having its value
 
+--contention runs hand-over first, at 2x, for what hand-overs allow. P pCPUs that never wait do
+P / (ncs + cs) operations in a second; ncs is chosen so that this is the wanted share of it.
+
 Ctrl-C ends the run; what is finished is printed and kept.
-Exit codes: 0 fine, 1 a run failed (a guest faulted or did not stop), 2 could not run, 130
-interrupted.";
+Exit codes: 0 fine, 1 a run failed (a guest faulted or did not stop) or --check found a bound
+missed, 2 could not run, 130 interrupted.";

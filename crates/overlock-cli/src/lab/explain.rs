@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `lab --explain`: where the time of each point went, in sentences.
 //!
-//! Only what was counted is told. Nobody writes down, lock by lock, how long a holder was away; but
-//! every spin that the host heard of leaves reason codes, and many of them tell what the one that
-//! was waited for was doing at that moment.
+//! Only what was counted is told: how long vCPUs waited for each lock while its holder, or the only
+//! one it could go to, was off CPU; and the reason codes of every spin that the host heard of.
 
 use super::results::{Asked, GroupRuns, PointRuns, timer_share};
 use crate::units::{count, three, time};
-use std::collections::BTreeMap;
+use overlock_lab::workload::Losses;
 
 /// The explanation of every point of a group, for people.
 pub(super) fn text(group: &GroupRuns) -> String {
@@ -26,6 +25,7 @@ pub(super) fn sentences(group: &GroupRuns, runs: &PointRuns) -> Vec<String> {
     let mut sentences = vec![spent(group, runs), away(runs)];
     sentences.extend(slept(runs));
     if group.profile.sections > 0 {
+        sentences.extend(lost(group, runs));
         sentences.extend(asked(runs));
     }
     sentences
@@ -93,15 +93,55 @@ fn slept(runs: &PointRuns) -> Option<String> {
     })
 }
 
+/// How many locks of a workload are told of one by one.
+const WORST: usize = 4;
+
+/// What those were doing that were waited for, lock by lock where there are several.
+fn lost(group: &GroupRuns, runs: &PointRuns) -> Vec<String> {
+    let locks = runs.losses();
+    let sum = |of: fn(&Losses) -> u64| locks.iter().map(of).sum::<u64>() as f64;
+    let waited = sum(|lock| lock.waited_ns);
+    if waited == 0.0 {
+        return Vec::new();
+    }
+    let seconds = |waited: f64| three(waited / 1e9 / runs.seconds());
+    let mut reasons = vec![("the holder was off CPU", sum(|lock| lock.holder_off_ns))];
+    if matches!(runs.point.lock.family(), "ticket" | "queued") {
+        let next = "the lock was free, but could only go to a vCPU off CPU";
+        reasons.push((next, sum(|lock| lock.next_off_ns)));
+    }
+    if group.profile.shootdown_every > 0 {
+        let debtor = "the holder waited for a vCPU off CPU to answer an interrupt";
+        reasons.push((debtor, sum(|lock| lock.debtor_off_ns)));
+    }
+    let parts: Vec<String> = reasons
+        .iter()
+        .map(|(why, ns)| format!("in {} of that {why}", percent(*ns, waited)))
+        .collect();
+    let mut sentences = vec![format!(
+        "Waits for locks add up to {} s in a second, all vCPUs together; {}.",
+        seconds(waited),
+        parts.join("; "),
+    )];
+    if locks.len() > 1 {
+        let mut worst: Vec<(usize, &Losses)> = locks.iter().enumerate().collect();
+        worst.sort_by_key(|(_, lock)| std::cmp::Reverse(lock.waited_ns));
+        let part = |(number, lock): &(usize, &Losses)| {
+            let off = lock.holder_off_ns + lock.next_off_ns;
+            let waited = lock.waited_ns as f64;
+            format!("lock {number} {} s ({} off CPU)", seconds(waited), percent(off as f64, waited))
+        };
+        let parts: Vec<String> = worst.iter().take(WORST).map(part).collect();
+        sentences.push(format!("Most waited for: {}.", parts.join(", ")));
+    }
+    sentences
+}
+
 /// What the host was asked by spinners and kickers, what it did, and why not otherwise.
 fn asked(runs: &PointRuns) -> Vec<String> {
     let Asked { times, hits, .. } = runs.asked();
     if times == 0.0 {
-        return vec![
-            "The host heard of no spin, so what the holders did is not known: --policies oracle \
-             asks each time."
-                .into(),
-        ];
+        return vec!["The host was told of no spin, so no yield was tried.".into()];
     }
     let mut sentences = vec![format!(
         "The host was asked for a yield {} times a second; in {} of these the pCPU is known to \
@@ -109,32 +149,23 @@ fn asked(runs: &PointRuns) -> Vec<String> {
         count(times / runs.seconds()),
         percent(hits, times),
     )];
-    let yields = runs.sums(|record| &record.yields);
     let list = |kind: &str, what: &str| {
-        let mut reasons: Vec<(&str, u64)> = of_kind(&yields, kind).collect();
-        reasons.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-        let part = |&(why, count): &(&str, u64)| {
-            format!("{}: {}", percent(count as f64, times), meaning(why))
+        let part = |(why, count): &(String, u64)| {
+            let count = *count as f64;
+            // Several can be passed over each time, so that a share could exceed the whole.
+            match kind {
+                "skipped" => format!("{} x {}", three(count / times), meaning(why)),
+                _ => format!("{}: {}", percent(count, times), meaning(why)),
+            }
         };
-        let parts: Vec<String> = reasons.iter().map(part).collect();
+        let parts: Vec<String> = runs.reasons(kind).iter().map(part).collect();
         (!parts.is_empty()).then(|| format!("{what}: {}.", parts.join("; ")))
     };
     sentences.extend(list("directed", "It went to a chosen vCPU"));
     sentences.extend(list("plain", "It went to whoever lagged most, for want of a better one"));
     sentences.extend(list("stayed", "It stayed with its owner"));
-    sentences.extend(list("skipped", "Passed over, for each time it was asked"));
+    sentences.extend(list("skipped", "Passed over, each time it was asked"));
     sentences
-}
-
-/// The reasons of one kind, and how often each was given.
-fn of_kind<'a>(
-    yields: &'a BTreeMap<String, u64>,
-    kind: &str,
-) -> impl Iterator<Item = (&'a str, u64)> {
-    yields.iter().filter_map(move |(code, &count)| {
-        let (of, why) = code.split_once(':')?;
-        (of == kind).then_some((why, count))
-    })
 }
 
 /// What a reason code says; the code itself if it is one of a later date.
@@ -149,6 +180,7 @@ fn meaning(why: &str) -> &str {
         "ipi-pending" => "one with an interrupt to answer",
         "kicked-head" => "the queue's head, just kicked",
         "true-holder" => "the vCPU truly waited for, which was preempted",
+        "named" => "one that was asked for by name",
         "policy-never" => "the policy never yields",
         "policy-undirected" => "the policy gives no direction",
         "no-candidate" => "every other vCPU was passed over",
@@ -176,5 +208,5 @@ fn exits_per_s(runs: &PointRuns, kind: &str) -> f64 {
 }
 
 fn percent(part: f64, whole: f64) -> String {
-    format!("{} %", three(100.0 * part / whole))
+    if whole > 0.0 { format!("{} %", three(100.0 * part / whole)) } else { "-".into() }
 }

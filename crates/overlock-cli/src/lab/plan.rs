@@ -4,23 +4,38 @@
 use super::args::LabArgs;
 use crate::args::unique;
 use crate::units::{Nanos, three};
-use anyhow::{Context, Result, bail};
-use overlock_lab::PmTimerRule;
-use overlock_lab::workload::{LOCKS, Profile};
+use anyhow::{Context, Result, anyhow, bail};
+use overlock_lab::workload::{HAND_OVER, LOCKS, Profile};
+use overlock_lab::{POLICIES, PmTimerRule};
 use std::path::Path;
 
 /// The yield policy that everything is compared with.
 pub(super) const NO_POLICY: &str = "none";
+/// Those that tables and bounds name.
+pub(super) const ROUND_ROBIN: &str = "round-robin";
+pub(super) const SKIP_SPINNERS: &str = "skip-spinners";
+pub(super) const PV_HINT: &str = "pv-hint";
+pub(super) const ORACLE: &str = "oracle";
 
 const NATIVE: &str = "native-";
 const OFF: &str = "-off";
-const ALL_RULES: [PmTimerRule; 3] =
-    [PmTimerRule::Mutex, PmTimerRule::Refresh, PmTimerRule::LockFree];
+const ALL_RULES: [PmTimerRule; 4] =
+    [PmTimerRule::Mutex, PmTimerRule::Refresh, PmTimerRule::Clamped, PmTimerRule::LockFree];
 
 /// The locks of the tour: what each paravirtual mechanism is to be compared with, and itself.
-const TOUR_LOCKS: [&str; 7] =
-    ["native-ticket", "ticket", "ticket-off", "queued", "native-hybrid", "hybrid", "hybrid-off"];
-const TOUR_POLICIES: [&str; 5] = [NO_POLICY, "round-robin", "skip-spinners", "pv-hint", "oracle"];
+const TOUR_LOCKS: [&str; 8] = [
+    "native-ticket",
+    "ticket",
+    "ticket-off",
+    "queued",
+    "native-hybrid",
+    "hybrid",
+    "hybrid-off",
+    HAND_OVER,
+];
+/// Those of them that wait, for the part of the tour that is less than fully contended.
+const TOUR_WAITERS: [&str; 3] = ["ticket", "queued", "hybrid"];
+const TOUR_POLICIES: [&str; 5] = [NO_POLICY, ROUND_ROBIN, SKIP_SPINNERS, PV_HINT, ORACLE];
 
 /// A lock as the guest is built and booted: native, paravirtual, or that switched off.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,9 +58,9 @@ pub(super) enum Build {
 
 impl Lock {
     fn named(name: &str) -> Option<Self> {
-        let find = |name: &str| LOCKS.into_iter().find(|known| *known == name);
+        let find = |name: &str| LOCKS.into_iter().chain([HAND_OVER]).find(|known| *known == name);
         let (built, paravirtual) = match name.strip_suffix(OFF) {
-            Some(base) if !base.starts_with(NATIVE) => (find(base)?, false),
+            Some(base) if base != HAND_OVER && !base.starts_with(NATIVE) => (find(base)?, false),
             Some(_) => return None,
             None => (find(name)?, !name.starts_with(NATIVE)),
         };
@@ -115,6 +130,7 @@ pub(super) fn rule_name(rule: PmTimerRule) -> &'static str {
     match rule {
         PmTimerRule::Mutex => "mutex",
         PmTimerRule::Refresh => "refresh",
+        PmTimerRule::Clamped => "clamped",
         PmTimerRule::LockFree => "lock-free",
     }
 }
@@ -123,13 +139,17 @@ pub(super) fn rule_name(rule: PmTimerRule) -> &'static str {
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) profile: Profile,
+    /// The share of the hand-over limit that is asked for, if that chose the work between sections.
+    pub(super) contention: Option<f64>,
     pub(super) points: Vec<Point>,
 }
 
 impl std::fmt::Display for Group {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Profile { name, section_ns, think_ns, .. } = &self.profile;
-        write!(f, "{name}, cs {}, ncs {}", Nanos(*section_ns), Nanos(*think_ns))
+        write!(f, "{name}, cs {}, ncs {}", Nanos(*section_ns), Nanos(*think_ns))?;
+        let contention = self.contention.map(|share| three(100.0 * share));
+        contention.map_or(Ok(()), |percent| write!(f, " (contention {percent} %)"))
     }
 }
 
@@ -151,7 +171,7 @@ impl Factors {
             0 => (&no_lock, &no_policy),
             _ => (&self.locks, &self.policies),
         };
-        let timers = if profile.timer_reads == 0 { &ALL_RULES[2..] } else { &self.timers };
+        let timers = if profile.timer_reads == 0 { &ALL_RULES[3..] } else { &self.timers };
         let mut points = Vec::new();
         for lock in locks {
             for policy in policies {
@@ -166,12 +186,37 @@ impl Factors {
                 }
             }
         }
-        Group { profile, points }
+        Group { profile, contention: None, points }
+    }
+
+    /// Makes the group in which the vCPUs ask for this share of `limit` hand-overs in a second.
+    fn contended(&self, profile: &Profile, share: f64, limit: f64) -> Group {
+        let sections = f64::from(profile.sections);
+        // Operations in a second that ask each lock for that share of what it can do.
+        let operations = share * limit * profile.locks as f64 / sections.max(1.0);
+        let period = f64::from(self.pcpus) / operations * 1e9;
+        let think = period - sections * profile.section_ns as f64;
+        // To the microsecond, which is as well as the limit is known.
+        let think_ns = (think.max(0.0) / 1e3).round() as u64 * 1000;
+        let group = self.group(Profile { think_ns, ..profile.clone() });
+        Group { contention: Some(share), ..group }
     }
 }
 
-/// Makes the groups that the arguments ask for.
-pub(super) fn groups(args: &LabArgs, pcpus: u32) -> Result<Vec<Group>> {
+/// The point that tells how many hand-overs a second there can be.
+pub(super) fn limit(pcpus: u32) -> Point {
+    let (policy, timer) = (NO_POLICY.to_owned(), ALL_RULES[3]);
+    let lock = Lock { name: HAND_OVER.into(), built: HAND_OVER, paravirtual: true };
+    Point { lock, policy, timer, cpus: 2 * pcpus, pcpus }
+}
+
+/// Makes the groups that the arguments ask for. `limit` measures how many hand-overs a second
+/// there can be under a workload, where that is asked for.
+pub(super) fn groups(
+    args: &LabArgs,
+    pcpus: u32,
+    limit: impl Fn(&Profile) -> Result<f64>,
+) -> Result<Vec<Group>> {
     let times = |by: &[u32]| by.iter().map(|n| n * pcpus).filter(|n| *n <= 256).collect::<Vec<_>>();
     let none = || vec![NO_POLICY.to_owned()];
     let strings = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -187,15 +232,20 @@ pub(super) fn groups(args: &LabArgs, pcpus: u32) -> Result<Vec<Group>> {
         let policies = strings(&TOUR_POLICIES);
         let yields = Factors { locks: spinner, policies, cpus: times(&[1, 2, 4]), ..base.clone() };
         let timers = Factors { cpus: times(&[1, 4, 8]), ..base.clone() };
+        let half = Factors { locks: locks(&strings(&TOUR_WAITERS))?, ..base.clone() };
+        let far = if args.check { &[1, 2, 4, 8, 16][..] } else { &[1, 2, 4, 8] };
+        let base = Factors { cpus: times(far), ..base };
+        let micro = Profile::named("micro")?;
         return Ok(vec![
-            base.group(Profile::named("micro")?),
+            half.contended(&micro, 0.5, limit(&micro)?),
+            base.group(micro),
             yields.group(Profile::named("ebizzy")?),
             timers.group(Profile::named("pmtimer")?),
         ]);
     }
     let mut factors = Factors { cpus: times(&[1, 2, 4]), ..base };
     if !args.policies.is_empty() {
-        factors.policies = unique(none().into_iter().chain(args.policies.iter().cloned()));
+        factors.policies = policies(&args.policies)?;
         factors.locks.truncate(1);
     }
     if !args.locks.is_empty() {
@@ -213,9 +263,15 @@ pub(super) fn groups(args: &LabArgs, pcpus: u32) -> Result<Vec<Group>> {
     for name in unique(workloads.iter().cloned()) {
         let profile = profile(&name)?;
         for cs in lengths(&args.cs, profile.section_ns) {
-            for ncs in lengths(&args.ncs, profile.think_ns) {
-                let profile = Profile { section_ns: cs, think_ns: ncs, ..profile.clone() };
-                groups.push(factors.group(profile));
+            let profile = Profile { section_ns: cs, ..profile.clone() };
+            if !args.contention.is_empty() {
+                let limit = limit(&profile)?;
+                let group = |&share: &f64| factors.contended(&profile, share, limit);
+                groups.extend(args.contention.iter().map(group));
+                continue;
+            }
+            for think_ns in lengths(&args.ncs, profile.think_ns) {
+                groups.push(factors.group(Profile { think_ns, ..profile.clone() }));
             }
         }
     }
@@ -231,11 +287,27 @@ fn profile(name: &str) -> Result<Profile> {
     let path = Path::new(name);
     if path.extension().is_none_or(|extension| extension != "toml") {
         return Profile::named(name)
-            .context("a workload of your own is a file: --workload my.toml");
+            .map_err(|error| anyhow!("{error}; one of your own is a file: --workload my.toml"));
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("can't read {name}"))?;
     let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
     Ok(Profile::parse(&stem, &text)?)
+}
+
+/// Resolves the names of yield policies; `none` always comes first.
+fn policies(names: &[String]) -> Result<Vec<String>> {
+    let mut chosen = vec![NO_POLICY.to_owned()];
+    for name in names {
+        match name.as_str() {
+            "all" => chosen.extend(POLICIES.map(str::to_owned)),
+            known if POLICIES.contains(&known) => chosen.push(name.clone()),
+            _ => {
+                let known = POLICIES.join(", ");
+                bail!("no yield policy is called {name}; there are {known} (or all)");
+            }
+        }
+    }
+    Ok(unique(chosen))
 }
 
 /// Resolves lock names and the names of groups of them.
@@ -251,7 +323,8 @@ fn locks(names: &[String]) -> Result<Vec<Lock>> {
             name => match Lock::named(name) {
                 Some(lock) => chosen.push(lock),
                 None => {
-                    let known: Vec<String> = Lock::all().map(|lock| lock.name).collect();
+                    let known = Lock::all().map(|lock| lock.name).chain([HAND_OVER.to_owned()]);
+                    let known: Vec<String> = known.collect();
                     let known = known.join(", ");
                     bail!(
                         "there is no lock '{name}'; choose from {known} (or all, native, \
@@ -275,12 +348,23 @@ mod tests {
             ("ticket", Build::Paravirtual, "ticket"),
             ("ticket-off", Build::Off, "ticket"),
             ("test-and-set-off", Build::Off, "test-and-set"),
+            (HAND_OVER, Build::Paravirtual, HAND_OVER),
         ] {
             let lock = Lock::named(name).unwrap();
             assert_eq!((lock.build(), lock.family()), (build, family), "{name}");
         }
         assert_eq!(Lock::named("native-ticket-off"), None);
+        assert_eq!(Lock::named("hand-over-off"), None);
         assert_eq!(Lock::named("nonsense"), None);
         assert_eq!(Lock::all().count(), 12);
+    }
+
+    #[test]
+    fn policies_that_are_named_here_exist_and_all_means_all() {
+        for name in TOUR_POLICIES {
+            assert!(POLICIES.contains(&name), "{name}");
+        }
+        assert_eq!(policies(&["all".into(), ORACLE.into()]).unwrap(), POLICIES);
+        assert_eq!(policies(&[ORACLE.into()]).unwrap(), [NO_POLICY, ORACLE]);
     }
 }

@@ -3,8 +3,8 @@
 
 use super::args::LabArgs;
 use super::explain;
-use super::plan::{Build, NO_POLICY, rule_name};
-use super::results::{GroupRuns, PointRuns, Sample, ops_per_s};
+use super::plan::{Build, NO_POLICY, ORACLE, rule_name};
+use super::results::{Asked, GroupRuns, PointRuns, Sample, ops_per_s};
 use crate::record::{Spread, Waits};
 use crate::stats::{self, Interval};
 use serde::Serialize;
@@ -22,6 +22,9 @@ pub(super) struct LabRecord<'a> {
     pcpus: u32,
     cs_ns: u64,
     ncs_ns: u64,
+    /// The share of the hand-over limit that is asked for; absent if the work between sections was
+    /// not chosen by it.
+    contention: Option<f64>,
     seconds: f64,
     samples: &'a [Sample],
     ops_per_s: Interval,
@@ -42,6 +45,8 @@ pub(super) struct LabRecord<'a> {
     timer: Option<&'static str>,
     slice_ns: u64,
     pause_window_ns: u64,
+    /// How often running vCPUs were looked at for spinning; 0 is never.
+    sample_ns: u64,
     grace_ns: u64,
     /// Throughput over that of the same with one vCPU for each pCPU, by rounds.
     of_1x: Option<Interval>,
@@ -51,6 +56,8 @@ pub(super) struct LabRecord<'a> {
     of_oracle: Option<Interval>,
     /// Throughput over that of the native build of the same lock, by rounds.
     of_native: Option<Interval>,
+    /// Throughput over what a lock of strict order could do at best, by rounds.
+    of_limit: Option<Interval>,
     /// CPU seconds in a second that went into waiting for locks.
     spin_s_per_s: f64,
     /// Seconds in a second that vCPUs were ready without a pCPU, all together.
@@ -61,6 +68,8 @@ pub(super) struct LabRecord<'a> {
     yields: BTreeMap<String, u64>,
     /// Yields that went to the very vCPU that was waited for.
     yield_hits: u64,
+    #[serde(skip)]
+    asked: Asked,
     /// Of one read; absent if nobody read it.
     timer_read_ns: Option<Interval>,
     timer_backwards: u64,
@@ -91,6 +100,7 @@ impl<'a> LabRecord<'a> {
             pcpus: point.pcpus,
             cs_ns: profile.section_ns,
             ncs_ns: profile.think_ns,
+            contention: group.contention,
             seconds: runs.median(|record| record.seconds),
             samples: &runs.samples,
             ops_per_s: runs.interval(ops_per_s),
@@ -115,24 +125,27 @@ impl<'a> LabRecord<'a> {
             timer: reads.then(|| rule_name(point.timer)),
             slice_ns: args.slice.0,
             pause_window_ns: if asked { args.pause_window.0 } else { 0 },
+            sample_ns: if asked { args.sample.0 } else { 0 },
             grace_ns: args.grace.0,
             of_1x: over(group.at_1x(point)),
             of_none: over(group.under(point, NO_POLICY)),
-            of_oracle: over(group.under(point, "oracle")),
+            of_oracle: over(group.under(point, ORACLE)),
             of_native: over(group.built(point, Build::Native)),
+            of_limit: over(group.limit(point)),
             spin_s_per_s: runs.median(|record| record.spin_s_per_s),
             steal_s_per_s: runs.median(|record| record.steal_s_per_s),
             unfair_share: group.unfair(runs),
             exits: runs.sums(|record| &record.exits),
             yields: runs.sums(|record| &record.yields),
             yield_hits: total(|sample| sample.record.yield_hits),
+            asked: runs.asked(),
             timer_read_ns: reads.then(|| runs.interval(|record| record.timer_read_ns)),
             timer_backwards: total(|sample| sample.record.timer_backwards),
             explanation: if args.explain { explain::sentences(group, runs) } else { Vec::new() },
         }
     }
 
-    /// The same for a spreadsheet, without what has no fixed columns.
+    /// The same for a spreadsheet, without samples and what the locks count of themselves.
     pub(super) fn csv(&self) -> Vec<String> {
         let number = |value: f64| format!("{value:.4}");
         let ratio = |value: Option<Interval>| value.map_or_else(String::new, |v| number(v.median));
@@ -143,7 +156,7 @@ impl<'a> LabRecord<'a> {
         fields.extend([self.cs_ns, self.ncs_ns].map(|n| n.to_string()));
         let ops = self.ops_per_s;
         fields.extend([ops.median, ops.low, ops.high].map(|ops| format!("{ops:.0}")));
-        fields.extend([self.of_1x, self.of_none, self.of_native].map(ratio));
+        fields.extend([self.of_1x, self.of_none, self.of_native, self.of_limit].map(ratio));
         let spread = self.ops_per_cpu;
         fields.extend([
             spread.min.to_string(),
@@ -159,15 +172,38 @@ impl<'a> LabRecord<'a> {
         fields.extend([self.cpu_s_per_s, self.spin_s_per_s, self.steal_s_per_s].map(number));
         fields.push(self.unfair_share.map_or_else(String::new, number));
         fields.push(ratio(self.timer_read_ns));
+        let exits = EXITS.map(|kind| self.exits.get(kind).copied().unwrap_or(0));
+        fields.extend(exits.map(|count| count.to_string()));
+        let Asked { times, yielded, hits } = self.asked;
+        fields.extend([times, yielded, hits].map(|count| whole(count).to_string()));
+        let reasons: Vec<String> =
+            self.yields.iter().map(|(code, count)| format!("{code}={count}")).collect();
+        fields.push(reasons.join(";"));
         fields
     }
 }
 
-/// The names of the fields of [`LabRecord::csv`].
+/// Why vCPUs left the guest, as the laboratory names it.
+const EXITS: [&str; 9] = [
+    "halt",
+    "kick",
+    "interrupt",
+    "long-spin",
+    "yield",
+    "end-of-grace",
+    "eviction",
+    "preemption",
+    "pm-timer",
+];
+
+/// The names of the fields of [`LabRecord::csv`]. Exits and yields are those of all rounds
+/// together; a preemption is also an eviction.
 pub(super) fn csv_header() -> Vec<String> {
     let names = "world,workload,lock,policy,timer,cpus,pcpus,cs_ns,ncs_ns,ops_per_s,ops_low,\
-                 ops_high,of_1x,of_none,of_native,min_per_cpu,avg_per_cpu,max_per_cpu,jain,\
-                 wait_p50_ns,wait_p99_ns,wait_p999_ns,wait_max_ns,longest_stall_ns,cpu_s_per_s,\
+                 ops_high,of_1x,of_none,of_native,of_limit,min_per_cpu,avg_per_cpu,max_per_cpu,\
+                 jain,wait_p50_ns,wait_p99_ns,wait_p999_ns,wait_max_ns,longest_stall_ns,cpu_s_per_s,\
                  spin_s_per_s,steal_s_per_s,unfair_share,timer_read_ns";
-    vec![names.to_owned()]
+    let exits = EXITS.map(|kind| format!("exits_{}", kind.replace('-', "_")));
+    let yields = ["asked", "yielded", "right", "yields_by_reason"].map(str::to_owned);
+    [names.to_owned()].into_iter().chain(exits).chain(yields).collect()
 }

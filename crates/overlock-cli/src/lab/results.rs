@@ -4,7 +4,7 @@
 use super::plan::{Build, Group, Point};
 use crate::stats::{self, Interval};
 use overlock_lab::PmTimerRule;
-use overlock_lab::workload::{Profile, Record};
+use overlock_lab::workload::{HAND_OVER, Losses, Profile, Record};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -47,6 +47,9 @@ pub(super) struct Failure {
 pub(super) struct GroupRuns {
     /// The group's name, for people.
     pub(super) title: String,
+    /// The share of the hand-over limit that is asked for, if the work between sections was chosen
+    /// by it.
+    pub(super) contention: Option<f64>,
     pub(super) profile: Profile,
     pub(super) points: Vec<PointRuns>,
 }
@@ -100,6 +103,21 @@ impl PointRuns {
         sums
     }
 
+    /// What waiting for each lock came to, in all rounds together.
+    pub(super) fn losses(&self) -> Vec<Losses> {
+        let count = self.samples.iter().map(|sample| sample.record.locks.len()).max().unwrap_or(0);
+        let mut sums = vec![Losses::default(); count];
+        for sample in &self.samples {
+            for (sum, lock) in sums.iter_mut().zip(&sample.record.locks) {
+                sum.waited_ns += lock.waited_ns;
+                sum.holder_off_ns += lock.holder_off_ns;
+                sum.next_off_ns += lock.next_off_ns;
+                sum.debtor_off_ns += lock.debtor_off_ns;
+            }
+        }
+        sums
+    }
+
     /// What the host was asked by spinners and kickers, in all rounds together.
     pub(super) fn asked(&self) -> Asked {
         let yields = self.sums(|record| &record.yields);
@@ -112,6 +130,24 @@ impl PointRuns {
         Asked { times: yielded + sum("stayed:"), yielded, hits }
     }
 
+    /// The reasons of one kind (`directed`, `plain`, `stayed`, `skipped`), and how often each was
+    /// given in all rounds together, the most frequent first.
+    pub(super) fn reasons(&self, kind: &str) -> Vec<(String, u64)> {
+        let yields = self.sums(|record| &record.yields);
+        let of_kind = yields.into_iter().filter_map(|(code, count)| {
+            let (of, why) = code.split_once(':')?;
+            (of == kind).then(|| (why.to_owned(), count))
+        });
+        let mut reasons: Vec<_> = of_kind.collect();
+        reasons.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+        reasons
+    }
+
+    /// The operations of the vCPU that did least over those of the average one.
+    pub(super) fn least_served(record: &Record) -> f64 {
+        record.ops_per_cpu.min as f64 / record.ops_per_cpu.avg.max(1.0)
+    }
+
     /// The median share of the machine's CPU time that was not ours to use.
     pub(super) fn machine_steal(&self) -> f64 {
         let shares: Vec<f64> = self.samples.iter().map(|sample| sample.machine_steal).collect();
@@ -122,6 +158,12 @@ impl PointRuns {
 /// Operations in a second, as every ratio needs it.
 pub(super) fn ops_per_s(record: &Record) -> f64 {
     record.ops_per_s
+}
+
+/// Exits of all vCPUs in a second, whatever for. A preemption is an eviction, and counted as that.
+pub(super) fn exits_per_s(record: &Record) -> f64 {
+    let exits = record.exits.iter().filter(|(kind, _)| **kind != "preemption");
+    exits.map(|(_, count)| *count as f64).sum::<f64>() / record.seconds
 }
 
 /// Reads of the PM timer in a second.
@@ -140,6 +182,7 @@ impl GroupRuns {
         let runs = |point: &Point| PointRuns { point: point.clone(), samples: Vec::new() };
         GroupRuns {
             title: group.to_string(),
+            contention: group.contention,
             profile: group.profile.clone(),
             points: group.points.iter().map(runs).collect(),
         }
@@ -152,6 +195,21 @@ impl GroupRuns {
     /// The same with one vCPU for each pCPU.
     pub(super) fn at_1x(&self, point: &Point) -> Option<&PointRuns> {
         self.find(|other| *other == Point { cpus: other.pcpus, ..point.clone() })
+    }
+
+    /// What a lock of strict order could do there at best.
+    pub(super) fn limit(&self, point: &Point) -> Option<&PointRuns> {
+        self.find(|other| {
+            other.lock.built == HAND_OVER && (other.cpus, other.pcpus) == (point.cpus, point.pcpus)
+        })
+    }
+
+    /// A lock of strict order that knows nothing of being virtual, in its place.
+    pub(super) fn native_ticket(&self, point: &Point) -> Option<&PointRuns> {
+        self.find(|other| {
+            other.lock.name == "native-ticket"
+                && *other == Point { lock: other.lock.clone(), ..point.clone() }
+        })
     }
 
     /// The same under another yield policy.

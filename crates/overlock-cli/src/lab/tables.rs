@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables of a group, each with one question.
 
-use super::plan::{Build, NO_POLICY, Point, rule_name};
-use super::results::{GroupRuns, PointRuns, ops_per_s, reads_per_s, timer_share};
+use super::plan::{Build, NO_POLICY, ORACLE, Point, ROUND_ROBIN, rule_name};
+use super::results::{
+    Asked, GroupRuns, PointRuns, exits_per_s, ops_per_s, reads_per_s, timer_share,
+};
 use crate::stats::{self, Interval};
 use crate::table::Table;
 use crate::units::{count, three, time};
@@ -31,6 +33,7 @@ pub(super) fn all(group: &GroupRuns) -> String {
             &titled("What being virtual costs (off) and brings (on), over native:", builds(group));
     }
     text += &titled("Throughput over that of the policy none:", policies(group));
+    text += &reasons(group);
     text += &titled("The PM timer, by the rule of its readers:", timers(group));
     text
 }
@@ -63,8 +66,8 @@ fn percent(share: f64) -> String {
 /// How much is done, what it costs, and how long one waits.
 fn throughput(group: &GroupRuns) -> Table {
     let mut table = Table::new(&[
-        "lock", "vCPUs", "over", "ops/s", "low", "high", "of 1x", "p50", "p99", "p99.9", "stall",
-        "CPU/s", "spin/s", "steal/s",
+        "lock", "vCPUs", "over", "ops/s", "low", "high", "of 1x", "of limit", "p50", "p99",
+        "p99.9", "stall", "CPU/s", "spin/s", "steal/s", "exits/s",
     ]);
     for runs in &group.points {
         let ops = runs.interval(ops_per_s);
@@ -77,6 +80,7 @@ fn throughput(group: &GroupRuns) -> Table {
             count(ops.low),
             count(ops.high),
             median(group.at_1x(&runs.point).and_then(|base| runs.over(base, ops_per_s))),
+            median(group.limit(&runs.point).and_then(|limit| runs.over(limit, ops_per_s))),
             time(figure(|record| record.wait_ns.p50 as f64)),
             time(figure(|record| record.wait_ns.p99 as f64)),
             time(figure(|record| record.wait_ns.p999 as f64)),
@@ -84,6 +88,7 @@ fn throughput(group: &GroupRuns) -> Table {
             format!("{:.2}", figure(|record| record.cpu_s_per_s)),
             format!("{:.2}", figure(|record| record.spin_s_per_s)),
             format!("{:.2}", figure(|record| record.steal_s_per_s)),
+            count(figure(exits_per_s)),
         ]);
     }
     table
@@ -95,8 +100,6 @@ fn fairness(group: &GroupRuns) -> Table {
         Table::new(&["lock", "vCPUs", "over", "min", "avg", "max", "min/avg", "Jain", "unfair"]);
     for runs in &group.points {
         let each = |of: fn(&Record) -> f64| runs.median(|record| of(record) / record.seconds);
-        let least =
-            |record: &Record| record.ops_per_cpu.min as f64 / record.ops_per_cpu.avg.max(1.0);
         table.row(vec![
             name(&runs.point),
             runs.point.cpus.to_string(),
@@ -104,7 +107,7 @@ fn fairness(group: &GroupRuns) -> Table {
             count(each(|record| record.ops_per_cpu.min as f64)),
             count(each(|record| record.ops_per_cpu.avg)),
             count(each(|record| record.ops_per_cpu.max as f64)),
-            format!("{:.2}", runs.median(least)),
+            format!("{:.2}", runs.median(PointRuns::least_served)),
             format!("{:.2}", runs.median(|record| record.jain)),
             group.unfair(runs).map_or_else(|| "-".into(), percent),
         ]);
@@ -178,12 +181,42 @@ fn policies(group: &GroupRuns) -> Option<Table> {
         };
         let mut row = vec![name(point), point.cpus.to_string(), point.overcommit()];
         row.extend(range(over(NO_POLICY)));
-        row.extend([median(over("round-robin")), median(over("oracle"))]);
+        row.extend([median(over(ROUND_ROBIN)), median(over(ORACLE))]);
         row.push(count(asked.times / runs.seconds()));
         row.extend([share(asked.yielded), share(asked.hits)]);
         table.row(row);
     }
     (rows > 0).then_some(table)
+}
+
+/// The smallest share that is told of; `--explain` and the records have them all.
+const TOLD: f64 = 0.01;
+
+/// What came of each spin, by reason code; empty without policies.
+fn reasons(group: &GroupRuns) -> String {
+    let mut table = Table::new(&["lock, policy", "vCPUs", "over"]);
+    let mut reasons = vec!["what came of it, and why".to_owned()];
+    for runs in group.points.iter().filter(|runs| runs.point.policy != NO_POLICY) {
+        let point = &runs.point;
+        let Asked { times, .. } = runs.asked();
+        let kinds = ["directed", "plain", "stayed"].into_iter().filter_map(|kind| {
+            let told = |(why, count): (String, u64)| {
+                let share = count as f64 / times;
+                (share >= TOLD).then(|| format!("{why} {}", percent(share)))
+            };
+            let told: Vec<String> = runs.reasons(kind).into_iter().filter_map(told).collect();
+            (!told.is_empty()).then(|| format!("{kind}: {}", told.join(", ")))
+        });
+        let kinds: Vec<String> = kinds.collect();
+        table.row(vec![name(point), point.cpus.to_string(), point.overcommit()]);
+        reasons.push(if kinds.is_empty() { "never asked".into() } else { kinds.join("; ") });
+    }
+    if reasons.len() == 1 {
+        return String::new();
+    }
+    let rows: Vec<String> = table.to_string().lines().map(str::to_owned).collect();
+    let rows = rows.iter().zip(&reasons).map(|(row, why)| format!("{row}  {why}\n"));
+    format!("\nYields by reason code, of those asked:\n{}", rows.collect::<String>())
 }
 
 /// Seed S5's question: how long do reads of the timer take, and what does each rule bring?

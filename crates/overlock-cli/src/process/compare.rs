@@ -2,10 +2,12 @@
 //! `overlock compare`: one program, several locks, taking turns.
 //!
 //! First the program is run once as it is: if that doesn't work, nothing about locks can be
-//! learnt from it. Then come the rounds. A lock under which the program crashes, hangs, prints
+//! learnt from it; nor if it never waits for one, which a run with counters tells. Then come the
+//! rounds. A lock under which the program crashes, hangs, prints
 //! something else or loses its figure is reported and left out from then on; the others go on.
 
 use super::preload::{self, LIBC, Target};
+use super::run;
 use super::trial::{Rules, Sample, Trial};
 use super::verdict::{self, Series};
 use crate::args::CompareArgs;
@@ -24,6 +26,7 @@ use anyhow::{Context, Result, bail};
 use regex::{Regex, bytes};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 /// A run is hung when it takes this many times as long as the first one, ...
@@ -76,16 +79,28 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     sink.record(&RunRecord::new(&machine, args.seed))?;
     Warning::busy_machine(&machine).iter().for_each(Warning::print);
 
-    let Some((pilot, stdout)) = pilot(&rules, &target)? else { return Ok(Outcome::Interrupted) };
+    let rounds = u64::from(args.warmup) + u64::from(args.runs);
+    let progress = Progress::new(2 + rounds * locks.len() as u64);
+    progress.say("first run, with its own locks");
+    let Some((pilot, stdout)) = pilot(&rules, &target)? else {
+        progress.finish();
+        interrupt::tell_that_nothing_is_done();
+        return Ok(Outcome::Interrupted);
+    };
+    progress.step();
     if rules.timeout.is_none() {
         let limit = (pilot.wall_s * HUNG_FACTOR).max(HUNG_SECONDS).ceil();
         rules.timeout = Some(Duration::from_secs_f64(limit));
     }
     let expected = args.check_output.then(|| kept_lines(&stdout, ignore.as_ref()));
     let mut compare =
-        Compare { args, rules, target, locks, ignore, expected, failures: Vec::new() };
+        Compare { args, rules, target, locks, ignore, expected, failures: Vec::new(), progress };
+    compare.probe()?;
     let series = compare.measure(&mut sink)?;
     compare.report(&series, &machine, &mut sink)?;
+    if interrupt::seen() && series.is_empty() {
+        interrupt::tell_that_nothing_is_done();
+    }
     Ok(if interrupt::seen() {
         Outcome::Interrupted
     } else if compare.failures.is_empty() {
@@ -109,7 +124,7 @@ fn chosen(names: &[String]) -> Result<Vec<String>> {
 
 /// Runs the program once as it is; nothing if Ctrl-C came.
 fn pilot(rules: &Rules, target: &Target) -> Result<Option<(Sample, Vec<u8>)>> {
-    match rules.run(target, LIBC)? {
+    match rules.run(target, LIBC, None)? {
         Trial::Good(sample, stdout) => Ok(Some((sample, stdout))),
         Trial::Bad(complaint) => {
             bail!(
@@ -148,23 +163,42 @@ struct Compare<'a> {
     ignore: Option<bytes::Regex>,
     expected: Option<Vec<Vec<u8>>>,
     failures: Vec<Failure>,
+    progress: Progress,
 }
 
 impl Compare<'_> {
+    /// Runs the program once with counters, and warns if it never waits for a lock of ours: then
+    /// the figures to come are about noise. No round has counters, for their sake.
+    fn probe(&mut self) -> Result<()> {
+        let Some(lock) = self.locks.iter().find(|lock| *lock != LIBC).cloned() else {
+            self.progress.step();
+            return Ok(());
+        };
+        self.progress.say(&format!("{lock}, counting"));
+        let file = tempfile::NamedTempFile::new().context("can't make a file for the counters")?;
+        if self.run(&lock, Some(file.path()))?.is_some() {
+            let text = std::fs::read_to_string(file.path()).unwrap_or_default();
+            let counters = run::counters(&text);
+            let warning = counters.and_then(|counters| Warning::no_waits(&lock, &counters));
+            self.progress.suspend(|| warning.iter().for_each(Warning::print));
+        }
+        self.progress.step();
+        Ok(())
+    }
+
     /// Runs all rounds; stops early, keeping whole rounds, on Ctrl-C.
     fn measure(&mut self, sink: &mut Sink) -> Result<Vec<Series>> {
         let (warmup, runs) = (usize::from(self.args.warmup), usize::from(self.args.runs));
-        let progress = Progress::new(((warmup + runs) * self.locks.len()) as u64);
         let mut all: Vec<Series> = self.locks.iter().map(|lock| Series::new(lock)).collect();
         'rounds: for round in 0..warmup + runs {
             for index in shuffled(all.len(), self.args.seed, round) {
                 let series = &mut all[index];
-                progress.say(&match round.checked_sub(warmup) {
+                self.progress.say(&match round.checked_sub(warmup) {
                     Some(round) => format!("{} (round {} of {runs})", series.lock, round + 1),
                     None => format!("{} (warm-up)", series.lock),
                 });
                 if !series.hopeless && !self.has_failed(&series.lock) {
-                    let sample = self.run(&series.lock)?;
+                    let sample = self.run(&series.lock, None)?;
                     series.samples.extend(sample.filter(|_| round >= warmup));
                 }
                 if interrupt::seen() {
@@ -176,11 +210,11 @@ impl Compare<'_> {
                     let (kind, world, round) = ("sample", "process", round - warmup + 1);
                     sink.record(&SampleRecord { kind, world, lock: &series.lock, round, sample })?;
                 }
-                progress.step();
+                self.progress.step();
             }
             self.find_hopeless(&mut all);
         }
-        progress.finish();
+        self.progress.finish();
         all.retain(|series| !self.has_failed(&series.lock));
         let lengths = all.iter().filter(|series| !series.hopeless).map(|all| all.samples.len());
         let whole = lengths.min().unwrap_or(0);
@@ -190,8 +224,8 @@ impl Compare<'_> {
     }
 
     /// Runs the program once; nothing comes back from a failure or a run cut short.
-    fn run(&mut self, lock: &str) -> Result<Option<Sample>> {
-        let complaint = match self.rules.run(&self.target, lock)? {
+    fn run(&mut self, lock: &str, counters: Option<&Path>) -> Result<Option<Sample>> {
+        let complaint = match self.rules.run(&self.target, lock, counters)? {
             Trial::Good(sample, stdout) => match self.check_output(lock, &stdout)? {
                 None => return Ok(Some(sample)),
                 Some(difference) => format!("printed something else: {difference}"),
@@ -272,6 +306,9 @@ impl Compare<'_> {
         for failure in &self.failures {
             sink.record(failure)?;
             output::complain(&format!("failed: under {}, {}", failure.lock, failure.sentence));
+        }
+        if !self.failures.is_empty() && ranked.len() < 2 {
+            sink.people("No verdict: too few locks came through to compare any.")?;
         }
         let verdict = baseline.and_then(|baseline| verdict::judge(&ranked, baseline, higher));
         if let Some(verdict) = verdict {

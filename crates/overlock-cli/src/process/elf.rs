@@ -2,22 +2,31 @@
 //! Can a program be preloaded at all? Answered from its file, before anything is started.
 //!
 //! `LD_PRELOAD` is a wish to the dynamic loader. A static program has no loader; for a set-uid or
-//! set-gid program, or one with file capabilities, the loader ignores the wish. In all these cases
-//! the program would run with its own locks and the figures would be about nothing.
+//! set-gid program, or one with file capabilities, the loader ignores the wish, as it does if the
+//! library is none. In all these cases the program would run with its own locks and the figures
+//! would be about nothing. The loader of another C library than glibc can't load the library.
 //!
 //! Source: ELF-64 object file format 1.5; ld.so(8), "Secure-execution mode"; execve(2) on `#!`.
 
 use crate::sys;
 use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Program header type of the path of the dynamic loader.
 const PT_INTERP: u32 = 3;
+/// File type of a shared library.
+const ET_DYN: u8 = 3;
 /// Length of an ELF-64 file header.
 const HEADER_LEN: usize = 64;
+/// Length of an ELF-64 program header.
+const PROGRAM_HEADER_LEN: usize = 56;
+/// Length of the longest path that the kernel takes.
+const PATH_MAX: u64 = 4096;
 /// As many program headers as any sane program has; more is a damaged file.
 const HEADERS_MAX: u64 = 1024;
 
@@ -26,23 +35,24 @@ const SET_GID: u32 = 0o2000;
 const GROUP_EXECUTE: u32 = 0o010;
 
 /// Finds `program` as `execvp` would: as a path if it has a slash, otherwise along `PATH`.
-pub(crate) fn find(program: &str) -> Result<PathBuf> {
-    if program.contains('/') {
+pub(crate) fn find(program: impl AsRef<OsStr>) -> Result<PathBuf> {
+    let (program, name) = (program.as_ref(), program.as_ref().display());
+    if program.as_bytes().contains(&b'/') {
         let path = PathBuf::from(program);
         match fs::metadata(&path) {
-            Ok(meta) if meta.is_dir() => bail!("{program} is a folder, not a program"),
+            Ok(meta) if meta.is_dir() => bail!("{name} is a folder, not a program"),
             Ok(meta) if !is_executable(&meta) => {
-                bail!("{program} is not executable; if it is a script, try: chmod +x {program}")
+                bail!("{name} is not executable; if it is a script, try: chmod +x {name}")
             }
             Ok(_) => return Ok(path),
-            Err(error) => return Err(error).context(format!("can't run {program}")),
+            Err(error) => return Err(error).context(format!("can't run {name}")),
         }
     }
     let folders = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&folders)
         .map(|folder| folder.join(program))
         .find(|path| fs::metadata(path).is_ok_and(|meta| meta.is_file() && is_executable(&meta)))
-        .with_context(|| format!("there is no program '{program}' in PATH"))
+        .with_context(|| format!("there is no program '{name}' in PATH"))
 }
 
 fn is_executable(meta: &fs::Metadata) -> bool {
@@ -69,14 +79,39 @@ pub(crate) fn refuse(path: &Path) -> Result<()> {
             path.display()
         );
     }
-    if !has_loader(&mut file, &head).with_context(|| format!("can't read {}", path.display()))? {
-        bail!(
+    match loader(&mut file, &head).with_context(|| format!("can't read {}", path.display()))? {
+        None => bail!(
             "{} is statically linked: it has no dynamic loader that could preload a lock; link it \
              dynamically, or use the Rust crate or the C header",
             path.display()
-        );
+        ),
+        Some(loader) if !is_glibcs(&loader) => bail!(
+            "{} is linked with another C library than glibc (its loader is {}), and the preload \
+             library knows glibc's locks only; link it with glibc, or use the Rust crate or the C \
+             header",
+            path.display(),
+            loader.escape_ascii()
+        ),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Says in a sentence why the dynamic loader would ignore the library at `path`, if it would.
+pub(crate) fn refuse_library(path: &Path) -> Result<()> {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut head));
+    read.with_context(|| format!("can't read {}", path.display()))?;
+    let is_shared_object = head.len() == HEADER_LEN && head[16..18].contains(&ET_DYN);
+    if !head.starts_with(b"\x7fELF\x02") || !is_shared_object {
+        bail!("{} is no 64-bit shared library: nothing would be preloaded", path.display());
     }
     Ok(())
+}
+
+/// Whether a path is that of glibc's dynamic loader, on the machines the preload library is for.
+fn is_glibcs(loader: &[u8]) -> bool {
+    let name = loader.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    name.starts_with(b"ld-linux")
 }
 
 fn refuse_privileged(path: &Path) -> Result<()> {
@@ -116,8 +151,8 @@ fn refuse_interpreter(script: &Path, line: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Looks through the program headers for the loader.
-fn has_loader(file: &mut File, head: &[u8]) -> Result<bool> {
+/// Looks through the program headers for the path of the loader.
+fn loader(file: &mut File, head: &[u8]) -> Result<Option<Vec<u8>>> {
     let little = head[5] == 1;
     let number = |bytes: &[u8]| {
         let join = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
@@ -125,16 +160,20 @@ fn has_loader(file: &mut File, head: &[u8]) -> Result<bool> {
     };
     let (offset, size, count) =
         (number(&head[32..40]), number(&head[54..56]), number(&head[56..58]));
-    if count > HEADERS_MAX || (count > 0 && size < 4) {
+    if count > HEADERS_MAX || (count > 0 && size < PROGRAM_HEADER_LEN as u64) {
         bail!("its ELF header is damaged");
     }
     for index in 0..count {
-        let mut kind = [0; 4];
+        let mut header = [0; PROGRAM_HEADER_LEN];
         file.seek(SeekFrom::Start(offset.saturating_add(index * size)))?;
-        file.read_exact(&mut kind)?;
-        if number(&kind) == u64::from(PT_INTERP) {
-            return Ok(true);
+        file.read_exact(&mut header)?;
+        if number(&header[..4]) == u64::from(PT_INTERP) {
+            let mut path = Vec::new();
+            file.seek(SeekFrom::Start(number(&header[8..16])))?;
+            file.take(number(&header[32..40]).min(PATH_MAX)).read_to_end(&mut path)?;
+            path.truncate(path.iter().position(|byte| *byte == 0).unwrap_or(path.len()));
+            return Ok(Some(path));
         }
     }
-    Ok(false)
+    Ok(None)
 }

@@ -2,7 +2,10 @@
 //! Where the preload library is, and the environment that makes a program use it.
 
 use super::elf;
+use super::run::COUNTERS;
 use anyhow::{Context, Result, bail};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -32,6 +35,7 @@ pub(crate) fn library() -> Result<PathBuf> {
         let path = path
             .canonicalize()
             .with_context(|| format!("{OVERRIDE} names {}, which can't be read", path.display()))?;
+        elf::refuse_library(&path).with_context(|| format!("{OVERRIDE} names the wrong file"))?;
         return Ok(path);
     }
     let program = std::env::current_exe().context("can't tell where this program is")?;
@@ -55,13 +59,13 @@ pub(crate) fn library() -> Result<PathBuf> {
 #[derive(Debug)]
 pub(crate) struct Target {
     path: PathBuf,
-    args: Vec<String>,
+    args: Vec<OsString>,
     library: Option<PathBuf>,
 }
 
 impl Target {
     /// Finds the program and, if any of `locks` needs it, the library; refuses what can't work.
-    pub(crate) fn new(command: &[String], locks: &[String]) -> Result<Self> {
+    pub(crate) fn new(command: &[OsString], locks: &[String]) -> Result<Self> {
         let (program, args) = command.split_first().context("name a program after --")?;
         let path = elf::find(program)?;
         let mut library = None;
@@ -76,7 +80,7 @@ impl Target {
     pub(crate) fn command(&self, lock: &str) -> Command {
         let mut command = Command::new(&self.path);
         command.args(&self.args);
-        command.env_remove("OVERLOCK_COUNTERS");
+        command.env_remove(COUNTERS);
         if lock == LIBC {
             return command;
         }
@@ -93,15 +97,39 @@ impl Target {
 
     /// The command as one would type it.
     pub(crate) fn typed(&self) -> String {
-        let mut words = vec![self.path.display().to_string()];
-        words.extend(self.args.iter().map(|arg| {
-            let plain = |c: char| c.is_alphanumeric() || "-_=./:,+@%".contains(c);
-            if !arg.is_empty() && arg.chars().all(plain) {
-                arg.clone()
-            } else {
-                format!("'{}'", arg.replace('\'', r"'\''"))
-            }
-        }));
+        let words: Vec<String> = [self.path.as_os_str()]
+            .into_iter()
+            .chain(self.args.iter().map(|arg| &**arg))
+            .map(typed)
+            .collect();
         words.join(" ")
+    }
+}
+
+/// A word as one would type it in a shell.
+fn typed(word: &OsStr) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_=./:,+@%".contains(c);
+    match word.to_str() {
+        None => format!("$'{}'", word.as_bytes().escape_ascii()),
+        Some(text) if !text.is_empty() && text.chars().all(plain) => text.to_owned(),
+        Some(text) => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_typed_as_a_shell_reads_it() {
+        for (word, text) in [
+            (&b"-j8"[..], "-j8"),
+            (b"", "''"),
+            (b"/a b/c", "'/a b/c'"),
+            (b"it's", r"'it'\''s'"),
+            (b"\xff'", r"$'\xff\''"),
+        ] {
+            assert_eq!(typed(OsStr::from_bytes(word)), text);
+        }
     }
 }

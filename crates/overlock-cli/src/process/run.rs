@@ -2,20 +2,30 @@
 //! `overlock run`: an unmodified program under a chosen lock.
 //!
 //! The program keeps the terminal, the signals and the exit code; this process only waits beside
-//! it, passes SIGTERM and SIGHUP on, and prints the library's counters afterwards.
+//! it, passes on what is sent to it instead, and prints the library's counters afterwards.
 
 use super::launch::{self, Ended};
 use super::preload::{self, LIBC, Target};
 use crate::Outcome;
 use crate::args::RunArgs;
-use crate::output;
 use crate::table::Table;
+use crate::{output, sys};
 use anyhow::{Context, Result};
 use serde_json::Value;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::Cause;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+
+/// Names the file to which the library appends its counters when a process ends.
+pub(crate) const COUNTERS: &str = "OVERLOCK_COUNTERS";
+
+/// Signals that are passed on to the program when some process has sent them to this one, as
+/// supervisors do. Those of the terminal (Ctrl-C, Ctrl-\) come from the kernel and reach the
+/// program by themselves; here they must only not kill.
+const PASSED_ON: [i32; 6] =
+    [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
@@ -25,26 +35,21 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
     let counters = tempfile::NamedTempFile::new().context("can't make a file for the counters")?;
     let mut command = target.command(lock);
     if lock != LIBC {
-        command.env("OVERLOCK_COUNTERS", counters.path());
+        command.env(COUNTERS, counters.path());
     }
 
-    let terminate = Arc::new(AtomicBool::new(false));
-    let own = Arc::new(AtomicBool::new(false));
-    for signal in [libc::SIGTERM, libc::SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&terminate))?;
-    }
-    // Ctrl-C and Ctrl-\ reach the program by themselves; here they must only not kill.
-    for signal in [libc::SIGINT, libc::SIGQUIT] {
-        signal_hook::flag::register(signal, Arc::clone(&own))?;
-    }
+    // What is ignored here (`nohup`) shall be ignored there; a handler would undo that.
+    let signals = PASSED_ON.iter().filter(|signal| !sys::is_ignored(**signal));
+    let mut signals = SignalsInfo::<WithOrigin>::new(signals).context("can't watch for signals")?;
     let mut child = launch::Running::start(command)?;
     let ended = loop {
         if let Some(ended) = child.wait(Duration::from_millis(100))? {
             break ended;
         }
-        if terminate.swap(false, Relaxed) {
-            child.signal(libc::SIGTERM);
-        }
+        signals
+            .pending()
+            .filter(|origin| matches!(origin.cause, Cause::Sent(_)))
+            .for_each(|origin| child.signal(origin.signal));
     };
     if lock != LIBC {
         let text = std::fs::read_to_string(counters.path()).unwrap_or_default();
@@ -58,8 +63,7 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
 
 /// Prints what the processes of the program have written: one object each, or their sum.
 fn print_counters(text: &str, json: bool) {
-    let objects: Vec<Value> =
-        serde_json::Deserializer::from_str(text).into_iter().map_while(Result::ok).collect();
+    let objects = objects(text);
     if objects.is_empty() {
         output::complain(
             "overlock: the program left no counters (it may have ended by a signal or by _exit)",
@@ -76,18 +80,34 @@ fn print_counters(text: &str, json: bool) {
     }
 }
 
-/// Adds up the counters of all processes, inner ones as `outer.inner`; leaves out what is 0.
+/// What each process has written.
+fn objects(text: &str) -> Vec<Value> {
+    serde_json::Deserializer::from_str(text).into_iter().map_while(Result::ok).collect()
+}
+
+/// The counters of all processes, added up; nothing if none has written any.
+pub(crate) fn counters(text: &str) -> Option<BTreeMap<String, u64>> {
+    let objects = objects(text);
+    (!objects.is_empty()).then(|| sums(&objects))
+}
+
 fn table(objects: &[Value]) -> Table {
-    let mut sums = BTreeMap::new();
-    objects.iter().for_each(|object| add("", object, &mut sums));
-    sums.remove("pid");
+    let sums = sums(objects);
     let mut table = Table::new(&["counter", "events"]);
-    sums.retain(|_, sum| *sum > 0);
     if sums.is_empty() {
         table.row(vec!["(no lock was ever contended)".into()]);
     }
     sums.into_iter().for_each(|(name, sum)| table.row(vec![name, sum.to_string()]));
     table
+}
+
+/// Adds up the counters of all processes, inner ones as `outer.inner`; leaves out what is 0.
+fn sums(objects: &[Value]) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    objects.iter().for_each(|object| add("", object, &mut sums));
+    sums.remove("pid");
+    sums.retain(|_, sum| *sum > 0);
+    sums
 }
 
 fn add(name: &str, value: &Value, sums: &mut BTreeMap<String, u64>) {

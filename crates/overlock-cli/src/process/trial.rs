@@ -3,6 +3,7 @@
 
 use super::launch::{Ended, Running};
 use super::preload::Target;
+use super::run;
 use crate::interrupt;
 use crate::machine::CpuTimes;
 use anyhow::{Context, Result};
@@ -11,6 +12,7 @@ use serde::Serialize;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -48,11 +50,17 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Runs the program once under `lock`.
-    pub(crate) fn run(&self, target: &Target, lock: &str) -> Result<Trial> {
+    /// Runs the program once under `lock`, which writes its counters to a file if one is given.
+    pub(crate) fn run(
+        &self,
+        target: &Target,
+        lock: &str,
+        counters: Option<&Path>,
+    ) -> Result<Trial> {
         let spool = || tempfile::tempfile().context("can't make a file for the program's output");
         let (mut stdout, mut stderr) = (spool()?, spool()?);
         let mut command = target.command(lock);
+        command.envs(counters.map(|path| (run::COUNTERS, path)));
         // A group of its own, so that a hang can be ended with everything the program started.
         command.process_group(0).stdin(Stdio::null());
         command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
@@ -108,14 +116,16 @@ impl Rules {
         }
     }
 
-    /// Reads the figure from the output: the last match, its first group if it has one.
+    /// Reads the figure from the output: the last match, the first of its groups that matched if it
+    /// has any.
     fn value(&self, stdout: &str, stderr: &str, wall_s: f64) -> Result<f64, String> {
         let Some(metric) = &self.metric else { return Ok(wall_s) };
         let found = [stderr, stdout].iter().find_map(|text| metric.captures_iter(text).last());
         let Some(found) = found else {
             return Err(format!("--metric '{metric}' matches nothing in the program's output"));
         };
-        let figure = found.get(1).or_else(|| found.get(0)).map_or("", |group| group.as_str());
+        let group = found.iter().skip(1).flatten().next().or_else(|| found.get(0));
+        let figure = group.map_or("", |group| group.as_str());
         match figure.trim().parse::<f64>() {
             Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
             Ok(value) => Err(format!("--metric found {value}; ratios need a figure above 0")),
@@ -153,6 +163,13 @@ mod tests {
         let rules = rules(r"rate: *([0-9.]+)");
         assert_eq!(rules.value("rate: 1\nrate: 2.5\n", "", 9.0), Ok(2.5));
         assert_eq!(rules.value("rate: 1\n", "rate: 7\n", 9.0), Ok(7.0));
+    }
+
+    #[test]
+    fn one_of_two_patterns_is_enough() {
+        let rules = rules("rate: *([0-9.]+)|total: *([0-9]+)");
+        assert_eq!(rules.value("total: 7", "", 9.0), Ok(7.0));
+        assert_eq!(rules.value("rate: 2.5", "", 9.0), Ok(2.5));
     }
 
     #[test]

@@ -70,7 +70,10 @@ pub(crate) fn judge(
     if stats::coverage(rounds) < CONFIDENCE {
         return verdict(
             None,
-            format!("No verdict: {rounds} rounds are too few; 6 or more can tell."),
+            format!(
+                "No verdict: {rounds} round{} too few; 6 or more can tell.",
+                if rounds == 1 { " is" } else { "s are" }
+            ),
         );
     }
     let over = |other: &Series| best.better_than(other, higher_is_better);

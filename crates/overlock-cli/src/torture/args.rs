@@ -63,6 +63,8 @@ Locks:
   test-and-set-by-address                halting on the lock word itself, as on a futex
   ticket-narrow                          with 8-bit tickets
   native-test-and-set native-ticket native-queued native-hybrid   which never halt
+  refresh                                a shared value that one CPU refreshes for all
+  mixed                                  all of these that are kicked by number, in one run
 
 What is checked: mutual exclusion; no lost wake-up; progress whenever somebody who is there could
 go on; order in line; how often the first in line is passed; no access after release; kicks;

@@ -64,7 +64,7 @@ pub(crate) fn main(args: &TortureArgs) -> Result<Outcome> {
 
 /// The locks of that name; those that are wrong on purpose only by their full name.
 fn choose(names: &[String]) -> Result<Vec<&'static Subject>> {
-    let good = || subjects().filter(|subject| subject.known_bad.is_none());
+    let good = || subjects().filter(|subject| subject.known_bad.is_empty());
     let mut chosen: Vec<&'static Subject> = Vec::new();
     for name in names {
         let named: Vec<_> = match name.as_str() {

@@ -20,6 +20,8 @@ pub(super) struct Series {
     pub(super) faults: Faults,
     pub(super) events: [u64; Event::ALL.len()],
     pub(super) longest_bypass: u32,
+    pub(super) takeovers: u64,
+    pub(super) crossed_kicks: u64,
     pub(super) spent: Duration,
     pub(super) failed: bool,
 }
@@ -36,6 +38,8 @@ impl Series {
             faults: Faults::default(),
             events: [0; Event::ALL.len()],
             longest_bypass: 0,
+            takeovers: 0,
+            crossed_kicks: 0,
             spent: Duration::ZERO,
             failed: false,
         }
@@ -51,6 +55,8 @@ impl Series {
         self.faults += report.faults;
         self.events.iter_mut().zip(report.events).for_each(|(sum, more)| *sum += more);
         self.longest_bypass = self.longest_bypass.max(report.longest_bypass);
+        self.takeovers += report.takeovers;
+        self.crossed_kicks += report.crossed_kicks;
         self.failed |= report.failure.is_some();
     }
 
@@ -68,6 +74,8 @@ impl Series {
             virtual_s: self.virtual_ns as f64 / 1e9,
             seconds: self.spent.as_secs_f64(),
             longest_bypass: self.longest_bypass,
+            takeovers: self.takeovers,
+            crossed_kicks: self.crossed_kicks,
             faults: Fault::ALL.into_iter().map(fault).collect(),
             counters: Event::ALL.into_iter().map(event).collect(),
             failed: self.failed,
@@ -92,6 +100,10 @@ pub(super) struct SeriesRecord {
     seconds: f64,
     /// The most acquisitions by others that a first in line has seen.
     longest_bypass: u32,
+    /// How often a release took over the kick of another.
+    takeovers: u64,
+    /// Kicks that found their CPU waiting for a lock of another kind.
+    crossed_kicks: u64,
     faults: BTreeMap<&'static str, u64>,
     counters: BTreeMap<&'static str, u64>,
     failed: bool,

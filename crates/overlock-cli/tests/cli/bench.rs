@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock bench` measure, catch broken locks, and refuse what makes no sense?
 
-use crate::support::{Said, interrupt, overlock, said};
+use crate::support::{Said, interrupt, overlock, said, send, wait_until};
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
 const QUICK: [&str; 8] = ["bench", "--cs", "100ns", "--ncs", "0", "--seconds", "0.02", "--runs"];
@@ -92,6 +93,44 @@ fn the_table_is_ranked_and_ends_in_advice() {
     for part in ["2 threads, cs 100ns, ncs 0", "of best", "Summary", "Recommendation: use "] {
         assert!(said.stdout.contains(part), "'{part}' is not in {}", said.stdout);
     }
+}
+
+/// A run may be ten minutes long; whoever ends it won't wait for that.
+#[test]
+fn the_run_under_way_ends_with_the_command() {
+    let args = ["bench", "--cs", "0", "--ncs", "0", "--seconds", "300", "--threads", "1"];
+    let mut command = overlock(&[&args[..], &["--locks", "std", "--runs", "1"]].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until(|| has_run_under_way(child.id()));
+    interrupt(child.id());
+    wait_until(|| !has_run_under_way(child.id()));
+    let said: Said = child.wait_with_output().unwrap().into();
+    said.ends(130, "before the first round was over");
+}
+
+/// `timeout` signals the whole process group, the run under way too.
+#[test]
+fn the_end_of_the_whole_group_is_no_fault_of_a_lock() {
+    let args = ["bench", "--cs", "0", "--ncs", "0", "--seconds", "30", "--threads", "1"];
+    let mut command = overlock(&[&args[..], &["--locks", "std", "--runs", "1"]].concat());
+    let child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = child.spawn().unwrap();
+    wait_until(|| has_run_under_way(child.id()));
+    send("TERM", format!("-{}", child.id()));
+    let said: Said = child.wait_with_output().unwrap().into();
+    assert_eq!(said.code, Some(130), "{said:?}");
+    assert!(!said.stderr.contains("failed"), "{said:?}");
+}
+
+/// Says whether a process has a child that is about a run.
+fn has_run_under_way(pid: u32) -> bool {
+    let pid = pid.to_string();
+    std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
+        let read = |file| std::fs::read_to_string(process.path().join(file)).unwrap_or_default();
+        let stat = read("stat");
+        let parent = stat.rsplit(") ").next().and_then(|fields| fields.split(' ').nth(1));
+        parent == Some(&*pid) && read("cmdline").contains("{\"Run\"")
+    })
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //!
 //! The test programs behave as `OVERLOCK_LOCK` tells them, so every outcome is decided in advance.
 
-use crate::support::{Said, program, said};
+use crate::support::{Said, overlock, program, said};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 fn compare(flags: &[&str], script: &str) -> Said {
     said(&[&["compare"], flags, &["--", "sh", "-c", script]].concat())
@@ -45,10 +47,29 @@ fn equal_locks_get_no_verdict() {
 }
 
 #[test]
+fn a_program_that_waits_for_no_lock_of_ours_is_told() {
+    let told = |counters: &str| {
+        let script = r#"[ -z "$OVERLOCK_COUNTERS" ] || echo "$0" > "$OVERLOCK_COUNTERS""#;
+        let flags = ["compare", "--locks", "libc,ticket", "--runs", "1", "--", "sh", "-c", script];
+        said(&[&flags[..], &[counters]].concat())
+    };
+    told(r#"{"pid":7,"mutex":{"timed":0},"spin":{"slept":0}}"#)
+        .ends(0, "under ticket no thread of the program ever waited");
+    told(r#"{"pid":7,"mutex":{"timed":0,"handed_to_libc":3},"cond":{"handed_to_libc":4}}"#)
+        .ends(0, "but libc's own (7 calls)");
+    for silent in [r#"{"pid":7,"cond":{"waits":1,"handed_to_libc":4}}"#, ""] {
+        let said = told(silent);
+        assert!(!said.stderr.contains("under ticket"), "{said:?}");
+    }
+}
+
+#[test]
 fn few_rounds_get_no_verdict() {
     let flags = ["--locks", "libc,hybrid", "--runs", "3", "--metric", "rate: ([0-9.]+)"];
     let said = compare(&flags, FIGURE);
     assert!(said.stdout.contains("3 rounds are too few"), "{}", said.stdout);
+    let said = compare(&["--locks", "libc,hybrid", "--runs", "1"], "true");
+    assert!(said.stdout.contains("1 round is too few"), "{}", said.stdout);
 }
 
 #[test]
@@ -56,6 +77,9 @@ fn a_crash_under_one_lock_is_reported_and_the_others_go_on() {
     let script = r#"[ "$OVERLOCK_LOCK" = ticket ] && kill -SEGV $$; true"#;
     let said = compare(&["--locks", "libc,ticket,hybrid", "--runs", "2"], script);
     said.ends(1, "under ticket, crashed: signal 11 (SIGSEGV)");
+    assert!(!said.stdout.contains("too few locks"), "{said:?}");
+    let alone = compare(&["--locks", "libc,ticket", "--runs", "2"], script);
+    assert!(alone.stdout.contains("too few locks"), "{alone:?}");
     assert!(said.stdout.contains("  hybrid ") && !said.stdout.contains("  ticket "), "{said:?}");
 }
 
@@ -136,9 +160,17 @@ fn programs_that_cannot_be_preloaded_are_refused() {
     elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
     let mut small = elf.clone();
     small[4] = 1;
+    // One program header: where the path of the loader is.
+    let mut musl = elf.clone();
+    (musl[32], musl[54], musl[56]) = (64, 56, 1);
+    musl.resize(64 + 56, 0);
+    let path = b"/lib/ld-musl-x86_64.so.1\0";
+    (musl[64], musl[64 + 8], musl[64 + 32]) = (3, 64 + 56, path.len() as u8);
+    musl.extend(path);
     for (name, bytes, mode, sentence) in [
         ("static", &elf, 0o755, "is statically linked"),
         ("thirty-two", &small, 0o755, "is not a 64-bit program"),
+        ("musl", &musl, 0o755, "than glibc (its loader is /lib/ld-musl-x86_64.so.1)"),
         ("set-uid", &shell, 0o4755, "is set-uid"),
         ("set-gid", &shell, 0o2755, "is set-gid"),
         ("text", &b"hello".to_vec(), 0o755, "is neither an ELF program nor a script"),
@@ -163,6 +195,31 @@ fn binary_output_is_compared_byte_by_byte() {
     said.ends(1, r"line 1 is 'a\xfe' and was 'a\xff' in the first run");
 }
 
+/// A name, an argument and a folder may hold any bytes.
+#[test]
+fn arguments_need_not_be_text() {
+    let odd = OsStr::from_bytes(b"\xff'");
+    for command in [&["run", "libc"][..], &["compare", "--runs", "1", "--locks", "libc"]] {
+        let mut command = overlock(command);
+        let script = r#"[ "$1" = "$(printf "\377'")" ] && echo same"#;
+        let said: Said = command
+            .args(["--", "sh", "-c", script, "sh"])
+            .arg(odd)
+            .env("LC_ALL", "C")
+            .output()
+            .unwrap()
+            .into();
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert!(said.stdout.contains("same") || said.stdout.contains(r"$'\xff\''"), "{said:?}");
+    }
+}
+
+#[test]
+fn an_end_before_the_first_round_is_told() {
+    let said = compare(&["--runs", "2"], "kill -INT $PPID; sleep 9");
+    said.ends(130, "before the first round was over");
+}
+
 #[test]
 fn whole_rounds_are_kept_when_the_comparison_is_interrupted() {
     let flags = ["compare", "--locks", "libc,hybrid", "--runs", "2", "--json"];
@@ -171,7 +228,7 @@ fn whole_rounds_are_kept_when_the_comparison_is_interrupted() {
         "sh",
         "-c",
         "n=$(cat \"$0\" 2>/dev/null || echo 0); echo $((n + 1)) > \"$0\"
-        [ $n -lt 3 ] || kill -INT $PPID; sleep 0.3",
+        [ $n -lt 4 ] || kill -INT $PPID; sleep 0.3",
     ];
     let folder = tempfile::tempdir().unwrap();
     let counter = folder.path().join("runs");

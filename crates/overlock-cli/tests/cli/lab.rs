@@ -2,6 +2,8 @@
 //! Does `overlock lab` measure on both engines, explain itself, and refuse what makes no sense?
 
 use crate::support::{Said, interrupt, overlock, said};
+use overlock_lab::POLICIES;
+use overlock_lab::workload::{LOCKS, Profile};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Write, stderr};
@@ -104,12 +106,21 @@ fn policies_are_measured_against_none_and_explained() {
     assert!(oracle["of_none"]["median"].as_f64().unwrap() > 0.0, "{oracle}");
     assert!(oracle["yields"]["directed:true-holder"].as_u64().unwrap() > 0, "{oracle}");
     let sentences = oracle["explanation"].to_string();
-    for part in ["went into waiting for the one native-ticket lock", "truly waited for"] {
+    let parts =
+        ["went into waiting for the one native-ticket lock", "the holder was off", "truly waited"];
+    for part in parts {
         assert!(sentences.contains(part), "'{part}' is not in {sentences}");
     }
     let tables = lab("threads", &[&more[..], &["--runs", "1", "--explain"]].concat());
     assert_eq!(tables.code, Some(0), "{tables:?}");
-    for part in ["native-ticket, oracle", "over that of the policy none", "Where the time went"] {
+    let parts = [
+        "native-ticket, oracle",
+        "over that of the policy none",
+        "Yields by reason code, of those asked:",
+        "directed: true-holder ",
+        "Where the time went",
+    ];
+    for part in parts {
         assert!(tables.stdout.contains(part), "'{part}' is not in {tables:?}");
     }
 }
@@ -119,7 +130,7 @@ fn the_timer_is_read_under_every_rule() {
     let more = ["--workload", "pmtimer", "--pcpus", "1", "--cpus", "2", "--runs", "1", "--json"];
     let points = lab("threads", &more).records("point");
     let rules: BTreeSet<&str> = points.iter().map(|p| p["timer"].as_str().unwrap()).collect();
-    assert_eq!(rules, BTreeSet::from(["mutex", "refresh", "lock-free"]));
+    assert_eq!(rules, BTreeSet::from(["mutex", "refresh", "clamped", "lock-free"]));
     for point in &points {
         assert_eq!(point["lock"], "none", "{point}");
         assert_eq!(point["timer_backwards"], 0, "{point}");
@@ -127,13 +138,46 @@ fn the_timer_is_read_under_every_rule() {
     }
 }
 
+/// At half of what hand-overs allow, the work between sections follows from a measured limit; the
+/// limit itself is measured along if asked for, and judged.
+#[test]
+fn contention_chooses_the_work_and_the_check_judges() {
+    let more = ["--locks", "ticket,hand-over", "--pcpus", "1", "--cpus", "3", "--runs", "1"];
+    let asked = lab("threads", &[&more[..], &["--contention", "50%,100%", "--json"]].concat());
+    let points = asked.records("point");
+    let think = |share: f64| {
+        let mut points = points.iter().filter(|p| p["contention"] == share);
+        points.next().unwrap_or_else(|| panic!("no {share} in {asked:?}"))["ncs_ns"]
+            .as_f64()
+            .unwrap()
+    };
+    // Both follow from one limit, to the microsecond.
+    assert!((think(0.5) - 2.0 * think(1.0)).abs() <= 2000.0 && think(1.0) > 0.0, "{asked:?}");
+
+    let judged = lab("threads", &[&more[..], &["--check", "--json"]].concat());
+    let checks = judged.records("check");
+    let bounds: Vec<&str> = checks.iter().map(|check| check["bound"].as_str().unwrap()).collect();
+    assert_eq!(bounds, ["throughput over the hand-over limit"], "{judged:?}");
+    let missed = checks.iter().any(|check| check["verdict"] == "missed");
+    assert_eq!(judged.code, Some(i32::from(missed)), "{judged:?}");
+
+    let alone = ["--locks", "hybrid", "--pcpus", "1", "--cpus", "1", "--runs", "1", "--check"];
+    lab("threads", &alone).ends(2, "--check found nothing to judge");
+}
+
 #[test]
 fn csv_has_as_many_fields_as_names() {
-    let more = ["--locks", "ticket", "--cpus", "2", "--pcpus", "1", "--runs", "1", "--csv"];
-    let said = lab("threads", &more);
-    let fields: Vec<usize> = said.stdout.lines().map(|line| line.split(',').count()).collect();
-    assert_eq!(fields.len(), 3, "{said:?}");
-    assert!(fields.iter().all(|n| *n == fields[0]), "{said:?}");
+    // Sections longer than a slice: whoever comes to run meanwhile finds the lock taken, and halts.
+    let more = ["--locks", "ticket", "--cpus", "2", "--pcpus", "1", "--runs", "1", "--cs", "2ms"];
+    let run = ["lab", "--engine", "threads", "--seconds", "0.1", "--csv"];
+    let said = said(&[&run[..], &more].concat());
+    let rows: Vec<Vec<&str>> = said.stdout.lines().map(|line| line.split(',').collect()).collect();
+    let [names, alone, two] = &rows[..] else { panic!("{said:?}") };
+    assert_eq!((alone.len(), two.len()), (names.len(), names.len()), "{said:?}");
+    let field = |name: &str| two[names.iter().position(|n| *n == name).unwrap()];
+    assert_eq!((field("lock"), field("cpus"), field("yields_by_reason")), ("ticket", "2", ""));
+    assert_ne!(field("exits_halt"), "0", "{said:?}");
+    assert_eq!((field("exits_long_spin"), field("asked")), ("0", "0"), "{said:?}");
 }
 
 #[test]
@@ -164,7 +208,8 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
         ("--locks", "nonsense", "there is no lock 'nonsense'; choose from test-and-set"),
         ("--locks", "native-ticket-off", "there is no lock 'native-ticket-off'"),
         ("--policies", "nonsense", "no yield policy is called nonsense; there are none, yield"),
-        ("--workload", "nonsense", "no workload is called nonsense; there are micro"),
+        ("--workload", "nonsense", "pmtimer; one of your own is a file: --workload my.toml"),
+        ("--sample", "1us", "leave no time to run"),
         ("--workload", "/no/such.toml", "can't read /no/such.toml"),
         ("--cpus", "0", "0 is not in 1..=256"),
         ("--cpus", "257", "257 is not in 1..=256"),
@@ -173,8 +218,9 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
         ("--seconds", "0", "outside 0.01 to 600 seconds"),
         ("--cs", "100", "'100' needs a unit"),
         ("--ncs", "2h", "'2h' needs a unit"),
+        ("--contention", "half", "choose 1% to 1000%"),
         ("--slice", "1us", "shorter than its switch"),
-        ("--timer", "sundial", "possible values: mutex, refresh, lock-free"),
+        ("--timer", "sundial", "possible values: mutex, refresh, clamped, lock-free"),
         ("--out", "/no/such/folder/file", "can't write /no/such/folder/file"),
     ] {
         said(&["lab", flag, value]).ends(2, sentence);
@@ -185,11 +231,26 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
 #[test]
 fn the_help_knows_every_lock_policy_and_workload() {
     let help = said(&["lab", "--help"]).stdout;
-    for (flag, begin) in [("--policies", "there are "), ("--workload", "there are ")] {
-        let error = said(&["lab", flag, "nonsense"]).stderr;
-        let (_, names) = error.split_once(begin).unwrap();
-        for name in names.trim().split(", ") {
-            assert!(help.contains(name), "{name} is not in the help");
-        }
+    let words: BTreeSet<&str> = help.split([' ', ',', ':', '\n']).collect();
+    let locks = LOCKS.into_iter().filter(|name| !name.starts_with("native-"));
+    for name in locks.chain(POLICIES).chain(Profile::names()) {
+        assert!(words.contains(name), "{name} is not in the help");
     }
+}
+
+/// A spinner that reports nothing is found by where it is, and the policy asked about it.
+#[test]
+fn a_spinner_that_reports_nothing_is_sampled() {
+    let spinning = ["--policies", "round-robin", "--pause-window", "0", "--pcpus", "1"];
+    let asked = |sample: &str| {
+        let more = ["--cpus", "3", "--runs", "1", "--seconds", "0.1", "--json", "--sample", sample];
+        let said = said(&[&["lab", "--engine", "threads"], &spinning[..], &more].concat());
+        let points = said.records("point");
+        let mut points = points.iter().filter(|p| p["policy"] == "round-robin" && p["cpus"] == 3);
+        let point = points.next().unwrap_or_else(|| panic!("no such point in {said:?}"));
+        assert_eq!(point["exits"]["long-spin"], 0, "{point}");
+        point["yields"].as_object().unwrap().keys().any(|why| why == "directed:next-in-turn")
+    };
+    assert!(asked("500us"));
+    assert!(!asked("0"));
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock run` leave the program as it is, but for its locks?
 
-use crate::support::{Said, overlock, said};
+use crate::support::{OVERLOCK, Said, overlock, said, send};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 #[test]
 fn the_environment_chooses_the_lock() {
@@ -28,6 +30,28 @@ fn exit_codes_and_signals_pass_through() {
 }
 
 #[test]
+fn a_signal_to_the_command_reaches_the_program_as_it_is() {
+    for signal in ["TERM", "HUP", "INT", "QUIT", "USR1", "USR2"] {
+        let trap = r#"trap "echo $0; exit 7" $0; echo ready; while :; do sleep 0.02; done"#;
+        let mut command = overlock(&["run", "libc", "--", "sh", "-c", trap, signal]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        send(signal, child.id());
+        assert_eq!(lines.next().unwrap().unwrap(), signal);
+        assert_eq!(child.wait().unwrap().code(), Some(7), "{signal}");
+    }
+}
+
+#[test]
+fn what_is_ignored_stays_ignored() {
+    let script = r#"trap "" HUP; exec "$0" run libc -- sh -c 'kill -HUP $$; echo survived'"#;
+    let mut command = Command::new("sh");
+    let said: Said = command.args(["-c", script, OVERLOCK]).output().unwrap().into();
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "survived\n"), "{said:?}");
+}
+
+#[test]
 fn counters_are_printed_after_the_program() {
     let script = r#"echo '{"lock":"x","pid":1,"events":{"pv_wait_node":4}}' >> "$OVERLOCK_COUNTERS"
         echo '{"lock":"x","pid":2,"events":{"pv_wait_node":5}}' >> "$OVERLOCK_COUNTERS"; echo done"#;
@@ -46,6 +70,9 @@ fn a_missing_library_says_how_to_build_it() {
     command.env("OVERLOCK_PRELOAD", "/no/such/library.so");
     let said: Said = command.output().unwrap().into();
     said.ends(2, "OVERLOCK_PRELOAD names /no/such/library.so, which can't be read");
+    command.env("OVERLOCK_PRELOAD", "/etc/passwd");
+    let said: Said = command.output().unwrap().into();
+    said.ends(2, "/etc/passwd is no 64-bit shared library");
 
     let folder = tempfile::tempdir().unwrap();
     let alone = folder.path().join("overlock");
@@ -83,6 +110,18 @@ fn doctor_has_an_answer_for_everything() {
         let found = findings.iter().find(|finding| finding["name"] == name);
         assert!(found.is_some_and(|found| found["found"] != ""), "{name}");
     }
+}
+
+#[test]
+fn a_full_disk_is_named() {
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let said: Said = overlock(&["doctor"]).stdout(full).output().unwrap().into();
+    said.ends(2, "can't write to standard output: No space left on device");
+    said_with_out("/dev/full").ends(2, "can't write the result file: No space left on device");
+}
+
+fn said_with_out(file: &str) -> Said {
+    said(&["compare", "--runs", "1", "--locks", "libc", "--out", file, "--", "true"])
 }
 
 #[test]

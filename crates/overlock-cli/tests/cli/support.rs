@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The real binary, run as a user would run it.
 
-use std::fs;
+use std::fmt::Display;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+/// The file of the command.
+pub(crate) const OVERLOCK: &str = env!("CARGO_BIN_EXE_overlock");
 
 /// What a command said and how it ended.
 #[derive(Debug)]
@@ -44,9 +50,21 @@ impl Said {
 /// The command, not yet started. The C library stands in for the preload library: it is loaded
 /// already, so preloading it changes nothing but the environment, which the test programs read.
 pub(crate) fn overlock(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_overlock"));
+    let mut command = Command::new(OVERLOCK);
     command.args(args).env("OVERLOCK_PRELOAD", c_library()).env_remove("OVERLOCK_LOCK");
+    // SAFETY: `signal` may be called between fork and exec.
+    unsafe { command.pre_exec(heed_signals) };
     command
+}
+
+/// As from a terminal, however the tests were started: a job in the background of a script is born
+/// with SIGINT and SIGQUIT ignored, and the command leaves ignored what is.
+fn heed_signals() -> io::Result<()> {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+        // SAFETY: the default action runs no code of ours.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    Ok(())
 }
 
 /// Runs the command to its end.
@@ -68,8 +86,24 @@ pub(crate) fn program(folder: &Path, name: &str, bytes: &[u8], mode: u32) -> Str
     path.to_str().unwrap().to_owned()
 }
 
-/// Sends Ctrl-C's signal, by the shell's own `kill`.
+/// Sends Ctrl-C's signal.
 pub(crate) fn interrupt(pid: u32) {
-    let kill = format!("kill -INT {pid}");
+    send("INT", pid);
+}
+
+/// Sends a signal to a process, or to a group if there is a minus before it, by the shell's own
+/// `kill`.
+pub(crate) fn send(signal: &str, to: impl Display) {
+    let kill = format!("kill -{signal} {to}");
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+}
+
+/// Returns when `done` says so; gives up after a minute.
+#[track_caller]
+pub(crate) fn wait_until(done: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < end, "it never came");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

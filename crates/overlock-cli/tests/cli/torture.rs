@@ -50,6 +50,27 @@ fn a_failure_is_a_record_with_its_trace_and_the_command_to_repeat_it() {
 }
 
 #[test]
+fn locks_of_several_kinds_are_tortured_in_one_run() {
+    let said = said(&["torture", "--lock", "mixed", "--for", "4s", "--json"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let [record] = &said.records("torture")[..] else { panic!("{said:?}") };
+    assert_eq!(record["lock"], "mixed");
+    for number in ["injections", "takeovers", "crossed_kicks"] {
+        assert!(record[number].as_u64().unwrap() > 0, "{number}: {said:?}");
+    }
+}
+
+#[test]
+fn faults_that_the_locks_once_had_are_caught() {
+    let bad = "broken-equal-states,broken-early-mark";
+    let said = said(&["torture", "--lock", bad, "--for", "20s", "--json"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let failures = said.records("torture-failure");
+    let failed: Vec<_> = failures.iter().map(|failure| failure["lock"].clone()).collect();
+    assert_eq!(failed, ["broken-equal-states", "broken-early-mark"], "{said:?}");
+}
+
+#[test]
 fn a_run_that_is_fine_can_be_repeated_too() {
     let args = ["torture", "--lock", "hybrid", "--replay", "random:0x5eed:5000:3"];
     let (first, second) = (said(&args), said(&args));
