@@ -1,6 +1,7 @@
 #!/bin/sh
 # A memcached server with 4 threads under load from memcslap on a socket of this machine. Prints
-# the load generator's figure, "Took N.NNN seconds". Both run under the lock that is preloaded.
+# the load generator's figures, among them "Time to set N keys by N threads: N.NNN seconds". Both
+# run under the lock that is preloaded.
 set -eu
 dir=$(mktemp -d)
 memcached -u "$(id -un)" -t 4 -s "$dir/socket" -a 0777 &

@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail};
 
 mod tidy;
+mod weak;
 
 const HELP: &str = "\
 cargo xtask COMMAND
@@ -15,6 +16,8 @@ cargo xtask COMMAND
   tidy     the rules of STYLE.md that a program can check (also a test)
   verify   the long checks: models without bounds, every ordering, and 20 minutes of
            torture for each lock; [--for TIME] torture each lock so long instead
+  weak     weak memory: miri, the orderings in aarch64 code, and suites under qemu-user;
+           as far as this machine has the tools, and says what it skips
   help     this text
 
 Exit codes: 0 fine, 1 a check failed, 2 could not run.";
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(),
         ["verify"] => verify("20m"),
         ["verify", "--for", time] => verify(time),
+        ["weak"] => weak::check(),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(true)
@@ -68,7 +72,7 @@ fn tidy() -> Result<bool> {
 }
 
 /// The locks whose torture the promise of twenty minutes each is about.
-const LOCKS: [&str; 4] = ["test-and-set", "ticket", "queued", "hybrid"];
+const LOCKS: [&str; 5] = ["test-and-set", "ticket", "queued", "hybrid", "mixed"];
 
 fn verify(time: &str) -> Result<bool> {
     let cargo = || Command::new(env!("CARGO"));

@@ -1,0 +1,201 @@
+//! Weak memory: `cargo xtask weak`.
+//!
+//! A build machine is usually an x86-64, which reorders little, so the tests that run on it say
+//! little about orderings. The models do (`crates/overlock/tests/loom.rs`). Here the rest is
+//! looked at, each part as far as this machine has the tools for it:
+//!
+//! | part | shows | does not show |
+//! |---|---|---|
+//! | miri | the interpreter finds no undefined behaviour, with stores that other threads see late | more than two threads that count, on `Native` |
+//! | aarch64 code | the compiler makes of each verb what its ordering asks for and nothing stronger ([`mod@code`]) | the slow halves |
+//! | aarch64 slow halves | no steal in them does more than acquire ([`sites`]) | their other orderings |
+//! | aarch64 suites | the library works with that processor's atomic instructions, sizes and system calls | reordering: the emulator's host is what it is |
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+
+use crate::{root, run};
+
+mod code;
+mod sites;
+mod toolchain;
+
+use toolchain::Toolchain;
+
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+
+/// What became of one part.
+enum Outcome {
+    Passed,
+    Failed,
+    /// Not tried, for this reason.
+    Skipped(String),
+}
+
+use Outcome::{Failed, Passed, Skipped};
+
+impl From<bool> for Outcome {
+    fn from(sound: bool) -> Self {
+        if sound { Passed } else { Failed }
+    }
+}
+
+/// Checks everything that this machine can check, and lists what that was.
+pub(crate) fn check() -> Result<bool> {
+    let mut parts = vec![("miri", miri()?)];
+    match Toolchain::find(&folder()) {
+        Ok(toolchain) => {
+            println!("aarch64 compiler: {toolchain}");
+            parts.push(("aarch64 code", code(&toolchain)?));
+            parts.push(("aarch64 slow halves", slow_halves(&toolchain)?));
+            parts.push(("aarch64 suites", suites(&toolchain)?));
+        }
+        Err(reason) => {
+            parts.push(("everything for aarch64", Skipped(format!("{reason:#}"))));
+        }
+    }
+    println!();
+    for (part, outcome) in &parts {
+        match outcome {
+            Passed => println!("passed: {part}"),
+            Failed => println!("FAILED: {part}"),
+            Skipped(reason) => println!("skipped: {part}: {reason}"),
+        }
+    }
+    Ok(!parts.iter().any(|(_, outcome)| matches!(outcome, Failed)))
+}
+
+/// Where the compiler and what it builds are kept: it must not disturb the builds of the other one.
+fn folder() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
+    root().join(target).join("weak")
+}
+
+/// Whether a command can be started and is content with being asked who it is.
+fn is_present(command: &[&str]) -> bool {
+    let mut asked = Command::new(command[0]);
+    asked.args(&command[1..]).arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+    asked.status().is_ok_and(|status| status.success())
+}
+
+/// The locks of the crate without features under miri, of this toolchain or of an installed
+/// nightly.
+fn miri() -> Result<Outcome> {
+    let installed: [&[&str]; 2] =
+        [&["cargo", "miri"], &["rustup", "run", "nightly", "cargo", "miri"]];
+    let Some(miri) = installed.into_iter().find(|command| is_present(command)) else {
+        return Ok(Skipped("no toolchain here has miri (a component of nightly)".into()));
+    };
+    let mut command = Command::new(miri[0]);
+    command.args(&miri[1..]).args(["test", "-p", "overlock", "--test", "bare"]);
+    command.env("CARGO_TARGET_DIR", folder().join("miri"));
+    Ok(run(&mut command)?.into())
+}
+
+/// A compilation of the probes, without its kind of output. The library must have been built.
+fn probes(toolchain: &Toolchain, features: &str) -> Command {
+    let built = built(toolchain);
+    let mut rustc = toolchain.rustc();
+    rustc.args(["--edition=2024", "-Copt-level=3", "--target", TARGET]);
+    rustc.arg(format!("-Ctarget-feature={features}"));
+    rustc.arg(format!("--extern=overlock={}", built.join("liboverlock.rlib").display()));
+    rustc.arg(format!("-Ldependency={}", built.join("deps").display()));
+    rustc.arg(root().join("crates/overlock/tests/code/probes.rs"));
+    rustc
+}
+
+/// Where the library for aarch64 and the probes are.
+fn built(toolchain: &Toolchain) -> PathBuf {
+    toolchain.target_dir().join(TARGET).join("release")
+}
+
+/// Compiles the probes for each kind of atomic instruction and checks the orderings in them.
+fn code(toolchain: &Toolchain) -> Result<Outcome> {
+    let mut cargo = toolchain.cargo();
+    cargo.args(["build", "--locked", "--release", "-p", "overlock", "--features", "threads"]);
+    if !run(cargo.args(["--target", TARGET]))? {
+        return Ok(Failed);
+    }
+    let assembly = built(toolchain).join("probes.s");
+    for kind in code::KINDS {
+        let mut rustc = probes(toolchain, kind.features);
+        // Quietly: that it may be told not to call functions is said to be unstable.
+        toolchain::succeeds(rustc.args(["--crate-type=lib", "--emit=asm", "-o"]).arg(&assembly))?;
+        match code::check(&std::fs::read_to_string(&assembly)?, kind) {
+            Ok(said) => println!("{}: {said}", kind.name),
+            Err(wrong) => {
+                println!("{}: {wrong}", kind.name);
+                return Ok(Failed);
+            }
+        }
+    }
+    Ok(Passed)
+}
+
+/// Links the probes and checks the steals in the slow halves.
+fn slow_halves(toolchain: &Toolchain) -> Result<Outcome> {
+    for tool in [LINKER, "aarch64-linux-gnu-objdump", "aarch64-linux-gnu-addr2line"] {
+        if !is_present(&[tool]) {
+            return Ok(no_linker(tool));
+        }
+    }
+    let library = built(toolchain).join("libprobes.so");
+    let mut rustc = probes(toolchain, code::KINDS[0].features);
+    rustc.args(["--crate-type=cdylib", "-Cdebuginfo=1"]).arg(format!("-Clinker={LINKER}"));
+    toolchain::succeeds(rustc.arg("-o").arg(&library))?;
+    let checked = sites::check(&library);
+    match &checked {
+        Ok(said) => println!("slow halves: {said}"),
+        Err(wrong) => println!("slow halves: {wrong:#}"),
+    }
+    Ok(checked.is_ok().into())
+}
+
+const LINKER: &str = "aarch64-linux-gnu-gcc";
+
+fn no_linker(tool: &str) -> Outcome {
+    Skipped(format!("there is no {tool} (install gcc-aarch64-linux-gnu)"))
+}
+
+/// The suites of `overlock` that run the compiled locks on threads.
+const SUITES: [&str; 6] = ["conformance", "contract", "refresh", "fork", "adversity", "bare"];
+
+/// Tests that are left out under user-mode emulation, and why.
+const BEYOND_QEMU: [(&str, &str); 3] = [
+    ("p10_waiting_can_be_switched_off", "it starts its own executable, which is not emulated then"),
+    ("a_child_can_have_threads_that_wait", "QEMU's own state does not survive it"),
+    ("p7_numbers_of_the_dead_are_used_again", "33,000 threads take minutes"),
+];
+
+/// Runs the suites, under the emulator unless this machine is the target.
+fn suites(toolchain: &Toolchain) -> Result<Outcome> {
+    let mut cargo = toolchain.cargo();
+    cargo.args(["test", "--locked", "-p", "overlock", "--all-features", "--target", TARGET]);
+    cargo.args(["--no-fail-fast", "--quiet"]);
+    cargo.args(SUITES.iter().flat_map(|suite| ["--test", suite]));
+    if cfg!(target_arch = "aarch64") {
+        return Ok(run(&mut cargo)?.into());
+    }
+    if !is_present(&[LINKER]) {
+        return Ok(no_linker(LINKER));
+    }
+    let emulators = ["qemu-aarch64", "qemu-aarch64-static"];
+    let Some(emulator) = emulators.into_iter().find(|name| is_present(&[name])) else {
+        return Ok(Skipped("there is no qemu-aarch64 (install qemu-user)".into()));
+    };
+    let libraries = "/usr/aarch64-linux-gnu";
+    if !Path::new(libraries).is_dir() {
+        return Ok(Skipped(format!("no C library in {libraries} (install libc6-dev-arm64-cross)")));
+    }
+    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER);
+    let runner = format!("{emulator} -L {libraries}");
+    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
+    cargo.arg("--");
+    for (test, reason) in BEYOND_QEMU {
+        println!("skipped: {test} under qemu-user: {reason}");
+        cargo.args(["--skip", test]);
+    }
+    Ok(run(&mut cargo)?.into())
+}
