@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use overlock::counters::Uncounted;
+use overlock::counters::{Counters, Event};
 use overlock::platform::Threads;
-use overlock::{ConstLock, Hybrid, Narrow, Queued, RawLock, TestAndSet, Ticket};
+use overlock::{ConstLock, Hybrid, Narrow, Queued, RawLock, TestAndSet, Ticket, lock_class};
 
 /// Runs `child` in a forked child; its panic or hang is this test's.
 fn in_child(child: impl FnOnce()) {
@@ -18,7 +18,7 @@ fn in_child(child: impl FnOnce()) {
         -1 => panic!("fork failed"),
         0 => {
             // SAFETY: no arguments but a number of seconds: a hung child is killed by the signal.
-            unsafe { libc::alarm(20) };
+            unsafe { libc::alarm(120) };
             let sound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).is_ok();
             // SAFETY: ends the child without running the parent's exit handlers.
             unsafe { libc::_exit(i32::from(!sound)) };
@@ -32,10 +32,13 @@ fn in_child(child: impl FnOnce()) {
     }
 }
 
-fn fork_with_waiters<L: ConstLock + 'static>() {
+const WAITERS: u64 = 6;
+
+/// Forks at moments in the lives of the waiters that nobody chose, once `settled`.
+fn fork_with_waiters<L: ConstLock + 'static>(settled: impl Fn() -> bool) {
     let held = Arc::new(L::NEW);
     held.lock();
-    let waiters: Vec<_> = (0..6)
+    let waiters: Vec<_> = (0..WAITERS)
         .map(|_| {
             let held = Arc::clone(&held);
             thread::spawn(move || {
@@ -45,6 +48,9 @@ fn fork_with_waiters<L: ConstLock + 'static>() {
             })
         })
         .collect();
+    while !settled() {
+        thread::yield_now();
+    }
     for settle_ms in [0, 1, 20] {
         thread::sleep(Duration::from_millis(settle_ms));
         in_child(|| {
@@ -67,23 +73,30 @@ fn fork_with_waiters<L: ConstLock + 'static>() {
 
 #[test]
 fn test_and_set() {
-    fork_with_waiters::<TestAndSet<Threads>>();
+    fork_with_waiters::<TestAndSet<Threads>>(|| true);
 }
 
 #[test]
 fn ticket() {
-    fork_with_waiters::<Ticket<Threads>>();
-    fork_with_waiters::<Ticket<Threads, Uncounted, Narrow>>();
+    lock_class!(Tickets);
+    lock_class!(NarrowTickets);
+    // A waiter is not found between its ticket and its trace (see "Limits" there), so all must have
+    // halted once.
+    let halted = |counters: &Counters| counters.get(Event::PvWaitNode) >= WAITERS;
+    fork_with_waiters::<Ticket<Threads, Tickets>>(|| halted(Tickets::counters()));
+    fork_with_waiters::<Ticket<Threads, NarrowTickets, Narrow>>(|| {
+        halted(NarrowTickets::counters())
+    });
 }
 
 #[test]
 fn queued() {
-    fork_with_waiters::<Queued<Threads>>();
+    fork_with_waiters::<Queued<Threads>>(|| true);
 }
 
 #[test]
 fn hybrid() {
-    fork_with_waiters::<Hybrid<Threads>>();
+    fork_with_waiters::<Hybrid<Threads>>(|| true);
 }
 
 /// Children contend among their own threads: the numbers of the parent's threads are free again.

@@ -13,12 +13,15 @@
 //! traces have been copied: they stand in line for locks, and in the table of waiters. The child
 //! removes them before `fork` returns, so that a lock that its thread holds, or that was free,
 //! works. A lock that another thread held stays locked in the child for ever, as any lock would.
+//! The copy of a thread that runs meanwhile is one of what it had done up to some moment: so it is
+//! enough that each leaves its trace before it touches a lock.
 
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{
-    AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    AtomicBool, AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed,
+    Ordering::Release,
 };
 
 use super::{MAX_CPUS, Platform, Threads};
@@ -105,12 +108,33 @@ extern "C" fn child_forked() {
     waiters::retain::<Threads>(|cpu| Some(cpu.index()) == own);
 }
 
+/// Whether [`child_forked`] is registered.
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// Registers [`child_forked`] when the program, or the shared library that this is part of, is
+/// loaded.
+///
+/// The first lock operation would be too late: a `fork` that is under way in another thread at that
+/// time runs no handler that it did not find when it began, but copies the first waiters.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = watch_forks;
+
+extern "C" fn watch_forks() {
+    if !WATCHED.swap(true, Relaxed) {
+        // SAFETY: the handler is a function for the life of the program, and async-signal-safe.
+        unsafe { libc::pthread_atfork(None, None, Some(child_forked)) };
+    }
+}
+
 /// The key, made once. Two threads may make one each at the same time: the loser's is deleted.
 fn key() -> Option<libc::pthread_key_t> {
     // ORDERING: Acquire, with the Release below: the key exists.
     if let Some(key) = KEY.load(Acquire).checked_sub(1) {
         return Some(key);
     }
+    // Where a linker has left `AT_LOAD` out of a static library.
+    watch_forks();
     let mut key: libc::pthread_key_t = 0;
     // SAFETY: `key` is valid to write to; the destructor is a function for the life of the program.
     if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_exits)) } != 0 {
@@ -118,11 +142,7 @@ fn key() -> Option<libc::pthread_key_t> {
     }
     // ORDERING: Release publishes the key, Acquire takes the other's.
     match KEY.compare_exchange(0, key + 1, AcqRel, Acquire) {
-        Ok(_) => {
-            // SAFETY: the handler is a function for the life of the program, and async-signal-safe.
-            unsafe { libc::pthread_atfork(None, None, Some(child_forked)) };
-            Some(key)
-        }
+        Ok(_) => Some(key),
         Err(theirs) => {
             // SAFETY: nobody else has seen this key.
             unsafe { libc::pthread_key_delete(key) };

@@ -1,0 +1,57 @@
+//! A fork that is under way while the program contends for its first lock: the child is mended all
+//! the same. The only test here, because a process has only one first lock.
+
+#![cfg(feature = "threads")]
+
+use std::thread;
+use std::time::Duration;
+
+use overlock::counters::Event;
+use overlock::platform::Threads;
+use overlock::{Queued, RawLock, lock_class};
+
+lock_class!(First);
+
+static LOCK: Queued<Threads, First> = Queued::new();
+
+/// Runs in the forking thread, after `fork` has chosen the handlers that it is going to run.
+extern "C" fn contend() {
+    thread::spawn(|| {
+        LOCK.lock();
+        // SAFETY: locked in the line before.
+        unsafe { LOCK.unlock() };
+    });
+    let first_halts = || First::counters().get(Event::PvWaitHead) > 0;
+    while !first_halts() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_fork_during_the_first_contention() {
+    LOCK.lock();
+    // SAFETY: the handler is a function for the life of the program.
+    assert_eq!(unsafe { libc::pthread_atfork(Some(contend), None, None) }, 0);
+    // SAFETY: the child runs code that takes no lock but Overlock's, and leaves by _exit.
+    match unsafe { libc::fork() } {
+        -1 => panic!("fork failed"),
+        0 => {
+            // SAFETY: no arguments but a number of seconds: a hung child is killed by the signal.
+            unsafe { libc::alarm(60) };
+            // SAFETY: the forking thread holds the lock, and its copy is the child's.
+            unsafe { LOCK.unlock() };
+            LOCK.lock();
+            // SAFETY: locked in the line before.
+            unsafe { LOCK.unlock() };
+            let mended = LOCK.try_lock();
+            // SAFETY: ends the child without running the parent's exit handlers.
+            unsafe { libc::_exit(i32::from(!mended)) };
+        }
+        pid => {
+            let mut status = 0;
+            // SAFETY: `status` is valid to write to; `pid` is our child.
+            let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+            assert_eq!((waited, status), (pid, 0), "the child hung or failed");
+        }
+    }
+}
