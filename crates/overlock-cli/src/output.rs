@@ -3,11 +3,13 @@
 //!
 //! These are the only places that write to standard output and standard error.
 
+use crate::Outcome;
 use crate::args::OutputArgs;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// What standard output is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +23,41 @@ enum Format {
 #[derive(Debug)]
 pub(crate) struct Sink {
     format: Format,
-    file: Option<File>,
+    file: Option<ResultFile>,
+}
+
+/// Where records are kept as they come.
+#[derive(Debug)]
+struct ResultFile {
+    file: File,
+    is_empty: bool,
+    /// Why it could not take a record. Later ones are not tried, and the command can't end well.
+    broken: Option<io::Error>,
+}
+
+impl ResultFile {
+    fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path);
+        let file = file.with_context(|| format!("can't write {}", path.display()))?;
+        Ok(ResultFile { file, is_empty: true, broken: None })
+    }
+
+    /// Writes a line. That the first can't be written is an error at once, before anything is
+    /// measured. After that there are results to show, so the complaint is made and remembered.
+    fn write(&mut self, line: &str) -> Result<()> {
+        if self.broken.is_some() {
+            return Ok(());
+        }
+        let written = writeln!(self.file, "{line}");
+        if std::mem::take(&mut self.is_empty) {
+            return written.context("can't write the result file");
+        }
+        if let Err(error) = written {
+            complain(&format!("overlock: can't write the result file: {error}; going on without"));
+            self.broken = Some(error);
+        }
+        Ok(())
+    }
 }
 
 impl Sink {
@@ -32,23 +68,23 @@ impl Sink {
             OutputArgs { csv: true, .. } => Format::Csv,
             _ => Format::Tables,
         };
-        let file = args
-            .out
-            .as_ref()
-            .map(|path| {
-                File::create(path).with_context(|| format!("can't write {}", path.display()))
-            })
-            .transpose()?;
+        let file = args.out.as_deref().map(ResultFile::create).transpose()?;
         Ok(Sink { format, file })
     }
 
     /// Writes a record to the file, and to standard output if that speaks JSON.
     pub(crate) fn record(&mut self, record: &impl Serialize) -> Result<()> {
         let line = serde_json::to_string(record)?;
-        if let Some(file) = &mut self.file {
-            writeln!(file, "{line}").context("can't write the result file")?;
-        }
+        self.file.as_mut().map_or(Ok(()), |file| file.write(&line))?;
         if self.format == Format::Json { print(&line) } else { Ok(()) }
+    }
+
+    /// Ends the command with `outcome`, or in an error if the result file is not whole.
+    pub(crate) fn end(self, outcome: Outcome) -> Result<Outcome> {
+        match self.file.and_then(|file| file.broken) {
+            Some(error) => Err(error).context("the result file is not whole"),
+            None => Ok(outcome),
+        }
     }
 
     /// Prints text for people, unless standard output is for programs.

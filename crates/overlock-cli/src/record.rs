@@ -96,7 +96,9 @@ pub(crate) struct ProcessRecord<'a, Sample> {
     /// Runs of the program in a second of wall time.
     pub(crate) ops_per_s: Option<Interval>,
     pub(crate) cpu_s_per_s: f64,
-    pub(crate) counters: BTreeMap<String, u64>,
+    /// Of a run of its own; absent if this lock had none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) counters: Option<&'a BTreeMap<String, u64>>,
     /// How the program's own figure was read; absent if it was wall time.
     pub(crate) metric: Option<&'a str>,
     pub(crate) higher_is_better: bool,

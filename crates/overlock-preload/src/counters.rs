@@ -6,7 +6,7 @@
 //! processes do not mix:
 //!
 //! ```text
-//! {"lock":"hybrid","program":"/usr/bin/xz","pid":4711,
+//! {"kind":"process","lock":"hybrid","program":"/usr/bin/xz","pid":4711,
 //!  "mutex":{"locks_contended":12,"timed":0,"handed_to_libc":0},
 //!  "cond":{"waits":3,"timed":0,"wakes":4,"handed_to_libc":0},
 //!  "spin":{"locks_contended":0,"slept":0},
@@ -128,7 +128,8 @@ fn write_line(line: &mut Line) -> fmt::Result {
     unsafe extern "C" {
         static program_invocation_name: *const libc::c_char;
     }
-    write!(line, "{{\"lock\":\"{}\",\"program\":\"", choice::operations().name)?;
+    line.write_str("{\"kind\":\"process\"")?;
+    write!(line, ",\"lock\":\"{}\",\"program\":\"", choice::operations().name)?;
     // SAFETY: libc sets it before any constructor runs.
     let program = unsafe { program_invocation_name };
     if !program.is_null() {

@@ -62,7 +62,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
         interrupt::tell_that_nothing_is_done();
     }
     let bounds_hold = !args.check || interrupt::seen() || check::all(&results, &mut sink)?;
-    Ok(if interrupt::seen() {
+    sink.end(if interrupt::seen() {
         Outcome::Interrupted
     } else if results.failures.is_empty() && bounds_hold {
         Outcome::Fine

@@ -59,7 +59,7 @@ pub(crate) fn main(args: &LabArgs) -> Result<Outcome> {
         ));
     }
     let fine = lab.measure(&groups, &mut sink)?;
-    Ok(match (interrupt::seen(), fine) {
+    sink.end(match (interrupt::seen(), fine) {
         (true, _) => Outcome::Interrupted,
         (false, true) => Outcome::Fine,
         (false, false) => Outcome::CheckFailed,

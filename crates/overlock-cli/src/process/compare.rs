@@ -93,15 +93,17 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
         rules.timeout = Some(Duration::from_secs_f64(limit));
     }
     let expected = args.check_output.then(|| kept_lines(&stdout, ignore.as_ref()));
+    let failures = Vec::new();
+    let counters = None;
     let mut compare =
-        Compare { args, rules, target, locks, ignore, expected, failures: Vec::new(), progress };
+        Compare { args, rules, target, locks, ignore, expected, failures, progress, counters };
     compare.probe()?;
     let series = compare.measure(&mut sink)?;
     compare.report(&series, &machine, &mut sink)?;
     if interrupt::seen() && series.is_empty() {
         interrupt::tell_that_nothing_is_done();
     }
-    Ok(if interrupt::seen() {
+    sink.end(if interrupt::seen() {
         Outcome::Interrupted
     } else if compare.failures.is_empty() {
         Outcome::Fine
@@ -164,6 +166,8 @@ struct Compare<'a> {
     expected: Option<Vec<Vec<u8>>>,
     failures: Vec<Failure>,
     progress: Progress,
+    /// What was counted in a run of its own, under this lock.
+    counters: Option<(String, BTreeMap<String, u64>)>,
 }
 
 impl Compare<'_> {
@@ -178,8 +182,9 @@ impl Compare<'_> {
         let file = tempfile::NamedTempFile::new().context("can't make a file for the counters")?;
         if self.run(&lock, Some(file.path()))?.is_some() {
             let text = std::fs::read_to_string(file.path()).unwrap_or_default();
-            let counters = run::counters(&text);
-            let warning = counters.and_then(|counters| Warning::no_waits(&lock, &counters));
+            self.counters = run::counters(&text).map(|counters| (lock, counters));
+            let counted = self.counters.as_ref();
+            let warning = counted.and_then(|(lock, counters)| Warning::no_waits(lock, counters));
             self.progress.suspend(|| warning.iter().for_each(Warning::print));
         }
         self.progress.step();
@@ -340,7 +345,11 @@ impl Compare<'_> {
             samples: &series.samples,
             ops_per_s: Interval::of(&series.each(|sample| 1.0 / sample.wall_s)),
             cpu_s_per_s: median(|sample| sample.cpu_s / sample.wall_s),
-            counters: BTreeMap::new(),
+            counters: self
+                .counters
+                .as_ref()
+                .filter(|(lock, _)| *lock == series.lock)
+                .map(|(_, c)| c),
             metric: self.args.metric.as_deref(),
             higher_is_better: self.args.higher_is_better,
             value: series.value(),

@@ -76,6 +76,17 @@ pub(crate) fn judge(
             ),
         );
     }
+    let figures = || ranked.iter().flat_map(|series| series.values());
+    if figures().zip(figures().skip(1)).all(|(one, next)| one == next) {
+        return verdict(
+            None,
+            format!(
+                "No verdict: the figure was {} in every run under every lock, so it does not \
+                 depend on the lock; read another, or compare wall time.",
+                three(best.values()[0])
+            ),
+        );
+    }
     let over = |other: &Series| best.better_than(other, higher_is_better);
     let against = if best.lock == baseline.lock { rivals().next()? } else { baseline };
     let ratio = over(against)?;
@@ -148,6 +159,14 @@ mod tests {
         let verdict = judge(&[&other, &libc], &libc, false).unwrap();
         assert_eq!(verdict.lock, None);
         assert!(verdict.sentence.starts_with("No verdict"), "{}", verdict.sentence);
+    }
+
+    #[test]
+    fn a_figure_that_never_varies_is_no_noise() {
+        let (libc, other) = (series("libc", &[3.0; 6]), series("hybrid", &[3.0; 6]));
+        let verdict = judge(&[&libc, &other], &libc, false).unwrap();
+        assert_eq!(verdict.lock, None);
+        assert!(verdict.sentence.contains("3.00 in every run"), "{}", verdict.sentence);
     }
 
     #[test]

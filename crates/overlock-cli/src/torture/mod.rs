@@ -39,7 +39,8 @@ pub(crate) fn main(args: &TortureArgs) -> Result<Outcome> {
         let [subject] = chosen[..] else {
             bail!("a run can be repeated only if its lock is named: add --lock NAME");
         };
-        return repeat(subject, plan, &mut sink);
+        let outcome = repeat(subject, plan, &mut sink)?;
+        return sink.end(outcome);
     }
     let mut torture = Torture {
         args,
@@ -55,7 +56,7 @@ pub(crate) fn main(args: &TortureArgs) -> Result<Outcome> {
     }
     sink.people(&torture.summary())?;
     let failed = torture.all.iter().any(|series| series.failed);
-    Ok(match failed {
+    sink.end(match failed {
         true => Outcome::CheckFailed,
         false if interrupt::seen() && args.span.is_some() => Outcome::Interrupted,
         false => Outcome::Fine,

@@ -3,6 +3,7 @@
 
 use crate::support::{OVERLOCK, Said, overlock, said, send};
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -118,6 +119,29 @@ fn a_full_disk_is_named() {
     let said: Said = overlock(&["doctor"]).stdout(full).output().unwrap().into();
     said.ends(2, "can't write to standard output: No space left on device");
     said_with_out("/dev/full").ends(2, "can't write the result file: No space left on device");
+}
+
+/// What is measured is shown all the same, and the exit code tells that the file is not whole.
+#[test]
+fn a_disk_that_fills_up_meanwhile_costs_the_file_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.jsonl");
+    let mut command = overlock(&["compare", "--runs", "40", "--locks", "libc", "--out"]);
+    command.arg(&file).args(["--", "true"]);
+    // SAFETY: both calls are async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            // A write past the limit fails, instead of killing, as on a full disk.
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            let limit = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
+            libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit);
+            Ok(())
+        });
+    }
+    let said: Said = command.output().unwrap().into();
+    assert!(said.stdout.contains("wall time"), "{said:?}");
+    assert!(said.stderr.contains("going on without"), "{said:?}");
+    said.ends(2, "the result file is not whole: File too large");
 }
 
 fn said_with_out(file: &str) -> Said {
