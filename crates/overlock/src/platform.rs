@@ -77,11 +77,18 @@ pub unsafe trait Platform: Sized + 'static {
 
     /// About how long it takes until a CPU that halts has been kicked and is back, in nanoseconds:
     /// the cost of a halt, a kick and a wake-up. The locks take their budgets from it, in which
-    /// they spin or let others pass, because that is what they save. A futex takes about 5 µs.
+    /// they spin or let others pass, because that is what they save. A futex takes about 5 µs. It
+    /// may change at any time, by what [`note_wake`](Self::note_wake) hears.
     #[inline(always)]
     fn wake_ns() -> u64 {
         5_000
     }
+
+    /// A CPU was back so many nanoseconds after it had been kicked, by [`now_ns`](Self::now_ns) to
+    /// the microsecond. It may have been kicked before it halted, and waited for a processor after
+    /// that. The default does not ask.
+    #[inline(always)]
+    fn note_wake(_took_ns: impl FnOnce() -> u64) {}
 
     /// For how many wake-ups CPUs that run may pass the first of several waiters, in a lock that
     /// can be unfair: the tail of the waiting time is about this times the number of waiters. Where

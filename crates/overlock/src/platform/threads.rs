@@ -17,10 +17,12 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering, O
 use super::{MAX_CPUS, Platform};
 use crate::slot::{Cpu, Slot};
 use crate::waiters::Bucket;
+use wakes::WakeUp;
 
 pub(super) mod clock;
 pub(super) mod futex;
 mod registry;
+mod wakes;
 
 /// OS threads that may lose their processor at any instruction; they halt in a futex.
 ///
@@ -31,6 +33,7 @@ pub struct Threads;
 static SLOTS: [Slot<Threads>; MAX_CPUS] = [const { Slot::new() }; MAX_CPUS];
 static BUCKETS: [Bucket<Threads>; 1 << 12] = [const { Bucket::new() }; 1 << 12];
 static WAITING: AtomicBool = AtomicBool::new(true);
+static WAKE_UP: WakeUp = WakeUp::new();
 
 impl Threads {
     /// Switches waiting on or off for all locks of this platform: with `false` they only ever spin,
@@ -56,6 +59,15 @@ unsafe impl Platform for Threads {
     #[inline(always)]
     fn waits() -> bool {
         WAITING.load(Relaxed)
+    }
+
+    #[inline]
+    fn wake_ns() -> u64 {
+        WAKE_UP.ns()
+    }
+
+    fn note_wake(took_ns: impl FnOnce() -> u64) {
+        WAKE_UP.took(took_ns());
     }
 
     #[inline(always)]

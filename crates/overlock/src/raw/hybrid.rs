@@ -49,9 +49,10 @@
 //!
 //! From the moment a waiter is first in line until it has the lock, at most [`Hybrid::MAX_BYPASS`]
 //! = 4,095 acquisitions pass it, whether it runs or not. While it is declared, none. It declares
-//! itself when it has been first for 8 wake-ups, 40 µs on a futex, or as soon after that as it has
-//! a processor. (24 wake-ups on a lock so busy that it was passed 256 times by then; on threads 4
-//! where others stand behind it and it was passed 64 times by then, [`Platform::CROWD_WAKES`].)
+//! itself when it has been first for 8 wake-ups ([`Platform::wake_ns`]: on threads they are
+//! measured, and taken for 5 to 16 µs each), or as soon after that as it has a processor. (24
+//! wake-ups on a lock so busy that it was passed 256 times by then; on threads 4 where others stand
+//! behind it and it was passed 64 times by then, [`Platform::CROWD_WAKES`].)
 //! Until then it leaves the lock to whoever comes straight back to it, and takes it when nobody
 //! does. Waiters behind it are served in order, so the waiter in place k is passed at most k x
 //! 4,095 times; and whoever has not reached the line yet has no claim.

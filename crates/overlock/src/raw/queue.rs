@@ -316,6 +316,9 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         waiters::remove::<P>(self.key, self.entered.id());
         // (*,h,*,*) -> (*,0,*,*)
         self.word.fetch_and(!HALTED, Relaxed);
+        if kicked {
+            P::note_wake(|| passed_ns::<P>(&self.node().kicked));
+        }
     }
 
     /// Halts until kicked, if the lock is taken. With `declared`, nobody may pass this waiter
