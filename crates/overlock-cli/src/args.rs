@@ -239,7 +239,8 @@ Locks:
   peers  std parking-lot parking-lot-fair pthread pthread-adaptive pthread-spin spin-ticket
 
 Reading the table:
-  of best   throughput over that of the best peer at this point, in the same round (median)
+  of best   throughput over that of the best peer at this point, in the same round (median);
+            which peer that is, the other rounds say, so that luck does not make it
   Jain      fairness: 1 all threads had the same share, 1/threads one had everything
   stall     the longest time any thread stood before the lock, also if it never got it
   CPU/s     CPU seconds burnt in a second: the price of waiting

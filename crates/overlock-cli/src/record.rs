@@ -55,7 +55,8 @@ pub(crate) struct PointRecord<'a, Sample> {
     pub(crate) counters: BTreeMap<String, u64>,
     /// Probability that an interval of this record covers its true median.
     pub(crate) interval_coverage: f64,
-    /// Throughput over that of the best peer, by rounds; absent if there is no peer.
+    /// Throughput over that of the peer that is best in the other rounds, by rounds; absent if there
+    /// is no peer.
     pub(crate) of_best_peer: Option<Interval>,
     pub(crate) best_peer: Option<&'a str>,
     /// Stalls over 50 ms, in all runs.

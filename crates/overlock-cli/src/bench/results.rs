@@ -96,6 +96,15 @@ impl LockRuns {
         self.median(|sample| sample.ops_per_s)
     }
 
+    /// The median throughput of the rounds but one, unless it is the only one.
+    fn ops_per_s_without(&self, round: usize) -> f64 {
+        let mut others = self.each(|sample| sample.ops_per_s);
+        if others.len() > 1 {
+            others.remove(round);
+        }
+        stats::median(&others).unwrap_or(0.0)
+    }
+
     pub(crate) fn jain(&self) -> f64 {
         self.median(jain)
     }
@@ -137,13 +146,25 @@ impl PointRuns {
 
     /// The peer with the highest median throughput here.
     pub(crate) fn best_peer(&self) -> Option<&LockRuns> {
+        self.best_peer_by(LockRuns::ops_per_s)
+    }
+
+    fn best_peer_by(&self, ops_per_s: impl Fn(&LockRuns) -> f64) -> Option<&LockRuns> {
         let peers = self.locks.iter().filter(|runs| runs.lock.origin == Origin::Peer);
-        peers.max_by(|a, b| a.ops_per_s().total_cmp(&b.ops_per_s()))
+        peers.max_by(|a, b| ops_per_s(a).total_cmp(&ops_per_s(b)))
     }
 
     /// Throughput over that of the best peer, round by round.
+    ///
+    /// The peer that a round is compared with is the best of the *other* rounds. The best of the
+    /// same round would often be the luckiest: of peers that are equal the one that the noise
+    /// favoured, and a lock as good as each of them would seem to be worse than all.
     pub(crate) fn of_best_peer(&self, runs: &LockRuns) -> Option<Vec<f64>> {
-        Some(runs.over(self.best_peer()?, |sample| sample.ops_per_s))
+        let ratio = |round: usize| {
+            let peer = self.best_peer_by(|peer| peer.ops_per_s_without(round))?;
+            Some(runs.samples[round].ops_per_s / peer.samples[round].ops_per_s)
+        };
+        (0..runs.samples.len()).map(ratio).collect()
     }
 
     /// Locks by median throughput, the best first.
@@ -210,5 +231,53 @@ impl Results {
             point: point.to_string(),
             threads,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::subjects;
+    use crate::units::Nanos;
+
+    /// S. Vigna's SplitMix64: numbers that look random, one for each `x`.
+    fn mixed(x: u64) -> u64 {
+        let x = x.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    }
+
+    /// Equal locks, of which each round favours another: `hybrid` and all peers.
+    fn equals(seed: u64) -> PointRuns {
+        let entries = subjects::offered()
+            .filter(|entry| entry.name == "hybrid" || entry.origin == Origin::Peer);
+        let mut locks: Vec<LockRuns> =
+            entries.map(|lock| LockRuns { lock, samples: Vec::new() }).collect();
+        for (index, runs) in (0..).zip(&mut locks) {
+            let luck = |round| mixed(seed << 16 | index << 8 | round) % 20;
+            let sample =
+                |round| RunSample { ops_per_s: 100.0 + luck(round) as f64, ..RunSample::default() };
+            runs.samples = (0..3).map(sample).collect();
+        }
+        PointRuns { point: Point { threads: 1, cs: Nanos(0), ncs: Nanos(0) }, locks }
+    }
+
+    /// The geometric mean over many points, of what `ratios` says of `hybrid`.
+    fn mean(ratios: impl Fn(&PointRuns, &LockRuns) -> Vec<f64>) -> f64 {
+        let points = (0..500).map(equals);
+        let all: Vec<f64> =
+            points.flat_map(|runs| ratios(&runs, runs.find("hybrid").unwrap())).collect();
+        stats::geomean(&all).unwrap()
+    }
+
+    #[test]
+    fn luck_makes_no_best_peer() {
+        let fair = mean(|runs, lock| runs.of_best_peer(lock).unwrap());
+        assert!((0.995..1.005).contains(&fair), "{fair}");
+        // The obvious way, which punishes a lock for the number of its peers.
+        let naive =
+            mean(|runs, lock| lock.over(runs.best_peer().unwrap(), |sample| sample.ops_per_s));
+        assert!(naive < 0.98, "{naive}");
     }
 }

@@ -71,7 +71,7 @@ pub(crate) struct RunSpec {
 }
 
 /// What one run measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RunSample {
     pub(crate) ops_per_s: f64,
     /// Acquisitions of each thread inside the window.
