@@ -7,6 +7,8 @@
 //! |---|---|---|
 //! | 0 | `__wseq` | `sequence`: moved on by every signal and broadcast that finds a waiter; the futex word |
 //! | 8 | `__g1_start` | `waiters`: fork generation (32 bits), count (31), somebody destroys (1) |
+//! | 16 | `__g_refs` | `numbered`: how many waits there have been |
+//! | 24 | `__g_size` | `awake`: of those, so many from the first on have been seen awake |
 //! | 36 | `__wrefs` | `flags`: bit 0 process-shared, bit 1 `CLOCK_MONOTONIC`, as libc has them; bit 31 [`CLAIMED`] |
 //!
 //! All zeros is a condition variable that nobody waits for, for libc as for us, so initialisation
@@ -17,10 +19,10 @@
 //! ```text
 //!   waiter, holding the mutex              who signals, having held the mutex since
 //!   ─────────────────────────              ────────────────────────────────────────
-//!   W1 waiters += 1                        S1 waiters == 0? done
-//!   W2 seen = sequence                     S2 sequence += 1
-//!   W3 release the mutex                   S3 FUTEX_WAKE one, or all
-//!   W4 FUTEX_WAIT while sequence == seen
+//!   W1 waiters += 1                        S1 waiters == 0? numbered == awake? done
+//!   W2 seen = sequence; numbered += 1      S2 sequence += 1
+//!   W3 release the mutex                   S3 FUTEX_WAKE one, or all; nobody slept, or all:
+//!   W4 FUTEX_WAIT while sequence == seen      awake = numbered, as it was in S1
 //!   W5 waiters -= 1
 //!   W6 take the mutex
 //! ```
@@ -28,6 +30,13 @@
 //! **No wake-up is lost.** A signal that must reach the waiter follows W3 through the mutex, so S1
 //! sees W1 and S2 comes after W2. If S2 precedes W4, the kernel finds the sequence changed and W4
 //! returns. Otherwise the waiter sleeps before S3, which wakes it or another sleeper.
+//!
+//! **Who is awake needs no signal.** A woken thread takes some microseconds to come back, and whoever
+//! fills a queue signals at each element meanwhile. S3 tells them apart: everybody who was numbered
+//! by S1 had read the sequence before S2, so nobody of them can fall asleep after it; and if S3
+//! finds nobody asleep, or wakes all, nobody of them sleeps. From then on, until somebody is
+//! numbered anew, S1 spares the system call. `awake` may be too low, when signals overtake each
+//! other, but never too high.
 //!
 //! **A signal wakes somebody who was blocked already.** Let A be blocked when the signal starts.
 //! Whoever registered before S2 and does not sleep yet is woken by S2. If A sleeps, S3 wakes a
@@ -60,8 +69,10 @@
 //!
 //! # Orderings
 //!
-//! The mutex orders waiter and signaller (above), so their accesses are relaxed. W5 is a Release
-//! that the destroyer acquires: it may reuse the memory.
+//! The mutex orders a waiter and the signals that must reach it (above), so their accesses are
+//! relaxed, but for `numbered`: W2 releases it and S1 acquires it, so that a waiter that S1 has
+//! counted, by whatever way, does not read what S2 writes. W5 is a Release that the destroyer
+//! acquires: it may reuse the memory.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -102,7 +113,9 @@ struct Cond {
     sequence: AtomicU32,
     _sequence_high: u32,
     waiters: AtomicU64,
-    _groups: [u32; 5],
+    numbered: AtomicU64,
+    awake: AtomicU64,
+    _group: u32,
     flags: AtomicU32,
 }
 
@@ -145,6 +158,11 @@ impl Cond {
     /// Makes a process-shared condition variable ours, unless somebody waits in libc's way: then
     /// two mutexes are in use at once, which POSIX forbids.
     fn claim(&self) -> Result<(), c_int> {
+        if self.flags.load(Relaxed) & !(SHARED | MONOTONIC) == 0 {
+            // What libc has kept there. Whoever else comes for the first time holds the same mutex.
+            self.numbered.store(0, Relaxed);
+            self.awake.store(0, Relaxed);
+        }
         let claimed = self.flags.fetch_update(Relaxed, Relaxed, |flags| {
             (flags & CLAIMED != 0 || flags & !(SHARED | MONOTONIC) == 0).then_some(flags | CLAIMED)
         });
@@ -183,11 +201,20 @@ impl Cond {
         if self.waiters.load(Relaxed) & COUNT == 0 {
             return;
         }
+        // ORDERING: Acquire ← the Release in `overlock_cond_enter`: whoever is counted here has
+        // read the sequence, and not what S2 is about to write.
+        let numbered = self.numbered.load(Acquire);
+        if numbered == self.awake.load(Relaxed) {
+            return;
+        }
         counters::add(Event::CondWake);
         let operation = self.operation(libc::FUTEX_WAKE);
         let sequence = &raw const self.sequence;
         self.sequence.fetch_add(1, Relaxed);
-        futex(sequence, operation, count);
+        let woken = futex(sequence, operation, count);
+        if (0..i64::from(count)).contains(&woken) {
+            self.awake.store(numbered, Relaxed);
+        }
     }
 }
 
@@ -210,12 +237,12 @@ pub(crate) fn is_layout_known() -> bool {
     unsafe { Cond::new(cond.as_mut_ptr()) }.flags.load(Relaxed) == SHARED | MONOTONIC
 }
 
-/// A futex operation that needs no time. `errno` stays what it was.
-fn futex(word: *const AtomicU32, operation: c_int, value: u32) {
+/// A futex operation that needs no time: what it returned. `errno` stays what it was.
+fn futex(word: *const AtomicU32, operation: c_int, value: u32) -> i64 {
     let _errno = Preserved::new();
     // SAFETY: the kernel takes the address as a name (to wake), or reads the word and fails if
     // there is none (to wait).
-    unsafe { libc::syscall(libc::SYS_futex, word, operation, value, 0usize, 0usize, 0usize) };
+    unsafe { libc::syscall(libc::SYS_futex, word, operation, value, 0usize, 0usize, 0usize) }
 }
 
 /// The operation and the clock that a wait needs, or `EINVAL`.
@@ -278,6 +305,8 @@ unsafe extern "C" fn overlock_cond_enter(
     cond.register();
     wait.sequence = &raw const cond.sequence;
     wait.seen = cond.sequence.load(Relaxed);
+    // ORDERING: Release → the Acquire in `wake`.
+    cond.numbered.fetch_add(1, Release);
     let error = mutex::unlock(mutex);
     if error != 0 {
         cond.deregister();
