@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives the shared library its name in the dynamic linker's eyes.
+//! Gives the shared library its name in the dynamic linker's eyes, and keeps it loaded.
 //!
 //! The header's inline code knows the bits of the lock words, so a program works with the version
 //! of the library that it was compiled for and no other: the name carries the minor version as long
@@ -10,4 +10,6 @@ fn main() {
     let version = |part| std::env::var(format!("CARGO_PKG_VERSION_{part}")).expect("set by cargo");
     let soname = format!("liboverlock.so.{}.{}", version("MAJOR"), version("MINOR"));
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{soname}");
+    // Threads that have used a lock run a destructor of this library when they exit.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
 }

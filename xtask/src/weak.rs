@@ -160,7 +160,8 @@ fn no_linker(tool: &str) -> Outcome {
 }
 
 /// The suites of `overlock` that run the compiled locks on threads.
-const SUITES: [&str; 6] = ["conformance", "contract", "refresh", "fork", "adversity", "bare"];
+const SUITES: [&str; 7] =
+    ["conformance", "contract", "refresh", "fork", "fork_first", "adversity", "bare"];
 
 /// Tests that are left out under user-mode emulation, and why.
 const BEYOND_QEMU: [(&str, &str); 3] = [

@@ -11,7 +11,9 @@ use std::path::PathBuf;
 /// Spin locks that survive a lost CPU: measure them, compare them, put them under any program.
 #[derive(Debug, Parser)]
 #[command(name = "overlock", version, subcommand_required = true)]
-#[command(after_help = "Exit codes: 0 fine, 1 a check failed, 2 could not run, 130 interrupted.")]
+#[command(
+    after_help = "Exit codes: 0 fine, 1 a check failed, 2 could not run or write, 130 interrupted."
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -191,7 +193,7 @@ Examples:
 
 A program that crashes, hangs or prints something else under a lock is reported, and the others
 go on. Ctrl-C ends the run; whole rounds are printed and kept.
-Exit codes: 0 fine, 1 the program failed under some lock, 2 could not run, 130 interrupted.";
+Exit codes: 0 fine, 1 the program failed under some lock, 2 could not run or write, 130 interrupted.";
 
 /// Say what this machine offers for running and measuring locks, and what would be better.
 #[derive(Debug, Args)]
@@ -240,13 +242,13 @@ Locks:
 
 Reading the table:
   of best   throughput over that of the best peer at this point, in the same round (median);
-            which peer that is, the other rounds say, so that luck does not make it
+            which peer that is, the other rounds say (if any), so that luck does not make it
   Jain      fairness: 1 all threads had the same share, 1/threads one had everything
   stall     the longest time any thread stood before the lock, also if it never got it
   CPU/s     CPU seconds burnt in a second: the price of waiting
 
 Ctrl-C ends the run; what is finished is printed and kept.
-Exit codes: 0 fine, 1 a lock lost an update, died, or failed --check, 2 could not run, 130 interrupted.";
+Exit codes: 0 fine, 1 a lock lost an update, died, or failed --check, 2 could not run or write, 130 interrupted.";
 
 /// Keeps the first of equals in a list.
 pub(crate) fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {

@@ -5,7 +5,7 @@
 
 use crate::Outcome;
 use crate::args::OutputArgs;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Write};
@@ -30,7 +30,8 @@ pub(crate) struct Sink {
 #[derive(Debug)]
 struct ResultFile {
     file: File,
-    is_empty: bool,
+    /// The bytes of whole records.
+    length: u64,
     /// Why it could not take a record. Later ones are not tried, and the command can't end well.
     broken: Option<io::Error>,
 }
@@ -39,7 +40,7 @@ impl ResultFile {
     fn create(path: &Path) -> Result<Self> {
         let file = File::create(path);
         let file = file.with_context(|| format!("can't write {}", path.display()))?;
-        Ok(ResultFile { file, is_empty: true, broken: None })
+        Ok(ResultFile { file, length: 0, broken: None })
     }
 
     /// Writes a line. That the first can't be written is an error at once, before anything is
@@ -48,13 +49,17 @@ impl ResultFile {
         if self.broken.is_some() {
             return Ok(());
         }
-        let written = writeln!(self.file, "{line}");
-        if std::mem::take(&mut self.is_empty) {
-            return written.context("can't write the result file");
-        }
-        if let Err(error) = written {
-            complain(&format!("overlock: can't write the result file: {error}; going on without"));
-            self.broken = Some(error);
+        match self.file.write_all(format!("{line}\n").as_bytes()) {
+            Ok(()) => self.length += line.len() as u64 + 1,
+            Err(error) if self.length == 0 => bail!("can't write the result file: {error}"),
+            Err(error) => {
+                complain(&format!(
+                    "overlock: can't write the result file: {error}; going on without"
+                ));
+                // No half record, where the file can be cut.
+                let _ = self.file.set_len(self.length);
+                self.broken = Some(error);
+            }
         }
         Ok(())
     }
@@ -82,7 +87,8 @@ impl Sink {
     /// Ends the command with `outcome`, or in an error if the result file is not whole.
     pub(crate) fn end(self, outcome: Outcome) -> Result<Outcome> {
         match self.file.and_then(|file| file.broken) {
-            Some(error) => Err(error).context("the result file is not whole"),
+            // As a sentence: if it was a pipe, that is no reader of standard output who left.
+            Some(error) => bail!("the result file is not whole: {error}"),
             None => Ok(outcome),
         }
     }

@@ -55,9 +55,10 @@ pub(crate) struct PointRecord<'a, Sample> {
     pub(crate) counters: BTreeMap<String, u64>,
     /// Probability that an interval of this record covers its true median.
     pub(crate) interval_coverage: f64,
-    /// Throughput over that of the peer that is best in the other rounds, by rounds; absent if there
-    /// is no peer.
+    /// Throughput over that of the peer that is best in the other rounds, if there are any, by
+    /// rounds; absent if there is no peer.
     pub(crate) of_best_peer: Option<Interval>,
+    /// The best of all rounds together.
     pub(crate) best_peer: Option<&'a str>,
     /// Stalls over 50 ms, in all runs.
     pub(crate) long_stalls: u64,
@@ -97,9 +98,8 @@ pub(crate) struct ProcessRecord<'a, Sample> {
     /// Runs of the program in a second of wall time.
     pub(crate) ops_per_s: Option<Interval>,
     pub(crate) cpu_s_per_s: f64,
-    /// Of a run of its own; absent if this lock had none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) counters: Option<&'a BTreeMap<String, u64>>,
+    /// Of a run of its own; empty for locks that had none.
+    pub(crate) counters: BTreeMap<String, u64>,
     /// How the program's own figure was read; absent if it was wall time.
     pub(crate) metric: Option<&'a str>,
     pub(crate) higher_is_better: bool,

@@ -31,12 +31,12 @@
 //! sees W1 and S2 comes after W2. If S2 precedes W4, the kernel finds the sequence changed and W4
 //! returns. Otherwise the waiter sleeps before S3, which wakes it or another sleeper.
 //!
-//! **Who is awake needs no signal.** A woken thread takes some microseconds to come back, and whoever
-//! fills a queue signals at each element meanwhile. S3 tells them apart: everybody who was numbered
-//! by S1 had read the sequence before S2, so nobody of them can fall asleep after it; and if S3
-//! finds nobody asleep, or wakes all, nobody of them sleeps. From then on, until somebody is
-//! numbered anew, S1 spares the system call. `awake` may be too low, when signals overtake each
-//! other, but never too high.
+//! **Who is awake needs no signal.** A woken thread takes some microseconds to come back, and
+//! whoever fills a queue signals at each element meanwhile. Everybody who was numbered by S1 had
+//! read the sequence before S2, so none of them can fall asleep after it; and if S3 finds nobody
+//! asleep, or wakes all, none of them sleeps. From then on, until somebody is numbered anew, S1
+//! spares the system call. `awake` may be too low, when signals overtake each other, but never too
+//! high.
 //!
 //! **A signal wakes somebody who was blocked already.** Let A be blocked when the signal starts.
 //! Whoever registered before S2 and does not sleep yet is woken by S2. If A sleeps, S3 wakes a

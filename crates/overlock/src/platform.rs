@@ -77,7 +77,7 @@ pub unsafe trait Platform: Sized + 'static {
 
     /// About how long it takes until a CPU that halts has been kicked and is back, in nanoseconds:
     /// the cost of a halt, a kick and a wake-up. The locks take their budgets from it, in which
-    /// they spin or let others pass, because that is what they save. A futex takes about 5 µs. It
+    /// they spin or let others pass, because that is what they save. A futex takes 5 to 20 µs. It
     /// may change at any time, by what [`note_wake`](Self::note_wake) hears.
     #[inline(always)]
     fn wake_ns() -> u64 {

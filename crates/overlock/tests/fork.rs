@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use overlock::counters::{Counters, Event};
 use overlock::platform::Threads;
@@ -48,7 +48,9 @@ fn fork_with_waiters<L: ConstLock + 'static>(settled: impl Fn() -> bool) {
             })
         })
         .collect();
+    let patience = Instant::now() + Duration::from_secs(60);
     while !settled() {
+        assert!(Instant::now() < patience, "the waiters do not halt");
         thread::yield_now();
     }
     for settle_ms in [0, 1, 20] {

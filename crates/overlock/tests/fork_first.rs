@@ -22,9 +22,14 @@ extern "C" fn contend() {
         unsafe { LOCK.unlock() };
     });
     let first_halts = || First::counters().get(Event::PvWaitHead) > 0;
-    while !first_halts() {
+    for _ in 0..60_000 {
+        if first_halts() {
+            return;
+        }
         thread::sleep(Duration::from_millis(1));
     }
+    // Ends the process, as it can't unwind from here.
+    panic!("the waiter does not halt");
 }
 
 #[test]

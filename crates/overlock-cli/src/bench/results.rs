@@ -144,7 +144,7 @@ impl PointRuns {
         self.locks.iter().find(|runs| runs.lock.name == name)
     }
 
-    /// The peer with the highest median throughput here.
+    /// The peer with the highest median throughput here, of all rounds.
     pub(crate) fn best_peer(&self) -> Option<&LockRuns> {
         self.best_peer_by(LockRuns::ops_per_s)
     }
@@ -158,11 +158,14 @@ impl PointRuns {
     ///
     /// The peer that a round is compared with is the best of the *other* rounds. The best of the
     /// same round would often be the luckiest: of peers that are equal the one that the noise
-    /// favoured, and a lock as good as each of them would seem to be worse than all.
+    /// favoured, and a lock as good as each of them would seem to be worse than all. (Now and then
+    /// the others choose one that is a little worse; that favours the lock by less.) With one
+    /// round it must be the same.
     pub(crate) fn of_best_peer(&self, runs: &LockRuns) -> Option<Vec<f64>> {
         let ratio = |round: usize| {
             let peer = self.best_peer_by(|peer| peer.ops_per_s_without(round))?;
-            Some(runs.samples[round].ops_per_s / peer.samples[round].ops_per_s)
+            let theirs = peer.samples[round].ops_per_s.max(f64::MIN_POSITIVE);
+            Some(runs.samples[round].ops_per_s / theirs)
         };
         (0..runs.samples.len()).map(ratio).collect()
     }

@@ -213,4 +213,4 @@ P / (ncs + cs) operations in a second; ncs is chosen so that this is the wanted 
 
 Ctrl-C ends the run; what is finished is printed and kept.
 Exit codes: 0 fine, 1 a run failed (a guest faulted or did not stop) or --check found a bound
-missed, 2 could not run, 130 interrupted.";
+missed, 2 could not run or write, 130 interrupted.";

@@ -345,11 +345,7 @@ impl Compare<'_> {
             samples: &series.samples,
             ops_per_s: Interval::of(&series.each(|sample| 1.0 / sample.wall_s)),
             cpu_s_per_s: median(|sample| sample.cpu_s / sample.wall_s),
-            counters: self
-                .counters
-                .as_ref()
-                .filter(|(lock, _)| *lock == series.lock)
-                .map(|(_, c)| c),
+            counters: self.counters(&series.lock),
             metric: self.args.metric.as_deref(),
             higher_is_better: self.args.higher_is_better,
             value: series.value(),
@@ -358,6 +354,11 @@ impl Compare<'_> {
             interval_coverage: stats::coverage(series.samples.len()),
             steal: steal(series),
         }
+    }
+
+    fn counters(&self, lock: &str) -> BTreeMap<String, u64> {
+        let own = self.counters.iter().find(|(counted, _)| counted == lock);
+        own.map(|(_, counters)| counters.clone()).unwrap_or_default()
     }
 
     fn table(&self, ranked: &[&Series], baseline: &Series) -> String {

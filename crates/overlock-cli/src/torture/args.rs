@@ -72,7 +72,7 @@ deadlines; nothing left behind. A failure prints the last events and the command
 bit for bit.
 
 Memory is sequentially consistent here: weaker orders are for the model checker.
-Exit codes: 0 fine, 1 a check failed, 2 could not run, 130 interrupted before the time was up.";
+Exit codes: 0 fine, 1 a check failed, 2 could not run or write, 130 interrupted before the time was up.";
 
 /// Parses a length of time that people torture locks for.
 fn span(text: &str) -> Result<Duration, String> {

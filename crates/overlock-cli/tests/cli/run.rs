@@ -144,6 +144,36 @@ fn a_disk_that_fills_up_meanwhile_costs_the_file_only() {
     said.ends(2, "the result file is not whole: File too large");
 }
 
+/// A reader of `--out` that leaves is not one of standard output, who may.
+#[test]
+fn a_result_pipe_that_breaks_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|made| made.success()));
+    let read_one = {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            BufReader::new(std::fs::File::open(pipe).unwrap()).read_line(&mut line).unwrap();
+            line
+        })
+    };
+    let said = said(&[
+        "compare",
+        "--runs",
+        "40",
+        "--locks",
+        "libc",
+        "--out",
+        pipe.to_str().unwrap(),
+        "--",
+        "true",
+    ]);
+    said.ends(2, "the result file is not whole: Broken pipe");
+    assert!(read_one.join().unwrap().contains("\"run\""));
+}
+
 fn said_with_out(file: &str) -> Said {
     said(&["compare", "--runs", "1", "--locks", "libc", "--out", file, "--", "true"])
 }

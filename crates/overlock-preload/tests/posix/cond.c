@@ -516,6 +516,32 @@ CASE(no_signal_is_lost_when_sent_without)
 	hand_over(NULL);
 }
 
+enum { TURNS = 40000 };
+
+/* Hands the turn to the other of two, who mostly is not asleep yet, with more signals than it needs: that one of them found nobody
+ * asleep must not cost the next turn its own. Nobody else and no deadline would make up for it. */
+static void *take_turns(void *own)
+{
+	for (long i = 0; i < TURNS; i++) {
+		EQ(pthread_mutex_lock(&buffer.mutex), 0);
+		while (buffer.full != (own != NULL))
+			EQ(pthread_cond_wait(own != NULL ? &buffer.not_empty : &buffer.not_full, &buffer.mutex), 0);
+		buffer.full = own == NULL;
+		EQ(pthread_mutex_unlock(&buffer.mutex), 0);
+		for (int more = 0; more < 3; more++)
+			EQ(pthread_cond_signal(own != NULL ? &buffer.not_full : &buffer.not_empty), 0);
+	}
+	return NULL;
+}
+
+CASE(no_signal_is_lost_to_one_that_found_nobody_asleep)
+{
+	pthread_t one = start(take_turns, NULL), other = start(take_turns, &buffer);
+
+	join(one);
+	join(other);
+}
+
 /* Threads that take turns: each waits for its number, and only a broadcast reaches the right one. */
 static struct {
 	pthread_mutex_t mutex;

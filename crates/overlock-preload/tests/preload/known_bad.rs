@@ -40,7 +40,15 @@ const FAULTS: [(&str, &str, &[&str]); 31] = [
         "cond.c",
         &["the_mutex_is_free_while_waiting_and_held_after"],
     ),
-    ("signal_does_nothing", "cond.c", &["signal_wakes", "each_signal_wakes_one_more"]),
+    (
+        "signal_does_nothing",
+        "cond.c",
+        &[
+            "signal_wakes",
+            "each_signal_wakes_one_more",
+            "no_signal_is_lost_to_one_that_found_nobody_asleep",
+        ],
+    ),
     ("one_signal_in_twenty_is_lost", "cond.c", &["no_signal_is_lost_when_sent_without"]),
     ("broadcast_wakes_one", "cond.c", &["broadcast_wakes_all", "no_broadcast_is_lost"]),
     ("timed_wait_times_out_early", "cond.c", &["timed_waits_time_out_and_not_early"]),

@@ -44,6 +44,7 @@ fn the_default_is_hybrid() {
             command.env("OVERLOCK_LOCK", choice);
         }
         assert!(command.status().expect("true exists").success());
+        assert_eq!(lines(&file)[0]["kind"], "process");
         assert_eq!(lines(&file)[0]["lock"], "hybrid");
     }
 }

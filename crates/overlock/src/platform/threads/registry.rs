@@ -14,7 +14,7 @@
 //! removes them before `fork` returns, so that a lock that its thread holds, or that was free,
 //! works. A lock that another thread held stays locked in the child for ever, as any lock would.
 //! The copy of a thread that runs meanwhile is one of what it had done up to some moment: so it is
-//! enough that each leaves its trace before it touches a lock.
+//! enough that each leaves its trace before it touches a lock. (`Ticket` can't: see its limits.)
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -115,16 +115,21 @@ static WATCHED: AtomicBool = AtomicBool::new(false);
 /// loaded.
 ///
 /// The first lock operation would be too late: a `fork` that is under way in another thread at that
-/// time runs no handler that it did not find when it began, but copies the first waiters.
+/// time runs no handler that it did not find when it began, but copies the first waiters. (So a
+/// fork that is under way while a library is loaded by `dlopen` is missed still.)
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = watch_forks;
 
 extern "C" fn watch_forks() {
-    if !WATCHED.swap(true, Relaxed) {
-        // SAFETY: the handler is a function for the life of the program, and async-signal-safe.
-        unsafe { libc::pthread_atfork(None, None, Some(child_forked)) };
+    if WATCHED.load(Relaxed) {
+        return;
     }
+    // SAFETY: the handler is async-signal-safe, and a function for as long as this code is loaded:
+    // libc forgets the handlers of a library that it unloads.
+    let error = unsafe { libc::pthread_atfork(None, None, Some(child_forked)) };
+    // Not set before: nobody may believe it too early. Twice does no harm.
+    WATCHED.fetch_or(error == 0, Relaxed);
 }
 
 /// The key, made once. Two threads may make one each at the same time: the loser's is deleted.
