@@ -26,9 +26,9 @@ const LEAST_NS: u32 = 5_000;
 const MOST_NS: u32 = 16_000;
 /// What takes longer is no wake-up.
 const LONG_NS: u64 = 3 * MOST_NS as u64;
-/// How far one report moves the estimate. Some hundred take it from one bound to the other; with
-/// much larger steps it would follow each report.
-const STEP_NS: u32 = 32;
+/// How far one report moves the estimate. Less than a hundred take it from one bound to the other,
+/// a few milliseconds of contention; with much larger steps it would follow each report.
+const STEP_NS: u32 = 128;
 
 /// A running median. In a cache line of its own: it is written at each wake-up, and read whenever
 /// somebody waits.
