@@ -5,8 +5,8 @@
 //!
 //! | byte | glibc | here |
 //! |---|---|---|
-//! | 0 | `__wseq` | `sequence`: moved on by every signal and broadcast that finds a waiter; the futex word |
-//! | 8 | `__g1_start` | `waiters`: fork generation (32 bits), count (31), somebody destroys (1) |
+//! | 0 | `__wseq` | `sequence`: moved on by every signal and broadcast that may find a sleeper; the futex word |
+//! | 8 | `__g1_start` | `waiters`: fork generation (32 bits), count (31; signals under way count too), somebody destroys (1) |
 //! | 16 | `__g_refs` | `numbered`: how many waits there have been |
 //! | 24 | `__g_size` | `awake`: of those, so many from the first on have been seen awake |
 //! | 36 | `__wrefs` | `flags`: bit 0 process-shared, bit 1 `CLOCK_MONOTONIC`, as libc has them; bit 31 [`CLAIMED`] |
@@ -20,26 +20,26 @@
 //!   waiter, holding the mutex              who signals, having held the mutex since
 //!   ─────────────────────────              ────────────────────────────────────────
 //!   W1 waiters += 1                        S1 waiters == 0? numbered == awake? done
-//!   W2 seen = sequence; numbered += 1      S2 sequence += 1
-//!   W3 release the mutex                   S3 FUTEX_WAKE one, or all; nobody slept, or all:
-//!   W4 FUTEX_WAIT while sequence == seen      awake = numbered, as it was in S1
-//!   W5 waiters -= 1
-//!   W6 take the mutex
+//!   W2 seen = sequence; numbered += 1         waiters += 1
+//!   W3 release the mutex                   S2 sequence += 1
+//!   W4 FUTEX_WAIT while sequence == seen   S3 FUTEX_WAKE one, or all; nobody slept, or all:
+//!   W5 waiters -= 1                           awake = numbered, as it was in S1
+//!   W6 take the mutex                      S4 waiters -= 1
 //! ```
 //!
 //! **No wake-up is lost.** A signal that must reach the waiter follows W3 through the mutex, so S1
-//! sees W1 and S2 comes after W2. If S2 precedes W4, the kernel finds the sequence changed and W4
-//! returns. Otherwise the waiter sleeps before S3, which wakes it or another sleeper.
+//! sees W1 and W2, and S2, if it comes to that, comes after W2. If S2 precedes W4, the kernel finds
+//! the sequence changed and W4 returns. Otherwise the waiter sleeps before S3, which wakes it or
+//! another sleeper. If S1 ends the signal, the waiter is awake already:
 //!
 //! **Who is awake needs no signal.** A woken thread takes some microseconds to come back, and
 //! whoever fills a queue signals at each element meanwhile. Everybody who was numbered by S1 had
 //! read the sequence before S2, so none of them can fall asleep after it; and if S3 finds nobody
 //! asleep, or wakes all, none of them sleeps. From then on, until somebody is numbered anew, S1
-//! spares the system call. `awake` may be too low, when signals overtake each other, but never too
-//! high.
+//! spares the rest. `awake` may be too low, when signals overtake each other, but never too high.
 //!
-//! **A signal wakes somebody who was blocked already.** Let A be blocked when the signal starts.
-//! Whoever registered before S2 and does not sleep yet is woken by S2. If A sleeps, S3 wakes a
+//! **A signal wakes somebody who was blocked already**, if anybody was. Let A be blocked when the
+//! signal starts. Whoever registered before S2 and does not sleep yet is woken by S2. If A sleeps, S3 wakes a
 //! sleeper: the kernel takes the first in its queue, in order of arrival, and A came before anyone
 //! who registered after S2. With real-time priorities the kernel takes the highest first. That may
 //! be B, who arrived between S2 and S3 while the signal was still in progress; nothing says that B
@@ -50,12 +50,14 @@
 //! by any signal.
 //!
 //! **Destruction is safe as soon as nobody is blocked**, even while those that were woken still
-//! leave: [`destroy`] waits for the count to reach zero, and the leaving waiter's last access is
-//! W5, before it takes the mutex (which the destroyer may hold). The one access that may come later
-//! is a `FUTEX_WAKE`, which uses the address alone.
+//! leave, and the signal that woke them is not over: [`destroy`] waits for the count to reach zero.
+//! The leaving waiter's last access is W5, before it takes the mutex (which the destroyer may
+//! hold), and the signal's is S4. The one access that may come later is the `FUTEX_WAKE` for the
+//! destroyer, which uses the address alone.
 //!
 //! **The sequence may wrap around**: a waiter that is stopped between W2 and W4 for exactly 2³²
-//! signals would sleep through them. Bionic and musl accept the same.
+//! signals would sleep through them, and through more until somebody else waits. Bionic and musl
+//! accept the like.
 //!
 //! **A cancelled waiter uses up no signal**: it passes on one, needed or not.
 //!
@@ -78,7 +80,7 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use libc::{EINVAL, ETIMEDOUT, c_int, clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
+use libc::{EINVAL, EPERM, ETIMEDOUT, c_int, clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
 
 use crate::counters::{self, Event};
 use crate::errno::Preserved;
@@ -159,7 +161,9 @@ impl Cond {
     /// two mutexes are in use at once, which POSIX forbids.
     fn claim(&self) -> Result<(), c_int> {
         if self.flags.load(Relaxed) & !(SHARED | MONOTONIC) == 0 {
-            // What libc has kept there. Whoever else comes for the first time holds the same mutex.
+            // What libc has kept there. Whoever else comes for the first time holds the same mutex,
+            // and nobody waits.
+            self.waiters.store(0, Relaxed);
             self.numbered.store(0, Relaxed);
             self.awake.store(0, Relaxed);
         }
@@ -169,7 +173,7 @@ impl Cond {
         claimed.map(|_| ()).map_err(|_| EINVAL)
     }
 
-    /// W1. In a forked child, the waiters that the parent had are not counted.
+    /// W1, and before S2. In a forked child, the waiters that the parent had are not counted.
     fn register(&self) {
         let generation = u64::from(choice::generation()) << 32;
         let _ = self.waiters.fetch_update(Relaxed, Relaxed, |waiters| {
@@ -178,7 +182,7 @@ impl Cond {
         });
     }
 
-    /// W5. The condition variable may be gone afterwards.
+    /// W5, S4. The condition variable may be gone afterwards.
     fn deregister(&self) {
         let waiters = &raw const self.waiters;
         let operation = self.operation(libc::FUTEX_WAKE);
@@ -195,7 +199,7 @@ impl Cond {
         if is_shared { operation } else { operation | libc::FUTEX_PRIVATE_FLAG }
     }
 
-    /// S1 to S3.
+    /// S1 to S4.
     fn wake(&self, count: u32) {
         // Relaxed: see "Orderings" above.
         if self.waiters.load(Relaxed) & COUNT == 0 {
@@ -208,6 +212,7 @@ impl Cond {
             return;
         }
         counters::add(Event::CondWake);
+        self.register();
         let operation = self.operation(libc::FUTEX_WAKE);
         let sequence = &raw const self.sequence;
         self.sequence.fetch_add(1, Relaxed);
@@ -215,6 +220,7 @@ impl Cond {
         if (0..i64::from(count)).contains(&woken) {
             self.awake.store(numbered, Relaxed);
         }
+        self.deregister();
     }
 }
 
@@ -292,6 +298,9 @@ unsafe extern "C" fn overlock_cond_enter(
                 _ => real::cond_clockwait(),
             };
             return HANDED_TO_LIBC;
+        }
+        if !mutex.may_be_mine() {
+            return EPERM;
         }
         if let Err(error) = cond.claim() {
             return error;

@@ -44,7 +44,7 @@ pub(crate) enum Event {
     CondWait,
     /// The same, with a deadline.
     CondTimed,
-    /// A signal or broadcast while somebody waited.
+    /// A signal or broadcast while somebody may have slept.
     CondWake,
     /// A wait on a condition variable that is libc's.
     CondHandedToLibc,

@@ -107,6 +107,11 @@ impl Mutex {
         matches!(self.kind(), Kind::Libc)
     }
 
+    /// Whether the caller holds this mutex, as far as its type can tell.
+    pub(crate) fn may_be_mine(&self) -> bool {
+        matches!(self.kind(), Kind::Normal | Kind::Libc) || self.is_mine()
+    }
+
     fn is_mine(&self) -> bool {
         self.owner.load(Relaxed) == thread::number()
     }

@@ -516,20 +516,26 @@ CASE(no_signal_is_lost_when_sent_without)
 	hand_over(NULL);
 }
 
-enum { TURNS = 40000 };
+enum { TURNS = 10000 };
 
-/* Hands the turn to the other of two, who mostly is not asleep yet, with more signals than it needs: that one of them found nobody
- * asleep must not cost the next turn its own. Nobody else and no deadline would make up for it. */
+/* Hands the turn to the other of two by one signal, after two in vain: that those found nobody asleep, or somebody who went back to
+ * sleep, must not cost the next one its effect. Nobody else and no deadline would make up for it. */
 static void *take_turns(void *own)
 {
+	pthread_cond_t *mine = own != NULL ? &buffer.not_empty : &buffer.not_full;
+	pthread_cond_t *theirs = own != NULL ? &buffer.not_full : &buffer.not_empty;
+
 	for (long i = 0; i < TURNS; i++) {
 		EQ(pthread_mutex_lock(&buffer.mutex), 0);
 		while (buffer.full != (own != NULL))
-			EQ(pthread_cond_wait(own != NULL ? &buffer.not_empty : &buffer.not_full, &buffer.mutex), 0);
+			EQ(pthread_cond_wait(mine, &buffer.mutex), 0);
+		EQ(pthread_mutex_unlock(&buffer.mutex), 0);
+		EQ(pthread_cond_signal(theirs), 0);
+		EQ(pthread_cond_signal(theirs), 0);
+		EQ(pthread_mutex_lock(&buffer.mutex), 0);
 		buffer.full = own == NULL;
 		EQ(pthread_mutex_unlock(&buffer.mutex), 0);
-		for (int more = 0; more < 3; more++)
-			EQ(pthread_cond_signal(own != NULL ? &buffer.not_full : &buffer.not_empty), 0);
+		EQ(pthread_cond_signal(theirs), 0);
 	}
 	return NULL;
 }

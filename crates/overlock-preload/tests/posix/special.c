@@ -297,8 +297,8 @@ CASE(processes_share_a_condition)
 	EQ(pthread_cond_destroy(&room->cond), 0);
 }
 
-/* Runs threads that wait, wakes them by signals and a broadcast, and ends the condition. */
-static void use_room(struct room *room)
+/* Runs threads that wait, and wakes them by signals and a broadcast. */
+static void use_condition(struct room *room)
 {
 	for (int round = 0; round < 20; round++) {
 		pthread_t threads[4];
@@ -322,6 +322,12 @@ static void use_room(struct room *room)
 			join(threads[i]);
 		EQ(room->left, 4);
 	}
+}
+
+/* The same, and ends the condition. */
+static void use_room(struct room *room)
+{
+	use_condition(room);
 	EQ(pthread_cond_destroy(&room->cond), 0);
 }
 
@@ -353,6 +359,20 @@ CASE(shared_condition_with_special_mutexes)
 
 		make(&room.mutex, special[i]);
 		make_shared(&room.cond, CLOCK_REALTIME);
+		use_room(&room);
+	}
+}
+
+CASE(shared_condition_with_one_mutex_after_the_other)
+{
+	for (int i = 0; i < 4; i++) {
+		struct room room = { .count = 0 };
+
+		make(&room.mutex, special[i]);
+		make_shared(&room.cond, CLOCK_REALTIME);
+		use_condition(&room);
+		EQ(pthread_mutex_destroy(&room.mutex), 0);
+		room.mutex = new_mutex(PTHREAD_MUTEX_NORMAL);
 		use_room(&room);
 	}
 }
