@@ -39,12 +39,12 @@
 //! spares the rest. `awake` may be too low, when signals overtake each other, but never too high.
 //!
 //! **A signal wakes somebody who was blocked already**, if anybody was. Let A be blocked when the
-//! signal starts. Whoever registered before S2 and does not sleep yet is woken by S2. If A sleeps, S3 wakes a
-//! sleeper: the kernel takes the first in its queue, in order of arrival, and A came before anyone
-//! who registered after S2. With real-time priorities the kernel takes the highest first. That may
-//! be B, who arrived between S2 and S3 while the signal was still in progress; nothing says that B
-//! came after it. B can only know that the signal has begun from a thread that S2 woke, and then
-//! the signal has done its duty already.
+//! signal starts. Whoever registered before S2 and does not sleep yet is woken by S2. If A sleeps,
+//! S3 wakes a sleeper: the kernel takes the first in its queue, in order of arrival, and A came
+//! before anyone who registered after S2. With real-time priorities the kernel takes the highest
+//! first. That may be B, who arrived between S2 and S3 while the signal was still in progress;
+//! nothing says that B came after it. B can only know that the signal has begun from a thread that
+//! S2 woke, and then the signal has done its duty already.
 //!
 //! **More may be woken than were signalled**, which POSIX allows: everybody between W2 and W4 is,
 //! by any signal.
