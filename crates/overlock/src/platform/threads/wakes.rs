@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 const LEAST_NS: u32 = 5_000;
 /// The most. Budgets grow with the estimate, and the tail of the waiting time with the budgets: at
 /// 12 µs 16 threads with sections of 1 µs waited as long as under `parking_lot` (p99.9), at 20 a
-/// tenth longer, and did no more.
+/// seventh longer, and did no more.
 const MOST_NS: u32 = 16_000;
 /// What takes longer is no wake-up.
 const LONG_NS: u64 = 3 * MOST_NS as u64;
