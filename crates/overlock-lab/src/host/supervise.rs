@@ -95,12 +95,7 @@ impl Turn<'_> {
                 self.wake(vcpu, None);
             }
         }
-        if let Some(every) = config.sample_every
-            && self.state.next_sample.is_none_or(|at| at <= self.now)
-        {
-            self.state.next_sample = Some(self.now.saturating_add(nanos(every).0));
-            self.sample();
-        }
+        self.look_for_a_sample(config);
         self.look_for_the_end(config);
     }
 
@@ -120,6 +115,19 @@ impl Turn<'_> {
             self.tell(event);
         }
         self.tell(Event::Timer(Pcpu(pcpu as u32)));
+    }
+
+    /// Takes the sample that is due, the first one period after the start.
+    fn look_for_a_sample(&mut self, config: &Config) {
+        let (Some(started), Some(every)) = (self.state.started, config.sample_every) else {
+            return;
+        };
+        let every = nanos(every).0;
+        let due = *self.state.next_sample.get_or_insert(started.saturating_add(every));
+        if due <= self.now {
+            self.state.next_sample = Some(self.now.saturating_add(every));
+            self.sample();
+        }
     }
 
     /// Asks everyone in the guest where it is.
