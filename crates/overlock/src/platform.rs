@@ -23,6 +23,7 @@
 //! | P8 | `slot(cpu)` is the same slot for the same number, and `waiters()` the same table for all CPUs that share a lock. |
 //! | P9 | `now_ns` never goes backwards on one CPU; between CPUs it may differ by a few microseconds. Where it stands still, no deadline passes. |
 //! | P10 | Where `WAITS` is false, or `waits()` returns false, no lock ever calls `wait`. |
+//! | P11 | `replace_half` and `replace_word` load and store in two steps, and may overwrite what another CPU wrote between. Once that CPU has called `settle`, and it returned true, none of those that did not see the write stores any more. |
 
 use core::sync::atomic::Ordering;
 
@@ -49,7 +50,7 @@ pub const MAX_CPUS: usize = (1 << 14) - 1;
 /// The world a lock runs in. See the [module documentation](self) for the contract.
 ///
 /// # Safety
-/// An implementation keeps the clauses P1 to P10. The locks' mutual exclusion rests on the atomic
+/// An implementation keeps the clauses P1 to P11. The locks' mutual exclusion rests on the atomic
 /// cells and on P7 and P8, their progress on P1 and P3.
 pub unsafe trait Platform: Sized + 'static {
     /// An 8-bit cell.
@@ -99,6 +100,36 @@ pub unsafe trait Platform: Sized + 'static {
     /// waiter that was kicked and is late, to offer it theirs; where it does not, there is nothing
     /// that they can do for one.
     const YIELDS: bool = false;
+
+    /// Whether there is anything to [`settle`](Self::settle): whether `replace_half` and
+    /// `replace_word` ever store.
+    const SECTIONS: bool = false;
+
+    /// Stores `new` in `cell` with `Release` if it holds `old`, as one cheap *section* that is not
+    /// atomic (P11). Returns whether it has; it may refuse for no reason, as the default does.
+    ///
+    /// `settle` of other CPUs makes up for it: worth it where a word is replaced often, and changed
+    /// by others seldom.
+    #[inline(always)]
+    #[track_caller]
+    fn replace_half(_cell: &Self::Half, _old: u16, _new: u16) -> bool {
+        false
+    }
+
+    /// The same with a 32-bit cell.
+    #[inline(always)]
+    #[track_caller]
+    fn replace_word(_cell: &Self::Word, _old: u32, _new: u32) -> bool {
+        false
+    }
+
+    /// Cuts off the sections of all other CPUs (P11): what this CPU wrote before is seen by all
+    /// that begin later, and it sees what those stored that ended before. Returns false if it
+    /// can't: then they must be taken to go on.
+    #[inline]
+    fn settle() -> bool {
+        true
+    }
 
     /// Whether waiting is switched on now: the run-time choice that S1 calls `nopvspin`.
     ///

@@ -66,7 +66,8 @@ tests! {
     tas_again_spurious tas_three tas_three_token tas_three_addr tas_timed
     tas_timed_three tas_full tas_spin tas_spin_timed ticket_two
     ticket_token ticket_narrow ticket_again ticket_again_token ticket_three
-    ticket_three_token ticket_spurious ticket_full ticket_numberless ticket_spin
+    ticket_three_token ticket_spurious ticket_full ticket_numberless
+    ticket_cut_two ticket_cut_token ticket_cut_again ticket_cut_three ticket_cut_refused ticket_spin
     queued_two queued_token queued_again queued_again_token queued_again_spurious
     queued_three queued_three_stale queued_three_token queued_three_spurious queued_timed
     queued_timed_three queued_timed_late queued_timed_both queued_behind queued_numberless

@@ -11,6 +11,7 @@
 //! | P7, P8 | A slot for each live thread, taken on its first contended lock operation and returned when the thread has exited ([`registry`]). 16,383 slots; a thread beyond that has no number and spins politely. |
 //! | P9 | `CLOCK_MONOTONIC` ([`clock`]). |
 //! | P10 | [`Threads::set_waiting`] switches waiting off. |
+//! | P11 | Restartable sequences, cut off by `membarrier`, where the system has both ([`sections`]). |
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
 
@@ -22,6 +23,7 @@ use wakes::WakeUp;
 pub(super) mod clock;
 pub(super) mod futex;
 mod registry;
+mod sections;
 mod wakes;
 
 /// OS threads that may lose their processor at any instruction; they halt in a futex.
@@ -55,6 +57,7 @@ unsafe impl Platform for Threads {
     const WAITS: bool = true;
     const YIELDS: bool = true;
     const KICKS_BY_ADDRESS: bool = true;
+    const SECTIONS: bool = cfg!(all(target_arch = "x86_64", target_env = "gnu"));
 
     #[inline(always)]
     fn waits() -> bool {
@@ -99,6 +102,20 @@ unsafe impl Platform for Threads {
 
     fn waiters() -> &'static [Bucket<Self>] {
         &BUCKETS
+    }
+
+    #[inline(always)]
+    fn replace_half(cell: &AtomicU16, old: u16, new: u16) -> bool {
+        sections::replace_half(cell, old, new)
+    }
+
+    #[inline(always)]
+    fn replace_word(cell: &AtomicU32, old: u32, new: u32) -> bool {
+        sections::replace_word(cell, old, new)
+    }
+
+    fn settle() -> bool {
+        sections::settle()
     }
 
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {

@@ -116,6 +116,17 @@ const SPIN_FAR_NS: u64 = 200;
 /// How long a CPU naps that can't be kicked because it has no number or the table is full.
 const NAP_NS: u64 = 50_000;
 
+/// What came of setting the slowpath flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slow {
+    /// It is set, and the release that serves the ticket sees it.
+    Set,
+    /// A release may have overwritten it.
+    Unsure,
+    /// The ticket is served.
+    Served,
+}
+
 /// How wide a ticket is.
 pub trait Width: sealed::Sealed + Send + Sync + 'static {
     /// The integer that holds a ticket.
@@ -126,6 +137,11 @@ pub trait Width: sealed::Sealed + Send + Sync + 'static {
     fn cut(bits: u32) -> Self::Int;
     /// The bits.
     fn bits(int: Self::Int) -> u32;
+    /// See [`Platform::replace_half`].
+    #[inline(always)]
+    fn replace<P: Platform>(_cell: &Self::Cell<P>, _old: Self::Int, _new: Self::Int) -> bool {
+        false
+    }
 }
 
 mod sealed {
@@ -152,6 +168,10 @@ impl Width for Wide {
     #[inline(always)]
     fn bits(int: u16) -> u32 {
         u32::from(int)
+    }
+    #[inline(always)]
+    fn replace<P: Platform>(cell: &P::Half, old: u16, new: u16) -> bool {
+        P::replace_half(cell, old, new)
     }
 }
 
@@ -251,16 +271,39 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         };
         let state = &entered.node().state;
         state.store(TICKET_HALTED, Relaxed);
-        // ORDERING: AcqRel, O3. (t,h,s) -> (t,h,1)
-        let served = Self::served(self.head.fetch_or(W::cut(SLOW), AcqRel)) == ticket;
-        if !served {
-            C::count(event);
-            P::wait(state, TICKET_HALTED, None);
-            let kicked = state.load(Relaxed) == TICKET_RUNNING;
-            C::count(if kicked { Event::PvKickWake } else { Event::PvSpuriousWakeup });
+        let slow = self.set_slow(ticket);
+        match slow {
+            Slow::Set => {
+                C::count(event);
+                P::wait(state, TICKET_HALTED, None);
+                let kicked = state.load(Relaxed) == TICKET_RUNNING;
+                C::count(if kicked { Event::PvKickWake } else { Event::PvSpuriousWakeup });
+            }
+            Slow::Unsure => P::nap(NAP_NS),
+            Slow::Served => {}
         }
         waiters::remove::<P>(key, entered.id());
-        served
+        slow == Slow::Served
+    }
+
+    /// `(t,h,s) -> (t,h,1)`, unless `ticket` is served.
+    fn set_slow(&self, ticket: u32) -> Slow {
+        let mut settled = None;
+        loop {
+            // ORDERING: AcqRel, O3.
+            let served = Self::served(self.head.fetch_or(W::cut(SLOW), AcqRel));
+            if served == ticket {
+                return Slow::Served;
+            }
+            // Still the same ticket after all sections are over: its release sees the flag (I5).
+            if !P::SECTIONS || settled == Some(served) {
+                return Slow::Set;
+            }
+            if !P::settle() {
+                return Slow::Unsure;
+            }
+            settled = Some(served);
+        }
     }
 
     /// Takes the tickets of all waiters out of a lock that is held.
@@ -338,6 +381,14 @@ unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
     #[inline]
     unsafe fn unlock(&self) {
         let address = ptr::from_ref(self);
+        if P::SECTIONS {
+            let head = self.head.load(Relaxed);
+            let next = W::cut(W::bits(head) + ONE);
+            // (t,h,0) -> (t,h+2,0), with Release: O2; the words are not touched again (I4).
+            if W::bits(head) & SLOW == 0 && W::replace::<P>(&self.head, head, next) {
+                return;
+            }
+        }
         if P::WAITS && P::waits() {
             // ORDERING: Release, O2. (t,h,s) -> (t,h+2,s); the words are not touched again (I4).
             let head = W::bits(self.head.fetch_add(W::cut(ONE), Release));

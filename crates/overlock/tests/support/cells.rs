@@ -19,7 +19,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::Location;
-use std::sync::atomic::Ordering::{self, Relaxed};
+use std::sync::atomic::Ordering::{self, Relaxed, Release};
 
 use loom::cell::UnsafeCell;
 use overlock::atomic::Atomic;
@@ -271,6 +271,30 @@ macro_rules! cells {
                 self.part.modifies(u32::from(old), role);
                 self.part.changed(u32::from(old), u32::from(new(old)), role);
                 old
+            }
+        }
+
+        impl $name {
+            /// The two steps of a section: a load, and a store if the value is `old`.
+            pub(crate) fn replace(
+                &self,
+                at: &'static Location<'static>,
+                operation: &'static str,
+                old: $int,
+                new: $int,
+            ) -> bool {
+                let ((order, _), _) = sites::access(at, operation, (Release, Relaxed));
+                self.part.touched();
+                if self.cell.load(Relaxed) != old {
+                    return false;
+                }
+                self.part.touched();
+                // A swap, for loom does not know that a store comes after the read-modify-writes
+                // that follow what it replaces. It hides one thing: that a store ends a release
+                // sequence.
+                let found = self.cell.swap(new, order);
+                self.part.changed(u32::from(found), u32::from(new), Role::Uses);
+                true
             }
         }
 

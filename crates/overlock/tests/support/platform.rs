@@ -15,6 +15,7 @@
 //! | P7, P8 | The CPUs of a model are numbered as they are started. [`World::numberless`] CPUs have no number. |
 //! | P9 | A clock for each CPU, which advances by [`World::tick_ns`] with each look: budgets are spent after two looks. It goes far beyond the clause: clocks of CPUs differ by as much as their looks. No lock may rely on more for its safety. |
 //! | P10 | `WAITS` is a parameter. |
+//! | P11 | A section is under a lock of its CPU, and `settle` takes the locks of all others in turn: those under way end, and those that begin later see what was written before. [`World::settles`] can be false: then `settle` lies, and the models must find that out. |
 //!
 //! [`Halt::Futex`] lets loom find a lost wake-up as a deadlock. With [`Halt::Token`] a CPU that
 //! polls its token for ever is one.
@@ -22,7 +23,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
 use loom::sync::atomic::AtomicBool;
@@ -46,12 +47,14 @@ const POLLS_MAX: u32 = 100;
 /// The model of CPUs, with or without halting, found by number or by address. See the [module
 /// documentation](self).
 #[derive(Debug)]
-pub(crate) struct Loom<const WAITS: bool, const BY_ADDRESS: bool>;
+pub(crate) struct Loom<const WAITS: bool, const BY_ADDRESS: bool, const SECTIONS: bool = false>;
 
 /// CPUs that halt in their slot and are kicked by number, as vCPUs.
 pub(crate) type Halting = Loom<true, false>;
 /// CPUs that halt on any word and are kicked by its address, as threads.
 pub(crate) type ByAddress = Loom<true, true>;
+/// As [`Halting`], with sections.
+pub(crate) type Cutting = Loom<true, false, true>;
 /// CPUs that never halt.
 pub(crate) type Spinning = Loom<false, false>;
 
@@ -62,6 +65,17 @@ pub(crate) enum Halt {
     Futex,
     /// Until a token is there.
     Token,
+}
+
+/// What `settle` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settling {
+    /// What it should.
+    Done,
+    /// Nothing, and it says so.
+    Refused,
+    /// Nothing, and it says otherwise: wrong.
+    Pretended,
 }
 
 /// What holds for one exploration.
@@ -92,6 +106,8 @@ pub(crate) struct World {
     pub(crate) lingers: bool,
     /// How the states of queue nodes are numbered.
     pub(crate) numbers: Numbers,
+    /// What becomes of a section that is to be settled.
+    pub(crate) settling: Settling,
 }
 
 impl World {
@@ -109,6 +125,7 @@ impl World {
         interrupts: 0,
         lingers: false,
         numbers: Numbers::Right,
+        settling: Settling::Done,
     };
 }
 
@@ -137,6 +154,8 @@ struct Machine {
     kernel: Mutex<[usize; CPUS]>,
     beds: [Condvar; CPUS],
     tokens: [AtomicBool; CPUS],
+    /// Held by each CPU while it is in a section.
+    sections: [Mutex<()>; CPUS],
     /// Entries in use of the table of waiters.
     used: &'static Cell<usize>,
 }
@@ -187,6 +206,7 @@ pub(crate) fn open<P: Platform<Word = Word>>(world: World) {
         kernel: Mutex::new([0; CPUS]),
         beds: std::array::from_fn(|_| Condvar::new()),
         tokens: std::array::from_fn(|_| AtomicBool::new(false)),
+        sections: std::array::from_fn(|_| Mutex::new(())),
         used,
     })));
 }
@@ -353,6 +373,21 @@ impl Machine {
         }
     }
 
+    /// Runs `section` so that [`settle`](Self::settle) of others waits for its end.
+    fn section(&self, section: impl FnOnce() -> bool) -> bool {
+        let _inside = self.sections[me()].lock().expect("a panic ends the model");
+        section()
+    }
+
+    fn settle(&self) -> bool {
+        if self.world.settling == Settling::Done {
+            for other in (0..CPUS).filter(|&cpu| cpu != me()) {
+                drop(self.sections[other].lock().expect("a panic ends the model"));
+            }
+        }
+        self.world.settling != Settling::Refused
+    }
+
     /// Wakes those of `cpus` that sleep on `word`, and at most so many.
     fn wake(&self, word: *const Word, cpus: Range<usize>, most: usize) {
         let mut kernel = self.kernel.lock().expect("a panic ends the model");
@@ -365,7 +400,9 @@ impl Machine {
 }
 
 // SAFETY: clause by clause in the table above.
-unsafe impl<const WAITS: bool, const BY_ADDRESS: bool> Platform for Loom<WAITS, BY_ADDRESS> {
+unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const SECTIONS: bool> Platform
+    for Loom<WAITS, BY_ADDRESS, SECTIONS>
+{
     type Byte = Byte;
     type Half = Half;
     type Word = Word;
@@ -373,9 +410,24 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool> Platform for Loom<WAITS, 
     const WAITS: bool = WAITS;
     const KICKS_BY_ADDRESS: bool = BY_ADDRESS;
     const PAUSES_PER_LOOK: u32 = 1;
+    const SECTIONS: bool = SECTIONS;
+
+    fn replace_half(cell: &Half, old: u16, new: u16) -> bool {
+        let at = Location::caller();
+        SECTIONS && machine().section(|| cell.replace(at, "replace_half", old, new))
+    }
+
+    fn replace_word(cell: &Word, old: u32, new: u32) -> bool {
+        let at = Location::caller();
+        SECTIONS && machine().section(|| cell.replace(at, "replace_word", old, new))
+    }
+
+    fn settle() -> bool {
+        machine().settle()
+    }
 
     fn fence(order: Ordering) {
-        let at = std::panic::Location::caller();
+        let at = Location::caller();
         let ((order, _), _) = sites::access(at, "fence", (order, Relaxed));
         if order != Relaxed {
             loom::sync::atomic::fence(order);

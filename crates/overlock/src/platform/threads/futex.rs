@@ -76,7 +76,8 @@ pub(crate) fn nap(ns: u64) {
     });
 }
 
-fn keep_errno(call: impl FnOnce()) {
+/// Makes a system call that the caller's `errno` does not show.
+pub(super) fn keep_errno(call: impl FnOnce()) {
     // SAFETY: __errno_location returns this thread's errno, valid for its life.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above; nobody else accesses it.

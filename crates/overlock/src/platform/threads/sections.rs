@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sections that another thread can cut off: compare and store without a locked access (P11).
+//!
+//! A locked read-modify-write costs two to three times what all the rest of an uncontended release
+//! costs. It is there for the one case in which somebody else changes the word between the look and
+//! the store. Linux offers to move that cost to the one who changes it:
+//!
+//! ```text
+//!   releases                                 halts
+//!   rseq: S0  section = this
+//!         S1  word == old?                   A   word |= flag        (locked)
+//!         S2  word = new    (commit)         B   membarrier(RSEQ)
+//!                                            C   flag still there? halt : again
+//! ```
+//!
+//! A *restartable sequence* (rseq(2), Linux 4.18) is a range of instructions, the last of which is
+//! a store. The kernel sends a thread that it interrupts within the range, for another thread, a
+//! signal or a barrier, to the abort address in place of the next instruction. B
+//! (`MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ`, membarrier(2), Linux 5.10) interrupts all running
+//! threads of the process and is a full fence on each. So when it returns, a section that was under
+//! way has either stored, and C sees that; or it has been cut off, and looks again; and one that
+//! began later sees A.
+//!
+//! Where the section has been cut off, the release takes the locked access after all: it is rare,
+//! and a debugger that steps through the section would otherwise never get out.
+//!
+//! # Where
+//!
+//! On x86-64 with the GNU C library 2.35 or later, which registers every thread with the kernel and
+//! says where ([`ARMED`]). Elsewhere, under a kernel without either call, under `valgrind`, and
+//! where `GLIBC_TUNABLES=glibc.pthread.rseq=0` is set, nothing is armed and all releases are
+//! locked.
+//!
+//! # Sources
+//!
+//! rseq(2) and `include/uapi/linux/rseq.h` (Linux 6.x: the layout of `struct rseq` and `struct
+//! rseq_cs`); the signature in the GNU C library's `sysdeps/unix/sysv/linux/x86/bits/rseq.h`
+//! (2.35); M. Desnoyers, "Restartable sequences", LWN 2018, for the technique. D. Dice, H. Huang,
+//! M. Yang, "Asymmetric Dekker Synchronization", 2001, for the idea of a fence on the rare side
+//! only.
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicIsize, AtomicU16, AtomicU32};
+
+/// Where a thread's `struct rseq` is, from its thread pointer; zero where sections are not armed.
+static ARMED: AtomicIsize = AtomicIsize::new(0);
+
+/// See [`Platform::settle`](crate::Platform::settle).
+pub(super) fn settle() -> bool {
+    ARMED.load(Relaxed) == 0 || membarrier(CMD_PRIVATE_EXPEDITED_RSEQ)
+}
+
+/// `MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ` and its registration.
+const CMD_PRIVATE_EXPEDITED_RSEQ: libc::c_int = 1 << 7;
+const CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ: libc::c_int = 1 << 8;
+
+fn membarrier(command: libc::c_int) -> bool {
+    let mut done = false;
+    super::futex::keep_errno(|| {
+        // SAFETY: no memory is passed.
+        done = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 };
+    });
+    done
+}
+
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod armed {
+    use super::*;
+
+    /// The offset of `rseq_cs`, the address of the section that a thread is in, in `struct rseq`.
+    const SECTION: usize = 8;
+
+    /// Arms the sections when the program, or the shared library that this is part of, is loaded.
+    /// Nobody has used a lock yet; and where nobody calls this, all releases are locked.
+    #[used]
+    #[unsafe(link_section = ".init_array")]
+    static AT_LOAD: extern "C" fn() = arm;
+
+    extern "C" fn arm() {
+        let find = |name: &core::ffi::CStr| {
+            // SAFETY: a valid name; asks for a symbol of whoever has it.
+            unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+        };
+        let (offset, size) = (find(c"__rseq_offset"), find(c"__rseq_size"));
+        if offset.is_null() || size.is_null() {
+            return;
+        }
+        // SAFETY: the C library's constants of these names: a `ptrdiff_t` and an `unsigned int`.
+        let (offset, size) =
+            unsafe { (*offset.cast::<libc::ptrdiff_t>(), *size.cast::<libc::c_uint>()) };
+        // A size of zero: the kernel has refused.
+        if size != 0 && offset != 0 && membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) {
+            ARMED.store(offset, Relaxed);
+        }
+    }
+
+    macro_rules! replace {
+        ($name:ident, $cell:ty, $int:ty, $size:literal, $modifier:literal) => {
+            /// See [`Platform::replace_word`](crate::Platform::replace_word).
+            #[inline(always)]
+            pub(in super::super) fn $name(cell: &$cell, old: $int, new: $int) -> bool {
+                let rseq = ARMED.load(Relaxed);
+                if rseq == 0 {
+                    return false;
+                }
+                // SAFETY: `rseq` is where the C library has registered this thread's `struct rseq`
+                // with the kernel, whose field is this thread's to set. The code from 2 to 3 is a
+                // section by the rules of rseq(2): it loads before it stores, its only store is its
+                // last instruction, it calls nothing, and the abort address follows the signature. It accesses the cell, which is live, in its own size, as a
+                // relaxed load and a store would, which on x86-64 is a Release. The descriptor that
+                // the field points to is part of this code; the field is cleared after the section,
+                // for this code may be unloaded.
+                unsafe {
+                    core::arch::asm!(
+                        // The descriptor: version, flags, start, length, abort address.
+                        ".pushsection __rseq_cs, \"aw\", @progbits",
+                        ".balign 32",
+                        "5: .long 0, 0",
+                        ".quad 2f, 3f - 2f, 4f",
+                        ".popsection",
+                        "lea {scratch}, [rip + 5b]",
+                        "mov qword ptr fs:[{rseq} + {section}], {scratch}",
+                        "2:",
+                        concat!("cmp ", $size, " ptr [{cell}], {old", $modifier, "}"),
+                        "jne 6f",
+                        concat!("mov ", $size, " ptr [{cell}], {new", $modifier, "}"),
+                        "3:",
+                        "mov qword ptr fs:[{rseq} + {section}], 0",
+                        // The signature is an instruction that can't be executed (`ud1`).
+                        ".pushsection .text.overlock_abort, \"ax\", @progbits",
+                        ".byte 0x0f, 0xb9, 0x3d",
+                        ".long 0x53053053",
+                        "4:",
+                        "6: mov qword ptr fs:[{rseq} + {section}], 0",
+                        "jmp {cut}",
+                        ".popsection",
+                        cell = in(reg) core::ptr::from_ref(cell),
+                        old = in(reg) old,
+                        new = in(reg) new,
+                        rseq = in(reg) rseq,
+                        scratch = out(reg) _,
+                        section = const SECTION,
+                        cut = label { return false },
+                        options(nostack),
+                    );
+                }
+                true
+            }
+        };
+    }
+
+    replace!(replace_half, AtomicU16, u16, "word", ":x");
+    replace!(replace_word, AtomicU32, u32, "dword", ":e");
+}
+
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+pub(super) use armed::{replace_half, replace_word};
+
+#[cfg(not(all(target_arch = "x86_64", target_env = "gnu")))]
+pub(super) fn replace_half(_cell: &AtomicU16, _old: u16, _new: u16) -> bool {
+    false
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_env = "gnu")))]
+pub(super) fn replace_word(_cell: &AtomicU32, _old: u32, _new: u32) -> bool {
+    false
+}
