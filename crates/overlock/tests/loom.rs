@@ -71,10 +71,12 @@ tests! {
     queued_two queued_token queued_again queued_again_token queued_again_spurious
     queued_three queued_three_stale queued_three_token queued_three_spurious queued_timed
     queued_timed_three queued_timed_late queued_timed_both queued_behind queued_numberless
-    queued_full queued_spin queued_spin_three hybrid_two hybrid_token
+    queued_full queued_cut_two queued_cut_token queued_cut_again queued_cut_three queued_cut_timed
+    queued_cut_refused queued_spin queued_spin_three hybrid_two hybrid_token
     hybrid_again hybrid_again_token hybrid_polite hybrid_past_kicked hybrid_polite_three hybrid_three
     hybrid_three_token hybrid_three_spurious hybrid_bound hybrid_timed hybrid_timed_three
-    hybrid_numberless hybrid_spin hybrid_spin_three
+    hybrid_numberless hybrid_cut_two hybrid_cut_token hybrid_cut_again hybrid_cut_polite
+    hybrid_cut_three hybrid_cut_spurious hybrid_spin hybrid_spin_three
     queued_nested_two queued_nested_three queued_nested_four queued_nested_five
     hybrid_nested_four queued_left_behind queued_unlinked
     mixed_ticket_queued mixed_ticket_hybrid mixed_ticket_tas mixed_tas_queued mixed_tas_ticket

@@ -48,18 +48,18 @@
 //! # The bypass bound
 //!
 //! From the moment a waiter is first in line until it has the lock, at most [`Hybrid::MAX_BYPASS`]
-//! = 4,095 acquisitions pass it, whether it runs or not. While it is declared, none. It declares
+//! = 2,047 acquisitions pass it, whether it runs or not. While it is declared, none. It declares
 //! itself when it has been first for 8 wake-ups ([`Platform::wake_ns`]: on threads they are
 //! measured, and taken for 5 to 16 µs each), or as soon after that as it has a processor. (24
 //! wake-ups on a lock so busy that it was passed 256 times by then; on threads 4 where others stand
 //! behind it and it was passed 64 times by then, [`Platform::CROWD_WAKES`].)
 //! Until then it leaves the lock to whoever comes straight back to it, and takes it when nobody
 //! does. Waiters behind it are served in order, so the waiter in place k is passed at most k x
-//! 4,095 times; and whoever has not reached the line yet has no claim.
+//! 2,047 times; and whoever has not reached the line yet has no claim.
 //!
 //! One thing suspends a declaration: a waiter that has seen no change for 3 wake-ups, because the
 //! holder has lost its CPU or works for long, halts (at once, where that was so lately), and until
-//! it has been first for 40 wake-ups it lets others pass meanwhile. The count of 4,095 goes on.
+//! it has been first for 40 wake-ups it lets others pass meanwhile. The count of 2,047 goes on.
 //!
 //! # Invariants
 //!
@@ -313,7 +313,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
                     return true;
                 }
             } else if more {
-                if !announced && word & SPINNER == 0 {
+                if !announced && word & TAIL != 0 && word & SPINNER == 0 {
                     Slot::<P>::watch(Some((&raw const self.word, queue::mend::<P>)));
                     // (n,0,h,p,1) -> (n,1,h,p,1)
                     announced = self.swap_relaxed(word, word | SPINNER);
@@ -439,6 +439,9 @@ unsafe impl<P: Platform, C: Class> RawLock for Hybrid<P, C> {
 
     #[inline]
     unsafe fn unlock(&self) {
+        if queue::release_alone::<P>(&self.word) {
+            return;
+        }
         let address = ptr::from_ref(&self.word);
         // ORDERING: Release, O2. (n,s,h,p,1) -> (n,s,h,p,0); the word is not touched again (I5).
         let word = self.word.fetch_sub(LOCKED, Release);

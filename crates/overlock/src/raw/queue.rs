@@ -5,10 +5,10 @@
 //! # State
 //!
 //! ```text
-//!  31                    16 15            4    3         2        1         0
-//! +------------------------+---------------+---------+--------+---------+--------+
-//! |          tail          |    steals     | SPINNER | HALTED | PENDING | LOCKED |
-//! +------------------------+---------------+---------+--------+---------+--------+
+//!  31               16 15         5    4        3        2        1         0
+//! +-------------------+------------+-------+---------+--------+---------+--------+
+//! |       tail        |   steals   | FRESH | SPINNER | HALTED | PENDING | LOCKED |
+//! +-------------------+------------+-------+---------+--------+---------+--------+
 //! ```
 //!
 //! | field | meaning | set by | cleared by |
@@ -17,6 +17,7 @@
 //! | `PENDING` | The first in line has declared itself: nobody may pass it. | the first in line | the first in line |
 //! | `HALTED` | The first in line has halted and is in the table of waiters. | the first, or the holder that promoted it asleep | the first when it is back; or who passes it while it waits for a processor (`Hybrid`, I6) |
 //! | `SPINNER` | A newcomer in unfair mode watches the lock: a release need not kick. (`Hybrid`) | that newcomer | that newcomer |
+//! | `FRESH` | The line has one waiter, and perhaps not for long: a release that began before may still overwrite the word. | who joins an empty line, where releases do that ([`Platform::SECTIONS`]) | that waiter; or who overwrites the word, or takes its place |
 //! | `steals` | How often the first in line has been passed. (`Hybrid`) | who passes it | the first when it takes the lock |
 //! | `tail` | The code of the last node in line, or zero: nobody waits. | who joins the line | the first, if it is also the last |
 //!
@@ -122,12 +123,13 @@ pub(crate) const LOCKED: u32 = 1 << 0;
 pub(super) const PENDING: u32 = 1 << 1;
 pub(crate) const HALTED: u32 = 1 << 2;
 pub(super) const SPINNER: u32 = 1 << 3;
-pub(super) const STEAL: u32 = 1 << 4;
-pub(super) const STEALS: u32 = 0xfff0;
+const FRESH: u32 = 1 << 4;
+pub(super) const STEAL: u32 = 1 << 5;
+pub(super) const STEALS: u32 = 0xffe0;
 pub(super) const TAIL: u32 = 0xffff_0000;
 const TAIL_SHIFT: u32 = 16;
 
-const _: () = assert!(LOCKED | PENDING | HALTED | SPINNER | STEALS | TAIL == u32::MAX);
+const _: () = assert!(LOCKED | PENDING | HALTED | SPINNER | FRESH | STEALS | TAIL == u32::MAX);
 
 /// In a node's `next`: the waiter has left before its successor linked itself.
 const GONE: u32 = u32::MAX;
@@ -183,7 +185,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         node.next.store(0, Relaxed);
         entered.trace(word, mend::<P>);
         let mut seen = word.load(Relaxed);
-        loop {
+        let mut leave_fresh = Spin::new(P::wake_ns());
+        let before = loop {
             if let Some(new) = steal(seen) {
                 match steal_instead::<P>(word, seen, new) {
                     Ok(_) => return Joined::Took,
@@ -191,16 +194,34 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
                 }
                 continue;
             }
-            let new = (seen & !TAIL) | (entered.id().code() << TAIL_SHIFT);
-            // ORDERING: AcqRel, Q-O1. (t,..) -> (me,..)
-            match word.compare_exchange(seen, new, AcqRel, Relaxed) {
-                Ok(_) => break,
-                Err(now) => seen = now,
+            if P::SECTIONS && seen & FRESH != 0 && leave_fresh.again::<P>() {
+                seen = word.load(Relaxed);
+                continue;
             }
-        }
+            // Alone, or in the place of a waiter whom nobody can have linked to (Q7).
+            let first = seen & TAIL == 0 || seen & FRESH != 0;
+            let fresh = if P::SECTIONS && first { FRESH } else { 0 };
+            let new = (seen & !TAIL) | fresh | (entered.id().code() << TAIL_SHIFT);
+            // ORDERING: AcqRel, Q-O1. (t,..) -> (me,..)
+            if let Err(now) = word.compare_exchange(seen, new, AcqRel, Relaxed) {
+                seen = now;
+                continue;
+            }
+            if fresh == 0 {
+                break NodeId::decode(seen >> TAIL_SHIFT);
+            }
+            match establish::<P>(word, entered.id()) {
+                Established::Yes => break None,
+                Established::Lost(now) => {
+                    seen = now;
+                    leave_fresh = Spin::new(P::wake_ns());
+                }
+                Established::Unknown => return Joined::NoNode,
+            }
+        };
         let key = Key::new(ptr::from_ref(word), 0);
         let place = Self { word, key, entered, slept: false, class: PhantomData };
-        Joined::InLine(place, NodeId::decode(seen >> TAIL_SHIFT))
+        Joined::InLine(place, before)
     }
 
     /// Waits until this place is first in line. `None` if the deadline passed before: then the
@@ -477,6 +498,41 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         }
         after
     }
+}
+
+/// What has become of a line that was begun.
+enum Established {
+    /// It is there for good.
+    Yes,
+    /// A release has overwritten it, or another waiter has taken the place. This is the word now.
+    Lost(u32),
+    /// The platform can't tell; so it has been given up.
+    Unknown,
+}
+
+/// `(me,FRESH,..) -> (me,0,..)`, when no release can overwrite the word any more (Q7).
+fn establish<P: Platform>(word: &P::Word, me: NodeId) -> Established {
+    let settled = P::settle();
+    let mut seen = word.load(Relaxed);
+    loop {
+        if seen >> TAIL_SHIFT != me.code() {
+            return if settled { Established::Lost(seen) } else { Established::Unknown };
+        }
+        let new = seen & !if settled { FRESH } else { FRESH | TAIL | STEALS };
+        match word.compare_exchange(seen, new, Relaxed, Relaxed) {
+            Ok(_) if settled => return Established::Yes,
+            Ok(_) => return Established::Unknown,
+            Err(now) => seen = now,
+        }
+    }
+}
+
+/// `(0,0,0,1) -> (0,0,0,0)`, if nobody waits, by a section (P11, Q7). Returns whether the lock is
+/// released.
+#[inline(always)]
+pub(super) fn release_alone<P: Platform>(word: &P::Word) -> bool {
+    // Release: the section is over, as in every release; the word is not touched again (F4).
+    P::SECTIONS && P::replace_word(word, LOCKED, 0)
 }
 
 /// Takes the lock on the way into the line: the word changes from `seen` to `new`, if it is still

@@ -207,6 +207,9 @@ unsafe impl<P: Platform, C: Class> RawLock for Queued<P, C> {
 
     #[inline]
     unsafe fn unlock(&self) {
+        if queue::release_alone::<P>(&self.word) {
+            return;
+        }
         let word = ptr::from_ref(&self.word);
         // ORDERING: Release, with the Acquire of every taking CAS. (t,h,p,1) -> (t,h,p,0); not
         // touched again (F4).

@@ -273,7 +273,7 @@ pub(crate) fn unwatched() -> Option<Watch> {
 mod bits {
     pub(super) const LOCKED: u32 = 1 << 0;
     pub(super) const PENDING: u32 = 1 << 1;
-    pub(super) const STEALS: u32 = 0xfff0;
+    pub(super) const STEALS: u32 = 0xffe0;
     pub(super) const TAIL: u32 = 0xffff_0000;
 }
 
@@ -318,6 +318,6 @@ pub(crate) fn hybrid<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P,
 
 /// A lock whose first in line may be passed once more.
 pub(crate) fn hybrid_near_bound<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
-    let once = bits::STEALS - 16;
+    let once = bits::STEALS - 32;
     Hybrid::with(Word::new(bits::LOCKED | once, Part::Lock(life)))
 }

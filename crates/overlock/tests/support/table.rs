@@ -189,6 +189,18 @@ models! {
         [LockNoNode, LockQueued], [];
     queued_full: queued on Halting, lock, nobody_passes, Plan { world: World { full: true, ..FUTEX }, preemptions: Some(3), ..THREE },
         [PvHashFull, PvWaitNode], [];
+    queued_cut_two: queued on Cutting, lock, nobody_passes, Plan { world: STALE, ..TWO },
+        [LockQueued, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
+    queued_cut_token: queued on Cutting, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
+        [LockQueued, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
+    queued_cut_again: queued on Cutting, lock, nobody_passes, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
+        [LockQueued, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
+    queued_cut_three: queued on Cutting, lock, nobody_passes, Plan { world: FUTEX, ..THREE },
+        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
+    queued_cut_timed: queued on Cutting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
+        [LockTimeout], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
+    queued_cut_refused: queued on Cutting, lock, nobody_passes, Plan { world: World { settling: Settling::Refused, ..FUTEX }, preemptions: Some(2), ..THREE },
+        [LockSlowpath], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
     queued_spin: queued on Spinning, lock, nobody_passes, Plan { world: SPIN, ..TWO },
         [LockPending], [];
     queued_spin_three: queued on Spinning, lock, nobody_passes, Plan { world: SPIN, preemptions: Some(1), ..THREE },
@@ -222,6 +234,18 @@ models! {
         [LockTimeout, LockUseNode2], ["queue.rs skip swap"];
     hybrid_numberless: hybrid on Halting, lock, nobody_passes, Plan { world: World { numberless: 1, ..FUTEX }, ..TWO },
         [LockNoNode, LockQueued], [];
+    hybrid_cut_two: hybrid on Cutting, lock, nobody_passes, Plan { world: STALE, ..TWO },
+        [LockQueued, PvLockStealing, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
+    hybrid_cut_token: hybrid on Cutting, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
+        [LockQueued, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
+    hybrid_cut_again: hybrid on Cutting, lock, nobody_passes, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
+        [PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
+    hybrid_cut_polite: hybrid on Cutting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, preemptions: Some(2), ..AGAIN },
+        [PvLockStealing], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
+    hybrid_cut_three: hybrid on Cutting, lock, nobody_passes, Plan { world: FUTEX, ..THREE },
+        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
+    hybrid_cut_spurious: hybrid on Cutting, lock, nobody_passes, Plan { world: SPURIOUS, preemptions: Some(1), ..THREE },
+        [PvWaitHead], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
     hybrid_spin: hybrid on Spinning, lock, nobody_passes, Plan { world: SPIN, ..TWO },
         [LockQueued, PvLockStealing], [];
     hybrid_spin_three: hybrid on Spinning, lock, nobody_passes, Plan { world: SPIN, ..THREE },
