@@ -185,7 +185,7 @@ fn steal(word: u32) -> Option<u32> {
     if word & (LOCKED | PENDING) != 0 {
         None
     } else if word & (TAIL | SPINNER) == 0 {
-        Some(LOCKED)
+        Some(queue::take_alone(word))
     } else if word & STEALS != STEALS {
         Some((word | LOCKED) + STEAL)
     } else if word & TAIL == 0 {
@@ -235,13 +235,16 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
     #[inline(never)]
     pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
         let word = self.word.load(Relaxed);
-        if P::WAITS && word & HALTED == 0 && word & (OFFER_EVERY - STEAL) == OFFER_EVERY - STEAL {
+        let due = word & (OFFER_EVERY - STEAL) == OFFER_EVERY - STEAL;
+        if P::WAITS && word & TAIL != 0 && word & HALTED == 0 && due {
             // The first in line is awake and has been passed often: it may want a processor.
             C::count(Event::PvYield);
             P::yield_to(None);
         }
         if self.steal_past_kicked(word) || self.try_steal(word) {
-            C::count(Event::PvLockStealing);
+            if word & TAIL != 0 {
+                C::count(Event::PvLockStealing);
+            }
             return true;
         }
         C::count(Event::LockSlowpath);

@@ -5,10 +5,10 @@
 //! # State
 //!
 //! ```text
-//!  31               16 15         5    4        3        2        1         0
-//! +-------------------+------------+-------+---------+--------+---------+--------+
-//! |       tail        |   steals   | FRESH | SPINNER | HALTED | PENDING | LOCKED |
-//! +-------------------+------------+-------+---------+--------+---------+--------+
+//!  31          16 15        5     4         3        2         1        0
+//! +--------------+----------+-----------+---------+--------+---------+--------+
+//! |     tail     |  steals  | CONTENDED | SPINNER | HALTED | PENDING | LOCKED |
+//! +--------------+----------+-----------+---------+--------+---------+--------+
 //! ```
 //!
 //! | field | meaning | set by | cleared by |
@@ -17,7 +17,7 @@
 //! | `PENDING` | The first in line has declared itself: nobody may pass it. | the first in line | the first in line |
 //! | `HALTED` | The first in line has halted and is in the table of waiters. | the first, or the holder that promoted it asleep | the first when it is back; or who passes it while it waits for a processor (`Hybrid`, I6) |
 //! | `SPINNER` | A newcomer in unfair mode watches the lock: a release need not kick. (`Hybrid`) | that newcomer | that newcomer |
-//! | `FRESH` | The line has one waiter, and perhaps not for long: a release that began before may still overwrite the word. | who joins an empty line, where releases do that ([`Platform::SECTIONS`]) | that waiter; or who overwrites the word, or takes its place |
+//! | `CONTENDED` | All releases know that there are waiters, or were lately: none overwrites the word (Q7). Used where they otherwise do, [`Platform::SECTIONS`]. | who joins the first line, when it has settled that | who takes the lock when it has long been free of waiters |
 //! | `steals` | How often the first in line has been passed. (`Hybrid`) | who passes it | the first when it takes the lock |
 //! | `tail` | The code of the last node in line, or zero: nobody waits. | who joins the line | the first, if it is also the last |
 //!
@@ -123,13 +123,13 @@ pub(crate) const LOCKED: u32 = 1 << 0;
 pub(super) const PENDING: u32 = 1 << 1;
 pub(crate) const HALTED: u32 = 1 << 2;
 pub(super) const SPINNER: u32 = 1 << 3;
-const FRESH: u32 = 1 << 4;
+pub(super) const CONTENDED: u32 = 1 << 4;
 pub(super) const STEAL: u32 = 1 << 5;
 pub(super) const STEALS: u32 = 0xffe0;
 pub(super) const TAIL: u32 = 0xffff_0000;
 const TAIL_SHIFT: u32 = 16;
 
-const _: () = assert!(LOCKED | PENDING | HALTED | SPINNER | FRESH | STEALS | TAIL == u32::MAX);
+const _: () = assert!(LOCKED | PENDING | HALTED | SPINNER | CONTENDED | STEALS | TAIL == u32::MAX);
 
 /// In a node's `next`: the waiter has left before its successor linked itself.
 const GONE: u32 = u32::MAX;
@@ -185,7 +185,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         node.next.store(0, Relaxed);
         entered.trace(word, mend::<P>);
         let mut seen = word.load(Relaxed);
-        let mut leave_fresh = Spin::new(P::wake_ns());
+        let mut wait_for_other = Spin::new(P::wake_ns());
         let before = loop {
             if let Some(new) = steal(seen) {
                 match steal_instead::<P>(word, seen, new) {
@@ -194,27 +194,27 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
                 }
                 continue;
             }
-            if P::SECTIONS && seen & FRESH != 0 && leave_fresh.again::<P>() {
+            let begins = P::SECTIONS && seen & CONTENDED == 0;
+            if begins && seen & TAIL != 0 && wait_for_other.again::<P>() {
+                // Somebody else is at it.
                 seen = word.load(Relaxed);
                 continue;
             }
-            // Alone, or in the place of a waiter whom nobody can have linked to (Q7).
-            let first = seen & TAIL == 0 || seen & FRESH != 0;
-            let fresh = if P::SECTIONS && first { FRESH } else { 0 };
-            let new = (seen & !TAIL) | fresh | (entered.id().code() << TAIL_SHIFT);
+            let left = if seen & TAIL == 0 { !STEALS } else { !TAIL };
+            let new = (seen & left) | (entered.id().code() << TAIL_SHIFT);
             // ORDERING: AcqRel, Q-O1. (t,..) -> (me,..)
             if let Err(now) = word.compare_exchange(seen, new, AcqRel, Relaxed) {
                 seen = now;
                 continue;
             }
-            if fresh == 0 {
+            if !begins {
                 break NodeId::decode(seen >> TAIL_SHIFT);
             }
             match establish::<P>(word, entered.id()) {
                 Established::Yes => break None,
                 Established::Lost(now) => {
                     seen = now;
-                    leave_fresh = Spin::new(P::wake_ns());
+                    wait_for_other = Spin::new(P::wake_ns());
                 }
                 Established::Unknown => return Joined::NoNode,
             }
@@ -375,7 +375,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         while seen & LOCKED == 0 {
             let last = seen >> TAIL_SHIFT == self.entered.id().code();
             // (t,h,p,0) -> (t,0,0,1), (me,h,p,0) -> (0,0,0,1)
-            let new = LOCKED | (seen & if last { SPINNER } else { SPINNER | TAIL });
+            let new = LOCKED | (seen & (CONTENDED | SPINNER | if last { 0 } else { TAIL }));
             // ORDERING: Acquire: the lock is taken; and Q-O7.
             match self.word.compare_exchange(seen, new, Acquire, Relaxed) {
                 Ok(_) => {
@@ -398,7 +398,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         loop {
             let last = seen >> TAIL_SHIFT == self.entered.id().code();
             // (t,0,p,l) -> (t,0,0,l), (me,0,p,l) -> (0,0,0,l)
-            let new = seen & (LOCKED | SPINNER | if last { 0 } else { TAIL });
+            let new = seen & (LOCKED | CONTENDED | SPINNER | if last { 0 } else { TAIL });
             // ORDERING: Acquire, Q-O7. Nobody learns anything from who leaves.
             match self.word.compare_exchange(seen, new, Acquire, Relaxed) {
                 Ok(_) if last => return,
@@ -483,7 +483,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         let mut seen = self.word.load(Relaxed);
         while seen >> TAIL_SHIFT == gone.code() {
             // Nobody is behind the node, and from here on nobody can get there. (gone,..) -> (0,..)
-            match self.word.compare_exchange(seen, seen & (LOCKED | SPINNER), Relaxed, Relaxed) {
+            let new = seen & (LOCKED | CONTENDED | SPINNER);
+            match self.word.compare_exchange(seen, new, Relaxed, Relaxed) {
                 Ok(_) => {
                     node.release();
                     return None;
@@ -510,21 +511,26 @@ enum Established {
     Unknown,
 }
 
-/// `(me,FRESH,..) -> (me,0,..)`, when no release can overwrite the word any more (Q7).
+/// `(me,0,..) -> (me,CONTENDED,..)`, when no release can overwrite the word any more (Q7).
 fn establish<P: Platform>(word: &P::Word, me: NodeId) -> Established {
     let settled = P::settle();
     let mut seen = word.load(Relaxed);
-    loop {
-        if seen >> TAIL_SHIFT != me.code() {
-            return if settled { Established::Lost(seen) } else { Established::Unknown };
-        }
-        let new = seen & !if settled { FRESH } else { FRESH | TAIL | STEALS };
+    while seen >> TAIL_SHIFT == me.code() {
+        let new = if settled { seen | CONTENDED } else { seen & !(TAIL | STEALS) };
         match word.compare_exchange(seen, new, Relaxed, Relaxed) {
             Ok(_) if settled => return Established::Yes,
             Ok(_) => return Established::Unknown,
             Err(now) => seen = now,
         }
     }
+    if settled { Established::Lost(seen) } else { Established::Unknown }
+}
+
+/// `(0,n,c,0,..,0) -> (0,n+1,c,0,..,1)`: how to take a free lock in state `word` that nobody waits
+/// for. Counts until it is no longer contended.
+#[inline(always)]
+pub(super) fn take_alone(word: u32) -> u32 {
+    if word & CONTENDED != 0 && word & STEALS != STEALS { (word | LOCKED) + STEAL } else { LOCKED }
 }
 
 /// `(0,0,0,1) -> (0,0,0,0)`, if nobody waits, by a section (P11, Q7). Returns whether the lock is

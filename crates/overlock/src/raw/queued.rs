@@ -84,7 +84,8 @@ pub struct Queued<P: Platform, C: Class = Uncounted> {
 /// where nobody halts, waits.
 fn steal<P: Platform>(word: u32) -> Option<u32> {
     let claims = if P::WAITS { PENDING } else { PENDING | TAIL };
-    (word & (LOCKED | claims) == 0).then_some(word | LOCKED)
+    let new = if word & TAIL == 0 { queue::take_alone(word) } else { word | LOCKED };
+    (word & (LOCKED | claims) == 0).then_some(new)
 }
 
 impl<P: Platform, C: Class> Queued<P, C> {
@@ -96,6 +97,9 @@ impl<P: Platform, C: Class> Queued<P, C> {
     #[cold]
     #[inline(never)]
     pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
+        if P::SECTIONS && self.try_lock() {
+            return true;
+        }
         C::count(Event::LockSlowpath);
         if !P::WAITS && deadline_ns.is_none() && self.lock_pending() {
             return true;
@@ -200,9 +204,10 @@ unsafe impl<P: Platform, C: Class> RawLock for Queued<P, C> {
     #[inline]
     fn try_lock(&self) -> bool {
         let word = self.word.load(Relaxed);
+        let new = queue::take_alone(word);
         // ORDERING: Acquire, with the Release of `unlock`.
         word & (LOCKED | PENDING | TAIL) == 0
-            && self.word.compare_exchange(word, word | LOCKED, Acquire, Relaxed).is_ok()
+            && self.word.compare_exchange(word, new, Acquire, Relaxed).is_ok()
     }
 
     #[inline]

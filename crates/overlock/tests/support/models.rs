@@ -273,6 +273,7 @@ pub(crate) fn unwatched() -> Option<Watch> {
 mod bits {
     pub(super) const LOCKED: u32 = 1 << 0;
     pub(super) const PENDING: u32 = 1 << 1;
+    pub(super) const CONTENDED: u32 = 1 << 4;
     pub(super) const STEALS: u32 = 0xffe0;
     pub(super) const TAIL: u32 = 0xffff_0000;
 }
@@ -280,7 +281,7 @@ mod bits {
 /// Only the CPU that declared itself takes the lock while `PENDING` is set; and once the first in
 /// line has been passed as often as is allowed, only a CPU that leaves the line takes it.
 pub(crate) fn nobody_passes() -> Option<Watch> {
-    use bits::{LOCKED, PENDING, STEALS, TAIL};
+    use bits::{CONTENDED, LOCKED, PENDING, STEALS, TAIL};
     let mut declared = None;
     let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
         if new & !old & PENDING != 0 {
@@ -293,7 +294,7 @@ pub(crate) fn nobody_passes() -> Option<Watch> {
             assert!(!beyond, "CPU {cpu} passes the first in line beyond the bound");
         }
     });
-    Some(Watch { judge, rest: !STEALS })
+    Some(Watch { judge, rest: !(STEALS | CONTENDED) })
 }
 
 pub(crate) fn test_and_set<P: Platform<Word = Word>>(life: &'static Life) -> TestAndSet<P, Seen> {
