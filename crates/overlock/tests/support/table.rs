@@ -199,7 +199,7 @@ models! {
         [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
     queued_cut_timed: queued on Cutting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
         [LockTimeout], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    queued_cut_refused: queued on Cutting, lock, nobody_passes, Plan { world: World { settling: Settling::Refused, ..FUTEX }, preemptions: Some(2), ..THREE },
+    queued_cut_refused: queued on Cutting, lock, nobody_passes, Plan { world: World { settling: Settling::Refused, ..FUTEX }, ..TWO },
         [LockSlowpath], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
     queued_spin: queued on Spinning, lock, nobody_passes, Plan { world: SPIN, ..TWO },
         [LockPending], [];
