@@ -21,7 +21,7 @@ pub(crate) enum Layout {
 
 pub(crate) const LOCKED: u32 = 1 << 0;
 pub(crate) const PENDING: u32 = 1 << 1;
-pub(crate) const STEALS: u32 = 0xffe0;
+pub(crate) const STEALS: u32 = 0xfff0;
 pub(crate) const TAIL_SHIFT: u32 = 16;
 
 /// Whose absence a lock survives: while somebody of these has a processor, a free lock is taken.

@@ -48,18 +48,18 @@
 //! # The bypass bound
 //!
 //! From the moment a waiter is first in line until it has the lock, at most [`Hybrid::MAX_BYPASS`]
-//! = 2,047 acquisitions pass it, whether it runs or not. While it is declared, none. It declares
+//! = 4,094 acquisitions pass it, whether it runs or not. While it is declared, none. It declares
 //! itself when it has been first for 8 wake-ups ([`Platform::wake_ns`]: on threads they are
 //! measured, and taken for 5 to 16 µs each), or as soon after that as it has a processor. (24
 //! wake-ups on a lock so busy that it was passed 256 times by then; on threads 4 where others stand
 //! behind it and it was passed 64 times by then, [`Platform::CROWD_WAKES`].)
 //! Until then it leaves the lock to whoever comes straight back to it, and takes it when nobody
 //! does. Waiters behind it are served in order, so the waiter in place k is passed at most k x
-//! 2,047 times; and whoever has not reached the line yet has no claim.
+//! 4,094 times; and whoever has not reached the line yet has no claim.
 //!
 //! One thing suspends a declaration: a waiter that has seen no change for 3 wake-ups, because the
 //! holder has lost its CPU or works for long, halts (at once, where that was so lately), and until
-//! it has been first for 40 wake-ups it lets others pass meanwhile. The count of 2,047 goes on.
+//! it has been first for 40 wake-ups it lets others pass meanwhile. The count of 4,094 goes on.
 //!
 //! # Invariants
 //!
@@ -135,7 +135,7 @@ use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::queue::{self, HALTED, Joined, LOCKED, PENDING, Place, SPINNER, STEAL, STEALS, TAIL};
+use super::queue::{self, HALTED, Joined, LOCKED, PENDING, Place, SPINNER, STEAL, STEALS, STEALS_MAX, TAIL};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::platform::Platform;
@@ -181,15 +181,13 @@ pub struct Hybrid<P: Platform, C: Class = Uncounted> {
 
 /// `(n,s,h,0,0) -> (n+1,s,h,0,1)`: how a newcomer takes a lock in state `word`, if it may (I1).
 #[inline]
-fn steal(word: u32) -> Option<u32> {
-    if word & (LOCKED | PENDING) != 0 {
+fn steal<P: Platform>(word: u32) -> Option<u32> {
+    if word & LOCKED != 0 {
         None
-    } else if word & (TAIL | SPINNER) == 0 {
-        Some(queue::take_alone(word))
-    } else if word & STEALS != STEALS {
+    } else if word & TAIL == 0 || queue::is_begun::<P>(word) {
+        Some(queue::take_alone::<P>(word))
+    } else if word & PENDING == 0 && word & STEALS != STEALS_MAX {
         Some((word | LOCKED) + STEAL)
-    } else if word & TAIL == 0 {
-        Some((word | LOCKED) & !STEALS)
     } else {
         None
     }
@@ -198,7 +196,7 @@ fn steal(word: u32) -> Option<u32> {
 /// Whether newcomers may pass the first in line, which sleeps.
 #[inline]
 fn is_unfair(word: u32) -> bool {
-    word & HALTED != 0 && word & PENDING == 0 && word & STEALS != STEALS
+    word & HALTED != 0 && word & PENDING == 0 && word & STEALS != STEALS_MAX
 }
 
 /// Whether the first in line lets others pass, on a lock in state `word`.
@@ -209,7 +207,7 @@ fn is_polite<P: Platform, C: Class>(place: &Place<'_, P, C>, word: u32) -> bool 
         true => POLITE,
         false => POLITE_QUICK,
     };
-    word & STEALS != STEALS && place.first_for_ns() < P::wake_ns() * wakes
+    word & STEALS != STEALS_MAX && place.first_for_ns() < P::wake_ns() * wakes
 }
 
 /// How long a newcomer spins before it joins the line, unless it watches for a first in line that
@@ -220,7 +218,7 @@ fn spin_newcomer_ns<P: Platform>() -> u64 {
 
 impl<P: Platform, C: Class> Hybrid<P, C> {
     /// How many acquisitions may pass a waiter while it is first in line.
-    pub const MAX_BYPASS: u32 = STEALS / STEAL;
+    pub const MAX_BYPASS: u32 = STEALS_MAX / STEAL;
 
     /// An unlocked lock in a cell that holds zero, for platforms whose cells can't be constants.
     pub const fn with(word: P::Word) -> Self {
@@ -235,14 +233,15 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
     #[inline(never)]
     pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
         let word = self.word.load(Relaxed);
+        let in_line = word & TAIL != 0 && !queue::is_begun::<P>(word);
         let due = word & (OFFER_EVERY - STEAL) == OFFER_EVERY - STEAL;
-        if P::WAITS && word & TAIL != 0 && word & HALTED == 0 && due {
+        if P::WAITS && in_line && word & HALTED == 0 && due {
             // The first in line is awake and has been passed often: it may want a processor.
             C::count(Event::PvYield);
             P::yield_to(None);
         }
         if self.steal_past_kicked(word) || self.try_steal(word) {
-            if word & TAIL != 0 {
+            if in_line {
                 C::count(Event::PvLockStealing);
             }
             return true;
@@ -259,7 +258,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
                 return true;
             }
         }
-        match Place::<P, C>::join(&self.word, steal) {
+        match Place::<P, C>::join(&self.word, steal::<P>) {
             Joined::Took => {
                 C::count(Event::PvLockStealing);
                 true
@@ -275,7 +274,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
     #[inline]
     fn try_steal(&self, word: u32) -> bool {
         // ORDERING: Acquire, O1.
-        steal(word)
+        steal::<P>(word)
             .is_some_and(|new| self.word.compare_exchange(word, new, Acquire, Relaxed).is_ok())
     }
 
@@ -285,7 +284,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
     fn steal_past_kicked(&self, word: u32) -> bool {
         let vain = P::WAITS && !P::YIELDS && word & HALTED != 0;
         let due = vain && word & (LOOK_EVERY - STEAL) == 0;
-        let Some(new) = steal(word).filter(|_| due && queue::first_is_late::<P>(self.key())) else {
+        let Some(new) = steal::<P>(word).filter(|_| due && queue::first_is_late::<P>(self.key())) else {
             return false;
         };
         // ORDERING: Acquire, O1 and O3.
@@ -305,7 +304,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
         let mut more = true;
         loop {
             let word = self.word.load(Relaxed);
-            if let Some(new) = steal(word) {
+            if let Some(new) = steal::<P>(word) {
                 if patience.probe::<P>(self.key(), || self.stays_free(word)) {
                     more = !patience.is_patient();
                     continue;

@@ -5,10 +5,10 @@
 //! # State
 //!
 //! ```text
-//!  31          16 15        5     4         3        2         1        0
-//! +--------------+----------+-----------+---------+--------+---------+--------+
-//! |     tail     |  steals  | CONTENDED | SPINNER | HALTED | PENDING | LOCKED |
-//! +--------------+----------+-----------+---------+--------+---------+--------+
+//!  31                    16 15            4    3         2         1         0
+//! +------------------------+---------------+---------+--------+---------+--------+
+//! |          tail          |    steals     | SPINNER | HALTED | PENDING | LOCKED |
+//! +------------------------+---------------+---------+--------+---------+--------+
 //! ```
 //!
 //! | field | meaning | set by | cleared by |
@@ -17,7 +17,6 @@
 //! | `PENDING` | The first in line has declared itself: nobody may pass it. | the first in line | the first in line |
 //! | `HALTED` | The first in line has halted and is in the table of waiters. | the first, or the holder that promoted it asleep | the first when it is back; or who passes it while it waits for a processor (`Hybrid`, I6) |
 //! | `SPINNER` | A newcomer in unfair mode watches the lock: a release need not kick. (`Hybrid`) | that newcomer | that newcomer |
-//! | `CONTENDED` | All releases know that there are waiters, or were lately: none overwrites the word (Q7). Used where they otherwise do, [`Platform::SECTIONS`]. | who joins the first line, when it has settled that | who takes the lock when it has long been free of waiters |
 //! | `steals` | How often the first in line has been passed. (`Hybrid`) | who passes it | the first when it takes the lock |
 //! | `tail` | The code of the last node in line, or zero: nobody waits. | who joins the line | the first, if it is also the last |
 //!
@@ -123,13 +122,16 @@ pub(crate) const LOCKED: u32 = 1 << 0;
 pub(super) const PENDING: u32 = 1 << 1;
 pub(crate) const HALTED: u32 = 1 << 2;
 pub(super) const SPINNER: u32 = 1 << 3;
-pub(super) const CONTENDED: u32 = 1 << 4;
-pub(super) const STEAL: u32 = 1 << 5;
-pub(super) const STEALS: u32 = 0xffe0;
+pub(super) const STEAL: u32 = 1 << 4;
+pub(super) const STEALS: u32 = 0xfff0;
+/// The most that `steals` counts.
+pub(super) const STEALS_MAX: u32 = STEALS - STEAL;
+/// In `steals`, if there is a tail: a line that is only begun.
+const BEGUN: u32 = STEALS;
 pub(super) const TAIL: u32 = 0xffff_0000;
 const TAIL_SHIFT: u32 = 16;
 
-const _: () = assert!(LOCKED | PENDING | HALTED | SPINNER | CONTENDED | STEALS | TAIL == u32::MAX);
+const _: () = assert!(LOCKED | PENDING | HALTED | SPINNER | STEALS | TAIL == u32::MAX);
 
 /// In a node's `next`: the waiter has left before its successor linked itself.
 const GONE: u32 = u32::MAX;
@@ -194,14 +196,17 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
                 }
                 continue;
             }
-            let begins = P::SECTIONS && seen & CONTENDED == 0;
-            if begins && seen & TAIL != 0 && wait_for_other.again::<P>() {
-                // Somebody else is at it.
+            if is_begun::<P>(seen) && wait_for_other.again::<P>() {
                 seen = word.load(Relaxed);
                 continue;
             }
-            let left = if seen & TAIL == 0 { !STEALS } else { !TAIL };
-            let new = (seen & left) | (entered.id().code() << TAIL_SHIFT);
+            let begins = P::SECTIONS && seen & (TAIL | PENDING) == 0 || is_begun::<P>(seen);
+            let kept = match seen & TAIL {
+                _ if begins => seen & !TAIL | BEGUN,
+                0 => seen & !(STEALS | PENDING),
+                _ => seen & !TAIL,
+            };
+            let new = kept | (entered.id().code() << TAIL_SHIFT);
             // ORDERING: AcqRel, Q-O1. (t,..) -> (me,..)
             if let Err(now) = word.compare_exchange(seen, new, AcqRel, Relaxed) {
                 seen = now;
@@ -375,7 +380,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         while seen & LOCKED == 0 {
             let last = seen >> TAIL_SHIFT == self.entered.id().code();
             // (t,h,p,0) -> (t,0,0,1), (me,h,p,0) -> (0,0,0,1)
-            let new = LOCKED | (seen & (CONTENDED | SPINNER | if last { 0 } else { TAIL }));
+            let left = if last { contended::<P>() } else { seen & TAIL };
+            let new = LOCKED | (seen & SPINNER) | left;
             // ORDERING: Acquire: the lock is taken; and Q-O7.
             match self.word.compare_exchange(seen, new, Acquire, Relaxed) {
                 Ok(_) => {
@@ -398,7 +404,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         loop {
             let last = seen >> TAIL_SHIFT == self.entered.id().code();
             // (t,0,p,l) -> (t,0,0,l), (me,0,p,l) -> (0,0,0,l)
-            let new = seen & (LOCKED | CONTENDED | SPINNER | if last { 0 } else { TAIL });
+            let left = if last { contended::<P>() } else { seen & TAIL };
+            let new = (seen & (LOCKED | SPINNER)) | left;
             // ORDERING: Acquire, Q-O7. Nobody learns anything from who leaves.
             match self.word.compare_exchange(seen, new, Acquire, Relaxed) {
                 Ok(_) if last => return,
@@ -483,7 +490,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         let mut seen = self.word.load(Relaxed);
         while seen >> TAIL_SHIFT == gone.code() {
             // Nobody is behind the node, and from here on nobody can get there. (gone,..) -> (0,..)
-            let new = seen & (LOCKED | CONTENDED | SPINNER);
+            let new = (seen & (LOCKED | SPINNER)) | contended::<P>();
             match self.word.compare_exchange(seen, new, Relaxed, Relaxed) {
                 Ok(_) => {
                     node.release();
@@ -511,12 +518,12 @@ enum Established {
     Unknown,
 }
 
-/// `(me,0,..) -> (me,CONTENDED,..)`, when no release can overwrite the word any more (Q7).
+/// `(me,BEGUN,..) -> (me,0,..)`, when no release can overwrite the word any more (Q7).
 fn establish<P: Platform>(word: &P::Word, me: NodeId) -> Established {
     let settled = P::settle();
     let mut seen = word.load(Relaxed);
     while seen >> TAIL_SHIFT == me.code() {
-        let new = if settled { seen | CONTENDED } else { seen & !(TAIL | STEALS) };
+        let new = seen & if settled { !STEALS } else { !(TAIL | STEALS | PENDING) };
         match word.compare_exchange(seen, new, Relaxed, Relaxed) {
             Ok(_) if settled => return Established::Yes,
             Ok(_) => return Established::Unknown,
@@ -526,11 +533,31 @@ fn establish<P: Platform>(word: &P::Word, me: NodeId) -> Established {
     if settled { Established::Lost(seen) } else { Established::Unknown }
 }
 
-/// `(0,n,c,0,..,0) -> (0,n+1,c,0,..,1)`: how to take a free lock in state `word` that nobody waits
-/// for. Counts until it is no longer contended.
+/// Whether there is a line that is only begun (Q7).
 #[inline(always)]
-pub(super) fn take_alone(word: u32) -> u32 {
-    if word & CONTENDED != 0 && word & STEALS != STEALS { (word | LOCKED) + STEAL } else { LOCKED }
+pub(super) fn is_begun<P: Platform>(word: u32) -> bool {
+    P::SECTIONS && word & TAIL != 0 && word & STEALS == BEGUN
+}
+
+/// What is left in the word where the last has left the line: with releases that would overwrite
+/// it otherwise, that it was contended lately (Q7).
+#[inline(always)]
+fn contended<P: Platform>() -> u32 {
+    if P::SECTIONS { PENDING } else { 0 }
+}
+
+/// How to take a free lock in state `word` that nobody waits in line for, or whose line is only
+/// begun: its waiter will begin again.
+#[inline(always)]
+pub(super) fn take_alone<P: Platform>(word: u32) -> u32 {
+    if word & TAIL != 0 || word & (PENDING | SPINNER) == 0 {
+        LOCKED
+    } else if word & STEALS != STEALS_MAX {
+        (word | LOCKED) + STEAL
+    } else {
+        // Long enough: it is not contended any more.
+        (word | LOCKED) & !(STEALS | PENDING)
+    }
 }
 
 /// `(0,0,0,1) -> (0,0,0,0)`, if nobody waits, by a section (P11, Q7). Returns whether the lock is

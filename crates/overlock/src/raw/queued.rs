@@ -83,9 +83,14 @@ pub struct Queued<P: Platform, C: Class = Uncounted> {
 /// How a newcomer takes a lock in state `word`: it is free, and nobody has declared itself or,
 /// where nobody halts, waits.
 fn steal<P: Platform>(word: u32) -> Option<u32> {
-    let claims = if P::WAITS { PENDING } else { PENDING | TAIL };
-    let new = if word & TAIL == 0 { queue::take_alone(word) } else { word | LOCKED };
-    (word & (LOCKED | claims) == 0).then_some(new)
+    if word & LOCKED != 0 {
+        None
+    } else if P::WAITS && (word & TAIL == 0 || queue::is_begun::<P>(word)) {
+        Some(queue::take_alone::<P>(word))
+    } else {
+        let claims = if P::WAITS { PENDING } else { PENDING | TAIL };
+        (word & claims == 0).then_some(word | LOCKED)
+    }
 }
 
 impl<P: Platform, C: Class> Queued<P, C> {
@@ -204,10 +209,11 @@ unsafe impl<P: Platform, C: Class> RawLock for Queued<P, C> {
     #[inline]
     fn try_lock(&self) -> bool {
         let word = self.word.load(Relaxed);
-        let new = queue::take_alone(word);
-        // ORDERING: Acquire, with the Release of `unlock`.
-        word & (LOCKED | PENDING | TAIL) == 0
-            && self.word.compare_exchange(word, new, Acquire, Relaxed).is_ok()
+        word & TAIL == 0
+            && steal::<P>(word).is_some_and(|new| {
+                // ORDERING: Acquire, with the Release of `unlock`.
+                self.word.compare_exchange(word, new, Acquire, Relaxed).is_ok()
+            })
     }
 
     #[inline]

@@ -273,28 +273,29 @@ pub(crate) fn unwatched() -> Option<Watch> {
 mod bits {
     pub(super) const LOCKED: u32 = 1 << 0;
     pub(super) const PENDING: u32 = 1 << 1;
-    pub(super) const CONTENDED: u32 = 1 << 4;
-    pub(super) const STEALS: u32 = 0xffe0;
+    pub(super) const STEALS: u32 = 0xfff0;
+    pub(super) const STEALS_MAX: u32 = 0xffe0;
     pub(super) const TAIL: u32 = 0xffff_0000;
 }
 
 /// Only the CPU that declared itself takes the lock while `PENDING` is set; and once the first in
 /// line has been passed as often as is allowed, only a CPU that leaves the line takes it.
 pub(crate) fn nobody_passes() -> Option<Watch> {
-    use bits::{CONTENDED, LOCKED, PENDING, STEALS, TAIL};
+    use bits::{LOCKED, PENDING, STEALS, STEALS_MAX, TAIL};
     let mut declared = None;
     let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
-        if new & !old & PENDING != 0 {
+        // Without a line the bit says something else.
+        if new & !old & PENDING != 0 && new & TAIL != 0 {
             declared = Some(cpu);
         }
         if new & !old & LOCKED != 0 {
-            let passed = old & PENDING != 0 && declared != Some(cpu);
+            let passed = old & PENDING != 0 && old & TAIL != 0 && declared != Some(cpu);
             assert!(!passed, "CPU {cpu} passes CPU {declared:?}, which has declared itself");
-            let beyond = old & STEALS == STEALS && old & TAIL != 0 && new & STEALS != 0;
+            let beyond = old & STEALS == STEALS_MAX && old & TAIL != 0 && new & STEALS != 0;
             assert!(!beyond, "CPU {cpu} passes the first in line beyond the bound");
         }
     });
-    Some(Watch { judge, rest: !(STEALS | CONTENDED) })
+    Some(Watch { judge, rest: !(STEALS | PENDING) })
 }
 
 pub(crate) fn test_and_set<P: Platform<Word = Word>>(life: &'static Life) -> TestAndSet<P, Seen> {
@@ -319,6 +320,6 @@ pub(crate) fn hybrid<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P,
 
 /// A lock whose first in line may be passed once more.
 pub(crate) fn hybrid_near_bound<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
-    let once = bits::STEALS - 32;
+    let once = bits::STEALS_MAX - 16;
     Hybrid::with(Word::new(bits::LOCKED | once, Part::Lock(life)))
 }
