@@ -62,6 +62,26 @@ impl<T: Copy + Into<u32>> Word<T> {
     }
 }
 
+impl<T: Copy + Into<u32> + PartialEq> Word<T> {
+    /// A section (P11): a load, and a store if the value was `old` and nobody has cut the section
+    /// off meanwhile. What others wrote meanwhile is lost.
+    #[track_caller]
+    pub(crate) fn replace(&self, old: T, new: T) -> bool {
+        let site = Location::caller();
+        machine::begin_section();
+        if self.access(|_| None) != old {
+            return false;
+        }
+        machine::step_onto(site, Some(self.offset()));
+        if machine::is_cut_off() {
+            return false;
+        }
+        let found = self.0.replace(new);
+        machine::accessed(site, self.offset(), found.into(), Some(new.into()));
+        true
+    }
+}
+
 macro_rules! cells {
     ($($int:ty),*) => {$(
         impl Atomic<$int> for Word<$int> {

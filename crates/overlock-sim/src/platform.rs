@@ -13,6 +13,7 @@
 //! | P8 | The arena's, laid out anew for each run. |
 //! | P9 | The machine's virtual time, with an offset for each CPU. |
 //! | P10 | [`SpinOnly`] never waits, nor does [`SwitchedOff`]: that `wait` is not called is checked. |
+//! | P11 | A step lies between load and store, in which everything may befall the CPU. `settle` and interrupts cut it off, being taken away does not. |
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -30,6 +31,10 @@ pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
     const WAITS: bool;
     /// See [`Platform::KICKS_BY_ADDRESS`].
     const BY_ADDRESS: bool = false;
+    /// See [`Platform::SECTIONS`].
+    const SECTIONS: bool = false;
+    /// Whether `settle` does what it says.
+    const SETTLES: bool = true;
     /// See [`Platform::waits`].
     const ON: bool = Self::WAITS;
     /// See [`Platform::Word`].
@@ -42,6 +47,12 @@ pub(crate) struct ByNumber;
 /// CPUs halt, and are kicked by the address of the word they wait on.
 #[derive(Debug)]
 pub(crate) struct ByAddress;
+/// As [`ByAddress`], and releases are sections.
+#[derive(Debug)]
+pub(crate) struct Sections;
+/// As [`Sections`], but nobody settles them.
+#[derive(Debug)]
+pub(crate) struct Unsettled;
 /// CPUs could halt, but waiting is switched off.
 #[derive(Debug)]
 pub(crate) struct SwitchedOff;
@@ -56,6 +67,19 @@ impl Waiting for ByNumber {
 impl Waiting for ByAddress {
     const WAITS: bool = true;
     const BY_ADDRESS: bool = true;
+    type Word = Word<u32>;
+}
+impl Waiting for Sections {
+    const WAITS: bool = true;
+    const BY_ADDRESS: bool = true;
+    const SECTIONS: bool = true;
+    type Word = Word<u32>;
+}
+impl Waiting for Unsettled {
+    const WAITS: bool = true;
+    const BY_ADDRESS: bool = true;
+    const SECTIONS: bool = true;
+    const SETTLES: bool = false;
     type Word = Word<u32>;
 }
 impl Waiting for SwitchedOff {
@@ -92,6 +116,22 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
     // Each way to wait has the paths of the world that it stands for: threads, or guests. Those of
     // a guest find that a yield helps all the same.
     const YIELDS: bool = W::BY_ADDRESS;
+    const SECTIONS: bool = W::SECTIONS;
+
+    fn replace_half(cell: &Word<u16>, old: u16, new: u16) -> bool {
+        W::SECTIONS && cell.replace(old, new)
+    }
+
+    fn replace_word(cell: &W::Word, old: u32, new: u32) -> bool {
+        W::SECTIONS && cell.word().replace(old, new)
+    }
+
+    fn settle() -> bool {
+        if W::SETTLES {
+            machine::settle(Location::caller());
+        }
+        true
+    }
 
     fn waits() -> bool {
         W::ON

@@ -10,9 +10,12 @@ use overlock::{
 
 use crate::arena::Arena;
 use crate::cell::{Cell32, Word};
+use crate::failure::Oracle;
 use crate::lock_model::{Layout, Promise, Survives};
 use crate::machine::{self, Memory};
-use crate::platform::{ByAddress, ByNumber, Inject, SpinOnly, SwitchedOff, Waiting};
+use crate::platform::{
+    ByAddress, ByNumber, Inject, Sections, SpinOnly, SwitchedOff, Unsettled, Waiting,
+};
 use crate::rng::Rng;
 use crate::world::{Verb, World};
 
@@ -206,6 +209,9 @@ const HYBRID: Promise = Promise {
 /// Where nobody halts, the pending bit belongs to a waiter before the line.
 const NATIVE_QUEUED: Promise = Promise { declares: false, survives: Survives::Nobody, ..QUEUED };
 
+/// Where nobody settles sections, a release overwrites that somebody waits.
+const UNSETTLED: &[Oracle] = &[Oracle::LostWakeup, Oracle::Progress, Oracle::Order];
+
 static SUBJECTS: &[Subject] = &[
     timed::<ByNumber, TestAndSet<Inject<ByNumber>, Probe>>("test-and-set", UNFAIR),
     timed::<ByAddress, TestAndSet<Inject<ByAddress>, Probe>>("test-and-set-by-address", UNFAIR),
@@ -213,6 +219,21 @@ static SUBJECTS: &[Subject] = &[
     plain::<ByNumber, Ticket<Inject<ByNumber>, Probe, Narrow>>("ticket-narrow", TICKET),
     timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("queued", QUEUED),
     timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("hybrid", HYBRID),
+    plain::<Sections, Ticket<Inject<Sections>, Probe>>("sections-ticket", TICKET),
+    timed::<Sections, Queued<Inject<Sections>, Probe>>("sections-queued", QUEUED),
+    timed::<Sections, Hybrid<Inject<Sections>, Probe>>("sections-hybrid", HYBRID),
+    Subject {
+        known_bad: UNSETTLED,
+        ..plain::<Unsettled, Ticket<Inject<Unsettled>, Probe>>("unsettled-ticket", TICKET)
+    },
+    Subject {
+        known_bad: UNSETTLED,
+        ..timed::<Unsettled, Queued<Inject<Unsettled>, Probe>>("unsettled-queued", QUEUED)
+    },
+    Subject {
+        known_bad: UNSETTLED,
+        ..timed::<Unsettled, Hybrid<Inject<Unsettled>, Probe>>("unsettled-hybrid", HYBRID)
+    },
     timed::<SwitchedOff, TestAndSet<Inject<SwitchedOff>, Probe>>("off-test-and-set", UNFAIR),
     plain::<SwitchedOff, Ticket<Inject<SwitchedOff>, Probe>>("off-ticket", TICKET),
     timed::<SwitchedOff, Queued<Inject<SwitchedOff>, Probe>>("off-queued", QUEUED),

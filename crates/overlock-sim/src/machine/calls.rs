@@ -143,7 +143,27 @@ pub(super) fn interrupt() {
         usize::from(cpu.level)
     });
     run::handler(level);
-    with(|m| m.cpus[m.current].level -= 1);
+    with(|m| {
+        let cpu = &mut m.cpus[m.current];
+        cpu.level -= 1;
+        cpu.cut_off = true;
+    });
+}
+
+/// The current CPU begins a section.
+pub(crate) fn begin_section() {
+    with(|m| m.cpus[m.current].cut_off = false);
+}
+
+/// Whether somebody has cut off the section that the current CPU has begun last.
+pub(crate) fn is_cut_off() -> bool {
+    is_stopping() || with(|m| m.cpus[m.current].cut_off)
+}
+
+/// Cuts off the sections of all CPUs: those that are in one will not store.
+pub(crate) fn settle(site: &'static Location<'static>) {
+    step(site);
+    with(|m| m.cpus.iter_mut().for_each(|cpu| cpu.cut_off = true));
 }
 
 /// Tells the machine of an access that has just been made.

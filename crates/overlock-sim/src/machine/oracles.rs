@@ -6,7 +6,9 @@ use super::{AUDITS, Machine, Op, Status};
 use crate::arena::Arena;
 use crate::failure::Oracle;
 use crate::faults::Fault;
-use crate::lock_model::{LOCKED, Layout, LockModel, PENDING, STEALS, Survives, TAIL_SHIFT, Waiter};
+use crate::lock_model::{
+    LOCKED, Layout, LockModel, PENDING, STEALS, STEALS_MAX, Survives, TAIL_SHIFT, Waiter, is_begun,
+};
 use crate::trace::What;
 use crate::world::Verb;
 
@@ -192,7 +194,8 @@ impl Machine {
             }
             Layout::Line => {
                 model.word = new;
-                if new >> TAIL_SHIFT != old >> TAIL_SHIFT && new >> TAIL_SHIFT != 0 {
+                let joined = new >> TAIL_SHIFT != old >> TAIL_SHIFT || is_begun(old);
+                if joined && new >> TAIL_SHIFT != 0 && !is_begun(new) {
                     model.line.push_back(Waiter { cpu: me, skipped: false, ticket: 0 });
                 }
                 if old & LOCKED == 0 && new & LOCKED != 0 {
@@ -374,7 +377,7 @@ impl Machine {
             Survives::Nobody => false,
             Survives::AllButFirst => first_can,
             Survives::AllButDeclared => {
-                let open = model.word & PENDING == 0 && model.word & STEALS != STEALS;
+                let open = model.word & PENDING == 0 && model.word & STEALS != STEALS_MAX;
                 first_can || open && newcomer_runs
             }
             Survives::Everybody => involved.iter().any(|(_, releases, _, runs)| !releases && *runs),
@@ -414,7 +417,7 @@ impl Machine {
         match model.kind.promise.layout {
             Layout::Opaque => false,
             Layout::Bit => model.word != 0,
-            Layout::Line => model.word & !STEALS != 0,
+            Layout::Line => model.word & !(STEALS | PENDING) != 0,
             Layout::Ticket => !model.line.is_empty(),
         }
     }

@@ -135,7 +135,9 @@ use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::queue::{self, HALTED, Joined, LOCKED, PENDING, Place, SPINNER, STEAL, STEALS, STEALS_MAX, TAIL};
+use super::queue::{
+    self, HALTED, Joined, LOCKED, PENDING, Place, SPINNER, STEAL, STEALS, STEALS_MAX, TAIL,
+};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::platform::Platform;
@@ -284,7 +286,8 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
     fn steal_past_kicked(&self, word: u32) -> bool {
         let vain = P::WAITS && !P::YIELDS && word & HALTED != 0;
         let due = vain && word & (LOOK_EVERY - STEAL) == 0;
-        let Some(new) = steal::<P>(word).filter(|_| due && queue::first_is_late::<P>(self.key())) else {
+        let Some(new) = steal::<P>(word).filter(|_| due && queue::first_is_late::<P>(self.key()))
+        else {
             return false;
         };
         // ORDERING: Acquire, O1 and O3.
