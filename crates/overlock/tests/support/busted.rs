@@ -8,8 +8,10 @@ use overlock::atomic::Atomic;
 use overlock::platform::Platform;
 
 use crate::support::cells::{Life, Part, Word};
-use crate::support::models::{Depth, Plan, Report, lock, sections, unwatched};
-use crate::support::platform::{ByAddress, World};
+use crate::support::models::{
+    Depth, Plan, Report, hybrid, lock, queued, sections, unwatched, wide,
+};
+use crate::support::platform::{ByAddress, Cutting, Settling, World};
 use crate::support::sites;
 
 const LOCKED: u32 = 1;
@@ -131,6 +133,15 @@ raw_lock!(
     }
 );
 
+/// A lock on a platform that pretends to settle sections.
+fn unsettled<L: RawLock + 'static>(make: fn(&'static Life) -> L) -> String {
+    let world = World { settling: Settling::Pretended, ..World::PLAIN };
+    let plan = Plan { preemptions: None, world, ..Plan::PLAIN };
+    sites::reset(None);
+    let report: Report = sections::<Cutting, L>(plan, Depth::Bounded, make, lock, unwatched);
+    report.failure.expect("the model finds that a release overwrites what a waiter wrote")
+}
+
 fn explore<L: RawLock + 'static>(make: fn(&'static Life) -> L) -> String {
     let plan = Plan {
         sections: &[2, 2],
@@ -164,5 +175,14 @@ fn an_access_after_the_release_is_found() {
 #[test]
 fn a_flag_cleared_under_a_waiter_is_found() {
     let failure = explore(|life| Careless(Cells::new(life)));
+    assert!(failure.contains("deadlock"), "{failure}");
+}
+
+#[test]
+fn sections_that_nobody_settles_are_found() {
+    for failure in [unsettled(wide::<Cutting>), unsettled(queued::<Cutting>)] {
+        assert!(failure.contains("deadlock"), "{failure}");
+    }
+    let failure = unsettled(hybrid::<Cutting>);
     assert!(failure.contains("deadlock"), "{failure}");
 }
