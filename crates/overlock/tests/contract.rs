@@ -3,7 +3,7 @@
 #![cfg(feature = "threads")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
@@ -196,4 +196,87 @@ fn p10_waiting_can_be_switched_off() {
     for event in [Event::PvWaitHead, Event::PvWaitNode, Event::PvKickUnlock] {
         assert_eq!(SpinOnly::counters().get(event), 0, "{}", event.name());
     }
+}
+
+/// Whether `Threads` has sections here. Says so if not.
+fn sections_are_armed() -> bool {
+    let word = word();
+    // One may refuse for no reason, a hundred in a row do not.
+    let armed = (0..100).any(|_| Threads::replace_word(&word, 0, 1));
+    if !armed {
+        eprintln!("skipped: no restartable sequences here (rseq(2), membarrier(2))");
+    }
+    armed
+}
+
+#[test]
+fn p11_a_section_replaces_what_it_names_and_nothing_else() {
+    if !sections_are_armed() {
+        return;
+    }
+    let (word, half) = (AtomicU32::new(7), AtomicU16::new(7));
+    assert!(!Threads::replace_word(&word, 8, 9) && !Threads::replace_half(&half, 8, 9));
+    assert_eq!((word.load(SeqCst), half.load(SeqCst)), (7, 7));
+    assert!((0..100).any(|_| Threads::replace_word(&word, 7, u32::MAX)));
+    assert!((0..100).any(|_| Threads::replace_half(&half, 7, u16::MAX)));
+    assert_eq!((word.load(SeqCst), half.load(SeqCst)), (u32::MAX, u16::MAX));
+}
+
+/// One thread counts in sections until it finds a flag, which it takes away. Another sets the flag
+/// and settles: if the flag is there then, it is there until the first finds it.
+#[test]
+fn p11_a_settled_change_is_not_overwritten() {
+    if !sections_are_armed() {
+        return;
+    }
+    const FLAG: u32 = 1 << 31;
+    let (word, found, stop) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
+    let mut overwritten = 0;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(SeqCst) {
+                let seen = word.load(SeqCst);
+                if seen & FLAG == 0 {
+                    Threads::replace_word(&word, seen, (seen + 1) & !FLAG);
+                } else {
+                    found.fetch_add(1, SeqCst);
+                    word.fetch_and(!FLAG, SeqCst);
+                }
+            }
+        });
+        for _ in 0..30_000 {
+            let before = found.load(SeqCst);
+            word.fetch_or(FLAG, SeqCst);
+            assert!(Threads::settle());
+            let there = word.load(SeqCst) & FLAG != 0;
+            let mut lost = false;
+            while there && found.load(SeqCst) == before && !lost {
+                // Gone, and not found: the second look at `found` is for one between the first two.
+                lost = word.load(SeqCst) & FLAG == 0 && found.load(SeqCst) == before;
+            }
+            if lost {
+                stop.store(true, SeqCst);
+                panic!("a section has overwritten a settled change");
+            }
+            overwritten += u32::from(!there && found.load(SeqCst) == before);
+        }
+        stop.store(true, SeqCst);
+    });
+    println!("{overwritten} changes were overwritten before they were settled");
+}
+
+#[test]
+fn p11_sections_can_be_settled_after_a_fork() {
+    // SAFETY: the child makes a system call, and then exits.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        let settled = Threads::settle();
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(!settled)) };
+    }
+    let mut status = 0;
+    // SAFETY: the child was just made, and `status` is valid.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
 }

@@ -10,7 +10,8 @@
 //! # State
 //!
 //! The word and the line are those of `queue.rs`: `(tail, SPINNER, HALTED, PENDING, LOCKED)` and a
-//! count of steals.
+//! count of steals. There is also said how a line begins, and what `PENDING` and the count mean
+//! while there is none, on platforms whose releases may be [sections](Platform::SECTIONS).
 //!
 //! | mode | when | a newcomer |
 //! |---|---|---|
@@ -97,7 +98,7 @@
 //! | site | operation | order | pairs with |
 //! |---|---|---|---|
 //! | O1 | every CAS that takes the lock | Acquire | O2: the sections are ordered. On machines with separate acquire and release accesses nothing stronger is emitted (S3) |
-//! | O2 | the release `fetch_sub` | Release | O1 |
+//! | O2 | the release `fetch_sub`, or section | Release | O1 |
 //! | O3 | the steal that clears `HALTED` | Acquire (it is an O1) | Q-O3: the look after it sees who set the bit |
 //!
 //! Setting and clearing `SPINNER` and `PENDING` is `Relaxed`: they are part of the word that the

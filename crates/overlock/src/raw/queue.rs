@@ -14,10 +14,10 @@
 //! | field | meaning | set by | cleared by |
 //! |---|---|---|---|
 //! | `LOCKED` | Somebody holds the lock. | who takes it | the release |
-//! | `PENDING` | The first in line has declared itself: nobody may pass it. | the first in line | the first in line |
+//! | `PENDING` | The first in line has declared itself: nobody may pass it. Without a line, where releases may be sections ([`Platform::SECTIONS`]): *contended*, see Q7. | the first in line; who leaves the line empty | the first in line; who joins, or takes a lock that has long had no line |
 //! | `HALTED` | The first in line has halted and is in the table of waiters. | the first, or the holder that promoted it asleep | the first when it is back; or who passes it while it waits for a processor (`Hybrid`, I6) |
 //! | `SPINNER` | A newcomer in unfair mode watches the lock: a release need not kick. (`Hybrid`) | that newcomer | that newcomer |
-//! | `steals` | How often the first in line has been passed. (`Hybrid`) | who passes it | the first when it takes the lock |
+//! | `steals` | How often the first in line has been passed (`Hybrid`). Without a line, how often a contended lock has been taken since. All ones: the line is only *begun*, see Q7. | who passes it | the first when it takes the lock |
 //! | `tail` | The code of the last node in line, or zero: nobody waits. | who joins the line | the first, if it is also the last |
 //!
 //! A node's `state` is the one word that a waiter and its wakers race on:
@@ -58,6 +58,36 @@
 //!   anything less kicks: it can't rely on another that was taken away before it kicked. The other
 //!   need not even be a release of this lock: it may have found the node when the waiter halted for
 //!   another, and its CPU may by now wait for this lock in an interrupt.
+//! * Q7: where releases may be sections (P11), the word is `LOCKED` and nothing else while one is
+//!   under way, and whoever changes it then settles that before anybody relies on the change. The
+//!   only such change is the beginning of a line, next.
+//!
+//! # Beginning a line
+//!
+//! A release that finds nobody waiting stores a zero, which overwrites whatever came between its
+//! look and its store. What may come there is one thing, a first waiter. So that one does not join
+//! the line but *begins* it, has all sections under way cut off, and looks again:
+//!
+//! ```text
+//!   release                          first waiter
+//!                                    (0,0,0,0,1) -> (me,BEGUN,0,0,1)
+//!   section: word == LOCKED?         settle
+//!            word = 0                (me,BEGUN,..) -> (me,0,..): established
+//!                                    no longer there: once more
+//! ```
+//!
+//! If the section looked before the change, it has stored by the time `settle` returns, and the
+//! waiter finds its name gone; or it never stores. If it looked after, it finds more than `LOCKED`
+//! and becomes a read-modify-write. From then on nobody overwrites the word, for no section starts
+//! while there is a tail.
+//!
+//! Nobody links itself behind a waiter that has only begun. Others wait for it, for a wake-up's
+//! time; then it has lost its CPU, and one of them takes its place, and begins in its turn. It has
+//! no claim yet: the lock may be taken past it, uncounted.
+//!
+//! To settle is a system call that interrupts other CPUs. So a lock that has had a line stays
+//! *contended* (`PENDING` without a tail) until it has been taken [`STEALS_MAX`] times without one:
+//! its releases are read-modify-writes, and the next line needs no beginning.
 //!
 //! # Orderings
 //!
@@ -71,11 +101,11 @@
 //! | Q-O6 | waiter's reads of `FIRST_HALTED`, `KICKED` | Acquire | Q-O5 |
 //! | Q-O7 | the CAS by which the first in line leaves it, with the lock or without | Acquire | Q-O1: a tail that names another was written after the successor had initialised its node |
 //!
-//! The word is changed by RMWs only, so each of them continues the release sequences of those
-//! before it: Q-O7 meets the tail CAS of the successor whoever joined after it, and a release that
-//! sees `HALTED` meets Q-O3 through every RMW between. A promoter that sets `HALTED` for its
-//! successor holds the lock: who releases the lock after that is itself, or has acquired the lock
-//! from it, and so finds the entry without help of the bit.
+//! While there is a line the word is changed by RMWs only (Q7), so each of them continues the
+//! release sequences of those before it: Q-O7 meets the tail CAS of the successor whoever joined
+//! after it, and a release that sees `HALTED` meets Q-O3 through every RMW between. A promoter that
+//! sets `HALTED` for its successor holds the lock: who releases the lock after that is itself, or
+//! has acquired the lock from it, and so finds the entry without help of the bit.
 //!
 //! # The race of halt and promotion
 //!
@@ -547,10 +577,12 @@ fn contended<P: Platform>() -> u32 {
 }
 
 /// How to take a free lock in state `word` that nobody waits in line for, or whose line is only
-/// begun: its waiter will begin again.
+/// begun: its waiter has no claim yet.
 #[inline(always)]
 pub(super) fn take_alone<P: Platform>(word: u32) -> u32 {
-    if word & TAIL != 0 || word & (PENDING | SPINNER) == 0 {
+    if word & TAIL != 0 {
+        word | LOCKED
+    } else if word & (PENDING | SPINNER) == 0 {
         LOCKED
     } else if word & STEALS != STEALS_MAX {
         (word | LOCKED) + STEAL
@@ -581,7 +613,8 @@ fn steal_instead<P: Platform>(word: &P::Word, seen: u32, new: u32) -> Result<u32
 pub(super) fn release_fairly<P: Platform>(word: &P::Word) -> u32 {
     let mut seen = word.load(Relaxed);
     loop {
-        let declared = seen | if seen & TAIL != 0 { PENDING } else { 0 };
+        let waits = seen & TAIL != 0 && !is_begun::<P>(seen);
+        let declared = seen | if waits { PENDING } else { 0 };
         // ORDERING: Release: the section is over, as in every release.
         match word.compare_exchange(seen, declared & !LOCKED, Release, Relaxed) {
             Ok(_) => return declared,

@@ -7,8 +7,9 @@
 //!
 //! # State
 //!
-//! The word and the line are those of `queue.rs`: `(tail, HALTED, PENDING, LOCKED)`. `PENDING`
-//! means, where waiters halt, that the first in line is awake and nobody may pass it; where they
+//! The word and the line are those of `queue.rs`: `(tail, HALTED, PENDING, LOCKED)`. There is also
+//! said how a line begins where releases may be [sections](Platform::SECTIONS). `PENDING` means in a
+//! line, where waiters halt, that the first in line is awake and nobody may pass it; where they
 //! never halt, that one waiter waits without a node, before the line.
 //!
 //! # Life of an acquisition

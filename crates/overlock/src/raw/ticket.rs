@@ -48,15 +48,29 @@
 //!   so the release that serves its ticket sees `S` (unless I3) and finds the entry.
 //! * I3: `S` is cleared only by the holder, and set again if a ticket was drawn that it had not
 //!   seen before it cleared.
-//! * I4: a release touches the words once (an RMW that returns `S`); afterwards only their address
-//!   is used (F4).
+//! * I4: after its store, or its RMW that returns `S`, a release uses the address of the words only
+//!   (F4).
+//! * I5: where releases may be sections (P11), one that was under way when a waiter set `S` may
+//!   overwrite it; then it has moved `head`. So the waiter settles all sections and sets `S` once
+//!   more. If `head` still serves the same ticket, its release has not begun, or sees `S`.
+//!
+//! ```text
+//!   release of ticket h                waiter
+//!   section: head == (h,0)?            A   head |= S, serves h
+//!            head = (h+2,0)            B   settle
+//!                                      C   head |= S, serves h still? halt : again
+//! ```
+//!
+//! If the section looked before A, it has stored when B returns, and C finds another ticket; or it
+//! never stores. If it looked after A, it saw `S` and became an RMW. Each turn of the loop is paid
+//! for by a release, and the waiter's own ends it.
 //!
 //! # Orderings
 //!
 //! | site | operation | order | pairs with |
 //! |---|---|---|---|
 //! | O1 | `head` load that sees the ticket served | Acquire | O2 |
-//! | O2 | `head` release add or store | Release | O1: the sections are ordered |
+//! | O2 | `head` release add, store or section | Release | O1: the sections are ordered |
 //! | O3 | `head` or `S` | AcqRel | Release with O4 (the entry) and O5 (the ticket drawn before); Acquire with O2, where it finds the ticket served |
 //! | O4 | fence after a release that saw `S` | Acquire | O3 |
 //! | O5 | `head` and-not `S` | Acquire | O3: a waiter whose `S` is wiped out here has its ticket seen by the `tail` load that follows |
@@ -79,6 +93,9 @@
 //! No timed lock: a ticket can't be handed back. `try_lock` draws a ticket only if it would be
 //! served at once; should exactly 2^15 (or 2^7) acquisitions happen between its two accesses (F23),
 //! it notices, and then has to wait for its turn.
+//!
+//! Where releases may be sections, each halt costs a call of [`Platform::settle`], on threads about
+//! a tenth of the throughput of a lock that changes hands by halts.
 //!
 //! After a `fork`, a child frees the lock of waiters it has a trace of. A thread that was caught
 //! between drawing its ticket and leaving its trace, a few instructions, is not found: in the child
@@ -137,6 +154,8 @@ pub trait Width: sealed::Sealed + Send + Sync + 'static {
     fn cut(bits: u32) -> Self::Int;
     /// The bits.
     fn bits(int: Self::Int) -> u32;
+    /// Whether [`replace`](Self::replace) ever stores, on a platform with sections.
+    const REPLACES: bool = false;
     /// See [`Platform::replace_half`].
     #[inline(always)]
     fn replace<P: Platform>(_cell: &Self::Cell<P>, _old: Self::Int, _new: Self::Int) -> bool {
@@ -161,6 +180,7 @@ pub struct Narrow;
 impl Width for Wide {
     type Int = u16;
     type Cell<P: Platform> = P::Half;
+    const REPLACES: bool = true;
     #[inline(always)]
     fn cut(bits: u32) -> u16 {
         bits as u16
@@ -296,7 +316,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
                 return Slow::Served;
             }
             // Still the same ticket after all sections are over: its release sees the flag (I5).
-            if !P::SECTIONS || settled == Some(served) {
+            if !P::SECTIONS || !W::REPLACES || settled == Some(served) {
                 return Slow::Set;
             }
             if !P::settle() {
@@ -381,7 +401,7 @@ unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
     #[inline]
     unsafe fn unlock(&self) {
         let address = ptr::from_ref(self);
-        if P::SECTIONS {
+        if P::SECTIONS && W::REPLACES {
             let head = self.head.load(Relaxed);
             let next = W::cut(W::bits(head) + ONE);
             // (t,h,0) -> (t,h+2,0), with Release: O2; the words are not touched again (I4).
