@@ -20,7 +20,7 @@ mod vcpu;
 use std::fs::OpenOptions;
 use std::io;
 
-use kvm_ioctls::{Cap, Kvm};
+use kvm_ioctls::{Cap, Kvm, VmFd};
 
 use self::memory::GuestMemory;
 pub use self::ports::Ports;
@@ -50,10 +50,7 @@ impl Engine for KvmEngine {
         vcpu::install_handler()?;
         // Made before the process's mappings are listed, so that the guest has them.
         let stacks = Stacks::new(config.vcpus)?;
-        let vm = kvm.create_vm().map_err(|e| Error::Io {
-            attempt: "create a virtual machine (KVM_CREATE_VM)",
-            source: e.into(),
-        })?;
+        let vm = create_vm(&kvm)?;
         let mut memory = None;
         conduct(config, program, signal::kvm(), |records, regions| {
             memory = Some(GuestMemory::install(&vm, regions)?);
@@ -62,6 +59,22 @@ impl Engine for KvmEngine {
                 .map(|record| KvmVcpu::new::<P>(&kvm, &vm, record, stacks.stack(record.number)))
                 .collect()
         })
+    }
+}
+
+/// Makes a virtual machine, however many signals come meanwhile: it waits for every processor once,
+/// and gives up when it is interrupted.
+fn create_vm(kvm: &Kvm) -> Result<VmFd, Error> {
+    loop {
+        match kvm.create_vm() {
+            Err(e) if e.errno() == libc::EINTR => {}
+            made => {
+                return made.map_err(|e| Error::Io {
+                    attempt: "create a virtual machine (KVM_CREATE_VM)",
+                    source: e.into(),
+                });
+            }
+        }
     }
 }
 
