@@ -62,16 +62,14 @@ impl<T: Copy + Into<u32>> Word<T> {
     }
 }
 
-impl<T: Copy + Into<u32> + PartialEq> Word<T> {
-    /// A section (P11): a load, and a store if the value was `old` and nobody has cut the section
-    /// off meanwhile. What others wrote meanwhile is lost.
+impl<T: Copy + Into<u32>> Word<T> {
+    /// A section (P11): a load, and a store of what `new` makes of the value, if nobody has cut the
+    /// section off meanwhile. What others wrote meanwhile is lost.
     #[track_caller]
-    pub(crate) fn replace(&self, old: T, new: T) -> bool {
+    pub(crate) fn section(&self, new: impl FnOnce(T) -> Option<T>) -> bool {
         let site = Location::caller();
         machine::begin_section();
-        if self.access(|_| None) != old {
-            return false;
-        }
+        let Some(new) = new(self.access(|_| None)) else { return false };
         machine::step_onto(site, Some(self.offset()));
         if machine::is_cut_off() {
             return false;

@@ -118,12 +118,12 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
     const YIELDS: bool = W::BY_ADDRESS;
     const SECTIONS: bool = W::SECTIONS;
 
-    fn replace_half(cell: &Word<u16>, old: u16, new: u16) -> bool {
-        W::SECTIONS && cell.replace(old, new)
+    fn add_half(cell: &Word<u16>, n: u16, unless: u16) -> bool {
+        W::SECTIONS && cell.section(|old| (old & unless == 0).then_some(old.wrapping_add(n)))
     }
 
     fn replace_word(cell: &W::Word, old: u32, new: u32) -> bool {
-        W::SECTIONS && cell.word().replace(old, new)
+        W::SECTIONS && cell.word().section(|found| (found == old).then_some(new))
     }
 
     fn settle() -> bool {

@@ -23,7 +23,7 @@
 //! | P8 | `slot(cpu)` is the same slot for the same number, and `waiters()` the same table for all CPUs that share a lock. |
 //! | P9 | `now_ns` never goes backwards on one CPU; between CPUs it may differ by a few microseconds. Where it stands still, no deadline passes. |
 //! | P10 | Where `WAITS` is false, or `waits()` returns false, no lock ever calls `wait`. |
-//! | P11 | `replace_half` and `replace_word` load and store in two steps, and may overwrite what another CPU wrote between. Once that CPU has called `settle`, and it returned true, none of those that did not see the write stores any more. |
+//! | P11 | `add_half` and `replace_word` load and store in two steps, and may overwrite what another CPU wrote between. Once that CPU has called `settle`, and it returned true, none of those that did not see the write stores any more. |
 
 use core::sync::atomic::Ordering;
 
@@ -101,22 +101,23 @@ pub unsafe trait Platform: Sized + 'static {
     /// that they can do for one.
     const YIELDS: bool = false;
 
-    /// Whether there is anything to [`settle`](Self::settle): whether `replace_half` and
+    /// Whether there is anything to [`settle`](Self::settle): whether `add_half` and
     /// `replace_word` ever store.
     const SECTIONS: bool = false;
 
-    /// Stores `new` in `cell` with `Release` if it holds `old`, as one cheap *section* that is not
-    /// atomic (P11). Returns whether it has; it may refuse for no reason, as the default does.
+    /// Adds `n` to `cell`, wrapping around and with `Release`, unless one of the bits `unless` is
+    /// set: as one cheap *section* that is not atomic (P11). Returns whether it has; it may refuse
+    /// for no reason, as the default does.
     ///
-    /// `settle` of other CPUs makes up for it: worth it where a word is replaced often, and changed
-    /// by others seldom.
+    /// `settle` of other CPUs makes up for it: worth it where a cell is changed often by one, and
+    /// seldom by others.
     #[inline(always)]
     #[track_caller]
-    fn replace_half(_cell: &Self::Half, _old: u16, _new: u16) -> bool {
+    fn add_half(_cell: &Self::Half, _n: u16, _unless: u16) -> bool {
         false
     }
 
-    /// The same with a 32-bit cell.
+    /// Stores `new` in `cell` with `Release` if it holds `old`, likewise.
     #[inline(always)]
     #[track_caller]
     fn replace_word(_cell: &Self::Word, _old: u32, _new: u32) -> bool {

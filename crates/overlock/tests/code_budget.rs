@@ -42,7 +42,7 @@ const BUDGET: [(&str, [Cost; 3]); 10] = [
     ("tas_native", [cost(5, 21), cost(8, 22), cost(2, 7)]),
     ("tas_threads", [cost(5, 21), cost(8, 22), cost(5, 13)]),
     ("ticket_native", [cost(7, 33), cost(12, 52), cost(2, 5)]),
-    ("ticket_threads", [cost(7, 33), cost(12, 52), cost(22, 102)]),
+    ("ticket_threads", [cost(7, 33), cost(12, 52), cost(20, 105)]),
     ("narrow_native", [cost(7, 26), cost(13, 51), cost(2, 4)]),
     ("narrow_threads", [cost(7, 26), cost(13, 51), cost(9, 37)]),
     ("queued_native", [cost(5, 21), cost(8, 25), cost(2, 4)]),

@@ -214,12 +214,13 @@ fn p11_a_section_replaces_what_it_names_and_nothing_else() {
     if !sections_are_armed() {
         return;
     }
-    let (word, half) = (AtomicU32::new(7), AtomicU16::new(7));
-    assert!(!Threads::replace_word(&word, 8, 9) && !Threads::replace_half(&half, 8, 9));
-    assert_eq!((word.load(SeqCst), half.load(SeqCst)), (7, 7));
+    let (word, halves) = (AtomicU32::new(7), [const { AtomicU16::new(u16::MAX) }; 3]);
+    assert!(!Threads::replace_word(&word, 8, 9) && !Threads::add_half(&halves[1], 3, 1 << 15));
+    assert_eq!((word.load(SeqCst), halves[1].load(SeqCst)), (7, u16::MAX));
     assert!((0..100).any(|_| Threads::replace_word(&word, 7, u32::MAX)));
-    assert!((0..100).any(|_| Threads::replace_half(&half, 7, u16::MAX)));
-    assert_eq!((word.load(SeqCst), half.load(SeqCst)), (u32::MAX, u16::MAX));
+    assert!((0..100).any(|_| Threads::add_half(&halves[1], 3, 0)));
+    assert_eq!(word.load(SeqCst), u32::MAX);
+    assert_eq!(halves.map(|half| half.into_inner()), [u16::MAX, 2, u16::MAX]);
 }
 
 /// One thread counts in sections until it finds a flag, which it takes away. Another sets the flag

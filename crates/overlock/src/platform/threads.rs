@@ -105,8 +105,8 @@ unsafe impl Platform for Threads {
     }
 
     #[inline(always)]
-    fn replace_half(cell: &AtomicU16, old: u16, new: u16) -> bool {
-        sections::replace_half(cell, old, new)
+    fn add_half(cell: &AtomicU16, n: u16, unless: u16) -> bool {
+        sections::add_half(cell, n, unless)
     }
 
     #[inline(always)]

@@ -154,11 +154,11 @@ pub trait Width: sealed::Sealed + Send + Sync + 'static {
     fn cut(bits: u32) -> Self::Int;
     /// The bits.
     fn bits(int: Self::Int) -> u32;
-    /// Whether [`replace`](Self::replace) ever stores, on a platform with sections.
-    const REPLACES: bool = false;
-    /// See [`Platform::replace_half`].
+    /// Whether [`advance`](Self::advance) ever stores, on a platform with sections.
+    const ADVANCES: bool = false;
+    /// `(h,0) -> (h+2,0)`, by a section: see [`Platform::add_half`].
     #[inline(always)]
-    fn replace<P: Platform>(_cell: &Self::Cell<P>, _old: Self::Int, _new: Self::Int) -> bool {
+    fn advance<P: Platform>(_head: &Self::Cell<P>) -> bool {
         false
     }
 }
@@ -180,7 +180,7 @@ pub struct Narrow;
 impl Width for Wide {
     type Int = u16;
     type Cell<P: Platform> = P::Half;
-    const REPLACES: bool = true;
+    const ADVANCES: bool = true;
     #[inline(always)]
     fn cut(bits: u32) -> u16 {
         bits as u16
@@ -190,8 +190,8 @@ impl Width for Wide {
         u32::from(int)
     }
     #[inline(always)]
-    fn replace<P: Platform>(cell: &P::Half, old: u16, new: u16) -> bool {
-        P::replace_half(cell, old, new)
+    fn advance<P: Platform>(head: &P::Half) -> bool {
+        P::add_half(head, ONE as u16, SLOW as u16)
     }
 }
 
@@ -316,7 +316,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
                 return Slow::Served;
             }
             // Still the same ticket after all sections are over: its release sees the flag (I5).
-            if !P::SECTIONS || !W::REPLACES || settled == Some(served) {
+            if !P::SECTIONS || !W::ADVANCES || settled == Some(served) {
                 return Slow::Set;
             }
             if !P::settle() {
@@ -401,13 +401,9 @@ unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
     #[inline]
     unsafe fn unlock(&self) {
         let address = ptr::from_ref(self);
-        if P::SECTIONS && W::REPLACES {
-            let head = self.head.load(Relaxed);
-            let next = W::cut(W::bits(head) + ONE);
-            // (t,h,0) -> (t,h+2,0), with Release: O2; the words are not touched again (I4).
-            if W::bits(head) & SLOW == 0 && W::replace::<P>(&self.head, head, next) {
-                return;
-            }
+        // (t,h,0) -> (t,h+2,0), with Release: O2; the words are not touched again (I4).
+        if P::SECTIONS && W::advance::<P>(&self.head) {
+            return;
         }
         if P::WAITS && P::waits() {
             // ORDERING: Release, O2. (t,h,s) -> (t,h+2,s); the words are not touched again (I4).

@@ -275,19 +275,16 @@ macro_rules! cells {
         }
 
         impl $name {
-            /// The two steps of a section: a load, and a store if the value is `old`.
-            pub(crate) fn replace(
+            /// The two steps of a section: a load, and a store of what `new` makes of the value.
+            pub(crate) fn section(
                 &self,
                 at: &'static Location<'static>,
                 operation: &'static str,
-                old: $int,
-                new: $int,
+                new: impl FnOnce($int) -> Option<$int>,
             ) -> bool {
                 let ((order, _), _) = sites::access(at, operation, (Release, Relaxed));
                 self.part.touched();
-                if self.cell.load(Relaxed) != old {
-                    return false;
-                }
+                let Some(new) = new(self.cell.load(Relaxed)) else { return false };
                 self.part.touched();
                 // A swap, for loom does not know that a store comes after the read-modify-writes
                 // that follow what it replaces. It hides one thing: that a store ends a release

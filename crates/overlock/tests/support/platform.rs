@@ -412,14 +412,16 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const SECTIONS: bool> Pla
     const PAUSES_PER_LOOK: u32 = 1;
     const SECTIONS: bool = SECTIONS;
 
-    fn replace_half(cell: &Half, old: u16, new: u16) -> bool {
+    fn add_half(cell: &Half, n: u16, unless: u16) -> bool {
         let at = Location::caller();
-        SECTIONS && machine().section(|| cell.replace(at, "replace_half", old, new))
+        let new = |old: u16| (old & unless == 0).then_some(old.wrapping_add(n));
+        SECTIONS && machine().section(|| cell.section(at, "add_half", new))
     }
 
     fn replace_word(cell: &Word, old: u32, new: u32) -> bool {
         let at = Location::caller();
-        SECTIONS && machine().section(|| cell.replace(at, "replace_word", old, new))
+        let new = |found| (found == old).then_some(new);
+        SECTIONS && machine().section(|| cell.section(at, "replace_word", new))
     }
 
     fn settle() -> bool {

@@ -144,15 +144,15 @@ models! {
     ticket_numberless: wide on Halting, lock, unwatched, Plan { world: World { numberless: 0, ..FUTEX }, ..TWO },
         [LockNoNode], [];
     ticket_cut_two: wide on Cutting, lock, unwatched, Plan { world: STALE, ..TWO },
-        [PvWaitNode, PvKickUnlock, PvKickWake], ["ticket.rs replace replace_half"];
+        [PvWaitNode, PvKickUnlock, PvKickWake], ["ticket.rs advance add_half"];
     ticket_cut_token: wide on Cutting, lock, unwatched, Plan { world: TOKEN, ..TWO },
-        [PvWaitNode, PvKickUnlock, PvKickWake], ["ticket.rs replace replace_half"];
+        [PvWaitNode, PvKickUnlock, PvKickWake], ["ticket.rs advance add_half"];
     ticket_cut_again: wide on Cutting, lock, unwatched, Plan { world: STALE, ..AGAIN },
-        [PvWaitNode, PvKickWake], ["ticket.rs replace replace_half", "ticket.rs clear_slow fetch_and"];
+        [PvWaitNode, PvKickWake], ["ticket.rs advance add_half", "ticket.rs clear_slow fetch_and"];
     ticket_cut_three: wide on Cutting, lock, unwatched, Plan { world: STALE, preemptions: Some(1), ..THREE },
-        [PvWaitNode, PvKickWake], ["ticket.rs replace replace_half"];
+        [PvWaitNode, PvKickWake], ["ticket.rs advance add_half"];
     ticket_cut_refused: wide on Cutting, lock, unwatched, Plan { world: World { settling: Settling::Refused, ..FUTEX }, ..TWO },
-        [LockSlowpath], ["ticket.rs replace replace_half"];
+        [LockSlowpath], ["ticket.rs advance add_half"];
     ticket_spin: wide on Spinning, lock, unwatched, Plan { world: SPIN, ..TWO },
         [LockSlowpath], [];
 

@@ -94,70 +94,93 @@ mod armed {
         }
     }
 
-    macro_rules! replace {
-        ($name:ident, $cell:ty, $int:ty, $size:literal, $modifier:literal) => {
-            /// See [`Platform::replace_word`](crate::Platform::replace_word).
-            #[inline(always)]
-            pub(in super::super) fn $name(cell: &$cell, old: $int, new: $int) -> bool {
-                let rseq = ARMED.load(Relaxed);
-                if rseq == 0 {
-                    return false;
-                }
-                // SAFETY: `rseq` is where the C library has registered this thread's `struct rseq`
-                // with the kernel, whose field is this thread's to set. The code from 2 to 3 is a
-                // section by the rules of rseq(2): it loads before it stores, its only store is its
-                // last instruction, it calls nothing, and the abort address follows the signature. It accesses the cell, which is live, in its own size, as a
-                // relaxed load and a store would, which on x86-64 is a Release. The descriptor that
-                // the field points to is part of this code; the field is cleared after the section,
-                // for this code may be unloaded.
-                unsafe {
-                    core::arch::asm!(
-                        // The descriptor: version, flags, start, length, abort address.
-                        ".pushsection __rseq_cs, \"aw\", @progbits",
-                        ".balign 32",
-                        "5: .long 0, 0",
-                        ".quad 2f, 3f - 2f, 4f",
-                        ".popsection",
-                        "lea {scratch}, [rip + 5b]",
-                        "mov qword ptr fs:[{rseq} + {section}], {scratch}",
-                        "2:",
-                        concat!("cmp ", $size, " ptr [{cell}], {old", $modifier, "}"),
-                        "jne 6f",
-                        concat!("mov ", $size, " ptr [{cell}], {new", $modifier, "}"),
-                        "3:",
-                        "mov qword ptr fs:[{rseq} + {section}], 0",
-                        // The signature is an instruction that can't be executed (`ud1`).
-                        ".pushsection .text.overlock_abort, \"ax\", @progbits",
-                        ".byte 0x0f, 0xb9, 0x3d",
-                        ".long 0x53053053",
-                        "4:",
-                        "6: mov qword ptr fs:[{rseq} + {section}], 0",
-                        "jmp {cut}",
-                        ".popsection",
-                        cell = in(reg) core::ptr::from_ref(cell),
-                        old = in(reg) old,
-                        new = in(reg) new,
-                        rseq = in(reg) rseq,
-                        scratch = out(reg) _,
-                        section = const SECTION,
-                        cut = label { return false },
-                        options(nostack),
-                    );
-                }
-                true
+    /// The code of one section: `$look` loads the cell and jumps to `6f` if it is not to be
+    /// changed, `$store` stores. Both may use `scratch`. Returns from the function with false if
+    /// there are no sections, or it is cut off, or the cell is not to be changed.
+    macro_rules! section {
+        ([$($look:literal),*], $store:literal, $cell:ident, $($name:ident = $value:expr),*) => {{
+            let rseq = ARMED.load(Relaxed);
+            if rseq == 0 {
+                return false;
             }
-        };
+            // SAFETY: `rseq` is where the C library has registered this thread's `struct rseq` with
+            // the kernel, whose field is this thread's to set. The code from 2 to 3 is a section by
+            // the rules of rseq(2): it loads before it stores, its only store is its last
+            // instruction, it calls nothing, and the abort address follows the signature. It
+            // accesses the cell, which is live, in its own size, as a relaxed load and a store
+            // would, which on x86-64 is a Release. The descriptor that the field points to is part
+            // of this code; the field is cleared after the section, for this code may be unloaded.
+            unsafe {
+                core::arch::asm!(
+                    // The descriptor: version, flags, start, length, abort address.
+                    ".pushsection __rseq_cs, \"aw\", @progbits",
+                    ".balign 32",
+                    "5: .long 0, 0",
+                    ".quad 2f, 3f - 2f, 4f",
+                    ".popsection",
+                    "lea {scratch}, [rip + 5b]",
+                    "mov qword ptr fs:[{rseq} + {section}], {scratch}",
+                    "2:",
+                    $($look,)*
+                    $store,
+                    "3:",
+                    "mov qword ptr fs:[{rseq} + {section}], 0",
+                    // The signature is an instruction that can't be executed (`ud1`).
+                    ".pushsection .text.overlock_abort, \"ax\", @progbits",
+                    ".byte 0x0f, 0xb9, 0x3d",
+                    ".long 0x53053053",
+                    "4:",
+                    "6: mov qword ptr fs:[{rseq} + {section}], 0",
+                    "jmp {cut}",
+                    ".popsection",
+                    cell = in(reg) core::ptr::from_ref($cell),
+                    $($name = in(reg) $value,)*
+                    rseq = in(reg) rseq,
+                    scratch = out(reg) _,
+                    section = const SECTION,
+                    cut = label { return false },
+                    options(nostack),
+                );
+            }
+            true
+        }};
     }
 
-    replace!(replace_half, AtomicU16, u16, "word", ":x");
-    replace!(replace_word, AtomicU32, u32, "dword", ":e");
+    /// See [`Platform::add_half`](crate::Platform::add_half).
+    #[inline(always)]
+    pub(in super::super) fn add_half(cell: &AtomicU16, n: u16, unless: u16) -> bool {
+        section!(
+            [
+                "movzx {scratch:e}, word ptr [{cell}]",
+                "test {scratch:x}, {unless:x}",
+                "jne 6f",
+                "add {scratch:e}, {n:e}"
+            ],
+            "mov word ptr [{cell}], {scratch:x}",
+            cell,
+            n = n,
+            unless = unless
+        )
+    }
+
+    /// See [`Platform::replace_word`](crate::Platform::replace_word).
+    #[inline(always)]
+    pub(in super::super) fn replace_word(cell: &AtomicU32, old: u32, new: u32) -> bool {
+        section!(
+            ["cmp dword ptr [{cell}], {old:e}", "jne 6f"],
+            "mov dword ptr [{cell}], {new:e}",
+            cell,
+            old = old,
+            new = new
+        )
+    }
 }
 
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
-pub(super) use armed::{replace_half, replace_word};
+pub(super) use armed::{add_half, replace_word};
 
 #[cfg(not(all(target_arch = "x86_64", target_env = "gnu")))]
-pub(super) fn replace_half(_cell: &AtomicU16, _old: u16, _new: u16) -> bool {
+pub(super) fn add_half(_cell: &AtomicU16, _n: u16, _unless: u16) -> bool {
     false
 }
 
