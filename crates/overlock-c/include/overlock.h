@@ -154,7 +154,7 @@ OL_INLINE bool ol_detail_try_take(uint32_t *word, uint32_t take)
  */
 
 /* The hybrid lock: unfair while that pays, orderly before it hurts. While a waiter is first in line
- * at most 4,095 acquisitions pass it. */
+ * at most 4,094 acquisitions pass it. */
 OL_INLINE void ol_hybrid_lock(ol_hybrid_t *lock)
 {
     if (!ol_detail_take(&lock->word, OL_HYBRID_TAKE))

@@ -62,6 +62,7 @@ pub(crate) fn main(args: &DoctorArgs) -> Result<Outcome> {
         tsc(),
         governor(),
         futex(),
+        sections(),
         slice_extension(),
         preload_library(),
         tool("gcc", "the tests of the C library need a C compiler: install gcc"),
@@ -209,6 +210,16 @@ fn futex() -> Finding {
             "waiting locks need futex(2); a sandbox seems to forbid it, so only spinning is left",
         ),
     }
+}
+
+fn sections() -> Finding {
+    let armed = overlock::platform::Threads::has_sections();
+    let found = if armed { "armed" } else { "not here" };
+    Finding::new("restartable sequences", found).advise(
+        !armed,
+        "with rseq(2), membarrier(2) (Linux 5.10) and the GNU C library 2.35 on x86-64, a lock that \
+         nobody waits for is released without a locked instruction",
+    )
 }
 
 fn slice_extension() -> Finding {

@@ -23,7 +23,7 @@ fn injections_catch_every_mistake() {
     }
 }
 
-/// A line that starves its first needs 4,095 passes in a row, which random worlds hardly give: that
+/// A line that starves its first needs 4,094 passes in a row, which random worlds hardly give: that
 /// is for the script.
 #[test]
 fn torture_catches_every_mistake() {

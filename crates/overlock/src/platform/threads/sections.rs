@@ -45,9 +45,14 @@ use core::sync::atomic::{AtomicIsize, AtomicU16, AtomicU32};
 /// Where a thread's `struct rseq` is, from its thread pointer; zero where sections are not armed.
 static ARMED: AtomicIsize = AtomicIsize::new(0);
 
+/// Whether there are sections in this process.
+pub(super) fn are_armed() -> bool {
+    ARMED.load(Relaxed) != 0
+}
+
 /// See [`Platform::settle`](crate::Platform::settle).
 pub(super) fn settle() -> bool {
-    ARMED.load(Relaxed) == 0 || membarrier(CMD_PRIVATE_EXPEDITED_RSEQ)
+    !are_armed() || membarrier(CMD_PRIVATE_EXPEDITED_RSEQ)
 }
 
 /// `MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ` and its registration.
