@@ -213,7 +213,7 @@ fn futex() -> Finding {
 }
 
 fn sections() -> Finding {
-    let armed = overlock::platform::Threads::has_sections();
+    let armed = overlock::platform::Threads::releases_by_sections();
     let found = if armed { "armed" } else { "not here" };
     Finding::new("restartable sequences", found).advise(
         !armed,

@@ -105,6 +105,12 @@ pub unsafe trait Platform: Sized + 'static {
     /// `replace_word` ever store.
     const SECTIONS: bool = false;
 
+    /// Whether there are sections now, where there may be. Once there are, there always are.
+    #[inline]
+    fn has_sections() -> bool {
+        Self::SECTIONS
+    }
+
     /// Adds `n` to `cell`, wrapping around and with `Release`, unless one of the bits `unless` is
     /// set: as one cheap *section* that is not atomic (P11). Returns whether it has; it may refuse
     /// for no reason, as the default does.

@@ -76,7 +76,8 @@ tests! {
     hybrid_again hybrid_again_token hybrid_polite hybrid_past_kicked hybrid_polite_three hybrid_three
     hybrid_three_token hybrid_three_spurious hybrid_bound hybrid_timed hybrid_timed_three
     hybrid_numberless hybrid_cut_two hybrid_cut_token hybrid_cut_again hybrid_cut_polite
-    hybrid_cut_three hybrid_cut_spurious hybrid_spin hybrid_spin_three
+    hybrid_cut_three hybrid_cut_addr hybrid_cut_timed hybrid_cut_contended hybrid_cut_refused
+    hybrid_cut_spurious hybrid_spin hybrid_spin_three
     queued_nested_two queued_nested_three queued_nested_four queued_nested_five
     hybrid_nested_four queued_left_behind queued_unlinked
     mixed_ticket_queued mixed_ticket_hybrid mixed_ticket_tas mixed_tas_queued mixed_tas_ticket

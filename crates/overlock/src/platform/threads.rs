@@ -50,7 +50,7 @@ impl Threads {
     /// Whether a lock that nobody waits for is released without a locked access here: by a
     /// restartable sequence (see [`Platform::SECTIONS`]). The environment variable
     /// `GLIBC_TUNABLES=glibc.pthread.rseq=0` switches that off for a whole program.
-    pub fn has_sections() -> bool {
+    pub fn releases_by_sections() -> bool {
         sections::are_armed()
     }
 }
@@ -64,7 +64,7 @@ unsafe impl Platform for Threads {
     const WAITS: bool = true;
     const YIELDS: bool = true;
     const KICKS_BY_ADDRESS: bool = true;
-    const SECTIONS: bool = cfg!(all(target_arch = "x86_64", target_env = "gnu"));
+    const SECTIONS: bool = sections::BUILT;
 
     #[inline(always)]
     fn waits() -> bool {
@@ -119,6 +119,10 @@ unsafe impl Platform for Threads {
     #[inline(always)]
     fn replace_word(cell: &AtomicU32, old: u32, new: u32) -> bool {
         sections::replace_word(cell, old, new)
+    }
+
+    fn has_sections() -> bool {
+        sections::are_armed()
     }
 
     fn settle() -> bool {

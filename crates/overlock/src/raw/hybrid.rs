@@ -261,7 +261,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
                 return true;
             }
         }
-        match Place::<P, C>::join(&self.word, steal::<P>) {
+        match Place::<P, C>::join(&self.word, steal::<P>, deadline_ns) {
             Joined::Took => {
                 C::count(Event::PvLockStealing);
                 true
@@ -270,6 +270,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
                 Some(place) => self.lock_first(place, patience, deadline_ns),
                 None => false,
             },
+            Joined::Late => false,
             Joined::NoNode => queue::wait_without_node::<P, C>(|| self.try_lock(), deadline_ns),
         }
     }
@@ -319,7 +320,8 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
                     return true;
                 }
             } else if more {
-                if !announced && word & TAIL != 0 && word & SPINNER == 0 {
+                let has_line = word & TAIL != 0 && !queue::is_begun::<P>(word);
+                if !announced && has_line && word & SPINNER == 0 {
                     Slot::<P>::watch(Some((&raw const self.word, queue::mend::<P>)));
                     // (n,0,h,p,1) -> (n,1,h,p,1)
                     announced = self.swap_relaxed(word, word | SPINNER);

@@ -81,13 +81,13 @@
 //! and becomes a read-modify-write. From then on nobody overwrites the word, for no section starts
 //! while there is a tail.
 //!
-//! Nobody links itself behind a waiter that has only begun. Others wait for it, for a wake-up's
-//! time; then it has lost its CPU, and one of them takes its place, and begins in its turn. It has
-//! no claim yet: the lock may be taken past it, uncounted.
+//! Nobody links itself behind a waiter that has only begun. Others leave it time, some milliseconds
+//! ([`Beginner`]); then it must have lost its CPU, and one of them takes its place, and begins in
+//! its turn. It has no claim yet: the lock may be taken past it, uncounted.
 //!
 //! To settle is a system call that interrupts other CPUs. So a lock that has had a line stays
-//! *contended* (`PENDING` without a tail) until it has been taken [`STEALS_MAX`] times without one:
-//! its releases are read-modify-writes, and the next line needs no beginning.
+//! *contended* (`PENDING` without a tail) until it has been taken 4,095 times without one: its
+//! releases are read-modify-writes, and the next line needs no beginning.
 //!
 //! # Orderings
 //!
@@ -195,13 +195,19 @@ pub(super) enum Joined<'a, P: Platform, C: Class> {
     Took,
     /// In line, behind somebody or not.
     InLine(Place<'a, P, C>, Option<NodeId>),
-    /// This CPU has no node for it (F7).
+    /// This CPU has no node for it (F7), or the platform could not settle that it joins.
     NoNode,
+    /// Neither, by the deadline.
+    Late,
 }
 
 impl<'a, P: Platform, C: Class> Place<'a, P, C> {
     /// Joins the line, unless `steal` still says how to take the lock as it is.
-    pub(super) fn join(word: &'a P::Word, steal: impl Fn(u32) -> Option<u32>) -> Joined<'a, P, C> {
+    pub(super) fn join(
+        word: &'a P::Word,
+        steal: impl Fn(u32) -> Option<u32>,
+        deadline_ns: Option<u64>,
+    ) -> Joined<'a, P, C> {
         let Some(entered) = Slot::<P>::enter() else {
             C::count(Event::LockNoNode);
             return Joined::NoNode;
@@ -217,7 +223,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         node.next.store(0, Relaxed);
         entered.trace(word, mend::<P>);
         let mut seen = word.load(Relaxed);
-        let mut wait_for_other = Spin::new(P::wake_ns());
+        let mut beginner = Beginner::new::<P>();
         let before = loop {
             if let Some(new) = steal(seen) {
                 match steal_instead::<P>(word, seen, new) {
@@ -226,14 +232,18 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
                 }
                 continue;
             }
-            if is_begun::<P>(seen) && wait_for_other.again::<P>() {
+            if is_begun::<P>(seen) && beginner.deserves_time::<P>(seen & TAIL) {
+                if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
+                    C::count(Event::LockTimeout);
+                    return Joined::Late;
+                }
                 seen = word.load(Relaxed);
                 continue;
             }
             let begins = P::SECTIONS && seen & (TAIL | PENDING) == 0 || is_begun::<P>(seen);
             let kept = match seen & TAIL {
                 _ if begins => seen & !TAIL | BEGUN,
-                0 => seen & !(STEALS | PENDING),
+                0 if P::SECTIONS => seen & !(STEALS | PENDING),
                 _ => seen & !TAIL,
             };
             let new = kept | (entered.id().code() << TAIL_SHIFT);
@@ -249,7 +259,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
                 Established::Yes => break None,
                 Established::Lost(now) => {
                     seen = now;
-                    wait_for_other = Spin::new(P::wake_ns());
+                    beginner.was_slower();
                 }
                 Established::Unknown => return Joined::NoNode,
             }
@@ -538,6 +548,51 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
     }
 }
 
+/// How long another waiter that has begun a line may take for it.
+///
+/// What it does is one system call, which lasts as long as the slowest running CPU takes to answer
+/// an interrupt: some microseconds, or milliseconds where a hypervisor has taken that CPU away. Who
+/// takes its place too soon makes it begin again, and both interrupt everybody once more.
+struct Beginner {
+    name: u32,
+    spin: Spin,
+    since_ns: u64,
+    patience_ns: u64,
+}
+
+/// How long a begun line is left alone at first.
+const BEGINNER_NS: u64 = 4_000_000;
+
+impl Beginner {
+    fn new<P: Platform>() -> Self {
+        let spin = Spin::new(P::wake_ns());
+        Self { name: 0, spin, since_ns: 0, patience_ns: BEGINNER_NS }
+    }
+
+    /// Whether the one that is now at it, as the tail says, is to be left alone. Pauses, or naps.
+    fn deserves_time<P: Platform>(&mut self, name: u32) -> bool {
+        if self.name != name {
+            self.name = name;
+            self.spin = Spin::new(P::wake_ns());
+            self.since_ns = P::now_ns();
+        }
+        if self.spin.again::<P>() {
+            return true;
+        }
+        if P::now_ns().saturating_sub(self.since_ns) >= self.patience_ns {
+            return false;
+        }
+        P::nap(NAP_NS);
+        true
+    }
+
+    /// This CPU has begun a line itself, and somebody was not patient enough: perhaps nobody is.
+    fn was_slower(&mut self) {
+        self.name = 0;
+        self.patience_ns = self.patience_ns.saturating_mul(2);
+    }
+}
+
 /// What has become of a line that was begun.
 enum Established {
     /// It is there for good.
@@ -573,7 +628,7 @@ pub(super) fn is_begun<P: Platform>(word: u32) -> bool {
 /// it otherwise, that it was contended lately (Q7).
 #[inline(always)]
 fn contended<P: Platform>() -> u32 {
-    if P::SECTIONS { PENDING } else { 0 }
+    if P::SECTIONS && P::has_sections() { PENDING } else { 0 }
 }
 
 /// How to take a free lock in state `word` that nobody waits in line for, or whose line is only

@@ -110,7 +110,7 @@ impl<P: Platform, C: Class> Queued<P, C> {
         if !P::WAITS && deadline_ns.is_none() && self.lock_pending() {
             return true;
         }
-        match Place::<P, C>::join(&self.word, steal::<P>) {
+        match Place::<P, C>::join(&self.word, steal::<P>, deadline_ns) {
             Joined::Took => {
                 C::count(Event::PvLockStealing);
                 true
@@ -119,6 +119,7 @@ impl<P: Platform, C: Class> Queued<P, C> {
                 Some(place) => self.lock_first(place, deadline_ns),
                 None => false,
             },
+            Joined::Late => false,
             Joined::NoNode => queue::wait_without_node::<P, C>(|| self.try_lock(), deadline_ns),
         }
     }

@@ -284,12 +284,16 @@ macro_rules! cells {
             ) -> bool {
                 let ((order, _), _) = sites::access(at, operation, (Release, Relaxed));
                 self.part.touched();
-                let Some(new) = new(self.cell.load(Relaxed)) else { return false };
+                let old = self.cell.load(Relaxed);
+                let Some(new) = new(old) else { return false };
                 self.part.touched();
                 // A swap, for loom does not know that a store comes after the read-modify-writes
                 // that follow what it replaces. It hides one thing: that a store ends a release
                 // sequence.
                 let found = self.cell.swap(new, order);
+                if found != old {
+                    sites::reach("a section overwrites");
+                }
                 self.part.changed(u32::from(found), u32::from(new), Role::Uses);
                 true
             }

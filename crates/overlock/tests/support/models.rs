@@ -281,9 +281,23 @@ mod bits {
 /// Only the CPU that declared itself takes the lock while `PENDING` is set; and once the first in
 /// line has been passed as often as is allowed, only a CPU that leaves the line takes it.
 pub(crate) fn nobody_passes() -> Option<Watch> {
+    watched(0)
+}
+
+/// The same where releases may be sections: a lock that nobody uses may say that it was contended.
+/// Also notes when one waiter takes the place of another that has begun a line.
+pub(crate) fn nobody_cuts_in() -> Option<Watch> {
+    watched(bits::PENDING)
+}
+
+fn watched(left: u32) -> Option<Watch> {
     use bits::{LOCKED, PENDING, STEALS, STEALS_MAX, TAIL};
     let mut declared = None;
     let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
+        let begun = |word: u32| word & STEALS == STEALS && word & TAIL != 0;
+        if begun(old) && begun(new) && (old ^ new) & TAIL != 0 {
+            sites::reach("takes over a begun line");
+        }
         // Without a line the bit says something else.
         if new & !old & PENDING != 0 && new & TAIL != 0 {
             declared = Some(cpu);
@@ -295,7 +309,7 @@ pub(crate) fn nobody_passes() -> Option<Watch> {
             assert!(!beyond, "CPU {cpu} passes the first in line beyond the bound");
         }
     });
-    Some(Watch { judge, rest: !(STEALS | PENDING) })
+    Some(Watch { judge, rest: !(STEALS | left) })
 }
 
 pub(crate) fn test_and_set<P: Platform<Word = Word>>(life: &'static Life) -> TestAndSet<P, Seen> {
@@ -316,6 +330,12 @@ pub(crate) fn queued<P: Platform<Word = Word>>(life: &'static Life) -> Queued<P,
 
 pub(crate) fn hybrid<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
     Hybrid::with(Word::new(0, Part::Lock(life)))
+}
+
+/// A lock that is contended, and is not any more when it has been taken twice.
+pub(crate) fn hybrid_contended<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
+    let once = bits::STEALS_MAX - 16;
+    Hybrid::with(Word::new(bits::PENDING | once, Part::Lock(life)))
 }
 
 /// A lock whose first in line may be passed once more.

@@ -55,6 +55,8 @@ pub(crate) type Halting = Loom<true, false>;
 pub(crate) type ByAddress = Loom<true, true>;
 /// As [`Halting`], with sections.
 pub(crate) type Cutting = Loom<true, false, true>;
+/// As [`ByAddress`], with sections.
+pub(crate) type CuttingByAddress = Loom<true, true, true>;
 /// CPUs that never halt.
 pub(crate) type Spinning = Loom<false, false>;
 

@@ -6,10 +6,12 @@ use overlock::counters::Event;
 use super::contexts::{left_behind, nested, unlinked};
 use super::mixed::{self, HYBRID, QUEUED};
 use super::models::{
-    Depth, Plan, Report, hybrid, hybrid_near_bound, lock, narrow, nobody_passes, queued, sections,
-    test_and_set, timed, unwatched, wide,
+    Depth, Plan, Report, hybrid, hybrid_contended, hybrid_near_bound, lock, narrow, nobody_cuts_in,
+    nobody_passes, queued, sections, test_and_set, timed, unwatched, wide,
 };
-use super::platform::{ByAddress, Cutting, Halt, Halting, Settling, Spinning, World};
+use super::platform::{
+    ByAddress, Cutting, CuttingByAddress, Halt, Halting, Settling, Spinning, World,
+};
 use super::refreshes;
 
 /// A model by name.
@@ -189,17 +191,17 @@ models! {
         [LockNoNode, LockQueued], [];
     queued_full: queued on Halting, lock, nobody_passes, Plan { world: World { full: true, ..FUTEX }, preemptions: Some(3), ..THREE },
         [PvHashFull, PvWaitNode], [];
-    queued_cut_two: queued on Cutting, lock, nobody_passes, Plan { world: STALE, ..TWO },
+    queued_cut_two: queued on Cutting, lock, nobody_cuts_in, Plan { world: STALE, ..TWO },
+        [LockQueued, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange", "a section overwrites"];
+    queued_cut_token: queued on Cutting, lock, nobody_cuts_in, Plan { world: TOKEN, ..TWO },
         [LockQueued, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    queued_cut_token: queued on Cutting, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
+    queued_cut_again: queued on Cutting, lock, nobody_cuts_in, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
         [LockQueued, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    queued_cut_again: queued on Cutting, lock, nobody_passes, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
-        [LockQueued, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    queued_cut_three: queued on Cutting, lock, nobody_passes, Plan { world: FUTEX, ..THREE },
-        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    queued_cut_timed: queued on Cutting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
+    queued_cut_three: queued on Cutting, lock, nobody_cuts_in, Plan { world: FUTEX, ..THREE },
+        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs establish compare_exchange", "takes over a begun line"];
+    queued_cut_timed: queued on Cutting, timed, nobody_cuts_in, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
         [LockTimeout], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    queued_cut_refused: queued on Cutting, lock, nobody_passes, Plan { world: World { settling: Settling::Refused, ..FUTEX }, ..TWO },
+    queued_cut_refused: queued on Cutting, lock, nobody_cuts_in, Plan { world: World { settling: Settling::Refused, ..FUTEX }, ..TWO },
         [LockSlowpath], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
     queued_spin: queued on Spinning, lock, nobody_passes, Plan { world: SPIN, ..TWO },
         [LockPending], [];
@@ -234,17 +236,25 @@ models! {
         [LockTimeout, LockUseNode2], ["queue.rs skip swap"];
     hybrid_numberless: hybrid on Halting, lock, nobody_passes, Plan { world: World { numberless: 1, ..FUTEX }, ..TWO },
         [LockNoNode, LockQueued], [];
-    hybrid_cut_two: hybrid on Cutting, lock, nobody_passes, Plan { world: STALE, ..TWO },
-        [LockQueued, PvLockStealing, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    hybrid_cut_token: hybrid on Cutting, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
+    hybrid_cut_two: hybrid on Cutting, lock, nobody_cuts_in, Plan { world: STALE, ..TWO },
+        [LockQueued, PvLockStealing, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange", "a section overwrites"];
+    hybrid_cut_token: hybrid on Cutting, lock, nobody_cuts_in, Plan { world: TOKEN, ..TWO },
         [LockQueued, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    hybrid_cut_again: hybrid on Cutting, lock, nobody_passes, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
+    hybrid_cut_again: hybrid on Cutting, lock, nobody_cuts_in, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
         [PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    hybrid_cut_polite: hybrid on Cutting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, preemptions: Some(2), ..AGAIN },
+    hybrid_cut_polite: hybrid on Cutting, lock, nobody_cuts_in, Plan { world: World { tick_ns: 30_000, ..FUTEX }, preemptions: Some(2), ..AGAIN },
         [PvLockStealing], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    hybrid_cut_three: hybrid on Cutting, lock, nobody_passes, Plan { world: FUTEX, ..THREE },
-        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    hybrid_cut_spurious: hybrid on Cutting, lock, nobody_passes, Plan { world: SPURIOUS, preemptions: Some(1), ..THREE },
+    hybrid_cut_three: hybrid on Cutting, lock, nobody_cuts_in, Plan { world: FUTEX, ..THREE },
+        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs establish compare_exchange", "takes over a begun line"];
+    hybrid_cut_addr: hybrid on CuttingByAddress, lock, nobody_cuts_in, Plan { world: FUTEX, ..TWO },
+        [PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange", "a section overwrites"];
+    hybrid_cut_timed: hybrid on Cutting, timed, nobody_cuts_in, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
+        [LockTimeout], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
+    hybrid_cut_contended: hybrid_contended on Cutting, lock, nobody_cuts_in, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
+        [PvWaitHead], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
+    hybrid_cut_refused: hybrid on Cutting, lock, nobody_cuts_in, Plan { world: World { settling: Settling::Refused, ..FUTEX }, ..TWO },
+        [LockSlowpath], ["queue.rs establish compare_exchange"];
+    hybrid_cut_spurious: hybrid on Cutting, lock, nobody_cuts_in, Plan { world: SPURIOUS, preemptions: Some(1), ..THREE },
         [PvWaitHead], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
     hybrid_spin: hybrid on Spinning, lock, nobody_passes, Plan { world: SPIN, ..TWO },
         [LockQueued, PvLockStealing], [];

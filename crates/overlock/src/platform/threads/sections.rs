@@ -26,10 +26,21 @@
 //!
 //! # Where
 //!
-//! On x86-64 with the GNU C library 2.35 or later, which registers every thread with the kernel and
-//! says where ([`ARMED`]). Elsewhere, under a kernel without either call, under `valgrind`, and
-//! where `GLIBC_TUNABLES=glibc.pthread.rseq=0` is set, nothing is armed and all releases are
-//! locked.
+//! On x86-64 with the GNU C library 2.35 or later, which registers every thread it starts with the
+//! kernel and says where ([`ARMED`]). Elsewhere, under a kernel without either call, under
+//! `valgrind`, and where `GLIBC_TUNABLES=glibc.pthread.rseq=0` is set, nothing is armed and all
+//! releases are locked.
+//!
+//! # Limits
+//!
+//! * A thread that the C library has not started (`clone` with `CLONE_VM`), and the child of `vfork`
+//!   until it executes another program, run on in the record of their creator, but the kernel does
+//!   not watch them: a section there is not cut off. They may not release a lock that threads of the
+//!   process use, as POSIX says of `vfork`.
+//! * A sandbox that is put up later and forbids `membarrier` (with an error) leaves locks whose first
+//!   waiters poll, out of order, for what they write can't be settled; one that kills for it kills
+//!   the first waiter. Programs that do that want the tunable above.
+//! * A thread sanitizer does not see the store.
 //!
 //! # Sources
 //!
@@ -42,6 +53,8 @@
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicIsize, AtomicU16, AtomicU32};
 
+pub(super) use armed::{BUILT, add_half, arm, replace_word};
+
 /// Where a thread's `struct rseq` is, from its thread pointer; zero where sections are not armed.
 static ARMED: AtomicIsize = AtomicIsize::new(0);
 
@@ -51,50 +64,74 @@ pub(super) fn are_armed() -> bool {
 }
 
 /// See [`Platform::settle`](crate::Platform::settle).
+///
+/// Loads `ARMED` after its caller's locked change: a release whose section did not see that change
+/// had seen `ARMED` before, so it is seen here too.
 pub(super) fn settle() -> bool {
-    !are_armed() || membarrier(CMD_PRIVATE_EXPEDITED_RSEQ)
+    !are_armed() || armed::settle()
 }
 
-/// `MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ` and its registration.
-const CMD_PRIVATE_EXPEDITED_RSEQ: libc::c_int = 1 << 7;
-const CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ: libc::c_int = 1 << 8;
-
-fn membarrier(command: libc::c_int) -> bool {
-    let mut done = false;
-    super::futex::keep_errno(|| {
-        // SAFETY: no memory is passed.
-        done = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 };
-    });
-    done
-}
-
-#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+#[cfg(all(
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    target_os = "linux",
+    target_env = "gnu"
+))]
 mod armed {
     use super::*;
 
     /// The offset of `rseq_cs`, the address of the section that a thread is in, in `struct rseq`.
     const SECTION: usize = 8;
 
+    pub(in super::super) const BUILT: bool = true;
+
+    const CMD_QUERY: libc::c_int = 0;
+    /// `MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ` and its registration.
+    const CMD_PRIVATE_EXPEDITED_RSEQ: libc::c_int = 1 << 7;
+    const CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ: libc::c_int = 1 << 8;
+
+    fn membarrier(command: libc::c_int) -> libc::c_long {
+        let mut result = 0;
+        super::super::futex::keep_errno(|| {
+            // SAFETY: no memory is passed.
+            result = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
+        });
+        result
+    }
+
+    pub(super) fn settle() -> bool {
+        membarrier(CMD_PRIVATE_EXPEDITED_RSEQ) == 0
+    }
+
     /// Arms the sections when the program, or the shared library that this is part of, is loaded.
-    /// Nobody has used a lock yet; and where nobody calls this, all releases are locked.
     #[used]
     #[unsafe(link_section = ".init_array")]
     static AT_LOAD: extern "C" fn() = arm;
 
-    extern "C" fn arm() {
+    /// Arms the sections, if that is possible. It may be done at any time, for until a release has
+    /// seen it all are locked: see [`settle`](super::settle).
+    pub(in super::super) extern "C" fn arm() {
+        if super::are_armed() {
+            return;
+        }
         let find = |name: &core::ffi::CStr| {
             // SAFETY: a valid name; asks for a symbol of whoever has it.
             unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
         };
         let (offset, size) = (find(c"__rseq_offset"), find(c"__rseq_size"));
         if offset.is_null() || size.is_null() {
+            // SAFETY: forgets the message about that, which the program might take for its own.
+            unsafe { libc::dlerror() };
             return;
         }
         // SAFETY: the C library's constants of these names: a `ptrdiff_t` and an `unsigned int`.
         let (offset, size) =
             unsafe { (*offset.cast::<libc::ptrdiff_t>(), *size.cast::<libc::c_uint>()) };
+        let query = membarrier(CMD_QUERY);
+        let knows = query > 0 && query & libc::c_long::from(CMD_PRIVATE_EXPEDITED_RSEQ) != 0;
         // A size of zero: the kernel has refused.
-        if size != 0 && offset != 0 && membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) {
+        if size != 0 && offset != 0 && knows && membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
+        {
             ARMED.store(offset, Relaxed);
         }
     }
@@ -181,15 +218,28 @@ mod armed {
     }
 }
 
-#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
-pub(super) use armed::{add_half, replace_word};
+#[cfg(not(all(
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    target_os = "linux",
+    target_env = "gnu"
+)))]
+mod armed {
+    use super::*;
 
-#[cfg(not(all(target_arch = "x86_64", target_env = "gnu")))]
-pub(super) fn add_half(_cell: &AtomicU16, _n: u16, _unless: u16) -> bool {
-    false
-}
+    pub(in super::super) const BUILT: bool = false;
 
-#[cfg(not(all(target_arch = "x86_64", target_env = "gnu")))]
-pub(super) fn replace_word(_cell: &AtomicU32, _old: u32, _new: u32) -> bool {
-    false
+    pub(in super::super) fn arm() {}
+
+    pub(super) fn settle() -> bool {
+        true
+    }
+
+    pub(in super::super) fn add_half(_cell: &AtomicU16, _n: u16, _unless: u16) -> bool {
+        false
+    }
+
+    pub(in super::super) fn replace_word(_cell: &AtomicU32, _old: u32, _new: u32) -> bool {
+        false
+    }
 }
