@@ -261,7 +261,7 @@ impl<P: Platform, C: Class> Hybrid<P, C> {
                 return true;
             }
         }
-        match Place::<P, C>::join(&self.word, steal::<P>, deadline_ns) {
+        match Place::<P, C>::join(&self.word, steal::<P>, 0, deadline_ns) {
             Joined::Took => {
                 C::count(Event::PvLockStealing);
                 true

@@ -183,6 +183,7 @@ pub(super) struct Place<'a, P: Platform, C: Class> {
     word: &'a P::Word,
     key: Key,
     entered: Entered<P>,
+    before_line: u32,
     /// It was first already while it slept: others may have passed it.
     slept: bool,
     class: PhantomData<C>,
@@ -202,10 +203,12 @@ pub(super) enum Joined<'a, P: Platform, C: Class> {
 }
 
 impl<'a, P: Platform, C: Class> Place<'a, P, C> {
-    /// Joins the line, unless `steal` still says how to take the lock as it is.
+    /// Joins the line, unless `steal` still says how to take the lock as it is. The bits
+    /// `before_line` are a waiter's who stands before it, and stay when it becomes empty.
     pub(super) fn join(
         word: &'a P::Word,
         steal: impl Fn(u32) -> Option<u32>,
+        before_line: u32,
         deadline_ns: Option<u64>,
     ) -> Joined<'a, P, C> {
         let Some(entered) = Slot::<P>::enter() else {
@@ -265,7 +268,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
             }
         };
         let key = Key::new(ptr::from_ref(word), 0);
-        let place = Self { word, key, entered, slept: false, class: PhantomData };
+        let place = Self { word, key, entered, before_line, slept: false, class: PhantomData };
         Joined::InLine(place, before)
     }
 
@@ -445,7 +448,7 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
             let last = seen >> TAIL_SHIFT == self.entered.id().code();
             // (t,0,p,l) -> (t,0,0,l), (me,0,p,l) -> (0,0,0,l)
             let left = if last { contended::<P>() } else { seen & TAIL };
-            let new = (seen & (LOCKED | SPINNER)) | left;
+            let new = (seen & (LOCKED | SPINNER | self.before_line)) | left;
             // ORDERING: Acquire, Q-O7. Nobody learns anything from who leaves.
             match self.word.compare_exchange(seen, new, Acquire, Relaxed) {
                 Ok(_) if last => return,
@@ -530,7 +533,8 @@ impl<'a, P: Platform, C: Class> Place<'a, P, C> {
         let mut seen = self.word.load(Relaxed);
         while seen >> TAIL_SHIFT == gone.code() {
             // Nobody is behind the node, and from here on nobody can get there. (gone,..) -> (0,..)
-            let new = (seen & (LOCKED | SPINNER)) | contended::<P>();
+            let kept = LOCKED | SPINNER | self.before_line;
+            let new = (seen & kept) | contended::<P>();
             match self.word.compare_exchange(seen, new, Relaxed, Relaxed) {
                 Ok(_) => {
                     node.release();

@@ -110,7 +110,8 @@ impl<P: Platform, C: Class> Queued<P, C> {
         if !P::WAITS && deadline_ns.is_none() && self.lock_pending() {
             return true;
         }
-        match Place::<P, C>::join(&self.word, steal::<P>, deadline_ns) {
+        let before_line = if P::WAITS { 0 } else { PENDING };
+        match Place::<P, C>::join(&self.word, steal::<P>, before_line, deadline_ns) {
             Joined::Took => {
                 C::count(Event::PvLockStealing);
                 true

@@ -274,31 +274,6 @@ macro_rules! cells {
             }
         }
 
-        impl $name {
-            /// The two steps of a section: a load, and a store of what `new` makes of the value.
-            pub(crate) fn section(
-                &self,
-                at: &'static Location<'static>,
-                operation: &'static str,
-                new: impl FnOnce($int) -> Option<$int>,
-            ) -> bool {
-                let ((order, _), _) = sites::access(at, operation, (Release, Relaxed));
-                self.part.touched();
-                let old = self.cell.load(Relaxed);
-                let Some(new) = new(old) else { return false };
-                self.part.touched();
-                // A swap, for loom does not know that a store comes after the read-modify-writes
-                // that follow what it replaces. It hides one thing: that a store ends a release
-                // sequence.
-                let found = self.cell.swap(new, order);
-                if found != old {
-                    sites::reach("a section overwrites");
-                }
-                self.part.changed(u32::from(found), u32::from(new), Role::Uses);
-                true
-            }
-        }
-
         impl Atomic<$int> for $name {
             fn load(&self, order: Ordering) -> $int {
                 let at = Location::caller();
@@ -396,6 +371,37 @@ cells! {
     /// A cell of 32 bits.
     Word: u32 in AtomicU32;
 }
+
+macro_rules! sections {
+    ($($name:ident: $int:ident),*) => {$(
+        impl $name {
+            /// The two steps of a section: a load, and a store of what `new` makes of the value.
+            pub(crate) fn section(
+                &self,
+                at: &'static Location<'static>,
+                operation: &'static str,
+                new: impl FnOnce($int) -> Option<$int>,
+            ) -> bool {
+                let ((order, _), _) = sites::access(at, operation, (Release, Relaxed));
+                self.part.touched();
+                let old = self.cell.load(Relaxed);
+                let Some(new) = new(old) else { return false };
+                self.part.touched();
+                // A swap, for loom does not know that a store comes after the read-modify-writes
+                // that follow what it replaces. It hides one thing: that a store ends a release
+                // sequence.
+                let found = self.cell.swap(new, order);
+                if found != old {
+                    sites::reach("a section overwrites");
+                }
+                self.part.changed(u32::from(found), u32::from(new), Role::Uses);
+                true
+            }
+        }
+    )*};
+}
+
+sections!(Half: u16, Word: u32);
 
 impl Word {
     /// Whether the value is `expected`, as the platform sees it when a CPU is about to halt.

@@ -298,12 +298,15 @@ fn watched(left: u32) -> Option<Watch> {
         if begun(old) && begun(new) && (old ^ new) & TAIL != 0 {
             sites::reach("takes over a begun line");
         }
-        // Without a line the bit says something else.
-        if new & !old & PENDING != 0 && new & TAIL != 0 {
+        // Where locks may be contended, the bit says that without a line.
+        let declares = |word: u32| word & PENDING != 0 && (left == 0 || word & TAIL != 0);
+        if declares(new) && !declares(old) {
             declared = Some(cpu);
         }
+        let takes_back = declares(old) && !declares(new);
+        assert!(!takes_back || declared == Some(cpu), "CPU {cpu} takes back {declared:?}'s word");
         if new & !old & LOCKED != 0 {
-            let passed = old & PENDING != 0 && old & TAIL != 0 && declared != Some(cpu);
+            let passed = declares(old) && declared != Some(cpu);
             assert!(!passed, "CPU {cpu} passes CPU {declared:?}, which has declared itself");
             let beyond = old & STEALS == STEALS_MAX && old & TAIL != 0 && new & STEALS != 0;
             assert!(!beyond, "CPU {cpu} passes the first in line beyond the bound");
