@@ -27,6 +27,11 @@ pub(crate) const STEALS: u32 = 0xfff0;
 pub(crate) const STEALS_MAX: u32 = 0xffe0;
 pub(crate) const TAIL_SHIFT: u32 = 16;
 
+/// Whether somebody is in line.
+pub(crate) fn has_line(word: u32) -> bool {
+    word >> TAIL_SHIFT != 0 && !is_begun(word)
+}
+
 /// Whether a word with a line says that it is only begun.
 pub(crate) fn is_begun(word: u32) -> bool {
     word >> TAIL_SHIFT != 0 && word & STEALS == STEALS
@@ -56,6 +61,8 @@ pub(crate) struct Promise {
     /// Nobody passes a first in line that has declared itself.
     pub(crate) declares: bool,
     pub(crate) survives: Survives,
+    /// Releases may be sections. Then a lock that nobody uses may say that it was contended.
+    pub(crate) sections: bool,
 }
 
 /// A CPU in line.

@@ -197,6 +197,7 @@ const UNFAIR: Promise = Promise {
     max_bypass: None,
     declares: false,
     survives: Survives::Everybody,
+    sections: false,
 };
 const TICKET: Promise =
     Promise { layout: Layout::Ticket, in_order: true, survives: Survives::AllButFirst, ..UNFAIR };
@@ -209,8 +210,8 @@ const HYBRID: Promise = Promise {
 /// Where nobody halts, the pending bit belongs to a waiter before the line.
 const NATIVE_QUEUED: Promise = Promise { declares: false, survives: Survives::Nobody, ..QUEUED };
 
-/// Where nobody settles sections, a release overwrites that somebody waits.
-const UNSETTLED: &[Oracle] = &[Oracle::LostWakeup, Oracle::Progress, Oracle::Order];
+/// Where nobody settles sections, a release overwrites that somebody waits, or has declared itself.
+const UNSETTLED: &[Oracle] = &[Oracle::LostWakeup, Oracle::Progress, Oracle::Order, Oracle::Bypass];
 
 static SUBJECTS: &[Subject] = &[
     timed::<ByNumber, TestAndSet<Inject<ByNumber>, Probe>>("test-and-set", UNFAIR),
@@ -220,19 +221,31 @@ static SUBJECTS: &[Subject] = &[
     timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("queued", QUEUED),
     timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("hybrid", HYBRID),
     plain::<Sections, Ticket<Inject<Sections>, Probe>>("sections-ticket", TICKET),
-    timed::<Sections, Queued<Inject<Sections>, Probe>>("sections-queued", QUEUED),
-    timed::<Sections, Hybrid<Inject<Sections>, Probe>>("sections-hybrid", HYBRID),
+    timed::<Sections, Queued<Inject<Sections>, Probe>>(
+        "sections-queued",
+        Promise { sections: true, ..QUEUED },
+    ),
+    timed::<Sections, Hybrid<Inject<Sections>, Probe>>(
+        "sections-hybrid",
+        Promise { sections: true, ..HYBRID },
+    ),
     Subject {
         known_bad: UNSETTLED,
         ..plain::<Unsettled, Ticket<Inject<Unsettled>, Probe>>("unsettled-ticket", TICKET)
     },
     Subject {
         known_bad: UNSETTLED,
-        ..timed::<Unsettled, Queued<Inject<Unsettled>, Probe>>("unsettled-queued", QUEUED)
+        ..timed::<Unsettled, Queued<Inject<Unsettled>, Probe>>(
+            "unsettled-queued",
+            Promise { sections: true, ..QUEUED },
+        )
     },
     Subject {
         known_bad: UNSETTLED,
-        ..timed::<Unsettled, Hybrid<Inject<Unsettled>, Probe>>("unsettled-hybrid", HYBRID)
+        ..timed::<Unsettled, Hybrid<Inject<Unsettled>, Probe>>(
+            "unsettled-hybrid",
+            Promise { sections: true, ..HYBRID },
+        )
     },
     timed::<SwitchedOff, TestAndSet<Inject<SwitchedOff>, Probe>>("off-test-and-set", UNFAIR),
     plain::<SwitchedOff, Ticket<Inject<SwitchedOff>, Probe>>("off-ticket", TICKET),

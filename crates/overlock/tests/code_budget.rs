@@ -106,7 +106,8 @@ fn sizes() -> Option<BTreeMap<String, usize>> {
 fn probe(name: &str) -> step::Probe {
     static HANDLE: LazyLock<usize> = LazyLock::new(|| {
         let path = CString::new(library().as_os_str().as_encoded_bytes()).expect("a path");
-        // SAFETY: the library's only constructor registers a handler of forks; it is never closed.
+        // SAFETY: the library's constructors register a handler of forks and arm sections; it is
+        // never closed.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
         // SAFETY: after a failure there is a message, which lives until the next call.
         assert!(!handle.is_null(), "{:?}", unsafe { CStr::from_ptr(libc::dlerror()) });

@@ -7,7 +7,8 @@ use crate::arena::Arena;
 use crate::failure::Oracle;
 use crate::faults::Fault;
 use crate::lock_model::{
-    LOCKED, Layout, LockModel, PENDING, STEALS, STEALS_MAX, Survives, TAIL_SHIFT, Waiter, is_begun,
+    LOCKED, Layout, LockModel, PENDING, STEALS, STEALS_MAX, Survives, TAIL_SHIFT, Waiter, has_line,
+    is_begun,
 };
 use crate::trace::What;
 use crate::world::Verb;
@@ -377,7 +378,8 @@ impl Machine {
             Survives::Nobody => false,
             Survives::AllButFirst => first_can,
             Survives::AllButDeclared => {
-                let open = model.word & PENDING == 0 && model.word & STEALS != STEALS_MAX;
+                let closed = model.word & PENDING != 0 || model.word & STEALS == STEALS_MAX;
+                let open = !has_line(model.word) || !closed;
                 first_can || open && newcomer_runs
             }
             Survives::Everybody => involved.iter().any(|(_, releases, _, runs)| !releases && *runs),
@@ -417,7 +419,10 @@ impl Machine {
         match model.kind.promise.layout {
             Layout::Opaque => false,
             Layout::Bit => model.word != 0,
-            Layout::Line => model.word & !(STEALS | PENDING) != 0,
+            Layout::Line => {
+                let contended = if model.kind.promise.sections { PENDING } else { 0 };
+                model.word & !(STEALS | contended) != 0
+            }
             Layout::Ticket => !model.line.is_empty(),
         }
     }

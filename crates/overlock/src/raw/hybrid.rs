@@ -73,7 +73,7 @@
 //! * I4: who set `SPINNER` clears it by taking the lock, or by a CAS while the lock is taken or the
 //!   first is awake. So a free lock with a halted first in line always has a kick on its way or a
 //!   newcomer that watches it.
-//! * I5: a release touches the word once; afterwards only its address is used (F4).
+//! * I5: after its store, or its RMW, a release uses the address of the word only (F4).
 //! * I6: `HALTED` makes every release look for the first in line. One that was kicked and does not
 //!   get a processor would cost each section of others more than the section itself, so where
 //!   nobody can offer it one ([`Platform::YIELDS`]) a steal takes the bit away. It holds the lock

@@ -40,7 +40,7 @@
 //! * I2: a newcomer passes the line only with the one CAS on entry, and only while the first in
 //!   line is asleep and has not been kicked before. So a first in line is passed during one halt at
 //!   most.
-//! * I3: a release touches the word once; afterwards only its address is used (F4).
+//! * I3: after its store, or its RMW, a release uses the address of the word only (F4).
 //!
 //! # Orderings
 //!

@@ -46,8 +46,8 @@
 //! * I1: `head` changes its ticket only in `unlock`, by the holder.
 //! * I2: a halted waiter entered the table, then set `S`, then saw that `head` was not its ticket;
 //!   so the release that serves its ticket sees `S` (unless I3) and finds the entry.
-//! * I3: `S` is cleared only by the holder, and set again if a ticket was drawn that it had not
-//!   seen before it cleared.
+//! * I3: `S` is cleared (or overwritten, I5) only by the holder; where that is on purpose, it is
+//!   set again if a ticket was drawn that it had not seen before it cleared.
 //! * I4: after its store, or its RMW that returns `S`, a release uses the address of the words only
 //!   (F4).
 //! * I5: where releases may be sections (P11), one that was under way when a waiter set `S` may
