@@ -160,8 +160,8 @@ pub(crate) fn is_cut_off() -> bool {
     is_stopping() || with(|m| m.cpus[m.current].cut_off)
 }
 
-/// Cuts off the sections of all CPUs: those that are in one will not store. That takes anything from
-/// a moment to twenty wake-ups.
+/// Cuts off the sections of all CPUs: those that are in one will not store. That takes anything
+/// from a moment to twenty wake-ups.
 pub(crate) fn settle(site: &'static Location<'static>) {
     step(site);
     spend(with(|m| m.rng.magnitude(100_000)));

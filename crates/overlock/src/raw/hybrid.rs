@@ -188,7 +188,7 @@ fn steal<P: Platform>(word: u32) -> Option<u32> {
     if word & LOCKED != 0 {
         None
     } else if word & TAIL == 0 || queue::is_begun::<P>(word) {
-        Some(queue::take_alone::<P>(word))
+        Some(queue::take_alone(word))
     } else if word & PENDING == 0 && word & STEALS != STEALS_MAX {
         Some((word | LOCKED) + STEAL)
     } else {

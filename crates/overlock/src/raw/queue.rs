@@ -638,7 +638,7 @@ fn contended<P: Platform>() -> u32 {
 /// How to take a free lock in state `word` that nobody waits in line for, or whose line is only
 /// begun: its waiter has no claim yet.
 #[inline(always)]
-pub(super) fn take_alone<P: Platform>(word: u32) -> u32 {
+pub(super) fn take_alone(word: u32) -> u32 {
     if word & TAIL != 0 {
         word | LOCKED
     } else if word & (PENDING | SPINNER) == 0 {

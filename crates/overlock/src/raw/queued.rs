@@ -8,8 +8,8 @@
 //! # State
 //!
 //! The word and the line are those of `queue.rs`: `(tail, HALTED, PENDING, LOCKED)`. There is also
-//! said how a line begins where releases may be [sections](Platform::SECTIONS). `PENDING` means in a
-//! line, where waiters halt, that the first in line is awake and nobody may pass it; where they
+//! said how a line begins where releases may be [sections](Platform::SECTIONS). `PENDING` means in
+//! a line, where waiters halt, that the first in line is awake and nobody may pass it; where they
 //! never halt, that one waiter waits without a node, before the line.
 //!
 //! # Life of an acquisition
@@ -87,7 +87,7 @@ fn steal<P: Platform>(word: u32) -> Option<u32> {
     if word & LOCKED != 0 {
         None
     } else if P::WAITS && (word & TAIL == 0 || queue::is_begun::<P>(word)) {
-        Some(queue::take_alone::<P>(word))
+        Some(queue::take_alone(word))
     } else {
         let claims = if P::WAITS { PENDING } else { PENDING | TAIL };
         (word & claims == 0).then_some(word | LOCKED)

@@ -33,13 +33,13 @@
 //!
 //! # Limits
 //!
-//! * A thread that the C library has not started (`clone` with `CLONE_VM`), and the child of `vfork`
-//!   until it executes another program, run on in the record of their creator, but the kernel does
-//!   not watch them: a section there is not cut off. They may not release a lock that threads of the
-//!   process use, as POSIX says of `vfork`.
-//! * A sandbox that is put up later and forbids `membarrier` (with an error) leaves locks whose first
-//!   waiters poll, out of order, for what they write can't be settled; one that kills for it kills
-//!   the first waiter. Programs that do that want the tunable above.
+//! * A thread that the C library has not started (`clone` with `CLONE_VM`), and the child of
+//!   `vfork` until it executes another program, run on in the record of their creator, but the
+//!   kernel does not watch them: a section there is not cut off. They may not release a lock that
+//!   threads of the process use, as POSIX says of `vfork`.
+//! * A sandbox that is put up later and forbids `membarrier` (with an error) leaves locks whose
+//!   first waiters poll, out of order, for what they write can't be settled; one that kills for it
+//!   kills the first waiter. Programs that do that want the tunable above.
 //! * A thread sanitizer does not see the store.
 //!
 //! # Sources
