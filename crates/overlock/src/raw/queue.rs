@@ -655,8 +655,9 @@ pub(super) fn take_alone(word: u32) -> u32 {
 /// released.
 #[inline(always)]
 pub(super) fn release_alone<P: Platform>(word: &P::Word) -> bool {
-    // Release: the section is over, as in every release; the word is not touched again (F4).
-    P::SECTIONS && P::replace_word(word, LOCKED, 0)
+    // Release: the section is over, as in every release; the word is not touched again (F4). The
+    // look before spares a contended lock the beginning of a section.
+    P::SECTIONS && word.load(Relaxed) == LOCKED && P::replace_word(word, LOCKED, 0)
 }
 
 /// Takes the lock on the way into the line: the word changes from `seen` to `new`, if it is still
