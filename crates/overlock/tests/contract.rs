@@ -237,9 +237,9 @@ fn p11_a_section_replaces_what_it_names_and_nothing_else() {
 
 /// One thread counts in sections until it finds a flag, which it takes away. Another sets the flag
 /// and, `settle` permitting, settles. Returns how many flags were overwritten by the time that it
-/// had, and whether one was later: then the other would wait for ever for who sees it. Goes on until
-/// the second has happened or the first `enough`, for as long as two threads may need to get two
-/// CPUs.
+/// had, and whether one was later: then the other would wait for ever for who sees it. Goes on
+/// until the second has happened or the first `enough`, for as long as two threads may need to get
+/// two CPUs.
 fn flags_overwritten(settle: fn() -> bool, enough: fn(u32) -> bool) -> (u32, bool) {
     const FLAG: u32 = 1 << 31;
     let (word, found, stop) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
