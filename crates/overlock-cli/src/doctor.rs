@@ -10,6 +10,7 @@ use crate::machine::{self, CpuTimes, first_line};
 use crate::process::{elf, preload};
 use crate::{Outcome, output, sys};
 use anyhow::Result;
+use overlock::platform::{Platform as _, Threads};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -213,7 +214,7 @@ fn futex() -> Finding {
 }
 
 fn sections() -> Finding {
-    let armed = overlock::platform::Threads::releases_by_sections();
+    let armed = Threads::has_sections();
     let found = if armed { "armed" } else { "not here" };
     Finding::new("restartable sequences", found).advise(
         !armed,

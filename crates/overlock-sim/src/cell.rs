@@ -60,9 +60,7 @@ impl<T: Copy + Into<u32>> Word<T> {
         machine::accessed(site, self.offset(), old.into(), new.map(Into::into));
         old
     }
-}
 
-impl<T: Copy + Into<u32>> Word<T> {
     /// A section (P11): a load, and a store of what `new` makes of the value, if nobody has cut the
     /// section off meanwhile. What others wrote meanwhile is lost.
     #[track_caller]

@@ -46,13 +46,6 @@ impl Threads {
     pub fn set_waiting(on: bool) {
         WAITING.store(on, Relaxed);
     }
-
-    /// Whether a lock that nobody waits for is released without a locked access here: by a
-    /// restartable sequence (see [`Platform::SECTIONS`]). The environment variable
-    /// `GLIBC_TUNABLES=glibc.pthread.rseq=0` switches that off for a whole program.
-    pub fn releases_by_sections() -> bool {
-        sections::are_armed()
-    }
 }
 
 // SAFETY: clause by clause in the table above.

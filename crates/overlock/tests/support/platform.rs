@@ -15,7 +15,7 @@
 //! | P7, P8 | The CPUs of a model are numbered as they are started. [`World::numberless`] CPUs have no number. |
 //! | P9 | A clock for each CPU, which advances by [`World::tick_ns`] with each look: budgets are spent after two looks. It goes far beyond the clause: clocks of CPUs differ by as much as their looks. No lock may rely on more for its safety. |
 //! | P10 | `WAITS` is a parameter. |
-//! | P11 | A section is under a lock of its CPU, and `settle` takes the locks of all others in turn: those under way end, and those that begin later see what was written before. [`World::settles`] can be false: then `settle` lies, and the models must find that out. |
+//! | P11 | A section is under a lock of its CPU, and `settle` takes the locks of all others in turn: those under way end, and those that begin later see what was written before. By [`World::settling`] it may refuse, or lie: then the models must find that out. |
 //!
 //! [`Halt::Futex`] lets loom find a lost wake-up as a deadlock. With [`Halt::Token`] a CPU that
 //! polls its token for ever is one.
