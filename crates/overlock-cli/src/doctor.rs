@@ -10,7 +10,7 @@ use crate::machine::{self, CpuTimes, first_line};
 use crate::process::{elf, preload};
 use crate::{Outcome, output, sys};
 use anyhow::Result;
-use overlock::platform::{Platform as _, Threads};
+use overlock::platform::Threads;
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ pub(crate) fn main(args: &DoctorArgs) -> Result<Outcome> {
         tsc(),
         governor(),
         futex(),
-        sections(),
+        restartable_sequences(),
         slice_extension(),
         preload_library(),
         tool("gcc", "the tests of the C library need a C compiler: install gcc"),
@@ -213,13 +213,13 @@ fn futex() -> Finding {
     }
 }
 
-fn sections() -> Finding {
-    let armed = Threads::has_sections();
+fn restartable_sequences() -> Finding {
+    let armed = Threads::has_restartable_sequences();
     let found = if armed { "armed" } else { "not here" };
     Finding::new("restartable sequences", found).advise(
         !armed,
-        "with rseq(2), membarrier(2) (Linux 5.10) and the GNU C library 2.35 on x86-64, a lock that \
-         nobody waits for is released without a locked instruction",
+        "with rseq(2), membarrier(2) (Linux 5.10) and the GNU C library 2.35 on x86-64, \
+         an uncontended lock is released without an atomic read-modify-write",
     )
 }
 

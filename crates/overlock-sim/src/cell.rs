@@ -61,20 +61,42 @@ impl<T: Copy + Into<u32>> Word<T> {
         old
     }
 
-    /// A section (P11): a load, and a store of what `new` makes of the value, if nobody has cut the
-    /// section off meanwhile. What others wrote meanwhile is lost.
+    /// The two steps of a cheap release (P11): a look, and a store of what `new` makes of the value
+    /// at the look and at the store, if nobody has cut the sequence off meanwhile.
     #[track_caller]
-    pub(crate) fn section(&self, new: impl FnOnce(T) -> Option<T>) -> bool {
+    fn sequence(&self, new: impl Fn(T, T) -> Option<T>) -> bool {
         let site = Location::caller();
-        machine::begin_section();
-        let Some(new) = new(self.access(|_| None)) else { return false };
+        machine::begin_sequence();
+        let seen = self.access(|_| None);
+        if new(seen, seen).is_none() {
+            return false;
+        }
         machine::step_onto(site, Some(self.offset()));
         if machine::is_cut_off() {
             return false;
         }
-        let found = self.0.replace(new);
-        machine::accessed(site, self.offset(), found.into(), Some(new.into()));
+        let found = self.0.get();
+        let Some(stored) = new(seen, found) else { return false };
+        self.0.set(stored);
+        machine::accessed(site, self.offset(), found.into(), Some(stored.into()));
         true
+    }
+}
+
+impl Word<u32> {
+    /// Stores a zero in the low byte if the word is `expected` at the look.
+    #[track_caller]
+    pub(crate) fn clear_low_byte(&self, expected: u32) -> bool {
+        self.sequence(|seen, found| (seen == expected).then_some(found & !0xff))
+    }
+}
+
+impl Word<u16> {
+    /// Stores the sum of `n` and the value at the look, unless one of the bits `unless` is set
+    /// there. What others wrote meanwhile is lost.
+    #[track_caller]
+    pub(crate) fn add_unless(&self, n: u16, unless: u16) -> bool {
+        self.sequence(|seen, _| (seen & unless == 0).then_some(seen.wrapping_add(n)))
     }
 }
 

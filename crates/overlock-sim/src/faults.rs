@@ -16,22 +16,19 @@ pub enum Fault {
     LateKick,
     /// A kick arrived twice.
     TwiceKick,
-    /// A CPU was said to be preempted when it wasn't, or the other way round.
-    StaleHint,
     /// The memory of a lock was freed by its last holder, and used again.
     Freed,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::Away,
         Self::Slice,
         Self::Interrupt,
         Self::Spurious,
         Self::LateKick,
         Self::TwiceKick,
-        Self::StaleHint,
         Self::Freed,
     ];
 
@@ -44,7 +41,6 @@ impl Fault {
             Self::Spurious => "spurious",
             Self::LateKick => "late_kick",
             Self::TwiceKick => "twice_kick",
-            Self::StaleHint => "stale_hint",
             Self::Freed => "freed",
         }
     }

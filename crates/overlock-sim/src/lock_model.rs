@@ -13,29 +13,17 @@ pub(crate) enum Layout {
     Opaque,
     /// `test_and_set.rs`: bit 0 is `LOCKED`.
     Bit,
-    /// `queue.rs`: a tail in the upper half, steals, `PENDING` in bit 1 (which says something else
-    /// where there is no tail), `LOCKED` in bit 0.
+    /// `word.rs`: a tail in the upper half, `NO_STEALING` in bit 14, steals in bits 1 to 12, `LOCKED`
+    /// in bit 0.
     Line,
     /// `ticket.rs`: the next ticket in a second cell.
     Ticket,
 }
 
 pub(crate) const LOCKED: u32 = 1 << 0;
-pub(crate) const PENDING: u32 = 1 << 1;
-pub(crate) const STEALS: u32 = 0xfff0;
-/// The most that the steals count. One more, and the line is only begun: nobody is in it yet.
-pub(crate) const STEALS_MAX: u32 = 0xffe0;
+pub(crate) const STEALS: u32 = 0xfff << 1;
+pub(crate) const NO_STEALING: u32 = 1 << 14;
 pub(crate) const TAIL_SHIFT: u32 = 16;
-
-/// Whether somebody is in line.
-pub(crate) fn has_line(word: u32) -> bool {
-    word >> TAIL_SHIFT != 0 && !is_begun(word)
-}
-
-/// Whether a word with a line says that it is only begun.
-pub(crate) fn is_begun(word: u32) -> bool {
-    word >> TAIL_SHIFT != 0 && word & STEALS == STEALS
-}
 
 /// Whose absence a lock survives: while somebody of these has a processor, a free lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +49,6 @@ pub(crate) struct Promise {
     /// Nobody passes a first in line that has declared itself.
     pub(crate) declares: bool,
     pub(crate) survives: Survives,
-    /// Releases may be sections. Then a lock that nobody uses may say that it was contended.
-    pub(crate) sections: bool,
 }
 
 /// A CPU in line.

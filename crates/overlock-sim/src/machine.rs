@@ -47,8 +47,8 @@ mod oracles;
 mod wait;
 
 pub(crate) use calls::{
-    accessed, begin_section, compute, count, enter, is_cut_off, is_preempted, nap, now_ns, number,
-    relax, settle, slot, spend, step, step_onto, waiters, with, yield_to,
+    accessed, begin_sequence, compute, count, enter, is_cut_off, membarrier, nap, now_ns, number,
+    relax, slot, spend, step, step_onto, waiters, with, yield_to,
 };
 pub(crate) use wait::{Whom, kick, wait};
 
@@ -102,7 +102,7 @@ pub(crate) struct CpuState {
     halts: u32,
     /// It was woken to be interrupted.
     interrupted: bool,
-    /// The section that it has begun last will not store.
+    /// The sequence that it has begun last will not store.
     cut_off: bool,
     /// Acquisitions that it has made.
     pub(crate) rounds: u64,

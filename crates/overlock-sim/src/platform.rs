@@ -7,19 +7,19 @@
 //! | P2 | Spurious wake-ups, by the world's rate, and after each interrupt of a halted CPU. |
 //! | P3 | A kick wakes a halted CPU, at once or late; one not halted yet finds the word changed. |
 //! | P4 | A kick that finds nobody halted is dropped. |
-//! | P5 | Whether the CPU has a processor now; by the world's rate, the opposite. |
+//! | P5 | Another CPU gets the processor, if one waits for it. |
 //! | P6 | Time passes. |
 //! | P7 | Fixed for a run. Some CPUs have no number. |
 //! | P8 | The arena's, laid out anew for each run. |
 //! | P9 | The machine's virtual time, with an offset for each CPU. |
 //! | P10 | [`SpinOnly`] never waits, nor does [`SwitchedOff`]: that `wait` is not called is checked. |
-//! | P11 | A step lies between load and store, in which everything may befall the CPU. `settle` and interrupts cut it off, being taken away does not. |
+//! | P11 | A step lies between comparison and store, in which every fault may hit the CPU. `membarrier` and interrupts cut the sequence off, being taken away does not. |
 
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
-use overlock::platform::Platform;
+use overlock::platform::{CheapRelease, Platform};
 use overlock::{Bucket, Cpu, Slot};
 
 use crate::cell::{Cell32, Numbers, Renumbered, Word};
@@ -31,10 +31,10 @@ pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
     const WAITS: bool;
     /// See [`Platform::KICKS_BY_ADDRESS`].
     const BY_ADDRESS: bool = false;
-    /// See [`Platform::SECTIONS`].
-    const SECTIONS: bool = false;
-    /// Whether `settle` does what it says.
-    const SETTLES: bool = true;
+    /// See [`CheapRelease::EXISTS`].
+    const CHEAP: bool = false;
+    /// Whether `membarrier` does what it says.
+    const FENCES: bool = true;
     /// See [`Platform::waits`].
     const ON: bool = Self::WAITS;
     /// See [`Platform::Word`].
@@ -47,12 +47,12 @@ pub(crate) struct ByNumber;
 /// CPUs halt, and are kicked by the address of the word they wait on.
 #[derive(Debug)]
 pub(crate) struct ByAddress;
-/// As [`ByAddress`], and releases are sections.
+/// As [`ByAddress`], with cheap releases.
 #[derive(Debug)]
-pub(crate) struct Sections;
-/// As [`Sections`], but nobody settles them.
+pub(crate) struct Cheap;
+/// As [`Cheap`], but `membarrier` does nothing.
 #[derive(Debug)]
-pub(crate) struct Unsettled;
+pub(crate) struct Unfenced;
 /// CPUs could halt, but waiting is switched off.
 #[derive(Debug)]
 pub(crate) struct SwitchedOff;
@@ -69,17 +69,17 @@ impl Waiting for ByAddress {
     const BY_ADDRESS: bool = true;
     type Word = Word<u32>;
 }
-impl Waiting for Sections {
+impl Waiting for Cheap {
     const WAITS: bool = true;
     const BY_ADDRESS: bool = true;
-    const SECTIONS: bool = true;
+    const CHEAP: bool = true;
     type Word = Word<u32>;
 }
-impl Waiting for Unsettled {
+impl Waiting for Unfenced {
     const WAITS: bool = true;
     const BY_ADDRESS: bool = true;
-    const SECTIONS: bool = true;
-    const SETTLES: bool = false;
+    const CHEAP: bool = true;
+    const FENCES: bool = false;
     type Word = Word<u32>;
 }
 impl Waiting for SwitchedOff {
@@ -105,6 +105,29 @@ impl<N: Numbers> Waiting for Misnumbered<N> {
 #[derive(Debug)]
 pub(crate) struct Inject<W: Waiting>(PhantomData<W>);
 
+/// Releases by sequences of two steps.
+#[derive(Debug)]
+pub(crate) struct Sequences;
+
+impl<W: Waiting> CheapRelease<Inject<W>> for Sequences {
+    const EXISTS: bool = W::CHEAP;
+
+    fn clear_low_byte(word: &W::Word, expected: u32) -> bool {
+        W::CHEAP && word.word().clear_low_byte(expected)
+    }
+
+    fn add_half(cell: &Word<u16>, n: u16, unless: u16) -> bool {
+        W::CHEAP && cell.add_unless(n, unless)
+    }
+
+    fn membarrier() -> bool {
+        if W::FENCES {
+            machine::membarrier(Location::caller());
+        }
+        true
+    }
+}
+
 // SAFETY: clause by clause in the table above.
 unsafe impl<W: Waiting> Platform for Inject<W> {
     type Byte = Word<u8>;
@@ -116,22 +139,8 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
     // Each way to wait has the paths of the world that it stands for: threads, or guests. Those of
     // a guest find that a yield helps all the same.
     const YIELDS: bool = W::BY_ADDRESS;
-    const SECTIONS: bool = W::SECTIONS;
 
-    fn add_half(cell: &Word<u16>, n: u16, unless: u16) -> bool {
-        W::SECTIONS && cell.section(|old| (old & unless == 0).then_some(old.wrapping_add(n)))
-    }
-
-    fn replace_word(cell: &W::Word, old: u32, new: u32) -> bool {
-        W::SECTIONS && cell.word().section(|found| (found == old).then_some(new))
-    }
-
-    fn settle() -> bool {
-        if W::SETTLES {
-            machine::settle(Location::caller());
-        }
-        true
-    }
+    type Release = Sequences;
 
     fn waits() -> bool {
         W::ON
@@ -149,8 +158,8 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
         machine::nap(ns);
     }
 
-    fn yield_to(cpu: Option<Cpu>) {
-        machine::yield_to(cpu.map(Cpu::index));
+    fn yield_now() {
+        machine::yield_to(None);
     }
 
     fn cpu() -> Option<Cpu> {
@@ -179,10 +188,6 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
 
     fn kick_every(word: *const W::Word) {
         machine::kick(word.addr(), Whom::Every);
-    }
-
-    fn is_preempted(cpu: Cpu) -> bool {
-        machine::is_preempted(cpu.index())
     }
 
     fn now_ns() -> u64 {

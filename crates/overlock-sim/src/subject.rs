@@ -14,7 +14,7 @@ use crate::failure::Oracle;
 use crate::lock_model::{Layout, Promise, Survives};
 use crate::machine::{self, Memory};
 use crate::platform::{
-    ByAddress, ByNumber, Inject, Sections, SpinOnly, SwitchedOff, Unsettled, Waiting,
+    ByAddress, ByNumber, Cheap, Inject, SpinOnly, SwitchedOff, Unfenced, Waiting,
 };
 use crate::rng::Rng;
 use crate::world::{Verb, World};
@@ -197,7 +197,6 @@ const UNFAIR: Promise = Promise {
     max_bypass: None,
     declares: false,
     survives: Survives::Everybody,
-    sections: false,
 };
 const TICKET: Promise =
     Promise { layout: Layout::Ticket, in_order: true, survives: Survives::AllButFirst, ..UNFAIR };
@@ -207,11 +206,8 @@ const HYBRID: Promise = Promise {
     survives: Survives::AllButDeclared,
     ..QUEUED
 };
-/// Where nobody halts, the pending bit belongs to a waiter before the line.
-const NATIVE_QUEUED: Promise = Promise { declares: false, survives: Survives::Nobody, ..QUEUED };
-
-/// Where nobody settles sections, a release overwrites that somebody waits, or has declared itself.
-const UNSETTLED: &[Oracle] = &[Oracle::LostWakeup, Oracle::Progress, Oracle::Order, Oracle::Bypass];
+/// Where `membarrier` does nothing, a cheap release misses that somebody has halted.
+const UNFENCED: &[Oracle] = &[Oracle::LostWakeup, Oracle::Progress, Oracle::Order, Oracle::Bypass];
 
 static SUBJECTS: &[Subject] = &[
     timed::<ByNumber, TestAndSet<Inject<ByNumber>, Probe>>("test-and-set", UNFAIR),
@@ -220,32 +216,20 @@ static SUBJECTS: &[Subject] = &[
     plain::<ByNumber, Ticket<Inject<ByNumber>, Probe, Narrow>>("ticket-narrow", TICKET),
     timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("queued", QUEUED),
     timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("hybrid", HYBRID),
-    plain::<Sections, Ticket<Inject<Sections>, Probe>>("sections-ticket", TICKET),
-    timed::<Sections, Queued<Inject<Sections>, Probe>>(
-        "sections-queued",
-        Promise { sections: true, ..QUEUED },
-    ),
-    timed::<Sections, Hybrid<Inject<Sections>, Probe>>(
-        "sections-hybrid",
-        Promise { sections: true, ..HYBRID },
-    ),
+    plain::<Cheap, Ticket<Inject<Cheap>, Probe>>("cheap-ticket", TICKET),
+    timed::<Cheap, Queued<Inject<Cheap>, Probe>>("cheap-queued", QUEUED),
+    timed::<Cheap, Hybrid<Inject<Cheap>, Probe>>("cheap-hybrid", HYBRID),
     Subject {
-        known_bad: UNSETTLED,
-        ..plain::<Unsettled, Ticket<Inject<Unsettled>, Probe>>("unsettled-ticket", TICKET)
+        known_bad: UNFENCED,
+        ..plain::<Unfenced, Ticket<Inject<Unfenced>, Probe>>("unfenced-ticket", TICKET)
     },
     Subject {
-        known_bad: UNSETTLED,
-        ..timed::<Unsettled, Queued<Inject<Unsettled>, Probe>>(
-            "unsettled-queued",
-            Promise { sections: true, ..QUEUED },
-        )
+        known_bad: UNFENCED,
+        ..timed::<Unfenced, Queued<Inject<Unfenced>, Probe>>("unfenced-queued", QUEUED)
     },
     Subject {
-        known_bad: UNSETTLED,
-        ..timed::<Unsettled, Hybrid<Inject<Unsettled>, Probe>>(
-            "unsettled-hybrid",
-            Promise { sections: true, ..HYBRID },
-        )
+        known_bad: UNFENCED,
+        ..timed::<Unfenced, Hybrid<Inject<Unfenced>, Probe>>("unfenced-hybrid", HYBRID)
     },
     timed::<SwitchedOff, TestAndSet<Inject<SwitchedOff>, Probe>>("off-test-and-set", UNFAIR),
     plain::<SwitchedOff, Ticket<Inject<SwitchedOff>, Probe>>("off-ticket", TICKET),
@@ -253,7 +237,7 @@ static SUBJECTS: &[Subject] = &[
     timed::<SwitchedOff, Hybrid<Inject<SwitchedOff>, Probe>>("off-hybrid", HYBRID),
     timed::<SpinOnly, TestAndSet<Inject<SpinOnly>, Probe>>("native-test-and-set", UNFAIR),
     plain::<SpinOnly, Ticket<Inject<SpinOnly>, Probe>>("native-ticket", TICKET),
-    timed::<SpinOnly, Queued<Inject<SpinOnly>, Probe>>("native-queued", NATIVE_QUEUED),
+    timed::<SpinOnly, Queued<Inject<SpinOnly>, Probe>>("native-queued", QUEUED),
     timed::<SpinOnly, Hybrid<Inject<SpinOnly>, Probe>>("native-hybrid", HYBRID),
 ];
 

@@ -102,8 +102,6 @@ pub(crate) struct World {
     pub(crate) late: Span,
     /// How long a kicked CPU needs to run again.
     pub(crate) wake: Span,
-    /// Of hints: the opposite of the truth.
-    pub(crate) stale_one_in: u32,
     /// How far the CPUs' clocks are apart.
     pub(crate) skew: u64,
     /// Of CPUs: it has no number.
@@ -148,7 +146,6 @@ impl World {
             twice_one_in: 0,
             late: Span::default(),
             wake: Span::exactly(2_000),
-            stale_one_in: 0,
             skew: 0,
             anonymous_one_in: 0,
             buckets: 64,
@@ -175,7 +172,6 @@ impl World {
             spurious_one_in: rate(&[1, 3, 20]),
             late_one_in: rate(&[1, 4, 20]),
             twice_one_in: rate(&[1, 4, 20]),
-            stale_one_in: rate(&[1, 4]),
             anonymous_one_in: if rate(&[1]) == 0 { 0 } else { rate(&[2, 5]) },
             ..Self::plain(cpus)
         };

@@ -11,7 +11,9 @@
 
 use crate::counters::Class;
 use crate::platform::Platform;
-use crate::raw::{Hybrid, Queued, RawLock, TestAndSet, Ticket, Width};
+use crate::raw::queue::{Order, QueueLock};
+use crate::raw::word::{LockWord, rmw};
+use crate::raw::{RawLock, TestAndSet, Ticket, Width};
 
 /// What a fast path in another language needs of a lock.
 ///
@@ -64,23 +66,9 @@ impl<P: Platform, C: Class, W: Width> SlowPath for Ticket<P, C, W> {
     }
 }
 
-impl<P: Platform, C: Class> SlowPath for Queued<P, C> {
-    const TAKE: u32 = crate::raw::queue::LOCKED;
-    const SLOW: u32 = crate::raw::queue::HALTED;
-
-    fn lock_slow_path(&self, _ticket: u32) {
-        self.lock_slow(None);
-    }
-
-    fn after_release(lock: *const Self, _before: u32) {
-        // The word is the only field with a size.
-        Self::kick(lock.cast());
-    }
-}
-
-impl<P: Platform, C: Class> SlowPath for Hybrid<P, C> {
-    const TAKE: u32 = crate::raw::queue::LOCKED;
-    const SLOW: u32 = crate::raw::queue::HALTED;
+impl<P: Platform, O: Order, C: Class> SlowPath for QueueLock<P, O, C> {
+    const TAKE: u32 = rmw::RELEASE;
+    const SLOW: u32 = rmw::SLOW;
 
     fn lock_slow_path(&self, _ticket: u32) {
         self.lock_slow(None);
@@ -88,6 +76,6 @@ impl<P: Platform, C: Class> SlowPath for Hybrid<P, C> {
 
     fn after_release(lock: *const Self, before: u32) {
         // The word is the only field with a size.
-        Self::kick(lock.cast(), before);
+        Self::kick(lock.cast(), LockWord::new(before));
     }
 }

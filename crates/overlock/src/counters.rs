@@ -17,8 +17,6 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub enum Event {
     /// An acquisition that could not be had with one atomic operation.
     LockSlowpath,
-    /// A queued lock taken through the pending bit, without a queue node.
-    LockPending,
     /// A queue node of the second nesting level was used.
     LockUseNode2,
     /// A queue node of the third nesting level was used.
@@ -27,16 +25,14 @@ pub enum Event {
     LockUseNode4,
     /// No queue node was to be had: the lock was waited for without one.
     LockNoNode,
-    /// An acquisition in queued mode: first in line, in turn.
+    /// An acquisition in turn, by the queue head.
     LockQueued,
-    /// An acquisition in unfair mode: past whoever waits in line.
+    /// An acquisition past the queue, or on the way into it.
     PvLockStealing,
-    /// The first in line halted.
+    /// The queue head halted.
     PvWaitHead,
-    /// A waiter that is not first in line halted.
+    /// A waiter behind the queue head halted.
     PvWaitNode,
-    /// A waiter halted without spinning, because whoever is before it has lost its CPU or halted.
-    PvWaitEarly,
     /// A waiter halted again after a kick that did not bring it the lock.
     PvWaitAgain,
     /// A wake-up without a kick.
@@ -45,7 +41,7 @@ pub enum Event {
     PvKickUnlock,
     /// A waiter that ran again after a kick.
     PvKickWake,
-    /// A processor was offered to a kicked waiter that had not come back.
+    /// A waiter gave its processor away between two rounds of spinning.
     PvYield,
     /// The table of halted waiters had no room: the waiter went on without halting for long.
     PvHashFull,
@@ -55,9 +51,8 @@ pub enum Event {
 
 impl Event {
     /// All events, in the order of their numbers.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 16] = [
         Self::LockSlowpath,
-        Self::LockPending,
         Self::LockUseNode2,
         Self::LockUseNode3,
         Self::LockUseNode4,
@@ -66,7 +61,6 @@ impl Event {
         Self::PvLockStealing,
         Self::PvWaitHead,
         Self::PvWaitNode,
-        Self::PvWaitEarly,
         Self::PvWaitAgain,
         Self::PvSpuriousWakeup,
         Self::PvKickUnlock,
@@ -80,7 +74,6 @@ impl Event {
     pub const fn name(self) -> &'static str {
         match self {
             Self::LockSlowpath => "lock_slowpath",
-            Self::LockPending => "lock_pending",
             Self::LockUseNode2 => "lock_use_node2",
             Self::LockUseNode3 => "lock_use_node3",
             Self::LockUseNode4 => "lock_use_node4",
@@ -89,7 +82,6 @@ impl Event {
             Self::PvLockStealing => "pv_lock_stealing",
             Self::PvWaitHead => "pv_wait_head",
             Self::PvWaitNode => "pv_wait_node",
-            Self::PvWaitEarly => "pv_wait_early",
             Self::PvWaitAgain => "pv_wait_again",
             Self::PvSpuriousWakeup => "pv_spurious_wakeup",
             Self::PvKickUnlock => "pv_kick_unlock",

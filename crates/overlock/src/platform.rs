@@ -17,13 +17,13 @@
 //! | P2 | `wait` may return at any time for no reason; a caller checks its condition again. |
 //! | P3 | A `kick` that follows a change of `word` is never lost: it ends a `wait` on the old value, whether that `wait` has checked, is about to sleep, or sleeps; and what the kicker wrote before is visible to whoever that `kick` brings back. |
 //! | P4 | Kicking a CPU that runs, that waits for something else, or that has gone is harmless. |
-//! | P5 | `is_preempted` is a hint. It may be stale, and `false` for ever. |
+//! | P5 | `yield_now` returns without a kick. |
 //! | P6 | `relax` never blocks. |
 //! | P7 | `cpu` is the same number for as long as the caller is inside one lock operation, no two CPUs have the same number at the same time, and `cpu() < MAX_CPUS`. |
 //! | P8 | `slot(cpu)` is the same slot for the same number, and `waiters()` the same table for all CPUs that share a lock. |
 //! | P9 | `now_ns` never goes backwards on one CPU; between CPUs it may differ by a few microseconds. Where it stands still, no deadline passes. |
 //! | P10 | Where `WAITS` is false, or `waits()` returns false, no lock ever calls `wait`. |
-//! | P11 | `add_half` and `replace_word` load and store in two steps, and may overwrite what another CPU wrote between. Once that CPU has called `settle`, and it returned true, none of those that did not see the write stores any more. |
+//! | P11 | The operations of [`CheapRelease`] load and store in two steps. Once a CPU has called `membarrier`, and it returned true, none of those that did not see what it wrote before stores any more: neither on other CPUs, nor one that the caller itself has interrupted. |
 
 use core::sync::atomic::Ordering;
 
@@ -31,13 +31,17 @@ use crate::atomic::Atomic;
 use crate::slot::{Cpu, Slot};
 use crate::waiters::Bucket;
 
+mod costs;
 mod native;
+mod release;
 #[cfg(feature = "threads")]
 mod shared;
 #[cfg(feature = "threads")]
 mod threads;
 
+pub use costs::Costs;
 pub use native::Native;
+pub use release::{CheapRelease, ReadModifyWrite};
 #[cfg(feature = "threads")]
 pub use shared::Shared;
 #[cfg(feature = "threads")]
@@ -71,72 +75,25 @@ pub unsafe trait Platform: Sized + 'static {
     /// word.
     const KICKS_BY_ADDRESS: bool = false;
 
-    /// Pauses between two looks at the clock in a spin loop with a budget: about 0.2 µs at 12 ns a
-    /// pause. A world whose time is its own, and whose every pause is a case to be explored, wants
-    /// fewer.
-    const PAUSES_PER_LOOK: u32 = 16;
+    /// How this platform releases an uncontended lock without an atomic read-modify-write, or
+    /// [`ReadModifyWrite`] where it does not.
+    type Release: CheapRelease<Self>;
 
-    /// About how long it takes until a CPU that halts has been kicked and is back, in nanoseconds:
-    /// the cost of a halt, a kick and a wake-up. The locks take their budgets from it, in which
-    /// they spin or let others pass, because that is what they save. A futex takes 5 to 20 µs. It
-    /// may change at any time, by what [`note_wake`](Self::note_wake) hears.
-    #[inline(always)]
-    fn wake_ns() -> u64 {
-        5_000
-    }
-
-    /// A CPU was back so many nanoseconds after it had been kicked, by [`now_ns`](Self::now_ns) to
-    /// the microsecond. It may have been kicked before it halted, and waited for a processor after
-    /// that. The default does not ask.
-    #[inline(always)]
-    fn note_wake(_took_ns: impl FnOnce() -> u64) {}
-
-    /// For how many wake-ups CPUs that run may pass the first of several waiters, in a lock that
-    /// can be unfair: the tail of the waiting time is about this times the number of waiters. Where
-    /// a waiter waits much longer than that for a processor, more costs it nothing.
-    const CROWD_WAKES: u64 = 4;
-
-    /// Whether [`yield_to`](Self::yield_to) gives the processor away. Then releases look for a
-    /// waiter that was kicked and is late, to offer it theirs; where it does not, there is nothing
-    /// that they can do for one.
+    /// Whether [`yield_now`](Self::yield_now) gives the processor to another CPU that can run.
     const YIELDS: bool = false;
 
-    /// Whether there is anything to [`settle`](Self::settle): whether `add_half` and
-    /// `replace_word` ever store.
-    const SECTIONS: bool = false;
-
-    /// Whether there are sections now, where there may be. Once there are, there always are.
-    #[inline]
-    fn has_sections() -> bool {
-        Self::SECTIONS
-    }
-
-    /// Adds `n` to `cell`, wrapping around and with `Release`, unless one of the bits `unless` is
-    /// set: as one cheap *section* that is not atomic (P11). Returns whether it has; it may refuse
-    /// for no reason, as the default does.
-    ///
-    /// `settle` of other CPUs makes up for it: worth it where a cell is changed often by one, and
-    /// seldom by others.
+    /// What waiting costs in this world. It may change at any time, by what
+    /// [`note_wake`](Self::note_wake) hears.
     #[inline(always)]
-    #[track_caller]
-    fn add_half(_cell: &Self::Half, _n: u16, _unless: u16) -> bool {
-        false
+    fn costs() -> Costs {
+        Costs::DEFAULT
     }
 
-    /// Stores `new` in `cell` with `Release` if it holds `old`, likewise.
+    /// Tells how many nanoseconds after its kick a CPU was back, by [`now_ns`](Self::now_ns) to the
+    /// microsecond. It may have been kicked before it halted, and may have waited for a processor
+    /// after that. The default does not ask.
     #[inline(always)]
-    #[track_caller]
-    fn replace_word(_cell: &Self::Word, _old: u32, _new: u32) -> bool {
-        false
-    }
-
-    /// Cuts off the sections of all other CPUs (P11): what this CPU wrote before is seen by all
-    /// that begin later, and it sees what those stored that ended before. Returns false if it
-    /// can't: then they must be taken to go on.
-    #[inline]
-    fn settle() -> bool {
-        true
-    }
+    fn note_wake(_took_ns: impl FnOnce() -> u64) {}
 
     /// Whether waiting is switched on now: the run-time choice that S1 calls `nopvspin`.
     ///
@@ -161,11 +118,10 @@ pub unsafe trait Platform: Sized + 'static {
         Self::relax();
     }
 
-    /// Offers this processor to CPU number `cpu`, which can run but waits for a processor; or to
-    /// any that does, where it is `None` or the world can't be told which. Returns soon when there
-    /// is none. The default does nothing; see [`YIELDS`](Self::YIELDS).
+    /// Gives this processor to another CPU that can run but has none, and returns soon if there is
+    /// none. The default does nothing; see [`YIELDS`](Self::YIELDS).
     #[inline]
-    fn yield_to(_cpu: Option<Cpu>) {}
+    fn yield_now() {}
 
     /// The number of this CPU (P7), or `None` if it has none: then locks do without a queue node
     /// and spin.
@@ -194,12 +150,6 @@ pub unsafe trait Platform: Sized + 'static {
 
     /// Calls back all CPUs that wait on `word`, likewise.
     fn kick_every(_word: *const Self::Word) {}
-
-    /// Whether CPU number `cpu` has been taken away (P5).
-    #[inline]
-    fn is_preempted(_cpu: Cpu) -> bool {
-        false
-    }
 
     /// A clock in nanoseconds (P9).
     fn now_ns() -> u64;

@@ -41,10 +41,11 @@ macro_rules! faces {
 }
 
 pub mod hybrid;
-pub(crate) mod queue;
+pub mod queue;
 pub mod queued;
 pub mod test_and_set;
 pub mod ticket;
+pub(crate) mod word;
 
 pub use hybrid::Hybrid;
 pub use queued::Queued;

@@ -225,7 +225,7 @@ impl<T: Value, P: Platform> Refresh<T, P> {
             if !under_way(now) {
                 return refreshes(now) != number;
             }
-            if !spin.again::<P>() {
+            if !spin.pause::<P>() {
                 // ORDERING: Release, O6. (n,w,1) -> (n,1,1)
                 let mark = || {
                     let mark = self.word.compare_exchange(now, now | WAITERS, Release, Relaxed);

@@ -22,7 +22,6 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::platform::{MAX_CPUS, Platform};
-use crate::waiters::Key;
 
 /// The number of a CPU: less than [`MAX_CPUS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,9 +90,9 @@ pub(crate) mod state {
     /// `queue.rs`: in line, halted or about to.
     pub(crate) const HALTED: u32 = 1;
     /// `queue.rs`: first in line, awake.
-    pub(crate) const FIRST: u32 = 2;
+    pub(crate) const HEAD: u32 = 2;
     /// `queue.rs`: first in line, halted or about to, in the table.
-    pub(crate) const FIRST_HALTED: u32 = 3;
+    pub(crate) const HEAD_HALTED: u32 = 3;
     /// `queue.rs`: first in line, in the table, called back.
     pub(crate) const KICKED: u32 = 4;
     /// `queue.rs`: gave up; skipped by whoever promotes it.
@@ -197,10 +196,8 @@ pub(crate) const RELEASED: u32 = u32::MAX;
 pub struct Slot<P: Platform> {
     nodes: [Node<P>; LEVELS],
     busy: P::Word,
-    /// What this CPU has learnt of the lock it last had to wait for: `tag << 16 | what`.
-    note: P::Word,
-    /// The lock that this CPU watches as a newcomer.
-    watched: Trace,
+    /// The lock that this CPU spins for as a newcomer.
+    spins_for: Trace,
 }
 
 impl<P: Platform> Slot<P>
@@ -212,8 +209,7 @@ where
         Self {
             nodes: [const { Node::new() }; LEVELS],
             busy: P::Word::ZERO,
-            note: P::Word::ZERO,
-            watched: Trace::new(),
+            spins_for: Trace::new(),
         }
     }
 }
@@ -253,7 +249,7 @@ impl<P: Platform> Slot<P> {
             kicked: cell(),
             trace: Trace::new(),
         });
-        Self { nodes, busy: cell(), note: cell(), watched: Trace::new() }
+        Self { nodes, busy: cell(), spins_for: Trace::new() }
     }
 
     /// Takes a free node of this CPU, or `None` if it has no number or all its nodes are in use
@@ -274,28 +270,13 @@ impl<P: Platform> Slot<P> {
             || state.compare_exchange(RELEASED, 0, Acquire, Relaxed).is_ok()
     }
 
-    /// What this CPU last noted about the lock `key`: 16 bits, or zero if it has noted something
-    /// about another lock since.
-    pub(crate) fn recall(key: Key) -> u32 {
-        let Some(cpu) = P::cpu() else { return 0 };
-        let note = P::slot(cpu).note.load(Relaxed);
-        if note >> 16 == key.tag() { note & 0xffff } else { 0 }
-    }
-
-    /// Notes 16 bits about the lock `key`.
-    pub(crate) fn note(key: Key, what: u32) {
-        if let Some(cpu) = P::cpu() {
-            P::slot(cpu).note.store(key.tag() << 16 | what, Relaxed);
-        }
-    }
-
-    /// This CPU watches `lock` from here on, or no longer watches any.
-    pub(crate) fn watch<L>(lock: Option<(*const L, Mend)>) {
+    /// This CPU spins for `lock` outside its queue from here on, or no longer for any.
+    pub(crate) fn spins_for<L>(lock: Option<(*const L, Mend)>) {
         let Some(cpu) = P::cpu() else { return };
-        let watched = &P::slot(cpu).watched;
+        let trace = &P::slot(cpu).spins_for;
         match lock {
-            Some((lock, mend)) => watched.leave(lock, mend),
-            None => watched.wipe(),
+            Some((lock, mend)) => trace.leave(lock, mend),
+            None => trace.wipe(),
         }
     }
 
@@ -307,7 +288,7 @@ impl<P: Platform> Slot<P> {
     #[cfg(feature = "threads")]
     pub(crate) unsafe fn bury(&self) {
         // SAFETY: the caller's word.
-        unsafe { self.watched.mend() };
+        unsafe { self.spins_for.mend() };
         let busy = self.busy.load(Relaxed);
         for (level, node) in self.nodes.iter().enumerate() {
             if busy & 1 << level != 0 && node.state.load(Relaxed) != RELEASED {
@@ -376,7 +357,7 @@ mod tests {
     /// halves hold.
     #[test]
     fn no_two_states_share_a_lower_half() {
-        let queue = [WAITING, HALTED, FIRST, FIRST_HALTED, KICKED, ABANDONED, KICKING];
+        let queue = [WAITING, HALTED, HEAD, HEAD_HALTED, KICKED, ABANDONED, KICKING];
         let others = [TICKET_RUNNING, TICKET_HALTED, UNPARKED, PARKED];
         let all = || queue.into_iter().chain(others);
         for (i, one) in all().enumerate() {

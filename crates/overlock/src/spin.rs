@@ -3,15 +3,15 @@
 //!
 //! A budget is time on the platform's clock and not a number of iterations, because a PAUSE lasts
 //! 10 cycles on one processor and 140 on another, and because a spinner that was preempted has spun
-//! long enough. The clock is asked only once in [`Platform::PAUSES_PER_LOOK`] pauses.
+//! long enough. The clock is asked only once in [`Costs::pauses_per_look`](crate::platform::Costs) pauses.
 
 use crate::platform::Platform;
 
-/// A spin loop with a budget.
+/// A spin loop with a budget. What passes while the CPU has yielded is not part of it.
 #[derive(Debug)]
 pub(crate) struct Spin {
-    budget_ns: u64,
-    until_ns: Option<u64>,
+    left_ns: u64,
+    since_ns: Option<u64>,
     pauses: u32,
 }
 
@@ -19,31 +19,47 @@ impl Spin {
     /// A loop that may go on for `budget_ns` nanoseconds from its first look at the clock.
     #[inline]
     pub(crate) const fn new(budget_ns: u64) -> Self {
-        Self { budget_ns, until_ns: None, pauses: 0 }
+        Self { left_ns: budget_ns, since_ns: None, pauses: 0 }
     }
 
     /// Pauses once. Returns false when the budget is spent; never on a platform that does not wait.
     #[inline]
-    pub(crate) fn again<P: Platform>(&mut self) -> bool {
-        self.pause::<P>(1)
+    pub(crate) fn pause<P: Platform>(&mut self) -> bool {
+        self.pause_times::<P>(1)
     }
 
-    /// Pauses `n` times. Returns false when the budget is spent; never on a platform that does not
-    /// wait.
+    /// Pauses `n` times, likewise.
     #[inline]
-    pub(crate) fn pause<P: Platform>(&mut self, n: u32) -> bool {
+    pub(crate) fn pause_times<P: Platform>(&mut self, n: u32) -> bool {
         for _ in 0..n {
             P::relax();
         }
-        if !P::WAITS || !P::waits() {
-            return true;
-        }
         self.pauses += n;
-        if self.pauses < P::PAUSES_PER_LOOK {
+        if self.pauses < P::costs().pauses_per_look {
             return true;
         }
         self.pauses = 0;
+        if !P::WAITS || !P::waits() {
+            return true;
+        }
         let now = P::now_ns();
-        now < *self.until_ns.get_or_insert(now + self.budget_ns)
+        let spent = now.saturating_sub(*self.since_ns.get_or_insert(now));
+        self.since_ns = Some(now);
+        self.left_ns = self.left_ns.saturating_sub(spent);
+        self.left_ns > 0
+    }
+
+    /// Whether the last [`pause`](Self::pause) looked at the clock.
+    #[inline]
+    pub(crate) fn has_looked(&self) -> bool {
+        self.pauses == 0
+    }
+
+    /// Gives the processor away, if the platform can.
+    pub(crate) fn yield_now<P: Platform>(&mut self) {
+        if P::YIELDS {
+            P::yield_now();
+            self.since_ns = Some(P::now_ns());
+        }
     }
 }

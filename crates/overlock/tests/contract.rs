@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use overlock::platform::{MAX_CPUS, Native, Platform, Shared, Threads};
+use overlock::platform::{CheapRelease, MAX_CPUS, Native, Platform, Shared, Threads};
+
+/// How `Threads` releases.
+type Sequences = <Threads as Platform>::Release;
 
 const MS: u64 = 1_000_000;
 
@@ -204,17 +207,17 @@ fn skip(what: &str) {
     writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
 }
 
-/// Whether `Threads` has sections here: where the system has what they need, it must. Says so if
+/// Whether `Threads` has restartable sequences here: where the system has what they need, it must. Says so if
 /// not.
-fn sections_are_armed() -> bool {
+fn sequences_are_armed() -> bool {
     // SAFETY: a valid name; asks for a symbol of whoever has it.
     let size = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()) };
     // SAFETY: an unsigned int where it exists.
     let registered = !size.is_null() && unsafe { *size.cast::<libc::c_uint>() } != 0;
     // SAFETY: no memory is passed.
     let commands = unsafe { libc::syscall(libc::SYS_membarrier, 0, 0, 0) };
-    let needed = Threads::SECTIONS && registered && commands > 0 && commands & 1 << 7 != 0;
-    assert_eq!(Threads::has_sections(), needed);
+    let needed = Sequences::EXISTS && registered && commands > 0 && commands & 1 << 7 != 0;
+    assert_eq!(Threads::has_restartable_sequences(), needed);
     if !needed {
         skip("no restartable sequences here (rseq(2), membarrier(2))");
     }
@@ -222,25 +225,28 @@ fn sections_are_armed() -> bool {
 }
 
 #[test]
-fn p11_a_section_replaces_what_it_names_and_nothing_else() {
-    if !sections_are_armed() {
+fn p11_a_sequence_changes_what_it_names_and_nothing_else() {
+    if !sequences_are_armed() {
         return;
     }
-    let (word, halves) = (AtomicU32::new(7), [const { AtomicU16::new(u16::MAX) }; 3]);
-    assert!(!Threads::replace_word(&word, 8, 9) && !Threads::add_half(&halves[1], 3, 1 << 15));
-    assert_eq!((word.load(SeqCst), halves[1].load(SeqCst)), (7, u16::MAX));
-    assert!((0..100).any(|_| Threads::replace_word(&word, 7, u32::MAX)));
-    assert!((0..100).any(|_| Threads::add_half(&halves[1], 3, 0)));
-    assert_eq!(word.load(SeqCst), u32::MAX);
+    let held = 0xabcd_ef07;
+    let (word, halves) = (AtomicU32::new(held), [const { AtomicU16::new(u16::MAX) }; 3]);
+    assert!(!Sequences::clear_low_byte(&word, 7));
+    assert!(!Sequences::add_half(&halves[1], 3, 1 << 15));
+    assert_eq!((word.load(SeqCst), halves[1].load(SeqCst)), (held, u16::MAX));
+    assert!((0..100).any(|_| Sequences::clear_low_byte(&word, held)));
+    assert!((0..100).any(|_| Sequences::add_half(&halves[1], 3, 0)));
+    assert_eq!(word.load(SeqCst), 0xabcd_ef00);
     assert_eq!(halves.map(|half| half.into_inner()), [u16::MAX, 2, u16::MAX]);
 }
 
-/// One thread counts in sections until it finds a flag, which it takes away. Another sets the flag
-/// and, `settle` permitting, settles. Returns how many flags were overwritten by the time that it
-/// had, and whether one was later: then the other would wait for ever for who sees it. Goes on
-/// until the second has happened or the first `enough`, for as long as two threads may need to get
-/// two CPUs.
-fn flags_overwritten(settle: fn() -> bool, enough: fn(u32) -> bool) -> (u32, bool) {
+/// One thread takes a lock and releases it by a sequence, which is refused where it finds a flag.
+/// Another sets the flag and, `membarrier` permitting, cuts the sequences off. Returns how many
+/// releases missed the flag before `membarrier` had returned, and whether one did after the lock
+/// was seen held then: a waiter that relies on the flag would wait for ever. Goes on until the
+/// second has happened or the first is `enough`, for as long as two threads may need to get two
+/// CPUs.
+fn flags_missed(membarrier: fn() -> bool, enough: fn(u32) -> bool) -> (u32, bool) {
     const FLAG: u32 = 1 << 31;
     let (word, found, stop) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
     let mut early = 0;
@@ -248,12 +254,11 @@ fn flags_overwritten(settle: fn() -> bool, enough: fn(u32) -> bool) -> (u32, boo
     thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(SeqCst) {
-                let seen = word.load(SeqCst);
-                if seen & FLAG == 0 {
-                    Threads::replace_word(&word, seen, (seen + 1) & !FLAG);
-                } else {
+                if word.compare_exchange(0, 1, SeqCst, SeqCst).is_ok()
+                    && !Sequences::clear_low_byte(&word, 1)
+                    && word.fetch_and(!0xff, SeqCst) & FLAG != 0
+                {
                     found.fetch_add(1, SeqCst);
-                    word.fetch_and(!FLAG, SeqCst);
                 }
             }
         });
@@ -261,14 +266,20 @@ fn flags_overwritten(settle: fn() -> bool, enough: fn(u32) -> bool) -> (u32, boo
         while !late && Threads::now_ns() < if enough(early) { least } else { most } {
             let before = found.load(SeqCst);
             word.fetch_or(FLAG, SeqCst);
-            let settled = settle();
-            let there = word.load(SeqCst) & FLAG != 0;
-            while there && found.load(SeqCst) == before && !late {
-                // Gone, and not found: the second look at `found` is for one between the first two.
-                late = word.load(SeqCst) & FLAG == 0 && found.load(SeqCst) == before;
+            late |= !membarrier();
+            let held = word.load(SeqCst) & 0xff != 0;
+            while word.load(SeqCst) & 0xff != 0 {
+                std::hint::spin_loop();
             }
-            late |= !settled;
-            early += u32::from(!there && found.load(SeqCst) == before);
+            // The release that found the flag says so after it has cleared the byte.
+            let grace = Threads::now_ns() + if held { 50 * MS } else { 0 };
+            while found.load(SeqCst) == before && Threads::now_ns() < grace {
+                std::hint::spin_loop();
+            }
+            let missed = found.load(SeqCst) == before;
+            late |= held && missed;
+            early += u32::from(!held && missed);
+            word.fetch_and(!FLAG, SeqCst);
         }
         stop.store(true, SeqCst);
     });
@@ -276,22 +287,22 @@ fn flags_overwritten(settle: fn() -> bool, enough: fn(u32) -> bool) -> (u32, boo
 }
 
 #[test]
-fn p11_a_settled_change_is_not_overwritten() {
-    if !sections_are_armed() {
+fn p11_a_release_after_membarrier_misses_nothing() {
+    if !sequences_are_armed() {
         return;
     }
-    let (early, late) = flags_overwritten(Threads::settle, |early| early > 0);
-    assert!(!late, "overwritten after it was settled, or not settled");
+    let (early, late) = flags_missed(Sequences::membarrier, |early| early > 0);
+    assert!(!late, "missed after membarrier, or membarrier was refused");
     // The same without: found, if the two meet.
-    let (_, found) = flags_overwritten(|| true, |_| false);
+    let (_, found) = flags_missed(|| true, |_| false);
     if early == 0 || !found {
-        skip("whether sections are cut off: two threads hardly ran at the same time");
+        skip("whether sequences are cut off: two threads hardly ran at the same time");
     }
 }
 
 #[test]
-fn p11_sections_can_be_settled_after_a_fork() {
-    if !sections_are_armed() {
+fn p11_sequences_can_be_cut_off_after_a_fork() {
+    if !sequences_are_armed() {
         return;
     }
     // SAFETY: the child makes system calls and reads memory, and then exits.
@@ -299,7 +310,7 @@ fn p11_sections_can_be_settled_after_a_fork() {
     assert!(child >= 0);
     if child == 0 {
         let word = AtomicU32::new(0);
-        let fine = Threads::settle() && (0..100).any(|_| Threads::replace_word(&word, 0, 1));
+        let fine = Sequences::membarrier() && (0..100).any(|_| Sequences::clear_low_byte(&word, 0));
         // SAFETY: ends the child at once.
         unsafe { libc::_exit(i32::from(!fine)) };
     }

@@ -67,17 +67,17 @@ tests! {
     tas_timed_three tas_full tas_spin tas_spin_timed ticket_two
     ticket_token ticket_narrow ticket_again ticket_again_token ticket_three
     ticket_three_token ticket_spurious ticket_full ticket_numberless
-    ticket_cut_two ticket_cut_token ticket_cut_again ticket_cut_three ticket_cut_refused ticket_spin
+    ticket_cheap_two ticket_cheap_token ticket_cheap_again ticket_cheap_three ticket_cheap_refused ticket_spin
     queued_two queued_token queued_again queued_again_token queued_again_spurious
     queued_three queued_three_stale queued_three_token queued_three_spurious queued_timed
     queued_timed_three queued_timed_late queued_timed_both queued_behind queued_numberless
-    queued_full queued_cut_two queued_cut_token queued_cut_again queued_cut_three queued_cut_timed
-    queued_cut_refused queued_spin queued_spin_three hybrid_two hybrid_token
+    queued_full queued_cheap_two queued_cheap_token queued_cheap_again queued_cheap_three queued_cheap_timed
+    queued_cheap_refused queued_spin queued_spin_three hybrid_two hybrid_token
     hybrid_again hybrid_again_token hybrid_polite hybrid_past_kicked hybrid_polite_three hybrid_three
     hybrid_three_token hybrid_three_spurious hybrid_bound hybrid_timed hybrid_timed_three
-    hybrid_numberless hybrid_cut_two hybrid_cut_token hybrid_cut_again hybrid_cut_polite
-    hybrid_cut_three hybrid_cut_addr hybrid_cut_timed hybrid_cut_contended hybrid_cut_refused
-    hybrid_cut_spurious hybrid_spin hybrid_spin_three
+    hybrid_numberless hybrid_cheap_two hybrid_cheap_token hybrid_cheap_again hybrid_cheap_polite
+    hybrid_cheap_three hybrid_cheap_addr hybrid_cheap_timed hybrid_cheap_refused
+    hybrid_cheap_spurious hybrid_spin hybrid_spin_three
     queued_nested_two queued_nested_three queued_nested_four queued_nested_five
     hybrid_nested_four queued_left_behind queued_unlinked
     mixed_ticket_queued mixed_ticket_hybrid mixed_ticket_tas mixed_tas_queued mixed_tas_ticket

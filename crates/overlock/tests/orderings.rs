@@ -19,31 +19,27 @@ use support::table::{model, models};
 
 /// Site, weakened ordering, model that fails.
 const CAUGHT: &[(&str, Ordering, &str)] = &[
-    ("hybrid.rs lock compare_exchange", Relaxed, "hybrid_two"),
-    ("hybrid.rs steal_past_kicked compare_exchange", Relaxed, "hybrid_past_kicked"),
-    ("hybrid.rs try_steal compare_exchange", Relaxed, "hybrid_two"),
-    ("hybrid.rs unlock fetch_sub", Relaxed, "hybrid_two"),
-    ("hybrid.rs watch compare_exchange", Relaxed, "hybrid_two"),
+    ("enqueue.rs enqueue compare_exchange", Relaxed, "queued_again"),
+    ("enqueue.rs enqueue compare_exchange 2", Acquire, "queued_again"),
+    ("enqueue.rs enqueue compare_exchange 2", Release, "queued_behind"),
+    ("enqueue.rs link_behind swap", Acquire, "queued_behind"),
+    ("enqueue.rs link_behind swap", Release, "queued_again"),
+    ("hand_off.rs give_up compare_exchange", Relaxed, "queued_timed_both"),
+    ("hand_off.rs hand_on swap", Relaxed, "queued_again"),
+    ("hand_off.rs promote_asleep compare_exchange", Relaxed, "queued_again_spurious"),
+    ("hand_off.rs skip swap", Acquire, "queued_unlinked"),
+    ("hand_off.rs skip swap", Release, "queued_behind"),
+    ("hand_off.rs take compare_exchange", Relaxed, "queued_two"),
+    ("head.rs halt_as_head compare_exchange", Relaxed, "queued_two"),
+    ("kick.rs kick_head fence", Relaxed, "queued_two"),
+    ("newcomer.rs spin_as_newcomer compare_exchange", Relaxed, "hybrid_two"),
+    ("newcomer.rs take_past_halted compare_exchange", Relaxed, "hybrid_past_kicked"),
     ("park.rs kick_halted fence", Relaxed, "tas_two"),
-    ("queue.rs come_back swap", Relaxed, "queued_again_spurious"),
-    ("queue.rs give_up compare_exchange", Relaxed, "queued_timed_both"),
-    ("queue.rs halt_first compare_exchange", Relaxed, "queued_two"),
-    ("queue.rs hand_on swap", Relaxed, "queued_again"),
-    ("queue.rs join compare_exchange", Acquire, "queued_again"),
-    ("queue.rs join compare_exchange", Release, "queued_behind"),
-    ("queue.rs kick_first fence", Relaxed, "queued_two"),
-    ("queue.rs link_behind swap", Acquire, "queued_behind"),
-    ("queue.rs link_behind swap", Release, "queued_again"),
-    ("queue.rs promote_asleep compare_exchange", Relaxed, "queued_again_spurious"),
-    ("queue.rs release_alone replace_word", Relaxed, "hybrid_cut_two"),
-    ("queue.rs skip swap", Acquire, "queued_unlinked"),
-    ("queue.rs skip swap", Release, "queued_behind"),
-    ("queue.rs steal_instead compare_exchange", Relaxed, "queued_again"),
-    ("queue.rs take compare_exchange", Relaxed, "queued_two"),
-    ("queued.rs lock compare_exchange", Relaxed, "queued_two"),
-    ("queued.rs lock_pending compare_exchange 2", Relaxed, "queued_spin"),
-    ("queued.rs try_lock compare_exchange", Relaxed, "queued_timed"),
-    ("queued.rs unlock fetch_sub", Relaxed, "queued_two"),
+    ("queue.rs lock compare_exchange", Relaxed, "queued_two"),
+    ("queue.rs try_take compare_exchange", Relaxed, "queued_two"),
+    ("queue.rs unlock clear_low_byte", Relaxed, "hybrid_cheap_two"),
+    ("queue.rs unlock fetch_sub", Relaxed, "queued_two"),
+    ("wait.rs come_back swap", Relaxed, "queued_again_spurious"),
     ("refresh.rs begin compare_exchange", Relaxed, "refresh_two"),
     ("refresh.rs begin fence", Relaxed, "refresh_last"),
     ("refresh.rs last fence", Relaxed, "refresh_last"),
@@ -58,7 +54,7 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("test_and_set.rs try_take compare_exchange", Relaxed, "tas_two"),
     ("test_and_set.rs unlock store", Relaxed, "tas_spin"),
     ("test_and_set.rs unlock swap", Relaxed, "tas_two"),
-    ("ticket.rs advance add_half", Relaxed, "ticket_cut_two"),
+    ("ticket.rs advance add_half", Relaxed, "ticket_cheap_two"),
     ("ticket.rs clear_slow fetch_and", Relaxed, "ticket_again"),
     ("ticket.rs is_served load", Relaxed, "ticket_two"),
     ("ticket.rs kick fence", Relaxed, "ticket_two"),
@@ -127,20 +123,28 @@ fn ticket() {
 #[test]
 fn queue() {
     audit("queue.rs");
+    audit("enqueue.rs");
+    audit("wait.rs");
     audit("slot.rs");
+}
+
+#[test]
+fn hand_off() {
+    audit("hand_off.rs");
+}
+
+#[test]
+fn head() {
+    audit("head.rs");
+    audit("kick.rs");
+}
+
+#[test]
+fn newcomer() {
+    audit("newcomer.rs");
 }
 
 #[test]
 fn refresh() {
     audit("refresh.rs");
-}
-
-#[test]
-fn queued() {
-    audit("queued.rs");
-}
-
-#[test]
-fn hybrid() {
-    audit("hybrid.rs");
 }

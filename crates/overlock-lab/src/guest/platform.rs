@@ -7,21 +7,21 @@
 //! | P2 | A kick that came too early, an interrupt, and a deadline end a halt. |
 //! | P3 | A kick is a call of the host. If its target is not halted, the host remembers it, and the target's next halt returns at once. |
 //! | P4 | The host ignores a kick of a vCPU that does not exist or has ended. |
-//! | P5 | A flag in the vCPU's record, which the host sets while it is runnable without a processor. |
+//! | P5 | Not implemented: see below. |
 //! | P6 | The pause instruction; where the run asks for it, with a look at the time stamp counter, and a call of the host when the loop has become long: what pause-loop exiting does in hardware. |
 //! | P7 | A vCPU's number never changes, and is below `MAX_VCPUS`. |
 //! | P8 | The tables are made for each run, and all vCPUs share them. |
 //! | P9 | The time stamp counter, scaled; its offset to the host's is measured when a vCPU starts. |
 //! | P10 | `Guest<W, false>` never waits; `Guest<W, true>` waits if the run says so. |
 //!
-//! It does not implement `yield_to`: a call of the host and a change of vCPUs cost more than the
+//! It does not implement `yield_now`: a call of the host and a change of vCPUs cost more than the
 //! lock can gain from an earlier turn. Spinners that wait for one off its pCPU are the host's
 //! affair, by its yield policy.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
 
-use overlock::platform::Platform;
+use overlock::platform::{Costs, Platform, ReadModifyWrite};
 use overlock::{Bucket, Cpu, Slot};
 
 use super::abi::{Call, VcpuRecord};
@@ -96,8 +96,7 @@ unsafe impl<W: World, const WAITS: bool> Platform for Guest<W, WAITS> {
 
     const WAITS: bool = WAITS;
 
-    // A vCPU waits for its pCPU by the millisecond.
-    const CROWD_WAKES: u64 = 24;
+    type Release = ReadModifyWrite;
 
     #[inline]
     fn waits() -> bool {
@@ -148,13 +147,8 @@ unsafe impl<W: World, const WAITS: bool> Platform for Guest<W, WAITS> {
     }
 
     #[inline]
-    fn is_preempted(cpu: Cpu) -> bool {
-        Vcpu::<W>::current().is_preempted(cpu.index() as u32)
-    }
-
-    #[inline]
-    fn wake_ns() -> u64 {
-        W::WAKE_NS
+    fn costs() -> Costs {
+        Costs::DEFAULT.with_wake_ns(W::WAKE_NS)
     }
 
     #[inline]

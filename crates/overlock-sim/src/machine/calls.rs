@@ -150,19 +150,19 @@ pub(super) fn interrupt() {
     });
 }
 
-/// The current CPU begins a section.
-pub(crate) fn begin_section() {
+/// The current CPU begins a sequence.
+pub(crate) fn begin_sequence() {
     with(|m| m.cpus[m.current].cut_off = false);
 }
 
-/// Whether somebody has cut off the section that the current CPU has begun last.
+/// Whether somebody has cut off the sequence that the current CPU has begun last.
 pub(crate) fn is_cut_off() -> bool {
     is_stopping() || with(|m| m.cpus[m.current].cut_off)
 }
 
-/// Cuts off the sections of all CPUs: those that are in one will not store. That takes anything
+/// Cuts off the sequences of all CPUs: those that are in one will not store. That takes anything
 /// from a moment to twenty wake-ups.
-pub(crate) fn settle(site: &'static Location<'static>) {
+pub(crate) fn membarrier(site: &'static Location<'static>) {
     step(site);
     spend(with(|m| m.rng.magnitude(100_000)));
     with(|m| m.cpus.iter_mut().for_each(|cpu| cpu.cut_off = true));
@@ -224,17 +224,6 @@ pub(crate) fn number() -> Option<usize> {
 pub(crate) fn now_ns() -> u64 {
     spend(CALL_NS);
     with(|m| m.now + m.cpus[m.current].skew)
-}
-
-pub(crate) fn is_preempted(number: usize) -> bool {
-    with(|m| {
-        let truth = m.cpus.iter().any(|cpu| cpu.number == Some(number) && cpu.is_away());
-        let stale = m.rng.one_in(m.world.stale_one_in);
-        if stale {
-            m.note_fault(Fault::StaleHint);
-        }
-        truth != stale
-    })
 }
 
 /// Counts an event that a lock reports.

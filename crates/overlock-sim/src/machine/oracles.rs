@@ -7,8 +7,7 @@ use crate::arena::Arena;
 use crate::failure::Oracle;
 use crate::faults::Fault;
 use crate::lock_model::{
-    LOCKED, Layout, LockModel, PENDING, STEALS, STEALS_MAX, Survives, TAIL_SHIFT, Waiter, has_line,
-    is_begun,
+    LOCKED, Layout, LockModel, NO_STEALING, STEALS, Survives, TAIL_SHIFT, Waiter,
 };
 use crate::trace::What;
 use crate::world::Verb;
@@ -195,8 +194,8 @@ impl Machine {
             }
             Layout::Line => {
                 model.word = new;
-                let joined = new >> TAIL_SHIFT != old >> TAIL_SHIFT || is_begun(old);
-                if joined && new >> TAIL_SHIFT != 0 && !is_begun(new) {
+                let joined = new >> TAIL_SHIFT != old >> TAIL_SHIFT;
+                if joined && new >> TAIL_SHIFT != 0 {
                     model.line.push_back(Waiter { cpu: me, skipped: false, ticket: 0 });
                 }
                 if old & LOCKED == 0 && new & LOCKED != 0 {
@@ -222,7 +221,7 @@ impl Machine {
         model.passed += 1;
         let passed = model.passed;
         self.tally.longest_bypass = self.tally.longest_bypass.max(passed);
-        if promise.declares && old & PENDING != 0 {
+        if promise.declares && old & NO_STEALING != 0 {
             let text = format!(
                 "cpu {me} passes cpu {first}, the first in line, which has declared itself"
             );
@@ -378,8 +377,8 @@ impl Machine {
             Survives::Nobody => false,
             Survives::AllButFirst => first_can,
             Survives::AllButDeclared => {
-                let closed = model.word & PENDING != 0 || model.word & STEALS == STEALS_MAX;
-                let open = !has_line(model.word) || !closed;
+                let closed = model.word & NO_STEALING != 0 || model.word & STEALS == STEALS;
+                let open = model.word >> TAIL_SHIFT == 0 || !closed;
                 first_can || open && newcomer_runs
             }
             Survives::Everybody => involved.iter().any(|(_, releases, _, runs)| !releases && *runs),
@@ -419,10 +418,7 @@ impl Machine {
         match model.kind.promise.layout {
             Layout::Opaque => false,
             Layout::Bit => model.word != 0,
-            Layout::Line => {
-                let contended = if model.kind.promise.sections { PENDING } else { 0 };
-                model.word & !(STEALS | contended) != 0
-            }
+            Layout::Line => model.word != 0,
             Layout::Ticket => !model.line.is_empty(),
         }
     }

@@ -15,7 +15,7 @@ use overlock::{ConstLock, RawLock, RawTimedLock};
 use super::{Fair, HYBRID, Subject, UNFAIR};
 use crate::Oracle;
 use crate::cell::Word;
-use crate::lock_model::{LOCKED, Layout, PENDING, Promise, Survives, TAIL_SHIFT};
+use crate::lock_model::{LOCKED, Layout, NO_STEALING, Promise, Survives, TAIL_SHIFT};
 use crate::platform::{ByAddress, Inject};
 
 type Here = Inject<ByAddress>;
@@ -217,7 +217,7 @@ impl Mistake for Starving {
 struct Unheeded;
 impl Mistake for Unheeded {
     fn lock(words: &Words) {
-        pass_or_join(words, PENDING);
+        pass_or_join(words, NO_STEALING);
     }
 }
 
@@ -283,7 +283,7 @@ impl Mistake for Deaf {
 struct Untidy;
 impl Mistake for Untidy {
     fn unlock(words: &Words) {
-        words.lock.store(PENDING, SeqCst);
+        words.lock.store(NO_STEALING, SeqCst);
         Here::kick_any(&raw const words.lock);
     }
 }

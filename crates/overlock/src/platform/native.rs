@@ -11,7 +11,7 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
-use super::Platform;
+use super::{Platform, ReadModifyWrite};
 use crate::slot::{Cpu, Slot};
 use crate::waiters::Bucket;
 
@@ -30,6 +30,7 @@ unsafe impl Platform for Native {
     type Byte = AtomicU8;
     type Half = AtomicU16;
     type Word = AtomicU32;
+    type Release = ReadModifyWrite;
 
     const WAITS: bool = false;
 

@@ -10,6 +10,7 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
+use super::ReadModifyWrite;
 use super::threads::futex;
 use super::{Platform, Threads};
 use crate::slot::{Cpu, Slot};
@@ -28,6 +29,7 @@ unsafe impl Platform for Shared {
     type Byte = AtomicU8;
     type Half = AtomicU16;
     type Word = AtomicU32;
+    type Release = ReadModifyWrite;
 
     const WAITS: bool = true;
     const KICKS_BY_ADDRESS: bool = true;

@@ -11,19 +11,20 @@
 //! | P7, P8 | A slot for each live thread, taken on its first contended lock operation and returned when the thread has exited ([`registry`]). 16,383 slots; a thread beyond that has no number and spins politely. |
 //! | P9 | `CLOCK_MONOTONIC` ([`clock`]). |
 //! | P10 | [`Threads::set_waiting`] switches waiting off. |
-//! | P11 | Restartable sequences, cut off by `membarrier`, where the system has both ([`sections`]). |
+//! | P11 | Restartable sequences, cut off by `membarrier`, where the system has both ([`rseq`]). |
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
 
-use super::{MAX_CPUS, Platform};
+use super::{Costs, MAX_CPUS, Platform};
 use crate::slot::{Cpu, Slot};
 use crate::waiters::Bucket;
+pub(super) use rseq::Sequences;
 use wakes::WakeUp;
 
 pub(super) mod clock;
 pub(super) mod futex;
 mod registry;
-mod sections;
+mod rseq;
 mod wakes;
 
 /// OS threads that may lose their processor at any instruction; they halt in a futex.
@@ -46,6 +47,20 @@ impl Threads {
     pub fn set_waiting(on: bool) {
         WAITING.store(on, Relaxed);
     }
+
+    /// Whether uncontended locks of this process are released by a restartable sequence instead of
+    /// an atomic read-modify-write. Once they are, they always are.
+    pub fn has_restartable_sequences() -> bool {
+        rseq::is_armed()
+    }
+
+    /// Leaves the restartable sequences of this process unarmed: then nothing here ever calls
+    /// `membarrier`. For a library whose program may forbid itself that call. It has to run before
+    /// the constructors of this crate; what is armed stays armed.
+    #[doc(hidden)]
+    pub extern "C" fn forbid_restartable_sequences() {
+        rseq::forbid();
+    }
 }
 
 // SAFETY: clause by clause in the table above.
@@ -57,7 +72,8 @@ unsafe impl Platform for Threads {
     const WAITS: bool = true;
     const YIELDS: bool = true;
     const KICKS_BY_ADDRESS: bool = true;
-    const SECTIONS: bool = sections::BUILT;
+
+    type Release = Sequences;
 
     #[inline(always)]
     fn waits() -> bool {
@@ -65,8 +81,8 @@ unsafe impl Platform for Threads {
     }
 
     #[inline]
-    fn wake_ns() -> u64 {
-        WAKE_UP.ns()
+    fn costs() -> Costs {
+        Costs::DEFAULT.with_wake_ns(WAKE_UP.ns())
     }
 
     fn note_wake(took_ns: impl FnOnce() -> u64) {
@@ -87,7 +103,7 @@ unsafe impl Platform for Threads {
         futex::nap(ns);
     }
 
-    fn yield_to(_cpu: Option<Cpu>) {
+    fn yield_now() {
         // SAFETY: no arguments, no memory.
         unsafe { libc::sched_yield() };
     }
@@ -102,24 +118,6 @@ unsafe impl Platform for Threads {
 
     fn waiters() -> &'static [Bucket<Self>] {
         &BUCKETS
-    }
-
-    #[inline(always)]
-    fn add_half(cell: &AtomicU16, n: u16, unless: u16) -> bool {
-        sections::add_half(cell, n, unless)
-    }
-
-    #[inline(always)]
-    fn replace_word(cell: &AtomicU32, old: u32, new: u32) -> bool {
-        sections::replace_word(cell, old, new)
-    }
-
-    fn has_sections() -> bool {
-        sections::are_armed()
-    }
-
-    fn settle() -> bool {
-        sections::settle()
     }
 
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {

@@ -100,7 +100,7 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
             if self.try_take(0) {
                 return true;
             }
-            if !spin.pause::<P>(backoff) {
+            if !spin.pause_times::<P>(backoff) {
                 break;
             }
             if !P::waits() && deadline_ns.is_some_and(|at| P::now_ns() >= at) {

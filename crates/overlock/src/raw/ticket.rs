@@ -112,7 +112,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
-use crate::platform::Platform;
+use crate::platform::{CheapRelease, Platform};
 use crate::raw::RawLock;
 use crate::slot::state::{TICKET_HALTED, TICKET_RUNNING};
 use crate::slot::{Entered, Slot};
@@ -126,7 +126,7 @@ pub(crate) const ONE: u32 = 2;
 
 /// How long the next in line spins before it halts: about half of what a halt and a wake-up cost.
 fn spin_next_ns<P: Platform>() -> u64 {
-    P::wake_ns() * 2 / 5
+    P::costs().wake_ns * 2 / 5
 }
 /// How long any other waiter spins before it halts.
 const SPIN_FAR_NS: u64 = 200;
@@ -191,7 +191,7 @@ impl Width for Wide {
     }
     #[inline(always)]
     fn advance<P: Platform>(head: &P::Half) -> bool {
-        P::add_half(head, ONE as u16, SLOW as u16)
+        P::Release::add_half(head, ONE as u16, SLOW as u16)
     }
 }
 
@@ -275,7 +275,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
                 return true;
             }
             let spin = if self.distance(ticket) == 1 { &mut next } else { &mut far };
-            if !spin.again::<P>() {
+            if !spin.pause::<P>() {
                 return self.is_served(ticket);
             }
         }
@@ -316,10 +316,10 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
                 return Slow::Served;
             }
             // Still the same ticket after all sections are over: its release sees the flag (I5).
-            if !P::SECTIONS || !W::ADVANCES || settled == Some(served) {
+            if !P::Release::EXISTS || !W::ADVANCES || settled == Some(served) {
                 return Slow::Set;
             }
-            if !P::settle() {
+            if !P::Release::membarrier() {
                 return Slow::Unsure;
             }
             settled = Some(served);
@@ -402,7 +402,7 @@ unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
     unsafe fn unlock(&self) {
         let address = ptr::from_ref(self);
         // (t,h,0) -> (t,h+2,0), with Release: O2; the words are not touched again (I4).
-        if P::SECTIONS && W::advance::<P>(&self.head) {
+        if P::Release::EXISTS && W::advance::<P>(&self.head) {
             return;
         }
         if P::WAITS && P::waits() {
@@ -443,7 +443,7 @@ mod tests {
         let key = Key::new(&raw const LOCK, ONE);
         assert!(waiters::insert::<Threads>(key, entered.id()));
         let node = entered.node();
-        let queue = [state::WAITING, state::HALTED, state::FIRST, state::FIRST_HALTED];
+        let queue = [state::WAITING, state::HALTED, state::HEAD, state::HEAD_HALTED];
         let queue = queue.into_iter().chain([state::KICKED, state::ABANDONED, state::KICKING]);
         for other in queue.chain([state::PARKED, state::PARKED | 7 << 16, state::UNPARKED]) {
             node.state.store(other, Relaxed);

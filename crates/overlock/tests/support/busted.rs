@@ -11,7 +11,7 @@ use crate::support::cells::{Life, Part, Word};
 use crate::support::models::{
     Depth, Plan, Report, hybrid, lock, queued, sections, unwatched, wide,
 };
-use crate::support::platform::{ByAddress, Cutting, Settling, World};
+use crate::support::platform::{Barrier, ByAddress, Cheap, World};
 use crate::support::sites;
 
 const LOCKED: u32 = 1;
@@ -133,13 +133,13 @@ raw_lock!(
     }
 );
 
-/// A lock on a platform that pretends to settle sections.
-fn unsettled<L: RawLock + 'static>(make: fn(&'static Life) -> L) -> String {
-    let world = World { settling: Settling::Pretended, ..World::PLAIN };
+/// A lock on a platform whose `membarrier` does nothing.
+fn unfenced<L: RawLock + 'static>(make: fn(&'static Life) -> L) -> String {
+    let world = World { barrier: Barrier::Pretended, ..World::PLAIN };
     let plan = Plan { preemptions: None, world, ..Plan::PLAIN };
     sites::reset(None);
-    let report: Report = sections::<Cutting, L>(plan, Depth::Bounded, make, lock, unwatched);
-    report.failure.expect("the model finds that a release overwrites what a waiter wrote")
+    let report: Report = sections::<Cheap, L>(plan, Depth::Bounded, make, lock, unwatched);
+    report.failure.expect("the model finds that a release misses a waiter")
 }
 
 fn explore<L: RawLock + 'static>(make: fn(&'static Life) -> L) -> String {
@@ -179,10 +179,10 @@ fn a_flag_cleared_under_a_waiter_is_found() {
 }
 
 #[test]
-fn sections_that_nobody_settles_are_found() {
-    for failure in [unsettled(wide::<Cutting>), unsettled(queued::<Cutting>)] {
+fn cheap_releases_that_nobody_cuts_off_are_found() {
+    for failure in [unfenced(wide::<Cheap>), unfenced(queued::<Cheap>)] {
         assert!(failure.contains("deadlock"), "{failure}");
     }
-    let failure = unsettled(hybrid::<Cutting>);
+    let failure = unfenced(hybrid::<Cheap>);
     assert!(failure.contains("deadlock"), "{failure}");
 }

@@ -372,36 +372,47 @@ cells! {
     Word: u32 in AtomicU32;
 }
 
-macro_rules! sections {
-    ($($name:ident: $int:ident),*) => {$(
-        impl $name {
-            /// The two steps of a section: a load, and a store of what `new` makes of the value.
-            pub(crate) fn section(
-                &self,
-                at: &'static Location<'static>,
-                operation: &'static str,
-                new: impl FnOnce($int) -> Option<$int>,
-            ) -> bool {
-                let ((order, _), _) = sites::access(at, operation, (Release, Relaxed));
-                self.part.touched();
-                let old = self.cell.load(Relaxed);
-                let Some(new) = new(old) else { return false };
-                self.part.touched();
-                // A swap, for loom does not know that a store comes after the read-modify-writes
-                // that follow what it replaces. It hides one thing: that a store ends a release
-                // sequence.
-                let found = self.cell.swap(new, order);
-                if found != old {
-                    sites::reach("a section overwrites");
-                }
-                self.part.changed(u32::from(found), u32::from(new), Role::Uses);
-                true
-            }
+impl Word {
+    /// The two steps of a cheap release: a comparison, and a store of the low byte, which is, to
+    /// memory, a read-modify-write of the word.
+    pub(crate) fn clear_low_byte(&self, at: &'static Location<'static>, expected: u32) -> bool {
+        let ((order, _), _) = sites::access(at, "clear_low_byte", (Release, Relaxed));
+        self.part.touched();
+        if self.cell.load(Relaxed) != expected {
+            return false;
         }
-    )*};
+        self.part.touched();
+        let found = self.cell.fetch_and(!0xff, order);
+        if found != expected {
+            sites::reach(MISSES_A_WAITER);
+        }
+        assert_eq!(found & 0xff, expected & 0xff, "the low byte of a held lock has changed");
+        self.part.changed(found, found & !0xff, Role::Uses);
+        true
+    }
 }
 
-sections!(Half: u16, Word: u32);
+/// A cheap release has not seen what a waiter wrote into the word.
+pub(crate) const MISSES_A_WAITER: &str = "a cheap release misses a waiter";
+
+impl Half {
+    /// The two steps of a cheap release: a load, and a store of the sum.
+    pub(crate) fn add_unless(&self, at: &'static Location<'static>, n: u16, unless: u16) -> bool {
+        let ((order, _), _) = sites::access(at, "add_half", (Release, Relaxed));
+        self.part.touched();
+        let old = self.cell.load(Relaxed);
+        if old & unless != 0 {
+            return false;
+        }
+        let new = old.wrapping_add(n);
+        self.part.touched();
+        // A swap, for loom does not know that a store comes after the read-modify-writes that
+        // follow what it replaces. It hides one thing: that a store ends a release sequence.
+        let found = self.cell.swap(new, order);
+        self.part.changed(u32::from(found), u32::from(new), Role::Uses);
+        true
+    }
+}
 
 impl Word {
     /// Whether the value is `expected`, as the platform sees it when a CPU is about to halt.

@@ -269,50 +269,30 @@ pub(crate) fn unwatched() -> Option<Watch> {
     None
 }
 
-/// The bits of a lock word with a line that its watch looks at; see `raw/queue.rs`.
+/// The bits of a queue lock's word that its watch looks at; see `raw/word.rs`.
 mod bits {
     pub(super) const LOCKED: u32 = 1 << 0;
-    pub(super) const PENDING: u32 = 1 << 1;
-    pub(super) const STEALS: u32 = 0xfff0;
-    pub(super) const STEALS_MAX: u32 = 0xffe0;
+    pub(super) const STEAL: u32 = 1 << 1;
+    pub(super) const STEALS: u32 = 0xfff << 1;
+    pub(super) const NO_STEALING: u32 = 1 << 14;
     pub(super) const TAIL: u32 = 0xffff_0000;
 }
 
-/// Only the CPU that declared itself takes the lock while `PENDING` is set; and once the first in
-/// line has been passed as often as is allowed, only a CPU that leaves the line takes it.
+/// Nobody but the queue head takes the lock while stealing is disabled, or once the head has been
+/// passed as often as is allowed: whoever takes it then leaves the queue.
 pub(crate) fn nobody_passes() -> Option<Watch> {
-    watched(0)
-}
-
-/// The same where releases may be sections: a lock that nobody uses may say that it was contended.
-/// Also notes when one waiter takes the place of another that has begun a line.
-pub(crate) fn nobody_cuts_in() -> Option<Watch> {
-    watched(bits::PENDING)
-}
-
-fn watched(left: u32) -> Option<Watch> {
-    use bits::{LOCKED, PENDING, STEALS, STEALS_MAX, TAIL};
-    let mut declared = None;
+    use bits::{LOCKED, NO_STEALING, STEALS, TAIL};
     let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
-        let begun = |word: u32| word & STEALS == STEALS && word & TAIL != 0;
-        if begun(old) && begun(new) && (old ^ new) & TAIL != 0 {
-            sites::reach("takes over a begun line");
-        }
-        // Where locks may be contended, the bit says that without a line.
-        let declares = |word: u32| word & PENDING != 0 && (left == 0 || word & TAIL != 0);
-        if declares(new) && !declares(old) {
-            declared = Some(cpu);
-        }
-        let takes_back = declares(old) && !declares(new);
-        assert!(!takes_back || declared == Some(cpu), "CPU {cpu} takes back {declared:?}'s word");
-        if new & !old & LOCKED != 0 {
-            let passed = declares(old) && declared != Some(cpu);
-            assert!(!passed, "CPU {cpu} passes CPU {declared:?}, which has declared itself");
-            let beyond = old & STEALS == STEALS_MAX && old & TAIL != 0 && new & STEALS != 0;
-            assert!(!beyond, "CPU {cpu} passes the first in line beyond the bound");
+        let takes = new & !old & LOCKED != 0;
+        if takes && old & TAIL != 0 {
+            let leaves = new & STEALS == 0;
+            let forbidden = old & NO_STEALING != 0;
+            assert!(leaves || !forbidden, "CPU {cpu} passes a queue head that has forbidden it");
+            let bound = old & STEALS == STEALS;
+            assert!(leaves || !bound, "CPU {cpu} passes the queue head beyond the bound");
         }
     });
-    Some(Watch { judge, rest: !(STEALS | left) })
+    Some(Watch { judge, rest: !STEALS })
 }
 
 pub(crate) fn test_and_set<P: Platform<Word = Word>>(life: &'static Life) -> TestAndSet<P, Seen> {
@@ -335,14 +315,9 @@ pub(crate) fn hybrid<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P,
     Hybrid::with(Word::new(0, Part::Lock(life)))
 }
 
-/// A lock that is contended, and is not any more when it has been taken twice.
-pub(crate) fn hybrid_contended<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
-    let once = bits::STEALS_MAX - 16;
-    Hybrid::with(Word::new(bits::PENDING | once, Part::Lock(life)))
-}
-
-/// A lock whose first in line may be passed once more.
+/// A lock whose queue head may be passed once more: as if a CPU had stolen it from a queue that it
+/// has just emptied, which can't happen, but is allowed for here.
 pub(crate) fn hybrid_near_bound<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
-    let once = bits::STEALS_MAX - 16;
+    let once = bits::STEALS - bits::STEAL;
     Hybrid::with(Word::new(bits::LOCKED | once, Part::Lock(life)))
 }

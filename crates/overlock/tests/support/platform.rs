@@ -10,12 +10,12 @@
 //! | P1, P3 | Two ways to halt. [`Halt::Futex`]: the word is compared under the one lock of a kernel that a kick takes too; a kick finds whoever sleeps on the address and is forgotten if nobody does. [`Halt::Token`]: the word is compared without any lock, and a kick leaves a token with the CPU, which ends its present or next halt, as KVM's `pv_unhalted` does. Memory is ordered only by a token that ends a halt. |
 //! | P2 | [`World::spurious`] halts of each CPU end at once. |
 //! | P4 | See P3. Only the address of the word is used. |
-//! | P5 | Unknown. |
+//! | P5 | Does nothing: others may run at any access. |
 //! | P6 | The first few pauses of an acquisition do nothing, so that the budgets of spin loops are spent and the paths behind them explored. Later ones yield, for loom to see that a spin loop depends on another CPU. |
 //! | P7, P8 | The CPUs of a model are numbered as they are started. [`World::numberless`] CPUs have no number. |
 //! | P9 | A clock for each CPU, which advances by [`World::tick_ns`] with each look: budgets are spent after two looks. It goes far beyond the clause: clocks of CPUs differ by as much as their looks. No lock may rely on more for its safety. |
 //! | P10 | `WAITS` is a parameter. |
-//! | P11 | A section is under a lock of its CPU, and `settle` takes the locks of all others in turn: those under way end, and those that begin later see what was written before. By [`World::settling`] it may refuse, or lie: then the models must find that out. |
+//! | P11 | A sequence is under a lock of its CPU, and `membarrier` takes the locks of all others in turn: those under way end, and those that begin later see what was written before. By [`World::barrier`] it may refuse, or lie: then the models must find that out. |
 //!
 //! [`Halt::Futex`] lets loom find a lost wake-up as a deadlock. With [`Halt::Token`] a CPU that
 //! polls its token for ever is one.
@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
 use loom::sync::atomic::AtomicBool;
 use loom::sync::{Condvar, Mutex};
-use overlock::platform::Platform;
+use overlock::platform::{CheapRelease, Costs, Platform};
 use overlock::{Bucket, Cpu, LEVELS, Slot};
 
 use super::cells::{Byte, Half, Part, Trail, Word};
@@ -47,16 +47,20 @@ const POLLS_MAX: u32 = 100;
 /// The model of CPUs, with or without halting, found by number or by address. See the [module
 /// documentation](self).
 #[derive(Debug)]
-pub(crate) struct Loom<const WAITS: bool, const BY_ADDRESS: bool, const SECTIONS: bool = false>;
+pub(crate) struct Loom<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool = false>;
+
+/// Releases by sequences of two steps, where `CHEAP`.
+#[derive(Debug)]
+pub(crate) struct Sequences<const CHEAP: bool>;
 
 /// CPUs that halt in their slot and are kicked by number, as vCPUs.
 pub(crate) type Halting = Loom<true, false>;
 /// CPUs that halt on any word and are kicked by its address, as threads.
 pub(crate) type ByAddress = Loom<true, true>;
-/// As [`Halting`], with sections.
-pub(crate) type Cutting = Loom<true, false, true>;
-/// As [`ByAddress`], with sections.
-pub(crate) type CuttingByAddress = Loom<true, true, true>;
+/// As [`Halting`], with cheap releases.
+pub(crate) type Cheap = Loom<true, false, true>;
+/// As [`ByAddress`], with cheap releases.
+pub(crate) type CheapByAddress = Loom<true, true, true>;
 /// CPUs that never halt.
 pub(crate) type Spinning = Loom<false, false>;
 
@@ -69,9 +73,9 @@ pub(crate) enum Halt {
     Token,
 }
 
-/// What `settle` does.
+/// What `membarrier` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settling {
+pub(crate) enum Barrier {
     /// What it should.
     Done,
     /// Nothing, and it says so.
@@ -108,8 +112,8 @@ pub(crate) struct World {
     pub(crate) lingers: bool,
     /// How the states of queue nodes are numbered.
     pub(crate) numbers: Numbers,
-    /// What becomes of a section that is to be settled.
-    pub(crate) settling: Settling,
+    /// What becomes of a sequence that is to be cut off.
+    pub(crate) barrier: Barrier,
 }
 
 impl World {
@@ -127,7 +131,7 @@ impl World {
         interrupts: 0,
         lingers: false,
         numbers: Numbers::Right,
-        settling: Settling::Done,
+        barrier: Barrier::Done,
     };
 }
 
@@ -156,8 +160,8 @@ struct Machine {
     kernel: Mutex<[usize; CPUS]>,
     beds: [Condvar; CPUS],
     tokens: [AtomicBool; CPUS],
-    /// Held by each CPU while it is in a section.
-    sections: [Mutex<()>; CPUS],
+    /// Held by each CPU while it is in a sequence.
+    sequences: [Mutex<()>; CPUS],
     /// Entries in use of the table of waiters.
     used: &'static Cell<usize>,
 }
@@ -208,7 +212,7 @@ pub(crate) fn open<P: Platform<Word = Word>>(world: World) {
         kernel: Mutex::new([0; CPUS]),
         beds: std::array::from_fn(|_| Condvar::new()),
         tokens: std::array::from_fn(|_| AtomicBool::new(false)),
-        sections: std::array::from_fn(|_| Mutex::new(())),
+        sequences: std::array::from_fn(|_| Mutex::new(())),
         used,
     })));
 }
@@ -375,19 +379,19 @@ impl Machine {
         }
     }
 
-    /// Runs `section` so that [`settle`](Self::settle) of others waits for its end.
-    fn section(&self, section: impl FnOnce() -> bool) -> bool {
-        let _inside = self.sections[me()].lock().expect("a panic ends the model");
-        section()
+    /// Runs `steps` so that [`membarrier`](Self::membarrier) of others waits for their end.
+    fn sequence(&self, steps: impl FnOnce() -> bool) -> bool {
+        let _inside = self.sequences[me()].lock().expect("a panic ends the model");
+        steps()
     }
 
-    fn settle(&self) -> bool {
-        if self.world.settling == Settling::Done {
+    fn membarrier(&self) -> bool {
+        if self.world.barrier == Barrier::Done {
             for other in (0..CPUS).filter(|&cpu| cpu != me()) {
-                drop(self.sections[other].lock().expect("a panic ends the model"));
+                drop(self.sequences[other].lock().expect("a panic ends the model"));
             }
         }
-        self.world.settling != Settling::Refused
+        self.world.barrier != Barrier::Refused
     }
 
     /// Wakes those of `cpus` that sleep on `word`, and at most so many.
@@ -401,9 +405,29 @@ impl Machine {
     }
 }
 
+impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool>
+    CheapRelease<Loom<WAITS, BY_ADDRESS, CHEAP>> for Sequences<CHEAP>
+{
+    const EXISTS: bool = CHEAP;
+
+    fn clear_low_byte(word: &Word, expected: u32) -> bool {
+        let at = Location::caller();
+        CHEAP && machine().sequence(|| word.clear_low_byte(at, expected))
+    }
+
+    fn add_half(cell: &Half, n: u16, unless: u16) -> bool {
+        let at = Location::caller();
+        CHEAP && machine().sequence(|| cell.add_unless(at, n, unless))
+    }
+
+    fn membarrier() -> bool {
+        machine().membarrier()
+    }
+}
+
 // SAFETY: clause by clause in the table above.
-unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const SECTIONS: bool> Platform
-    for Loom<WAITS, BY_ADDRESS, SECTIONS>
+unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platform
+    for Loom<WAITS, BY_ADDRESS, CHEAP>
 {
     type Byte = Byte;
     type Half = Half;
@@ -411,24 +435,17 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const SECTIONS: bool> Pla
 
     const WAITS: bool = WAITS;
     const KICKS_BY_ADDRESS: bool = BY_ADDRESS;
-    const PAUSES_PER_LOOK: u32 = 1;
-    const SECTIONS: bool = SECTIONS;
+    // Each way to wait has the paths of the world that it stands for: threads, or guests.
+    const YIELDS: bool = BY_ADDRESS;
 
-    fn add_half(cell: &Half, n: u16, unless: u16) -> bool {
-        let at = Location::caller();
-        let new = |old: u16| (old & unless == 0).then_some(old.wrapping_add(n));
-        SECTIONS && machine().section(|| cell.section(at, "add_half", new))
+    type Release = Sequences<CHEAP>;
+
+    fn costs() -> Costs {
+        Costs::DEFAULT.with_pauses_per_look(1)
     }
 
-    fn replace_word(cell: &Word, old: u32, new: u32) -> bool {
-        let at = Location::caller();
-        let new = |found| (found == old).then_some(new);
-        SECTIONS && machine().section(|| cell.section(at, "replace_word", new))
-    }
-
-    fn settle() -> bool {
-        machine().settle()
-    }
+    // A yield is no case of its own: others may run at any access.
+    fn yield_now() {}
 
     fn fence(order: Ordering) {
         let at = Location::caller();

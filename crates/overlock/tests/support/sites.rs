@@ -55,11 +55,11 @@ pub(crate) enum Kind {
 
 /// The functions whose accesses to nodes are no plain uses.
 const ROLES: &[(&str, &str, Role)] = &[
-    ("raw/queue.rs", "join", Role::Renews),
+    ("raw/queue/enqueue.rs", "enqueue", Role::Renews),
     ("slot.rs", "release", Role::Frees),
-    ("raw/queue.rs", "kick_found", Role::Kicks(Kind::Line)),
-    ("raw/queue.rs", "kick_halted", Role::Kicks(Kind::Line)),
-    ("raw/queue.rs", "first_is_late", Role::Kicks(Kind::Line)),
+    ("raw/queue/kick.rs", "kick_found", Role::Kicks(Kind::Line)),
+    ("raw/queue/kick.rs", "kick_halted", Role::Kicks(Kind::Line)),
+    ("raw/queue/kick.rs", "is_head_kicked", Role::Kicks(Kind::Line)),
     ("raw/ticket.rs", "kick", Role::Kicks(Kind::Ticket)),
     ("park.rs", "kick_halted", Role::Kicks(Kind::Park)),
 ];

@@ -9,7 +9,7 @@ use super::sites::{self, Kind, Role};
 
 const WAITING: u32 = 0;
 const HALTED: u32 = 1;
-const FIRST_HALTED: u32 = 3;
+const HEAD_HALTED: u32 = 3;
 const KICKED: u32 = 4;
 const KICKING: u32 = 6;
 const TICKET_RUNNING: u32 = 7;
@@ -54,7 +54,7 @@ impl Numbers {
 /// For what kind of lock a CPU has halted, or is about to.
 const fn halted(state: u32) -> Option<Kind> {
     match low(state) {
-        HALTED | FIRST_HALTED | KICKING => Some(Kind::Line),
+        HALTED | HEAD_HALTED | KICKING => Some(Kind::Line),
         TICKET_HALTED => Some(Kind::Ticket),
         PARKED => Some(Kind::Park),
         _ => None,
@@ -63,7 +63,7 @@ const fn halted(state: u32) -> Option<Kind> {
 
 /// Whether a kick replaces this state, which a CPU gives its own node.
 pub(crate) const fn is_kickable(state: u32) -> bool {
-    matches!(low(state), FIRST_HALTED | TICKET_HALTED | PARKED)
+    matches!(low(state), HEAD_HALTED | TICKET_HALTED | PARKED)
 }
 
 /// Notes what an access that found `state` has met.

@@ -6,12 +6,10 @@ use overlock::counters::Event;
 use super::contexts::{left_behind, nested, unlinked};
 use super::mixed::{self, HYBRID, QUEUED};
 use super::models::{
-    Depth, Plan, Report, hybrid, hybrid_contended, hybrid_near_bound, lock, narrow, nobody_cuts_in,
-    nobody_passes, queued, sections, test_and_set, timed, unwatched, wide,
+    Depth, Plan, Report, hybrid, hybrid_near_bound, lock, narrow, nobody_passes, queued, sections,
+    test_and_set, timed, unwatched, wide,
 };
-use super::platform::{
-    ByAddress, Cutting, CuttingByAddress, Halt, Halting, Settling, Spinning, World,
-};
+use super::platform::{Barrier, ByAddress, Cheap, CheapByAddress, Halt, Halting, Spinning, World};
 use super::refreshes;
 
 /// A model by name.
@@ -85,13 +83,13 @@ const CONTEXTS: &[Model] = &[
         name: "queued_left_behind",
         run: left_behind,
         events: &[Event::LockTimeout],
-        sites: &["queue.rs skip swap", "slot.rs release store", "slot.rs take compare_exchange"],
+        sites: &["hand_off.rs skip swap", "slot.rs release store", "slot.rs take compare_exchange"],
     },
     Model {
         name: "queued_unlinked",
         run: unlinked,
         events: &[Event::LockTimeout],
-        sites: &["queue.rs skip swap", "slot.rs release store"],
+        sites: &["hand_off.rs skip swap", "slot.rs release store"],
     },
 ];
 
@@ -145,15 +143,15 @@ models! {
         [PvHashFull], [];
     ticket_numberless: wide on Halting, lock, unwatched, Plan { world: World { numberless: 0, ..FUTEX }, ..TWO },
         [LockNoNode], [];
-    ticket_cut_two: wide on Cutting, lock, unwatched, Plan { world: STALE, ..TWO },
+    ticket_cheap_two: wide on Cheap, lock, unwatched, Plan { world: STALE, ..TWO },
         [PvWaitNode, PvKickUnlock, PvKickWake], ["ticket.rs advance add_half"];
-    ticket_cut_token: wide on Cutting, lock, unwatched, Plan { world: TOKEN, ..TWO },
+    ticket_cheap_token: wide on Cheap, lock, unwatched, Plan { world: TOKEN, ..TWO },
         [PvWaitNode, PvKickUnlock, PvKickWake], ["ticket.rs advance add_half"];
-    ticket_cut_again: wide on Cutting, lock, unwatched, Plan { world: STALE, ..AGAIN },
+    ticket_cheap_again: wide on Cheap, lock, unwatched, Plan { world: STALE, ..AGAIN },
         [PvWaitNode, PvKickWake], ["ticket.rs advance add_half", "ticket.rs clear_slow fetch_and"];
-    ticket_cut_three: wide on Cutting, lock, unwatched, Plan { world: STALE, preemptions: Some(1), ..THREE },
+    ticket_cheap_three: wide on Cheap, lock, unwatched, Plan { world: STALE, preemptions: Some(1), ..THREE },
         [PvWaitNode, PvKickWake], ["ticket.rs advance add_half"];
-    ticket_cut_refused: wide on Cutting, lock, unwatched, Plan { world: World { settling: Settling::Refused, ..FUTEX }, ..TWO },
+    ticket_cheap_refused: wide on Cheap, lock, unwatched, Plan { world: World { barrier: Barrier::Refused, ..FUTEX }, ..TWO },
         [LockSlowpath], ["ticket.rs advance add_half"];
     ticket_spin: wide on Spinning, lock, unwatched, Plan { world: SPIN, ..TWO },
         [LockSlowpath], [];
@@ -163,13 +161,13 @@ models! {
     queued_token: queued on Halting, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
         [LockQueued, PvLockStealing, PvWaitHead, PvKickUnlock, PvKickWake], [];
     queued_again: queued on Halting, lock, nobody_passes, Plan { world: STALE, ..AGAIN },
-        [LockQueued, PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs promote_asleep fetch_or"];
+        [LockQueued, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange"];
     queued_again_token: queued on Halting, lock, nobody_passes, Plan { world: TOKEN, ..AGAIN },
-        [LockQueued, PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs promote_asleep fetch_or"];
+        [LockQueued, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange"];
     queued_again_spurious: queued on Halting, lock, nobody_passes, Plan { world: SPURIOUS, ..AGAIN },
         [PvSpuriousWakeup, PvWaitAgain], [];
     queued_three: queued on Halting, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
-        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs promote_asleep fetch_or", "slot.rs release store"];
+        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange", "slot.rs release store"];
     queued_three_stale: queued on Halting, lock, nobody_passes, Plan { world: STALE, ..THREE },
         [PvWaitHead, PvWaitNode, PvKickWake], [];
     queued_three_token: queued on Halting, lock, nobody_passes, Plan { world: TOKEN, ..THREE },
@@ -177,53 +175,53 @@ models! {
     queued_three_spurious: queued on Halting, lock, nobody_passes, Plan { world: SPURIOUS, ..THREE },
         [PvSpuriousWakeup, PvWaitAgain], [];
     queued_timed: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, ..AGAIN },
-        [LockTimeout, LockUseNode2], ["queue.rs give_up compare_exchange", "slot.rs take compare_exchange"];
+        [LockTimeout, LockUseNode2], ["hand_off.rs give_up compare_exchange", "slot.rs take compare_exchange"];
     queued_timed_three: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, ..THREE },
-        [LockTimeout, LockUseNode2], ["queue.rs skip swap", "queue.rs skip compare_exchange", "slot.rs take compare_exchange"];
+        [LockTimeout, LockUseNode2], ["hand_off.rs skip swap", "hand_off.rs skip compare_exchange", "slot.rs take compare_exchange"];
     queued_timed_late: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 35_000_000, ..THREE },
-        [LockTimeout, PvWaitAgain], ["queue.rs skip swap"];
+        [LockTimeout, PvWaitAgain], ["hand_off.rs skip swap"];
     queued_timed_both: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 1, ..THREE },
-        [LockTimeout, LockUseNode2], ["queue.rs skip swap", "queue.rs give_up compare_exchange"];
+        [LockTimeout, LockUseNode2], ["hand_off.rs skip swap", "hand_off.rs give_up compare_exchange"];
     queued_behind: queued on Halting, timed, nobody_passes,
         Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, busy: true, ..BEHIND },
-        [LockTimeout], ["queue.rs skip swap"];
+        [LockTimeout], ["hand_off.rs skip swap"];
     queued_numberless: queued on Halting, lock, nobody_passes, Plan { world: World { numberless: 1, ..FUTEX }, ..TWO },
         [LockNoNode, LockQueued], [];
     queued_full: queued on Halting, lock, nobody_passes, Plan { world: World { full: true, ..FUTEX }, preemptions: Some(3), ..THREE },
         [PvHashFull, PvWaitNode], [];
-    queued_cut_two: queued on Cutting, lock, nobody_cuts_in, Plan { world: STALE, ..TWO },
-        [LockQueued, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange", "a section overwrites"];
-    queued_cut_token: queued on Cutting, lock, nobody_cuts_in, Plan { world: TOKEN, ..TWO },
-        [LockQueued, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    queued_cut_again: queued on Cutting, lock, nobody_cuts_in, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
-        [LockQueued, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    queued_cut_three: queued on Cutting, lock, nobody_cuts_in, Plan { world: FUTEX, ..THREE },
-        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs establish compare_exchange", "takes over a begun line"];
-    queued_cut_timed: queued on Cutting, timed, nobody_cuts_in, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
-        [LockTimeout], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    queued_cut_refused: queued on Cutting, lock, nobody_cuts_in, Plan { world: World { settling: Settling::Refused, ..FUTEX }, ..TWO },
-        [LockSlowpath], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
+    queued_cheap_two: queued on Cheap, lock, nobody_passes, Plan { world: STALE, ..TWO },
+        [LockQueued, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "a cheap release misses a waiter"];
+    queued_cheap_token: queued on Cheap, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
+        [LockQueued, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte"];
+    queued_cheap_again: queued on Cheap, lock, nobody_passes, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
+        [LockQueued, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte"];
+    queued_cheap_three: queued on Cheap, lock, nobody_passes, Plan { world: FUTEX, ..THREE },
+        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs unlock clear_low_byte"];
+    queued_cheap_timed: queued on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
+        [LockTimeout], ["queue.rs unlock clear_low_byte"];
+    queued_cheap_refused: queued on Cheap, lock, nobody_passes, Plan { world: World { barrier: Barrier::Refused, ..FUTEX }, ..TWO },
+        [LockSlowpath], ["queue.rs unlock clear_low_byte"];
     queued_spin: queued on Spinning, lock, nobody_passes, Plan { world: SPIN, ..TWO },
-        [LockPending], [];
+        [LockQueued], [];
     queued_spin_three: queued on Spinning, lock, nobody_passes, Plan { world: SPIN, preemptions: Some(1), ..THREE },
-        [LockPending, LockQueued], [];
+        [LockQueued], [];
 
     hybrid_two: hybrid on Halting, lock, nobody_passes, Plan { world: STALE, ..TWO },
         [LockQueued, PvLockStealing, PvWaitHead, PvKickUnlock, PvKickWake], [];
     hybrid_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
         [LockQueued, PvLockStealing, PvWaitHead, PvKickUnlock, PvKickWake], [];
     hybrid_again: hybrid on Halting, lock, nobody_passes, Plan { world: STALE, ..AGAIN },
-        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs promote_asleep fetch_or"];
+        [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange"];
     hybrid_again_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, ..AGAIN },
-        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs promote_asleep fetch_or"];
+        [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange"];
     hybrid_polite: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..AGAIN },
-        [PvLockStealing, PvWaitHead], ["hybrid.rs watch compare_exchange"];
+        [PvLockStealing, PvWaitHead], ["newcomer.rs spin_as_newcomer compare_exchange"];
     hybrid_past_kicked: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 14_000, ahead_ns: 40_000, ..FUTEX }, ..THREE },
-        [PvLockStealing, PvWaitHead, PvKickWake], ["hybrid.rs steal_past_kicked compare_exchange"];
+        [PvLockStealing, PvWaitHead, PvKickWake], ["newcomer.rs take_past_halted compare_exchange"];
     hybrid_polite_three: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
-        [PvLockStealing, PvWaitHead, PvWaitNode], ["hybrid.rs watch compare_exchange"];
+        [PvLockStealing, PvWaitHead, PvWaitNode], ["newcomer.rs spin_as_newcomer compare_exchange"];
     hybrid_three: hybrid on Halting, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
-        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs promote_asleep fetch_or", "slot.rs release store"];
+        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange", "slot.rs release store"];
     hybrid_three_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, preemptions: Some(1), ..THREE },
         [PvLockStealing, PvWaitHead, PvWaitNode], [];
     hybrid_three_spurious: hybrid on Halting, lock, nobody_passes, Plan { world: SPURIOUS, ..THREE },
@@ -231,31 +229,29 @@ models! {
     hybrid_bound: hybrid_near_bound on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
         [PvLockStealing, LockQueued, PvWaitHead], [];
     hybrid_timed: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, ..AGAIN },
-        [LockTimeout], ["queue.rs give_up compare_exchange"];
+        [LockTimeout], ["hand_off.rs give_up compare_exchange"];
     hybrid_timed_three: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 25_000_000, ..THREE },
-        [LockTimeout, LockUseNode2], ["queue.rs skip swap"];
+        [LockTimeout, LockUseNode2], ["hand_off.rs skip swap"];
     hybrid_numberless: hybrid on Halting, lock, nobody_passes, Plan { world: World { numberless: 1, ..FUTEX }, ..TWO },
         [LockNoNode, LockQueued], [];
-    hybrid_cut_two: hybrid on Cutting, lock, nobody_cuts_in, Plan { world: STALE, ..TWO },
-        [LockQueued, PvLockStealing, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange", "a section overwrites"];
-    hybrid_cut_token: hybrid on Cutting, lock, nobody_cuts_in, Plan { world: TOKEN, ..TWO },
-        [LockQueued, PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    hybrid_cut_again: hybrid on Cutting, lock, nobody_cuts_in, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
-        [PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    hybrid_cut_polite: hybrid on Cutting, lock, nobody_cuts_in, Plan { world: World { tick_ns: 30_000, ..FUTEX }, preemptions: Some(2), ..AGAIN },
-        [PvLockStealing], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    hybrid_cut_three: hybrid on Cutting, lock, nobody_cuts_in, Plan { world: FUTEX, ..THREE },
-        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs establish compare_exchange", "takes over a begun line"];
-    hybrid_cut_addr: hybrid on CuttingByAddress, lock, nobody_cuts_in, Plan { world: FUTEX, ..TWO },
-        [PvWaitHead, PvKickWake], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange", "a section overwrites"];
-    hybrid_cut_timed: hybrid on Cutting, timed, nobody_cuts_in, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
-        [LockTimeout], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    hybrid_cut_contended: hybrid_contended on Cutting, lock, nobody_cuts_in, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
-        [PvWaitHead], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
-    hybrid_cut_refused: hybrid on Cutting, lock, nobody_cuts_in, Plan { world: World { settling: Settling::Refused, ..FUTEX }, ..TWO },
-        [LockSlowpath], ["queue.rs establish compare_exchange"];
-    hybrid_cut_spurious: hybrid on Cutting, lock, nobody_cuts_in, Plan { world: SPURIOUS, preemptions: Some(1), ..THREE },
-        [PvWaitHead], ["queue.rs release_alone replace_word", "queue.rs establish compare_exchange"];
+    hybrid_cheap_two: hybrid on Cheap, lock, nobody_passes, Plan { world: STALE, ..TWO },
+        [LockQueued, PvLockStealing, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "a cheap release misses a waiter"];
+    hybrid_cheap_token: hybrid on Cheap, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
+        [LockQueued, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte"];
+    hybrid_cheap_again: hybrid on Cheap, lock, nobody_passes, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
+        [PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte"];
+    hybrid_cheap_polite: hybrid on Cheap, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, preemptions: Some(2), ..AGAIN },
+        [PvLockStealing], ["queue.rs unlock clear_low_byte"];
+    hybrid_cheap_three: hybrid on Cheap, lock, nobody_passes, Plan { world: FUTEX, ..THREE },
+        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs unlock clear_low_byte"];
+    hybrid_cheap_addr: hybrid on CheapByAddress, lock, nobody_passes, Plan { world: FUTEX, ..TWO },
+        [PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "a cheap release misses a waiter"];
+    hybrid_cheap_timed: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
+        [LockTimeout], ["queue.rs unlock clear_low_byte"];
+    hybrid_cheap_refused: hybrid on Cheap, lock, nobody_passes, Plan { world: World { barrier: Barrier::Refused, ..FUTEX }, ..TWO },
+        [LockSlowpath], ["queue.rs unlock clear_low_byte"];
+    hybrid_cheap_spurious: hybrid on Cheap, lock, nobody_passes, Plan { world: SPURIOUS, preemptions: Some(1), ..THREE },
+        [PvWaitHead], ["queue.rs unlock clear_low_byte"];
     hybrid_spin: hybrid on Spinning, lock, nobody_passes, Plan { world: SPIN, ..TWO },
         [LockQueued, PvLockStealing], [];
     hybrid_spin_three: hybrid on Spinning, lock, nobody_passes, Plan { world: SPIN, ..THREE },

@@ -138,9 +138,9 @@ fn key() -> Option<libc::pthread_key_t> {
     if let Some(key) = KEY.load(Acquire).checked_sub(1) {
         return Some(key);
     }
-    // Where a linker has left `AT_LOAD`, here and in `sections`, out of a static library.
+    // Where a linker has left `AT_LOAD`, here and in `rseq`, out of a static library.
     watch_forks();
-    super::sections::arm();
+    super::rseq::arm();
     let mut key: libc::pthread_key_t = 0;
     // SAFETY: `key` is valid to write to; the destructor is a function for the life of the program.
     if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_exits)) } != 0 {

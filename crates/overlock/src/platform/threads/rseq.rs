@@ -51,15 +51,48 @@
 //! only.
 
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicIsize, AtomicU16, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicU16, AtomicU32};
 
-pub(super) use armed::{BUILT, add_half, arm, replace_word};
+pub(super) use armed::arm;
+
+use super::Threads;
+use crate::platform::CheapRelease;
+
+/// Releases by restartable sequences.
+#[derive(Clone, Copy, Debug)]
+pub struct Sequences;
+
+impl CheapRelease<Threads> for Sequences {
+    const EXISTS: bool = armed::BUILT;
+
+    #[inline(always)]
+    fn clear_low_byte(word: &AtomicU32, expected: u32) -> bool {
+        armed::clear_low_byte(word, expected)
+    }
+
+    #[inline(always)]
+    fn add_half(cell: &AtomicU16, n: u16, unless: u16) -> bool {
+        armed::add_half(cell, n, unless)
+    }
+
+    fn membarrier() -> bool {
+        settle()
+    }
+}
 
 /// Where a thread's `struct rseq` is, from its thread pointer; zero where sections are not armed.
 static ARMED: AtomicIsize = AtomicIsize::new(0);
 
-/// Whether there are sections in this process.
-pub(super) fn are_armed() -> bool {
+/// Whether they must not be armed.
+static FORBIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// From now on they are not armed.
+pub(super) fn forbid() {
+    FORBIDDEN.store(true, Relaxed);
+}
+
+/// Whether there are restartable sequences in this process.
+pub(super) fn is_armed() -> bool {
     ARMED.load(Relaxed) != 0
 }
 
@@ -68,7 +101,7 @@ pub(super) fn are_armed() -> bool {
 /// Loads `ARMED` after its caller's locked change: a release whose section did not see that change
 /// had seen `ARMED` before, so it is seen here too.
 pub(super) fn settle() -> bool {
-    !are_armed() || armed::settle()
+    !is_armed() || armed::settle()
 }
 
 #[cfg(all(
@@ -111,7 +144,7 @@ mod armed {
     /// Arms the sections, if that is possible. It may be done at any time, for until a release has
     /// seen it all are locked: see [`settle`](super::settle).
     pub(in super::super) extern "C" fn arm() {
-        if super::are_armed() {
+        if super::is_armed() || FORBIDDEN.load(Relaxed) {
             return;
         }
         let find = |name: &core::ffi::CStr| {
@@ -205,15 +238,14 @@ mod armed {
         )
     }
 
-    /// See [`Platform::replace_word`](crate::Platform::replace_word).
+    /// See [`Platform::clear_low_byte`](crate::Platform::clear_low_byte).
     #[inline(always)]
-    pub(in super::super) fn replace_word(cell: &AtomicU32, old: u32, new: u32) -> bool {
+    pub(in super::super) fn clear_low_byte(cell: &AtomicU32, old: u32) -> bool {
         section!(
             ["cmp dword ptr [{cell}], {old:e}", "jne 6f"],
-            "mov dword ptr [{cell}], {new:e}",
+            "mov byte ptr [{cell}], 0",
             cell,
-            old = old,
-            new = new
+            old = old
         )
     }
 }
@@ -239,7 +271,7 @@ mod armed {
         false
     }
 
-    pub(in super::super) fn replace_word(_cell: &AtomicU32, _old: u32, _new: u32) -> bool {
+    pub(in super::super) fn clear_low_byte(_cell: &AtomicU32, _old: u32) -> bool {
         false
     }
 }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Joining the queue: take a node, swing the tail, link behind the predecessor.
+//!
+//! ```text
+//!   newcomer                              predecessor, when it leaves
+//!   CAS word: (p,..) -> (me,..)           CAS word: it is not the tail
+//!   swap p.next: 0 -> me                  swap p.next: -> GONE
+//!   0:    linked, wait                    me: the successor, promote it
+//!   GONE: nobody is before me             0:  go, and leave the node behind
+//! ```
+//!
+//! In a textbook MCS queue a CPU that leaves waits until its successor has linked itself. If that
+//! successor has lost its CPU between two instructions, the whole lock waits for it. Here one of
+//! the two swaps finds what the other has left, and nobody waits (Q4).
+
+use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use super::{Order, hand_off::GONE, kick::stamp, mend};
+use crate::atomic::Atomic;
+use crate::counters::{Class, Event};
+use crate::platform::Platform;
+use crate::raw::word::LockWord;
+use crate::slot::{Entered, Node, NodeId, Slot, state};
+use crate::waiters::Key;
+
+/// A place in the queue of a lock: this CPU's node, queued.
+pub(super) struct Place<'a, P: Platform, O: Order, C: Class> {
+    pub(super) word: &'a P::Word,
+    pub(super) key: Key,
+    pub(super) entered: Entered<P>,
+    /// Whether the present holder, and every later one, has seen this queue: then its release does
+    /// not miss what the queue head writes into the word (Q7).
+    pub(super) is_seen: bool,
+    /// Whether this waiter was already the head while it slept: others may have passed it.
+    pub(super) has_slept: bool,
+    pub(super) class: PhantomData<(O, C)>,
+}
+
+/// What came of an attempt to join the queue.
+#[must_use]
+pub(super) enum Enqueued<'a, P: Platform, O: Order, C: Class> {
+    /// The lock is taken: it was free at the last look.
+    Took,
+    /// In the queue, behind that node or alone.
+    Behind(Place<'a, P, O, C>, Option<NodeId>),
+    /// This CPU has no node for it (F7).
+    NoNode,
+}
+
+impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
+    /// Joins the queue, unless the lock can be taken as it is.
+    pub(super) fn enqueue(word: &'a P::Word) -> Enqueued<'a, P, O, C> {
+        let Some(entered) = Slot::<P>::enter() else {
+            C::count(Event::LockNoNode);
+            return Enqueued::NoNode;
+        };
+        match entered.level() {
+            0 => {}
+            1 => C::count(Event::LockUseNode2),
+            2 => C::count(Event::LockUseNode3),
+            _ => C::count(Event::LockUseNode4),
+        }
+        let node = entered.node();
+        node.state.store(state::WAITING, Relaxed);
+        node.next.store(0, Relaxed);
+        entered.trace(word, mend::<P>);
+        let mut seen = LockWord::new(word.load(Relaxed));
+        let before = loop {
+            let taken = seen.taken_by_newcomer();
+            let new = taken.unwrap_or(seen.joined_by(entered.id(), Self::STRICT));
+            let swapped = if taken.is_some() {
+                // ORDERING: Acquire, O1.
+                word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed)
+            } else {
+                // ORDERING: AcqRel, Q-O1.
+                word.compare_exchange(seen.bits(), new.bits(), AcqRel, Relaxed)
+            };
+            match swapped {
+                Ok(_) if taken.is_some() => return Enqueued::Took,
+                Ok(_) => break seen.tail(),
+                Err(now) => seen = LockWord::new(now),
+            }
+        };
+        let key = Key::new(ptr::from_ref(word), 0);
+        let class = PhantomData;
+        let place = Self { word, key, entered, is_seen: false, has_slept: false, class };
+        Enqueued::Behind(place, before)
+    }
+
+    /// Waits until this place is the head of the queue. `None` if the deadline passed before: then
+    /// the place is given up.
+    pub(super) fn wait_to_be_head(
+        mut self,
+        before: Option<NodeId>,
+        deadline_ns: Option<u64>,
+    ) -> Option<Self> {
+        match before {
+            Some(before) if self.link_behind(before) => {
+                let Some(slept) = self.wait_for_promotion(deadline_ns) else {
+                    C::count(Event::LockTimeout);
+                    self.entered.leave_behind();
+                    return None;
+                };
+                // Only a holder promotes a waiter in its sleep, and it has seen the queue.
+                self.has_slept = slept;
+                self.is_seen = slept;
+            }
+            _ => {
+                self.node().since.store(stamp::<P>(), Relaxed);
+                self.node().state.store(state::HEAD, Relaxed);
+            }
+        }
+        Some(self)
+    }
+
+    pub(super) fn node(&self) -> &'static Node<P> {
+        self.entered.node()
+    }
+
+    pub(super) fn look(&self) -> LockWord {
+        LockWord::new(self.word.load(Relaxed))
+    }
+
+    /// Links this node behind its predecessor. False if that one has left already: then this place
+    /// is the head (Q4).
+    fn link_behind(&self, before: NodeId) -> bool {
+        let before = before.node::<P>();
+        // ORDERING: AcqRel, Q-O2.
+        if before.next.swap(self.entered.id().code(), AcqRel) != GONE {
+            return true;
+        }
+        before.release();
+        false
+    }
+}

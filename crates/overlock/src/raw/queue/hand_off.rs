@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Leaving the queue, with the lock or without, and promoting the successor to the head.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use super::Order;
+use super::enqueue::Place;
+use super::kick::stamp;
+use crate::atomic::Atomic;
+use crate::counters::{Class, Event};
+use crate::platform::Platform;
+use crate::raw::word::LockWord;
+use crate::slot::{NodeId, state};
+use crate::waiters;
+
+/// In a node's `next`: the waiter has left before its successor linked itself.
+pub(super) const GONE: u32 = u32::MAX;
+
+impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
+    /// Takes the lock if it is free, and leaves the queue.
+    pub(super) fn take(self) -> Result<(), Self> {
+        let mut seen = self.look();
+        while !seen.is_locked() {
+            let new = seen.taken_by_head(self.entered.id(), Self::STRICT);
+            // ORDERING: Acquire: O1 and Q-O7.
+            match self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed) {
+                Ok(_) => {
+                    C::count(Event::LockQueued);
+                    if new.has_queue() {
+                        self.hand_on(true);
+                    }
+                    return Ok(());
+                }
+                Err(now) => seen = LockWord::new(now),
+            }
+        }
+        Err(self)
+    }
+
+    /// Leaves the queue without the lock.
+    pub(super) fn give_up(self) {
+        C::count(Event::LockTimeout);
+        let mut seen = self.look();
+        loop {
+            let new = seen.without_head(self.entered.id(), Self::STRICT);
+            // ORDERING: Acquire, Q-O7. Nobody learns anything from a waiter that leaves.
+            match self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed) {
+                Ok(_) if new.has_queue() => return self.hand_on(false),
+                Ok(_) => return,
+                Err(now) => seen = LockWord::new(now),
+            }
+        }
+    }
+
+    /// Makes the successor the head, asleep if it sleeps and `holder` says that a release will
+    /// follow, which can kick it.
+    fn hand_on(self, holder: bool) {
+        // ORDERING: Release, Q-O2. The successor's node is known by Q-O7.
+        match NodeId::decode(self.node().next.swap(GONE, Release)) {
+            Some(next) => self.promote(next, holder),
+            // The successor will find out, and release the node (Q4).
+            None => self.entered.leave_behind(),
+        }
+    }
+
+    fn promote(&self, mut next: NodeId, holder: bool) {
+        loop {
+            let seen = next.node::<P>().state.load(Relaxed);
+            let done = match seen {
+                state::HALTED if holder => self.promote_asleep(next),
+                state::ABANDONED => match self.skip(next) {
+                    Some(after) => {
+                        next = after;
+                        false
+                    }
+                    None => true,
+                },
+                _ => self.promote_awake(next, seen),
+            };
+            if done {
+                return;
+            }
+        }
+    }
+
+    /// `WAITING`, `HALTED` -> `HEAD`
+    fn promote_awake(&self, next: NodeId, seen: u32) -> bool {
+        let node = next.node::<P>();
+        node.since.store(stamp::<P>(), Relaxed);
+        if node.state.compare_exchange(seen, state::HEAD, Relaxed, Relaxed).is_err() {
+            return false;
+        }
+        if seen == state::HALTED {
+            C::count(Event::PvKickUnlock);
+            P::kick(&raw const node.state, next.cpu());
+        }
+        true
+    }
+
+    /// `HALTED` -> `HEAD_HALTED`: the release will kick it. Until then it can be passed.
+    fn promote_asleep(&self, next: NodeId) -> bool {
+        let node = next.node::<P>();
+        if !waiters::insert::<P>(self.key, next) {
+            C::count(Event::PvHashFull);
+            return self.promote_awake(next, state::HALTED);
+        }
+        node.since.store(stamp::<P>(), Relaxed);
+        // A release that sees the bit finds the entry by the lock's own order.
+        self.change(|seen| seen.head_halted(false));
+        // ORDERING: Release, Q-O5.
+        let asleep =
+            node.state.compare_exchange(state::HALTED, state::HEAD_HALTED, Release, Relaxed);
+        if asleep.is_ok() {
+            return true;
+        }
+        // It has given up: the entry is still ours.
+        waiters::remove::<P>(self.key, next);
+        self.change(|seen| seen.head_promoted(Self::STRICT));
+        false
+    }
+
+    /// Changes the word of a lock that this CPU holds.
+    fn change(&self, new: impl Fn(LockWord) -> LockWord) {
+        let mut seen = self.look();
+        while let Err(now) =
+            self.word.compare_exchange(seen.bits(), new(seen).bits(), Relaxed, Relaxed)
+        {
+            seen = LockWord::new(now);
+        }
+    }
+
+    /// Takes a waiter that gave up out of the queue. Returns the node behind it, if that one is
+    /// linked.
+    fn skip(&self, gone: NodeId) -> Option<NodeId> {
+        let node = gone.node::<P>();
+        let mut seen = self.look();
+        while seen.ends_with(gone) {
+            // Nobody is behind the node, and from here on nobody can get there. (gone,..) -> (0,..)
+            let new = seen.without_head(gone, false);
+            match self.word.compare_exchange(seen.bits(), new.bits(), Relaxed, Relaxed) {
+                Ok(_) => {
+                    node.release();
+                    return None;
+                }
+                Err(now) => seen = LockWord::new(now),
+            }
+        }
+        // ORDERING: AcqRel, Q-O2.
+        let after = NodeId::decode(node.next.swap(GONE, AcqRel));
+        if after.is_some() {
+            node.release();
+        }
+        after
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The queue head: the one waiter that may take the lock out of the queue, disable stealing, or
+//! halt on the lock.
+//!
+//! # The race of halt and release
+//!
+//! The queue head enters itself in the table, marks its node `HEAD_HALTED`, and sets `HALTED` in
+//! the word by a CAS that fails once the lock is free. The release is a read-modify-write of the
+//! same word: one of the two comes first. If it is the release, the CAS fails; if it is the CAS, the
+//! release returns `HALTED`, finds the entry and kicks.
+//!
+//! Where the platform has a [cheap release](CheapRelease), a release that began before there was a
+//! queue may be between its comparison and its store, and miss the bit. Only the holder of that
+//! moment can: whoever takes the lock later has seen the queue in the word (Q7). So a head that has
+//! joined an empty queue, and has seen nobody take the lock since, calls `membarrier` before it
+//! relies on the bit; see [`crate::platform`] for the drawing.
+
+use core::sync::atomic::Ordering::{Relaxed, Release};
+
+use super::enqueue::Place;
+use super::kick::passed_ns;
+use super::{NAP_NS, Order, policy};
+use crate::atomic::Atomic;
+use crate::counters::{Class, Event};
+use crate::platform::{CheapRelease, Platform};
+use crate::raw::word::{LockWord, rmw};
+use crate::slot::state;
+use crate::spin::Spin;
+use crate::waiters;
+
+impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
+    /// Whether stealing is disabled from the start, and not only when the tenure is over.
+    pub(super) const STRICT: bool = !O::UNFAIR || !P::WAITS;
+
+    /// Takes the lock as the head of the queue. Returns false if the deadline passed before.
+    pub(super) fn lock_as_head(mut self, deadline_ns: Option<u64>) -> bool {
+        let mut disabled = false;
+        let mut interval = 1;
+        let mut steals = 0;
+        let budget = || Spin::new(policy::head_spins_ns(P::costs(), P::YIELDS, O::UNFAIR));
+        let mut spin = budget();
+        loop {
+            if !disabled && (Self::STRICT || self.is_tenure_over(spin.has_looked())) {
+                // (t,s,0,h,n,l) -> (t,s,1,h,n,l)
+                self.word.fetch_or(rmw::DISABLE_STEALING, Relaxed);
+                disabled = true;
+                interval = 1;
+            }
+            let seen = self.look();
+            if !seen.is_locked() {
+                // Nobody who has a deadline leaves a free lock alone.
+                if !seen.admits_newcomers() || deadline_ns.is_some() || self.stays_free(seen) {
+                    match self.take() {
+                        Ok(()) => return true,
+                        Err(same) => self = same,
+                    }
+                } else {
+                    interval = policy::longer_interval(interval);
+                }
+            }
+            if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
+                self.give_up();
+                return false;
+            }
+            if !spin.pause_times::<P>(interval) {
+                self.halt_as_head(deadline_ns);
+                disabled = self.look().is_stealing_disabled();
+                spin = budget();
+            } else if spin.has_looked() {
+                if seen.steals() != steals {
+                    // The lock changes hands: its holders run.
+                    steals = seen.steals();
+                    spin = budget();
+                }
+                if O::UNFAIR && P::YIELDS {
+                    C::count(Event::PvYield);
+                    spin.yield_now::<P>();
+                }
+            }
+        }
+    }
+
+    /// Whether the time is over during which this waiter lets others pass; asked only at a look at
+    /// the clock.
+    fn is_tenure_over(&self, has_looked: bool) -> bool {
+        has_looked && policy::disables_stealing(P::costs(), self.head_for_ns())
+    }
+
+    /// Leaves a lock that is free at this look alone, for as long as a holder takes to come straight
+    /// back. Returns whether nobody has taken it meanwhile.
+    fn stays_free(&self, seen: LockWord) -> bool {
+        let until = P::now_ns() + policy::HOLD_BACK_NS;
+        loop {
+            P::relax();
+            let now = self.look();
+            if now.is_locked() || now.steals() != seen.steals() {
+                return false;
+            }
+            if P::now_ns() >= until {
+                return true;
+            }
+        }
+    }
+
+    /// How long this place has been the head of the queue, in nanoseconds (at most 36 minutes).
+    fn head_for_ns(&self) -> u64 {
+        passed_ns::<P>(&self.node().since)
+    }
+
+    /// Halts until kicked, if the lock is held.
+    fn halt_as_head(&mut self, deadline_ns: Option<u64>) {
+        let state = &self.node().state;
+        if !waiters::insert::<P>(self.key, self.entered.id()) {
+            C::count(Event::PvHashFull);
+            return P::nap(NAP_NS);
+        }
+        // Nobody passes a waiter that has halted before, or has been the head for long.
+        let keep = if O::UNFAIR {
+            policy::halts_without_stealing(P::costs(), self.head_for_ns())
+        } else {
+            self.has_slept
+        };
+        state.store(state::HEAD_HALTED, Relaxed);
+        let mut seen = self.look();
+        while seen.is_locked() {
+            let new = seen.head_halted(keep);
+            // ORDERING: Release, Q-O3.
+            match self.word.compare_exchange(seen.bits(), new.bits(), Release, Relaxed) {
+                Ok(_) => {
+                    self.is_seen |= seen.steals() != 0;
+                    if self.is_kick_certain() {
+                        C::count(Event::PvWaitHead);
+                        P::wait(state, state::HEAD_HALTED, deadline_ns);
+                    }
+                    self.has_slept = true;
+                    return self.come_back();
+                }
+                Err(now) => seen = LockWord::new(now),
+            }
+        }
+        waiters::remove::<P>(self.key, self.entered.id());
+        state.store(state::HEAD, Relaxed);
+    }
+
+    /// Whether the release that ends the wait will see that this waiter has halted (Q7).
+    fn is_kick_certain(&mut self) -> bool {
+        if !P::Release::EXISTS || self.is_seen {
+            return true;
+        }
+        self.is_seen = P::Release::membarrier();
+        if !self.is_seen {
+            P::nap(NAP_NS);
+        }
+        self.is_seen && self.look().is_locked()
+    }
+}

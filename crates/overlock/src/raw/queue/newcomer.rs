@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Newcomers: CPUs that want the lock and have not joined the queue.
+//!
+//! A newcomer that runs takes a free lock past a queue whose head can be passed (a *steal*, counted
+//! in the word). It spins for it, yielding its processor between two rounds where the platform can,
+//! and joins the queue when its budget is spent or stealing is disabled.
+//!
+//! While there is a queue, one newcomer sets `SPINNER`: releases then leave a halted queue head
+//! alone, because a CPU that runs will take the lock (golang/go#68578 does likewise). That
+//! newcomer answers for the queue head: when the tenure is over, it kicks the head and joins the
+//! queue behind it, so that the kick costs no holder's time, and the head finds a processor.
+//!
+//! # A steal that clears `HALTED`
+//!
+//! `HALTED` makes each release look for the queue head. Once the head has been kicked, that is in
+//! vain until it has a processor, so the steal that finds it kicked takes the bit away (I6). It
+//! holds the lock then, and looks once more:
+//!
+//! ```text
+//!   steal                                    queue head
+//!   look: kicked, not back
+//!                                            HEAD
+//!                                            HEAD_HALTED
+//!   (t,s,0,1,n,0) -> (t,s,0,0,n+1,1) A       CAS (..,0,.,1) -> (..,1,.,1)     B
+//!   look: HEAD_HALTED? kick
+//! ```
+//!
+//! A and B change one word. If B is first, A acquires it and the look sees `HEAD_HALTED`. If A is
+//! first, the bit stays and the next release kicks.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use super::{NAP_NS, Order, QueueLock, kick, mend, policy};
+use crate::atomic::Atomic;
+use crate::counters::{Class, Event};
+use crate::platform::Platform;
+use crate::raw::word::LockWord;
+use crate::slot::Slot;
+use crate::spin::Spin;
+
+/// How long a CPU without a queue node spins before it naps between two tries.
+const SPIN_WITHOUT_NODE_NS: u64 = 2_000;
+
+impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
+    /// Spins for the lock outside the queue. Returns whether it is taken.
+    pub(super) fn spin_as_newcomer(&self, deadline_ns: Option<u64>) -> bool {
+        let mut spin = Spin::new(policy::newcomer_spins_ns(P::costs(), P::YIELDS));
+        let mut announced = false;
+        let taken = loop {
+            let seen = self.look();
+            if let Some(new) = seen.taken_by_newcomer() {
+                let new = if announced { new.without_spinner() } else { new };
+                // ORDERING: Acquire, O1. (t,s,0,h,n,0) -> (t,0,0,h,n+1,1)
+                if self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok() {
+                    break true;
+                }
+                continue;
+            }
+            let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
+            let mut goes_on = spin.pause::<P>() && !seen.is_stealing_disabled() && !late();
+            if goes_on && !announced && seen.has_queue() && !seen.has_spinner() {
+                Slot::<P>::spins_for(Some((&raw const self.word, mend::<P>)));
+                // (t,0,0,h,n,1) -> (t,1,0,h,n,1)
+                announced = self.swap(seen, seen.with_spinner());
+                continue;
+            }
+            if goes_on && spin.has_looked() {
+                goes_on = !announced || !self.kick_due_head(seen);
+                if goes_on && P::YIELDS {
+                    C::count(Event::PvYield);
+                    spin.yield_now::<P>();
+                }
+            }
+            // (t,1,d,h,n,l) -> (t,0,d,h,n,l) (I4)
+            if !goes_on && (!announced || self.swap(seen, seen.without_spinner())) {
+                break false;
+            }
+        };
+        Slot::<P>::spins_for::<P::Word>(None);
+        taken
+    }
+
+    /// Kicks a halted queue head whose tenure is over. Returns whether it did.
+    fn kick_due_head(&self, seen: LockWord) -> bool {
+        let due = seen.is_head_halted()
+            && kick::head_halted_for_ns::<P>(self.key())
+                .is_some_and(|ns| policy::disables_stealing(P::costs(), ns));
+        if due {
+            kick::kick_head::<P, C>(self.key());
+        }
+        due
+    }
+
+    /// `(t,s,0,1,n,0) -> (t,s,0,0,n+1,1)` if the queue head has been kicked, else
+    /// `(t,s,0,1,n,0) -> (t,s,0,1,n+1,1)`: takes the lock past a halted head, if that can be passed.
+    pub(super) fn take_past_halted(&self, seen: LockWord) -> bool {
+        let Some(new) = seen.taken_by_newcomer() else { return false };
+        let kicked = kick::is_head_kicked::<P>(self.key());
+        let new = if kicked { new.without_halted() } else { new };
+        // ORDERING: Acquire, O1 and O3.
+        if self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_err() {
+            return false;
+        }
+        if kicked {
+            // It may have come back since the look, and halted again: then that bit is gone (I6).
+            kick::kick_found::<P, C>(self.key());
+        }
+        true
+    }
+
+    fn swap(&self, seen: LockWord, new: LockWord) -> bool {
+        self.word.compare_exchange(seen.bits(), new.bits(), Relaxed, Relaxed).is_ok()
+    }
+
+    /// Waits for the lock without a node (F7): outside the queue, by trying, for a moment with
+    /// spins and then with naps. Returns whether it is taken.
+    pub(super) fn wait_without_node(&self, deadline_ns: Option<u64>) -> bool {
+        let mut spin = Spin::new(SPIN_WITHOUT_NODE_NS);
+        loop {
+            if self.try_take(self.look()) {
+                return true;
+            }
+            if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
+                C::count(Event::LockTimeout);
+                return false;
+            }
+            if !spin.pause::<P>() {
+                P::nap(NAP_NS);
+            }
+        }
+    }
+}

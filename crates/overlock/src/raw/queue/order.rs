@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! In which order a queue lock serves those who want it: the one difference between its two forms.
+
+/// The order of a [`QueueLock`](super::QueueLock).
+pub trait Order: sealed::Sealed + Send + Sync + 'static {
+    /// Whether running CPUs may pass a queue head that is awake.
+    const UNFAIR: bool;
+}
+
+/// The order of [`Queued`](crate::Queued): newcomers pass the queue only while its head is halted
+/// for the first time.
+#[derive(Clone, Copy, Debug)]
+pub struct Strict;
+
+/// The order of [`Hybrid`](crate::Hybrid): newcomers pass the queue until its head forbids it.
+#[derive(Clone, Copy, Debug)]
+pub struct Unfair;
+
+impl Order for Strict {
+    const UNFAIR: bool = false;
+}
+
+impl Order for Unfair {
+    const UNFAIR: bool = true;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Strict {}
+    impl Sealed for super::Unfair {}
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When a waiter spins, yields, halts and insists: the policy of the queue locks, as pure functions
+//! of what waiting [costs](Costs).
+//!
+//! *Work conservation.* A newcomer that runs takes a free lock at its first look. Only the queue
+//! head, which could have any critical section it likes by right, leaves a free lock alone for
+//! [`HOLD_BACK_NS`]: if the last holder is back within that time, the lock is saturated by one CPU,
+//! and every change of hands would cost more than it brings. Then the queue head looks half as
+//! often, and takes its turn when its tenure as the head is over; if nobody is back, it takes the
+//! lock at once.
+//!
+//! *Spin, then halt.* A waiter spins for about as long as halting would cost it: more would waste
+//! more than a halt, less would pay for halts that a moment more makes needless (A. Karlin, K. Li,
+//! M. Manasse, S. Owicki, "Empirical Studies of Competitive Spinning for a Shared-Memory
+//! Multiprocessor", SOSP 1991). Where a CPU can yield, spinning between two yields keeps nobody from
+//! a processor, and may last some wake-ups.
+
+use crate::platform::Costs;
+
+/// For how many wake-up latencies a CPU that can yield spins, before it joins the queue and, as the
+/// queue head, before it halts. With 2, sections of 10 µs under 16 threads lost a third to halts
+/// and kicks; with 40 nothing more was gained (2 CPUs, futex).
+const SPIN_WAKES: u64 = 8;
+/// The same for a newcomer that can't yield, in fifths: less than a halt costs, because it may spin
+/// on the very processor that the holder needs.
+const SPIN_BLIND_FIFTHS: u64 = 2;
+/// The same for a queue head that can't yield: a critical section of the usual length ends first.
+const SPIN_BLIND_HEAD_WAKES: u64 = 3;
+/// For how many wake-up latencies a queue head can be passed. A change of hands costs one or two,
+/// so this bounds what they cost in all; the tail of the waiting time is this times the waiters.
+const TENURE_WAKES: u64 = 10;
+/// How long a queue head leaves a free lock alone, in nanoseconds: about as long as a holder takes
+/// to come straight back, which is two transfers of a cache line.
+pub(super) const HOLD_BACK_NS: u64 = 200;
+/// The most pauses between two looks of a queue head at a lock whose holder comes straight back:
+/// its looks then cost the holder a few percent.
+const INTERVAL_MAX: u32 = 64;
+
+/// How long a newcomer spins before it joins the queue, in nanoseconds of its own time.
+pub(super) const fn newcomer_spins_ns(costs: Costs, yields: bool) -> u64 {
+    if yields { costs.wake_ns * SPIN_WAKES } else { costs.wake_ns * SPIN_BLIND_FIFTHS / 5 }
+}
+
+/// How long the queue head spins before it halts, likewise, since it last saw the lock change
+/// hands.
+pub(super) const fn head_spins_ns(costs: Costs, yields: bool, unfair: bool) -> u64 {
+    match (unfair, yields) {
+        (true, true) => costs.wake_ns * SPIN_WAKES,
+        (true, false) => costs.wake_ns * SPIN_BLIND_HEAD_WAKES,
+        (false, _) => costs.wake_ns * SPIN_BLIND_FIFTHS / 5,
+    }
+}
+
+/// Whether a waiter that has been the queue head for `head_for_ns` disables stealing.
+pub(super) const fn disables_stealing(costs: Costs, head_for_ns: u64) -> bool {
+    head_for_ns >= costs.wake_ns * TENURE_WAKES
+}
+
+/// Whether stealing stays disabled while such a waiter halts: then nobody uses the lock until it is
+/// back.
+pub(super) const fn halts_without_stealing(costs: Costs, head_for_ns: u64) -> bool {
+    head_for_ns >= 4 * costs.wake_ns * TENURE_WAKES
+}
+
+/// How many pauses a queue head makes between two looks, after `pauses` so far, when the last
+/// holder has come straight back.
+pub(super) const fn longer_interval(pauses: u32) -> u32 {
+    if pauses >= INTERVAL_MAX / 2 { INTERVAL_MAX } else { pauses * 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COSTS: Costs = Costs::DEFAULT;
+
+    #[test]
+    fn budgets_follow_the_wake_up_latency() {
+        let slow = COSTS.with_wake_ns(4 * COSTS.wake_ns);
+        for yields in [false, true] {
+            assert_eq!(newcomer_spins_ns(slow, yields), 4 * newcomer_spins_ns(COSTS, yields));
+            for unfair in [false, true] {
+                let spins = |costs| head_spins_ns(costs, yields, unfair);
+                assert_eq!(spins(slow), 4 * spins(COSTS));
+                assert!(spins(COSTS) >= newcomer_spins_ns(COSTS, false));
+            }
+        }
+    }
+
+    #[test]
+    fn a_waiter_that_can_not_yield_spins_less_than_a_halt_costs() {
+        assert!(newcomer_spins_ns(COSTS, false) < COSTS.wake_ns);
+        assert!(newcomer_spins_ns(COSTS, true) > COSTS.wake_ns);
+    }
+
+    #[test]
+    fn stealing_ends_once_and_stays_off_only_for_a_late_head() {
+        let first = (0..).step_by(1_000).find(|&ns| disables_stealing(COSTS, ns)).unwrap();
+        let late = (0..).step_by(1_000).find(|&ns| halts_without_stealing(COSTS, ns)).unwrap();
+        assert!(first > COSTS.wake_ns && late > first);
+        assert!(disables_stealing(COSTS, u64::MAX) && halts_without_stealing(COSTS, late));
+    }
+
+    #[test]
+    fn looks_become_rarer_up_to_a_bound() {
+        let mut pauses = 1;
+        for _ in 0..20 {
+            let longer = longer_interval(pauses);
+            assert!(longer > pauses || longer == INTERVAL_MAX);
+            pauses = longer;
+        }
+        assert_eq!(pauses, INTERVAL_MAX);
+    }
+}

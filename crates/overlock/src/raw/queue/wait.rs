@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waiting in the queue behind others: halted, until a predecessor that leaves promotes this
+//! waiter to the head.
+//!
+//! # The race of halt and promotion
+//!
+//! Linux keeps "you are the head" (`locked`) and "I sleep" (`state`) in two words, so halt and
+//! promotion are a store-buffering race (F1), which S3 is about: on some machines the promoter's
+//! failed `cmpxchg` orders nothing, and both sides miss each other. Here both facts are one word:
+//!
+//! ```text
+//!    waiter                                promoter
+//!    CAS state: WAITING -> HALTED          CAS state: WAITING -> HEAD
+//!    ok: wait(state, HALTED)               ok: done, the waiter is awake
+//!    failed: I am the head                 failed: it halts; again
+//! ```
+//!
+//! One of the two CAS comes first in the word's modification order, and the other one fails. No
+//! fence is needed on any machine.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use super::enqueue::Place;
+use super::{Order, kick::passed_ns};
+use crate::atomic::Atomic;
+use crate::counters::{Class, Event};
+use crate::platform::Platform;
+use crate::raw::word::rmw;
+use crate::slot::state;
+use crate::spin::Spin;
+use crate::waiters;
+
+/// How long a waiter behind others spins before it halts: hardly. On a machine with a CPU for each
+/// waiter it would be pleasant to spin; on all others it burns what the holder needs.
+const SPIN_BEHIND_NS: u64 = 300;
+
+impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
+    /// Waits, halting, until promoted. Returns whether it was asleep then; `None` if given up at
+    /// the deadline.
+    pub(super) fn wait_for_promotion(&self, deadline_ns: Option<u64>) -> Option<bool> {
+        let state = &self.node().state;
+        let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
+        let mut spin = Spin::new(SPIN_BEHIND_NS);
+        while state.load(Relaxed) == state::WAITING && spin.pause::<P>() {
+            if !P::waits() && late() && self.abandon(state::WAITING) {
+                return None;
+            }
+        }
+        let mut event = Event::PvWaitNode;
+        let mut seen = match state.compare_exchange(state::WAITING, state::HALTED, Relaxed, Relaxed)
+        {
+            Ok(_) => state::HALTED,
+            Err(now) => now,
+        };
+        loop {
+            match seen {
+                state::HALTED => {
+                    if late() && self.abandon(state::HALTED) {
+                        return None;
+                    }
+                    C::count(event);
+                    event = Event::PvWaitAgain;
+                    P::wait(state, state::HALTED, deadline_ns);
+                }
+                state::HEAD_HALTED => {
+                    P::wait(state, state::HEAD_HALTED, deadline_ns);
+                    self.come_back();
+                    return Some(true);
+                }
+                kicked if kicked == state::KICKED || state::is_kicking(kicked) => {
+                    self.come_back();
+                    return Some(true);
+                }
+                head => {
+                    debug_assert_eq!(head, state::HEAD);
+                    return Some(false);
+                }
+            }
+            seen = state.load(Relaxed);
+        }
+    }
+
+    fn abandon(&self, from: u32) -> bool {
+        self.node().state.compare_exchange(from, state::ABANDONED, Relaxed, Relaxed).is_ok()
+    }
+
+    /// `HEAD_HALTED`, `KICKING`, `KICKED` -> `HEAD`: takes this waiter out of the table and the
+    /// halt out of the word (Q2).
+    pub(super) fn come_back(&self) {
+        // ORDERING: Acquire, Q-O6.
+        let kicked = self.node().state.swap(state::HEAD, Acquire) != state::HEAD_HALTED;
+        C::count(if kicked { Event::PvKickWake } else { Event::PvSpuriousWakeup });
+        waiters::remove::<P>(self.key, self.entered.id());
+        // (*,h,*,*) -> (*,0,*,*)
+        self.word.fetch_and(rmw::HEAD_IS_BACK, Relaxed);
+        if kicked {
+            P::note_wake(|| passed_ns::<P>(&self.node().kicked));
+        }
+    }
+}
