@@ -3,6 +3,7 @@
 //!
 //! The help texts are written to teach: they say what a flag is for and end in examples that run.
 
+use crate::bench::Lengths;
 use crate::units::Nanos;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -64,6 +65,15 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_enum, default_value_t = Grid::Quick)]
     pub(crate) grid: Grid,
 
+    /// How lengths are spread around those means [default: exp; with --random all four]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "SPREAD,...")]
+    pub(crate) lengths: Vec<Lengths>,
+
+    /// Draw this many points at random instead: 1 to 64 threads, 50 ns to 50 us or nothing
+    #[arg(long, value_name = "N", conflicts_with_all = ["threads", "cs", "ncs", "grid"])]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) random: Option<u16>,
+
     /// Seconds of each run
     #[arg(long, value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
@@ -72,7 +82,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) runs: Option<u16>,
 
-    /// Seed of the order in which the locks take turns
+    /// Seed of the random points, of the lengths, and of the order in which the locks take turns
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 
@@ -86,6 +96,13 @@ pub(crate) struct BenchArgs {
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+impl BenchArgs {
+    /// The spreads that were asked for, or `default`.
+    pub(crate) fn lengths_or(&self, default: &[Lengths]) -> Vec<Lengths> {
+        if self.lengths.is_empty() { default.to_vec() } else { self.lengths.clone() }
+    }
 }
 
 /// Run an unmodified program under a chosen lock.
@@ -238,7 +255,8 @@ Examples:
 
 Locks:
   ours   hybrid queued ticket test-and-set, and native-ticket, which never waits but spins
-  peers  std parking-lot parking-lot-fair pthread pthread-adaptive pthread-spin spin-ticket
+  peers  std parking-lot parking-lot-fair pthread pthread-adaptive pthread-spin spin-ticket,
+         and yield: a test-and-set lock that calls sched_yield and never halts
 
 Reading the table:
   of best   throughput over that of the best peer at this point, in the same round (median);

@@ -3,6 +3,7 @@
 //!
 //! Fields may be added, never renamed.
 
+use crate::bench::Lengths;
 use crate::machine::Machine;
 use crate::stats::Interval;
 use serde::Serialize;
@@ -60,6 +61,10 @@ pub(crate) struct PointRecord<'a, Sample> {
     pub(crate) of_best_peer: Option<Interval>,
     /// The best of all rounds together.
     pub(crate) best_peer: Option<&'a str>,
+    /// An operation of one thread without a lock, work included: what the harness itself takes.
+    pub(crate) floor_ns: Option<f64>,
+    /// How lengths are spread around `cs_ns` and `ncs_ns`.
+    pub(crate) lengths: Option<Lengths>,
     /// Stalls over 50 ms, in all runs.
     pub(crate) long_stalls: u64,
     /// Share of the machine's CPU time that the hypervisor took away.

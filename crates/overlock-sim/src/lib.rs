@@ -19,7 +19,7 @@ mod world;
 pub use failure::{Failure, Oracle};
 pub use faults::{Fault, Faults};
 pub use plan::Plan;
-pub use rng::seed_of;
+pub use rng::{Rng, seed_of};
 pub use run::{Report, run, torture};
 pub use script::{injections, interruptions};
 pub use subject::{Subject, subject, subjects};

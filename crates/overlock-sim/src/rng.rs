@@ -6,14 +6,16 @@
 
 /// A stream of random numbers that its seed determines.
 #[derive(Clone, Debug)]
-pub(crate) struct Rng(u64);
+pub struct Rng(u64);
 
 impl Rng {
-    pub(crate) const fn new(seed: u64) -> Self {
+    /// The stream that `seed` determines.
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) fn bits(&mut self) -> u64 {
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -21,17 +23,17 @@ impl Rng {
     }
 
     /// A number less than `bound`, or 0 if `bound` is 0.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
     /// An index less than `len`, which is not 0.
-    pub(crate) fn index(&mut self, len: usize) -> usize {
+    pub fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 
     /// True once in `n` times; never if `n` is 0.
-    pub(crate) fn one_in(&mut self, n: u32) -> bool {
+    pub fn one_in(&mut self, n: u32) -> bool {
         n != 0 && self.below(u64::from(n)) == 0
     }
 
@@ -46,7 +48,7 @@ impl Rng {
     }
 
     /// One of `choices`.
-    pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.index(choices.len())]
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which points and which locks a benchmark measures.
 
+use super::random;
+use super::steps::Lengths;
 use super::subjects::{self, Entry, Origin};
 use crate::args::{BenchArgs, Grid, unique};
 use crate::units::Nanos;
@@ -12,12 +14,14 @@ pub(crate) struct Point {
     pub(crate) threads: usize,
     pub(crate) cs: Nanos,
     pub(crate) ncs: Nanos,
+    pub(crate) lengths: Lengths,
 }
 
 impl std::fmt::Display for Point {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let plural = if self.threads == 1 { "" } else { "s" };
-        write!(f, "{} thread{plural}, cs {}, ncs {}", self.threads, self.cs, self.ncs)
+        write!(f, "{} thread{plural}, cs {}, ncs {}, ", self.threads, self.cs, self.ncs)?;
+        write!(f, "{}", self.lengths)
     }
 }
 
@@ -30,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     pub(crate) seed: u64,
     pub(crate) counted: bool,
+    /// Whether points are too many for a table each.
+    pub(crate) rows: bool,
 }
 
 impl Plan {
@@ -57,13 +63,26 @@ impl Plan {
         if !args.ncs.is_empty() {
             ncs.clone_from(&args.ncs);
         }
+        let points = match args.random {
+            Some(count) => {
+                random::points(count, args.seed, &unique(args.lengths_or(&Lengths::ALL)))
+            }
+            None => cross(
+                &unique(threads),
+                &unique(cs),
+                &unique(ncs),
+                &unique(args.lengths_or(&[Lengths::Exp])),
+            ),
+        };
+        let (seconds, rounds) = if args.random.is_some() { (0.15, 3) } else { (seconds, rounds) };
         Ok(Plan {
-            points: cross(&unique(threads), &unique(cs), &unique(ncs)),
+            points,
             locks: choose(&args.locks)?,
             seconds: args.seconds.unwrap_or(seconds),
             rounds: args.runs.map_or(rounds, usize::from),
             seed: args.seed,
             counted: args.counters,
+            rows: args.random.is_some(),
         })
     }
 }
@@ -73,11 +92,13 @@ fn crowd(cpus: usize) -> usize {
     (8 * cpus).min(64).max(2 * cpus)
 }
 
-fn cross(threads: &[usize], cs: &[Nanos], ncs: &[Nanos]) -> Vec<Point> {
+fn cross(threads: &[usize], cs: &[Nanos], ncs: &[Nanos], lengths: &[Lengths]) -> Vec<Point> {
     let mut points = Vec::new();
-    for &cs in cs {
-        for &ncs in ncs {
-            points.extend(threads.iter().map(|&threads| Point { threads, cs, ncs }));
+    for &lengths in lengths {
+        for &cs in cs {
+            for &ncs in ncs {
+                points.extend(threads.iter().map(|&threads| Point { threads, cs, ncs, lengths }));
+            }
         }
     }
     points

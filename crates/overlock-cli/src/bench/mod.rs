@@ -9,10 +9,14 @@ mod check;
 mod child;
 mod grid;
 mod histogram;
+mod random;
 mod report;
 mod results;
+mod sample;
+mod steps;
 mod subjects;
 mod summary;
+mod watch;
 mod work;
 mod worker;
 
@@ -29,14 +33,21 @@ use crate::{interrupt, sys};
 use anyhow::Result;
 use child::Ended;
 use grid::{Plan, Point};
+use overlock_sim::seed_of;
 use results::{Failure, LockRuns, Pair, PointRuns, Results};
+use steps::Mix;
+use subjects::FLOOR;
 use work::Work;
 use worker::{RunSample, RunSpec};
 
 pub(crate) use child::obey;
+pub(crate) use steps::Lengths;
 
 /// How often each lock's uncontended pair is timed.
 const PAIR_ROUNDS: usize = 200;
+
+/// How long the loop without a lock is timed in each round: thousands of the longest operations.
+const FLOOR_SECONDS: f64 = 0.02;
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
@@ -90,10 +101,11 @@ impl Bench {
             self.results.pairs = pairs.map(|(lock, samples)| Pair { lock, samples }).collect();
             self.results.pairs.iter().try_for_each(|pair| sink.record(&pair.record()))?;
         }
+        let rows = self.plan.rows;
         for point in self.plan.points.clone() {
             let runs = self.measure_point(point, &mut progress)?;
             if !runs.locks.is_empty() {
-                progress.suspend(|| report::point(&runs, &self.results, sink))?;
+                progress.suspend(|| report::point(&runs, &self.results, rows, sink))?;
                 self.results.points.push(runs);
             }
             if interrupt::seen() {
@@ -108,12 +120,14 @@ impl Bench {
     fn measure_point(&mut self, point: Point, progress: &mut Progress) -> Result<PointRuns> {
         let mut locks: Vec<LockRuns> =
             self.plan.locks.iter().map(|lock| LockRuns { lock, samples: Vec::new() }).collect();
+        let mut floors = Vec::new();
         'rounds: for round in 0..self.plan.rounds {
+            floors.extend(self.measure_floor(point, round)?);
             for index in shuffled(locks.len(), self.plan.seed, round) {
                 let name = locks[index].lock.name;
                 progress.say(&format!("{point}: {name} ({}/{})", round + 1, self.plan.rounds));
                 if !self.results.has_failed(name) {
-                    locks[index].samples.extend(self.measure_run(name, point)?);
+                    locks[index].samples.extend(self.measure_run(name, point, round)?);
                 }
                 if interrupt::seen() {
                     break 'rounds;
@@ -122,12 +136,17 @@ impl Bench {
             }
         }
         locks.retain(|runs| !self.results.has_failed(runs.lock.name));
-        Ok(PointRuns::whole_rounds(point, locks))
+        Ok(PointRuns::whole_rounds(point, &floors, locks))
     }
 
     /// Runs one lock once; nothing comes back from a lock that failed or a run cut short.
-    fn measure_run(&mut self, lock: &'static str, point: Point) -> Result<Option<RunSample>> {
-        let failure = match child::run(self.spec(lock, point))? {
+    fn measure_run(
+        &mut self,
+        lock: &'static str,
+        point: Point,
+        round: usize,
+    ) -> Result<Option<RunSample>> {
+        let failure = match child::run(self.spec(lock, point, round))? {
             Ended::Well(sample) if sample.lost_updates == 0 => return Ok(Some(sample)),
             Ended::Well(sample) => Failure::lost_updates(lock, point, sample.lost_updates),
             Ended::Badly(how) => Failure::died(lock, point, &how),
@@ -137,12 +156,29 @@ impl Bench {
         Ok(None)
     }
 
-    fn spec(&self, lock: &str, point: Point) -> RunSpec {
+    /// Nanoseconds of an operation of `point` by one thread without a lock.
+    fn measure_floor(&self, point: Point, round: usize) -> Result<Option<f64>> {
+        let alone = Point { threads: 1, ..point };
+        let spec = RunSpec { seconds: FLOOR_SECONDS, ..self.spec(FLOOR, alone, round) };
+        Ok(match child::run(spec)? {
+            Ended::Well(sample) => Some(1e9 / sample.ops_per_s),
+            Ended::Badly(_) | Ended::Interrupted => None,
+        })
+    }
+
+    /// What a lock has to do in a round: the same for all locks.
+    fn spec(&self, lock: &str, point: Point, round: usize) -> RunSpec {
+        let mix = Mix {
+            cs_links: self.work.links(point.cs.0),
+            ncs_links: self.work.links(point.ncs.0),
+            lengths: point.lengths,
+        };
         RunSpec {
             lock: lock.to_owned(),
             threads: point.threads,
-            cs_links: self.work.links(point.cs.0),
-            ncs_links: self.work.links(point.ncs.0),
+            mixes: vec![mix],
+            seed: seed_of(self.plan.seed, round as u64),
+            gap: sample::gap(point.cs.0 + point.ncs.0),
             seconds: self.plan.seconds,
             counted: self.plan.counted,
             clock: self.clock,

@@ -15,8 +15,13 @@ use std::collections::BTreeMap;
 const CSV_HEADER: &str = "lock,threads,cs_ns,ncs_ns,ops_per_s,ops_low,ops_high,of_best_peer,jain,\
 wait_p50_ns,wait_p99_ns,wait_p999_ns,wait_max_ns,longest_stall_ns,cpu_s_per_s";
 
-/// Reports one finished point.
-pub(crate) fn point(runs: &PointRuns, results: &Results, sink: &mut Sink) -> Result<()> {
+/// Reports one finished point; for people in one row or in a table of its own.
+pub(crate) fn point(
+    runs: &PointRuns,
+    results: &Results,
+    rows: bool,
+    sink: &mut Sink,
+) -> Result<()> {
     if results.points.is_empty() {
         sink.csv(&[CSV_HEADER.to_owned()])?;
     }
@@ -25,7 +30,31 @@ pub(crate) fn point(runs: &PointRuns, results: &Results, sink: &mut Sink) -> Res
         sink.record(&record)?;
         sink.csv(&csv(&record))?;
     }
-    sink.people(&table(runs))
+    sink.people(&if rows { row(runs, results.points.is_empty()) } else { table(runs) })
+}
+
+/// One line for a point, and before the first one a header: the shares of the best peer.
+fn row(runs: &PointRuns, is_first: bool) -> String {
+    let (mut header, mut line) = (String::new(), String::new());
+    let mut cell = |name: &str, text: String, width: usize| {
+        header += &format!("{name:>width$}");
+        line += &format!("{text:>width$}");
+    };
+    let point = runs.point;
+    cell("threads", point.threads.to_string(), 9);
+    cell("cs", point.cs.to_string(), 9);
+    cell("ncs", point.ncs.to_string(), 9);
+    cell("lengths", point.lengths.to_string(), 9);
+    cell("floor", time(runs.floor_ns), 9);
+    let best = runs.best_peer().map_or(0.0, LockRuns::ops_per_s);
+    cell("best/s", count(best), 8);
+    cell("best peer", runs.best_peer().map_or("-", |peer| peer.lock.name).to_owned(), 18);
+    for lock in &runs.locks {
+        let ratio = runs.of_best_peer(lock).and_then(|ratios| stats::median(&ratios));
+        let text = ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}"));
+        cell(lock.lock.name, text, lock.lock.name.len().max(4) + 2);
+    }
+    if is_first { format!("Share of the best peer's throughput\n{header}\n{line}") } else { line }
 }
 
 /// Builds the record of one lock at one point.
@@ -68,6 +97,8 @@ fn record<'a>(
         interval_coverage: stats::coverage(lock.samples.len()),
         of_best_peer: runs.of_best_peer(lock).and_then(|ratios| Interval::of(&ratios)),
         best_peer: runs.best_peer().map(|peer| peer.lock.name),
+        floor_ns: Some(runs.floor_ns),
+        lengths: Some(runs.point.lengths),
         long_stalls: lock.samples.iter().map(|sample| sample.long_stalls).sum(),
         steal: lock.steal().steal_share(),
     }
@@ -130,7 +161,8 @@ fn table(runs: &PointRuns) -> String {
             format!("{:.2}", lock.median(|sample| sample.cpu_s_per_s)),
         ]);
     }
-    format!("{}  ({})\n{table}", runs.point, stats::describe(rounds))
+    let floor = time(runs.floor_ns);
+    format!("{}  ({}; floor {floor})\n{table}", runs.point, stats::describe(rounds))
 }
 
 /// Prints what the whole benchmark says: one line for each lock, failures, and the advice.
@@ -144,7 +176,8 @@ pub(crate) fn finish(results: &Results, sink: &mut Sink) -> Result<()> {
             "high",
             "worst",
             "pair",
-            "worst Jain",
+            "Jain",
+            "Jain<=16",
             "p99.9/pl",
             "stall/pl",
             "stall",
@@ -161,6 +194,7 @@ pub(crate) fn finish(results: &Results, sink: &mut Sink) -> Result<()> {
                 ratio(line.worst.as_ref().map(|worst| worst.ratio)),
                 line.pair_ns.map_or_else(|| "-".into(), time),
                 format!("{:.2}", line.worst_jain),
+                format!("{:.2}", line.calm_jain),
                 ratio(line.p999_of_parking_lot),
                 ratio(line.stall_of_parking_lot),
                 time(line.longest_stall_ns),
@@ -169,7 +203,8 @@ pub(crate) fn finish(results: &Results, sink: &mut Sink) -> Result<()> {
         }
         sink.people(&format!(
             "Summary: geometric mean over all points ({}); pair is an uncontended lock and \
-             unlock;\np99.9/pl and stall/pl are over parking-lot's, where threads compete\n{table}",
+             unlock;\nJain is the worst, also of the points with up to 16 threads;\n\
+             p99.9/pl and stall/pl are over parking-lot's, where threads compete\n{table}",
             results.points.len()
         ))?;
     }

@@ -10,6 +10,9 @@ use crate::stats::{self, Interval};
 use crate::warnings::Warning;
 use serde::Serialize;
 
+/// The share of an operation from which on the floor is most of it.
+const FLOOR_SHARE: f64 = 0.5;
+
 /// Everything a benchmark has found out so far.
 #[derive(Debug)]
 pub(crate) struct Results {
@@ -46,6 +49,8 @@ impl Pair {
 #[derive(Debug)]
 pub(crate) struct PointRuns {
     pub(crate) point: Point,
+    /// Nanoseconds of an operation by one thread without a lock, work included.
+    pub(crate) floor_ns: f64,
     pub(crate) locks: Vec<LockRuns>,
 }
 
@@ -133,11 +138,21 @@ pub(crate) fn jain(sample: &RunSample) -> f64 {
 
 impl PointRuns {
     /// Keeps the rounds that every lock has finished.
-    pub(crate) fn whole_rounds(point: Point, mut locks: Vec<LockRuns>) -> Self {
+    pub(crate) fn whole_rounds(point: Point, floors: &[f64], mut locks: Vec<LockRuns>) -> Self {
         let whole = locks.iter().map(|lock| lock.samples.len()).min().unwrap_or(0);
         locks.iter_mut().for_each(|lock| lock.samples.truncate(whole));
         locks.retain(|lock| !lock.samples.is_empty());
-        PointRuns { point, locks }
+        PointRuns { point, floor_ns: stats::median(floors).unwrap_or(0.0), locks }
+    }
+
+    /// Says whether a ratio of throughputs is one of locks, and not of the work around them.
+    ///
+    /// A lone thread has its floor and the uncontended pair in each operation. Where the floor is
+    /// most of the fastest one's operation, all locks look alike, whatever their pairs cost. With
+    /// several threads the work is what the locks are there to arrange, and nothing is left out.
+    pub(crate) fn has_ratios(&self) -> bool {
+        let fastest = self.locks.iter().map(LockRuns::ops_per_s).fold(0.0, f64::max);
+        self.point.threads > 1 || self.floor_ns * fastest < FLOOR_SHARE * 1e9
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&LockRuns> {
@@ -162,6 +177,9 @@ impl PointRuns {
     /// the others choose one that is a little worse; that favours the lock by less.) With one
     /// round it must be the same.
     pub(crate) fn of_best_peer(&self, runs: &LockRuns) -> Option<Vec<f64>> {
+        if !self.has_ratios() {
+            return None;
+        }
         let ratio = |round: usize| {
             let peer = self.best_peer_by(|peer| peer.ops_per_s_without(round))?;
             let theirs = peer.samples[round].ops_per_s.max(f64::MIN_POSITIVE);
@@ -195,7 +213,7 @@ impl Results {
     /// Everything that makes these results doubtful.
     pub(crate) fn warnings(&self, before: Work, after: Work) -> Vec<Warning> {
         let mut warnings = Vec::new();
-        for PointRuns { point, locks } in &self.points {
+        for PointRuns { point, locks, .. } in &self.points {
             let mut times = CpuTimes::default();
             locks.iter().for_each(|lock| times += lock.steal());
             warnings.extend(Warning::steal(times.steal_share(), point));
@@ -240,6 +258,7 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::steps::Lengths;
     use crate::bench::subjects;
     use crate::units::Nanos;
 
@@ -263,7 +282,8 @@ mod tests {
                 |round| RunSample { ops_per_s: 100.0 + luck(round) as f64, ..RunSample::default() };
             runs.samples = (0..3).map(sample).collect();
         }
-        PointRuns { point: Point { threads: 1, cs: Nanos(0), ncs: Nanos(0) }, locks }
+        let (cs, ncs, lengths) = (Nanos(0), Nanos(0), Lengths::Exp);
+        PointRuns { point: Point { threads: 2, cs, ncs, lengths }, floor_ns: 0.0, locks }
     }
 
     /// The geometric mean over many points, of what `ratios` says of `hybrid`.

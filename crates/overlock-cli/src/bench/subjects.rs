@@ -9,6 +9,8 @@ use overlock::platform::{Native, Threads};
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 use std::cell::UnsafeCell;
 use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Something that lets one thread at a time through.
 pub(crate) trait Subject: Send + Sync + 'static {
@@ -76,13 +78,17 @@ pub(crate) const SUBJECTS: &[Entry] = &[
     entry::<Pthread<true>>("pthread-adaptive", Origin::Peer),
     entry::<PthreadSpin>("pthread-spin", Origin::Peer),
     entry::<spin::mutex::TicketMutex<()>>("spin-ticket", Origin::Peer),
-    entry::<BrokenNoop>("broken-noop", Origin::Broken),
+    entry::<Yield>("yield", Origin::Peer),
+    entry::<NoLock>("broken-noop", Origin::Broken),
 ];
 
 /// Finds a lock by name.
 pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     SUBJECTS.iter().find(|entry| entry.name == name)
 }
+
+/// No lock at all, which shows what the harness itself costs.
+pub(crate) const FLOOR: &str = "broken-noop";
 
 /// All locks that may be offered to people.
 pub(crate) fn offered() -> impl Iterator<Item = &'static Entry> {
@@ -217,14 +223,56 @@ impl Subject for spin::mutex::TicketMutex<()> {
     }
 }
 
-/// No lock at all.
-struct BrokenNoop;
+/// A test-and-set lock that gives its CPU away and never halts: unfair without bound, and never
+/// idle for long while somebody who wants it runs.
+struct Yield(AtomicBool);
 
-impl Subject for BrokenNoop {
+/// Looks before each `sched_yield`: about as long as a short section lasts.
+const LOOKS: u32 = 20;
+
+impl Yield {
+    #[cold]
+    fn wait(&self) {
+        loop {
+            for _ in 0..LOOKS {
+                // ORDERING: Acquire → the release in `with`.
+                if !self.0.load(Relaxed) && !self.0.swap(true, Acquire) {
+                    return;
+                }
+                std::hint::spin_loop();
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Subject for Yield {
     fn new() -> Self {
-        BrokenNoop
+        Yield(AtomicBool::new(false))
     }
 
+    #[inline]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        // ORDERING: Acquire → the release below.
+        if self.0.swap(true, Acquire) {
+            self.wait();
+        }
+        let result = section();
+        // ORDERING: Release → the swaps above.
+        self.0.store(false, Release);
+        result
+    }
+}
+
+/// No lock at all: the floor of a measurement with one thread, a broken lock with several.
+struct NoLock;
+
+impl Subject for NoLock {
+    fn new() -> Self {
+        NoLock
+    }
+
+    #[inline]
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
         section()
     }

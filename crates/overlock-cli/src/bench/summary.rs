@@ -22,6 +22,8 @@ pub(crate) struct LockSummary {
     pub(crate) worst: Option<WorstPoint>,
     pub(crate) pair_ns: Option<f64>,
     pub(crate) worst_jain: f64,
+    /// As `worst_jain`, at points of up to 16 threads only.
+    pub(crate) calm_jain: f64,
     /// Geometric means over the points with more than one thread.
     pub(crate) p999_of_parking_lot: Option<f64>,
     pub(crate) stall_of_parking_lot: Option<f64>,
@@ -74,7 +76,11 @@ fn line(name: &'static str, results: &Results) -> LockSummary {
         }))
     };
     let stall = |runs: &PointRuns| Some(runs.find(name)?.longest_stall_ns());
-    let calm = |runs: &PointRuns| (runs.point.threads <= CALM_THREADS).then(|| stall(runs))?;
+    let is_calm = |runs: &PointRuns| runs.point.threads <= CALM_THREADS;
+    let calm = |runs: &PointRuns| is_calm(runs).then(|| stall(runs))?;
+    let fairness = |runs: &PointRuns| Some(runs.find(name)?.median(jain));
+    let calm_fairness = |runs: &PointRuns| is_calm(runs).then(|| fairness(runs))?;
+    let least = |values: Vec<f64>| values.into_iter().fold(1.0, f64::min);
     let rounds = geomeans(name, points);
     LockSummary {
         kind: "summary",
@@ -82,9 +88,8 @@ fn line(name: &'static str, results: &Results) -> LockSummary {
         of_best_peer: Interval::of(&rounds),
         worst: worst(name, points),
         pair_ns: results.pair_ns(name),
-        worst_jain: each(&|runs| Some(runs.find(name)?.median(jain)))
-            .into_iter()
-            .fold(1.0, f64::min),
+        worst_jain: least(each(&fairness)),
+        calm_jain: least(each(&calm_fairness)),
         p999_of_parking_lot: of_parking_lot(|sample| sample.wait_p999_ns),
         stall_of_parking_lot: of_parking_lot(|sample| sample.longest_stall_ns),
         rounds,

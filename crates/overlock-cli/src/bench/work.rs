@@ -3,24 +3,57 @@
 //!
 //! A critical section of 1 µs must cost 1 µs of CPU, however often its thread is preempted
 //! in it: a deadline on the clock would let preempted time count as work. So it is a chain of
-//! dependent shifts and exclusive ors, calibrated at the start and checked again at the end.
+//! dependent shifts and exclusive ors, calibrated at the start and checked again at the end. There
+//! is no PAUSE in it, which would give way to a sibling hyper-thread, and no load or store, which
+//! would keep the memory system busy. A length of 0 is one branch.
 
 use crate::clock::Clock;
-use std::hint::black_box;
 
 /// How far a later calibration may be off before the lengths of sections can't be believed.
 pub(crate) const DRIFT_LIMIT: f64 = 0.05;
 
-/// Spends `iterations` links of the chain.
-#[inline]
-pub(crate) fn spend(iterations: u64) {
-    let mut x = black_box(0x9e37_79b9_7f4a_7c15_u64);
-    for _ in 0..iterations {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
+/// Where the chain stands. Each thread has its own and carries it from one piece of work to the
+/// next, in a register.
+#[derive(Debug)]
+pub(crate) struct Chain(u64);
+
+impl Chain {
+    pub(crate) const fn new() -> Self {
+        Chain(0x9e37_79b9_7f4a_7c15)
     }
-    black_box(x);
+
+    /// Spends `links` links of the chain, neither earlier nor later than where it is called.
+    #[inline(always)]
+    pub(crate) fn spend(&mut self, links: u32) {
+        if links == 0 {
+            return;
+        }
+        let mut x = opaque(self.0);
+        for _ in 0..links {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+        }
+        self.0 = opaque(x);
+    }
+}
+
+/// Returns `x`, which the compiler must have computed by now and can't know afterwards.
+///
+/// As `black_box`, but that goes through memory.
+#[inline(always)]
+fn opaque(mut x: u64) -> u64 {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    // SAFETY: no instruction at all; for the compiler it may change `x` and all shared memory, so
+    // no access to a lock is moved past it.
+    unsafe {
+        core::arch::asm!("/* {x} */", x = inout(reg) x, options(nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        x = std::hint::black_box(x);
+    }
+    x
 }
 
 /// The measured speed of the chain.
@@ -33,21 +66,22 @@ pub(crate) struct Work {
 impl Work {
     /// Measures the chain for about 20 ms; the fastest of many tries is the one not disturbed.
     pub(crate) fn calibrate(clock: &Clock) -> Self {
-        const LINKS: u64 = 40_000;
+        const LINKS: u32 = 40_000;
+        let mut chain = Chain::new();
         let fastest = (0..200)
             .map(|_| {
                 let start = clock.now();
-                spend(LINKS);
+                chain.spend(LINKS);
                 clock.now() - start
             })
             .min()
             .unwrap_or(1);
-        Work { per_ns: LINKS as f64 / clock.to_ns(fastest.max(1)) }
+        Work { per_ns: f64::from(LINKS) / clock.to_ns(fastest.max(1)) }
     }
 
-    /// How many links take `nanos`.
-    pub(crate) fn links(self, nanos: u64) -> u64 {
-        (nanos as f64 * self.per_ns).round() as u64
+    /// How many links take `nanos`; not rounded, for it may be the mean of many lengths.
+    pub(crate) fn links(self, nanos: u64) -> f64 {
+        nanos as f64 * self.per_ns
     }
 
     /// The relative difference between two calibrations.
@@ -64,10 +98,11 @@ mod tests {
     #[test]
     fn time_grows_with_links() {
         let clock = Clock::calibrate();
-        let fastest = |links| {
-            let time = || {
+        let mut chain = Chain::new();
+        let mut fastest = |links| {
+            let mut time = || {
                 let start = clock.now();
-                spend(links);
+                chain.spend(links);
                 clock.now() - start
             };
             clock.to_ns((0..500).map(|_| time()).min().unwrap())
@@ -79,7 +114,7 @@ mod tests {
     #[test]
     fn links_scale_with_time() {
         let work = Work { per_ns: 0.5 };
-        assert_eq!((work.links(0), work.links(1000)), (0, 500));
+        assert!(work.links(0) == 0.0 && work.links(1001) == 500.5);
         assert!((work.drift(Work { per_ns: 0.4 }) - 0.25).abs() < 1e-9);
     }
 }

@@ -1,43 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One run of one lock: threads that take turns in a critical section while a coordinator watches.
+//! One run of one lock: threads that take turns in critical sections while a coordinator watches.
 //!
 //! It happens in a process of its own, which the parent starts for each run (see `child.rs`). That
 //! is what bounds a collapsed lock: 64 threads that spin in order on 2 CPUs can need a minute to
 //! drain after the stop, and nothing but the end of their process stops them. It also means that no
 //! run inherits the parked threads, the heap or the address layout of the one before.
 //!
-//! # Life of an acquisition
+//! # Life of an operation
 //! ```text
-//!   asked ──────────► granted ─────────────► released ────────► asked ...
-//!     │  waiting_since    │ section, counter       │  wait recorded, pause
-//!     └ stamp, published  └ stamp                  └ outside the lock
+//!   step drawn ──► waiting(n) ────► running(n + 1) ─────► released ──► pause ...
+//!     │              │ own word       │ own word, section    └ outside the lock
+//!     └ sampled?     └ stamp, if so   └ stamp, if so; counter
 //! ```
+//! An ordinary operation reads no clock: around the lock there is a load of the step, two stores
+//! to the thread's own word, a countdown to the next sample, and one look at a line that nobody
+//! writes. What that costs is measured with no lock at all, and is the *floor* of a point.
 //!
 //! # Invariants
-//! - W1: an operation counts if it was *granted* inside the window `[begin, end)`. Both ends are
-//!   set before the window opens, so it closes on time even if the coordinator gets no CPU then.
-//! - W2: `waiting_since` is non-zero exactly while its thread is in `lock`, so the coordinator sees
-//!   a thread that is starved, which itself can leave no sample.
-//! - W3: with no thread between `granted` and `released`, the protected counter equals the sum of
-//!   all threads' `entered`. It is a plain load and a plain store: a lock that lets two in loses
-//!   updates.
+//! - W1: an operation counts if it was granted between the coordinator's first and last reading of
+//!   the words, and time counts between the same two readings. So it doesn't matter if they come
+//!   late.
+//! - W2: a thread's word says that it waits exactly while it is in `lock` (see `watch.rs`).
+//! - W3: with no thread between its grant and its release, the protected counters together equal
+//!   the sum of all threads' grants. Each is a plain load and a plain store: a lock that lets two
+//!   in loses updates.
 //!
 //! # Orderings
 //! `finished` carries W3: its release publishes all that the thread did to the coordinator, and a
 //! thread that hasn't finished is allowed an error of one update. The rest is Relaxed: statistics
-//! with one writer each, and a counter that is exactly as ordered as the lock under test makes it.
+//! with one writer each, and counters that are exactly as ordered as the lock under test makes them.
 
 use super::histogram::{self, Histogram};
+use super::sample::Sampling;
+use super::steps::{Mix, STEPS, Step};
 use super::subjects::Subject;
-use super::work;
+use super::watch::{GRAIN, Progress, Watch};
+use super::work::Chain;
 use crate::clock::Clock;
 use crate::machine::CpuTimes;
 use crate::sys;
+use overlock_sim::{Rng, seed_of};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
@@ -60,9 +67,12 @@ const STACK_BYTES: usize = 128 << 10;
 pub(crate) struct RunSpec {
     pub(crate) lock: String,
     pub(crate) threads: usize,
-    /// Links of work inside and between critical sections.
-    pub(crate) cs_links: u64,
-    pub(crate) ncs_links: u64,
+    /// What the threads do, one mix after another, each for an equal part of the window.
+    pub(crate) mixes: Vec<Mix>,
+    /// Of the lengths and the samples.
+    pub(crate) seed: u64,
+    /// Mean number of operations from one sample to the next.
+    pub(crate) gap: u32,
     /// Length of the window in seconds.
     pub(crate) seconds: f64,
     /// Whether to count the lock's events.
@@ -78,11 +88,15 @@ pub(crate) struct RunSample {
     pub(crate) ops: Vec<u64>,
     /// The window as it really was, in seconds.
     pub(crate) seconds: f64,
+    /// Waits that were stamped; percentiles are theirs.
+    pub(crate) sampled: u64,
     pub(crate) wait_p50_ns: f64,
     pub(crate) wait_p99_ns: f64,
     pub(crate) wait_p999_ns: f64,
+    /// The longest of the stamped waits.
     pub(crate) wait_max_ns: f64,
-    /// The longest time any thread stood before the lock, granted or not.
+    /// The longest time any thread stood before the lock, granted or not: stamped, or seen by the
+    /// coordinator to within its grain.
     pub(crate) longest_stall_ns: f64,
     /// Stalls longer than [`STALL_NS`].
     pub(crate) long_stalls: u64,
@@ -91,57 +105,79 @@ pub(crate) struct RunSample {
     pub(crate) cpu_times: CpuTimes,
     /// Threads that hadn't left the lock when they were given up.
     pub(crate) undrained: usize,
-    /// Updates that the protected counter lost (or won): not 0 is a broken lock.
+    /// Updates that the protected counters lost (or won): not 0 is a broken lock.
     pub(crate) lost_updates: u64,
     /// Events of the lock by Linux's names, warm-up included; empty unless they were counted.
     pub(crate) counters: BTreeMap<String, u64>,
 }
 
-/// The lock and what it protects, side by side as in a `Mutex<T>`.
+/// A lock and what it protects, side by side as in a `Mutex<T>`.
 #[repr(align(128))]
 struct Cell<S> {
     lock: S,
     counter: AtomicU64,
 }
 
-/// The measured span, in ticks; `u64::MAX` until it is known.
+impl<S: Subject> Cell<S> {
+    fn new() -> Self {
+        Cell { lock: S::new(), counter: AtomicU64::new(0) }
+    }
+}
+
+/// What the coordinator tells the threads; they look at it once in each operation.
 #[repr(align(128))]
-struct Window {
+struct Signal {
+    /// Which mix it is the turn of; beyond the last one, that the run is over.
+    mix: AtomicUsize,
+    /// When the window began and ended, in ticks; `u64::MAX` before that.
     begin: AtomicU64,
     end: AtomicU64,
 }
 
-/// What one thread leaves behind, on cache lines of its own.
+impl Signal {
+    /// Says whether a wait that ended at `now` counts.
+    fn is_open(&self, now: u64) -> bool {
+        (self.begin.load(Relaxed)..self.end.load(Relaxed)).contains(&now)
+    }
+}
+
+/// A thread's word, on a cache line of its own: the coordinator reads it, rarely.
+#[repr(align(128))]
+struct Word(AtomicU64);
+
+/// What one thread leaves behind.
 #[repr(align(128))]
 struct Record {
-    waiting_since: AtomicU64,
-    entered: AtomicU64,
-    counted: AtomicU64,
-    longest: AtomicU64,
-    long_stalls: AtomicU64,
-    /// The wait that the end of the window cut short, up to that end.
-    cut_short: AtomicU64,
+    word: Word,
     finished: AtomicBool,
+    longest: AtomicU64,
+    sampled: AtomicU64,
     waits: Histogram,
 }
 
 impl Record {
     fn new() -> Self {
         Record {
-            waiting_since: AtomicU64::new(0),
-            entered: AtomicU64::new(0),
-            counted: AtomicU64::new(0),
-            longest: AtomicU64::new(0),
-            long_stalls: AtomicU64::new(0),
-            cut_short: AtomicU64::new(0),
+            word: Word(AtomicU64::new(0)),
             finished: AtomicBool::new(false),
+            longest: AtomicU64::new(0),
+            sampled: AtomicU64::new(0),
             waits: Histogram::new(),
         }
     }
 
+    #[inline]
+    fn set(&self, progress: Progress) {
+        self.word.0.store(progress.0, Relaxed);
+    }
+
+    fn progress(&self) -> Progress {
+        Progress(self.word.0.load(Relaxed))
+    }
+
     /// Says whether the thread has come to the lock at all.
     fn has_come(&self) -> bool {
-        self.entered.load(Relaxed) > 0 || self.waiting_since.load(Relaxed) > 0
+        self.progress() != Progress::running(0)
     }
 
     /// Says whether the thread has left the lock for good.
@@ -150,42 +186,21 @@ impl Record {
         self.finished.load(Acquire)
     }
 
-    /// The wait that was in progress at `end`: told by the thread itself if it has got away, and
-    /// otherwise by the stamp of when it came.
-    fn wait_at(&self, end: u64) -> u64 {
-        if self.has_finished() {
-            return self.cut_short.load(Relaxed);
-        }
-        match self.waiting_since.load(Relaxed) {
-            0 => 0,
-            since => end.saturating_sub(since),
-        }
-    }
-
-    /// Counts a wait of `ticks`, if it came to an end inside the window.
-    #[inline]
-    fn record(&self, ticks: u64, stall: u64) {
-        bump(&self.counted);
+    /// Takes in a stamped wait.
+    #[cold]
+    fn record(&self, ticks: u64) {
+        self.sampled.store(self.sampled.load(Relaxed) + 1, Relaxed);
         self.waits.record(ticks);
         if ticks > self.longest.load(Relaxed) {
             self.longest.store(ticks, Relaxed);
         }
-        if ticks > stall {
-            bump(&self.long_stalls);
-        }
     }
-}
-
-/// Adds one to a counter that only this thread writes.
-#[inline]
-fn bump(counter: &AtomicU64) {
-    counter.store(counter.load(Relaxed) + 1, Relaxed);
 }
 
 /// Everything that the threads of a run share.
 struct Shared<S> {
-    cell: Cell<S>,
-    window: Window,
+    cells: Vec<Cell<S>>,
+    signal: Signal,
     records: Vec<Record>,
     gate: Barrier,
     spec: RunSpec,
@@ -198,98 +213,156 @@ struct Shared<S> {
 /// If the system won't start that many threads.
 pub(crate) fn run<S: Subject>(spec: &RunSpec) -> io::Result<RunSample> {
     let shared = Arc::new(Shared {
-        cell: Cell { lock: S::new(), counter: AtomicU64::new(0) },
-        window: Window { begin: AtomicU64::new(u64::MAX), end: AtomicU64::new(u64::MAX) },
+        cells: vec![Cell::<S>::new()],
+        signal: Signal {
+            mix: AtomicUsize::new(0),
+            begin: AtomicU64::new(u64::MAX),
+            end: AtomicU64::new(u64::MAX),
+        },
         records: (0..spec.threads).map(|_| Record::new()).collect(),
         gate: Barrier::new(spec.threads + 1),
         spec: spec.clone(),
     });
-    shared.cell.lock.settle();
+    shared.cells.iter().for_each(|cell| cell.lock.settle());
     for index in 0..spec.threads {
         let shared = Arc::clone(&shared);
         std::thread::Builder::new()
             .stack_size(STACK_BYTES)
-            .spawn(move || work_loop(&shared, &shared.records[index]))
+            .spawn(move || work_loop(&shared, index))
             .map(drop)?;
     }
     shared.gate.wait();
     Ok(coordinate(&shared))
 }
 
-/// What each thread does until the window is over.
-fn work_loop<S: Subject>(shared: &Shared<S>, record: &Record) {
-    let RunSpec { cs_links, ncs_links, clock, .. } = shared.spec;
-    let stall = clock.to_ticks(STALL_NS);
-    let Cell { lock, counter } = &shared.cell;
+/// What thread `index` does until the window is over.
+fn work_loop<S: Subject>(shared: &Shared<S>, index: usize) {
+    let spec = &shared.spec;
+    let mut rng = Rng::new(seed_of(spec.seed, index as u64));
+    let mixes: Vec<_> = spec.mixes.iter().map(|mix| mix.draw(&mut rng)).collect();
+    let mut worker = Worker {
+        record: &shared.records[index],
+        signal: &shared.signal,
+        clock: spec.clock,
+        chain: Chain::new(),
+        entered: 0,
+    };
+    let mut sampling = Sampling::new(spec.gap, &mut rng);
+    let mut at = 0;
     shared.gate.wait();
-    loop {
-        let asked = clock.now();
-        record.waiting_since.store(asked, Relaxed);
-        let granted = lock.with(|| {
-            let granted = clock.now();
-            record.waiting_since.store(0, Relaxed);
-            let seen = counter.load(Relaxed);
-            work::spend(cs_links);
-            counter.store(seen + 1, Relaxed);
-            bump(&record.entered);
-            granted
-        });
-        let end = shared.window.end.load(Relaxed);
-        if granted >= end {
-            record.cut_short.store(end.saturating_sub(asked), Relaxed);
-            break;
+    for (turn, steps) in mixes.iter().enumerate() {
+        while shared.signal.mix.load(Relaxed) == turn {
+            let step = steps[at];
+            at = (at + 1) % STEPS;
+            let cell = &shared.cells[step.cell as usize];
+            if sampling.is_due() {
+                worker.operation::<S, true>(cell, step);
+            } else {
+                worker.operation::<S, false>(cell, step);
+            }
         }
-        if granted >= shared.window.begin.load(Relaxed) {
-            record.record(granted.saturating_sub(asked), stall);
-        }
-        work::spend(ncs_links);
     }
-    // ORDERING: Release → `has_finished`; publishes `entered` and the counter (W3).
-    record.finished.store(true, Release);
+    // ORDERING: Release → `has_finished`; publishes the word and the counters (W3).
+    worker.record.finished.store(true, Release);
 }
 
-/// Sets the window and sums up what the threads did in it.
+/// One thread at work.
+struct Worker<'a> {
+    record: &'a Record,
+    signal: &'a Signal,
+    clock: Clock,
+    chain: Chain,
+    entered: u64,
+}
+
+impl Worker<'_> {
+    /// One critical section and the pause after it.
+    #[inline(always)]
+    fn operation<S: Subject, const SAMPLED: bool>(&mut self, cell: &Cell<S>, step: Step) {
+        let stamp = |clock: &Clock| if SAMPLED { clock.now() } else { 0 };
+        let asked = stamp(&self.clock);
+        self.record.set(Progress::waiting(self.entered));
+        self.entered += 1;
+        let granted = cell.lock.with(|| {
+            let granted = stamp(&self.clock);
+            self.record.set(Progress::running(self.entered));
+            let seen = cell.counter.load(Relaxed);
+            self.chain.spend(step.cs);
+            cell.counter.store(seen + 1, Relaxed);
+            granted
+        });
+        if SAMPLED && self.signal.is_open(granted) {
+            self.record.record(granted.saturating_sub(asked));
+        }
+        self.chain.spend(step.ncs);
+    }
+}
+
+/// Opens the window, watches what the threads do in it, and sums up.
 fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
-    let Shared { window, records, spec, .. } = shared;
+    let Shared { signal, records, spec, .. } = shared;
     let clock = spec.clock;
     let seconds = Duration::from_secs_f64(spec.seconds);
     wait_until(START, || records.iter().all(Record::has_come));
     std::thread::sleep((seconds / 10).clamp(Duration::from_millis(5), Duration::from_millis(100)));
 
     let (cpu_before, times_before) = (sys::own_usage(), CpuTimes::now());
-    let begin = clock.now();
-    let end = begin + clock.to_ticks(spec.seconds * 1e9);
-    window.end.store(end, Relaxed);
-    window.begin.store(begin, Relaxed);
-    std::thread::sleep(seconds);
+    let entries = || records.iter().map(|record| record.progress().entered()).collect::<Vec<_>>();
+    let (begin, before) = (clock.now(), entries());
+    signal.begin.store(begin, Relaxed);
+    let watch = watch(shared, begin);
+    let (end, after) = (clock.now(), entries());
+    signal.end.store(end, Relaxed);
+    signal.mix.store(spec.mixes.len(), Relaxed);
     let (cpu_after, times_after) = (sys::own_usage(), CpuTimes::now());
-    let watched = clock.to_ns(clock.now() - begin) / 1e9;
 
     wait_until(DRAIN, || records.iter().all(Record::has_finished));
-    let cut_short: Vec<u64> = records.iter().map(|record| record.wait_at(end)).collect();
     let quantile = |q| clock.to_ns(histogram::quantile(records.iter().map(|r| &r.waits), q));
     let longest_wait = records.iter().map(|record| record.longest.load(Relaxed)).max();
     let longest_wait = longest_wait.unwrap_or(0);
-    let stalled = cut_short.iter().filter(|ticks| clock.to_ns(**ticks) > STALL_NS).count();
-    let ops: Vec<u64> = records.iter().map(|record| record.counted.load(Relaxed)).collect();
+    let ops: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
     let seconds = clock.to_ns(end - begin) / 1e9;
     let (undrained, lost_updates) = exclusion(shared);
     RunSample {
         ops_per_s: ops.iter().sum::<u64>() as f64 / seconds,
         ops,
         seconds,
+        sampled: records.iter().map(|record| record.sampled.load(Relaxed)).sum(),
         wait_p50_ns: quantile(0.5),
         wait_p99_ns: quantile(0.99),
         wait_p999_ns: quantile(0.999),
         wait_max_ns: clock.to_ns(longest_wait),
-        longest_stall_ns: clock.to_ns(cut_short.iter().copied().fold(longest_wait, u64::max)),
-        long_stalls: records.iter().map(|record| record.long_stalls.load(Relaxed)).sum::<u64>()
-            + stalled as u64,
-        cpu_s_per_s: (cpu_after.cpu_seconds - cpu_before.cpu_seconds) / watched,
+        longest_stall_ns: clock.to_ns(longest_wait.max(watch.longest)),
+        long_stalls: watch.long_stalls,
+        cpu_s_per_s: (cpu_after.cpu_seconds - cpu_before.cpu_seconds) / seconds,
         cpu_times: times_after.since(times_before),
         undrained,
         lost_updates,
         counters: BTreeMap::new(),
+    }
+}
+
+/// Watches the threads until the window is over, and has them change from mix to mix.
+fn watch<S: Subject>(shared: &Shared<S>, begin: u64) -> Watch {
+    let Shared { signal, records, spec, .. } = shared;
+    let clock = spec.clock;
+    let ticks = |span: Duration| clock.to_ticks(span.as_nanos() as f64);
+    let mut watch = Watch::new(records.len(), ticks(GRAIN), clock.to_ticks(STALL_NS));
+    let window = Duration::from_secs_f64(spec.seconds);
+    let turns = spec.mixes.len() as u64;
+    loop {
+        let now = clock.now();
+        for (thread, record) in records.iter().enumerate() {
+            watch.look(thread, record.progress(), now);
+        }
+        let passed = now - begin;
+        if passed >= ticks(window) {
+            return watch;
+        }
+        let turn = passed * turns / ticks(window).max(1);
+        signal.mix.store(usize::try_from(turn).unwrap_or(0), Relaxed);
+        let left = Duration::from_nanos(clock.to_ns(ticks(window) - passed) as u64);
+        std::thread::sleep(GRAIN.min(left));
     }
 }
 
@@ -301,20 +374,20 @@ fn wait_until(limit: Duration, done: impl Fn() -> bool) {
     }
 }
 
-/// Compares the protected counter with what the threads say (W3).
+/// Compares the protected counters with what the threads say (W3).
 ///
-/// Returns how many threads are still at the lock, and how far the counter is off beyond the one
+/// Returns how many threads are still at the lock, and how far the counters are off beyond the one
 /// update that each of those may be about to make.
 fn exclusion<S: Subject>(shared: &Shared<S>) -> (usize, u64) {
     let undrained = shared.records.iter().filter(|record| !record.has_finished()).count();
-    let entered: u64 = shared.records.iter().map(|record| record.entered.load(Relaxed)).sum();
-    let off = shared.cell.counter.load(Relaxed).abs_diff(entered);
-    (undrained, off.saturating_sub(undrained as u64))
+    let entered: u64 = shared.records.iter().map(|record| record.progress().entered()).sum();
+    let counted: u64 = shared.cells.iter().map(|cell| cell.counter.load(Relaxed)).sum();
+    (undrained, counted.abs_diff(entered).saturating_sub(undrained as u64))
 }
 
 /// Times `pairs` uncontended lock and unlock pairs; returns nanoseconds for one.
 pub(crate) fn pair<S: Subject>(clock: &Clock, pairs: u32) -> f64 {
-    let cell = Box::new(Cell { lock: S::new(), counter: AtomicU64::new(0) });
+    let cell = Box::new(Cell::<S>::new());
     cell.lock.settle();
     let spin = |pairs| {
         for _ in 0..pairs {

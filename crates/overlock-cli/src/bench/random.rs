@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Points drawn at random from the whole space: what no lock can be tuned to.
+//!
+//! Numbers of threads, sections and pauses are drawn so that each order of magnitude is as likely as
+//! any other; now and then a section or a pause is empty. Point `i` of a seed is the same however
+//! many are drawn.
+
+use super::grid::Point;
+use super::steps::{Lengths, fraction};
+use crate::units::Nanos;
+use overlock_sim::{Rng, seed_of};
+
+const MOST_THREADS: f64 = 64.0;
+
+/// The shortest and the longest mean, in ns.
+const SHORTEST: f64 = 50.0;
+const LONGEST: f64 = 50_000.0;
+
+/// How often a section is empty, and how often there is no pause.
+const EMPTY: f64 = 0.125;
+const BACK_TO_BACK: f64 = 0.2;
+
+/// Draws `count` points.
+pub(crate) fn points(count: u16, seed: u64, lengths: &[Lengths]) -> Vec<Point> {
+    (0..u64::from(count)).map(|index| point(seed_of(seed, index), lengths)).collect()
+}
+
+fn point(seed: u64, lengths: &[Lengths]) -> Point {
+    let mut rng = Rng::new(seed);
+    // The range is cut so that 1 and 64 are as likely as their neighbours are.
+    let threads = magnitude(&mut rng, 1.0, MOST_THREADS + 1.0) as usize;
+    let cs = duration(&mut rng, EMPTY);
+    let ncs = duration(&mut rng, BACK_TO_BACK);
+    Point { threads, cs, ncs, lengths: rng.pick(lengths) }
+}
+
+fn duration(rng: &mut Rng, zero: f64) -> Nanos {
+    let (is_zero, nanos) = (fraction(rng) < zero, magnitude(rng, SHORTEST, LONGEST));
+    Nanos(if is_zero { 0 } else { two_figures(nanos) })
+}
+
+/// A number from `low` to `high`, of which the logarithm is uniform.
+fn magnitude(rng: &mut Rng, low: f64, high: f64) -> f64 {
+    low * (high / low).powf(fraction(rng))
+}
+
+/// Nobody wants to read more.
+fn two_figures(nanos: f64) -> u64 {
+    let unit = 10_f64.powf(nanos.log10().floor() - 1.0);
+    ((nanos / unit).round() * unit).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_and_an_index_determine_a_point() {
+        let twelve = points(12, 7, &Lengths::ALL);
+        assert_eq!(twelve, points(40, 7, &Lengths::ALL)[..12]);
+        assert_ne!(twelve, points(12, 8, &Lengths::ALL));
+    }
+
+    #[test]
+    fn points_cover_the_whole_space() {
+        let points = points(2_000, 1, &[Lengths::Exp, Lengths::Uniform]);
+        let share = |test: &dyn Fn(&Point) -> bool| {
+            points.iter().filter(|point| test(point)).count() as f64 / points.len() as f64
+        };
+        let near = |share: f64, expected: f64| (share - expected).abs() < 0.04;
+        assert!(points.iter().all(|point| (1..=64).contains(&point.threads)));
+        assert!(near(share(&|point| point.threads == 1), 0.166));
+        assert!(near(share(&|point| point.threads > 16), 0.32));
+        assert!(near(share(&|point| point.cs.0 == 0), EMPTY));
+        assert!(near(share(&|point| point.ncs.0 == 0), BACK_TO_BACK));
+        for decade in [(50, 500), (500, 5_000), (5_000, 50_001)] {
+            let is_in = |nanos: Nanos| (decade.0..decade.1).contains(&nanos.0);
+            assert!(near(share(&|point| is_in(point.cs)), (1.0 - EMPTY) / 3.0), "{decade:?}");
+            assert!(near(share(&|point| is_in(point.ncs)), (1.0 - BACK_TO_BACK) / 3.0));
+        }
+        assert!(near(share(&|point| point.lengths == Lengths::Exp), 0.5));
+    }
+
+    #[test]
+    fn two_figures_are_kept() {
+        assert_eq!([50.4, 99.7, 1_234.0, 48_765.0].map(two_figures), [50, 100, 1_200, 49_000]);
+    }
+}

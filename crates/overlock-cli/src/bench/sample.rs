@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which operations are stamped.
+//!
+//! A stamped operation reads the clock twice, once inside the lock. To stamp each would cost more
+//! than an empty section does, so only one of many is: at random, so that no lock's rhythm falls in
+//! with it.
+
+use overlock_sim::Rng;
+
+/// The mean gap between samples where operations are shortest.
+pub(crate) const MOST: u32 = 64;
+
+/// What two stamps cost, about.
+const STAMPS_NS: f64 = 25.0;
+
+/// The share of an operation that stamps may cost on average, if that leaves a gap below [`MOST`].
+const SHARE: f64 = 0.01;
+
+/// The mean gap for operations that take a thread at least `nanos`: the longer they are, the fewer
+/// there are, and the less it matters to stamp them all.
+pub(crate) fn gap(nanos: u64) -> u32 {
+    let gap = STAMPS_NS / (SHARE * nanos.max(1) as f64);
+    (gap.ceil() as u32).clamp(1, MOST)
+}
+
+/// A thread's countdown to its next sample.
+#[derive(Debug)]
+pub(crate) struct Sampling {
+    mean: u32,
+    left: u32,
+    /// Of an xorshift generator.
+    state: u64,
+}
+
+impl Sampling {
+    pub(crate) fn new(mean: u32, rng: &mut Rng) -> Self {
+        let mut sampling = Sampling { mean, left: 1, state: rng.bits() | 1 };
+        sampling.left = sampling.draw();
+        sampling
+    }
+
+    /// Says whether the operation that comes now is to be stamped.
+    #[inline(always)]
+    pub(crate) fn is_due(&mut self) -> bool {
+        self.left -= 1;
+        if self.left > 0 {
+            return false;
+        }
+        self.left = self.draw();
+        true
+    }
+
+    /// A gap from 1 to one less than twice the mean, each as likely as any other.
+    fn draw(&mut self) -> u32 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        let span = u64::from(2 * self.mean - 1);
+        1 + (((self.state >> 32) * span) >> 32) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_in_mean_operations_is_sampled() {
+        for mean in [1, 2, 64] {
+            let mut sampling = Sampling::new(mean, &mut Rng::new(9));
+            let sampled = (0..640_000).filter(|_| sampling.is_due()).count() as f64;
+            let expected = 640_000.0 / f64::from(mean);
+            assert!((sampled / expected - 1.0).abs() < 0.03, "{mean}: {sampled}");
+        }
+    }
+
+    #[test]
+    fn long_operations_are_all_stamped_and_short_ones_rarely() {
+        assert_eq!([0, 30, 100, 1_000, 2_500, 50_000].map(gap), [64, 64, 25, 3, 1, 1]);
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The lengths of critical sections and pauses, drawn before a run begins.
+//!
+//! Real sections vary. With fixed lengths threads fall into step with one another, and a lock that
+//! has learnt the one length looks better than it is. So each thread has a table of steps from
+//! which it reads one for each operation: that costs a load, where drawing costs a logarithm.
+//!
+//! A table is drawn by strata: one length from each of [`STEPS`] slices of the distribution that
+//! are equally likely, in random order. All tables then have the same mean to the last link, so no
+//! thread, lock or round has more work than another.
+
+use clap::ValueEnum;
+use overlock_sim::Rng;
+use serde::{Deserialize, Serialize};
+
+/// Operations before a thread's lengths repeat. At 12 bytes each they stay in the first cache.
+pub(crate) const STEPS: usize = 512;
+
+/// How lengths are spread around their mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Lengths {
+    /// Exponential: mostly short, now and then several times the mean
+    Exp,
+    /// Uniform: anything from 0 to twice the mean
+    Uniform,
+    /// All alike, as no program has them
+    Fixed,
+    /// Nine of ten short, each tenth 20 times as long
+    Bimodal,
+}
+
+impl Lengths {
+    /// All of them.
+    pub(crate) const ALL: [Lengths; 4] =
+        [Lengths::Exp, Lengths::Uniform, Lengths::Fixed, Lengths::Bimodal];
+
+    /// The length, in means, that a share `p` of all lengths is below.
+    fn quantile(self, p: f64) -> f64 {
+        match self {
+            Lengths::Exp => -(1.0 - p).ln(),
+            Lengths::Uniform => 2.0 * p,
+            Lengths::Fixed => 1.0,
+            // The mean of nine lengths of s and one of 20 s is 2.9 s.
+            Lengths::Bimodal => (if p < 0.9 { 1.0 } else { 20.0 }) / 2.9,
+        }
+    }
+
+    /// Draws `STEPS` lengths, in links of work, whose mean is `mean`.
+    fn draw(self, mean: f64, rng: &mut Rng) -> Vec<u32> {
+        let strata = (0..STEPS).map(|index| {
+            let p = (index as f64 + fraction(rng)) / STEPS as f64;
+            self.quantile(p)
+        });
+        let mut drawn: Vec<f64> = strata.collect();
+        let scale = mean * STEPS as f64 / drawn.iter().sum::<f64>();
+        for last in (1..STEPS).rev() {
+            drawn.swap(last, rng.index(last + 1));
+        }
+        // Too long a section is cut at some seconds of work.
+        drawn.into_iter().map(|length| (length * scale).round() as u32).collect()
+    }
+}
+
+impl std::fmt::Display for Lengths {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Lengths::Exp => "exp",
+            Lengths::Uniform => "uniform",
+            Lengths::Fixed => "fixed",
+            Lengths::Bimodal => "bimodal",
+        })
+    }
+}
+
+/// A number from 0 to just under 1.
+pub(crate) fn fraction(rng: &mut Rng) -> f64 {
+    (rng.bits() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// What one operation is to do, in links of work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Step {
+    pub(crate) cs: u32,
+    pub(crate) ncs: u32,
+    /// Which of the locks it takes.
+    pub(crate) cell: u32,
+}
+
+/// What the threads do for a while: mean lengths in links of work.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Mix {
+    pub(crate) cs_links: f64,
+    pub(crate) ncs_links: f64,
+    pub(crate) lengths: Lengths,
+}
+
+impl Mix {
+    /// Draws the steps of one thread.
+    pub(crate) fn draw(self, rng: &mut Rng) -> Box<[Step; STEPS]> {
+        let cs = self.lengths.draw(self.cs_links, rng);
+        let ncs = self.lengths.draw(self.ncs_links, rng);
+        let mut steps = Box::new([Step { cs: 0, ncs: 0, cell: 0 }; STEPS]);
+        for (step, (cs, ncs)) in steps.iter_mut().zip(cs.into_iter().zip(ncs)) {
+            *step = Step { cs, ncs, cell: 0 };
+        }
+        steps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spread_has_the_mean_that_was_asked_for() {
+        for lengths in Lengths::ALL {
+            for mean in [0.0, 25.0, 5_000.0] {
+                let drawn = lengths.draw(mean, &mut Rng::new(3));
+                let sum: f64 = drawn.iter().copied().map(f64::from).sum();
+                // Rounding to whole links moves each by at most a half.
+                assert!((sum / STEPS as f64 - mean).abs() < 0.1, "{lengths} {mean}: {sum}");
+            }
+        }
+    }
+
+    #[test]
+    fn spreads_have_their_shapes() {
+        let share = |lengths: Lengths, low: u32, high: u32| {
+            let drawn = lengths.draw(1_000.0, &mut Rng::new(5));
+            drawn.iter().filter(|length| (low..high).contains(length)).count() * 100 / STEPS
+        };
+        assert_eq!(share(Lengths::Fixed, 1_000, 1_001), 100);
+        assert!((62..=64).contains(&share(Lengths::Exp, 0, 1_000)));
+        assert!((4..=5).contains(&share(Lengths::Exp, 3_000, 20_000)));
+        assert!((49..=51).contains(&share(Lengths::Uniform, 0, 1_000)));
+        assert_eq!(share(Lengths::Uniform, 2_020, 100_000), 0);
+        assert!((89..=91).contains(&share(Lengths::Bimodal, 340, 350)));
+        assert!((9..=11).contains(&share(Lengths::Bimodal, 6_800, 7_000)));
+    }
+
+    #[test]
+    fn the_seed_determines_the_steps() {
+        let mix = Mix { cs_links: 50.0, ncs_links: 500.0, lengths: Lengths::Exp };
+        let drawn = |seed| mix.draw(&mut Rng::new(seed));
+        assert_eq!(drawn(1), drawn(1));
+        assert_ne!(drawn(1), drawn(2));
+    }
+}
