@@ -3,7 +3,7 @@
 //!
 //! The help texts are written to teach: they say what a flag is for and end in examples that run.
 
-use crate::bench::Lengths;
+use crate::bench::{Lengths, Phase};
 use crate::units::Nanos;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -44,8 +44,8 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = BENCH_EXAMPLES)]
 pub(crate) struct BenchArgs {
-    /// Locks to measure: names, or `all`, `ours`, `peers`
-    #[arg(long, value_delimiter = ',', value_name = "LOCK,...", default_value = "all")]
+    /// Locks to measure: names, or `main`, `all`, `ours`, `peers`
+    #[arg(long, value_delimiter = ',', value_name = "LOCK,...", default_value = "main")]
     pub(crate) locks: Vec<String>,
 
     /// Numbers of threads
@@ -53,15 +53,15 @@ pub(crate) struct BenchArgs {
     #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) threads: Vec<u16>,
 
-    /// Lengths of the critical section (0, 100ns, 1us, ...)
+    /// Mean lengths of the critical section (0, 100ns, 1us, ...)
     #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
     pub(crate) cs: Vec<Nanos>,
 
-    /// Lengths of the pause between two sections
+    /// Mean lengths of the pause between two sections
     #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
     pub(crate) ncs: Vec<Nanos>,
 
-    /// Which points to measure where the lists above are not given
+    /// Which points to measure if none of the lists above is given
     #[arg(long, value_enum, default_value_t = Grid::Quick)]
     pub(crate) grid: Grid,
 
@@ -74,6 +74,22 @@ pub(crate) struct BenchArgs {
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) random: Option<u16>,
 
+    /// Random points also with several locks, lengths that change, or a thread that holds longer
+    #[arg(long)]
+    pub(crate) wide: bool,
+
+    /// Several locks, of which threads take the k-th 1/k times as often as the first (Zipf's law)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) locks_count: Option<u32>,
+
+    /// Other means in the second half of each run: sections and pauses
+    #[arg(long, value_name = "CS/NCS")]
+    pub(crate) phase: Option<Phase>,
+
+    /// Sections of the first thread this many times as long
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) uneven: Option<u32>,
+
     /// Seconds of each run
     #[arg(long, value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
@@ -82,9 +98,13 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) runs: Option<u16>,
 
-    /// Seed of the random points, of the lengths, and of the order in which the locks take turns
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// Seed of the points, the lengths and the order of the locks [default: today's, printed]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+
+    /// Say where each lock's time went: held, handed over, free though wanted, wanted by nobody
+    #[arg(long)]
+    pub(crate) explain: bool,
 
     /// Count the events of our locks (`pv_wait_node`, ...) for the records of --json and --out
     #[arg(long)]

@@ -54,6 +54,11 @@ impl Clock {
         self.tsc.then_some((self.ticks_per_ns * 1e6).round() as u64)
     }
 
+    /// The rate of the clock.
+    pub(crate) fn ticks_per_ns(self) -> f64 {
+        self.ticks_per_ns
+    }
+
     /// Converts ticks to nanoseconds.
     pub(crate) fn to_ns(self, ticks: u64) -> f64 {
         ticks as f64 / self.ticks_per_ns

@@ -65,6 +65,12 @@ pub(crate) struct PointRecord<'a, Sample> {
     pub(crate) floor_ns: Option<f64>,
     /// How lengths are spread around `cs_ns` and `ncs_ns`.
     pub(crate) lengths: Option<Lengths>,
+    /// How many locks the threads chose from, by Zipf's law.
+    pub(crate) locks_count: Option<u32>,
+    /// `cs_ns` and `ncs_ns` of the second half of each run, if they changed.
+    pub(crate) then_ns: Option<[u64; 2]>,
+    /// How many times as long the first thread's sections were.
+    pub(crate) uneven: Option<u32>,
     /// Stalls over 50 ms, in all runs.
     pub(crate) long_stalls: u64,
     /// Share of the machine's CPU time that the hypervisor took away.

@@ -15,6 +15,11 @@ use std::time::Duration;
 pub(crate) struct Usage {
     /// User and system time, in seconds.
     pub(crate) cpu_seconds: f64,
+    /// The part of it that the kernel took, by its sampling of ticks.
+    pub(crate) system_seconds: f64,
+    /// Context switches of threads that had to wait, and of threads that could have gone on.
+    pub(crate) voluntary: i64,
+    pub(crate) involuntary: i64,
     /// The most memory ever resident, in KiB.
     pub(crate) max_rss_kib: i64,
 }
@@ -24,6 +29,9 @@ impl From<libc::rusage> for Usage {
         let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
         Usage {
             cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+            system_seconds: seconds(usage.ru_stime),
+            voluntary: usage.ru_nvcsw,
+            involuntary: usage.ru_nivcsw,
             max_rss_kib: usage.ru_maxrss,
         }
     }
@@ -31,11 +39,26 @@ impl From<libc::rusage> for Usage {
 
 /// What this process has used so far, all threads together.
 pub(crate) fn own_usage() -> Usage {
+    usage_of(libc::RUSAGE_SELF)
+}
+
+/// What this thread has used so far.
+pub(crate) fn thread_usage() -> Usage {
+    usage_of(libc::RUSAGE_THREAD)
+}
+
+fn usage_of(whom: i32) -> Usage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is writable and of the right type.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    unsafe { libc::getrusage(whom, usage.as_mut_ptr()) };
     // SAFETY: all-zero bytes are a valid rusage, so it is initialised even if the call failed.
     unsafe { usage.assume_init() }.into()
+}
+
+/// The number of this thread in the kernel.
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: takes nothing and touches no memory.
+    unsafe { libc::gettid() }
 }
 
 /// How many CPUs this process may run on: its affinity mask, not what is plugged in.

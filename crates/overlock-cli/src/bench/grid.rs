@@ -7,21 +7,81 @@ use super::subjects::{self, Entry, Origin};
 use crate::args::{BenchArgs, Grid, unique};
 use crate::units::Nanos;
 use anyhow::{Result, bail};
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// One combination of factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) threads: usize,
+    /// Mean lengths of critical sections and of the pauses between them.
     pub(crate) cs: Nanos,
     pub(crate) ncs: Nanos,
     pub(crate) lengths: Lengths,
+    /// How many locks there are; threads choose among them by Zipf's law.
+    pub(crate) locks: u32,
+    /// What the lengths are in the second half of each run, if they change.
+    pub(crate) then: Option<Phase>,
+    /// How many times as long the sections of the first thread are.
+    pub(crate) uneven: u32,
+}
+
+/// Mean lengths of critical sections and of pauses, written `CS/NCS`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Phase {
+    pub(crate) cs: Nanos,
+    pub(crate) ncs: Nanos,
+}
+
+impl FromStr for Phase {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((cs, ncs)) = text.split_once('/') else {
+            return Err(format!("'{text}' is not CS/NCS (as in 10us/0)"));
+        };
+        Ok(Phase { cs: cs.parse()?, ncs: ncs.parse()? })
+    }
+}
+
+impl Point {
+    /// One lock, and lengths that stay exponential around the same means for all.
+    pub(crate) const fn plain(threads: usize, cs: Nanos, ncs: Nanos) -> Self {
+        Point { threads, cs, ncs, lengths: Lengths::Exp, locks: 1, then: None, uneven: 1 }
+    }
+
+    /// Says whether all sections and pauses are empty: nothing but the lock.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.cs == Nanos(0) && self.ncs == Nanos(0) && self.then.is_none()
+    }
+
+    /// What the threads do, one after another.
+    pub(crate) fn phases(&self) -> impl Iterator<Item = Phase> {
+        let Point { cs, ncs, .. } = *self;
+        std::iter::once(Phase { cs, ncs }).chain(self.then)
+    }
+
+    /// The shape of the lengths, and whatever else is not plain.
+    pub(crate) fn shape(&self) -> String {
+        let mut shape = self.lengths.to_string();
+        if let Some(Phase { cs, ncs }) = self.then {
+            shape += &format!(", then {cs}/{ncs}");
+        }
+        if self.locks > 1 {
+            shape += &format!(", {} locks", self.locks);
+        }
+        if self.uneven > 1 {
+            shape += &format!(", one holds {}x", self.uneven);
+        }
+        shape
+    }
 }
 
 impl std::fmt::Display for Point {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let plural = if self.threads == 1 { "" } else { "s" };
-        write!(f, "{} thread{plural}, cs {}, ncs {}, ", self.threads, self.cs, self.ncs)?;
-        write!(f, "{}", self.lengths)
+        let Point { threads, cs, ncs, .. } = self;
+        write!(f, "{threads} thread{plural}, cs {cs}, ncs {ncs}, {}", self.shape())
     }
 }
 
@@ -34,90 +94,141 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     pub(crate) seed: u64,
     pub(crate) counted: bool,
+    /// Whether to say where the time of each lock went.
+    pub(crate) explained: bool,
     /// Whether points are too many for a table each.
     pub(crate) rows: bool,
 }
 
 impl Plan {
-    /// Fills in what the arguments leave open.
-    pub(crate) fn new(args: &BenchArgs, cpus: usize) -> Result<Self> {
-        let nanos = |list: &[u64]| list.iter().copied().map(Nanos).collect::<Vec<_>>();
-        let (mut threads, mut cs, mut ncs, seconds, rounds) = match args.grid {
-            Grid::Quick => {
-                (vec![1, cpus, crowd(cpus)], nanos(&[0, 1_000]), nanos(&[0, 1_000]), 0.17, 3)
-            }
-            Grid::Full => (
-                vec![1, 2, 3, 4, 8, 16, 32, 64],
-                nanos(&[0, 100, 1_000, 10_000]),
-                nanos(&[0, 1_000]),
-                1.0,
-                5,
-            ),
+    /// Fills in what the arguments leave open; `day` is the seed if none is given.
+    pub(crate) fn new(args: &BenchArgs, cpus: usize, day: u64) -> Result<Self> {
+        let seed = args.seed.unwrap_or(day);
+        let random = |count| {
+            let lengths = unique(args.lengths_or(&Lengths::ALL));
+            random::points(count, seed, &lengths, args.wide)
         };
-        if !args.threads.is_empty() {
-            threads = args.threads.iter().copied().map(usize::from).collect();
-        }
-        if !args.cs.is_empty() {
-            cs.clone_from(&args.cs);
-        }
-        if !args.ncs.is_empty() {
-            ncs.clone_from(&args.ncs);
-        }
-        let points = match args.random {
-            Some(count) => {
-                random::points(count, args.seed, &unique(args.lengths_or(&Lengths::ALL)))
+        let by_hand = !(args.threads.is_empty() && args.cs.is_empty() && args.ncs.is_empty());
+        let (points, seconds, rounds) = match (args.random, args.grid) {
+            (Some(count), _) => (random(count), 0.15, 3),
+            (None, _) if by_hand => (cross(args, cpus), 0.17, 3),
+            (None, Grid::Quick) => (joined(known(cpus), random(QUICK_RANDOM)), 0.1, 6),
+            (None, Grid::Full) => {
+                let all = joined(known(cpus), full());
+                (joined(all, random::points(FULL_RANDOM, seed, &Lengths::ALL, true)), 0.5, 6)
             }
-            None => cross(
-                &unique(threads),
-                &unique(cs),
-                &unique(ncs),
-                &unique(args.lengths_or(&[Lengths::Exp])),
-            ),
         };
-        let (seconds, rounds) = if args.random.is_some() { (0.15, 3) } else { (seconds, rounds) };
         Ok(Plan {
-            points,
+            rows: points.len() > MOST_TABLES,
+            points: points.into_iter().map(|point| varied(point, args)).collect(),
             locks: choose(&args.locks)?,
             seconds: args.seconds.unwrap_or(seconds),
             rounds: args.runs.map_or(rounds, usize::from),
-            seed: args.seed,
+            seed,
             counted: args.counters,
-            rows: args.random.is_some(),
+            explained: args.explain,
         })
     }
 }
+
+impl Plan {
+    /// How many runs there are.
+    pub(crate) fn runs(&self) -> usize {
+        self.points.len() * self.rounds * self.locks.len()
+    }
+}
+
+/// Random points of the grids.
+const QUICK_RANDOM: u16 = 12;
+const FULL_RANDOM: u16 = 60;
+
+/// More points than this have a row each, and no table.
+const MOST_TABLES: usize = 12;
 
 /// Threads enough that most of them are not running: 8 for each CPU, fewer on a large machine.
 fn crowd(cpus: usize) -> usize {
     (8 * cpus).min(64).max(2 * cpus)
 }
 
-fn cross(threads: &[usize], cs: &[Nanos], ncs: &[Nanos], lengths: &[Lengths]) -> Vec<Point> {
+/// The four points that people ask for first. They say little: whoever writes a lock has seen them.
+fn known(cpus: usize) -> Vec<Point> {
+    let nothing = |threads| Point::plain(threads, Nanos(0), Nanos(0));
+    let some = |threads| Point::plain(threads, Nanos(1_000), Nanos(1_000));
+    vec![nothing(1), nothing(cpus.max(2)), nothing(crowd(cpus)), some(crowd(cpus))]
+}
+
+/// A coarse grid over the space that random points are drawn from.
+fn full() -> Vec<Point> {
     let mut points = Vec::new();
-    for &lengths in lengths {
-        for &cs in cs {
-            for &ncs in ncs {
-                points.extend(threads.iter().map(|&threads| Point { threads, cs, ncs, lengths }));
+    for cs in [50, 1_000, 50_000] {
+        for ncs in [0, 1_000, 50_000] {
+            let point = |threads| Point::plain(threads, Nanos(cs), Nanos(ncs));
+            points.extend([2, 8, 16, 64].map(point));
+        }
+    }
+    points
+}
+
+fn joined(mut points: Vec<Point>, more: Vec<Point>) -> Vec<Point> {
+    points.extend(more);
+    points
+}
+
+/// The product of the lists, which stand for themselves where they are given.
+fn cross(args: &BenchArgs, cpus: usize) -> Vec<Point> {
+    let or = |given: &[Nanos]| match given {
+        [] => vec![Nanos(0), Nanos(1_000)],
+        given => unique(given.iter().copied()),
+    };
+    let threads = match &args.threads[..] {
+        [] => unique([1, cpus, crowd(cpus)]),
+        given => unique(given.iter().copied().map(usize::from)),
+    };
+    let mut points = Vec::new();
+    for lengths in unique(args.lengths_or(&[Lengths::Exp])) {
+        for cs in or(&args.cs) {
+            for ncs in or(&args.ncs) {
+                let plain = threads.iter().map(|threads| Point::plain(*threads, cs, ncs));
+                points.extend(plain.map(|point| Point { lengths, ..point }));
             }
         }
     }
     points
 }
 
-/// Resolves lock names and the group names `all`, `ours` and `peers`.
+/// The same point with what the arguments vary everywhere.
+fn varied(point: Point, args: &BenchArgs) -> Point {
+    Point {
+        locks: args.locks_count.unwrap_or(point.locks),
+        then: args.phase.or(point.then),
+        uneven: args.uneven.unwrap_or(point.uneven),
+        ..point
+    }
+}
+
+/// The number of the day since 1970: a seed that changes, and that everybody has alike.
+pub(crate) fn day(now: SystemTime) -> u64 {
+    now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / (24 * 60 * 60))
+}
+
+/// The locks of the group `main`: ours that wait, and the peers that are best somewhere.
+const MAIN: [&str; 7] = ["hybrid", "queued", "ticket", "std", "parking-lot", "pthread", "yield"];
+
+/// Resolves lock names and the group names `main`, `all`, `ours` and `peers`.
 fn choose(names: &[String]) -> Result<Vec<&'static Entry>> {
     let mut chosen: Vec<&'static Entry> = Vec::new();
     for name in names {
         let found: Vec<&'static Entry> = match name.as_str() {
             "all" => subjects::offered().collect(),
             "ours" => subjects::offered().filter(|lock| lock.origin == Origin::Ours).collect(),
+            "main" => MAIN.iter().filter_map(|name| subjects::find(name)).collect(),
             "peers" => subjects::offered().filter(|lock| lock.origin == Origin::Peer).collect(),
             name => subjects::find(name).into_iter().collect(),
         };
         if found.is_empty() {
             let known: Vec<&str> = subjects::offered().map(|lock| lock.name).collect();
             bail!(
-                "there is no lock '{name}'; choose from {} (or all, ours, peers)",
+                "there is no lock '{name}'; choose from {} (or main, all, ours, peers)",
                 known.join(", ")
             );
         }
@@ -128,4 +239,33 @@ fn choose(names: &[String]) -> Result<Vec<&'static Entry>> {
         }
     }
     Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_seed_changes_at_midnight() {
+        let at = |seconds| day(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!([0, 86_399, 86_400, 1_700_000_000].map(at), [0, 0, 1, 19_675]);
+    }
+
+    #[test]
+    fn a_phase_is_two_lengths() {
+        let phase = Phase { cs: Nanos(10_000), ncs: Nanos(0) };
+        assert_eq!("10us/0".parse(), Ok(phase));
+        assert!("10us".parse::<Phase>().unwrap_err().contains("is not CS/NCS"));
+        assert!("10us/5".parse::<Phase>().unwrap_err().contains("needs a unit"));
+    }
+
+    #[test]
+    fn points_say_what_is_not_plain() {
+        let plain = Point::plain(16, Nanos(50), Nanos(1_500));
+        assert_eq!(plain.to_string(), "16 threads, cs 50ns, ncs 1.5us, exp");
+        let then = Some(Phase { cs: Nanos(0), ncs: Nanos(9) });
+        let other = Point { lengths: Lengths::Bimodal, locks: 8, then, uneven: 4, ..plain };
+        assert_eq!(other.shape(), "bimodal, then 0/9ns, 8 locks, one holds 4x");
+    }
 }

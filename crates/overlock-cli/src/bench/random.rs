@@ -5,7 +5,7 @@
 //! any other; now and then a section or a pause is empty. Point `i` of a seed is the same however
 //! many are drawn.
 
-use super::grid::Point;
+use super::grid::{Phase, Point};
 use super::steps::{Lengths, fraction};
 use crate::units::Nanos;
 use overlock_sim::{Rng, seed_of};
@@ -20,18 +20,34 @@ const LONGEST: f64 = 50_000.0;
 const EMPTY: f64 = 0.125;
 const BACK_TO_BACK: f64 = 0.2;
 
-/// Draws `count` points.
-pub(crate) fn points(count: u16, seed: u64, lengths: &[Lengths]) -> Vec<Point> {
-    (0..u64::from(count)).map(|index| point(seed_of(seed, index), lengths)).collect()
+/// How often a point of the wide space has several locks, lengths that change, or a thread that
+/// holds longer: each by itself.
+const ODD: f64 = 0.3;
+
+/// Draws `count` points: plain ones, or with `wide` the same with oddities.
+pub(crate) fn points(count: u16, seed: u64, lengths: &[Lengths], wide: bool) -> Vec<Point> {
+    let seeds = (0..u64::from(count)).map(|index| seed_of(seed, index));
+    seeds.map(|seed| point(&mut Rng::new(seed), lengths, wide)).collect()
 }
 
-fn point(seed: u64, lengths: &[Lengths]) -> Point {
-    let mut rng = Rng::new(seed);
+fn point(rng: &mut Rng, lengths: &[Lengths], wide: bool) -> Point {
     // The range is cut so that 1 and 64 are as likely as their neighbours are.
-    let threads = magnitude(&mut rng, 1.0, MOST_THREADS + 1.0) as usize;
-    let cs = duration(&mut rng, EMPTY);
-    let ncs = duration(&mut rng, BACK_TO_BACK);
-    Point { threads, cs, ncs, lengths: rng.pick(lengths) }
+    let threads = magnitude(rng, 1.0, MOST_THREADS + 1.0) as usize;
+    let cs = duration(rng, EMPTY);
+    let ncs = duration(rng, BACK_TO_BACK);
+    let plain = Point { lengths: rng.pick(lengths), ..Point::plain(threads, cs, ncs) };
+    if !wide {
+        return plain;
+    }
+    let mut odd = || fraction(rng) < ODD;
+    let (has_locks, changes, is_uneven) = (odd(), odd(), odd());
+    let then = Phase { cs: duration(rng, EMPTY), ncs: duration(rng, BACK_TO_BACK) };
+    Point {
+        locks: if has_locks { magnitude(rng, 2.0, 129.0) as u32 } else { 1 },
+        then: changes.then_some(then),
+        uneven: if is_uneven { rng.pick(&[4, 16, 64]) } else { 1 },
+        ..plain
+    }
 }
 
 fn duration(rng: &mut Rng, zero: f64) -> Nanos {
@@ -56,14 +72,34 @@ mod tests {
 
     #[test]
     fn a_seed_and_an_index_determine_a_point() {
-        let twelve = points(12, 7, &Lengths::ALL);
-        assert_eq!(twelve, points(40, 7, &Lengths::ALL)[..12]);
-        assert_ne!(twelve, points(12, 8, &Lengths::ALL));
+        for wide in [false, true] {
+            let twelve = points(12, 7, &Lengths::ALL, wide);
+            assert_eq!(twelve, points(40, 7, &Lengths::ALL, wide)[..12]);
+            assert_ne!(twelve, points(12, 8, &Lengths::ALL, wide));
+        }
+    }
+
+    #[test]
+    fn wide_points_are_the_same_with_oddities() {
+        let drawn = |wide| points(1_000, 3, &Lengths::ALL, wide);
+        let share = |test: &dyn Fn(&Point) -> bool| {
+            drawn(true).iter().filter(|point| test(point)).count() as f64 / 1_000.0
+        };
+        for odd in [
+            share(&|point| point.locks > 1),
+            share(&|point| point.then.is_some()),
+            share(&|point| point.uneven > 1),
+        ] {
+            assert!((odd - ODD).abs() < 0.05, "{odd}");
+        }
+        for (wide, plain) in drawn(true).iter().zip(drawn(false)) {
+            assert_eq!(Point { locks: 1, then: None, uneven: 1, ..*wide }, plain);
+        }
     }
 
     #[test]
     fn points_cover_the_whole_space() {
-        let points = points(2_000, 1, &[Lengths::Exp, Lengths::Uniform]);
+        let points = points(2_000, 1, &[Lengths::Exp, Lengths::Uniform], false);
         let share = |test: &dyn Fn(&Point) -> bool| {
             points.iter().filter(|point| test(point)).count() as f64 / points.len() as f64
         };

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables and records that a benchmark ends in.
 
+use super::grid::{Phase, Point};
 use super::results::{LockRuns, PointRuns, Results};
 use super::summary;
 use super::worker::RunSample;
+use super::{advice, explain};
 use crate::output::Sink;
 use crate::record::{PointRecord, Spread, Waits};
 use crate::stats::{self, Interval};
@@ -13,7 +15,8 @@ use anyhow::Result;
 use std::collections::BTreeMap;
 
 const CSV_HEADER: &str = "lock,threads,cs_ns,ncs_ns,ops_per_s,ops_low,ops_high,of_best_peer,jain,\
-wait_p50_ns,wait_p99_ns,wait_p999_ns,wait_max_ns,longest_stall_ns,cpu_s_per_s";
+wait_p50_ns,wait_p99_ns,wait_p999_ns,wait_max_ns,longest_stall_ns,cpu_s_per_s,floor_ns,lengths,\
+locks_count,then_cs_ns,then_ncs_ns,uneven";
 
 /// Reports one finished point; for people in one row or in a table of its own.
 pub(crate) fn point(
@@ -28,7 +31,13 @@ pub(crate) fn point(
     for lock in runs.ranked() {
         let record = record(runs, lock, results);
         sink.record(&record)?;
-        sink.csv(&csv(&record))?;
+        sink.csv(&csv(&record, runs))?;
+    }
+    let explained = explain::all(runs);
+    explained.iter().try_for_each(|lock| sink.record(lock))?;
+    if !explained.is_empty() {
+        sink.people(&format!("{}\n{}", table(runs), explain::table(runs, &explained)))?;
+        return Ok(());
     }
     sink.people(&if rows { row(runs, results.points.is_empty()) } else { table(runs) })
 }
@@ -44,7 +53,6 @@ fn row(runs: &PointRuns, is_first: bool) -> String {
     cell("threads", point.threads.to_string(), 9);
     cell("cs", point.cs.to_string(), 9);
     cell("ncs", point.ncs.to_string(), 9);
-    cell("lengths", point.lengths.to_string(), 9);
     cell("floor", time(runs.floor_ns), 9);
     let best = runs.best_peer().map_or(0.0, LockRuns::ops_per_s);
     cell("best/s", count(best), 8);
@@ -54,6 +62,7 @@ fn row(runs: &PointRuns, is_first: bool) -> String {
         let text = ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}"));
         cell(lock.lock.name, text, lock.lock.name.len().max(4) + 2);
     }
+    let line = format!("{line}  {}", point.shape());
     if is_first { format!("Share of the best peer's throughput\n{header}\n{line}") } else { line }
 }
 
@@ -99,6 +108,9 @@ fn record<'a>(
         best_peer: runs.best_peer().map(|peer| peer.lock.name),
         floor_ns: Some(runs.floor_ns),
         lengths: Some(runs.point.lengths),
+        locks_count: Some(runs.point.locks),
+        then_ns: runs.point.then.map(|Phase { cs, ncs }| [cs.0, ncs.0]),
+        uneven: Some(runs.point.uneven),
         long_stalls: lock.samples.iter().map(|sample| sample.long_stalls).sum(),
         steal: lock.steal().steal_share(),
     }
@@ -122,7 +134,7 @@ fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 
-fn csv(record: &PointRecord<'_, RunSample>) -> Vec<String> {
+fn csv(record: &PointRecord<'_, RunSample>, runs: &PointRuns) -> Vec<String> {
     let ratio = record.of_best_peer.map_or_else(String::new, |ratio| three(ratio.median));
     let ops = record.ops_per_s;
     let mut fields = vec![record.lock.to_owned()];
@@ -135,6 +147,11 @@ fn csv(record: &PointRecord<'_, RunSample>) -> Vec<String> {
             .map(|nanos| nanos.to_string()),
     );
     fields.push(format!("{:.3}", record.cpu_s_per_s));
+    let Point { lengths, locks, then, uneven, .. } = runs.point;
+    let then = then.map(|Phase { cs, ncs }| [cs.0, ncs.0].map(|nanos| nanos.to_string()));
+    fields.extend([format!("{:.2}", runs.floor_ns), lengths.to_string(), locks.to_string()]);
+    fields.extend(then.unwrap_or_default());
+    fields.push(uneven.to_string());
     fields
 }
 
@@ -212,7 +229,7 @@ pub(crate) fn finish(results: &Results, sink: &mut Sink) -> Result<()> {
         sink.record(failure)?;
         crate::output::complain(&format!("failed: {}", failure.sentence));
     }
-    if let Some(advice) = summary::advice(&summaries) {
+    if let Some(advice) = advice::advice(results, &summaries) {
         sink.record(&advice)?;
         sink.people(&advice.sentence)?;
     }

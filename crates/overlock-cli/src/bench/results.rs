@@ -59,6 +59,8 @@ pub(crate) struct PointRuns {
 pub(crate) struct LockRuns {
     pub(crate) lock: &'static Entry,
     pub(crate) samples: Vec<RunSample>,
+    /// Runs whose every operation was logged; they count for nothing else.
+    pub(crate) logged: Vec<RunSample>,
 }
 
 /// A lock that did something no lock may do.
@@ -84,6 +86,10 @@ impl Failure {
 }
 
 impl LockRuns {
+    pub(crate) fn new(lock: &'static Entry) -> Self {
+        LockRuns { lock, samples: Vec::new(), logged: Vec::new() }
+    }
+
     /// One figure of every round.
     pub(crate) fn each(&self, figure: impl Fn(&RunSample) -> f64) -> Vec<f64> {
         self.samples.iter().map(figure).collect()
@@ -213,11 +219,7 @@ impl Results {
     /// Everything that makes these results doubtful.
     pub(crate) fn warnings(&self, before: Work, after: Work) -> Vec<Warning> {
         let mut warnings = Vec::new();
-        for PointRuns { point, locks, .. } in &self.points {
-            let mut times = CpuTimes::default();
-            locks.iter().for_each(|lock| times += lock.steal());
-            warnings.extend(Warning::steal(times.steal_share(), point));
-        }
+        warnings.extend(self.most_stolen());
         let drift = before.drift(after);
         if drift > DRIFT_LIMIT {
             warnings.push(Warning::Drift { percent: drift * 100.0 });
@@ -225,6 +227,17 @@ impl Results {
         warnings.extend(self.widest());
         warnings.extend(self.undrained());
         warnings
+    }
+
+    /// The point at which the hypervisor took the most.
+    fn most_stolen(&self) -> Option<Warning> {
+        let shares = self.points.iter().map(|runs| {
+            let mut times = CpuTimes::default();
+            runs.locks.iter().for_each(|lock| times += lock.steal());
+            (times.steal_share(), runs.point)
+        });
+        let (share, point) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        Warning::steal(share, format!("at most: {point}"))
     }
 
     /// The widest of all ratios that came out too wide.
@@ -258,7 +271,6 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::steps::Lengths;
     use crate::bench::subjects;
     use crate::units::Nanos;
 
@@ -274,16 +286,14 @@ mod tests {
     fn equals(seed: u64) -> PointRuns {
         let entries = subjects::offered()
             .filter(|entry| entry.name == "hybrid" || entry.origin == Origin::Peer);
-        let mut locks: Vec<LockRuns> =
-            entries.map(|lock| LockRuns { lock, samples: Vec::new() }).collect();
+        let mut locks: Vec<LockRuns> = entries.map(LockRuns::new).collect();
         for (index, runs) in (0..).zip(&mut locks) {
             let luck = |round| mixed(seed << 16 | index << 8 | round) % 20;
             let sample =
                 |round| RunSample { ops_per_s: 100.0 + luck(round) as f64, ..RunSample::default() };
             runs.samples = (0..3).map(sample).collect();
         }
-        let (cs, ncs, lengths) = (Nanos(0), Nanos(0), Lengths::Exp);
-        PointRuns { point: Point { threads: 2, cs, ncs, lengths }, floor_ns: 0.0, locks }
+        PointRuns { point: Point::plain(2, Nanos(0), Nanos(0)), floor_ns: 0.0, locks }
     }
 
     /// The geometric mean over many points, of what `ratios` says of `hybrid`.

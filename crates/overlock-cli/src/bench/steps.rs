@@ -54,9 +54,7 @@ impl Lengths {
         });
         let mut drawn: Vec<f64> = strata.collect();
         let scale = mean * STEPS as f64 / drawn.iter().sum::<f64>();
-        for last in (1..STEPS).rev() {
-            drawn.swap(last, rng.index(last + 1));
-        }
+        shuffle(&mut drawn, rng);
         // Too long a section is cut at some seconds of work.
         drawn.into_iter().map(|length| (length * scale).round() as u32).collect()
     }
@@ -87,24 +85,58 @@ pub(crate) struct Step {
     pub(crate) cell: u32,
 }
 
-/// What the threads do for a while: mean lengths in links of work.
+/// What a thread does for a while: mean lengths in links of work.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Mix {
     pub(crate) cs_links: f64,
     pub(crate) ncs_links: f64,
     pub(crate) lengths: Lengths,
+    /// How many locks there are.
+    pub(crate) cells: u32,
 }
 
 impl Mix {
+    /// The same with sections `factor` times as long.
+    pub(crate) fn holding(self, factor: u32) -> Self {
+        Mix { cs_links: self.cs_links * f64::from(factor), ..self }
+    }
+
     /// Draws the steps of one thread.
     pub(crate) fn draw(self, rng: &mut Rng) -> Box<[Step; STEPS]> {
         let cs = self.lengths.draw(self.cs_links, rng);
         let ncs = self.lengths.draw(self.ncs_links, rng);
+        let cells = cells(self.cells, rng);
         let mut steps = Box::new([Step { cs: 0, ncs: 0, cell: 0 }; STEPS]);
-        for (step, (cs, ncs)) in steps.iter_mut().zip(cs.into_iter().zip(ncs)) {
-            *step = Step { cs, ncs, cell: 0 };
+        for (index, step) in steps.iter_mut().enumerate() {
+            *step = Step { cs: cs[index], ncs: ncs[index], cell: cells[index] };
         }
         steps
+    }
+}
+
+/// Draws which lock each step takes by Zipf's law: the k-th of them 1/k times as often as the
+/// first, as the objects of real programs are.
+///
+/// Source: L. Breslau and others, "Web Caching and Zipf-like Distributions", INFOCOM 1999.
+fn cells(count: u32, rng: &mut Rng) -> Vec<u32> {
+    let total: f64 = (1..=count).map(|k| 1.0 / f64::from(k)).sum();
+    let (mut cell, mut below) = (0, 1.0 / total);
+    let strata = (0..STEPS).map(|index| {
+        let p = (index as f64 + fraction(rng)) / STEPS as f64;
+        while p > below && cell + 1 < count {
+            cell += 1;
+            below += 1.0 / (f64::from(cell + 1) * total);
+        }
+        cell
+    });
+    let mut drawn: Vec<u32> = strata.collect();
+    shuffle(&mut drawn, rng);
+    drawn
+}
+
+fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, rng.index(last + 1));
     }
 }
 
@@ -140,8 +172,17 @@ mod tests {
     }
 
     #[test]
+    fn locks_are_chosen_by_zipfs_law() {
+        let drawn = cells(3, &mut Rng::new(6));
+        let share = |cell| drawn.iter().filter(|other| **other == cell).count() as f64;
+        assert!((share(0) / share(1) - 2.0).abs() < 0.1 && (share(0) / share(2) - 3.0).abs() < 0.1);
+        assert!(cells(1, &mut Rng::new(6)).iter().all(|cell| *cell == 0));
+        assert!(cells(1_000, &mut Rng::new(6)).iter().all(|cell| *cell < 1_000));
+    }
+
+    #[test]
     fn the_seed_determines_the_steps() {
-        let mix = Mix { cs_links: 50.0, ncs_links: 500.0, lengths: Lengths::Exp };
+        let mix = Mix { cs_links: 50.0, ncs_links: 500.0, lengths: Lengths::Exp, cells: 9 };
         let drawn = |seed| mix.draw(&mut Rng::new(seed));
         assert_eq!(drawn(1), drawn(1));
         assert_ne!(drawn(1), drawn(2));

@@ -37,6 +37,8 @@ pub(crate) enum Origin {
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) origin: Origin,
+    /// Whether nobody waits for ever, however the others behave.
+    pub(crate) cannot_starve: bool,
     pub(crate) run: fn(&RunSpec) -> io::Result<RunSample>,
     /// The same with event counters compiled in, if the lock has any.
     pub(crate) run_counted: fn(&RunSpec) -> io::Result<RunSample>,
@@ -60,24 +62,30 @@ where
 
 const fn entry<S: Subject>(name: &'static str, origin: Origin) -> Entry {
     let run = worker::run::<S>;
-    Entry { name, origin, run, run_counted: run, pair: worker::pair::<S> }
+    let pair = worker::pair::<S>;
+    Entry { name, origin, cannot_starve: false, run, run_counted: run, pair }
+}
+
+/// The same lock, whose waiters are let in after a bounded number of others or a bounded time.
+const fn bounded(entry: Entry) -> Entry {
+    Entry { cannot_starve: true, ..entry }
 }
 
 /// All locks, in the order in which help shows them.
 pub(crate) const SUBJECTS: &[Entry] = &[
-    ours::<Hybrid<Threads>, Hybrid<Threads, Counted>>("hybrid"),
-    ours::<Queued<Threads>, Queued<Threads, Counted>>("queued"),
-    ours::<Ticket<Threads>, Ticket<Threads, Counted>>("ticket"),
+    bounded(ours::<Hybrid<Threads>, Hybrid<Threads, Counted>>("hybrid")),
+    bounded(ours::<Queued<Threads>, Queued<Threads, Counted>>("queued")),
+    bounded(ours::<Ticket<Threads>, Ticket<Threads, Counted>>("ticket")),
     ours::<TestAndSet<Threads>, TestAndSet<Threads, Counted>>("test-and-set"),
-    ours::<Ticket<Native>, Ticket<Native, Counted>>("native-ticket"),
+    bounded(ours::<Ticket<Native>, Ticket<Native, Counted>>("native-ticket")),
     entry::<std::sync::Mutex<()>>("std", Origin::Peer),
-    entry::<parking_lot::Mutex<()>>("parking-lot", Origin::Peer),
-    entry::<ParkingLotFair>("parking-lot-fair", Origin::Peer),
+    bounded(entry::<parking_lot::Mutex<()>>("parking-lot", Origin::Peer)),
+    bounded(entry::<ParkingLotFair>("parking-lot-fair", Origin::Peer)),
     entry::<Pthread<false>>("pthread", Origin::Peer),
     #[cfg(target_env = "gnu")]
     entry::<Pthread<true>>("pthread-adaptive", Origin::Peer),
     entry::<PthreadSpin>("pthread-spin", Origin::Peer),
-    entry::<spin::mutex::TicketMutex<()>>("spin-ticket", Origin::Peer),
+    bounded(entry::<spin::mutex::TicketMutex<()>>("spin-ticket", Origin::Peer)),
     entry::<Yield>("yield", Origin::Peer),
     entry::<NoLock>("broken-noop", Origin::Broken),
 ];

@@ -32,8 +32,10 @@
 
 use super::histogram::{self, Histogram};
 use super::sample::Sampling;
+use super::sched::{Account, Sched};
 use super::steps::{Mix, STEPS, Step};
 use super::subjects::Subject;
+use super::timeline::{Log, Scale, Timeline, Writer};
 use super::watch::{GRAIN, Progress, Watch};
 use super::work::Chain;
 use crate::clock::Clock;
@@ -44,7 +46,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
@@ -69,6 +71,12 @@ pub(crate) struct RunSpec {
     pub(crate) threads: usize,
     /// What the threads do, one mix after another, each for an equal part of the window.
     pub(crate) mixes: Vec<Mix>,
+    /// How many times as long the sections of the first thread are.
+    pub(crate) uneven: u32,
+    /// Links of work in a nanosecond.
+    pub(crate) links_per_ns: f64,
+    /// Whether to stamp every operation at the first lock, for `--explain`.
+    pub(crate) logged: bool,
     /// Of the lengths and the samples.
     pub(crate) seed: u64,
     /// Mean number of operations from one sample to the next.
@@ -101,8 +109,14 @@ pub(crate) struct RunSample {
     /// Stalls longer than [`STALL_NS`].
     pub(crate) long_stalls: u64,
     pub(crate) cpu_s_per_s: f64,
+    /// What the kernel did with the threads meanwhile.
+    pub(crate) sched: Sched,
+    /// How the first lock spent its time, if it was logged.
+    pub(crate) timeline: Option<Timeline>,
     /// The machine's CPU ticks during the window, and how many were stolen.
     pub(crate) cpu_times: CpuTimes,
+    /// How many runs were thrown away before this one, for what the hypervisor took.
+    pub(crate) retaken: usize,
     /// Threads that hadn't left the lock when they were given up.
     pub(crate) undrained: usize,
     /// Updates that the protected counters lost (or won): not 0 is a broken lock.
@@ -152,17 +166,22 @@ struct Record {
     finished: AtomicBool,
     longest: AtomicU64,
     sampled: AtomicU64,
+    /// The thread's number in the kernel.
+    tid: AtomicI32,
     waits: Histogram,
+    log: Log,
 }
 
 impl Record {
-    fn new() -> Self {
+    fn new(log: Log) -> Self {
         Record {
             word: Word(AtomicU64::new(0)),
             finished: AtomicBool::new(false),
             longest: AtomicU64::new(0),
             sampled: AtomicU64::new(0),
+            tid: AtomicI32::new(0),
             waits: Histogram::new(),
+            log,
         }
     }
 
@@ -212,14 +231,16 @@ struct Shared<S> {
 /// # Errors
 /// If the system won't start that many threads.
 pub(crate) fn run<S: Subject>(spec: &RunSpec) -> io::Result<RunSample> {
+    let cells = spec.mixes.iter().map(|mix| mix.cells).max().unwrap_or(1);
+    let log = || if spec.logged { Log::new(spec.threads) } else { Log::default() };
     let shared = Arc::new(Shared {
-        cells: vec![Cell::<S>::new()],
+        cells: (0..cells).map(|_| Cell::<S>::new()).collect(),
         signal: Signal {
             mix: AtomicUsize::new(0),
             begin: AtomicU64::new(u64::MAX),
             end: AtomicU64::new(u64::MAX),
         },
-        records: (0..spec.threads).map(|_| Record::new()).collect(),
+        records: (0..spec.threads).map(|_| Record::new(log())).collect(),
         gate: Barrier::new(spec.threads + 1),
         spec: spec.clone(),
     });
@@ -239,15 +260,19 @@ pub(crate) fn run<S: Subject>(spec: &RunSpec) -> io::Result<RunSample> {
 fn work_loop<S: Subject>(shared: &Shared<S>, index: usize) {
     let spec = &shared.spec;
     let mut rng = Rng::new(seed_of(spec.seed, index as u64));
-    let mixes: Vec<_> = spec.mixes.iter().map(|mix| mix.draw(&mut rng)).collect();
+    let factor = if index == 0 { spec.uneven } else { 1 };
+    let mixes: Vec<_> = spec.mixes.iter().map(|mix| mix.holding(factor).draw(&mut rng)).collect();
+    let record = &shared.records[index];
+    record.tid.store(sys::thread_id(), Relaxed);
     let mut worker = Worker {
-        record: &shared.records[index],
+        record,
         signal: &shared.signal,
         clock: spec.clock,
         chain: Chain::new(),
         entered: 0,
+        log: record.log.writer(),
     };
-    let mut sampling = Sampling::new(spec.gap, &mut rng);
+    let mut sampling = Sampling::new(if spec.logged { 1 } else { spec.gap }, &mut rng);
     let mut at = 0;
     shared.gate.wait();
     for (turn, steps) in mixes.iter().enumerate() {
@@ -255,16 +280,24 @@ fn work_loop<S: Subject>(shared: &Shared<S>, index: usize) {
             let step = steps[at];
             at = (at + 1) % STEPS;
             let cell = &shared.cells[step.cell as usize];
-            if sampling.is_due() {
-                worker.operation::<S, true>(cell, step);
+            if !sampling.is_due() {
+                worker.operation::<S, PLAIN>(cell, step);
+            } else if step.cell == 0 && !worker.log.is_full() {
+                worker.operation::<S, LOGGED>(cell, step);
             } else {
-                worker.operation::<S, false>(cell, step);
+                worker.operation::<S, SAMPLED>(cell, step);
             }
         }
     }
     // ORDERING: Release → `has_finished`; publishes the word and the counters (W3).
     worker.record.finished.store(true, Release);
 }
+
+/// Kinds of operations: one that reads no clock, one whose wait is stamped, and one that is logged
+/// with all its stamps.
+const PLAIN: u8 = 0;
+const SAMPLED: u8 = 1;
+const LOGGED: u8 = 2;
 
 /// One thread at work.
 struct Worker<'a> {
@@ -273,25 +306,33 @@ struct Worker<'a> {
     clock: Clock,
     chain: Chain,
     entered: u64,
+    log: Writer<'a>,
 }
 
 impl Worker<'_> {
     /// One critical section and the pause after it.
     #[inline(always)]
-    fn operation<S: Subject, const SAMPLED: bool>(&mut self, cell: &Cell<S>, step: Step) {
-        let stamp = |clock: &Clock| if SAMPLED { clock.now() } else { 0 };
+    fn operation<S: Subject, const KIND: u8>(&mut self, cell: &Cell<S>, step: Step) {
+        let stamp = |clock: &Clock| if KIND == PLAIN { 0 } else { clock.now() };
         let asked = stamp(&self.clock);
         self.record.set(Progress::waiting(self.entered));
         self.entered += 1;
+        if KIND == LOGGED {
+            self.log.ask(asked);
+        }
         let granted = cell.lock.with(|| {
             let granted = stamp(&self.clock);
             self.record.set(Progress::running(self.entered));
             let seen = cell.counter.load(Relaxed);
             self.chain.spend(step.cs);
             cell.counter.store(seen + 1, Relaxed);
+            if KIND == LOGGED {
+                let begin = self.signal.begin.load(Relaxed);
+                self.log.hold(granted, step.cs, self.clock.now(), begin);
+            }
             granted
         });
-        if SAMPLED && self.signal.is_open(granted) {
+        if KIND != PLAIN && self.signal.is_open(granted) {
             self.record.record(granted.saturating_sub(asked));
         }
         self.chain.spend(step.ncs);
@@ -306,7 +347,8 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
     wait_until(START, || records.iter().all(Record::has_come));
     std::thread::sleep((seconds / 10).clamp(Duration::from_millis(5), Duration::from_millis(100)));
 
-    let (cpu_before, times_before) = (sys::own_usage(), CpuTimes::now());
+    let threads: Vec<i32> = records.iter().map(|record| record.tid.load(Relaxed)).collect();
+    let (sched_before, times_before) = (Account::now(&threads), CpuTimes::now());
     let entries = || records.iter().map(|record| record.progress().entered()).collect::<Vec<_>>();
     let (begin, before) = (clock.now(), entries());
     signal.begin.store(begin, Relaxed);
@@ -314,7 +356,7 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
     let (end, after) = (clock.now(), entries());
     signal.end.store(end, Relaxed);
     signal.mix.store(spec.mixes.len(), Relaxed);
-    let (cpu_after, times_after) = (sys::own_usage(), CpuTimes::now());
+    let (sched_after, times_after) = (Account::now(&threads), CpuTimes::now());
 
     wait_until(DRAIN, || records.iter().all(Record::has_finished));
     let quantile = |q| clock.to_ns(histogram::quantile(records.iter().map(|r| &r.waits), q));
@@ -323,6 +365,7 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
     let ops: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
     let seconds = clock.to_ns(end - begin) / 1e9;
     let (undrained, lost_updates) = exclusion(shared);
+    let sched = sched_after.since(&sched_before, seconds);
     RunSample {
         ops_per_s: ops.iter().sum::<u64>() as f64 / seconds,
         ops,
@@ -334,8 +377,15 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
         wait_max_ns: clock.to_ns(longest_wait),
         longest_stall_ns: clock.to_ns(longest_wait.max(watch.longest)),
         long_stalls: watch.long_stalls,
-        cpu_s_per_s: (cpu_after.cpu_seconds - cpu_before.cpu_seconds) / seconds,
+        cpu_s_per_s: sched.cpu,
+        sched,
+        timeline: spec.logged.then(|| {
+            let (ticks_per_ns, links_per_ns) = (clock.ticks_per_ns(), spec.links_per_ns);
+            let scale = Scale { ticks_per_ns, links_per_ns };
+            Timeline::of(records.iter().map(|record| &record.log), begin, end, scale)
+        }),
         cpu_times: times_after.since(times_before),
+        retaken: 0,
         undrained,
         lost_updates,
         counters: BTreeMap::new(),

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which lock to use on this machine: one rule, and a verdict only if the rounds carry it.
+//!
+//! # The rule
+//! 1. A lock is *out* if it let a thread stand for more than 50 ms where up to 16 compete, or gave
+//!    half of them nothing (Jain's index below 0.5), and another lock didn't.
+//! 2. What is left is ranked by its *score*: the geometric mean over the points of
+//!    throughput × Jain's index × (longest stall, at least 2 ms)^-0.1. So a stall ten times as long
+//!    weighs as much as a fifth of the throughput.
+//! 3. Two scores are compared round by round. If the interval of their ratio includes 1, or the
+//!    ratio is less than 2 %, that is a tie. Of all that tie with the best score, locks that can't
+//!    starve anybody go first, then the one whose longest stall is shortest.
+//! 4. With fewer than 6 rounds no interval covers the median with 95 %: there is no verdict, only
+//!    the lock that looks best.
+
+use super::results::{LockRuns, PointRuns, Results, jain};
+use super::summary::LockSummary;
+use super::watch::GRAIN;
+use super::worker::{RunSample, STALL_NS};
+use crate::stats::{self, CONFIDENCE, Interval};
+use crate::units::{three, time};
+use serde::Serialize;
+
+/// Below this index half of the threads get nothing.
+const FAIR: f64 = 0.5;
+
+/// What the longest stall weighs: a tenth of an order of magnitude for each one.
+const STALL_WEIGHT: f64 = 0.1;
+
+/// Scores closer than this are a tie, however sure the difference is.
+const NEAR: f64 = 0.02;
+
+/// What to use on this machine, and why.
+#[derive(Debug, Serialize)]
+pub(crate) struct Advice {
+    kind: &'static str,
+    /// The lock that the rule chooses.
+    pub(crate) lock: &'static str,
+    /// Whether the rounds carry that choice.
+    verdict: bool,
+    /// Locks that tie with it.
+    ties: Vec<&'static str>,
+    pub(crate) sentence: String,
+}
+
+/// A lock in the running.
+struct Candidate<'a> {
+    line: &'a LockSummary,
+    cannot_starve: bool,
+    /// By rounds.
+    scores: Vec<f64>,
+}
+
+impl Candidate<'_> {
+    fn score(&self) -> f64 {
+        stats::median(&self.scores).unwrap_or(0.0)
+    }
+
+    fn over(&self, other: &Candidate<'_>) -> Option<Interval> {
+        let rounds = self.scores.iter().zip(&other.scores);
+        Interval::of(&rounds.map(|(own, other)| own / other).collect::<Vec<_>>())
+    }
+
+    /// Says whether `best` is not better for sure.
+    fn ties_with(&self, best: &Candidate<'_>) -> bool {
+        best.over(self).is_none_or(|ratio| ratio.includes(1.0) || ratio.median < 1.0 + NEAR)
+    }
+}
+
+/// Applies the rule to all locks that were measured everywhere.
+pub(crate) fn advice(results: &Results, lines: &[LockSummary]) -> Option<Advice> {
+    let is_calm = |line: &LockSummary| line.calm_stall_ns <= STALL_NS && line.calm_jain >= FAIR;
+    let some_are_calm = lines.iter().any(is_calm);
+    let left = lines.iter().filter(|line| !some_are_calm || is_calm(line));
+    let candidates: Vec<Candidate<'_>> =
+        left.filter_map(|line| candidate(line, &results.points)).collect();
+    let best = candidates.iter().max_by(|a, b| a.score().total_cmp(&b.score()))?;
+    let mut ties: Vec<&Candidate<'_>> = candidates.iter().filter(|of| of.ties_with(best)).collect();
+    ties.sort_by(|a, b| {
+        let stalls = a.line.longest_stall_ns.total_cmp(&b.line.longest_stall_ns);
+        b.cannot_starve.cmp(&a.cannot_starve).then(stalls)
+    });
+    let chosen = *ties.first()?;
+    let rounds = chosen.scores.len();
+    let verdict = stats::coverage(rounds) >= CONFIDENCE && (lines.len() > 1);
+    let ties: Vec<&str> = ties[1..].iter().map(|of| of.line.lock).collect();
+    let mut sentence = if verdict {
+        format!("Recommendation: use {} on this machine: {}", chosen.line.lock, figures(chosen))
+    } else {
+        format!(
+            "No verdict ({rounds} round{}; 6 or more can tell): {} looks best: {}",
+            if rounds == 1 { "" } else { "s" },
+            chosen.line.lock,
+            figures(chosen)
+        )
+    };
+    if !ties.is_empty() {
+        sentence += &format!(" It ties with {}", ties.join(", "));
+        sentence += if chosen.cannot_starve { ", but can't starve anybody." } else { "." };
+    }
+    sentence += &passed_over(chosen, lines, some_are_calm, is_calm);
+    Some(Advice { kind: "advice", lock: chosen.line.lock, verdict, ties, sentence })
+}
+
+/// Why the fastest lock is not the one to use, if it isn't.
+fn passed_over(
+    chosen: &Candidate<'_>,
+    lines: &[LockSummary],
+    some_are_calm: bool,
+    is_calm: impl Fn(&LockSummary) -> bool,
+) -> String {
+    if !some_are_calm {
+        return " No lock kept every thread going.".into();
+    }
+    let share = |line: &LockSummary| line.of_best_peer.map_or(0.0, |ratio| ratio.median);
+    match lines.first() {
+        Some(fastest)
+            if fastest.lock != chosen.line.lock && share(fastest) > share(chosen.line) =>
+        {
+            let how = if is_calm(fastest) { "" } else { "starves threads: " };
+            format!(
+                " {} is faster on average ({}x), but {how}its longest stall is {} and its worst \
+                 Jain index {:.2} with up to 16 threads.",
+                fastest.lock,
+                three(share(fastest)),
+                time(fastest.calm_stall_ns),
+                fastest.calm_jain
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+fn figures(chosen: &Candidate<'_>) -> String {
+    let line = chosen.line;
+    let mut text = match (line.of_best_peer, &line.worst) {
+        (Some(share), Some(worst)) => format!(
+            "{}x the best peer of each point on average and {}x at its worst ({}), ",
+            three(share.median),
+            three(worst.ratio),
+            worst.point
+        ),
+        _ => String::new(),
+    };
+    text += &format!(
+        "no thread stalled longer than {}, worst Jain index {:.2}.",
+        time(line.longest_stall_ns),
+        line.worst_jain
+    );
+    text
+}
+
+fn candidate<'a>(line: &'a LockSummary, points: &[PointRuns]) -> Option<Candidate<'a>> {
+    let runs: Option<Vec<&LockRuns>> = points.iter().map(|runs| runs.find(line.lock)).collect();
+    let runs = runs?;
+    let cannot_starve = runs.first()?.lock.cannot_starve;
+    let rounds = runs.iter().map(|runs| runs.samples.len()).min()?;
+    let round = |index| runs.iter().map(|runs| score(&runs.samples[index])).collect::<Vec<_>>();
+    let scores = (0..rounds).filter_map(|index| stats::geomean(&round(index))).collect();
+    Some(Candidate { line, cannot_starve, scores })
+}
+
+/// The score of one run.
+fn score(sample: &RunSample) -> f64 {
+    let stall_s = (sample.longest_stall_ns / 1e9).max(GRAIN.as_secs_f64());
+    sample.ops_per_s.max(f64::MIN_POSITIVE) * jain(sample) * stall_s.powf(-STALL_WEIGHT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::grid::Point;
+    use crate::bench::{subjects, summary};
+    use crate::clock::Clock;
+    use crate::machine::Machine;
+    use crate::units::Nanos;
+
+    /// Results of one point: for each lock its name, throughput by rounds, stall in ms and the ops
+    /// of its threads.
+    fn results(locks: &[(&str, &[f64], f64, &[u64])]) -> Results {
+        let mut results = Results::new(Machine::observe(&Clock::calibrate()));
+        let locks = locks.iter().map(|(name, rounds, stall_ms, ops)| {
+            let mut runs = LockRuns::new(subjects::find(name).unwrap());
+            let sample = |ops_per_s: &f64| RunSample {
+                ops_per_s: *ops_per_s,
+                ops: ops.to_vec(),
+                longest_stall_ns: stall_ms * 1e6,
+                ..RunSample::default()
+            };
+            runs.samples = rounds.iter().map(sample).collect();
+            runs
+        });
+        let point = Point::plain(2, Nanos(0), Nanos(0));
+        results.points.push(PointRuns { point, floor_ns: 0.0, locks: locks.collect() });
+        results
+    }
+
+    fn advise(results: &Results) -> Advice {
+        advice(results, &summary::of(results)).unwrap()
+    }
+
+    const FAST: &[f64] = &[101.0, 103.0, 102.0, 101.0, 103.0, 102.0];
+    const LIKE: &[f64] = &[102.0, 102.0, 101.0, 102.0, 102.0, 103.0];
+    const SLOW: &[f64] = &[90.0, 91.0, 90.0, 91.0, 90.0, 91.0];
+    const EVEN: &[u64] = &[50, 50];
+
+    #[test]
+    fn of_equals_the_one_that_cannot_starve_goes_first() {
+        for names in [["std", "hybrid"], ["hybrid", "std"]] {
+            let locks = [(names[0], FAST, 1.0, EVEN), (names[1], LIKE, 1.0, EVEN)];
+            let advice = advise(&results(&locks));
+            assert_eq!((advice.lock, advice.verdict), ("hybrid", true), "{advice:?}");
+            assert!(advice.sentence.contains("ties with std, but can't starve"), "{advice:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_stall_costs_more_than_a_tenth_of_the_throughput() {
+        let short = [("std", FAST, 30.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
+        let advice = advise(&results(&short));
+        assert_eq!((advice.lock, advice.verdict), ("pthread", true));
+        assert!(advice.sentence.contains("std is faster on average"), "{advice:?}");
+        let alike = [("std", FAST, 1.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
+        assert_eq!(advise(&results(&alike)).lock, "std");
+    }
+
+    #[test]
+    fn unfairness_counts_and_starvation_is_out() {
+        let unfair = [("std", FAST, 1.0, &[80, 20][..]), ("pthread", SLOW, 1.0, EVEN)];
+        assert_eq!(advise(&results(&unfair)).lock, "pthread");
+        let starved = [("std", &[1e9; 6][..], 60.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
+        let advice = advise(&results(&starved));
+        assert_eq!(advice.lock, "pthread");
+        assert!(advice.sentence.contains("std is faster on average"), "{advice:?}");
+        assert!(advice.sentence.contains("starves threads"), "{advice:?}");
+    }
+
+    #[test]
+    fn three_rounds_carry_no_verdict() {
+        let few = [("std", &FAST[..3], 1.0, EVEN), ("hybrid", &SLOW[..3], 1.0, EVEN)];
+        let advice = advise(&results(&few));
+        assert!(!advice.verdict && advice.sentence.starts_with("No verdict (3 rounds"));
+        assert!(!advice.sentence.contains("Recommendation"), "{advice:?}");
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel did with the threads of a run, by its own accounts.
+//!
+//! Read before and after the window, so nothing is disturbed in it. CPU time and switches are those
+//! of `getrusage` for the process less those of the coordinator. Time in the run queue is
+//! `run_delay`, the second figure of `/proc/self/task/TID/schedstat` (Linux,
+//! Documentation/scheduler/sched-stats.rst); it grows when a thread gets its CPU, so one that still
+//! waits at the end has waited for longer than it says. The time in the kernel is sampled by its
+//! tick (1 to 10 ms): a rough figure in short runs.
+
+use crate::sys::{self, Usage};
+use serde::{Deserialize, Serialize};
+use std::fs;
+
+/// Rates over the window: CPUs and threads are averages, switches are by second.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Sched {
+    /// CPUs that the threads kept busy.
+    pub(crate) cpu: f64,
+    /// CPUs that ran the kernel for them; part of `cpu`.
+    pub(crate) system: f64,
+    /// Threads that were ready to run and had no CPU; absent where the kernel doesn't tell.
+    pub(crate) queued: Option<f64>,
+    /// Switches of threads that went to sleep or yielded.
+    pub(crate) voluntary_per_s: f64,
+    /// Switches of threads that lost their CPU.
+    pub(crate) involuntary_per_s: f64,
+}
+
+/// The kernel's accounts at one moment.
+#[derive(Debug)]
+pub(crate) struct Account {
+    process: Usage,
+    coordinator: Usage,
+    /// Seconds in the run queue, all threads together.
+    queued: Option<f64>,
+}
+
+impl Account {
+    /// Reads the accounts of this process, whose workers are `threads`.
+    pub(crate) fn now(threads: &[i32]) -> Self {
+        Account {
+            process: sys::own_usage(),
+            coordinator: sys::thread_usage(),
+            queued: threads.iter().map(|thread| run_delay(*thread)).sum(),
+        }
+    }
+
+    /// What has passed since `earlier`, `seconds` ago.
+    pub(crate) fn since(&self, earlier: &Account, seconds: f64) -> Sched {
+        let rate = |figure: &dyn Fn(&Usage) -> f64| {
+            let workers =
+                |account: &Account| figure(&account.process) - figure(&account.coordinator);
+            ((workers(self) - workers(earlier)) / seconds).max(0.0)
+        };
+        Sched {
+            cpu: rate(&|usage| usage.cpu_seconds),
+            system: rate(&|usage| usage.system_seconds),
+            queued: self.queued.zip(earlier.queued).map(|(now, then)| (now - then) / seconds),
+            voluntary_per_s: rate(&|usage| usage.voluntary as f64),
+            involuntary_per_s: rate(&|usage| usage.involuntary as f64),
+        }
+    }
+}
+
+/// Seconds that a thread of this process has stood in the run queue.
+fn run_delay(thread: i32) -> Option<f64> {
+    let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    let nanos: f64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(nanos / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_thread_that_works_uses_a_cpu_and_one_that_sleeps_switches() {
+        let (send, receive) = std::sync::mpsc::channel();
+        let worker = std::thread::spawn(move || {
+            send.send(sys::thread_id()).unwrap();
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(100) {
+                std::hint::spin_loop();
+            }
+            (0..20).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
+        });
+        let threads = [receive.recv().unwrap()];
+        let (before, start) = (Account::now(&threads), Instant::now());
+        while start.elapsed() < Duration::from_millis(90) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let busy = Account::now(&threads).since(&before, start.elapsed().as_secs_f64());
+        worker.join().unwrap();
+        let slept = Account::now(&[]).since(&before, start.elapsed().as_secs_f64());
+        assert!(busy.cpu > 0.0 && busy.system <= busy.cpu, "{busy:?}");
+        assert!(slept.voluntary_per_s * start.elapsed().as_secs_f64() >= 20.0, "{slept:?}");
+    }
+}
