@@ -38,9 +38,10 @@ pub(crate) enum Command {
 
 /// Measure locks against std, parking_lot and pthread on this machine.
 ///
-/// Every combination of --threads, --cs and --ncs is a point. At each point the locks take turns,
-/// run by run in shuffled order, so that a noisy moment of the machine hits all of them alike.
-/// Ratios are taken inside one round of turns. The table shows medians over the rounds.
+/// A point is a number of threads, and mean lengths of their critical sections and of the pauses in
+/// between: the combinations of --threads, --cs and --ncs, or random ones. At each point the locks
+/// take turns, run by run in shuffled order, so that a noisy moment of the machine hits all of them
+/// alike. Ratios are taken inside one round of turns. Tables show medians over the rounds.
 #[derive(Debug, Args)]
 #[command(after_help = BENCH_EXAMPLES)]
 pub(crate) struct BenchArgs {
@@ -75,7 +76,7 @@ pub(crate) struct BenchArgs {
     pub(crate) random: Option<u16>,
 
     /// Random points also with several locks, lengths that change, or a thread that holds longer
-    #[arg(long)]
+    #[arg(long, requires = "random")]
     pub(crate) wide: bool,
 
     /// Several locks, of which threads take the k-th 1/k times as often as the first (Zipf's law)
@@ -259,31 +260,54 @@ pub(crate) struct OutputArgs {
 /// A named set of points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Grid {
-    /// 1 thread, one and 8 for each CPU, short runs: under two minutes on 2 CPUs
+    /// Four points that everybody asks for and 12 random ones: under two minutes with 7 locks
     Quick,
-    /// 1 to 64 threads, sections of 0 to 10 us, pauses of 0 and 1 us: an hour and a half
+    /// These four, 36 points of a grid from 50 ns to 50 us, and 60 wide random ones: half an hour
     Full,
 }
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
-  overlock bench                                      the quick grid, all locks
-  overlock bench --locks hybrid,std,parking-lot       only these
+  overlock bench                                      four known points, 12 of the day's seed
+  overlock bench --random 40 --seed 7 --check         points that no lock was tuned to
+  overlock bench --random 40 --wide --locks all       with many locks, phases, long holders
   overlock bench --threads 16 --cs 0,1us --ncs 1us --seconds 1 --runs 9
+  overlock bench --threads 2 --cs 1us --ncs 1us --explain
+                                                      where did the time go?
+  overlock bench --threads 8 --cs 200ns --ncs 1us --lengths exp,uniform,fixed,bimodal
+                                                      does the spread of the lengths matter?
+  overlock bench --threads 16 --cs 50ns --ncs 1us --phase 20us/0
+                                                      short sections, then long ones
   taskset -c 0 overlock bench --threads 2             two threads on one CPU
-  overlock bench --grid full --check --out full.jsonl everything, checked, every sample kept
+  overlock bench --grid full --out full.jsonl         everything, every sample kept
 
 Locks:
+  main   hybrid queued ticket std parking-lot pthread yield
   ours   hybrid queued ticket test-and-set, and native-ticket, which never waits but spins
   peers  std parking-lot parking-lot-fair pthread pthread-adaptive pthread-spin spin-ticket,
          and yield: a test-and-set lock that calls sched_yield and never halts
 
-Reading the table:
+Reading the tables:
+  cs, ncs   mean lengths of critical sections and pauses; those of each operation are drawn
+  floor     one operation of one thread without a lock: work, and what the harness costs
   of best   throughput over that of the best peer at this point, in the same round (median);
-            which peer that is, the other rounds say (if any), so that luck does not make it
+            which peer that is, the other rounds say (if any), so that luck does not make it;
+            none where a lone thread spends most of its time in the floor
+  p50 ...   waits, by a sample: 1 operation in 64 is stamped, more of them where they are long
   Jain      fairness: 1 all threads had the same share, 1/threads one had everything
-  stall     the longest time any thread stood before the lock, also if it never got it
+  stall     the longest time any thread stood before the lock, also if it never got it; above
+            2 ms to within 2 ms, below it by the sample
   CPU/s     CPU seconds burnt in a second: the price of waiting
+
+With --explain, the lock's time: held; stopped (held by a thread without a CPU); hand-over and
+kept (free and wanted for at most 1 us before another, or the same thread, has it); unseen (free
+and wanted for longer: nobody looked); unwanted. Speed is what the log left of the throughput.
+And the threads: CPUs that worked or waited (the kernel's part of both), and how many threads
+stood in the run queue or slept.
+
+The recommendation weighs throughput, Jain's index and the longest stall (ten times as long weighs
+as much as a fifth of the throughput), prefers locks that can't starve anybody where that is a
+tie, and is a verdict only with 6 rounds or more. docs/bench.md has all rules and fields.
 
 Ctrl-C ends the run; what is finished is printed and kept.
 Exit codes: 0 fine, 1 a lock lost an update, died, or failed --check, 2 could not run or write, 130 interrupted.";
@@ -320,5 +344,25 @@ fn limit(text: &str) -> Result<f64, String> {
         Ok(value)
     } else {
         Err(format!("{text} is outside 0.01 to 1000000 seconds"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_of_bench_can_be_typed() {
+        let examples = BENCH_EXAMPLES.lines().filter_map(|line| {
+            let (_, args) = line.split_once("overlock bench")?;
+            line.starts_with("  ").then(|| args.split("  ").next().unwrap_or_default())
+        });
+        let mut count = 0;
+        for args in examples {
+            let words = ["overlock", "bench"].into_iter().chain(args.split_whitespace());
+            assert!(Cli::try_parse_from(words).is_ok(), "{args}");
+            count += 1;
+        }
+        assert_eq!(count, 9);
     }
 }

@@ -81,7 +81,13 @@ pub(crate) fn load_average() -> f64 {
 pub(crate) struct CpuTimes {
     pub(crate) total: u64,
     pub(crate) steal: u64,
+    /// What processes and interrupts of this machine took.
+    #[serde(default)]
+    pub(crate) busy: u64,
 }
+
+/// Ticks of /proc/stat in a second: `USER_HZ`, which is the same on all Linux.
+const TICKS_PER_S: f64 = 100.0;
 
 impl CpuTimes {
     pub(crate) fn now() -> Self {
@@ -94,7 +100,12 @@ impl CpuTimes {
     fn parse(line: &str) -> Self {
         let fields: Vec<u64> =
             line.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
-        CpuTimes { total: fields.iter().take(8).sum(), steal: fields.get(7).copied().unwrap_or(0) }
+        let field = |index: usize| fields.get(index).copied().unwrap_or(0);
+        CpuTimes {
+            total: fields.iter().take(8).sum(),
+            steal: field(7),
+            busy: field(0) + field(1) + field(2) + field(5) + field(6),
+        }
     }
 
     /// What has passed since `earlier`.
@@ -102,7 +113,17 @@ impl CpuTimes {
         CpuTimes {
             total: self.total.saturating_sub(earlier.total),
             steal: self.steal.saturating_sub(earlier.steal),
+            busy: self.busy.saturating_sub(earlier.busy),
         }
+    }
+
+    /// The share (0 to 1) of all CPU time that neither was idle nor went to a process that used
+    /// `own_seconds`: what the hypervisor and other processes took. Two ticks are not told from
+    /// rounding.
+    pub(crate) fn disturbance(self, own_seconds: f64) -> f64 {
+        let others = (self.busy as f64 - own_seconds * TICKS_PER_S).max(0.0);
+        let taken = self.steal as f64 + others;
+        if taken <= 2.0 { 0.0 } else { taken / self.total.max(1) as f64 }
     }
 
     /// The share (0 to 1) of all CPU time that the hypervisor gave to someone else.
@@ -115,6 +136,7 @@ impl std::ops::AddAssign for CpuTimes {
     fn add_assign(&mut self, other: Self) {
         self.total += other.total;
         self.steal += other.steal;
+        self.busy += other.busy;
     }
 }
 
@@ -130,5 +152,14 @@ mod tests {
         assert_eq!((passed.total, passed.steal), (100, 20));
         assert!((passed.steal_share() - 0.2).abs() < 1e-9);
         assert!(CpuTimes::parse("").steal_share() == 0.0);
+    }
+
+    #[test]
+    fn what_others_took_is_not_ours() {
+        let passed = CpuTimes { total: 100, steal: 10, busy: 70 };
+        // 50 ticks are ours, so others had 20.
+        assert!((passed.disturbance(0.5) - 0.3).abs() < 1e-9);
+        assert!(CpuTimes { steal: 1, ..passed }.disturbance(0.69) == 0.0);
+        assert!(CpuTimes { steal: 0, ..passed }.disturbance(0.75) == 0.0);
     }
 }

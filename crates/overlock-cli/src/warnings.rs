@@ -18,6 +18,7 @@ pub(crate) enum Warning {
     Steal { share: f64, place: String },
     WideInterval { place: String, spread: f64 },
     Drift { percent: f64 },
+    Disturbed { disturbed: usize, runs: usize, retaken: usize, worst: f64 },
     Undrained { lock: String, point: String, threads: usize },
     NoWaits { lock: String, handed_to_libc: u64 },
 }
@@ -80,9 +81,15 @@ impl std::fmt::Display for Warning {
                 "the CPU's speed changed by {percent:.0} % during the run, so sections were not as \
                  long as they say; fix the frequency, or repeat on a quieter machine"
             ),
+            Warning::Disturbed { disturbed, runs, retaken, worst } => write!(
+                f,
+                "in {disturbed} of {runs} runs others took more than 5 % of the CPU time, up to \
+                 {:.0} % ({retaken} runs were taken again for that); repeat on a quieter machine",
+                worst * 100.0
+            ),
             Warning::Undrained { lock, point, threads } => write!(
                 f,
-                "{threads} threads were still queueing for {lock} after the window was over \
+                "{threads} thread(s) were still queueing for {lock} after the window was over \
                  ({point}); they were ended with their process, and the check of mutual exclusion \
                  allows for one update from each"
             ),

@@ -26,6 +26,7 @@ pub(crate) struct Explained {
     held: f64,
     stopped: f64,
     hand_over: f64,
+    kept: f64,
     unseen: f64,
     unwanted: f64,
     /// Sections that a thread has before another gets the lock.
@@ -42,7 +43,7 @@ pub(crate) struct Explained {
     /// Threads that were ready and had no CPU, and that slept; absent if the kernel doesn't tell.
     queued: Option<f64>,
     asleep: Option<f64>,
-    /// Switches to sleep or by yielding, and those of threads that lost their CPU.
+    /// Switches of threads that went to sleep, and of those that lost their CPU or yielded it.
     voluntary_per_s: f64,
     involuntary_per_s: f64,
 }
@@ -68,6 +69,7 @@ fn explain(runs: &PointRuns, lock: &LockRuns) -> Option<Explained> {
         held: share(|of| of.held)?,
         stopped: share(|of| of.stopped)?,
         hand_over: share(|of| of.hand_over)?,
+        kept: share(|of| of.kept)?,
         unseen: share(|of| of.unseen)?,
         unwanted: share(|of| of.unwanted)?,
         turn: share(|of| of.turn)?,
@@ -106,6 +108,7 @@ pub(crate) fn table(runs: &PointRuns, all: &[Explained]) -> String {
         "held",
         "stopped",
         "hand-over",
+        "kept",
         "unseen",
         "unwanted",
         "longest",
@@ -125,7 +128,8 @@ pub(crate) fn table(runs: &PointRuns, all: &[Explained]) -> String {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let number = |value: f64| format!("{value:.2}");
     for of in all {
-        let shares = [of.held, of.stopped, of.hand_over, of.unseen, of.unwanted].map(percent);
+        let shares =
+            [of.held, of.stopped, of.hand_over, of.kept, of.unseen, of.unwanted].map(percent);
         let mut cells = vec![of.lock.to_owned()];
         cells.extend(shares);
         cells.extend([time(of.longest_unseen_ns), three(of.turn), number(of.speed)]);

@@ -38,7 +38,7 @@ use anyhow::Result;
 use child::Ended;
 use grid::{Plan, Point};
 use overlock_sim::seed_of;
-use results::{Failure, LockRuns, Pair, PointRuns, Results};
+use results::{DISTURBED, Failure, LockRuns, Pair, PointRuns, Results};
 use std::time::SystemTime;
 use steps::Mix;
 use subjects::FLOOR;
@@ -54,9 +54,6 @@ const PAIR_ROUNDS: usize = 200;
 
 /// How long the loop without a lock is timed in each round: thousands of the longest operations.
 const FLOOR_SECONDS: f64 = 0.02;
-
-/// The share of CPU time that the hypervisor may take in a run, which is otherwise taken again.
-const STOLEN: f64 = 0.05;
 
 /// How often one run may be taken again. All together may not take half as long again as planned.
 const RETAKES: usize = 2;
@@ -161,8 +158,8 @@ impl Bench {
         Ok(PointRuns::whole_rounds(point, &floors, locks))
     }
 
-    /// Runs one lock once, and again if the hypervisor took too much of the time meanwhile: of
-    /// three runs the one that it disturbed least is kept.
+    /// Runs one lock once, and again if the hypervisor or other processes took too much of the time
+    /// meanwhile: of three runs the one that was disturbed least is kept.
     fn measure_run(
         &mut self,
         lock: &'static str,
@@ -174,11 +171,11 @@ impl Bench {
             let Some(sample) = self.run(lock, point, self.spec(lock, point, round))? else {
                 return Ok(None);
             };
-            let stolen = sample.cpu_times.steal_share();
-            if best.as_ref().is_none_or(|best| stolen < best.cpu_times.steal_share()) {
+            let taken = sample.disturbance;
+            if best.as_ref().is_none_or(|best| taken < best.disturbance) {
                 best = Some(RunSample { retaken: attempt, ..sample });
             }
-            if stolen <= STOLEN || self.retakes == 0 || interrupt::seen() {
+            if taken <= DISTURBED || self.retakes == 0 || interrupt::seen() {
                 break;
             }
             self.retakes -= 1;

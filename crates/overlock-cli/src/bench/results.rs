@@ -10,6 +10,10 @@ use crate::stats::{self, Interval};
 use crate::warnings::Warning;
 use serde::Serialize;
 
+/// The share of CPU time that the hypervisor and other processes may take in a run, which is
+/// otherwise taken again.
+pub(crate) const DISTURBED: f64 = 0.05;
+
 /// The share of an operation from which on the floor is most of it.
 const FLOOR_SHARE: f64 = 0.5;
 
@@ -220,6 +224,7 @@ impl Results {
     pub(crate) fn warnings(&self, before: Work, after: Work) -> Vec<Warning> {
         let mut warnings = Vec::new();
         warnings.extend(self.most_stolen());
+        warnings.extend(self.disturbed());
         let drift = before.drift(after);
         if drift > DRIFT_LIMIT {
             warnings.push(Warning::Drift { percent: drift * 100.0 });
@@ -238,6 +243,16 @@ impl Results {
         });
         let (share, point) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
         Warning::steal(share, format!("at most: {point}"))
+    }
+
+    /// Runs that were disturbed although they were taken again, of all.
+    fn disturbed(&self) -> Option<Warning> {
+        let samples = || self.points.iter().flat_map(|of| &of.locks).flat_map(|of| &of.samples);
+        let disturbed = samples().filter(|sample| sample.disturbance > DISTURBED).count();
+        let retaken = samples().map(|sample| sample.retaken).sum();
+        let worst = samples().map(|sample| sample.disturbance).fold(0.0, f64::max);
+        let runs = samples().count();
+        (disturbed > 0).then_some(Warning::Disturbed { disturbed, runs, retaken, worst })
     }
 
     /// The widest of all ratios that came out too wide.

@@ -63,6 +63,7 @@ impl Sampling {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::histogram::{self, Histogram};
 
     #[test]
     fn one_in_mean_operations_is_sampled() {
@@ -71,6 +72,28 @@ mod tests {
             let sampled = (0..640_000).filter(|_| sampling.is_due()).count() as f64;
             let expected = 640_000.0 / f64::from(mean);
             assert!((sampled / expected - 1.0).abs() < 0.03, "{mean}: {sampled}");
+        }
+    }
+
+    /// Waits as a real lock has them, most of them short and a few very long, all of them sorted
+    /// against the few that are stamped.
+    #[test]
+    fn sampled_percentiles_are_those_of_all_waits() {
+        let mut rng = Rng::new(4);
+        let mut sampling = Sampling::new(MOST, &mut rng);
+        let sampled = Histogram::new();
+        let mut all: Vec<u64> = (0..4_000_000).map(|_| 20 << rng.bits().leading_zeros()).collect();
+        for wait in &mut all {
+            *wait += rng.below(*wait);
+            if sampling.is_due() {
+                sampled.record(*wait);
+            }
+        }
+        all.sort_unstable();
+        for (quantile, error) in [(0.5, 0.05), (0.99, 0.1), (0.999, 0.25)] {
+            let truth = all[(all.len() as f64 * quantile) as usize] as f64;
+            let found = histogram::quantile([&sampled].into_iter(), quantile) as f64;
+            assert!((found / truth - 1.0).abs() < error, "{quantile}: {found} for {truth}");
         }
     }
 

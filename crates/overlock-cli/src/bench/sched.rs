@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel did with the threads of a run, by its own accounts.
 //!
-//! Read before and after the window, so nothing is disturbed in it. CPU time and switches are those
+//! Read just before and just after the window, so nothing is disturbed in it. CPU time and switches are those
 //! of `getrusage` for the process less those of the coordinator. Time in the run queue is
 //! `run_delay`, the second figure of `/proc/self/task/TID/schedstat` (Linux,
 //! Documentation/scheduler/sched-stats.rst); it grows when a thread gets its CPU, so one that still
@@ -11,25 +11,29 @@
 use crate::sys::{self, Usage};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::time::Instant;
 
 /// Rates over the window: CPUs and threads are averages, switches are by second.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Sched {
     /// CPUs that the threads kept busy.
     pub(crate) cpu: f64,
+    /// CPU time of the whole process, in seconds.
+    pub(crate) cpu_seconds: f64,
     /// CPUs that ran the kernel for them; part of `cpu`.
     pub(crate) system: f64,
     /// Threads that were ready to run and had no CPU; absent where the kernel doesn't tell.
     pub(crate) queued: Option<f64>,
-    /// Switches of threads that went to sleep or yielded.
+    /// Switches of threads that went to sleep.
     pub(crate) voluntary_per_s: f64,
-    /// Switches of threads that lost their CPU.
+    /// Switches of threads that lost their CPU, or offered it by `sched_yield`.
     pub(crate) involuntary_per_s: f64,
 }
 
 /// The kernel's accounts at one moment.
 #[derive(Debug)]
 pub(crate) struct Account {
+    at: Instant,
     process: Usage,
     coordinator: Usage,
     /// Seconds in the run queue, all threads together.
@@ -37,17 +41,19 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Reads the accounts of this process, whose workers are `threads`.
+    /// Reads the accounts of this process, whose workers are `threads`: all of them alive.
     pub(crate) fn now(threads: &[i32]) -> Self {
         Account {
+            at: Instant::now(),
             process: sys::own_usage(),
             coordinator: sys::thread_usage(),
             queued: threads.iter().map(|thread| run_delay(*thread)).sum(),
         }
     }
 
-    /// What has passed since `earlier`, `seconds` ago.
-    pub(crate) fn since(&self, earlier: &Account, seconds: f64) -> Sched {
+    /// What has passed since `earlier`.
+    pub(crate) fn since(&self, earlier: &Account) -> Sched {
+        let seconds = (self.at - earlier.at).as_secs_f64().max(f64::MIN_POSITIVE);
         let rate = |figure: &dyn Fn(&Usage) -> f64| {
             let workers =
                 |account: &Account| figure(&account.process) - figure(&account.coordinator);
@@ -55,6 +61,7 @@ impl Account {
         };
         Sched {
             cpu: rate(&|usage| usage.cpu_seconds),
+            cpu_seconds: self.process.cpu_seconds - earlier.process.cpu_seconds,
             system: rate(&|usage| usage.system_seconds),
             queued: self.queued.zip(earlier.queued).map(|(now, then)| (now - then) / seconds),
             voluntary_per_s: rate(&|usage| usage.voluntary as f64),
@@ -73,7 +80,7 @@ fn run_delay(thread: i32) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     #[test]
     fn a_thread_that_works_uses_a_cpu_and_one_that_sleeps_switches() {
@@ -91,9 +98,9 @@ mod tests {
         while start.elapsed() < Duration::from_millis(90) {
             std::thread::sleep(Duration::from_millis(10));
         }
-        let busy = Account::now(&threads).since(&before, start.elapsed().as_secs_f64());
+        let busy = Account::now(&threads).since(&before);
         worker.join().unwrap();
-        let slept = Account::now(&[]).since(&before, start.elapsed().as_secs_f64());
+        let slept = Account::now(&[]).since(&before);
         assert!(busy.cpu > 0.0 && busy.system <= busy.cpu, "{busy:?}");
         assert!(slept.voluntary_per_s * start.elapsed().as_secs_f64() >= 20.0, "{slept:?}");
     }

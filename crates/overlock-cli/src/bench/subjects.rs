@@ -5,12 +5,14 @@
 //! inlined, as it would be in an application. The table holds two function pointers a lock.
 
 use super::worker::{self, RunSample, RunSpec};
+use crate::sys;
 use overlock::platform::{Native, Threads};
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 use std::cell::UnsafeCell;
 use std::io;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32};
+use std::time::Duration;
 
 /// Something that lets one thread at a time through.
 pub(crate) trait Subject: Send + Sync + 'static {
@@ -28,7 +30,7 @@ pub(crate) trait Subject: Send + Sync + 'static {
 pub(crate) enum Origin {
     Ours,
     Peer,
-    /// Deliberately broken: proves that the oracle of mutual exclusion sees what it should.
+    /// Deliberately broken: proves that mutual exclusion and stalls are seen for what they are.
     Broken,
 }
 
@@ -88,6 +90,7 @@ pub(crate) const SUBJECTS: &[Entry] = &[
     bounded(entry::<spin::mutex::TicketMutex<()>>("spin-ticket", Origin::Peer)),
     entry::<Yield>("yield", Origin::Peer),
     entry::<NoLock>("broken-noop", Origin::Broken),
+    entry::<Favourite>("broken-favourite", Origin::Broken),
 ];
 
 /// Finds a lock by name.
@@ -282,6 +285,25 @@ impl Subject for NoLock {
 
     #[inline]
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        section()
+    }
+}
+
+/// Excludes by starving: the first thread that comes has the lock whenever it likes, and no other
+/// ever gets it.
+struct Favourite(AtomicI32);
+
+impl Subject for Favourite {
+    fn new() -> Self {
+        Favourite(AtomicI32::new(0))
+    }
+
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        let own = sys::thread_id();
+        let _ = self.0.compare_exchange(0, own, Relaxed, Relaxed);
+        while self.0.load(Relaxed) != own {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         section()
     }
 }

@@ -7,7 +7,9 @@
 //! one of:
 //! * **held**, between a grant and its release; of that **stopped**, where the section took 20 µs
 //!   more than its work takes: its holder had no CPU;
-//! * **hand-over**, free and wanted, in a gap of at most 1 µs: what a change of hands costs;
+//! * **hand-over**, free and wanted, in a gap of at most 1 µs before *another* thread has it: what a
+//!   change of hands costs;
+//! * **kept**, the same before the *last holder* has it again: the lock's own path, and the pause;
 //! * **unseen**, free and wanted, in a longer gap: who wanted it slept, looked elsewhere, or had no
 //!   CPU;
 //! * **unwanted**, free, and no thread had asked.
@@ -132,8 +134,10 @@ pub(crate) struct Timeline {
     pub(crate) held: f64,
     /// Held by somebody without a CPU.
     pub(crate) stopped: f64,
-    /// Free, wanted, and taken within 1 µs.
+    /// Free, wanted, and taken by another within 1 µs.
     pub(crate) hand_over: f64,
+    /// Free, wanted, and taken by the last holder again within 1 µs.
+    pub(crate) kept: f64,
     /// Free and wanted for longer.
     pub(crate) unseen: f64,
     /// Free, and wanted by nobody.
@@ -192,15 +196,16 @@ fn sum(mut operations: Vec<Operation>, begin: u64, end: u64, scale: Scale) -> Ti
     for (index, operation) in grants.enumerate() {
         grants_seen = index + 1;
         if operation.released > begin {
-            ticks.gap(free_since, operation.granted, wanted[index]);
+            let kept = last == Some(operation.thread);
+            ticks.gap(free_since, operation.granted, wanted[index], kept);
             ticks.hold(operation);
             sections += 1;
-            turns += u64::from(last != Some(operation.thread));
+            turns += u64::from(!kept);
         }
         last = Some(operation.thread);
         free_since = free_since.max(operation.released);
     }
-    ticks.gap(free_since, end, wanted[grants_seen]);
+    ticks.gap(free_since, end, wanted[grants_seen], false);
     ticks.timeline(sections as f64 / turns.max(1) as f64)
 }
 
@@ -213,6 +218,7 @@ struct Ticks {
     held: u64,
     stopped: u64,
     hand_over: u64,
+    kept: u64,
     unseen: u64,
     unwanted: u64,
     longest_unseen: u64,
@@ -228,6 +234,7 @@ impl Default for Ticks {
             held: 0,
             stopped: 0,
             hand_over: 0,
+            kept: 0,
             unseen: 0,
             unwanted: 0,
             longest_unseen: 0,
@@ -249,8 +256,8 @@ impl Ticks {
         self.held += length - stopped;
     }
 
-    /// Adds a gap that is wanted from `wanted` on.
-    fn gap(&mut self, from: u64, to: u64, wanted: u64) {
+    /// Adds a gap that is wanted from `wanted` on; `kept` says whether it ends where it began.
+    fn gap(&mut self, from: u64, to: u64, wanted: u64, kept: bool) {
         let to = to.min(self.end);
         let middle = wanted.clamp(from.min(to), to);
         self.unwanted += middle.saturating_sub(from);
@@ -258,6 +265,8 @@ impl Ticks {
         if idle as f64 > HAND_OVER_NS * self.scale.ticks_per_ns {
             self.unseen += idle;
             self.longest_unseen = self.longest_unseen.max(idle);
+        } else if kept {
+            self.kept += idle;
         } else {
             self.hand_over += idle;
         }
@@ -270,6 +279,7 @@ impl Ticks {
             held: share(self.held),
             stopped: share(self.stopped),
             hand_over: share(self.hand_over),
+            kept: share(self.kept),
             unseen: share(self.unseen),
             unwanted: share(self.unwanted),
             turn,
@@ -300,16 +310,18 @@ mod tests {
             operation(0, 4_400, 4_400, 5_400),
             // Asked long before, and came 3,600 late.
             operation(1, 5_000, 9_000, 9_500),
+            // The last holder again, though another wants it.
+            operation(1, 9_700, 9_700, 9_900),
             // Never got it.
             operation(2, 9_600, NEVER, NEVER),
         ];
         let found = sum(operations, 0, 20_000, SCALE);
         let share = |ticks: f64| ticks / 20_000.0;
-        assert_eq!(found.held, share(3_500.0));
+        assert_eq!((found.held, found.kept), (share(3_700.0), share(100.0)));
         assert_eq!(found.hand_over, share(300.0));
         assert_eq!(found.unwanted, share(100.0 + 2_000.0 + 100.0));
-        assert_eq!(found.unseen, share(3_600.0 + 10_400.0));
-        assert_eq!((found.longest_unseen_ns, found.turn), (10_400.0, 1.0));
+        assert_eq!(found.unseen, share(3_600.0 + 10_100.0));
+        assert_eq!((found.longest_unseen_ns, found.turn), (10_100.0, 1.25));
     }
 
     #[test]
@@ -346,8 +358,8 @@ mod tests {
             let found = sum(operations, begin, end, SCALE);
             let ticks = |share: f64| (share * (end - begin) as f64).round() as u64;
             assert_eq!(ticks(found.held), held, "seed {seed}");
-            assert_eq!(ticks(found.hand_over) + ticks(found.unseen), wanted, "seed {seed}");
-            let all = found.held + found.hand_over + found.unseen + found.unwanted;
+            assert_eq!(ticks(found.hand_over + found.kept + found.unseen), wanted, "seed {seed}");
+            let all = found.held + found.hand_over + found.kept + found.unseen + found.unwanted;
             assert!((all - 1.0).abs() < 1e-9, "seed {seed}: {all}");
         }
     }

@@ -115,7 +115,9 @@ pub(crate) struct RunSample {
     pub(crate) timeline: Option<Timeline>,
     /// The machine's CPU ticks during the window, and how many were stolen.
     pub(crate) cpu_times: CpuTimes,
-    /// How many runs were thrown away before this one, for what the hypervisor took.
+    /// The share of the machine's CPU time that the hypervisor and other processes took.
+    pub(crate) disturbance: f64,
+    /// How many runs were thrown away before this one, because more was taken from them.
     pub(crate) retaken: usize,
     /// Threads that hadn't left the lock when they were given up.
     pub(crate) undrained: usize,
@@ -355,8 +357,8 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
     let watch = watch(shared, begin);
     let (end, after) = (clock.now(), entries());
     signal.end.store(end, Relaxed);
-    signal.mix.store(spec.mixes.len(), Relaxed);
     let (sched_after, times_after) = (Account::now(&threads), CpuTimes::now());
+    signal.mix.store(spec.mixes.len(), Relaxed);
 
     wait_until(DRAIN, || records.iter().all(Record::has_finished));
     let quantile = |q| clock.to_ns(histogram::quantile(records.iter().map(|r| &r.waits), q));
@@ -365,7 +367,7 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
     let ops: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
     let seconds = clock.to_ns(end - begin) / 1e9;
     let (undrained, lost_updates) = exclusion(shared);
-    let sched = sched_after.since(&sched_before, seconds);
+    let sched = sched_after.since(&sched_before);
     RunSample {
         ops_per_s: ops.iter().sum::<u64>() as f64 / seconds,
         ops,
@@ -384,6 +386,7 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
             let scale = Scale { ticks_per_ns, links_per_ns };
             Timeline::of(records.iter().map(|record| &record.log), begin, end, scale)
         }),
+        disturbance: times_after.since(times_before).disturbance(sched.cpu_seconds),
         cpu_times: times_after.since(times_before),
         retaken: 0,
         undrained,
