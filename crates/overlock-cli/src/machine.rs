@@ -90,12 +90,19 @@ pub(crate) struct CpuTimes {
 const TICKS_PER_S: f64 = 100.0;
 
 impl CpuTimes {
+    /// Sums up the CPUs that this process may run on; those of others disturb nobody here.
     pub(crate) fn now() -> Self {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-        Self::parse(text.lines().next().unwrap_or_default())
+        let mut sum = CpuTimes::default();
+        for (cpu, line) in text.lines().filter_map(|line| Some((cpu_number(line)?, line))) {
+            if crate::sys::may_run_on(cpu) {
+                sum += Self::parse(line);
+            }
+        }
+        sum
     }
 
-    /// Reads `cpu user nice system idle iowait irq softirq steal guest guest_nice`, of which the
+    /// Reads `cpuN user nice system idle iowait irq softirq steal guest guest_nice`, of which the
     /// last two are already counted in the first two.
     fn parse(line: &str) -> Self {
         let fields: Vec<u64> =
@@ -132,6 +139,11 @@ impl CpuTimes {
     }
 }
 
+/// The number of the CPU that a line of /proc/stat is about, if it is about one.
+fn cpu_number(line: &str) -> Option<usize> {
+    line.strip_prefix("cpu")?.split(' ').next()?.parse().ok()
+}
+
 impl std::ops::AddAssign for CpuTimes {
     fn add_assign(&mut self, other: Self) {
         self.total += other.total;
@@ -152,6 +164,13 @@ mod tests {
         assert_eq!((passed.total, passed.steal), (100, 20));
         assert!((passed.steal_share() - 0.2).abs() < 1e-9);
         assert!(CpuTimes::parse("").steal_share() == 0.0);
+    }
+
+    #[test]
+    fn lines_of_single_cpus_are_told_from_others() {
+        let lines = ["cpu  1 2 3", "cpu0 1 2 3", "cpu17 1 2 3", "intr 5", ""];
+        assert_eq!(lines.map(cpu_number), [None, Some(0), Some(17), None, None]);
+        assert!(CpuTimes::now().total > 0);
     }
 
     #[test]

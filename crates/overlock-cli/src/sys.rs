@@ -66,6 +66,18 @@ pub(crate) fn allowed_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Says whether this thread may run on CPU number `cpu`; yes if the system doesn't tell.
+pub(crate) fn may_run_on(cpu: usize) -> bool {
+    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    // SAFETY: `set` is writable and as large as is said.
+    let failed =
+        unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) != 0 };
+    // SAFETY: all-zero bytes are a valid set, so it is initialised even if the call failed.
+    let set = unsafe { set.assume_init() };
+    // SAFETY: the number is checked to be one of the set's.
+    failed || cpu >= 8 * size_of::<libc::cpu_set_t>() || unsafe { libc::CPU_ISSET(cpu, &set) }
+}
+
 /// Ends the process at once, whatever its other threads are doing.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` has no preconditions; nothing buffered is left to write at the call sites.

@@ -67,8 +67,11 @@ impl Candidate<'_> {
     }
 }
 
-/// Applies the rule to all locks that were measured everywhere.
+/// Applies the rule to all locks that were measured everywhere, if there are two.
 pub(crate) fn advice(results: &Results, lines: &[LockSummary]) -> Option<Advice> {
+    if lines.len() < 2 {
+        return None;
+    }
     let is_calm = |line: &LockSummary| line.calm_stall_ns <= STALL_NS && line.calm_jain >= FAIR;
     let some_are_calm = lines.iter().any(is_calm);
     let left = lines.iter().filter(|line| !some_are_calm || is_calm(line));
@@ -82,7 +85,7 @@ pub(crate) fn advice(results: &Results, lines: &[LockSummary]) -> Option<Advice>
     });
     let chosen = *ties.first()?;
     let rounds = chosen.scores.len();
-    let verdict = stats::coverage(rounds) >= CONFIDENCE && (lines.len() > 1);
+    let verdict = stats::coverage(rounds) >= CONFIDENCE;
     let ties: Vec<&str> = ties[1..].iter().map(|of| of.line.lock).collect();
     let mut sentence = if verdict {
         format!("Recommendation: use {} on this machine: {}", chosen.line.lock, figures(chosen))

@@ -96,7 +96,7 @@ pub(crate) struct Plan {
     pub(crate) counted: bool,
     /// Whether to say where the time of each lock went.
     pub(crate) explained: bool,
-    /// Whether points are too many for a table each.
+    /// Whether each point has a row, and not a table: nobody named it, and there are many.
     pub(crate) rows: bool,
 }
 
@@ -112,14 +112,14 @@ impl Plan {
         let (points, seconds, rounds) = match (args.random, args.grid) {
             (Some(count), _) => (random(count), 0.15, 3),
             (None, _) if by_hand => (cross(args, cpus), 0.17, 3),
-            (None, Grid::Quick) => (joined(known(cpus), random(QUICK_RANDOM)), 0.1, 6),
+            (None, Grid::Quick) => (joined(known(cpus), random(QUICK_RANDOM)), 0.08, 6),
             (None, Grid::Full) => {
                 let all = joined(known(cpus), full());
                 (joined(all, random::points(FULL_RANDOM, seed, &Lengths::ALL, true)), 0.5, 6)
             }
         };
         Ok(Plan {
-            rows: points.len() > MOST_TABLES,
+            rows: args.random.is_some() || !by_hand,
             points: points.into_iter().map(|point| varied(point, args)).collect(),
             locks: choose(&args.locks)?,
             seconds: args.seconds.unwrap_or(seconds),
@@ -141,9 +141,6 @@ impl Plan {
 /// Random points of the grids.
 const QUICK_RANDOM: u16 = 12;
 const FULL_RANDOM: u16 = 60;
-
-/// More points than this have a row each, and no table.
-const MOST_TABLES: usize = 12;
 
 /// Threads enough that most of them are not running: 8 for each CPU, fewer on a large machine.
 fn crowd(cpus: usize) -> usize {

@@ -18,6 +18,8 @@ use std::time::Instant;
 pub(crate) struct Sched {
     /// CPUs that the threads kept busy.
     pub(crate) cpu: f64,
+    /// CPUs that the coordinator kept busy meanwhile: what its watching takes from the threads.
+    pub(crate) coordinator: f64,
     /// CPU time of the whole process, in seconds.
     pub(crate) cpu_seconds: f64,
     /// CPUs that ran the kernel for them; part of `cpu`.
@@ -61,6 +63,7 @@ impl Account {
         };
         Sched {
             cpu: rate(&|usage| usage.cpu_seconds),
+            coordinator: (self.coordinator.cpu_seconds - earlier.coordinator.cpu_seconds) / seconds,
             cpu_seconds: self.process.cpu_seconds - earlier.process.cpu_seconds,
             system: rate(&|usage| usage.system_seconds),
             queued: self.queued.zip(earlier.queued).map(|(now, then)| (now - then) / seconds),

@@ -238,7 +238,7 @@ impl Subject for spin::mutex::TicketMutex<()> {
 /// idle for long while somebody who wants it runs.
 struct Yield(AtomicBool);
 
-/// Looks before each `sched_yield`: about as long as a short section lasts.
+/// Looks before each `sched_yield`, each after a PAUSE: 0.1 to 1 µs, as long as a short section.
 const LOOKS: u32 = 20;
 
 impl Yield {

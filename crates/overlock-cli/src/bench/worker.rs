@@ -13,8 +13,8 @@
 //!     └ sampled?     └ stamp, if so   └ stamp, if so; counter
 //! ```
 //! An ordinary operation reads no clock: around the lock there is a load of the step, two stores
-//! to the thread's own word, a countdown to the next sample, and one look at a line that nobody
-//! writes. What that costs is measured with no lock at all, and is the *floor* of a point.
+//! to the thread's own word, a countdown to the next sample, and one look at a line that is hardly
+//! ever written. What that costs is measured with no lock at all, and is the *floor* of a point.
 //!
 //! # Invariants
 //! - W1: an operation counts if it was granted between the coordinator's first and last reading of
@@ -412,8 +412,11 @@ fn watch<S: Subject>(shared: &Shared<S>, begin: u64) -> Watch {
         if passed >= ticks(window) {
             return watch;
         }
-        let turn = passed * turns / ticks(window).max(1);
-        signal.mix.store(usize::try_from(turn).unwrap_or(0), Relaxed);
+        let turn = usize::try_from(passed * turns / ticks(window).max(1)).unwrap_or(0);
+        // All threads have this line in their caches, so it is written only when it changes.
+        if turn != signal.mix.load(Relaxed) {
+            signal.mix.store(turn, Relaxed);
+        }
         let left = Duration::from_nanos(clock.to_ns(ticks(window) - passed) as u64);
         std::thread::sleep(GRAIN.min(left));
     }
