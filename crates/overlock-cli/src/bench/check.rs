@@ -86,7 +86,8 @@ pub(crate) fn all(results: &Results, sink: &mut Sink) -> Result<bool> {
     checks.extend(pairs(results));
     if checks.is_empty() {
         bail!(
-            "--check found nothing to judge: it needs hybrid with some peers, or ticket or queued with spin-ticket at 16 threads"
+            "--check found nothing to judge: it needs hybrid with some peers, or \
+             ticket or queued with spin-ticket at 16 threads"
         );
     }
     let mut lines = vec!["Checks:".to_owned()];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Points drawn at random from the whole space: what no lock can be tuned to.
 //!
-//! Numbers of threads, sections and pauses are drawn so that each order of magnitude is as likely as
-//! any other; now and then a section or a pause is empty. Point `i` of a seed is the same however
-//! many are drawn.
+//! Numbers of threads, sections and pauses are drawn so that each order of magnitude is as likely
+//! as any other; now and then a section or a pause is empty. Point `i` of a seed is the same
+//! however many are drawn.
 
 use super::grid::{Phase, Point};
 use super::steps::{Lengths, fraction};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel did with the threads of a run, by its own accounts.
 //!
-//! Read just before and just after the window, so nothing is disturbed in it. CPU time and switches are those
-//! of `getrusage` for the process less those of the coordinator. Time in the run queue is
+//! Read just before and just after the window, so nothing is disturbed in it. CPU time and switches
+//! are those of `getrusage` for the process less those of the coordinator. Time in the run queue is
 //! `run_delay`, the second figure of `/proc/self/task/TID/schedstat` (Linux,
 //! Documentation/scheduler/sched-stats.rst); it grows when a thread gets its CPU, so one that still
 //! waits at the end has waited for longer than it says. The time in the kernel is sampled by its

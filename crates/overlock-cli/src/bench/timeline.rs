@@ -7,16 +7,16 @@
 //! one of:
 //! * **held**, between a grant and its release; of that **stopped**, where the section took 20 µs
 //!   more than its work takes: its holder had no CPU;
-//! * **hand-over**, free and wanted, in a gap of at most 1 µs before *another* thread has it: what a
-//!   change of hands costs;
+//! * **hand-over**, free and wanted, in a gap of at most 1 µs before *another* thread has it: what
+//!   a change of hands costs;
 //! * **kept**, the same before the *last holder* has it again: the lock's own path, and the pause;
 //! * **unseen**, free and wanted, in a longer gap: who wanted it slept, looked elsewhere, or had no
 //!   CPU;
 //! * **unwanted**, free, and no thread had asked.
 //!
-//! A gap is wanted from the moment on when somebody had asked who hadn't got it yet, whoever
-//! got it next. What this can't see: whether a waiter had a CPU (the kernel's accounts tell that for
-//! all waits together, see `sched.rs`), and what happens between a release's stamp and the release
+//! A gap is wanted from the first request on that it leaves unserved, whichever thread is served
+//! next. What this can't see: whether a waiter had a CPU (the kernel's accounts tell that for all
+//! waits together, see `sched.rs`), and what happens between a release's stamp and the release
 //! itself, which counts as the gap. Three stamps cost some tens of nanoseconds an operation: the
 //! speed of the logged run over that of ordinary ones is printed beside the figures, and far below
 //! 1 they are those of a workload with longer sections and pauses.

@@ -28,7 +28,8 @@
 //! # Orderings
 //! `finished` carries W3: its release publishes all that the thread did to the coordinator, and a
 //! thread that hasn't finished is allowed an error of one update. The rest is Relaxed: statistics
-//! with one writer each, and counters that are exactly as ordered as the lock under test makes them.
+//! with one writer each, and counters that are exactly as ordered as the lock under test makes
+//! them.
 
 use super::histogram::{self, Histogram};
 use super::sample::Sampling;
