@@ -13,9 +13,9 @@ pub enum Oracle {
     LostWakeup,
     /// Is a free lock taken soon when somebody who may take it has a processor?
     Progress,
-    /// Are waiters in line served in the order in which they joined it?
+    /// Are waiters in the queue served in the order in which they joined it?
     Order,
-    /// Is the first in line passed no more often than the lock says, and never once it has declared
+    /// Is the queue head passed no more often than the lock says, and never once it has declared
     /// itself?
     Bypass,
     /// Is a lock left alone by those who have released it? Its next owner may free it.

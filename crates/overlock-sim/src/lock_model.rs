@@ -30,9 +30,9 @@ pub(crate) const TAIL_SHIFT: u32 = 16;
 pub(crate) enum Survives {
     /// Nobody's: everyone has to be there.
     Nobody,
-    /// All but the first in line.
+    /// All but the queue head.
     AllButFirst,
-    /// All but the first in line once it has declared itself; before, a newcomer takes the lock.
+    /// All but the queue head once it has disabled stealing; before, a newcomer takes the lock.
     AllButDeclared,
     /// Everybody's: whoever runs takes it.
     Everybody,
@@ -42,16 +42,16 @@ pub(crate) enum Survives {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promise {
     pub(crate) layout: Layout,
-    /// Those in line are served in the order in which they joined it.
+    /// Those in the queue are served in the order in which they joined it.
     pub(crate) in_order: bool,
-    /// How often the first in line may be passed.
+    /// How often the queue head may be passed.
     pub(crate) max_bypass: Option<u32>,
-    /// Nobody passes a first in line that has declared itself.
+    /// Nobody passes a queue head that has disabled stealing.
     pub(crate) declares: bool,
     pub(crate) survives: Survives,
 }
 
-/// A CPU in line.
+/// A CPU in the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiter {
     pub(crate) cpu: usize,
@@ -74,13 +74,13 @@ pub(crate) struct LockModel {
     pub(crate) users: u32,
     pub(crate) owner: Option<usize>,
     pub(crate) line: VecDeque<Waiter>,
-    /// How often the first in line has been passed.
+    /// How often the queue head has been passed.
     pub(crate) passed: u32,
     /// The first word.
     pub(crate) word: u32,
     /// Who took it, and when, as its word says.
     pub(crate) taker: Option<(usize, u64)>,
-    /// How often it has been taken; not counted where those in line wait each for a ticket of its
+    /// How often it has been taken; not counted where those in the queue wait each for a ticket of its
     /// own.
     pub(crate) takes: u64,
     /// How many times in a row nobody had taken it though somebody should have.
@@ -122,12 +122,12 @@ impl LockModel {
         }
     }
 
-    /// The first in line, if any.
+    /// The queue head, if any.
     pub(crate) fn first(&self) -> Option<usize> {
         self.line.iter().find(|waiter| !waiter.skipped).map(|waiter| waiter.cpu)
     }
 
-    /// Where in line a CPU is.
+    /// Where in the queue a CPU is.
     pub(crate) fn place(&self, cpu: usize) -> Option<usize> {
         self.line.iter().position(|waiter| waiter.cpu == cpu)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine: CPUs that share processors in virtual time, and everything that can befall them.
+//! The machine: CPUs that share processors in virtual time, and everything that can hit them.
 //!
 //! # State
 //!
@@ -35,7 +35,7 @@ use crate::arena::Arena;
 use crate::failure::{Failure, Oracle};
 use crate::faults::{Fault, Faults};
 use crate::lock_model::LockModel;
-use crate::plan::{Blow, Injection};
+use crate::plan::Injection;
 use crate::rng::Rng;
 use crate::script::Script;
 use crate::subject::{Kind, Subject};
@@ -43,6 +43,7 @@ use crate::trace::{Event, Trace, What};
 use crate::world::{CPUS, Verb, World};
 
 mod calls;
+mod inject;
 mod oracles;
 mod wait;
 
@@ -54,10 +55,6 @@ pub(crate) use wait::{Whom, kick, wait};
 
 /// How often the machine looks whether a lock is stuck: so many times in the time that it may be.
 const AUDITS: u64 = 10;
-/// How many times a call site of a victim counts as a new step; then only when the number of visits
-/// is a power of two.
-const VISITS: u32 = 4;
-
 /// Where a CPU is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -160,7 +157,7 @@ pub(crate) struct Machine {
     memory: Memory,
     pub(crate) script: Option<&'static Script>,
     /// What the plan injects and has not come about yet: the next is the last.
-    pub(crate) blows: Vec<Injection>,
+    pub(crate) injected_faults: Vec<Injection>,
     visits: BTreeMap<(&'static str, u32, u32), u32>,
     eligible: u64,
     current: usize,
@@ -222,7 +219,7 @@ impl Machine {
         let mut machine = Self {
             subject,
             script: None,
-            blows: Vec::new(),
+            injected_faults: Vec::new(),
             memory,
             locks,
             failure: None,
@@ -314,7 +311,7 @@ impl Machine {
         self.horizon = self.horizon.min(until);
     }
 
-    /// Gives a ready CPU a processor, or puts it in line for one.
+    /// Gives a ready CPU a processor, or puts it in the queue for one.
     fn gain(&mut self, cpu: usize) {
         let running = self.cpus.iter().filter(|cpu| cpu.status == Status::Running).count();
         if running >= self.world.pcpus {
@@ -353,84 +350,6 @@ impl Machine {
         true
     }
 
-    /// What happens to the current CPU before its next access, from `site` and perhaps at `offset`.
-    fn befall(&mut self, site: &'static Location<'static>, offset: Option<u32>) -> Befalls {
-        self.tally.steps += 1;
-        if self.tally.steps >= self.steps_most {
-            if self.draining {
-                self.fail(None, Oracle::Progress, "the run does not come to an end".into());
-                return Befalls::Suspend;
-            }
-            self.draining = true;
-            // What is left is for everybody to finish: far more than that takes, also for waiters
-            // that spin through others' slices.
-            self.steps_most = 2 * self.steps_most + 20_000_000;
-        }
-        match self.blow(site) {
-            Some(Blow::Away(ns)) => return self.take_away(ns),
-            Some(Blow::Interrupt) => return Befalls::Interrupt,
-            None => {}
-        }
-        let cpu = &self.cpus[self.current];
-        if self.world.pcpus < self.world.cpus && self.now >= cpu.slice_end && !self.ready.is_empty()
-        {
-            self.note_fault(Fault::Slice);
-            self.add(self.current, What::Ready);
-            self.lose(Status::Ready);
-            return Befalls::Suspend;
-        }
-        if self.draining {
-            return Befalls::Nothing;
-        }
-        let reaches = self.world.reach_one_in != 0 && offset.is_some_and(|at| self.is_others(at));
-        let lost = reaches && self.rng.one_in(self.world.reach_one_in);
-        self.until_away -= 1;
-        if self.until_away == 0 || lost {
-            self.until_away = gap(&mut self.rng, self.world.away_one_in);
-            let ns = self.world.away.draw(&mut self.rng);
-            return self.take_away(ns);
-        }
-        self.until_interrupt -= 1;
-        if self.until_interrupt == 0 {
-            self.until_interrupt = gap(&mut self.rng, self.world.interrupt_one_in);
-            if usize::from(self.cpus[self.current].level) + 1 < self.world.levels {
-                return Befalls::Interrupt;
-            }
-        }
-        Befalls::Nothing
-    }
-
-    /// Whether there is a cell of another CPU's slot at this offset.
-    fn is_others(&self, offset: u32) -> bool {
-        let mine = self.memory.slots[self.current].addr();
-        let slots = Arena::offset(self.memory.slots[0].addr())..self.memory.table_offset;
-        let own = Arena::offset(mine)..Arena::offset(mine + self.memory.slot_bytes);
-        slots.contains(&offset) && !own.contains(&offset)
-    }
-
-    fn take_away(&mut self, ns: u64) -> Befalls {
-        self.note_fault(Fault::Away);
-        self.add(self.current, What::Away { ns });
-        self.lose(Status::Away { until: self.now + ns });
-        Befalls::Suspend
-    }
-
-    /// What the plan has in store for the current CPU at this step.
-    fn blow(&mut self, site: &'static Location<'static>) -> Option<Blow> {
-        let next = self.blows.last()?;
-        let cpu = &self.cpus[self.current];
-        if next.cpu != self.current || cpu.rounds > 0 || cpu.ops.is_empty() {
-            return None;
-        }
-        let visits = self.visits.entry((site.file(), site.line(), site.column())).or_default();
-        *visits += 1;
-        if *visits > VISITS && !visits.is_power_of_two() {
-            return None;
-        }
-        self.eligible += 1;
-        if self.eligible > next.step { self.blows.pop().map(|next| next.what) } else { None }
-    }
-
     pub(crate) fn add(&mut self, cpu: usize, what: What) {
         let level = self.cpus[cpu].level;
         self.trace.add(Event { at: self.now, cpu: cpu as u8, level, what });
@@ -446,7 +365,7 @@ impl Machine {
             && old & 0xffff == KICKING
             && old != mine
             && Arena::lock_at(offset).is_none()
-            && site.file().ends_with("queue.rs")
+            && site.file().ends_with("queue/kick.rs")
     }
 
     /// The current CPU.
@@ -519,7 +438,7 @@ impl Next {
 
 /// What happens to a CPU before an access.
 #[derive(Clone, Copy, Debug)]
-enum Befalls {
+enum AtStep {
     Nothing,
     Suspend,
     Interrupt,

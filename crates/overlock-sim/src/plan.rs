@@ -24,7 +24,7 @@ pub enum Plan {
     Inject {
         /// Which script: an index.
         script: usize,
-        /// Who is taken away: 0 the holder, 1 the first in line, 2 the next, 3 the newcomer.
+        /// Who is taken away: 0 the holder, 1 the queue head, 2 the next, 3 the newcomer.
         role: usize,
         /// At which of its steps.
         step: u64,
@@ -33,17 +33,17 @@ pub enum Plan {
     },
 }
 
-/// What befalls one CPU at one of its steps.
+/// What hits one CPU at one of its steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Injection {
     pub(crate) cpu: usize,
     pub(crate) step: u64,
-    pub(crate) what: Blow,
+    pub(crate) what: InjectedFault,
 }
 
 /// A fault that a plan asks for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Blow {
+pub(crate) enum InjectedFault {
     /// The CPU is taken away for so many nanoseconds.
     Away(u64),
     /// An interrupt, whose handler asks for the script's second lock.

@@ -11,7 +11,7 @@ use crate::faults::Faults;
 use crate::machine::{self, Machine, with};
 use crate::plan::Plan;
 use crate::rng::Rng;
-use crate::script::{SCRIPTS, blows};
+use crate::script::{SCRIPTS, injected_faults};
 use crate::subject::{Kind, Subject};
 use crate::world::{Verb, World};
 
@@ -31,7 +31,7 @@ pub struct Report {
     pub faults: Faults,
     /// Events that the locks reported, in the order of [`Event::ALL`].
     pub events: [u64; Event::ALL.len()],
-    /// The most acquisitions by others that a first in line has seen.
+    /// The most acquisitions by others that a queue head has seen.
     pub longest_bypass: u32,
     /// How often a release took over a kick that another had begun.
     pub takeovers: u64,
@@ -69,7 +69,7 @@ pub fn run(subject: &'static Subject, plan: Plan) -> Report {
             let kinds = &kinds[..world.locks * world.levels];
             let rng = Rng::new(0);
             let mut machine = Machine::new(subject, world, kinds, rng, &mut arena, SCRIPT_STEPS);
-            machine.blows = blows(role, step, then, subject.waits);
+            machine.injected_faults = injected_faults(role, step, then, subject.waits);
             machine.script = Some(&SCRIPTS[script]);
             machine
         }
@@ -84,7 +84,7 @@ pub fn run(subject: &'static Subject, plan: Plan) -> Report {
         longest_bypass: machine.tally.longest_bypass,
         takeovers: machine.tally.takeovers,
         crossed_kicks: machine.tally.crossed_kicks,
-        injected: machine.script.is_some() && machine.blows.is_empty(),
+        injected: machine.script.is_some() && machine.injected_faults.is_empty(),
         hash: machine.trace.hash(),
         trace: if machine.failure.is_some() { machine.trace.lines() } else { Vec::new() },
         failure: machine.failure,

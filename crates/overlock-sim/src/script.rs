@@ -37,7 +37,7 @@
 //!  newcomer       |lock B ..................................................... | unlock B
 //! ```
 
-use crate::plan::{Blow, Injection, Plan};
+use crate::plan::{InjectedFault, Injection, Plan};
 use crate::run::{Report, run};
 use crate::subject::Subject;
 use crate::world::{Span, World};
@@ -227,10 +227,15 @@ fn away_ns(waits: bool) -> u64 {
     if waits { 4_000_000 } else { 80_000 }
 }
 
-/// What befalls CPU `cpu`: last, what comes first.
-pub(crate) fn blows(cpu: usize, step: u64, then: Option<u64>, waits: bool) -> Vec<Injection> {
-    let interrupt = then.map(|step| Injection { cpu, step, what: Blow::Interrupt });
-    let away = Injection { cpu, step, what: Blow::Away(away_ns(waits)) };
+/// What hits CPU `cpu`: last, what comes first.
+pub(crate) fn injected_faults(
+    cpu: usize,
+    step: u64,
+    then: Option<u64>,
+    waits: bool,
+) -> Vec<Injection> {
+    let interrupt = then.map(|step| Injection { cpu, step, what: InjectedFault::Interrupt });
+    let away = Injection { cpu, step, what: InjectedFault::Away(away_ns(waits)) };
     interrupt.into_iter().chain([away]).collect()
 }
 

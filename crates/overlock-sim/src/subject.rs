@@ -43,7 +43,7 @@ pub(crate) trait Verbs {
     fn unlock(&self) {
         unreachable!("no lock")
     }
-    /// The same, in favour of the first in line where the lock can do that.
+    /// The same, in favour of the queue head where the lock can do that.
     fn unlock_fair(&self) {
         self.unlock();
     }
@@ -54,7 +54,7 @@ pub(crate) trait Verbs {
     }
 }
 
-/// A lock that may have a release in favour of the first in line.
+/// A lock that may have a release in favour of the queue head.
 trait Fair: RawTimedLock {
     fn unlock_fair(&self) {
         // SAFETY: as for `Verbs::unlock`.

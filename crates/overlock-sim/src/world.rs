@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run is like: how many CPUs, what they do, and what befalls them.
+//! What a run is like: how many CPUs, what they do, and what hits them.
 //!
 //! A world is drawn from the seed by swarm testing: each run switches some faults off altogether
 //! and others high, because a fault that is always there hides what happens without it. Source: A.
@@ -78,7 +78,7 @@ pub(crate) struct World {
     pub(crate) verbs: [u64; 3],
     /// Of sections: a second lock is taken inside.
     pub(crate) nest_one_in: u32,
-    /// Of releases: in favour of the first in line.
+    /// Of releases: in favour of the queue head.
     pub(crate) fair_one_in: u32,
     /// Of sections: the lock is freed after it.
     pub(crate) free_one_in: u32,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spin locks for CPUs that get taken away.
 //!
-//! A thread or a virtual CPU that holds a spin lock, or that is next in line for one, can lose its
+//! A thread or a virtual CPU that holds a spin lock, or that is next in the queue for one, can lose its
 //! processor at any instruction; everyone behind it then burns time for nothing. The locks here
 //! spin for a moment, halt, and are called back. One source serves threads, guests of a hypervisor,
 //! bare metal and a model checker: each lock is generic over the [`Platform`] it runs on.
 //!
 //! | lock | order | bypass of a waiter | for |
 //! |---|---|---|---|
-//! | [`Hybrid`] | unfair, then in line | at most [`Hybrid::MAX_BYPASS`] while first in line, none while it is declared | almost everything |
-//! | [`Queued`] | in line | during one halt | many waiters, order wanted |
+//! | [`Hybrid`] | unfair, then by the queue | at most 4,095 acquisitions while it is the queue head, none once it has disabled stealing | almost everything |
+//! | [`Queued`] | by the queue | during one halt | many waiters, order wanted |
 //! | [`Ticket`] | strictly first come, first served | none | order at any price |
 //! | [`TestAndSet`] | none | unbounded | a baseline; memory shared between processes |
 //!

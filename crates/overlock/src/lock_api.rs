@@ -5,8 +5,8 @@
 //! |---|---|---|---|
 //! | [`TestAndSet`] | yes | no: nobody knows who came first | yes |
 //! | [`Ticket`] | yes | yes: every release is | no: a ticket can't be handed back |
-//! | [`Queued`] | yes | yes: the first in line is next | yes |
-//! | [`Hybrid`] | yes | yes: declares the first in line | yes |
+//! | [`Queued`] | yes | yes: the queue head is next | yes |
+//! | [`Hybrid`] | yes | yes: disables stealing | yes |
 //!
 //! The guards are not `Send`: a lock is released by the CPU that took it.
 
@@ -96,7 +96,7 @@ where
     }
 }
 
-// SAFETY: after the release the first in line, if there is one, is the next to take the lock.
+// SAFETY: after the release the queue head, if there is one, is the next to take the lock.
 unsafe impl<P: Platform, C: Class> RawMutexFair for Queued<P, C>
 where
     P::Word: ConstAtomic<u32>,
@@ -108,7 +108,7 @@ where
     }
 }
 
-// SAFETY: after the release the first in line, if there is one, is the next to take the lock.
+// SAFETY: after the release the queue head, if there is one, is the next to take the lock.
 unsafe impl<P: Platform, C: Class> RawMutexFair for Hybrid<P, C>
 where
     P::Word: ConstAtomic<u32>,

@@ -85,19 +85,19 @@ impl NodeId {
 /// wait may find it at a later one. It changes a state only from the value that it expects, so
 /// values that no two kinds of wait share keep it from changing another's.
 pub(crate) mod state {
-    /// `queue.rs`: in line, awake.
+    /// `queue.rs`: in the queue, awake.
     pub(crate) const WAITING: u32 = 0;
-    /// `queue.rs`: in line, halted or about to.
+    /// `queue.rs`: in the queue, halted or about to.
     pub(crate) const HALTED: u32 = 1;
-    /// `queue.rs`: first in line, awake.
+    /// `queue.rs`: the queue head, awake.
     pub(crate) const HEAD: u32 = 2;
-    /// `queue.rs`: first in line, halted or about to, in the table.
+    /// `queue.rs`: the queue head, halted or about to, in the table.
     pub(crate) const HEAD_HALTED: u32 = 3;
-    /// `queue.rs`: first in line, in the table, called back.
+    /// `queue.rs`: the queue head, in the table, called back.
     pub(crate) const KICKED: u32 = 4;
     /// `queue.rs`: gave up; skipped by whoever promotes it.
     pub(crate) const ABANDONED: u32 = 5;
-    /// `queue.rs`: first in line, in the table, about to be called back. The upper half is the
+    /// `queue.rs`: the queue head, in the table, about to be called back. The upper half is the
     /// number of the CPU that does it, plus one; or zero for one without a number, which leaves it
     /// at that.
     pub(crate) const KICKING: u32 = 6;
@@ -124,9 +124,9 @@ pub(crate) mod state {
 pub(crate) struct Node<P: Platform> {
     /// How far the waiter is: the one word that it and its waker race on.
     pub(crate) state: P::Word,
-    /// The code of the next node in line, or zero.
+    /// The code of the next node in the queue, or zero.
     pub(crate) next: P::Word,
-    /// When the waiter became first in line: the low half of [`Platform::now_ns`] in units of 1,024
+    /// When the waiter became the queue head: the low half of [`Platform::now_ns`] in units of 1,024
     /// ns.
     pub(crate) since: P::Word,
     /// When the waiter was kicked, likewise.

@@ -51,7 +51,7 @@ suite! {
     hybrid_native: Hybrid<Native>, threads 2;
 }
 
-/// Waiters that have had 20 ms to halt stand in line, in the order in which they came.
+/// Waiters that have had 20 ms to halt stand in the queue, in the order in which they came.
 const SETTLE: Duration = Duration::from_millis(20);
 
 #[test]

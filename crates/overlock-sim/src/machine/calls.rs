@@ -13,7 +13,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use overlock::counters::Event as Counter;
 use overlock::{Bucket, Cpu, Slot};
 
-use super::{Befalls, Machine, Status};
+use super::{AtStep, Machine, Status};
 use crate::failure::Oracle;
 use crate::faults::Fault;
 use crate::platform::{Inject, Waiting};
@@ -102,14 +102,14 @@ pub(crate) fn spend(ns: u64) {
     }
 }
 
-/// Spends time on something else than locks; faults may befall this CPU before and after.
+/// Spends time on something else than locks; faults may hit this CPU before and after.
 pub(crate) fn compute(ns: u64) {
     step(Location::caller());
     spend(ns);
     step(Location::caller());
 }
 
-/// A step: time passes, others may come first, and a fault may befall this CPU.
+/// A step: time passes, others may come first, and a fault may hit this CPU.
 pub(crate) fn step(site: &'static Location<'static>) {
     step_onto(site, None);
 }
@@ -126,10 +126,10 @@ pub(crate) fn step_onto(site: &'static Location<'static>, offset: Option<u32>) {
     if others_first {
         suspend();
     }
-    match with(|m| m.befall(site, offset)) {
-        Befalls::Nothing => {}
-        Befalls::Suspend => suspend(),
-        Befalls::Interrupt => interrupt(),
+    match with(|m| m.hit(site, offset)) {
+        AtStep::Nothing => {}
+        AtStep::Suspend => suspend(),
+        AtStep::Interrupt => interrupt(),
     }
 }
 

@@ -222,12 +222,11 @@ impl Machine {
         let passed = model.passed;
         self.tally.longest_bypass = self.tally.longest_bypass.max(passed);
         if promise.declares && old & NO_STEALING != 0 {
-            let text = format!(
-                "cpu {me} passes cpu {first}, the first in line, which has declared itself"
-            );
+            let text =
+                format!("cpu {me} passes cpu {first}, the queue head, which has disabled stealing");
             self.fail(Some(lock), Oracle::Bypass, text);
         } else if promise.max_bypass.is_some_and(|most| passed > most) {
-            let text = format!("cpu {first}, first in line, has been passed {passed} times");
+            let text = format!("cpu {first}, queue head, has been passed {passed} times");
             self.fail(Some(lock), Oracle::Bypass, text);
         }
     }
@@ -245,9 +244,9 @@ impl Machine {
         let ahead = self.locks[lock].line.iter().take(before).map(|waiter| waiter.cpu);
         let passed = ahead.into_iter().find(|&other| !self.is_late(other, lock));
         let wrong = match (left, passed) {
-            (None, _) => Some("though it is not in line".to_owned()),
+            (None, _) => Some("though it is not in the queue".to_owned()),
             (Some(Waiter { skipped: true, .. }), _) => Some("after it was skipped".to_owned()),
-            (_, Some(other)) => Some(format!("before cpu {other}, which joined the line first")),
+            (_, Some(other)) => Some(format!("before cpu {other}, which joined the queue first")),
             (Some(_), None) => None,
         };
         if let Some(wrong) = wrong {

@@ -105,7 +105,7 @@ impl Words {
         self.sleepers.fetch_sub(1, SeqCst);
     }
 
-    /// Enters this CPU as the last in line, unless the lock is free. Returns its code.
+    /// Enters this CPU as the last in the queue, unless the lock is free. Returns its code.
     fn join(&self, flags: u32) -> Option<u32> {
         let code = Here::cpu().map_or(0xffff, |cpu| cpu.index() as u32 + 1);
         let seen = self.lock.load(SeqCst);
@@ -205,7 +205,7 @@ impl Mistake for Barging {
     }
 }
 
-/// Lets newcomers pass its one place in line without counting.
+/// Lets newcomers pass its one place in the queue without counting.
 struct Starving;
 impl Mistake for Starving {
     fn lock(words: &Words) {
@@ -213,7 +213,7 @@ impl Mistake for Starving {
     }
 }
 
-/// Lets newcomers pass a waiter that has declared itself.
+/// Lets newcomers pass a waiter that has disabled stealing.
 struct Unheeded;
 impl Mistake for Unheeded {
     fn lock(words: &Words) {

@@ -58,7 +58,7 @@ const fn queued<N: Numbers>(name: &'static str) -> Subject {
 }
 
 /// `Ticket` says that it is awake or halted with the numbers of a line, so that a late kick for a
-/// ticket takes a waiter in line for its own. Found by review.
+/// ticket takes a waiter in the queue for its own. Found by review.
 #[derive(Debug)]
 struct Equal;
 

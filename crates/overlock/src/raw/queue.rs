@@ -1,5 +1,127 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! PLACEHOLDER
+//! The queue locks: an MCS queue behind a 4-byte word. [`Queued`](crate::Queued) and
+//! [`Hybrid`](crate::Hybrid) are this lock with two [orders](Order).
+//!
+//! To follow a call: [`QueueLock::lock`] here; `newcomer.rs` spins outside the queue; `enqueue.rs`
+//! joins it; `wait.rs` waits behind others; `head.rs` takes the lock out of the queue; `hand_off.rs`
+//! promotes the next; `kick.rs` wakes a head that has halted. `policy.rs` says for how long.
+//!
+//! # State
+//!
+//! The word is [`LockWord`]: `(tail, SPINNER, NO_STEALING, HALTED, steals, LOCKED)`.
+//!
+//! A node's `state` is the one word that a waiter and its wakers race on:
+//!
+//! ```text
+//!              halts        promoted asleep           kicks           has kicked
+//!  WAITING ----------> HALTED -------------> HEAD_HALTED ---> KICKING ---------> KICKED
+//!     |                   |                     ^     |          |                 |
+//!     | promoted          | gives up      halts |     |          | comes back      |
+//!     v                   v                     |     v          v                 |
+//!    HEAD             ABANDONED --> RELEASED    +---- HEAD <-----+-----------------+
+//! ```
+//!
+//! `KICKING` says that a release is about to kick, and names its CPU, because only that one may turn
+//! it into `KICKED`. A release that finds the mark kicks too; when the mark is older than the
+//! wake-up latency, it also puts its own name there, because the named CPU seems to have lost its
+//! processor.
+//!
+//! A node's `next` is zero until the successor links itself, then the successor's code; or `GONE` if
+//! the waiter has left first.
+//!
+//! # Life of an acquisition
+//!
+//! ```text
+//!  (t, s, d, h, n, l): tail, SPINNER, NO_STEALING, HALTED, steals, LOCKED
+//!
+//!  newcomer                             : queue head                         : release
+//!                                       :                                    :
+//!  (0,0,0,0,0,0) -> (0,0,0,0,0,1)       :                                    : (t,s,d,h,n,1)
+//!  (t,s,0,h,n,0) -> (t,s,0,h,n+1,1)     :                                    :  -> (t,s,d,h,n,0)
+//!     | held                      steal :                                    :     | h, and no
+//!     v                                 :                                    :     v newcomer spins
+//!  (t,0,0,h,n,1) -> (t,1,0,h,n,1) spins :                                    :   kick the head
+//!     | budget spent, or d              :                                    :
+//!     v                                 :                                    :
+//!  (t,s,d,h,n,1) -> (me,s,d,h,n,1) ---->: spins; tenure over:                :
+//!                               waits   : (t,s,0,0,n,l) -> (t,s,1,0,n,l)     :
+//!                                       :    | budget spent  ^ kicked        :
+//!                                       :    v               |               :
+//!                                       : (t,s,d,0,n,1) -> (t,s,?,1,n,1)     :
+//!                                       :                            halts   :
+//!                                       : (t,s,d,h,n,0) -> (t,s,0,0,0,1)     :
+//!                                       :    takes, and promotes the next    :
+//! ```
+//!
+//! # Invariants
+//!
+//! * Q1: exactly one node of a queue is its head: it has no predecessor, or its predecessor has
+//!   taken the lock or given up. Only the head may take the lock out of the queue, disable
+//!   stealing, or halt on the lock.
+//! * Q2: `HEAD_HALTED` in a node implies its entry in the table; `HALTED` in the word implies that
+//!   a node is in one of `HEAD_HALTED`, `KICKING` and `KICKED`, or on its way out of them. Once
+//!   the lock is free, `HEAD_HALTED` implies `HALTED`, or a release or a steal that is about to
+//!   kick.
+//! * Q3: a release that sees `HALTED` finds the queue head in the table, or the head is awake and
+//!   looks at the word again before it halts.
+//! * Q4: nobody waits for a CPU that may be away: neither a holder for its successor to link
+//!   itself, nor a promoter for a waiter that gave up.
+//! * Q5: a node is reused only when nobody can reach it: its successor has linked itself, or the
+//!   tail named it when it left.
+//! * Q6: `KICKED` implies that the waiter has been kicked since it halted. A release that finds
+//!   anything less kicks: it can't rely on another that was taken away before it kicked. The other
+//!   need not even be a release of this lock: it may have found the node when the waiter halted for
+//!   another, and its CPU may by now wait for this lock in an interrupt.
+//! * Q7: a cheap release ([`CheapRelease`]) commits only if the word was `HELD` when it looked, and
+//!   changes nothing that anybody may have written since (`word.rs`). So it can only miss a queue
+//!   that was empty at its look. A queue head that joined an empty queue, and has not seen a steal
+//!   since, calls `membarrier` before it relies on `HALTED`; every later holder has seen the tail.
+//! * I1: a steal needs `LOCKED` and `NO_STEALING` clear and a count below the bound, and is one CAS
+//!   on all of them.
+//! * I2: the count is reset only by the queue head, when it leaves the queue.
+//! * I3: a release that sees `HALTED` kicks the queue head, unless `SPINNER` says that a newcomer
+//!   spins that may steal.
+//! * I4: the newcomer that set `SPINNER` clears it by taking the lock, or by a CAS before it joins
+//!   the queue. So a free lock with a halted head always has a kick on its way or a newcomer that
+//!   looks at it.
+//! * I5: after its store or read-modify-write, a release uses the address of the word only (F4).
+//! * I6: a steal that takes `HALTED` away looks at the queue head once more (`newcomer.rs`).
+//!
+//! # Orderings
+//!
+//! | site | operation | order | pairs with |
+//! |---|---|---|---|
+//! | O1 | every CAS that takes the lock | Acquire | O2: the critical sections are ordered. On machines with separate acquire and release accesses nothing stronger is emitted (S3) |
+//! | O2 | the release: `fetch_sub`, CAS or cheap release | Release | O1 |
+//! | O3 | the steal that clears `HALTED` | Acquire (it is an O1) | Q-O3: the look after it sees the head that set the bit |
+//! | Q-O1 | tail CAS in `enqueue` | AcqRel | itself: the predecessor has initialised its node before the successor links to it; and Q-O7 |
+//! | Q-O2 | `next` swap, by successor and by predecessor | AcqRel; Release by a predecessor that leaves | itself: the successor's node is initialised before it is promoted past a waiter that gave up; and every CPU that can reach a node is done with it before it is released |
+//! | Q-O3 | setting `HALTED` in the word, by the queue head | Release | Q-O4: the table entry, and `HEAD_HALTED`, are visible to a release that sees the bit |
+//! | Q-O4 | fence after a release that saw `HALTED` | Acquire | Q-O3 |
+//! | Q-O5 | promotion, asleep | Release | Q-O6: the entry and the bit exist before their owner takes them out |
+//! | Q-O6 | waiter's read of `HEAD_HALTED`, `KICKED` | Acquire | Q-O5 |
+//! | Q-O7 | the CAS by which the head leaves the queue, with the lock or without | Acquire | Q-O1: a tail that names another was written after the successor had initialised its node |
+//!
+//! The word is changed by read-modify-writes only (a cheap release is one, to memory), so each
+//! continues the release sequences of those before it: Q-O7 meets the tail CAS of the successor
+//! whichever CPU joined after it, and a release that sees `HALTED` meets Q-O3 through every
+//! read-modify-write between. A promoter that sets `HALTED` for its successor holds the lock: the
+//! next to release the lock is itself, or has acquired the lock from it.
+//!
+//! # Departures from Linux's queued lock
+//!
+//! * A holder does not wait for the successor's link (Linux: `smp_cond_load_relaxed(&node->next,
+//!   (VAL))`): if the successor has lost its CPU between its tail CAS and its link, the critical
+//!   section would last until it is back (Q4).
+//! * A waiter can give up: it marks its node, and a promoter skips it (Q4, F20).
+//! * There is no pending waiter before the queue.
+//!
+//! # Sources
+//!
+//! J. Mellor-Crummey, M. Scott, "Algorithms for Scalable Synchronization on Shared-Memory
+//! Multiprocessors", ACM TOCS 1991; Linux 6.x kernel/locking/qspinlock.c and qspinlock_paravirt.h
+//! (the word, the tail code, halting, hashing).
+
 use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -22,7 +144,7 @@ mod wait;
 
 use enqueue::{Enqueued, Place};
 
-/// How long a CPU naps that can not be kicked, because it has no node or the table is full.
+/// How long a CPU naps that can't be kicked, because it has no node or the table is full.
 const NAP_NS: u64 = 50_000;
 pub use order::Order;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `TestAndSet`: one bit, taken by whoever comes at the right moment. The unfair baseline.
+//! `TestAndSet`: one bit, taken by the CPU that comes at the right moment. The unfair baseline.
 //!
 //! A released lock is anybody's: a thread that runs takes it without waiting for one that does not,
 //! so a lost CPU costs nobody but its owner. The price is fairness: a waiter may be passed any
@@ -42,7 +42,7 @@
 //!
 //! | site | operation | order | pairs with |
 //! |---|---|---|---|
-//! | O1 | every taking CAS or swap | Acquire | O2: the sections are ordered |
+//! | O1 | every taking CAS or swap | Acquire | O2: the critical sections are ordered |
 //! | O2 | the release swap | Release | O1 |
 //! | O3 | halting CAS to `WAITERS` | Release | O4: the table entry is visible to who saw the bit |
 //! | O4 | fence after a release that saw `WAITERS` (`park.rs`) | Acquire | O3 |
@@ -169,7 +169,7 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
 }
 
 // SAFETY: `LOCKED` is set by one successful RMW from a word without it, and cleared only by
-// `unlock`; O1 and O2 order the sections.
+// `unlock`; O1 and O2 order the critical sections.
 unsafe impl<P: Platform, C: Class> RawLock for TestAndSet<P, C> {
     #[inline]
     fn lock(&self) {

@@ -50,18 +50,18 @@
 //!   set again if a ticket was drawn that it had not seen before it cleared.
 //! * I4: after its store, or its RMW that returns `S`, a release uses the address of the words only
 //!   (F4).
-//! * I5: where releases may be sections (P11), one that was under way when a waiter set `S` may
-//!   overwrite it; then it has moved `head`. So the waiter settles all sections and sets `S` once
+//! * I5: where the platform has a cheap release (P11), one that was under way when a waiter set `S` may
+//!   overwrite it; then it has moved `head`. So the waiter calls `membarrier` and sets `S` once
 //!   more. If `head` still serves the same ticket, its release has not begun, or sees `S`.
 //!
 //! ```text
 //!   release of ticket h                waiter
-//!   section: head == (h,0)?            A   head |= S, serves h
-//!            head = (h+2,0)            B   settle
+//!   sequence: head == (h,0)?           A   head |= S, serves h
+//!            head = (h+2,0)            B   membarrier
 //!                                      C   head |= S, serves h still? halt : again
 //! ```
 //!
-//! If the section looked before A, it has stored when B returns, and C finds another ticket; or it
+//! If the sequence looked before A, it has stored when B returns, and C finds another ticket; or it
 //! never stores. If it looked after A, it saw `S` and became an RMW. Each turn of the loop is paid
 //! for by a release, and the waiter's own ends it.
 //!
@@ -70,7 +70,7 @@
 //! | site | operation | order | pairs with |
 //! |---|---|---|---|
 //! | O1 | `head` load that sees the ticket served | Acquire | O2 |
-//! | O2 | `head` release add, store or section | Release | O1: the sections are ordered |
+//! | O2 | `head` release add, store or cheap release | Release | O1: the critical sections are ordered |
 //! | O3 | `head` or `S` | AcqRel | Release with O4 (the entry) and O5 (the ticket drawn before); Acquire with O2, where it finds the ticket served |
 //! | O4 | fence after a release that saw `S` | Acquire | O3 |
 //! | O5 | `head` and-not `S` | Acquire | O3: a waiter whose `S` is wiped out here has its ticket seen by the `tail` load that follows |
@@ -84,9 +84,9 @@
 //!   so do we.
 //! * S1 clears the flag in the release. Here the waiter that finds nobody behind it clears it while
 //!   it holds the lock.
-//! * The spin budget is time, and only the next in line has one worth the name: on a machine with
-//!   fewer CPUs than waiters, anyone else who spins burns the CPU that the holder or the next in
-//!   line needs.
+//! * The spin budget is time, and only the next waiter has one worth the name: on a machine with
+//!   fewer CPUs than waiters, anyone else who spins burns the CPU that the holder or the next
+//!   waiter needs.
 //!
 //! # Limits
 //!
@@ -94,7 +94,7 @@
 //! served at once; should exactly 2^15 (or 2^7) acquisitions happen between its two accesses (F23),
 //! it notices, and then has to wait for its turn.
 //!
-//! Where releases may be sections, each halt costs a call of [`Platform::settle`], on threads about
+//! Where the platform has a cheap release, each halt costs a `membarrier`, on threads about
 //! a tenth of the throughput of a lock that changes hands by halts.
 //!
 //! After a `fork`, a child frees the lock of waiters it has a trace of. A thread that was caught
@@ -124,7 +124,7 @@ pub(crate) const SLOW: u32 = 1;
 /// What a ticket counts by.
 pub(crate) const ONE: u32 = 2;
 
-/// How long the next in line spins before it halts: about half of what a halt and a wake-up cost.
+/// How long the next waiter spins before it halts: about half of what a halt and a wake-up cost.
 fn spin_next_ns<P: Platform>() -> u64 {
     P::costs().wake_ns * 2 / 5
 }
@@ -154,9 +154,9 @@ pub trait Width: sealed::Sealed + Send + Sync + 'static {
     fn cut(bits: u32) -> Self::Int;
     /// The bits.
     fn bits(int: Self::Int) -> u32;
-    /// Whether [`advance`](Self::advance) ever stores, on a platform with sections.
+    /// Whether [`advance`](Self::advance) ever stores, on a platform with a cheap release.
     const ADVANCES: bool = false;
-    /// `(h,0) -> (h+2,0)`, by a section: see [`Platform::add_half`].
+    /// `(h,0) -> (h+2,0)`, by a cheap release: see [`CheapRelease::add_half`].
     #[inline(always)]
     fn advance<P: Platform>(_head: &Self::Cell<P>) -> bool {
         false
@@ -266,7 +266,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         }
     }
 
-    /// Spins for as long as the place in line is worth. Returns whether the ticket is served.
+    /// Spins for as long as the place in the order is worth. Returns whether the ticket is served.
     fn spin(&self, ticket: u32) -> bool {
         let mut far = Spin::new(SPIN_FAR_NS);
         let mut next = Spin::new(spin_next_ns::<P>());
@@ -308,21 +308,21 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
 
     /// `(t,h,s) -> (t,h,1)`, unless `ticket` is served.
     fn set_slow(&self, ticket: u32) -> Slow {
-        let mut settled = None;
+        let mut fenced = None;
         loop {
             // ORDERING: AcqRel, O3.
             let served = Self::served(self.head.fetch_or(W::cut(SLOW), AcqRel));
             if served == ticket {
                 return Slow::Served;
             }
-            // Still the same ticket after all sections are over: its release sees the flag (I5).
-            if !P::Release::EXISTS || !W::ADVANCES || settled == Some(served) {
+            // Still the same ticket after all sequences are over: its release sees the flag (I5).
+            if !P::Release::EXISTS || !W::ADVANCES || fenced == Some(served) {
                 return Slow::Set;
             }
             if !P::Release::membarrier() {
                 return Slow::Unsure;
             }
-            settled = Some(served);
+            fenced = Some(served);
         }
     }
 
@@ -372,7 +372,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
 }
 
 // SAFETY: a ticket is drawn by one CPU only and served once; `head` moves on only in `unlock` (I1);
-// O1 and O2 order the sections. The limit on CPUs keeps two holders of equal tickets apart.
+// O1 and O2 order the critical sections. The limit on CPUs keeps two holders of equal tickets apart.
 unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
     #[inline]
     fn lock(&self) {

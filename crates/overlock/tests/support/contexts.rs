@@ -75,7 +75,7 @@ pub(crate) fn left_behind(depth: Depth) -> Report {
     })
 }
 
-/// CPU 1 gives up behind CPU 0, and CPU 2 has joined the line behind it, but not linked itself,
+/// CPU 1 gives up behind CPU 0, and CPU 2 has joined the queue behind it, but not linked itself,
 /// when CPU 3 releases the lock, which was held for it. So CPU 2 finds that it is first, and frees
 /// the node.
 pub(crate) fn unlinked(depth: Depth) -> Report {

@@ -7,7 +7,7 @@
 //!   races;
 //! * no lost wake-up: all CPUs end, or loom reports a deadlock;
 //! * no access after the release (F4): the last CPU to leave frees the lock, see [`Life`];
-//! * for the locks with a line, that nobody passes a waiter that has declared itself, see
+//! * for the locks with a line, that nobody passes a waiter that has disabled stealing, see
 //!   [`nobody_passes`].
 //!
 //! What a model reached is counted: events of the lock, and executed call sites.

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sections that another thread can cut off: compare and store without a locked access (P11).
+//! Restartable sequences: a release by comparison and store, without an atomic read-modify-write
+//! (P11).
 //!
 //! A locked read-modify-write costs two to three times what all the rest of an uncontended release
 //! costs. It is there for the one case in which somebody else changes the word between the look and
-//! the store. Linux offers to move that cost to the one who changes it:
+//! the store. Linux offers to move that cost to the one that changes it:
 //!
 //! ```text
 //!   releases                                 halts
-//!   rseq: S0  section = this
-//!         S1  word == old?                   A   word |= flag        (locked)
-//!         S2  word = new    (commit)         B   membarrier(RSEQ)
-//!                                            C   flag still there? halt : again
+//!   rseq: S0  sequence = this
+//!         S1  word == HELD?                  A   word |= HALTED      (locked)
+//!         S2  low byte = 0  (commit)         B   membarrier(RSEQ)
+//!                                            C   still held? halt : take it
 //! ```
 //!
 //! A *restartable sequence* (rseq(2), Linux 4.18) is a range of instructions, the last of which is
 //! a store. The kernel sends a thread that it interrupts within the range, for another thread, a
 //! signal or a barrier, to the abort address in place of the next instruction. B
 //! (`MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ`, membarrier(2), Linux 5.10) interrupts all running
-//! threads of the process and is a full fence on each. So when it returns, a section that was under
+//! threads of the process and is a full fence on each. So when it returns, a sequence that was under
 //! way has either stored, and C sees that; or it has been cut off, and looks again; and one that
 //! began later sees A.
 //!
-//! Where the section has been cut off, the release takes the locked access after all: it is rare,
-//! and a debugger that steps through the section would otherwise never get out.
+//! Where the sequence has been cut off, the release takes the locked access after all: it is rare,
+//! and a debugger that steps through the sequence would otherwise never get out.
 //!
 //! # Where
 //!
@@ -35,11 +36,11 @@
 //!
 //! * A thread that the C library has not started (`clone` with `CLONE_VM`), and the child of
 //!   `vfork` until it executes another program, run on in the record of their creator, but the
-//!   kernel does not watch them: a section there is not cut off. They may not release a lock that
+//!   kernel does not watch them: a sequence there is not cut off. They may not release a lock that
 //!   threads of the process use, as POSIX says of `vfork`.
-//! * A sandbox that is put up later and forbids `membarrier` (with an error) leaves locks whose
-//!   first waiters poll, out of order, for what they write can't be settled; one that kills for it
-//!   kills the first waiter. Programs that do that want the tunable above.
+//! * A sandbox that is put up later and forbids `membarrier` (with an error) leaves queue heads
+//!   that nap and look again; one that kills for it kills the first waiter that halts. Programs
+//!   that do that want the tunable above.
 //! * A thread sanitizer does not see the store.
 //!
 //! # Sources
@@ -76,11 +77,11 @@ impl CheapRelease<Threads> for Sequences {
     }
 
     fn membarrier() -> bool {
-        settle()
+        cut_off()
     }
 }
 
-/// Where a thread's `struct rseq` is, from its thread pointer; zero where sections are not armed.
+/// Where a thread's `struct rseq` is, from its thread pointer; zero where sequences are not armed.
 static ARMED: AtomicIsize = AtomicIsize::new(0);
 
 /// Whether they must not be armed.
@@ -96,12 +97,12 @@ pub(super) fn is_armed() -> bool {
     ARMED.load(Relaxed) != 0
 }
 
-/// See [`Platform::settle`](crate::Platform::settle).
+/// See [`CheapRelease::membarrier`].
 ///
-/// Loads `ARMED` after its caller's locked change: a release whose section did not see that change
+/// Loads `ARMED` after its caller's locked change: a release whose sequence did not see that change
 /// had seen `ARMED` before, so it is seen here too.
-pub(super) fn settle() -> bool {
-    !is_armed() || armed::settle()
+fn cut_off() -> bool {
+    !is_armed() || armed::cut_off()
 }
 
 #[cfg(all(
@@ -113,8 +114,8 @@ pub(super) fn settle() -> bool {
 mod armed {
     use super::*;
 
-    /// The offset of `rseq_cs`, the address of the section that a thread is in, in `struct rseq`.
-    const SECTION: usize = 8;
+    /// The offset of `rseq_cs`, the address of the sequence that a thread is in, in `struct rseq`.
+    const RSEQ_CS: usize = 8;
 
     pub(in super::super) const BUILT: bool = true;
 
@@ -132,17 +133,17 @@ mod armed {
         result
     }
 
-    pub(super) fn settle() -> bool {
+    pub(super) fn cut_off() -> bool {
         membarrier(CMD_PRIVATE_EXPEDITED_RSEQ) == 0
     }
 
-    /// Arms the sections when the program, or the shared library that this is part of, is loaded.
+    /// Arms the sequences when the program, or the shared library that this is part of, is loaded.
     #[used]
     #[unsafe(link_section = ".init_array")]
     static AT_LOAD: extern "C" fn() = arm;
 
-    /// Arms the sections, if that is possible. It may be done at any time, for until a release has
-    /// seen it all are locked: see [`settle`](super::settle).
+    /// Arms the sequences, if that is possible. It may be done at any time, for until a release has
+    /// seen it all are locked: see [`cut_off`](super::cut_off).
     pub(in super::super) extern "C" fn arm() {
         if super::is_armed() || FORBIDDEN.load(Relaxed) {
             return;
@@ -169,22 +170,22 @@ mod armed {
         }
     }
 
-    /// The code of one section: `$look` loads the cell and jumps to `6f` if it is not to be
+    /// The code of one sequence: `$look` loads the cell and jumps to `6f` if it is not to be
     /// changed, `$store` stores. Both may use `scratch`. Returns from the function with false if
-    /// there are no sections, or it is cut off, or the cell is not to be changed.
-    macro_rules! section {
+    /// there are no sequences, or it is cut off, or the cell is not to be changed.
+    macro_rules! sequence {
         ([$($look:literal),*], $store:literal, $cell:ident, $($name:ident = $value:expr),*) => {{
             let rseq = ARMED.load(Relaxed);
             if rseq == 0 {
                 return false;
             }
             // SAFETY: `rseq` is where the C library has registered this thread's `struct rseq` with
-            // the kernel, whose field is this thread's to set. The code from 2 to 3 is a section by
+            // the kernel, whose field is this thread's to set. The code from 2 to 3 is a sequence by
             // the rules of rseq(2): it loads before it stores, its only store is its last
             // instruction, it calls nothing, and the abort address follows the signature. It
             // accesses the cell, which is live, in its own size, as a relaxed load and a store
             // would, which on x86-64 is a Release. The descriptor that the field points to is part
-            // of this code; the field is cleared after the section, for this code may be unloaded.
+            // of this code; the field is cleared after the sequence, for this code may be unloaded.
             unsafe {
                 core::arch::asm!(
                     // The descriptor: version, flags, start, length, abort address.
@@ -194,25 +195,25 @@ mod armed {
                     ".quad 2f, 3f - 2f, 4f",
                     ".popsection",
                     "lea {scratch}, [rip + 5b]",
-                    "mov qword ptr fs:[{rseq} + {section}], {scratch}",
+                    "mov qword ptr fs:[{rseq} + {rseq_cs}], {scratch}",
                     "2:",
                     $($look,)*
                     $store,
                     "3:",
-                    "mov qword ptr fs:[{rseq} + {section}], 0",
+                    "mov qword ptr fs:[{rseq} + {rseq_cs}], 0",
                     // The signature is an instruction that can't be executed (`ud1`).
                     ".pushsection .text.overlock_abort, \"ax\", @progbits",
                     ".byte 0x0f, 0xb9, 0x3d",
                     ".long 0x53053053",
                     "4:",
-                    "6: mov qword ptr fs:[{rseq} + {section}], 0",
+                    "6: mov qword ptr fs:[{rseq} + {rseq_cs}], 0",
                     "jmp {cut}",
                     ".popsection",
                     cell = in(reg) core::ptr::from_ref($cell),
                     $($name = in(reg) $value,)*
                     rseq = in(reg) rseq,
                     scratch = out(reg) _,
-                    section = const SECTION,
+                    rseq_cs = const RSEQ_CS,
                     cut = label { return false },
                     options(nostack),
                 );
@@ -221,10 +222,10 @@ mod armed {
         }};
     }
 
-    /// See [`Platform::add_half`](crate::Platform::add_half).
+    /// See [`CheapRelease::add_half`].
     #[inline(always)]
     pub(in super::super) fn add_half(cell: &AtomicU16, n: u16, unless: u16) -> bool {
-        section!(
+        sequence!(
             [
                 "movzx {scratch:e}, word ptr [{cell}]",
                 "test {scratch:x}, {unless:x}",
@@ -238,10 +239,10 @@ mod armed {
         )
     }
 
-    /// See [`Platform::clear_low_byte`](crate::Platform::clear_low_byte).
+    /// See [`CheapRelease::clear_low_byte`].
     #[inline(always)]
     pub(in super::super) fn clear_low_byte(cell: &AtomicU32, old: u32) -> bool {
-        section!(
+        sequence!(
             ["cmp dword ptr [{cell}], {old:e}", "jne 6f"],
             "mov byte ptr [{cell}], 0",
             cell,
@@ -263,7 +264,7 @@ mod armed {
 
     pub(in super::super) fn arm() {}
 
-    pub(super) fn settle() -> bool {
+    pub(super) fn cut_off() -> bool {
         true
     }
 

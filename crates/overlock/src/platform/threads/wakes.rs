@@ -2,7 +2,7 @@
 //! How long a wake-up takes on this machine, learnt from those that happen.
 //!
 //! A thread that is kicked is back after 3 to 5 µs where its CPU runs, and after 10 to 20 where an
-//! idle CPU has to be called back from a hypervisor first. The budgets of the line of waiters are
+//! idle CPU has to be called back from a hypervisor first. The budgets of waiters are
 //! numbers of wake-ups, so this is measured, not assumed.
 //!
 //! A report of no time at all is of a kick that came before the halt, and one of more than
@@ -18,10 +18,10 @@
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The first guess, and the least: what a futex takes between two CPUs that run. With less, the
-/// line spends its time on changes of hands.
+/// queue spends its time on changes of hands.
 const LEAST_NS: u32 = 5_000;
 /// The most. Budgets grow with the estimate, and the tail of the waiting time with the budgets: at
-/// 12 µs 16 threads with sections of 1 µs waited as long as under `parking_lot` (p99.9), at 20 a
+/// 12 µs 16 threads with critical sections of 1 µs waited as long as under `parking_lot` (p99.9), at 20 a
 /// seventh longer, and did no more.
 const MOST_NS: u32 = 16_000;
 /// What takes longer is no wake-up.
