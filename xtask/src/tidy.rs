@@ -16,9 +16,18 @@ struct File {
 /// Everything that is wrong with the tree, a line each.
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let files = files(root)?;
-    let rules = [ordering_says_why, lines_fit, safety_stands_by_unsafe, only_tools_print];
+    let rules = [
+        ordering_says_why,
+        lines_fit,
+        safety_stands_by_unsafe,
+        only_tools_print,
+        files_are_short,
+        masks_stay_with_the_word,
+    ];
     let mut found: Vec<String> =
         files.iter().flat_map(|file| rules.iter().flat_map(|rule| rule(file))).collect();
+    let banned = banned_words(&files);
+    found.extend(files.iter().flat_map(|file| words_are_the_glossarys(file, &banned)));
     found.extend(arrows(&metadata(root)?));
     Ok(found)
 }
@@ -155,6 +164,56 @@ fn only_tools_print(file: &File) -> Vec<String> {
         .collect()
 }
 
+/// A source file has one idea, and at most 500 lines.
+fn files_are_short(file: &File) -> Vec<String> {
+    let source = file.path.starts_with("crates/") && file.path.contains("/src/");
+    let lines = file.text.lines().count();
+    if source && is_rust(file) && lines > 500 {
+        vec![format!("{}: {lines} lines, more than 500", file.path)]
+    } else {
+        Vec::new()
+    }
+}
+
+/// The bits of a queue lock's word are known to `raw/word.rs` alone.
+fn masks_stay_with_the_word(file: &File) -> Vec<String> {
+    if !file.path.starts_with("crates/overlock/src/raw/queue") {
+        return Vec::new();
+    }
+    let masks = ["1 <<", "0xf", " & !"];
+    file.text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| masks.iter().any(|mask| code(line).contains(mask)))
+        .map(|(i, _)| format!("{}:{}: a mask outside raw/word.rs", file.path, i + 1))
+        .collect()
+}
+
+/// The words that the glossary replaces: the quoted ones in the last column of its table.
+fn banned_words(files: &[File]) -> Vec<String> {
+    let glossary = files.iter().find(|file| file.path == "docs/glossary.md");
+    let rows = glossary.into_iter().flat_map(|file| file.text.lines());
+    let columns = rows.filter_map(|row| row.trim_end().strip_suffix('|')?.rsplit('|').next());
+    columns.flat_map(|not| not.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
+}
+
+fn words_are_the_glossarys(file: &File, banned: &[String]) -> Vec<String> {
+    let document = file.path.ends_with(".md") && !file.path.contains("CHANGELOG");
+    let core = file.path.starts_with("crates/overlock/src/");
+    let top = !file.path.contains('/') || file.path.starts_with("docs/");
+    let history = ["docs/glossary.md", "docs/results.md"].contains(&file.path.as_str());
+    if history || !(core || document && top) {
+        return Vec::new();
+    }
+    let found = |line: &str| banned.iter().find(|word| line.contains(word.as_str())).cloned();
+    file.text
+        .lines()
+        .enumerate()
+        .filter_map(|(i, line)| Some((i, found(line)?)))
+        .map(|(i, word)| format!("{}:{}: `{word}`; see docs/glossary.md", file.path, i + 1))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,6 +237,15 @@ mod tests {
         assert!(lines_fit(&file("a.rs", &"/".repeat(100))).is_empty());
         assert_eq!(safety_stands_by_unsafe(&file("a.rs", "unsafe { f() }")).len(), 1);
         assert_eq!(only_tools_print(&file(lock, "println!(\"\");")).len(), 1);
+        assert_eq!(files_are_short(&file(lock, &"\n".repeat(501))).len(), 1);
+        assert!(files_are_short(&file(lock, &"\n".repeat(500))).is_empty());
+        let queue = "crates/overlock/src/raw/queue/head.rs";
+        assert_eq!(masks_stay_with_the_word(&file(queue, "word & !(1 << 3)")).len(), 1);
+        let glossary = file("docs/glossary.md", "| head | a waiter | `front man`, `boss` |");
+        let banned = banned_words(&[glossary]);
+        assert_eq!(banned, ["front man", "boss"]);
+        assert_eq!(words_are_the_glossarys(&file("README.md", "the boss"), &banned).len(), 1);
+        assert!(words_are_the_glossarys(&file("README.md", "the head"), &banned).is_empty());
         let wrong = [("overlock".to_owned(), "overlock-host".to_owned())];
         assert_eq!(arrows(&wrong).len(), 1);
     }

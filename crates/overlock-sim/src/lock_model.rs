@@ -13,8 +13,8 @@ pub(crate) enum Layout {
     Opaque,
     /// `test_and_set.rs`: bit 0 is `LOCKED`.
     Bit,
-    /// `word.rs`: a tail in the upper half, `NO_STEALING` in bit 14, steals in bits 1 to 12, `LOCKED`
-    /// in bit 0.
+    /// `word.rs`: a tail in the upper half, `NO_STEALING` in bit 14, steals in bits 1 to 12,
+    /// `LOCKED` in bit 0.
     Line,
     /// `ticket.rs`: the next ticket in a second cell.
     Ticket,
@@ -80,8 +80,8 @@ pub(crate) struct LockModel {
     pub(crate) word: u32,
     /// Who took it, and when, as its word says.
     pub(crate) taker: Option<(usize, u64)>,
-    /// How often it has been taken; not counted where those in the queue wait each for a ticket of its
-    /// own.
+    /// How often it has been taken; not counted where those in the queue wait each for a ticket of
+    /// its own.
     pub(crate) takes: u64,
     /// How many times in a row nobody had taken it though somebody should have.
     pub(crate) owed: u64,

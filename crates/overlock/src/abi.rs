@@ -2,9 +2,10 @@
 //! The slow halves of the locks, for front ends whose fast halves are written in another language.
 //!
 //! A C header has the uncontended path inline: one read-modify-write on the lock word. The lock's
-//! own [`RawLock`] does the same, or has a [cheap release](crate::platform::CheapRelease): both may meet at
-//! one lock, since a read-modify-write overwrites nothing. Where that does not succeed it comes
-//! here. The bits it needs are constants of [`SlowPath`], and its tests compare them with its own.
+//! own [`RawLock`] does the same, or has a [cheap release](crate::platform::CheapRelease): both may
+//! meet at one lock, since a read-modify-write overwrites nothing. Where that does not succeed it
+//! comes here. The bits it needs are constants of [`SlowPath`], and its tests compare them with its
+//! own.
 //!
 //! This is a contract between this crate and its front ends of the same version, not with anybody
 //! else.

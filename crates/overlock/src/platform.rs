@@ -2,7 +2,7 @@
 //! The platform: what a lock needs to know of the world it runs in.
 //!
 //! A lock is generic over one [`Platform`] and touches the machine nowhere else. A platform says
-//! what an atomic word is, how to be polite while spinning, which CPU this is, what time it is, and
+//! what an atomic word is, how to pause while spinning, which CPU this is, what time it is, and
 //! how a CPU gives itself up ([`Platform::wait`]) and is called back ([`Platform::kick`]). A "CPU"
 //! is whatever can be taken away: a core, a vCPU, a thread.
 //!

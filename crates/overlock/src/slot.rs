@@ -126,8 +126,8 @@ pub(crate) struct Node<P: Platform> {
     pub(crate) state: P::Word,
     /// The code of the next node in the queue, or zero.
     pub(crate) next: P::Word,
-    /// When the waiter became the queue head: the low half of [`Platform::now_ns`] in units of 1,024
-    /// ns.
+    /// When the waiter became the queue head: the low half of [`Platform::now_ns`] in units of
+    /// 1,024 ns.
     pub(crate) since: P::Word,
     /// When the waiter was kicked, likewise.
     pub(crate) kicked: P::Word,

@@ -3,7 +3,8 @@
 //!
 //! A budget is time on the platform's clock and not a number of iterations, because a PAUSE lasts
 //! 10 cycles on one processor and 140 on another, and because a spinner that was preempted has spun
-//! long enough. The clock is asked only once in [`Costs::pauses_per_look`](crate::platform::Costs) pauses.
+//! long enough. The clock is asked only once in [`Costs::pauses_per_look`](crate::platform::Costs)
+//! pauses.
 
 use crate::platform::Platform;
 

@@ -207,8 +207,8 @@ fn skip(what: &str) {
     writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
 }
 
-/// Whether `Threads` has restartable sequences here: where the system has what they need, it must. Says so if
-/// not.
+/// Whether `Threads` has restartable sequences here: where the system has what they need, it must.
+/// Says so if not.
 fn sequences_are_armed() -> bool {
     // SAFETY: a valid name; asks for a symbol of whoever has it.
     let size = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()) };

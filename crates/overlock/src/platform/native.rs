@@ -4,7 +4,7 @@
 //! | clause | answer |
 //! |---|---|
 //! | P1 to P4, P10 | `WAITS` is false: never called; a stray `wait` returns at once, a stray `kick` does nothing. |
-//! | P5 | Never preempted. |
+//! | P5 | Does nothing. |
 //! | P6 | The processor's pause instruction. |
 //! | P7, P8 | With the feature `threads`, a thread stands for a core, and numbers and slots are those of [`Threads`](super::Threads). Without it a core has no number here: locks with a queue then spin without one. A kernel that wants `Queued` on bare metal writes a platform of its own that knows its cores. |
 //! | P9 | With the feature `threads`, the clock of `Threads`; else a clock that stands still: a timed acquisition then has no deadline that passes. |

@@ -6,9 +6,9 @@
 //! | P1, P3 | `FUTEX_WAIT` compares the word under the kernel's bucket lock; a waker that changed the word before `FUTEX_WAKE` can't fall between. |
 //! | P2 | Signals, and wakes meant for earlier users of the address. |
 //! | P4 | Waking an address nobody waits on returns 0. |
-//! | P5 | Unknown: always false. |
+//! | P5 | `sched_yield`. |
 //! | P6 | The processor's pause instruction. |
-//! | P7, P8 | A slot for each live thread, taken on its first contended lock operation and returned when the thread has exited ([`registry`]). 16,383 slots; a thread beyond that has no number and spins politely. |
+//! | P7, P8 | A slot for each live thread, taken on its first contended lock operation and returned when the thread has exited ([`registry`]). 16,383 slots; a thread beyond that has no number, spins and naps. |
 //! | P9 | `CLOCK_MONOTONIC` ([`clock`]). |
 //! | P10 | [`Threads::set_waiting`] switches waiting off. |
 //! | P11 | Restartable sequences, cut off by `membarrier`, where the system has both ([`rseq`]). |

@@ -21,8 +21,8 @@
 //! acquisitions pass it, whether it runs or not; while it has disabled stealing, none. It disables
 //! stealing when it has been the head for 10 wake-up latencies, or as soon after that as it has a
 //! processor. Waiters behind it are served in order, so the waiter in place k is passed at most
-//! k x 4,095 times; and a newcomer has no claim until it has joined the queue, which it does after 8
-//! wake-up latencies of spinning.
+//! k x 4,095 times; and a newcomer has no claim until it has joined the queue, which it does after
+//! 8 wake-up latencies of spinning.
 //!
 //! A head that has spun in vain halts, and enables stealing meanwhile unless it has been the head
 //! for 40 wake-up latencies. The count goes on.

@@ -3,8 +3,9 @@
 //! [`Hybrid`](crate::Hybrid) are this lock with two [orders](Order).
 //!
 //! To follow a call: [`QueueLock::lock`] here; `newcomer.rs` spins outside the queue; `enqueue.rs`
-//! joins it; `wait.rs` waits behind others; `head.rs` takes the lock out of the queue; `hand_off.rs`
-//! promotes the next; `kick.rs` wakes a head that has halted. `policy.rs` says for how long.
+//! joins it; `wait.rs` waits behind others; `head.rs` takes the lock out of the queue;
+//! `hand_off.rs` promotes the next; `kick.rs` wakes a head that has halted. `policy.rs` says for
+//! how long.
 //!
 //! # State
 //!
@@ -21,13 +22,13 @@
 //!    HEAD             ABANDONED --> RELEASED    +---- HEAD <-----+-----------------+
 //! ```
 //!
-//! `KICKING` says that a release is about to kick, and names its CPU, because only that one may turn
-//! it into `KICKED`. A release that finds the mark kicks too; when the mark is older than the
+//! `KICKING` says that a release is about to kick, and names its CPU, because only that one may
+//! turn it into `KICKED`. A release that finds the mark kicks too; when the mark is older than the
 //! wake-up latency, it also puts its own name there, because the named CPU seems to have lost its
 //! processor.
 //!
-//! A node's `next` is zero until the successor links itself, then the successor's code; or `GONE` if
-//! the waiter has left first.
+//! A node's `next` is zero until the successor links itself, then the successor's code; or `GONE`
+//! if the waiter has left first.
 //!
 //! # Life of an acquisition
 //!
@@ -39,7 +40,8 @@
 //!  (0,0,0,0,0,0) -> (0,0,0,0,0,1)       :                                    : (t,s,d,h,n,1)
 //!  (t,s,0,h,n,0) -> (t,s,0,h,n+1,1)     :                                    :  -> (t,s,d,h,n,0)
 //!     | held                      steal :                                    :     | h, and no
-//!     v                                 :                                    :     v newcomer spins
+//!     v                                 :                                    :     v newcomer
+//!     spins
 //!  (t,0,0,h,n,1) -> (t,1,0,h,n,1) spins :                                    :   kick the head
 //!     | budget spent, or d              :                                    :
 //!     v                                 :                                    :

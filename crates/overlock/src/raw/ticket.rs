@@ -50,8 +50,8 @@
 //!   set again if a ticket was drawn that it had not seen before it cleared.
 //! * I4: after its store, or its RMW that returns `S`, a release uses the address of the words only
 //!   (F4).
-//! * I5: where the platform has a cheap release (P11), one that was under way when a waiter set `S` may
-//!   overwrite it; then it has moved `head`. So the waiter calls `membarrier` and sets `S` once
+//! * I5: where the platform has a cheap release (P11), one that was under way when a waiter set `S`
+//!   may overwrite it; then it has moved `head`. So the waiter calls `membarrier` and sets `S` once
 //!   more. If `head` still serves the same ticket, its release has not begun, or sees `S`.
 //!
 //! ```text
@@ -372,7 +372,8 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
 }
 
 // SAFETY: a ticket is drawn by one CPU only and served once; `head` moves on only in `unlock` (I1);
-// O1 and O2 order the critical sections. The limit on CPUs keeps two holders of equal tickets apart.
+// O1 and O2 order the critical sections. The limit on CPUs keeps two holders of equal tickets
+// apart.
 unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
     #[inline]
     fn lock(&self) {

@@ -175,7 +175,8 @@ pub(crate) fn tries_truly<S: Subject>() -> Verdict {
     })
 }
 
-/// First come, first served: waiters that are known to stand in the queue get the lock in their order.
+/// First come, first served: waiters that are known to stand in the queue get the lock in their
+/// order.
 ///
 /// `settle` is how long a thread is given to reach the line.
 pub(crate) fn serves_in_order<S: Subject>(waiters: usize, settle: Duration) -> Verdict {

@@ -10,11 +10,12 @@
 //! for ever, which costs one of 16,383).
 //!
 //! After `fork` the child has one thread, with the number it had. The others are gone, but their
-//! traces have been copied: they stand in the queues of locks, and in the table of waiters. The child
-//! removes them before `fork` returns, so that a lock that its thread holds, or that was free,
-//! works. A lock that another thread held stays locked in the child for ever, as any lock would.
-//! The copy of a thread that runs meanwhile is one of what it had done up to some moment: so it is
-//! enough that each leaves its trace before it touches a lock. (`Ticket` can't: see its limits.)
+//! traces have been copied: they stand in the queues of locks, and in the table of waiters. The
+//! child removes them before `fork` returns, so that a lock that its thread holds, or that was
+//! free, works. A lock that another thread held stays locked in the child for ever, as any lock
+//! would. The copy of a thread that runs meanwhile is one of what it had done up to some moment: so
+//! it is enough that each leaves its trace before it touches a lock. (`Ticket` can't: see its
+//! limits.)
 
 use core::cell::Cell;
 use core::ffi::c_void;

@@ -18,9 +18,9 @@
 //! a store. The kernel sends a thread that it interrupts within the range, for another thread, a
 //! signal or a barrier, to the abort address in place of the next instruction. B
 //! (`MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ`, membarrier(2), Linux 5.10) interrupts all running
-//! threads of the process and is a full fence on each. So when it returns, a sequence that was under
-//! way has either stored, and C sees that; or it has been cut off, and looks again; and one that
-//! began later sees A.
+//! threads of the process and is a full fence on each. So when it returns, a sequence that was
+//! under way has either stored, and C sees that; or it has been cut off, and looks again; and one
+//! that began later sees A.
 //!
 //! Where the sequence has been cut off, the release takes the locked access after all: it is rare,
 //! and a debugger that steps through the sequence would otherwise never get out.
@@ -180,8 +180,8 @@ mod armed {
                 return false;
             }
             // SAFETY: `rseq` is where the C library has registered this thread's `struct rseq` with
-            // the kernel, whose field is this thread's to set. The code from 2 to 3 is a sequence by
-            // the rules of rseq(2): it loads before it stores, its only store is its last
+            // the kernel, whose field is this thread's to set. The code from 2 to 3 is a sequence
+            // by the rules of rseq(2): it loads before it stores, its only store is its last
             // instruction, it calls nothing, and the abort address follows the signature. It
             // accesses the cell, which is live, in its own size, as a relaxed load and a store
             // would, which on x86-64 is a Release. The descriptor that the field points to is part

@@ -8,7 +8,7 @@
 //! A report of no time at all is of a kick that came before the halt, and one of more than
 //! [`LONG_NS`] of a wait for a processor (or of a kicker that lost its own): they say nothing about
 //! wake-ups and do not count. Of the others the estimate is the median: it goes up by one
-//! [`STEP_NS`] with each report above it and down with each below, so it settles where there are as
+//! [`STEP_NS`] with each report above it and down with each below, so it comes to rest where there are as
 //! many of one as of the other. Two threads that report at once may lose a step, which only makes
 //! it slower.
 //!
@@ -21,8 +21,8 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// queue spends its time on changes of hands.
 const LEAST_NS: u32 = 5_000;
 /// The most. Budgets grow with the estimate, and the tail of the waiting time with the budgets: at
-/// 12 µs 16 threads with critical sections of 1 µs waited as long as under `parking_lot` (p99.9), at 20 a
-/// seventh longer, and did no more.
+/// 12 µs 16 threads with critical sections of 1 µs waited as long as under `parking_lot` (p99.9),
+/// at 20 a seventh longer, and did no more.
 const MOST_NS: u32 = 16_000;
 /// What takes longer is no wake-up.
 const LONG_NS: u64 = 3 * MOST_NS as u64;
@@ -72,13 +72,13 @@ mod tests {
     }
 
     #[test]
-    fn it_settles_at_the_median_of_what_can_be_a_wake_up() {
+    fn it_finds_the_median_of_what_can_be_a_wake_up() {
         let wake_ups = [12_000, 11_000, 12_000, 13_000, 12_000, 40_000, 2_000];
         let waits = [4_000_000; 9];
         let early = [0; 5];
         let reports = wake_ups.into_iter().chain(waits).chain(early);
-        let settled = after(reports.cycle().take(30_000));
-        assert!((11_500..12_500).contains(&settled), "{settled}");
+        let median = after(reports.cycle().take(30_000));
+        assert!((11_500..12_500).contains(&median), "{median}");
     }
 
     #[test]

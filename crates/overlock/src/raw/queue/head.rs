@@ -6,8 +6,8 @@
 //!
 //! The queue head enters itself in the table, marks its node `HEAD_HALTED`, and sets `HALTED` in
 //! the word by a CAS that fails once the lock is free. The release is a read-modify-write of the
-//! same word: one of the two comes first. If it is the release, the CAS fails; if it is the CAS, the
-//! release returns `HALTED`, finds the entry and kicks.
+//! same word: one of the two comes first. If it is the release, the CAS fails; if it is the CAS,
+//! the release returns `HALTED`, finds the entry and kicks.
 //!
 //! Where the platform has a [cheap release](CheapRelease), a release that began before there was a
 //! queue may be between its comparison and its store, and miss the bit. Only the holder of that
@@ -86,8 +86,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         has_looked && policy::disables_stealing(P::costs(), self.head_for_ns())
     }
 
-    /// Leaves a lock that is free at this look alone, for as long as a holder takes to come straight
-    /// back. Returns whether nobody has taken it meanwhile.
+    /// Leaves a lock that is free at this look alone, for as long as a holder takes to come
+    /// straight back. Returns whether nobody has taken it meanwhile.
     fn stays_free(&self, seen: LockWord) -> bool {
         let until = P::now_ns() + policy::HOLD_BACK_NS;
         loop {

@@ -92,7 +92,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     }
 
     /// `(t,s,0,1,n,0) -> (t,s,0,0,n+1,1)` if the queue head has been kicked, else
-    /// `(t,s,0,1,n,0) -> (t,s,0,1,n+1,1)`: takes the lock past a halted head, if that can be passed.
+    /// `(t,s,0,1,n,0) -> (t,s,0,1,n+1,1)`: takes the lock past a halted head, if that can be
+    /// passed.
     pub(super) fn take_past_halted(&self, seen: LockWord) -> bool {
         let Some(new) = seen.taken_by_newcomer() else { return false };
         let kicked = kick::is_head_kicked::<P>(self.key());

@@ -12,8 +12,8 @@
 //! *Spin, then halt.* A waiter spins for about as long as halting would cost it: more would waste
 //! more than a halt, less would pay for halts that a moment more makes needless (A. Karlin, K. Li,
 //! M. Manasse, S. Owicki, "Empirical Studies of Competitive Spinning for a Shared-Memory
-//! Multiprocessor", SOSP 1991). Where a CPU can yield, spinning between two yields keeps nobody from
-//! a processor, and may last some wake-ups.
+//! Multiprocessor", SOSP 1991). Where a CPU can yield, spinning between two yields keeps nobody
+//! from a processor, and may last some wake-ups.
 
 use crate::platform::Costs;
 
