@@ -14,13 +14,12 @@ use anyhow::{Context, Result, ensure};
 use super::code::{ACQUIRE, BOTH, Order, RELAXED, TOO_STRONG, order};
 
 /// The functions whose atomic instructions all are attempts to take a lock: module and name.
-const TAKING: [(&str, &str); 6] = [
-    ("::hybrid::", "::try_steal"),
-    ("::hybrid::", "::watch"),
-    ("::queue::", "::steal_instead"),
-    ("::queue::", "::take"),
-    ("::queued::", "::try_lock"),
-    ("::queued::", "::lock_pending"),
+const TAKING: [(&str, &str); 5] = [
+    ("::queue::", "::try_take"),
+    ("::newcomer::", "::spin_as_newcomer"),
+    ("::newcomer::", "::take_past_halted"),
+    ("::enqueue::", "::take_instead"),
+    ("::hand_off::", "::take"),
 ];
 
 /// Checks a library of probes made of exclusive pairs, with debug information. Returns what there
@@ -107,7 +106,7 @@ mod tests {
         let chain = |address: &str, site: &str| {
             format!(
                 "{address}\n<core::sync::atomic::Atomic<u32>>::compare_exchange\natomic.rs:1\n\
-                 {site}\nlock.rs:2\noverlock::raw::hybrid::Hybrid<P,C>::lock_slow\nhybrid.rs:3\n"
+                 {site}\nlock.rs:2\noverlock::raw::queue::QueueLock<P,O,C>::lock_slow\nqueue.rs:3\n"
             )
         };
         let (at, after) = ("0x0000000000003d8c", "0x0000000000003d98");
@@ -122,7 +121,7 @@ mod tests {
             verdict(&sites(&ordered(&listing), &(strong + traces)))
         };
         assert!(found("stlxr", &traces).is_ok());
-        let bad = traces.clone() + &chain(after, "overlock::raw::hybrid::Hybrid<P,C>::try_steal");
+        let bad = traces.clone() + &chain(after, "overlock::raw::queue::QueueLock<P,O,C>::try_take");
         assert!(found("stlxr", &bad).is_err());
         // The strong probe would look like all others to a check that sees no release.
         assert!(found("stxr", &traces).is_err());

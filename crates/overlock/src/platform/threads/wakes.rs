@@ -8,9 +8,9 @@
 //! A report of no time at all is of a kick that came before the halt, and one of more than
 //! [`LONG_NS`] of a wait for a processor (or of a kicker that lost its own): they say nothing about
 //! wake-ups and do not count. Of the others the estimate is the median: it goes up by one
-//! [`STEP_NS`] with each report above it and down with each below, so it comes to rest where there are as
-//! many of one as of the other. Two threads that report at once may lose a step, which only makes
-//! it slower.
+//! [`STEP_NS`] with each report above it and down with each below, so it comes to rest where there
+//! are as many of one as of the other. Two threads that report at once may lose a step, which only
+//! makes it slower.
 //!
 //! Source: Q. Ma, S. Muthukrishnan, M. Sandler, "Frugal Streaming for Estimating Quantiles", 2013
 //! (Frugal-1U).

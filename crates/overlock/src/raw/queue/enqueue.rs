@@ -71,8 +71,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
             let taken = seen.taken_by_newcomer();
             let new = taken.unwrap_or(seen.joined_by(entered.id(), Self::STRICT));
             let swapped = if taken.is_some() {
-                // ORDERING: Acquire, O1.
-                word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed)
+                take_instead::<P>(word, seen, new)
             } else {
                 // ORDERING: AcqRel, Q-O1.
                 word.compare_exchange(seen.bits(), new.bits(), AcqRel, Relaxed)
@@ -134,4 +133,10 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         before.release();
         false
     }
+}
+
+/// Takes the lock on the way into the queue, if the word is still `seen`.
+fn take_instead<P: Platform>(word: &P::Word, seen: LockWord, new: LockWord) -> Result<u32, u32> {
+    // ORDERING: Acquire, O1.
+    word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed)
 }
