@@ -3,16 +3,18 @@
 //!
 //! # State
 //!
-//! | byte | glibc | here |
-//! |---|---|---|
-//! | 0 | `__wseq` | `sequence`: moved on by every signal and broadcast that may find a sleeper; the futex word |
-//! | 8 | `__g1_start` | `waiters`: fork generation (32 bits), count (31; signals under way count too), somebody destroys (1) |
-//! | 16 | `__g_refs` | `numbered`: how many waits there have been |
-//! | 24 | `__g_size` | `awake`: of those, so many from the first on have been seen awake |
-//! | 36 | `__wrefs` | `flags`: bit 0 process-shared, bit 1 `CLOCK_MONOTONIC`, as libc has them; bit 31 [`CLAIMED`] |
+//! | here | |
+//! |---|---|
+//! | `flags` | libc's own word: bit 0 process-shared, bit 1 `CLOCK_MONOTONIC`; bit 31 [`CLAIMED`] |
+//! | `sequence` | moved on by every signal and broadcast that may find a sleeper; the futex word |
+//! | `waiters` | fork generation (32 bits), count (31; signals under way count too), somebody destroys (1) |
+//! | `numbered` | how many waits there have been |
+//! | `awake` | of those, so many from the first on have been seen awake |
 //!
 //! All zeros is a condition variable that nobody waits for, for libc as for us, so initialisation
-//! stays libc's.
+//! stays libc's. Where libc keeps its flags differs (`__wrefs` is at byte 36 since glibc 2.25, and
+//! at byte 28 since 2.41), so it is found out ([`Layout::find`]); ours lie in the words behind
+//! that, all around ([`Layout::place`]).
 //!
 //! # Life of a wait
 //!
@@ -76,7 +78,7 @@
 //! counted, by whatever way, does not read what S2 writes. W5 is a Release that the destroyer
 //! acquires: it may reuse the memory.
 
-use core::mem::MaybeUninit;
+use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -86,6 +88,11 @@ use crate::counters::{self, Event};
 use crate::errno::Preserved;
 use crate::mutex::{self, Mutex};
 use crate::{choice, clock, real};
+
+mod layout;
+
+use layout::Layout;
+pub(crate) use layout::is_layout_known;
 
 /// Flag, libc's: shared between processes.
 const SHARED: u32 = 1 << 0;
@@ -109,21 +116,14 @@ const CLOCK_OF_COND: clockid_t = -2;
 /// In place of an error number: the condition variable is libc's. The same in block.c.
 const HANDED_TO_LIBC: c_int = -1;
 
-/// A `pthread_cond_t`.
+/// A `pthread_cond_t`: six words of 64 bits, in which [`Layout`] says what is where.
 #[repr(C)]
 struct Cond {
-    sequence: AtomicU32,
-    _sequence_high: u32,
-    waiters: AtomicU64,
-    numbered: AtomicU64,
-    awake: AtomicU64,
-    _group: u32,
-    flags: AtomicU32,
+    words: [UnsafeCell<u64>; 6],
 }
 
-const _: () = assert!(size_of::<Cond>() <= size_of::<pthread_cond_t>());
+const _: () = assert!(size_of::<Cond>() == size_of::<pthread_cond_t>());
 const _: () = assert!(align_of::<Cond>() <= align_of::<pthread_cond_t>());
-const _: () = assert!(core::mem::offset_of!(Cond, flags) == 36);
 // `destroy` sleeps on the half of `waiters` that counts.
 const _: () = assert!(cfg!(target_endian = "little"));
 
@@ -149,25 +149,57 @@ impl Cond {
         unsafe { &*cond.cast::<Self>() }
     }
 
+    fn half(&self, byte: usize) -> &AtomicU32 {
+        let words = self.words.as_ptr();
+        // SAFETY: a half of a word of this condition variable, which lets it be changed; for as long
+        // as it lives it is only accessed as this atomic, by us.
+        unsafe { AtomicU32::from_ptr(words.byte_add(byte).cast_mut().cast()) }
+    }
+
+    fn word(&self, index: usize) -> &AtomicU64 {
+        // SAFETY: likewise.
+        unsafe { AtomicU64::from_ptr(self.words[index].get()) }
+    }
+
+    fn flags(&self) -> &AtomicU32 {
+        self.half(Layout::get().flags())
+    }
+
+    fn sequence(&self) -> &AtomicU32 {
+        self.half(Layout::get().place(0) * 8)
+    }
+
+    fn waiters(&self) -> &AtomicU64 {
+        self.word(Layout::get().place(1))
+    }
+
+    fn numbered(&self) -> &AtomicU64 {
+        self.word(Layout::get().place(2))
+    }
+
+    fn awake(&self) -> &AtomicU64 {
+        self.word(Layout::get().place(3))
+    }
+
     fn as_ptr(&self) -> *mut pthread_cond_t {
         (&raw const *self).cast_mut().cast()
     }
 
     fn is_libcs(&self) -> bool {
-        self.flags.load(Relaxed) & (SHARED | CLAIMED) == SHARED
+        self.flags().load(Relaxed) & (SHARED | CLAIMED) == SHARED
     }
 
     /// Makes a process-shared condition variable ours, unless somebody waits in libc's way: then
     /// two mutexes are in use at once, which POSIX forbids.
     fn claim(&self) -> Result<(), c_int> {
-        if self.flags.load(Relaxed) & !(SHARED | MONOTONIC) == 0 {
+        if self.flags().load(Relaxed) & !(SHARED | MONOTONIC) == 0 {
             // What libc has kept there. Whoever else comes for the first time holds the same mutex,
             // and nobody waits.
-            self.waiters.store(0, Relaxed);
-            self.numbered.store(0, Relaxed);
-            self.awake.store(0, Relaxed);
+            self.waiters().store(0, Relaxed);
+            self.numbered().store(0, Relaxed);
+            self.awake().store(0, Relaxed);
         }
-        let claimed = self.flags.fetch_update(Relaxed, Relaxed, |flags| {
+        let claimed = self.flags().fetch_update(Relaxed, Relaxed, |flags| {
             (flags & CLAIMED != 0 || flags & !(SHARED | MONOTONIC) == 0).then_some(flags | CLAIMED)
         });
         claimed.map(|_| ()).map_err(|_| EINVAL)
@@ -176,7 +208,7 @@ impl Cond {
     /// W1, and before S2. In a forked child, the waiters that the parent had are not counted.
     fn register(&self) {
         let generation = u64::from(choice::generation()) << 32;
-        let _ = self.waiters.fetch_update(Relaxed, Relaxed, |waiters| {
+        let _ = self.waiters().fetch_update(Relaxed, Relaxed, |waiters| {
             let is_ours = waiters & !(COUNT | DESTROYING) == generation;
             Some(if is_ours { waiters + ONE } else { generation | ONE })
         });
@@ -184,10 +216,10 @@ impl Cond {
 
     /// W5, S4. The condition variable may be gone afterwards.
     fn deregister(&self) {
-        let waiters = &raw const self.waiters;
+        let waiters = core::ptr::from_ref(self.waiters());
         let operation = self.operation(libc::FUTEX_WAKE);
         // ORDERING: Release → the Acquire in `destroy`, which may reuse the memory.
-        let before = self.waiters.fetch_sub(ONE, Release);
+        let before = self.waiters().fetch_sub(ONE, Release);
         if before & (COUNT | DESTROYING) == ONE | DESTROYING {
             futex(waiters.cast(), operation, i32::MAX as u32);
         }
@@ -195,52 +227,33 @@ impl Cond {
 
     /// The futex operation for waiters of this process, or of all.
     fn operation(&self, operation: c_int) -> c_int {
-        let is_shared = self.flags.load(Relaxed) & SHARED != 0;
+        let is_shared = self.flags().load(Relaxed) & SHARED != 0;
         if is_shared { operation } else { operation | libc::FUTEX_PRIVATE_FLAG }
     }
 
     /// S1 to S4.
     fn wake(&self, count: u32) {
         // Relaxed: see "Orderings" above.
-        if self.waiters.load(Relaxed) & COUNT == 0 {
+        if self.waiters().load(Relaxed) & COUNT == 0 {
             return;
         }
         // ORDERING: Acquire ← the Release in `overlock_cond_enter`: whoever is counted here has
         // read the sequence, and not what S2 is about to write.
-        let numbered = self.numbered.load(Acquire);
-        if numbered == self.awake.load(Relaxed) {
+        let numbered = self.numbered().load(Acquire);
+        if numbered == self.awake().load(Relaxed) {
             return;
         }
         counters::add(Event::CondWake);
         self.register();
         let operation = self.operation(libc::FUTEX_WAKE);
-        let sequence = &raw const self.sequence;
-        self.sequence.fetch_add(1, Relaxed);
+        let sequence = core::ptr::from_ref(self.sequence());
+        self.sequence().fetch_add(1, Relaxed);
         let woken = futex(sequence, operation, count);
         if (0..i64::from(count)).contains(&woken) {
-            self.awake.store(numbered, Relaxed);
+            self.awake().store(numbered, Relaxed);
         }
         self.deregister();
     }
-}
-
-/// Whether this libc marks condition variables as glibc has done since 2.25: what [`Cond`] relies
-/// on. (Where the type of a mutex lies can't change: programs have it compiled in.)
-pub(crate) fn is_layout_known() -> bool {
-    let mut attributes = MaybeUninit::<libc::pthread_condattr_t>::uninit();
-    let attributes = attributes.as_mut_ptr();
-    let mut cond = MaybeUninit::<pthread_cond_t>::zeroed();
-    // SAFETY: `attributes` is writable.
-    unsafe { libc::pthread_condattr_init(attributes) };
-    // SAFETY: initialised above.
-    unsafe { libc::pthread_condattr_setpshared(attributes, libc::PTHREAD_PROCESS_SHARED) };
-    // SAFETY: as above.
-    unsafe { libc::pthread_condattr_setclock(attributes, libc::CLOCK_MONOTONIC) };
-    // SAFETY: as above, and `cond` is writable.
-    unsafe { libc::pthread_cond_init(cond.as_mut_ptr(), attributes) };
-    // SAFETY: all bytes were zeros or are libc's by now; any pattern is valid. Nobody waits for it,
-    // so nothing is left to destroy.
-    unsafe { Cond::new(cond.as_mut_ptr()) }.flags.load(Relaxed) == SHARED | MONOTONIC
 }
 
 /// A futex operation that needs no time: what it returned. `errno` stays what it was.
@@ -260,7 +273,7 @@ fn check(cond: &Cond, clock: clockid_t, at: *const timespec) -> Result<c_int, c_
     // SAFETY: the program passes a time to wait until.
     let at = unsafe { &*at };
     let clock = match clock {
-        CLOCK_OF_COND if cond.flags.load(Relaxed) & MONOTONIC != 0 => libc::CLOCK_MONOTONIC,
+        CLOCK_OF_COND if cond.flags().load(Relaxed) & MONOTONIC != 0 => libc::CLOCK_MONOTONIC,
         CLOCK_OF_COND => libc::CLOCK_REALTIME,
         given => given,
     };
@@ -312,10 +325,10 @@ unsafe extern "C" fn overlock_cond_enter(
     };
     counters::add(if clock == UNTIMED { Event::CondWait } else { Event::CondTimed });
     cond.register();
-    wait.sequence = &raw const cond.sequence;
-    wait.seen = cond.sequence.load(Relaxed);
+    wait.sequence = core::ptr::from_ref(cond.sequence());
+    wait.seen = cond.sequence().load(Relaxed);
     // ORDERING: Release → the Acquire in `wake`.
-    cond.numbered.fetch_add(1, Release);
+    cond.numbered().fetch_add(1, Release);
     let error = mutex::unlock(mutex);
     if error != 0 {
         cond.deregister();
@@ -401,13 +414,13 @@ pub(crate) unsafe fn destroy(cond: *mut pthread_cond_t) -> c_int {
     let generation = u64::from(choice::generation()) << 32;
     // ORDERING: Acquire ← the Release in `deregister`; whoever left has done so before the memory
     // is reused.
-    let mut waiters = cond.waiters.fetch_or(DESTROYING, Acquire);
+    let mut waiters = cond.waiters().fetch_or(DESTROYING, Acquire);
     // The waiters of the process that this one was forked from are not here to leave.
     while waiters & COUNT != 0 && waiters & !(COUNT | DESTROYING) == generation {
         let count = (waiters | DESTROYING) as u32;
-        futex((&raw const cond.waiters).cast(), cond.operation(libc::FUTEX_WAIT), count);
+        futex(core::ptr::from_ref(cond.waiters()).cast(), cond.operation(libc::FUTEX_WAIT), count);
         // ORDERING: as above.
-        waiters = cond.waiters.load(Acquire);
+        waiters = cond.waiters().load(Acquire);
     }
     0
 }

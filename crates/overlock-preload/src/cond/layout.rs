@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where in a condition variable libc keeps its flags, and where that leaves room for ours.
+
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use libc::pthread_cond_t;
+
+use super::{MONOTONIC, SHARED};
+
+/// The bytes of a `pthread_cond_t`.
+const SIZE: usize = size_of::<pthread_cond_t>();
+
+/// The byte of libc's flags, plus one; or zero before anybody has asked.
+static FLAGS: AtomicU32 = AtomicU32::new(0);
+
+/// What is where in a condition variable.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    flags: u32,
+}
+
+impl Layout {
+    /// The layout of this libc.
+    #[inline]
+    pub(super) fn get() -> Self {
+        match FLAGS.load(Relaxed).checked_sub(1) {
+            Some(flags) => Self { flags },
+            None => Self::learn(),
+        }
+    }
+
+    #[cold]
+    fn learn() -> Self {
+        // Unknown: `is_layout_known` ends the process before its `main`.
+        let flags = Self::find().unwrap_or(36);
+        FLAGS.store(flags + 1, Relaxed);
+        Self { flags }
+    }
+
+    /// The byte of libc's flags.
+    #[inline]
+    pub(super) fn flags(self) -> usize {
+        self.flags as usize
+    }
+
+    /// The index of our word number `n`, from 0 to 3: the words that follow the one of libc's
+    /// flags, and from the last on the first.
+    #[inline]
+    pub(super) fn place(self, n: usize) -> usize {
+        (self.flags() / 8 + 1 + n) % (SIZE / 8)
+    }
+
+    /// Finds libc's flags by what `pthread_cond_init` makes of a shared, monotonic condition
+    /// variable: all that may differ from one of neither kind is one aligned word, and that must
+    /// hold the two flags. `None` if this libc does anything else.
+    fn find() -> Option<u32> {
+        if lacks_threads() {
+            return Some(FLAGS_BEFORE_2_34);
+        }
+        let plain = initialised(libc::PTHREAD_PROCESS_PRIVATE, libc::CLOCK_REALTIME)?;
+        let special = initialised(libc::PTHREAD_PROCESS_SHARED, libc::CLOCK_MONOTONIC)?;
+        let mut marked = special.iter().enumerate().filter(|(_, word)| **word != 0);
+        let (index, flags) = marked.next()?;
+        let is_known = plain.iter().all(|word| *word == 0)
+            && *flags == SHARED | MONOTONIC
+            && marked.next().is_none();
+        is_known.then_some(index as u32 * 4)
+    }
+}
+
+/// Where the flags were when libc had its threads in a library of its own.
+const FLAGS_BEFORE_2_34: u32 = 36;
+
+/// Whether this libc is older than 2.34, and the program has not loaded its threads.
+fn lacks_threads() -> bool {
+    let mut attributes = MaybeUninit::<libc::pthread_condattr_t>::uninit();
+    // SAFETY: `attributes` is writable.
+    unsafe { libc::pthread_condattr_init(attributes.as_mut_ptr()) };
+    // SAFETY: initialised above. (See compat.c.)
+    unsafe { libc::pthread_condattr_setpshared(attributes.as_mut_ptr(), 0) == libc::ENOSYS }
+}
+
+/// What libc's `pthread_cond_init` writes, over zeros.
+fn initialised(shared: libc::c_int, clock: libc::clockid_t) -> Option<[u32; SIZE / 4]> {
+    let mut attributes = MaybeUninit::<libc::pthread_condattr_t>::uninit();
+    let attributes = attributes.as_mut_ptr();
+    let mut cond = MaybeUninit::<pthread_cond_t>::zeroed();
+    // SAFETY: `attributes` is writable.
+    let mut errors = unsafe { libc::pthread_condattr_init(attributes) };
+    // SAFETY: initialised above.
+    errors |= unsafe { libc::pthread_condattr_setpshared(attributes, shared) };
+    // SAFETY: as above.
+    errors |= unsafe { libc::pthread_condattr_setclock(attributes, clock) };
+    // SAFETY: as above, and `cond` is writable. Nobody waits for it, so nothing is left to destroy.
+    errors |= unsafe { libc::pthread_cond_init(cond.as_mut_ptr(), attributes) };
+    // SAFETY: all its bytes were zeros or are libc's by now, and any pattern is valid.
+    (errors == 0).then(|| unsafe { cond.as_ptr().cast::<[u32; SIZE / 4]>().read() })
+}
+
+/// Whether this libc marks condition variables in a way that leaves room for us. (Where the type of
+/// a mutex lies can't change: programs have it compiled in.)
+pub(crate) fn is_layout_known() -> bool {
+    Layout::find().is_some()
+}
