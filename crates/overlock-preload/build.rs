@@ -1,12 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles the one frame that must be C: the wait that a thread may be cancelled in.
+//! Compiles what must be C, and has the linker give the exported names their versions.
+
+use std::path::PathBuf;
 
 fn main() {
-    println!("cargo:rerun-if-changed=src/block.c");
+    println!("cargo:rerun-if-changed=src");
+    println!("cargo:rerun-if-changed=versions.map");
+    let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let link = |argument: &str| println!("cargo:rustc-cdylib-link-arg={argument}");
+    // Rust has a version script of its own, and GNU's linker takes no second one. LLVM's does: it
+    // comes with Rust, and is what Rust uses on x86-64 anyway.
+    if let Some(folder) = linkers_of_rust() {
+        link(&format!("-B{}", folder.display()));
+    }
+    link("-fuse-ld=lld");
+    link(&format!("-Wl,--version-script={folder}/versions.map"));
+    for name in WRAPPED {
+        link(&format!("-Wl,--wrap={name}"));
+    }
     // No -fexceptions: with it, `pthread_cleanup_push` would only guard call instructions, and a
     // cancellation may arrive between any two.
     cc::Build::new()
         .file("src/block.c")
+        .file("src/compat.c")
+        .file("src/thread.c")
         .std("gnu11")
         .flag("-fasynchronous-unwind-tables")
         .flag("-fno-exceptions")
@@ -14,4 +31,32 @@ fn main() {
         .warnings(true)
         .extra_warnings(true)
         .compile("overlock_block");
+}
+
+/// What `src/compat.c` stands before.
+const WRAPPED: [&str; 14] = [
+    "dlsym",
+    "dlvsym",
+    "dladdr",
+    "dlerror",
+    "pthread_condattr_setpshared",
+    "pthread_condattr_setclock",
+    "pthread_key_create",
+    "pthread_key_delete",
+    "pthread_setspecific",
+    "__pthread_register_cancel",
+    "__pthread_unregister_cancel",
+    "__pthread_unwind_next",
+    "fstat64",
+    "stat64",
+];
+
+/// Where Rust keeps LLVM's linker under the name that a C compiler looks for.
+fn linkers_of_rust() -> Option<PathBuf> {
+    let rustc = std::env::var_os("RUSTC")?;
+    let output = std::process::Command::new(rustc).args(["--print", "sysroot"]).output().ok()?;
+    let sysroot = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+    let host = std::env::var_os("HOST")?;
+    let folder = sysroot.join("lib/rustlib").join(host).join("bin/gcc-ld");
+    folder.join("ld.lld").exists().then_some(folder)
 }

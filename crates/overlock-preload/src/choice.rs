@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which lock this process uses, and whether it is a forked child.
 //!
-//! Both are one pointer to a table of functions, because every lock and unlock goes through it:
+//! Both are one choice among tables of functions, because every lock and unlock goes through it:
 //!
 //! ```text
 //!   UNDECIDED ──first lock operation,──▶ hybrid │ ticket │ queued │ test-and-set
-//!               or the constructor          │ fork, in the child
-//!                                           ▼
-//!                                 the same lock's table for children
+//!       ▲       or the constructor          │
+//!       └── fork, in the child (world.rs) ──┘      and from there to the lock's table for children
 //! ```
 //!
 //! The decision is lazy: constructors of other libraries and memory allocators may lock before our
@@ -15,12 +14,13 @@
 //! must never share a lock word.
 
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use libc::c_int;
 
 use crate::mutex::Mutex;
-use crate::{message, word};
+use crate::world::{self, WORLD};
+use crate::{counters, message, thread, word};
 
 /// What can be done to the lock word of a mutex. The functions return 0 or an error number and,
 /// being C functions, do not unwind: so an exported function ends in a jump to one of these.
@@ -36,12 +36,10 @@ pub(crate) struct Operations {
     pub(crate) lock_until: extern "C" fn(&Mutex, u64) -> c_int,
     /// Releases the lock. The caller holds it, or is entitled to release it for whoever does.
     pub(crate) unlock: unsafe extern "C" fn(&Mutex) -> c_int,
-    /// What takes the place of this table in a forked child, if it is not the child's already.
-    pub(crate) in_child: Option<&'static Operations>,
 }
 
 /// The table until the decision: each function decides and starts again.
-static UNDECIDED: Operations = {
+pub(crate) const UNDECIDED: Operations = {
     extern "C" fn lock(mutex: &Mutex) -> c_int {
         (decide().lock)(mutex)
     }
@@ -55,63 +53,112 @@ static UNDECIDED: Operations = {
         // SAFETY: the caller's.
         unsafe { (decide().unlock)(mutex) }
     }
-    Operations { name: "undecided", lock, try_lock, lock_until, unlock, in_child: None }
+    Operations { name: "undecided", lock, try_lock, lock_until, unlock }
 };
 
-static CURRENT: AtomicPtr<Operations> = AtomicPtr::new((&raw const UNDECIDED).cast_mut());
+/// The index of the lock in `word::TABLES`, once that is decided. A child inherits it.
+static CHOICE: AtomicU32 = AtomicU32::new(0);
 
-/// How many forks lie between the process that was executed and this one.
-static GENERATION: AtomicU32 = AtomicU32::new(0);
+/// The number of forks behind the youngest ancestor that has noticed, or this process.
+static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// The table of this process.
 #[inline(always)]
 pub(crate) fn operations() -> &'static Operations {
+    let first = (&raw const word::TABLES).cast::<Operations>();
     // Relaxed: the tables are constants.
-    // SAFETY: the pointer is only ever set to one of the tables, which live for ever.
-    unsafe { &*CURRENT.load(Relaxed) }
+    // SAFETY: the distance is zero or what `use_table` has stored: that of one of the tables, which
+    // live for ever.
+    unsafe { &*first.byte_add(WORLD.current.load(Relaxed)) }
+}
+
+fn use_table(index: usize) {
+    // ORDERING: Release → the Acquire in `generation` and `decide`.
+    WORLD.current.store(index * size_of::<Operations>(), Release);
 }
 
 /// The number of forks behind this process; a mutex stamped with it has no traces of vanished
 /// threads.
 #[inline]
 pub(crate) fn generation() -> u32 {
-    GENERATION.load(Relaxed)
+    // ORDERING: Acquire ← the Release in `use_table`: the generation is there.
+    if WORLD.current.load(Acquire) == 0 {
+        decide();
+    }
+    WORLD.generation.load(Relaxed)
 }
 
 /// Decides now, unless that was done before.
+#[inline]
 pub(crate) fn settle() {
-    if core::ptr::eq(operations(), &UNDECIDED) {
+    if WORLD.current.load(Relaxed) == 0 {
         decide();
     }
 }
 
-/// Reads `OVERLOCK_LOCK` and decides.
+/// Decides, at the first operation of a process: which lock it uses, or, in a forked child, only
+/// that it is one.
+#[cold]
+#[inline(never)]
+fn decide() -> &'static Operations {
+    // ORDERING: Acquire ← the Release below: with a choice, the first process has a table.
+    match CHOICE.load(Acquire) {
+        // Whoever decides at the same time reads the same environment and stores the same.
+        0 => {
+            let index = read_choice();
+            world::wipe_on_fork();
+            use_table(index);
+            // ORDERING: Release → the Acquire above.
+            CHOICE.store(index as u32, Release);
+        }
+        _ if WORLD.current.load(Relaxed) != 0 => {}
+        index if !WORLD.noticing.swap(true, Relaxed) => {
+            let generation = FORKS.load(Relaxed).wrapping_add(1).max(1);
+            FORKS.store(generation, Relaxed);
+            WORLD.generation.store(generation, Relaxed);
+            thread::forget_tid();
+            counters::reset();
+            use_table(index as usize + word::LOCKS);
+        }
+        // ORDERING: Acquire ← the Release in `use_table`.
+        _ => {
+            while WORLD.current.load(Acquire) == 0 {
+                core::hint::spin_loop();
+            }
+        }
+    }
+    operations()
+}
+
+/// The index in `word::TABLES` of the lock that `OVERLOCK_LOCK` names.
 ///
 /// A name that is no lock ends the process with status 2. At this point the program has not run a
 /// line of its own `main`, so nothing is lost; going on with some default would let a typing error
 /// pass for a measurement.
-#[cold]
-fn decide() -> &'static Operations {
-    // SAFETY: the name is a C string. Threads that call `setenv` at this moment would race, but the
-    // first lock is taken by a constructor, before the program can have started a thread.
-    let value = unsafe { libc::getenv(c"OVERLOCK_LOCK".as_ptr()) };
-    let name = if value.is_null() {
-        b""
-    } else {
-        // SAFETY: `getenv` returned a C string.
-        unsafe { CStr::from_ptr(value) }.to_bytes()
+fn read_choice() -> usize {
+    let name = match environment(c"OVERLOCK_LOCK") {
+        None => return 1,
+        Some(name) if name.is_empty() => return 1,
+        Some(name) => name.to_bytes(),
     };
-    let chosen = match name {
-        b"" => word::TABLES[0],
-        name => match word::TABLES.iter().find(|table| table.name.as_bytes() == name) {
-            Some(table) => table,
-            None => refuse(name),
-        },
-    };
-    // Relaxed: whoever decides at the same time reads the same environment and stores the same
-    // pointer.
-    CURRENT.store(core::ptr::from_ref(chosen).cast_mut(), Relaxed);
-    chosen
+    let locks = &word::TABLES[1..=word::LOCKS];
+    match locks.iter().position(|table| table.name.as_bytes() == name) {
+        Some(index) => index + 1,
+        None => refuse(name),
+    }
+}
+
+/// A variable of the environment, unless the program has more rights than whoever started it.
+pub(crate) fn environment(name: &CStr) -> Option<&'static CStr> {
+    unsafe extern "C" {
+        fn secure_getenv(name: *const libc::c_char) -> *const libc::c_char;
+    }
+    // SAFETY: the name is a C string. A thread that calls `setenv` at this moment would race: the
+    // first lock is taken by a constructor, before the program can have started a thread, and what
+    // is asked for at the end might race with any exit handler that reads the environment.
+    let value = unsafe { secure_getenv(name.as_ptr()) };
+    // SAFETY: null, or a C string.
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
 }
 
 fn refuse(name: &[u8]) -> ! {
@@ -122,12 +169,4 @@ fn refuse(name: &[u8]) -> ! {
     ]);
     // SAFETY: ends the process at once, without running code of the program.
     unsafe { libc::_exit(2) }
-}
-
-/// Marks this process as a forked child. For the fork handler, in the child's only thread.
-pub(crate) fn after_fork() {
-    GENERATION.store(generation().wrapping_add(1), Relaxed);
-    if let Some(table) = operations().in_child {
-        CURRENT.store(core::ptr::from_ref(table).cast_mut(), Relaxed);
-    }
 }

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! {"kind":"process","lock":"hybrid","program":"/usr/bin/xz","pid":4711,
-//!  "mutex":{"locks_contended":12,"timed":0,"handed_to_libc":0},
+//!  "mutex":{"locks_contended":12,"timed":0,"handed_to_libc":0,"unlocked_free":0},
 //!  "cond":{"waits":3,"timed":0,"wakes":4,"handed_to_libc":0},
 //!  "spin":{"locks_contended":0,"slept":0},
 //!  "events":{"pv_wait_node":5, ...}}
@@ -20,7 +20,9 @@
 
 use core::ffi::CStr;
 use core::fmt::{self, Write as _};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use libc::c_int;
 
 use overlock::counters::Event as LockEvent;
 
@@ -40,6 +42,8 @@ pub(crate) enum Event {
     MutexTimed,
     /// A call to lock a mutex that is libc's.
     MutexHandedToLibc,
+    /// A mutex was unlocked that nobody held.
+    UnlockOfFree,
     /// A wait on a condition variable.
     CondWait,
     /// The same, with a deadline.
@@ -71,7 +75,7 @@ static BEFORE_FORK: [AtomicU64; LockEvent::ALL.len()] =
 /// Counts one event.
 #[inline]
 pub(crate) fn add(event: Event) {
-    let shard = &COUNTS[thread::number() as usize % SHARDS];
+    let shard = &COUNTS[thread::identity() as usize % SHARDS];
     shard.0[event as usize].fetch_add(1, Relaxed);
 }
 
@@ -91,37 +95,79 @@ pub(crate) fn reset() {
 
 /// Appends the line to the file that the environment names, if it names one.
 pub(crate) fn report() {
-    unsafe extern "C" {
-        fn secure_getenv(name: *const libc::c_char) -> *const libc::c_char;
-    }
-    // SAFETY: the name is a C string. A thread that runs on while the process exits might call
-    // `setenv` now: so it might during any exit handler that reads the environment.
-    let path = unsafe { secure_getenv(c"OVERLOCK_COUNTERS".as_ptr()) };
-    if path.is_null() {
-        return;
-    }
+    let Some(path) = choice::environment(c"OVERLOCK_COUNTERS") else { return };
     let mut line = Line::default();
     if write_line(&mut line).is_err() {
         return message::write(&[
             b"overlock: the counters do not fit their buffer; none written\n",
         ]);
     }
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
-    // SAFETY: `getenv` returned a C string.
-    let file = unsafe { libc::open(path, flags, 0o666) };
-    // SAFETY: the bytes are readable; a bad descriptor is refused.
-    let written = unsafe { libc::write(file, line.bytes.as_ptr().cast(), line.length) };
-    if written != line.length as isize {
-        // SAFETY: `getenv` returned a C string.
-        let name = unsafe { CStr::from_ptr(path) }.to_bytes();
-        message::write(&[
-            b"overlock: can't write the counters to ",
-            name,
-            b" (OVERLOCK_COUNTERS); check the folder and its permissions\n",
-        ]);
+    let Err(error) = append(path, &line.bytes[..line.length]) else { return };
+    let why: &[u8] = match error {
+        libc::ELOOP => b"it is a symbolic link",
+        libc::ESPIPE | libc::ENXIO => b"it is no regular file",
+        libc::ENOSPC | libc::EDQUOT => b"there is no room",
+        // SAFETY: always succeeds.
+        _ if unsafe { libc::geteuid() } != STARTED_BY.load(Relaxed) => {
+            b"the process has changed its user, and the new one may not write there"
+        }
+        _ => b"check the folder and its permissions",
+    };
+    message::write(&[
+        b"overlock: can't write the counters to ",
+        path.to_bytes(),
+        b" (OVERLOCK_COUNTERS): ",
+        why,
+        b"\n",
+    ]);
+}
+
+/// The user at the start.
+static STARTED_BY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Remembers who started the process.
+pub(crate) fn note_user() {
+    // SAFETY: always succeeds.
+    STARTED_BY.store(unsafe { libc::geteuid() }, Relaxed);
+}
+
+/// Appends to a regular file that is not behind a link, whose name may be anybody's choice. Does
+/// not wait for anything.
+fn append(path: &CStr, line: &[u8]) -> Result<(), c_int> {
+    // SAFETY: always points to the calling thread's `errno`.
+    let errno = || unsafe { *libc::__errno_location() };
+    let flags = libc::O_WRONLY
+        | libc::O_CREAT
+        | libc::O_APPEND
+        | libc::O_CLOEXEC
+        | libc::O_NOFOLLOW
+        | libc::O_NONBLOCK
+        | libc::O_NOCTTY;
+    // SAFETY: a C string.
+    let file = unsafe { libc::open(path.as_ptr(), flags, 0o666) };
+    if file < 0 {
+        return Err(errno());
     }
-    // SAFETY: ours, or -1, which is refused.
+    let mut about = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: `about` is writable, and on these machines as the kernel has it. (libc's function is
+    // not in every glibc.)
+    let error = unsafe { libc::syscall(libc::SYS_fstat, file, about.as_mut_ptr()) };
+    // SAFETY: zeros are a valid value, and so is what the kernel has stored.
+    let mode = unsafe { about.assume_init() }.st_mode;
+    let result = if error != 0 || mode & libc::S_IFMT != libc::S_IFREG {
+        Err(libc::ESPIPE)
+    } else {
+        // SAFETY: the bytes are readable.
+        let written = unsafe { libc::write(file, line.as_ptr().cast(), line.len()) };
+        match usize::try_from(written) {
+            Ok(written) if written == line.len() => Ok(()),
+            Ok(_) => Err(libc::ENOSPC),
+            Err(_) => Err(errno()),
+        }
+    };
+    // SAFETY: ours.
     unsafe { libc::close(file) };
+    result
 }
 
 fn write_line(line: &mut Line) -> fmt::Result {
@@ -140,10 +186,11 @@ fn write_line(line: &mut Line) -> fmt::Result {
     write!(line, "\",\"pid\":{}", unsafe { libc::getpid() })?;
     write!(
         line,
-        ",\"mutex\":{{\"locks_contended\":{},\"timed\":{},\"handed_to_libc\":{}}}",
+        ",\"mutex\":{{\"locks_contended\":{},\"timed\":{},\"handed_to_libc\":{},\"unlocked_free\":{}}}",
         sum(Event::MutexContended),
         sum(Event::MutexTimed),
-        sum(Event::MutexHandedToLibc)
+        sum(Event::MutexHandedToLibc),
+        sum(Event::UnlockOfFree)
     )?;
     write!(
         line,

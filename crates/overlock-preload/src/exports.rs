@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names that the dynamic linker binds programs to. What they do is in [`mutex`], [`cond`] and
-//! [`spin`].
+//! The names that the dynamic linker binds programs to, each with all the versions that glibc has
+//! had of it. What they do is in [`mutex`], [`cond`] and [`spin`].
+//!
+//! A program asks for a version, by its linker or by `dlvsym`, and one that is not here it finds in
+//! libc. The two do not exclude each other on one object, so none may be left out. They are defined
+//! in assembly because only the unit that defines a symbol can give it a version; `versions.map`
+//! declares these to the linker.
 //!
 //! Safety is the same for all: POSIX obliges the program to pass pointers to initialised objects.
 //!
@@ -15,82 +20,73 @@ use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
 use crate::mutex::Mutex;
 use crate::{cond, mutex, spin};
 
-/// Defines exported functions.
-macro_rules! export {
+/// Defines the functions behind the exported names.
+macro_rules! functions {
     ($($name:ident ($($argument:ident: $type:ty),*) $body:block)*) => {
-        $(
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name($($argument: $type),*) -> c_int $body
-        )*
+        $(unsafe extern "C" fn $name($($argument: $type),*) -> c_int $body)*
     };
 }
 
-export! {
-    pthread_mutex_lock (mutex: *mut pthread_mutex_t) {
-        // SAFETY: the program's.
-        mutex::lock(unsafe { Mutex::new(mutex) })
-    }
-
-    pthread_mutex_trylock (mutex: *mut pthread_mutex_t) {
-        // SAFETY: the program's.
-        mutex::try_lock(unsafe { Mutex::new(mutex) })
-    }
-
-    pthread_mutex_timedlock (mutex: *mut pthread_mutex_t, at: *const timespec) {
+functions! {
+    mutex_timedlock (mutex: *mut pthread_mutex_t, at: *const timespec) {
         // SAFETY: the program's.
         let at = unsafe { &*at };
         // SAFETY: the program's.
         mutex::lock_until(unsafe { Mutex::new(mutex) }, libc::CLOCK_REALTIME, at)
     }
 
-    pthread_mutex_clocklock (mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec) {
+    mutex_clocklock (mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec) {
         // SAFETY: the program's.
         let at = unsafe { &*at };
         // SAFETY: the program's.
         mutex::lock_until(unsafe { Mutex::new(mutex) }, clock, at)
     }
 
-    pthread_mutex_unlock (mutex: *mut pthread_mutex_t) {
-        // SAFETY: the program's.
-        mutex::unlock(unsafe { Mutex::new(mutex) })
-    }
-
-    pthread_mutex_destroy (mutex: *mut pthread_mutex_t) {
+    mutex_destroy (mutex: *mut pthread_mutex_t) {
         // SAFETY: the program's.
         mutex::destroy(unsafe { Mutex::new(mutex) })
     }
 
-    pthread_cond_signal (cond: *mut pthread_cond_t) {
+    cond_signal (cond: *mut pthread_cond_t) {
         // SAFETY: the program's.
         unsafe { cond::signal(cond) }
     }
 
-    pthread_cond_broadcast (cond: *mut pthread_cond_t) {
+    cond_broadcast (cond: *mut pthread_cond_t) {
         // SAFETY: the program's.
         unsafe { cond::broadcast(cond) }
     }
 
-    pthread_cond_destroy (cond: *mut pthread_cond_t) {
+    cond_destroy (cond: *mut pthread_cond_t) {
         // SAFETY: the program's.
         unsafe { cond::destroy(cond) }
     }
 
-    pthread_spin_lock (lock: *mut c_int) {
+    spin_lock (lock: *mut c_int) {
         // SAFETY: the program's.
         spin::lock(unsafe { AtomicI32::from_ptr(lock) });
         0
     }
 
-    pthread_spin_trylock (lock: *mut c_int) {
+    spin_trylock (lock: *mut c_int) {
         // SAFETY: the program's.
         spin::try_lock(unsafe { AtomicI32::from_ptr(lock) })
     }
 
-    pthread_spin_unlock (lock: *mut c_int) {
+    spin_unlock (lock: *mut c_int) {
         // SAFETY: the program's.
         spin::unlock(unsafe { AtomicI32::from_ptr(lock) });
         0
     }
+}
+
+/// glibc's first condition variable of this machine, which programs of 2003 use: its initialisation
+/// wrote a word only.
+#[cfg(target_arch = "x86_64")]
+unsafe extern "C" fn first_cond_init(cond: *mut pthread_cond_t, _attributes: *const ()) -> c_int {
+    // SAFETY: the program's memory, of a size that has not changed.
+    unsafe { cond.write_bytes(0, 1) };
+    0
 }
 
 unsafe extern "C" {
@@ -109,31 +105,145 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Defines exported functions that are nothing but a jump: second names, as libc has them, and the
-/// waits, so that no Rust frame lies between the program and the C function.
-macro_rules! export_jump {
-    ($($name:ident => $target:ident ($($argument:ident: $type:ty),*);)*) => {
-        $(
-            #[unsafe(no_mangle)]
-            #[unsafe(naked)]
-            unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
-                #[cfg(target_arch = "x86_64")]
-                core::arch::naked_asm!("jmp {}", sym $target);
-                #[cfg(target_arch = "aarch64")]
-                core::arch::naked_asm!("b {}", sym $target);
-            }
-        )*
+/// Exports a function: `name (at version, at version) code, operands`. The code is what the name
+/// does, in the end a jump, so that no frame lies between the program and the function.
+macro_rules! export {
+    ($name:literal ($($at:literal $version:literal),+) [$($code:literal),+] $($operands:tt)*) => {
+        core::arch::global_asm!(
+            ".pushsection .text.overlock_exports, \"ax\", @progbits",
+            ".p2align 4",
+            $(
+                // A label for each version: not every assembler lets one have several.
+                concat!(".globl overlock_export_", $name, ".", $version),
+                concat!(".type overlock_export_", $name, ".", $version, ", @function"),
+                concat!("overlock_export_", $name, ".", $version, ":"),
+                concat!(
+                    ".symver overlock_export_", $name, ".", $version, ", ", $name, $at, "GLIBC_",
+                    $version
+                ),
+            )+
+            ".cfi_startproc",
+            $($code,)+
+            ".cfi_endproc",
+            ".popsection",
+            $($operands)*
+        );
     };
 }
 
-export_jump! {
-    __pthread_mutex_lock => pthread_mutex_lock (_mutex: *mut pthread_mutex_t);
-    __pthread_mutex_trylock => pthread_mutex_trylock (_mutex: *mut pthread_mutex_t);
-    __pthread_mutex_unlock => pthread_mutex_unlock (_mutex: *mut pthread_mutex_t);
-    __pthread_mutex_destroy => pthread_mutex_destroy (_mutex: *mut pthread_mutex_t);
-    pthread_cond_wait => overlock_cond_wait (_cond: *mut pthread_cond_t, _mutex: *mut pthread_mutex_t);
-    pthread_cond_timedwait => overlock_cond_timedwait
-        (_cond: *mut pthread_cond_t, _mutex: *mut pthread_mutex_t, _at: *const timespec);
-    pthread_cond_clockwait => overlock_cond_clockwait
-        (_cond: *mut pthread_cond_t, _mutex: *mut pthread_mutex_t, _clock: clockid_t, _at: *const timespec);
+#[cfg(target_arch = "x86_64")]
+mod versions {
+    use super::*;
+
+    /// Exports a jump to a function.
+    macro_rules! jumps {
+        ($($name:literal ($($at:literal $version:literal),+) => $target:path;)*) => {
+            $(export!($name ($($at $version),+) ["jmp {target}"] target = sym $target);)*
+        };
+    }
+
+    /// Exports the calls that every lock and unlock is: if the mutex is a normal one, a jump to
+    /// what the table in use says, else to the function given.
+    macro_rules! by_table {
+        ($($name:literal ($($at:literal $version:literal),+) => $field:ident, $else:path;)*) => {$(
+            export!(
+                $name ($($at $version),+)
+                [
+                    "test dword ptr [rdi + {kind}], {special}",
+                    "jne {else}",
+                    "mov rax, qword ptr [rip + {world} + {current}]",
+                    "lea rcx, [rip + {tables}]",
+                    "jmp qword ptr [rcx + rax + {field}]"
+                ]
+                kind = const mutex::KIND,
+                special = const !mutex::ELISION as i32,
+                else = sym $else,
+                world = sym WORLD,
+                current = const core::mem::offset_of!(World, current),
+                tables = sym word::TABLES,
+                field = const core::mem::offset_of!(Operations, $field)
+            );
+        )*};
+    }
+
+    use crate::choice::Operations;
+    use crate::word;
+    use crate::world::{WORLD, World};
+
+    by_table! {
+        "pthread_mutex_lock" ("@@" "2.2.5") => lock, mutex::lock_by_kind;
+        "__pthread_mutex_lock" ("@@" "2.2.5") => lock, mutex::lock_by_kind;
+        "pthread_mutex_trylock" ("@" "2.2.5", "@@" "2.34") => try_lock, mutex::try_lock_by_kind;
+        "__pthread_mutex_trylock" ("@@" "2.2.5") => try_lock, mutex::try_lock_by_kind;
+        "pthread_mutex_unlock" ("@@" "2.2.5") => unlock, mutex::unlock_by_kind;
+        "__pthread_mutex_unlock" ("@@" "2.2.5") => unlock, mutex::unlock_by_kind;
+    }
+
+    jumps! {
+        "pthread_mutex_timedlock" ("@" "2.2.5", "@@" "2.34") => mutex_timedlock;
+        "pthread_mutex_clocklock" ("@" "2.30", "@@" "2.34") => mutex_clocklock;
+        "pthread_mutex_destroy" ("@@" "2.2.5") => mutex_destroy;
+        "__pthread_mutex_destroy" ("@@" "2.2.5") => mutex_destroy;
+        "pthread_cond_wait" ("@" "2.2.5", "@@" "2.3.2") => overlock_cond_wait;
+        "pthread_cond_timedwait" ("@" "2.2.5", "@@" "2.3.2") => overlock_cond_timedwait;
+        "pthread_cond_clockwait" ("@" "2.30", "@@" "2.34") => overlock_cond_clockwait;
+        "pthread_cond_signal" ("@" "2.2.5", "@@" "2.3.2") => cond_signal;
+        "pthread_cond_broadcast" ("@" "2.2.5", "@@" "2.3.2") => cond_broadcast;
+        "pthread_cond_destroy" ("@" "2.2.5", "@@" "2.3.2") => cond_destroy;
+        "pthread_cond_init" ("@" "2.2.5") => first_cond_init;
+        "pthread_spin_lock" ("@" "2.2.5", "@@" "2.34") => spin_lock;
+        "pthread_spin_trylock" ("@" "2.2.5", "@@" "2.34") => spin_trylock;
+        "pthread_spin_unlock" ("@" "2.2.5", "@@" "2.34") => spin_unlock;
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod versions {
+    use super::*;
+
+    /// Exports a jump to a function.
+    macro_rules! jumps {
+        ($($name:literal ($($at:literal $version:literal),+) => $target:path;)*) => {
+            $(export!($name ($($at $version),+) ["b {target}"] target = sym $target);)*
+        };
+    }
+
+    functions! {
+        mutex_lock (mutex: *mut pthread_mutex_t) {
+            // SAFETY: the program's.
+            mutex::lock(unsafe { Mutex::new(mutex) })
+        }
+
+        mutex_trylock (mutex: *mut pthread_mutex_t) {
+            // SAFETY: the program's.
+            mutex::try_lock(unsafe { Mutex::new(mutex) })
+        }
+
+        mutex_unlock (mutex: *mut pthread_mutex_t) {
+            // SAFETY: the program's.
+            mutex::unlock(unsafe { Mutex::new(mutex) })
+        }
+    }
+
+    jumps! {
+        "pthread_mutex_lock" ("@@" "2.17") => mutex_lock;
+        "__pthread_mutex_lock" ("@@" "2.17") => mutex_lock;
+        "pthread_mutex_trylock" ("@" "2.17", "@@" "2.34") => mutex_trylock;
+        "__pthread_mutex_trylock" ("@@" "2.17") => mutex_trylock;
+        "pthread_mutex_unlock" ("@@" "2.17") => mutex_unlock;
+        "__pthread_mutex_unlock" ("@@" "2.17") => mutex_unlock;
+        "pthread_mutex_timedlock" ("@" "2.17", "@@" "2.34") => mutex_timedlock;
+        "pthread_mutex_clocklock" ("@" "2.30", "@@" "2.34") => mutex_clocklock;
+        "pthread_mutex_destroy" ("@@" "2.17") => mutex_destroy;
+        "__pthread_mutex_destroy" ("@@" "2.17") => mutex_destroy;
+        "pthread_cond_wait" ("@@" "2.17") => overlock_cond_wait;
+        "pthread_cond_timedwait" ("@@" "2.17") => overlock_cond_timedwait;
+        "pthread_cond_clockwait" ("@" "2.30", "@@" "2.34") => overlock_cond_clockwait;
+        "pthread_cond_signal" ("@@" "2.17") => cond_signal;
+        "pthread_cond_broadcast" ("@@" "2.17") => cond_broadcast;
+        "pthread_cond_destroy" ("@@" "2.17") => cond_destroy;
+        "pthread_spin_lock" ("@" "2.17", "@@" "2.34") => spin_lock;
+        "pthread_spin_trylock" ("@" "2.17", "@@" "2.34") => spin_trylock;
+        "pthread_spin_unlock" ("@" "2.17", "@@" "2.34") => spin_unlock;
+    }
 }

@@ -3,7 +3,7 @@
 
 /// Writes the parts, one after the other, to standard error with one system call.
 pub(crate) fn write(parts: &[&[u8]]) {
-    const PARTS: usize = 8;
+    const PARTS: usize = 12;
     let mut vectors = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
     let count = parts.len().min(PARTS);
     for (vector, part) in vectors.iter_mut().zip(parts) {

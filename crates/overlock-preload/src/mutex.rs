@@ -8,12 +8,14 @@
 //! | byte | glibc | here |
 //! |---|---|---|
 //! | 0 | `__lock` | the lock word |
-//! | 4 | `__count` | recursive: how often its owner has locked it |
-//! | 8 | `__owner` | not used |
-//! | 12 | `__nusers` | the fork stamp of the word (`word.rs`) |
+//! | 4 | `__count` | the same. Recursive: how often its owner has locked it |
+//! | 8 | `__owner` | the same: what the kernel calls the thread that holds it, or 0 |
+//! | 12 | `__nusers` | the same: 1 if somebody holds it |
 //! | 16 | `__kind` | the same: type in the low two bits, flags above |
-//! | 24 | `__list` | recursive, error-checking: the number of the owning thread, or 0 |
+//! | 20 | `__spins` | the fork stamp of the word (`word.rs`) |
+//! | 24 | `__list` | recursive, error-checking: the identity of the owning thread, or 0 |
 //!
+//! Programs read `__owner` and `__count` (Chromium does, and gdb's scripts), so they are there.
 //! Every initialiser, static or `pthread_mutex_init`, writes the kind and zeros. That is our
 //! initial state too, so initialisation stays libc's. Because the kind is where libc has it, a
 //! mutex that is robust, protects or inherits priorities, or is shared between processes is
@@ -24,8 +26,10 @@
 //! * I1: `owner` is a thread's number only between that thread's acquisition and its release, and
 //!   only that thread writes it then. So "`owner` is mine" is true or false for good while I look,
 //!   whatever others do.
-//! * I2: `depth` is read and written by the owner only.
-//! * I3: after the lock word is released, nothing of the mutex is touched: it may be gone.
+//! * I2: `holder` (`__owner` and `__nusers` in one) is zero unless somebody has taken the word, and
+//!   again before it is released. A normal mutex that is unlocked while it is zero was not locked.
+//! * I3: `depth` is read and written by the owner only.
+//! * I4: after the lock word is released, nothing of the mutex is touched: it may be gone.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -39,7 +43,11 @@ use crate::{real, thread};
 
 /// The bits of `kind` that say nothing about the type: lock elision is on (256) or off (512).
 /// `PTHREAD_MUTEX_NORMAL` set explicitly comes with the latter.
-const ELISION: u32 = 0x300;
+pub(crate) const ELISION: u32 = 0x300;
+
+/// The byte of `kind`.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const KIND: usize = core::mem::offset_of!(Mutex, kind);
 
 /// A `pthread_mutex_t`.
 #[repr(C)]
@@ -47,17 +55,23 @@ pub(crate) struct Mutex {
     /// The lock word.
     pub(crate) word: AtomicU32,
     depth: AtomicU32,
-    _owner: u32,
+    /// The holder's thread, and in the upper half their number.
+    holder: AtomicU64,
+    kind: AtomicU32,
     /// The fork stamp of the word.
     pub(crate) stamp: AtomicU32,
-    kind: AtomicU32,
-    _spins: u32,
     owner: AtomicU64,
 }
 
+/// In `holder`: one thread holds the mutex.
+const ONE_USER: u64 = 1 << 32;
+
 const _: () = assert!(size_of::<Mutex>() <= size_of::<libc::pthread_mutex_t>());
 const _: () = assert!(align_of::<Mutex>() <= align_of::<libc::pthread_mutex_t>());
+const _: () = assert!(core::mem::offset_of!(Mutex, holder) == 8);
 const _: () = assert!(core::mem::offset_of!(Mutex, kind) == 16);
+// The lower half of `holder` is `__owner`.
+const _: () = assert!(cfg!(target_endian = "little"));
 
 /// What a mutex does when its owner locks it again, or somebody else unlocks it.
 enum Kind {
@@ -75,7 +89,7 @@ impl Mutex {
     ///
     /// # Safety
     /// `mutex` points to an initialised mutex that outlives the reference; after the release it is
-    /// not used (I3).
+    /// not used (I4).
     #[inline(always)]
     pub(crate) unsafe fn new<'a>(mutex: *mut libc::pthread_mutex_t) -> &'a Self {
         // SAFETY: the caller's; size and alignment are asserted above, and every bit pattern is
@@ -112,14 +126,38 @@ impl Mutex {
         matches!(self.kind(), Kind::Normal | Kind::Libc) || self.is_mine()
     }
 
+    /// Notes that the caller holds the mutex: it has just taken the word.
+    #[inline(always)]
+    pub(crate) fn hold(&self) {
+        self.holder.store(ONE_USER | u64::from(thread::tid()), Relaxed);
+    }
+
+    /// Notes that nobody does, before the word is released. False if nobody did.
+    #[inline(always)]
+    pub(crate) fn let_go(&self) -> bool {
+        let was_held = self.is_held();
+        if was_held {
+            self.holder.store(0, Relaxed);
+        }
+        was_held
+    }
+
+    /// Whether somebody holds the mutex.
+    #[inline(always)]
+    pub(crate) fn is_held(&self) -> bool {
+        self.holder.load(Relaxed) != 0
+    }
+
     fn is_mine(&self) -> bool {
-        self.owner.load(Relaxed) == thread::number()
+        self.owner.load(Relaxed) == thread::identity()
     }
 
     /// Notes the caller as the owner, who has just taken the lock word.
-    fn own(&self) {
-        self.owner.store(thread::number(), Relaxed);
-        self.depth.store(1, Relaxed);
+    fn own(&self, kind: &Kind) {
+        self.owner.store(thread::identity(), Relaxed);
+        if matches!(kind, Kind::Recursive) {
+            self.depth.store(1, Relaxed);
+        }
     }
 
     /// Locks a recursive mutex once more, for its owner.
@@ -141,7 +179,7 @@ impl Mutex {
         }
         let error = take();
         if error == 0 {
-            self.own();
+            self.own(kind);
         }
         error
     }
@@ -154,6 +192,7 @@ pub(crate) fn lock(mutex: &Mutex) -> c_int {
 }
 
 /// `pthread_mutex_trylock`.
+#[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub(crate) fn try_lock(mutex: &Mutex) -> c_int {
     if mutex.is_normal() { (operations().try_lock)(mutex) } else { try_lock_by_kind(mutex) }
@@ -172,7 +211,7 @@ pub(crate) fn unlock(mutex: &Mutex) -> c_int {
 }
 
 #[inline(never)]
-extern "C" fn lock_by_kind(mutex: &Mutex) -> c_int {
+pub(crate) extern "C" fn lock_by_kind(mutex: &Mutex) -> c_int {
     let take = || (operations().lock)(mutex);
     match mutex.kind() {
         Kind::Normal => take(),
@@ -186,7 +225,7 @@ extern "C" fn lock_by_kind(mutex: &Mutex) -> c_int {
 }
 
 #[inline(never)]
-extern "C" fn try_lock_by_kind(mutex: &Mutex) -> c_int {
+pub(crate) extern "C" fn try_lock_by_kind(mutex: &Mutex) -> c_int {
     let take = || (operations().try_lock)(mutex);
     match mutex.kind() {
         Kind::Normal => take(),
@@ -200,7 +239,7 @@ extern "C" fn try_lock_by_kind(mutex: &Mutex) -> c_int {
 }
 
 #[inline(never)]
-extern "C" fn unlock_by_kind(mutex: &Mutex) -> c_int {
+pub(crate) extern "C" fn unlock_by_kind(mutex: &Mutex) -> c_int {
     match mutex.kind() {
         Kind::Normal => {}
         // SAFETY: the program's own call, passed on.

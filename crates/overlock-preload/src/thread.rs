@@ -1,31 +1,99 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The number of a thread, for mutexes that must know their owner.
+//! What the library knows of each thread.
 //!
-//! Numbers come from one counter of the process and are never used twice. A thread's number is a
-//! plain constant-initialised thread-local: it needs no constructor and no destructor, so it works
-//! while a thread starts, in the destructors of other thread-local data, and in a forked child,
-//! where the one surviving thread keeps its number and so still owns what it had locked. (The
-//! kernel's thread id would change at `fork` and may be given to another thread.)
+//! It is plain zero-initialised memory of the thread (thread.c): it needs no constructor and no
+//! destructor, so it works while a thread starts, in the destructors of other thread-local data,
+//! and in a forked child, whose one thread keeps the copy of it.
 
 use core::cell::Cell;
-use core::num::NonZeroU64;
+use core::ffi::c_void;
+use core::num::{NonZeroU32, NonZeroU64};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-static NEXT: AtomicU64 = AtomicU64::new(1);
-
-thread_local! {
-    static NUMBER: Cell<u64> = const { Cell::new(0) };
+/// The record of a thread: `struct overlock_thread` in thread.c.
+#[repr(C)]
+pub(crate) struct Thread {
+    /// The kernel's number of the thread, or zero if nobody has asked for it yet.
+    tid: Cell<u32>,
+    /// Its number among the waiters: see [`numbers`](crate::numbers).
+    pub(crate) number: Cell<u32>,
+    /// Who it is, for mutexes that must know their owner; or zero.
+    identity: Cell<u64>,
+    /// The stack of the wait for a mutex that it is in, or null: see `jump.c`.
+    pub(crate) waits_in: Cell<*const c_void>,
 }
 
-/// The number of the calling thread.
+/// The record of the calling thread.
+#[inline(always)]
+pub(crate) fn this<'a>() -> &'a Thread {
+    let record: *const Thread;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: adds the thread pointer, which the ABI keeps at `fs:0` too, and the offset of the
+    // record from it, which the dynamic linker has stored.
+    unsafe {
+        core::arch::asm!(
+            "mov {record}, qword ptr fs:[0]",
+            "add {record}, qword ptr [rip + overlock_thread@GOTTPOFF]",
+            record = out(reg) record,
+            options(pure, readonly, nostack),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above; the thread pointer is in a register.
+    unsafe {
+        core::arch::asm!(
+            "adrp {record}, :gottprel:overlock_thread",
+            "ldr {record}, [{record}, :gottprel_lo12:overlock_thread]",
+            "mrs {scratch}, tpidr_el0",
+            "add {record}, {record}, {scratch}",
+            record = out(reg) record,
+            scratch = out(reg) _,
+            options(pure, readonly, nostack),
+        );
+    }
+    // SAFETY: the record lives as long as the thread, which alone accesses it; every bit pattern is
+    // valid. (The reference must not leave the thread: `Cell` keeps it there.)
+    unsafe { &*record }
+}
+
+/// The calling thread's number in the kernel, as libc stores it in a mutex.
+#[inline(always)]
+pub(crate) fn tid() -> u32 {
+    match NonZeroU32::new(this().tid.get()) {
+        Some(tid) => tid.get(),
+        None => ask_tid(),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn ask_tid() -> u32 {
+    // SAFETY: no arguments, no memory; it can't fail.
+    let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+    this().tid.set(tid);
+    tid
+}
+
+/// In a forked child: its thread has another number for the kernel.
+pub(crate) fn forget_tid() {
+    this().tid.set(0);
+}
+
+/// Who the calling thread is, for mutexes that must know their owner.
+///
+/// The numbers come from one counter of the process and are never used twice. A forked child's
+/// thread is who it was, and so still owns what it had locked. (The kernel's number would change at
+/// `fork` and may be given to another thread.)
 #[inline]
-pub(crate) fn number() -> u64 {
-    NUMBER.with(|number| match NonZeroU64::new(number.get()) {
+pub(crate) fn identity() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let identity = &this().identity;
+    match NonZeroU64::new(identity.get()) {
         Some(known) => known.get(),
         None => {
             // Relaxed: the numbers only have to differ.
-            number.set(NEXT.fetch_add(1, Relaxed));
-            number.get()
+            identity.set(NEXT.fetch_add(1, Relaxed));
+            identity.get()
         }
-    })
+    }
 }

@@ -7,41 +7,55 @@
 //!
 //! # After a fork
 //!
-//! A mutex that the forking thread holds may have other threads queued on it. The child has the
-//! word with their traces, but not the threads: handing the lock to the next in line would hand it
-//! to nobody, and the child's handlers that unlock what they locked before the fork (the pattern of
-//! `pthread_atfork`) would leave it locked for ever. So:
+//! A forked child has the words with the traces of waiting threads, but not the threads: handing a
+//! lock to the next in line would hand it to nobody. But the memory of a lock that the child does
+//! not use is not the child's to mend: it may be shared with the parent, or gone. So each word is
+//! cleaned when the child first uses it ([`adopt`]):
 //!
 //! * I1: a mutex carries in `stamp` the number of forks behind the process that last cleaned its
 //!   word; 0 in a new one.
-//! * I2: in a forked child, nobody queues on a word whose stamp is not the process's own: a thread
-//!   that finds it taken asks again and again, with sleeps between.
-//! * I3: so the holder of such a word may overwrite it. It does, with the word of a lock that is
-//!   held and has no waiters, and then stamps it: on taking it, or, if it was taken before the
-//!   fork, on releasing it ([`adopt`]).
+//! * I2: in a forked child, nobody touches a word whose stamp is not the process's own. Who finds
+//!   one claims it (`stamp`: *claimed*), writes the word of a lock without waiters, and stamps it.
+//! * I3: whether that lock is held is not for the word to say, which may name a waiter that was
+//!   about to take it. A mutex says who holds it (`holder`, in `mutex.rs`), from after the holder
+//!   has taken the word until before it releases it. The child's copy of a thread is what it had
+//!   done up to some moment; so if nobody holds the mutex, nobody had begun a critical section that
+//!   was not over.
 //!
 //! What another thread held at the fork stays locked in the child, as with every implementation of
 //! POSIX.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU16, AtomicU32};
 
 use libc::{EBUSY, ETIMEDOUT, c_int};
-use overlock::platform::Threads;
 use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
 
 use crate::choice::{self, Operations};
 use crate::clock::Poll;
 use crate::counters::{self, Event, Preload};
+use crate::misuse::{self, Misuse};
 use crate::mutex::Mutex;
+use crate::platform::Process;
 
-/// The tables of all locks; the first is the default.
-pub(crate) static TABLES: [&Operations; 4] = [
-    &Hybrid::<Threads, Preload>::OPERATIONS,
-    &Ticket::<Threads, Preload>::OPERATIONS,
-    &Queued::<Threads, Preload>::OPERATIONS,
-    &TestAndSet::<Threads, Preload>::OPERATIONS,
+/// How many locks there are to choose from.
+pub(crate) const LOCKS: usize = 4;
+
+/// The tables: of a process that has not decided, of all locks, and of all locks in a forked child.
+/// The first lock is the default.
+pub(crate) static TABLES: [Operations; 1 + 2 * LOCKS] = [
+    choice::UNDECIDED,
+    Hybrid::<Process, Preload>::OPERATIONS,
+    Ticket::<Process, Preload>::OPERATIONS,
+    Queued::<Process, Preload>::OPERATIONS,
+    TestAndSet::<Process, Preload>::OPERATIONS,
+    Hybrid::<Process, Preload>::IN_CHILD,
+    Ticket::<Process, Preload>::IN_CHILD,
+    Queued::<Process, Preload>::IN_CHILD,
+    TestAndSet::<Process, Preload>::IN_CHILD,
 ];
+
+/// In a stamp: somebody is cleaning the word.
+const CLAIMED: u32 = 1 << 31;
 
 /// A lock that lives in one 32-bit word and can give up at a deadline.
 trait Algorithm: ConstLock + Sized + 'static {
@@ -50,21 +64,12 @@ trait Algorithm: ConstLock + Sized + 'static {
     /// Takes the lock unless `CLOCK_MONOTONIC` reaches `deadline_ns` first. Returns whether it did.
     fn lock_until(&self, deadline_ns: u64) -> bool;
 
-    /// Makes a held lock one that is held and has no waiters. Nobody is queueing; others may try to
-    /// take it meanwhile.
-    fn forget_waiters(&self) {
-        let clean = Self::NEW;
-        clean.lock();
-        word_of(self).store(word_of(&clean).load(Relaxed), Relaxed);
-    }
-
     const OPERATIONS: Operations = Operations {
         name: Self::NAME,
         lock: lock::<Self>,
         try_lock: try_lock::<Self>,
         lock_until: lock_until::<Self>,
         unlock: unlock::<Self>,
-        in_child: Some(&Self::IN_CHILD),
     };
 
     const IN_CHILD: Operations = Operations {
@@ -73,7 +78,6 @@ trait Algorithm: ConstLock + Sized + 'static {
         try_lock: try_lock_in_child::<Self>,
         lock_until: lock_until_in_child::<Self>,
         unlock: unlock_in_child::<Self>,
-        in_child: None,
     };
 }
 
@@ -81,7 +85,7 @@ trait Algorithm: ConstLock + Sized + 'static {
 macro_rules! can_give_up {
     ($($lock:ident $name:literal;)*) => {
         $(
-            impl Algorithm for $lock<Threads, Preload> {
+            impl Algorithm for $lock<Process, Preload> {
                 const NAME: &str = $name;
 
                 fn lock_until(&self, deadline_ns: u64) -> bool {
@@ -98,7 +102,7 @@ can_give_up! {
     TestAndSet "test-and-set";
 }
 
-impl Algorithm for Ticket<Threads, Preload> {
+impl Algorithm for Ticket<Process, Preload> {
     const NAME: &str = "ticket";
 
     /// A ticket once drawn must be served, so this draws none and asks for the lock from time to
@@ -115,21 +119,6 @@ impl Algorithm for Ticket<Threads, Preload> {
             }
         }
     }
-
-    /// The next ticket to draw becomes the one after that which is served.
-    fn forget_waiters(&self) {
-        // SAFETY: the lock is two atomic words of 16 bits: the ticket served, with a flag in bit 0,
-        // and the next one to draw.
-        let [head, tail] = unsafe { &*core::ptr::from_ref(self).cast::<[AtomicU16; 2]>() };
-        tail.store((head.load(Relaxed) & !1).wrapping_add(2), Relaxed);
-    }
-}
-
-/// Views a lock as the one word it is. Not for [`Ticket`], which consists of two.
-fn word_of<L: Algorithm>(lock: &L) -> &AtomicU32 {
-    // SAFETY: L has the size of a word, and it is aligned like the word of a mutex or like L
-    // itself, which holds one. L accesses it by atomic operations on all of it.
-    unsafe { &*core::ptr::from_ref(lock).cast::<AtomicU32>() }
 }
 
 /// Views the mutex's word as a lock.
@@ -145,7 +134,11 @@ fn lock_of<L: Algorithm>(mutex: &Mutex) -> &L {
 }
 
 extern "C" fn lock<L: Algorithm>(mutex: &Mutex) -> c_int {
-    if lock_of::<L>(mutex).try_lock() { 0 } else { lock_contended::<L>(mutex) }
+    if lock_of::<L>(mutex).try_lock() {
+        mutex.hold();
+        return 0;
+    }
+    lock_contended::<L>(mutex)
 }
 
 #[cold]
@@ -153,55 +146,50 @@ extern "C" fn lock<L: Algorithm>(mutex: &Mutex) -> c_int {
 extern "C" fn lock_contended<L: Algorithm>(mutex: &Mutex) -> c_int {
     counters::add(Event::MutexContended);
     lock_of::<L>(mutex).lock();
+    mutex.hold();
     0
 }
 
 extern "C" fn try_lock<L: Algorithm>(mutex: &Mutex) -> c_int {
-    if lock_of::<L>(mutex).try_lock() { 0 } else { EBUSY }
+    if lock_of::<L>(mutex).try_lock() {
+        mutex.hold();
+        return 0;
+    }
+    EBUSY
 }
 
 extern "C" fn lock_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
-    if lock_of::<L>(mutex).lock_until(deadline_ns) { 0 } else { ETIMEDOUT }
+    if lock_of::<L>(mutex).lock_until(deadline_ns) {
+        mutex.hold();
+        return 0;
+    }
+    ETIMEDOUT
 }
 
 /// # Safety
 /// As for [`Operations::unlock`].
 unsafe extern "C" fn unlock<L: Algorithm>(mutex: &Mutex) -> c_int {
-    // SAFETY: the caller's.
+    if !mutex.let_go() {
+        return misuse::notice(Misuse::UnlockOfFree);
+    }
+    // SAFETY: somebody holds the mutex, and the caller is entitled to release it.
     unsafe { lock_of::<L>(mutex).unlock() };
     0
 }
 
 extern "C" fn lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
-    let mut poll = Poll::new();
-    while try_lock_in_child::<L>(mutex) != 0 {
-        if !is_foreign(mutex) {
-            return lock_contended::<L>(mutex);
-        }
-        poll.sleep();
-    }
-    0
+    adopt::<L>(mutex);
+    lock::<L>(mutex)
 }
 
 extern "C" fn try_lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
-    let error = try_lock::<L>(mutex);
-    if error == 0 {
-        adopt::<L>(mutex);
-    }
-    error
+    adopt::<L>(mutex);
+    try_lock::<L>(mutex)
 }
 
 extern "C" fn lock_until_in_child<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
-    let mut poll = Poll::new();
-    while try_lock_in_child::<L>(mutex) != 0 {
-        if !is_foreign(mutex) {
-            return lock_until::<L>(mutex, deadline_ns);
-        }
-        if !poll.sleep_until(deadline_ns) {
-            return ETIMEDOUT;
-        }
-    }
-    0
+    adopt::<L>(mutex);
+    lock_until::<L>(mutex, deadline_ns)
 }
 
 /// # Safety
@@ -212,20 +200,42 @@ unsafe extern "C" fn unlock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
     unsafe { unlock::<L>(mutex) }
 }
 
-/// Whether the word may hold traces of threads that this process does not have.
-fn is_foreign(mutex: &Mutex) -> bool {
-    // ORDERING: Acquire ← the Release in `adopt`; who sees the stamp and queues, queues on the
-    // cleaned word.
-    mutex.stamp.load(Acquire) != choice::generation()
+/// Cleans a word of the traces of vanished threads, if it is foreign (I2).
+#[inline]
+fn adopt<L: Algorithm>(mutex: &Mutex) {
+    let generation = choice::generation();
+    // ORDERING: Acquire ← the Release in `clean`; who sees the stamp sees the cleaned word.
+    if mutex.stamp.load(Acquire) != generation {
+        clean::<L>(mutex, generation);
+    }
 }
 
-/// Cleans a word of the traces of vanished threads, if it is foreign (I3). The caller holds the
-/// lock.
-fn adopt<L: Algorithm>(mutex: &Mutex) {
-    if !is_foreign(mutex) {
-        return;
+#[cold]
+#[inline(never)]
+fn clean<L: Algorithm>(mutex: &Mutex, generation: u32) {
+    let mut poll = Poll::new();
+    loop {
+        // ORDERING: Acquire ← the Release below.
+        let stamp = mutex.stamp.load(Acquire);
+        if stamp == generation {
+            return;
+        }
+        if stamp == generation | CLAIMED {
+            poll.sleep();
+            continue;
+        }
+        let claimed = generation | CLAIMED;
+        if mutex.stamp.compare_exchange(stamp, claimed, Relaxed, Relaxed).is_ok() {
+            break;
+        }
     }
-    lock_of::<L>(mutex).forget_waiters();
-    // ORDERING: Release → the Acquire in `is_foreign`; publishes the cleaned word.
-    mutex.stamp.store(choice::generation(), Release);
+    let lock = L::NEW;
+    if mutex.is_held() {
+        lock.lock();
+    }
+    // SAFETY: L has the size of the word and needs no greater alignment (`lock_of`). Nobody else in
+    // this process touches it before it is stamped.
+    unsafe { (&raw const mutex.word).cast_mut().cast::<L>().write(lock) };
+    // ORDERING: Release → the Acquires above and in `adopt`; publishes the cleaned word.
+    mutex.stamp.store(generation, Release);
 }

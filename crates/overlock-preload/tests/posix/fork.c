@@ -2,6 +2,8 @@
 /* fork: the child has the forking thread only, and what that thread held (POSIX.1-2017, fork and pthread_atfork). */
 #include "mutex.h"
 
+#include <sys/syscall.h>
+
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int stop;
 static long busy_count;
@@ -317,6 +319,73 @@ CASE(vfork_and_exec)
 		pid_t child;
 
 		EQ(posix_spawnp(&child, "true", NULL, NULL, arguments, environ), 0);
+		expect_success(child);
+	}
+	stop_busy_threads(threads);
+}
+
+/* A mutex that others wait for, at an address of the caller's choice. */
+static void fork_beside_waiters(pthread_mutex_t *mutex)
+{
+	struct section section = { .mutex = mutex };
+	pthread_t threads[4];
+
+	EQ(pthread_mutex_init(mutex, NULL), 0);
+	EQ(pthread_mutex_lock(mutex), 0);
+	for (int i = 0; i < 4; i++)
+		threads[i] = start(enter_section, &section);
+	pause_ms(20);
+	for (int i = 0; i < 3; i++) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			use_with_threads(&busy);
+			_exit(0);
+		}
+		expect_success(child);
+	}
+	CHECK(!section.entered);
+	EQ(pthread_mutex_trylock(mutex), EBUSY);
+	EQ(pthread_mutex_unlock(mutex), 0);
+	for (int i = 0; i < 4; i++)
+		join(threads[i]);
+	use_with_threads(mutex);
+}
+
+CASE(child_leaves_alone_what_it_shares)
+{
+	fork_beside_waiters(shared_memory(sizeof(pthread_mutex_t)));
+}
+
+CASE(child_leaves_alone_what_it_has_not_got)
+{
+	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(memory != MAP_FAILED);
+	EQ(madvise(memory, 4096, MADV_DONTFORK), 0);
+	fork_beside_waiters(memory);
+}
+
+/* A child without fork handlers: a bare system call, as sandboxes make it. */
+CASE(child_of_a_bare_clone)
+{
+	pthread_t threads[4];
+
+	start_busy_threads(threads);
+	for (int round = 0; round < 20; round++) {
+		pid_t child;
+
+		lock_busy();
+		child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+		if (child == 0) {
+			for (int i = 0; i < 100; i++) {
+				unlock_busy();
+				lock_busy();
+			}
+			EQ(pthread_mutex_trylock(&busy), EBUSY);
+			_exit(0);
+		}
+		unlock_busy();
 		expect_success(child);
 	}
 	stop_busy_threads(threads);

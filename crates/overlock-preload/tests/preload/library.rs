@@ -127,8 +127,60 @@ fn counters_that_cannot_be_written_are_reported_and_change_nothing() {
     assert!(output.status.success());
     assert_eq!(
         text(&output),
-        "overlock: can't write the counters to /no/such/folder/file (OVERLOCK_COUNTERS); check the folder and its permissions\n"
+        "overlock: can't write the counters to /no/such/folder/file (OVERLOCK_COUNTERS): check the folder and its permissions\n"
     );
+}
+
+#[test]
+fn counters_go_to_regular_files_only() {
+    let link = fresh_file("link.json");
+    let behind = fresh_file("behind.json");
+    std::os::unix::fs::symlink(&behind, &link).expect("a folder for tests");
+    let pipe = fresh_file("pipe.json");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("coreutils").success());
+    for (file, why) in [
+        (link.as_path(), "it is a symbolic link"),
+        // Nobody reads it: to open it would wait for ever.
+        (pipe.as_path(), "it is no regular file"),
+        (Path::new("/dev/full"), "it is no regular file"),
+    ] {
+        let output =
+            under("hybrid", "true").env("OVERLOCK_COUNTERS", file).output().expect("true exists");
+        assert!(output.status.success());
+        let expected = format!(
+            "overlock: can't write the counters to {} (OVERLOCK_COUNTERS): {why}\n",
+            file.display()
+        );
+        assert_eq!(text(&output), expected);
+    }
+    assert!(!behind.exists());
+}
+
+#[test]
+fn unlocks_of_free_mutexes_are_counted_and_said_with_their_place() {
+    let program = compile("tolerated.c", "counted-tolerated", &[]);
+    let case = "unlock_of_a_free_mutex";
+    // Normal and adaptive mutexes, three times each.
+    assert_eq!(count(&counters_of("hybrid", &program, case), "mutex", "unlocked_free"), 2 * 3);
+    let said = |check: &str| {
+        let mut command = under("hybrid", &program);
+        text(&command.arg(case).env("OVERLOCK_CHECK", check).output().expect("just compiled"))
+    };
+    assert_eq!(said("0").lines().count(), 1, "{}", said("0"));
+    let places = said("1");
+    assert_eq!(places.lines().count(), 2 * 3, "{places}");
+    let place = format!("by {}+0x", program.display());
+    assert!(places.lines().all(|line| line.contains(&place)), "{places}");
+}
+
+/// A program may forbid itself the call at any time, and a sandbox may kill for it.
+#[test]
+fn the_library_calls_no_membarrier() {
+    let program = compile("sandboxed.c", "sandboxed", &[]);
+    for lock in LOCKS {
+        let output = under(lock, &program).output().expect("just compiled");
+        assert!(output.status.success(), "{lock}: {} {}", output.status, text(&output));
+    }
 }
 
 #[test]
@@ -139,7 +191,7 @@ fn the_library_defines_the_calls_and_little_else() {
         .output()
         .expect("nm comes with the C compiler");
     let names = text(&output);
-    let names: Vec<_> = names.lines().filter_map(|line| line.split(' ').next()).collect();
+    let names: Vec<_> = names.lines().filter_map(|line| line.split([' ', '@']).next()).collect();
     let mutex = ["lock", "trylock", "timedlock", "clocklock", "unlock", "destroy"];
     let cond = ["wait", "timedwait", "clockwait", "signal", "broadcast", "destroy"];
     let spin = ["lock", "trylock", "unlock"];
@@ -151,7 +203,7 @@ fn the_library_defines_the_calls_and_little_else() {
     }
     for name in names {
         assert!(
-            ["pthread_", "__pthread_mutex_", "overlock_cond_"]
+            ["pthread_", "__pthread_mutex_", "overlock_cond_", "GLIBC_"]
                 .iter()
                 .any(|part| name.starts_with(part)),
             "{name} would take the place of a symbol of the program"

@@ -68,3 +68,18 @@ fn spin_locks() {
 fn cxx() {
     conforms("cxx.cc");
 }
+
+#[test]
+fn what_libc_tolerates() {
+    conforms("tolerated.c");
+}
+
+#[test]
+fn versions_of_symbols() {
+    conforms("versions.c");
+}
+
+#[test]
+fn fields_that_programs_read() {
+    conforms("fields.c");
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Calls of libc by the oldest version that they have, so that a library built with a new glibc runs with an old one (2.31).
+ *
+ * The linker sends every reference to `name`, also Rust's, to `__wrap_name` (build.rs). Before glibc 2.34 some of these are in
+ * libraries of their own, which a program without threads need not have: they are weak, and nothing is called that is not there.
+ * To depend on those libraries would have every program load them.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define FIRST "GLIBC_2.2.5"
+#define SECOND "GLIBC_2.3.3"
+#elif defined(__aarch64__)
+#define FIRST "GLIBC_2.17"
+#define SECOND "GLIBC_2.17"
+#endif
+
+/* Defines __wrap_NAME as a call of NAME as it was in a version, or, where that is not there, as `otherwise`. */
+#define WRAP(result, name, version, parameters, arguments, otherwise)     \
+	extern result old_##name parameters __attribute__((weak));        \
+	__asm__(".symver old_" #name ", " #name "@" version);             \
+	result __wrap_##name parameters;                                  \
+	result __wrap_##name parameters                                   \
+	{                                                                 \
+		return old_##name != NULL ? old_##name arguments : otherwise; \
+	}
+
+WRAP(void *, dlsym, FIRST, (void *object, const char *name), (object, name), NULL)
+WRAP(void *, dlvsym, FIRST, (void *object, const char *name, const char *version), (object, name, version), NULL)
+WRAP(int, dladdr, FIRST, (const void *address, void *info), (address, info), 0)
+WRAP(char *, dlerror, FIRST, (void), (), NULL)
+WRAP(int, pthread_condattr_setpshared, FIRST, (pthread_condattr_t *attributes, int shared), (attributes, shared), ENOSYS)
+WRAP(int, pthread_condattr_setclock, SECOND, (pthread_condattr_t *attributes, clockid_t clock), (attributes, clock),
+     ENOSYS)
+WRAP(int, pthread_key_create, FIRST, (pthread_key_t *key, void (*end)(void *)), (key, end), ENOSYS)
+WRAP(int, pthread_key_delete, FIRST, (pthread_key_t key), (key), ENOSYS)
+WRAP(int, pthread_setspecific, FIRST, (pthread_key_t key, const void *value), (key, value), ENOSYS)
+WRAP(void, __pthread_register_cancel, SECOND, (__pthread_unwind_buf_t *frame), (frame), (void)0)
+WRAP(void, __pthread_unregister_cancel, SECOND, (__pthread_unwind_buf_t *frame), (frame), (void)0)
+WRAP(void, __pthread_unwind_next, SECOND, (__pthread_unwind_buf_t *frame), (frame), abort())
+
+/* Before glibc 2.33 these were no functions of libc at all. Rust's library has them for its backtraces. */
+int __wrap_fstat64(int file, void *about);
+int __wrap_fstat64(int file, void *about)
+{
+	return (int)syscall(SYS_fstat, file, about);
+}
+
+int __wrap_stat64(const char *path, void *about);
+int __wrap_stat64(const char *path, void *about)
+{
+	return (int)syscall(SYS_newfstatat, AT_FDCWD, path, about, 0);
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `Process`: the threads of a process that knows nothing of Overlock.
+//!
+//! The clauses of the platform's contract are answered as by [`Threads`], but for these:
+//!
+//! | clause | answer |
+//! |---|---|
+//! | P7, P8 | Numbers are taken back from threads that are gone, without a destructor ([`numbers`](crate::numbers)); slots and the table lie in memory that a forked child does not inherit ([`world`](crate::world)). |
+//! | P11 | None. A cheap release gains nothing behind a call (ARCHITECTURE.md), and a program may forbid itself `membarrier` at any time: a sandbox then kills it, or refuses. |
+
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+
+use overlock::platform::{Costs, Platform, ReadModifyWrite, Threads};
+use overlock::{Bucket, Cpu, Slot};
+
+use crate::numbers;
+use crate::world::WORLD;
+
+/// See the [module documentation](self).
+pub(crate) struct Process;
+
+// SAFETY: clause by clause in the tables of this file and of `Threads`.
+unsafe impl Platform for Process {
+    type Byte = AtomicU8;
+    type Half = AtomicU16;
+    type Word = AtomicU32;
+
+    const WAITS: bool = true;
+    const YIELDS: bool = true;
+    const KICKS_BY_ADDRESS: bool = true;
+
+    type Release = ReadModifyWrite;
+
+    #[inline]
+    fn costs() -> Costs {
+        Threads::costs()
+    }
+
+    fn note_wake(took_ns: impl FnOnce() -> u64) {
+        Threads::note_wake(took_ns);
+    }
+
+    #[inline(always)]
+    fn fence(order: Ordering) {
+        Threads::fence(order);
+    }
+
+    #[inline(always)]
+    fn relax() {
+        Threads::relax();
+    }
+
+    fn nap(ns: u64) {
+        Threads::nap(ns);
+    }
+
+    fn yield_now() {
+        Threads::yield_now();
+    }
+
+    fn cpu() -> Option<Cpu> {
+        numbers::current()
+    }
+
+    fn slot(cpu: Cpu) -> &'static Slot<Self> {
+        &WORLD.slots[cpu.index()]
+    }
+
+    fn waiters() -> &'static [Bucket<Self>] {
+        &WORLD.waiters
+    }
+
+    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
+        Threads::wait(word, expected, deadline_ns);
+    }
+
+    fn kick(word: *const AtomicU32, cpu: Cpu) {
+        Threads::kick(word, cpu);
+    }
+
+    fn kick_any(word: *const AtomicU32) {
+        Threads::kick_any(word);
+    }
+
+    fn kick_every(word: *const AtomicU32) {
+        Threads::kick_every(word);
+    }
+
+    #[inline]
+    fn now_ns() -> u64 {
+        Threads::now_ns()
+    }
+}

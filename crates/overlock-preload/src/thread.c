@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What the library knows of each thread: `Thread` in thread.rs.
+ *
+ * In C, because the fast path reads it: with this model of thread-local storage that is one load, which it is not for a
+ * thread-local of Rust in a shared library. A library that is preloaded is there from the start, so the model costs nothing.
+ */
+#include <stdint.h>
+
+struct overlock_thread {
+	uint32_t tid;
+	uint32_t number;
+	uint64_t identity;
+	const void *waits_in;
+};
+
+__attribute__((visibility("hidden"), tls_model("initial-exec"))) __thread struct overlock_thread overlock_thread;

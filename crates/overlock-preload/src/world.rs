@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The memory that a forked child must not inherit: which lock it uses, and who waits.
+//!
+//! The kernel clears it in the child (`MADV_WIPEONFORK`, Linux 4.14), before a line of anybody's
+//! code runs there: before the fork handlers of a memory allocator that was loaded first, and also
+//! in a child made by a bare `clone`, which runs no handlers at all. So zero is what everything
+//! here says in a process that has not used a lock yet. Where the kernel can't (the pages are
+//! larger than 4 KiB, or an emulator knows no such advice), our own fork handler clears it.
+//!
+//! A child of `vfork` shares the parent's memory and its locks, as it should.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use overlock::platform::MAX_CPUS;
+use overlock::{Bucket, Slot};
+
+use crate::errno::Preserved;
+use crate::platform::Process;
+
+/// `MADV_WIPEONFORK`.
+const WIPE_ON_FORK: libc::c_int = 18;
+
+/// See the [module documentation](self). The alignment gives it pages of its own.
+#[repr(C, align(4096))]
+pub(crate) struct World {
+    /// The table of functions in use, as a distance from the first: see [`choice`](crate::choice).
+    pub(crate) current: AtomicUsize,
+    /// How many forks lie between the process that was executed and this one; zero in a child that
+    /// has not noticed yet that it is one.
+    pub(crate) generation: AtomicU32,
+    /// Whether a thread of a child is about to notice.
+    pub(crate) noticing: AtomicBool,
+    /// Whether a thread looks for numbers of threads that are gone.
+    pub(crate) sweeping: AtomicBool,
+    /// All numbers ever taken are less than this.
+    pub(crate) used: AtomicU32,
+    /// Numbers below that which nobody has, about.
+    pub(crate) free: AtomicU32,
+    /// How many numbers may be taken before the next look for those of threads that are gone.
+    pub(crate) sweep_at: AtomicU32,
+    /// The time in seconds of the last such look, where it found none.
+    pub(crate) swept_in_vain: AtomicU32,
+    /// Who has each number: process and thread as the kernel numbers them, or zero.
+    pub(crate) owners: [AtomicU64; MAX_CPUS],
+    /// Who has halted for which lock.
+    pub(crate) waiters: [Bucket<Process>; 1 << 12],
+    /// The waiters' records.
+    pub(crate) slots: [Slot<Process>; MAX_CPUS],
+}
+
+/// The one of this process.
+pub(crate) static WORLD: World = World {
+    current: AtomicUsize::new(0),
+    generation: AtomicU32::new(0),
+    noticing: AtomicBool::new(false),
+    sweeping: AtomicBool::new(false),
+    used: AtomicU32::new(0),
+    free: AtomicU32::new(0),
+    sweep_at: AtomicU32::new(0),
+    swept_in_vain: AtomicU32::new(0),
+    owners: [const { AtomicU64::new(0) }; MAX_CPUS],
+    waiters: [const { Bucket::new() }; 1 << 12],
+    slots: [const { Slot::new() }; MAX_CPUS],
+};
+
+/// Whether the kernel clears it in a child. Outside, for the child wants to know.
+static IS_WIPED: AtomicBool = AtomicBool::new(false);
+
+/// Asks the kernel to clear it in forked children.
+pub(crate) fn wipe_on_fork() {
+    let _errno = Preserved::new();
+    let world = (&raw const WORLD).cast_mut().cast();
+    // SAFETY: the range is that of the static, in pages of its own if the kernel's are no larger
+    // than its alignment; else the address or the length is refused. What changes is only what a
+    // forked child finds there.
+    let error = unsafe { libc::madvise(world, size_of::<World>(), WIPE_ON_FORK) };
+    IS_WIPED.store(error == 0 && is_aligned(), Relaxed);
+}
+
+/// Whether the static has its pages to itself.
+fn is_aligned() -> bool {
+    // SAFETY: reads what the kernel has passed.
+    unsafe { libc::getauxval(libc::AT_PAGESZ) == align_of::<World>() as libc::c_ulong }
+}
+
+/// Clears it, in a forked child's only thread, unless the kernel has.
+pub(crate) fn clear_in_child() {
+    if IS_WIPED.load(Relaxed) {
+        return;
+    }
+    let used = (WORLD.used.load(Relaxed) as usize).min(MAX_CPUS);
+    WORLD.owners[..used].iter().for_each(|owner| owner.store(0, Relaxed));
+    let slots = WORLD.slots[..used].as_ptr().cast_mut();
+    // SAFETY: nobody else runs, no reference to a slot is in use here, and a slot consists of
+    // atomic words, all zero in a new one.
+    unsafe { core::ptr::write_bytes(slots, 0, used) };
+    // SAFETY: as above.
+    unsafe { core::ptr::write_bytes(WORLD.waiters.as_ptr().cast_mut(), 0, WORLD.waiters.len()) };
+    for word in [&WORLD.generation, &WORLD.used, &WORLD.free, &WORLD.sweep_at] {
+        word.store(0, Relaxed);
+    }
+    WORLD.noticing.store(false, Relaxed);
+    WORLD.sweeping.store(false, Relaxed);
+    WORLD.current.store(0, Relaxed);
+}

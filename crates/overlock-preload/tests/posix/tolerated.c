@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What POSIX leaves undefined, and libc lets pass: programs have got used to it. */
+#include "mutex.h"
+
+static void expect_usable(pthread_mutex_t *mutex)
+{
+	struct section section = { .mutex = mutex };
+	pthread_t threads[4];
+
+	EQ(pthread_mutex_lock(mutex), 0);
+	for (int i = 0; i < 4; i++)
+		threads[i] = start(enter_section, &section);
+	pause_ms(10);
+	CHECK(!section.entered);
+	EQ(pthread_mutex_unlock(mutex), 0);
+	for (int i = 0; i < 4; i++)
+		join(threads[i]);
+	EQ(pthread_mutex_trylock(mutex), 0);
+	EQ(pthread_mutex_unlock(mutex), 0);
+}
+
+/* libc has miscounted the users. */
+static void expect_unused(pthread_mutex_t *mutex)
+{
+	if (is_overlock())
+		EQ(pthread_mutex_destroy(mutex), 0);
+}
+
+CASE(unlock_of_a_free_mutex)
+{
+	for_each_type(type) {
+		pthread_mutex_t mutex = new_mutex(type);
+		int knows_owner = type == PTHREAD_MUTEX_ERRORCHECK || type == PTHREAD_MUTEX_RECURSIVE;
+
+		EQ(pthread_mutex_unlock(&mutex), knows_owner ? EPERM : 0);
+		EQ(pthread_mutex_unlock(&mutex), knows_owner ? EPERM : 0);
+		expect_usable(&mutex);
+		EQ(pthread_mutex_unlock(&mutex), knows_owner ? EPERM : 0);
+		expect_usable(&mutex);
+		expect_unused(&mutex);
+	}
+}
+
+CASE(timed_wait_without_the_mutex)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+	struct timespec at = in_ms(CLOCK_REALTIME, 20);
+
+	EQ(pthread_cond_timedwait(&cond, &mutex, &at), ETIMEDOUT);
+	/* It comes back with the mutex. */
+	EQ(pthread_mutex_trylock(&mutex), EBUSY);
+	EQ(pthread_mutex_unlock(&mutex), 0);
+	expect_usable(&mutex);
+	EQ(pthread_cond_destroy(&cond), 0);
+	expect_unused(&mutex);
+}
+
+static struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	atomic_int waits;
+} lone = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0 };
+
+static void *wait_without_mutex(void *argument)
+{
+	lone.waits = 1;
+	EQ(pthread_cond_wait(&lone.cond, &lone.mutex), 0);
+	EQ(pthread_mutex_unlock(&lone.mutex), 0);
+	lone.waits = 2;
+	return argument;
+}
+
+CASE(wait_without_the_mutex)
+{
+	pthread_t thread = start(wait_without_mutex, NULL);
+
+	while (lone.waits != 2) {
+		pause_ms(1);
+		EQ(pthread_cond_signal(&lone.cond), 0);
+	}
+	join(thread);
+	expect_usable(&lone.mutex);
+}
+
+static void *unlock_it(void *mutex)
+{
+	EQ(pthread_mutex_unlock(mutex), 0);
+	return NULL;
+}
+
+/* A mutex as a semaphore: somebody else gives it back. */
+CASE(unlock_by_another_thread)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+	for (int i = 0; i < 100; i++) {
+		EQ(pthread_mutex_lock(&mutex), 0);
+		elsewhere(unlock_it, &mutex);
+	}
+	expect_usable(&mutex);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Programs and libraries that ask for a version of a call by name (thread sanitizer, libfaketime) get the same call as those
+ * that were linked to it: two implementations that take turns on one object would not exclude each other.
+ */
+#include "posix.h"
+
+#include <dlfcn.h>
+
+struct call {
+	const char *name, *version;
+};
+
+static const struct call calls[] = {
+#if defined(__x86_64__)
+	{ "pthread_mutex_lock", "GLIBC_2.2.5" },      { "pthread_mutex_unlock", "GLIBC_2.2.5" },
+	{ "pthread_mutex_destroy", "GLIBC_2.2.5" },   { "pthread_mutex_trylock", "GLIBC_2.2.5" },
+	{ "pthread_mutex_timedlock", "GLIBC_2.2.5" }, { "pthread_mutex_clocklock", "GLIBC_2.30" },
+	{ "__pthread_mutex_lock", "GLIBC_2.2.5" },    { "__pthread_mutex_unlock", "GLIBC_2.2.5" },
+	{ "__pthread_mutex_trylock", "GLIBC_2.2.5" }, { "__pthread_mutex_destroy", "GLIBC_2.2.5" },
+	{ "pthread_cond_wait", "GLIBC_2.3.2" },	      { "pthread_cond_timedwait", "GLIBC_2.3.2" },
+	{ "pthread_cond_clockwait", "GLIBC_2.30" },   { "pthread_cond_signal", "GLIBC_2.3.2" },
+	{ "pthread_cond_broadcast", "GLIBC_2.3.2" },  { "pthread_cond_destroy", "GLIBC_2.3.2" },
+	{ "pthread_cond_wait", "GLIBC_2.2.5" },	      { "pthread_cond_timedwait", "GLIBC_2.2.5" },
+	{ "pthread_cond_signal", "GLIBC_2.2.5" },     { "pthread_cond_broadcast", "GLIBC_2.2.5" },
+	{ "pthread_cond_destroy", "GLIBC_2.2.5" },    { "pthread_cond_init", "GLIBC_2.2.5" },
+	{ "pthread_spin_lock", "GLIBC_2.2.5" },	      { "pthread_spin_trylock", "GLIBC_2.2.5" },
+	{ "pthread_spin_unlock", "GLIBC_2.2.5" },
+#elif defined(__aarch64__)
+	{ "pthread_mutex_lock", "GLIBC_2.17" },	     { "pthread_mutex_unlock", "GLIBC_2.17" },
+	{ "pthread_mutex_destroy", "GLIBC_2.17" },   { "pthread_mutex_trylock", "GLIBC_2.17" },
+	{ "pthread_mutex_timedlock", "GLIBC_2.17" }, { "pthread_mutex_clocklock", "GLIBC_2.30" },
+	{ "pthread_cond_wait", "GLIBC_2.17" },	     { "pthread_cond_timedwait", "GLIBC_2.17" },
+	{ "pthread_cond_clockwait", "GLIBC_2.30" },  { "pthread_cond_signal", "GLIBC_2.17" },
+	{ "pthread_cond_broadcast", "GLIBC_2.17" },  { "pthread_cond_destroy", "GLIBC_2.17" },
+	{ "pthread_spin_lock", "GLIBC_2.17" },	     { "pthread_spin_trylock", "GLIBC_2.17" },
+	{ "pthread_spin_unlock", "GLIBC_2.17" },
+#endif
+};
+
+static const char *object_of(void *address)
+{
+	Dl_info info;
+
+	CHECK(dladdr(address, &info) != 0);
+	return info.dli_fname;
+}
+
+CASE(every_version_is_of_one_library)
+{
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+		void *versioned = dlvsym(RTLD_DEFAULT, calls[i].name, calls[i].version);
+		void *plain = dlsym(RTLD_DEFAULT, calls[i].name);
+
+		CHECK(versioned != NULL);
+		/* Not every version is a linker's to choose. */
+		if (plain == NULL)
+			continue;
+		/* The initialisation is libc's, but for the oldest layout. */
+		if (strcmp(calls[i].name, "pthread_cond_init") == 0)
+			CHECK(!is_overlock() || strstr(object_of(versioned), "overlock") != NULL);
+		else if (strcmp(object_of(versioned), object_of(plain)) != 0)
+			fail(calls[i].name, (int)i, calls[i].version);
+	}
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static int ready;
+
+static void *make_ready(void *argument)
+{
+	EQ(pthread_mutex_lock(&mutex), 0);
+	ready = 1;
+	EQ(pthread_cond_signal(&cond), 0);
+	EQ(pthread_mutex_unlock(&mutex), 0);
+	return argument;
+}
+
+/* Waits as a library does that has looked its calls up. */
+CASE(versioned_wait_meets_linked_signal)
+{
+	int (*wait)(pthread_cond_t *, pthread_mutex_t *);
+	pthread_t thread;
+
+	*(void **)&wait = dlvsym(RTLD_DEFAULT, "pthread_cond_wait", "GLIBC_2.3.2");
+	if (wait == NULL)
+		*(void **)&wait = dlvsym(RTLD_DEFAULT, "pthread_cond_wait", "GLIBC_2.17");
+	CHECK(wait != NULL);
+	for (int round = 0; round < 200; round++) {
+		ready = 0;
+		EQ(pthread_mutex_lock(&mutex), 0);
+		thread = start(make_ready, NULL);
+		while (!ready)
+			EQ(wait(&cond, &mutex), 0);
+		EQ(pthread_mutex_trylock(&mutex), EBUSY);
+		EQ(pthread_mutex_unlock(&mutex), 0);
+		join(thread);
+	}
+}
