@@ -32,6 +32,10 @@ struct wait {
 enum { UNTIMED = -1, CLOCK_OF_COND = -2 }; /* in place of a clock; the same in cond.rs */
 enum { HANDED_TO_LIBC = -1 };              /* in place of an error number */
 
+/* In gate.rs. */
+void overlock_gate_sleep(const void *mutex, const uint32_t *gate, uint32_t value, uint64_t ns, int cancellable);
+void overlock_gate_cancelled(const void *mutex);
+
 /* In cond.rs. */
 int overlock_cond_enter(struct wait *wait, clockid_t clock, const struct timespec *at);
 int overlock_cond_leave(struct wait *wait, int timed_out);
@@ -115,4 +119,32 @@ int overlock_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clocki
 		return ((int (*)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *))wait.libcs)(
 			cond, mutex, clock, at);
 	return error;
+}
+
+static void gate_cancelled(void *mutex)
+{
+	overlock_gate_cancelled(mutex);
+}
+
+/* Sleeps for some nanoseconds at most, while the gate has a value. Leaves errno alone. */
+static void gate_sleep(const uint32_t *gate, uint32_t value, uint64_t ns)
+{
+	struct timespec time = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+	int saved = errno;
+
+	syscall(SYS_futex, gate, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value, &time, NULL, 0);
+	errno = saved;
+}
+
+void overlock_gate_sleep(const void *mutex, const uint32_t *gate, uint32_t value, uint64_t ns, int cancellable)
+{
+	if (!cancellable) {
+		gate_sleep(gate, value, ns);
+		return;
+	}
+	pthread_cleanup_push(gate_cancelled, (void *)mutex);
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+	gate_sleep(gate, value, ns);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+	pthread_cleanup_pop(0);
 }

@@ -22,31 +22,31 @@ use crate::mutex::Mutex;
 use crate::world::{self, WORLD};
 use crate::{counters, message, thread, word};
 
-/// What can be done to the lock word of a mutex. The functions return 0 or an error number and,
-/// being C functions, do not unwind: so an exported function ends in a jump to one of these.
+/// What can be done to the lock word of a mutex. The functions return 0 or an error number. A
+/// thread that is cancelled while it waits at the gate is unwound through them.
 pub(crate) struct Operations {
     /// The name of the lock, as in `OVERLOCK_LOCK`.
     pub(crate) name: &'static str,
     /// Takes the lock.
-    pub(crate) lock: extern "C" fn(&Mutex) -> c_int,
+    pub(crate) lock: extern "C-unwind" fn(&Mutex) -> c_int,
     /// Takes the lock if it is free, or returns `EBUSY`.
     pub(crate) try_lock: extern "C" fn(&Mutex) -> c_int,
     /// Takes the lock, or returns `ETIMEDOUT` once `CLOCK_MONOTONIC` has reached so many
     /// nanoseconds.
-    pub(crate) lock_until: extern "C" fn(&Mutex, u64) -> c_int,
+    pub(crate) lock_until: extern "C-unwind" fn(&Mutex, u64) -> c_int,
     /// Releases the lock. The caller holds it, or is entitled to release it for whoever does.
     pub(crate) unlock: unsafe extern "C" fn(&Mutex) -> c_int,
 }
 
 /// The table until the decision: each function decides and starts again.
 pub(crate) const UNDECIDED: Operations = {
-    extern "C" fn lock(mutex: &Mutex) -> c_int {
+    extern "C-unwind" fn lock(mutex: &Mutex) -> c_int {
         (decide().lock)(mutex)
     }
     extern "C" fn try_lock(mutex: &Mutex) -> c_int {
         (decide().try_lock)(mutex)
     }
-    extern "C" fn lock_until(mutex: &Mutex, deadline_ns: u64) -> c_int {
+    extern "C-unwind" fn lock_until(mutex: &Mutex, deadline_ns: u64) -> c_int {
         (decide().lock_until)(mutex, deadline_ns)
     }
     unsafe extern "C" fn unlock(mutex: &Mutex) -> c_int {

@@ -23,7 +23,7 @@ use crate::{cond, mutex, spin};
 /// Defines the functions behind the exported names.
 macro_rules! functions {
     ($($name:ident ($($argument:ident: $type:ty),*) $body:block)*) => {
-        $(unsafe extern "C" fn $name($($argument: $type),*) -> c_int $body)*
+        $(unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int $body)*
     };
 }
 

@@ -61,6 +61,7 @@ mod cond;
 mod counters;
 mod errno;
 mod exports;
+mod gate;
 mod message;
 mod misuse;
 mod mutex;

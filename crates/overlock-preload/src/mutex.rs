@@ -14,6 +14,7 @@
 //! | 16 | `__kind` | the same: type in the low two bits, flags above |
 //! | 20 | `__spins` | the fork stamp of the word (`word.rs`) |
 //! | 24 | `__list` | recursive, error-checking: the identity of the owning thread, or 0 |
+//! | 32 | `__list` | who waits outside the lock's line (`gate.rs`) |
 //!
 //! Programs read `__owner` and `__count` (Chromium does, and gdb's scripts), so they are there.
 //! Every initialiser, static or `pthread_mutex_init`, writes the kind and zeros. That is our
@@ -39,7 +40,7 @@ use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, c_int, clockid_t, timespec};
 use crate::choice::operations;
 use crate::clock::{self, Deadline};
 use crate::counters::{self, Event};
-use crate::{real, thread};
+use crate::{gate, real, thread};
 
 /// The bits of `kind` that say nothing about the type: lock elision is on (256) or off (512).
 /// `PTHREAD_MUTEX_NORMAL` set explicitly comes with the latter.
@@ -61,7 +62,12 @@ pub(crate) struct Mutex {
     /// The fork stamp of the word.
     pub(crate) stamp: AtomicU32,
     owner: AtomicU64,
+    /// Who waits outside the lock's line: see [`gate`].
+    pub(crate) gate: AtomicU32,
 }
+
+/// In `kind`, ours: somebody has waited at the gate. (libc uses the bits up to 2⁹.)
+const GATED: u32 = 1 << 30;
 
 /// In `holder`: one thread holds the mutex.
 const ONE_USER: u64 = 1 << 32;
@@ -108,7 +114,7 @@ impl Mutex {
     }
 
     fn kind(&self) -> Kind {
-        match self.kind.load(Relaxed) & !ELISION {
+        match self.kind.load(Relaxed) & !(ELISION | GATED) {
             0 | 3 => Kind::Normal,
             1 => Kind::Recursive,
             2 => Kind::ErrorCheck,
@@ -124,6 +130,13 @@ impl Mutex {
     /// Whether the caller holds this mutex, as far as its type can tell.
     pub(crate) fn may_be_mine(&self) -> bool {
         matches!(self.kind(), Kind::Normal | Kind::Libc) || self.is_mine()
+    }
+
+    /// Notes that somebody waits at the gate.
+    pub(crate) fn gated(&self) {
+        if self.kind.load(Relaxed) & GATED == 0 {
+            self.kind.fetch_or(GATED, Relaxed);
+        }
     }
 
     /// Notes that the caller holds the mutex: it has just taken the word.
@@ -211,7 +224,7 @@ pub(crate) fn unlock(mutex: &Mutex) -> c_int {
 }
 
 #[inline(never)]
-pub(crate) extern "C" fn lock_by_kind(mutex: &Mutex) -> c_int {
+pub(crate) extern "C-unwind" fn lock_by_kind(mutex: &Mutex) -> c_int {
     let take = || (operations().lock)(mutex);
     match mutex.kind() {
         Kind::Normal => take(),
@@ -255,7 +268,20 @@ pub(crate) extern "C" fn unlock_by_kind(mutex: &Mutex) -> c_int {
             mutex.owner.store(0, Relaxed);
         }
     }
-    // SAFETY: the caller is the owner, or says so of a normal mutex.
+    release(mutex)
+}
+
+/// Releases a mutex of the program's, by the gate or by the lock. The caller is the owner, or says
+/// so of a normal mutex.
+pub(crate) fn release(mutex: &Mutex) -> c_int {
+    if mutex.gate.load(Relaxed) != 0 && mutex.let_go() {
+        if gate::hand_over(mutex) {
+            return 0;
+        }
+        // They have gone.
+        mutex.hold();
+    }
+    // SAFETY: the caller's.
     unsafe { (operations().unlock)(mutex) }
 }
 

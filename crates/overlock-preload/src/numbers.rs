@@ -91,13 +91,10 @@ fn take_new(me: u64) -> Option<usize> {
 /// Looks for numbers whose owners are gone, and sets when to look next. Returns whether to try
 /// again.
 fn sweep() -> bool {
-    let now = (Process::now_ns() / 1_000_000_000) as u32;
-    if WORLD.swept_in_vain.load(Relaxed) == now.max(1) {
+    let now = || ((Process::now_ns() / 1_000_000_000) as u32).max(1);
+    // Who comes while another looks does without, this time.
+    if WORLD.swept_in_vain.load(Relaxed) == now() || WORLD.sweeping.swap(true, Relaxed) {
         return false;
-    }
-    if WORLD.sweeping.swap(true, Relaxed) {
-        Process::nap(20_000);
-        return true;
     }
     let used = WORLD.used.load(Relaxed).min(MAX_CPUS as u32);
     let found = WORLD.owners[..used as usize].iter().filter(|owner| give_back(owner)).count();
@@ -106,7 +103,7 @@ fn sweep() -> bool {
     WORLD.free.fetch_add(found as u32, Relaxed);
     let is_full = found == 0 && used as usize == MAX_CPUS;
     // All of this second.
-    WORLD.swept_in_vain.store(if is_full { now.max(1) } else { 0 }, Relaxed);
+    WORLD.swept_in_vain.store(if is_full { now() } else { 0 }, Relaxed);
     WORLD.sweeping.store(false, Relaxed);
     !is_full
 }

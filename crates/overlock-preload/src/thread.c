@@ -11,7 +11,7 @@ struct overlock_thread {
 	uint32_t tid;
 	uint32_t number;
 	uint64_t identity;
-	const void *waits_in;
+	uint32_t policy;
 };
 
 __attribute__((visibility("hidden"), tls_model("initial-exec"))) __thread struct overlock_thread overlock_thread;

@@ -6,7 +6,6 @@
 //! and in a forked child, whose one thread keeps the copy of it.
 
 use core::cell::Cell;
-use core::ffi::c_void;
 use core::num::{NonZeroU32, NonZeroU64};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -19,8 +18,8 @@ pub(crate) struct Thread {
     pub(crate) number: Cell<u32>,
     /// Who it is, for mutexes that must know their owner; or zero.
     identity: Cell<u64>,
-    /// The stack of the wait for a mutex that it is in, or null: see `jump.c`.
-    pub(crate) waits_in: Cell<*const c_void>,
+    /// Whether it is a real-time thread (bit 0), and for how many contended calls to believe so.
+    pub(crate) policy: Cell<u32>,
 }
 
 /// The record of the calling thread.

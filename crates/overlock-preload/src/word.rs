@@ -33,6 +33,7 @@ use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Tic
 use crate::choice::{self, Operations};
 use crate::clock::Poll;
 use crate::counters::{self, Event, Preload};
+use crate::gate;
 use crate::misuse::{self, Misuse};
 use crate::mutex::Mutex;
 use crate::platform::Process;
@@ -133,7 +134,7 @@ fn lock_of<L: Algorithm>(mutex: &Mutex) -> &L {
     unsafe { &*(&raw const mutex.word).cast::<L>() }
 }
 
-extern "C" fn lock<L: Algorithm>(mutex: &Mutex) -> c_int {
+extern "C-unwind" fn lock<L: Algorithm>(mutex: &Mutex) -> c_int {
     if lock_of::<L>(mutex).try_lock() {
         mutex.hold();
         return 0;
@@ -143,8 +144,12 @@ extern "C" fn lock<L: Algorithm>(mutex: &Mutex) -> c_int {
 
 #[cold]
 #[inline(never)]
-extern "C" fn lock_contended<L: Algorithm>(mutex: &Mutex) -> c_int {
+extern "C-unwind" fn lock_contended<L: Algorithm>(mutex: &Mutex) -> c_int {
     counters::add(Event::MutexContended);
+    if gate::is_for_me() {
+        gate::wait(mutex, None);
+        return 0;
+    }
     lock_of::<L>(mutex).lock();
     mutex.hold();
     0
@@ -158,7 +163,10 @@ extern "C" fn try_lock<L: Algorithm>(mutex: &Mutex) -> c_int {
     EBUSY
 }
 
-extern "C" fn lock_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
+extern "C-unwind" fn lock_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
+    if gate::is_for_me() {
+        return if gate::wait(mutex, Some(deadline_ns)) { 0 } else { ETIMEDOUT };
+    }
     if lock_of::<L>(mutex).lock_until(deadline_ns) {
         mutex.hold();
         return 0;
@@ -177,7 +185,7 @@ unsafe extern "C" fn unlock<L: Algorithm>(mutex: &Mutex) -> c_int {
     0
 }
 
-extern "C" fn lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
+extern "C-unwind" fn lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
     adopt::<L>(mutex);
     lock::<L>(mutex)
 }
@@ -187,7 +195,7 @@ extern "C" fn try_lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
     try_lock::<L>(mutex)
 }
 
-extern "C" fn lock_until_in_child<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
+extern "C-unwind" fn lock_until_in_child<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
     adopt::<L>(mutex);
     lock_until::<L>(mutex, deadline_ns)
 }
@@ -233,6 +241,7 @@ fn clean<L: Algorithm>(mutex: &Mutex, generation: u32) {
     if mutex.is_held() {
         lock.lock();
     }
+    mutex.gate.store(0, Relaxed);
     // SAFETY: L has the size of the word and needs no greater alignment (`lock_of`). Nobody else in
     // this process touches it before it is stamped.
     unsafe { (&raw const mutex.word).cast_mut().cast::<L>().write(lock) };

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waiting for a mutex outside its lock's line, in an order that the kernel keeps.
+//!
+//! Some threads must not, or can't, stand in the line of a lock:
+//!
+//! * real-time threads, which POSIX has served by priority;
+//! * threads that may be cancelled at any instruction, and would leave their place behind;
+//! * threads beyond the number that a lock word can name (`numbers.rs`).
+//!
+//! They wait at the *gate* of the mutex, a futex of its own. While anybody waits there, a release
+//! does not open the lock: it hands it over, closed as it is, to whom the kernel wakes, which is
+//! the waiter of the highest priority, and the first among equals. So those at the gate go before
+//! those in line.
+//!
+//! # State
+//!
+//! `gate`, in the mutex: how many wait (31 bits), and whether the lock is handed over and not taken
+//! yet (bit 0, *open*). A bit in `__kind` says that somebody has ever waited there: it takes the
+//! mutex off the fast path for good, and costs other mutexes nothing.
+//!
+//! ```text
+//!   waits                                       releases
+//!   (n,o) -> (n+1,o)                            (0,0): opens the lock
+//!   (n,1) -> (n-1,0)   has the lock             (n,0) -> (n,1), wakes one
+//!   (n,0) -> (n-1,0)   gives up
+//! ```
+//!
+//! A release that looked before the waiter came opens the lock. So each waiter also tries the lock
+//! itself from time to time, ever more seldom: after [`RECHECK_NS`].
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use overlock::platform::{Platform as _, Threads};
+
+use crate::choice::operations;
+use crate::mutex::Mutex;
+use crate::{numbers, thread};
+
+/// In `gate`: the lock is handed over.
+const OPEN: u32 = 1;
+/// In `gate`: one waiter.
+const ONE: u32 = 2;
+
+/// The first and the longest time between two tries of the lock, in nanoseconds: a release takes
+/// much less between its look and its end, unless it loses its processor.
+const RECHECK_NS: core::ops::RangeInclusive<u64> = 1_000_000..=256_000_000;
+
+/// How many contended calls of a thread may pass before it is asked again whether it is a real-time
+/// one: a system call each.
+const POLICY_CALLS: u32 = 16;
+
+/// `PTHREAD_CANCEL_DEFERRED` and `PTHREAD_CANCEL_ASYNCHRONOUS`.
+const DEFERRED: libc::c_int = 0;
+const ASYNCHRONOUS: libc::c_int = 1;
+
+unsafe extern "C-unwind" {
+    fn pthread_setcanceltype(kind: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
+}
+
+unsafe extern "C-unwind" {
+    /// In block.c: sleeps while the gate says so, at most so long. With `cancellable`, the thread
+    /// may be cancelled meanwhile: then it is unwound, through the frames from here to the
+    /// program's, after `overlock_gate_cancelled`.
+    fn overlock_gate_sleep(
+        mutex: *const Mutex,
+        gate: *const u32,
+        value: u32,
+        ns: u64,
+        cancellable: libc::c_int,
+    );
+}
+
+/// Whether the calling thread, which finds a lock taken, is to wait at the gate.
+pub(crate) fn is_for_me() -> bool {
+    may_be_cancelled() || is_realtime() || numbers::current().is_none()
+}
+
+/// Whether the thread may be cancelled at any instruction.
+fn may_be_cancelled() -> bool {
+    let kind = set_cancel_type(DEFERRED);
+    if kind == ASYNCHRONOUS {
+        set_cancel_type(ASYNCHRONOUS);
+    }
+    kind == ASYNCHRONOUS
+}
+
+/// Says when the thread may be cancelled, and returns what it was. The thread may be cancelled
+/// here, if it is to be asynchronously.
+fn set_cancel_type(kind: libc::c_int) -> libc::c_int {
+    let mut old = DEFERRED;
+    // SAFETY: `old` is writable.
+    unsafe { pthread_setcanceltype(kind, &raw mut old) };
+    old
+}
+
+/// Whether the thread is a real-time one, or was at one of its last contended calls.
+fn is_realtime() -> bool {
+    let policy = &thread::this().policy;
+    let (calls, known) = (policy.get() >> 1, policy.get() & 1 != 0);
+    if calls > 0 {
+        policy.set((calls - 1) << 1 | u32::from(known));
+        return known;
+    }
+    let _errno = crate::errno::Preserved::new();
+    // SAFETY: no memory is passed.
+    let now = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+    let now = now as libc::c_int & !libc::SCHED_RESET_ON_FORK;
+    let is_realtime = now == libc::SCHED_FIFO || now == libc::SCHED_RR;
+    policy.set(POLICY_CALLS << 1 | u32::from(is_realtime));
+    is_realtime
+}
+
+/// Waits for the mutex, until `CLOCK_MONOTONIC` reaches `deadline_ns`. Returns whether the caller
+/// holds it.
+pub(crate) fn wait(mutex: &Mutex, deadline_ns: Option<u64>) -> bool {
+    mutex.gated();
+    mutex.gate.fetch_add(ONE, Relaxed);
+    let cancellable = libc::c_int::from(may_be_cancelled());
+    if cancellable != 0 {
+        // Only while it sleeps.
+        set_cancel_type(DEFERRED);
+    }
+    let has_it = wait_inside(mutex, deadline_ns, cancellable);
+    if cancellable != 0 {
+        set_cancel_type(ASYNCHRONOUS);
+    }
+    has_it
+}
+
+fn wait_inside(mutex: &Mutex, deadline_ns: Option<u64>, cancellable: libc::c_int) -> bool {
+    let mut recheck_ns = *RECHECK_NS.start();
+    loop {
+        let seen = mutex.gate.load(Relaxed);
+        if seen & OPEN != 0 {
+            if leave(mutex) {
+                return true;
+            }
+            continue;
+        }
+        if (operations().try_lock)(mutex) == 0 {
+            leave_with_lock(mutex);
+            return true;
+        }
+        let now = Threads::now_ns();
+        if deadline_ns.is_some_and(|at| now >= at) {
+            return leave(mutex);
+        }
+        let ns = deadline_ns.map_or(recheck_ns, |at| recheck_ns.min(at - now));
+        // SAFETY: the mutex is alive while a thread waits for it.
+        unsafe { overlock_gate_sleep(mutex, mutex.gate.as_ptr(), seen, ns, cancellable) };
+        recheck_ns = (recheck_ns * 2).min(*RECHECK_NS.end());
+    }
+}
+
+/// `(n,1) -> (n-1,0)`, `(n,0) -> (n-1,0)`: goes, with the lock if it is handed over. Returns
+/// whether it is.
+fn leave(mutex: &Mutex) -> bool {
+    // ORDERING: Acquire ← the Release in `hand_over`: the lock is taken.
+    let before = mutex.gate.fetch_update(Acquire, Relaxed, |gate| Some((gate & !OPEN) - ONE));
+    let has_it = before.is_ok_and(|gate| gate & OPEN != 0);
+    if has_it {
+        mutex.hold();
+    }
+    has_it
+}
+
+/// `(n,o) -> (n-1,o)`: goes with the lock, which was open. Nobody can have handed it over since.
+fn leave_with_lock(mutex: &Mutex) {
+    mutex.gate.fetch_sub(ONE, Relaxed);
+}
+
+/// `(n,0) -> (n,1)`: hands a lock over to whom the kernel chooses at the gate. Returns false if
+/// nobody waits there. The caller holds the lock, and has noted that it does not any more.
+pub(crate) fn hand_over(mutex: &Mutex) -> bool {
+    let gate = mutex.gate.as_ptr();
+    let open = |gate| (gate >= ONE).then_some(gate | OPEN);
+    // ORDERING: Release → the Acquire in `leave`; the critical section is over, and the mutex is
+    // not touched again.
+    let given = mutex.gate.fetch_update(Release, Relaxed, open).is_ok();
+    if given {
+        Threads::kick_any(gate.cast());
+    }
+    given
+}
+
+/// The thread is cancelled while it waits at the gate: it goes, and passes on what it was handed.
+///
+/// # Safety
+/// For block.c, from within [`wait`]: the mutex is alive.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn overlock_gate_cancelled(mutex: *const Mutex) {
+    // SAFETY: the caller's.
+    let mutex = unsafe { &*mutex };
+    if leave(mutex) {
+        // It stays cancelled; what the owner of a mutex is asked is not its business.
+        crate::mutex::release(mutex);
+    }
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Threads that can't stand in the line of a lock: real-time ones, those that may be cancelled anywhere, and too many. */
+#include "mutex.h"
+
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int waiting, served, order[16];
+
+static void *wait_and_note(void *argument)
+{
+	waiting++;
+	EQ(pthread_mutex_lock(&mutex), 0);
+	order[served++] = (int)(long)argument;
+	EQ(pthread_mutex_unlock(&mutex), 0);
+	return NULL;
+}
+
+/* A thread of a real-time priority, or none if this process may not have any. */
+static int start_realtime(pthread_t *thread, int priority)
+{
+	struct sched_param parameter = { .sched_priority = priority };
+	pthread_attr_t attributes;
+	int error;
+
+	EQ(pthread_attr_init(&attributes), 0);
+	EQ(pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED), 0);
+	EQ(pthread_attr_setschedpolicy(&attributes, SCHED_FIFO), 0);
+	EQ(pthread_attr_setschedparam(&attributes, &parameter), 0);
+	error = pthread_create(thread, &attributes, wait_and_note, (void *)(long)priority);
+	EQ(pthread_attr_destroy(&attributes), 0);
+	if (error != 0)
+		printf("skipped: no real-time threads here (%s)\n", strerror(error));
+	return error == 0;
+}
+
+static void wait_for(int count)
+{
+	while (waiting < count)
+		pause_ms(1);
+	pause_ms(20);
+}
+
+CASE(realtime_waiters_are_served_by_priority)
+{
+	static const int priorities[] = { 10, 30, 20 };
+	pthread_t ordinary[2], realtime[3];
+
+	for (int round = 0; round < 5; round++) {
+		waiting = served = 0;
+		EQ(pthread_mutex_lock(&mutex), 0);
+		ordinary[0] = start(wait_and_note, NULL);
+		wait_for(1);
+		for (int i = 0; i < 3; i++) {
+			if (!start_realtime(&realtime[i], priorities[i]))
+				_exit(0);
+			wait_for(2 + i);
+		}
+		ordinary[1] = start(wait_and_note, NULL);
+		wait_for(5);
+		EQ(pthread_mutex_unlock(&mutex), 0);
+		for (int i = 0; i < 3; i++)
+			join(realtime[i]);
+		for (int i = 0; i < 2; i++)
+			join(ordinary[i]);
+		EQ(served, 5);
+		EQ(order[0], 30);
+		EQ(order[1], 20);
+		EQ(order[2], 10);
+	}
+}
+
+static void *wait_cancellable_anywhere(void *argument)
+{
+	(void)argument;
+	EQ(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+	waiting++;
+	EQ(pthread_mutex_lock(&mutex), 0);
+	EQ(pthread_mutex_unlock(&mutex), 0);
+	return NULL;
+}
+
+CASE(a_waiter_that_is_cancelled_leaves_the_mutex_whole)
+{
+	struct section section = { .mutex = &mutex };
+	pthread_t before, after, cancelled;
+
+	for (int round = 0; round < 20; round++) {
+		section.entered = waiting = 0;
+		EQ(pthread_mutex_lock(&mutex), 0);
+		before = start(enter_section, &section);
+		cancelled = start(wait_cancellable_anywhere, NULL);
+		while (waiting < 1)
+			sched_yield();
+		after = start(enter_section, &section);
+		pause_ms(round % 4 * 3);
+		EQ(pthread_cancel(cancelled), 0);
+		CHECK(join(cancelled) == PTHREAD_CANCELED);
+		CHECK(!section.entered);
+		EQ(pthread_mutex_unlock(&mutex), 0);
+		join(before);
+		join(after);
+	}
+}
+
+CASE(a_waiter_that_may_be_cancelled_gets_the_mutex)
+{
+	pthread_t threads[4];
+
+	EQ(pthread_mutex_lock(&mutex), 0);
+	for (int i = 0; i < 4; i++)
+		threads[i] = start(wait_cancellable_anywhere, NULL);
+	wait_for(4);
+	EQ(pthread_mutex_unlock(&mutex), 0);
+	for (int i = 0; i < 4; i++)
+		CHECK(join(threads[i]) != PTHREAD_CANCELED);
+}
+
+enum { CROWD = 18000 };
+
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static long count;
+static int go;
+
+static void *count_one(void *by_condition)
+{
+	EQ(pthread_mutex_lock(&mutex), 0);
+	waiting++;
+	while (by_condition != NULL && !go)
+		EQ(pthread_cond_wait(&cond, &mutex), 0);
+	count++;
+	EQ(pthread_mutex_unlock(&mutex), 0);
+	return NULL;
+}
+
+/* As many threads as a lock word has no names for; fewer, if the machine has no room. */
+static int start_crowd(pthread_t *threads, void *argument)
+{
+	pthread_attr_t attributes;
+	int started = 0;
+
+	EQ(pthread_attr_init(&attributes), 0);
+	EQ(pthread_attr_setstacksize(&attributes, 32768), 0);
+	while (started < CROWD && pthread_create(&threads[started], &attributes, count_one, argument) == 0)
+		started++;
+	EQ(pthread_attr_destroy(&attributes), 0);
+	if (started < CROWD)
+		printf("skipped: no room for more than %d threads\n", started);
+	return started;
+}
+
+CASE(more_threads_than_numbers_wait_for_a_mutex)
+{
+	pthread_t *threads = calloc(CROWD, sizeof *threads);
+	int started;
+
+	EQ(pthread_mutex_lock(&mutex), 0);
+	started = start_crowd(threads, NULL);
+	pause_ms(100);
+	EQ(pthread_mutex_unlock(&mutex), 0);
+	for (int i = 0; i < started; i++)
+		join(threads[i]);
+	EQ(count, started);
+	free(threads);
+}
+
+CASE(more_threads_than_numbers_wait_for_a_condition)
+{
+	pthread_t *threads = calloc(CROWD, sizeof *threads);
+	int started = start_crowd(threads, &go);
+
+	EQ(pthread_mutex_lock(&mutex), 0);
+	while (waiting < started) {
+		EQ(pthread_mutex_unlock(&mutex), 0);
+		pause_ms(10);
+		EQ(pthread_mutex_lock(&mutex), 0);
+	}
+	go = 1;
+	EQ(pthread_cond_broadcast(&cond), 0);
+	EQ(pthread_mutex_unlock(&mutex), 0);
+	for (int i = 0; i < started; i++)
+		join(threads[i]);
+	EQ(count, started);
+	free(threads);
+}
