@@ -132,7 +132,7 @@ fn wait_inside(mutex: &Mutex, deadline_ns: Option<u64>, cancellable: libc::c_int
     loop {
         let seen = mutex.gate.load(Relaxed);
         if seen & OPEN != 0 {
-            if leave(mutex) {
+            if take(mutex) {
                 return true;
             }
             continue;
@@ -150,6 +150,17 @@ fn wait_inside(mutex: &Mutex, deadline_ns: Option<u64>, cancellable: libc::c_int
         unsafe { overlock_gate_sleep(mutex, mutex.gate.as_ptr(), seen, ns, cancellable) };
         recheck_ns = (recheck_ns * 2).min(*RECHECK_NS.end());
     }
+}
+
+/// `(n,1) -> (n-1,0)`: takes the lock if it is still handed over. Returns whether it was.
+fn take(mutex: &Mutex) -> bool {
+    let taken = |gate| (gate & OPEN != 0).then(|| (gate & !OPEN) - ONE);
+    // ORDERING: Acquire ← the Release in `hand_over`: the lock is taken.
+    let has_it = mutex.gate.fetch_update(Acquire, Relaxed, taken).is_ok();
+    if has_it {
+        mutex.hold();
+    }
+    has_it
 }
 
 /// `(n,1) -> (n-1,0)`, `(n,0) -> (n-1,0)`: goes, with the lock if it is handed over. Returns

@@ -83,3 +83,8 @@ fn versions_of_symbols() {
 fn fields_that_programs_read() {
     conforms("fields.c");
 }
+
+#[test]
+fn threads_that_cannot_stand_in_line() {
+    conforms("outside.c");
+}
