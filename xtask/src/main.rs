@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
+mod roots;
 mod tidy;
 mod weak;
 
@@ -13,6 +14,8 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   ci       what the integration machine runs: .ci/run
+  roots    the preload library in a Debian 13 root, whose glibc is another; as root,
+           with debootstrap, and skips, saying so, without
   tidy     the rules of STYLE.md that a program can check (also a test)
   verify   the long checks: models without bounds, every ordering, and 20 minutes of
            torture for each lock; [--for TIME] torture each lock so long instead
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args[..] {
         ["ci"] => run(Command::new("bash").arg(".ci/run")),
+        ["roots"] => roots::check(),
         ["tidy"] => tidy(),
         ["verify"] => verify("20m"),
         ["verify", "--for", time] => verify(time),
