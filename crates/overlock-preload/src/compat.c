@@ -33,8 +33,38 @@
 		return old_##name != NULL ? old_##name arguments : otherwise; \
 	}
 
-WRAP(void *, dlsym, FIRST, (void *object, const char *name), (object, name), NULL)
-WRAP(void *, dlvsym, FIRST, (void *object, const char *name, const char *version), (object, name, version), NULL)
+/*
+ * Before glibc 2.34, a way into the dynamic linker for libc itself. A program that does not have the library for everybody else
+ * may still need what lies behind our own calls.
+ */
+extern void *__libc_dlopen_mode(const char *name, int mode) __attribute__((weak));
+extern void *__libc_dlsym(void *object, const char *name) __attribute__((weak));
+
+static void *from_libdl(const char *name)
+{
+	/* RTLD_NOW, and a bit that says who asks. */
+	void *libdl = __libc_dlopen_mode != NULL ? __libc_dlopen_mode("libdl.so.2", (int)0x80000002) : NULL;
+
+	return libdl != NULL ? __libc_dlsym(libdl, name) : NULL;
+}
+
+static void *late_dlsym(void *object, const char *name)
+{
+	void *(*found)(void *, const char *) = from_libdl("dlsym");
+
+	return found != NULL ? found(object, name) : NULL;
+}
+
+static void *late_dlvsym(void *object, const char *name, const char *version)
+{
+	void *(*found)(void *, const char *, const char *) = from_libdl("dlvsym");
+
+	return found != NULL ? found(object, name, version) : NULL;
+}
+
+WRAP(void *, dlsym, FIRST, (void *object, const char *name), (object, name), late_dlsym(object, name))
+WRAP(void *, dlvsym, FIRST, (void *object, const char *name, const char *version), (object, name, version),
+     late_dlvsym(object, name, version))
 WRAP(int, dladdr, FIRST, (const void *address, void *info), (address, info), 0)
 WRAP(char *, dlerror, FIRST, (void), (), NULL)
 WRAP(int, pthread_condattr_setpshared, FIRST, (pthread_condattr_t *attributes, int shared), (attributes, shared), ENOSYS)
