@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `OVERLOCK_LOCK` | `hybrid` (default), `ticket`, `queued` or `test-and-set`; anything else ends the process with status 2 |
 //! | `OVERLOCK_COUNTERS` | a file to which the process appends a line of JSON when it exits (`counters.rs`) |
+//! | `OVERLOCK_CHECK` | `1`: says where the program does what it may not (`misuse.rs`) |
 //!
 //! # What is replaced
 //!
@@ -42,9 +43,10 @@
 //!
 //! A forked child keeps what the forking thread held and may unlock it, even if other threads of
 //! the parent were waiting for it (`word.rs`); it may destroy condition variables on which threads
-//! of the parent were blocked (`cond.rs`). What other threads of the parent held stays locked. All
-//! of this rests on a handler of `pthread_atfork`: a child made by a bare `clone` system call does
-//! not have it. A child of `vfork` shares the parent's memory and its locks, as it should.
+//! of the parent were blocked (`cond.rs`). What other threads of the parent held stays locked. It
+//! knows that it is a child because the kernel has cleared some memory (`world.rs`), also after a
+//! bare `clone` system call. A child of `vfork` shares the parent's memory and its locks, as it
+//! should.
 
 #[cfg(not(all(
     target_os = "linux",

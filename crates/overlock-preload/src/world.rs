@@ -68,17 +68,19 @@ static IS_WIPED: AtomicBool = AtomicBool::new(false);
 
 /// Asks the kernel to clear it in forked children.
 pub(crate) fn wipe_on_fork() {
+    if !has_own_pages() {
+        return;
+    }
     let _errno = Preserved::new();
     let world = (&raw const WORLD).cast_mut().cast();
-    // SAFETY: the range is that of the static, in pages of its own if the kernel's are no larger
-    // than its alignment; else the address or the length is refused. What changes is only what a
+    // SAFETY: the range is that of the static, in pages of its own; what changes is only what a
     // forked child finds there.
     let error = unsafe { libc::madvise(world, size_of::<World>(), WIPE_ON_FORK) };
-    IS_WIPED.store(error == 0 && is_aligned(), Relaxed);
+    IS_WIPED.store(error == 0, Relaxed);
 }
 
-/// Whether the static has its pages to itself.
-fn is_aligned() -> bool {
+/// Whether the static has its pages to itself: they are not larger than its alignment.
+fn has_own_pages() -> bool {
     // SAFETY: reads what the kernel has passed.
     unsafe { libc::getauxval(libc::AT_PAGESZ) == align_of::<World>() as libc::c_ulong }
 }
