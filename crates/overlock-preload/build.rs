@@ -24,6 +24,7 @@ fn main() {
         .file("src/block.c")
         .file("src/compat.c")
         .file("src/thread.c")
+        .file("src/passed_on.c")
         .std("gnu11")
         .flag("-fasynchronous-unwind-tables")
         .flag("-fno-exceptions")

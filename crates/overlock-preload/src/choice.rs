@@ -4,7 +4,7 @@
 //! Both are one choice among tables of functions, because every lock and unlock goes through it:
 //!
 //! ```text
-//!   UNDECIDED ──first lock operation,──▶ hybrid │ ticket │ queued │ test-and-set
+//!   UNDECIDED ──first lock operation,──▶ hybrid │ ticket │ queued │ test-and-set │ none
 //!       ▲       or the constructor          │
 //!       └── fork, in the child (world.rs) ──┘      and from there to the lock's table for children
 //! ```
@@ -75,6 +75,15 @@ pub(crate) fn operations() -> &'static Operations {
 fn use_table(index: usize) {
     // ORDERING: Release → the Acquire in `generation` and `decide`.
     WORLD.current.store(index * size_of::<Operations>(), Release);
+}
+
+/// Whether this process keeps libc's own locks: `OVERLOCK_LOCK=none`. Not for the fast paths, which
+/// find their way by the table.
+pub(crate) fn is_none() -> bool {
+    settle();
+    let table = |index: usize| index * size_of::<Operations>();
+    let current = WORLD.current.load(Relaxed);
+    current == table(word::NONE) || current == table(word::NONE + word::LOCKS)
 }
 
 /// The number of forks behind this process; a mutex stamped with it has no traces of vanished

@@ -186,7 +186,7 @@ impl Cond {
     }
 
     fn is_libcs(&self) -> bool {
-        self.flags().load(Relaxed) & (SHARED | CLAIMED) == SHARED
+        self.flags().load(Relaxed) & (SHARED | CLAIMED) == SHARED || choice::is_none()
     }
 
     /// Makes a process-shared condition variable ours, unless somebody waits in libc's way: then

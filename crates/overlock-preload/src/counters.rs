@@ -6,13 +6,16 @@
 //! processes do not mix:
 //!
 //! ```text
-//! {"kind":"process","lock":"hybrid","program":"/usr/bin/xz","pid":4711,
+//! {"kind":"process","library":"overlock-preload 0.1.0","lock":"hybrid",
+//!  "program":"/usr/bin/xz","pid":4711,
 //!  "mutex":{"locks_contended":12,"timed":0,"handed_to_libc":0,"unlocked_free":0},
 //!  "cond":{"waits":3,"timed":0,"wakes":4,"handed_to_libc":0},
 //!  "spin":{"locks_contended":0,"slept":0},
+//!  "unreplaced":{"rwlock_waits":0,"semaphore_waits":2,"barrier_waits":0},
 //!  "events":{"pv_wait_node":5, ...}}
 //! ```
 //!
+//! `unreplaced` counts the waits in what stays libc's (`passed_on.rs`).
 //! `events` are those of the lock itself, by Linux's names. A forked child counts from zero and
 //! writes a line of its own. A process that is killed or ends by `_exit` or `exec` writes none.
 //!
@@ -56,9 +59,15 @@ pub(crate) enum Event {
     SpinContended,
     /// It has spun and yielded in vain, and sleeps.
     SpinSlept,
+    /// A thread found a read-write lock taken.
+    RwlockWait,
+    /// A thread found a semaphore at zero.
+    SemaphoreWait,
+    /// A thread was not the last to come to a barrier.
+    BarrierWait,
 }
 
-const EVENTS: usize = Event::SpinSlept as usize + 1;
+const EVENTS: usize = Event::BarrierWait as usize + 1;
 
 /// How many copies of the counters there are, so that threads seldom write to the same cache line.
 const SHARDS: usize = 16;
@@ -170,11 +179,18 @@ fn append(path: &CStr, line: &[u8]) -> Result<(), c_int> {
     result
 }
 
+/// What the command knows the library's file by: these bytes, and the version after them.
+macro_rules! library_mark {
+    () => {
+        concat!("overlock-preload ", env!("CARGO_PKG_VERSION"))
+    };
+}
+
 fn write_line(line: &mut Line) -> fmt::Result {
     unsafe extern "C" {
         static program_invocation_name: *const libc::c_char;
     }
-    line.write_str("{\"kind\":\"process\"")?;
+    line.write_str(concat!("{\"kind\":\"process\",\"library\":\"", library_mark!(), "\""))?;
     write!(line, ",\"lock\":\"{}\",\"program\":\"", choice::operations().name)?;
     // SAFETY: libc sets it before any constructor runs.
     let program = unsafe { program_invocation_name };
@@ -205,6 +221,13 @@ fn write_line(line: &mut Line) -> fmt::Result {
         ",\"spin\":{{\"locks_contended\":{},\"slept\":{}}}",
         sum(Event::SpinContended),
         sum(Event::SpinSlept)
+    )?;
+    write!(
+        line,
+        ",\"unreplaced\":{{\"rwlock_waits\":{},\"semaphore_waits\":{},\"barrier_waits\":{}}}",
+        sum(Event::RwlockWait),
+        sum(Event::SemaphoreWait),
+        sum(Event::BarrierWait)
     )?;
     line.write_str(",\"events\":{")?;
     for (i, (event, count)) in Preload::counters().iter().enumerate() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names that the dynamic linker binds programs to, each with all the versions that glibc has
-//! had of it. What they do is in [`mutex`], [`cond`] and [`spin`].
+//! had of it. What they do is in [`mutex`], [`cond`], [`spin`] and
+//! [`passed_on`].
 //!
 //! A program asks for a version, by its linker or by `dlvsym`, and one that is not here it finds in
 //! libc. The two do not exclude each other on one object, so none may be left out. They are defined
@@ -12,13 +13,14 @@
 //! [`mutex`]: crate::mutex
 //! [`cond`]: crate::cond
 //! [`spin`]: crate::spin
+//! [`passed_on`]: crate::passed_on
 
 use core::sync::atomic::AtomicI32;
 
-use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
+use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, sem_t, timespec};
 
 use crate::mutex::Mutex;
-use crate::{cond, mutex, spin};
+use crate::{cond, mutex, passed_on, spin};
 
 /// Defines the functions behind the exported names.
 macro_rules! functions {
@@ -100,6 +102,14 @@ unsafe extern "C" {
     fn overlock_cond_clockwait(
         cond: *mut pthread_cond_t,
         mutex: *mut pthread_mutex_t,
+        clock: clockid_t,
+        at: *const timespec,
+    ) -> c_int;
+    // In passed_on.c.
+    fn overlock_sem_wait(semaphore: *mut sem_t) -> c_int;
+    fn overlock_sem_timedwait(semaphore: *mut sem_t, at: *const timespec) -> c_int;
+    fn overlock_sem_clockwait(
+        semaphore: *mut sem_t,
         clock: clockid_t,
         at: *const timespec,
     ) -> c_int;
@@ -194,6 +204,16 @@ mod versions {
         "pthread_spin_lock" ("@" "2.2.5", "@@" "2.34") => spin_lock;
         "pthread_spin_trylock" ("@" "2.2.5", "@@" "2.34") => spin_trylock;
         "pthread_spin_unlock" ("@" "2.2.5", "@@" "2.34") => spin_unlock;
+        "pthread_rwlock_rdlock" ("@" "2.2.5", "@@" "2.34") => passed_on::rdlock;
+        "pthread_rwlock_timedrdlock" ("@" "2.2.5", "@@" "2.34") => passed_on::timedrdlock;
+        "pthread_rwlock_clockrdlock" ("@" "2.30", "@@" "2.34") => passed_on::clockrdlock;
+        "pthread_rwlock_wrlock" ("@" "2.2.5", "@@" "2.34") => passed_on::wrlock;
+        "pthread_rwlock_timedwrlock" ("@" "2.2.5", "@@" "2.34") => passed_on::timedwrlock;
+        "pthread_rwlock_clockwrlock" ("@" "2.30", "@@" "2.34") => passed_on::clockwrlock;
+        "pthread_barrier_wait" ("@" "2.2.5", "@@" "2.34") => passed_on::barrier_wait;
+        "sem_wait" ("@" "2.2.5", "@@" "2.34") => overlock_sem_wait;
+        "sem_timedwait" ("@" "2.2.5", "@@" "2.34") => overlock_sem_timedwait;
+        "sem_clockwait" ("@" "2.30", "@@" "2.34") => overlock_sem_clockwait;
     }
 }
 
@@ -245,5 +265,15 @@ mod versions {
         "pthread_spin_lock" ("@" "2.17", "@@" "2.34") => spin_lock;
         "pthread_spin_trylock" ("@" "2.17", "@@" "2.34") => spin_trylock;
         "pthread_spin_unlock" ("@" "2.17", "@@" "2.34") => spin_unlock;
+        "pthread_rwlock_rdlock" ("@" "2.17", "@@" "2.34") => passed_on::rdlock;
+        "pthread_rwlock_timedrdlock" ("@" "2.17", "@@" "2.34") => passed_on::timedrdlock;
+        "pthread_rwlock_clockrdlock" ("@" "2.30", "@@" "2.34") => passed_on::clockrdlock;
+        "pthread_rwlock_wrlock" ("@" "2.17", "@@" "2.34") => passed_on::wrlock;
+        "pthread_rwlock_timedwrlock" ("@" "2.17", "@@" "2.34") => passed_on::timedwrlock;
+        "pthread_rwlock_clockwrlock" ("@" "2.30", "@@" "2.34") => passed_on::clockwrlock;
+        "pthread_barrier_wait" ("@" "2.17", "@@" "2.34") => passed_on::barrier_wait;
+        "sem_wait" ("@" "2.17", "@@" "2.34") => overlock_sem_wait;
+        "sem_timedwait" ("@" "2.17", "@@" "2.34") => overlock_sem_timedwait;
+        "sem_clockwait" ("@" "2.30", "@@" "2.34") => overlock_sem_clockwait;
     }
 }

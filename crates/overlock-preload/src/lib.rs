@@ -7,7 +7,7 @@
 //!
 //! | environment | meaning |
 //! |---|---|
-//! | `OVERLOCK_LOCK` | `hybrid` (default), `ticket`, `queued` or `test-and-set`; anything else ends the process with status 2 |
+//! | `OVERLOCK_LOCK` | `hybrid` (default), `ticket`, `queued` or `test-and-set`; `none` keeps libc's locks, to see what the library alone costs; anything else ends the process with status 2 |
 //! | `OVERLOCK_COUNTERS` | a file to which the process appends a line of JSON when it exits (`counters.rs`) |
 //! | `OVERLOCK_CHECK` | `1`: says where the program does what it may not (`misuse.rs`) |
 //!
@@ -25,7 +25,9 @@
 //! * Mutexes that are robust, priority-inheriting, priority-protecting or process-shared, and
 //!   process-shared condition variables with such mutexes: recognised by their own bytes and handed
 //!   over in every call.
-//! * `pthread_once`, read-write locks, barriers, semaphores, and the locks inside libc.
+//! * Read-write locks, barriers and semaphores: that a thread has to wait is counted, and the call
+//!   passed on (`passed_on.rs`).
+//! * `pthread_once`, and the locks inside libc.
 //! * C11's `mtx_*` and `cnd_*`: in glibc they call its own functions directly, not by name, and so
 //!   never reach us. They are the same objects in memory, so a program must not mix both kinds of
 //!   calls on one object; C11 says as much.
@@ -68,6 +70,7 @@ mod message;
 mod misuse;
 mod mutex;
 mod numbers;
+mod passed_on;
 mod platform;
 mod process;
 mod real;

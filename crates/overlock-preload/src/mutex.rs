@@ -37,7 +37,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, c_int, clockid_t, timespec};
 
-use crate::choice::operations;
+use crate::choice::{self, operations};
 use crate::clock::{self, Deadline};
 use crate::counters::{self, Event};
 use crate::{gate, real, thread};
@@ -86,7 +86,8 @@ enum Kind {
     Normal,
     Recursive,
     ErrorCheck,
-    /// Robust, priority-inheriting or -protecting, process-shared, or destroyed: libc's.
+    /// Robust, priority-inheriting or -protecting, process-shared, or destroyed: libc's. All are,
+    /// under `OVERLOCK_LOCK=none`.
     Libc,
 }
 
@@ -103,7 +104,8 @@ impl Mutex {
         unsafe { &*mutex.cast::<Self>() }
     }
 
-    fn as_ptr(&self) -> *mut libc::pthread_mutex_t {
+    /// What libc knows it by.
+    pub(crate) fn as_ptr(&self) -> *mut libc::pthread_mutex_t {
         (&raw const *self).cast_mut().cast()
     }
 
@@ -115,6 +117,7 @@ impl Mutex {
 
     fn kind(&self) -> Kind {
         match self.kind.load(Relaxed) & !(ELISION | GATED) {
+            _ if choice::is_none() => Kind::Libc,
             0 | 3 => Kind::Normal,
             1 => Kind::Recursive,
             2 => Kind::ErrorCheck,

@@ -7,7 +7,10 @@
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
+use libc::{
+    c_int, clockid_t, pthread_barrier_t, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t, sem_t,
+    timespec,
+};
 
 use crate::message;
 
@@ -69,7 +72,7 @@ macro_rules! functions {
                 static FUNCTION: Function = Function::new($symbol, $version);
                 // SAFETY: libc's function of that name and version has this signature.
                 let call = unsafe {
-                    core::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(FUNCTION.address())
+                    core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn($($type),*) -> c_int>(FUNCTION.address())
                 };
                 // SAFETY: the caller's.
                 unsafe { call($($argument),*) }
@@ -92,6 +95,32 @@ functions! {
     mutex_unlock = c"pthread_mutex_unlock", None, (mutex: *mut pthread_mutex_t);
     /// libc's `pthread_mutex_destroy`.
     mutex_destroy = c"pthread_mutex_destroy", None, (mutex: *mut pthread_mutex_t);
+    /// libc's `pthread_spin_lock`.
+    spin_lock = c"pthread_spin_lock", None, (lock: *mut c_int);
+    /// libc's `pthread_rwlock_tryrdlock`.
+    rwlock_tryrdlock = c"pthread_rwlock_tryrdlock", None, (lock: *mut pthread_rwlock_t);
+    /// libc's `pthread_rwlock_rdlock`.
+    rwlock_rdlock = c"pthread_rwlock_rdlock", None, (lock: *mut pthread_rwlock_t);
+    /// libc's `pthread_rwlock_timedrdlock`.
+    rwlock_timedrdlock = c"pthread_rwlock_timedrdlock", None,
+        (lock: *mut pthread_rwlock_t, at: *const timespec);
+    /// libc's `pthread_rwlock_clockrdlock`.
+    rwlock_clockrdlock = c"pthread_rwlock_clockrdlock", None,
+        (lock: *mut pthread_rwlock_t, clock: clockid_t, at: *const timespec);
+    /// libc's `pthread_rwlock_trywrlock`.
+    rwlock_trywrlock = c"pthread_rwlock_trywrlock", None, (lock: *mut pthread_rwlock_t);
+    /// libc's `pthread_rwlock_wrlock`.
+    rwlock_wrlock = c"pthread_rwlock_wrlock", None, (lock: *mut pthread_rwlock_t);
+    /// libc's `pthread_rwlock_timedwrlock`.
+    rwlock_timedwrlock = c"pthread_rwlock_timedwrlock", None,
+        (lock: *mut pthread_rwlock_t, at: *const timespec);
+    /// libc's `pthread_rwlock_clockwrlock`.
+    rwlock_clockwrlock = c"pthread_rwlock_clockwrlock", None,
+        (lock: *mut pthread_rwlock_t, clock: clockid_t, at: *const timespec);
+    /// libc's `pthread_barrier_wait`.
+    barrier_wait = c"pthread_barrier_wait", None, (barrier: *mut pthread_barrier_t);
+    /// libc's `sem_getvalue`.
+    sem_getvalue = c"sem_getvalue", None, (semaphore: *mut sem_t, value: *mut c_int);
     /// libc's `pthread_cond_signal`.
     cond_signal = c"pthread_cond_signal", Some(COND_VERSION), (cond: *mut pthread_cond_t);
     /// libc's `pthread_cond_broadcast`.
@@ -116,4 +145,22 @@ pub(crate) fn cond_timedwait() -> *mut c_void {
 pub(crate) fn cond_clockwait() -> *mut c_void {
     static FUNCTION: Function = Function::new(c"pthread_cond_clockwait", None);
     FUNCTION.address()
+}
+
+/// The addresses of libc's `sem_wait`, `sem_timedwait` and `sem_clockwait`, for the C frames that
+/// call them.
+pub(crate) fn sem_waits() -> [fn() -> *mut c_void; 3] {
+    fn wait() -> *mut c_void {
+        static FUNCTION: Function = Function::new(c"sem_wait", None);
+        FUNCTION.address()
+    }
+    fn timedwait() -> *mut c_void {
+        static FUNCTION: Function = Function::new(c"sem_timedwait", None);
+        FUNCTION.address()
+    }
+    fn clockwait() -> *mut c_void {
+        static FUNCTION: Function = Function::new(c"sem_clockwait", None);
+        FUNCTION.address()
+    }
+    [wait, timedwait, clockwait]
 }

@@ -36,10 +36,14 @@ use crate::counters::{self, Event, Preload};
 use crate::gate;
 use crate::misuse::{self, Misuse};
 use crate::mutex::Mutex;
+use crate::passed_on;
 use crate::platform::Process;
 
 /// How many locks there are to choose from.
-pub(crate) const LOCKS: usize = 4;
+pub(crate) const LOCKS: usize = 5;
+
+/// The index of libc's own locks in [`TABLES`].
+pub(crate) const NONE: usize = 5;
 
 /// The tables: of a process that has not decided, of all locks, and of all locks in a forked child.
 /// The first lock is the default.
@@ -49,10 +53,12 @@ pub(crate) static TABLES: [Operations; 1 + 2 * LOCKS] = [
     Ticket::<Process, Preload>::OPERATIONS,
     Queued::<Process, Preload>::OPERATIONS,
     TestAndSet::<Process, Preload>::OPERATIONS,
+    passed_on::OPERATIONS,
     Hybrid::<Process, Preload>::IN_CHILD,
     Ticket::<Process, Preload>::IN_CHILD,
     Queued::<Process, Preload>::IN_CHILD,
     TestAndSet::<Process, Preload>::IN_CHILD,
+    passed_on::OPERATIONS,
 ];
 
 /// In a stamp: somebody is cleaning the word.

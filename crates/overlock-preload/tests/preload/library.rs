@@ -99,6 +99,43 @@ fn counters_know_what_is_libcs_and_what_conditions_do() {
     assert_eq!(count(&record, "cond", "waits"), 0);
 }
 
+/// Of what is passed on, only waits count, and each counts where it was.
+#[test]
+fn waits_in_what_stays_libcs_are_counted() {
+    let program = compile("passed_on.c", "counted-passed-on", &[]);
+    for (case, rwlock, semaphore, barrier) in [
+        ("readers_and_writers_wait", 6, 0, 0),
+        ("a_free_lock_is_no_wait", 0, 0, 0),
+        // The one that is refused with EDEADLK has found the lock taken.
+        ("a_deadline_is_kept", 2, 0, 0),
+        ("semaphores_wait", 0, 3, 0),
+        ("a_wait_for_a_semaphore_is_cancelled", 0, 3, 0),
+        ("barriers_wait", 0, 0, 2),
+    ] {
+        for lock in ["hybrid", "none"] {
+            let record = counters_of(lock, &program, case);
+            let counts = ["rwlock", "semaphore", "barrier"]
+                .map(|kind| count(&record, "unreplaced", &format!("{kind}_waits")));
+            assert_eq!(counts, [rwlock, semaphore, barrier], "{case}: {record}");
+        }
+    }
+}
+
+/// With `none` every mutex, condition variable and spin lock is libc's, and says so where it waits.
+#[test]
+fn none_replaces_nothing() {
+    let stress = compile("stress.c", "none-stress", &[]);
+    let record = counters_of("none", &stress, "crowd_of_waiters");
+    assert_eq!(record["lock"], "none");
+    assert!(count(&record, "mutex", "locks_contended") >= 1, "{record}");
+    let events = record["events"].as_object().expect("an object");
+    assert!(events.values().all(|count| count == 0), "{record}");
+    let cond = compile("cond.c", "none-cond", &[]);
+    let record = counters_of("none", &cond, "signal_wakes");
+    assert!(count(&record, "cond", "handed_to_libc") > 0, "{record}");
+    assert_eq!(count(&record, "cond", "waits"), 0, "{record}");
+}
+
 #[test]
 fn every_process_writes_a_line_of_its_own() {
     let file = fresh_file("processes.json");
@@ -195,15 +232,20 @@ fn the_library_defines_the_calls_and_little_else() {
     let mutex = ["lock", "trylock", "timedlock", "clocklock", "unlock", "destroy"];
     let cond = ["wait", "timedwait", "clockwait", "signal", "broadcast", "destroy"];
     let spin = ["lock", "trylock", "unlock"];
+    let rwlock = ["rd", "timedrd", "clockrd", "wr", "timedwr", "clockwr"];
+    let semaphore = ["", "timed", "clock"];
     let expected = (mutex.iter().map(|call| format!("pthread_mutex_{call}")))
         .chain(cond.iter().map(|call| format!("pthread_cond_{call}")))
-        .chain(spin.iter().map(|call| format!("pthread_spin_{call}")));
+        .chain(spin.iter().map(|call| format!("pthread_spin_{call}")))
+        .chain(rwlock.iter().map(|call| format!("pthread_rwlock_{call}lock")))
+        .chain(semaphore.iter().map(|call| format!("sem_{call}wait")))
+        .chain(["pthread_barrier_wait".to_owned()]);
     for name in expected {
         assert!(names.contains(&name.as_str()), "{name} is not replaced");
     }
     for name in names {
         assert!(
-            ["pthread_", "__pthread_mutex_", "overlock_", "GLIBC_"]
+            ["pthread_", "__pthread_mutex_", "sem_", "overlock_", "GLIBC_"]
                 .iter()
                 .any(|part| name.starts_with(part)),
             "{name} would take the place of a symbol of the program"

@@ -10,6 +10,15 @@ use crate::support::{LOCKS, compile, text, under};
 
 /// Runs all cases of one source on libc and under every lock.
 fn conforms(source: &str) {
+    conforms_under(source, &LOCKS);
+}
+
+/// Also where the library passes everything on.
+fn conforms_and_passes_on(source: &str) {
+    conforms_under(source, &[&LOCKS[..], &["none"]].concat());
+}
+
+fn conforms_under(source: &str, locks: &[&str]) {
     let program = compile(source, &source.replace('.', "-"), &[]);
     let run = |who: &str, command: &mut Command| {
         let output = command.output().expect("the program was just compiled");
@@ -19,19 +28,19 @@ fn conforms(source: &str) {
         cases
     };
     let cases = run("libc", &mut Command::new(&program));
-    for lock in LOCKS {
+    for lock in locks {
         assert_eq!(run(lock, &mut under(lock, &program)), cases, "{source} on {lock}");
     }
 }
 
 #[test]
 fn mutexes() {
-    conforms("mutex.c");
+    conforms_and_passes_on("mutex.c");
 }
 
 #[test]
 fn timed_locks() {
-    conforms("timed.c");
+    conforms_and_passes_on("timed.c");
 }
 
 #[test]
@@ -41,12 +50,12 @@ fn mutexes_under_stress() {
 
 #[test]
 fn conditions() {
-    conforms("cond.c");
+    conforms_and_passes_on("cond.c");
 }
 
 #[test]
 fn cancellation() {
-    conforms("cancel.c");
+    conforms_and_passes_on("cancel.c");
 }
 
 #[test]
@@ -56,12 +65,17 @@ fn fork() {
 
 #[test]
 fn robust_inheriting_and_shared() {
-    conforms("special.c");
+    conforms_and_passes_on("special.c");
 }
 
 #[test]
 fn spin_locks() {
-    conforms("spin.c");
+    conforms_and_passes_on("spin.c");
+}
+
+#[test]
+fn calls_that_stay_libcs() {
+    conforms_and_passes_on("passed_on.c");
 }
 
 #[test]

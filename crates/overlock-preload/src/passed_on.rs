@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What stays libc's: calls that are passed on.
+//!
+//! Two things pass on. Read-write locks, semaphores and barriers always do; here it is only noted
+//! that a thread has to wait, so that whoever asks why a program gains nothing from another mutex
+//! learns where it waits instead. And with `OVERLOCK_LOCK=none` everything does: then the library
+//! is loaded, starts and stands before libc, and replaces nothing. What a program takes longer then
+//! is the price of preloading, and of no lock.
+//!
+//! Whether a call will wait is found out by the call that doesn't: `tryrdlock`, `trywrlock`,
+//! `sem_getvalue`. So a wait is counted too much where the lock gets free just then, which is no
+//! matter. Waiting for a semaphore is a cancellation point, and so has C frames (`passed_on.c`).
+//! The others are none in glibc.
+
+use core::ffi::c_void;
+
+use libc::{EBUSY, c_int, clockid_t, pthread_barrier_t, pthread_rwlock_t, sem_t, timespec};
+
+use crate::choice::Operations;
+use crate::counters::{self, Event};
+use crate::mutex::Mutex;
+use crate::real;
+
+/// libc's own mutexes: the table for `OVERLOCK_LOCK=none`.
+pub(crate) const OPERATIONS: Operations = {
+    /// A call that waits is told apart for the counters; libc spins, or sleeps, by itself.
+    extern "C-unwind" fn lock(mutex: &Mutex) -> c_int {
+        match try_lock(mutex) {
+            EBUSY => {
+                counters::add(Event::MutexContended);
+                // SAFETY: the program's own call, passed on.
+                unsafe { real::mutex_lock(mutex.as_ptr()) }
+            }
+            taken_or_broken => taken_or_broken,
+        }
+    }
+    extern "C" fn try_lock(mutex: &Mutex) -> c_int {
+        // SAFETY: the program's own call, passed on.
+        unsafe { real::mutex_trylock(mutex.as_ptr()) }
+    }
+    /// Not called: no mutex is of our kinds, so that calls with a deadline are passed on before.
+    extern "C-unwind" fn lock_until(mutex: &Mutex, deadline_ns: u64) -> c_int {
+        let (tv_sec, tv_nsec) = (deadline_ns / 1_000_000_000, deadline_ns % 1_000_000_000);
+        let at = timespec { tv_sec: tv_sec as i64, tv_nsec: tv_nsec as i64 };
+        // SAFETY: the program's own mutex, and a time of ours.
+        unsafe { real::mutex_clocklock(mutex.as_ptr(), libc::CLOCK_MONOTONIC, &raw const at) }
+    }
+    unsafe extern "C" fn unlock(mutex: &Mutex) -> c_int {
+        // SAFETY: the program's own call, passed on.
+        unsafe { real::mutex_unlock(mutex.as_ptr()) }
+    }
+    Operations { name: "none", lock, try_lock, lock_until, unlock }
+};
+
+/// Calls libc's function, after one that doesn't wait has failed.
+macro_rules! waits_unless {
+    ($($(#[$doc:meta])* $name:ident: $real:ident unless $try:ident ($($argument:ident: $type:ty),*);)*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// As for libc's function.
+            pub(crate) unsafe extern "C-unwind" fn $name(lock: *mut pthread_rwlock_t, $($argument: $type),*) -> c_int {
+                // SAFETY: the caller's.
+                match unsafe { real::$try(lock) } {
+                    EBUSY => {
+                        counters::add(Event::RwlockWait);
+                        // SAFETY: the caller's.
+                        unsafe { real::$real(lock, $($argument),*) }
+                    }
+                    taken_or_refused => taken_or_refused,
+                }
+            }
+        )*
+    };
+}
+
+waits_unless! {
+    /// `pthread_rwlock_rdlock`.
+    rdlock: rwlock_rdlock unless rwlock_tryrdlock ();
+    /// `pthread_rwlock_timedrdlock`.
+    timedrdlock: rwlock_timedrdlock unless rwlock_tryrdlock (at: *const timespec);
+    /// `pthread_rwlock_clockrdlock`.
+    clockrdlock: rwlock_clockrdlock unless rwlock_tryrdlock (clock: clockid_t, at: *const timespec);
+    /// `pthread_rwlock_wrlock`.
+    wrlock: rwlock_wrlock unless rwlock_trywrlock ();
+    /// `pthread_rwlock_timedwrlock`.
+    timedwrlock: rwlock_timedwrlock unless rwlock_trywrlock (at: *const timespec);
+    /// `pthread_rwlock_clockwrlock`.
+    clockwrlock: rwlock_clockwrlock unless rwlock_trywrlock (clock: clockid_t, at: *const timespec);
+}
+
+/// `pthread_barrier_wait`: everybody waits but the last to come, and libc tells one of all threads
+/// that it was the serial one. That need not be the last, but there is one for each round too.
+///
+/// # Safety
+/// As for libc's function.
+pub(crate) unsafe extern "C-unwind" fn barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
+    // SAFETY: the caller's.
+    let result = unsafe { real::barrier_wait(barrier) };
+    if result == 0 {
+        counters::add(Event::BarrierWait);
+    }
+    result
+}
+
+/// Counts a wait if the semaphore is at zero. Returns libc's function: the `which`th of `sem_wait`,
+/// `sem_timedwait` and `sem_clockwait`.
+///
+/// # Safety
+/// For passed_on.c: `semaphore` is the program's, and `which` below 3.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn overlock_sem_enter(semaphore: *mut sem_t, which: usize) -> *mut c_void {
+    let mut value = 0;
+    // SAFETY: the program's semaphore, and a variable of ours.
+    if unsafe { real::sem_getvalue(semaphore, &raw mut value) } == 0 && value <= 0 {
+        counters::add(Event::SemaphoreWait);
+    }
+    real::sem_waits()[which]()
+}
