@@ -12,9 +12,8 @@ use std::path::PathBuf;
 /// Spin locks that survive a lost CPU: measure them, compare them, put them under any program.
 #[derive(Debug, Parser)]
 #[command(name = "overlock", version, subcommand_required = true)]
-#[command(
-    after_help = "Exit codes: 0 fine, 1 a check failed, 2 could not run or write, 130 interrupted."
-)]
+#[command(after_help = "What every counter, column and field means: overlock reference\n\
+                  Exit codes: 0 fine, 1 a check failed, 2 could not run or write, 130 interrupted.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -29,6 +28,7 @@ pub(crate) enum Command {
     Lab(crate::lab::LabArgs),
     Torture(crate::torture::TortureArgs),
     Doctor(DoctorArgs),
+    Reference(ReferenceArgs),
     /// One run of `bench`, in a process of its own.
     #[command(hide = true, name = "bench-child")]
     BenchChild {
@@ -135,7 +135,8 @@ impl BenchArgs {
 #[command(override_usage = "overlock run [LOCK | --lock LOCK] [--json] -- PROGRAM [ARGS]...")]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// hybrid, ticket, queued, test-and-set, or libc for none [default: hybrid]
+    /// hybrid, ticket, queued or test-and-set; libc to preload nothing, none to replace nothing
+    /// [default: hybrid]
     #[arg(value_name = "LOCK")]
     pub(crate) lock_first: Option<String>,
 
@@ -154,20 +155,21 @@ pub(crate) struct RunArgs {
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  overlock run -- ./server --threads 16
-  overlock run ticket -- sysbench mutex run
-  overlock run --lock hybrid --json -- make -j8
+  overlock run -- sort --parallel=4 /etc/passwd
+  overlock run ticket -- tar cf /dev/null /etc/passwd
+  overlock run --lock hybrid --json -- make -j8 --version
 
-The library liboverlock_preload.so is looked for beside this program, in ../lib, and where
-OVERLOCK_PRELOAD says. Build it with: cargo build --release -p overlock-preload";
+What the counters mean: overlock reference";
 
 /// Run a program under several locks in turns and say which one suits it.
 ///
 /// One run to see that the program works, one to see that it waits for locks at all, then rounds:
 /// each round runs it once under every lock, in shuffled order, so that a noisy moment hits all
-/// alike. Locks are ranked by the median of wall time, or of the program's own figure if --metric
-/// says how to read it. Ratios are formed inside a round. If the interval of a ratio includes 1
-/// there is no verdict: it could be noise.
+/// alike, and once under `none`, the preload library that replaces nothing, to tell what preloading
+/// costs. What is compared is wall time, or the program's own figure if --metric says how to read
+/// it. Ratios are formed inside a round; locks are ranked by the median of theirs. If the interval
+/// of a ratio includes 1 there is no verdict: it could be noise. On a tie the lock is preferred that
+/// lets no thread wait for ever.
 #[derive(Debug, Args)]
 #[command(override_usage = "overlock compare [OPTIONS] -- PROGRAM [ARGS]...")]
 #[command(after_help = COMPARE_EXAMPLES)]
@@ -223,14 +225,15 @@ pub(crate) struct CompareArgs {
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
-  overlock compare -- xz -T4 -k -c big.tar          by wall time
-  overlock compare --check-output -- ./render a.scene
-  overlock compare --metric 'events per second: *([0-9.]+)' --higher-is-better \\
-      -- sysbench threads --threads=16 run
-  overlock compare --locks libc,hybrid --runs 21 --out kept.jsonl -- ./server-benchmark
+  overlock compare -- xz -T4 -k -c /etc/passwd
+  overlock compare --check-output -- sort --parallel=4 /etc/passwd
+  overlock compare --metric 'copied, ([0-9.e-]+) s' \\
+      -- dd if=/dev/zero of=/dev/null bs=64k count=4096
+  overlock compare --locks libc,hybrid --runs 21 --out kept.jsonl -- make -j8 --version
 
 A program that crashes, hangs or prints something else under a lock is reported, and the others
 go on. Ctrl-C ends the run; whole rounds are printed and kept.
+What columns and fields mean: overlock reference
 Exit codes: 0 fine, 1 the program failed under some lock, 2 could not run or write, 130 interrupted.";
 
 /// Say what this machine offers for running and measuring locks, and what would be better.
@@ -240,6 +243,19 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+/// Say what counters, columns and JSON fields mean: the whole page, or what it says of one name.
+#[derive(Debug, Args)]
+#[command(after_help = REFERENCE_EXAMPLES)]
+pub(crate) struct ReferenceArgs {
+    /// The name of a counter, column, field, lock or variable
+    pub(crate) word: Option<String>,
+}
+
+const REFERENCE_EXAMPLES: &str = "\
+Examples:
+  overlock reference
+  overlock reference pv_wait_head";
 
 /// Where results go besides the tables.
 #[derive(Debug, Args)]
@@ -287,7 +303,7 @@ Locks:
   peers  std parking-lot parking-lot-fair pthread pthread-adaptive pthread-spin spin-ticket,
          and yield: a test-and-set lock that calls sched_yield and never halts
 
-Reading the tables:
+Reading the tables (more: overlock reference):
   cs, ncs   mean lengths of critical sections and pauses; those of each operation are drawn
   floor     one operation of one thread without a lock: work, and what the harness costs
   of best   throughput over that of the best peer at this point, in the same round (median);

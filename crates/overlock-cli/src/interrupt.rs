@@ -1,23 +1,95 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ctrl-C: remembered, so that what was measured can still be printed. A second one kills.
+//! Ctrl-C: remembered, so that what was measured can still be printed. A second one ends at once,
+//! and leaves nothing behind: no program that was being measured, no file, no bar.
 
 use crate::output;
 use anyhow::{Context, Result};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::ffi::{CString, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr};
 
-static SEEN: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+static SEEN: AtomicBool = AtomicBool::new(false);
+
+// What the second one has to clear away. Each is written by the one thread that measures, and read
+// by a signal handler that ends the process.
+static GROUP: AtomicI32 = AtomicI32::new(0);
+static FILE: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
+static LINE: AtomicBool = AtomicBool::new(false);
 
 /// Begins to watch for SIGINT and SIGTERM.
 pub(crate) fn watch() -> Result<()> {
-    let seen = SEEN.get_or_init(Arc::default);
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        // The conditional comes first, so that it acts on the second signal and not on the first.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(seen))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(seen)))
+        // SAFETY: `came` makes async-signal-safe calls only.
+        unsafe { signal_hook::low_level::register(signal, came) }
             .context("could not watch for Ctrl-C")?;
     }
     Ok(())
+}
+
+fn came() {
+    if !SEEN.swap(true, Relaxed) {
+        return;
+    }
+    let (group, file) = (GROUP.load(Relaxed), FILE.load(Relaxed));
+    if group > 0 {
+        // SAFETY: takes two integers and touches no memory.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+    }
+    if !file.is_null() {
+        // SAFETY: a C string that is never freed.
+        unsafe { libc::unlink(file) };
+    }
+    if LINE.load(Relaxed) {
+        let clear = b"\r\x1b[K";
+        // SAFETY: the bytes are readable. There is nobody to tell if it fails.
+        unsafe { libc::write(libc::STDERR_FILENO, clear.as_ptr().cast(), clear.len()) };
+    }
+    // SAFETY: ends the process at once.
+    unsafe { libc::_exit(130) }
+}
+
+/// While this lives, a second Ctrl-C kills a process group.
+#[derive(Debug)]
+pub(crate) struct GroupWatch(());
+
+impl GroupWatch {
+    pub(crate) fn new(leader: i32) -> Self {
+        GROUP.store(leader, Relaxed);
+        GroupWatch(())
+    }
+}
+
+impl Drop for GroupWatch {
+    fn drop(&mut self) {
+        GROUP.store(0, Relaxed);
+    }
+}
+
+/// While this lives, a second Ctrl-C removes a file.
+#[derive(Debug)]
+pub(crate) struct FileWatch(());
+
+impl FileWatch {
+    pub(crate) fn new(path: &Path) -> Self {
+        let path = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
+        // Leaked, for the handler may hold it at any time: a few bytes, once or twice in a run.
+        FILE.store(path.into_raw(), Relaxed);
+        FileWatch(())
+    }
+}
+
+impl Drop for FileWatch {
+    fn drop(&mut self) {
+        FILE.store(null_mut(), Relaxed);
+    }
+}
+
+/// Says whether a second Ctrl-C has to clear the line of the progress bar.
+pub(crate) fn clear_line(is_needed: bool) {
+    LINE.store(is_needed, Relaxed);
 }
 
 /// Tells the user that it came too early for any result.
@@ -29,10 +101,10 @@ pub(crate) fn tell_that_nothing_is_done() {
 
 /// Says whether one has come.
 pub(crate) fn seen() -> bool {
-    flag().load(Relaxed)
+    SEEN.load(Relaxed)
 }
 
 /// The flag that says so.
 pub(crate) fn flag() -> &'static AtomicBool {
-    SEEN.get_or_init(Arc::default)
+    &SEEN
 }

@@ -17,13 +17,17 @@ mod machine;
 mod output;
 mod process;
 mod progress;
+mod recommend;
 mod record;
+mod reference;
 mod shuffle;
 mod stats;
 mod sys;
 mod table;
+mod terminal;
 mod torture;
 mod units;
+mod usage;
 mod warnings;
 
 use args::{Cli, Command};
@@ -52,7 +56,12 @@ impl From<Outcome> for ExitCode {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let args: Vec<_> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&args) {
+        Ok(cli) => cli,
+        Err(error) => return usage::explain(&error, &args),
+    };
+    let done = match cli.command {
         Command::Bench(args) => bench::main(&args),
         Command::Run(args) => process::run::main(&args),
         Command::Compare(args) => process::compare::main(&args),
@@ -60,6 +69,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::main(&args),
         Command::Torture(args) => torture::main(&args),
         Command::Doctor(args) => doctor::main(&args),
+        Command::Reference(args) => reference::main(&args),
         Command::BenchChild { spec } => bench::obey(&spec).map(|()| Outcome::Fine),
     };
     match done {

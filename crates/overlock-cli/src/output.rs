@@ -5,6 +5,7 @@
 
 use crate::Outcome;
 use crate::args::OutputArgs;
+use crate::terminal;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::fs::File;
@@ -95,7 +96,10 @@ impl Sink {
 
     /// Prints text for people, unless standard output is for programs.
     pub(crate) fn people(&self, text: &str) -> Result<()> {
-        if self.format == Format::Tables { print(text) } else { Ok(()) }
+        if self.format != Format::Tables {
+            return Ok(());
+        }
+        print(&terminal::wrapped(text, terminal::stdout_width()))
     }
 
     /// Prints a line of CSV if that was asked for.
@@ -114,7 +118,7 @@ pub(crate) fn print(line: &str) -> Result<()> {
 
 /// Prints a line to standard error. If even that fails there is nobody left to tell.
 pub(crate) fn complain(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", terminal::wrapped(line, terminal::stderr_width()));
 }
 
 /// Says whether the reader of standard output went away, which is its right.

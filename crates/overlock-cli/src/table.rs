@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plain tables: the first column to the left, numbers to the right, no lines to draw.
+//!
+//! A table that is wider than the terminal becomes several, one below the other, each with the first
+//! column: no row is ever broken.
+
+use crate::terminal;
 
 /// A table that grows row by row.
 #[derive(Debug)]
@@ -15,29 +20,65 @@ impl Table {
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
-}
 
-impl std::fmt::Display for Table {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    /// The table in so many columns of a terminal.
+    fn fitted(&self, width: Option<usize>) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)
             .map(|column| {
                 let cells = self.rows.iter().filter_map(|row| row.get(column));
-                cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+                cells.map(|cell| GAP.len() + cell.chars().count()).max().unwrap_or(0)
             })
             .collect();
+        let parts = parts(&widths, width.unwrap_or(usize::MAX));
+        let parts: Vec<String> = parts.map(|part| self.part(&widths, &part)).collect();
+        parts.join("\n")
+    }
+
+    /// The first column and some others.
+    fn part(&self, widths: &[usize], columns: &[usize]) -> String {
+        let mut text = String::new();
         for row in &self.rows {
             let mut line = String::new();
-            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                let padding = " ".repeat(width - cell.chars().count());
-                match column {
-                    0 => line.push_str(&format!("  {cell}{padding}")),
-                    _ => line.push_str(&format!("  {padding}{cell}")),
-                }
+            for column in columns {
+                let Some(cell) = row.get(*column) else { continue };
+                let padding = " ".repeat(widths[*column] - GAP.len() - cell.chars().count());
+                line += &match column {
+                    0 => format!("{GAP}{cell}{padding}"),
+                    _ => format!("{GAP}{padding}{cell}"),
+                };
             }
-            writeln!(f, "{}", line.trim_end())?;
+            text += &format!("{}\n", line.trim_end());
         }
-        Ok(())
+        text
+    }
+}
+
+/// Before each column.
+const GAP: &str = "  ";
+
+/// Which columns stand side by side: the first, and as many more as fit, but one at least.
+fn parts(widths: &[usize], width: usize) -> impl Iterator<Item = Vec<usize>> {
+    let mut next = 1;
+    let mut first = true;
+    std::iter::from_fn(move || {
+        if !std::mem::take(&mut first) && next >= widths.len() {
+            return None;
+        }
+        let mut part = vec![0];
+        let mut used = widths.first().copied().unwrap_or(0);
+        while next < widths.len() && (part.len() == 1 || used + widths[next] <= width) {
+            used += widths[next];
+            part.push(next);
+            next += 1;
+        }
+        Some(part)
+    })
+}
+
+impl std::fmt::Display for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.fitted(terminal::stdout_width()))
     }
 }
 
@@ -45,14 +86,26 @@ impl std::fmt::Display for Table {
 mod tests {
     use super::*;
 
+    fn table() -> Table {
+        let mut table = Table::new(&["lock", "ops/s", "worst"]);
+        table.row(vec!["std".into(), "1.00 M".into(), "0.5".into()]);
+        table.row(vec!["pthread-µ".into(), "3".into()]);
+        table
+    }
+
     #[test]
     fn columns_line_up() {
-        let mut table = Table::new(&["lock", "ops/s"]);
-        table.row(vec!["std".into(), "1.00 M".into()]);
-        table.row(vec!["pthread-µ".into(), "3".into()]);
-        assert_eq!(
-            table.to_string(),
-            "  lock        ops/s\n  std        1.00 M\n  pthread-µ       3\n"
-        );
+        let lines = "  lock        ops/s  worst\n  std        1.00 M    0.5\n  pthread-µ       3\n";
+        assert_eq!(table().fitted(None), lines);
+        assert_eq!(table().fitted(Some(26)), lines);
+    }
+
+    #[test]
+    fn what_is_too_wide_goes_below() {
+        let halves = "  lock        ops/s\n  std        1.00 M\n  pthread-µ       3\n\n  \
+                        lock       worst\n  std          0.5\n  pthread-µ\n";
+        assert_eq!(table().fitted(Some(25)), halves);
+        assert_eq!(table().fitted(Some(1)), halves);
+        assert_eq!(Table::new(&["alone"]).fitted(Some(1)), "  alone\n");
     }
 }

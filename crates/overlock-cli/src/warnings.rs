@@ -3,7 +3,7 @@
 
 use crate::machine::Machine;
 use crate::output;
-use std::collections::BTreeMap;
+use crate::process::waits::Waits;
 
 /// Steal above this share moves results more than locks differ.
 pub(crate) const STEAL_LIMIT: f64 = 0.02;
@@ -20,7 +20,9 @@ pub(crate) enum Warning {
     Drift { percent: f64 },
     Disturbed { disturbed: usize, runs: usize, retaken: usize, worst: f64 },
     Undrained { lock: String, point: String, threads: usize },
-    NoWaits { lock: String, handed_to_libc: u64 },
+    NoWaits { lock: String, others: Vec<String> },
+    MostlyOthers { lock: String, others: Vec<String> },
+    NoCounters { lock: String },
 }
 
 impl Warning {
@@ -36,13 +38,17 @@ impl Warning {
         (share > STEAL_LIMIT).then(|| Warning::Steal { share, place: place.to_string() })
     }
 
-    /// Warns if the counters of a program say that it waited for no lock of ours.
-    pub(crate) fn no_waits(lock: &str, counters: &BTreeMap<String, u64>) -> Option<Self> {
-        let is_libcs = |name: &str| name.ends_with(".handed_to_libc");
-        let libcs = counters.iter().filter(|(name, _)| is_libcs(name));
-        let handed_to_libc = libcs.map(|(_, count)| count).sum();
-        let has_waited = counters.iter().any(|(name, count)| !is_libcs(name) && *count > 0);
-        (!has_waited).then(|| Warning::NoWaits { lock: lock.to_owned(), handed_to_libc })
+    /// Warns if a program waited for no lock of ours, or mostly for others, or if nobody knows.
+    pub(crate) fn waits(waits: &Waits) -> Option<Self> {
+        let (lock, others) = (waits.lock.clone(), waits.unreplaced());
+        match waits.replaced() {
+            None => Some(Warning::NoCounters { lock }),
+            Some(0) => Some(Warning::NoWaits { lock, others }),
+            Some(_) if waits.are_mostly_unreplaced() => {
+                Some(Warning::MostlyOthers { lock, others })
+            }
+            Some(_) => None,
+        }
     }
 
     /// Warns about the widest of some intervals, each with its place, if it is too wide.
@@ -93,16 +99,28 @@ impl std::fmt::Display for Warning {
                  ({point}); they were ended with their process, and the check of mutual exclusion \
                  allows for one update from each"
             ),
-            Warning::NoWaits { lock, handed_to_libc: 0 } => write!(
+            Warning::NoWaits { lock, others } if others.is_empty() => write!(
                 f,
                 "under {lock} no thread of the program ever waited for a pthread lock, so the \
-                 choice of lock can't matter much; give it more threads, or know that locks of \
-                 other kinds (Go's, Java's, Rust's std, C11's mtx_t) are not replaced"
+                 choice of lock can't matter; give it more threads, or know that locks of other \
+                 kinds (Go's, Java's, Rust's std, C11's mtx_t) are not replaced"
             ),
-            Warning::NoWaits { lock, handed_to_libc } => write!(
+            Warning::NoWaits { lock, others } => write!(
                 f,
-                "under {lock} the program waited for no lock but libc's own ({handed_to_libc} \
-                 calls): process-shared, robust and priority-inheriting ones are not replaced"
+                "under {lock} the program waited for no lock that is replaced, but for {}: these \
+                 stay libc's, so the choice of lock can't matter",
+                others.join(", ")
+            ),
+            Warning::MostlyOthers { lock, others } => write!(
+                f,
+                "under {lock} the program waited mostly for what is not replaced: {}; the choice \
+                 of lock can't change that",
+                others.join(", ")
+            ),
+            Warning::NoCounters { lock } => write!(
+                f,
+                "under {lock} the program left no counters (it may have ended by a signal or by \
+                 _exit), so nobody knows whether it waits for locks at all"
             ),
         }
     }

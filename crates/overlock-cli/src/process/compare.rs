@@ -2,30 +2,32 @@
 //! `overlock compare`: one program, several locks, taking turns.
 //!
 //! First the program is run once as it is: if that doesn't work, nothing about locks can be
-//! learnt from it; nor if it never waits for one, which a run with counters tells. Then come the
-//! rounds. A lock under which the program crashes, hangs, prints
-//! something else or loses its figure is reported and left out from then on; the others go on.
+//! learnt from it; then once with counters, which tell whether it waits for locks at all. Then come
+//! the rounds. Beside the locks, each round runs the program under the preload library that replaces
+//! nothing ([`NONE`]): what that takes longer is the price of preloading, and of no lock. A lock
+//! under which the program crashes, hangs, prints something else or loses its figure is reported and
+//! left out from then on; the others go on.
 
-use super::preload::{self, LIBC, Target};
+use super::expect::Expected;
+use super::preload::{self, LIBC, NONE, Target};
+use super::report::{self, Report};
 use super::run;
 use super::trial::{Rules, Sample, Trial};
-use super::verdict::{self, Series};
+use super::verdict::Series;
+use super::waits::Waits;
 use crate::args::CompareArgs;
 use crate::clock::Clock;
-use crate::machine::{CpuTimes, Machine};
-use crate::output::{self, Sink};
+use crate::interrupt::FileWatch;
+use crate::machine::Machine;
+use crate::output::Sink;
 use crate::progress::Progress;
-use crate::record::{ProcessRecord, RunRecord};
+use crate::record::RunRecord;
 use crate::shuffle::shuffled;
-use crate::stats::{self, Interval};
-use crate::table::Table;
-use crate::units::{count, three, time};
 use crate::warnings::Warning;
 use crate::{Outcome, interrupt};
 use anyhow::{Context, Result, bail};
 use regex::{Regex, bytes};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -36,18 +38,15 @@ const HUNG_SECONDS: f64 = 30.0;
 
 /// A lock this many times worse than the baseline in every one of the first rounds is left out:
 /// nobody needs to know to the percent how bad it is, and everybody would wait for it.
-const HOPELESS_FACTOR: f64 = 5.0;
+pub(super) const HOPELESS_FACTOR: f64 = 5.0;
 const HOPELESS_ROUNDS: usize = 3;
-
-/// Results that vary by more than this are told as doubtful.
-const SPREAD_LIMIT: f64 = 0.15;
 
 /// A lock under which the program failed.
 #[derive(Debug, Serialize)]
-struct Failure {
+pub(super) struct Failure {
     kind: &'static str,
-    lock: String,
-    sentence: String,
+    pub(super) lock: String,
+    pub(super) sentence: String,
 }
 
 /// One run, written as it comes.
@@ -92,14 +91,14 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
         let limit = (pilot.wall_s * HUNG_FACTOR).max(HUNG_SECONDS).ceil();
         rules.timeout = Some(Duration::from_secs_f64(limit));
     }
-    let expected = args.check_output.then(|| kept_lines(&stdout, ignore.as_ref()));
-    let failures = Vec::new();
-    let counters = None;
-    let mut compare =
-        Compare { args, rules, target, locks, ignore, expected, failures, progress, counters };
+    let expected = args.check_output.then(|| Expected::new(&stdout, ignore));
+    let (failures, waits) = (Vec::new(), Waits::default());
+    let mut compare = Compare { args, rules, target, locks, expected, failures, progress, waits };
     compare.probe()?;
     let series = compare.measure(&mut sink)?;
-    compare.report(&series, &machine, &mut sink)?;
+    let Compare { args, target, failures, waits, .. } = &compare;
+    let machine = &machine;
+    Report { args, target, failures, waits, machine, series: &series }.tell(&mut sink)?;
     if interrupt::seen() && series.is_empty() {
         interrupt::tell_that_nothing_is_done();
     }
@@ -112,14 +111,25 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     })
 }
 
-/// Checks the names and drops repetitions.
+/// Checks the names, and adds the library that replaces nothing where locks are compared with libc.
 fn chosen(names: &[String]) -> Result<Vec<String>> {
     let mut locks: Vec<String> = Vec::new();
     for name in names {
         preload::known(name)?;
-        if !locks.contains(name) {
-            locks.push(name.clone());
+        if locks.contains(name) {
+            bail!(
+                "--locks has {name} twice, and a lock compared with itself tells nothing; name \
+                 each once"
+            );
         }
+        locks.push(name.clone());
+    }
+    match &locks[..] {
+        [only] => bail!(
+            "there is nothing to compare {only} with; name two locks, as in --locks libc,hybrid"
+        ),
+        _ if !locks.iter().any(|lock| lock == NONE) => locks.push(NONE.to_owned()),
+        _ => {}
     }
     Ok(locks)
 }
@@ -138,53 +148,34 @@ fn pilot(rules: &Rules, target: &Target) -> Result<Option<(Sample, Vec<u8>)>> {
     }
 }
 
-/// The lines of `stdout` that must not vary.
-fn kept_lines(stdout: &[u8], ignore: Option<&bytes::Regex>) -> Vec<Vec<u8>> {
-    let kept = |line: &&[u8]| ignore.is_none_or(|pattern| !pattern.is_match(line));
-    stdout.split(|byte| *byte == b'\n').filter(kept).map(<[u8]>::to_vec).collect()
-}
-
-/// Shows the beginning of a line, which may be binary and of any length.
-fn quote(line: &[u8]) -> String {
-    const SHOWN: usize = 60;
-    let dots = if line.len() > SHOWN { "..." } else { "" };
-    format!("'{}{dots}'", line[..line.len().min(SHOWN)].escape_ascii())
-}
-
-/// What the others are compared with: the program as it is, or else the first lock.
-fn baseline(all: &[Series]) -> Option<&Series> {
-    all.iter().find(|series| series.lock == LIBC).or(all.first())
-}
-
 /// A comparison under way.
 struct Compare<'a> {
     args: &'a CompareArgs,
     rules: Rules,
     target: Target,
     locks: Vec<String>,
-    ignore: Option<bytes::Regex>,
-    expected: Option<Vec<Vec<u8>>>,
+    expected: Option<Expected>,
     failures: Vec<Failure>,
     progress: Progress,
-    /// What was counted in a run of its own, under this lock.
-    counters: Option<(String, BTreeMap<String, u64>)>,
+    waits: Waits,
 }
 
 impl Compare<'_> {
     /// Runs the program once with counters, and warns if it never waits for a lock of ours: then
     /// the figures to come are about noise. No round has counters, for their sake.
     fn probe(&mut self) -> Result<()> {
-        let Some(lock) = self.locks.iter().find(|lock| *lock != LIBC).cloned() else {
+        let ours = |lock: &&String| ![LIBC, NONE].contains(&lock.as_str());
+        let Some(lock) = self.locks.iter().find(ours).cloned() else {
             self.progress.step();
             return Ok(());
         };
         self.progress.say(&format!("{lock}, counting"));
         let file = tempfile::NamedTempFile::new().context("can't make a file for the counters")?;
+        let _watch = FileWatch::new(file.path());
         if self.run(&lock, Some(file.path()))?.is_some() {
             let text = std::fs::read_to_string(file.path()).unwrap_or_default();
-            self.counters = run::counters(&text).map(|counters| (lock, counters));
-            let counted = self.counters.as_ref();
-            let warning = counted.and_then(|(lock, counters)| Warning::no_waits(lock, counters));
+            self.waits = Waits::new(lock, run::counters(&text));
+            let warning = Warning::waits(&self.waits);
             self.progress.suspend(|| warning.iter().for_each(Warning::print));
         }
         self.progress.step();
@@ -231,7 +222,7 @@ impl Compare<'_> {
     /// Runs the program once; nothing comes back from a failure or a run cut short.
     fn run(&mut self, lock: &str, counters: Option<&Path>) -> Result<Option<Sample>> {
         let complaint = match self.rules.run(&self.target, lock, counters)? {
-            Trial::Good(sample, stdout) => match self.check_output(lock, &stdout)? {
+            Trial::Good(sample, stdout) => match self.difference(lock, &stdout)? {
                 None => return Ok(Some(sample)),
                 Some(difference) => format!("printed something else: {difference}"),
             },
@@ -244,7 +235,11 @@ impl Compare<'_> {
 
     /// Marks the locks that need no more rounds.
     fn find_hopeless(&self, all: &mut [Series]) {
-        let Some(baseline) = baseline(all).map(|series| series.values()) else { return };
+        if self.waits.replaced() == Some(0) {
+            // What differs is noise, and three rounds of it prove nothing.
+            return;
+        }
+        let Some(baseline) = report::baseline(all).map(|series| series.values()) else { return };
         for series in all {
             let ratios = series.better_than_values(&baseline, self.args.higher_is_better);
             series.hopeless |= ratios.len() >= HOPELESS_ROUNDS
@@ -256,169 +251,15 @@ impl Compare<'_> {
         self.failures.iter().any(|failure| failure.lock == lock)
     }
 
-    /// Says where standard output differs from that of the first run, if it does.
-    fn check_output(&self, lock: &str, stdout: &[u8]) -> Result<Option<String>> {
-        let Some(expected) = &self.expected else { return Ok(None) };
-        let found = kept_lines(stdout, self.ignore.as_ref());
-        if found == *expected {
-            return Ok(None);
-        }
-        let same = found.iter().zip(expected).take_while(|(a, b)| a == b).count();
-        let show = |lines: &[Vec<u8>]| {
-            lines.get(same).map_or_else(|| "missing".into(), |line| quote(line))
-        };
-        let (number, is, was) = (same + 1, show(&found), show(expected));
-        let difference = format!("line {number} is {is} and was {was} in the first run");
-        if lock == LIBC {
-            bail!(
+    /// Says where standard output differs from that of the first run, if it must not.
+    fn difference(&self, lock: &str, stdout: &[u8]) -> Result<Option<String>> {
+        let difference = self.expected.as_ref().and_then(|expected| expected.difference(stdout));
+        match difference {
+            Some(difference) if lock == LIBC => bail!(
                 "--check-output can't tell: the output varies with the program's own locks \
                  ({difference}); leave lines that vary out with --ignore REGEX"
-            );
-        }
-        Ok(Some(difference))
-    }
-
-    /// Prints the ranked table, what failed, the doubts and the verdict.
-    fn report(&self, series: &[Series], machine: &Machine, sink: &mut Sink) -> Result<()> {
-        let higher = self.args.higher_is_better;
-        let mut ranked: Vec<&Series> = series.iter().collect();
-        ranked.sort_by(|a, b| {
-            let value = |series: &Series| series.value().map_or(0.0, |value| value.median);
-            let order = value(a).total_cmp(&value(b));
-            if higher { order.reverse() } else { order }
-        });
-        let baseline = baseline(series);
-        if let Some(baseline) = baseline {
-            for lock in &ranked {
-                sink.record(&self.record(lock, baseline, machine))?;
-            }
-            sink.csv(&["lock,round,value,wall_s,cpu_s,max_rss_kib".to_owned()])?;
-            for line in ranked.iter().flat_map(|lock| csv(lock)) {
-                sink.csv(&line)?;
-            }
-            sink.people(&self.table(&ranked, baseline))?;
-            for lost in ranked.iter().filter(|series| series.hopeless) {
-                sink.people(&format!(
-                    "{} was left out after {} rounds: over {HOPELESS_FACTOR} times worse than {} \
-                     in each",
-                    lost.lock,
-                    lost.samples.len(),
-                    baseline.lock
-                ))?;
-            }
-            self.warnings(&ranked).iter().for_each(Warning::print);
-        }
-        for failure in &self.failures {
-            sink.record(failure)?;
-            output::complain(&format!("failed: under {}, {}", failure.lock, failure.sentence));
-        }
-        if !self.failures.is_empty() && ranked.len() < 2 {
-            sink.people("No verdict: too few locks came through to compare any.")?;
-        }
-        let verdict = baseline.and_then(|baseline| verdict::judge(&ranked, baseline, higher));
-        if let Some(verdict) = verdict {
-            sink.record(&verdict)?;
-            sink.people(&verdict.sentence)?;
-            if let Some(lock) = verdict.lock.filter(|lock| lock != LIBC) {
-                sink.people(&format!("  overlock run {lock} -- {}", self.target.typed()))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn record<'a>(
-        &'a self,
-        series: &'a Series,
-        baseline: &'a Series,
-        machine: &Machine,
-    ) -> ProcessRecord<'a, Sample> {
-        let median =
-            |figure: fn(&Sample) -> f64| stats::median(&series.each(figure)).unwrap_or_default();
-        ProcessRecord {
-            kind: "point",
-            world: "process",
-            workload: self.target.typed(),
-            lock: &series.lock,
-            policy: "none",
-            pcpus: machine.cpus,
-            seconds: median(|sample| sample.wall_s),
-            samples: &series.samples,
-            ops_per_s: Interval::of(&series.each(|sample| 1.0 / sample.wall_s)),
-            cpu_s_per_s: median(|sample| sample.cpu_s / sample.wall_s),
-            counters: self.counters(&series.lock),
-            metric: self.args.metric.as_deref(),
-            higher_is_better: self.args.higher_is_better,
-            value: series.value(),
-            baseline: &baseline.lock,
-            of_baseline: series.better_than(baseline, self.args.higher_is_better),
-            interval_coverage: stats::coverage(series.samples.len()),
-            steal: steal(series),
+            ),
+            difference => Ok(difference),
         }
     }
-
-    fn counters(&self, lock: &str) -> BTreeMap<String, u64> {
-        let own = self.counters.iter().find(|(counted, _)| counted == lock);
-        own.map(|(_, counters)| counters.clone()).unwrap_or_default()
-    }
-
-    fn table(&self, ranked: &[&Series], baseline: &Series) -> String {
-        let show = |value: f64| match &self.args.metric {
-            Some(_) => count(value),
-            None => time(value * 1e9),
-        };
-        let of = format!("of {}", baseline.lock);
-        let what = if self.args.metric.is_some() { "metric" } else { "wall time" };
-        let header = ["lock", what, "low", "high", &of, "low", "high", "CPU s", "max RSS MiB"];
-        let mut table = Table::new(&header);
-        let higher = self.args.higher_is_better;
-        for series in ranked {
-            let (Some(value), Some(ratio)) = (series.value(), series.better_than(baseline, higher))
-            else {
-                continue;
-            };
-            let median = |figure: fn(&Sample) -> f64| {
-                three(stats::median(&series.each(figure)).unwrap_or_default())
-            };
-            let mut row = vec![series.lock.clone()];
-            row.extend([value.median, value.low, value.high].map(show));
-            row.extend([ratio.median, ratio.low, ratio.high].map(three));
-            row.push(median(|sample| sample.cpu_s));
-            row.push(median(|sample| sample.max_rss_kib as f64 / 1024.0));
-            table.row(row);
-        }
-        let rounds = stats::describe(baseline.samples.len());
-        format!("{}\n{rounds}; \"{of}\" above 1 is better\n{table}", self.target.typed())
-    }
-
-    fn warnings(&self, ranked: &[&Series]) -> Vec<Warning> {
-        let mut times = CpuTimes::default();
-        let samples = ranked.iter().flat_map(|series| &series.samples);
-        samples.for_each(|sample| times += sample.cpu_times);
-        let mut warnings: Vec<Warning> =
-            Warning::steal(times.steal_share(), "all runs together").into_iter().collect();
-        let spreads = ranked.iter().filter_map(|series| Some((series.value()?.spread(), series)));
-        if let Some((spread, series)) = spreads.max_by(|a, b| a.0.total_cmp(&b.0))
-            && spread > SPREAD_LIMIT
-        {
-            let place = format!("widest: {}", series.lock);
-            warnings.push(Warning::WideInterval { place, spread });
-        }
-        warnings
-    }
-}
-
-fn csv(series: &Series) -> Vec<Vec<String>> {
-    let line = |(round, sample): (usize, &Sample)| {
-        let mut fields = vec![series.lock.clone(), (round + 1).to_string()];
-        fields.extend([sample.value, sample.wall_s, sample.cpu_s].map(|v| v.to_string()));
-        fields.push(sample.max_rss_kib.to_string());
-        fields
-    };
-    series.samples.iter().enumerate().map(line).collect()
-}
-
-fn steal(series: &Series) -> f64 {
-    let mut times = CpuTimes::default();
-    series.samples.iter().for_each(|sample| times += sample.cpu_times);
-    times.steal_share()
 }

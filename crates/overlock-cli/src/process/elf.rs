@@ -10,6 +10,7 @@
 
 use crate::sys;
 use anyhow::{Context, Result, bail};
+use memchr::memmem;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -96,7 +97,7 @@ pub(crate) fn refuse(path: &Path) -> Result<()> {
     }
 }
 
-/// Says in a sentence why the dynamic loader would ignore the library at `path`, if it would.
+/// Says in a sentence why the file at `path` is not the library to preload, if it isn't.
 pub(crate) fn refuse_library(path: &Path) -> Result<()> {
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut head));
@@ -105,7 +106,24 @@ pub(crate) fn refuse_library(path: &Path) -> Result<()> {
     if !head.starts_with(b"\x7fELF\x02") || !is_shared_object {
         bail!("{} is no 64-bit shared library: nothing would be preloaded", path.display());
     }
-    Ok(())
+    let bytes = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
+    match library_version(&bytes) {
+        None => bail!("{} is a library, but not Overlock's: no lock would change", path.display()),
+        Some(version) if version != env!("CARGO_PKG_VERSION").as_bytes() => bail!(
+            "{} is of version {}, and this command of {}: take the library that came with it",
+            path.display(),
+            version.escape_ascii(),
+            env!("CARGO_PKG_VERSION")
+        ),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The version of the preload library, if this is one: it writes it into each line of counters.
+fn library_version(library: &[u8]) -> Option<&[u8]> {
+    const MARK: &[u8] = b"\"library\":\"overlock-preload ";
+    let (_, rest) = library.split_at_checked(memmem::find(library, MARK)? + MARK.len())?;
+    Some(&rest[..memchr::memchr(b'"', rest)?])
 }
 
 /// Whether a path is that of glibc's dynamic loader, on the machines the preload library is for.

@@ -4,6 +4,7 @@
 //! The wait is on a pidfd, so it ends when the program does and not at the next poll; `wait4` then
 //! tells what the program used. Nothing here is a thread of ours that could disturb it.
 
+use crate::interrupt::GroupWatch;
 use crate::sys::{self, Usage};
 use anyhow::{Context, Result};
 use std::os::fd::OwnedFd;
@@ -69,6 +70,11 @@ impl Running {
     /// Sends a signal to the program.
     pub(crate) fn signal(&self, signal: i32) {
         sys::kill(self.pid, signal);
+    }
+
+    /// Has the process group that the program leads killed by a second Ctrl-C.
+    pub(crate) fn watch_group(&self) -> GroupWatch {
+        GroupWatch::new(self.pid)
     }
 
     /// Kills what is left of the process group that the program led.

@@ -3,8 +3,12 @@
 
 pub(crate) mod compare;
 pub(crate) mod elf;
+mod expect;
 mod launch;
 pub(crate) mod preload;
+mod report;
 pub(crate) mod run;
+mod startup;
 mod trial;
 mod verdict;
+pub(crate) mod waits;

@@ -12,6 +12,9 @@ use std::process::Command;
 /// The lock the program has by itself: nothing is preloaded.
 pub(crate) const LIBC: &str = "libc";
 
+/// libc's locks again, under the preload library, which replaces nothing: for what that costs.
+pub(crate) const NONE: &str = "none";
+
 /// Locks that the preload library offers.
 pub(crate) const LOCKS: [&str; 4] = ["hybrid", "ticket", "queued", "test-and-set"];
 
@@ -22,10 +25,10 @@ const OVERRIDE: &str = "OVERLOCK_PRELOAD";
 
 /// Checks the name of a lock for a program.
 pub(crate) fn known(lock: &str) -> Result<()> {
-    if lock == LIBC || LOCKS.contains(&lock) {
+    if [LIBC, NONE].contains(&lock) || LOCKS.contains(&lock) {
         return Ok(());
     }
-    bail!("there is no lock '{lock}' for programs; choose from {LIBC}, {}", LOCKS.join(", "))
+    bail!("there is no lock '{lock}' for programs; choose from {}, {LIBC}", LOCKS.join(", "))
 }
 
 /// Finds the library: the override, beside this program, in `../lib`, in cargo's target folder.
@@ -107,7 +110,7 @@ impl Target {
 }
 
 /// A word as one would type it in a shell.
-fn typed(word: &OsStr) -> String {
+pub(crate) fn typed(word: &OsStr) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_=./:,+@%".contains(c);
     match word.to_str() {
         None => format!("$'{}'", word.as_bytes().escape_ascii()),

@@ -66,6 +66,7 @@ impl Rules {
         command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
         let before = CpuTimes::now();
         let mut running = Running::start(command)?;
+        let _watch = running.watch_group();
         let Some(ended) = self.watch(&mut running)? else {
             running.kill_group()?;
             return Ok(if interrupt::seen() {

@@ -3,9 +3,10 @@
 //!
 //! The test programs behave as `OVERLOCK_LOCK` tells them, so every outcome is decided in advance.
 
-use crate::support::{Said, overlock, program, said};
+use crate::support::{Said, interrupt, overlock, program, said, wait_until};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::process::Stdio;
 
 fn compare(flags: &[&str], script: &str) -> Said {
     said(&[&["compare"], flags, &["--", "sh", "-c", script]].concat())
@@ -46,21 +47,96 @@ fn equal_locks_get_no_verdict() {
     assert!(said.stdout.contains("No verdict: "), "{}", said.stdout);
 }
 
+/// What is said of a program that writes these counters, and whose figure says `ticket`.
+fn with_counters(counters: &str) -> Said {
+    let script = r#"[ -z "$OVERLOCK_COUNTERS" ] || echo "$0" > "$OVERLOCK_COUNTERS"
+        [ "$OVERLOCK_LOCK" = ticket ] && echo 1 || echo 2"#;
+    let flags = ["compare", "--locks", "libc,ticket", "--runs", "6", "--metric", "[0-9]"];
+    said(&[&flags[..], &["--", "sh", "-c", script, counters]].concat())
+}
+
 #[test]
-fn a_program_that_waits_for_no_lock_of_ours_is_told() {
-    let told = |counters: &str| {
-        let script = r#"[ -z "$OVERLOCK_COUNTERS" ] || echo "$0" > "$OVERLOCK_COUNTERS""#;
-        let flags = ["compare", "--locks", "libc,ticket", "--runs", "1", "--", "sh", "-c", script];
-        said(&[&flags[..], &[counters]].concat())
-    };
-    told(r#"{"pid":7,"mutex":{"timed":0},"spin":{"slept":0}}"#)
-        .ends(0, "under ticket no thread of the program ever waited");
-    told(r#"{"pid":7,"mutex":{"timed":0,"handed_to_libc":3},"cond":{"handed_to_libc":4}}"#)
-        .ends(0, "but libc's own (7 calls)");
-    for silent in [r#"{"pid":7,"cond":{"waits":1,"handed_to_libc":4}}"#, ""] {
-        let said = told(silent);
-        assert!(!said.stderr.contains("under ticket"), "{said:?}");
+fn a_program_that_waits_for_no_lock_of_ours_gets_no_verdict() {
+    let silent = r#"{"pid":7,"mutex":{"timed":0},"spin":{"slept":0}}"#;
+    with_counters(silent).ends(0, "under ticket no thread of the program ever waited");
+    let libcs = r#"{"pid":7,"mutex":{"handed_to_libc":3},"unreplaced":{"rwlock_waits":4}}"#;
+    let sentence = "no lock that is replaced, but for read-write locks (4 waits), mutexes that are \
+                    process-shared, robust or priority-aware (3 calls)";
+    with_counters(libcs).ends(0, sentence);
+    for counters in [silent, libcs] {
+        let said = with_counters(counters);
+        assert!(said.stdout.contains("No verdict: no thread waited"), "{said:?}");
+        assert!(!said.stdout.contains("overlock run"), "{said:?}");
     }
+    // The same figures, of a program that waits.
+    let said = with_counters(r#"{"pid":7,"cond":{"waits":1}}"#);
+    assert!(said.stdout.contains("Use ticket: it is 2.00x"), "{said:?}");
+    assert!(!said.stderr.contains("under ticket"), "{said:?}");
+    let mostly = r#"{"pid":7,"cond":{"waits":1},"unreplaced":{"barrier_waits":11}}"#;
+    with_counters(mostly).ends(0, "waited mostly for what is not replaced: barriers (11 waits)");
+    with_counters("").ends(0, "under ticket the program left no counters");
+}
+
+/// A tie within 5 % goes to the lock that lets no thread wait for ever; the figures are exact.
+#[test]
+fn a_near_tie_goes_to_the_lock_that_starves_nobody() {
+    let compare = |hybrid: &str| {
+        let script = r#"case "$OVERLOCK_LOCK" in
+            test-and-set) echo 200;; hybrid) echo $0;; *) echo 100;; esac"#;
+        let flags = ["compare", "--locks", "libc,hybrid,test-and-set", "--runs", "6"];
+        let metric = ["--metric", "[0-9]+", "--higher-is-better", "--", "sh", "-c", script, hybrid];
+        said(&[&flags[..], &metric].concat()).stdout
+    };
+    let near = compare("191");
+    assert!(near.contains("Use hybrid: it is 1.91x"), "{near}");
+    assert!(
+        near.contains("test-and-set came out 1.05x (1.05..1.05) as good as that, but"),
+        "{near}"
+    );
+    let far = compare("150");
+    assert!(far.contains("Use test-and-set: it is 2.00x"), "{far}");
+    assert!(far.contains("hybrid, which doesn't, is 0.750x"), "{far}");
+}
+
+/// A lock that loses nothing but the start of the library does not lose.
+#[test]
+fn the_price_of_preloading_is_no_merit_of_libc() {
+    let compare = |none: &str| {
+        let script = r#"case "$OVERLOCK_LOCK" in
+            hybrid) echo 130;; none) echo $0;; *) echo 100;; esac"#;
+        let flags = ["compare", "--locks", "libc,hybrid", "--runs", "6", "--metric", "[0-9]+"];
+        said(&[&flags[..], &["--", "sh", "-c", script, none]].concat()).stdout
+    };
+    let all = compare("130");
+    assert!(all.contains("that is what preloading costs"), "{all}");
+    let part = compare("120");
+    assert!(part.contains("Keep libc: it is 1.30x"), "{part}");
+}
+
+/// The rank is that of the ratios in the table, also where the medians of the figures say otherwise.
+#[test]
+fn ranks_follow_the_ratios_that_are_printed() {
+    // Over libc, hybrid is better than ticket in all rounds but one, and by the medians of their
+    // figures (31.5 and 31) it is the other way round.
+    let script = r#"file="$0/of-$OVERLOCK_LOCK"; n=$(cat "$file" 2>/dev/null || echo 1)
+        [ -n "$OVERLOCK_COUNTERS" ] || echo $((n + 1)) > "$file"
+        case "$OVERLOCK_LOCK" in
+            "") set -- 10 10 20 30 40 50 60;;
+            hybrid) set -- 9 18 27 36 45 54;;
+            ticket) set -- 10 20 31 31 50 60;;
+            *) set -- 20 40 60 80 100 120;; esac
+        shift $((n - 1)); echo $1"#;
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["compare", "--locks", "libc,hybrid,ticket", "--runs", "6", "--metric", "[0-9]+"];
+    let rest = ["--json", "--", "sh", "-c", script, folder.path().to_str().unwrap()];
+    let said = said(&[&flags[..], &rest].concat());
+    let points = said.records("point");
+    let figure = |name: &str| -> Vec<f64> {
+        points.iter().map(|point| point[name]["median"].as_f64().unwrap()).collect()
+    };
+    assert_eq!(points.len(), 4, "{said:?}");
+    assert!(figure("of_baseline").is_sorted_by(|a, b| a >= b), "{said:?}");
+    assert!(!figure("value").is_sorted(), "this tells nothing: {said:?}");
 }
 
 #[test]
@@ -119,7 +195,7 @@ fn the_records_hold_every_raw_sample() {
     let said = compare(&["--locks", "libc,hybrid", "--runs", "2", "--json"], "true");
     assert_eq!(said.records("run").len(), 1);
     let points = said.records("point");
-    assert_eq!(points.len(), 2);
+    assert_eq!(points.len(), 3, "libc, hybrid, and none");
     for point in points {
         assert_eq!(point["world"], "process");
         let samples = point["samples"].as_array().unwrap();
@@ -131,7 +207,7 @@ fn the_records_hold_every_raw_sample() {
 
 #[test]
 fn bad_input_is_a_sentence_and_exit_code_2() {
-    let one = ["--runs", "1", "--locks", "libc"];
+    let one = ["--runs", "1", "--locks", "libc,hybrid"];
     let with = |flags: &[&str], script: &str| compare(&[&one[..2], flags].concat(), script);
     with(&["--locks", "mutex"], "true").ends(2, "there is no lock 'mutex' for programs");
     with(&["--metric", "("], "true").ends(2, "--metric is no regular expression");
@@ -143,12 +219,32 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
     compare(&one, "echo no memory >&2; exit 3").ends(2, "ended with code 3");
     compare(&one, "echo no memory >&2; exit 3").ends(2, "it said: no memory");
     compare(&["--timeout", "0.3"], "sleep 9").ends(2, "hung: killed after 0.3 s");
-    said(&["compare"]).ends(2, "PROGRAM");
+    with(&["--locks", "libc"], "true").ends(2, "there is nothing to compare libc with");
+    with(&["--locks", "hybrid,libc,hybrid"], "true").ends(2, "--locks has hybrid twice");
+}
+
+#[test]
+fn a_forgotten_program_or_dashes_are_told_with_what_to_type() {
+    for (typed, sentence) in [
+        ("compare", "name a program, after --, as in\n  overlock compare -- make -j8"),
+        ("compare --", "name a program after --, as in\n  overlock compare -- make -j8"),
+        ("run hybrid", "name a program, after --, as in\n  overlock run -- make -j8"),
+        ("compare ./x -T4", "put -- before the program, as in\n  overlock compare -- ./x -T4"),
+        (
+            "compare --locks libc,hybrid --check-output make -j8",
+            "as in\n  overlock compare --locks libc,hybrid --check-output -- make -j8",
+        ),
+        ("run ticket ./x 1", "put -- before the program, as in\n  overlock run ticket -- ./x 1"),
+        ("run ./x", "put -- before the program, as in\n  overlock run -- ./x"),
+        ("compare --no-such-flag -- true", "unexpected argument '--no-such-flag'"),
+    ] {
+        said(&typed.split(' ').collect::<Vec<_>>()).ends(2, sentence);
+    }
 }
 
 #[test]
 fn an_accepted_exit_code_is_no_failure() {
-    let said = compare(&["--runs", "1", "--locks", "libc", "--any-exit-code"], "exit 3");
+    let said = compare(&["--runs", "1", "--locks", "libc,hybrid", "--any-exit-code"], "exit 3");
     assert_eq!(said.code, Some(0), "{said:?}");
 }
 
@@ -199,7 +295,7 @@ fn binary_output_is_compared_byte_by_byte() {
 #[test]
 fn arguments_need_not_be_text() {
     let odd = OsStr::from_bytes(b"\xff'");
-    for command in [&["run", "libc"][..], &["compare", "--runs", "1", "--locks", "libc"]] {
+    for command in [&["run", "libc"][..], &["compare", "--runs", "1", "--locks", "libc,hybrid"]] {
         let mut command = overlock(command);
         let script = r#"[ "$1" = "$(printf "\377'")" ] && echo same"#;
         let said: Said = command
@@ -228,13 +324,55 @@ fn whole_rounds_are_kept_when_the_comparison_is_interrupted() {
         "sh",
         "-c",
         "n=$(cat \"$0\" 2>/dev/null || echo 0); echo $((n + 1)) > \"$0\"
-        [ $n -lt 4 ] || kill -INT $PPID; sleep 0.3",
+        [ $n -lt 5 ] || kill -INT $PPID; sleep 0.3",
     ];
     let folder = tempfile::tempdir().unwrap();
     let counter = folder.path().join("runs");
     let said = said(&[&flags[..], &script, &[counter.to_str().unwrap()]].concat());
     assert_eq!(said.code, Some(130), "{said:?}");
     let points = said.records("point");
-    assert_eq!(points.len(), 2, "{said:?}");
+    assert_eq!(points.len(), 3, "{said:?}");
     assert!(points.iter().all(|point| point["samples"].as_array().unwrap().len() == 1));
+}
+
+/// Two of them end the command at once, and neither the program nor a file is left.
+#[test]
+fn nothing_is_left_after_ctrl_c() {
+    for times in [1, 2] {
+        let folder = tempfile::tempdir().unwrap();
+        let pid_file = folder.path().join("pid");
+        let script = r#"trap "" INT TERM; [ -z "$OVERLOCK_COUNTERS" ] || echo $$ > "$0"
+            [ -z "$OVERLOCK_COUNTERS" ] || sleep 1000"#;
+        let flags = ["compare", "--locks", "libc,hybrid", "--", "sh", "-c", script];
+        let temporary = tempfile::tempdir().unwrap();
+        let mut command = overlock(&flags);
+        command.arg(&pid_file).env("TMPDIR", temporary.path());
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let pid = || std::fs::read_to_string(&pid_file).ok().filter(|pid| pid.ends_with('\n'));
+        wait_until(|| pid().is_some());
+        (0..times).for_each(|_| interrupt(child.id()));
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        let process = format!("/proc/{}", pid().unwrap().trim());
+        // Killed, and reaped by whoever inherits it.
+        wait_until(|| {
+            let status = std::fs::read_to_string(format!("{process}/status")).unwrap_or_default();
+            status.is_empty() || status.contains("State:\tZ")
+        });
+        assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "{times}");
+    }
+}
+
+/// In rows and sentences: what is indented is to be copied and stays whole.
+#[test]
+fn tables_and_messages_fit_the_terminal() {
+    let flags = ["compare", "--locks", "libc,ticket", "--runs", "2", "--", "true"];
+    for columns in [40, 60, 200] {
+        let mut command = overlock(&flags);
+        let said: Said = command.env("COLUMNS", columns.to_string()).output().unwrap().into();
+        for line in said.stdout.lines().chain(said.stderr.lines()) {
+            assert!(line.chars().count() <= columns, "{columns}: {line:?}");
+        }
+        let tables = said.stdout.lines().filter(|line| line.starts_with("  lock ")).count();
+        assert_eq!(tables == 1, columns == 200, "{said:?}");
+    }
 }

@@ -3,8 +3,10 @@
 
 mod bench;
 mod compare;
+mod help;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod lab;
+mod real;
 mod run;
 mod support;
 mod torture;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock run` leave the program as it is, but for its locks?
 
-use crate::support::{OVERLOCK, Said, overlock, said, send};
+use crate::support::{OVERLOCK, Said, c_library, overlock, said, send, stand_in};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -65,7 +65,7 @@ fn counters_are_printed_after_the_program() {
 }
 
 #[test]
-fn a_missing_library_says_how_to_build_it() {
+fn a_missing_or_wrong_library_is_told() {
     let args = ["run", "--", "true"];
     let mut command = overlock(&args);
     command.env("OVERLOCK_PRELOAD", "/no/such/library.so");
@@ -74,6 +74,12 @@ fn a_missing_library_says_how_to_build_it() {
     command.env("OVERLOCK_PRELOAD", "/etc/passwd");
     let said: Said = command.output().unwrap().into();
     said.ends(2, "/etc/passwd is no 64-bit shared library");
+    command.env("OVERLOCK_PRELOAD", c_library());
+    let said: Said = command.output().unwrap().into();
+    said.ends(2, "is a library, but not Overlock's");
+    command.env("OVERLOCK_PRELOAD", stand_in("old.so", &c_library(), "0.0.1"));
+    let said: Said = command.output().unwrap().into();
+    said.ends(2, "is of version 0.0.1, and this command of");
 
     let folder = tempfile::tempdir().unwrap();
     let alone = folder.path().join("overlock");
@@ -90,7 +96,6 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
         .ends(2, "there is no program 'no-such-program' in PATH");
     said(&["run", "--", "/no/such/program"]).ends(2, "can't run /no/such/program");
     said(&["run", "--", "/"]).ends(2, "is a folder");
-    said(&["run", "hybrid"]).ends(2, "PROGRAM");
     said(&["run", "hybrid", "--lock", "ticket", "--", "true"]).ends(2, "cannot be used with");
 }
 
@@ -126,7 +131,7 @@ fn a_full_disk_is_named() {
 fn a_disk_that_fills_up_meanwhile_costs_the_file_only() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("out.jsonl");
-    let mut command = overlock(&["compare", "--runs", "40", "--locks", "libc", "--out"]);
+    let mut command = overlock(&["compare", "--runs", "40", "--locks", "libc,hybrid", "--out"]);
     command.arg(&file).args(["--", "true"]);
     // SAFETY: both calls are async-signal-safe.
     unsafe {
@@ -164,7 +169,7 @@ fn a_result_pipe_that_breaks_is_told() {
         "--runs",
         "40",
         "--locks",
-        "libc",
+        "libc,hybrid",
         "--out",
         pipe.to_str().unwrap(),
         "--",
@@ -175,7 +180,7 @@ fn a_result_pipe_that_breaks_is_told() {
 }
 
 fn said_with_out(file: &str) -> Said {
-    said(&["compare", "--runs", "1", "--locks", "libc", "--out", file, "--", "true"])
+    said(&["compare", "--runs", "1", "--locks", "libc,hybrid", "--out", file, "--", "true"])
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -47,11 +48,12 @@ impl Said {
     }
 }
 
-/// The command, not yet started. The C library stands in for the preload library: it is loaded
-/// already, so preloading it changes nothing but the environment, which the test programs read.
+/// The command, not yet started. A library that does nothing stands in for the preload library, so
+/// that preloading it changes nothing but the environment, which the test programs read.
 pub(crate) fn overlock(args: &[&str]) -> Command {
     let mut command = Command::new(OVERLOCK);
-    command.args(args).env("OVERLOCK_PRELOAD", c_library()).env_remove("OVERLOCK_LOCK");
+    command.args(args).env("OVERLOCK_PRELOAD", &*STAND_IN).env_remove("OVERLOCK_LOCK");
+    command.env_remove("COLUMNS");
     // SAFETY: `signal` may be called between fork and exec.
     unsafe { command.pre_exec(heed_signals) };
     command
@@ -72,7 +74,26 @@ pub(crate) fn said(args: &[&str]) -> Said {
     overlock(args).output().unwrap().into()
 }
 
-fn c_library() -> PathBuf {
+/// glibc's `libdl`, which is empty or loaded already, with the mark of the preload library behind its
+/// end, where no loader looks.
+static STAND_IN: LazyLock<PathBuf> = LazyLock::new(|| {
+    let libdl = c_library().with_file_name("libdl.so.2");
+    stand_in("stand-in.so", &libdl, env!("CARGO_PKG_VERSION"))
+});
+
+/// A copy of a library that says it is a preload library.
+pub(crate) fn stand_in(name: &str, library: &Path, version: &str) -> PathBuf {
+    let mut bytes = fs::read(library).unwrap();
+    bytes.extend(format!("\"library\":\"overlock-preload {version}\"").into_bytes());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (path, draft) = (folder.join(name), folder.join(format!("{name}.{}", std::process::id())));
+    fs::write(&draft, bytes).unwrap();
+    fs::rename(draft, &path).unwrap();
+    path
+}
+
+/// The C library of this process.
+pub(crate) fn c_library() -> PathBuf {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
     paths.map(PathBuf::from).find(|path| path.to_string_lossy().contains("libc.")).unwrap()

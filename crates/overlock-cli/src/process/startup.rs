@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What preloading costs by itself: the dynamic loader's work for one more library, and that
+//! library's own start.
+//!
+//! It is paid once by each process, whatever lock is chosen. So a program of many short processes
+//! that waits for nothing is slower under every lock, by this much, and no lock is to blame.
+
+use super::preload::{LIBC, NONE};
+use super::verdict::Series;
+use crate::stats::Interval;
+use crate::units::time;
+use serde::Serialize;
+
+/// How much longer runs take under the library that replaces nothing.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct StartUp {
+    /// Seconds of each run, the difference taken inside a round.
+    pub(super) seconds: Interval,
+}
+
+impl StartUp {
+    /// Nothing, where one of the two was not measured.
+    pub(super) fn of(all: &[Series]) -> Option<Self> {
+        let find = |lock: &str| all.iter().find(|series| series.lock == lock);
+        let (libc, none) = (find(LIBC)?, find(NONE)?);
+        let rounds = none.samples.iter().zip(&libc.samples);
+        let costs: Vec<f64> = rounds.map(|(none, libc)| none.wall_s - libc.wall_s).collect();
+        Some(StartUp { seconds: Interval::of(&costs)? })
+    }
+
+    pub(super) fn sentence(&self) -> String {
+        let show = |seconds: f64| {
+            let sign = if seconds < 0.0 { "-" } else { "" };
+            format!("{sign}{}", time(seconds.abs() * 1e9))
+        };
+        let Interval { median, low, high } = self.seconds;
+        let range = format!("{}..{}", show(low), show(high));
+        let is = "none is libc under the preload library, which then replaces nothing";
+        if self.seconds.includes(0.0) {
+            format!("{is}: preloading alone makes no difference that could be told ({range})")
+        } else {
+            format!("{is}: preloading alone takes {} of each run ({range})", show(median))
+        }
+    }
+}

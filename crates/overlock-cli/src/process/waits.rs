@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a program waits for locks at all, and for which, as its counters tell.
+
+use std::collections::BTreeMap;
+
+/// Counters of waits for what the preload library replaces.
+const REPLACED: [&str; 5] =
+    ["mutex.locks_contended", "mutex.timed", "cond.waits", "cond.timed", "spin.locks_contended"];
+
+/// Counters of waits for what it doesn't, and what to call that. Only calls are known of mutexes and
+/// condition variables that are libc's.
+const UNREPLACED: [(&str, &str, &str); 5] = [
+    ("unreplaced.rwlock_waits", "read-write locks", "waits"),
+    ("unreplaced.semaphore_waits", "semaphores", "waits"),
+    ("unreplaced.barrier_waits", "barriers", "waits"),
+    ("mutex.handed_to_libc", "mutexes that are process-shared, robust or priority-aware", "calls"),
+    ("cond.handed_to_libc", "condition variables of such mutexes", "calls"),
+];
+
+/// What was counted in a run of its own, under one lock.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    pub(crate) lock: String,
+    /// Nothing if the program left no counters: it may have ended by a signal or by `_exit`.
+    counters: Option<BTreeMap<String, u64>>,
+}
+
+impl Waits {
+    pub(crate) fn new(lock: String, counters: Option<BTreeMap<String, u64>>) -> Self {
+        Waits { lock, counters }
+    }
+
+    /// The counters of `lock`, if that is the one that was counted.
+    pub(crate) fn of(&self, lock: &str) -> BTreeMap<String, u64> {
+        let own = self.counters.as_ref().filter(|_| self.lock == lock);
+        own.cloned().unwrap_or_default()
+    }
+
+    /// How often a thread waited for a lock that could be another; nothing if that is not known.
+    pub(crate) fn replaced(&self) -> Option<u64> {
+        let counters = self.counters.as_ref()?;
+        Some(REPLACED.iter().filter_map(|name| counters.get(*name)).sum())
+    }
+
+    /// How often it waited for what could not, by what that was.
+    pub(crate) fn unreplaced(&self) -> Vec<String> {
+        let count = |name| self.counters.as_ref().and_then(|counters| counters.get(name));
+        let each = UNREPLACED.iter().filter_map(|(name, what, unit)| {
+            Some((count(*name).filter(|count| **count > 0)?, what, unit))
+        });
+        each.map(|(count, what, unit)| format!("{what} ({count} {unit})")).collect()
+    }
+
+    /// Whether it waited for the latter much more often: then they are what matters.
+    pub(crate) fn are_mostly_unreplaced(&self) -> bool {
+        let count = |name: &str| self.counters.as_ref().and_then(|counters| counters.get(name));
+        let is_wait = |(_, _, unit): &&(_, _, &str)| *unit == "waits";
+        let names = UNREPLACED.iter().filter(is_wait).map(|(name, _, _)| *name);
+        let unreplaced: u64 = names.filter_map(count).sum();
+        self.replaced().is_some_and(|replaced| unreplaced > 10 * replaced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(counters: &[(&str, u64)]) -> Waits {
+        let counters = counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        Waits::new("hybrid".into(), Some(counters))
+    }
+
+    #[test]
+    fn only_waits_for_what_is_replaced_count() {
+        assert_eq!(Waits::default().replaced(), None);
+        assert_eq!(waits(&[("mutex.handed_to_libc", 4), ("cond.wakes", 2)]).replaced(), Some(0));
+        assert_eq!(waits(&[("mutex.timed", 4), ("cond.waits", 2)]).replaced(), Some(6));
+    }
+
+    #[test]
+    fn what_is_not_replaced_is_named() {
+        let waits = waits(&[("unreplaced.rwlock_waits", 12), ("mutex.locks_contended", 1)]);
+        assert_eq!(waits.unreplaced(), ["read-write locks (12 waits)"]);
+        assert!(waits.are_mostly_unreplaced());
+        assert!(!Waits::default().are_mostly_unreplaced());
+    }
+}

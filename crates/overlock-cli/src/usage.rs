@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was typed wrongly: a sentence for the mistakes that `run` and `compare` invite, and the
+//! parser's own words for the others.
+
+use crate::args::Cli;
+use crate::output;
+use crate::process::preload;
+use clap::CommandFactory as _;
+use clap::error::{ContextKind, ErrorKind};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Tells the user what is wrong, or what was asked for (`--help`).
+pub(crate) fn explain(error: &clap::Error, args: &[OsString]) -> ExitCode {
+    match mistake(error, args) {
+        Some(sentence) => {
+            output::complain(&format!("overlock: {sentence}"));
+            ExitCode::from(2)
+        }
+        None => {
+            // If nobody can be told, the exit code still tells.
+            let _ = error.print();
+            ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+        }
+    }
+}
+
+/// The sentence for a mistake about the program to be run.
+fn mistake(error: &clap::Error, args: &[OsString]) -> Option<String> {
+    let name = args.get(1)?.to_str().filter(|name| ["run", "compare"].contains(name))?;
+    let has_dashes = args.iter().any(|word| word == "--");
+    let kind = error.kind();
+    let named = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    if kind == ErrorKind::MissingRequiredArgument && !named.contains("PROGRAM") {
+        return None;
+    }
+    if kind == ErrorKind::MissingRequiredArgument && has_dashes {
+        return Some(format!("name a program after --, as in\n  overlock {name} -- make -j8"));
+    }
+    let is_ours = matches!(kind, ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument);
+    if has_dashes || !is_ours {
+        return None;
+    }
+    let Some(at) = program(name, args) else {
+        let missing = kind == ErrorKind::MissingRequiredArgument;
+        return missing
+            .then(|| format!("name a program, after --, as in\n  overlock {name} -- make -j8"));
+    };
+    let typed = |words: &[OsString]| {
+        words.iter().map(|word| format!(" {}", preload::typed(word))).collect::<String>()
+    };
+    let (ours, program) = (typed(&args[1..at]), typed(&args[at..]));
+    Some(format!("put -- before the program, as in\n  overlock{ours} --{program}"))
+}
+
+/// Where the program seems to begin: the first word that is no flag of ours, no value of one and no
+/// lock.
+fn program(name: &str, args: &[OsString]) -> Option<usize> {
+    let command = Cli::command();
+    let flags = command.find_subcommand(name)?;
+    let takes_value = |word: &str| {
+        let flag = flags.get_arguments().find(|flag| flag.get_long() == word.strip_prefix("--"));
+        flag.is_some_and(|flag| flag.get_action().takes_values() && flag.get_long().is_some())
+    };
+    let mut at = 2;
+    while let Some(word) = args.get(at) {
+        let text = word.to_string_lossy();
+        if takes_value(&text) {
+            at += 2;
+        } else if text.starts_with('-') || (name == "run" && preload::known(&text).is_ok()) {
+            at += 1;
+        } else {
+            return Some(at);
+        }
+    }
+    None
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Does the help say what is true? Its examples are run, and its reference knows every name.
+
+use crate::support::{OVERLOCK, Said, overlock, said};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+/// The commands below "Examples:", as they would be typed.
+fn examples(name: &str) -> Vec<String> {
+    let help = said(&[name, "--help"]).stdout;
+    let (_, examples) = help.split_once("Examples:\n").expect("every help has examples");
+    let block: Vec<&str> = examples.lines().take_while(|line| line.starts_with("  ")).collect();
+    let text = block.join("\n").replace("\\\n", "");
+    text.lines().map(|line| line.trim().to_owned()).collect()
+}
+
+/// Runs an example by the shell, as written.
+fn run(example: &str, folder: &Path) -> Said {
+    let path = std::env::join_paths(
+        [Path::new(OVERLOCK).parent().unwrap().to_owned()]
+            .into_iter()
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+    );
+    let mut command = Command::new("sh");
+    let library = overlock(&[]);
+    let library = library.get_envs().find(|(name, _)| *name == "OVERLOCK_PRELOAD");
+    command.env("OVERLOCK_PRELOAD", library.and_then(|(_, path)| path).unwrap());
+    command.args(["-c", example]).current_dir(folder).env("PATH", path.unwrap());
+    command.output().unwrap().into()
+}
+
+#[test]
+fn examples_work_as_written() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["run", "compare", "reference"] {
+        let examples = examples(name);
+        assert!(examples.len() >= 2, "{name}: {examples:?}");
+        for example in examples {
+            let program = example.split(" -- ").nth(1).and_then(|rest| rest.split(' ').next());
+            let is_here = |program: &str| run(&format!("command -v {program}"), folder.path());
+            if program.is_some_and(|program| is_here(program).code != Some(0)) {
+                println!("skipped, as its program is not installed: {example}");
+                continue;
+            }
+            let said = run(&example, folder.path());
+            assert_eq!(said.code, Some(0), "{example}: {said:?}");
+        }
+    }
+}
+
+/// All names of fields, at any depth.
+fn names(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+            found.insert(name.clone());
+            names(value, found);
+        }),
+        Value::Array(items) => items.iter().for_each(|item| names(item, found)),
+        _ => {}
+    }
+}
+
+/// The first cells of the page's tables.
+fn explained() -> BTreeSet<String> {
+    let page = said(&["reference"]).stdout;
+    let rows = page.lines().filter_map(|line| line.strip_prefix('|'));
+    let quoted = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
+    quoted.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_reference_knows_every_field_of_a_comparison() {
+    let page = explained();
+    let script = r#"[ "$OVERLOCK_LOCK" = ticket ] && exit 1; true"#;
+    let flags = ["compare", "--runs", "6", "--json", "--locks", "libc,hybrid,ticket", "--"];
+    let said = said(&[&flags[..], &["sh", "-c", script]].concat());
+    let mut found = BTreeSet::new();
+    for line in said.stdout.lines() {
+        let record = serde_json::from_str::<Value>(line).expect(line);
+        found.insert(record["kind"].as_str().unwrap().to_owned());
+        names(&record, &mut found);
+    }
+    for name in ["run", "sample", "point", "failure", "verdict", "startup", "cpu_model"] {
+        assert!(found.contains(name), "the comparison has no {name}: {found:?}");
+    }
+    let unknown: Vec<_> = found.difference(&page).collect();
+    assert!(unknown.is_empty(), "the reference says nothing of {unknown:?}");
+}
+
+#[test]
+fn the_reference_answers_for_one_name() {
+    let said = said(&["reference", "pv_wait_head"]);
+    assert!(said.stdout.contains("the queue head halted"), "{said:?}");
+    crate::support::said(&["reference", "pv_wait_heads"])
+        .ends(2, "says nothing of 'pv_wait_heads'");
+    for name in ["run", "compare", "bench"] {
+        let help = crate::support::said(&[name, "--help"]).stdout;
+        assert!(help.contains("overlock reference"), "{name}: {help}");
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command with the preload library itself, under a program of which it is known where it waits.
+
+use crate::support::{Said, overlock};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+/// The library in the profile of this test. Cargo builds no `cdylib` for a test, so this does.
+static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = Path::new(crate::support::OVERLOCK).parent().unwrap();
+    let profile = match folder.file_name().and_then(OsStr::to_str).unwrap() {
+        "debug" => "dev",
+        profile => profile,
+    };
+    let build = ["build", "--quiet", "--package", "overlock-preload", "--profile", profile];
+    let built = Command::new(env!("CARGO"))
+        .args(build)
+        .arg("--target-dir")
+        .arg(folder.parent().unwrap())
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(built.unwrap().success());
+    folder.join("liboverlock_preload.so")
+});
+
+/// What the command says of the program that waits in `kind`.
+fn said(flags: &[&str], kind: &str) -> Said {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("waits-{kind}"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/waits.c");
+    let mut compiler = Command::new("cc");
+    let compiled = compiler.args(["-O2", "-pthread", "-o"]).arg(&program).arg(source);
+    assert!(compiled.status().expect("this needs a C compiler: install gcc").success());
+    let mut command = overlock(flags);
+    command.env("OVERLOCK_PRELOAD", &*LIBRARY).arg("--").arg(program).arg(kind);
+    command.output().unwrap().into()
+}
+
+#[test]
+fn counters_say_where_the_program_waited() {
+    said(&["run"], "mutex").ends(0, "mutex.locks_contended");
+    said(&["run"], "rwlock").ends(0, "unreplaced.rwlock_waits       1");
+    said(&["run", "none"], "rwlock").ends(0, "unreplaced.rwlock_waits       1");
+    said(&["run"], "none").ends(0, "(no lock was ever contended)");
+}
+
+#[test]
+fn no_verdict_where_no_lock_of_ours_is_waited_for() {
+    let flags = ["compare", "--locks", "libc,hybrid", "--runs", "6"];
+    let rwlock = said(&flags, "rwlock");
+    rwlock.ends(0, "but for read-write locks (1 waits)");
+    let none = said(&flags, "none");
+    none.ends(0, "no thread of the program ever waited");
+    for said in [rwlock, none] {
+        assert!(said.stdout.contains("No verdict: no thread waited"), "{said:?}");
+    }
+    let mutex = said(&flags, "mutex");
+    assert!(!mutex.stderr.contains("waited"), "{mutex:?}");
+    assert!(!mutex.stdout.contains("no thread waited"), "{mutex:?}");
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* A program whose second thread waits for the first, in the kind of lock that is named, or in none. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static int is_rwlock, is_none;
+
+static void take(void)
+{
+	if (is_rwlock)
+		pthread_rwlock_wrlock(&rwlock);
+	else if (!is_none)
+		pthread_mutex_lock(&mutex);
+}
+
+static void give(void)
+{
+	if (is_rwlock)
+		pthread_rwlock_unlock(&rwlock);
+	else if (!is_none)
+		pthread_mutex_unlock(&mutex);
+}
+
+static void *second(void *unused)
+{
+	take();
+	give();
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+
+	is_rwlock = argc > 1 && strcmp(argv[1], "rwlock") == 0;
+	is_none = argc > 1 && strcmp(argv[1], "none") == 0;
+	take();
+	if (pthread_create(&thread, NULL, second, NULL) != 0)
+		return 1;
+	usleep(100000);
+	give();
+	return pthread_join(thread, NULL);
+}
