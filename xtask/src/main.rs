@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
+mod dist;
 mod roots;
 mod tidy;
 mod weak;
@@ -16,6 +17,12 @@ cargo xtask COMMAND
   ci       what the integration machine runs: .ci/run
   roots    the preload library in a Debian 13 root, whose glibc is another; as root,
            with debootstrap, and skips, saying so, without
+  dist     target/dist: one archive with the command, the preload library, the C library, manual
+           pages and completions, and a Debian package of the same
+  debian   the package in clean roots of Debian 12 and 13, or of the suites that are named:
+           installed, tested, removed
+  install --prefix DIR    build, and install all of that under DIR
+  uninstall --prefix DIR  remove it again
   tidy     the rules of STYLE.md that a program can check (also a test)
   verify   the long checks: models without bounds, every ordering, and 20 minutes of
            torture for each lock; [--for TIME] torture each lock so long instead
@@ -31,6 +38,10 @@ fn main() -> ExitCode {
     let done = match args[..] {
         ["ci"] => run(Command::new("bash").arg(".ci/run")),
         ["roots"] => roots::check(),
+        ["dist"] => dist::dist(),
+        ["debian", ref suites @ ..] => dist::check_in_roots(suites),
+        ["install", "--prefix", prefix] => dist::install(prefix),
+        ["uninstall", "--prefix", prefix] => dist::uninstall(prefix),
         ["tidy"] => tidy(),
         ["verify"] => verify("20m"),
         ["verify", "--for", time] => verify(time),

@@ -29,6 +29,9 @@ pub(crate) enum Command {
     Torture(crate::torture::TortureArgs),
     Doctor(DoctorArgs),
     Reference(ReferenceArgs),
+    Completions(CompletionsArgs),
+    #[command(hide = true)]
+    ManPages(ManPagesArgs),
     /// One run of `bench`, in a process of its own.
     #[command(hide = true, name = "bench-child")]
     BenchChild {
@@ -256,6 +259,25 @@ const REFERENCE_EXAMPLES: &str = "\
 Examples:
   overlock reference
   overlock reference pv_wait_head";
+
+/// Print a script that completes this command's flags in a shell.
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  overlock completions bash > completions.bash
+  overlock completions zsh > _overlock";
+
+/// Write manual pages into a folder.
+#[derive(Debug, Args)]
+pub(crate) struct ManPagesArgs {
+    pub(crate) folder: PathBuf,
+}
 
 /// Where results go besides the tables.
 #[derive(Debug, Args)]

@@ -249,8 +249,8 @@ fn engines() -> [Finding; 1] {
 fn preload_library() -> Finding {
     match preload::library() {
         Ok(path) => Finding::new("preload library", path.display().to_string()),
-        Err(_) => Finding::new("preload library", "not found")
-            .advise(true, "`run` and `compare` need it: cargo build --release -p overlock-preload"),
+        Err(error) => Finding::new("preload library", "not found")
+            .advise(true, format!("`run` and `compare` need it: {error:#}")),
     }
 }
 

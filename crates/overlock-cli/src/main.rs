@@ -10,6 +10,7 @@ mod bench;
 mod bounds;
 mod clock;
 mod doctor;
+mod extras;
 mod interrupt;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod lab;
@@ -70,6 +71,8 @@ fn main() -> ExitCode {
         Command::Torture(args) => torture::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Reference(args) => reference::main(&args),
+        Command::Completions(args) => extras::completions(&args),
+        Command::ManPages(args) => extras::man_pages(&args),
         Command::BenchChild { spec } => bench::obey(&spec).map(|()| Outcome::Fine),
     };
     match done {

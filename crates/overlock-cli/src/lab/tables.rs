@@ -94,7 +94,7 @@ fn throughput(group: &GroupRuns) -> Table {
     table
 }
 
-/// Seed S4's table: does anybody starve, and how many acquisitions overtake a queue?
+/// S4's table: does anybody starve, and how many acquisitions overtake a queue?
 fn fairness(group: &GroupRuns) -> Table {
     let mut table =
         Table::new(&["lock", "vCPUs", "over", "min", "avg", "max", "min/avg", "Jain", "unfair"]);
@@ -219,7 +219,7 @@ fn reasons(group: &GroupRuns) -> String {
     format!("\nYields by reason code, of those asked:\n{}", rows.collect::<String>())
 }
 
-/// Seed S5's question: how long do reads of the timer take, and what does each rule bring?
+/// S5's question: how long do reads of the timer take, and what does each rule bring?
 fn timers(group: &GroupRuns) -> Option<Table> {
     let mut table = Table::new(&[
         "rule",

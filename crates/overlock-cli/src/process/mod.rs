@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Unmodified programs under our locks: `overlock run` and `overlock compare`.
 
+mod bundle;
 pub(crate) mod compare;
 pub(crate) mod elf;
 mod expect;

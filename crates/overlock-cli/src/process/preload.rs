@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the preload library is, and the environment that makes a program use it.
 
-use super::elf;
 use super::run::COUNTERS;
+use super::{bundle, elf};
 use anyhow::{Context, Result, bail};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 /// The lock the program has by itself: nothing is preloaded.
 pub(crate) const LIBC: &str = "libc";
@@ -31,7 +32,14 @@ pub(crate) fn known(lock: &str) -> Result<()> {
     bail!("there is no lock '{lock}' for programs; choose from {}, {LIBC}", LOCKS.join(", "))
 }
 
-/// Finds the library: the override, beside this program, in `../lib`, in cargo's target folder.
+/// Where an installed library is, from the folder of this program.
+const INSTALLED: &str = "../lib/overlock";
+
+/// Where cargo builds it, the same way.
+const BUILT: [&str; 4] = [".", "deps", "../release", "../debug"];
+
+/// Finds the library: the one that is named, the one installed with this program, the one in it, or
+/// the one that cargo has built beside it.
 pub(crate) fn library() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(OVERRIDE) {
         let path = PathBuf::from(path);
@@ -43,19 +51,29 @@ pub(crate) fn library() -> Result<PathBuf> {
     }
     let program = std::env::current_exe().context("can't tell where this program is")?;
     let folder = program.parent().context("this program is in no folder")?;
-    let places = [".", "../lib", "deps", "../release", "../debug"];
-    places
-        .iter()
-        .map(|place| folder.join(place).join(LIBRARY))
-        .find_map(|path| path.canonicalize().ok())
-        .with_context(|| {
-            format!(
-                "{LIBRARY} is neither beside {} nor in ../lib; build it with\n\
-                 \u{20}   cargo build --release -p overlock-preload\n\
-                 or name it in {OVERRIDE}",
-                program.display()
-            )
-        })
+    let file = |place: &str| folder.join(place).join(LIBRARY).canonicalize().ok();
+    if let Some(installed) = file(INSTALLED) {
+        elf::refuse_library(&installed).context("the installation is of two versions")?;
+        return Ok(installed);
+    }
+    // Who builds the library alone wants to see that one.
+    let is_newer = |path: &PathBuf| modified(path) > modified(&program);
+    match BUILT.iter().find_map(|place| file(place)) {
+        Some(built) if !bundle::is_here() || is_newer(&built) => {
+            elf::refuse_library(&built)?;
+            Ok(built)
+        }
+        _ if bundle::is_here() => bundle::unpacked(LIBRARY),
+        _ => bail!(
+            "there is no {LIBRARY} beside {}, nor in {INSTALLED}, and a build without --release has \
+             none in it; build it with\n  cargo build -p overlock-preload\nor name it in {OVERRIDE}",
+            program.display()
+        ),
+    }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|meta| meta.modified()).ok()
 }
 
 /// A program that has been found able to run under the locks asked for.

@@ -34,7 +34,7 @@ fn run(example: &str, folder: &Path) -> Said {
 #[test]
 fn examples_work_as_written() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["run", "compare", "reference"] {
+    for name in ["run", "compare", "reference", "completions"] {
         let examples = examples(name);
         assert!(examples.len() >= 2, "{name}: {examples:?}");
         for example in examples {

@@ -81,12 +81,15 @@ fn a_missing_or_wrong_library_is_told() {
     let said: Said = command.output().unwrap().into();
     said.ends(2, "is of version 0.0.1, and this command of");
 
+    if !cfg!(debug_assertions) {
+        return; // A release build has the library in it.
+    }
     let folder = tempfile::tempdir().unwrap();
     let alone = folder.path().join("overlock");
     std::fs::copy(env!("CARGO_BIN_EXE_overlock"), &alone).unwrap();
     let output =
         std::process::Command::new(alone).args(args).env_remove("OVERLOCK_PRELOAD").output();
-    Said::from(output.unwrap()).ends(2, "cargo build --release -p overlock-preload");
+    Said::from(output.unwrap()).ends(2, "cargo build -p overlock-preload");
 }
 
 #[test]

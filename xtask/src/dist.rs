@@ -1,0 +1,245 @@
+//! What can be installed: everything under one prefix, an archive of it, and a Debian package.
+//!
+//! ```text
+//! PREFIX/bin/overlock                        the command
+//!        lib/overlock/                       the preload library; what was installed
+//!        lib/, include/, lib/pkgconfig/      the C library, by crates/overlock-c/Makefile
+//!        share/man/man1/                     a page for each sub-command
+//!        share/{bash-completion,zsh,fish}/   completions
+//!        share/doc/overlock/                 this text in longer, licences, a test
+//! ```
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::root;
+
+mod debian;
+mod roots;
+
+pub(crate) use roots::check as check_in_roots;
+
+/// Names the files of an installation, for `uninstall`.
+const LIST: &str = "lib/overlock/installed-files";
+
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "share/bash-completion/completions/overlock"),
+    ("zsh", "share/zsh/site-functions/_overlock"),
+    ("fish", "share/fish/vendor_completions.d/overlock.fish"),
+];
+
+const DOCUMENTS: [(&str, &str); 5] = [
+    ("README.md", "README.md"),
+    ("crates/overlock-cli/reference.md", "reference.md"),
+    ("LICENSE-MIT", "LICENSE-MIT"),
+    ("LICENSE-APACHE", "LICENSE-APACHE"),
+    ("packaging/test.sh", "test.sh"),
+];
+
+/// Builds all, and writes the archive and the package to `target/dist`.
+pub(crate) fn dist() -> Result<bool> {
+    let built = build()?;
+    let out = target()?.join("dist");
+    let name = format!("overlock-{}-{}", version(), std::env::consts::ARCH);
+    let stage = out.join(&name);
+    clear(&stage)?;
+    Layout { prefix: stage.clone(), pretended: "/usr/local".into(), libdir: "lib".into() }
+        .install(&built)?;
+    let archive = out.join(format!("{name}.tar.xz"));
+    let mut tar = Command::new("tar");
+    tar.args(["--owner=0", "--group=0", "--sort=name", "-cJf"]).arg(&archive);
+    succeeds(tar.arg("-C").arg(&out).arg(&name))?;
+    println!("{}", archive.display());
+    let package = debian::package(&built, &out)?;
+    println!("{}", package.display());
+    Ok(true)
+}
+
+/// Builds all, and installs it under a prefix.
+pub(crate) fn install(prefix: &str) -> Result<bool> {
+    let prefix = std::path::absolute(prefix)?;
+    let pretended = prefix.display().to_string();
+    Layout { prefix: prefix.clone(), pretended, libdir: "lib".into() }.install(&build()?)?;
+    println!("installed; try: {}/bin/overlock doctor", prefix.display());
+    Ok(true)
+}
+
+/// Removes what `install` has put under a prefix, and folders that are empty then.
+pub(crate) fn uninstall(prefix: &str) -> Result<bool> {
+    let prefix = std::path::absolute(prefix)?;
+    let list = prefix.join(LIST);
+    let files = fs::read_to_string(&list).with_context(|| {
+        format!("Overlock is not installed there: can't read {}", list.display())
+    })?;
+    for file in files.lines().map(|file| prefix.join(file)).chain([list]) {
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                bail!("can't remove {}: {error}", file.display())
+            }
+            _ => {}
+        }
+        // A folder that is not empty refuses to go, as it should.
+        let folders = file.ancestors().skip(1).take_while(|folder| *folder != prefix);
+        for folder in folders {
+            if fs::remove_dir(folder).is_err() {
+                break;
+            }
+        }
+    }
+    println!("removed from {}", prefix.display());
+    Ok(true)
+}
+
+/// Where things go.
+struct Layout {
+    /// The folder that stands for the prefix.
+    prefix: PathBuf,
+    /// What the prefix will be called.
+    pretended: String,
+    /// Where libraries for the linker are, below the prefix.
+    libdir: String,
+}
+
+impl Layout {
+    /// Copies all from cargo's folder `built`.
+    fn install(&self, built: &Path) -> Result<()> {
+        let before = files(&self.prefix)?;
+        let overlock = built.join("overlock");
+        self.program(&overlock, "bin/overlock")?;
+        let library = self.prefix.join("lib/overlock/liboverlock_preload.so");
+        copy(&built.join("liboverlock_preload.so"), &library, 0o644)?;
+        strip(&library, "--strip-unneeded")?;
+        self.c_library(built)?;
+        let pages = self.prefix.join("share/man/man1");
+        succeeds(Command::new(&overlock).arg("man-pages").arg(&pages))?;
+        for (shell, file) in COMPLETIONS {
+            let output = Command::new(&overlock).args(["completions", shell]).output()?;
+            ensure!(output.status.success(), "overlock completions {shell} failed");
+            write(&self.prefix.join(file), &output.stdout)?;
+        }
+        for (from, name) in DOCUMENTS {
+            let to = self.prefix.join("share/doc/overlock").join(name);
+            copy(&root().join(from), &to, 0o644)?;
+        }
+        let mut installed = files(&self.prefix)?;
+        // What an installation before this one has put there is on its list.
+        let known = fs::read_to_string(self.prefix.join(LIST)).unwrap_or_default();
+        installed.retain(|file| !before.contains(file) || known.lines().any(|line| line == file));
+        write(&self.prefix.join(LIST), installed.join("\n").as_bytes())
+    }
+
+    fn program(&self, from: &Path, name: &str) -> Result<()> {
+        let to = self.prefix.join(name);
+        copy(from, &to, 0o755)?;
+        // The names of functions stay: `lab` tells by them where a guest has failed.
+        strip(&to, "--strip-debug")
+    }
+
+    fn c_library(&self, built: &Path) -> Result<()> {
+        let libs = self.prefix.join(&self.libdir);
+        // `make` writes to DESTDIR/PREFIX; a link lets that be our folder.
+        let scratch = tempdir()?;
+        let destination = scratch.join("d");
+        let pretended = destination.join(self.pretended.trim_start_matches('/'));
+        fs::create_dir_all(pretended.parent().context("a prefix is a folder")?)?;
+        fs::create_dir_all(&self.prefix)?;
+        symlink(&self.prefix, &pretended)?;
+        let mut make = Command::new("make");
+        make.arg("-C").arg(root().join("crates/overlock-c")).args(["--quiet", "install"]);
+        make.arg(format!("PREFIX={}", self.pretended));
+        make.arg(format!("LIBDIR={}/{}", self.pretended, self.libdir));
+        make.arg(format!("DESTDIR={}", destination.display()));
+        make.arg(format!("BUILT={}", built.display())).arg(format!("CARGO={}", env!("CARGO")));
+        succeeds(&mut make)?;
+        fs::remove_dir_all(scratch)?;
+        strip(&libs.join("liboverlock.a"), "--strip-debug")?;
+        strip(&libs.join(format!("liboverlock.so.{}", version())), "--strip-unneeded")
+    }
+}
+
+/// Builds what is installed; returns where it is.
+fn build() -> Result<PathBuf> {
+    let packages = ["-p", "overlock-cli", "-p", "overlock-preload", "-p", "overlock-c"];
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--release", "--locked"]).args(packages).current_dir(root());
+    succeeds(&mut cargo)?;
+    Ok(target()?.join("release"))
+}
+
+/// Cargo's target folder.
+fn target() -> Result<PathBuf> {
+    // This program is in one: TARGET/PROFILE/xtask.
+    let program = std::env::current_exe()?;
+    program.ancestors().nth(2).map(Path::to_owned).context("xtask is not where cargo puts it")
+}
+
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// All files and links below a folder, by their paths from it.
+fn files(folder: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&next) else { continue };
+        for entry in entries {
+            let path = entry?.path();
+            if path.is_dir() && !path.is_symlink() {
+                folders.push(path);
+            } else {
+                found.push(path.strip_prefix(folder)?.display().to_string());
+            }
+        }
+    }
+    found.sort();
+    found.retain(|file| file != LIST);
+    Ok(found)
+}
+
+fn copy(from: &Path, to: &Path, mode: u32) -> Result<()> {
+    let bytes = fs::read(from).with_context(|| format!("can't read {}", from.display()))?;
+    // Not over the old file, which a program may run.
+    let _ = fs::remove_file(to);
+    write(to, &bytes)?;
+    fs::set_permissions(to, fs::Permissions::from_mode(mode))?;
+    Ok(())
+}
+
+fn write(to: &Path, bytes: &[u8]) -> Result<()> {
+    fs::create_dir_all(to.parent().context("a file is in a folder")?)
+        .and_then(|()| fs::write(to, bytes))
+        .with_context(|| format!("can't write {}", to.display()))
+}
+
+fn strip(file: &Path, how: &str) -> Result<()> {
+    succeeds(Command::new("strip").arg(how).arg(file))
+}
+
+fn clear(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("can't remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn tempdir() -> Result<PathBuf> {
+    let folder = target()?.join("dist").join(format!("scratch-{}", std::process::id()));
+    clear(&folder)?;
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// Runs a command that must succeed.
+fn succeeds(command: &mut Command) -> Result<()> {
+    let name = command.get_program().display().to_string();
+    let status = command.status().with_context(|| format!("can't run {name}; is it installed?"))?;
+    ensure!(status.success(), "failed: {command:?}");
+    Ok(())
+}

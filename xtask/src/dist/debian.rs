@@ -1,0 +1,96 @@
+//! The Debian package: the files of an installation under /usr, and what dpkg wants to know.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::{Layout, clear, files, succeeds, version, write};
+
+/// Builds the package in `out`.
+pub(super) fn package(built: &Path, out: &Path) -> Result<PathBuf> {
+    let (architecture, triplet) = match std::env::consts::ARCH {
+        "x86_64" => ("amd64", "x86_64-linux-gnu"),
+        "aarch64" => ("arm64", "aarch64-linux-gnu"),
+        other => bail!("there is no Debian package for {other}"),
+    };
+    let stage = out.join("debian");
+    clear(&stage)?;
+    let usr = stage.join("usr");
+    let libdir = format!("lib/{triplet}");
+    Layout { prefix: usr.clone(), pretended: "/usr".into(), libdir: libdir.clone() }
+        .install(built)?;
+    // dpkg keeps its own list, and wants one file of licences.
+    fs::remove_file(usr.join(super::LIST))?;
+    let documents = usr.join("share/doc/overlock");
+    fs::rename(documents.join("LICENSE-MIT"), documents.join("copyright"))?;
+    let completions = usr.join("share/zsh");
+    fs::rename(completions.join("site-functions"), completions.join("vendor-completions"))?;
+
+    let programs = [
+        "bin/overlock".to_owned(),
+        "lib/overlock/liboverlock_preload.so".to_owned(),
+        format!("{libdir}/liboverlock.so.{}", version()),
+    ];
+    let glibc = programs.iter().map(|file| newest_glibc(&usr.join(file)));
+    let glibc = glibc.collect::<Result<Vec<_>>>()?.into_iter().max().context("no program")?;
+    let control = control(architecture, glibc, size_kib(&usr)?);
+    let meta = stage.join("DEBIAN");
+    write(&meta.join("control"), control.as_bytes())?;
+    // The cache of the dynamic linker has to know the shared library.
+    write(&meta.join("triggers"), b"activate-noawait ldconfig\n")?;
+    write(&meta.join("md5sums"), sums(&stage)?.as_bytes())?;
+    let package = out.join(format!("overlock_{}_{architecture}.deb", version()));
+    let mut dpkg = Command::new("dpkg-deb");
+    dpkg.args(["--root-owner-group", "-Zxz", "--build"]).arg(&stage).arg(&package);
+    succeeds(dpkg.stdout(std::process::Stdio::null()))?;
+    Ok(package)
+}
+
+fn control(architecture: &str, (major, minor): (u32, u32), kib: u64) -> String {
+    format!(
+        "Package: overlock\n\
+         Version: {}\n\
+         Architecture: {architecture}\n\
+         Maintainer: The Overlock authors <overlock@localhost>\n\
+         Section: devel\n\
+         Priority: optional\n\
+         Installed-Size: {kib}\n\
+         Depends: libc6 (>= {major}.{minor}), libgcc-s1\n\
+         Description: locks for CPUs that get taken away\n \
+         Ticket, queued and hybrid locks that spin, halt and are called back, for C and C++, and\n \
+         for any dynamically linked program by LD_PRELOAD; with a command that measures and\n \
+         compares locks, and a laboratory with real virtual CPUs.\n",
+        version()
+    )
+}
+
+/// The newest version of glibc whose symbols a file needs.
+fn newest_glibc(file: &Path) -> Result<(u32, u32)> {
+    let output = Command::new("objdump").arg("-T").arg(file).output();
+    let output = output.context("can't run objdump; install binutils")?;
+    ensure!(output.status.success(), "objdump can't read {}", file.display());
+    let text = String::from_utf8_lossy(&output.stdout);
+    let versions = text.split("GLIBC_").skip(1).filter_map(|rest| {
+        let mut numbers = rest.split(|c: char| !c.is_ascii_digit()).take(2).map(str::parse);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    });
+    versions.max().with_context(|| format!("{} needs no glibc", file.display()))
+}
+
+fn size_kib(folder: &Path) -> Result<u64> {
+    let sizes = files(folder)?;
+    let bytes = sizes.iter().filter_map(|file| fs::symlink_metadata(folder.join(file)).ok());
+    Ok(bytes.map(|meta| meta.len().div_ceil(1024)).sum())
+}
+
+/// The lines of `md5sum` for all files.
+fn sums(stage: &Path) -> Result<String> {
+    let mut names = files(&stage.join("usr"))?;
+    names.retain(|name| !stage.join("usr").join(name).is_symlink());
+    let names = names.iter().map(|name| format!("usr/{name}"));
+    let output = Command::new("md5sum").args(names).current_dir(stage).output()?;
+    ensure!(output.status.success(), "md5sum failed");
+    Ok(String::from_utf8(output.stdout)?)
+}
