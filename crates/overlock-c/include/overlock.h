@@ -19,7 +19,7 @@
  * | ol_shared_t       | whoever comes at the right moment           | yes   | several processes   |
  *
  * Each is 4 bytes, and zero bytes are an unlocked lock: static memory, calloc and fresh mappings
- * need no initialiser. Nothing is ever allocated, and a lock needs no destruction.
+ * need no initialiser. A lock needs no destruction.
  *
  * Rules:
  *   - The thread that took a lock releases it. Taking a lock twice waits for ever.
@@ -46,6 +46,30 @@
 
 #if !defined(__GNUC__)
 #error "overlock.h needs the __atomic builtins of gcc and clang"
+#endif
+
+/* The version of this header. The library says its own: ol_version(). */
+#define OL_VERSION_MAJOR 0
+#define OL_VERSION_MINOR 1
+#define OL_VERSION_PATCH 0
+#define OL_VERSION "0.1.0"
+
+/* The thread sanitizer sees the atomic operations that are inline here, and not those of the library.
+ * So it is told what a slow path has acquired; what a release publishes it sees by itself. */
+#ifndef OL_DETAIL_ACQUIRED
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define OL_DETAIL_TSAN
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define OL_DETAIL_TSAN
+#endif
+#ifdef OL_DETAIL_TSAN
+#include <sanitizer/tsan_interface.h>
+#define OL_DETAIL_ACQUIRED(lock) __tsan_acquire(lock)
+#else
+#define OL_DETAIL_ACQUIRED(lock) ((void)(lock))
+#endif
 #endif
 
 #ifdef __cplusplus
@@ -79,6 +103,10 @@ typedef ol_hybrid_t ol_mutex_t;
  * has a core of its own. To be called before the first lock is used. ol_shared_t always waits. */
 void ol_set_waiting(bool on);
 
+/* The version of the library that is linked, as OL_VERSION is that of the header. Where the first two
+ * numbers of both differ, the program must be compiled again. */
+const char *ol_version(void);
+
 /* The name of counter number `index`, or NULL past the last one:
  *     for (size_t i = 0; (name = ol_counter_name(i)) != NULL; i++) ... */
 const char *ol_counter_name(size_t index);
@@ -107,21 +135,21 @@ int ol_counter(const char *name, uint64_t *count);
 /* Slow paths: not for direct use. The inline functions below call them. */
 OL_SLOW void ol_test_and_set_lock_slow(ol_test_and_set_t *lock, uint32_t unused);
 OL_SLOW int ol_test_and_set_trylock_slow(ol_test_and_set_t *lock);
-OL_SLOW int ol_test_and_set_timedlock_slow(ol_test_and_set_t *lock, const struct timespec *at);
+OL_SLOW int ol_test_and_set_timedlock_slow(ol_test_and_set_t *lock, int64_t s, int64_t ns);
 OL_SLOW void ol_test_and_set_unlock_slow(ol_test_and_set_t *lock, uint32_t before);
 OL_SLOW void ol_ticket_lock_slow(ol_ticket_t *lock, uint32_t ticket);
 OL_SLOW void ol_ticket_unlock_slow(ol_ticket_t *lock, uint32_t before);
 OL_SLOW void ol_queued_lock_slow(ol_queued_t *lock, uint32_t unused);
 OL_SLOW int ol_queued_trylock_slow(ol_queued_t *lock);
-OL_SLOW int ol_queued_timedlock_slow(ol_queued_t *lock, const struct timespec *at);
+OL_SLOW int ol_queued_timedlock_slow(ol_queued_t *lock, int64_t s, int64_t ns);
 OL_SLOW void ol_queued_unlock_slow(ol_queued_t *lock, uint32_t before);
 OL_SLOW void ol_hybrid_lock_slow(ol_hybrid_t *lock, uint32_t unused);
 OL_SLOW int ol_hybrid_trylock_slow(ol_hybrid_t *lock);
-OL_SLOW int ol_hybrid_timedlock_slow(ol_hybrid_t *lock, const struct timespec *at);
+OL_SLOW int ol_hybrid_timedlock_slow(ol_hybrid_t *lock, int64_t s, int64_t ns);
 OL_SLOW void ol_hybrid_unlock_slow(ol_hybrid_t *lock, uint32_t before);
 OL_SLOW void ol_shared_lock_slow(ol_shared_t *lock, uint32_t unused);
 OL_SLOW int ol_shared_trylock_slow(ol_shared_t *lock);
-OL_SLOW int ol_shared_timedlock_slow(ol_shared_t *lock, const struct timespec *at);
+OL_SLOW int ol_shared_timedlock_slow(ol_shared_t *lock, int64_t s, int64_t ns);
 OL_SLOW void ol_shared_unlock_slow(ol_shared_t *lock, uint32_t before);
 
 /* ORDERING, here and below: every acquisition is Acquire, with the Release of every release. */
@@ -137,6 +165,19 @@ OL_INLINE bool ol_detail_try_take(uint32_t *word, uint32_t take)
 {
     return __atomic_load_n(word, __ATOMIC_RELAXED) == 0 && ol_detail_take(word, take);
 }
+
+/* What a slow path returned, which has taken the lock if that is 0. */
+OL_INLINE int ol_detail_taken(void *lock, int error)
+{
+    if (error == 0)
+        OL_DETAIL_ACQUIRED(lock);
+    return error;
+}
+
+/* A time in numbers of one size, whatever the size of time_t is here and in the library. No time has
+ * nanoseconds that no time has. */
+OL_INLINE int64_t ol_detail_s(const struct timespec *at) { return at != NULL ? at->tv_sec : 0; }
+OL_INLINE int64_t ol_detail_ns(const struct timespec *at) { return at != NULL ? at->tv_nsec : -1; }
 
 /* ---- The functions ------------------------------------------------------------------------------
  *
@@ -157,22 +198,24 @@ OL_INLINE bool ol_detail_try_take(uint32_t *word, uint32_t take)
  * at most 4,094 acquisitions pass it. */
 OL_INLINE void ol_hybrid_lock(ol_hybrid_t *lock)
 {
-    if (!ol_detail_take(&lock->word, OL_HYBRID_TAKE))
+    if (!ol_detail_take(&lock->word, OL_HYBRID_TAKE)) {
         ol_hybrid_lock_slow(lock, 0);
+        OL_DETAIL_ACQUIRED(lock);
+    }
 }
 
 OL_INLINE OL_CHECKED int ol_hybrid_trylock(ol_hybrid_t *lock)
 {
     if (ol_detail_try_take(&lock->word, OL_HYBRID_TAKE))
         return 0;
-    return ol_hybrid_trylock_slow(lock);
+    return ol_detail_taken(lock, ol_hybrid_trylock_slow(lock));
 }
 
 OL_INLINE OL_CHECKED int ol_hybrid_timedlock(ol_hybrid_t *lock, const struct timespec *at)
 {
     if (ol_detail_take(&lock->word, OL_HYBRID_TAKE))
         return 0;
-    return ol_hybrid_timedlock_slow(lock, at);
+    return ol_detail_taken(lock, ol_hybrid_timedlock_slow(lock, ol_detail_s(at), ol_detail_ns(at)));
 }
 
 OL_INLINE void ol_hybrid_unlock(ol_hybrid_t *lock)
@@ -194,22 +237,24 @@ OL_INLINE void ol_mutex_unlock(ol_mutex_t *lock) { ol_hybrid_unlock(lock); }
 /* The queued lock: one line, served in order; a newcomer may try its luck once. */
 OL_INLINE void ol_queued_lock(ol_queued_t *lock)
 {
-    if (!ol_detail_take(&lock->word, OL_QUEUED_TAKE))
+    if (!ol_detail_take(&lock->word, OL_QUEUED_TAKE)) {
         ol_queued_lock_slow(lock, 0);
+        OL_DETAIL_ACQUIRED(lock);
+    }
 }
 
 OL_INLINE OL_CHECKED int ol_queued_trylock(ol_queued_t *lock)
 {
     if (ol_detail_try_take(&lock->word, OL_QUEUED_TAKE))
         return 0;
-    return ol_queued_trylock_slow(lock);
+    return ol_detail_taken(lock, ol_queued_trylock_slow(lock));
 }
 
 OL_INLINE OL_CHECKED int ol_queued_timedlock(ol_queued_t *lock, const struct timespec *at)
 {
     if (ol_detail_take(&lock->word, OL_QUEUED_TAKE))
         return 0;
-    return ol_queued_timedlock_slow(lock, at);
+    return ol_detail_taken(lock, ol_queued_timedlock_slow(lock, ol_detail_s(at), ol_detail_ns(at)));
 }
 
 OL_INLINE void ol_queued_unlock(ol_queued_t *lock)
@@ -226,8 +271,10 @@ OL_INLINE void ol_ticket_lock(ol_ticket_t *lock)
     /* ORDERING: drawing a ticket decides an order only; the load that finds it served acquires. */
     uint16_t ticket = __atomic_fetch_add(&lock->tail, OL_TICKET_TAKE, __ATOMIC_RELAXED);
     uint16_t head = __atomic_load_n(&lock->head, __ATOMIC_ACQUIRE);
-    if ((head & ~OL_TICKET_SLOW) != ticket)
+    if ((head & ~OL_TICKET_SLOW) != ticket) {
         ol_ticket_lock_slow(lock, ticket);
+        OL_DETAIL_ACQUIRED(lock);
+    }
 }
 
 OL_INLINE OL_CHECKED int ol_ticket_trylock(ol_ticket_t *lock)
@@ -239,8 +286,10 @@ OL_INLINE OL_CHECKED int ol_ticket_trylock(ol_ticket_t *lock)
                                      __ATOMIC_RELAXED))
         return EBUSY;
     /* The tickets may have gone round once since `head` was read; then this one has to wait. */
-    if ((__atomic_load_n(&lock->head, __ATOMIC_ACQUIRE) & ~OL_TICKET_SLOW) != head)
+    if ((__atomic_load_n(&lock->head, __ATOMIC_ACQUIRE) & ~OL_TICKET_SLOW) != head) {
         ol_ticket_lock_slow(lock, head);
+        OL_DETAIL_ACQUIRED(lock);
+    }
     return 0;
 }
 
@@ -255,15 +304,17 @@ OL_INLINE void ol_ticket_unlock(ol_ticket_t *lock)
  * of times. */
 OL_INLINE void ol_test_and_set_lock(ol_test_and_set_t *lock)
 {
-    if (!ol_detail_take(&lock->word, OL_TEST_AND_SET_TAKE))
+    if (!ol_detail_take(&lock->word, OL_TEST_AND_SET_TAKE)) {
         ol_test_and_set_lock_slow(lock, 0);
+        OL_DETAIL_ACQUIRED(lock);
+    }
 }
 
 OL_INLINE OL_CHECKED int ol_test_and_set_trylock(ol_test_and_set_t *lock)
 {
     if (ol_detail_try_take(&lock->word, OL_TEST_AND_SET_TAKE))
         return 0;
-    return ol_test_and_set_trylock_slow(lock);
+    return ol_detail_taken(lock, ol_test_and_set_trylock_slow(lock));
 }
 
 OL_INLINE OL_CHECKED int ol_test_and_set_timedlock(ol_test_and_set_t *lock,
@@ -271,7 +322,7 @@ OL_INLINE OL_CHECKED int ol_test_and_set_timedlock(ol_test_and_set_t *lock,
 {
     if (ol_detail_take(&lock->word, OL_TEST_AND_SET_TAKE))
         return 0;
-    return ol_test_and_set_timedlock_slow(lock, at);
+    return ol_detail_taken(lock, ol_test_and_set_timedlock_slow(lock, ol_detail_s(at), ol_detail_ns(at)));
 }
 
 OL_INLINE void ol_test_and_set_unlock(ol_test_and_set_t *lock)
@@ -285,22 +336,24 @@ OL_INLINE void ol_test_and_set_unlock(ol_test_and_set_t *lock)
  * finds by the page behind the address. */
 OL_INLINE void ol_shared_lock(ol_shared_t *lock)
 {
-    if (!ol_detail_take(&lock->word, OL_SHARED_TAKE))
+    if (!ol_detail_take(&lock->word, OL_SHARED_TAKE)) {
         ol_shared_lock_slow(lock, 0);
+        OL_DETAIL_ACQUIRED(lock);
+    }
 }
 
 OL_INLINE OL_CHECKED int ol_shared_trylock(ol_shared_t *lock)
 {
     if (ol_detail_try_take(&lock->word, OL_SHARED_TAKE))
         return 0;
-    return ol_shared_trylock_slow(lock);
+    return ol_detail_taken(lock, ol_shared_trylock_slow(lock));
 }
 
 OL_INLINE OL_CHECKED int ol_shared_timedlock(ol_shared_t *lock, const struct timespec *at)
 {
     if (ol_detail_take(&lock->word, OL_SHARED_TAKE))
         return 0;
-    return ol_shared_timedlock_slow(lock, at);
+    return ol_detail_taken(lock, ol_shared_timedlock_slow(lock, ol_detail_s(at), ol_detail_ns(at)));
 }
 
 OL_INLINE void ol_shared_unlock(ol_shared_t *lock)

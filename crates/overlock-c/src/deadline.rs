@@ -3,7 +3,7 @@
 
 use core::ffi::c_int;
 
-use libc::{EINVAL, timespec};
+use libc::EINVAL;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -12,9 +12,9 @@ const NS_PER_S: u64 = 1_000_000_000;
 ///
 /// # Errors
 /// `EINVAL` if the nanoseconds are not below a second.
-pub(crate) fn in_ns(at: &timespec) -> Result<u64, c_int> {
-    let ns = u64::try_from(at.tv_nsec).ok().filter(|&ns| ns < NS_PER_S).ok_or(EINVAL)?;
-    Ok(match u64::try_from(at.tv_sec) {
+pub(crate) fn in_ns(s: i64, ns: i64) -> Result<u64, c_int> {
+    let ns = u64::try_from(ns).ok().filter(|&ns| ns < NS_PER_S).ok_or(EINVAL)?;
+    Ok(match u64::try_from(s) {
         Ok(s) => s.saturating_mul(NS_PER_S).saturating_add(ns),
         Err(_) => 0,
     })
@@ -24,24 +24,20 @@ pub(crate) fn in_ns(at: &timespec) -> Result<u64, c_int> {
 mod tests {
     use super::*;
 
-    fn ns(tv_sec: i64, tv_nsec: i64) -> Result<u64, c_int> {
-        in_ns(&timespec { tv_sec, tv_nsec })
-    }
-
     #[test]
     fn times_are_converted_and_clamped() {
-        assert_eq!(ns(0, 0), Ok(0));
-        assert_eq!(ns(2, 999_999_999), Ok(2_999_999_999));
-        assert_eq!(ns(-1, 5), Ok(0));
-        assert_eq!(ns(i64::MAX, 0), Ok(u64::MAX));
-        assert_eq!(ns(18_446_744_073, 709_551_616), Ok(u64::MAX));
+        assert_eq!(in_ns(0, 0), Ok(0));
+        assert_eq!(in_ns(2, 999_999_999), Ok(2_999_999_999));
+        assert_eq!(in_ns(-1, 5), Ok(0));
+        assert_eq!(in_ns(i64::MAX, 0), Ok(u64::MAX));
+        assert_eq!(in_ns(18_446_744_073, 709_551_616), Ok(u64::MAX));
     }
 
     #[test]
     fn odd_nanoseconds_are_refused() {
         for bad in [-1, 1_000_000_000, i64::MIN, i64::MAX] {
-            assert_eq!(ns(1, bad), Err(EINVAL), "{bad}");
-            assert_eq!(ns(-1, bad), Err(EINVAL), "{bad}");
+            assert_eq!(in_ns(1, bad), Err(EINVAL), "{bad}");
+            assert_eq!(in_ns(-1, bad), Err(EINVAL), "{bad}");
         }
     }
 }

@@ -12,9 +12,9 @@
 mod counters;
 mod deadline;
 
-use core::ffi::c_int;
+use core::ffi::{CStr, c_char, c_int};
 
-use libc::{EBUSY, ETIMEDOUT, timespec};
+use libc::{EBUSY, ETIMEDOUT};
 use overlock::abi::SlowPath;
 use overlock::platform::{Shared, Threads};
 use overlock::{RawLock, RawTimedLock};
@@ -44,6 +44,17 @@ assert_layout!(TestAndSet: 4, Ticket: 2, Queued: 4, Hybrid: 4, SharedLock: 4);
 #[unsafe(no_mangle)]
 pub extern "C" fn ol_set_waiting(on: bool) {
     Threads::set_waiting(on);
+}
+
+/// The version of this library, for a program to compare with its header's: `ol_version`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ol_version() -> *const c_char {
+    const VERSION: &CStr =
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(version) => version,
+            Err(_) => panic!("a version has no zero byte"),
+        };
+    VERSION.as_ptr()
 }
 
 /// The slow paths that every lock has.
@@ -86,20 +97,19 @@ macro_rules! timed_slow_paths {
             if lock.try_lock() { 0 } else { EBUSY }
         }
 
-        /// Waits for a lock until `CLOCK_MONOTONIC` reads `*at`. Returns 0, `ETIMEDOUT`, or
-        /// `EINVAL` where `at` is no time.
+        /// Waits for a lock until `CLOCK_MONOTONIC` reads `s` seconds and `ns` nanoseconds. Returns
+        /// 0, `ETIMEDOUT`, or `EINVAL` where that is no time. (Numbers, because the size of
+        /// `time_t` is a matter of the program's compiler flags on 32-bit machines.)
         ///
         /// # Safety
-        /// `lock` points to a live lock, and nothing but locks' functions writes to it. `at` is
-        /// null or points to a time.
+        /// `lock` points to a live lock, and nothing but locks' functions writes to it.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $timedlock_slow(lock: *const $lock, at: *const timespec) -> c_int {
+        pub unsafe extern "C" fn $timedlock_slow(lock: *const $lock, s: i64, ns: i64) -> c_int {
             // SAFETY: the caller's promise.
-            let (lock, at) = unsafe { (&*lock, at.as_ref()) };
-            match at.map(deadline::in_ns) {
-                Some(Ok(ns)) => if lock.try_lock_until(ns) { 0 } else { ETIMEDOUT },
-                Some(Err(error)) => error,
-                None => libc::EINVAL,
+            let lock = unsafe { &*lock };
+            match deadline::in_ns(s, ns) {
+                Ok(ns) => if lock.try_lock_until(ns) { 0 } else { ETIMEDOUT },
+                Err(error) => error,
             }
         }
     )*};

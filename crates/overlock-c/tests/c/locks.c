@@ -204,6 +204,7 @@ static void counters_have_names(void)
 
 int main(void)
 {
+    CHECK(strcmp(ol_version(), OL_VERSION) == 0);
     counters_have_names();
     for (size_t i = 0; i < sizeof LOCKS / sizeof *LOCKS; i++) {
         fprintf(stderr, "%s\n", LOCKS[i].name);

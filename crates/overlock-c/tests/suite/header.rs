@@ -23,6 +23,12 @@ fn assertions<L: SlowPath>(name: &str) -> String {
     text
 }
 
+/// Assertions that the header is of this crate's version.
+fn version() -> String {
+    let parts = env!("CARGO_PKG_VERSION").split('.').zip(["MAJOR", "MINOR", "PATCH"]);
+    parts.map(|(number, part)| format!("SAME(OL_VERSION_{part}, {number}u);\n")).collect()
+}
+
 /// Whether a compiler finds these assertions true.
 fn agrees(compiler: Compiler, assertions: &str) -> bool {
     let folder = tempfile::tempdir().expect("a folder for the source");
@@ -51,7 +57,8 @@ fn constants_and_layouts_are_those_of_the_library() {
         + &assertions::<Queued>("queued")
         + &assertions::<Hybrid>("hybrid")
         + &assertions::<Hybrid>("mutex")
-        + &assertions::<SharedLock>("shared");
+        + &assertions::<SharedLock>("shared")
+        + &version();
     for compiler in C.compilers().into_iter().chain(CXX.compilers()) {
         assert!(agrees(compiler, &all), "{compiler:?} does not find this true:\n{all}");
     }

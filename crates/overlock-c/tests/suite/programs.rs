@@ -37,6 +37,40 @@ fn the_program_would_notice_a_lock_that_does_nothing() {
     }
 }
 
+/// Builds and runs a program under the thread sanitizer; nothing where there is none that works.
+fn sanitized(defines: &[&str]) -> Option<std::process::Output> {
+    let folder = tempfile::tempdir().expect("a folder for the program");
+    let program = folder.path().join("program");
+    let mut compiler = C.compilers()[0].command();
+    compiler.args(["-D_POSIX_C_SOURCE=200809L", "-g", "-fsanitize=thread", "-pthread"]);
+    compiler.args(defines).arg(support::package().join("tests/c/tsan.c"));
+    compiler.arg(support::static_library()).args(support::private_libs()).arg("-o").arg(&program);
+    if !compiler.output().expect("a compiler that was there before").status.success() {
+        support::skip("the thread sanitizer: its library is not installed");
+        return None;
+    }
+    // Its shadow memory has no place for a program that the kernel has put somewhere odd.
+    let mut command = Command::new("setarch");
+    let out = command.args(["-R", "timeout", "120"]).arg(&program).output().expect("util-linux");
+    if String::from_utf8_lossy(&out.stderr).contains("FATAL: ThreadSanitizer") {
+        support::skip("the thread sanitizer: it does not run on this kernel");
+        return None;
+    }
+    Some(out)
+}
+
+#[test]
+fn the_thread_sanitizer_sees_what_locks_order() {
+    if let Some(out) = sanitized(&[]) {
+        assert!(out.status.success(), "{out:?}");
+    }
+    // Without the header's annotations there are races, which aren't.
+    if let Some(out) = sanitized(&["-DOL_DETAIL_ACQUIRED(lock)=((void)(lock))"]) {
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(said.contains("data race"), "{out:?}");
+    }
+}
+
 #[test]
 fn nobody_halts_when_waiting_is_off() {
     works(C, "tests/c/spins.c", &support::static_library());
