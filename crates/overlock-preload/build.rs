@@ -35,9 +35,9 @@ fn main() {
     link_unwinder();
 }
 
-/// Has the unwinder linked in that Rust's standard library asks for, instead of libgcc_s: that is one
-/// library less to load, a third of what preloading costs a process. Nothing here unwinds. Where
-/// the compiler has no such archive, libgcc_s it is.
+/// Has the unwinder linked in that Rust's standard library asks for, instead of libgcc_s: that is
+/// one library less to load, a third of what preloading costs a process. Nothing here unwinds.
+/// Where the compiler has no such archive, libgcc_s it is.
 fn link_unwinder() {
     let compiler = cc::Build::new().get_compiler();
     let output = compiler.to_command().arg("-print-file-name=libgcc_eh.a").output();

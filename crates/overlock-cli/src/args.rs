@@ -171,8 +171,8 @@ What the counters mean: overlock reference";
 /// alike, and once under `none`, the preload library that replaces nothing, to tell what preloading
 /// costs. What is compared is wall time, or the program's own figure if --metric says how to read
 /// it. Ratios are formed inside a round; locks are ranked by the median of theirs. If the interval
-/// of a ratio includes 1 there is no verdict: it could be noise. On a tie the lock is preferred that
-/// lets no thread wait for ever.
+/// of a ratio includes 1 there is no verdict: it could be noise. On a tie the lock is preferred
+/// that lets no thread wait for ever.
 #[derive(Debug, Args)]
 #[command(override_usage = "overlock compare [OPTIONS] -- PROGRAM [ARGS]...")]
 #[command(after_help = COMPARE_EXAMPLES)]

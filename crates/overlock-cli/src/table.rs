@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plain tables: the first column to the left, numbers to the right, no lines to draw.
 //!
-//! A table that is wider than the terminal becomes several, one below the other, each with the first
-//! column: no row is ever broken.
+//! A table that is wider than the terminal becomes several, one below the other, each with the
+//! first column: no row is ever broken.
 
 use crate::terminal;
 

@@ -28,8 +28,8 @@ fn width_of(stream: impl AsFd) -> Option<usize> {
     width.filter(|width| *width > 0).map(|width: usize| width.max(NARROWEST))
 }
 
-/// Breaks sentences at spaces. What is indented stays as it is: rows of tables, which have their own
-/// way, and commands to copy.
+/// Breaks sentences at spaces. What is indented stays as it is: rows of tables, which have their
+/// own way, and commands to copy.
 pub(crate) fn wrapped(text: &str, width: Option<usize>) -> Cow<'_, str> {
     let Some(width) = width else { return text.into() };
     let options = textwrap::Options::new(width).subsequent_indent("  ").break_words(false);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The preload library that a release build of this command has in it.
 //!
-//! The dynamic loader wants a file. It is written once, below the user's cache folder, and looked at
-//! each time: it must be this command's own, to the byte. Renaming it into its place leaves programs
-//! alone that have an older one loaded.
+//! The dynamic loader wants a file. It is written once, below the user's cache folder, and looked
+//! at each time: it must be this command's own, to the byte. Renaming it into its place leaves
+//! programs alone that have an older one loaded.
 
 use anyhow::{Context, Result};
 use std::fs;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock compare`: one program, several locks, taking turns.
 //!
-//! First the program is run once as it is: if that doesn't work, nothing about locks can be
-//! learnt from it; then once with counters, which tell whether it waits for locks at all. Then come
-//! the rounds. Beside the locks, each round runs the program under the preload library that replaces
+//! First the program is run once as it is: if that doesn't work, nothing about locks can be learnt
+//! from it; then once with counters, which tell whether it waits for locks at all. Then come the
+//! rounds. Beside the locks, each round runs the program under the preload library that replaces
 //! nothing ([`NONE`]): what that takes longer is the price of preloading, and of no lock. A lock
-//! under which the program crashes, hangs, prints something else or loses its figure is reported and
-//! left out from then on; the others go on.
+//! under which the program crashes, hangs, prints something else or loses its figure is reported
+//! and left out from then on; the others go on.
 
 use super::expect::Expected;
 use super::preload::{self, LIBC, NONE, Target};

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 const REPLACED: [&str; 5] =
     ["mutex.locks_contended", "mutex.timed", "cond.waits", "cond.timed", "spin.locks_contended"];
 
-/// Counters of waits for what it doesn't, and what to call that. Only calls are known of mutexes and
-/// condition variables that are libc's.
+/// Counters of waits for what it doesn't, and what to call that. Only calls are known of mutexes
+/// and condition variables that are libc's.
 const UNREPLACED: [(&str, &str, &str); 5] = [
     ("unreplaced.rwlock_waits", "read-write locks", "waits"),
     ("unreplaced.semaphore_waits", "semaphores", "waits"),

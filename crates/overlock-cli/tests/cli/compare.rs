@@ -113,7 +113,8 @@ fn the_price_of_preloading_is_no_merit_of_libc() {
     assert!(part.contains("Keep libc: it is 1.30x"), "{part}");
 }
 
-/// The rank is that of the ratios in the table, also where the medians of the figures say otherwise.
+/// The rank is that of the ratios in the table, also where the medians of the figures say
+/// otherwise.
 #[test]
 fn ranks_follow_the_ratios_that_are_printed() {
     // Over libc, hybrid is better than ticket in all rounds but one, and by the medians of their

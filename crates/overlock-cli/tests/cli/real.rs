@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command with the preload library itself, under a program of which it is known where it waits.
+//! The command with the preload library itself, under a program of which it is known where it
+//! waits.
 
 use crate::support::{Said, overlock};
 use std::ffi::OsStr;

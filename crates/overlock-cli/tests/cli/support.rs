@@ -74,8 +74,8 @@ pub(crate) fn said(args: &[&str]) -> Said {
     overlock(args).output().unwrap().into()
 }
 
-/// glibc's `libdl`, which is empty or loaded already, with the mark of the preload library behind its
-/// end, where no loader looks.
+/// glibc's `libdl`, which is empty or loaded already, with the mark of the preload library behind
+/// its end, where no loader looks.
 static STAND_IN: LazyLock<PathBuf> = LazyLock::new(|| {
     let libdl = c_library().with_file_name("libdl.so.2");
     stand_in("stand-in.so", &libdl, env!("CARGO_PKG_VERSION"))
