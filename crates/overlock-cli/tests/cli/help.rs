@@ -63,7 +63,7 @@ fn names(value: &Value, found: &mut BTreeSet<String>) {
 }
 
 /// The first cells of the page's tables.
-fn explained() -> BTreeSet<String> {
+pub(crate) fn explained() -> BTreeSet<String> {
     let page = said(&["reference"]).stdout;
     let rows = page.lines().filter_map(|line| line.strip_prefix('|'));
     let quoted = rows.flat_map(|row| row.split('`').skip(1).step_by(2));

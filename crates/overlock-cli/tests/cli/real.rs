@@ -60,3 +60,20 @@ fn no_verdict_where_no_lock_of_ours_is_waited_for() {
     assert!(!mutex.stderr.contains("waited"), "{mutex:?}");
     assert!(!mutex.stdout.contains("no thread waited"), "{mutex:?}");
 }
+
+#[test]
+fn the_reference_knows_every_counter_of_the_library() {
+    let said = said(&["run", "--json"], "mutex");
+    let record = said.stderr.lines().find(|line| line.starts_with('{')).expect("counters");
+    let record: serde_json::Value = serde_json::from_str(record).expect(record);
+    let page = crate::help::explained();
+    for (group, value) in record.as_object().expect("an object") {
+        let counters = value.as_object().map(|counters| counters.keys().collect::<Vec<_>>());
+        for counter in counters.into_iter().flatten() {
+            let name =
+                if group == "events" { counter.clone() } else { format!("{group}.{counter}") };
+            assert!(page.contains(&name), "the reference says nothing of {name}");
+        }
+        assert!(value.is_object() || page.contains(group), "the reference says nothing of {group}");
+    }
+}
