@@ -4,6 +4,7 @@
 use crate::support::{OVERLOCK, Said, overlock, said};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -41,7 +42,8 @@ fn examples_work_as_written() {
             let program = example.split(" -- ").nth(1).and_then(|rest| rest.split(' ').next());
             let is_here = |program: &str| run(&format!("command -v {program}"), folder.path());
             if program.is_some_and(|program| is_here(program).code != Some(0)) {
-                println!("skipped, as its program is not installed: {example}");
+                let skipped = format!("skipped, as its program is not installed: {example}\n");
+                std::io::stderr().write_all(skipped.as_bytes()).unwrap();
                 continue;
             }
             let said = run(&example, folder.path());
