@@ -16,12 +16,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::root;
+use crate::debian::clear;
+use crate::{root, target};
 
-mod debian;
-mod roots;
+mod package;
+mod trial;
 
-pub(crate) use roots::check as check_in_roots;
+pub(crate) use trial::check as check_in_roots;
 
 /// Names the files of an installation, for `uninstall`.
 const LIST: &str = "lib/overlock/installed-files";
@@ -54,7 +55,7 @@ pub(crate) fn dist() -> Result<bool> {
     tar.args(["--owner=0", "--group=0", "--sort=name", "-cJf"]).arg(&archive);
     succeeds(tar.arg("-C").arg(&out).arg(&name))?;
     println!("{}", archive.display());
-    let package = debian::package(&built, &out)?;
+    let package = package::package(&built, &out)?;
     println!("{}", package.display());
     Ok(true)
 }
@@ -170,13 +171,6 @@ fn build() -> Result<PathBuf> {
     Ok(target()?.join("release"))
 }
 
-/// Cargo's target folder.
-fn target() -> Result<PathBuf> {
-    // This program is in one: TARGET/PROFILE/xtask.
-    let program = std::env::current_exe()?;
-    program.ancestors().nth(2).map(Path::to_owned).context("xtask is not where cargo puts it")
-}
-
 fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
@@ -218,15 +212,6 @@ fn write(to: &Path, bytes: &[u8]) -> Result<()> {
 
 fn strip(file: &Path, how: &str) -> Result<()> {
     succeeds(Command::new("strip").arg(how).arg(file))
-}
-
-fn clear(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("can't remove {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn tempdir() -> Result<PathBuf> {

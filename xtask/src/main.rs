@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
+mod debian;
 mod dist;
 mod roots;
 mod tidy;
@@ -68,6 +69,13 @@ fn main() -> ExitCode {
 /// The root of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+}
+
+/// Cargo's target folder.
+fn target() -> Result<PathBuf> {
+    // This program is in one: TARGET/PROFILE/xtask.
+    let program = std::env::current_exe()?;
+    program.ancestors().nth(2).map(Path::to_owned).context("xtask is not where cargo puts it")
 }
 
 /// Runs a command in the root; says whether it succeeded.

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{Layout, clear, files, succeeds, version, write};
+use super::{Layout, files, succeeds, version, write};
+use crate::debian::clear;
 
 /// Builds the package in `out`.
 pub(super) fn package(built: &Path, out: &Path) -> Result<PathBuf> {
