@@ -151,8 +151,8 @@ impl Cond {
 
     fn half(&self, byte: usize) -> &AtomicU32 {
         let words = self.words.as_ptr();
-        // SAFETY: a half of a word of this condition variable, which lets it be changed; for as long
-        // as it lives it is only accessed as this atomic, by us.
+        // SAFETY: a half of a word of this condition variable, which lets it be changed; for as
+        // long as it lives it is only accessed as this atomic, by us.
         unsafe { AtomicU32::from_ptr(words.byte_add(byte).cast_mut().cast()) }
     }
 
