@@ -33,8 +33,8 @@
 //! - S4: when a vCPU queues, its virtual time is within its cap (twice `yield_lead` and two slices
 //!   with their grace) of the time of the one that lags most. So none waits for ever: while it
 //!   waits, each of the others is let in only until it is as far ahead.
-//! - S5: a vCPU in a critical section outstays its slice by at most [`Config::grace`], and pays for
-//!   it in virtual time.
+//! - S5: a vCPU in a critical section outstays its slice, or a woken vCPU that would preempt it, by
+//!   at most [`Config::grace`], once a slice, and pays for it in virtual time.
 //!
 //! # Sources
 //! Virtual time is that of weighted fair queueing and Linux's CFS, the bound on boosts that of its
@@ -91,6 +91,10 @@ pub struct Scheduler<P> {
     candidates: Vec<Candidate>,
     tally: Tally,
     ignored: u64,
+    /// How many vCPUs are queued.
+    waiting: u32,
+    /// When the first of them was: before that, slices that ended were renewed.
+    contested: Nanos,
 }
 
 impl<P: Policy> Scheduler<P> {
@@ -121,6 +125,8 @@ impl<P: Policy> Scheduler<P> {
             candidates: vec![Candidate { unfit: None, spinning: false }; count],
             tally: Tally::default(),
             ignored: 0,
+            waiting: 0,
+            contested: Nanos::ZERO,
         })
     }
 
@@ -140,17 +146,22 @@ impl<P: Policy> Scheduler<P> {
             }
             Event::YieldedTo { vcpu, to } => self.yielded_to(vcpu, to),
             Event::Preempted(vcpu) => self.preempted(vcpu),
-            Event::Stopped(vcpu) => {
-                let pcpu = self.owned(vcpu)?;
-                self.vacate(vcpu, pcpu, Standing::Stopped);
-                Some(self.fill(pcpu))
-            }
+            Event::Stopped(vcpu) => self.stopped(vcpu),
+            Event::Plugged(vcpu) => self.plugged(vcpu),
             Event::Kicked { target, by } => self.wake(target, by),
             Event::Ipi { from, to } => {
                 if self.knows(from) && self.knows(to) {
                     self.policy.notice(self.now, Notice::Ipi { from, to });
                 }
                 self.wake(to, None)
+            }
+            Event::Answered(vcpu) => {
+                if self.knows(vcpu) {
+                    self.policy.notice(self.now, Notice::Answered(vcpu));
+                } else {
+                    self.ignored += 1;
+                }
+                None
             }
             Event::Timer(pcpu) => self.timer(pcpu),
             Event::CriticalSection { vcpu, inside } => self.critical_section(vcpu, inside),
@@ -197,6 +208,30 @@ impl<P: Policy> Scheduler<P> {
     #[must_use]
     pub fn waiting(&self, pcpu: Pcpu) -> usize {
         self.slots.get(pcpu.index()).map_or(0, |slot| slot.queue.len())
+    }
+
+    /// How many vCPUs wait for a pCPU, on all queues together.
+    #[must_use]
+    pub const fn queued(&self) -> u32 {
+        self.waiting
+    }
+
+    /// When [`Event::Timer`] is due for `pcpu`: nothing while it is idle, or its owner is on its
+    /// way out, or nobody waits for a pCPU. An embedder may go by this alone, instead of by the
+    /// times in `Run` and `SetTimer`, and save the timers of a host with room. It then looks again
+    /// at all pCPUs when [`queued`](Self::queued) is no longer zero, and at one of them when an
+    /// action names it.
+    #[must_use]
+    pub fn slice_end(&self, pcpu: Pcpu) -> Option<Nanos> {
+        let slot = self.slots.get(pcpu.index())?;
+        let due = self.waiting > 0 && slot.owner.is_some() && !slot.preempting;
+        due.then(|| self.slice_over(slot))
+    }
+
+    /// Whether the owner of `pcpu` is asked to come out: an [`Action::Preempt`] is unanswered.
+    #[must_use]
+    pub fn is_preempting(&self, pcpu: Pcpu) -> bool {
+        self.slots.get(pcpu.index()).is_some_and(|slot| slot.preempting)
     }
 
     /// The decision that the last event called for, with its reasons, if it called for one.

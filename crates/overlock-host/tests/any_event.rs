@@ -43,6 +43,9 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(target, by)| Event::Kicked { target, by }),
         1 => (vcpu(), vcpu()).prop_map(|(from, to)| Event::Ipi { from, to }),
         3 => (0..PCPUS + 1).prop_map(|n| Event::Timer(Pcpu(n))),
+        1 => vcpu().prop_map(Event::Answered),
+        1 => vcpu().prop_map(Event::Stopped),
+        2 => vcpu().prop_map(Event::Plugged),
         1 => (vcpu(), any::<bool>())
             .prop_map(|(vcpu, inside)| Event::CriticalSection { vcpu, inside }),
     ]

@@ -391,6 +391,47 @@ fn an_old_ipi_is_forgotten() {
 }
 
 #[test]
+fn an_ipi_that_was_answered_is_no_debt() {
+    let candidates = [unfit(Skipped::Itself), ready(false)];
+    for (notice, verdict) in [
+        (None, Verdict::To(Vcpu(1), Chosen::OwesIpi)),
+        (Some(Notice::Answered(Vcpu(1))), Verdict::Stay(Missed::PolicyNever)),
+        (Some(Notice::Worked(Vcpu(1))), Verdict::To(Vcpu(1), Chosen::OwesIpi)),
+    ] {
+        // The receiver runs when it is interrupted, answers, and is preempted later.
+        let mut policy = IpiFirst::new(2, Stay);
+        policy.notice(Nanos(0), Notice::Ipi { from: Vcpu(0), to: Vcpu(1) });
+        notice.into_iter().for_each(|notice| policy.notice(Nanos(1), notice));
+        let (chosen, _) = ask(&mut policy, &Spin::reported(Vcpu(0)), &candidates);
+        assert_eq!(chosen, verdict, "{notice:?}");
+    }
+}
+
+#[test]
+fn a_hint_whose_first_waits_ahead_of_its_share_lets_whoever_lags_run() {
+    // vcpu0 spins; vcpu1 holds the lock, and vcpu2 waits for it in a running loop.
+    let (ahead, running) = (unfit(Skipped::AheadOfShare), unfit(Skipped::Running));
+    let spin = Spin {
+        hint: SpinHint {
+            holder: Some(Vcpu(1)),
+            waiters: [Some(Vcpu(2)), Some(Vcpu(3)), None, None],
+        },
+        ..Spin::reported(Vcpu(0))
+    };
+    for (standing, verdict) in [
+        ([ahead, running, running], Verdict::Plain(Missed::AheadOfShare)),
+        ([running, ahead, ready(true)], Verdict::Plain(Missed::AheadOfShare)),
+        ([running, running, ready(true)], Verdict::To(Vcpu(3), Chosen::NextWaiter)),
+        ([running, running, running], Verdict::Stay(Missed::HolderRunning)),
+    ] {
+        let [one, two, three] = standing;
+        let candidates = [unfit(Skipped::Itself), one, two, three];
+        let (chosen, _) = ask(&mut PvHint::new(Stay), &spin, &candidates);
+        assert_eq!(chosen, verdict, "{standing:?}");
+    }
+}
+
+#[test]
 fn a_hint_or_the_truth_leads_to_the_holder_at_once() {
     for (holder, spinner, _) in triples(6) {
         let mut candidates = vec![ready(false); 6];

@@ -293,3 +293,72 @@ fn impossible_configurations_are_refused_with_a_sentence() {
     let empty = refused(Config { slice: Nanos::ZERO, ..Config::new(1, 1) });
     assert_eq!(empty.to_string(), "a time slice of 0 ns lets no vCPU run; choose 1 ns up");
 }
+
+#[test]
+fn slices_that_ended_while_nobody_waited_were_renewed() {
+    let config = Config { wake_lag: Nanos::from_secs(1), ..Config::new(2, 1) };
+    let mut sched = Scheduler::new(config, Stay).unwrap();
+    assert_eq!(sched.on(us(0), kick(V0)), run(V0, P0, us(1_000)));
+    assert_eq!(sched.slice_end(P0), None, "nobody waits, so no timer is needed");
+    // V1 wakes in the fourth slice; V0 is not far enough ahead to be preempted at once.
+    assert_eq!((sched.on(us(3_400), kick(V1)), sched.queued()), (None, 1));
+    assert_eq!(sched.slice_end(P0), Some(us(4_000)));
+    assert_eq!(
+        sched.on(us(3_500), Event::Timer(P0)),
+        Some(Action::SetTimer { pcpu: P0, at: us(4_000) })
+    );
+    assert_eq!(sched.on(us(4_000), Event::Timer(P0)), Some(Action::Preempt { vcpu: V0, pcpu: P0 }));
+    assert_eq!(sched.slice_end(P0), None, "the owner is on its way out");
+    assert_eq!(sched.on(us(4_010), Event::Preempted(V0)), run(V1, P0, us(5_010)));
+}
+
+#[test]
+fn a_woken_vcpu_waits_for_the_end_of_a_critical_section_but_not_for_ever() {
+    let config = Config { slice: Nanos::from_millis(10), ..Config::new(2, 1) };
+    let owner = |inside| {
+        let mut sched = Scheduler::new(config, Stay).unwrap();
+        sched.on(us(0), kick(V0));
+        sched.on(us(1), Event::CriticalSection { vcpu: V0, inside });
+        sched
+    };
+    // V0 is 2 ms ahead when V1 wakes.
+    let preempt = Some(Action::Preempt { vcpu: V0, pcpu: P0 });
+    assert_eq!(owner(false).on(us(4_000), kick(V1)), preempt);
+    let mut sched = owner(true);
+    let grace = Action::SetTimer { pcpu: P0, at: us(4_050) };
+    assert_eq!(sched.on(us(4_000), kick(V1)), Some(grace));
+    assert_eq!(sched.on(us(4_050), Event::Timer(P0)), preempt);
+    // A second grace in one slice there is none.
+    assert_eq!(sched.on(us(4_060), Event::Preempted(V0)), run(V1, P0, us(14_060)));
+
+    // Where the section is only seen once the owner is out, it goes back in for the grace.
+    let mut sched = owner(false);
+    assert_eq!(sched.on(us(4_000), kick(V1)), preempt);
+    sched.on(us(4_010), Event::CriticalSection { vcpu: V0, inside: true });
+    assert_eq!(sched.on(us(4_010), Event::Preempted(V0)), run(V0, P0, us(4_060)));
+    let over = Event::CriticalSection { vcpu: V0, inside: false };
+    assert_eq!(sched.on(us(4_030), over), preempt);
+}
+
+#[test]
+fn a_vcpu_is_unplugged_wherever_it_is_and_comes_back_asleep() {
+    let mut sched = started(Config::new(3, 1), Stay);
+    // One that waits, one that runs, and then one that sleeps.
+    assert_eq!((sched.on(us(10), Event::Stopped(V1)), sched.queued()), (None, 1));
+    assert_eq!(sched.on(us(20), Event::Stopped(V0)), run(V2, P0, us(1_020)));
+    assert_eq!(sched.on(us(30), Event::Halted(V2)), Some(Action::Idle { pcpu: P0 }));
+    assert_eq!(sched.on(us(40), Event::Stopped(V2)), None);
+    assert!([V0, V1, V2].iter().all(|&vcpu| sched.standing(vcpu) == Some(Standing::Stopped)));
+    assert_eq!((sched.on(us(50), kick(V0)), sched.owner(P0)), (None, None));
+    // A second stop, and a plug of one that is there, are impossible.
+    assert_eq!((sched.on(us(60), Event::Stopped(V0)), sched.ignored()), (None, 1));
+    sched.on(us(70), Event::Plugged(V0));
+    assert_eq!(sched.standing(V0), Some(Standing::Halted));
+    sched.on(us(80), Event::Plugged(V0));
+    assert_eq!(sched.ignored(), 2);
+    assert_eq!(sched.on(us(1_090), kick(V0)), run(V0, P0, us(2_090)));
+    let usage = sched.usage(us(1_100), V0).unwrap();
+    assert_eq!((usage.ran, usage.halted), (us(30), Nanos::ZERO));
+    // V2 slept from 30 to 40, and what comes after its stop does not count.
+    assert_eq!(sched.usage(us(1_100), V2).unwrap().halted, us(10));
+}

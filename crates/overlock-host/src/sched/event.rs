@@ -43,8 +43,12 @@ pub enum Event {
     /// The owner has come out of the guest because of an [`Action::Preempt`] (or by accident, in
     /// which case it goes back).
     Preempted(Vcpu),
-    /// The owner will never run again.
+    /// This vCPU ends, or is unplugged, wherever it is: asleep, queued, or the owner of a pCPU and
+    /// out of the guest. Only from an owner this is answered, as an event of the first kind.
     Stopped(Vcpu),
+    /// A vCPU that had stopped is there again, halted, with all that is known of its past but its
+    /// kicks: a reset is a stop and this. It joins with the share of one that has slept.
+    Plugged(Vcpu),
     /// Somebody wakes this vCPU. Kicking a vCPU that does not sleep, or is gone, does no harm.
     Kicked {
         /// Who is to wake up.
@@ -59,6 +63,11 @@ pub enum Event {
         /// The receiver.
         to: Vcpu,
     },
+    /// This vCPU has taken all interrupts that were sent to it: it owes nobody an answer.
+    ///
+    /// One that enters the guest is taken to do so at once. Where the embedder does not say this of
+    /// one that ran when it was interrupted, policies believe it in debt until it enters again.
+    Answered(Vcpu),
     /// The time that the last `Run` or [`Action::SetTimer`] set for this pCPU has come.
     Timer(Pcpu),
     /// A vCPU says that it enters or leaves a critical section. Where the guest says so in shared

@@ -27,9 +27,51 @@ impl<P: Policy> Scheduler<P> {
         if !self.slots[pcpu.index()].preempting {
             return Some(self.resume(vcpu, pcpu));
         }
+        if self.earns_grace(vcpu, pcpu) {
+            let slot = &mut self.slots[pcpu.index()];
+            (slot.preempting, slot.graced) = (false, true);
+            slot.until = self.now + self.config.grace;
+            return Some(self.resume(vcpu, pcpu));
+        }
         self.policy.notice(self.now, Notice::Worked(vcpu));
         let next = self.pick(pcpu);
         Some(self.replace(vcpu, pcpu, next))
+    }
+
+    pub(super) fn stopped(&mut self, vcpu: Vcpu) -> Option<Action> {
+        let pcpu = match self.standing(vcpu) {
+            None | Some(Standing::Stopped) => {
+                self.ignored += 1;
+                return None;
+            }
+            Some(Standing::Running(pcpu)) => Some(pcpu),
+            Some(Standing::Queued(pcpu)) => {
+                self.slots[pcpu.index()].queue.remove(vcpu);
+                self.waiting -= 1;
+                None
+            }
+            Some(Standing::Halted) => None,
+        };
+        self.policy.notice(self.now, Notice::Answered(vcpu));
+        let record = &mut self.vcpus[vcpu.index()];
+        record.account(self.now);
+        (record.standing, record.kicked) = (Standing::Stopped, false);
+        (record.spinning, record.critical) = (false, false);
+        let pcpu = pcpu?;
+        let slot = &mut self.slots[pcpu.index()];
+        (slot.owner, slot.preempting) = (None, false);
+        Some(self.fill(pcpu))
+    }
+
+    pub(super) fn plugged(&mut self, vcpu: Vcpu) -> Option<Action> {
+        match self.vcpus.get_mut(vcpu.index()) {
+            Some(record) if record.standing == Standing::Stopped => {
+                (record.standing, record.since) = (Standing::Halted, self.now);
+                record.begun = false;
+            }
+            _ => self.ignored += 1,
+        }
+        None
     }
 
     pub(super) fn long_spin(&mut self, spin: &Spin) -> Option<Action> {
@@ -122,7 +164,8 @@ impl<P: Policy> Scheduler<P> {
                 let credit = standard(self.config.slice);
                 let record = &mut self.vcpus[target.index()];
                 record.time = record.time.max(level.map_or(record.time, |t| t.minus(credit)));
-                record.since = self.now;
+                record.account(self.now);
+                record.begun = true;
                 self.queue(target, idle.unwrap_or(home));
             }
         }
@@ -170,7 +213,11 @@ impl<P: Policy> Scheduler<P> {
             return None;
         }
         self.slots[home.index()].queue.remove(target);
+        self.waiting -= 1;
         self.enqueue(target, pcpu);
+        if self.earns_grace(owner, pcpu) {
+            return Some(self.set_timer(pcpu, self.config.grace, true));
+        }
         self.preempt(owner, pcpu)
     }
 
@@ -181,7 +228,7 @@ impl<P: Policy> Scheduler<P> {
             return None;
         };
         let vcpu = slot.owner.filter(|_| !slot.preempting)?;
-        let (at, graced) = (slot.until, slot.graced);
+        let at = self.slice_over(slot);
         if now < at {
             return Some(Action::SetTimer { pcpu, at });
         }
@@ -192,10 +239,16 @@ impl<P: Policy> Scheduler<P> {
         if !other.is_some_and(lags) {
             return Some(self.set_timer(pcpu, self.config.slice, false));
         }
-        if self.vcpus[vcpu.index()].critical && !graced && self.config.grace > Nanos::ZERO {
+        if self.earns_grace(vcpu, pcpu) {
             return Some(self.set_timer(pcpu, self.config.grace, true));
         }
         self.preempt(vcpu, pcpu)
+    }
+
+    /// Whether the owner of `pcpu` may stay a little for the sake of its critical section.
+    fn earns_grace(&self, vcpu: Vcpu, pcpu: Pcpu) -> bool {
+        let graced = self.slots[pcpu.index()].graced;
+        self.vcpus[vcpu.index()].critical && !graced && self.config.grace > Nanos::ZERO
     }
 
     pub(super) fn critical_section(&mut self, vcpu: Vcpu, inside: bool) -> Option<Action> {

@@ -7,7 +7,7 @@
 use super::choose::standard;
 use super::vcpu::VirtualTime;
 use super::yield_to::{Notice, Policy};
-use super::{Action, Scheduler, Standing};
+use super::{Action, Scheduler, Slot, Standing};
 use crate::{Nanos, Pcpu, Vcpu};
 
 impl<P: Policy> Scheduler<P> {
@@ -31,7 +31,7 @@ impl<P: Policy> Scheduler<P> {
             let next = self.pick(pcpu);
             return self.replace(vcpu, pcpu, next);
         }
-        let until = slot.until;
+        let until = self.slice_over(slot);
         self.vcpus[vcpu.index()].spinning = false;
         self.policy.notice(self.now, Notice::Runs(vcpu));
         Action::Run { vcpu, pcpu, until }
@@ -76,6 +76,7 @@ impl<P: Policy> Scheduler<P> {
         let record = &mut self.vcpus[vcpu.index()];
         if let Standing::Queued(from) = record.standing {
             self.slots[from.index()].queue.remove(vcpu);
+            self.waiting -= 1;
         }
         record.account(self.now);
         record.standing = Standing::Running(pcpu);
@@ -113,6 +114,22 @@ impl<P: Policy> Scheduler<P> {
         record.standing = Standing::Queued(pcpu);
         record.home = pcpu;
         self.slots[pcpu.index()].queue.insert(record.time, vcpu);
+        if self.waiting == 0 {
+            self.contested = self.now;
+        }
+        self.waiting += 1;
+    }
+
+    /// When the slice of the owner of `slot` is over.
+    ///
+    /// Slices that ended while nobody waited were renewed, one after the other, without a timer.
+    pub(super) fn slice_over(&self, slot: &Slot) -> Nanos {
+        let (end, slice) = (slot.until, self.config.slice);
+        if end >= self.contested {
+            return end;
+        }
+        let missed = (self.contested - end).0.div_ceil(slice.0);
+        end + Nanos(slice.0.saturating_mul(missed))
     }
 
     pub(super) fn preempt(&mut self, vcpu: Vcpu, pcpu: Pcpu) -> Option<Action> {

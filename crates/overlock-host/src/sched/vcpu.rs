@@ -4,9 +4,11 @@
 //! ```text
 //!            kicked                    picked
 //!  Halted ───────────▶ Queued(pcpu) ──────────▶ Running(pcpu)
-//!    ▲                      ▲                     │   │   │
-//!    │                      └─ slice over, yield ─┘   │   └─ stopped ─▶ Stopped
+//!    ▲                      ▲                     │   │
+//!    │                      └─ slice over, yield ─┘   │
 //!    └──────────────────────────── halted ────────────┘
+//!    ▲                  from anywhere: stopped ─▶ Stopped
+//!    └───────────────────────────────── plugged ─────┘
 //! ```
 //!
 //! Virtual time is CPU time divided by weight, in units of 2⁻²⁰ ns for a weight of one. The
@@ -48,7 +50,7 @@ pub enum Standing {
     Queued(Pcpu),
     /// It owns this pCPU.
     Running(Pcpu),
-    /// It will never run again.
+    /// It has been unplugged, and runs again only once it is plugged in.
     Stopped,
 }
 
@@ -59,13 +61,15 @@ pub struct Usage {
     pub ran: Nanos,
     /// Time for which it could have run but owned none: what a guest calls steal time.
     pub steal: Nanos,
+    /// Time for which it slept, since it was first woken.
+    pub halted: Nanos,
 }
 
 /// One vCPU's record.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) standing: Standing,
-    /// When the time since was last accounted; meaningful while queued or running.
+    /// When the time since was last accounted; meaningful until it is stopped.
     pub(super) since: Nanos,
     pub(super) usage: Usage,
     pub(super) time: VirtualTime,
@@ -74,6 +78,8 @@ pub(super) struct Record {
     pub(super) home: Pcpu,
     /// A kick came while it was not halted; its next halt returns at once.
     pub(super) kicked: bool,
+    /// It has been woken before: its sleep counts.
+    pub(super) begun: bool,
     /// It left the guest through a pause loop and has not entered it since.
     pub(super) spinning: bool,
     /// It says that it is in a critical section.
@@ -86,11 +92,12 @@ impl Record {
         Self {
             standing: Standing::Halted,
             since: Nanos::ZERO,
-            usage: Usage { ran: Nanos::ZERO, steal: Nanos::ZERO },
+            usage: Usage { ran: Nanos::ZERO, steal: Nanos::ZERO, halted: Nanos::ZERO },
             time: VirtualTime(0),
             weight: WEIGHT_DEFAULT,
             home,
             kicked: false,
+            begun: false,
             spinning: false,
             critical: false,
         }
@@ -111,6 +118,7 @@ impl Record {
                 record.time = self.time.plus(VirtualTime::of(span, self.weight));
             }
             Standing::Queued(_) => record.usage.steal = self.usage.steal + span,
+            Standing::Halted if self.begun => record.usage.halted = self.usage.halted + span,
             Standing::Halted | Standing::Stopped => {}
         }
         record.since = now;

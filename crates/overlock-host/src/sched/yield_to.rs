@@ -8,6 +8,7 @@
 //! | name | type | whom it picks |
 //! |---|---|---|
 //! | `none` | [`Stay`] | nobody: the spinner spins on |
+//! | `report` | [`Report`] | nobody, but the spin is reported: what the others are compared with |
 //! | `yield` | [`PlainYield`] | whoever lags most in CPU time (Xen's `vcpu_yield`) |
 //! | `round-robin` | [`RoundRobin`] | the next that is ready, after the last one boosted |
 //! | `skip-spinners` | [`SkipSpinners`] | the same, but spinners only every other time (Linux since 2012) |
@@ -58,7 +59,7 @@ pub use rotation::Rotation;
 pub use round_robin::RoundRobin;
 pub use skip_spinners::SkipSpinners;
 pub use spin_count::SpinCount;
-pub use stay::Stay;
+pub use stay::{Report, Stay};
 pub use view::{Candidate, View};
 
 use super::Spin;
@@ -89,6 +90,8 @@ pub enum Notice {
         /// The receiver.
         to: Vcpu,
     },
+    /// This vCPU has taken all interrupts that were sent to it.
+    Answered(Vcpu),
 }
 
 /// A rule that decides to whom a spinning vCPU gives its pCPU.
@@ -132,8 +135,9 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 }
 
 /// The names of the policies of this crate, in the order of the table above.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 11] = [
     "none",
+    "report",
     "yield",
     "round-robin",
     "skip-spinners",
@@ -153,6 +157,7 @@ pub fn by_name(name: &str, vcpus: u32) -> Option<Box<dyn Policy + Send>> {
     let base = || SkipSpinners::new(vcpus);
     Some(match name {
         "none" => Box::new(Stay),
+        "report" => Box::new(Report),
         "yield" => Box::new(PlainYield),
         "round-robin" => Box::new(RoundRobin::default()),
         "skip-spinners" => Box::new(base()),

@@ -2,9 +2,10 @@
 //! `ipi-first`: whoever owes an answer to an IPI comes first.
 //!
 //! Not every long spin waits for a lock: after a TLB shootdown the sender spins until every
-//! receiver has answered, and one that is off CPU cannot. A ready vCPU that has not run since the
-//! spinner interrupted it is chosen first, then one that anybody interrupted, then the inner
-//! policy decides. An IPI older than 50 ms is forgotten.
+//! receiver has answered, and one that is off CPU cannot. A ready vCPU that has neither run nor
+//! [answered](crate::sched::Event::Answered) since the spinner interrupted it is chosen first, then
+//! one that anybody interrupted, then the inner policy decides. An IPI older than 50 ms is
+//! forgotten.
 //!
 //! Sources: K. Ishiguro et al., VEE 2021; W. Li, "Semantics-aware vCPU scheduling for
 //! oversubscribed KVM", 2025 (not merged).
@@ -71,7 +72,7 @@ impl<P: Policy> Policy for IpiFirst<P> {
                     *owed = Some((from, now));
                 }
             }
-            Notice::Runs(vcpu) => {
+            Notice::Runs(vcpu) | Notice::Answered(vcpu) => {
                 if let Some(owed) = self.owed.get_mut(vcpu.index()) {
                     *owed = None;
                 }

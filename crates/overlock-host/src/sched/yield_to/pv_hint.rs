@@ -2,11 +2,12 @@
 //! `pv-hint`: believes the guest.
 //!
 //! The third of the three ideas that came with `skip-spinners`: a paravirtual guest knows who holds
-//! the lock, or at least who gets it next. If it names the holder and that one is ready, it gets
-//! the pCPU; otherwise the first of the named waiters that is ready, since the lock cannot pass it
-//! by. If none of those named is ready, one of them may be running and the spinner is right to
-//! spin: it stays. A guest that names nobody, or only vCPUs that do not exist, gets the inner
-//! policy.
+//! the lock, or at least who gets it next. The first of these that waits for a pCPU is the one that
+//! everybody else waits for, since the lock cannot pass it by: it gets the spinner's. If it has had
+//! too much CPU time to be boosted, whoever lags most gets it instead: spinning would help nobody,
+//! and the other may be boosted the sooner. If none of those named waits for a pCPU but one of them
+//! runs, the spinner is right to spin: it stays. A guest that names nobody, or only vCPUs that
+//! sleep or do not exist, gets the inner policy.
 
 use super::{Chosen, Missed, Notice, Policy, Skipped, Trace, Verdict, View};
 use crate::Nanos;
@@ -39,7 +40,11 @@ impl<P: Policy> Policy for PvHint<P> {
             if view.fit(vcpu, trace) {
                 return Verdict::To(vcpu, why);
             }
-            running |= view.unfit(vcpu) == Some(Skipped::Running);
+            match view.unfit(vcpu) {
+                Some(Skipped::AheadOfShare) => return Verdict::Plain(Missed::AheadOfShare),
+                Some(Skipped::Running) => running = true,
+                _ => {}
+            }
         }
         if running {
             return Verdict::Stay(Missed::HolderRunning);
