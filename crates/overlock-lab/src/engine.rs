@@ -14,7 +14,7 @@ use crate::Error;
 use crate::clock::Clock;
 use crate::guest::abi::{MAX_VCPUS, Shared, VcpuRecord};
 use crate::guest::platform::Tables;
-use crate::guest::world::{Program, World, deliver, hint, was_away};
+use crate::guest::world::{Program, World, deliver, hint, progress, truth, was_away};
 use crate::host::{Accounts, Exit, Host, PmTimerRule};
 use crate::maps::{Code, Region, process_regions};
 use crate::place::Place;
@@ -47,10 +47,13 @@ pub trait Engine {
 /// to get a vCPU out of the guest and back (16 to 18 µs where KVM itself is nested).
 const SHORTEST: Duration = Duration::from_micros(50);
 
+/// A halt, a kick and a wake-up where nobody has measured them, in nanoseconds.
+const WAKE_NS: u64 = 20_000;
+
 /// How a run is to be. A span of [`Duration::MAX`] is for ever.
 #[derive(Clone, Copy, Debug)]
 pub struct Config<'run> {
-    /// Virtual CPUs, 1 to 256.
+    /// Virtual CPUs, 1 to 1,024; an engine, or the system, may have room for fewer.
     pub vcpus: u32,
     /// How many of them may run at a time.
     pub pcpus: u32,
@@ -77,6 +80,10 @@ pub struct Config<'run> {
     pub pm_timer: PmTimerRule,
     /// How often all running vCPUs are stopped to see whether they spin; `None` is never.
     pub sample_every: Option<Duration>,
+    /// About how long a halt, a kick and a wake-up take, in nanoseconds: what locks take their
+    /// budgets from. [`workload::run`](crate::workload::run) measures it where it is `None`; a bare
+    /// [`Engine::run`] then takes 20 µs.
+    pub wake_ns: Option<u64>,
     /// Ends the run early when it becomes true.
     pub cancel: Option<&'run AtomicBool>,
 }
@@ -97,6 +104,7 @@ impl Config<'_> {
             pause_window: Duration::ZERO,
             pm_timer: PmTimerRule::LockFree,
             sample_every: None,
+            wake_ns: None,
             cancel: None,
         }
     }
@@ -180,6 +188,7 @@ pub(crate) fn conduct<W: World, P: Program<W>, R: Runner>(
         vcpus: config.vcpus,
         waits: config.paravirtual,
         pause_window_ticks: clock.ticks_in(config.pause_window),
+        wake_ns: config.wake_ns.unwrap_or(WAKE_NS),
         tables: ptr::from_ref(&tables).cast(),
     };
     let records = records::<W, P>(&shared, program);
@@ -230,6 +239,7 @@ fn drive<R: Runner>(host: &Host, number: u32, runner: R) {
         let error = Error::Panicked { vcpu: number, message, place };
         let _ = host.exit(number, Exit::Ended(Err(error)));
     }
+    host.finish(number);
 }
 
 /// A record for every vCPU, each knowing all others.
@@ -254,6 +264,8 @@ fn records<W: World, P: Program<W>>(shared: &Shared, program: &P) -> Vec<VcpuRec
             interrupts_off: AtomicBool::new(false),
             deliver: deliver::<W, P>,
             hint: hint::<W, P>,
+            truth: truth::<W, P>,
+            progress: progress::<W, P>,
             was_away: was_away::<W, P>,
             program: ptr::from_ref(program).cast(),
         });

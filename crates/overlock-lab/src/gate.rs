@@ -20,28 +20,35 @@ impl Gate {
     pub(crate) fn open(&self) {
         // ORDERING: Release → the Acquire in `pass`; what the opener did is seen behind the gate.
         self.0.store(1, Release);
-        self.futex(libc::FUTEX_WAKE, 1);
+        self.futex(libc::FUTEX_WAKE, 1, None);
     }
 
-    /// Waits until the gate is open, shuts it and goes through.
-    pub(crate) fn pass(&self) {
+    /// Waits until the gate is open, or for about `ns` nanoseconds, shuts it and goes through. It
+    /// may also go through for no reason.
+    pub(crate) fn pass(&self, ns: Option<u64>) {
         // ORDERING: Acquire → the Release in `open`.
-        while self.0.swap(0, Acquire) == 0 {
-            self.futex(libc::FUTEX_WAIT, 0);
+        if self.0.swap(0, Acquire) == 0 {
+            self.futex(libc::FUTEX_WAIT, 0, ns);
+            // ORDERING: as above.
+            self.0.swap(0, Acquire);
         }
     }
 
-    /// A wait while the word is `value`, or a wake of `value` threads. An interrupted or refused
-    /// wait is a spurious one, which the loop in `pass` expects; a wake cannot fail.
-    fn futex(&self, operation: i32, value: u32) {
-        // SAFETY: the word lives as long as `self`, and no time-out is passed.
+    /// A wait while the word is `value`, for at most `ns`, or a wake of `value` threads. An
+    /// interrupted or refused wait is a spurious one; a wake cannot fail.
+    fn futex(&self, operation: i32, value: u32, ns: Option<u64>) {
+        let span = ns.map(|ns| libc::timespec {
+            tv_sec: (ns / 1_000_000_000) as i64,
+            tv_nsec: (ns % 1_000_000_000) as i64,
+        });
+        // SAFETY: the word lives as long as `self`, and so does the span as long as the call.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,
                 self.0.as_ptr(),
                 operation | libc::FUTEX_PRIVATE_FLAG,
                 value,
-                ptr::null::<libc::timespec>(),
+                span.as_ref().map_or(ptr::null(), ptr::from_ref),
             )
         };
     }
@@ -55,19 +62,33 @@ mod tests {
     #[test]
     fn every_opening_lets_the_thread_through_once() {
         let (there, back, passed) = (Gate::default(), Gate::default(), AtomicU32::new(0));
+        let turn = AtomicU32::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                for _ in 0..1000 {
-                    there.pass();
+                for own in 1..=1000 {
+                    while turn.load(Acquire) < own {
+                        there.pass(None);
+                    }
                     passed.fetch_add(1, Relaxed);
                     back.open();
                 }
             });
-            for turn in 1..=1000 {
+            for own in 1..=1000 {
+                turn.store(own, Release);
                 there.open();
-                back.pass();
-                assert_eq!(passed.load(Relaxed), turn);
+                while passed.load(Relaxed) < own {
+                    back.pass(None);
+                }
+                assert_eq!(passed.load(Relaxed), own);
             }
         });
+    }
+
+    #[test]
+    fn a_gate_that_nobody_opens_is_waited_at_for_its_time() {
+        let start = std::time::Instant::now();
+        while start.elapsed() < std::time::Duration::from_millis(20) {
+            Gate::default().pass(Some(5_000_000));
+        }
     }
 }

@@ -4,32 +4,36 @@
 //! A vCPU is a thread of its own, which only enters the guest while its vCPU owns a processor.
 //! Whatever brings it out ends in [`Host::exit`], which tells the scheduler, carries out what that
 //! decides and sleeps until the vCPU owns a processor again. There is no thread that schedules:
-//! whoever gives a processor up wakes the next owner itself. Slices end by a timer of the vCPU's
-//! own thread; for all else that time brings about there is the thread that started the run
-//! ([`supervise`](Host::supervise)).
+//! whoever gives a processor up wakes the next owner itself, slices end by a timer of the vCPU's
+//! own thread, and a halt times out at the gate that its thread sleeps at. The thread that started
+//! the run ([`supervise`](Host::supervise)) sleeps until the end of it, or the next sample.
 //!
 //! ```text
 //!  vCPU thread      guest ──exit──► Host::exit ──► scheduler ──► Run me: back into the guest
-//!                                        │              └──────► Run another: open its gate,
-//!                                        │                        wait at mine
-//!  supervisor    slice over ─► scheduler ─► Preempt ─► signal ─► vCPU thread exits
+//!                     ▲                  │              └──────► Run another: open its gate,
+//!  slice timer ───────┴──── signal       │                        wait at mine
+//!                                        └──► Preempt another ──► signal ─► its thread exits
 //! ```
 //!
+//! Who runs, who waits and since when is the scheduler's to say; nothing here remembers it.
+//!
 //! # Invariants
-//! - H1: a vCPU is in the guest only while [`Stand::Running`].
+//! - H1: a vCPU is in the guest only while the scheduler has it running.
 //! - H2: `evict` is set before the signal is sent, and cleared by the vCPU's own thread when it is
 //!   out of the guest, before it asks for its standing. So an eviction that comes too late to bring
-//!   the thread out is seen before it goes in again.
+//!   the thread out is seen before it goes in again; and so is the end of its slice, whose signal
+//!   comes after that end and may come too late likewise.
 //! - H3: no thread sleeps or makes a slow system call with the state locked; wakes and signals are
 //!   collected and sent afterwards.
 //! - H4: `exit` does not allocate: the threads engine calls it from a signal handler.
+//! - H5: while a vCPU is queued, every owner's timer is set to the end of its slice.
 
 mod accounts;
 mod pm_timer;
 mod supervise;
 mod turn;
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use overlock_host::sched::Scheduler;
@@ -70,22 +74,11 @@ pub(crate) enum Next {
     Leave,
 }
 
-/// Where a vCPU is, as its own thread reads it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-enum Stand {
-    Waiting,
-    Running,
-    Ended,
-}
-
 /// One vCPU, as other threads see it.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Post {
     gate: Gate,
-    /// A [`Stand`]; written with the state locked.
-    stand: AtomicU32,
     /// It should come out of the guest.
     evict: AtomicBool,
     /// Its instruction pointer is wanted.
@@ -94,31 +87,29 @@ struct Post {
     thread: AtomicI32,
     /// Ends its slices; made by its thread.
     timer: OnceLock<SliceTimer>,
-    /// When its slice ends if others wait for the processor, else 0; written with the state locked.
+    /// When its slice ends if others wait for a processor, else 0; written with the state locked.
     slice_end: AtomicU64,
     /// What the timer was last set to.
     timer_set: AtomicU64,
     /// How often it read the PM timer, which needs no scheduler.
     pm_reads: AtomicU64,
+    /// How long its thread had waited for one of the system's CPUs when it began, and in the end.
+    delay: [AtomicU64; 2],
 }
 
-/// What a vCPU is doing, as the host sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
-    NotReady,
-    Queued { since: u64 },
-    Running { since: u64 },
-    Halted { since: u64, deadline: Option<u64> },
-    Ended,
-}
-
-#[derive(Debug)]
+/// What the host notes of a vCPU, beyond what its scheduler knows.
+#[derive(Debug, Default)]
 struct Guest {
-    doing: Doing,
-    /// The scheduler wants its processor back.
-    preempt_asked: bool,
-    /// The spin loop that the last sample found it in.
-    last_loop: Option<u64>,
+    /// Its thread has come.
+    ready: bool,
+    /// When it wants to be woken, if it is halted.
+    deadline: Option<u64>,
+    /// The spin loop that the last sample found it in, and how far its program was.
+    last_loop: Option<(u64, u64)>,
+    /// It has been interrupted since it last had nothing to answer.
+    owes: bool,
+    /// When the slice ended for whose end it is asked to come out.
+    slice_over: Option<u64>,
     /// What it was doing when it ended.
     last: &'static str,
     accounts: Accounts,
@@ -128,10 +119,8 @@ struct Guest {
 struct State {
     scheduler: Scheduler<Box<dyn Policy + Send>>,
     guests: Vec<Guest>,
-    /// When each processor's slice is over.
-    timers: Vec<Option<u64>>,
-    /// Who is on each processor.
-    owners: Vec<Option<u32>>,
+    /// vCPUs whose threads have not come yet.
+    missing: u32,
     failure: Option<Error>,
     /// When the first vCPU entered the guest.
     started: Option<u64>,
@@ -147,8 +136,6 @@ struct State {
     alive: u32,
     /// All are being ended by force.
     forced: bool,
-    /// When the supervisor looks next.
-    alarm: u64,
 }
 
 /// A set of vCPUs, without allocation.
@@ -180,7 +167,18 @@ impl CpuSet {
 struct Errands {
     wake: CpuSet,
     evict: CpuSet,
+    /// Whose timers are to be set to the ends of their slices.
+    arm: CpuSet,
+    /// The supervisor has something to see.
     alarm: bool,
+}
+
+/// What a vCPU's thread does after a turn.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Go(Next),
+    /// Wait at the gate, until this time at the latest.
+    Wait(Option<u64>),
 }
 
 /// The host of one run.
@@ -211,16 +209,8 @@ impl<'run> Host<'run> {
         })?;
         let scheduler = Scheduler::new(config.scheduler(), policy)
             .map_err(|error| Error::Config(error.to_string()))?;
-        let guest = || Guest {
-            doing: Doing::NotReady,
-            preempt_asked: false,
-            last_loop: None,
-            last: "",
-            accounts: Accounts::default(),
-        };
         let post = || Post {
             gate: Gate::default(),
-            stand: AtomicU32::new(Stand::Waiting as u32),
             evict: AtomicBool::new(false),
             sample: AtomicBool::new(false),
             thread: AtomicI32::new(0),
@@ -228,6 +218,7 @@ impl<'run> Host<'run> {
             slice_end: AtomicU64::new(0),
             timer_set: AtomicU64::new(0),
             pm_reads: AtomicU64::new(0),
+            delay: [const { AtomicU64::new(0) }; 2],
         };
         Ok(Self {
             records,
@@ -238,9 +229,8 @@ impl<'run> Host<'run> {
             posts: records.iter().map(|_| post()).collect(),
             state: Mutex::new(State {
                 scheduler,
-                guests: records.iter().map(|_| guest()).collect(),
-                timers: vec![None; config.pcpus as usize],
-                owners: vec![None; config.pcpus as usize],
+                guests: records.iter().map(|_| Guest::default()).collect(),
+                missing: config.vcpus,
                 failure: None,
                 started: None,
                 stopped: None,
@@ -250,7 +240,6 @@ impl<'run> Host<'run> {
                 stuck: Vec::new(),
                 alive: config.vcpus,
                 forced: false,
-                alarm: 0,
             }),
             supervisor: Condvar::new(),
         })
@@ -258,7 +247,9 @@ impl<'run> Host<'run> {
 
     /// Whether vCPU `vcpu` should not enter the guest before it has called [`exit`](Self::exit).
     pub(crate) fn evicted(&self, vcpu: u32) -> bool {
-        self.posts[vcpu as usize].evict.load(Relaxed)
+        let post = &self.posts[vcpu as usize];
+        let end = post.slice_end.load(Relaxed);
+        post.evict.load(Relaxed) || (end != 0 && end <= self.clock.now_ns())
     }
 
     /// Whether the next eviction should say where the vCPU was.
@@ -268,33 +259,45 @@ impl<'run> Host<'run> {
 
     /// Called by a vCPU's own thread whenever it is out of the guest; returns when it may go in
     /// again.
-    pub(crate) fn exit(&self, vcpu: u32, exit: Exit) -> Next {
+    pub(crate) fn exit(&self, vcpu: u32, mut exit: Exit) -> Next {
         let post = &self.posts[vcpu as usize];
-        if matches!(exit, Exit::Ready) {
-            // SAFETY: takes no arguments and cannot fail.
-            post.thread.store(unsafe { libc::gettid() }, Relaxed);
-            // Without one the supervisor ends its slices, a little late.
-            if let Ok(timer) = SliceTimer::for_this_thread(self.signal) {
-                post.timer.get_or_init(|| timer);
-            }
+        if matches!(exit, Exit::Ready)
+            && let Err(error) = self.begin(post)
+        {
+            exit = Exit::Ended(Err(error));
         }
         post.evict.store(false, Relaxed);
-        let mut errands = self.turn(|turn| turn.out(vcpu, exit));
-        // This thread is out of the guest already, and about to see for itself.
-        errands.wake.remove(vcpu);
-        errands.evict.remove(vcpu);
-        self.run(errands);
+        let mut step = self.turn_of(vcpu, |turn| turn.out(vcpu, exit));
         loop {
-            // ORDERING: Acquire → the Release in `Host::stand`; steal time and the like are seen.
-            match post.stand.load(Acquire) {
-                stand if stand == Stand::Running as u32 => {
+            match step {
+                Step::Go(next) => {
                     self.set_timer(post);
-                    return Next::Enter;
+                    return next;
                 }
-                stand if stand == Stand::Ended as u32 => return Next::Leave,
-                _ => post.gate.pass(),
+                Step::Wait(deadline) => {
+                    let now = self.clock.now_ns();
+                    post.gate.pass(deadline.map(|deadline| deadline.saturating_sub(now)));
+                }
             }
+            step = self.turn_of(vcpu, |turn| turn.look_at_deadline(vcpu));
         }
+    }
+
+    /// Has the calling thread be that of a vCPU.
+    fn begin(&self, post: &Post) -> Result<(), Error> {
+        // SAFETY: takes no arguments and cannot fail.
+        let thread = unsafe { libc::gettid() };
+        post.thread.store(thread, Relaxed);
+        post.delay[0].store(run_delay(thread), Relaxed);
+        let timer = SliceTimer::for_this_thread(self.signal)?;
+        post.timer.get_or_init(|| timer);
+        Ok(())
+    }
+
+    /// Notes how long the calling thread, which is that of `vcpu`, has waited for a CPU.
+    pub(crate) fn finish(&self, vcpu: u32) {
+        let post = &self.posts[vcpu as usize];
+        post.delay[1].store(run_delay(post.thread.load(Relaxed)), Relaxed);
     }
 
     /// A guest's read of the ACPI PM timer.
@@ -303,35 +306,45 @@ impl<'run> Host<'run> {
         self.pm_timer.count()
     }
 
-    /// Sets the timer of a thread that is about to enter the guest to the end of its slice.
+    /// Sets the timer of a vCPU to the end of its slice.
     fn set_timer(&self, post: &Post) {
         let end = post.slice_end.load(Relaxed);
         if end != 0
             && end != post.timer_set.swap(end, Relaxed)
             && let Some(timer) = post.timer.get()
         {
-            timer.set(end.saturating_sub(self.clock.now_ns()));
+            let ns = end.saturating_sub(self.clock.now_ns());
+            // A little late, lest it come before the end by our clock, whose rate is measured.
+            timer.set(ns.saturating_add(1_000 + ns / 1_000));
         }
     }
 
     /// Does something to the state, and says what is left to do now that it is unlocked.
-    fn turn(&self, act: impl FnOnce(&mut Turn)) -> Errands {
+    fn turn<T>(&self, act: impl FnOnce(&mut Turn) -> T) -> (T, Errands) {
         let mut state = self.lock();
         let now = self.clock.now_ns();
         let mut turn = Turn { host: self, state: &mut state, now, errands: Errands::default() };
-        act(&mut turn);
-        turn.errands
+        let result = act(&mut turn);
+        (result, turn.errands)
+    }
+
+    /// A turn by the thread of `vcpu`, and what it does next.
+    fn turn_of(&self, vcpu: u32, act: impl FnOnce(&mut Turn)) -> Step {
+        let (step, mut errands) = self.turn(|turn| {
+            act(turn);
+            turn.step(vcpu)
+        });
+        // This thread is out of the guest already, and has seen for itself.
+        for own in [&mut errands.wake, &mut errands.evict, &mut errands.arm] {
+            own.remove(vcpu);
+        }
+        self.run(errands);
+        step
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic with the state locked is a bug of the host; the run is still torn down in order.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Says where `vcpu` is; with the state locked.
-    fn stand(&self, vcpu: u32, stand: Stand) {
-        // ORDERING: Release → the Acquire in `Host::exit`.
-        self.posts[vcpu as usize].stand.store(stand as u32, Release);
     }
 
     /// Wakes and signals; with the state unlocked (H3).
@@ -349,10 +362,21 @@ impl<'run> Host<'run> {
                 unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, self.signal) };
             }
         }
+        for at in errands.arm.iter() {
+            self.set_timer(&self.posts[at]);
+        }
         if errands.alarm {
             self.supervisor.notify_one();
         }
     }
+}
+
+/// Nanoseconds that `thread` of this process has been ready to run without a CPU of the system, so
+/// far; 0 where the system does not tell (Linux, Documentation/scheduler/sched-stats.rst).
+fn run_delay(thread: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"));
+    let delay = stat.ok().and_then(|stat| stat.split(' ').nth(1)?.parse().ok());
+    delay.unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -362,11 +386,11 @@ mod tests {
     #[test]
     fn a_set_yields_what_was_put_in_and_not_taken_out() {
         let mut set = CpuSet::default();
-        for vcpu in [0, 1, 63, 64, 200, 255] {
+        for vcpu in [0, 1, 63, 64, 200, 1023] {
             set.insert(vcpu);
         }
         set.remove(64);
-        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 1, 63, 200, 255]);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 1, 63, 200, 1023]);
         assert_eq!(CpuSet::default().iter().count(), 0);
     }
 }

@@ -18,7 +18,7 @@ use super::world::Hint;
 use crate::clock::Clock;
 
 /// The most vCPUs a run may have.
-pub(crate) const MAX_VCPUS: usize = 256;
+pub(crate) const MAX_VCPUS: usize = 1024;
 
 /// A call of the host by a guest, with two arguments.
 ///
@@ -43,13 +43,15 @@ pub(crate) enum Call {
     EndGrace = 0x506,
     /// Please let vCPU argument 0 run instead of this one, or any other if there is no such vCPU.
     YieldTo = 0x507,
+    /// Send interrupt argument 0 to all other vCPUs.
+    IpiAll = 0x508,
 }
 
 impl Call {
     /// The call behind a port number.
     pub(crate) fn from_port(port: u16) -> Option<Self> {
-        use Call::{EndGrace, Finished, Halt, Ipi, Kick, LongSpin, Started, YieldTo};
-        [Started, Finished, Halt, Kick, LongSpin, Ipi, EndGrace, YieldTo]
+        use Call::{EndGrace, Finished, Halt, Ipi, IpiAll, Kick, LongSpin, Started, YieldTo};
+        [Started, Finished, Halt, Kick, LongSpin, Ipi, EndGrace, YieldTo, IpiAll]
             .into_iter()
             .find(|call| *call as u16 == port)
     }
@@ -71,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) waits: bool,
     /// How long a loop of pauses lasts until the host is told; 0 is never.
     pub(crate) pause_window_ticks: u64,
+    /// About how long a halt, a kick and a wake-up take, in nanoseconds.
+    pub(crate) wake_ns: u64,
     /// The [`Tables`](super::platform::Tables) of the world.
     pub(crate) tables: *const (),
 }
@@ -118,8 +122,11 @@ pub(crate) struct VcpuRecord {
     pub(crate) interrupts_off: AtomicBool,
     /// Delivers what is pending; made for the program that runs.
     pub(crate) deliver: extern "C" fn(&VcpuRecord),
-    /// Whom this vCPU waits for, as far as the program knows; asked by the host.
+    /// Whom this vCPU waits for, as the guest publishes it, and as it is; asked by the host.
     pub(crate) hint: fn(&VcpuRecord) -> Hint,
+    pub(crate) truth: fn(&VcpuRecord) -> Hint,
+    /// How often its waits have ended, asked by the host.
+    pub(crate) progress: fn(&VcpuRecord) -> u64,
     /// Tells the program that the vCPU was without a processor, and from when to when; runs on the
     /// host.
     pub(crate) was_away: fn(&VcpuRecord, u64, u64),
@@ -162,7 +169,7 @@ mod tests {
         for port in 0..=u16::MAX {
             match Call::from_port(port) {
                 Some(call) => assert_eq!(call as u16, port),
-                None => assert!(!(0x500..=0x507).contains(&port)),
+                None => assert!(!(0x500..=0x508).contains(&port)),
             }
         }
     }

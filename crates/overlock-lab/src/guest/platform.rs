@@ -38,7 +38,7 @@ pub struct Guest<W, const WAITS: bool>(PhantomData<W>);
 /// come between, which is 250 to 1000 ticks.
 const GAP_TICKS: u64 = 4096;
 
-/// Buckets of the table of halted vCPUs: 16 entries each, so 16 for each of 256 vCPUs.
+/// Buckets of the table of halted vCPUs, at least: 16 entries each.
 const BUCKETS: usize = 256;
 
 /// What the locks of one platform share in one run.
@@ -70,7 +70,9 @@ impl<P: Platform<Word = AtomicU32>> Table<P> {
     fn new(vcpus: u32) -> Self {
         Self {
             slots: (0..vcpus).map(|_| Slot::new()).collect(),
-            buckets: (0..BUCKETS).map(|_| Bucket::new()).collect(),
+            buckets: (0..BUCKETS.max(vcpus.next_power_of_two() as usize))
+                .map(|_| Bucket::new())
+                .collect(),
         }
     }
 }
@@ -148,7 +150,7 @@ unsafe impl<W: World, const WAITS: bool> Platform for Guest<W, WAITS> {
 
     #[inline]
     fn costs() -> Costs {
-        Costs::DEFAULT.with_wake_ns(W::WAKE_NS)
+        Costs::DEFAULT.with_wake_ns(W::record().0.shared().wake_ns)
     }
 
     #[inline]

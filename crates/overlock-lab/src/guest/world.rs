@@ -26,10 +26,6 @@ use crate::clock::ticks;
 /// `record` returns the record of the vCPU that asks, whenever called from a program that an engine
 /// of this world runs.
 pub unsafe trait World: Copy + Send + Sync + 'static {
-    /// About how long a halt, a kick and a wake-up take here, in nanoseconds.
-    #[doc(hidden)]
-    const WAKE_NS: u64;
-
     /// The record of the calling vCPU.
     #[doc(hidden)]
     fn record() -> Record;
@@ -62,13 +58,28 @@ pub trait Program<W: World>: Sync {
         let _ = (vcpu, number);
     }
 
-    /// What the guest publishes about the lock (or the answer) that vCPU `spinner` waits for.
+    /// What the guest publishes about the lock that vCPU `spinner` waits for.
     ///
     /// It stands for a page of memory that guest and host share: the host reads it when the vCPU
-    /// spins for long. The policy `pv-hint` acts on it. The oracle takes it for the truth.
+    /// spins for long. The policy `pv-hint` acts on it.
     fn hint(&self, spinner: u32) -> Hint {
         let _ = spinner;
         Hint::default()
+    }
+
+    /// Whom vCPU `spinner` truly waits for: what no host can know, and the oracle is told.
+    fn truth(&self, spinner: u32) -> Hint {
+        self.hint(spinner)
+    }
+
+    /// How many waits of `vcpu` have ended so far.
+    ///
+    /// Hardware with pause-loop exiting sees the end of a wait as a gap in the pauses. A host that
+    /// samples does not; this stands for the gap. So a vCPU that two samples find in the same loop,
+    /// but in different waits, does not spin for long.
+    fn progress(&self, vcpu: u32) -> u64 {
+        let _ = vcpu;
+        0
     }
 
     /// Called on the host, for one vCPU at a time, when `vcpu` gets a processor again that it was
@@ -199,6 +210,11 @@ impl<W: World> Vcpu<W> {
         W::call(CallNumber(Call::Ipi), [u64::from(target), u64::from(number)]);
     }
 
+    /// Sends interrupt `number` (below 32) to all other vCPUs, with one call of the host.
+    pub fn interrupt_all(self, number: u32) {
+        W::call(CallNumber(Call::IpiAll), [u64::from(number), 0]);
+    }
+
     /// Whether vCPU `number` has lost its processor. Only a hint: it may be stale.
     #[must_use]
     pub fn is_preempted(self, number: u32) -> bool {
@@ -249,11 +265,22 @@ pub(crate) extern "C" fn deliver<W: World, P: Program<W>>(record: &VcpuRecord) {
     }
 }
 
-/// Asks the program whom a vCPU waits for. Runs on the host.
+/// Asks the program what it publishes of whom a vCPU waits for. Runs on the host.
 pub(crate) fn hint<W: World, P: Program<W>>(record: &VcpuRecord) -> Hint {
     // SAFETY: the engine made this function for the program it runs, and `program` points to it.
-    let program = unsafe { &*record.program.cast::<P>() };
-    program.hint(record.number)
+    unsafe { &*record.program.cast::<P>() }.hint(record.number)
+}
+
+/// Asks the program whom a vCPU waits for. Runs on the host.
+pub(crate) fn truth<W: World, P: Program<W>>(record: &VcpuRecord) -> Hint {
+    // SAFETY: as in `hint`.
+    unsafe { &*record.program.cast::<P>() }.truth(record.number)
+}
+
+/// Asks the program how many waits of a vCPU have ended. Runs on the host.
+pub(crate) fn progress<W: World, P: Program<W>>(record: &VcpuRecord) -> u64 {
+    // SAFETY: as in `hint`.
+    unsafe { &*record.program.cast::<P>() }.progress(record.number)
 }
 
 /// Tells the program that a vCPU was without a processor. Runs on the host.

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that time brings about: slices that end, halts that time out, samples, and the end.
+//! The end of a run, and samples: all that no vCPU's own thread brings about.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::turn::Turn;
-use super::{Accounts, Doing, Host, State};
+use super::{Accounts, Host, State, run_delay};
 use crate::engine::{Config, nanos};
 use crate::error::{Error, Stuck};
 use crate::place::Place;
-use overlock_host::sched::Event;
 use overlock_host::sched::yield_to::Tally;
 use overlock_host::{Nanos, Pcpu, Vcpu};
 
-/// The longest sleep of the supervisor, so that a cancelled run ends soon.
+/// How often to look whether a run that can be cancelled is.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// What the host has to say when a run is over.
@@ -29,25 +28,47 @@ pub(crate) struct Report {
 }
 
 impl Host<'_> {
-    /// Runs the clock of the run until all vCPUs have ended. Called by the thread that started
+    /// Waits for the end of the run until all vCPUs have ended. Called by the thread that started
     /// them.
     pub(crate) fn supervise(&self, config: &Config) {
         loop {
-            let errands = self.turn(|turn| {
-                turn.look(config);
-                turn.state.alarm = turn.state.next_alarm(turn.now);
-            });
+            let (stopped, errands) = self.turn(|turn| turn.look(config));
             self.run(errands);
+            if stopped {
+                self.note_delays();
+            }
             let state = self.lock();
             if state.alive == 0 {
                 return;
             }
             // What happened since the look may have asked for an earlier one, unheard.
             let now = self.clock.now_ns();
-            let alarm = state.next_alarm(now).min(state.alarm);
-            if alarm > now {
-                let sleep = Duration::from_nanos(alarm - now);
-                drop(self.supervisor.wait_timeout(state, sleep));
+            match state.next_alarm(config) {
+                Some(alarm) if alarm <= now => {}
+                Some(alarm) => {
+                    let sleep = Duration::from_nanos(alarm - now);
+                    let sleep = if config.cancel.is_some() { sleep.min(PATIENCE) } else { sleep };
+                    drop(self.supervisor.wait_timeout(state, sleep));
+                }
+                None if config.cancel.is_some() => {
+                    drop(self.supervisor.wait_timeout(state, PATIENCE));
+                }
+                None => drop(self.supervisor.wait(state)),
+            }
+        }
+    }
+
+    /// Notes how long each thread has waited for one of the system's CPUs, up to the end of the
+    /// run.
+    fn note_delays(&self) {
+        let delay = |post: &super::Post| {
+            let now = run_delay(post.thread.load(Relaxed));
+            now.saturating_sub(post.delay[0].load(Relaxed))
+        };
+        let delays: Vec<u64> = self.posts.iter().map(delay).collect();
+        if let Some((accounts, _)) = &mut self.lock().books_at_stop {
+            for (accounts, delay) in accounts.iter_mut().zip(delays) {
+                accounts.run_delay_ns = delay;
             }
         }
     }
@@ -82,67 +103,10 @@ impl Host<'_> {
 }
 
 impl Turn<'_> {
-    /// Does everything that is due.
-    fn look(&mut self, config: &Config) {
-        for pcpu in 0..self.state.timers.len() {
-            self.look_at_slice(pcpu);
-        }
-        for vcpu in 0..self.state.guests.len() as u32 {
-            if let Doing::Halted { deadline: Some(deadline), .. } =
-                self.state.guests[vcpu as usize].doing
-                && deadline <= self.now
-            {
-                self.wake(vcpu, None);
-            }
-        }
-        self.look_for_a_sample(config);
-        self.look_for_the_end(config);
-    }
-
-    /// If the slice on `pcpu` is over, tells the scheduler.
-    pub(super) fn look_at_slice(&mut self, pcpu: usize) {
-        if self.state.timers[pcpu].is_none_or(|at| at > self.now) {
-            return;
-        }
-        self.state.timers[pcpu] = None;
-        if let Some(vcpu) = self.state.owners[pcpu] {
-            let record = &self.host.records[vcpu as usize];
-            let inside = record.critical.load(Relaxed);
-            // If that earns it a grace, the guest has to say when the section is over.
-            let grace = self.state.scheduler.config().grace > Nanos::ZERO;
-            record.yield_wanted.store(inside && grace, Relaxed);
-            let event = Event::CriticalSection { vcpu: Vcpu(vcpu), inside };
-            self.tell(event);
-        }
-        self.tell(Event::Timer(Pcpu(pcpu as u32)));
-    }
-
-    /// Takes the sample that is due, the first one period after the start.
-    fn look_for_a_sample(&mut self, config: &Config) {
-        let (Some(started), Some(every)) = (self.state.started, config.sample_every) else {
-            return;
-        };
-        let every = nanos(every).0;
-        let due = *self.state.next_sample.get_or_insert(started.saturating_add(every));
-        if due <= self.now {
-            self.state.next_sample = Some(self.now.saturating_add(every));
-            self.sample();
-        }
-    }
-
-    /// Asks everyone in the guest where it is.
-    fn sample(&mut self) {
-        for (vcpu, guest) in (0..).zip(&self.state.guests) {
-            if matches!(guest.doing, Doing::Running { .. }) {
-                self.host.posts[vcpu as usize].sample.store(true, Relaxed);
-                self.errands.evict.insert(vcpu);
-            }
-        }
-    }
-
-    /// Sets the stop flag when the time is over, and ends by force who does not heed it.
-    fn look_for_the_end(&mut self, config: &Config) {
-        let Some(started) = self.state.started else { return };
+    /// Does everything that is due; says whether that was to set the stop flag.
+    fn look(&mut self, config: &Config) -> bool {
+        let Some(started) = self.state.started else { return false };
+        self.look_for_a_sample(config, started);
         self.state.end_at.get_or_insert(started.saturating_add(nanos(config.duration).0));
         let cancelled = config.cancel.is_some_and(|cancel| cancel.load(Relaxed));
         match self.state.stopped {
@@ -150,6 +114,7 @@ impl Turn<'_> {
                 self.state.stopped = Some(self.now);
                 self.state.books_at_stop = Some(self.state.books(self.host, self.now));
                 self.host.records[0].shared().stop.store(true, Relaxed);
+                return true;
             }
             Some(stopped)
                 if !self.state.forced
@@ -159,34 +124,47 @@ impl Turn<'_> {
             }
             _ => {}
         }
+        false
+    }
+
+    /// Takes the sample that is due, the first one period after the start: asks everyone in the
+    /// guest where it is.
+    fn look_for_a_sample(&mut self, config: &Config, started: u64) {
+        let Some(every) = config.sample_every else { return };
+        let every = nanos(every).0;
+        let due = *self.state.next_sample.get_or_insert(started.saturating_add(every));
+        if due > self.now {
+            return;
+        }
+        self.state.next_sample = Some(self.now.saturating_add(every));
+        let scheduler = &self.state.scheduler;
+        for Vcpu(vcpu) in (0..scheduler.config().pcpus).filter_map(|n| scheduler.owner(Pcpu(n))) {
+            self.host.posts[vcpu as usize].sample.store(true, Relaxed);
+            self.errands.evict.insert(vcpu);
+        }
     }
 }
 
 impl State {
     /// The life of each vCPU, and the yields, until `now`.
     fn books(&self, host: &Host, now: u64) -> (Vec<Accounts>, Tally) {
-        let lives = self.guests.iter().zip(&host.posts).map(|(guest, post)| {
-            let mut life = guest.accounts.clone();
-            life.pm_reads = post.pm_reads.load(Relaxed);
-            match guest.doing {
-                Doing::Running { since } => life.ran_ns += now.saturating_sub(since),
-                Doing::Queued { since } => life.steal_ns += now.saturating_sub(since),
-                Doing::Halted { since, .. } => life.halted_ns += now.saturating_sub(since),
-                Doing::NotReady | Doing::Ended => {}
-            }
-            life
+        let lives = (0..).zip(&self.guests).zip(&host.posts).map(|((vcpu, guest), post)| {
+            let usage = self.scheduler.usage(Nanos(now), Vcpu(vcpu)).unwrap_or_default();
+            let [from, to] = [0, 1].map(|at| post.delay[at].load(Relaxed));
+            let life = guest.accounts.clone().with(usage, to.saturating_sub(from));
+            Accounts { pm_reads: post.pm_reads.load(Relaxed), ..life }
         });
         (lives.collect(), self.scheduler.tally().clone())
     }
 
-    /// When to look next.
-    fn next_alarm(&self, now: u64) -> u64 {
-        let halts = self.guests.iter().map(|guest| match guest.doing {
-            Doing::Halted { deadline, .. } => deadline,
-            _ => None,
-        });
-        let others = [self.end_at.filter(|_| self.stopped.is_none()), self.next_sample];
-        let due = self.timers.iter().copied().chain(halts).chain(others).flatten().min();
-        due.unwrap_or(u64::MAX).min(now + PATIENCE.as_nanos() as u64)
+    /// When to look next, if not only when all have ended.
+    fn next_alarm(&self, config: &Config) -> Option<u64> {
+        self.started?;
+        let end = match self.stopped {
+            None => self.end_at.unwrap_or(0),
+            Some(_) if self.forced => u64::MAX,
+            Some(stopped) => stopped.saturating_add(nanos(config.grace).0),
+        };
+        Some(end.min(self.next_sample.unwrap_or(u64::MAX))).filter(|&alarm| alarm != u64::MAX)
     }
 }

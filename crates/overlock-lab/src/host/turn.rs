@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One turn at the state: something has happened, the scheduler is told, and what it says is done.
 //!
-//! ```text
-//!               wake                  Run
-//!  Halted ───────────────► Queued ──────────► Running
-//!    ▲                       ▲                 │ │ │
-//!    │                       └──── give_up ────┘ │ └─ end ─► Ended
-//!    └─────────────────────────── halt ──────────┘
-//! ```
-//!
-//! The scheduler keeps the same states; here they carry what a guest may see of them: the preempted
-//! flag, its steal time, and whether its thread may enter the guest.
+//! The scheduler keeps the standing of each vCPU. Here is only what follows from it: what a guest
+//! may see (the preempted flag, its steal time), whom to wake, whom to signal, whose timer to set.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use overlock_host::sched::{Action, Event, Spin, SpinHint, SpinSource};
+use overlock_host::sched::{Action, Event, Spin, SpinHint, SpinSource, Standing};
 use overlock_host::{Nanos, Pcpu, Vcpu};
 
-use super::{Doing, Errands, Exit, Guest, Host, Stand, State};
+use super::{Errands, Exit, Host, Next, State, Step};
 use crate::guest::abi::Call;
+use crate::guest::world::Hint;
 use crate::spin_loops;
 
 /// The state, locked, at one moment.
@@ -34,17 +27,23 @@ pub(super) struct Turn<'a> {
 impl Turn<'_> {
     /// Deals with `vcpu` having left the guest.
     pub(super) fn out(&mut self, vcpu: u32, exit: Exit) {
-        let at = vcpu as usize;
-        self.state.guests[at].accounts.count(&exit);
+        let guest = &mut self.state.guests[vcpu as usize];
+        guest.accounts.count(&exit);
         if self.state.forced && !matches!(exit, Exit::Ended(_)) {
             return self.end(vcpu);
         }
-        if let Some(pcpu) = self.state.owners.iter().position(|&owner| owner == Some(vcpu)) {
-            self.look_at_slice(pcpu);
+        if guest.owes && self.host.records[vcpu as usize].pending.load(Relaxed) == 0 {
+            guest.owes = false;
+            self.tell(Event::Answered(Vcpu(vcpu)));
         }
+        self.look_at_slice(vcpu);
         match exit {
             Exit::Ready => self.ready(vcpu),
-            Exit::Call(call, arguments) => self.call(vcpu, call, arguments),
+            Exit::Call(call, arguments) => {
+                // Whoever calls is not in a loop of pauses.
+                self.state.guests[vcpu as usize].last_loop = None;
+                self.call(vcpu, call, arguments);
+            }
             Exit::Evicted(rip) => self.evicted(vcpu, rip),
             Exit::Ended(result) => {
                 if let Err(error) = result {
@@ -54,26 +53,52 @@ impl Turn<'_> {
                 self.end(vcpu);
             }
         }
-        // A preemption may have been asked for while the vCPU was out for another reason.
-        if self.state.guests[at].preempt_asked
-            && matches!(self.state.guests[at].doing, Doing::Running { .. })
+        self.look_at_preemption(vcpu);
+    }
+
+    /// What the thread of `vcpu` does next.
+    pub(super) fn step(&self, vcpu: u32) -> Step {
+        match self.standing(vcpu) {
+            Standing::Running(_) => Step::Go(Next::Enter),
+            Standing::Stopped => Step::Go(Next::Leave),
+            Standing::Halted => Step::Wait(self.state.guests[vcpu as usize].deadline),
+            Standing::Queued(_) => Step::Wait(None),
+        }
+    }
+
+    /// Wakes `vcpu` if it is halted and its time has come.
+    pub(super) fn look_at_deadline(&mut self, vcpu: u32) {
+        let due = |deadline| deadline <= self.now;
+        if self.standing(vcpu) == Standing::Halted
+            && self.state.guests[vcpu as usize].deadline.is_some_and(due)
         {
-            self.state.guests[at].accounts.preemptions += 1;
-            self.give_up(vcpu, Event::Preempted(Vcpu(vcpu)));
+            self.wake(vcpu, None);
+        }
+    }
+
+    fn standing(&self, vcpu: u32) -> Standing {
+        self.state.scheduler.standing(Vcpu(vcpu)).unwrap_or(Standing::Stopped)
+    }
+
+    /// The processor that `vcpu` is on.
+    fn pcpu(&self, vcpu: u32) -> Option<Pcpu> {
+        match self.standing(vcpu) {
+            Standing::Running(pcpu) => Some(pcpu),
+            _ => None,
         }
     }
 
     /// `vcpu` has a thread. Once all have, all start.
     fn ready(&mut self, vcpu: u32) {
-        self.state.guests[vcpu as usize].doing = Doing::Halted { since: self.now, deadline: None };
-        if self.state.guests.iter().any(|guest| guest.doing == Doing::NotReady) {
+        if !std::mem::replace(&mut self.state.guests[vcpu as usize].ready, true) {
+            self.state.missing -= 1;
+        }
+        if self.state.missing > 0 {
             return;
         }
         self.state.started = Some(self.now);
         self.errands.alarm = true;
         for vcpu in 0..self.state.guests.len() as u32 {
-            self.state.guests[vcpu as usize].doing =
-                Doing::Halted { since: self.now, deadline: None };
             self.wake(vcpu, None);
         }
     }
@@ -87,7 +112,8 @@ impl Turn<'_> {
                 let deadline = (first != 0).then_some(first);
                 let due = deadline.is_some_and(|deadline| deadline <= self.now);
                 if !due && !self.host.records[vcpu as usize].deliverable() {
-                    self.halt(vcpu, deadline);
+                    self.state.guests[vcpu as usize].deadline = deadline;
+                    self.tell(Event::Halted(me));
                 }
             }
             Call::Kick => {
@@ -97,43 +123,51 @@ impl Turn<'_> {
             }
             Call::LongSpin => self.long_spin(vcpu, SpinSource::Reported),
             Call::YieldTo => match target {
-                Some(to) => self.give_up(vcpu, Event::YieldedTo { vcpu: me, to: Vcpu(to) }),
-                None => self.give_up(vcpu, Event::Yielded(me)),
+                Some(to) => self.tell(Event::YieldedTo { vcpu: me, to: Vcpu(to) }),
+                None => self.tell(Event::Yielded(me)),
             },
             Call::Ipi => {
                 if let Some(target) = target {
-                    let pending = &self.host.records[target as usize].pending;
-                    // ORDERING: Release → the Acquire in `deliver`; the receiver sees what the
-                    // sender did.
-                    pending.fetch_or(1 << (second & 31), Release);
-                    if target != vcpu
-                        && matches!(self.state.guests[target as usize].doing, Doing::Running { .. })
-                    {
-                        self.errands.evict.insert(target);
-                    }
-                    self.ready_to_run(target);
-                    self.tell(Event::Ipi { from: me, to: Vcpu(target) });
+                    self.interrupt(vcpu, target, second);
+                }
+            }
+            Call::IpiAll => {
+                let others = 0..self.state.guests.len() as u32;
+                for target in others.filter(|&target| target != vcpu) {
+                    self.interrupt(vcpu, target, first);
                 }
             }
             Call::EndGrace => {
                 // Whether its slice is over is the scheduler's to say, by a preemption.
                 self.host.records[vcpu as usize].yield_wanted.store(false, Relaxed);
-                let over = Event::CriticalSection { vcpu: me, inside: false };
-                self.tell(over);
+                self.tell(Event::CriticalSection { vcpu: me, inside: false });
             }
         }
     }
 
+    /// `from` interrupts `to`.
+    fn interrupt(&mut self, from: u32, to: u32, number: u64) {
+        // ORDERING: Release → the Acquire in `deliver`; the receiver sees what the sender did.
+        self.host.records[to as usize].pending.fetch_or(1 << (number & 31), Release);
+        self.state.guests[to as usize].owes = true;
+        if to != from && self.pcpu(to).is_some() {
+            self.errands.evict.insert(to);
+        }
+        self.tell(Event::Ipi { from: Vcpu(from), to: Vcpu(to) });
+    }
+
     /// A signal brought `vcpu` out: for its processor, for a sample, or for an interrupt.
     fn evicted(&mut self, vcpu: u32, rip: Option<u64>) {
-        let guest = &mut self.state.guests[vcpu as usize];
         let Some(rip) = rip else { return };
         self.host.posts[vcpu as usize].sample.store(false, Relaxed);
+        let record = &self.host.records[vcpu as usize];
         let found = spin_loops::loop_at(self.host.code, rip);
+        let found = found.map(|pause| (pause, (record.progress)(record)));
+        let guest = &mut self.state.guests[vcpu as usize];
         let spins = found.is_some() && found == guest.last_loop;
         guest.last_loop = found;
-        if spins && !guest.preempt_asked {
-            guest.accounts.sampled_spins += 1;
+        if spins && self.pcpu(vcpu).is_some_and(|pcpu| !self.state.scheduler.is_preempting(pcpu)) {
+            self.state.guests[vcpu as usize].accounts.sampled_spins += 1;
             self.long_spin(vcpu, SpinSource::Sampled);
         }
     }
@@ -141,157 +175,157 @@ impl Turn<'_> {
     /// `vcpu` spins; the policy says what becomes of its processor.
     fn long_spin(&mut self, vcpu: u32, source: SpinSource) {
         let record = &self.host.records[vcpu as usize];
-        let hint = (record.hint)(record);
         let known = |name: Option<u32>| name.filter(|&name| name != vcpu).map(Vcpu);
-        let hint = SpinHint { holder: known(hint.holder), waiters: hint.waiters.map(known) };
-        // What the guest says is the truth here: it is one of ours.
-        let spin = Spin { vcpu: Vcpu(vcpu), source, hint, truth: hint };
-        self.give_up(vcpu, Event::LongSpin(spin));
-    }
-
-    /// The running `vcpu` halts.
-    fn halt(&mut self, vcpu: u32, deadline: Option<u64>) {
-        self.stop_running(vcpu, Doing::Halted { since: self.now, deadline });
-        if deadline.is_some_and(|deadline| deadline < self.state.alarm) {
-            self.errands.alarm = true;
-        }
-        self.tell(Event::Halted(Vcpu(vcpu)));
-    }
-
-    /// The running `vcpu` offers its processor with an event that is answered by a `Run` or an
-    /// `Idle`.
-    fn give_up(&mut self, vcpu: u32, event: Event) {
-        self.stop_running(vcpu, Doing::Queued { since: self.now });
-        self.tell(event);
-    }
-
-    fn stop_running(&mut self, vcpu: u32, doing: Doing) {
-        let guest = &mut self.state.guests[vcpu as usize];
-        if let Doing::Running { since } = guest.doing {
-            guest.accounts.ran_ns += self.now - since;
-        }
-        guest.preempt_asked = false;
-        guest.doing = doing;
-        self.host.records[vcpu as usize].yield_wanted.store(false, Relaxed);
-        self.host.records[vcpu as usize]
-            .preempted
-            .store(matches!(doing, Doing::Queued { .. }), Relaxed);
-        self.host.stand(vcpu, Stand::Waiting);
+        let told =
+            |hint: Hint| SpinHint { holder: known(hint.holder), waiters: hint.waiters.map(known) };
+        let (hint, truth) = (told((record.hint)(record)), told((record.truth)(record)));
+        self.tell(Event::LongSpin(Spin { vcpu: Vcpu(vcpu), source, hint, truth }));
     }
 
     /// Kicks `vcpu`, or wakes it because its time has come.
-    pub(super) fn wake(&mut self, vcpu: u32, by: Option<Vcpu>) {
-        self.ready_to_run(vcpu);
+    fn wake(&mut self, vcpu: u32, by: Option<Vcpu>) {
         self.tell(Event::Kicked { target: Vcpu(vcpu), by });
     }
 
-    /// If `vcpu` is halted, it is no longer: the scheduler is about to be told.
-    fn ready_to_run(&mut self, vcpu: u32) {
+    /// If the slice of `vcpu` is over, tells the scheduler.
+    fn look_at_slice(&mut self, vcpu: u32) {
+        let Some(pcpu) = self.pcpu(vcpu) else { return };
+        let Some(Nanos(end)) = self.state.scheduler.slice_end(pcpu) else {
+            // Nobody waits any more; an end that has passed must not bring it out again.
+            return self.host.posts[vcpu as usize].slice_end.store(0, Relaxed);
+        };
+        if end > self.now {
+            return;
+        }
+        self.look_at_section(vcpu);
+        self.tell(Event::Timer(pcpu));
+        if self.state.scheduler.is_preempting(pcpu) {
+            self.state.guests[vcpu as usize].slice_over = Some(end);
+        }
+    }
+
+    /// Tells the scheduler whether `vcpu`, which it is about to judge, is in a critical section.
+    fn look_at_section(&mut self, vcpu: u32) {
+        if self.state.scheduler.config().grace == Nanos::ZERO {
+            return;
+        }
         let record = &self.host.records[vcpu as usize];
+        let inside = record.critical.load(Relaxed);
+        // If that earns it a grace, the guest has to say when the section is over.
+        record.yield_wanted.store(inside, Relaxed);
+        self.tell(Event::CriticalSection { vcpu: Vcpu(vcpu), inside });
+    }
+
+    /// If `vcpu` was asked to come out, it is.
+    fn look_at_preemption(&mut self, vcpu: u32) {
+        let Some(pcpu) = self.pcpu(vcpu) else { return };
+        if !self.state.scheduler.is_preempting(pcpu) {
+            return;
+        }
+        self.look_at_section(vcpu);
+        self.tell(Event::Preempted(Vcpu(vcpu)));
+        let lost = self.pcpu(vcpu).is_none();
         let guest = &mut self.state.guests[vcpu as usize];
-        if let Doing::Halted { since, .. } = guest.doing {
-            guest.accounts.halted_ns += self.now - since;
-            record.halted_ns.store(guest.accounts.halted_ns, Relaxed);
-            guest.doing = Doing::Queued { since: self.now };
-            record.preempted.store(true, Relaxed);
+        if lost {
+            guest.accounts.preemptions += 1;
+            if let Some(end) = guest.slice_over {
+                guest.accounts.slices += 1;
+                guest.accounts.overrun_ns += self.now.saturating_sub(end);
+            }
         }
     }
 
     /// `vcpu` will never run again.
     fn end(&mut self, vcpu: u32) {
         let guest = &mut self.state.guests[vcpu as usize];
-        let ran = matches!(guest.doing, Doing::Running { .. });
-        guest.last = match guest.doing {
-            Doing::NotReady => "had not begun",
-            Doing::Queued { .. } => "was waiting for a processor",
-            Doing::Running { .. } => "was running",
-            Doing::Halted { .. } => "was halted, and nobody kicked it",
-            Doing::Ended => return,
+        guest.last = match self.state.scheduler.standing(Vcpu(vcpu)) {
+            Some(Standing::Halted) if !guest.ready => "had not begun",
+            Some(Standing::Queued(_)) => "was waiting for a processor",
+            Some(Standing::Running(_)) => "was running",
+            Some(Standing::Halted) => "was halted, and nobody kicked it",
+            Some(Standing::Stopped) | None => return,
         };
-        self.stop_running(vcpu, Doing::Ended);
-        self.host.stand(vcpu, Stand::Ended);
         self.state.alive -= 1;
         self.errands.alarm |= self.state.alive == 0;
-        if ran {
-            self.tell(Event::Stopped(Vcpu(vcpu)));
-        }
+        self.tell(Event::Stopped(Vcpu(vcpu)));
     }
 
     /// Ends every vCPU by force: those in the guest are evicted, all others end where they wait.
     pub(super) fn force(&mut self) {
         self.state.forced = true;
         for vcpu in 0..self.state.guests.len() as u32 {
-            match self.state.guests[vcpu as usize].doing {
-                Doing::Running { .. } => self.errands.evict.insert(vcpu),
-                Doing::Queued { .. } | Doing::Halted { .. } => {
-                    self.end(vcpu);
-                    self.errands.wake.insert(vcpu);
-                }
-                // One that is not ready yet ends when it is.
-                Doing::NotReady | Doing::Ended => {}
+            if self.pcpu(vcpu).is_some() {
+                self.errands.evict.insert(vcpu);
+            } else {
+                self.end(vcpu);
+                self.errands.wake.insert(vcpu);
             }
         }
     }
 
-    /// Tells the scheduler, and does what it says.
-    pub(super) fn tell(&mut self, event: Event) {
-        if let Some(action) = self.state.scheduler.on(Nanos(self.now), event) {
+    /// Tells the scheduler, does what it says, and lets those concerned see it.
+    fn tell(&mut self, event: Event) {
+        let alone = self.state.scheduler.queued() == 0;
+        let action = self.state.scheduler.on(Nanos(self.now), event);
+        match event {
+            Event::Halted(vcpu)
+            | Event::Yielded(vcpu)
+            | Event::YieldedTo { vcpu, .. }
+            | Event::Preempted(vcpu)
+            | Event::Stopped(vcpu)
+            | Event::LongSpin(Spin { vcpu, .. })
+            | Event::Kicked { target: vcpu, .. }
+            | Event::Ipi { to: vcpu, .. } => self.show(vcpu),
+            Event::Answered(_)
+            | Event::Plugged(_)
+            | Event::Timer(_)
+            | Event::CriticalSection { .. } => {}
+        }
+        if let Some(action) = action {
             self.act(action);
+        }
+        if alone && self.state.scheduler.queued() > 0 {
+            (0..self.state.scheduler.config().pcpus).for_each(|pcpu| self.set_slice(Pcpu(pcpu)));
         }
     }
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Run { vcpu: Vcpu(vcpu), pcpu: Pcpu(pcpu), until: Nanos(until) } => {
-                self.state.timers[pcpu as usize] = Some(until);
-                self.state.owners[pcpu as usize] = Some(vcpu);
-                self.errands.alarm |= until < self.state.alarm;
-                self.set_slice(vcpu, until);
-                self.start_running(vcpu);
+            Action::Run { vcpu, pcpu, .. } => {
+                let guest = &mut self.state.guests[vcpu.index()];
+                (guest.deadline, guest.slice_over) = (None, None);
+                self.show(vcpu);
+                self.set_slice(pcpu);
+                self.errands.wake.insert(vcpu.0);
             }
-            Action::Idle { pcpu: Pcpu(pcpu) } => {
-                self.state.timers[pcpu as usize] = None;
-                self.state.owners[pcpu as usize] = None;
-            }
-            Action::Preempt { vcpu: Vcpu(vcpu), .. } => {
-                self.state.guests[vcpu as usize].preempt_asked = true;
-                self.errands.evict.insert(vcpu);
-            }
-            Action::SetTimer { pcpu: Pcpu(pcpu), at: Nanos(at) } => {
-                self.state.timers[pcpu as usize] = Some(at);
-                self.errands.alarm |= at < self.state.alarm;
-                if let Some(vcpu) = self.state.owners[pcpu as usize] {
-                    self.set_slice(vcpu, at);
-                }
-            }
+            Action::Idle { .. } => {}
+            Action::Preempt { vcpu, .. } => self.errands.evict.insert(vcpu.0),
+            Action::SetTimer { pcpu, .. } => self.set_slice(pcpu),
         }
     }
 
-    /// Has `vcpu`'s own timer end its slice, if anybody waits for the processor. If somebody comes
-    /// later, the supervisor's look does.
-    fn set_slice(&self, vcpu: u32, end: u64) {
-        let waits = |other: &Guest| matches!(other.doing, Doing::Queued { .. });
-        let wanted = (0..).zip(&self.state.guests).any(|(n, other)| n != vcpu && waits(other));
-        let end = if wanted { end } else { 0 };
-        self.host.posts[vcpu as usize].slice_end.store(end, Relaxed);
+    /// Has the timer of the owner of `pcpu` end its slice, if anybody waits for a processor.
+    fn set_slice(&mut self, pcpu: Pcpu) {
+        let Some(Vcpu(owner)) = self.state.scheduler.owner(pcpu) else { return };
+        let end = self.state.scheduler.slice_end(pcpu).map_or(0, |end| end.0);
+        self.host.posts[owner as usize].slice_end.store(end, Relaxed);
+        self.errands.arm.insert(owner);
     }
 
-    fn start_running(&mut self, vcpu: u32) {
-        let record = &self.host.records[vcpu as usize];
-        let guest = &mut self.state.guests[vcpu as usize];
-        match guest.doing {
-            Doing::Queued { since } => {
-                guest.accounts.steal_ns += self.now - since;
-                record.steal_ns.store(guest.accounts.steal_ns, Relaxed);
-                (record.was_away)(record, since, self.now);
-            }
-            // A kick came before the halt, and the scheduler sends it straight back.
-            Doing::Halted { .. } | Doing::Running { .. } => {}
-            Doing::NotReady | Doing::Ended => return,
+    /// Lets the guest see how `vcpu` stands, and its program what a wait for a processor did.
+    fn show(&mut self, vcpu: Vcpu) {
+        let Some(usage) = self.state.scheduler.usage(Nanos(self.now), vcpu) else { return };
+        let record = &self.host.records[vcpu.index()];
+        let running = self.pcpu(vcpu.0).is_some();
+        record.preempted.store(self.state.scheduler.is_preempted(vcpu), Relaxed);
+        record.halted_ns.store(usage.halted.0, Relaxed);
+        if !running {
+            record.yield_wanted.store(false, Relaxed);
+            return;
         }
-        guest.doing = Doing::Running { since: self.now };
-        record.preempted.store(false, Relaxed);
-        self.host.stand(vcpu, Stand::Running);
-        self.errands.wake.insert(vcpu);
+        let stolen = usage.steal.0 - record.steal_ns.swap(usage.steal.0, Relaxed);
+        if stolen > 0 {
+            (record.was_away)(record, self.now.saturating_sub(stolen), self.now);
+        }
     }
 }

@@ -15,9 +15,6 @@ pub struct Ports;
 
 // SAFETY: the engine sets the GS base of every vCPU to its record, whose first word is its address.
 unsafe impl World for Ports {
-    // A kick and a halt are an exit and an entry each; 20 to 35 µs where KVM itself is nested.
-    const WAKE_NS: u64 = 20_000;
-
     #[inline(always)]
     fn record() -> Record {
         let own: *const VcpuRecord;

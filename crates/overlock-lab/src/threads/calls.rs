@@ -19,9 +19,6 @@ pub struct Calls;
 
 // SAFETY: the context of a thread holds the record of the vCPU that the thread runs.
 unsafe impl World for Calls {
-    // A kick is a futex wake by way of the host's scheduler.
-    const WAKE_NS: u64 = 10_000;
-
     #[inline]
     fn record() -> Record {
         Record(current().record())
