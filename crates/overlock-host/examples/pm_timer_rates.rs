@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use overlock_host::Nanos;
-use overlock_host::pm_timer::read::{Clamped, Mutexed, Pure, ReadRule, Refresh, SpinLock};
+use overlock_host::pm_timer::read::{Clamped, Mutexed, Published, Pure, ReadRule, SpinLock};
 use overlock_host::pm_timer::{NoSci, PmTimer, Width};
 
 const ROUNDS: usize = 5;
@@ -61,17 +61,17 @@ fn main() {
     let threads = number(8) as usize;
     let span = Duration::from_millis(number(200));
 
-    let names = ["mutexed", "refresh", "refresh, yielding", "clamped", "pure"];
+    let names = ["mutexed", "published", "published, yielding", "clamped", "pure"];
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); names.len()];
     for _ in 0..ROUNDS {
         samples[0].push(measure(Mutexed::new(SpinLock::default()), threads, span));
-        samples[1].push(measure(Refresh::default(), threads, span));
-        samples[2].push(measure(Refresh::new(thread::yield_now), threads, span));
+        samples[1].push(measure(Published::default(), threads, span));
+        samples[2].push(measure(Published::new(thread::yield_now), threads, span));
         samples[3].push(measure(Clamped::default(), threads, span));
         samples[4].push(measure(Pure, threads, span));
     }
     println!("{threads} threads, {ROUNDS} rounds of {span:?} each");
-    println!("{:<18} {:>14} {:>14}", "rule", "reads/s", "longest");
+    println!("{:<20} {:>14} {:>14}", "rule", "reads/s", "longest");
     for (name, samples) in names.iter().zip(samples) {
         let median = |mut figures: Vec<u128>| {
             figures.sort_unstable();
@@ -79,6 +79,6 @@ fn main() {
         };
         let rate = median(samples.iter().map(|sample| sample.0.into()).collect());
         let longest = median(samples.iter().map(|sample| sample.1.as_micros()).collect());
-        println!("{name:<18} {rate:>14} {longest:>11} µs");
+        println!("{name:<20} {rate:>14} {longest:>11} µs");
     }
 }

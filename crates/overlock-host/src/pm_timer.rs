@@ -11,6 +11,7 @@
 //! | part | meaning |
 //! |---|---|
 //! | `base`, `anchor` | the guest's time was `base` when the host's clock was `anchor` |
+//! | `skipped`, `paused` | how long it has been paused since, and when the pause that lasts began |
 //! | `rule` | what readers share, if anything |
 //! | `events` | status and enable, the interrupt line they drive, and the flips noticed so far |
 //!
@@ -29,18 +30,23 @@
 //!
 //! # Sources
 //! - ACPI Specification 6.5, 4.8.3.1 (PM1 event registers) and 4.8.3.3 (power management timer).
-//! - X. Song 2010 (see [`read::Refresh`]); I. Mammedov, "Reinvent BQL-free PIO/MMIO", QEMU 10.2.
+//! - X. Song 2010 (see [`read::Published`]); I. Mammedov, "Reinvent BQL-free PIO/MMIO", QEMU 10.2.
 
 mod event;
 #[cfg(feature = "vm-device")]
 mod pio;
 pub mod read;
+mod registers;
+mod state;
 mod ticks;
 
 pub use event::{NoSci, SciLine, TMR};
 #[cfg(feature = "vm-device")]
 pub use pio::PmPorts;
+pub use state::{State, StateError};
 pub use ticks::{FREQUENCY_HZ, Width, start_of, ticks};
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::Nanos;
 use event::EventBlock;
@@ -58,20 +64,6 @@ impl<F: Fn() -> Nanos> Clock for F {
     }
 }
 
-/// All that a timer must remember while its guest does not run. To go on with, hand it to
-/// [`PmTimer::restore`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
-    /// How many bits the guest sees.
-    pub width: Width,
-    /// The guest's time.
-    pub elapsed: Nanos,
-    /// `TMR_STS`.
-    pub status: bool,
-    /// `TMR_EN`.
-    pub enable: bool,
-}
-
 /// An ACPI PM timer on a clock `C`, read by a rule `R`, interrupting through `S`.
 #[derive(Debug)]
 pub struct PmTimer<C, R, S> {
@@ -79,6 +71,10 @@ pub struct PmTimer<C, R, S> {
     clock: C,
     base: Nanos,
     anchor: Nanos,
+    /// For how long it was paused.
+    skipped: AtomicU64,
+    /// When it was paused; the end of time while it runs.
+    paused: AtomicU64,
     rule: R,
     events: EventBlock<S>,
 }
@@ -86,8 +82,7 @@ pub struct PmTimer<C, R, S> {
 impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
     /// Makes a timer that counts from zero. The rule must be a fresh one.
     pub fn new(width: Width, clock: C, rule: R, sci: S) -> Self {
-        let state = State { width, elapsed: Nanos::ZERO, status: false, enable: false };
-        Self::restore(state, clock, rule, sci)
+        Self::restore(State::new(width), clock, rule, sci)
     }
 
     /// Makes a timer that goes on from `state`. The clock may be another one, of another host; the
@@ -98,6 +93,8 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
             width,
             base: elapsed,
             anchor: clock.now(),
+            skipped: AtomicU64::new(0),
+            paused: AtomicU64::new(u64::MAX),
             clock,
             rule,
             events: EventBlock::new(ticks(elapsed) >> width.msb(), status, enable, sci),
@@ -115,7 +112,29 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
     /// The guest's time: how long the timer has counted, over all saves and restores.
     pub fn elapsed(&self) -> Nanos {
         // A clock that is behind its own past counts as standing still.
-        self.rule.read(|| self.base + (self.clock.now() - self.anchor))
+        self.rule.read(|| {
+            // Relaxed, here and below: no vCPU runs while these change.
+            let now = self.clock.now().0.min(self.paused.load(Relaxed));
+            self.base + (Nanos(now) - self.anchor - Nanos(self.skipped.load(Relaxed)))
+        })
+    }
+
+    /// Stops the guest's time, in place. Call it when no vCPU runs any more; a second call does
+    /// nothing.
+    pub fn pause(&self) {
+        let now = self.clock.now().0;
+        // ORDERING: none needed beyond what stopping the vCPUs brings.
+        let _ = self.paused.compare_exchange(u64::MAX, now, Relaxed, Relaxed);
+    }
+
+    /// Has the guest's time go on from where it was paused. Call it before any vCPU runs again.
+    pub fn resume(&self) {
+        let paused = self.paused.load(Relaxed);
+        if paused != u64::MAX {
+            let missed = self.clock.now() - Nanos(paused);
+            self.skipped.fetch_add(missed.0, Relaxed);
+            self.paused.store(u64::MAX, Relaxed);
+        }
     }
 
     /// The timer's register: the count, cut to the timer's width.
@@ -150,11 +169,15 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
     }
 
     /// When, by the host's clock, the count's highest bit changes next: the time to call
-    /// [`service`](Self::service). Nothing if that is after the end of time.
+    /// [`service`](Self::service). Nothing if that is after the end of time, or the timer is
+    /// paused.
     pub fn next_flip(&self) -> Option<Nanos> {
+        if self.paused.load(Relaxed) != u64::MAX {
+            return None;
+        }
         let next = (ticks(self.elapsed()) >> self.width.msb()) + 1;
         let flip = start_of(next << self.width.msb())?;
-        Some(self.anchor + (flip - self.base))
+        Some(self.anchor + Nanos(self.skipped.load(Relaxed)) + (flip - self.base))
     }
 
     /// Sets the status if the highest bit has changed; says how many changes this call has found.

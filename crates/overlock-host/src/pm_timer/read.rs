@@ -9,24 +9,24 @@
 //! | rule | monotone over all vCPUs | freshness: the time returned is | a reader that loses its CPU |
 //! |---|---|---|---|
 //! | [`Mutexed`] | always | no older than the request | stops all others |
-//! | [`Refresh`] | always | no older than the start of an update that ended after the request | stops all others |
+//! | [`Published`] | always | no older than the start of an update that ended after the request | stops all others |
 //! | [`Clamped`] | always | no older than the request | stops nobody |
 //! | [`Pure`] | if the clock is | no older than the request | stops nobody |
 //!
-//! "No older" is by the reader's own clock. `Refresh` returns at most as stale a value as an update
+//! "No older" is by the reader's own clock. `Published` returns at most as stale a value as an update
 //! takes; but that is the time of the update *on the wall*, and an updater whose thread loses its
 //! CPU takes a time slice. So where the host may take a reader's CPU away, use `Pure` on a clock
 //! that is good, and `Clamped` on any other.
 
 mod clamped;
 mod mutexed;
+mod published;
 mod pure;
-mod refresh;
 
 pub use clamped::Clamped;
 pub use mutexed::{Lock, Mutexed, SpinLock};
+pub use published::Published;
 pub use pure::Pure;
-pub use refresh::Refresh;
 
 use crate::Nanos;
 

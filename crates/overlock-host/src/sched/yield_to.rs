@@ -151,7 +151,8 @@ pub const NAMES: [&str; 11] = [
 
 /// Makes the policy of this name for a guest of `vcpus`, or nothing if there is none such.
 ///
-/// The policies that rest on another one rest on [`SkipSpinners`].
+/// The policies that rest on another one rest on [`SkipSpinners`]; [`PvHint`] on [`IpiFirst`] over
+/// it, as a guest's locks say nothing of interrupts.
 #[must_use]
 pub fn by_name(name: &str, vcpus: u32) -> Option<Box<dyn Policy + Send>> {
     let base = || SkipSpinners::new(vcpus);
@@ -163,7 +164,7 @@ pub fn by_name(name: &str, vcpus: u32) -> Option<Box<dyn Policy + Send>> {
         "skip-spinners" => Box::new(base()),
         "spin-count" => Box::new(SpinCount::new(vcpus)),
         "load-gate" => Box::new(LoadGate::new(base())),
-        "pv-hint" => Box::new(PvHint::new(base())),
+        "pv-hint" => Box::new(PvHint::new(IpiFirst::new(vcpus, base()))),
         "kick-boost" => Box::new(KickBoost::new(base())),
         "ipi-first" => Box::new(IpiFirst::new(vcpus, base())),
         "oracle" => Box::new(Oracle),
