@@ -68,11 +68,14 @@ const ARROWS: &[(&str, &str)] = &[
     ("overlock-preload", "overlock"),
     ("overlock-sim", "overlock"),
     ("overlock-sim", "overlock-host"),
+    ("overlock-world", "overlock"),
     ("overlock-lab", "overlock"),
     ("overlock-lab", "overlock-host"),
+    ("overlock-lab", "overlock-world"),
     ("overlock-cli", "overlock"),
     ("overlock-cli", "overlock-sim"),
     ("overlock-cli", "overlock-lab"),
+    ("overlock-cli", "overlock-world"),
 ];
 
 fn arrows(arrows: &[(String, String)]) -> Vec<String> {
@@ -152,8 +155,8 @@ fn safety_stands_by_unsafe(file: &File) -> Vec<String> {
 
 /// Only the command and the chores print.
 fn only_tools_print(file: &File) -> Vec<String> {
-    let library = ["overlock/src", "overlock-host/src", "overlock-lab/src", "overlock-sim/src"];
-    if !library.iter().any(|part| file.path.starts_with(&format!("crates/{part}"))) {
+    let library = ["overlock", "overlock-host", "overlock-lab", "overlock-sim", "overlock-world"];
+    if !library.iter().any(|part| file.path.starts_with(&format!("crates/{part}/src"))) {
         return Vec::new();
     }
     file.text

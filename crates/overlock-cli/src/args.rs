@@ -280,7 +280,7 @@ pub(crate) struct ManPagesArgs {
 }
 
 /// Where results go besides the tables.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct OutputArgs {
     /// Print JSON Lines instead of tables: a `run` record, then one record for each result
     #[arg(long, conflicts_with = "csv")]

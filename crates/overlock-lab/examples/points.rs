@@ -3,13 +3,14 @@
 //!
 //! `cargo run --release --example points -- kvm micro ticket,hybrid none 8 2 300`: engine,
 //! workload, locks, yield policies, vCPUs, pCPUs, milliseconds; then, if wanted, the pause window
-//! in microseconds.
+//! in microseconds, and `publish` if locks are to publish holder and waiters under any policy.
 
 use std::io::{Write, stdout};
 use std::time::Duration;
 
 use overlock_lab::workload::{Profile, run};
-use overlock_lab::{Config, Engine, KvmEngine, ThreadsEngine};
+use overlock_lab::{Config, KvmEngine, ThreadsEngine};
+use overlock_world::Engine;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
@@ -19,6 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (vcpus, pcpus, ms): (u32, u32, u64) =
         (word("8").parse()?, word("2").parse()?, word("300").parse()?);
     let window = Duration::from_micros(word("0").parse()?);
+    let publishes = word("") == "publish";
     let profile = Profile::named(&workload)?;
     for lock in locks.split(',') {
         for policy in policies.split(',') {
@@ -26,6 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             config.duration = Duration::from_millis(ms);
             config.policy = policy;
             config.pause_window = window;
+            config.publishes = publishes;
             let record = match engine.as_str() {
                 KvmEngine::NAME => run::<KvmEngine>(&config, &profile, lock)?,
                 _ => run::<ThreadsEngine>(&config, &profile, lock)?,

@@ -89,3 +89,9 @@ fn listed(stuck: &[Stuck]) -> String {
 fn said(message: &Option<String>) -> String {
     message.as_ref().map(|m| format!(": {m}")).unwrap_or_default()
 }
+
+impl From<overlock_world::Error> for Error {
+    fn from(overlock_world::Error(what): overlock_world::Error) -> Self {
+        Self::Config(what)
+    }
+}

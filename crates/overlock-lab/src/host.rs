@@ -33,18 +33,17 @@ mod pm_timer;
 mod supervise;
 mod turn;
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use overlock_host::sched::Scheduler;
 use overlock_host::sched::yield_to::{self, Policy, Tally};
+use overlock_world::clock::Clock;
+use overlock_world::{Accounts, Config};
 
-pub use self::accounts::Accounts;
-pub use self::pm_timer::PmTimerRule;
 use self::pm_timer::Timer;
 use self::turn::Turn;
-use crate::clock::Clock;
-use crate::engine::Config;
+use crate::engine;
 use crate::error::{Error, Stuck};
 use crate::gate::Gate;
 use crate::guest::abi::{Call, MAX_VCPUS, VcpuRecord};
@@ -85,6 +84,9 @@ struct Post {
     sample: AtomicBool,
     /// Its thread, as the system numbers it; 0 until it is ready.
     thread: AtomicI32,
+    /// The processor that it is to run on, and the one whose CPU its thread is bound to, plus one.
+    pcpu: AtomicU32,
+    bound: AtomicU32,
     /// Ends its slices; made by its thread.
     timer: OnceLock<SliceTimer>,
     /// When its slice ends if others wait for a processor, else 0; written with the state locked.
@@ -188,6 +190,8 @@ pub(crate) struct Host<'run> {
     pub(crate) code: &'run Code,
     pub(crate) clock: Clock,
     signal: i32,
+    /// The system's CPU for each processor; empty if there are too few.
+    cpus: Vec<usize>,
     pm_timer: Timer,
     posts: Vec<Post>,
     state: Mutex<State>,
@@ -207,13 +211,15 @@ impl<'run> Host<'run> {
             let (policy, known) = (config.policy, yield_to::NAMES.join(", "));
             Error::Config(format!("no yield policy is called {policy}; there are {known}"))
         })?;
-        let scheduler = Scheduler::new(config.scheduler(), policy)
+        let scheduler = Scheduler::new(engine::scheduler(config), policy)
             .map_err(|error| Error::Config(error.to_string()))?;
         let post = || Post {
             gate: Gate::default(),
             evict: AtomicBool::new(false),
             sample: AtomicBool::new(false),
             thread: AtomicI32::new(0),
+            pcpu: AtomicU32::new(0),
+            bound: AtomicU32::new(0),
             timer: OnceLock::new(),
             slice_end: AtomicU64::new(0),
             timer_set: AtomicU64::new(0),
@@ -225,6 +231,7 @@ impl<'run> Host<'run> {
             code,
             clock: records[0].shared().clock,
             signal,
+            cpus: cpus(config.pcpus as usize),
             pm_timer: Timer::new(config.pm_timer, records[0].shared().clock),
             posts: records.iter().map(|_| post()).collect(),
             state: Mutex::new(State {
@@ -319,6 +326,23 @@ impl<'run> Host<'run> {
         }
     }
 
+    /// Has a thread that is about to be woken run on the CPU of its processor. Left to itself, the
+    /// system often queues it behind the thread that wakes it, and leaves another CPU idle.
+    fn bind(&self, post: &Post) {
+        let (pcpu, thread) = (post.pcpu.load(Relaxed), post.thread.load(Relaxed));
+        let Some(&cpu) = self.cpus.get(pcpu as usize) else { return };
+        if thread == 0 || post.bound.swap(pcpu + 1, Relaxed) == pcpu + 1 {
+            return;
+        }
+        // SAFETY: all-zero is the empty set, and `cpu` is one that the system has listed. If the
+        // thread has ended, nothing happens.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu, &mut set);
+            libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &raw const set);
+        }
+    }
+
     /// Does something to the state, and says what is left to do now that it is unlocked.
     fn turn<T>(&self, act: impl FnOnce(&mut Turn) -> T) -> (T, Errands) {
         let mut state = self.lock();
@@ -350,6 +374,7 @@ impl<'run> Host<'run> {
     /// Wakes and signals; with the state unlocked (H3).
     fn run(&self, errands: Errands) {
         for at in errands.wake.iter() {
+            self.bind(&self.posts[at]);
             self.posts[at].gate.open();
         }
         for at in errands.evict.iter() {
@@ -369,6 +394,20 @@ impl<'run> Host<'run> {
             self.supervisor.notify_one();
         }
     }
+}
+
+/// The system's CPUs for so many processors, one each; none if this process may not use as many.
+fn cpus(pcpus: usize) -> Vec<usize> {
+    // SAFETY: all-zero is the empty set, which the call fills.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
+        set
+    };
+    // SAFETY: below the size of a set.
+    let allowed = |&cpu: &usize| unsafe { libc::CPU_ISSET(cpu, &set) };
+    let cpus: Vec<usize> = (0..libc::CPU_SETSIZE as usize).filter(allowed).take(pcpus).collect();
+    if cpus.len() == pcpus { cpus } else { Vec::new() }
 }
 
 /// Nanoseconds that `thread` of this process has been ready to run without a CPU of the system, so

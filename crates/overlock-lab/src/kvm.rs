@@ -21,14 +21,14 @@ use std::fs::OpenOptions;
 use std::io;
 
 use kvm_ioctls::{Cap, Kvm, VmFd};
+use overlock_world::{Config, Engine, Outcome, Program};
 
 use self::memory::GuestMemory;
 pub use self::ports::Ports;
 use self::stacks::Stacks;
 use self::vcpu::KvmVcpu;
-use crate::engine::{Config, Engine, Outcome, alone, conduct};
-use crate::guest::world::Program;
-use crate::{Error, signal};
+use crate::engine::{alone, check, conduct};
+use crate::{Error, Yields, signal};
 
 /// The engine on `/dev/kvm`.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,8 @@ pub struct KvmEngine;
 
 impl Engine for KvmEngine {
     type World = Ports;
+    type Error = Error;
+    type Yields = Yields;
 
     const NAME: &'static str = "kvm";
 
@@ -43,8 +45,8 @@ impl Engine for KvmEngine {
         open().map(drop)
     }
 
-    fn run<P: Program<Ports>>(config: &Config, program: &P) -> Result<Outcome, Error> {
-        config.check()?;
+    fn run<P: Program<Ports>>(config: &Config, program: &P) -> Result<Outcome<Yields>, Error> {
+        check(config)?;
         let _alone = alone();
         let kvm = open()?;
         vcpu::install_handler()?;

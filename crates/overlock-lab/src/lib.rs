@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![doc = include_str!("../README.md")]
 
-mod clock;
 mod engine;
 mod error;
 mod gate;
@@ -14,14 +13,14 @@ mod signal;
 mod slice_timer;
 mod spin_loops;
 mod threads;
-pub mod workload;
+mod yields;
 
-pub use engine::{Config, Engine, Outcome};
+pub use engine::Engine;
 pub use error::{Error, Stuck};
 pub use guest::platform::Guest;
-pub use guest::world::{Hint, Program, Vcpu, World};
-pub use host::{Accounts, PmTimerRule};
 pub use kvm::{KvmEngine, Ports};
 pub use overlock_host::sched::yield_to::NAMES as POLICIES;
+pub use overlock_world::{Accounts, Config, Hint, PmTimerRule, Program, Vcpu, World, workload};
 pub use place::Place;
 pub use threads::{Calls, ThreadsEngine};
+pub use yields::Yields;

@@ -19,13 +19,13 @@ pub struct Place {
 }
 
 /// How many callers are worth naming.
-const CALLERS: usize = 8;
+const CALLERS: usize = 12;
 
 /// How many return addresses are looked up: a panic alone has half a dozen.
 const CALLERS_READ: usize = 32;
 
-/// Where every vCPU begins: [`begin`](crate::guest::world::begin), which calls the program.
-const PROGRAM_BEGINS: &str = "overlock_lab::guest::world::begin";
+/// Where every vCPU begins: [`begin`](crate::guest::door::begin), which calls the program.
+const PROGRAM_BEGINS: &str = "overlock_lab::guest::door::begin";
 
 impl Place {
     /// The place at `address`, with the callers whose return addresses lie in `stack`.

@@ -26,12 +26,12 @@ mod calls;
 mod context;
 mod fault;
 
+use overlock_world::{Config, Engine, Outcome, Program};
+
 pub use self::calls::Calls;
 use self::context::Thread;
-use crate::Error;
-use crate::engine::{Config, Engine, Outcome, alone, conduct};
-use crate::guest::world::Program;
-use crate::signal;
+use crate::engine::{alone, check, conduct};
+use crate::{Error, Yields, signal};
 
 /// The engine on OS threads, for machines without `/dev/kvm`.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,8 @@ pub struct ThreadsEngine;
 
 impl Engine for ThreadsEngine {
     type World = Calls;
+    type Error = Error;
+    type Yields = Yields;
 
     const NAME: &'static str = "threads";
 
@@ -46,8 +48,8 @@ impl Engine for ThreadsEngine {
         Ok(())
     }
 
-    fn run<P: Program<Calls>>(config: &Config, program: &P) -> Result<Outcome, Error> {
-        config.check()?;
+    fn run<P: Program<Calls>>(config: &Config, program: &P) -> Result<Outcome<Yields>, Error> {
+        check(config)?;
         let _alone = alone();
         calls::install_handler()?;
         fault::install_handlers()?;

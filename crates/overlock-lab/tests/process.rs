@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use overlock_lab::{Engine, Error, KvmEngine, ThreadsEngine, Vcpu};
+use overlock_world::Engine as _;
 use support::{Body, available, config, error};
 
 fn vcpu_threads() -> usize {
@@ -96,7 +97,7 @@ fn a_vcpu_that_kvm_refuses_ends_the_run() {
     assert!(text.contains("refused to create it") && text.contains("open files"), "{text}");
     assert_eq!(vcpu_threads(), 0);
     // Nothing was left open either, and the next run is like any other.
-    let program = Body(|_: Vcpu<<KvmEngine as Engine>::World>| {});
+    let program = Body(|_: Vcpu<overlock_lab::Ports>| {});
     with_few_files(8, || KvmEngine::run(&config(2, 2), &program)).unwrap();
 }
 

@@ -4,7 +4,9 @@
 use crate::args::{OutputArgs, seconds};
 use crate::units::Nanos;
 use clap::{Args, ValueEnum};
-use overlock_lab::PmTimerRule;
+use overlock_world::PmTimerRule;
+use overlock_world::experiment::Experiment;
+use std::path::PathBuf;
 
 /// Measure locks and yield policies on virtual CPUs that are really taken away.
 ///
@@ -12,17 +14,24 @@ use overlock_lab::PmTimerRule;
 /// they do. Every combination of the lists is a point. Points with the same workload, --cs and
 /// --ncs take turns, run by run in shuffled order, so that a noisy moment hits all alike; ratios
 /// are formed inside one round of turns. One vCPU a pCPU (1x) is always measured along, and so is
-/// the policy `none`: everything is told in relation to them.
+/// the policies `none` and `report`: everything is told in relation to them.
 ///
 /// Without any list this is a tour of a minute: locks from 1x to 8x overcommit under full
 /// contention and under half of it, yield policies under a lock that only spins, and the rules by
 /// which vCPUs share the ACPI PM timer. With --check it goes to 16x, and takes two minutes.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LabArgs {
     /// What the vCPUs are: kvm (vCPUs of /dev/kvm), threads, or the first of these that works
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
     pub(super) engine: EngineChoice,
+
+    /// Run the experiment that this file describes: its factors, workload and host, in place of
+    /// the lists and spans below
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["locks", "policies", "cpus", "pcpus", "workload", "cs", "ncs"])]
+    #[arg(conflicts_with_all = ["contention", "timer", "slice", "pause_window", "sample", "grace"])]
+    pub(super) experiment: Option<PathBuf>,
 
     /// Locks: names, or `all`, `native`, `paravirtual`, `off`
     #[arg(long, value_delimiter = ',', value_name = "LOCK,...")]
@@ -34,7 +43,7 @@ pub(crate) struct LabArgs {
 
     /// Numbers of vCPUs [default: 1, 2 and 4 for each pCPU]
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) cpus: Vec<u32>,
 
     /// How many of them may run at a time [default: 2, or 1 where there is only one CPU]
@@ -85,9 +94,9 @@ pub(crate) struct LabArgs {
     #[arg(long, value_parser = seconds)]
     pub(super) seconds: Option<f64>,
 
-    /// Rounds: how often each point is run
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub(super) runs: u16,
+    /// Rounds: how often each point is run [default: 3]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(super) runs: Option<u16>,
 
     /// Seed of the order in which points take turns
     #[arg(long, default_value_t = 1)]
@@ -106,6 +115,26 @@ pub(crate) struct LabArgs {
 }
 
 impl LabArgs {
+    /// The same with the spans of an experiment's host; `--seconds` and `--runs` stand above them.
+    pub(super) fn with(&self, experiment: &Experiment) -> Self {
+        let host = &experiment.host;
+        Self {
+            pcpus: Some(host.pcpus),
+            slice: Nanos(host.slice_ns),
+            grace: Nanos(host.grace_ns),
+            pause_window: Nanos(host.pause_window_ns),
+            sample: Nanos(host.sample_ns),
+            seconds: self.seconds.or(Some(host.seconds)),
+            runs: self.runs.or(Some(host.runs)),
+            ..self.clone()
+        }
+    }
+
+    /// How often each point is run.
+    pub(super) fn rounds(&self) -> usize {
+        self.runs.unwrap_or(3).into()
+    }
+
     /// Says whether nothing was asked for in particular.
     pub(super) fn is_tour(&self) -> bool {
         let named = [&self.locks, &self.policies, &self.workload];
@@ -141,6 +170,8 @@ pub(super) enum EngineChoice {
 pub(super) enum Rule {
     /// A mutex for each read
     Mutex,
+    /// Whoever finds the lock taken waits until it is free, and returns what it then finds
+    Published,
     /// Whoever finds another reader at work waits for its result and returns that
     Refresh,
     /// Nobody waits for anybody, and no value is behind one returned before
@@ -153,6 +184,7 @@ impl From<Rule> for PmTimerRule {
     fn from(rule: Rule) -> Self {
         match rule {
             Rule::Mutex => Self::Mutex,
+            Rule::Published => Self::Published,
             Rule::Refresh => Self::Refresh,
             Rule::Clamped => Self::Clamped,
             Rule::LockFree => Self::LockFree,
@@ -169,6 +201,7 @@ Examples:
   overlock lab --check --runs 9                       the tour, judged
   overlock lab --policies round-robin,skip-spinners,oracle --workload ebizzy --explain
   overlock lab --policies all --pause-window 0 --sample 200us    spinners that say nothing
+  overlock lab --experiment experiments/micro.toml    the same file runs in every world
   overlock lab --workload pmtimer --cpus 8,16 --out timer.jsonl
 
 Locks:
@@ -180,12 +213,13 @@ Locks:
 
 Policies, for whoever spins longer than --pause-window, or is found to by --sample [default: none]:
   none           the spinner spins on, and is never asked: no exits, no yields
+  report         the same, but the host is told: what the others are compared with
   yield          the pCPU goes to whoever lags most in CPU time
   round-robin    to the next vCPU that is ready, after the last one boosted
   skip-spinners  the same, but spinners only every other time: what Linux does since 2012
   spin-count     the same, but the more a vCPU spins the longer it is skipped
   load-gate      skip-spinners with a short scan, and none where there is room for all
-  pv-hint        to the lock's holder if the guest names it, else to the next waiter off CPU
+  pv-hint        to the lock's holder as locks publish it, else to the next waiter off CPU
   kick-boost     skip-spinners; and a kicked queue head gets the kicker's pCPU
   ipi-first      to a vCPU that owes an answer to an interrupt
   oracle         to the one that is truly waited for: the yardstick
@@ -202,11 +236,13 @@ Reading the tables:
   exits/s   times in a second that a vCPU left the guest; the records say what for
   unfair    the share of acquisitions that overtook a queue
   off, on   the paravirtual build, switched off and on; native is the build without it
-  of none   throughput over that of the same lock without a yield policy; of robin, of oracle: over
-            that of the policies round-robin and oracle, where they are measured
+  slices/s  slices that ended with a preemption; of nominal: their length as it should be over as
+            it was
+  of report throughput over that of the same lock under the policy report; of none, of robin, of
+            oracle: over that of the others, where they are measured
   asked/s   spins and kicks that the policy had to decide on; yielded: the share that let another
             vCPU run; right: the share known to have let the one run that was waited for
-  in reads  the share of the vCPUs' time between asking for the PM timer and having its value
+  in reads  the share of the CPU time between asking for the PM timer and having its value
 
 --contention runs hand-over first, at 2x, for what hand-overs allow. P pCPUs that never wait do
 P / (ncs + cs) operations in a second; ncs is chosen so that this is the wanted share of it.

@@ -3,7 +3,7 @@
 //!
 //! What it is to be met or missed says [`bounds`].
 
-use super::plan::{Build, NO_POLICY, ORACLE, PV_HINT, Point, ROUND_ROBIN, SKIP_SPINNERS};
+use super::plan::{NO_POLICY, ORACLE, PV_HINT, Point, ROUND_ROBIN, SKIP_SPINNERS};
 use super::results::{GroupRuns, PointRuns, ops_per_s, reads_per_s};
 use crate::bounds::Side::{self, AtLeast, AtMost};
 use crate::bounds::{self, Verdict, judge};
@@ -11,7 +11,8 @@ use crate::output::Sink;
 use crate::stats::Interval;
 use crate::units::three;
 use anyhow::{Result, bail};
-use overlock_lab::PmTimerRule;
+use overlock_world::PmTimerRule;
+use overlock_world::locks::Build;
 use serde::Serialize;
 
 /// A lock that only ever spins, over its own throughput at 1x, with 8 vCPUs.

@@ -6,7 +6,7 @@
 
 use super::results::{Asked, GroupRuns, PointRuns, timer_share};
 use crate::units::{count, three, time};
-use overlock_lab::workload::Losses;
+use overlock_world::Losses;
 
 /// The explanation of every point of a group, for people.
 pub(super) fn text(group: &GroupRuns) -> String {
@@ -23,6 +23,7 @@ pub(super) fn text(group: &GroupRuns) -> String {
 /// The explanation of one point.
 pub(super) fn sentences(group: &GroupRuns, runs: &PointRuns) -> Vec<String> {
     let mut sentences = vec![spent(group, runs), away(runs)];
+    sentences.extend(late(runs));
     sentences.extend(slept(runs));
     if group.profile.sections > 0 {
         sentences.extend(lost(group, runs));
@@ -36,7 +37,7 @@ fn spent(group: &GroupRuns, runs: &PointRuns) -> String {
     let profile = &group.profile;
     if profile.sections == 0 {
         return format!(
-            "Reads of the PM timer took {} of the vCPUs' time, {} each, waits for a pCPU included.",
+            "Reads of the PM timer took {} of the CPU time; each took {}, waits for a pCPU included.",
             percent(runs.median(timer_share), 1.0),
             time(runs.median(|record| record.timer_read_ns)),
         );
@@ -77,6 +78,20 @@ fn away(runs: &PointRuns) -> String {
         count(preempted),
         percent(steal, f64::from(runs.point.cpus)),
     )
+}
+
+/// How well slices were kept, and what the system took.
+fn late(runs: &PointRuns) -> Option<String> {
+    let slices = runs.median(|record| record.slices_per_s);
+    (slices > 0.0).then(|| {
+        format!(
+            "{} slices a second ended with a preemption, {} late on average; the system kept {} s \
+             in a second of the pCPUs' time for itself and others.",
+            count(slices),
+            time(runs.median(|record| record.overrun_ns)),
+            three(runs.median(|record| record.run_delay_s_per_s)),
+        )
+    })
 }
 
 /// What waiting without spinning cost.

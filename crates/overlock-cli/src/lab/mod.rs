@@ -25,11 +25,14 @@ use crate::record::RunRecord;
 use crate::shuffle::shuffled;
 use crate::warnings::Warning;
 use crate::{interrupt, sys};
-use anyhow::{Result, bail};
-use overlock_lab::workload::{Profile, Record, run};
-use overlock_lab::{Config, Engine, Error, KvmEngine, ThreadsEngine};
+use anyhow::{Context, Result, bail};
+use overlock_lab::{Error, KvmEngine, ThreadsEngine};
+use overlock_world::experiment::{Experiment, Published};
+use overlock_world::workload::{Profile, run};
+use overlock_world::{Config, Engine};
 use plan::{Group, NO_POLICY, ORACLE, Point};
-use results::{Failure, GroupRuns, Sample};
+use results::{Failure, GroupRuns, Record, Sample};
+use std::path::Path;
 use std::time::Duration;
 
 use args::EngineChoice;
@@ -41,10 +44,16 @@ type Run = fn(&Config<'_>, &Profile, &str) -> Result<Record, Error>;
 /// Runs the sub-command.
 pub(crate) fn main(args: &LabArgs) -> Result<Outcome> {
     let allowed = u32::try_from(sys::allowed_cpus()).unwrap_or(u32::MAX);
+    let experiment = args.experiment.as_deref().map(read).transpose()?;
+    let told = experiment.as_ref().map(|experiment| args.with(experiment));
+    let args = told.as_ref().unwrap_or(args);
     let pcpus = args.pcpus.unwrap_or(allowed.min(2));
-    let lab = Lab::new(args)?;
+    let lab = Lab::new(args, experiment.as_ref())?;
     lab.try_engine()?;
-    let groups = plan::groups(args, pcpus, |profile| lab.hand_overs(profile, pcpus))?;
+    let groups = match &experiment {
+        Some(experiment) => plan::of_experiment(experiment)?,
+        None => plan::groups(args, pcpus, |profile| lab.hand_overs(profile, pcpus))?,
+    };
     let mut sink = Sink::open(&args.output)?;
     interrupt::watch()?;
     let machine = Machine::observe(&Clock::calibrate());
@@ -66,22 +75,32 @@ pub(crate) fn main(args: &LabArgs) -> Result<Outcome> {
     })
 }
 
+/// Reads an experiment's file.
+fn read(path: &Path) -> Result<Experiment> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("can't read {name}"))?;
+    let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
+    Ok(Experiment::parse(&stem, &text)?)
+}
+
 /// An engine, and how it is to run.
 struct Lab<'args> {
     run: Run,
     args: &'args LabArgs,
+    published: &'args [Published],
     seconds: f64,
 }
 
 impl<'args> Lab<'args> {
     /// Chooses the engine.
-    fn new(args: &'args LabArgs) -> Result<Self> {
+    fn new(args: &'args LabArgs, experiment: Option<&'args Experiment>) -> Result<Self> {
         let seconds = args.seconds.unwrap_or(match (args.is_tour(), args.check) {
             (true, false) => 0.2,
             // In less, those of 16 vCPUs that happen to run a little more stand out.
             _ => 0.5,
         });
-        Ok(Lab { run: engine(args.engine)?, args, seconds })
+        let published = experiment.map_or(&[][..], |experiment| &experiment.published);
+        Ok(Lab { run: engine(args.engine)?, args, published, seconds })
     }
 
     /// How many hand-overs a second vCPUs can make that do nothing else.
@@ -120,7 +139,7 @@ impl<'args> Lab<'args> {
     /// Measures and reports group by group; stops early on Ctrl-C. Returns whether no point failed
     /// and no bound was missed.
     fn measure(&self, groups: &[Group], sink: &mut Sink) -> Result<bool> {
-        let rounds = usize::from(self.args.runs);
+        let rounds = self.args.rounds();
         let points: usize = groups.iter().map(|group| group.points.len()).sum();
         let progress = Progress::new((points * rounds) as u64);
         let mut failed = 0;
@@ -156,7 +175,7 @@ impl<'args> Lab<'args> {
         progress: &Progress,
     ) -> Result<Vec<Failure>> {
         let mut failures: Vec<Failure> = Vec::new();
-        for round in 0..usize::from(self.args.runs) {
+        for round in 0..self.args.rounds() {
             for index in shuffled(group.points.len(), self.args.seed, round) {
                 let point = &group.points[index];
                 let name = point.to_string();
@@ -198,14 +217,24 @@ impl<'args> Lab<'args> {
 
     /// Prints a group's records and tables.
     fn report(&self, group: &GroupRuns, failures: &[Failure], sink: &mut Sink) -> Result<()> {
+        let mut published = Vec::new();
         for runs in &group.points {
             let record = record::LabRecord::new(group, runs, self.args);
             sink.record(&record)?;
             sink.csv(&record.csv())?;
+            let ours = serde_json::to_value(&record)?;
+            for figure in self.published.iter().filter(|figure| record::is_of(figure, &runs.point))
+            {
+                published.push(record::Beside::new(figure, &ours));
+            }
         }
         let tables = tables::all(group);
         if !tables.is_empty() {
             sink.people(&tables)?;
+        }
+        for beside in &published {
+            sink.record(beside)?;
+            sink.people(&beside.to_string())?;
         }
         if self.args.explain {
             sink.people(&explain::text(group))?;

@@ -5,22 +5,26 @@ use super::args::LabArgs;
 use crate::args::unique;
 use crate::units::{Nanos, three};
 use anyhow::{Context, Result, anyhow, bail};
-use overlock_lab::workload::{HAND_OVER, LOCKS, Profile};
-use overlock_lab::{POLICIES, PmTimerRule};
+use overlock_lab::POLICIES;
+use overlock_world::experiment::Experiment;
+use overlock_world::locks::{Build, HAND_OVER, Lock};
+use overlock_world::workload::Profile;
+use overlock_world::{PmTimerRule, VCPUS_MAX};
 use std::path::Path;
 
-/// The yield policy that everything is compared with.
+/// The yield policy under which the host is told of no spin.
 pub(super) const NO_POLICY: &str = "none";
+/// The one under which it is told of all, as under any other, and yields to nobody: what others are
+/// compared with.
+pub(super) const REPORT: &str = "report";
 /// Those that tables and bounds name.
 pub(super) const ROUND_ROBIN: &str = "round-robin";
 pub(super) const SKIP_SPINNERS: &str = "skip-spinners";
 pub(super) const PV_HINT: &str = "pv-hint";
 pub(super) const ORACLE: &str = "oracle";
 
-const NATIVE: &str = "native-";
-const OFF: &str = "-off";
-const ALL_RULES: [PmTimerRule; 4] =
-    [PmTimerRule::Mutex, PmTimerRule::Refresh, PmTimerRule::Clamped, PmTimerRule::LockFree];
+/// The rule for workloads to which it does not matter.
+const LOCK_FREE: [PmTimerRule; 1] = [PmTimerRule::LockFree];
 
 /// The locks of the tour: what each paravirtual mechanism is to be compared with, and itself.
 const TOUR_LOCKS: [&str; 8] = [
@@ -35,61 +39,7 @@ const TOUR_LOCKS: [&str; 8] = [
 ];
 /// Those of them that wait, for the part of the tour that is less than fully contended.
 const TOUR_WAITERS: [&str; 3] = ["ticket", "queued", "hybrid"];
-const TOUR_POLICIES: [&str; 5] = [NO_POLICY, ROUND_ROBIN, SKIP_SPINNERS, PV_HINT, ORACLE];
-
-/// A lock as the guest is built and booted: native, paravirtual, or that switched off.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lock {
-    /// As typed, and as in the records.
-    pub(super) name: String,
-    /// As the laboratory calls it.
-    pub(super) built: &'static str,
-    /// Whether it may wait instead of spin.
-    pub(super) paravirtual: bool,
-}
-
-/// What a lock is, among those that differ in nothing else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Build {
-    Native,
-    Off,
-    Paravirtual,
-}
-
-impl Lock {
-    fn named(name: &str) -> Option<Self> {
-        let find = |name: &str| LOCKS.into_iter().chain([HAND_OVER]).find(|known| *known == name);
-        let (built, paravirtual) = match name.strip_suffix(OFF) {
-            Some(base) if base != HAND_OVER && !base.starts_with(NATIVE) => (find(base)?, false),
-            Some(_) => return None,
-            None => (find(name)?, !name.starts_with(NATIVE)),
-        };
-        Some(Lock { name: name.to_owned(), built, paravirtual })
-    }
-
-    /// Stands for the lock of a workload that takes none.
-    fn none() -> Self {
-        Lock { name: "none".into(), built: LOCKS[0], paravirtual: false }
-    }
-
-    fn all() -> impl Iterator<Item = Self> {
-        let off = LOCKS.into_iter().map(|name| format!("{name}{OFF}"));
-        LOCKS.into_iter().map(str::to_owned).chain(off).filter_map(|name| Self::named(&name))
-    }
-
-    pub(super) fn build(&self) -> Build {
-        match (self.built.starts_with(NATIVE), self.paravirtual) {
-            (true, _) => Build::Native,
-            (false, false) => Build::Off,
-            (false, true) => Build::Paravirtual,
-        }
-    }
-
-    /// The algorithm, however it is built.
-    pub(super) fn family(&self) -> &'static str {
-        self.built.strip_prefix(NATIVE).unwrap_or(self.built)
-    }
-}
+const TOUR_POLICIES: [&str; 6] = [NO_POLICY, REPORT, ROUND_ROBIN, SKIP_SPINNERS, PV_HINT, ORACLE];
 
 /// One combination of factors, within a [`Group`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +63,7 @@ impl std::fmt::Display for Point {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Point { lock, policy, timer, cpus, pcpus } = self;
         if *lock == Lock::none() {
-            write!(f, "timer {}, ", rule_name(*timer))?;
+            write!(f, "timer {}, ", timer.name())?;
         } else {
             write!(f, "{}, ", lock.name)?;
         }
@@ -122,16 +72,6 @@ impl std::fmt::Display for Point {
         }
         let plural = |n: &u32| if *n == 1 { "" } else { "s" };
         write!(f, "{cpus} vCPU{} on {pcpus} pCPU{}", plural(cpus), plural(pcpus))
-    }
-}
-
-/// A rule's name in records and tables.
-pub(super) fn rule_name(rule: PmTimerRule) -> &'static str {
-    match rule {
-        PmTimerRule::Mutex => "mutex",
-        PmTimerRule::Refresh => "refresh",
-        PmTimerRule::Clamped => "clamped",
-        PmTimerRule::LockFree => "lock-free",
     }
 }
 
@@ -171,7 +111,7 @@ impl Factors {
             0 => (&no_lock, &no_policy),
             _ => (&self.locks, &self.policies),
         };
-        let timers = if profile.timer_reads == 0 { &ALL_RULES[3..] } else { &self.timers };
+        let timers = if profile.timer_reads == 0 { &LOCK_FREE[..] } else { &self.timers };
         let mut points = Vec::new();
         for lock in locks {
             for policy in policies {
@@ -205,7 +145,7 @@ impl Factors {
 
 /// The point that tells how many hand-overs a second there can be.
 pub(super) fn limit(pcpus: u32) -> Point {
-    let (policy, timer) = (NO_POLICY.to_owned(), ALL_RULES[3]);
+    let (policy, timer) = (NO_POLICY.to_owned(), PmTimerRule::LockFree);
     let lock = Lock { name: HAND_OVER.into(), built: HAND_OVER, paravirtual: true };
     Point { lock, policy, timer, cpus: 2 * pcpus, pcpus }
 }
@@ -217,13 +157,14 @@ pub(super) fn groups(
     pcpus: u32,
     limit: impl Fn(&Profile) -> Result<f64>,
 ) -> Result<Vec<Group>> {
-    let times = |by: &[u32]| by.iter().map(|n| n * pcpus).filter(|n| *n <= 256).collect::<Vec<_>>();
+    let times =
+        |by: &[u32]| by.iter().map(|n| n * pcpus).filter(|n| *n <= VCPUS_MAX).collect::<Vec<_>>();
     let none = || vec![NO_POLICY.to_owned()];
     let strings = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
     let base = Factors {
         locks: locks(&strings(&TOUR_LOCKS))?,
         policies: none(),
-        timers: ALL_RULES.to_vec(),
+        timers: PmTimerRule::ALL.to_vec(),
         cpus: times(&[1, 2, 4, 8]),
         pcpus,
     };
@@ -278,6 +219,29 @@ pub(super) fn groups(
     Ok(groups)
 }
 
+/// Makes the groups of an experiment: the points of one workload take turns.
+pub(super) fn of_experiment(experiment: &Experiment) -> Result<Vec<Group>> {
+    let mut groups: Vec<Group> = Vec::new();
+    for profile in experiment.profiles()? {
+        groups.push(Group { profile, contention: None, points: Vec::new() });
+    }
+    for point in experiment.points() {
+        if !POLICIES.contains(&point.policy.as_str()) {
+            let known = POLICIES.join(", ");
+            bail!("no yield policy is called {}; there are {known}", point.policy);
+        }
+        let group = groups.iter_mut().find(|group| group.profile == point.profile);
+        group.context("a point of no workload")?.points.push(Point {
+            lock: point.lock,
+            policy: point.policy,
+            timer: point.timer,
+            cpus: point.cpus,
+            pcpus: experiment.host.pcpus,
+        });
+    }
+    Ok(groups)
+}
+
 fn lengths(given: &[Nanos], own: u64) -> Vec<u64> {
     if given.is_empty() { vec![own] } else { unique(given.iter().map(|length| length.0)) }
 }
@@ -294,9 +258,9 @@ fn profile(name: &str) -> Result<Profile> {
     Ok(Profile::parse(&stem, &text)?)
 }
 
-/// Resolves the names of yield policies; `none` always comes first.
+/// Resolves the names of yield policies; `none` and `report` always come first.
 fn policies(names: &[String]) -> Result<Vec<String>> {
-    let mut chosen = vec![NO_POLICY.to_owned()];
+    let mut chosen = vec![NO_POLICY.to_owned(), REPORT.to_owned()];
     for name in names {
         match name.as_str() {
             "all" => chosen.extend(POLICIES.map(str::to_owned)),
@@ -342,29 +306,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locks_know_how_they_are_built() {
-        for (name, build, family) in [
-            ("native-ticket", Build::Native, "ticket"),
-            ("ticket", Build::Paravirtual, "ticket"),
-            ("ticket-off", Build::Off, "ticket"),
-            ("test-and-set-off", Build::Off, "test-and-set"),
-            (HAND_OVER, Build::Paravirtual, HAND_OVER),
-        ] {
-            let lock = Lock::named(name).unwrap();
-            assert_eq!((lock.build(), lock.family()), (build, family), "{name}");
-        }
-        assert_eq!(Lock::named("native-ticket-off"), None);
-        assert_eq!(Lock::named("hand-over-off"), None);
-        assert_eq!(Lock::named("nonsense"), None);
-        assert_eq!(Lock::all().count(), 12);
-    }
-
-    #[test]
     fn policies_that_are_named_here_exist_and_all_means_all() {
         for name in TOUR_POLICIES {
             assert!(POLICIES.contains(&name), "{name}");
         }
         assert_eq!(policies(&["all".into(), ORACLE.into()]).unwrap(), POLICIES);
-        assert_eq!(policies(&[ORACLE.into()]).unwrap(), [NO_POLICY, ORACLE]);
+        assert_eq!(policies(&[ORACLE.into()]).unwrap(), [NO_POLICY, REPORT, ORACLE]);
     }
 }

@@ -3,11 +3,15 @@
 
 use super::args::LabArgs;
 use super::explain;
-use super::plan::{Build, NO_POLICY, ORACLE, rule_name};
+use super::plan::{NO_POLICY, ORACLE, Point, REPORT};
 use super::results::{Asked, GroupRuns, PointRuns, Sample, ops_per_s};
 use crate::record::{Spread, Waits};
 use crate::stats::{self, Interval};
+use crate::units::three;
+use overlock_world::experiment::Published;
+use overlock_world::locks::Build;
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// One lock under one policy at one overcommit.
@@ -52,6 +56,8 @@ pub(super) struct LabRecord<'a> {
     of_1x: Option<Interval>,
     /// Throughput over that of the same without a yield policy, by rounds.
     of_none: Option<Interval>,
+    /// Throughput over that of the same where spins are reported and nobody yields, by rounds.
+    of_report: Option<Interval>,
     /// Throughput over that of the same under the policy that always knows, by rounds.
     of_oracle: Option<Interval>,
     /// Throughput over that of the native build of the same lock, by rounds.
@@ -62,6 +68,16 @@ pub(super) struct LabRecord<'a> {
     spin_s_per_s: f64,
     /// Seconds in a second that vCPUs were ready without a pCPU, all together.
     steal_s_per_s: f64,
+    /// Seconds in a second that vCPUs had a pCPU, but the system gave their threads no CPU.
+    run_delay_s_per_s: f64,
+    /// Slices that ended with a preemption, in a second, and the length they should have had over
+    /// the one they had.
+    slices_per_s: f64,
+    slices_of_nominal: f64,
+    /// What a halt, a kick and a wake-up were measured to take.
+    wake_ns: u64,
+    /// Whether locks published who holds and who waits.
+    publishes: bool,
     /// The share of acquisitions that overtook a queue; absent for locks that never do.
     unfair_share: Option<f64>,
     exits: BTreeMap<String, u64>,
@@ -76,6 +92,51 @@ pub(super) struct LabRecord<'a> {
     /// With --explain: where the time went, in sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     explanation: Vec<String>,
+}
+
+/// A figure that others have published, beside ours.
+#[derive(Debug, Serialize)]
+pub(super) struct Beside<'a> {
+    kind: &'static str,
+    #[serde(flatten)]
+    published: &'a Published,
+    /// Ours: a number, or an interval; nothing if there is no figure of that name.
+    ours: Option<Value>,
+}
+
+impl<'a> Beside<'a> {
+    /// Finds the figure of that name in the record of a point.
+    pub(super) fn new(published: &'a Published, record: &Value) -> Self {
+        let ours = record.get(&published.figure).filter(|value| !value.is_null()).cloned();
+        Beside { kind: "published", published, ours }
+    }
+}
+
+impl std::fmt::Display for Beside<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Published { lock, policy, cpus, figure, value, source } = self.published;
+        let ours = match &self.ours {
+            Some(Value::Object(interval)) => {
+                let part = |name: &str| interval.get(name).and_then(Value::as_f64).map(three);
+                let [median, low, high] =
+                    ["median", "low", "high"].map(|n| part(n).unwrap_or_default());
+                format!("{median} ({low}..{high})")
+            }
+            Some(number) => number.as_f64().map_or_else(|| number.to_string(), three),
+            None => "not measured here".into(),
+        };
+        let value = three(*value);
+        writeln!(
+            f,
+            "{figure} of {lock}, {policy}, {cpus} vCPUs: published {value} ({source}); ours {ours}"
+        )
+    }
+}
+
+/// Whether a published figure is about this point.
+pub(super) fn is_of(published: &Published, point: &Point) -> bool {
+    (&published.lock, &published.policy, published.cpus)
+        == (&point.lock.name, &point.policy, point.cpus)
 }
 
 fn whole(value: f64) -> u64 {
@@ -122,21 +183,27 @@ impl<'a> LabRecord<'a> {
             interval_coverage: stats::coverage(runs.samples.len()),
             steal: runs.machine_steal(),
             paravirtual: point.lock.paravirtual,
-            timer: reads.then(|| rule_name(point.timer)),
+            timer: reads.then(|| point.timer.name()),
             slice_ns: args.slice.0,
             pause_window_ns: if asked { args.pause_window.0 } else { 0 },
             sample_ns: if asked { args.sample.0 } else { 0 },
             grace_ns: args.grace.0,
             of_1x: over(group.at_1x(point)),
             of_none: over(group.under(point, NO_POLICY)),
+            of_report: over(group.under(point, REPORT)),
             of_oracle: over(group.under(point, ORACLE)),
             of_native: over(group.built(point, Build::Native)),
             of_limit: over(group.limit(point)),
             spin_s_per_s: runs.median(|record| record.spin_s_per_s),
             steal_s_per_s: runs.median(|record| record.steal_s_per_s),
+            run_delay_s_per_s: runs.median(|record| record.run_delay_s_per_s),
+            slices_per_s: runs.median(|record| record.slices_per_s),
+            slices_of_nominal: runs.median(|record| record.slices_of_nominal),
+            wake_ns: whole(runs.median(|record| record.wake_ns as f64)),
+            publishes: runs.samples.iter().any(|sample| sample.record.publishes),
             unfair_share: group.unfair(runs),
             exits: runs.sums(|record| &record.exits),
-            yields: runs.sums(|record| &record.yields),
+            yields: runs.yields(),
             yield_hits: total(|sample| sample.record.yield_hits),
             asked: runs.asked(),
             timer_read_ns: reads.then(|| runs.interval(|record| record.timer_read_ns)),
@@ -156,7 +223,8 @@ impl<'a> LabRecord<'a> {
         fields.extend([self.cs_ns, self.ncs_ns].map(|n| n.to_string()));
         let ops = self.ops_per_s;
         fields.extend([ops.median, ops.low, ops.high].map(|ops| format!("{ops:.0}")));
-        fields.extend([self.of_1x, self.of_none, self.of_native, self.of_limit].map(ratio));
+        let ratios = [self.of_1x, self.of_none, self.of_report, self.of_native, self.of_limit];
+        fields.extend(ratios.map(ratio));
         let spread = self.ops_per_cpu;
         fields.extend([
             spread.min.to_string(),
@@ -200,7 +268,7 @@ const EXITS: [&str; 9] = [
 /// together; a preemption is also an eviction.
 pub(super) fn csv_header() -> Vec<String> {
     let names = "world,workload,lock,policy,timer,cpus,pcpus,cs_ns,ncs_ns,ops_per_s,ops_low,\
-                 ops_high,of_1x,of_none,of_native,of_limit,min_per_cpu,avg_per_cpu,max_per_cpu,\
+                 ops_high,of_1x,of_none,of_report,of_native,of_limit,min_per_cpu,avg_per_cpu,max_per_cpu,\
                  jain,wait_p50_ns,wait_p99_ns,wait_p999_ns,wait_max_ns,longest_stall_ns,cpu_s_per_s,\
                  spin_s_per_s,steal_s_per_s,unfair_share,timer_read_ns";
     let exits = EXITS.map(|kind| format!("exits_{}", kind.replace('-', "_")));

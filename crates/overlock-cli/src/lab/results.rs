@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was measured, and the medians, sums and ratios that follow from it.
 
-use super::plan::{Build, Group, Point};
+use super::plan::{Group, Point};
 use crate::stats::{self, Interval};
-use overlock_lab::PmTimerRule;
-use overlock_lab::workload::{HAND_OVER, Losses, Profile, Record};
+use overlock_lab::Yields;
+use overlock_world::locks::{Build, HAND_OVER};
+use overlock_world::workload::Profile;
+use overlock_world::{Losses, PmTimerRule, Yields as _};
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// What one run came to, with the reasons of the laboratory's policies.
+pub(super) type Record = overlock_world::Record<Yields>;
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -103,6 +108,15 @@ impl PointRuns {
         sums
     }
 
+    /// How often each reason was given, in all rounds together.
+    pub(super) fn yields(&self) -> BTreeMap<String, u64> {
+        let mut sums = BTreeMap::new();
+        for (code, count) in self.samples.iter().flat_map(|s| s.record.yields.codes()) {
+            *sums.entry(code).or_default() += count;
+        }
+        sums
+    }
+
     /// What waiting for each lock came to, in all rounds together.
     pub(super) fn losses(&self) -> Vec<Losses> {
         let count = self.samples.iter().map(|sample| sample.record.locks.len()).max().unwrap_or(0);
@@ -120,7 +134,7 @@ impl PointRuns {
 
     /// What the host was asked by spinners and kickers, in all rounds together.
     pub(super) fn asked(&self) -> Asked {
-        let yields = self.sums(|record| &record.yields);
+        let yields = self.yields();
         let sum = |kind: &str| -> f64 {
             let of = yields.iter().filter(|(code, _)| code.starts_with(kind));
             of.map(|(_, count)| *count as f64).sum()
@@ -133,7 +147,7 @@ impl PointRuns {
     /// The reasons of one kind (`directed`, `plain`, `stayed`, `skipped`), and how often each was
     /// given in all rounds together, the most frequent first.
     pub(super) fn reasons(&self, kind: &str) -> Vec<(String, u64)> {
-        let yields = self.sums(|record| &record.yields);
+        let yields = self.yields();
         let of_kind = yields.into_iter().filter_map(|(code, count)| {
             let (of, why) = code.split_once(':')?;
             (of == kind).then(|| (why.to_owned(), count))
@@ -171,9 +185,10 @@ pub(super) fn reads_per_s(record: &Record) -> f64 {
     record.exits.get("pm-timer").copied().unwrap_or(0) as f64 / record.seconds
 }
 
-/// The share of the vCPUs' time that went into reading the PM timer.
+/// The share of the CPU time used that went into reading the PM timer; what was taken away meanwhile
+/// is not counted.
 pub(super) fn timer_share(record: &Record) -> f64 {
-    record.timer_read_ns * reads_per_s(record) / 1e9 / f64::from(record.cpus)
+    record.timer_cpu_s_per_s / record.cpu_s_per_s.max(f64::MIN_POSITIVE)
 }
 
 impl GroupRuns {

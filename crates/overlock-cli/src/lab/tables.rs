@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables of a group, each with one question.
 
-use super::plan::{Build, NO_POLICY, ORACLE, Point, ROUND_ROBIN, rule_name};
+use super::plan::{NO_POLICY, ORACLE, Point, REPORT, ROUND_ROBIN};
 use super::results::{
-    Asked, GroupRuns, PointRuns, exits_per_s, ops_per_s, reads_per_s, timer_share,
+    Asked, GroupRuns, PointRuns, Record, exits_per_s, ops_per_s, reads_per_s, timer_share,
 };
 use crate::stats::{self, Interval};
 use crate::table::Table;
 use crate::units::{count, three, time};
-use overlock_lab::PmTimerRule;
-use overlock_lab::workload::Record;
+use overlock_world::PmTimerRule;
+use overlock_world::locks::Build;
 
 /// Everything that there is to tell of a group; empty if nothing was measured.
 pub(super) fn all(group: &GroupRuns) -> String {
@@ -32,7 +32,10 @@ pub(super) fn all(group: &GroupRuns) -> String {
         text +=
             &titled("What being virtual costs (off) and brings (on), over native:", builds(group));
     }
-    text += &titled("Throughput over that of the policy none:", policies(group));
+    text += &titled(
+        "Throughput over that of the policy report, under which spins are reported as well:",
+        policies(group),
+    );
     text += &reasons(group);
     text += &titled("The PM timer, by the rule of its readers:", timers(group));
     text
@@ -66,8 +69,24 @@ fn percent(share: f64) -> String {
 /// How much is done, what it costs, and how long one waits.
 fn throughput(group: &GroupRuns) -> Table {
     let mut table = Table::new(&[
-        "lock", "vCPUs", "over", "ops/s", "low", "high", "of 1x", "of limit", "p50", "p99",
-        "p99.9", "stall", "CPU/s", "spin/s", "steal/s", "exits/s",
+        "lock",
+        "vCPUs",
+        "over",
+        "ops/s",
+        "low",
+        "high",
+        "of 1x",
+        "of limit",
+        "p50",
+        "p99",
+        "p99.9",
+        "stall",
+        "CPU/s",
+        "spin/s",
+        "steal/s",
+        "exits/s",
+        "slices/s",
+        "of nominal",
     ]);
     for runs in &group.points {
         let ops = runs.interval(ops_per_s);
@@ -89,6 +108,8 @@ fn throughput(group: &GroupRuns) -> Table {
             format!("{:.2}", figure(|record| record.spin_s_per_s)),
             format!("{:.2}", figure(|record| record.steal_s_per_s)),
             count(figure(exits_per_s)),
+            count(figure(|record| record.slices_per_s)),
+            format!("{:.2}", figure(|record| record.slices_of_nominal)),
         ]);
     }
     table
@@ -160,9 +181,10 @@ fn policies(group: &GroupRuns) -> Option<Table> {
         "lock, policy",
         "vCPUs",
         "over",
-        "of none",
+        "of report",
         "low",
         "high",
+        "of none",
         "of robin",
         "of oracle",
         "asked/s",
@@ -180,7 +202,8 @@ fn policies(group: &GroupRuns) -> Option<Table> {
             times => percent(part / times),
         };
         let mut row = vec![name(point), point.cpus.to_string(), point.overcommit()];
-        row.extend(range(over(NO_POLICY)));
+        row.extend(range(over(REPORT)));
+        row.push(median(over(NO_POLICY)));
         row.extend([median(over(ROUND_ROBIN)), median(over(ORACLE))]);
         row.push(count(asked.times / runs.seconds()));
         row.extend([share(asked.yielded), share(asked.hits)]);
@@ -238,7 +261,7 @@ fn timers(group: &GroupRuns) -> Option<Table> {
     for runs in &group.points {
         let reads = runs.interval(reads_per_s);
         let mutex = group.with_timer(&runs.point, PmTimerRule::Mutex);
-        let rule = rule_name(runs.point.timer).to_owned();
+        let rule = runs.point.timer.name().to_owned();
         let mut row = vec![rule, runs.point.cpus.to_string(), runs.point.overcommit()];
         row.extend([reads.median, reads.low, reads.high].map(count));
         row.extend(range(mutex.and_then(|mutex| runs.over(mutex, reads_per_s))));

@@ -3,7 +3,8 @@
 
 use crate::support::{Said, interrupt, overlock, said};
 use overlock_lab::POLICIES;
-use overlock_lab::workload::{LOCKS, Profile};
+use overlock_world::locks::LOCKS;
+use overlock_world::workload::Profile;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Write, stderr};
@@ -103,6 +104,8 @@ fn policies_are_measured_against_none_and_explained() {
     assert_eq!(of("none")["of_none"]["median"], 1.0);
     assert_eq!(of("none")["yields"], Value::Object(Default::default()), "a spinner is not asked");
     let oracle = of("oracle");
+    assert_eq!(of("report")["of_report"]["median"], 1.0);
+    assert!(of("report")["yields"]["stayed:policy-never"].as_u64().unwrap() > 0, "it is asked");
     assert!(oracle["of_none"]["median"].as_f64().unwrap() > 0.0, "{oracle}");
     assert!(oracle["yields"]["directed:true-holder"].as_u64().unwrap() > 0, "{oracle}");
     let sentences = oracle["explanation"].to_string();
@@ -115,7 +118,7 @@ fn policies_are_measured_against_none_and_explained() {
     assert_eq!(tables.code, Some(0), "{tables:?}");
     let parts = [
         "native-ticket, oracle",
-        "over that of the policy none",
+        "over that of the policy report",
         "Yields by reason code, of those asked:",
         "directed: true-holder ",
         "Where the time went",
@@ -130,7 +133,7 @@ fn the_timer_is_read_under_every_rule() {
     let more = ["--workload", "pmtimer", "--pcpus", "1", "--cpus", "2", "--runs", "1", "--json"];
     let points = lab("threads", &more).records("point");
     let rules: BTreeSet<&str> = points.iter().map(|p| p["timer"].as_str().unwrap()).collect();
-    assert_eq!(rules, BTreeSet::from(["mutex", "refresh", "clamped", "lock-free"]));
+    assert_eq!(rules, BTreeSet::from(["mutex", "published", "refresh", "clamped", "lock-free"]));
     for point in &points {
         assert_eq!(point["lock"], "none", "{point}");
         assert_eq!(point["timer_backwards"], 0, "{point}");
@@ -211,8 +214,8 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
         ("--workload", "nonsense", "pmtimer; one of your own is a file: --workload my.toml"),
         ("--sample", "1us", "leave no time to run"),
         ("--workload", "/no/such.toml", "can't read /no/such.toml"),
-        ("--cpus", "0", "0 is not in 1..=256"),
-        ("--cpus", "257", "257 is not in 1..=256"),
+        ("--cpus", "0", "0 is not in 1..=1024"),
+        ("--cpus", "1025", "1025 is not in 1..=1024"),
         ("--pcpus", "0", "0 is not in 1..=256"),
         ("--runs", "0", "0 is not in 1..=1000"),
         ("--seconds", "0", "outside 0.01 to 600 seconds"),
@@ -220,7 +223,7 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
         ("--ncs", "2h", "'2h' needs a unit"),
         ("--contention", "half", "choose 1% to 1000%"),
         ("--slice", "1us", "shorter than its switch"),
-        ("--timer", "sundial", "possible values: mutex, refresh, clamped, lock-free"),
+        ("--timer", "sundial", "possible values: mutex, published, refresh, clamped, lock-free"),
         ("--out", "/no/such/folder/file", "can't write /no/such/folder/file"),
     ] {
         said(&["lab", flag, value]).ends(2, sentence);
@@ -253,4 +256,28 @@ fn a_spinner_that_reports_nothing_is_sampled() {
     };
     assert!(asked("500us"));
     assert!(!asked("0"));
+}
+
+#[test]
+fn an_experiment_file_runs_and_its_published_figures_stand_beside_ours() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/micro.toml");
+    let short = ["--seconds", "0.02", "--runs", "1"];
+    let run = ["lab", "--engine", "threads", "--experiment", file];
+    let json = said(&[&run[..], &short, &["--json"]].concat());
+    assert_eq!(json.code, Some(0), "{json:?}");
+    let points = json.records("point");
+    assert_eq!(points.len(), 12, "three locks, two numbers of vCPUs, two lengths");
+    assert!(points.iter().all(|point| point["slice_ns"] == 1_000_000 && point["pcpus"] == 2));
+    let published = json.records("published");
+    assert_eq!(published.len(), 2, "one figure, at two lengths: {json:?}");
+    for figure in published {
+        assert_eq!((&figure["figure"], &figure["value"]), (&"of_1x".into(), &0.8.into()));
+        assert!(figure["ours"]["median"].as_f64().unwrap() > 0.0, "{figure}");
+    }
+    said(&["lab", "--experiment", "/no/such.toml"]).ends(2, "can't read /no/such.toml");
+    said(&["lab", "--experiment", file, "--locks", "hybrid"]).ends(2, "cannot be used with");
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = folder.path().join("wrong.toml");
+    fs::write(&wrong, "about = 1").unwrap();
+    said(&["lab", "--experiment", wrong.to_str().unwrap()]).ends(2, "the experiment wrong: ");
 }

@@ -14,11 +14,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::world::Hint;
-use crate::clock::Clock;
+use overlock_world::clock::Clock;
+use overlock_world::{Hint, VCPUS_MAX};
 
 /// The most vCPUs a run may have.
-pub(crate) const MAX_VCPUS: usize = 1024;
+pub(crate) const MAX_VCPUS: usize = VCPUS_MAX as usize;
 
 /// A call of the host by a guest, with two arguments.
 ///

@@ -23,10 +23,10 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Rela
 
 use overlock::platform::{Costs, Platform, ReadModifyWrite};
 use overlock::{Bucket, Cpu, Slot};
+use overlock_world::clock::ticks;
 
 use super::abi::{Call, VcpuRecord};
-use super::world::{CallNumber, Vcpu, World};
-use crate::clock::ticks;
+use super::door::{CallNumber, Door};
 
 /// A vCPU of world `W`, on which locks wait (`WAITS`) or only ever spin.
 #[derive(Clone, Copy, Debug)]
@@ -48,12 +48,12 @@ struct Table<P: Platform> {
 }
 
 /// What the locks of a run share.
-pub(crate) struct Tables<W: World> {
+pub(crate) struct Tables<W: Door> {
     waiting: Table<Guest<W, true>>,
     spinning: Table<Guest<W, false>>,
 }
 
-impl<W: World> Tables<W> {
+impl<W: Door> Tables<W> {
     /// Empty tables for `vcpus` vCPUs.
     pub(crate) fn new(vcpus: u32) -> Self {
         Self { waiting: Table::new(vcpus), spinning: Table::new(vcpus) }
@@ -77,7 +77,7 @@ impl<P: Platform<Word = AtomicU32>> Table<P> {
     }
 }
 
-impl<W: World, const WAITS: bool> Guest<W, WAITS> {
+impl<W: Door, const WAITS: bool> Guest<W, WAITS> {
     fn table() -> &'static Table<Self> {
         let tables = Tables::<W>::current();
         let table = if WAITS {
@@ -91,7 +91,7 @@ impl<W: World, const WAITS: bool> Guest<W, WAITS> {
 }
 
 // SAFETY: clause by clause in the table above.
-unsafe impl<W: World, const WAITS: bool> Platform for Guest<W, WAITS> {
+unsafe impl<W: Door, const WAITS: bool> Platform for Guest<W, WAITS> {
     type Byte = AtomicU8;
     type Half = AtomicU16;
     type Word = AtomicU32;
@@ -121,7 +121,7 @@ unsafe impl<W: World, const WAITS: bool> Platform for Guest<W, WAITS> {
     }
 
     fn nap(ns: u64) {
-        let deadline = Vcpu::<W>::current().now_ns() + ns;
+        let deadline = W::now_ns() + ns;
         W::call(CallNumber(Call::Halt), [deadline, 0]);
     }
 
@@ -141,11 +141,11 @@ unsafe impl<W: World, const WAITS: bool> Platform for Guest<W, WAITS> {
     }
 
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
-        Vcpu::<W>::current().halt_unless(word, expected, deadline_ns);
+        W::halt_unless(word, expected, deadline_ns);
     }
 
     fn kick(_word: *const AtomicU32, cpu: Cpu) {
-        Vcpu::<W>::current().kick(cpu.index() as u32);
+        W::kick(cpu.index() as u32);
     }
 
     #[inline]
@@ -155,12 +155,12 @@ unsafe impl<W: World, const WAITS: bool> Platform for Guest<W, WAITS> {
 
     #[inline]
     fn now_ns() -> u64 {
-        Vcpu::<W>::current().now_ns()
+        W::now_ns()
     }
 }
 
 /// Counts a pause, and tells the host when pauses have followed each other for `window` ticks.
-fn pause_loop<W: World>(record: &VcpuRecord, window: u64) {
+fn pause_loop<W: Door>(record: &VcpuRecord, window: u64) {
     let now = ticks();
     let gap = now.wrapping_sub(record.last_pause.load(Relaxed));
     let first = record.first_pause.load(Relaxed);
@@ -168,7 +168,7 @@ fn pause_loop<W: World>(record: &VcpuRecord, window: u64) {
     if gap > GAP_TICKS {
         record.first_pause.store(now, Relaxed);
     } else if now.wrapping_sub(first) > window {
-        Vcpu::<W>::current().long_spin();
+        W::long_spin();
         record.first_pause.store(ticks(), Relaxed);
         record.last_pause.store(ticks(), Relaxed);
     }

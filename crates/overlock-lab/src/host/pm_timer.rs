@@ -3,32 +3,19 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use overlock::Refresh;
+use overlock::platform::Threads;
 use overlock_host::Nanos;
-use overlock_host::pm_timer::read::{Clamped, Lock, Mutexed, Pure, Refresh};
+use overlock_host::pm_timer::read::{Clamped, Lock, Mutexed, Published, Pure, ReadRule};
 use overlock_host::pm_timer::{Clock, NoSci, PmTimer, Width};
-
-use crate::clock;
-
-/// How the vCPUs that read the PM timer at the same time share it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PmTimerRule {
-    /// A mutex for each read: what VMMs do today.
-    Mutex,
-    /// Whoever finds another reader at work waits for its result and returns that: S5's rule.
-    Refresh,
-    /// Nobody waits for anybody, but all share the latest time returned: for clocks that may differ
-    /// from CPU to CPU.
-    Clamped,
-    /// Nobody waits for anybody, and nothing is shared: all trust the clock.
-    LockFree,
-}
+use overlock_world::{PmTimerRule, clock};
 
 /// The device.
 #[derive(Debug)]
 pub(super) enum Timer {
     Mutex(PmTimer<RunClock, Mutexed<StdLock>, NoSci>),
-    Refresh(PmTimer<RunClock, Refresh, NoSci>),
+    Published(PmTimer<RunClock, Published, NoSci>),
+    Refresh(PmTimer<RunClock, Shared, NoSci>),
     Clamped(PmTimer<RunClock, Clamped, NoSci>),
     LockFree(PmTimer<RunClock, Pure, NoSci>),
 }
@@ -40,8 +27,11 @@ impl Timer {
             PmTimerRule::Mutex => {
                 Self::Mutex(PmTimer::new(width, clock, Mutexed::new(StdLock::default()), NoSci))
             }
+            PmTimerRule::Published => {
+                Self::Published(PmTimer::new(width, clock, Published::default(), NoSci))
+            }
             PmTimerRule::Refresh => {
-                Self::Refresh(PmTimer::new(width, clock, Refresh::default(), NoSci))
+                Self::Refresh(PmTimer::new(width, clock, Shared::default(), NoSci))
             }
             PmTimerRule::Clamped => {
                 Self::Clamped(PmTimer::new(width, clock, Clamped::default(), NoSci))
@@ -54,10 +44,30 @@ impl Timer {
     pub(super) fn count(&self) -> u32 {
         match self {
             Self::Mutex(timer) => timer.count(),
+            Self::Published(timer) => timer.count(),
             Self::Refresh(timer) => timer.count(),
             Self::Clamped(timer) => timer.count(),
             Self::LockFree(timer) => timer.count(),
         }
+    }
+}
+
+/// The rule of [`overlock::Refresh`]: whoever finds a refresh under way waits for that one, and
+/// returns its result. Its cells are those that the model checker knows; here they are real, and
+/// who waits for long halts on a futex.
+#[derive(Debug)]
+pub(super) struct Shared(Refresh<u64, Threads>);
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self(Refresh::zeroed())
+    }
+}
+
+impl ReadRule for Shared {
+    fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos {
+        // Refreshes come one after the other, so the last one is the latest: never behind it.
+        Nanos(self.0.join(|| clock().0.max(self.0.last())))
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::turn::Turn;
-use super::{Accounts, Host, State, run_delay};
-use crate::engine::{Config, nanos};
+use super::{Host, State, accounts, run_delay};
+use crate::engine::nanos;
 use crate::error::{Error, Stuck};
 use crate::place::Place;
 use overlock_host::sched::yield_to::Tally;
 use overlock_host::{Nanos, Pcpu, Vcpu};
+use overlock_world::{Accounts, Config};
 
 /// How often to look whether a run that can be cancelled is.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -151,7 +152,8 @@ impl State {
         let lives = (0..).zip(&self.guests).zip(&host.posts).map(|((vcpu, guest), post)| {
             let usage = self.scheduler.usage(Nanos(now), Vcpu(vcpu)).unwrap_or_default();
             let [from, to] = [0, 1].map(|at| post.delay[at].load(Relaxed));
-            let life = guest.accounts.clone().with(usage, to.saturating_sub(from));
+            let delay = to.saturating_sub(from);
+            let life = accounts::with(guest.accounts.clone(), usage, delay);
             Accounts { pm_reads: post.pm_reads.load(Relaxed), ..life }
         });
         (lives.collect(), self.scheduler.tally().clone())

@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use overlock_host::sched::{Action, Event, Spin, SpinHint, SpinSource, Standing};
 use overlock_host::{Nanos, Pcpu, Vcpu};
+use overlock_world::Hint;
 
-use super::{Errands, Exit, Host, Next, State, Step};
+use super::{Errands, Exit, Host, Next, State, Step, accounts};
 use crate::guest::abi::Call;
-use crate::guest::world::Hint;
 use crate::spin_loops;
 
 /// The state, locked, at one moment.
@@ -28,7 +28,7 @@ impl Turn<'_> {
     /// Deals with `vcpu` having left the guest.
     pub(super) fn out(&mut self, vcpu: u32, exit: Exit) {
         let guest = &mut self.state.guests[vcpu as usize];
-        guest.accounts.count(&exit);
+        accounts::count(&mut guest.accounts, &exit);
         if self.state.forced && !matches!(exit, Exit::Ended(_)) {
             return self.end(vcpu);
         }
@@ -294,6 +294,7 @@ impl Turn<'_> {
             Action::Run { vcpu, pcpu, .. } => {
                 let guest = &mut self.state.guests[vcpu.index()];
                 (guest.deadline, guest.slice_over) = (None, None);
+                self.host.posts[vcpu.index()].pcpu.store(pcpu.0, Relaxed);
                 self.show(vcpu);
                 self.set_slice(pcpu);
                 self.errands.wake.insert(vcpu.0);

@@ -3,8 +3,10 @@
 
 use std::arch::asm;
 
-use crate::guest::abi::{PM_TIMER_PORT, VcpuRecord};
-use crate::guest::world::{CallNumber, Record, World};
+use overlock_world::World;
+
+use crate::guest::abi::{Call, PM_TIMER_PORT, VcpuRecord};
+use crate::guest::door::{self, CallNumber, Door, Record, verbs};
 
 /// A vCPU under KVM that calls its host through ports.
 ///
@@ -14,7 +16,7 @@ use crate::guest::world::{CallNumber, Record, World};
 pub struct Ports;
 
 // SAFETY: the engine sets the GS base of every vCPU to its record, whose first word is its address.
-unsafe impl World for Ports {
+unsafe impl Door for Ports {
     #[inline(always)]
     fn record() -> Record {
         let own: *const VcpuRecord;
@@ -41,6 +43,10 @@ unsafe impl World for Ports {
             );
         }
     }
+}
+
+impl World for Ports {
+    verbs!();
 
     fn pm_timer() -> u32 {
         let value;

@@ -23,13 +23,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use kvm_bindings::{KVM_MAX_CPUID_ENTRIES, kvm_dtable, kvm_regs, kvm_segment, kvm_sregs, kvm_xcrs};
 use kvm_ioctls::{Kvm, SyncReg, VcpuExit, VcpuFd, VmFd};
+use overlock_world::Program;
+use overlock_world::clock::ticks;
 
 use super::stacks::Stack;
 use super::{fault, interrupt, memory, paging};
-use crate::clock::ticks;
 use crate::engine::Runner;
 use crate::guest::abi::{Call, PM_TIMER_PORT, VcpuRecord};
-use crate::guest::world::{Program, begin};
+use crate::guest::door::{begin, call};
 use crate::host::{Exit, Host, Next};
 use crate::place::Place;
 use crate::{Error, signal};
@@ -253,10 +254,7 @@ fn refusal(vcpu: u32, attempt: &'static str, error: kvm_ioctls::Error) -> Error 
 extern "C" fn start<P: Program<Ports>>(program: &P) -> ! {
     begin::<Ports, P>(program);
     loop {
-        <Ports as crate::guest::world::World>::call(
-            crate::guest::world::CallNumber(Call::Finished),
-            [0, 0],
-        );
+        call::<Ports>(Call::Finished, [0, 0]);
     }
 }
 

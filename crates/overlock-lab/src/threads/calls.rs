@@ -3,10 +3,12 @@
 
 use std::sync::OnceLock;
 
+use overlock_world::World;
+
 use super::context::{Context, leave};
 use crate::Error;
 use crate::guest::abi::Call;
-use crate::guest::world::{CallNumber, Record, World};
+use crate::guest::door::{self, CallNumber, Door, Record, verbs};
 use crate::host::{Exit, Next};
 use crate::signal;
 
@@ -18,7 +20,7 @@ use crate::signal;
 pub struct Calls;
 
 // SAFETY: the context of a thread holds the record of the vCPU that the thread runs.
-unsafe impl World for Calls {
+unsafe impl Door for Calls {
     #[inline]
     fn record() -> Record {
         Record(current().record())
@@ -35,6 +37,10 @@ unsafe impl World for Calls {
         }
         context.interrupt();
     }
+}
+
+impl World for Calls {
+    verbs!();
 
     fn pm_timer() -> u32 {
         let context = current();

@@ -12,12 +12,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, compiler_fence};
 
+use overlock_world::Program;
+
 use super::calls::Calls;
 use super::fault;
 use crate::Error;
 use crate::engine::Runner;
 use crate::guest::abi::VcpuRecord;
-use crate::guest::world::{Program, begin};
+use crate::guest::door::begin;
 use crate::host::{Exit, Host, Next};
 use crate::place::Place;
 

@@ -103,7 +103,7 @@ fn a_runaway_is_ended_and_named<E: Engine>() {
 }
 
 #[inline(never)]
-fn waits_for_ever<W: World>(vcpu: Vcpu<W>) {
+fn waits_for_ever<W: World<Word = AtomicU32>>(vcpu: Vcpu<W>) {
     let word = AtomicU32::new(0);
     while word.load(Relaxed) == 0 {
         vcpu.halt_unless(&word, 0, None);

@@ -50,7 +50,7 @@ fn compute(steps: u64) -> f64 {
 
 const STEPS: u64 = 20_000;
 
-impl<W: World> Program<W> for Ring {
+impl<W: World<Word = AtomicU32>> Program<W> for Ring {
     fn run(&self, vcpu: Vcpu<W>) {
         let word = AtomicU32::new(0);
         if vcpu.number() != 0 {
@@ -67,7 +67,7 @@ impl<W: World> Program<W> for Ring {
         }
         for round in 1..=self.sent {
             for target in 1..vcpu.count() {
-                vcpu.send_interrupt(target, (round % 32) as u32);
+                vcpu.interrupt(target, (round % 32) as u32);
             }
             while !self.answered(vcpu.count(), round) && !vcpu.stopping() {
                 std::hint::spin_loop();

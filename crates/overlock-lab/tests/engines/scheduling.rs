@@ -217,8 +217,8 @@ fn a_long_spin_gives_the_processor_to_the_hinted_holder<E: Engine>() {
     let outcome = E::run(&config, &turns).unwrap();
     assert_eq!(turns.0.into_inner(), 2 * ROUNDS);
     assert_eq!(outcome.vcpus.iter().map(|vcpu| vcpu.preemptions).sum::<u64>(), 0);
-    assert!(outcome.yields.directed(Chosen::LockHolder) >= u64::from(ROUNDS), "{outcome:?}");
-    assert_eq!(outcome.yields.hits(), outcome.yields.directed(Chosen::LockHolder));
+    assert!(outcome.yields.0.directed(Chosen::LockHolder) >= u64::from(ROUNDS), "{outcome:?}");
+    assert_eq!(outcome.yields.0.hits(), outcome.yields.0.directed(Chosen::LockHolder));
 }
 
 fn a_yield_is_honoured_under_any_policy<E: Engine>() {

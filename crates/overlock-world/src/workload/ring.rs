@@ -19,54 +19,58 @@
 //! - T1: exactly one vCPU has the token, or it is on its way to the one whose desk it lies on.
 //! - T2: a vCPU that stops passes the token on; so every halted one is kicked in the end.
 
-use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::sync::atomic::Ordering::*;
+
+use overlock::atomic::{Atomic, ConstAtomic};
 
 use super::Profile;
-use super::tally::{Tally, add};
-use crate::guest::world::{Program, Vcpu, World};
+use super::tally::{Moment, Tally, add};
+use crate::{Program, Vcpu, World};
 
 /// Where a vCPU finds the token: 1 while it is there.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(128))]
-struct Desk(AtomicU32);
+struct Desk<C>(C);
 
 /// A ring of vCPUs with one token.
 #[derive(Debug)]
-pub(super) struct Ring<'a> {
+pub(crate) struct Ring<'a, W: World> {
     profile: &'a Profile,
     tallies: Vec<Tally>,
-    desks: Vec<Desk>,
+    desks: Vec<Desk<W::Word>>,
 }
 
-impl<'a> Ring<'a> {
-    /// The token lies with the first vCPU.
-    pub(super) fn new(profile: &'a Profile, vcpus: u32) -> Self {
-        let desk = |vcpu| Desk(AtomicU32::new(u32::from(vcpu == 0)));
+impl<'a, W: World> Ring<'a, W> {
+    /// The first vCPU will bring the token.
+    pub(crate) fn new(profile: &'a Profile, vcpus: u32) -> Self {
         Self {
             profile,
             tallies: (0..vcpus).map(|_| Tally::default()).collect(),
-            desks: (0..vcpus).map(desk).collect(),
+            desks: (0..vcpus).map(|_| Desk(W::Word::ZERO)).collect(),
         }
     }
 
-    pub(super) fn tallies(&self) -> &[Tally] {
+    pub(crate) fn tallies(&self) -> &[Tally] {
         &self.tallies
     }
 }
 
-impl<W: World> Program<W> for Ring<'_> {
+impl<W: World> Program<W> for Ring<'_, W> {
     fn run(&self, vcpu: Vcpu<W>) {
         let own = vcpu.number();
         let next = (own + 1) % vcpu.count();
         let (desk, tally) = (&self.desks[own as usize].0, &self.tallies[own as usize]);
+        if own == 0 {
+            desk.store(1, Relaxed);
+        }
         let mut stopping = false;
         while !stopping {
-            tally.wait(vcpu, || {
-                // ORDERING: Acquire → the Release below; what the one before has done is seen.
-                while desk.load(Acquire) == 0 {
-                    vcpu.halt_unless(desk, 0, None);
-                }
-            });
+            let start = tally.begin::<W>();
+            // ORDERING: Acquire → the Release below; what the one before has done is seen.
+            while desk.load(Acquire) == 0 {
+                vcpu.halt_unless(desk, 0, None);
+            }
+            let end = Moment::now::<W>();
             desk.store(0, Relaxed);
             stopping = vcpu.stopping();
             vcpu.work_ns(self.profile.section_ns);
@@ -74,6 +78,7 @@ impl<W: World> Program<W> for Ring<'_> {
             // ORDERING: Release → the Acquire above.
             self.desks[next as usize].0.store(1, Release);
             vcpu.kick(next);
+            tally.end(start, end);
         }
     }
 }

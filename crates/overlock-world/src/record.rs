@@ -1,26 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The record of one run: what `overlock lab` prints and saves.
+//! The record of one run: the same from every world.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use overlock_host::sched::yield_to::{Chosen, Missed, Skipped, Tally as Yields};
 use serde::Serialize;
 
-use super::tally::Tally;
-use super::{Histogram, Profile};
-use crate::engine::{Config, Engine, Outcome};
-use crate::host::Accounts;
-
-/// Something summed up over vCPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct PerCpu {
-    /// The least.
-    pub min: u64,
-    /// The mean.
-    pub avg: f64,
-    /// The most.
-    pub max: u64,
-}
+use crate::Accounts;
+use crate::engine::{Config, Engine, Outcome, Yields};
+use crate::stats::{Spread, jain};
+use crate::workload::Profile;
+use crate::workload::tally::{Tally, histogram};
 
 /// Waits for a lock, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -51,16 +41,16 @@ pub struct Losses {
 }
 
 /// What a workload has seen of itself.
-pub(super) struct Seen<'a> {
-    pub(super) tallies: &'a [Tally],
-    pub(super) locks: Vec<Losses>,
-    pub(super) counters: Vec<(&'static str, u64)>,
+pub(crate) struct Seen<'a> {
+    pub(crate) tallies: &'a [Tally],
+    pub(crate) locks: Vec<Losses>,
+    pub(crate) counters: Vec<(&'static str, u64)>,
 }
 
 /// One run of one workload under one lock and one yield policy.
 #[derive(Clone, Debug, Serialize)]
-pub struct Record {
-    /// The engine: `kvm` or `threads`.
+pub struct Record<Y> {
+    /// The engine: `kvm`, `threads` or another.
     pub world: &'static str,
     /// The workload's name.
     pub workload: String,
@@ -81,7 +71,7 @@ pub struct Record {
     /// Operations of all vCPUs in a second.
     pub ops_per_s: f64,
     /// Operations of each vCPU.
-    pub ops_per_cpu: PerCpu,
+    pub ops_per_cpu: Spread,
     /// Jain's index of fairness over operations: 1 is equal, 1/n is one vCPU alone.
     pub jain: f64,
     /// Waits for locks.
@@ -96,14 +86,31 @@ pub struct Record {
     pub steal_s_per_s: f64,
     /// Where the waits went, lock by lock. They count on to their own end where the run ends first.
     pub locks: Vec<Losses>,
+    /// Seconds in a second that vCPUs had a pCPU, but their threads none of the system's CPUs: what
+    /// the system took. It is part of `cpu_s_per_s`.
+    pub run_delay_s_per_s: f64,
+    /// Slices that ended with a preemption, in a second, and by how many nanoseconds each was
+    /// outstayed on average.
+    pub slices_per_s: f64,
+    /// See `slices_per_s`.
+    pub overrun_ns: f64,
+    /// The length that slices should have had over the one they had: 1 is what the configuration
+    /// says, and so is the rate of preemptions then.
+    pub slices_of_nominal: f64,
+    /// What locks were told about a halt, a kick and a wake-up, in nanoseconds; 0 is nothing.
+    pub wake_ns: u64,
+    /// Whether locks published who holds and who waits.
+    pub publishes: bool,
     /// Nanoseconds that a read of the PM timer took, on average; 0 without reads.
     pub timer_read_ns: f64,
+    /// CPU seconds in a second that went into reads of the PM timer.
+    pub timer_cpu_s_per_s: f64,
     /// Reads of the PM timer that went backwards: must be 0.
     pub timer_backwards: u64,
     /// Exits of all vCPUs, by kind.
     pub exits: BTreeMap<&'static str, u64>,
     /// Yields, by what came of them and why; and who was passed over, and why.
-    pub yields: BTreeMap<String, u64>,
+    pub yields: Y,
     /// How often a yield went to the vCPU that was truly waited for.
     pub yield_hits: u64,
     /// Events inside the lock.
@@ -112,24 +119,25 @@ pub struct Record {
     pub vcpus: Vec<Accounts>,
 }
 
-impl Record {
+impl<Y: Yields> Record<Y> {
     /// Sums a run up.
-    pub(super) fn new<E: Engine>(
+    pub(crate) fn new<E: Engine<Yields = Y>>(
         config: &Config,
         profile: &Profile,
         lock: &str,
-        outcome: &Outcome,
+        outcome: Outcome<Y>,
         Seen { tallies, locks, counters }: Seen,
     ) -> Self {
         let seconds = outcome.ran.as_secs_f64();
         let ended_ns = outcome.ended_ns;
         let operations: Vec<u64> = tallies.iter().map(|t| value(&t.operations)).collect();
-        let waits: Vec<&Histogram> = tallies.iter().map(|t| &t.waits).collect();
-        let [p50, p99, p999] = Histogram::quantiles(&waits, [0.5, 0.99, 0.999]);
         let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
         let host = |of: fn(&Accounts) -> u64| outcome.vcpus.iter().map(of).sum::<u64>();
         let share = |ns: u64| ns as f64 / 1e9 / seconds;
-        let reads = host(|vcpu| vcpu.pm_reads).max(1);
+        let reads = sum(|t| value(&t.timer_reads)).max(1);
+        let slices = host(|vcpu| vcpu.slices);
+        let overrun_ns = host(|vcpu| vcpu.overrun_ns) as f64 / slices.max(1) as f64;
+        let slice_ns = config.slice.as_nanos() as f64;
         Self {
             world: E::NAME,
             workload: profile.name.clone(),
@@ -141,46 +149,50 @@ impl Record {
             ncs_ns: profile.think_ns,
             seconds,
             ops_per_s: operations.iter().sum::<u64>() as f64 / seconds,
-            ops_per_cpu: per_cpu(&operations),
+            ops_per_cpu: Spread::of(&operations),
             jain: jain(&operations),
-            wait_ns: WaitNs { p50, p99, p999, max: largest(tallies, |t| value(&t.longest_ns)) },
+            wait_ns: waits(tallies),
             longest_stall_ns: largest(tallies, |t| t.longest_stall_ns(ended_ns)),
             cpu_s_per_s: share(host(|vcpu| vcpu.ran_ns)),
             spin_s_per_s: share(sum(|t| value(&t.spun_ns))),
             steal_s_per_s: share(host(|vcpu| vcpu.steal_ns)),
+            run_delay_s_per_s: share(host(|vcpu| vcpu.run_delay_ns)),
+            slices_per_s: slices as f64 / seconds,
+            overrun_ns,
+            slices_of_nominal: slice_ns / (slice_ns + overrun_ns),
+            wake_ns: config.wake_ns.unwrap_or(0),
+            publishes: config.publishes,
             locks,
             timer_read_ns: sum(|t| value(&t.timer_ns)) as f64 / reads as f64,
+            timer_cpu_s_per_s: share(sum(|t| value(&t.timer_cpu_ns))),
             timer_backwards: sum(|t| value(&t.timer_backwards)),
             exits: exits(&outcome.vcpus),
-            yields: yields(&outcome.yields),
             yield_hits: outcome.yields.hits(),
+            yields: outcome.yields,
             counters: counters.into_iter().collect(),
-            vcpus: outcome.vcpus.clone(),
+            vcpus: outcome.vcpus,
         }
     }
 }
 
-fn value(counter: &std::sync::atomic::AtomicU64) -> u64 {
-    counter.load(std::sync::atomic::Ordering::Relaxed)
+/// The waits of all vCPUs together.
+fn waits(tallies: &[Tally]) -> WaitNs {
+    let mut all = histogram();
+    for tally in tallies {
+        // SAFETY: the run is over, and all its vCPUs have ended.
+        let own = unsafe { tally.waits.read() };
+        all.add(own).expect("the same bounds");
+    }
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| all.value_at_quantile(quantile));
+    WaitNs { p50, p99, p999, max: largest(tallies, |t| value(&t.longest_ns)) }
+}
+
+fn value(counter: &AtomicU64) -> u64 {
+    counter.load(Relaxed)
 }
 
 fn largest(tallies: &[Tally], of: impl Fn(&Tally) -> u64) -> u64 {
     tallies.iter().map(of).max().unwrap_or(0)
-}
-
-fn per_cpu(values: &[u64]) -> PerCpu {
-    PerCpu {
-        min: values.iter().copied().min().unwrap_or(0),
-        avg: values.iter().sum::<u64>() as f64 / values.len().max(1) as f64,
-        max: values.iter().copied().max().unwrap_or(0),
-    }
-}
-
-/// Jain's index: the square of the sum over n times the sum of squares (Jain, Chiu, Hawe 1984).
-fn jain(values: &[u64]) -> f64 {
-    let sum: f64 = values.iter().map(|&v| v as f64).sum();
-    let squares: f64 = values.iter().map(|&v| (v as f64).powi(2)).sum();
-    if squares == 0.0 { 1.0 } else { sum * sum / (values.len() as f64 * squares) }
 }
 
 fn exits(vcpus: &[Accounts]) -> BTreeMap<&'static str, u64> {
@@ -197,26 +209,4 @@ fn exits(vcpus: &[Accounts]) -> BTreeMap<&'static str, u64> {
         ("pm-timer", |v| v.pm_reads),
     ];
     kinds.map(|(kind, of)| (kind, vcpus.iter().map(of).sum())).into()
-}
-
-/// Every reason that was given, as `directed:lock-holder`, `skipped:running` and so on.
-fn yields(tally: &Yields) -> BTreeMap<String, u64> {
-    let directed = Chosen::ALL.map(|why| (format!("directed:{}", why.name()), tally.directed(why)));
-    let plain = Missed::ALL.map(|why| (format!("plain:{}", why.name()), tally.plain(why)));
-    let stayed = Missed::ALL.map(|why| (format!("stayed:{}", why.name()), tally.stayed(why)));
-    let skipped = Skipped::ALL.map(|why| (format!("skipped:{}", why.name()), tally.skipped(why)));
-    let all = directed.into_iter().chain(plain).chain(stayed).chain(skipped);
-    all.filter(|&(_, count)| count > 0).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jain_is_one_for_equals_and_one_nth_for_one_alone() {
-        assert!((jain(&[5, 5, 5, 5]) - 1.0).abs() < 1e-12);
-        assert!((jain(&[9, 0, 0, 0]) - 0.25).abs() < 1e-12);
-        assert!((jain(&[]) - 1.0).abs() < 1e-12);
-    }
 }

@@ -47,7 +47,7 @@ const TIMES_MAX: u32 = 4096;
 /// nothing, and vCPUs would not stop within [`Config::grace`](crate::Config::grace).
 const OPERATION_MAX_NS: u64 = 1_000_000_000;
 
-/// The profiles that come with the laboratory, by name.
+/// The profiles that come with this crate, by name.
 const BUILT_IN: [(&str, &str); 5] = [
     ("micro", include_str!("../../profiles/micro.toml")),
     ("ebizzy", include_str!("../../profiles/ebizzy.toml")),
@@ -57,20 +57,20 @@ const BUILT_IN: [(&str, &str); 5] = [
 ];
 
 impl Profile {
-    /// The names of the profiles that come with the laboratory.
+    /// The names of the profiles that come with this crate.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|&(name, _)| name)
     }
 
-    /// The profile of this name that comes with the laboratory.
+    /// The profile of this name that comes with this crate.
     ///
     /// # Errors
-    /// [`Error::Config`] if there is none such.
+    /// An [`Error`] if there is none such.
     pub fn named(name: &str) -> Result<Self, Error> {
         let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
             let known: Vec<_> = Self::names().collect();
             let known = known.join(", ");
-            return Err(Error::Config(format!("no workload is called {name}; there are {known}")));
+            return Err(Error(format!("no workload is called {name}; there are {known}")));
         };
         Self::parse(name, text)
     }
@@ -78,11 +78,10 @@ impl Profile {
     /// The profile that `text` describes.
     ///
     /// # Errors
-    /// [`Error::Config`] says what is wrong with the text, or why it cannot be run.
+    /// An [`Error`] says what is wrong with the text, or why it cannot be run.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let parsed: Result<Self, _> = toml::from_str(text);
-        let mut profile =
-            parsed.map_err(|error| Error::Config(format!("the workload {name}: {error}")))?;
+        let mut profile = parsed.map_err(|error| Error(format!("the workload {name}: {error}")))?;
         name.clone_into(&mut profile.name);
         profile.check()?;
         Ok(profile)
@@ -96,7 +95,7 @@ impl Profile {
     }
 
     /// Whether it can be run.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let what = if self.sections == 0 && self.timer_reads == 0 {
             "neither takes a lock nor reads the timer: there is nothing to measure".into()
         } else if self.locks == 0 && self.sections > 0 {
@@ -112,7 +111,7 @@ impl Profile {
         } else {
             return Ok(());
         };
-        Err(Error::Config(format!("the workload {} {what}", self.name)))
+        Err(Error(format!("the workload {} {what}", self.name)))
     }
 }
 

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The guest's door: how a vCPU finds its own record and calls its host, in the two worlds here.
+//!
+//! That is all in which a vCPU of KVM and a parked thread differ. Every verb of
+//! [`World`](overlock_world::World) is built on it here, once.
+
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
+
+use overlock::platform::Platform;
+use overlock_world::clock::ticks;
+use overlock_world::{Hint, Program, Vcpu, World};
+
+use super::abi::{Call, VcpuRecord};
+use super::platform::Guest;
+
+/// How a vCPU finds its record and calls its host.
+///
+/// # Safety
+/// `record` returns the record of the vCPU that asks, whenever called from a program that an engine
+/// of this world runs.
+pub unsafe trait Door: World<Word = AtomicU32> {
+    /// The record of the calling vCPU.
+    #[doc(hidden)]
+    fn record() -> Record;
+
+    /// Calls the host with two arguments.
+    #[doc(hidden)]
+    fn call(number: CallNumber, arguments: [u64; 2]);
+}
+
+/// The record of a vCPU, opaque outside this crate.
+#[derive(Clone, Copy, Debug)]
+pub struct Record(pub(crate) &'static VcpuRecord);
+
+/// A call of the host, opaque outside this crate.
+#[derive(Clone, Copy, Debug)]
+pub struct CallNumber(pub(crate) Call);
+
+pub(crate) fn call<D: Door>(call: Call, arguments: [u64; 2]) {
+    D::call(CallNumber(call), arguments);
+}
+
+#[inline(always)]
+pub(crate) fn now_ns<D: Door>() -> u64 {
+    let record = D::record().0;
+    record.shared().clock.ns(ticks().wrapping_add(record.tsc_offset.load(Relaxed)))
+}
+
+#[inline(always)]
+pub(crate) fn away_ns<D: Door>() -> u64 {
+    let record = D::record().0;
+    record.steal_ns.load(Relaxed) + record.halted_ns.load(Relaxed)
+}
+
+pub(crate) fn work_ns<D: Door>(ns: u64) {
+    if ns == 0 {
+        return;
+    }
+    let (start, away) = (now_ns::<D>(), away_ns::<D>());
+    let mut end = start + ns;
+    loop {
+        let now = now_ns::<D>();
+        if now >= end {
+            let taken = away_ns::<D>() - away;
+            if now >= start + ns + taken {
+                return;
+            }
+            end = start + ns + taken;
+        }
+    }
+}
+
+#[inline]
+pub(crate) fn relax<D: Door>() {
+    <Guest<D, false> as Platform>::relax();
+}
+
+pub(crate) fn halt_unless<D: Door>(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
+    // A kick that comes between this look and the halt is remembered by the host.
+    if word.load(Relaxed) == expected {
+        call::<D>(Call::Halt, [deadline_ns.unwrap_or(0), 0]);
+    }
+}
+
+pub(crate) fn sleep_ns<D: Door>(ns: u64) {
+    let deadline = now_ns::<D>() + ns;
+    while now_ns::<D>() < deadline && !D::stopping() {
+        call::<D>(Call::Halt, [deadline, 0]);
+    }
+}
+
+pub(crate) fn is_preempted<D: Door>(number: u32) -> bool {
+    D::record().0.other(number).is_some_and(|record| record.preempted.load(Relaxed))
+}
+
+#[inline]
+pub(crate) fn leave_critical<D: Door>() {
+    let record = D::record().0;
+    record.critical.store(false, Relaxed);
+    if record.yield_wanted.load(Relaxed) {
+        call::<D>(Call::EndGrace, [0, 0]);
+    }
+}
+
+/// The verbs of a world that has a [`Door`]; the PM timer is its own.
+macro_rules! verbs {
+    () => {
+        type Word = std::sync::atomic::AtomicU32;
+        type Aware = $crate::guest::platform::Guest<Self, true>;
+        type Native = $crate::guest::platform::Guest<Self, false>;
+
+        #[inline]
+        fn number() -> u32 {
+            Self::record().0.number
+        }
+        fn count() -> u32 {
+            Self::record().0.shared().vcpus
+        }
+        #[inline]
+        fn stopping() -> bool {
+            Self::record().0.shared().stop.load(std::sync::atomic::Ordering::Relaxed)
+        }
+        #[inline(always)]
+        fn now_ns() -> u64 {
+            door::now_ns::<Self>()
+        }
+        #[inline(always)]
+        fn away_ns() -> u64 {
+            door::away_ns::<Self>()
+        }
+        fn work_ns(ns: u64) {
+            door::work_ns::<Self>(ns);
+        }
+        #[inline]
+        fn relax() {
+            door::relax::<Self>();
+        }
+        fn halt_unless(word: &Self::Word, expected: u32, deadline_ns: Option<u64>) {
+            door::halt_unless::<Self>(word, expected, deadline_ns);
+        }
+        fn sleep_ns(ns: u64) {
+            door::sleep_ns::<Self>(ns);
+        }
+        fn kick(target: u32) {
+            door::call::<Self>(Call::Kick, [u64::from(target), 0]);
+        }
+        fn interrupt(target: u32, number: u32) {
+            door::call::<Self>(Call::Ipi, [u64::from(target), u64::from(number)]);
+        }
+        fn interrupt_all(number: u32) {
+            door::call::<Self>(Call::IpiAll, [u64::from(number), 0]);
+        }
+        fn yield_to(target: Option<u32>) {
+            door::call::<Self>(Call::YieldTo, [target.map_or(u64::MAX, u64::from), 0]);
+        }
+        fn long_spin() {
+            door::call::<Self>(Call::LongSpin, [0, 0]);
+        }
+        fn is_preempted(number: u32) -> bool {
+            door::is_preempted::<Self>(number)
+        }
+        #[inline]
+        fn enter_critical() {
+            Self::record().0.critical.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+        #[inline]
+        fn leave_critical() {
+            door::leave_critical::<Self>();
+        }
+    };
+}
+pub(crate) use verbs;
+
+/// The first thing a vCPU runs, and the last: it never returns to a caller's frame.
+pub(crate) fn begin<W: Door, P: Program<W>>(program: &P) {
+    call::<W>(Call::Started, [ticks(), 0]);
+    program.run(Vcpu::current());
+}
+
+/// Delivers pending interrupts until there are none. Runs on the vCPU, on top of the program.
+///
+/// The host has seen `pending` set and `interrupts_off` clear, and has stopped the vCPU at whatever
+/// it was doing. An interrupt that arrives while this runs finds `interrupts_off` set; it is seen
+/// by the look at `pending` that follows the clearing, or by the host at the exit that its arrival
+/// causes.
+pub(crate) extern "C" fn deliver<W: Door, P: Program<W>>(record: &VcpuRecord) {
+    // SAFETY: the engine made this function for the program it runs, and `program` points to it.
+    let program = unsafe { &*record.program.cast::<P>() };
+    while record.deliverable() {
+        record.interrupts_off.store(true, Relaxed);
+        // ORDERING: Acquire → the Release with which the host sets a bit; what senders did is seen.
+        let mut pending = record.pending.swap(0, Acquire);
+        while pending != 0 {
+            program.interrupt(Vcpu::current(), pending.trailing_zeros());
+            pending &= pending - 1;
+        }
+        record.interrupts_off.store(false, Relaxed);
+    }
+}
+
+/// Asks the program what it publishes of whom a vCPU waits for. Runs on the host.
+pub(crate) fn hint<W: Door, P: Program<W>>(record: &VcpuRecord) -> Hint {
+    // SAFETY: the engine made this function for the program it runs, and `program` points to it.
+    unsafe { &*record.program.cast::<P>() }.hint(record.number)
+}
+
+/// Asks the program whom a vCPU waits for. Runs on the host.
+pub(crate) fn truth<W: Door, P: Program<W>>(record: &VcpuRecord) -> Hint {
+    // SAFETY: as in `hint`.
+    unsafe { &*record.program.cast::<P>() }.truth(record.number)
+}
+
+/// Asks the program how many waits of a vCPU have ended. Runs on the host.
+pub(crate) fn progress<W: Door, P: Program<W>>(record: &VcpuRecord) -> u64 {
+    // SAFETY: as in `hint`.
+    unsafe { &*record.program.cast::<P>() }.progress(record.number)
+}
+
+/// Tells the program that a vCPU was without a processor. Runs on the host.
+pub(crate) fn was_away<W: Door, P: Program<W>>(record: &VcpuRecord, since_ns: u64, until_ns: u64) {
+    // SAFETY: the engine made this function for the program it runs, and `program` points to it.
+    let program = unsafe { &*record.program.cast::<P>() };
+    program.was_away(record.number, since_ns, until_ns);
+}

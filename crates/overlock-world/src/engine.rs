@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An engine: whatever runs programs on the vCPUs of a world; and how a run is to be.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Accounts, Error, Program, World};
+
+/// A way to run programs on vCPUs that can be taken away.
+pub trait Engine {
+    /// The world its programs live in.
+    type World: World;
+
+    /// Why a run has no result.
+    type Error: From<Error> + std::error::Error + Send + Sync + 'static;
+
+    /// What its host says of the yields it was asked for: [`NoYields`] where there is no policy.
+    type Yields: Yields;
+
+    /// The name of the engine in records: `kvm`, `threads`, `sim`.
+    const NAME: &'static str;
+
+    /// Whether the engine exists on this machine.
+    ///
+    /// # Errors
+    /// Says why not, and what would help.
+    fn availability() -> Result<(), Self::Error>;
+
+    /// Runs `program` on every vCPU for the time that `config` says.
+    ///
+    /// # Errors
+    /// When the engine is unavailable, the configuration makes no sense, or the run ended with a
+    /// fault, a panic, or vCPUs that did not stop. Nothing of the run is left in any case.
+    fn run<P: Program<Self::World>>(
+        config: &Config,
+        program: &P,
+    ) -> Result<Outcome<Self::Yields>, Self::Error>;
+
+    /// About how long a halt, a kick and a wake-up take on `pcpus` pCPUs of this engine, in
+    /// nanoseconds, if it is known without being measured.
+    fn wake_ns() -> Option<u64> {
+        None
+    }
+}
+
+/// What became of yields, and why: typed, until it is printed.
+pub trait Yields: Clone + Debug + Default + Serialize + Send + 'static {
+    /// Every reason that was given, as `directed:lock-holder`, `skipped:running` and so on, and how
+    /// often.
+    fn codes(&self) -> BTreeMap<String, u64>;
+
+    /// How often a yield went to the vCPU that was truly waited for.
+    fn hits(&self) -> u64;
+}
+
+/// The yields of a world without a yield policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NoYields {}
+
+impl Yields for NoYields {
+    fn codes(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+
+    fn hits(&self) -> u64 {
+        0
+    }
+}
+
+/// How the vCPUs that read the PM timer at the same time share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PmTimerRule {
+    /// A mutex for each read: what VMMs do today.
+    Mutex,
+    /// S5's rule as published: whoever finds the lock taken waits until it is free, and returns
+    /// what it then finds.
+    Published,
+    /// The same, but a loser waits for the one update that it found, and no further.
+    Refresh,
+    /// Nobody waits for anybody, but all share the latest time returned: for clocks that may differ
+    /// from CPU to CPU.
+    Clamped,
+    /// Nobody waits for anybody, and nothing is shared: all trust the clock.
+    LockFree,
+}
+
+impl PmTimerRule {
+    /// All rules, from what is done today to what should be.
+    pub const ALL: [Self; 5] =
+        [Self::Mutex, Self::Published, Self::Refresh, Self::Clamped, Self::LockFree];
+
+    /// The rule's name in records and tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Published => "published",
+            Self::Refresh => "refresh",
+            Self::Clamped => "clamped",
+            Self::LockFree => "lock-free",
+        }
+    }
+}
+
+/// The most vCPUs that a run may have, whatever an engine can do.
+pub const VCPUS_MAX: u32 = 1024;
+
+/// How a run is to be. A span of [`Duration::MAX`] is for ever.
+#[derive(Clone, Copy, Debug)]
+pub struct Config<'run> {
+    /// Virtual CPUs, 1 to [`VCPUS_MAX`]; an engine, or the system, may have room for fewer.
+    pub vcpus: u32,
+    /// How many of them may run at a time.
+    pub pcpus: u32,
+    /// When the stop flag is set, counted from the moment all vCPUs are ready.
+    pub duration: Duration,
+    /// How long after that vCPUs may take to return before they are ended by force.
+    pub grace: Duration,
+    /// How long a vCPU keeps its processor while others wait.
+    pub slice: Duration,
+    /// How much longer it may, once a slice, if it says that it is in a critical section; zero is
+    /// never.
+    pub critical: Duration,
+    /// What becomes of the processor of a vCPU that spins: a yield policy that the engine knows.
+    pub policy: &'run str,
+    /// Whether locks that can wait do, or only ever spin: "compiled in but off".
+    pub paravirtual: bool,
+    /// Whether locks publish who holds them and who waits, for the host to read. The policy
+    /// `pv-hint` has them do so in any case.
+    pub publishes: bool,
+    /// How long a vCPU may spin in one loop of pauses until it tells the host; zero is never.
+    ///
+    /// This is pause-loop exiting without the hardware, for all locks of `overlock`, those included
+    /// that know nothing of being virtual. It costs a look at the clock for each pause.
+    pub pause_window: Duration,
+    /// How the vCPUs share the PM timer.
+    pub pm_timer: PmTimerRule,
+    /// How often all running vCPUs are stopped to see whether they spin; `None` is never.
+    pub sample_every: Option<Duration>,
+    /// About how long a halt, a kick and a wake-up take, in nanoseconds: what locks take their
+    /// budgets from. [`workload::run`](crate::workload::run) measures it where it is `None`; a bare
+    /// [`Engine::run`] then assumes something.
+    pub wake_ns: Option<u64>,
+    /// Ends the run early when it becomes true.
+    pub cancel: Option<&'run AtomicBool>,
+}
+
+impl Config<'_> {
+    /// A run of one second with slices of one millisecond.
+    #[must_use]
+    pub fn new(vcpus: u32, pcpus: u32) -> Self {
+        Self {
+            vcpus,
+            pcpus,
+            duration: Duration::from_secs(1),
+            grace: Duration::from_secs(10),
+            slice: Duration::from_millis(1),
+            critical: Duration::ZERO,
+            policy: "none",
+            paravirtual: true,
+            publishes: false,
+            pause_window: Duration::ZERO,
+            pm_timer: PmTimerRule::LockFree,
+            sample_every: None,
+            wake_ns: None,
+            cancel: None,
+        }
+    }
+
+    /// Checks what makes sense in no world.
+    ///
+    /// # Errors
+    /// Says what is wrong, and what to choose instead.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.vcpus == 0 || self.vcpus > VCPUS_MAX {
+            let vcpus = self.vcpus;
+            return Err(Error(format!("{vcpus} vCPUs asked for; choose 1 to {VCPUS_MAX}")));
+        }
+        if self.pcpus == 0 {
+            return Err(Error("no vCPU can run on 0 pCPUs; choose at least 1".into()));
+        }
+        Ok(())
+    }
+}
+
+/// What an engine saw of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome<Y> {
+    /// From the start of the vCPUs to the setting of the stop flag.
+    pub ran: Duration,
+    /// When the stop flag was set, on the clock that vCPUs read.
+    pub ended_ns: u64,
+    /// The life of each vCPU.
+    pub vcpus: Vec<Accounts>,
+    /// What the yield policy did, and why.
+    pub yields: Y,
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An experiment as a file: factors, workload, host, and what others have published of it.
+//!
+//! ```
+//! use overlock_world::experiment::Experiment;
+//!
+//! let text = r#"
+//!     about = "four locks on vCPUs that outnumber the processors four to one"
+//!     source = "our choice of lengths"
+//!     workload = "micro"
+//!
+//!     [factors]
+//!     locks = ["native-ticket", "hybrid"]
+//!     cpus = [2, 8]
+//!     section_ns = [0, 1000]
+//!
+//!     [host]
+//!     pcpus = 2
+//!     seconds = 0.5
+//!     runs = 3
+//!
+//!     [[published]]
+//!     lock = "hybrid"
+//!     cpus = 8
+//!     figure = "of_1x"
+//!     value = 0.9
+//!     source = "nobody: an example"
+//! "#;
+//! let experiment = Experiment::parse("mine", text)?;
+//! assert_eq!(experiment.points().count(), 2 * 2 * 2);
+//! # Ok::<(), overlock_world::Error>(())
+//! ```
+//!
+//! The same file runs in every world that has an [`Engine`]. What a world can't do, it says.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{Config, Engine, PmTimerRule, VCPUS_MAX};
+use crate::locks::Lock;
+use crate::workload::{self, Profile};
+use crate::{Error, Record};
+
+/// An experiment, read from TOML.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The name, in records: that of the file.
+    #[serde(default)]
+    pub name: String,
+    /// What it asks, in a line.
+    pub about: String,
+    /// Where its set-up comes from, and what was chosen.
+    pub source: String,
+    /// What the vCPUs do.
+    pub workload: Workload,
+    /// What is varied. Lists multiply.
+    pub factors: Factors,
+    /// What all points have in common.
+    #[serde(default)]
+    pub host: Host,
+    /// What others have found, to be held beside ours.
+    #[serde(default)]
+    pub published: Vec<Published>,
+}
+
+/// The workload of an experiment.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Workload {
+    /// One that comes with this crate: see [`Profile::names`].
+    Named(String),
+    /// One of its own.
+    Own(Profile),
+}
+
+/// What an experiment varies.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Factors {
+    /// Locks, by the names that [`Lock::named`] knows.
+    pub locks: Vec<String>,
+    /// Yield policies, by the names that the engine knows.
+    #[serde(default = "no_policy")]
+    pub policies: Vec<String>,
+    /// Numbers of vCPUs.
+    pub cpus: Vec<u32>,
+    /// Lengths of a critical section; empty is the workload's own.
+    #[serde(default)]
+    pub section_ns: Vec<u64>,
+    /// Lengths of the work between sections; empty is the workload's own.
+    #[serde(default)]
+    pub think_ns: Vec<u64>,
+    /// Rules for the PM timer, for workloads that read it.
+    #[serde(default = "lock_free")]
+    pub timers: Vec<PmTimerRule>,
+}
+
+/// What all points of an experiment have in common.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Host {
+    /// How many vCPUs may run at a time.
+    pub pcpus: u32,
+    /// How long one keeps its pCPU while others wait.
+    pub slice_ns: u64,
+    /// How much longer, inside a critical section; 0 is not at all.
+    pub grace_ns: u64,
+    /// How long a vCPU spins until it tells the host, under policies other than `none`.
+    pub pause_window_ns: u64,
+    /// How often to look whether vCPUs spin, under the same policies; 0 is never.
+    pub sample_ns: u64,
+    /// Seconds of a run.
+    pub seconds: f64,
+    /// How often each point is run.
+    pub runs: u16,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self {
+            pcpus: 2,
+            slice_ns: 1_000_000,
+            grace_ns: 0,
+            pause_window_ns: 50_000,
+            sample_ns: 0,
+            seconds: 0.5,
+            runs: 3,
+        }
+    }
+}
+
+/// A figure that others have published.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The lock, as it is called here.
+    pub lock: String,
+    /// The yield policy, as it is called here.
+    #[serde(default = "none")]
+    pub policy: String,
+    /// vCPUs.
+    pub cpus: u32,
+    /// What was measured, by the name of our figure: `ops_per_s`, `of_1x`, ...
+    pub figure: String,
+    /// What came out.
+    pub value: f64,
+    /// Where that is written.
+    pub source: String,
+}
+
+fn none() -> String {
+    "none".into()
+}
+
+fn no_policy() -> Vec<String> {
+    vec![none()]
+}
+
+fn lock_free() -> Vec<PmTimerRule> {
+    vec![PmTimerRule::LockFree]
+}
+
+/// One combination of an experiment's factors.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The workload, its lengths chosen.
+    pub profile: Profile,
+    /// The lock.
+    pub lock: Lock,
+    /// The yield policy.
+    pub policy: String,
+    /// The rule for the PM timer.
+    pub timer: PmTimerRule,
+    /// vCPUs.
+    pub cpus: u32,
+}
+
+impl Experiment {
+    /// The experiment that `text` describes.
+    ///
+    /// # Errors
+    /// An [`Error`] says what is wrong with the text, or with the experiment.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let wrong = |what: String| Error(format!("the experiment {name}: {what}"));
+        let parsed: Result<Self, _> = toml::from_str(text);
+        let mut experiment = parsed.map_err(|error| wrong(error.to_string()))?;
+        name.clone_into(&mut experiment.name);
+        if let Workload::Own(profile) = &mut experiment.workload
+            && profile.name.is_empty()
+        {
+            name.clone_into(&mut profile.name);
+        }
+        experiment.check().map_err(|Error(what)| wrong(what))?;
+        Ok(experiment)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let Factors { locks, policies, cpus, timers, .. } = &self.factors;
+        for (empty, what) in [
+            (locks.is_empty(), "factors.locks"),
+            (policies.is_empty(), "factors.policies"),
+            (cpus.is_empty(), "factors.cpus"),
+            (timers.is_empty(), "factors.timers"),
+        ] {
+            if empty {
+                return Err(Error(format!("{what} is empty: there is nothing to run")));
+            }
+        }
+        let all = locks.iter().chain(self.published.iter().map(|figure| &figure.lock));
+        for name in all {
+            if Lock::named(name).is_none() {
+                let known: Vec<_> = Lock::all().map(|lock| lock.name).collect();
+                let known = known.join(", ");
+                return Err(Error(format!("there is no lock '{name}'; choose from {known}")));
+            }
+        }
+        if let Some(cpus) = cpus.iter().find(|&&cpus| cpus == 0 || cpus > VCPUS_MAX) {
+            return Err(Error(format!("{cpus} vCPUs asked for; choose 1 to {VCPUS_MAX}")));
+        }
+        let Host { pcpus, slice_ns, seconds, runs, .. } = self.host;
+        if pcpus == 0 || slice_ns == 0 || runs == 0 {
+            return Err(Error("host.pcpus, host.slice_ns and host.runs are 1 at least".into()));
+        }
+        if !(0.001..=600.0).contains(&seconds) {
+            return Err(Error(format!("host.seconds is {seconds}; choose 0.001 to 600")));
+        }
+        self.profiles().map(drop)
+    }
+
+    /// The workload, once for each combination of lengths.
+    ///
+    /// # Errors
+    /// If there is no such workload, or one that no run could do.
+    pub fn profiles(&self) -> Result<Vec<Profile>, Error> {
+        let profile = match &self.workload {
+            Workload::Named(name) => Profile::named(name)?,
+            Workload::Own(profile) => profile.clone(),
+        };
+        let or = |given: &[u64], own| if given.is_empty() { vec![own] } else { given.to_vec() };
+        let mut profiles = Vec::new();
+        for section_ns in or(&self.factors.section_ns, profile.section_ns) {
+            for think_ns in or(&self.factors.think_ns, profile.think_ns) {
+                let profile = Profile { section_ns, think_ns, ..profile.clone() };
+                profile.check()?;
+                profiles.push(profile);
+            }
+        }
+        Ok(profiles)
+    }
+
+    /// Every combination of the factors, those of one workload together.
+    pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
+        let factors = &self.factors;
+        let profiles = self.profiles().unwrap_or_default();
+        profiles.into_iter().flat_map(move |profile| {
+            let mut points = Vec::new();
+            for lock in factors.locks.iter().filter_map(|name| Lock::named(name)) {
+                for policy in &factors.policies {
+                    for &timer in &factors.timers {
+                        points.extend(factors.cpus.iter().map(|&cpus| Point {
+                            profile: profile.clone(),
+                            lock: lock.clone(),
+                            policy: policy.clone(),
+                            timer,
+                            cpus,
+                        }));
+                    }
+                }
+            }
+            points
+        })
+    }
+
+    /// How `point` is to be run.
+    #[must_use]
+    pub fn config<'run>(&self, point: &'run Point) -> Config<'run> {
+        let host = &self.host;
+        let asked = point.policy != "none";
+        let told = |ns: u64| if asked { Duration::from_nanos(ns) } else { Duration::ZERO };
+        Config {
+            duration: Duration::from_secs_f64(host.seconds),
+            slice: Duration::from_nanos(host.slice_ns),
+            critical: Duration::from_nanos(host.grace_ns),
+            policy: &point.policy,
+            paravirtual: point.lock.paravirtual,
+            pause_window: told(host.pause_window_ns),
+            sample_every: Some(told(host.sample_ns)).filter(|every| !every.is_zero()),
+            pm_timer: point.timer,
+            ..Config::new(point.cpus, host.pcpus)
+        }
+    }
+
+    /// Runs every point once on engine `E`, in order, and hands each record to `take`.
+    ///
+    /// # Errors
+    /// Those of [`workload::run`], at the first point that has one.
+    pub fn run<E: Engine>(
+        &self,
+        mut take: impl FnMut(&Point, Record<E::Yields>),
+    ) -> Result<(), E::Error> {
+        for point in self.points() {
+            let record =
+                workload::run::<E>(&self.config(&point), &point.profile, point.lock.built)?;
+            take(&point, Record { lock: point.lock.name.clone(), ..record });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "about = ''\nsource = ''\nworkload = 'micro'\n";
+
+    fn refused(text: &str) -> String {
+        Experiment::parse("mine", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn lists_multiply_and_what_is_left_out_is_the_usual() {
+        let text = format!("{HEAD}[factors]\nlocks = ['ticket', 'ticket-off']\ncpus = [1, 1024]");
+        let experiment = Experiment::parse("mine", &text).unwrap();
+        let points: Vec<Point> = experiment.points().collect();
+        assert_eq!(points.len(), 4);
+        assert!(points.iter().all(|point| point.profile.name == "micro"));
+        let last = experiment.config(&points[3]);
+        assert_eq!((last.vcpus, last.pcpus, last.paravirtual), (1024, 2, false));
+        assert_eq!((last.policy, last.pause_window), ("none", Duration::ZERO));
+    }
+
+    #[test]
+    fn a_workload_of_its_own_is_named_after_the_file() {
+        let text = "about = ''\nsource = ''\n[workload]\nabout = ''\nsource = ''\nthink_ns = 5\n\
+                    locks = 1\nsections = 1\nsection_ns = 7\n[factors]\nlocks = ['ticket']\n\
+                    cpus = [1]\nthink_ns = [0, 9]";
+        let points: Vec<Point> = Experiment::parse("mine", text).unwrap().points().collect();
+        let lengths: Vec<_> = points.iter().map(|point| point.profile.think_ns).collect();
+        assert_eq!((lengths, points[0].profile.name.as_str()), (vec![0, 9], "mine"));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (rest, sentence) in [
+            ("[factors]\nlocks = []\ncpus = [1]", "factors.locks is empty"),
+            ("[factors]\nlocks = ['nonsense']\ncpus = [1]", "there is no lock 'nonsense'; choose"),
+            ("[factors]\nlocks = ['ticket']\ncpus = [1025]", "1025 vCPUs asked for; choose 1 to"),
+            ("[factors]\nlocks = ['ticket']\ncpus = [1]\ncores = 2", "cores"),
+            ("[factors]\nlocks = ['ticket']\ncpus = [1]\n[host]\nseconds = 0", "host.seconds is 0"),
+            (
+                "[factors]\nlocks = ['ticket']\ncpus = [1]\nsection_ns = [2000000000]",
+                "has operations of 2000000000 ns",
+            ),
+        ] {
+            let error = refused(&format!("{HEAD}{rest}"));
+            assert!(
+                error.starts_with("the experiment mine: ") && error.contains(sentence),
+                "{error}"
+            );
+        }
+        let error = refused(
+            "about = ''\nsource = ''\nworkload = 'yoga'\n[factors]\nlocks = ['ticket']\ncpus = [1]",
+        );
+        assert!(error.contains("no workload is called yoga"), "{error}");
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![doc = include_str!("../README.md")]
+
+mod accounts;
+pub mod clock;
+mod engine;
+mod error;
+pub mod experiment;
+pub mod locks;
+mod record;
+pub mod stats;
+pub mod workload;
+mod world;
+
+pub use accounts::Accounts;
+pub use engine::{Config, Engine, NoYields, Outcome, PmTimerRule, VCPUS_MAX, Yields};
+pub use error::Error;
+pub use record::{Losses, Record, WaitNs};
+pub use world::{HINT_WAITERS, Hint, Program, Vcpu, World};

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The few sums that every measurement ends in.
+
+use serde::{Deserialize, Serialize};
+
+/// How something was spread over CPUs, vCPUs or threads.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The least.
+    pub min: u64,
+    /// The mean.
+    pub avg: f64,
+    /// The most.
+    pub max: u64,
+}
+
+impl Spread {
+    /// The spread of `values`; all zero if there are none.
+    #[must_use]
+    pub fn of(values: &[u64]) -> Self {
+        Self {
+            min: values.iter().copied().min().unwrap_or(0),
+            avg: values.iter().sum::<u64>() as f64 / values.len().max(1) as f64,
+            max: values.iter().copied().max().unwrap_or(0),
+        }
+    }
+}
+
+/// Jain's index of fairness: the square of the sum over n times the sum of squares. 1 is equal, 1/n
+/// is one alone; 1 where nobody has anything (Jain, Chiu, Hawe 1984).
+#[must_use]
+pub fn jain(values: &[u64]) -> f64 {
+    let sum: f64 = values.iter().map(|&v| v as f64).sum();
+    let squares: f64 = values.iter().map(|&v| (v as f64).powi(2)).sum();
+    if squares == 0.0 { 1.0 } else { sum * sum / (values.len() as f64 * squares) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jain_is_one_for_equals_and_one_nth_for_one_alone() {
+        assert!((jain(&[5, 5, 5, 5]) - 1.0).abs() < 1e-12);
+        assert!((jain(&[9, 0, 0, 0]) - 0.25).abs() < 1e-12);
+        assert!((jain(&[]) - 1.0).abs() < 1e-12);
+        assert_eq!(Spread::of(&[1, 2, 6]), Spread { min: 1, avg: 3.0, max: 6 });
+    }
+}

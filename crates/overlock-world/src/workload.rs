@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the vCPUs do: one loop, whose lengths and habits are data.
+//!
+//! ```text
+//!  think ─► (lock one of several ─► section ─► [shootdown] ─► unlock) × sections
+//!    ▲                                                               │
+//!    └── [sleep] ◄── [read the PM timer] ◄───────────────────────────┘
+//! ```
+//!
+//! A [`Profile`] says how long and how often. Those in `profiles/` are modelled on known loads;
+//! each says where its numbers come from, and which of them were simply chosen.
+
+mod mix;
+mod place;
+mod profile;
+mod ring;
+pub(crate) mod tally;
+
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use overlock::ConstLock;
+
+use self::mix::Mix;
+pub use self::profile::Profile;
+use self::ring::Ring;
+pub use self::tally::histogram;
+use crate::engine::{Config, Engine};
+use crate::locks::{Counted, HAND_OVER, LOCKS, UseLock, in_order, with_lock};
+use crate::record::Seen;
+use crate::{Error, Record};
+
+/// Held while a run counts what happens in its locks.
+static COUNTING: Mutex<()> = Mutex::new(());
+
+/// What a halt, a kick and a wake-up can take, in nanoseconds: less than the least is no halt, more
+/// than the most no wake-up but another's slice.
+const WAKE_NS: (u64, u64) = (1_000, 250_000);
+
+/// The yield policy that acts on what locks publish.
+const PV_HINT: &str = "pv-hint";
+
+/// Runs `profile` under the lock called `lock`, or [`HAND_OVER`], on engine `E`.
+///
+/// The first run of an engine in a process is preceded by one of 20 ms that measures what a halt, a
+/// kick and a wake-up take there, unless `config` or the engine says.
+///
+/// # Errors
+/// Those of [`Engine::run`], and an [`Error`] if there is no such lock, or `profile` is one that no
+/// run could do.
+pub fn run<E: Engine>(
+    config: &Config,
+    profile: &Profile,
+    lock: &str,
+) -> Result<Record<E::Yields>, E::Error> {
+    profile.check()?;
+    config.check()?;
+    if lock == HAND_OVER {
+        return hand_over::<E>(config, profile);
+    }
+    if !LOCKS.contains(&lock) {
+        let known = LOCKS.join(", ");
+        return Err(Error(format!("no lock is called {lock}; there are {known}")).into());
+    }
+    let wake_ns = match config.wake_ns {
+        Some(wake_ns) => wake_ns,
+        None => wake_ns::<E>(config)?,
+    };
+    let publishes = config.publishes || config.policy == PV_HINT;
+    let config = Config { wake_ns: Some(wake_ns), publishes, ..*config };
+    let user = Run::<E>(&config, profile, lock, PhantomData);
+    with_lock::<E::World, _>(lock, user).expect("one of LOCKS")
+}
+
+struct Run<'a, 'b, E>(&'a Config<'b>, &'a Profile, &'a str, PhantomData<E>);
+
+impl<E: Engine> UseLock for Run<'_, '_, E> {
+    type Output = Result<Record<E::Yields>, E::Error>;
+
+    fn with<L: ConstLock + 'static>(self) -> Self::Output {
+        let Self(config, profile, lock, _) = self;
+        let ordered = in_order(lock);
+        let mix = Mix::<E::World, L>::new(profile, config.vcpus, ordered, config.publishes);
+        // The counters are the process's, so no other run may count between the two looks.
+        let counting = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = Counted::now();
+        let outcome = E::run(config, &mix)?;
+        let counters = Counted::now().since(&before);
+        drop(counting);
+        let seen = Seen { tallies: mix.tallies(), locks: mix.losses(), counters };
+        Ok(Record::new::<E>(config, profile, lock, outcome, seen))
+    }
+}
+
+fn hand_over<E: Engine>(config: &Config, profile: &Profile) -> Result<Record<E::Yields>, E::Error> {
+    let ring = Ring::<E::World>::new(profile, config.vcpus);
+    let outcome = E::run(config, &ring)?;
+    let seen = Seen { tallies: ring.tallies(), locks: Vec::new(), counters: Vec::new() };
+    Ok(Record::new::<E>(config, profile, HAND_OVER, outcome, seen))
+}
+
+/// About how long a halt, a kick and a wake-up take where pCPUs are idle, in nanoseconds: what one
+/// of a row of hand-overs takes, measured once for each engine and number of pCPUs, at most two.
+fn wake_ns<E: Engine>(config: &Config) -> Result<u64, E::Error> {
+    static MEASURED: Mutex<Option<HashMap<(&str, u32), u64>>> = Mutex::new(None);
+    if let Some(known) = E::wake_ns() {
+        return Ok(known);
+    }
+    // On more, no other pCPU has anything to do with it.
+    let pcpus = config.pcpus.min(2);
+    let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
+    let measured = measured.get_or_insert_default();
+    if let Some(&known) = measured.get(&(E::NAME, pcpus)) {
+        return Ok(known);
+    }
+    let turns = Config {
+        duration: Duration::from_millis(20),
+        cancel: config.cancel,
+        ..Config::new(2 * pcpus, pcpus)
+    };
+    let record = hand_over::<E>(&turns, &Profile::named("micro")?)?;
+    // Between two turns of one vCPU are those of the others; the median, so that nothing that
+    // interrupts the measurement counts. A run that was cut short has no turn.
+    let turns = u64::from(turns.vcpus - 1).max(1);
+    let wake_ns = (record.wait_ns.p50 / turns).clamp(WAKE_NS.0, WAKE_NS.1);
+    measured.insert((E::NAME, pcpus), wake_ns);
+    Ok(wake_ns)
+}

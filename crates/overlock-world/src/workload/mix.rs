@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The loop that every workload is.
+//!
+//! # What a section contains
+//! Between the return of `lock` and the call of `unlock` a vCPU looks at its clock once, reads two
+//! words of its own record, writes one word of its own ([`Place`]; two where locks publish), says
+//! that it is in a critical section, and works. Everything else that is counted is counted after
+//! the release. The lock's line holds the lock alone.
+
+use std::sync::atomic::{AtomicU64, Ordering::*};
+
+use overlock::ConstLock;
+use overlock::atomic::{Atomic, ConstAtomic};
+
+use super::Profile;
+use super::place::{Place, before, holder, waiters};
+use super::tally::{Moment, Tally, add};
+use crate::{Hint, Losses, Program, Vcpu, World};
+
+/// The interrupt by which a vCPU asks all others to drop stale translations.
+const SHOOTDOWN: u32 = 3;
+
+/// A lock, on a line of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Held<L>(L);
+
+/// What the host notes of the waits for one lock: see [`Losses`].
+#[derive(Debug, Default)]
+struct Lost {
+    holder_off_ns: AtomicU64,
+    next_off_ns: AtomicU64,
+    debtor_off_ns: AtomicU64,
+}
+
+/// A request and its answers, on a line of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Desk<C> {
+    /// The latest shootdown it has answered.
+    answered: C,
+    /// The shootdown that it waits for answers to, or 0.
+    asks: C,
+    /// When it asked; for the host.
+    asked_ns: AtomicU64,
+}
+
+/// What a vCPU notes when a section is over, for the host; on a line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Released {
+    lock: AtomicU64,
+    at_ns: AtomicU64,
+}
+
+/// A profile, ready to run.
+#[derive(Debug)]
+pub(crate) struct Mix<'a, W: World, L> {
+    profile: &'a Profile,
+    /// Whether a lock goes to whoever asked first.
+    in_order: bool,
+    locks: Vec<Held<L>>,
+    lost: Vec<Lost>,
+    tallies: Vec<Tally>,
+    /// Nanoseconds that each vCPU has waited for each lock.
+    waited: Vec<Vec<AtomicU64>>,
+    /// Where each vCPU is: the truth.
+    places: Vec<Place>,
+    /// The same as far as the guest publishes it, if it does.
+    page: Option<Vec<Place>>,
+    released: Vec<Released>,
+    desks: Vec<Desk<W::Word>>,
+    /// The latest shootdown that was asked for, on each lock.
+    shootdowns: W::Word,
+}
+
+impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
+    pub(crate) fn new(profile: &'a Profile, vcpus: u32, in_order: bool, publishes: bool) -> Self {
+        let places = || (0..vcpus).map(|_| Place::default()).collect();
+        let desk = |_| Desk { answered: W::Word::ZERO, asks: W::Word::ZERO, asked_ns: 0.into() };
+        let counts = |_| (0..profile.locks).map(|_| AtomicU64::new(0)).collect();
+        Self {
+            profile,
+            in_order,
+            locks: (0..profile.locks).map(|_| Held(L::NEW)).collect(),
+            lost: (0..profile.locks).map(|_| Lost::default()).collect(),
+            tallies: (0..vcpus).map(|_| Tally::default()).collect(),
+            waited: (0..vcpus).map(counts).collect(),
+            places: places(),
+            page: publishes.then(places),
+            released: (0..vcpus).map(|_| Released::default()).collect(),
+            desks: (0..vcpus).map(desk).collect(),
+            shootdowns: W::Word::ZERO,
+        }
+    }
+
+    pub(crate) fn tallies(&self) -> &[Tally] {
+        &self.tallies
+    }
+
+    /// What waiting for each lock came to.
+    pub(crate) fn losses(&self) -> Vec<Losses> {
+        let of = |(at, lost): (usize, &Lost)| Losses {
+            waited_ns: self.waited.iter().map(|locks| locks[at].load(Relaxed)).sum(),
+            holder_off_ns: lost.holder_off_ns.load(Relaxed),
+            next_off_ns: lost.next_off_ns.load(Relaxed),
+            debtor_off_ns: lost.debtor_off_ns.load(Relaxed),
+        };
+        self.lost.iter().enumerate().map(of).collect()
+    }
+
+    /// Those that `asker` waits for answers from.
+    fn debtors(&self, asker: u32) -> impl Iterator<Item = u32> + '_ {
+        let request = self.desks[asker as usize].asks.load(Relaxed);
+        let owes = move |target: u32, desk: &Desk<W::Word>| {
+            target != asker && desk.answered.load(Relaxed) < request
+        };
+        let desks = if request == 0 { &[][..] } else { &self.desks };
+        (0..).zip(desks).filter(move |&(n, desk)| owes(n, desk)).map(|(n, _)| n)
+    }
+
+    /// Nanoseconds that vCPUs have waited for lock number `at` between two moments, if all who
+    /// began to wait still do.
+    fn waited(&self, at: usize, since_ns: u64, until_ns: u64) -> u64 {
+        let waits = waiters(&self.places, at);
+        waits.map(|(_, began)| until_ns.saturating_sub(began.max(since_ns))).sum()
+    }
+
+    /// When lock number `at` was last released.
+    fn last_release(&self, at: usize) -> u64 {
+        let of = |vcpu: &&Released| vcpu.lock.load(Relaxed) == at as u64 + 1;
+        let releases = self.released.iter().filter(of);
+        releases.map(|vcpu| vcpu.at_ns.load(Relaxed)).max().unwrap_or(0)
+    }
+
+    /// One critical section under lock number `at`.
+    fn section(&self, vcpu: Vcpu<W>, at: usize, shootdown: bool) {
+        let own = vcpu.number() as usize;
+        let (tally, place) = (&self.tallies[own], &self.places[own]);
+        let page = self.page.as_ref().map(|page| &page[own]);
+        let Held(lock) = &self.locks[at];
+        let start = tally.begin::<W>();
+        place.waits(at, start.now_ns);
+        if let Some(page) = page {
+            page.waits(at, start.now_ns);
+        }
+        lock.lock();
+        let taken = Moment::now::<W>();
+        place.holds(at);
+        if let Some(page) = page {
+            page.holds(at);
+        }
+        vcpu.enter_critical();
+        vcpu.work_ns(self.profile.section_ns);
+        if shootdown {
+            self.shoot_down(vcpu);
+        }
+        if let Some(page) = page {
+            page.releases();
+        }
+        place.releases();
+        // SAFETY: taken above.
+        unsafe { lock.unlock() };
+        vcpu.leave_critical();
+        self.released[own].at_ns.store(vcpu.now_ns(), Relaxed);
+        self.released[own].lock.store(at as u64 + 1, Relaxed);
+        add(&self.waited[own][at], tally.end(start, taken));
+    }
+
+    /// Interrupts every other vCPU and waits until all have answered.
+    fn shoot_down(&self, vcpu: Vcpu<W>) {
+        let request = self.shootdowns.fetch_add(1, Relaxed) + 1;
+        let Desk { asks, asked_ns, .. } = &self.desks[vcpu.number() as usize];
+        asked_ns.store(vcpu.now_ns(), Relaxed);
+        asks.store(request, Relaxed);
+        vcpu.interrupt_all(SHOOTDOWN);
+        for (target, desk) in (0..).zip(&self.desks) {
+            while target != vcpu.number()
+                // ORDERING: Acquire → the Release in `interrupt`; the other has dropped what it had
+                // to.
+                && desk.answered.load(Acquire) < request
+                && !vcpu.stopping()
+            {
+                vcpu.relax();
+            }
+        }
+        asks.store(0, Relaxed);
+    }
+
+    fn read_timer(&self, vcpu: Vcpu<W>, last: &mut u32) {
+        let start = Moment::now::<W>();
+        let ticks = vcpu.pm_timer();
+        let step = ticks.wrapping_sub(*last) & 0x00ff_ffff;
+        self.tallies[vcpu.number() as usize].read::<W>(start, step > 0x0080_0000);
+        *last = ticks;
+    }
+
+    /// The vCPU that `spinner` waits for and those before it, as `places` tell it, and as `debts`
+    /// do; the holder first.
+    fn line(&self, places: &[Place], spinner: u32, debts: bool) -> Hint {
+        let at = places[spinner as usize].waits_for().map(|(at, _)| at);
+        let holder = at.and_then(|at| holder(places, at));
+        let askers = [Some(spinner), holder].into_iter().flatten().filter(|_| debts);
+        let debtors = askers.flat_map(|asker| self.debtors(asker));
+        let at = at.filter(|_| self.in_order);
+        let before = at.into_iter().flat_map(|at| before(places, at, spinner));
+        let mut line = debtors.chain(holder).chain(before);
+        Hint { holder: line.next(), waiters: std::array::from_fn(|_| line.next()) }
+    }
+}
+
+impl<W: World, L: ConstLock> Program<W> for Mix<'_, W, L> {
+    fn run(&self, vcpu: Vcpu<W>) {
+        let profile = self.profile;
+        let tally = &self.tallies[vcpu.number() as usize];
+        let mut random = fastrand::Rng::with_seed(u64::from(vcpu.number()));
+        let mut ticks = vcpu.pm_timer();
+        let every = |n: u64, operation: u64| n != 0 && operation.is_multiple_of(n);
+        let mut operation = 0;
+        while !vcpu.stopping() {
+            operation += 1;
+            vcpu.work_ns(profile.think_ns);
+            for section in 0..profile.sections {
+                let at = if profile.locks == 1 { 0 } else { random.usize(..profile.locks) };
+                let shootdown = section == 0 && every(profile.shootdown_every, operation);
+                self.section(vcpu, at, shootdown);
+            }
+            for _ in 0..profile.timer_reads {
+                self.read_timer(vcpu, &mut ticks);
+            }
+            add(&tally.operations, 1);
+            if every(profile.sleep_every, operation) {
+                vcpu.sleep_ns(profile.sleep_ns);
+            }
+        }
+    }
+
+    fn interrupt(&self, vcpu: Vcpu<W>, _number: u32) {
+        // The interrupt itself orders: this is at least the request that caused it.
+        let request = self.shootdowns.load(Relaxed);
+        // ORDERING: Release → the Acquire in `shoot_down`.
+        self.desks[vcpu.number() as usize].answered.store(request, Release);
+    }
+
+    /// The holder of the spinner's lock, and those that will have it before the spinner, if the
+    /// locks publish that.
+    fn hint(&self, spinner: u32) -> Hint {
+        let page = self.page.as_ref();
+        page.map_or_else(Hint::default, |page| self.line(page, spinner, false))
+    }
+
+    /// Who owes the spinner an answer; who owes one to the holder of its lock; that holder; and
+    /// those that will have the lock before the spinner.
+    fn truth(&self, spinner: u32) -> Hint {
+        self.line(&self.places, spinner, true)
+    }
+
+    fn progress(&self, vcpu: u32) -> u64 {
+        self.tallies[vcpu as usize].waited.load(Relaxed)
+    }
+
+    fn was_away(&self, vcpu: u32, since_ns: u64, until_ns: u64) {
+        let place = &self.places[vcpu as usize];
+        if let Some(at) = place.held() {
+            // It has held the lock all the time, so nobody's wait can have ended.
+            add(&self.lost[at].holder_off_ns, self.waited(at, since_ns, until_ns));
+        }
+        for (holder, desk) in (0..).zip(&self.desks) {
+            if desk.asks.load(Relaxed) == 0 || !self.debtors(holder).eq([vcpu]) {
+                continue;
+            }
+            // The last to answer keeps the holder as long as all of them.
+            let Some(at) = self.places[holder as usize].held() else { continue };
+            let asked_ns = desk.asked_ns.load(Relaxed);
+            add(&self.lost[at].debtor_off_ns, self.waited(at, since_ns.max(asked_ns), until_ns));
+        }
+        let Some((at, _)) = place.waits_for() else { return };
+        let first = waiters(&self.places, at).min_by_key(|&(_, since)| since);
+        let is_next = self.in_order && first.is_some_and(|(number, _)| number == vcpu);
+        if is_next && holder(&self.places, at).is_none() {
+            // The lock has been its own since the release.
+            let since_ns = since_ns.max(self.last_release(at));
+            add(&self.lost[at].next_off_ns, self.waited(at, since_ns, until_ns));
+        }
+    }
+}

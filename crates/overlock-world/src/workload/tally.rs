@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What one vCPU counts of itself while it runs a workload.
+//!
+//! Everything here is written by that vCPU alone, on lines of its own, and outside of critical
+//! sections. It is no part of the world: in virtual time it costs nothing.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use hdrhistogram::Histogram;
+
+use crate::World;
+
+/// The longest wait that is told from longer ones, in nanoseconds: 18 minutes.
+const WAIT_MAX_NS: u64 = 1 << 40;
+
+/// How many digits of a wait are kept: two make 128 steps of each power of two, so that it is known
+/// to within 0.8 %.
+const DIGITS: u8 = 2;
+
+/// An empty histogram of waits. One that can be merged with any other.
+pub fn histogram() -> Histogram<u32> {
+    Histogram::new_with_bounds(1, WAIT_MAX_NS, DIGITS).expect("bounds that make sense")
+}
+
+/// A histogram that one vCPU fills, and others read when it has ended.
+#[derive(Debug)]
+pub(crate) struct Waits(UnsafeCell<Histogram<u32>>);
+
+// SAFETY: `record` and `read` say who may call them when.
+unsafe impl Sync for Waits {}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self(UnsafeCell::new(histogram()))
+    }
+}
+
+impl Waits {
+    /// Counts one value. It allocates nothing: the bounds are fixed, and what is beyond counts as
+    /// the bound.
+    ///
+    /// # Safety
+    /// Only one thread calls this, and nobody reads meanwhile.
+    #[inline]
+    pub(crate) unsafe fn record(&self, value: u64) {
+        // SAFETY: passed on to the caller.
+        unsafe { &mut *self.0.get() }.saturating_record(value);
+    }
+
+    /// What was counted.
+    ///
+    /// # Safety
+    /// The vCPU that counts has ended, if only by force: what it was about to count may be missing.
+    pub(crate) unsafe fn read(&self) -> &Histogram<u32> {
+        // SAFETY: passed on to the caller.
+        unsafe { &*self.0.get() }
+    }
+}
+
+/// The counts of one vCPU. Only that vCPU writes.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Tally {
+    /// Operations done.
+    pub(crate) operations: AtomicU64,
+    /// Waits that have ended.
+    pub(crate) waited: AtomicU64,
+    /// Waits for locks, in nanoseconds.
+    pub(crate) waits: Waits,
+    /// The longest of them, exactly.
+    pub(crate) longest_ns: AtomicU64,
+    /// When the wait that is going on began, or the last one until it has been counted; 0 is none.
+    /// A vCPU that starves has no other trace.
+    pub(crate) waiting_since: AtomicU64,
+    /// Nanoseconds on a processor while waiting for a lock.
+    pub(crate) spun_ns: AtomicU64,
+    /// Nanoseconds from asking for the PM timer to having its answer.
+    pub(crate) timer_ns: AtomicU64,
+    /// Those of them that were spent on a processor.
+    pub(crate) timer_cpu_ns: AtomicU64,
+    /// Reads of the PM timer.
+    pub(crate) timer_reads: AtomicU64,
+    /// Reads of the PM timer that were behind an earlier one of this vCPU by less than half its
+    /// range.
+    pub(crate) timer_backwards: AtomicU64,
+}
+
+/// A moment of a vCPU's life, on the clock and in CPU time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now_ns: u64,
+    away_ns: u64,
+}
+
+impl Moment {
+    /// Now: one look at the clock, and one at what the host says.
+    #[inline(always)]
+    pub(crate) fn now<W: World>() -> Self {
+        Self { now_ns: W::now_ns(), away_ns: W::away_ns() }
+    }
+}
+
+impl Tally {
+    /// A wait begins.
+    #[inline]
+    pub(crate) fn begin<W: World>(&self) -> Moment {
+        let start = Moment::now::<W>();
+        self.waiting_since.store(start.now_ns, Relaxed);
+        start
+    }
+
+    /// A wait that went from `start` to `end` is over; says how many nanoseconds it took. Called
+    /// when the lock has been released: this takes longer than many a section.
+    pub(crate) fn end(&self, start: Moment, end: Moment) -> u64 {
+        self.waiting_since.store(0, Relaxed);
+        let wait = end.now_ns.saturating_sub(start.now_ns);
+        // SAFETY: only this vCPU's program calls `end`, and the record is made when it has ended.
+        unsafe { self.waits.record(wait) };
+        add(&self.waited, 1);
+        add(&self.spun_ns, wait.saturating_sub(end.away_ns - start.away_ns));
+        if wait > self.longest_ns.load(Relaxed) {
+            self.longest_ns.store(wait, Relaxed);
+        }
+        wait
+    }
+
+    /// A read of the PM timer went from `start` until now.
+    pub(crate) fn read<W: World>(&self, start: Moment, backwards: bool) {
+        let end = Moment::now::<W>();
+        let took = end.now_ns - start.now_ns;
+        add(&self.timer_ns, took);
+        add(&self.timer_cpu_ns, took.saturating_sub(end.away_ns - start.away_ns));
+        add(&self.timer_reads, 1);
+        add(&self.timer_backwards, u64::from(backwards));
+    }
+
+    /// The longest wait, one that is going on at `now_ns` included.
+    pub(crate) fn longest_stall_ns(&self, now_ns: u64) -> u64 {
+        let since = self.waiting_since.load(Relaxed);
+        let going_on = if since == 0 { 0 } else { now_ns.saturating_sub(since) };
+        self.longest_ns.load(Relaxed).max(going_on)
+    }
+}
+
+/// Adds to a counter that nobody else writes.
+#[inline]
+pub(crate) fn add(counter: &AtomicU64, value: u64) {
+    counter.store(counter.load(Relaxed) + value, Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wait_is_known_to_one_percent_and_none_is_lost() {
+        let waits = Waits::default();
+        let values = (0..40).flat_map(|bit| [1_u64 << bit, (1 << bit) + (1 << bit) / 3]);
+        for value in values.chain([0, u64::MAX]) {
+            // SAFETY: one thread.
+            unsafe { waits.record(value) };
+            // SAFETY: one thread.
+            let read = unsafe { waits.read() };
+            let found = read.value_at_quantile(read.quantile_below(value.min(WAIT_MAX_NS)));
+            let off = found.abs_diff(value.min(WAIT_MAX_NS));
+            assert!(off <= value / 100 + 1, "{value} became {found}");
+        }
+        // SAFETY: one thread.
+        assert_eq!(unsafe { waits.read() }.len(), 82);
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The verbs of a world: all that a program on its vCPUs can do beyond computing.
+//!
+//! | verb | what happens |
+//! |---|---|
+//! | [`now_ns`](World::now_ns) | reads the clock |
+//! | [`work_ns`](World::work_ns) | computes, for a span of the vCPU's own time |
+//! | [`relax`](World::relax) | pauses once in a loop that waits |
+//! | [`halt_unless`](World::halt_unless), [`sleep_ns`](World::sleep_ns) | gives the processor up |
+//! | [`kick`](World::kick) | ends a halt |
+//! | [`interrupt`](World::interrupt), [`interrupt_all`](World::interrupt_all) | interrupts others |
+//! | [`long_spin`](World::long_spin), [`yield_to`](World::yield_to) | offers the processor |
+//! | [`pm_timer`](World::pm_timer) | reads a device |
+//! | [`enter_critical`](World::enter_critical) | asks not to be preempted |
+//!
+//! A world also says what its memory is made of ([`Word`](World::Word)), so that what programs
+//! share can be real atomics, or cells that cost time; and what the platforms of `overlock` are on
+//! its vCPUs. It says nothing of how all this is done. In a world of virtual time a verb is a step
+//! of the machine, and `work_ns` comes to an end because the machine says so.
+
+use std::marker::PhantomData;
+
+use overlock::atomic::ConstAtomic;
+use overlock::platform::Platform;
+
+/// Where vCPUs live. Every verb is about the vCPU that calls it.
+///
+/// # Panics
+/// The verbs may panic, or end the process, where the caller is no vCPU of this world.
+pub trait World: Copy + Send + Sync + 'static {
+    /// What the words are that programs share.
+    type Word: ConstAtomic<u32>;
+
+    /// The platform of locks that know of being virtual.
+    type Aware: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstAtomic<u32>>;
+
+    /// The platform of locks that only ever spin.
+    type Native: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstAtomic<u32>>;
+
+    /// The number of this vCPU, from zero.
+    fn number() -> u32;
+
+    /// How many vCPUs there are.
+    fn count() -> u32;
+
+    /// Whether the program should return.
+    fn stopping() -> bool;
+
+    /// Nanoseconds since the run began. In a section of measurement this is the whole cost of
+    /// looking: it should be cheap.
+    fn now_ns() -> u64;
+
+    /// Nanoseconds that this vCPU was without a processor, halted or robbed, so far.
+    fn away_ns() -> u64;
+
+    /// Computes for `ns` nanoseconds of this vCPU's own time: what is taken away is added.
+    fn work_ns(ns: u64);
+
+    /// Pauses once in a loop that waits, as the locks do.
+    fn relax();
+
+    /// Halts while `word` holds `expected`, until kicked, interrupted, or until `now_ns()` reaches
+    /// `deadline_ns`. It may also return for no reason.
+    ///
+    /// A kick that comes between the look at `word` and the halt is not lost: the halt returns at
+    /// once.
+    fn halt_unless(word: &Self::Word, expected: u32, deadline_ns: Option<u64>);
+
+    /// Halts for `ns` nanoseconds, interrupts aside, or until the program should return.
+    fn sleep_ns(ns: u64);
+
+    /// Kicks vCPU `target`: ends its halt, or its next one if it is not halted.
+    fn kick(target: u32);
+
+    /// Sends interrupt `number` (below 32) to vCPU `target`.
+    fn interrupt(target: u32, number: u32);
+
+    /// Sends interrupt `number` (below 32) to all other vCPUs, with one call of the host.
+    fn interrupt_all(number: u32);
+
+    /// Asks the host to let vCPU `target`, or any other, run instead of this one, whatever the
+    /// yield policy.
+    fn yield_to(target: Option<u32>);
+
+    /// Tells the host that this vCPU spins in vain. What becomes of its processor is the yield
+    /// policy's to say, which may ask the program for a [`hint`](Program::hint).
+    fn long_spin();
+
+    /// Reads the ACPI PM timer: 3.579545 MHz, 24 bits.
+    fn pm_timer() -> u32;
+
+    /// Whether vCPU `number` has lost its processor. Only a hint: it may be stale.
+    fn is_preempted(number: u32) -> bool;
+
+    /// Asks the host not to take the processor for a moment.
+    fn enter_critical();
+
+    /// Ends what [`enter_critical`](Self::enter_critical) began, and gives back what it borrowed.
+    fn leave_critical();
+}
+
+/// What a vCPU runs.
+///
+/// # What a program may do
+/// Compute, use atomics and what it shares by reference, call the verbs of its world. It may *not*
+/// make system calls, allocate, print, use thread-locals or unwind: in some worlds there is no
+/// operating system to ask. It must not own anything whose destructor matters either: a run that is
+/// ended by force never runs it.
+pub trait Program<W: World>: Sync {
+    /// The body of every vCPU. It returns soon after [`World::stopping`] turns true.
+    fn run(&self, vcpu: Vcpu<W>);
+
+    /// Called for every interrupt, on top of whatever the vCPU was doing.
+    ///
+    /// Interrupts of one number that arrive before delivery are delivered as one.
+    fn interrupt(&self, vcpu: Vcpu<W>, number: u32) {
+        let _ = (vcpu, number);
+    }
+
+    /// What the guest publishes about the lock that vCPU `spinner` waits for.
+    ///
+    /// It stands for a page of memory that guest and host share: the host reads it when the vCPU
+    /// spins for long. The policy `pv-hint` acts on it.
+    fn hint(&self, spinner: u32) -> Hint {
+        let _ = spinner;
+        Hint::default()
+    }
+
+    /// Whom vCPU `spinner` truly waits for: what no host can know, and the oracle is told.
+    fn truth(&self, spinner: u32) -> Hint {
+        self.hint(spinner)
+    }
+
+    /// How many waits of `vcpu` have ended so far.
+    ///
+    /// Hardware with pause-loop exiting sees the end of a wait as a gap in the pauses. A host that
+    /// samples does not; this stands for the gap. So a vCPU that two samples find in the same loop,
+    /// but in different waits, does not spin for long.
+    fn progress(&self, vcpu: u32) -> u64 {
+        let _ = vcpu;
+        0
+    }
+
+    /// Called on the host, for one vCPU at a time, when `vcpu` gets a processor again that it was
+    /// ready for from `since_ns` to `until_ns`: the moment to find out who has waited for it.
+    fn was_away(&self, vcpu: u32, since_ns: u64, until_ns: u64) {
+        let _ = (vcpu, since_ns, until_ns);
+    }
+}
+
+/// How many waiters a [`Hint`] can name.
+pub const HINT_WAITERS: usize = 4;
+
+/// Whom a spinning vCPU waits for, as far as its program knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hint {
+    /// The vCPU that holds the lock, or that owes an answer to it or to the spinner.
+    pub holder: Option<u32>,
+    /// The first of those that stand between that one and the spinner, in order.
+    pub waiters: [Option<u32>; HINT_WAITERS],
+}
+
+/// The calling vCPU: the verbs of its world as methods.
+#[derive(Clone, Copy, Debug)]
+pub struct Vcpu<W>(PhantomData<W>);
+
+macro_rules! verbs {
+    ($($verb:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        impl<W: World> Vcpu<W> {
+            $(
+                #[doc = concat!("See [`World::", stringify!($verb), "`].")]
+                #[inline]
+                pub fn $verb(self, $($argument: $type),*) $(-> $result)? {
+                    W::$verb($($argument),*)
+                }
+            )*
+        }
+    };
+}
+
+verbs! {
+    number() -> u32;
+    count() -> u32;
+    stopping() -> bool;
+    now_ns() -> u64;
+    away_ns() -> u64;
+    work_ns(ns: u64);
+    relax();
+    halt_unless(word: &W::Word, expected: u32, deadline_ns: Option<u64>);
+    sleep_ns(ns: u64);
+    kick(target: u32);
+    interrupt(target: u32, number: u32);
+    interrupt_all(number: u32);
+    yield_to(target: Option<u32>);
+    long_spin();
+    pm_timer() -> u32;
+    is_preempted(number: u32) -> bool;
+    enter_critical();
+    leave_critical();
+}
+
+impl<W: World> Vcpu<W> {
+    /// A handle for whichever vCPU uses it; for engines, which hand it to their programs.
+    #[must_use]
+    pub const fn current() -> Self {
+        Self(PhantomData)
+    }
+}
