@@ -51,7 +51,7 @@ impl Place {
     /// The lock that it holds.
     pub(crate) fn held(&self) -> Option<usize> {
         let word = self.word.load(Relaxed);
-        (word != 0 && word % 2 == 0).then(|| word as usize / 2 - 1)
+        (word != 0 && word.is_multiple_of(2)).then(|| word as usize / 2 - 1)
     }
 }
 
