@@ -37,3 +37,15 @@ pub(crate) fn install(signal: i32, handler: Handler, flags: i32) -> Result<libc:
     }
     Err(Error::Io { attempt: "install a signal handler", source: io::Error::last_os_error() })
 }
+
+/// Lets `signal` come to the calling thread, out of its own handler. Safe in a handler.
+pub(crate) fn unblock(signal: i32) {
+    // SAFETY: all-zero is as good as any; the next call fills it.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is valid, and `signal` is one that the system has.
+    unsafe {
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut());
+    }
+}

@@ -92,7 +92,11 @@ extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, interrupted: *mut libc:
         registers[libc::REG_RDI as usize] = saved as i64;
         return;
     }
-    context.interrupt();
+    if context.record().deliverable() {
+        // A vCPU that serves an interrupt in here must still be preemptible.
+        signal::unblock(signal::threads());
+        context.interrupt();
+    }
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
 }
@@ -101,8 +105,10 @@ extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, interrupted: *mut libc:
 pub(super) fn install_handler() -> Result<(), Error> {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     if INSTALLED.get().is_none() {
-        // A vCPU that serves an interrupt inside the handler must still be preemptible.
-        signal::install(signal::threads(), on_signal, libc::SA_NODEFER | libc::SA_RESTART)?;
+        // Blocked in its own handler: signals pile up while the system keeps a thread from running,
+        // and with SA_NODEFER the second of two would find the first one's handler interrupted
+        // before its first instruction, in place of the program.
+        signal::install(signal::threads(), on_signal, libc::SA_RESTART)?;
         INSTALLED.get_or_init(|| ());
     }
     Ok(())
