@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A virtual machine monitor whose vCPUs enter `KVM_RUN` only while `overlock_host`'s scheduler lets
-//! them: all that there is to it, without the laboratory.
+//! A virtual machine monitor whose vCPUs enter `KVM_RUN` only while `overlock_host`'s scheduler
+//! lets them: all that there is to it, without the laboratory.
 //!
 //! `cargo run --example vmm -- 4 1`: four vCPUs on one pCPU, each of which counts to a number, says
 //! so through a port, and halts for good. What they counted, and who ran for how long, is printed.
 //!
-//! Where KVM has its interrupt controller in the kernel (`KVM_CREATE_IRQCHIP`), `hlt` and IPIs never
-//! reach user space: then the kernel's wake-ups are not events of this scheduler, and a vCPU that
-//! sleeps in `KVM_RUN` keeps its pCPU. Leave the controller out, or split (`KVM_CAP_SPLIT_IRQCHIP`
-//! still keeps `hlt`), or let a paravirtual guest halt through a port.
+//! Where KVM has its interrupt controller in the kernel (`KVM_CREATE_IRQCHIP`), `hlt` and IPIs
+//! never reach user space: then the kernel's wake-ups are not events of this scheduler, and a vCPU
+//! that sleeps in `KVM_RUN` keeps its pCPU. Leave the controller out, or split
+//! (`KVM_CAP_SPLIT_IRQCHIP` still keeps `hlt`), or let a paravirtual guest halt through a port.
 
 use std::io::{Write, stdout};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, Ordering::Relaxed};

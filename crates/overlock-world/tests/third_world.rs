@@ -88,41 +88,39 @@ struct State {
 impl State {
     /// Lets vCPUs onto pCPUs, wakes those whose time has come, and passes the baton.
     fn pass(&mut self, moment: u64) {
-        loop {
-            for vcpu in 0..self.all.len() {
-                let one = &self.all[vcpu];
-                if let Stand::Halted { deadline: Some(deadline) } = one.stand
-                    && deadline <= moment
-                {
-                    self.wake(vcpu, deadline);
-                }
-            }
-            let running = |one: &One| matches!(one.stand, Stand::Running { .. });
-            while self.all.iter().filter(|one| running(one)).count() < self.pcpus
-                && let Some(vcpu) = self.queue.pop_front()
+        for vcpu in 0..self.all.len() {
+            let one = &self.all[vcpu];
+            if let Stand::Halted { deadline: Some(deadline) } = one.stand
+                && deadline <= moment
             {
-                let one = &mut self.all[vcpu];
-                let start = moment.max(one.since);
-                one.life.steal_ns += start - one.since;
-                one.now = start;
-                one.stand = Stand::Running { slice_end: start + self.slice };
+                self.wake(vcpu, deadline);
             }
-            let on_cpu = self.all.iter().enumerate().filter(|(_, one)| running(one));
-            if let Some((vcpu, _)) = on_cpu.min_by_key(|(_, one)| one.now) {
-                self.baton = vcpu;
-                return;
-            }
-            // All sleep: time goes on to the first that wants to be woken.
-            let due = self.all.iter().filter_map(|one| match one.stand {
-                Stand::Halted { deadline } => deadline,
-                _ => None,
-            });
-            let Some(due) = due.min() else {
-                assert!(self.all.iter().all(|one| one.stand == Stand::Ended), "all sleep for ever");
-                return;
-            };
-            return self.pass(due);
         }
+        let running = |one: &One| matches!(one.stand, Stand::Running { .. });
+        while self.all.iter().filter(|one| running(one)).count() < self.pcpus
+            && let Some(vcpu) = self.queue.pop_front()
+        {
+            let one = &mut self.all[vcpu];
+            let start = moment.max(one.since);
+            one.life.steal_ns += start - one.since;
+            one.now = start;
+            one.stand = Stand::Running { slice_end: start + self.slice };
+        }
+        let on_cpu = self.all.iter().enumerate().filter(|(_, one)| running(one));
+        if let Some((vcpu, _)) = on_cpu.min_by_key(|(_, one)| one.now) {
+            self.baton = vcpu;
+            return;
+        }
+        // All sleep: time goes on to the first that wants to be woken.
+        let due = self.all.iter().filter_map(|one| match one.stand {
+            Stand::Halted { deadline } => deadline,
+            _ => None,
+        });
+        let Some(due) = due.min() else {
+            assert!(self.all.iter().all(|one| one.stand == Stand::Ended), "all sleep for ever");
+            return;
+        };
+        self.pass(due);
     }
 
     fn wake(&mut self, vcpu: usize, at: u64) {
@@ -181,7 +179,7 @@ fn turn<T>(ns: u64, act: impl FnOnce(&mut State, usize) -> T) -> T {
     let running = others.filter(|(_, one)| matches!(one.stand, Stand::Running { .. }));
     let next = running.map(|(_, one)| one.now).min();
     let stays = matches!(state.all[own].stand, Stand::Running { .. });
-    if !stays || next.is_some_and(|next| next + SKEW < now) || (next.is_none() && stays) {
+    if !stays || next.is_none_or(|next| next + SKEW < now) {
         state.pass(now);
         machine.turns[state.baton].notify_one();
     }
@@ -322,7 +320,7 @@ impl World for RoundRobin {
         // By slices, so that it can be taken away in between.
         let slice = here().0.state.lock().unwrap().slice;
         (0..ns / slice).for_each(|_| step(slice));
-        if ns % slice != 0 {
+        if !ns.is_multiple_of(slice) {
             step(ns % slice);
         }
     }

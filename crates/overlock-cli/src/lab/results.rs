@@ -185,8 +185,8 @@ pub(super) fn reads_per_s(record: &Record) -> f64 {
     record.exits.get("pm-timer").copied().unwrap_or(0) as f64 / record.seconds
 }
 
-/// The share of the CPU time used that went into reading the PM timer; what was taken away meanwhile
-/// is not counted.
+/// The share of the CPU time used that went into reading the PM timer; what was taken away
+/// meanwhile is not counted.
 pub(super) fn timer_share(record: &Record) -> f64 {
     record.timer_cpu_s_per_s / record.cpu_s_per_s.max(f64::MIN_POSITIVE)
 }

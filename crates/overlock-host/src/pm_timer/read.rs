@@ -13,10 +13,10 @@
 //! | [`Clamped`] | always | no older than the request | stops nobody |
 //! | [`Pure`] | if the clock is | no older than the request | stops nobody |
 //!
-//! "No older" is by the reader's own clock. `Published` returns at most as stale a value as an update
-//! takes; but that is the time of the update *on the wall*, and an updater whose thread loses its
-//! CPU takes a time slice. So where the host may take a reader's CPU away, use `Pure` on a clock
-//! that is good, and `Clamped` on any other.
+//! "No older" is by the reader's own clock. `Published` returns at most as stale a value as an
+//! update takes; but that is the time of the update *on the wall*, and an updater whose thread
+//! loses its CPU takes a time slice. So where the host may take a reader's CPU away, use `Pure` on
+//! a clock that is good, and `Clamped` on any other.
 
 mod clamped;
 mod mutexed;
