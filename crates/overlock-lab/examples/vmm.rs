@@ -21,9 +21,9 @@ use overlock_host::sched::yield_to::RoundRobin;
 use overlock_host::sched::{Action, Config, Event, Scheduler, Standing};
 use overlock_host::{Nanos, Pcpu, Vcpu};
 
-/// The guest, in real mode: counts 2^27 steps, then writes to port 0x10 and halts.
+/// The guest, in real mode: counts 2^20 steps, then writes to port 0x10 and halts.
 const GUEST: &[u8] = &[
-    0x66, 0xb9, 0x00, 0x00, 0x00, 0x08, // mov ecx, 1 << 27
+    0x66, 0xb9, 0x00, 0x00, 0x10, 0x00, // mov ecx, 1 << 20
     0x66, 0x49, // dec ecx
     0x75, 0xfc, // jnz back to it
     0xe6, 0x10, // out 0x10, al
