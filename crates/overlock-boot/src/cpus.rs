@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel knows of each CPU, found through the GS segment.
+
+use core::arch::asm;
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Release,
+};
+
+/// The most CPUs that this kernel starts. Xen has room for 32 in the page that it shares.
+pub const MAX: usize = 32;
+
+/// One CPU's record. Only the CPU itself writes most of it; others read.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct PerCpu {
+    /// The address of this record: what GS:0 holds.
+    own: AtomicUsize,
+    number: AtomicU32,
+    /// What the hardware calls it: the number of its APIC.
+    pub apic: AtomicU32,
+    /// Whether it can be kicked (F8).
+    pub up: AtomicBool,
+    /// How many non-maskable interrupts it is in.
+    pub in_nmi: AtomicU32,
+    /// Whether its timer ticks.
+    pub ticking: AtomicBool,
+    /// The event channel it is kicked by, under Xen; zero before there is one.
+    pub port: AtomicU32,
+    /// How many waits it is inside, one in an interrupt of another.
+    pub waits_open: AtomicU32,
+    /// A kick that a stand-in for KVM has to remember for it.
+    pub unhalted: AtomicBool,
+    /// What it counted.
+    pub tally: Tally,
+}
+
+/// What became of waits and kicks. Written by its CPU, in interrupts too.
+#[derive(Debug)]
+pub struct Tally {
+    /// Waits that found their word changed.
+    pub early: AtomicU64,
+    /// Waits that gave the CPU up.
+    pub halts: AtomicU64,
+    /// Of those, the ones that came back with their word as it was.
+    pub futile: AtomicU64,
+    /// Kicks that were sent.
+    pub kicks: AtomicU64,
+    /// Kicks that arrived as interrupts.
+    pub arrived: AtomicU64,
+    /// Ticks of the timer.
+    pub ticks: AtomicU64,
+    /// Non-maskable interrupts.
+    pub nmis: AtomicU64,
+}
+
+impl Tally {
+    const fn new() -> Self {
+        const ZERO: AtomicU64 = AtomicU64::new(0);
+        Self {
+            early: ZERO,
+            halts: ZERO,
+            futile: ZERO,
+            kicks: ZERO,
+            arrived: ZERO,
+            ticks: ZERO,
+            nmis: ZERO,
+        }
+    }
+
+    /// All counts, by name.
+    pub fn all(&self) -> [(&'static str, u64); 7] {
+        [
+            ("early", &self.early),
+            ("halts", &self.halts),
+            ("futile", &self.futile),
+            ("kicks", &self.kicks),
+            ("arrived", &self.arrived),
+            ("ticks", &self.ticks),
+            ("nmis", &self.nmis),
+        ]
+        .map(|(name, count)| (name, count.load(Relaxed)))
+    }
+}
+
+/// Counts one.
+pub fn count(what: &AtomicU64) {
+    what.fetch_add(1, Relaxed);
+}
+
+static RECORDS: [PerCpu; MAX] = [const { PerCpu::new() }; MAX];
+static STARTED: AtomicUsize = AtomicUsize::new(0);
+
+impl PerCpu {
+    const fn new() -> Self {
+        Self {
+            own: AtomicUsize::new(0),
+            number: AtomicU32::new(0),
+            apic: AtomicU32::new(0),
+            up: AtomicBool::new(false),
+            in_nmi: AtomicU32::new(0),
+            ticking: AtomicBool::new(false),
+            port: AtomicU32::new(0),
+            waits_open: AtomicU32::new(0),
+            unhalted: AtomicBool::new(false),
+            tally: Tally::new(),
+        }
+    }
+
+    /// The number of this CPU.
+    #[inline]
+    pub fn number(&self) -> usize {
+        self.number.load(Relaxed) as usize
+    }
+}
+
+/// The record of the CPU that asks. Its GS base is the address of its record.
+#[inline]
+pub fn this() -> &'static PerCpu {
+    let own: *const PerCpu;
+    // SAFETY: the first word of a record is its own address, and GS points to a record from the
+    // start of each CPU on. Two such reads of one CPU give the same.
+    unsafe {
+        asm!("mov {}, gs:[0]", out(reg) own, options(pure, readonly, nostack, preserves_flags));
+        &*own
+    }
+}
+
+/// The record of CPU number `cpu`.
+#[inline]
+pub fn of(cpu: usize) -> &'static PerCpu {
+    &RECORDS[cpu]
+}
+
+/// Makes the record of CPU number `cpu` ready; its address is what GS is to be based on.
+pub fn prepare(cpu: usize) -> usize {
+    let record = &RECORDS[cpu];
+    let address = core::ptr::from_ref(record).addr();
+    record.own.store(address, Relaxed);
+    record.number.store(cpu as u32, Relaxed);
+    address
+}
+
+/// The CPU that calls can be kicked and given work.
+pub fn is_up() {
+    let me = this();
+    // ORDERING: Release, with the Acquire of whoever counts the CPUs: the record is complete.
+    me.up.store(true, Release);
+    // ORDERING: as above.
+    STARTED.fetch_add(1, Release);
+}
+
+/// How many CPUs are up.
+pub fn started() -> usize {
+    // ORDERING: Acquire, with the Release of `is_up`.
+    STARTED.load(core::sync::atomic::Ordering::Acquire)
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The two ways into the kernel, and the one out of it that nobody wants.
+
+mod bare;
+mod memory;
+mod xen;
+
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+use overlock_boot::console::Plain;
+use overlock_boot::say;
+
+/// How this world's machine ends.
+static EXIT: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+type Exit = fn(u8) -> !;
+
+fn set_exit(exit: Exit) {
+    EXIT.store(exit as *mut (), Relaxed);
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    say!("{{\"kind\":\"panic\",\"why\":\"{}\"}}", Plain(info));
+    let exit = EXIT.load(Relaxed);
+    if !exit.is_null() {
+        // SAFETY: `set_exit` stored an `Exit`.
+        let exit = unsafe { core::mem::transmute::<*mut (), Exit>(exit) };
+        exit(1);
+    }
+    loop {
+        core::hint::spin_loop();
+    }
+}

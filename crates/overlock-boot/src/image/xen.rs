@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From where Xen enters a paravirtual guest (64-bit, mapped, RSI: start information) to Rust.
+
+use core::arch::global_asm;
+
+use overlock_boot::kernel::{Kernel as _, work};
+use overlock_boot::machine::segments::{STACK, STACKS};
+use overlock_boot::plan::Plan;
+use overlock_boot::platform::Xen;
+use overlock_boot::work::run;
+use overlock_boot::xen::abi::StartInfo;
+use overlock_boot::xen::{calls, start};
+
+global_asm!(
+    ".macro text_note kind, text",
+    ".balign 4",
+    ".long 4, 9f - 8f, \\kind",
+    ".asciz \"Xen\"",
+    "8: .asciz \"\\text\"",
+    "9: .balign 4",
+    ".endm",
+    ".macro address_note kind, address",
+    ".balign 4",
+    ".long 4, 8, \\kind",
+    ".asciz \"Xen\"",
+    ".quad \\address",
+    ".endm",
+    ".section .note.overlock, \"a\", @note",
+    "text_note 6, \"overlock\"",
+    "text_note 5, \"xen-3.0\"",
+    "text_note 8, \"generic\"",
+    // Entry, hypercalls, and that addresses are those that the image is linked for.
+    "address_note 1, xen_start",
+    "address_note 2, {page}",
+    "address_note 3, 0",
+    "address_note 4, 0",
+    ".text",
+    ".globl xen_start",
+    "xen_start:",
+    "cld",
+    "lea rsp, [rip + {stacks} + {stack}]",
+    "mov rdi, rsi",
+    "call {first}",
+    "ud2",
+    page = sym calls::PAGE,
+    stacks = sym STACKS,
+    stack = const STACK,
+    first = sym first,
+);
+
+/// Where the first vCPU arrives.
+extern "C" fn first(info: &'static StartInfo) -> ! {
+    super::set_exit(Xen::exit);
+    // SAFETY: once, on the first vCPU, with what Xen passed.
+    let plan = Plan(unsafe { start::first(info) });
+    start::others(info, plan.number("smp", 1) as usize, work::<Xen>);
+    run::<Xen>(plan)
+}

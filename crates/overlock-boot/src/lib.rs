@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Overlock inside a kernel: three platforms, and the smallest kernel that can try them.
+//!
+//! | world | what a CPU is | wait | kick |
+//! |---|---|---|---|
+//! | [`platform::Bare`] | a processor with its own APIC | check, `sti; hlt` | an inter-processor interrupt |
+//! | [`platform::Kvm`] | a vCPU of KVM | check, `hlt` | `KVM_HC_KICK_CPU` |
+//! | [`platform::Xen`] | a vCPU of Xen, paravirtual | clear, check, `SCHEDOP_poll` | `EVTCHNOP_send` |
+//!
+//! The kernel has no processes, no memory allocator and no drivers but for a console. It starts all
+//! CPUs, runs what its command line asks for ([`plan`]), and says how it came out on the console, a
+//! JSON record a line. `overlock boot` builds it, starts it under QEMU and reads the records.
+//!
+//! A kernel of your own needs one of the files in `platform/` and little else: `docs/kernels.md`.
+
+#![no_std]
+#![cfg(target_arch = "x86_64")]
+
+pub mod console;
+pub mod cpus;
+pub mod kernel;
+pub mod machine;
+pub mod plan;
+pub mod platform;
+pub mod work;
+pub mod xen;

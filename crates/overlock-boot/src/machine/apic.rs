@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The local APIC of each CPU: interrupts between CPUs, and a timer.
+//!
+//! Sources: Intel, *Software Developer's Manual*, volume 3A, chapter "Advanced Programmable
+//! Interrupt Controller".
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::clock;
+use super::io::{self, wrmsr};
+use crate::cpus;
+
+/// A kick. Of the highest class of priority, so that it alone comes in where the task priority
+/// shuts out the rest.
+pub const KICK: u8 = 0xf1;
+/// The timer's tick.
+pub const TICK: u8 = 0x40;
+/// What arrives when an interrupt was withdrawn.
+pub const SPURIOUS: u8 = 0xff;
+
+const BASE: usize = 0xfee0_0000;
+const ID: usize = 0x20;
+const EOI: usize = 0xb0;
+const SPURIOUS_VECTOR: usize = 0xf0;
+const COMMAND: usize = 0x300;
+const COMMAND_TO: usize = 0x310;
+const LVT_TIMER: usize = 0x320;
+const INITIAL_COUNT: usize = 0x380;
+const CURRENT_COUNT: usize = 0x390;
+const DIVIDE: usize = 0x3e0;
+
+const MASKED: u32 = 1 << 16;
+const PERIODIC: u32 = 1 << 17;
+/// The last command has not been delivered yet.
+const SENDING: u32 = 1 << 12;
+const ASSERT: u32 = 1 << 14;
+const ALL_OTHERS: u32 = 3 << 18;
+const NMI: u32 = 4 << 8;
+const INIT: u32 = 5 << 8;
+const STARTUP: u32 = 6 << 8;
+const DIVIDE_BY_16: u32 = 3;
+const IA32_APIC_BASE: u32 = 0x1b;
+const ENABLED: u64 = 1 << 11;
+
+/// Counts of the timer in a millisecond.
+static COUNTS_PER_MS: AtomicU32 = AtomicU32::new(0);
+
+fn read(register: usize) -> u32 {
+    // SAFETY: a register of the local APIC, which is mapped to itself.
+    unsafe { core::ptr::with_exposed_provenance::<u32>(BASE + register).read_volatile() }
+}
+
+fn write(register: usize, value: u32) {
+    // SAFETY: as above; the registers written here touch no memory but through handlers.
+    unsafe { core::ptr::with_exposed_provenance_mut::<u32>(BASE + register).write_volatile(value) };
+}
+
+/// Switches this CPU's APIC on.
+pub fn enable() {
+    // SAFETY: the base where it always is, enabled.
+    unsafe { wrmsr(IA32_APIC_BASE, BASE as u64 | ENABLED) };
+    write(SPURIOUS_VECTOR, 1 << 8 | u32::from(SPURIOUS));
+    write(LVT_TIMER, MASKED);
+    write(DIVIDE, DIVIDE_BY_16);
+    cpus::this().apic.store(read(ID) >> 24, Relaxed);
+}
+
+/// Measures the timer against the clock, for all CPUs.
+pub fn calibrate() {
+    write(INITIAL_COUNT, u32::MAX);
+    clock::spin_ns(2_000_000);
+    COUNTS_PER_MS.store((u32::MAX - read(CURRENT_COUNT)) / 2, Relaxed);
+    write(INITIAL_COUNT, 0);
+}
+
+/// The handler of the interrupt is done.
+pub fn end_of_interrupt() {
+    write(EOI, 0);
+}
+
+/// Lets the timer tick every `us` microseconds, or not at all.
+pub fn tick_every_us(us: Option<u32>) {
+    let count = us.map_or(0, |us| {
+        (u64::from(COUNTS_PER_MS.load(Relaxed)) * u64::from(us) / 1000).max(1) as u32
+    });
+    write(LVT_TIMER, u32::from(TICK) | if us.is_some() { PERIODIC } else { MASKED });
+    write(INITIAL_COUNT, count);
+    cpus::this().ticking.store(us.is_some(), Relaxed);
+}
+
+/// Sends a command. Not to be interrupted between its halves by another of this CPU; an NMI saves
+/// the upper one ([`save`]).
+fn command(to: u32, command: u32) {
+    io::without_interrupts(|| {
+        while read(COMMAND) & SENDING != 0 {
+            core::hint::spin_loop();
+        }
+        write(COMMAND_TO, to << 24);
+        write(COMMAND, command | ASSERT);
+    });
+}
+
+/// Sends an interrupt to the CPU whose APIC has this number.
+pub fn interrupt(apic: u32, vector: u8) {
+    command(apic, u32::from(vector));
+}
+
+/// Sends a non-maskable interrupt.
+pub fn interrupt_for_sure(apic: u32) {
+    command(apic, NMI);
+}
+
+/// Starts all other CPUs in real mode at `page * 4096`, by the usual INIT, SIPI, SIPI.
+pub fn start_others(page: u8) {
+    command(0, INIT | ALL_OTHERS);
+    clock::spin_ns(10_000_000);
+    for _ in 0..2 {
+        command(0, STARTUP | ALL_OTHERS | u32::from(page));
+        clock::spin_ns(200_000);
+    }
+}
+
+/// The upper half of a command that an NMI may have interrupted.
+pub fn save() -> u32 {
+    read(COMMAND_TO)
+}
+
+/// Puts it back.
+pub fn restore(saved: u32) {
+    while read(COMMAND) & SENDING != 0 {
+        core::hint::spin_loop();
+    }
+    write(COMMAND_TO, saved);
+}
+
+/// Sets the class of priority below which no interrupt comes in (CR8), and returns the one before.
+pub fn set_priority(class: u64) -> u64 {
+    let before;
+    // SAFETY: CR8 decides which interrupts are held back, and nothing else.
+    unsafe {
+        asm!("mov {}, cr8", out(reg) before, options(nostack, preserves_flags));
+        asm!("mov cr8, {}", in(reg) class, options(nostack, preserves_flags));
+    }
+    before
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the entry to all CPUs running: what is done once, and what each CPU does.
+
+use super::{apic, clock, interrupts, io, segments};
+use crate::{console, cpus, say};
+
+/// Where the others start, in real mode: a page below 1 MiB that nobody else uses.
+pub const TRAMPOLINE: usize = 0x8000;
+
+/// How long the others may take until they are up.
+const PATIENCE_NS: u64 = 20_000_000_000;
+
+/// What QEMU tells a kernel that it starts directly (`hvm_start_info`, Xen's public headers).
+#[repr(C)]
+struct StartInfo {
+    magic: u32,
+    version: u32,
+    flags: u32,
+    modules: u32,
+    modules_at: u64,
+    command_line_at: u64,
+}
+
+const MAGIC: u32 = 0x336e_c578;
+
+/// The command line that stands in the start information at `address`.
+///
+/// # Safety
+/// `address` is what the loader passed, and is mapped.
+pub unsafe fn command_line(address: usize) -> &'static str {
+    // SAFETY: the caller's word.
+    let info = unsafe { &*core::ptr::with_exposed_provenance::<StartInfo>(address) };
+    let at = info.command_line_at as usize;
+    if info.magic != MAGIC || at == 0 {
+        return "";
+    }
+    // SAFETY: a string that ends in zero, which the loader left in memory that nobody else uses.
+    let line = unsafe { core::ffi::CStr::from_ptr(core::ptr::with_exposed_provenance(at)) };
+    line.to_str().unwrap_or("")
+}
+
+/// Makes the first CPU ready: clock, interrupts, console.
+///
+/// # Safety
+/// Called once, by the CPU that started first, with interrupts disabled.
+pub unsafe fn first() {
+    console::set(super::serial::write);
+    // SAFETY: the caller's word.
+    unsafe {
+        // Both of the old interrupt controllers off.
+        io::outb(0xa1, 0xff);
+        io::outb(0x21, 0xff);
+        interrupts::prepare();
+        this_cpu(0);
+    }
+    clock::calibrate();
+    apic::calibrate();
+}
+
+/// Makes the CPU that calls ready, as number `cpu`.
+///
+/// # Safety
+/// As for [`segments::load`].
+unsafe fn this_cpu(cpu: usize) {
+    // SAFETY: the caller's word.
+    unsafe {
+        segments::load(cpu);
+        interrupts::load();
+    }
+    apic::enable();
+    cpus::is_up();
+    // SAFETY: the handlers are in place.
+    unsafe { io::enable_interrupts() };
+}
+
+/// Starts all other CPUs, and waits until there are `wanted` in all.
+pub fn others(wanted: usize) {
+    if wanted > 1 {
+        apic::start_others((TRAMPOLINE >> 12) as u8);
+    }
+    let deadline = clock::now_ns() + PATIENCE_NS;
+    while cpus::started() < wanted {
+        assert!(clock::now_ns() < deadline, "only {} of {wanted} CPUs started", cpus::started());
+        core::hint::spin_loop();
+    }
+    say!("{{\"kind\":\"started\",\"cpus\":{wanted}}}");
+}
+
+/// Where each other CPU arrives with a stack: makes it ready, and has it `work`.
+///
+/// # Safety
+/// Called once by each CPU but the first, with the number that it got.
+pub unsafe fn other(cpu: usize, work: fn() -> !) -> ! {
+    // SAFETY: the caller's word.
+    unsafe { this_cpu(cpu) };
+    work()
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel: its entries in assembly, and what it does when it panics.
+//!
+//! It is one only where it is built as one (`--cfg overlock_image`, see `overlock boot`); otherwise
+//! it says so.
+
+#![cfg_attr(overlock_image, no_std, no_main)]
+
+#[cfg(all(overlock_image, target_arch = "x86_64"))]
+mod image;
+
+#[cfg(not(overlock_image))]
+#[expect(clippy::print_stderr, reason = "a hint for people")]
+fn main() {
+    eprintln!("This is a kernel, not a program: `overlock boot` builds and starts it.");
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel is asked to do: its command line, words of the form `key=value`.
+//!
+//! | key | value | default |
+//! |---|---|---|
+//! | `on` | `bare`, `kvm`, `kvm-stand-in` | `bare`; Xen is found by the entry that is used |
+//! | `smp` | how many CPUs there are to start | 1 |
+//! | `do` | `micro`, `contract`, `conformance`, `nesting`, `hang`, `fault`; several with `:` | `micro` |
+//! | `locks` | names of locks with `:` between | `hybrid` |
+//! | `cpus` | numbers of CPUs to take part, with `:` between | `smp` |
+//! | `ms` | how long a run lasts | 200 |
+//! | `ops` | how many acquisitions end a run early; 0 is none | 0 |
+//! | `runs` | how many rounds | 3 |
+//! | `cs`, `ncs` | nanoseconds of a critical section and between two | 0 |
+//! | `seed` | of the order in which locks take turns | 1 |
+//! | `nopvspin` | `1` switches waiting off | 0 |
+
+/// The command line, and questions to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a>(pub &'a str);
+
+impl<'a> Plan<'a> {
+    /// The value of `key`, if it is there.
+    pub fn get(&self, key: &str) -> Option<&'a str> {
+        self.0
+            .split_ascii_whitespace()
+            .filter_map(|word| word.split_once('='))
+            .find_map(|(name, value)| (name == key).then_some(value))
+    }
+
+    /// The number that `key` has, or `default`.
+    pub fn number(&self, key: &str, default: u64) -> u64 {
+        self.get(key).and_then(|value| value.parse().ok()).unwrap_or(default)
+    }
+
+    /// The parts of `key`'s value, or of `default`.
+    pub fn list(
+        &self,
+        key: &str,
+        default: &'a str,
+    ) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
+        self.get(key).unwrap_or(default).split(':').filter(|part| !part.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_by_their_keys() {
+        let plan = Plan("on=bare cpus=1:2:4 ms=50 broken");
+        assert_eq!(plan.get("on"), Some("bare"));
+        assert_eq!(plan.number("ms", 7), 50);
+        assert_eq!(plan.number("runs", 7), 7);
+        assert!(plan.list("cpus", "9").eq(["1", "2", "4"]));
+        assert!(plan.list("locks", "hybrid").eq(["hybrid"]));
+    }
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `Kvm`: a vCPU of KVM, which is called back by a hypercall.
+//!
+//! | clause | answer |
+//! |---|---|
+//! | P1 | `wait` looks at the word with interrupts off, and does not halt if it has changed. |
+//! | P2 | Any interrupt ends a halt. In an NMI there is none (F8). |
+//! | P3 | A kick of a vCPU that is not halted is remembered by the host, and ends its next halt. |
+//! | P4 | As above: it ends a halt for nothing. The host ignores APICs that do not exist; a CPU that is not up is not kicked at all. |
+//! | P5 | A byte that the host writes where the vCPU asked for its steal time. |
+//! | P6 | The processor's pause instruction. |
+//! | P7 | A CPU's number is in its record, and never changes. |
+//! | P8 | Static arrays. |
+//! | P9 | The time stamp counter. |
+//! | P10 | [`decide`] says when waiting is not worth it; then it is switched off. |
+//! | P11 | No cheap releases. |
+//!
+//! Sources: Linux, Documentation/virt/kvm/x86/{cpuid,hypercalls,msr}.rst (6.12).
+
+use core::arch::naked_asm;
+use core::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed,
+};
+
+use overlock::{Bucket, Cpu, Platform, Slot};
+
+use super::Bare;
+use crate::cpus::{self, MAX, count};
+use crate::kernel::Kernel;
+use crate::machine::halt::{self, Look};
+use crate::machine::{apic, clock, io};
+use crate::plan::Plan;
+use crate::say;
+
+/// A vCPU of KVM.
+#[derive(Clone, Copy, Debug)]
+pub struct Kvm;
+
+super::tables!(Kvm);
+super::native!(NativeKvm of Kvm);
+
+static WAITING: AtomicBool = AtomicBool::new(true);
+/// Whether there is no KVM, but something that plays it.
+static STAND_IN: AtomicBool = AtomicBool::new(false);
+
+/// Whether the host tells of steal time.
+static TELLS_STEAL: AtomicBool = AtomicBool::new(false);
+
+/// `KVM_HC_KICK_CPU`: wake a vCPU from its halt. Arguments: flags (0), number of its APIC.
+const KICK_CPU: u64 = 5;
+/// `MSR_KVM_STEAL_TIME`.
+const STEAL_TIME: u32 = 0x4b56_4d03;
+/// `KVM_CPUID_SIGNATURE`, and the one after it, `KVM_CPUID_FEATURES`.
+const SIGNATURE: u32 = 0x4000_0000;
+const FEATURES: u32 = 0x4000_0001;
+/// "KVMKVMKVM" in EBX, ECX, EDX.
+const KVM: [u32; 3] = [0x4b4d_564b, 0x564b_4d56, 0x4d];
+
+/// What the host offers: EAX and EDX of `KVM_CPUID_FEATURES`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// `KVM_FEATURE_*`.
+    pub features: u32,
+    /// `KVM_HINTS_*`.
+    pub hints: u32,
+}
+
+/// `KVM_FEATURE_STEAL_TIME`: the register above exists.
+const FEATURE_STEAL_TIME: u32 = 1 << 5;
+/// `KVM_FEATURE_PV_UNHALT`: the hypercall above exists.
+const FEATURE_PV_UNHALT: u32 = 1 << 7;
+/// `KVM_HINTS_REALTIME`: a vCPU is never taken off its processor.
+const HINT_REALTIME: u32 = 1;
+
+/// What locks are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Spin for a while, and wait.
+    Wait,
+    /// Spin: for this reason.
+    Spin(&'static str),
+}
+
+/// Decides as Linux does (arch/x86/kernel/kvm.c, `kvm_spinlock_init`, 6.12): waiting is off where it
+/// can't be had, where no vCPU is ever taken away, on one CPU, and where the user says so.
+pub fn decide(offered: Option<Features>, cpus: usize, nopvspin: bool) -> Mode {
+    match offered {
+        None => Mode::Spin("this is no KVM"),
+        Some(kvm) if kvm.features & FEATURE_PV_UNHALT == 0 => {
+            Mode::Spin("the host offers no KVM_FEATURE_PV_UNHALT")
+        }
+        Some(kvm) if kvm.hints & HINT_REALTIME != 0 => Mode::Spin("KVM_HINTS_REALTIME"),
+        Some(_) if cpus == 1 => Mode::Spin("there is one CPU"),
+        Some(_) if nopvspin => Mode::Spin("nopvspin"),
+        Some(_) => Mode::Wait,
+    }
+}
+
+/// What the host writes: `struct kvm_steal_time`.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Steal {
+    stolen_ns: AtomicU64,
+    version: AtomicU32,
+    flags: AtomicU32,
+    preempted: AtomicU8,
+    rest: [u8; 47],
+}
+
+static STEALS: [Steal; MAX] = [const {
+    Steal {
+        stolen_ns: AtomicU64::new(0),
+        version: AtomicU32::new(0),
+        flags: AtomicU32::new(0),
+        preempted: AtomicU8::new(0),
+        rest: [0; 47],
+    }
+}; MAX];
+
+/// Halts with interrupts as they are. Where they are off, only a kick ends it.
+///
+/// # Safety
+/// Under KVM, with `KVM_FEATURE_PV_UNHALT`.
+#[unsafe(naked)]
+unsafe extern "C" fn plain_halt() {
+    naked_asm!("hlt", "ret")
+}
+
+/// The hypercall. A processor of the other maker has another instruction for it.
+#[unsafe(naked)]
+unsafe extern "C" fn vmcall(apic: u64, call: u64) {
+    naked_asm!(
+        "push rbx",
+        "mov rax, rsi",
+        "mov rcx, rdi",
+        "xor ebx, ebx",
+        "vmcall",
+        "pop rbx",
+        "ret"
+    )
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn vmmcall(apic: u64, call: u64) {
+    naked_asm!(
+        "push rbx",
+        "mov rax, rsi",
+        "mov rcx, rdi",
+        "xor ebx, ebx",
+        "vmmcall",
+        "pop rbx",
+        "ret"
+    )
+}
+
+/// Whether the processor is AMD's.
+static IS_AMD: AtomicBool = AtomicBool::new(false);
+
+impl Kvm {
+    /// What the host offers, if it is KVM.
+    fn offered() -> Option<Features> {
+        use core::arch::x86_64::__cpuid;
+        let found = __cpuid(SIGNATURE);
+        IS_AMD.store(__cpuid(0).ecx == 0x444d_4163, Relaxed);
+        let is_kvm = [found.ebx, found.ecx, found.edx] == KVM;
+        is_kvm.then(|| {
+            let offered = __cpuid(FEATURES);
+            Features { features: offered.eax, hints: offered.edx }
+        })
+    }
+
+    /// Finds out what the host offers, and switches waiting on or off; once, on the first CPU. A
+    /// `stand_in` for the host has all that KVM has, on a bare machine.
+    pub fn detect(stand_in: bool, plan: &Plan<'_>) {
+        STAND_IN.store(stand_in, Relaxed);
+        let all = Features { features: FEATURE_PV_UNHALT | FEATURE_STEAL_TIME, hints: 0 };
+        let offered = if stand_in { Some(all) } else { Self::offered() };
+        let mode = decide(offered, plan.number("smp", 1) as usize, plan.number("nopvspin", 0) == 1);
+        WAITING.store(mode == Mode::Wait, Relaxed);
+        let (word, why) = match mode {
+            Mode::Wait => ("wait", ""),
+            Mode::Spin(why) => ("spin", why),
+        };
+        say!(
+            "{{\"kind\":\"mode\",\"locks\":\"{word}\",\"why\":\"{why}\",\"stand_in\":{stand_in}}}"
+        );
+        let steals = offered.is_some_and(|kvm| kvm.features & FEATURE_STEAL_TIME != 0);
+        TELLS_STEAL.store(!stand_in && steals, Relaxed);
+    }
+
+    /// [`Platform::wait`], with something done after the look at the word, and the look as told.
+    fn wait_with(
+        word: &AtomicU32,
+        expected: u32,
+        deadline_ns: Option<u64>,
+        between: impl FnOnce(),
+        look: Look,
+    ) {
+        let me = cpus::this();
+        let ends_in_time = || {
+            me.ticking.load(Relaxed)
+                && io::interrupts_enabled()
+                && deadline_ns > Some(Self::now_ns())
+        };
+        if me.in_nmi.load(Relaxed) != 0 || deadline_ns.is_some() && !ends_in_time() {
+            return;
+        }
+        // Acquire: what the kicker wrote before is seen (P3).
+        let same = || word.load(Ordering::Acquire) == expected;
+        let halted = if STAND_IN.load(Relaxed) {
+            // A kick that the host remembers makes the next halt return at once.
+            halt::halt_if(|| same() && !me.unhalted.swap(false, Relaxed), between, look)
+        } else if io::interrupts_enabled() {
+            halt::halt_if(same, between, look)
+        } else if same() {
+            between();
+            // SAFETY: a kick ends it, by KVM's word.
+            unsafe { plain_halt() };
+            true
+        } else {
+            false
+        };
+        if !halted {
+            return count(&me.tally.early);
+        }
+        count(&me.tally.halts);
+        if word.load(Relaxed) == expected {
+            count(&me.tally.futile);
+        }
+    }
+
+    /// The hypercall that wakes the vCPU with this APIC.
+    fn hypercall_kick(apic: u32) {
+        // SAFETY: the host offers it, else waiting is off and nobody is kicked.
+        unsafe {
+            if IS_AMD.load(Relaxed) {
+                vmmcall(u64::from(apic), KICK_CPU);
+            } else {
+                vmcall(u64::from(apic), KICK_CPU);
+            }
+        }
+    }
+}
+
+// SAFETY: clause by clause in the table above.
+unsafe impl Platform for Kvm {
+    type Byte = AtomicU8;
+    type Half = AtomicU16;
+    type Word = AtomicU32;
+
+    const WAITS: bool = true;
+    const CROWD_WAKES: u64 = 24;
+
+    #[inline(always)]
+    fn waits() -> bool {
+        WAITING.load(Relaxed)
+    }
+
+    /// Two exits and a wake-up of the host's thread.
+    fn wake_ns() -> u64 {
+        20_000
+    }
+
+    #[inline(always)]
+    fn fence(order: Ordering) {
+        core::sync::atomic::fence(order);
+    }
+
+    #[inline(always)]
+    fn relax() {
+        core::hint::spin_loop();
+    }
+
+    #[inline]
+    fn cpu() -> Option<Cpu> {
+        Cpu::new(cpus::this().number())
+    }
+
+    fn slot(cpu: Cpu) -> &'static Slot<Self> {
+        &Self::SLOTS[cpu.index()]
+    }
+
+    fn waiters() -> &'static [Bucket<Self>] {
+        Self::BUCKETS
+    }
+
+    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
+        Self::wait_with(word, expected, deadline_ns, || {}, Look::Safely);
+    }
+
+    fn kick(_word: *const AtomicU32, cpu: Cpu) {
+        let other = cpus::of(cpu.index());
+        if !other.up.load(Relaxed) {
+            return;
+        }
+        count(&cpus::this().tally.kicks);
+        let apic = other.apic.load(Relaxed);
+        if STAND_IN.load(Relaxed) {
+            // What KVM does: remember it, and wake the vCPU.
+            other.unhalted.store(true, Relaxed);
+            apic::interrupt(apic, apic::KICK);
+        } else {
+            Self::hypercall_kick(apic);
+        }
+    }
+
+    #[inline]
+    fn is_preempted(cpu: Cpu) -> bool {
+        STEALS[cpu.index()].preempted.load(Relaxed) != 0
+    }
+
+    #[inline]
+    fn now_ns() -> u64 {
+        clock::now_ns()
+    }
+}
+
+impl Kernel for Kvm {
+    const NAME: &'static str = "kvm";
+    type Aware = Self;
+    type Native = NativeKvm;
+
+    fn arrive() {
+        if TELLS_STEAL.load(Relaxed) {
+            let record = &raw const STEALS[cpus::this().number()];
+            // SAFETY: the host writes a structure of this size and alignment there; addresses are
+            // physical ones here, and bit 0 switches it on.
+            unsafe { io::wrmsr(STEAL_TIME, record.addr() as u64 | 1) };
+        }
+    }
+
+    fn set_waiting(on: bool) {
+        WAITING.store(on, Relaxed);
+    }
+
+    fn tick_every_us(us: Option<u32>) {
+        Bare::tick_every_us(us);
+    }
+
+    fn without_interrupts<R>(work: impl FnOnce() -> R) -> R {
+        io::without_interrupts(work)
+    }
+
+    fn interrupt_for_sure(cpu: usize) -> bool {
+        Bare::interrupt_for_sure(cpu)
+    }
+
+    fn stolen_ns(cpu: usize) -> u64 {
+        STEALS[cpu].stolen_ns.load(Relaxed)
+    }
+
+    fn probe_wait(word: &AtomicU32, expected: u32, between: impl FnOnce(), careless: bool) {
+        let look = if careless { Look::Carelessly } else { Look::Safely };
+        Self::wait_with(word, expected, None, between, look);
+    }
+
+    fn exit(code: u8) -> ! {
+        Bare::exit(code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_is_switched_off_as_linux_does() {
+        let offered = |features, hints| Some(Features { features, hints });
+        assert_eq!(decide(offered(1 << 7, 0), 8, false), Mode::Wait);
+        for (offered, cpus, nopvspin) in [
+            (None, 8, false),
+            (offered(!(1 << 7), 0), 8, false),
+            (offered(1 << 7, 1), 8, false),
+            (offered(1 << 7, 0), 1, false),
+            (offered(1 << 7, 0), 8, true),
+        ] {
+            assert!(matches!(decide(offered, cpus, nopvspin), Mode::Spin(_)));
+        }
+    }
+
+    #[test]
+    fn what_the_host_writes_is_laid_out_as_it_says() {
+        assert_eq!(size_of::<Steal>(), 64);
+        assert_eq!(core::mem::offset_of!(Steal, preempted), 16);
+        assert_eq!(KVM.map(u32::to_le_bytes).as_flattened(), b"KVMKVMKVM\0\0\0");
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel does with the locks: the workload that every world has, and its checks.
+
+mod checks;
+mod conformance;
+mod contract;
+mod locks;
+mod micro;
+mod nesting;
+mod samples;
+mod waits;
+
+use crate::cpus;
+use crate::kernel::Kernel;
+use crate::plan::Plan;
+use crate::say;
+
+/// Does all that the plan asks for, and ends the machine.
+pub fn run<K: Kernel>(plan: Plan<'_>) -> ! {
+    K::arrive();
+    if plan.number("nopvspin", 0) == 1 {
+        K::set_waiting(false);
+    }
+    let mut fine = true;
+    for part in plan.list("do", "micro") {
+        fine &= match part {
+            "micro" => micro::rounds::<K>(plan),
+            "contract" => contract::check::<K>(),
+            "conformance" => conformance::check::<K>(plan),
+            "nesting" => nesting::check::<K>(plan),
+            "hang" => loop {
+                core::hint::spin_loop();
+            },
+            "fault" => panic!("a fault, as asked for"),
+            other => panic!("there is nothing to do called {other}"),
+        };
+    }
+    for cpu in 0..cpus::started() {
+        let [early, halts, futile, kicks, ..] = cpus::of(cpu).tally.all().map(|(_, n)| n);
+        say!(
+            "{{\"kind\":\"cpu\",\"cpu\":{cpu},\"early\":{early},\"halts\":{halts},\
+             \"futile\":{futile},\"kicks\":{kicks},\"stolen_ns\":{}}}",
+            K::stolen_ns(cpu)
+        );
+    }
+    say!("{{\"kind\":\"end\",\"fine\":{fine}}}");
+    K::exit(u8::from(!fine))
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The locks by name.
+
+use overlock::counters::Event;
+use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
+
+use crate::kernel::Kernel;
+
+overlock::lock_class!(
+    /// All locks of the kernel's workloads.
+    pub(super) Counted
+);
+
+/// All of them. Those that begin with `native` never wait: they know nothing of being virtual.
+pub(super) const NAMES: &str = "test-and-set:ticket:queued:hybrid:native-test-and-set:native-ticket:native-queued:native-hybrid";
+
+/// Something to be done with a lock whose type is only known by name.
+pub(super) trait UseLock {
+    /// What comes of it.
+    type Output;
+    /// Does it with locks of type `L`.
+    fn with<L: ConstLock + 'static>(self) -> Self::Output;
+}
+
+/// Has `user` use the lock called `name`.
+pub(super) fn with_lock<K: Kernel, U: UseLock>(name: &str, user: U) -> U::Output {
+    match name {
+        "test-and-set" => user.with::<TestAndSet<K::Aware, Counted>>(),
+        "ticket" => user.with::<Ticket<K::Aware, Counted>>(),
+        "queued" => user.with::<Queued<K::Aware, Counted>>(),
+        "hybrid" => user.with::<Hybrid<K::Aware, Counted>>(),
+        "native-test-and-set" => user.with::<TestAndSet<K::Native, Counted>>(),
+        "native-ticket" => user.with::<Ticket<K::Native, Counted>>(),
+        "native-queued" => user.with::<Queued<K::Native, Counted>>(),
+        "native-hybrid" => user.with::<Hybrid<K::Native, Counted>>(),
+        other => panic!("there is no lock called {other}"),
+    }
+}
+
+/// What the locks have counted so far.
+pub(super) fn counted() -> [u64; Event::ALL.len()] {
+    Event::ALL.map(|event| Counted::counters().get(event))
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The workload that every world has: all CPUs want one lock, over and over.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+
+use overlock::ConstLock;
+
+use super::locks::{UseLock, with_lock};
+use super::samples::{self, Seen};
+use super::waits::Waits;
+use crate::cpus::MAX;
+use crate::kernel::{Kernel, everywhere};
+use crate::machine::clock;
+use crate::plan::Plan;
+
+/// What the run that is under way is about; written before its job is handed out.
+struct Run {
+    cpus: AtomicUsize,
+    cs_ns: AtomicU64,
+    ncs_ns: AtomicU64,
+    run_ns: AtomicU64,
+    enough: AtomicU64,
+    /// How many CPUs stand ready.
+    ready: AtomicU32,
+    begun_ns: AtomicU64,
+    ended: AtomicBool,
+    ended_ns: AtomicU64,
+}
+
+static RUN: Run = Run {
+    cpus: AtomicUsize::new(0),
+    cs_ns: AtomicU64::new(0),
+    ncs_ns: AtomicU64::new(0),
+    run_ns: AtomicU64::new(0),
+    enough: AtomicU64::new(0),
+    ready: AtomicU32::new(0),
+    begun_ns: AtomicU64::new(0),
+    ended: AtomicBool::new(false),
+    ended_ns: AtomicU64::new(0),
+};
+
+/// What one CPU did.
+#[repr(align(128))]
+struct Did {
+    ops: AtomicU64,
+    waits: Waits,
+}
+
+static DID: [Did; MAX] = [const { Did { ops: AtomicU64::new(0), waits: Waits::new() } }; MAX];
+
+/// What the locks protect: a count without any atomicity of its own.
+struct Sum(UnsafeCell<u64>);
+
+// SAFETY: only the holder of the lock of the run touches it, and the first CPU when all are done.
+unsafe impl Sync for Sum {}
+
+static SUM: Sum = Sum(UnsafeCell::new(0));
+
+/// The place of the lock of the run. All locks fit, and start as zeros.
+#[repr(align(128))]
+struct Place(AtomicU32);
+
+static PLACE: Place = Place(AtomicU32::new(0));
+
+fn lock<L: ConstLock + 'static>() -> &'static L {
+    const { assert!(size_of::<L>() <= 4 && align_of::<L>() <= 4) };
+    // SAFETY: zeros are an unlocked lock of any kind, and one run uses one kind; between runs the
+    // place is cleared.
+    unsafe { &*(&raw const PLACE.0).cast() }
+}
+
+/// The part of one CPU.
+fn job<L: ConstLock + 'static>(cpu: usize) {
+    let active = RUN.cpus.load(Relaxed);
+    if cpu >= active {
+        return;
+    }
+    let (lock, did) = (lock::<L>(), &DID[cpu]);
+    let [cs, ncs] = [&RUN.cs_ns, &RUN.ncs_ns].map(|ns| ns.load(Relaxed));
+    if RUN.ready.fetch_add(1, AcqRel) + 1 == active as u32 {
+        RUN.begun_ns.store(clock::now_ns(), Release);
+    }
+    while RUN.begun_ns.load(Acquire) == 0 {
+        core::hint::spin_loop();
+    }
+    let end = RUN.begun_ns.load(Relaxed) + RUN.run_ns.load(Relaxed);
+    let enough = RUN.enough.load(Relaxed);
+    while !RUN.ended.load(Relaxed) {
+        let asked = clock::now_ns();
+        lock.lock();
+        let got = clock::now_ns();
+        // SAFETY: this CPU holds the lock.
+        let sum = unsafe {
+            let sum = SUM.0.get();
+            *sum += 1;
+            *sum
+        };
+        clock::spin_ns(cs);
+        // SAFETY: as above.
+        unsafe { lock.unlock() };
+        did.waits.note(got - asked);
+        did.ops.store(did.ops.load(Relaxed) + 1, Relaxed);
+        if got >= end || sum == enough {
+            RUN.ended_ns.fetch_max(got, Relaxed);
+            RUN.ended.store(true, Relaxed);
+        }
+        clock::spin_ns(ncs);
+    }
+}
+
+struct Start<K>(core::marker::PhantomData<K>);
+
+impl<K: Kernel> UseLock for Start<K> {
+    type Output = ();
+
+    fn with<L: ConstLock + 'static>(self) {
+        everywhere::<K>(job::<L>);
+    }
+}
+
+/// Runs one lock once, and says how it came out. Returns whether no update was lost.
+fn once<K: Kernel>(name: &str, cpus: usize, round: u64) -> bool {
+    for did in &DID {
+        did.ops.store(0, Relaxed);
+        did.waits.clear();
+    }
+    PLACE.0.store(0, Relaxed);
+    RUN.cpus.store(cpus, Relaxed);
+    RUN.ready.store(0, Relaxed);
+    RUN.begun_ns.store(0, Relaxed);
+    RUN.ended_ns.store(0, Relaxed);
+    RUN.ended.store(false, Relaxed);
+    // SAFETY: nobody else runs.
+    unsafe { *SUM.0.get() = 0 };
+    let before = Seen::now::<K>();
+    with_lock::<K, _>(name, Start::<K>(core::marker::PhantomData));
+    // SAFETY: all are done.
+    let sum = unsafe { *SUM.0.get() };
+    let ops: u64 = DID.iter().map(|did| did.ops.load(Relaxed)).sum();
+    let ns = RUN.ended_ns.load(Relaxed) - RUN.begun_ns.load(Relaxed);
+    let (cs_ns, ncs_ns) = (RUN.cs_ns.load(Relaxed), RUN.ncs_ns.load(Relaxed));
+    let point = samples::Point { world: K::NAME, lock: name, cpus, round, cs_ns, ncs_ns, ns };
+    let waits = || DID[..cpus].iter().map(|did| &did.waits);
+    let each = DID[..cpus].iter().map(|did| did.ops.load(Relaxed));
+    samples::tell(&point, each, waits, ops.abs_diff(sum), &Seen::now::<K>().since(&before));
+    ops == sum
+}
+
+/// All rounds of all locks at all numbers of CPUs.
+pub(super) fn rounds<K: Kernel>(plan: Plan<'_>) -> bool {
+    RUN.cs_ns.store(plan.number("cs", 0), Relaxed);
+    RUN.ncs_ns.store(plan.number("ncs", 0), Relaxed);
+    RUN.run_ns.store(plan.number("ms", 200) * 1_000_000, Relaxed);
+    RUN.enough.store(plan.number("ops", 0), Relaxed);
+    let locks = || plan.list("locks", "hybrid");
+    let many = locks().count();
+    let seed = plan.number("seed", 1) as usize;
+    let mut fine = true;
+    for round in 0..plan.number("runs", 3) {
+        for cpus in plan.list("cpus", plan.get("smp").unwrap_or("1")) {
+            let cpus = cpus.parse().unwrap_or(1).clamp(1, crate::cpus::started());
+            // Each round begins with another lock, so that none has the best place.
+            let first = (seed + round as usize) % many;
+            for name in locks().cycle_from(first).take(many) {
+                fine &= once::<K>(name, cpus, round);
+            }
+        }
+    }
+    fine
+}
+
+/// An iterator that starts in the middle and goes round.
+trait CycleFrom: Iterator + Clone {
+    fn cycle_from(self, first: usize) -> core::iter::Skip<core::iter::Cycle<Self>> {
+        self.cycle().skip(first)
+    }
+}
+
+impl<I: Iterator + Clone> CycleFrom for I {}
