@@ -30,10 +30,10 @@ pub fn now_ns() -> u64 {
     ((u128::from(since) * u128::from(SCALE.load(Relaxed))) >> 32) as u64
 }
 
-/// Sets the clock to zero, and to `scale` nanoseconds a tick, times 2^32.
-pub fn set(scale: u64) {
+/// Sets the clock to zero at `origin` ticks, and to `scale` nanoseconds a tick, times 2^32.
+pub fn set(scale: u64, origin: u64) {
     SCALE.store(scale, Relaxed);
-    ORIGIN.store(ticks(), Relaxed);
+    ORIGIN.store(origin, Relaxed);
 }
 
 /// Spins for `ns` nanoseconds.
@@ -65,5 +65,5 @@ pub fn calibrate() {
         }
         (first, ticks())
     };
-    set(((u128::from(CALIBRATION_NS) << 32) / u128::from(last - first)) as u64);
+    set(((u128::from(CALIBRATION_NS) << 32) / u128::from(last - first)) as u64, last);
 }

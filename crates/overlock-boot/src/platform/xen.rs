@@ -11,7 +11,7 @@
 //! | P6 | The processor's pause instruction. |
 //! | P7 | A vCPU's number is in its record, and never changes. |
 //! | P8 | Static arrays. |
-//! | P9 | The time stamp counter, at the rate that Xen tells. |
+//! | P9 | The time stamp counter, as Xen's own clock, which ends a poll at its deadline. |
 //! | P10 | [`Xen::set_waiting`]: Linux's `xen_nopvspin`. |
 //! | P11 | No cheap releases. |
 //!
@@ -73,7 +73,13 @@ impl Xen {
 
     /// [`Platform::wait`], with something done after the look at the word. A `careless` wait looks
     /// before it clears the channel, on purpose.
-    fn wait_with(word: &AtomicU32, expected: u32, between: impl FnOnce(), careless: bool) {
+    fn wait_with(
+        word: &AtomicU32,
+        expected: u32,
+        deadline_ns: Option<u64>,
+        between: impl FnOnce(),
+        careless: bool,
+    ) {
         let me = cpus::this();
         let port = me.port.load(Relaxed);
         if port == 0 {
@@ -88,7 +94,7 @@ impl Xen {
             if careless {
                 events::clear(port);
             }
-            calls::poll(Some(port), 0);
+            calls::poll(Some(port), deadline_ns.unwrap_or(0));
             count(&me.tally.halts);
             if word.load(Relaxed) == expected {
                 count(&me.tally.futile);
@@ -150,11 +156,8 @@ unsafe impl Platform for Xen {
     }
 
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
-        // A poll can have a deadline on Xen's own clock; a wait that has one gives way instead.
-        match deadline_ns {
-            None => Self::wait_with(word, expected, || {}, false),
-            Some(deadline) if Self::now_ns() < deadline => calls::give_way(),
-            Some(_) => {}
+        if deadline_ns.is_none_or(|deadline| Self::now_ns() < deadline) {
+            Self::wait_with(word, expected, deadline_ns, || {}, false);
         }
     }
 
@@ -204,7 +207,7 @@ impl Kernel for Xen {
     }
 
     fn probe_wait(word: &AtomicU32, expected: u32, between: impl FnOnce(), careless: bool) {
-        Self::wait_with(word, expected, between, careless);
+        Self::wait_with(word, expected, None, between, careless);
     }
 
     fn set_forgetful(on: bool) {

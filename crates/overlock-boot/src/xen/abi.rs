@@ -170,8 +170,9 @@ pub const EVENT_CHANNEL_OP: u32 = 32;
 pub const VCPU_INITIALISE: u64 = 0;
 pub const VCPU_UP: u64 = 1;
 pub const VCPU_REGISTER_RUNSTATE: u64 = 5;
-pub const VCPU_SET_PERIODIC: u64 = 6;
 pub const VCPU_STOP_PERIODIC: u64 = 7;
+pub const VCPU_SET_SINGLE: u64 = 8;
+pub const VCPU_STOP_SINGLE: u64 = 9;
 
 /// `SCHEDOP_*`, and `SHUTDOWN_reboot`.
 pub const SCHED_YIELD: u64 = 0;

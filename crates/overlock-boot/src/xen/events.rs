@@ -7,7 +7,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
 use super::abi::{self, SharedInfo, VcpuInfo};
-use super::calls;
+use super::{calls, start};
 use crate::cpus::{self, MAX};
 use crate::machine::interrupts;
 use crate::machine::segments::Raw;
@@ -115,14 +115,11 @@ pub unsafe extern "C" fn upcall() {
         "mov rsp, rbp",
         "pop r10", "pop r9", "pop r8",
         "pop rdi", "pop rsi", "pop rdx", "pop rax", "pop rbp",
-        // Return by hypercall, which alone can enable events and return in one step. It wants RAX,
-        // R11, RCX and flags on the stack.
+        // Return by hypercall, which alone can enable events and return in one step. Its entry in
+        // the page pushes RCX, R11 and RAX itself; above them it wants flags.
         "pop rcx",
         "pop r11",
         "push 0",
-        "push rcx",
-        "push r11",
-        "push rax",
         "jmp {page} + {iret} * 32",
         handle = sym handle,
         page = sym calls::PAGE,
@@ -142,6 +139,7 @@ extern "C" fn handle() {
         shared().pending[word].fetch_and(!events, SeqCst);
         let (timer_word, timer_bit) = bit(timer);
         if word == timer_word && events & timer_bit != 0 {
+            start::ask_for_tick();
             interrupts::tick();
         }
     }

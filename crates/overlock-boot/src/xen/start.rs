@@ -59,12 +59,16 @@ pub unsafe fn first(info: &'static StartInfo) -> &'static str {
     unsafe { core::ffi::CStr::from_ptr(info.cmd_line.as_ptr()) }.to_str().unwrap_or("")
 }
 
-/// The rate of the time stamp counter, as Xen tells it.
+/// Sets the clock to Xen's own, which deadlines are given in.
 fn set_clock() {
     let time = &events::shared().vcpus[0].time;
     let (mul, shift) =
         (u64::from(time.tsc_to_system_mul.load(Relaxed)), time.tsc_shift.load(Relaxed));
-    clock::set(if shift < 0 { mul >> -shift } else { mul << shift });
+    let scale = if shift < 0 { mul >> -shift } else { mul << shift };
+    // Xen writes these two together, and not while this vCPU runs.
+    let (ns, at) = (time.system_time.load(Relaxed), time.tsc_timestamp.load(Relaxed));
+    let since = ((u128::from(ns) << 32) / u128::from(scale)) as u64;
+    clock::set(scale, at.wrapping_sub(since));
 }
 
 /// What each vCPU does for itself.
@@ -82,16 +86,33 @@ fn this_vcpu() {
     events::enable();
 }
 
-/// Lets this vCPU's timer tick every `us` microseconds (1,000 at least), or not at all.
+/// How often the timer of each vCPU ticks; 0 is never.
+static PERIODS_NS: [AtomicU64; MAX] = [const { AtomicU64::new(0) }; MAX];
+
+/// Lets this vCPU's timer tick every `us` microseconds, or not at all. Xen's periodic timer would
+/// stand still while the vCPU polls, so each tick asks for the next.
 pub fn tick_every_us(us: Option<u32>) {
     let me = cpus::this();
-    let period_ns = u64::from(us.unwrap_or(0).max(1000)) * 1000;
-    let op = if us.is_some() { abi::VCPU_SET_PERIODIC } else { abi::VCPU_STOP_PERIODIC };
-    let argument = (&raw const period_ns).addr() as u64;
-    // SAFETY: reads one number.
-    let result = unsafe { calls::call(abi::VCPU_OP, [op, me.number() as u64, argument, 0]) };
-    ensure(result, "set a timer");
+    PERIODS_NS[me.number()].store(u64::from(us.unwrap_or(0)) * 1000, Relaxed);
     me.ticking.store(us.is_some(), Relaxed);
+    ask_for_tick();
+}
+
+/// Asks for the next tick of this vCPU, if it is to have one.
+pub(super) fn ask_for_tick() {
+    #[repr(C)]
+    struct SingleShot {
+        at_ns: u64,
+        flags: u32,
+    }
+    let me = cpus::this().number();
+    let period_ns = PERIODS_NS[me].load(Relaxed);
+    let op = if period_ns == 0 { abi::VCPU_STOP_SINGLE } else { abi::VCPU_SET_SINGLE };
+    let timer = SingleShot { at_ns: clock::now_ns() + period_ns, flags: 0 };
+    let argument = (&raw const timer).addr() as u64;
+    // SAFETY: reads the structure.
+    let result = unsafe { calls::call(abi::VCPU_OP, [op, me as u64, argument, 0]) };
+    ensure(result, "set a timer");
 }
 
 static WORK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
