@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 mod debian;
 mod dist;
 mod roots;
+mod image;
 mod tidy;
 mod weak;
 
@@ -24,6 +25,7 @@ cargo xtask COMMAND
            installed, tested, removed
   install --prefix DIR    build, and install all of that under DIR
   uninstall --prefix DIR  remove it again
+  image    build the kernel image of overlock-boot, and print where it is
   tidy     the rules of STYLE.md that a program can check (also a test)
   verify   the long checks: models without bounds, every ordering, and 20 minutes of
            torture for each lock; [--for TIME] torture each lock so long instead
@@ -43,6 +45,10 @@ fn main() -> ExitCode {
         ["debian", ref suites @ ..] => dist::check_in_roots(suites),
         ["install", "--prefix", prefix] => dist::install(prefix),
         ["uninstall", "--prefix", prefix] => dist::uninstall(prefix),
+        ["image"] => image::build().map(|path| {
+            println!("{}", path.display());
+            true
+        }),
         ["tidy"] => tidy(),
         ["verify"] => verify("20m"),
         ["verify", "--for", time] => verify(time),

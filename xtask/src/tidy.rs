@@ -64,6 +64,7 @@ fn metadata(root: &Path) -> Result<Vec<(String, String)>> {
 
 /// Which of our crates may depend on which.
 const ARROWS: &[(&str, &str)] = &[
+    ("overlock-boot", "overlock"),
     ("overlock-c", "overlock"),
     ("overlock-preload", "overlock"),
     ("overlock-sim", "overlock"),

@@ -7,6 +7,8 @@
 
 mod args;
 mod bench;
+#[cfg(target_os = "linux")]
+mod boot;
 mod bounds;
 mod clock;
 mod doctor;
@@ -68,6 +70,8 @@ fn main() -> ExitCode {
         Command::Compare(args) => process::compare::main(&args),
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         Command::Lab(args) => lab::main(&args),
+        #[cfg(target_os = "linux")]
+        Command::Boot(args) => boot::main(&args),
         Command::Torture(args) => torture::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Reference(args) => reference::main(&args),

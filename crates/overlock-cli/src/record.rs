@@ -6,7 +6,7 @@
 use crate::bench::Lengths;
 use crate::machine::Machine;
 use crate::stats::Interval;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The first record of a file: machine, commit and command.
@@ -86,7 +86,7 @@ pub(crate) struct Spread {
 }
 
 /// Percentiles of the wait for the lock.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Waits {
     pub(crate) p50: u64,
     pub(crate) p99: u64,

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A kernel that runs: what it says, and the four ways in which it ends.
+
+use super::machine::{Machine, not_started};
+use super::said::Said;
+use crate::interrupt;
+use anyhow::{Result, bail};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Child;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How many of the last lines an error quotes.
+const QUOTED: usize = 12;
+/// How often to look for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How a kernel ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It did all it was asked for, and this is what it thinks of it.
+    Whole { fine: bool },
+    /// By Ctrl-C.
+    Interrupted,
+}
+
+/// A process that is killed when it is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Sends each line of `from`, until it ends.
+fn read(from: impl Read + Send + 'static, to: Sender<String>) {
+    thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while from.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+            if to.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    });
+}
+
+/// Runs a machine to its end, and hands on what the kernel says.
+///
+/// # Errors
+/// If the machine does not start, the kernel panics, resets the machine, or is silent for
+/// `patience`.
+pub(super) fn run(
+    mut machine: Machine,
+    patience: Duration,
+    mut hear: impl FnMut(Said) -> Result<()>,
+) -> Result<Ended> {
+    let child = machine.qemu.spawn().map_err(not_started)?;
+    let mut running = Running(child);
+    let (send, lines) = mpsc::channel();
+    running.0.stdout.take().into_iter().for_each(|out| read(out, send.clone()));
+    running.0.stderr.take().into_iter().for_each(|err| read(err, send.clone()));
+    drop(send);
+    let mut last = VecDeque::new();
+    loop {
+        let line = match next(&lines, patience) {
+            Next::Line(line) => line,
+            Next::Interrupted => return Ok(Ended::Interrupted),
+            Next::Silence => {
+                bail!("the kernel hangs: not a word for {} s{}", patience.as_secs(), quote(&last))
+            }
+            Next::End => bail!(
+                "the kernel reset the machine, as after a triple fault, or QEMU gave up{}",
+                quote(&last)
+            ),
+        };
+        match Said::parse(&line) {
+            Some(Said::End { fine }) => return Ok(Ended::Whole { fine }),
+            Some(Said::Panic { why }) => bail!("the kernel panicked: {why}{}", quote(&last)),
+            Some(said) => hear(said)?,
+            None => {}
+        }
+        if !line.is_empty() {
+            last.push_back(line);
+        }
+        if last.len() > QUOTED {
+            last.pop_front();
+        }
+    }
+}
+
+enum Next {
+    Line(String),
+    Silence,
+    End,
+    Interrupted,
+}
+
+fn next(lines: &Receiver<String>, patience: Duration) -> Next {
+    let end = Instant::now() + patience;
+    loop {
+        match lines.recv_timeout(LOOK) {
+            Ok(line) => return Next::Line(line),
+            _ if interrupt::seen() => return Next::Interrupted,
+            Err(RecvTimeoutError::Disconnected) => return Next::End,
+            Err(RecvTimeoutError::Timeout) if Instant::now() >= end => return Next::Silence,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// The last lines, for the end of a sentence.
+fn quote(last: &VecDeque<String>) -> String {
+    if last.is_empty() {
+        return "; it said nothing".into();
+    }
+    let lines: String = last.iter().map(|line| format!("\n    {line}")).collect();
+    format!("; it said last:{lines}")
+}

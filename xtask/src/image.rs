@@ -1,0 +1,38 @@
+//! The kernel image of `overlock-boot`: the one place that knows how it is compiled.
+//!
+//! Where the toolchain has the target `x86_64-unknown-none`, that; else the host's own target, told
+//! to leave everything of an operating system out.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+const NONE: &str = "x86_64-unknown-none";
+const HOSTED: &str = "x86_64-unknown-linux-gnu";
+
+/// Builds the image, optimised, and returns where it is. What cargo says goes to standard error.
+pub(crate) fn build() -> Result<PathBuf> {
+    let target = if has_target(NONE) { NONE } else { HOSTED };
+    let folder = crate::root().join("target").join("boot");
+    let flags = "--cfg overlock_image -C no-redzone=y -C relocation-model=static -C debuginfo=0";
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--release", "--locked", "--quiet", "-p", "overlock-boot"]);
+    cargo.args(["--bin", "overlock-boot", "--target", target, "--target-dir"]).arg(&folder);
+    cargo.env("RUSTFLAGS", flags).env_remove("CARGO_ENCODED_RUSTFLAGS");
+    // Nobody unwinds there, and the linker may know machine code only.
+    cargo.env("CARGO_PROFILE_RELEASE_PANIC", "abort").env("CARGO_PROFILE_RELEASE_LTO", "off");
+    let status = cargo.current_dir(crate::root()).status().context("cargo did not start")?;
+    if !status.success() {
+        bail!("the image does not build");
+    }
+    Ok(folder.join(target).join("release").join("overlock-boot"))
+}
+
+fn has_target(name: &str) -> bool {
+    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
+    sysroot.is_ok_and(|out| {
+        let sysroot = PathBuf::from(String::from_utf8_lossy(&out.stdout).trim());
+        sysroot.join("lib/rustlib").join(name).join("lib").exists()
+    })
+}
