@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `on` | `bare`, `kvm`, `kvm-stand-in` | `bare`; Xen is found by the entry that is used |
 //! | `smp` | how many CPUs there are to start | 1 |
-//! | `do` | `micro`, `contract`, `conformance`, `nesting`, `hang`, `fault`; several with `:` | `micro` |
+//! | `do` | `micro`, `contract`, `conformance`, `nesting`; and for tests of who listens `hang`, `fault`, `reset`; several with `:` | `micro` |
 //! | `locks` | names of locks with `:` between | `hybrid` |
 //! | `cpus` | numbers of CPUs to take part, with `:` between | `smp` |
 //! | `ms` | how long a run lasts | 200 |

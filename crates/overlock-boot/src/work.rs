@@ -10,10 +10,10 @@ mod nesting;
 mod samples;
 mod waits;
 
-use crate::cpus;
 use crate::kernel::Kernel;
 use crate::plan::Plan;
 use crate::say;
+use crate::{cpus, machine};
 
 /// Does all that the plan asks for, and ends the machine.
 pub fn run<K: Kernel>(plan: Plan<'_>) -> ! {
@@ -32,6 +32,7 @@ pub fn run<K: Kernel>(plan: Plan<'_>) -> ! {
                 core::hint::spin_loop();
             },
             "fault" => panic!("a fault, as asked for"),
+            "reset" => machine::io::reset(),
             other => panic!("there is nothing to do called {other}"),
         };
     }

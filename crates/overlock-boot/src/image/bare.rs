@@ -142,6 +142,7 @@ unsafe extern "C" {
 /// Where the first CPU arrives.
 extern "C" fn first(info: usize) -> ! {
     super::set_exit(serial::exit);
+    super::probes::keep();
     // SAFETY: what the loader passed.
     let plan = Plan(unsafe { start::command_line(info) });
     // SAFETY: once, on the first CPU, with interrupts disabled.

@@ -3,6 +3,7 @@
 
 mod bare;
 mod memory;
+mod probes;
 mod xen;
 
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
@@ -21,7 +22,10 @@ fn set_exit(exit: Exit) {
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    say!("{{\"kind\":\"panic\",\"why\":\"{}\"}}", Plain(info));
+    let line = info.location().map_or(0, core::panic::Location::line);
+    let file = info.location().map_or("?", core::panic::Location::file);
+    let why = Plain(info.message());
+    say!("{{\"kind\":\"panic\",\"why\":\"{why} ({}:{line})\"}}", Plain(file));
     let exit = EXIT.load(Relaxed);
     if !exit.is_null() {
         // SAFETY: `set_exit` stored an `Exit`.

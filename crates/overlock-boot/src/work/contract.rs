@@ -21,9 +21,10 @@ const LONG_US: u32 = 300_000;
 
 /// Asks all clauses. Returns whether all are kept, and all that are broken on purpose are found.
 pub(super) fn check<K: Kernel>() -> bool {
-    let clauses: [(&str, fn() -> Result<(), &'static str>); 14] = [
+    let clauses: [(&str, fn() -> Result<(), &'static str>); 15] = [
         ("P1 wait returns at once if the word differs", p1::<K>),
         ("P2 an interrupt ends a wait", p2::<K>),
+        ("a wait ends at its deadline and not before", deadline::<K>),
         ("P3 a kick between look and halt is not lost", p3::<K>),
         ("P3 a kick before the look is not lost", p3_before::<K>),
         (
@@ -75,6 +76,18 @@ fn p1<K: Kernel>() -> Result<(), &'static str> {
 fn p2<K: Kernel>() -> Result<(), &'static str> {
     let word = AtomicU32::new(0);
     ensure(ends_by_timer::<K>(|| K::Aware::wait(&word, 0, None)), "it did not wait")
+}
+
+fn deadline<K: Kernel>() -> Result<(), &'static str> {
+    let word = AtomicU32::new(0);
+    K::tick_every_us(Some(5_000));
+    let deadline = K::Aware::now_ns() + 20_000_000;
+    while K::Aware::now_ns() < deadline {
+        K::Aware::wait(&word, 0, Some(deadline));
+    }
+    K::tick_every_us(None);
+    // A deadline in the past does not wait at all.
+    ensure(!ends_by_timer::<K>(|| K::Aware::wait(&word, 0, Some(1))), "it waited")
 }
 
 /// Changes the word and kicks, after the look.

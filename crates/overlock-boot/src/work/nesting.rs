@@ -73,9 +73,13 @@ static TASK: Guarded = Guarded::new();
 static SHARED: Guarded = Guarded::new();
 static NMI: Guarded = Guarded::new();
 static ENOUGH: AtomicU64 = AtomicU64::new(0);
+/// Ticks in which a lock was taken, and how many are enough.
+static TICKS: AtomicU64 = AtomicU64::new(0);
+const ENOUGH_TICKS: u64 = 200;
 static TICK_US: AtomicU32 = AtomicU32::new(0);
 
 fn in_tick<L: ConstLock + 'static>() {
+    TICKS.fetch_add(1, Relaxed);
     SHARED.lock::<L>().lock();
     SHARED.count_and_unlock::<L>();
 }
@@ -92,7 +96,7 @@ fn in_nmi<L: ConstLock + 'static>() {
 fn task<K: Kernel, L: ConstLock + 'static>(cpu: usize) {
     K::tick_every_us(Some(TICK_US.load(Relaxed)));
     let mut turn = cpu as u64;
-    while TASK.taken.load(Relaxed) < ENOUGH.load(Relaxed) {
+    while TASK.taken.load(Relaxed) < ENOUGH.load(Relaxed) || TICKS.load(Relaxed) < ENOUGH_TICKS {
         turn += 1;
         TASK.lock::<L>().lock();
         TASK.count_and_unlock::<L>();
@@ -120,6 +124,7 @@ impl<K: Kernel> UseLock for Nest<K> {
         for guarded in [&TASK, &SHARED, &NMI] {
             guarded.clear();
         }
+        TICKS.store(0, SeqCst);
         interrupts::on_tick(Some(in_tick::<L>));
         interrupts::on_nmi(Some(in_nmi::<L>));
         everywhere::<K>(task::<K, L>);
@@ -137,7 +142,10 @@ pub(super) fn check<K: Kernel>(plan: Plan<'_>) -> bool {
     for name in plan.list("locks", super::locks::NAMES) {
         let whole = with_lock::<K, _>(name, Nest::<K>(PhantomData));
         let [task, shared, nmi] = [&TASK, &SHARED, &NMI].map(|guarded| guarded.taken.load(SeqCst));
-        let found = format_args!("{task} by tasks, {shared} with ticks, {nmi} in NMIs");
+        let ticks = TICKS.load(SeqCst);
+        let found = format_args!(
+            "{task} by tasks, {shared} shared with ticks ({ticks} in them), {nmi} in NMIs"
+        );
         fine &= tell(format_args!("nesting: {name} in interrupts"), whole, found);
     }
     fine

@@ -82,7 +82,7 @@ pub(super) fn run(
         };
         match Said::parse(&line) {
             Some(Said::End { fine }) => return Ok(Ended::Whole { fine }),
-            Some(Said::Panic { why }) => bail!("the kernel panicked: {why}{}", quote(&last)),
+            Some(Said::Panic { why }) => bail!("the kernel gave up: {why}{}", quote(&last)),
             Some(said) => hear(said)?,
             None => {}
         }

@@ -2,6 +2,8 @@
 //! The command as its users see it: one file for each sub-command, all through the real binary.
 
 mod bench;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod boot;
 mod compare;
 mod help;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `overlock boot`: kernels that really start, and every way in which they don't.
+//!
+//! Machines are emulated, so nothing here depends on /dev/kvm. Where QEMU or Xen is missing, a test
+//! skips and says so.
+
+use super::support::{Said, overlock, said};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::Command;
+
+fn skip(what: &str) {
+    writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
+}
+
+fn has_qemu() -> bool {
+    let found = Command::new("qemu-system-x86_64").arg("--version").output().is_ok();
+    if !found {
+        skip("kernels: there is no qemu-system-x86_64 (apt-get install qemu-system-x86)");
+    }
+    found
+}
+
+fn has_xen() -> bool {
+    let found = std::fs::read_dir("/boot").is_ok_and(|mut entries| {
+        entries.any(|e| e.is_ok_and(|e| e.file_name().to_string_lossy().starts_with("xen-")))
+    });
+    if !found {
+        skip("Xen: it is not in /boot (apt-get install xen-hypervisor-4.17-amd64)");
+    }
+    found && has_qemu()
+}
+
+/// Every check of a kernel in this world must be fine, and there must be this many at least.
+fn verified(world: &[&str], least: usize) {
+    let said = said(&[&["boot", "--verify", "--json", "--cpus", "4"], world].concat());
+    let checks = said.records("check");
+    for check in &checks {
+        assert_eq!(check["fine"], true, "{check}");
+    }
+    assert!(checks.len() >= least, "{} checks: {said:?}", checks.len());
+    said.ends(0, "");
+}
+
+#[test]
+fn a_bare_machine_keeps_the_contract() {
+    if has_qemu() {
+        verified(&["--on", "tcg"], 40);
+    }
+}
+
+#[test]
+fn a_stand_in_for_kvm_keeps_the_contract() {
+    if has_qemu() {
+        verified(&["--on", "kvm", "--stand-in"], 40);
+    }
+}
+
+#[test]
+fn xen_keeps_the_contract() {
+    if has_xen() {
+        verified(&["--on", "xen"], 40);
+    }
+}
+
+#[test]
+fn records_are_those_of_all_worlds() {
+    if !has_qemu() {
+        return;
+    }
+    let args = ["boot", "--cpus", "1,2", "--locks", "hybrid,native-hybrid", "--seconds", "0.05"];
+    let said = said(&[&args[..], &["--runs", "2", "--json"]].concat());
+    let points = said.records("point");
+    assert_eq!(points.len(), 4, "{said:?}");
+    for point in &points {
+        assert_eq!(point["world"], "tcg");
+        assert_eq!(point["lost"], 0);
+        assert_eq!(point["samples"].as_array().map(Vec::len), Some(2));
+        assert!(point["ops_per_s"]["median"].as_f64().is_some_and(|ops| ops > 0.0), "{point}");
+    }
+    said.ends(0, "");
+}
+
+#[test]
+fn a_panic_a_silence_and_a_reset_are_one_clear_error() {
+    if !has_qemu() {
+        return;
+    }
+    let work = |work, more: &[&str]| -> Said {
+        said(&[&["boot", "--cpus", "1", "--work", work], more].concat())
+    };
+    work("fault", &[]).ends(2, "the kernel gave up: a fault, as asked for");
+    work("hang", &["--patience", "3"]).ends(2, "not a word for 3 s; it said last:");
+    work("reset", &[]).ends(2, "the kernel reset the machine");
+}
+
+#[test]
+fn what_is_missing_is_named_with_what_brings_it() {
+    let nowhere = |variable: &str, value: &str, args: &[&str]| -> Said {
+        overlock(args).env(variable, value).output().expect("it starts").into()
+    };
+    // An image that exists, so that nothing is built.
+    let image = Path::new(env!("CARGO_BIN_EXE_overlock")).to_str().expect("a name");
+    let mut no_qemu = overlock(&["boot"]);
+    no_qemu.env("OVERLOCK_IMAGE", image).env("PATH", "/nowhere");
+    Said::from(no_qemu.output().expect("it starts"))
+        .ends(2, "there is no qemu-system-x86_64; `apt-get install qemu-system-x86` brings it");
+    nowhere("OVERLOCK_IMAGE", "/no/image", &["boot"]).ends(2, "OVERLOCK_IMAGE names /no/image");
+    nowhere("OVERLOCK_IMAGE", image, &["boot", "--locks", "nonsense"])
+        .ends(2, "no lock is called nonsense");
+    let mut no_xen = overlock(&["boot", "--on", "xen"]);
+    no_xen.env("OVERLOCK_IMAGE", image).env("OVERLOCK_XEN", "/no/xen");
+    Said::from(no_xen.output().expect("it starts")).ends(2, "/no/xen can't be unpacked");
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The platform: what the locks ask of the world (contract: `overlock::platform`).
+
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+
+use overlock::{Bucket, Cpu, Platform, Slot};
+
+use crate::arch;
+
+/// The CPUs of this kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Cores;
+
+static SLOTS: [Slot<Cores>; arch::MAX_CPUS] = [const { Slot::new() }; arch::MAX_CPUS];
+/// 16 entries a bucket, four of them for each CPU.
+static BUCKETS: [Bucket<Cores>; arch::MAX_CPUS / 4] = [const { Bucket::new() }; arch::MAX_CPUS / 4];
+
+// SAFETY: P1 and P3: `halt_while`. P2: any interrupt. P4: an interrupt that nobody waits for does
+// nothing. P6: the pause instruction. P7, P8: numbers and tables are fixed. P9: one counter. P10:
+// waiting is never off. P5, P11: the defaults.
+unsafe impl Platform for Cores {
+    type Byte = AtomicU8;
+    type Half = AtomicU16;
+    type Word = AtomicU32;
+    const WAITS: bool = true;
+
+    fn fence(order: Ordering) {
+        core::sync::atomic::fence(order);
+    }
+    fn relax() {
+        core::hint::spin_loop();
+    }
+    fn cpu() -> Option<Cpu> {
+        Cpu::new(arch::cpu_number())
+    }
+    fn slot(cpu: Cpu) -> &'static Slot<Self> {
+        &SLOTS[cpu.index()]
+    }
+    fn waiters() -> &'static [Bucket<Self>] {
+        &BUCKETS
+    }
+    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
+        // This kernel has no timer, so what must end in time spins.
+        if deadline_ns.is_none() && !arch::in_nmi() {
+            arch::halt_while(word, expected);
+        }
+    }
+    fn kick(_word: *const AtomicU32, cpu: Cpu) {
+        arch::interrupt(cpu.index());
+    }
+    fn now_ns() -> u64 {
+        arch::now_ns()
+    }
+}
