@@ -55,15 +55,14 @@ pub struct Tally {
 
 impl Tally {
     const fn new() -> Self {
-        const ZERO: AtomicU64 = AtomicU64::new(0);
         Self {
-            early: ZERO,
-            halts: ZERO,
-            futile: ZERO,
-            kicks: ZERO,
-            arrived: ZERO,
-            ticks: ZERO,
-            nmis: ZERO,
+            early: AtomicU64::new(0),
+            halts: AtomicU64::new(0),
+            futile: AtomicU64::new(0),
+            kicks: AtomicU64::new(0),
+            arrived: AtomicU64::new(0),
+            ticks: AtomicU64::new(0),
+            nmis: AtomicU64::new(0),
         }
     }
 

@@ -16,12 +16,15 @@ use crate::cpus;
 use crate::kernel::{Kernel, everywhere};
 use crate::machine::{clock, interrupts};
 
+/// Nothing, or what is wrong.
+type Verdict = Result<(), &'static str>;
+
 /// How long a lost kick is waited for, in microseconds.
 const LONG_US: u32 = 300_000;
 
 /// Asks all clauses. Returns whether all are kept, and all that are broken on purpose are found.
 pub(super) fn check<K: Kernel>() -> bool {
-    let clauses: [(&str, fn() -> Result<(), &'static str>); 15] = [
+    let clauses: [(&str, fn() -> Verdict); 15] = [
         ("P1 wait returns at once if the word differs", p1::<K>),
         ("P2 an interrupt ends a wait", p2::<K>),
         ("a wait ends at its deadline and not before", deadline::<K>),
@@ -53,7 +56,7 @@ fn me() -> Cpu {
     Cpu::new(cpus::this().number()).expect("the number of a CPU that runs")
 }
 
-fn ensure(holds: bool, otherwise: &'static str) -> Result<(), &'static str> {
+fn ensure(holds: bool, otherwise: &'static str) -> Verdict {
     if holds { Ok(()) } else { Err(otherwise) }
 }
 
@@ -68,17 +71,17 @@ fn ends_by_timer<K: Kernel>(wait: impl FnOnce()) -> bool {
     ended
 }
 
-fn p1<K: Kernel>() -> Result<(), &'static str> {
+fn p1<K: Kernel>() -> Verdict {
     let word = AtomicU32::new(0);
     ensure(!ends_by_timer::<K>(|| K::Aware::wait(&word, 1, None)), "it waited")
 }
 
-fn p2<K: Kernel>() -> Result<(), &'static str> {
+fn p2<K: Kernel>() -> Verdict {
     let word = AtomicU32::new(0);
     ensure(ends_by_timer::<K>(|| K::Aware::wait(&word, 0, None)), "it did not wait")
 }
 
-fn deadline<K: Kernel>() -> Result<(), &'static str> {
+fn deadline<K: Kernel>() -> Verdict {
     let word = AtomicU32::new(0);
     K::tick_every_us(Some(5_000));
     let deadline = K::Aware::now_ns() + 20_000_000;
@@ -104,11 +107,11 @@ fn kicked_in_between<K: Kernel>(careless: bool) -> bool {
     })
 }
 
-fn p3<K: Kernel>() -> Result<(), &'static str> {
+fn p3<K: Kernel>() -> Verdict {
     ensure(!(0..20).any(|_| kicked_in_between::<K>(false)), "a kick was lost")
 }
 
-fn p3_before<K: Kernel>() -> Result<(), &'static str> {
+fn p3_before<K: Kernel>() -> Verdict {
     let word = AtomicU32::new(0);
     let lost = ends_by_timer::<K>(|| {
         word.store(1, SeqCst);
@@ -118,8 +121,10 @@ fn p3_before<K: Kernel>() -> Result<(), &'static str> {
     ensure(!lost, "a kick was lost")
 }
 
-fn p3_broken<K: Kernel>() -> Result<(), &'static str> {
-    ensure(kicked_in_between::<K>(true), "the wait was broken, and nobody noticed")
+fn p3_broken<K: Kernel>() -> Verdict {
+    // An earlier kick that is remembered ends a wait for nothing, once.
+    let lost = (0..5).any(|_| kicked_in_between::<K>(true));
+    ensure(lost, "the wait was broken, and nobody noticed")
 }
 
 /// A wait between the look and the halt of another, which has its kick by then.
@@ -135,17 +140,17 @@ fn nested_wait<K: Kernel>() -> bool {
     })
 }
 
-fn nested<K: Kernel>() -> Result<(), &'static str> {
+fn nested<K: Kernel>() -> Verdict {
     ensure(!(0..20).any(|_| nested_wait::<K>()), "the outer wait lost its kick")
 }
 
-fn nested_broken<K: Kernel>() -> Result<(), &'static str> {
+fn nested_broken<K: Kernel>() -> Verdict {
     if K::NAME != "xen" {
         // A nested wait has nothing to take away here: the kick is an interrupt held back.
         return Ok(());
     }
     K::set_forgetful(true);
-    let lost = nested_wait::<K>();
+    let lost = (0..5).any(|_| nested_wait::<K>());
     K::set_forgetful(false);
     ensure(lost, "the nested wait was broken, and nobody noticed")
 }
@@ -155,7 +160,7 @@ const TURNS: u32 = 5_000;
 
 /// Two CPUs each wait for the other's change of one word; nothing else ends a wait. A lost kick
 /// stops both for ever, which whoever started this machine notices.
-fn ping_pong<K: Kernel>() -> Result<(), &'static str> {
+fn ping_pong<K: Kernel>() -> Verdict {
     BALL.store(0, Relaxed);
     if cpus::started() < 2 {
         return Ok(());
@@ -180,7 +185,7 @@ fn ping_pong<K: Kernel>() -> Result<(), &'static str> {
 static OFF: AtomicU32 = AtomicU32::new(0);
 
 /// The first CPU waits without interrupts; the second kicks it a moment later.
-fn interrupts_off<K: Kernel>() -> Result<(), &'static str> {
+fn interrupts_off<K: Kernel>() -> Verdict {
     OFF.store(0, SeqCst);
     if cpus::started() < 2 {
         return Ok(());
@@ -201,7 +206,7 @@ fn interrupts_off<K: Kernel>() -> Result<(), &'static str> {
     Ok(())
 }
 
-fn p4<K: Kernel>() -> Result<(), &'static str> {
+fn p4<K: Kernel>() -> Verdict {
     let gone = {
         let word = AtomicU32::new(0);
         &raw const word
@@ -216,7 +221,7 @@ fn p4<K: Kernel>() -> Result<(), &'static str> {
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 static CHANGED: AtomicBool = AtomicBool::new(false);
 
-fn p7<K: Kernel>() -> Result<(), &'static str> {
+fn p7<K: Kernel>() -> Verdict {
     NUMBERS.store(0, Relaxed);
     everywhere::<K>(|_| {
         let cpu = K::Aware::cpu().expect("a number");
@@ -238,7 +243,7 @@ static LATEST: AtomicU64 = AtomicU64::new(0);
 static BACKWARDS: AtomicUsize = AtomicUsize::new(0);
 static APART_NS: AtomicU64 = AtomicU64::new(0);
 
-fn p9<K: Kernel>() -> Result<(), &'static str> {
+fn p9<K: Kernel>() -> Verdict {
     everywhere::<K>(|_| {
         let mut before = K::Aware::now_ns();
         for _ in 0..20_000 {
@@ -258,7 +263,7 @@ fn p9<K: Kernel>() -> Result<(), &'static str> {
 
 static OFF_LOCK: AtomicU32 = AtomicU32::new(0);
 
-fn p10<K: Kernel>() -> Result<(), &'static str> {
+fn p10<K: Kernel>() -> Verdict {
     fn lock<K: Kernel>() -> &'static Ticket<K::Aware, Counted> {
         // SAFETY: zeros are an unlocked ticket lock of two halves, and nothing else uses the word.
         unsafe { &*(&raw const OFF_LOCK).cast() }
@@ -284,7 +289,7 @@ fn p10<K: Kernel>() -> Result<(), &'static str> {
 
 static IN_NMI: AtomicU32 = AtomicU32::new(0);
 
-fn nmi<K: Kernel>() -> Result<(), &'static str> {
+fn nmi<K: Kernel>() -> Verdict {
     IN_NMI.store(0, SeqCst);
     interrupts::on_nmi(Some(|| {
         let word = AtomicU32::new(0);

@@ -75,7 +75,7 @@ static NMI: Guarded = Guarded::new();
 static ENOUGH: AtomicU64 = AtomicU64::new(0);
 /// Ticks in which a lock was taken, and how many are enough.
 static TICKS: AtomicU64 = AtomicU64::new(0);
-const ENOUGH_TICKS: u64 = 200;
+static ENOUGH_TICKS: AtomicU64 = AtomicU64::new(0);
 static TICK_US: AtomicU32 = AtomicU32::new(0);
 
 fn in_tick<L: ConstLock + 'static>() {
@@ -96,17 +96,19 @@ fn in_nmi<L: ConstLock + 'static>() {
 fn task<K: Kernel, L: ConstLock + 'static>(cpu: usize) {
     K::tick_every_us(Some(TICK_US.load(Relaxed)));
     let mut turn = cpu as u64;
-    while TASK.taken.load(Relaxed) < ENOUGH.load(Relaxed) || TICKS.load(Relaxed) < ENOUGH_TICKS {
+    while TASK.taken.load(Relaxed) < ENOUGH.load(Relaxed)
+        || TICKS.load(Relaxed) < ENOUGH_TICKS.load(Relaxed)
+    {
         turn += 1;
         TASK.lock::<L>().lock();
         TASK.count_and_unlock::<L>();
-        if turn % 4 == 0 {
+        if turn.is_multiple_of(4) {
             K::without_interrupts(|| {
                 SHARED.lock::<L>().lock();
                 SHARED.count_and_unlock::<L>();
             });
         }
-        if turn % 64 == 0 {
+        if turn.is_multiple_of(64) {
             K::interrupt_for_sure((cpu + turn as usize) % cpus::started());
         }
     }
@@ -137,6 +139,7 @@ impl<K: Kernel> UseLock for Nest<K> {
 /// Runs every lock. Returns whether no count was lost.
 pub(super) fn check<K: Kernel>(plan: Plan<'_>) -> bool {
     ENOUGH.store(plan.number("ops", 20_000), Relaxed);
+    ENOUGH_TICKS.store(plan.number("ticks", 200), Relaxed);
     TICK_US.store(plan.number("tick", 1_000) as u32, Relaxed);
     let mut fine = true;
     for name in plan.list("locks", super::locks::NAMES) {

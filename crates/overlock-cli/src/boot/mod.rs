@@ -86,8 +86,13 @@ fn plan(args: &BootArgs, locks: &[&str]) -> String {
         args.seed,
         u8::from(args.nopvspin),
     );
-    if !args.verify {
-        plan += &format!(" locks={} ops={}", locks.join(":"), args.ops);
+    match (args.verify, args.on) {
+        (false, _) => plan += &format!(" locks={} ops={}", locks.join(":"), args.ops),
+        // Where CPUs are taken away, native locks need a time slice for each change of hands; and
+        // where QEMU takes turns between processors, each has its timer looked at ten times a
+        // second.
+        (true, World::Xen) => plan += " locks=test-and-set:ticket:queued:hybrid ops=4000 ticks=20",
+        (true, _) => {}
     }
     plan
 }

@@ -59,7 +59,7 @@ fn a_stand_in_for_kvm_keeps_the_contract() {
 #[test]
 fn xen_keeps_the_contract() {
     if has_xen() {
-        verified(&["--on", "xen"], 40);
+        verified(&["--on", "xen"], 30);
     }
 }
 
