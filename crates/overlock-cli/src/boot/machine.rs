@@ -92,8 +92,9 @@ impl Machine {
         let stand_in = args.on == World::Kvm && (args.stand_in || !has_kvm());
         let mut qemu = Command::new(QEMU);
         qemu.args(["-display", "none", "-nodefaults", "-no-reboot", "-serial", "stdio"]);
-        // Xen on several of QEMU's threads (7.2) came to a stop now and then: a vCPU that could run,
-        // both processors in `hlt`, and hardly a timer. Taking turns on one thread it did not.
+        // Xen on several of QEMU's threads (7.2) came to a stop in long runs: a vCPU that could run,
+        // both processors in `hlt`. Why is not known. On one thread that was not seen, but timers
+        // are slow there.
         let (accel, cpu) = match (args.on, stand_in) {
             (World::Kvm, false) => ("kvm", "host"),
             (World::Xen, _) => ("tcg,thread=single", "max"),
