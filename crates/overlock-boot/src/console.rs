@@ -11,11 +11,31 @@ use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 /// Writes bytes to whoever listens.
 pub type Output = fn(&[u8]);
 
-static OUTPUT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+/// Runs `work` while this CPU takes no interrupts.
+pub type Shut = fn(work: &mut dyn FnMut());
 
-/// From here on everything goes to `output`.
-pub fn set(output: Output) {
+static OUTPUT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+static SHUT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// From here on everything goes to `output`, and is written with interrupts shut out by `shut`.
+pub fn set(output: Output, shut: Shut) {
+    SHUT.store(shut as *mut (), Relaxed);
     OUTPUT.store(output as *mut (), Relaxed);
+}
+
+/// Says a line, with interrupts off: the compiled `core` of a hosted target formats text with a red
+/// zone below its stack pointer, which an interrupt on the same stack would overwrite.
+pub fn line(text: fmt::Arguments<'_>) {
+    let shut = SHUT.load(Relaxed);
+    if shut.is_null() {
+        return;
+    }
+    // SAFETY: `set` stored a `Shut`, and pointers to functions and to data are alike here.
+    let shut = unsafe { mem::transmute::<*mut (), Shut>(shut) };
+    shut(&mut || {
+        // The console takes everything.
+        let _ = writeln!(Console, "{text}");
+    });
 }
 
 /// The console, for [`write!`].
@@ -56,9 +76,7 @@ impl<T: fmt::Display> fmt::Display for Plain<T> {
 /// Says a line.
 #[macro_export]
 macro_rules! say {
-    ($($arg:tt)*) => {{
-        use core::fmt::Write as _;
-        // The console takes everything.
-        let _ = writeln!($crate::console::Console, $($arg)*);
-    }};
+    ($($arg:tt)*) => {
+        $crate::console::line(format_args!($($arg)*))
+    };
 }

@@ -30,6 +30,7 @@ macro_rules! native {
             type Byte = core::sync::atomic::AtomicU8;
             type Half = core::sync::atomic::AtomicU16;
             type Word = core::sync::atomic::AtomicU32;
+            type Release = overlock::platform::ReadModifyWrite;
             const WAITS: bool = false;
 
             #[inline(always)]

@@ -3,6 +3,7 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
+use overlock::platform::ReadModifyWrite;
 use overlock::{Bucket, Cpu, Platform, Slot};
 
 use crate::arch;
@@ -22,6 +23,7 @@ unsafe impl Platform for Cores {
     type Byte = AtomicU8;
     type Half = AtomicU16;
     type Word = AtomicU32;
+    type Release = ReadModifyWrite;
     const WAITS: bool = true;
 
     fn fence(order: Ordering) {

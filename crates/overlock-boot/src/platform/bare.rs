@@ -7,7 +7,7 @@
 //! | P2 | Any interrupt ends a halt. In an NMI there is none (F8). |
 //! | P3 | A kick is an interrupt, which can't come in between the look and the halt ([`halt`]); sending it comes after the change of the word in program order, which x86 keeps. |
 //! | P4 | A running CPU takes the interrupt and forgets it. A CPU that is not up is sent none. |
-//! | P5 | Unknown: always false. |
+//! | P5 | The default: no processor is given away. |
 //! | P6 | The processor's pause instruction. |
 //! | P7 | A CPU's number is in its record, and never changes. |
 //! | P8 | Static arrays. |
@@ -19,6 +19,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
 
+use overlock::platform::{Costs, ReadModifyWrite};
 use overlock::{Bucket, Cpu, Platform, Slot};
 
 use crate::cpus::{self, count};
@@ -74,10 +75,9 @@ unsafe impl Platform for Bare {
     type Byte = AtomicU8;
     type Half = AtomicU16;
     type Word = AtomicU32;
+    type Release = ReadModifyWrite;
 
     const WAITS: bool = true;
-    // Under an emulator or a hypervisor, a CPU waits for its processor by the millisecond.
-    const CROWD_WAKES: u64 = 24;
 
     #[inline(always)]
     fn waits() -> bool {
@@ -85,8 +85,8 @@ unsafe impl Platform for Bare {
     }
 
     /// An interrupt and the end of a halt under an emulator. A processor of its own needs 2 µs.
-    fn wake_ns() -> u64 {
-        20_000
+    fn costs() -> Costs {
+        Costs::DEFAULT.with_wake_ns(20_000)
     }
 
     #[inline(always)]

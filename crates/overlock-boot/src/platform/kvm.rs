@@ -7,7 +7,7 @@
 //! | P2 | Any interrupt ends a halt. In an NMI there is none (F8). |
 //! | P3 | A kick of a vCPU that is not halted is remembered by the host, and ends its next halt. |
 //! | P4 | As above: it ends a halt for nothing. The host ignores APICs that do not exist; a CPU that is not up is not kicked at all. |
-//! | P5 | A byte that the host writes where the vCPU asked for its steal time. |
+//! | P5 | The default: no processor is given away. |
 //! | P6 | The processor's pause instruction. |
 //! | P7 | A CPU's number is in its record, and never changes. |
 //! | P8 | Static arrays. |
@@ -22,6 +22,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed,
 };
 
+use overlock::platform::{Costs, ReadModifyWrite};
 use overlock::{Bucket, Cpu, Platform, Slot};
 
 use super::Bare;
@@ -103,8 +104,7 @@ struct Steal {
     stolen_ns: AtomicU64,
     version: AtomicU32,
     flags: AtomicU32,
-    preempted: AtomicU8,
-    rest: [u8; 47],
+    rest: [u8; 48],
 }
 
 static STEALS: [Steal; MAX] = [const {
@@ -112,8 +112,7 @@ static STEALS: [Steal; MAX] = [const {
         stolen_ns: AtomicU64::new(0),
         version: AtomicU32::new(0),
         flags: AtomicU32::new(0),
-        preempted: AtomicU8::new(0),
-        rest: [0; 47],
+        rest: [0; 48],
     }
 }; MAX];
 
@@ -247,9 +246,9 @@ unsafe impl Platform for Kvm {
     type Byte = AtomicU8;
     type Half = AtomicU16;
     type Word = AtomicU32;
+    type Release = ReadModifyWrite;
 
     const WAITS: bool = true;
-    const CROWD_WAKES: u64 = 24;
 
     #[inline(always)]
     fn waits() -> bool {
@@ -257,8 +256,8 @@ unsafe impl Platform for Kvm {
     }
 
     /// Two exits and a wake-up of the host's thread.
-    fn wake_ns() -> u64 {
-        20_000
+    fn costs() -> Costs {
+        Costs::DEFAULT.with_wake_ns(20_000)
     }
 
     #[inline(always)]
@@ -302,11 +301,6 @@ unsafe impl Platform for Kvm {
         } else {
             Self::hypercall_kick(apic);
         }
-    }
-
-    #[inline]
-    fn is_preempted(cpu: Cpu) -> bool {
-        STEALS[cpu.index()].preempted.load(Relaxed) != 0
     }
 
     #[inline]
@@ -381,7 +375,7 @@ mod tests {
     #[test]
     fn what_the_host_writes_is_laid_out_as_it_says() {
         assert_eq!(size_of::<Steal>(), 64);
-        assert_eq!(core::mem::offset_of!(Steal, preempted), 16);
+        assert_eq!(core::mem::offset_of!(Steal, rest), 16);
         assert_eq!(KVM.map(u32::to_le_bytes).as_flattened(), b"KVMKVMKVM\0\0\0");
     }
 }

@@ -7,7 +7,7 @@
 //! | P2 | Any event that this vCPU takes ends a poll, and so does one left by a nested wait. |
 //! | P3 | A kick makes an event pending, and a poll with one pending returns at once: below. |
 //! | P4 | An event on the channel of a running vCPU stays until its next wait clears it. A vCPU without a channel is sent none. |
-//! | P5 | What Xen writes of its state: runnable, but not running. |
+//! | P5 | The default: no processor is given away. |
 //! | P6 | The processor's pause instruction. |
 //! | P7 | A vCPU's number is in its record, and never changes. |
 //! | P8 | Static arrays. |
@@ -47,6 +47,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
 
+use overlock::platform::{Costs, ReadModifyWrite};
 use overlock::{Bucket, Cpu, Platform, Slot};
 
 use crate::cpus::{self, count};
@@ -114,9 +115,9 @@ unsafe impl Platform for Xen {
     type Byte = AtomicU8;
     type Half = AtomicU16;
     type Word = AtomicU32;
+    type Release = ReadModifyWrite;
 
     const WAITS: bool = true;
-    const CROWD_WAKES: u64 = 24;
 
     #[inline(always)]
     fn waits() -> bool {
@@ -124,8 +125,8 @@ unsafe impl Platform for Xen {
     }
 
     /// Two hypercalls and a choice of Xen's scheduler, under an emulator.
-    fn wake_ns() -> u64 {
-        50_000
+    fn costs() -> Costs {
+        Costs::DEFAULT.with_wake_ns(50_000)
     }
 
     #[inline(always)]
@@ -167,12 +168,6 @@ unsafe impl Platform for Xen {
             count(&cpus::this().tally.kicks);
             calls::send(port);
         }
-    }
-
-    #[inline]
-    fn is_preempted(cpu: Cpu) -> bool {
-        let state = start::runstate(cpu.index()).state.load(Relaxed);
-        state != abi::RUNNING && state != abi::BLOCKED
     }
 
     #[inline]

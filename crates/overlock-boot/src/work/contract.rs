@@ -19,12 +19,15 @@ use crate::machine::{clock, interrupts};
 /// Nothing, or what is wrong.
 type Verdict = Result<(), &'static str>;
 
+/// A clause's name, and what asks for it.
+type Clause = (&'static str, fn() -> Verdict);
+
 /// How long a lost kick is waited for, in microseconds.
 const LONG_US: u32 = 300_000;
 
 /// Asks all clauses. Returns whether all are kept, and all that are broken on purpose are found.
 pub(super) fn check<K: Kernel>() -> bool {
-    let clauses: [(&str, fn() -> Verdict); 15] = [
+    let clauses: [Clause; 15] = [
         ("P1 wait returns at once if the word differs", p1::<K>),
         ("P2 an interrupt ends a wait", p2::<K>),
         ("a wait ends at its deadline and not before", deadline::<K>),

@@ -74,9 +74,7 @@ pub struct Runstate {
 }
 
 /// `RUNSTATE_*`.
-pub const RUNNING: i32 = 0;
 pub const RUNNABLE: usize = 1;
-pub const BLOCKED: i32 = 2;
 
 /// A vCPU's registers as it starts.
 #[derive(Debug, Default)]

@@ -39,7 +39,7 @@ fn ensure(result: i64, what: &str) {
 /// # Safety
 /// Called once, with what Xen passed, by the vCPU that started first.
 pub unsafe fn first(info: &'static StartInfo) -> &'static str {
-    console::set(calls::write);
+    console::set(calls::write, |work| events::without(work));
     // SAFETY: this vCPU's record becomes what GS is based on; the page is mapped over one of this
     // image that nothing else uses; the callback is there for good.
     unsafe {
