@@ -2,7 +2,7 @@
 //! The bare machine: processors, their interrupt controllers, a clock, a serial line.
 //!
 //! One address space, mapped to itself; interrupts on stacks of their own (the compiled `core` of a
-//! hosted target uses the red zone below the stack pointer, which an interrupt on the same stack
+//! hosted target may use the red zone below the stack pointer, which an interrupt on the same stack
 //! would overwrite).
 
 pub mod apic;

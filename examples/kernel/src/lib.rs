@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a kernel writes to have Overlock's locks: one platform, and a lock that spares its handlers.
+//! What a kernel writes to have Overlock's locks: one platform, and a lock that spares handlers.
 //!
 //! The five functions of [`arch`] are the kernel's own; here they are the least that compiles on
 //! x86-64. `docs/kernels.md` explains each line, and `crates/overlock-boot` has three such platforms

@@ -8,7 +8,7 @@ use crate::{console, cpus, say};
 pub const TRAMPOLINE: usize = 0x8000;
 
 /// How long the others may take until they are up.
-const PATIENCE_NS: u64 = 20_000_000_000;
+const START_TIMEOUT_NS: u64 = 20_000_000_000;
 
 /// What QEMU tells a kernel that it starts directly (`hvm_start_info`, Xen's public headers).
 #[repr(C)]
@@ -78,7 +78,7 @@ pub fn others(wanted: usize) {
     if wanted > 1 {
         apic::start_others((TRAMPOLINE >> 12) as u8);
     }
-    let deadline = clock::now_ns() + PATIENCE_NS;
+    let deadline = clock::now_ns() + START_TIMEOUT_NS;
     while cpus::started() < wanted {
         assert!(clock::now_ns() < deadline, "only {} of {wanted} CPUs started", cpus::started());
         core::hint::spin_loop();

@@ -3,7 +3,7 @@
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 use overlock::{ConstLock, RawLock};
 
@@ -11,7 +11,6 @@ use super::checks::tell;
 use super::locks::{NAMES, UseLock, with_lock};
 use crate::cpus;
 use crate::kernel::{Kernel, everywhere};
-use crate::machine::clock;
 use crate::plan::Plan;
 
 /// What a lock protects here.
@@ -95,36 +94,6 @@ fn tries_truly<K: Kernel, L: ConstLock + 'static>() -> bool {
     free && !held && elsewhere::<K, L>()
 }
 
-static ORDER: [AtomicUsize; cpus::MAX] = [const { AtomicUsize::new(0) }; cpus::MAX];
-static SERVED: AtomicUsize = AtomicUsize::new(0);
-
-/// How long a CPU is given to stand in the wait queue before the next one asks.
-const JOINS_NS: u64 = 60_000_000;
-
-/// CPUs that are known to wait get the lock in the order in which they came.
-fn serves_in_order<K: Kernel, L: ConstLock + 'static>() -> bool {
-    SERVED.store(0, Relaxed);
-    everywhere::<K>(|cpu| {
-        let lock = lock::<L>();
-        if cpu == 0 {
-            lock.lock();
-            clock::spin_ns(JOINS_NS * 6);
-            // SAFETY: taken above.
-            return unsafe { lock.unlock() };
-        }
-        if cpu > 4 {
-            return;
-        }
-        clock::spin_ns(JOINS_NS * cpu as u64);
-        lock.lock();
-        ORDER[SERVED.fetch_add(1, Relaxed)].store(cpu, Relaxed);
-        // SAFETY: just taken.
-        unsafe { lock.unlock() };
-    });
-    let served = &ORDER[..SERVED.load(Relaxed)];
-    served.iter().enumerate().all(|(at, cpu)| cpu.load(Relaxed) == at + 1)
-}
-
 struct Ask<'a, K>(&'a str, PhantomData<K>);
 
 impl<K: Kernel> UseLock for Ask<'_, K> {
@@ -136,10 +105,6 @@ impl<K: Kernel> UseLock for Ask<'_, K> {
         let mut fine =
             tell(format_args!("conformance: {name} tries truly"), tries_truly::<K, L>(), "");
         fine &= tell(format_args!("conformance: {name} excludes"), excludes::<K, L>(), "");
-        if matches!(name, "ticket" | "queued") {
-            let in_order = serves_in_order::<K, L>();
-            fine &= tell(format_args!("conformance: {name} serves in order"), in_order, "");
-        }
         fine & tell(format_args!("conformance: {name} ends as it began"), is_as_new(), "")
     }
 }

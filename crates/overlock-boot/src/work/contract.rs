@@ -74,9 +74,16 @@ fn ends_by_timer<K: Kernel>(wait: impl FnOnce()) -> bool {
     ended
 }
 
+/// Whether a kick is lost for good. A busy host may hold a machine up until the tick comes all the
+/// same, so it is asked three times; what these clauses look for happens every time.
+fn is_lost(mut lost: impl FnMut() -> bool) -> bool {
+    (0..3).all(|_| lost())
+}
+
 fn p1<K: Kernel>() -> Verdict {
     let word = AtomicU32::new(0);
-    ensure(!ends_by_timer::<K>(|| K::Aware::wait(&word, 1, None)), "it waited")
+    let waited = is_lost(|| ends_by_timer::<K>(|| K::Aware::wait(&word, 1, None)));
+    ensure(!waited, "it waited")
 }
 
 fn p2<K: Kernel>() -> Verdict {
@@ -93,7 +100,8 @@ fn deadline<K: Kernel>() -> Verdict {
     }
     K::tick_every_us(None);
     // A deadline in the past does not wait at all.
-    ensure(!ends_by_timer::<K>(|| K::Aware::wait(&word, 0, Some(1))), "it waited")
+    let waited = is_lost(|| ends_by_timer::<K>(|| K::Aware::wait(&word, 0, Some(1))));
+    ensure(!waited, "it waited")
 }
 
 /// Changes the word and kicks, after the look.
@@ -111,16 +119,17 @@ fn kicked_in_between<K: Kernel>(careless: bool) -> bool {
 }
 
 fn p3<K: Kernel>() -> Verdict {
-    ensure(!(0..20).any(|_| kicked_in_between::<K>(false)), "a kick was lost")
+    ensure(!(0..20).any(|_| is_lost(|| kicked_in_between::<K>(false))), "a kick was lost")
 }
 
 fn p3_before<K: Kernel>() -> Verdict {
     let word = AtomicU32::new(0);
-    let lost = ends_by_timer::<K>(|| {
+    let kicked_first = || {
         word.store(1, SeqCst);
         K::Aware::kick(&raw const word, me());
         K::Aware::wait(&word, 0, None);
-    });
+    };
+    let lost = is_lost(|| ends_by_timer::<K>(kicked_first));
     ensure(!lost, "a kick was lost")
 }
 
@@ -144,7 +153,7 @@ fn nested_wait<K: Kernel>() -> bool {
 }
 
 fn nested<K: Kernel>() -> Verdict {
-    ensure(!(0..20).any(|_| nested_wait::<K>()), "the outer wait lost its kick")
+    ensure(!(0..20).any(|_| is_lost(nested_wait::<K>)), "the outer wait lost its kick")
 }
 
 fn nested_broken<K: Kernel>() -> Verdict {

@@ -15,7 +15,7 @@ use crate::machine::{clock, segments};
 use crate::{console, say};
 
 /// How long the others may take until they are up.
-const PATIENCE_NS: u64 = 30_000_000_000;
+const START_TIMEOUT_NS: u64 = 30_000_000_000;
 
 static RUNSTATES: [Runstate; MAX] = [const {
     Runstate {
@@ -192,7 +192,7 @@ pub fn others(info: &StartInfo, wanted: usize, work: fn() -> !) {
         };
         assert!(results == [0, 0], "Xen would not start vCPU {cpu}: {results:?}");
     }
-    let deadline = clock::now_ns() + PATIENCE_NS;
+    let deadline = clock::now_ns() + START_TIMEOUT_NS;
     while cpus::started() < wanted {
         assert!(clock::now_ns() < deadline, "only {} of {wanted} vCPUs started", cpus::started());
         calls::give_way();

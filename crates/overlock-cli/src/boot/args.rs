@@ -41,7 +41,7 @@ pub(crate) struct BootArgs {
     #[arg(long, value_name = "TIME", default_value = "0")]
     pub(super) cs: Nanos,
 
-    /// Length of the work between two sections
+    /// Length of the work between two critical sections
     #[arg(long, value_name = "TIME", default_value = "0")]
     pub(super) ncs: Nanos,
 
@@ -57,7 +57,8 @@ pub(crate) struct BootArgs {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(super) runs: u16,
 
-    /// Run the checks instead: the platform contract, conformance, locks in interrupts
+    /// Run the checks instead: the platform contract, conformance and locks in interrupts, of the
+    /// paravirtual locks
     #[arg(long)]
     pub(super) verify: bool,
 
@@ -67,7 +68,7 @@ pub(crate) struct BootArgs {
 
     /// Seconds without a word from the kernel until it counts as hung
     #[arg(long, default_value = "60", value_parser = seconds)]
-    pub(super) patience: f64,
+    pub(super) timeout: f64,
 
     /// Seed of the order in which locks take turns
     #[arg(long, default_value_t = 1)]

@@ -55,10 +55,10 @@ fn read(from: impl Read + Send + 'static, to: Sender<String>) {
 ///
 /// # Errors
 /// If the machine does not start, the kernel panics, resets the machine, or is silent for
-/// `patience`.
+/// `timeout`.
 pub(super) fn run(
     mut machine: Machine,
-    patience: Duration,
+    timeout: Duration,
     mut hear: impl FnMut(Said) -> Result<()>,
 ) -> Result<Ended> {
     let child = machine.qemu.spawn().map_err(not_started)?;
@@ -69,11 +69,11 @@ pub(super) fn run(
     drop(send);
     let mut last = VecDeque::new();
     loop {
-        let line = match next(&lines, patience) {
+        let line = match next(&lines, timeout) {
             Next::Line(line) => line,
             Next::Interrupted => return Ok(Ended::Interrupted),
             Next::Silence => {
-                bail!("the kernel hangs: not a word for {} s{}", patience.as_secs(), quote(&last))
+                bail!("the kernel hangs: not a word for {} s{}", timeout.as_secs(), quote(&last))
             }
             Next::End => bail!(
                 "the kernel reset the machine, as after a triple fault, or QEMU gave up{}",
@@ -102,8 +102,8 @@ enum Next {
     Interrupted,
 }
 
-fn next(lines: &Receiver<String>, patience: Duration) -> Next {
-    let end = Instant::now() + patience;
+fn next(lines: &Receiver<String>, timeout: Duration) -> Next {
+    let end = Instant::now() + timeout;
     loop {
         match lines.recv_timeout(LOOK) {
             Ok(line) => return Next::Line(line),

@@ -50,7 +50,7 @@ pub(crate) fn main(args: &BootArgs) -> Result<Outcome> {
             "note: the kernel plays KVM's side of the interface itself, on an emulated machine",
         );
     }
-    let steps = if args.verify { 40 } else { locks.len() * args.cpus().len() * args.runs as usize };
+    let steps = if args.verify { 32 } else { locks.len() * args.cpus().len() * args.runs as usize };
     let heard = Heard { progress: Progress::new(steps as u64), samples: Vec::new(), failed: false };
     let (heard, ended) = listen(args, machine, heard, &mut sink)?;
     let fine = report(args, heard, &mut sink)?;
@@ -86,13 +86,12 @@ fn plan(args: &BootArgs, locks: &[&str]) -> String {
         args.seed,
         u8::from(args.nopvspin),
     );
-    match (args.verify, args.on) {
-        (false, _) => plan += &format!(" locks={} ops={}", locks.join(":"), args.ops),
-        // Where CPUs are taken away, native locks need a time slice for each change of hands; and
-        // where QEMU takes turns between processors, each has its timer looked at ten times a
-        // second.
-        (true, World::Xen) => plan += " locks=test-and-set:ticket:queued:hybrid ops=4000 ticks=20",
-        (true, _) => {}
+    if args.verify {
+        // Native locks need a time slice for each change of hands where there are more CPUs than
+        // processors, and under Xen QEMU looks at each timer ten times a second.
+        plan += " locks=test-and-set:ticket:queued:hybrid ops=4000 ticks=20";
+    } else {
+        plan += &format!(" locks={} ops={}", locks.join(":"), args.ops);
     }
     plan
 }
@@ -106,9 +105,9 @@ fn listen(
     sink: &mut Sink,
 ) -> Result<(Heard, Ended)> {
     let world = name(args.on);
-    let patience = Duration::from_secs_f64(args.patience + args.seconds);
+    let timeout = Duration::from_secs_f64(args.timeout + args.seconds);
     heard.progress.say("starts");
-    let ended = guest::run(machine, patience, |said| {
+    let ended = guest::run(machine, timeout, |said| {
         match said {
             Said::Started { cpus } => heard.progress.say(&format!("{cpus} CPUs are up")),
             Said::Mode { locks, why } if !why.is_empty() => {
