@@ -35,9 +35,9 @@ pub trait Kernel: Sized + 'static {
     fn interrupt_for_sure(cpu: usize) -> bool;
     /// Nanoseconds that CPU number `cpu` was ready, but without a processor; 0 if unknown.
     fn stolen_ns(cpu: usize) -> u64;
-    /// [`Platform::wait`] of [`Aware`](Self::Aware), with something done after the look at the word.
-    /// A `careless` one looks too early, on purpose: a kick in between is lost. Ends by the timer at
-    /// the latest.
+    /// [`Platform::wait`] of [`Aware`](Self::Aware), with something done after the look at the
+    /// word. A `careless` one looks too early, on purpose: a kick in between is lost. Ends by the
+    /// timer at the latest.
     fn probe_wait(word: &AtomicU32, expected: u32, between: impl FnOnce(), careless: bool);
     /// Whether a wait in an interrupt of another takes care of the outer one's kick; switches that
     /// off, on purpose, where there is something to take care of.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The platforms, one world a file, each answering the clauses of the contract one by one.
 //!
-//! Beside each stands its native twin, on which the same locks only ever spin: what a kernel without
-//! paravirtual locks has.
+//! Beside each stands its native twin, on which the same locks only ever spin: what a kernel
+//! without paravirtual locks has.
 
 mod bare;
 mod kvm;

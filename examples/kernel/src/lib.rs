@@ -2,7 +2,7 @@
 //! What a kernel writes to have Overlock's locks: one platform, and a lock that spares handlers.
 //!
 //! The five functions of [`arch`] are the kernel's own; here they are the least that compiles on
-//! x86-64. `docs/kernels.md` explains each line, and `crates/overlock-boot` has three such platforms
+//! x86-64. `docs/kernels.md` explains each line, and `crates/overlock-boot` has three platforms
 //! that boot.
 
 #![no_std]

@@ -87,7 +87,7 @@ pub unsafe fn load(cpu: usize) {
     tables.descriptors = [0, CODE, DATA, low, task >> 32];
     let base = (&raw const tables.descriptors).addr() as u64;
     let register = TableRegister { limit: size_of::<[u64; 5]>() as u16 - 1, base };
-    // SAFETY: the descriptors are those of a flat 64-bit kernel, as the entry code's were, and stay.
+    // SAFETY: the descriptors are of a flat 64-bit kernel, as the entry code's were, and stay.
     unsafe {
         asm!(
             "lgdt [{table}]",

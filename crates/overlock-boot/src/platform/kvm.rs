@@ -82,8 +82,8 @@ pub enum Mode {
     Spin(&'static str),
 }
 
-/// Decides as Linux does (arch/x86/kernel/kvm.c, `kvm_spinlock_init`, 6.12): waiting is off where it
-/// can't be had, where no vCPU is ever taken away, on one CPU, and where the user says so.
+/// Decides as Linux does (arch/x86/kernel/kvm.c, `kvm_spinlock_init`, 6.12): waiting is off where
+/// it can't be had, where no vCPU is ever taken away, on one CPU, and where the user says so.
 pub fn decide(offered: Option<Features>, cpus: usize, nopvspin: bool) -> Mode {
     match offered {
         None => Mode::Spin("this is no KVM"),

@@ -92,7 +92,7 @@ impl Machine {
         let stand_in = args.on == World::Kvm && (args.stand_in || !has_kvm());
         let mut qemu = Command::new(QEMU);
         qemu.args(["-display", "none", "-nodefaults", "-no-reboot", "-serial", "stdio"]);
-        // Xen on several of QEMU's threads (7.2) came to a stop in long runs: a vCPU that could run,
+        // Xen on several of QEMU's threads (7.2) stopped in long runs: a vCPU that could run,
         // both processors in `hlt`. Why is not known. On one thread that was not seen, but timers
         // are slow there.
         let (accel, cpu) = match (args.on, stand_in) {
