@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail};
 
 mod debian;
 mod dist;
-mod roots;
 mod image;
+mod roots;
 mod tidy;
 mod weak;
 

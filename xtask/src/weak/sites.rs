@@ -121,7 +121,8 @@ mod tests {
             verdict(&sites(&ordered(&listing), &(strong + traces)))
         };
         assert!(found("stlxr", &traces).is_ok());
-        let bad = traces.clone() + &chain(after, "overlock::raw::queue::QueueLock<P,O,C>::try_take");
+        let bad =
+            traces.clone() + &chain(after, "overlock::raw::queue::QueueLock<P,O,C>::try_take");
         assert!(found("stlxr", &bad).is_err());
         // The strong probe would look like all others to a check that sees no release.
         assert!(found("stxr", &traces).is_err());
