@@ -210,7 +210,7 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
         ("--engine", "xen", "possible values: auto, kvm, threads"),
         ("--locks", "nonsense", "there is no lock 'nonsense'; choose from test-and-set"),
         ("--locks", "native-ticket-off", "there is no lock 'native-ticket-off'"),
-        ("--policies", "nonsense", "no yield policy is called nonsense; there are none, yield"),
+        ("--policies", "nonsense", "no yield policy is called nonsense; there are none, report"),
         ("--workload", "nonsense", "pmtimer; one of your own is a file: --workload my.toml"),
         ("--sample", "1us", "leave no time to run"),
         ("--workload", "/no/such.toml", "can't read /no/such.toml"),

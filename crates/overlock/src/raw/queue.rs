@@ -9,7 +9,7 @@
 //!
 //! # State
 //!
-//! The word is [`LockWord`]: `(tail, SPINNER, NO_STEALING, HALTED, steals, LOCKED)`.
+//! The word (`raw/word.rs`) is `(tail, SPINNER, NO_STEALING, HALTED, steals, LOCKED)`.
 //!
 //! A node's `state` is the one word that a waiter and its wakers race on:
 //!
