@@ -46,6 +46,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     pub(super) fn spin_as_newcomer(&self, deadline_ns: Option<u64>) -> bool {
         let mut spin = Spin::new(policy::newcomer_spins_ns(P::costs(), P::YIELDS));
         let mut announced = false;
+        // It has kicked the head, once, and makes room for it.
+        let mut leaves = false;
         let taken = loop {
             let seen = self.look();
             if let Some(new) = seen.taken_by_newcomer() {
@@ -57,7 +59,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 continue;
             }
             let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
-            let mut goes_on = spin.pause::<P>() && !seen.is_stealing_disabled() && !late();
+            let mut goes_on =
+                !leaves && spin.pause::<P>() && !seen.is_stealing_disabled() && !late();
             if goes_on && !announced && seen.has_queue() && !seen.has_spinner() {
                 Slot::<P>::spins_for(Some((&raw const self.word, mend::<P>)));
                 // (t,0,0,h,n,1) -> (t,1,0,h,n,1)
@@ -65,7 +68,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 continue;
             }
             if goes_on && spin.has_looked() {
-                goes_on = !announced || !self.kick_due_head(seen);
+                leaves = announced && self.kick_due_head(seen);
+                goes_on = !leaves;
                 if goes_on && P::YIELDS {
                     C::count(Event::PvYield);
                     spin.yield_now::<P>();
