@@ -114,7 +114,8 @@ impl Machine {
     }
 
     /// An operation may kick once, and once more for each acquisition meanwhile, for then a release
-    /// that is late meets the next waiter. Where the table has few lines, tickets share them and
+    /// that is late meets the next waiter; and a newcomer once more, that has kicked a due queue head
+    /// before it joined the queue itself. Where the table has few lines, tickets share them and
     /// all their waiters are kicked.
     fn count_kick(&mut self) {
         let cpu = &mut self.cpus[self.current];
@@ -126,7 +127,8 @@ impl Machine {
         let exact = exact && !kind.shared;
         let meanwhile = self.locks[op.lock].takes - op.takes;
         op.kicks += 1;
-        if op.kicks > 1 + meanwhile && exact {
+        let newcomer = kind.promise.layout == Layout::Line && op.verb.is_some();
+        if op.kicks > 1 + meanwhile + u64::from(newcomer) && exact {
             let (lock, kicks) = (op.lock, op.kicks);
             let text = format!(
                 "one operation has kicked {kicks} times, with {meanwhile} acquisitions meanwhile"
