@@ -34,7 +34,7 @@ use overlock::counters::Event as Counter;
 use crate::arena::Arena;
 use crate::failure::{Failure, Oracle};
 use crate::faults::{Fault, Faults};
-use crate::lock_model::LockModel;
+use crate::lock_model::{Layout, LockModel};
 use crate::plan::Injection;
 use crate::rng::Rng;
 use crate::script::Script;
@@ -79,7 +79,18 @@ pub(crate) struct Op {
     pub(crate) began: u64,
     /// How often the lock had been taken when it began.
     pub(crate) takes: u64,
+    /// Whether it has stood in the lock's queue.
+    pub(crate) joined: bool,
     pub(crate) kicks: u64,
+    /// Kicks from outside the queue.
+    pub(crate) kicks_as_newcomer: u64,
+}
+
+impl Op {
+    /// Whether it asks for a lock with a queue and has not joined that.
+    pub(crate) fn is_newcomer(&self, layout: Layout) -> bool {
+        layout == Layout::Line && self.verb.is_some() && !self.joined
+    }
 }
 
 /// One CPU.

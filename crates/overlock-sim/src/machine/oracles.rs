@@ -32,7 +32,9 @@ impl Machine {
             level: cpu.level,
             began,
             takes,
+            joined: false,
             kicks: 0,
+            kicks_as_newcomer: 0,
         });
     }
 
@@ -197,6 +199,7 @@ impl Machine {
                 let joined = new >> TAIL_SHIFT != old >> TAIL_SHIFT;
                 if joined && new >> TAIL_SHIFT != 0 {
                     model.line.push_back(Waiter { cpu: me, skipped: false, ticket: 0 });
+                    self.cpus[me].ops.last_mut().expect("it asks").joined = true;
                 }
                 if old & LOCKED == 0 && new & LOCKED != 0 {
                     model.taker = Some((me, self.now));

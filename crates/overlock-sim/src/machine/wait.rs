@@ -114,9 +114,9 @@ impl Machine {
     }
 
     /// An operation may kick once, and once more for each acquisition meanwhile, for then a release
-    /// that is late meets the next waiter; and a newcomer once more, that has kicked a due queue head
-    /// before it joined the queue itself. Where the table has few lines, tickets share them and
-    /// all their waiters are kicked.
+    /// that is late meets the next waiter. A newcomer may also kick a due queue head before it joins
+    /// the queue, within the same bound; what it kicks after that, it kicks as a waiter or as the
+    /// holder. Where the table has few lines, tickets share them and all their waiters are kicked.
     fn count_kick(&mut self) {
         let cpu = &mut self.cpus[self.current];
         let level = cpu.level;
@@ -125,13 +125,16 @@ impl Machine {
         let exact = kind.promise.layout != Layout::Ticket || self.world.buckets >= 64;
         // The end of a refresh kicks all who wait for it.
         let exact = exact && !kind.shared;
-        let meanwhile = self.locks[op.lock].takes - op.takes;
-        op.kicks += 1;
-        let newcomer = kind.promise.layout == Layout::Line && op.verb.is_some();
-        if op.kicks > 1 + meanwhile + u64::from(newcomer) && exact {
-            let (lock, kicks) = (op.lock, op.kicks);
+        let (whose, kicks) = if op.is_newcomer(kind.promise.layout) {
+            ("newcomer", &mut op.kicks_as_newcomer)
+        } else {
+            ("operation", &mut op.kicks)
+        };
+        *kicks += 1;
+        let (lock, kicks, meanwhile) = (op.lock, *kicks, self.locks[op.lock].takes - op.takes);
+        if kicks > 1 + meanwhile && exact {
             let text = format!(
-                "one operation has kicked {kicks} times, with {meanwhile} acquisitions meanwhile"
+                "one {whose} has kicked {kicks} times, with {meanwhile} acquisitions meanwhile"
             );
             self.fail(Some(lock), Oracle::Kicks, text);
         }

@@ -18,7 +18,12 @@ pub(super) fn kick_head<P: Platform, C: Class>(key: Key) {
 
 /// [`kick_head`], for a caller that has seen `HALTED` with `Acquire`.
 pub(super) fn kick_found<P: Platform, C: Class>(key: Key) {
+    let mut kicked = None;
     for waiter in waiters::find::<P>(key) {
+        if kicked == Some(waiter) {
+            // It came back and halted again, in an entry further on: it has said so in the word since.
+            continue;
+        }
         let node = waiter.node::<P>();
         let mut seen = node.state.load(Relaxed);
         // A CPU that is at it already may have been taken away before it kicked (Q6).
@@ -27,10 +32,14 @@ pub(super) fn kick_found<P: Platform, C: Class>(key: Key) {
             if state::is_kicking(seen) && leaves_it {
                 C::count(Event::PvKickUnlock);
                 P::kick(&raw const node.state, waiter.cpu());
+                kicked = Some(waiter);
                 break;
             }
             match kick_halted::<P, C>(waiter, seen) {
-                Ok(()) => break,
+                Ok(()) => {
+                    kicked = Some(waiter);
+                    break;
+                }
                 Err(now) => seen = now,
             }
         }
