@@ -26,15 +26,20 @@ static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
     folder.join("liboverlock_preload.so")
 });
 
-/// What the command says of the program that waits in `kind`.
-fn said(flags: &[&str], kind: &str) -> Said {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("waits-{kind}"));
+/// The program that waits, compiled once: a test must not start what another still writes.
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("waits");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/waits.c");
     let mut compiler = Command::new("cc");
     let compiled = compiler.args(["-O2", "-pthread", "-o"]).arg(&program).arg(source);
     assert!(compiled.status().expect("this needs a C compiler: install gcc").success());
+    program
+});
+
+/// What the command says of the program that waits in `kind`.
+fn said(flags: &[&str], kind: &str) -> Said {
     let mut command = overlock(flags);
-    command.env("OVERLOCK_PRELOAD", &*LIBRARY).arg("--").arg(program).arg(kind);
+    command.env("OVERLOCK_PRELOAD", &*LIBRARY).arg("--").arg(&*PROGRAM).arg(kind);
     command.output().unwrap().into()
 }
 
