@@ -123,6 +123,7 @@ int ol_counter(const char *name, uint64_t *count);
 #define OL_TEST_AND_SET_SLOW 2u
 #define OL_TICKET_TAKE 2u
 #define OL_TICKET_SLOW 1u
+#define OL_TICKET_NONE 0xffffffffu
 #define OL_QUEUED_TAKE 1u
 #define OL_QUEUED_SLOW 8192u
 #define OL_HYBRID_TAKE 1u
@@ -191,10 +192,10 @@ OL_INLINE int64_t ol_detail_ns(const struct timespec *at) { return at != NULL ? 
  * void ol_X_unlock(ol_X_t *lock)
  *     Releases the lock, which the caller holds.
  *
- * Uncontended, each is one atomic read-modify-write and no call (ol_ticket_lock: and one load).
+ * Uncontended, each is one atomic read-modify-write and no call (ol_ticket_lock: and two loads).
  */
 
-/* The hybrid lock: unfair while that pays, orderly before it hurts. While a waiter is first in line
+/* The hybrid lock: unfair while that pays, orderly before it hurts. While a waiter is the queue head
  * at most 4,094 acquisitions pass it. */
 OL_INLINE void ol_hybrid_lock(ol_hybrid_t *lock)
 {
@@ -264,21 +265,11 @@ OL_INLINE void ol_queued_unlock(ol_queued_t *lock)
         ol_queued_unlock_slow(lock, before);
 }
 
-/* The ticket lock: strictly first come, first served; for at most 32,767 threads. It has no timed
- * acquisition, for a ticket can't be handed back. */
-OL_INLINE void ol_ticket_lock(ol_ticket_t *lock)
-{
-    /* ORDERING: drawing a ticket decides an order only; the load that finds it served acquires. */
-    uint16_t ticket = __atomic_fetch_add(&lock->tail, OL_TICKET_TAKE, __ATOMIC_RELAXED);
-    uint16_t head = __atomic_load_n(&lock->head, __ATOMIC_ACQUIRE);
-    if ((head & ~OL_TICKET_SLOW) != ticket) {
-        ol_ticket_lock_slow(lock, ticket);
-        OL_DETAIL_ACQUIRED(lock);
-    }
-}
-
+/* The ticket lock: first come, first served, among the first 16,383 threads of a process. It has no
+ * timed acquisition, for a ticket can't be handed back. */
 OL_INLINE OL_CHECKED int ol_ticket_trylock(ol_ticket_t *lock)
 {
+    /* ORDERING: drawing a ticket decides an order only; the load that finds it served acquires. */
     uint32_t head = __atomic_load_n(&lock->head, __ATOMIC_RELAXED) & ~OL_TICKET_SLOW;
     uint16_t ticket = (uint16_t)head;
     uint16_t next = (uint16_t)(head + OL_TICKET_TAKE);
@@ -291,6 +282,14 @@ OL_INLINE OL_CHECKED int ol_ticket_trylock(ol_ticket_t *lock)
         OL_DETAIL_ACQUIRED(lock);
     }
     return 0;
+}
+
+OL_INLINE void ol_ticket_lock(ol_ticket_t *lock)
+{
+    if (ol_ticket_trylock(lock) != 0) {
+        ol_ticket_lock_slow(lock, OL_TICKET_NONE);
+        OL_DETAIL_ACQUIRED(lock);
+    }
 }
 
 OL_INLINE void ol_ticket_unlock(ol_ticket_t *lock)

@@ -235,12 +235,12 @@ struct LoneHolder {
 
 impl LoneHolder {
     /// Lets them spin and yield until the holder runs; says how many spins that took, and who ran.
-    fn play(&self, policy: &mut dyn Policy, patience: usize) -> Result<Vec<Vcpu>, String> {
+    fn play(&self, policy: &mut dyn Policy, rounds: usize) -> Result<Vec<Vcpu>, String> {
         let bit = |n: u32| self.spinning >> n & 1 == 1;
         let mut candidates: Vec<_> = (0..self.vcpus).map(|n| ready(bit(n))).collect();
         let mut spinner = Vcpu(self.spinner);
         let mut boosted = Vec::new();
-        for _ in 0..patience {
+        for _ in 0..rounds {
             candidates[spinner.index()] =
                 Candidate { unfit: Some(Skipped::Itself), spinning: true };
             let (verdict, _) = ask(policy, &Spin::reported(spinner), &candidates);

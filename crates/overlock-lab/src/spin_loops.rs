@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds out from the instruction pointer alone that a vCPU spins.
 //!
-//! A polite spin loop contains the processor's pause instruction, and hardly anything else does. So
+//! A good spin loop contains the processor's pause instruction, and hardly anything else does. So
 //! a vCPU that two samples in a row find near the same pause instruction spins, whatever lock it
 //! spins on and without its cooperation. This is what pause-loop exiting does in hardware, by
 //! counting.

@@ -80,7 +80,7 @@ fn use_table(index: usize) {
 /// Whether this process keeps libc's own locks: `OVERLOCK_LOCK=none`. Not for the fast paths, which
 /// find their way by the table.
 pub(crate) fn is_none() -> bool {
-    settle();
+    ensure_decided();
     let table = |index: usize| index * size_of::<Operations>();
     let current = WORLD.current.load(Relaxed);
     current == table(word::NONE) || current == table(word::NONE + word::LOCKS)
@@ -99,7 +99,7 @@ pub(crate) fn generation() -> u32 {
 
 /// Decides now, unless that was done before.
 #[inline]
-pub(crate) fn settle() {
+pub(crate) fn ensure_decided() {
     if WORLD.current.load(Relaxed) == 0 {
         decide();
     }

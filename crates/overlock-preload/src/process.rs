@@ -30,7 +30,7 @@ extern "C" fn start() {
         unsafe { libc::_exit(2) }
     }
     counters::note_user();
-    choice::settle();
+    choice::ensure_decided();
     // SAFETY: the handler only stores to atomics. It fails only for want of memory, this early in
     // the life of a process.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
@@ -43,5 +43,5 @@ extern "C" fn end() {
 /// In a forked child.
 unsafe extern "C" fn after_fork() {
     world::clear_in_child();
-    choice::settle();
+    choice::ensure_decided();
 }

@@ -15,7 +15,7 @@ pub(crate) enum Layout {
     Bit,
     /// `word.rs`: a tail in the upper half, `NO_STEALING` in bit 14, steals in bits 1 to 12,
     /// `LOCKED` in bit 0.
-    Line,
+    Queue,
     /// `ticket.rs`: the next ticket in a second cell.
     Ticket,
 }
@@ -73,7 +73,7 @@ pub(crate) struct LockModel {
     /// CPUs that use the lock and have not said yet that they are done with it.
     pub(crate) users: u32,
     pub(crate) owner: Option<usize>,
-    pub(crate) line: VecDeque<Waiter>,
+    pub(crate) queue: VecDeque<Waiter>,
     /// How often the queue head has been passed.
     pub(crate) passed: u32,
     /// The first word.
@@ -101,7 +101,7 @@ impl LockModel {
             closing: None,
             users: 0,
             owner: None,
-            line: VecDeque::new(),
+            queue: VecDeque::new(),
             passed: 0,
             word: 0,
             taker: None,
@@ -116,19 +116,21 @@ impl LockModel {
     pub(crate) fn is_free(&self) -> bool {
         match self.kind.promise.layout {
             Layout::Opaque => true,
-            Layout::Bit | Layout::Line => self.word & LOCKED == 0,
+            Layout::Bit | Layout::Queue => self.word & LOCKED == 0,
             // Bit 0 of the ticket served is a flag.
-            Layout::Ticket => self.line.front().is_some_and(|first| first.ticket == self.word & !1),
+            Layout::Ticket => {
+                self.queue.front().is_some_and(|first| first.ticket == self.word & !1)
+            }
         }
     }
 
     /// The queue head, if any.
     pub(crate) fn first(&self) -> Option<usize> {
-        self.line.iter().find(|waiter| !waiter.skipped).map(|waiter| waiter.cpu)
+        self.queue.iter().find(|waiter| !waiter.skipped).map(|waiter| waiter.cpu)
     }
 
     /// Where in the queue a CPU is.
     pub(crate) fn place(&self, cpu: usize) -> Option<usize> {
-        self.line.iter().position(|waiter| waiter.cpu == cpu)
+        self.queue.iter().position(|waiter| waiter.cpu == cpu)
     }
 }

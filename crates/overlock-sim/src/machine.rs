@@ -89,7 +89,7 @@ pub(crate) struct Op {
 impl Op {
     /// Whether it asks for a lock with a queue and has not joined that.
     pub(crate) fn is_newcomer(&self, layout: Layout) -> bool {
-        layout == Layout::Line && self.verb.is_some() && !self.joined
+        layout == Layout::Queue && self.verb.is_some() && !self.joined
     }
 }
 

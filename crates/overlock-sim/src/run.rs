@@ -104,7 +104,7 @@ pub fn torture(subject: &'static Subject, seed: u64, steps: u64) -> Report {
 struct Job {
     lock: usize,
     verb: Verb,
-    patience_ns: u64,
+    timeout_ns: u64,
     on_its_way_ns: u64,
     hold_ns: u64,
     /// Another lock to be taken inside.
@@ -121,11 +121,11 @@ pub(crate) fn task(cpu: usize) {
                 let first = round == 0;
                 let lock = part.locks[usize::from(!first)];
                 let Kind { timed, shared, .. } = *with(|m| m.locks[lock].kind);
-                let timed = timed && first && part.patience_ns > 0;
+                let timed = timed && first && part.timeout_ns > 0;
                 perform(Job {
                     lock,
                     verb: if timed || cpu == 2 && shared { Verb::Until } else { Verb::Lock },
-                    patience_ns: part.patience_ns,
+                    timeout_ns: part.timeout_ns,
                     on_its_way_ns: part.on_its_way_ns,
                     hold_ns: part.hold_ns[usize::from(!first)],
                     ..Job::PLAIN
@@ -147,7 +147,7 @@ impl Job {
     const PLAIN: Self = Self {
         lock: 0,
         verb: Verb::Lock,
-        patience_ns: 0,
+        timeout_ns: 0,
         on_its_way_ns: 0,
         hold_ns: 0,
         inner: None,
@@ -180,7 +180,7 @@ fn choose(m: &mut Machine, level: usize) -> Option<Job> {
     Some(Job {
         lock,
         verb: verb(m),
-        patience_ns: m.world.patience.draw(&mut m.rng),
+        timeout_ns: m.world.timeout.draw(&mut m.rng),
         on_its_way_ns: 0,
         hold_ns: m.world.hold.draw(&mut m.rng),
         inner: inner.filter(|&inner| inner < first + m.world.locks),
@@ -243,7 +243,7 @@ fn perform(job: Job) {
         let now = m.now + m.skew();
         let Kind { timed, .. } = *m.locks[job.lock].kind;
         let verb = if job.verb == Verb::Until && !timed { Verb::Try } else { job.verb };
-        let deadline = (verb == Verb::Until).then_some(now + job.patience_ns);
+        let deadline = (verb == Verb::Until).then_some(now + job.timeout_ns);
         m.begin_lock(job.lock, verb, deadline);
         (m.locks[job.lock].verbs, verb, deadline)
     });

@@ -57,7 +57,7 @@ pub(crate) struct Script {
     /// Acquisitions by each CPU.
     rounds: [u64; 4],
     /// How long each is ready to wait the first time; 0 for ever.
-    patience_ns: [u64; 4],
+    timeout_ns: [u64; 4],
     /// How long the head counts as a user of the lock before it asks for it.
     head_late_ns: u64,
     /// The last user frees the lock.
@@ -76,7 +76,7 @@ const PLAIN: Script = Script {
     cpus: 4,
     hold_ns: 500,
     rounds: [3; 4],
-    patience_ns: [0; 4],
+    timeout_ns: [0; 4],
     head_late_ns: 0,
     frees: false,
     interrupts: false,
@@ -103,14 +103,9 @@ pub(crate) const SCRIPTS: [Script; 30] = [
     PLAIN,
     Script { name: "halt", hold_ns: 30_000, ..PLAIN },
     Script { name: "long", hold_ns: 300_000, ..PLAIN },
-    Script { name: "head-gives-up", hold_ns: 30_000, patience_ns: [0, 20_000, 0, 0], ..PLAIN },
-    Script { name: "next-gives-up", hold_ns: 30_000, patience_ns: [0, 0, 20_000, 0], ..PLAIN },
-    Script {
-        name: "all-give-up",
-        hold_ns: 300_000,
-        patience_ns: [0, 4_000, 2_000, 3_000],
-        ..PLAIN
-    },
+    Script { name: "head-gives-up", hold_ns: 30_000, timeout_ns: [0, 20_000, 0, 0], ..PLAIN },
+    Script { name: "next-gives-up", hold_ns: 30_000, timeout_ns: [0, 0, 20_000, 0], ..PLAIN },
+    Script { name: "all-give-up", hold_ns: 300_000, timeout_ns: [0, 4_000, 2_000, 3_000], ..PLAIN },
     Script { name: "freed", head_late_ns: 12_000, ..FREED },
     Script { name: "freed-halted", hold_ns: 10_000, ..FREED },
     Script { name: "passed", rounds: [2, 1, 1, 5_000], ..PLAIN },
@@ -155,7 +150,7 @@ pub(crate) struct Part {
     pub(crate) hold_ns: [u64; 2],
     pub(crate) pause_ns: u64,
     /// For the first time.
-    pub(crate) patience_ns: u64,
+    pub(crate) timeout_ns: u64,
     /// How long it takes from counting as a user of the lock to asking for it.
     pub(crate) on_its_way_ns: u64,
 }
@@ -176,7 +171,7 @@ impl Script {
                 if late { away_ns(waits) * 5 / 4 } else { 100 },
             ],
             pause_ns: if self.rounds[cpu] > 100 || late { 0 } else { 300 },
-            patience_ns: self.patience_ns[cpu],
+            timeout_ns: self.timeout_ns[cpu],
             on_its_way_ns: if cpu == 1 { self.head_late_ns } else { 0 },
         }
     }
@@ -195,7 +190,7 @@ impl Script {
             locks: [usize::from(for_second), 1],
             hold_ns: [hold_ns, 100],
             pause_ns: 300,
-            patience_ns: 0,
+            timeout_ns: 0,
             on_its_way_ns: 0,
         }
     }

@@ -200,7 +200,7 @@ const UNFAIR: Promise = Promise {
 };
 const TICKET: Promise =
     Promise { layout: Layout::Ticket, in_order: true, survives: Survives::AllButFirst, ..UNFAIR };
-const QUEUED: Promise = Promise { layout: Layout::Line, declares: true, ..TICKET };
+const QUEUED: Promise = Promise { layout: Layout::Queue, declares: true, ..TICKET };
 const HYBRID: Promise = Promise {
     max_bypass: Some(Hybrid::<Inject<ByNumber>>::MAX_BYPASS),
     survives: Survives::AllButDeclared,

@@ -73,7 +73,7 @@ pub(crate) struct World {
     pub(crate) hold: Span,
     pub(crate) pause: Span,
     /// How far a deadline is.
-    pub(crate) patience: Span,
+    pub(crate) timeout: Span,
     /// Weights of `Lock`, `Try` and `Until`.
     pub(crate) verbs: [u64; 3],
     /// Of sections: a second lock is taken inside.
@@ -131,7 +131,7 @@ impl World {
             relax_ns: 10,
             hold: Span::default(),
             pause: Span::default(),
-            patience: Span::default(),
+            timeout: Span::default(),
             verbs: [1, 0, 0],
             nest_one_in: 0,
             fair_one_in: 0,
@@ -183,7 +183,7 @@ impl World {
         world.relax_ns = rng.pick(&[5, 12, 45]);
         world.hold = Span::up_to(rng.pick(&[0, 100, 2_000, 30_000]));
         world.pause = Span::up_to(rng.pick(&[0, 100, 2_000, 30_000]));
-        world.patience = Span::up_to(rng.pick(&[100, 5_000, 100_000, 2_000_000]));
+        world.timeout = Span::up_to(rng.pick(&[100, 5_000, 100_000, 2_000_000]));
         world.verbs = rng.pick(&[[1, 0, 0], [4, 1, 0], [2, 1, 2], [1, 0, 1], [1, 0, 8]]);
         world.away = Span::up_to(rng.pick(&[3_000, 100_000, away_most]));
         world.late = Span::up_to(rng.pick(&[500, 10_000, 200_000]));

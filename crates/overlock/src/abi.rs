@@ -13,7 +13,8 @@
 use crate::counters::Class;
 use crate::platform::Platform;
 use crate::raw::queue::{Order, QueueLock};
-use crate::raw::word::{LockWord, rmw};
+use crate::raw::word::queue::{LockWord, rmw};
+use crate::raw::word::{test_and_set, ticket};
 use crate::raw::{RawLock, TestAndSet, Ticket, Width};
 
 /// What a fast path in another language needs of a lock.
@@ -22,7 +23,7 @@ use crate::raw::{RawLock, TestAndSet, Ticket, Width};
 /// |---|---|---|
 /// | `TestAndSet` | CAS of the word from 0 to `TAKE`, Acquire | swap in 0, Release |
 /// | `Queued`, `Hybrid` | CAS of the word from 0 to `TAKE`, Acquire | subtract `TAKE`, Release |
-/// | `Ticket` | add `TAKE` to the tail, Relaxed; owner if that was the head's ticket, Acquire | add `TAKE` to the head, Release |
+/// | `Ticket` | CAS of the tail from the head's ticket, which is even, to the next, Relaxed; owner if the head still serves that, Acquire | add `TAKE` to the head, Release |
 pub trait SlowPath: RawLock {
     /// What the fast acquisition sets or adds.
     const TAKE: u32;
@@ -30,8 +31,11 @@ pub trait SlowPath: RawLock {
     /// called.
     const SLOW: u32;
 
-    /// Waits for the lock after the fast acquisition has failed. `ticket` is the one that was
-    /// drawn, for `Ticket` only.
+    /// What `ticket` says where none has been drawn.
+    const NO_TICKET: u32 = u32::MAX;
+
+    /// Waits for the lock after the fast acquisition has failed. `ticket` is the one that it drew,
+    /// or [`NO_TICKET`](Self::NO_TICKET); a lock without tickets does not look at it.
     fn lock_slow_path(&self, ticket: u32);
 
     /// Calls back whoever waits for a lock that has been released.
@@ -42,8 +46,8 @@ pub trait SlowPath: RawLock {
 }
 
 impl<P: Platform, C: Class> SlowPath for TestAndSet<P, C> {
-    const TAKE: u32 = crate::raw::test_and_set::LOCKED;
-    const SLOW: u32 = crate::raw::test_and_set::WAITERS;
+    const TAKE: u32 = test_and_set::FlagWord::HELD.bits();
+    const SLOW: u32 = test_and_set::SLOW;
 
     fn lock_slow_path(&self, _ticket: u32) {
         self.lock_slow(None);
@@ -55,15 +59,15 @@ impl<P: Platform, C: Class> SlowPath for TestAndSet<P, C> {
 }
 
 impl<P: Platform, C: Class, W: Width> SlowPath for Ticket<P, C, W> {
-    const TAKE: u32 = crate::raw::ticket::ONE;
-    const SLOW: u32 = crate::raw::ticket::SLOW;
+    const TAKE: u32 = ticket::rmw::DRAW;
+    const SLOW: u32 = ticket::rmw::SLOW;
 
     fn lock_slow_path(&self, ticket: u32) {
-        self.lock_slow(ticket);
+        self.lock_slow((ticket != Self::NO_TICKET).then_some(ticket));
     }
 
     fn after_release(lock: *const Self, before: u32) {
-        Self::kick(lock, before);
+        Self::kick(lock, ticket::Head::new(before));
     }
 }
 

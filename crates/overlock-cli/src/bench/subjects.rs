@@ -19,7 +19,7 @@ pub(crate) trait Subject: Send + Sync + 'static {
     fn new() -> Self;
 
     /// Prepares the lock at the address where it will stay; for locks that may not move.
-    fn settle(&self) {}
+    fn init(&self) {}
 
     /// Runs `section` while holding the lock.
     fn with<R>(&self, section: impl FnOnce() -> R) -> R;
@@ -206,14 +206,14 @@ impl Subject for PthreadSpin {
         PthreadSpin(UnsafeCell::new(0))
     }
 
-    fn settle(&self) {
+    fn init(&self) {
         // SAFETY: no other thread knows the lock yet, and it stays at this address from now on.
         unsafe { libc::pthread_spin_init(self.0.get(), libc::PTHREAD_PROCESS_PRIVATE) };
     }
 
     #[inline]
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        // SAFETY: `settle` initialised it where it is.
+        // SAFETY: `init` initialised it where it is.
         unsafe { libc::pthread_spin_lock(self.0.get()) };
         let result = section();
         // SAFETY: as above, and this thread holds it.

@@ -247,7 +247,7 @@ pub(crate) fn run<S: Subject>(spec: &RunSpec) -> io::Result<RunSample> {
         gate: Barrier::new(spec.threads + 1),
         spec: spec.clone(),
     });
-    shared.cells.iter().for_each(|cell| cell.lock.settle());
+    shared.cells.iter().for_each(|cell| cell.lock.init());
     for index in 0..spec.threads {
         let shared = Arc::clone(&shared);
         std::thread::Builder::new()
@@ -445,7 +445,7 @@ fn exclusion<S: Subject>(shared: &Shared<S>) -> (usize, u64) {
 /// Times `pairs` uncontended lock and unlock pairs; returns nanoseconds for one.
 pub(crate) fn pair<S: Subject>(clock: &Clock, pairs: u32) -> f64 {
     let cell = Box::new(Cell::<S>::new());
-    cell.lock.settle();
+    cell.lock.init();
     let spin = |pairs| {
         for _ in 0..pairs {
             std::hint::black_box(&cell).lock.with(|| std::hint::black_box(()));

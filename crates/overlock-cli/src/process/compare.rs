@@ -38,8 +38,8 @@ const HUNG_SECONDS: f64 = 30.0;
 
 /// A lock this many times worse than the baseline in every one of the first rounds is left out:
 /// nobody needs to know to the percent how bad it is, and everybody would wait for it.
-pub(super) const HOPELESS_FACTOR: f64 = 5.0;
-const HOPELESS_ROUNDS: usize = 3;
+pub(super) const BEATEN_FACTOR: f64 = 5.0;
+const BEATEN_ROUNDS: usize = 3;
 
 /// A lock under which the program failed.
 #[derive(Debug, Serialize)]
@@ -193,7 +193,7 @@ impl Compare<'_> {
                     Some(round) => format!("{} (round {} of {runs})", series.lock, round + 1),
                     None => format!("{} (warm-up)", series.lock),
                 });
-                if !series.hopeless && !self.has_failed(&series.lock) {
+                if !series.beaten && !self.has_failed(&series.lock) {
                     let sample = self.run(&series.lock, None)?;
                     series.samples.extend(sample.filter(|_| round >= warmup));
                 }
@@ -208,11 +208,11 @@ impl Compare<'_> {
                 }
                 self.progress.step();
             }
-            self.find_hopeless(&mut all);
+            self.find_beaten(&mut all);
         }
         self.progress.finish();
         all.retain(|series| !self.has_failed(&series.lock));
-        let lengths = all.iter().filter(|series| !series.hopeless).map(|all| all.samples.len());
+        let lengths = all.iter().filter(|series| !series.beaten).map(|all| all.samples.len());
         let whole = lengths.min().unwrap_or(0);
         all.iter_mut().for_each(|series| series.samples.truncate(whole));
         all.retain(|series| !series.samples.is_empty());
@@ -234,7 +234,7 @@ impl Compare<'_> {
     }
 
     /// Marks the locks that need no more rounds.
-    fn find_hopeless(&self, all: &mut [Series]) {
+    fn find_beaten(&self, all: &mut [Series]) {
         if self.waits.replaced() == Some(0) {
             // What differs is noise, and three rounds of it prove nothing.
             return;
@@ -242,8 +242,8 @@ impl Compare<'_> {
         let Some(baseline) = report::baseline(all).map(|series| series.values()) else { return };
         for series in all {
             let ratios = series.better_than_values(&baseline, self.args.higher_is_better);
-            series.hopeless |= ratios.len() >= HOPELESS_ROUNDS
-                && ratios.iter().all(|ratio| ratio * HOPELESS_FACTOR < 1.0);
+            series.beaten |= ratios.len() >= BEATEN_ROUNDS
+                && ratios.iter().all(|ratio| ratio * BEATEN_FACTOR < 1.0);
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a comparison tells in the end: the ranked table, what failed, the doubts and the verdict.
 
-use super::compare::{Failure, HOPELESS_FACTOR};
+use super::compare::{BEATEN_FACTOR, Failure};
 use super::preload::{LIBC, NONE, Target};
 use super::startup::StartUp;
 use super::trial::Sample;
@@ -91,9 +91,9 @@ impl Report<'_> {
             sink.csv(&line)?;
         }
         sink.people(&self.table(ranked, baseline))?;
-        for lost in ranked.iter().filter(|series| series.hopeless) {
+        for lost in ranked.iter().filter(|series| series.beaten) {
             sink.people(&format!(
-                "{} was left out after {} rounds: over {HOPELESS_FACTOR} times worse than {} in \
+                "{} was left out after {} rounds: over {BEATEN_FACTOR} times worse than {} in \
                  each",
                 lost.lock,
                 lost.samples.len(),

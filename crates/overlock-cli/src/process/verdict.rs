@@ -15,12 +15,12 @@ pub(crate) struct Series {
     pub(crate) lock: String,
     pub(crate) samples: Vec<Sample>,
     /// So bad that it was left out after a few rounds.
-    pub(crate) hopeless: bool,
+    pub(crate) beaten: bool,
 }
 
 impl Series {
     pub(crate) fn new(lock: &str) -> Self {
-        Series { lock: lock.to_owned(), samples: Vec::new(), hopeless: false }
+        Series { lock: lock.to_owned(), samples: Vec::new(), beaten: false }
     }
 
     pub(crate) fn each(&self, figure: impl Fn(&Sample) -> f64) -> Vec<f64> {

@@ -67,7 +67,7 @@ Locks:
   mixed                                  all of these that are kicked by number, in one run
 
 What is checked: mutual exclusion; no lost wake-up; progress whenever somebody who is there could
-go on; order in line; how often the first in line is passed; no access after release; kicks;
+go on; order of the queue; how often the queue head is passed; no access after release; kicks;
 deadlines; nothing left behind. A failure prints the last events and the command that repeats it
 bit for bit.
 

@@ -213,7 +213,7 @@ impl Torture<'_> {
             table.row(row);
         }
         format!(
-            "{table}\nseed {}, {:.1} s; passed: the most a first in line has been passed",
+            "{table}\nseed {}, {:.1} s; passed: the most a queue head has been passed",
             self.args.seed,
             self.began.elapsed().as_secs_f64()
         )

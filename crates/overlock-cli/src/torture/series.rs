@@ -98,7 +98,7 @@ pub(super) struct SeriesRecord {
     virtual_s: f64,
     /// Real time.
     seconds: f64,
-    /// The most acquisitions by others that a first in line has seen.
+    /// The most acquisitions by others that a queue head has seen.
     longest_bypass: u32,
     /// How often a release took over the kick of another.
     takeovers: u64,

@@ -181,7 +181,7 @@ fn other_output_under_one_lock_is_reported() {
 }
 
 #[test]
-fn a_hopeless_lock_is_left_out_after_three_rounds() {
+fn a_beaten_lock_is_left_out_after_three_rounds() {
     let script = r#"[ "$OVERLOCK_LOCK" = ticket ] && echo 100 || echo 1"#;
     let flags = ["--locks", "libc,ticket,hybrid", "--runs", "6", "--metric", "[0-9]+", "--json"];
     let said = compare(&flags, script);

@@ -144,8 +144,8 @@ fn unknown_names_are_refused<E: Engine>() {
     let profile = Profile::named("micro").unwrap();
     let error = run::<E>(&config(2), &profile, "padlock").unwrap_err();
     assert!(matches!(&error, Error::Config(text) if text.contains("hybrid")), "{error}");
-    let polite = Config { policy: "polite", ..config(2) };
-    let error = run::<E>(&polite, &profile, "hybrid").unwrap_err();
+    let generous = Config { policy: "generous", ..config(2) };
+    let error = run::<E>(&generous, &profile, "hybrid").unwrap_err();
     assert!(matches!(&error, Error::Config(text) if text.contains("skip-spinners")), "{error}");
 }
 

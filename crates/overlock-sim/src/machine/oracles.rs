@@ -58,15 +58,15 @@ impl Machine {
                 return self.fail(Some(lock), Oracle::Exclusion, text);
             }
             match model.kind.promise.layout {
-                Layout::Ticket => self.leave_line(lock, me),
+                Layout::Ticket => self.leave_queue(lock, me),
                 Layout::Opaque => self.locks[lock].takes += 1,
-                Layout::Bit | Layout::Line => {}
+                Layout::Bit | Layout::Queue => {}
             }
         } else {
             model.users -= 1;
             self.cpus[me].rounds += 1;
             if let Some(place) = model.place(me) {
-                model.line.remove(place);
+                model.queue.remove(place);
                 if place == 0 {
                     model.passed = 0;
                 }
@@ -184,7 +184,7 @@ impl Machine {
         match model.kind.promise.layout {
             Layout::Opaque => {}
             Layout::Ticket if rest != 0 => {
-                model.line.push_back(Waiter { cpu: me, skipped: false, ticket: old });
+                model.queue.push_back(Waiter { cpu: me, skipped: false, ticket: old });
             }
             Layout::Ticket => model.word = new,
             Layout::Bit => {
@@ -194,11 +194,11 @@ impl Machine {
                     model.takes += 1;
                 }
             }
-            Layout::Line => {
+            Layout::Queue => {
                 model.word = new;
                 let joined = new >> TAIL_SHIFT != old >> TAIL_SHIFT;
                 if joined && new >> TAIL_SHIFT != 0 {
-                    model.line.push_back(Waiter { cpu: me, skipped: false, ticket: 0 });
+                    model.queue.push_back(Waiter { cpu: me, skipped: false, ticket: 0 });
                     self.cpus[me].ops.last_mut().expect("it asks").joined = true;
                 }
                 if old & LOCKED == 0 && new & LOCKED != 0 {
@@ -210,11 +210,11 @@ impl Machine {
         }
     }
 
-    /// The current CPU has taken a lock with a line, whose word was `old`.
+    /// The current CPU has taken a lock with a queue, whose word was `old`.
     fn taken(&mut self, lock: usize, old: u32) {
         let me = self.current;
         if self.locks[lock].place(me).is_some() {
-            return self.leave_line(lock, me);
+            return self.leave_queue(lock, me);
         }
         let Some(first) = self.locks[lock].first().filter(|&cpu| !self.is_late(cpu, lock)) else {
             return;
@@ -234,17 +234,17 @@ impl Machine {
         }
     }
 
-    /// A CPU takes the lock out of the line. All before it must have given up.
-    fn leave_line(&mut self, lock: usize, cpu: usize) {
+    /// A CPU takes the lock out of the queue. All before it must have given up.
+    fn leave_queue(&mut self, lock: usize, cpu: usize) {
         let model = &mut self.locks[lock];
         model.passed = 0;
         let place = model.place(cpu);
-        let left = place.and_then(|place| model.line.remove(place));
+        let left = place.and_then(|place| model.queue.remove(place));
         if !model.kind.promise.in_order {
             return;
         }
-        let before = place.unwrap_or(self.locks[lock].line.len());
-        let ahead = self.locks[lock].line.iter().take(before).map(|waiter| waiter.cpu);
+        let before = place.unwrap_or(self.locks[lock].queue.len());
+        let ahead = self.locks[lock].queue.iter().take(before).map(|waiter| waiter.cpu);
         let passed = ahead.into_iter().find(|&other| !self.is_late(other, lock));
         let wrong = match (left, passed) {
             (None, _) => Some("though it is not in the queue".to_owned()),
@@ -255,7 +255,7 @@ impl Machine {
         if let Some(wrong) = wrong {
             return self.fail(Some(lock), Oracle::Order, format!("cpu {cpu} is served {wrong}"));
         }
-        self.locks[lock].line.iter_mut().take(before).for_each(|waiter| waiter.skipped = true);
+        self.locks[lock].queue.iter_mut().take(before).for_each(|waiter| waiter.skipped = true);
     }
 
     /// Whether a CPU that asks for a lock has passed its deadline, so that it may give up.
@@ -420,8 +420,8 @@ impl Machine {
         match model.kind.promise.layout {
             Layout::Opaque => false,
             Layout::Bit => model.word != 0,
-            Layout::Line => model.word != 0,
-            Layout::Ticket => !model.line.is_empty(),
+            Layout::Queue => model.word != 0,
+            Layout::Ticket => !model.queue.is_empty(),
         }
     }
 }

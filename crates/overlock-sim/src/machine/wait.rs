@@ -114,9 +114,10 @@ impl Machine {
     }
 
     /// An operation may kick once, and once more for each acquisition meanwhile, for then a release
-    /// that is late meets the next waiter. A newcomer may also kick a due queue head before it joins
-    /// the queue, within the same bound; what it kicks after that, it kicks as a waiter or as the
-    /// holder. Where the table has few lines, tickets share them and all their waiters are kicked.
+    /// that is late meets the next waiter. A newcomer may also kick a due queue head before it
+    /// joins the queue, within the same bound; what it kicks after that, it kicks as a waiter or as
+    /// the holder. Where the table has few buckets, tickets share them and all their waiters are
+    /// kicked.
     fn count_kick(&mut self) {
         let cpu = &mut self.cpus[self.current];
         let level = cpu.level;

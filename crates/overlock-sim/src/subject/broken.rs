@@ -22,9 +22,9 @@ type Here = Inject<ByAddress>;
 
 /// What is known of a lock that promises mutual exclusion only.
 const BARE: Promise = Promise { layout: Layout::Opaque, survives: Survives::Nobody, ..UNFAIR };
-const FIFO: Promise = Promise { layout: Layout::Line, in_order: true, ..BARE };
-const BOUNDED: Promise = Promise { layout: Layout::Line, max_bypass: HYBRID.max_bypass, ..BARE };
-const DECLARING: Promise = Promise { layout: Layout::Line, declares: true, ..BARE };
+const FIFO: Promise = Promise { layout: Layout::Queue, in_order: true, ..BARE };
+const BOUNDED: Promise = Promise { layout: Layout::Queue, max_bypass: HYBRID.max_bypass, ..BARE };
+const DECLARING: Promise = Promise { layout: Layout::Queue, declares: true, ..BARE };
 
 pub(super) static SUBJECTS: &[Subject] = &[
     known_bad::<Noop>("broken-noop", &[Oracle::Exclusion], BARE),
@@ -115,7 +115,7 @@ impl Words {
         joined.then_some(code)
     }
 
-    /// Takes a free lock, and leaves the line if it ends with `code`.
+    /// Takes a free lock, and leaves the queue if it ends with `code`.
     fn take_from_line(&self, code: u32) -> bool {
         let seen = self.lock.load(SeqCst);
         let rest = if seen >> TAIL_SHIFT == code { 0 } else { seen };
@@ -193,7 +193,7 @@ impl Mistake for Handshake {
     }
 }
 
-/// Has a line, but whoever of it comes first takes the lock.
+/// Has a queue, but whoever of it comes first takes the lock.
 struct Barging;
 impl Mistake for Barging {
     fn lock(words: &Words) {

@@ -33,7 +33,7 @@ static EQUAL: [Kind; 4] = locks::<Misnumbered<Equal>>();
 pub(super) static SUBJECTS: &[Subject] = &[mixed::<ByNumber>("mixed", &KINDS)];
 
 pub(super) static BROKEN: &[Subject] = &[
-    // A waiter is in a state that it can't be in, which the line asserts. Where that is not
+    // A waiter is in a state that it can't be in, which the queue asserts. Where that is not
     // compiled, two believe that they are first: both are kicked, or the second is served. Or
     // nobody kicks.
     Subject {
@@ -57,7 +57,7 @@ const fn queued<N: Numbers>(name: &'static str) -> Subject {
     super::timed::<Misnumbered<N>, Queued<Inject<Misnumbered<N>>, Probe>>(name, QUEUED)
 }
 
-/// `Ticket` says that it is awake or halted with the numbers of a line, so that a late kick for a
+/// `Ticket` says that it is awake or halted with the numbers of a queue, so that a late kick for a
 /// ticket takes a waiter in the queue for its own. Found by review.
 #[derive(Debug)]
 struct Equal;

@@ -9,7 +9,7 @@
 //!                   token, kick ──► wakes ...
 //! ```
 //!
-//! A lock that gives itself to the first in line, all of whom sleep, pays at least this for each
+//! A lock that goes to the queue head, where all waiters sleep, pays at least this for each
 //! change of hands: one kick, one wake-up of the kicked, one halt of the kicker, which goes on
 //! beside the wake-up. So this rate is the limit of such locks wherever vCPUs outnumber pCPUs. It
 //! is no limit where the waiters keep their pCPUs and spin. With two or three vCPUs the token is

@@ -23,6 +23,7 @@ use wakes::WakeUp;
 
 pub(super) mod clock;
 pub(super) mod futex;
+mod maps;
 mod registry;
 mod rseq;
 mod wakes;

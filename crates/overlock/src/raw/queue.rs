@@ -131,7 +131,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::platform::{CheapRelease, Platform};
-use crate::raw::word::{LockWord, rmw};
+use crate::raw::word::queue::{LockWord, rmw};
 use crate::raw::{RawLock, RawTimedLock};
 use crate::waiters::Key;
 

@@ -7,10 +7,7 @@
 //!
 //! # State
 //!
-//! | bit | name | meaning |
-//! |---|---|---|
-//! | 0 | `LOCKED` | Somebody holds the lock. |
-//! | 1 | `WAITERS` | Somebody may have halted. Set by a waiter before it halts, and by one that has halted when it takes the lock, for it can't know whether it was the last; cleared by the release. |
+//! Two bits, `LOCKED` and `WAITERS`: see `word/test_and_set.rs`.
 //!
 //! # Life of an acquisition
 //!
@@ -32,8 +29,8 @@
 //!
 //! # Invariants
 //!
-//! * I1: a CPU that halts has seen `LOCKED | WAITERS` after it was sure to be found; so the release
-//!   that follows kicks one.
+//! * I1: a CPU that halts has seen `LOCKED` and `WAITERS` after it was sure to be found; so the
+//!   release that follows kicks one.
 //! * I2: a kicked waiter takes the lock with `WAITERS` set or, if it finds it taken, sets
 //!   `WAITERS`: the next kick is owed to the others.
 //! * I3: a release touches the word once; afterwards only its address is used (F4).
@@ -64,11 +61,9 @@ use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::park;
 use crate::platform::Platform;
+use crate::raw::word::test_and_set::FlagWord;
 use crate::raw::{RawLock, RawTimedLock};
 use crate::spin::Spin;
-
-pub(crate) const LOCKED: u32 = 1;
-pub(crate) const WAITERS: u32 = 2;
 
 /// How long a waiter spins before it halts. Well under what a halt and a wake-up cost together
 /// (about 5 µs for a futex between two CPUs); longer burns the time that the holder may need to
@@ -97,7 +92,7 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
         let mut spin = Spin::new(SPIN_NS);
         let mut backoff = 1;
         loop {
-            if self.try_take(0) {
+            if self.try_take() {
                 return true;
             }
             if !spin.pause_times::<P>(backoff) {
@@ -112,25 +107,24 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
         self.halt(deadline_ns)
     }
 
-    /// `(w,0) -> (w | waiters,1)`
+    /// `(w,0) -> (w,1)`
     #[inline]
-    fn try_take(&self, waiters: u32) -> bool {
+    fn try_take(&self) -> bool {
         let word = self.word.load(Relaxed);
-        word & LOCKED == 0
+        FlagWord::new(word).taken().is_some_and(|taken| {
             // ORDERING: Acquire, O1.
-            && self
-                .word
-                .compare_exchange(word, word | LOCKED | waiters, Acquire, Relaxed)
-                .is_ok()
+            self.word.compare_exchange(word, taken.bits(), Acquire, Relaxed).is_ok()
+        })
     }
 
     /// `(*,0) -> (1,1)`, ours: true. `(*,1) -> (1,1)`, and its holder will kick: false.
     fn take_or_mark(&self) -> bool {
         let mut word = self.word.load(Relaxed);
         loop {
+            let awaited = FlagWord::AWAITED.bits();
             // ORDERING: Acquire, O1, where it takes; Release, O3, where it marks.
-            match self.word.compare_exchange(word, LOCKED | WAITERS, AcqRel, Relaxed) {
-                Ok(_) => return word & LOCKED == 0,
+            match self.word.compare_exchange(word, awaited, AcqRel, Relaxed) {
+                Ok(_) => return !FlagWord::new(word).is_locked(),
                 Err(now) => word = now,
             }
         }
@@ -140,7 +134,7 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
     fn halt(&self, deadline_ns: Option<u64>) -> bool {
         let mut event = Event::PvWaitNode;
         loop {
-            let mark = || (!self.take_or_mark()).then_some(LOCKED | WAITERS);
+            let mark = || (!self.take_or_mark()).then_some(FlagWord::AWAITED.bits());
             if !park::park::<P>(&self.word, deadline_ns, mark) {
                 return true;
             }
@@ -173,15 +167,16 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
 unsafe impl<P: Platform, C: Class> RawLock for TestAndSet<P, C> {
     #[inline]
     fn lock(&self) {
+        let (free, held) = (FlagWord::FREE.bits(), FlagWord::HELD.bits());
         // ORDERING: Acquire, O1. (0,0) -> (0,1)
-        if self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_err() {
+        if self.word.compare_exchange(free, held, Acquire, Relaxed).is_err() {
             self.lock_slow(None);
         }
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.try_take(0)
+        self.try_take()
     }
 
     #[inline]
@@ -189,23 +184,24 @@ unsafe impl<P: Platform, C: Class> RawLock for TestAndSet<P, C> {
         let address = &raw const *self;
         // ORDERING: Release, O2. (w,1) -> (0,0); the word is not touched again (I3).
         if P::WAITS {
-            if self.word.swap(0, Release) & WAITERS != 0 {
+            let before = self.word.swap(FlagWord::FREE.bits(), Release);
+            if FlagWord::new(before).has_waiters() {
                 Self::kick(address);
             }
         } else {
-            self.word.store(0, Release);
+            self.word.store(FlagWord::FREE.bits(), Release);
         }
     }
 
     fn is_locked(&self) -> bool {
-        self.word.load(Relaxed) & LOCKED != 0
+        FlagWord::new(self.word.load(Relaxed)).is_locked()
     }
 }
 
 // SAFETY: as for `RawLock`.
 unsafe impl<P: Platform, C: Class> RawTimedLock for TestAndSet<P, C> {
     fn try_lock_until(&self, deadline_ns: u64) -> bool {
-        self.try_take(0) || self.lock_slow(Some(deadline_ns))
+        self.try_take() || self.lock_slow(Some(deadline_ns))
     }
 }
 

@@ -9,18 +9,9 @@
 //!
 //! # State
 //!
-//! Two cells of equal width, each its own atomic object (no access covers both):
-//!
-//! ```text
-//!            head                          tail
-//!  15                1   0       15                1   0
-//! +-------------------+---+     +-------------------+---+
-//! |   ticket served   | S |     |    next ticket    | 0 |
-//! +-------------------+---+     +-------------------+---+
-//! ```
-//!
-//! Tickets count by two, so that bit 0 of `head` is free for `S`: somebody has halted, or is about
-//! to. [`Wide`] tickets are 16 bits each (32,767 CPUs), [`Narrow`] ones 8 bits (127 CPUs).
+//! Two cells of equal width, each its own atomic object (no access covers both): `head`, the ticket
+//! served and the flag `S`, and `tail`, the next ticket. See `word/ticket.rs`. [`Wide`] tickets are
+//! 16 bits each, [`Narrow`] ones 8 bits.
 //!
 //! # Life of an acquisition
 //!
@@ -29,9 +20,9 @@
 //!
 //!  fast                     : slow                              : unlock
 //!                           :                                   :
-//!  (t,h,s) -> (t+2,h,s)     :                                   : (t,h,s) -> (t,h+2,s)
-//!    | t == h: ours         :                                   :    | s == 1
-//!    | else                 :                                   :    v
+//!  (h,h,s) -> (h+2,h,s)     : (t,h,s) -> (t+2,h,s)              : (t,h,s) -> (t,h+2,s)
+//!    | drawn: ours          :    |                              :    | s == 1
+//!    | else                 :    v                              :    v
 //!    +--------------------->: spin until h is my ticket         :  kick ticket h+2
 //!                           :    | budget spent                 :
 //!                           :    v                              :
@@ -40,6 +31,14 @@
 //!                           :    v nobody behind me             :
 //!                           : (t,h,1) -> (t,h,0)                :
 //! ```
+//!
+//! # How many tickets are out
+//!
+//! No two waiters may have equal tickets, however many contexts there are. A CPU has at most one
+//! ticket of a lock: a handler that waits for the lock that it interrupted waits for ever. So CPUs
+//! that have a number draw by an addition, if half of the tickets are more than all numbers
+//! ([`Wide`]). Everybody else draws by a CAS, while less than half of the tickets are out, and else
+//! waits outside, in no order.
 //!
 //! # Invariants
 //!
@@ -97,9 +96,8 @@
 //! Where the platform has a cheap release, each halt costs a `membarrier`, on threads about
 //! a tenth of the throughput of a lock that changes hands by halts.
 //!
-//! After a `fork`, a child frees the lock of waiters it has a trace of. A thread that was caught
-//! between drawing its ticket and leaving its trace, a few instructions, is not found: in the child
-//! the lock then waits for it for ever.
+//! After a `fork`, a child frees the lock of waiters that it has a trace of: those with a number
+//! and a free node. In the child, a lock that others have drawn a ticket of stays locked.
 //!
 //! # Sources
 //!
@@ -112,17 +110,13 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
-use crate::platform::{CheapRelease, Platform};
+use crate::platform::{CheapRelease, MAX_CPUS, Platform};
 use crate::raw::RawLock;
+use crate::raw::word::ticket::{Head, after, count, rmw};
 use crate::slot::state::{TICKET_HALTED, TICKET_RUNNING};
 use crate::slot::{Entered, Slot};
 use crate::spin::Spin;
 use crate::waiters::{self, Key};
-
-/// The slowpath flag in `head`.
-pub(crate) const SLOW: u32 = 1;
-/// What a ticket counts by.
-pub(crate) const ONE: u32 = 2;
 
 /// How long the next waiter spins before it halts: about half of what a halt and a wake-up cost.
 fn spin_next_ns<P: Platform>() -> u64 {
@@ -132,6 +126,8 @@ fn spin_next_ns<P: Platform>() -> u64 {
 const SPIN_FAR_NS: u64 = 200;
 /// How long a CPU naps that can't be kicked because it has no number or the table is full.
 const NAP_NS: u64 = 50_000;
+/// How long one naps at most between two looks for a ticket. There may be hundreds of them.
+const NAP_MAX_NS: u64 = 3_200_000;
 
 /// What came of setting the slowpath flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +146,8 @@ pub trait Width: sealed::Sealed + Send + Sync + 'static {
     type Int: Copy;
     /// The cell of a platform that holds such an integer.
     type Cell<P: Platform>: Atomic<Self::Int>;
+    /// How many tickets there are.
+    const TICKETS: usize;
     /// The low bits of `bits`.
     fn cut(bits: u32) -> Self::Int;
     /// The bits.
@@ -169,15 +167,17 @@ mod sealed {
     impl Sealed for super::Narrow {}
 }
 
-/// 16-bit tickets: up to 32,767 CPUs, a lock of 4 bytes.
+/// 16-bit tickets, a lock of 4 bytes: every CPU that has a number draws one at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wide;
 
-/// 8-bit tickets: up to 127 CPUs, a lock of 2 bytes.
+/// 8-bit tickets, a lock of 2 bytes: up to 64 are out at a time; more waiters wait for one, in no
+/// order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Narrow;
 
 impl Width for Wide {
+    const TICKETS: usize = 32_768;
     type Int = u16;
     type Cell<P: Platform> = P::Half;
     const ADVANCES: bool = true;
@@ -191,11 +191,12 @@ impl Width for Wide {
     }
     #[inline(always)]
     fn advance<P: Platform>(head: &P::Half) -> bool {
-        P::Release::add_half(head, ONE as u16, SLOW as u16)
+        P::Release::add_half(head, rmw::RELEASE as u16, rmw::SLOW as u16)
     }
 }
 
 impl Width for Narrow {
+    const TICKETS: usize = 128;
     type Int = u8;
     type Cell<P: Platform> = P::Byte;
     #[inline(always)]
@@ -222,31 +223,35 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         Self { head, tail, class: PhantomData }
     }
 
-    /// The ticket that `head` serves, without the flag.
+    /// Whether all CPUs that have a number may have a ticket each, and as many others besides.
+    const ADDS: bool = MAX_CPUS < W::TICKETS / 2;
+
+    /// The ticket served, and the flag.
     #[inline]
-    fn served(head: W::Int) -> u32 {
-        W::bits(head) & !SLOW
+    fn look(&self) -> Head {
+        Head::new(W::bits(self.head.load(Relaxed)))
     }
 
     /// Whether `ticket` is served now.
     #[inline]
     fn is_served(&self, ticket: u32) -> bool {
         // ORDERING: Acquire, O1.
-        Self::served(self.head.load(Acquire)) == ticket
+        Head::new(W::bits(self.head.load(Acquire))).served() == ticket
     }
 
     /// How many releases away `ticket` is.
     #[inline]
     fn distance(&self, ticket: u32) -> u32 {
-        let served = Self::served(self.head.load(Relaxed));
-        W::bits(W::cut(ticket.wrapping_sub(served))) / ONE
+        count(W::bits(W::cut(ticket.wrapping_sub(self.look().served()))))
     }
 
+    /// Draws a ticket and waits until it is served; or waits for `drawn`, which is drawn already.
     #[cold]
     #[inline(never)]
-    pub(crate) fn lock_slow(&self, ticket: u32) {
+    pub(crate) fn lock_slow(&self, drawn: Option<u32>) {
         C::count(Event::LockSlowpath);
         if !P::WAITS || !P::waits() {
+            let ticket = drawn.unwrap_or_else(|| self.draw(P::cpu().is_some()));
             while !self.is_served(ticket) {
                 P::relax();
             }
@@ -257,13 +262,41 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
             Some(entered) => entered.trace(self, Self::mend),
             None => C::count(Event::LockNoNode),
         }
+        let ticket = drawn.unwrap_or_else(|| self.draw(entered.is_some()));
         let mut event = Event::PvWaitNode;
         while !self.spin(ticket) && !self.halt(ticket, entered.as_ref(), event) {
             event = Event::PvWaitAgain;
         }
-        if W::bits(self.head.load(Relaxed)) & SLOW != 0 {
+        if self.look().has_halted() {
             self.clear_slow(ticket);
         }
+    }
+
+    /// `(t,h,s) -> (t+2,h,s)`: draws the next ticket, `t`.
+    fn draw(&self, has_number: bool) -> u32 {
+        if Self::ADDS && has_number {
+            return W::bits(self.tail.fetch_add(W::cut(rmw::DRAW), Relaxed));
+        }
+        let mut nap_ns = NAP_NS;
+        loop {
+            let next = W::bits(self.tail.load(Relaxed));
+            if (self.distance(next) as usize) < W::TICKETS / 2 {
+                if self.draw_if_next(next) {
+                    return next;
+                }
+                P::relax();
+            } else {
+                P::nap(nap_ns);
+                nap_ns = (nap_ns * 2).min(NAP_MAX_NS);
+            }
+        }
+    }
+
+    /// `(ticket,h,s) -> (ticket+2,h,s)`
+    #[inline]
+    fn draw_if_next(&self, ticket: u32) -> bool {
+        let (ticket, next) = (W::cut(ticket), W::cut(after(ticket)));
+        self.tail.compare_exchange(ticket, next, Relaxed, Relaxed).is_ok()
     }
 
     /// Spins for as long as the place in the order is worth. Returns whether the ticket is served.
@@ -311,7 +344,8 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         let mut fenced = None;
         loop {
             // ORDERING: AcqRel, O3.
-            let served = Self::served(self.head.fetch_or(W::cut(SLOW), AcqRel));
+            let head = self.head.fetch_or(W::cut(rmw::SET_HALTED), AcqRel);
+            let served = Head::new(W::bits(head)).served();
             if served == ticket {
                 return Slow::Served;
             }
@@ -326,29 +360,32 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         }
     }
 
-    /// Takes the tickets of all waiters out of a lock that is held.
+    /// Takes the tickets of all waiters out of a lock. The ticket served is left: whoever holds the
+    /// lock has it, or a waiter that no longer exists.
     ///
     /// # Safety
     /// `lock` is a live lock of this type, and nobody else uses it at the same time.
     unsafe fn mend(lock: *const ()) {
         // SAFETY: the caller's word.
         let lock = unsafe { &*lock.cast::<Self>() };
-        let served = Self::served(lock.head.load(Relaxed));
+        let served = lock.look().served();
         lock.head.store(W::cut(served), Relaxed);
-        lock.tail.store(W::cut(served + ONE), Relaxed);
+        if W::bits(lock.tail.load(Relaxed)) != served {
+            lock.tail.store(W::cut(after(served)), Relaxed);
+        }
     }
 
     /// Clears the flag if nobody is behind this ticket, the holder's (I3).
     fn clear_slow(&self, ticket: u32) {
-        let last = ticket.wrapping_add(ONE);
-        if W::bits(self.tail.load(Relaxed)) != W::bits(W::cut(last)) {
+        let is_last = || W::bits(self.tail.load(Relaxed)) == W::bits(W::cut(after(ticket)));
+        if !is_last() {
             return;
         }
         // ORDERING: Acquire, O5. (t,h,1) -> (t,h,0)
-        self.head.fetch_and(W::cut(!SLOW), Acquire);
-        if W::bits(self.tail.load(Relaxed)) != W::bits(W::cut(last)) {
+        self.head.fetch_and(W::cut(rmw::CLEAR_HALTED), Acquire);
+        if !is_last() {
             // Somebody drew a ticket meanwhile and may have set the flag before it was cleared.
-            self.head.fetch_or(W::cut(SLOW), Relaxed);
+            self.head.fetch_or(W::cut(rmw::SET_HALTED), Relaxed);
         }
     }
 
@@ -356,8 +393,8 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
     /// been released: only its address is used (I4).
     #[cold]
     #[inline(never)]
-    pub(crate) fn kick(lock: *const Self, head: u32) {
-        let ticket = W::bits(W::cut((head & !SLOW) + ONE));
+    pub(crate) fn kick(lock: *const Self, head: Head) {
+        let ticket = W::bits(W::cut(after(head.served())));
         // ORDERING: Acquire, O4.
         P::fence(Acquire);
         for waiter in waiters::find::<P>(Key::new(lock, ticket)) {
@@ -372,29 +409,25 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
 }
 
 // SAFETY: a ticket is drawn by one CPU only and served once; `head` moves on only in `unlock` (I1);
-// O1 and O2 order the critical sections. The limit on CPUs keeps two holders of equal tickets
-// apart.
+// O1 and O2 order the critical sections. No two tickets that are out are equal.
 unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
     #[inline]
     fn lock(&self) {
-        // (t,h,s) -> (t+2,h,s)
-        let ticket = W::bits(self.tail.fetch_add(W::cut(ONE), Relaxed));
-        if !self.is_served(ticket) {
-            self.lock_slow(ticket);
+        if !self.try_lock() {
+            self.lock_slow(None);
         }
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        let free = Self::served(self.head.load(Relaxed));
-        let ticket = W::cut(free);
-        if self.tail.compare_exchange(ticket, W::cut(free + ONE), Relaxed, Relaxed).is_err() {
+        let free = self.look().served();
+        if !self.draw_if_next(free) {
             return false;
         }
         if !self.is_served(free) {
             // F23: the tickets have gone round once since `head` was read. The ticket can't be
             // given back.
-            self.lock_slow(free);
+            self.lock_slow(Some(free));
         }
         true
     }
@@ -408,14 +441,14 @@ unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
         }
         if P::WAITS && P::waits() {
             // ORDERING: Release, O2. (t,h,s) -> (t,h+2,s); the words are not touched again (I4).
-            let head = W::bits(self.head.fetch_add(W::cut(ONE), Release));
-            if head & SLOW != 0 {
+            let head = Head::new(W::bits(self.head.fetch_add(W::cut(rmw::RELEASE), Release)));
+            if head.has_halted() {
                 Self::kick(address, head);
             }
         } else {
-            let head = W::bits(self.head.load(Relaxed));
+            let next = self.look().released();
             // ORDERING: Release, O2. Nobody else writes `head` (I1), for nobody sets the flag.
-            self.head.store(W::cut(head + ONE), Release);
+            self.head.store(W::cut(next), Release);
         }
     }
 
@@ -441,18 +474,18 @@ mod tests {
     fn a_late_kick_leaves_the_states_of_other_locks_alone() {
         static LOCK: Ticket<Threads> = Ticket::new();
         let entered = Slot::<Threads>::enter().unwrap();
-        let key = Key::new(&raw const LOCK, ONE);
+        let key = Key::new(&raw const LOCK, after(0));
         assert!(waiters::insert::<Threads>(key, entered.id()));
         let node = entered.node();
         let queue = [state::WAITING, state::HALTED, state::HEAD, state::HEAD_HALTED];
         let queue = queue.into_iter().chain([state::KICKED, state::ABANDONED, state::KICKING]);
         for other in queue.chain([state::PARKED, state::PARKED | 7 << 16, state::UNPARKED]) {
             node.state.store(other, Relaxed);
-            Ticket::<Threads>::kick(&raw const LOCK, 0);
+            Ticket::<Threads>::kick(&raw const LOCK, Head::new(0));
             assert_eq!(node.state.load(Relaxed), other);
         }
         node.state.store(state::TICKET_HALTED, Relaxed);
-        Ticket::<Threads>::kick(&raw const LOCK, 0);
+        Ticket::<Threads>::kick(&raw const LOCK, Head::new(0));
         assert_eq!(node.state.load(Relaxed), state::TICKET_RUNNING);
         waiters::remove::<Threads>(key, entered.id());
     }

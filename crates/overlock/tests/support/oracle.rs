@@ -178,8 +178,8 @@ pub(crate) fn tries_truly<S: Subject>() -> Verdict {
 /// First come, first served: waiters that are known to stand in the queue get the lock in their
 /// order.
 ///
-/// `settle` is how long a thread is given to reach the line.
-pub(crate) fn serves_in_order<S: Subject>(waiters: usize, settle: Duration) -> Verdict {
+/// `pause` is how long a thread is given to reach the queue.
+pub(crate) fn serves_in_order<S: Subject>(waiters: usize, pause: Duration) -> Verdict {
     watched(move |pulse| {
         let lock = Arc::new(S::new());
         let order =
@@ -201,7 +201,7 @@ pub(crate) fn serves_in_order<S: Subject>(waiters: usize, settle: Duration) -> V
                 while !asked.load(SeqCst) {
                     thread::yield_now();
                 }
-                thread::sleep(settle);
+                thread::sleep(pause);
                 pulse.beat();
                 thread
             })

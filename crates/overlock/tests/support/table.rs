@@ -214,11 +214,11 @@ models! {
         [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange"];
     hybrid_again_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, ..AGAIN },
         [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange"];
-    hybrid_polite: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..AGAIN },
+    hybrid_disabled: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..AGAIN },
         [PvLockStealing, PvWaitHead], ["newcomer.rs spin_as_newcomer compare_exchange"];
     hybrid_past_kicked: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 14_000, ahead_ns: 40_000, ..FUTEX }, ..THREE },
         [PvLockStealing, PvWaitHead, PvKickWake], ["newcomer.rs take_past_halted compare_exchange"];
-    hybrid_polite_three: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
+    hybrid_disabled_three: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
         [PvLockStealing, PvWaitHead, PvWaitNode], ["newcomer.rs spin_as_newcomer compare_exchange"];
     hybrid_three: hybrid on Halting, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
         [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange", "slot.rs release store"];
@@ -240,7 +240,7 @@ models! {
         [LockQueued, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte"];
     hybrid_cheap_again: hybrid on Cheap, lock, nobody_passes, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
         [PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte"];
-    hybrid_cheap_polite: hybrid on Cheap, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, preemptions: Some(2), ..AGAIN },
+    hybrid_cheap_disabled: hybrid on Cheap, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, preemptions: Some(2), ..AGAIN },
         [PvLockStealing], ["queue.rs unlock clear_low_byte"];
     hybrid_cheap_three: hybrid on Cheap, lock, nobody_passes, Plan { world: FUTEX, ..THREE },
         [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs unlock clear_low_byte"];

@@ -25,7 +25,7 @@ use core::sync::atomic::{
     Ordering::Release,
 };
 
-use super::{MAX_CPUS, Platform, Threads};
+use super::{MAX_CPUS, Platform, Threads, maps};
 use crate::slot::Cpu;
 use crate::waiters;
 
@@ -100,10 +100,11 @@ extern "C" fn thread_exits(value: *mut c_void) {
 
 extern "C" fn child_forked() {
     let own = NUMBER.get().checked_sub(1).map(usize::from);
+    let is_ours = |lock: *const ()| maps::is_private(lock.addr());
     for index in 0..USED.load(Relaxed) as usize {
         let Some(cpu) = Cpu::new(index).filter(|_| Some(index) != own) else { continue };
         // SAFETY: after a fork the child has one thread, this one.
-        unsafe { Threads::slot(cpu).bury() };
+        unsafe { Threads::slot(cpu).bury(&is_ours) };
         TAKEN[index / 64].fetch_and(!(1 << (index % 64)), Relaxed);
     }
     waiters::retain::<Threads>(|cpu| Some(cpu.index()) == own);

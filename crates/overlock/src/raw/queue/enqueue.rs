@@ -21,7 +21,7 @@ use super::{Order, hand_off::GONE, kick::stamp, mend};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
-use crate::raw::word::LockWord;
+use crate::raw::word::queue::LockWord;
 use crate::slot::{Entered, Node, NodeId, Slot, state};
 use crate::waiters::Key;
 

@@ -9,7 +9,7 @@ use super::kick::stamp;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
-use crate::raw::word::LockWord;
+use crate::raw::word::queue::LockWord;
 use crate::slot::{NodeId, state};
 use crate::waiters;
 

@@ -23,7 +23,7 @@ use super::{NAP_NS, Order, policy};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::{CheapRelease, Platform};
-use crate::raw::word::{LockWord, rmw};
+use crate::raw::word::queue::{LockWord, rmw};
 use crate::slot::state;
 use crate::spin::Spin;
 use crate::waiters;

@@ -21,7 +21,8 @@ pub(super) fn kick_found<P: Platform, C: Class>(key: Key) {
     let mut kicked = None;
     for waiter in waiters::find::<P>(key) {
         if kicked == Some(waiter) {
-            // It came back and halted again, in an entry further on: it has said so in the word since.
+            // It has been back and has halted again, in an entry further on, and has said so in
+            // the word since.
             continue;
         }
         let node = waiter.node::<P>();

@@ -34,8 +34,8 @@ use super::{NAP_NS, Order, QueueLock, kick, mend, policy};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
-use crate::raw::word::LockWord;
-use crate::slot::Slot;
+use crate::raw::word::queue::LockWord;
+use crate::slot::Traced;
 use crate::spin::Spin;
 
 /// How long a CPU without a queue node spins before it naps between two tries.
@@ -46,15 +46,16 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     pub(super) fn spin_as_newcomer(&self, deadline_ns: Option<u64>) -> bool {
         let mut spin = Spin::new(policy::newcomer_spins_ns(P::costs(), P::YIELDS));
         let mut announced = false;
+        let mut traced = None;
         // It has kicked the head, once, and makes room for it.
         let mut leaves = false;
-        let taken = loop {
+        loop {
             let seen = self.look();
             if let Some(new) = seen.taken_by_newcomer() {
                 let new = if announced { new.without_spinner() } else { new };
                 // ORDERING: Acquire, O1. (t,s,0,h,n,0) -> (t,0,0,h,n+1,1)
                 if self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok() {
-                    break true;
+                    return true;
                 }
                 continue;
             }
@@ -62,7 +63,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             let mut goes_on =
                 !leaves && spin.pause::<P>() && !seen.is_stealing_disabled() && !late();
             if goes_on && !announced && seen.has_queue() && !seen.has_spinner() {
-                Slot::<P>::spins_for(Some((&raw const self.word, mend::<P>)));
+                traced
+                    .get_or_insert_with(|| Traced::<P>::newcomer(&raw const self.word, mend::<P>));
                 // (t,0,0,h,n,1) -> (t,1,0,h,n,1)
                 announced = self.swap(seen, seen.with_spinner());
                 continue;
@@ -77,11 +79,9 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             }
             // (t,1,d,h,n,l) -> (t,0,d,h,n,l) (I4)
             if !goes_on && (!announced || self.swap(seen, seen.without_spinner())) {
-                break false;
+                return false;
             }
-        };
-        Slot::<P>::spins_for::<P::Word>(None);
-        taken
+        }
     }
 
     /// Kicks a halted queue head whose tenure is over. Returns whether it did.

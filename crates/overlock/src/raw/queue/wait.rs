@@ -25,7 +25,7 @@ use super::{Order, kick::passed_ns};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
-use crate::raw::word::rmw;
+use crate::raw::word::queue::rmw;
 use crate::slot::state;
 use crate::spin::Spin;
 use crate::waiters;

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The 4-byte word of a queue lock.
+//!
+//! ```text
+//!  31            16     15         14           13      12         1        0
+//! +----------------+---------+-------------+--------+--------------+--------+
+//! |      tail      | SPINNER | NO_STEALING | HALTED |    steals    | LOCKED |
+//! +----------------+---------+-------------+--------+--------------+--------+
+//! ```
+//!
+//! | field | meaning | set by | cleared by |
+//! |---|---|---|---|
+//! | `LOCKED` | The lock is held. | whoever takes it | the release |
+//! | `steals` | How often the queue head has been passed. | each steal | the queue head when it leaves the queue |
+//! | `HALTED` | The queue head has halted and is in the table of waiters. | the queue head, or the holder that promoted it asleep | the queue head when it is back; a steal that finds it kicked |
+//! | `NO_STEALING` | Nobody may pass the queue head. | the queue head; with strict order whoever makes it the head | the queue head |
+//! | `SPINNER` | A newcomer spins outside the queue: a release need not kick. | that newcomer | that newcomer |
+//! | `tail` | The code of the last node in the queue, or zero. | each waiter that joins | the queue head, if it is also the last |
+//!
+//! While the lock is held, nothing in its lowest byte changes: `LOCKED` and the count change only
+//! when somebody takes the lock. A release that stores that byte alone can therefore overwrite
+//! nothing that anybody wrote since the word was compared (P11).
+
+use crate::slot::NodeId;
+
+/// A value of a queue lock's word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LockWord(u32);
+
+const LOCKED: u32 = 1 << 0;
+const STEAL: u32 = 1 << 1;
+const STEALS: u32 = 0xfff << 1;
+const HALTED: u32 = 1 << 13;
+const NO_STEALING: u32 = 1 << 14;
+const SPINNER: u32 = 1 << 15;
+const TAIL: u32 = 0xffff_0000;
+const TAIL_SHIFT: u32 = 16;
+
+const _: () = assert!(
+    LOCKED ^ STEALS ^ HALTED ^ NO_STEALING ^ SPINNER ^ TAIL == u32::MAX,
+    "the fields cover the word and do not overlap"
+);
+const _: () = assert!(LOCKED == 1, "LOCKED is the whole low byte of a held lock without a queue");
+
+impl LockWord {
+    /// Nobody holds the lock or waits for it.
+    pub(crate) const FREE: Self = Self(0);
+    /// The lock is held, and nobody waits.
+    pub(crate) const HELD: Self = Self(LOCKED);
+    /// How often a queue head can be passed.
+    pub(crate) const STEALS_MAX: u32 = STEALS / STEAL;
+
+    /// The value of a lock word.
+    #[inline(always)]
+    pub(crate) const fn new(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// The bits of the word.
+    #[inline(always)]
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Whether the lock is held.
+    #[inline(always)]
+    pub(crate) const fn is_locked(self) -> bool {
+        self.0 & LOCKED != 0
+    }
+
+    /// Whether anybody is in the queue.
+    #[inline(always)]
+    pub(crate) const fn has_queue(self) -> bool {
+        self.0 & TAIL != 0
+    }
+
+    /// The last node in the queue.
+    pub(crate) const fn tail(self) -> Option<NodeId> {
+        NodeId::decode(self.0 >> TAIL_SHIFT)
+    }
+
+    /// Whether `node` is the last in the queue.
+    pub(crate) const fn ends_with(self, node: NodeId) -> bool {
+        self.0 >> TAIL_SHIFT == node.code()
+    }
+
+    /// Whether a release has to see to a halted queue head.
+    #[inline(always)]
+    pub(crate) const fn is_head_halted(self) -> bool {
+        self.0 & HALTED != 0
+    }
+
+    /// Whether a newcomer spins for the lock outside the queue.
+    pub(crate) const fn has_spinner(self) -> bool {
+        self.0 & SPINNER != 0
+    }
+
+    /// Whether the queue head has forbidden to pass it.
+    pub(crate) const fn is_stealing_disabled(self) -> bool {
+        self.0 & NO_STEALING != 0
+    }
+
+    /// How often the queue head has been passed.
+    pub(crate) const fn steals(self) -> u32 {
+        (self.0 & STEALS) / STEAL
+    }
+
+    /// Whether a newcomer may take the lock once it is free: nobody is in the queue, or the queue
+    /// head can be passed.
+    #[inline(always)]
+    pub(crate) const fn admits_newcomers(self) -> bool {
+        !self.has_queue() || self.0 & NO_STEALING == 0 && self.0 & STEALS != STEALS
+    }
+
+    /// A newcomer takes the lock: `(0,..,0) -> (0,..,1)`, or past the queue
+    /// `(t,..,n,0) -> (t,..,n+1,1)`. `None` if it may not.
+    #[inline(always)]
+    pub(crate) const fn taken_by_newcomer(self) -> Option<Self> {
+        if self.is_locked() || !self.admits_newcomers() {
+            None
+        } else if self.has_queue() {
+            Some(Self((self.0 | LOCKED) + STEAL))
+        } else {
+            Some(Self(self.0 | LOCKED))
+        }
+    }
+
+    /// A newcomer joins the queue: `(t,..) -> (me,..)`. If nobody else is in the queue, `strict`
+    /// says whether it can be passed.
+    pub(crate) const fn joined_by(self, me: NodeId, strict: bool) -> Self {
+        let first = !self.has_queue() && strict;
+        Self(self.0 & !TAIL | me.code() << TAIL_SHIFT | if first { NO_STEALING } else { 0 })
+    }
+
+    /// The queue head takes the lock and leaves: `(t,..,n,0) -> (t,..,0,1)`, or
+    /// `(me,..,n,0) -> (0,..,0,1)`. `strict` says whether its successor can be passed.
+    pub(crate) const fn taken_by_head(self, me: NodeId, strict: bool) -> Self {
+        Self(self.without_head(me, strict).0 | LOCKED)
+    }
+
+    /// The queue head leaves: `(t,..,n,l) -> (t,..,0,l)`, or `(me,..,n,l) -> (0,..,0,l)`.
+    pub(crate) const fn without_head(self, me: NodeId, strict: bool) -> Self {
+        let kept = self.0 & (LOCKED | SPINNER);
+        if self.ends_with(me) {
+            Self(kept)
+        } else {
+            Self(kept | self.0 & TAIL | if strict { NO_STEALING } else { 0 })
+        }
+    }
+
+    /// The queue head is in the table and halts. `keep` says whether it can still not be passed.
+    pub(crate) const fn head_halted(self, keep: bool) -> Self {
+        Self(self.0 & !(if keep { 0 } else { NO_STEALING }) | HALTED)
+    }
+
+    /// A successor that was to be promoted asleep has given up: the queue has a head that is awake.
+    pub(crate) const fn head_promoted(self, strict: bool) -> Self {
+        Self(self.0 & !HALTED | if strict { NO_STEALING } else { 0 })
+    }
+
+    /// As [`taken_by_newcomer`](Self::taken_by_newcomer), and a release need not look for the queue
+    /// head any more.
+    pub(crate) const fn without_halted(self) -> Self {
+        Self(self.0 & !HALTED)
+    }
+
+    /// A newcomer spins for the lock.
+    pub(crate) const fn with_spinner(self) -> Self {
+        Self(self.0 | SPINNER)
+    }
+
+    /// It no longer does.
+    pub(crate) const fn without_spinner(self) -> Self {
+        Self(self.0 & !SPINNER)
+    }
+
+    /// The release: `(..,1) -> (..,0)`; with `fair`, nobody passes whoever is in the queue.
+    pub(crate) const fn released(self, fair: bool) -> Self {
+        let strict = fair && self.has_queue();
+        Self(self.0 & !LOCKED | if strict { NO_STEALING } else { 0 })
+    }
+}
+
+/// What single read-modify-writes do to a word.
+pub(crate) mod rmw {
+    use super::{HALTED, LOCKED, NO_STEALING};
+
+    /// `fetch_sub`: the release.
+    pub(crate) const RELEASE: u32 = LOCKED;
+    /// `fetch_or`: the queue head disables stealing.
+    pub(crate) const DISABLE_STEALING: u32 = NO_STEALING;
+    /// `fetch_and`: the queue head is back.
+    pub(crate) const HEAD_IS_BACK: u32 = !HALTED;
+    /// `fetch_and`: nobody waits any more.
+    pub(crate) const NO_WAITERS: u32 = LOCKED;
+    /// What a release returns if it has to see to a halted queue head.
+    pub(crate) const SLOW: u32 = HALTED;
+}

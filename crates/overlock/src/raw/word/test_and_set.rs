@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The word of a test-and-set lock.
+//!
+//! | bit | name | meaning |
+//! |---|---|---|
+//! | 0 | `LOCKED` | Somebody holds the lock. |
+//! | 1 | `WAITERS` | Somebody may have halted. Set by a waiter before it halts, and by one that has halted when it takes the lock, for it can't know whether it was the last; cleared by the release. |
+
+/// A value of a test-and-set lock's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FlagWord(u32);
+
+const LOCKED: u32 = 1;
+const WAITERS: u32 = 2;
+
+impl FlagWord {
+    /// Nobody holds the lock or waits for it.
+    pub(crate) const FREE: Self = Self(0);
+    /// The lock is held, and nobody has halted.
+    pub(crate) const HELD: Self = Self(LOCKED);
+    /// The lock is held, and its release has to kick.
+    pub(crate) const AWAITED: Self = Self(LOCKED | WAITERS);
+
+    /// The value of a lock word.
+    #[inline(always)]
+    pub(crate) const fn new(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// The bits of the word.
+    #[inline(always)]
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Whether the lock is held.
+    #[inline(always)]
+    pub(crate) const fn is_locked(self) -> bool {
+        self.0 & LOCKED != 0
+    }
+
+    /// Whether a release has to kick.
+    #[inline(always)]
+    pub(crate) const fn has_waiters(self) -> bool {
+        self.0 & WAITERS != 0
+    }
+
+    /// `(w,0) -> (w,1)`: takes the lock. `None` if it is held.
+    #[inline(always)]
+    pub(crate) const fn taken(self) -> Option<Self> {
+        if self.is_locked() { None } else { Some(Self(self.0 | LOCKED)) }
+    }
+}
+
+/// What a release in another language looks for in the word that it replaced.
+pub(crate) const SLOW: u32 = WAITERS;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_word_keeps_its_waiters() {
+        for bits in 0..4 {
+            let word = FlagWord::new(bits);
+            match word.taken() {
+                Some(taken) => {
+                    assert!(!word.is_locked() && taken.is_locked());
+                    assert_eq!(taken.has_waiters(), word.has_waiters());
+                }
+                None => assert!(word.is_locked()),
+            }
+            assert_eq!(FlagWord::new(word.bits()), word);
+        }
+        assert!(FlagWord::AWAITED.is_locked() && FlagWord::AWAITED.has_waiters());
+        assert_eq!(FlagWord::FREE.taken(), Some(FlagWord::HELD));
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Identity: the numbers of CPUs, and the names of their queue nodes.
+
+use super::Node;
+use crate::platform::{MAX_CPUS, Platform};
+
+/// The number of a CPU: less than [`MAX_CPUS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpu(u16);
+
+impl Cpu {
+    /// The CPU numbered `index`, or `None` if a lock word has no room for that number.
+    #[inline]
+    pub const fn new(index: usize) -> Option<Self> {
+        if index < MAX_CPUS { Some(Self(index as u16)) } else { None }
+    }
+
+    /// The number.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The 16-bit name of a queue node: CPU number plus one, then two bits of nesting level. Zero names
+/// nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodeId(u16);
+
+impl NodeId {
+    pub(super) const fn new(cpu: Cpu, level: usize) -> Self {
+        Self(((cpu.0 + 1) << 2) | level as u16)
+    }
+
+    /// The node with this code, or `None` for code zero.
+    #[inline]
+    pub(crate) const fn decode(code: u32) -> Option<Self> {
+        if code == 0 { None } else { Some(Self(code as u16)) }
+    }
+
+    /// The code: not zero, less than 65,536.
+    #[inline]
+    pub(crate) const fn code(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The CPU whose node this is.
+    #[inline]
+    pub(crate) const fn cpu(self) -> Cpu {
+        Cpu((self.0 >> 2) - 1)
+    }
+
+    /// The nesting level that the node is for.
+    #[inline]
+    pub(super) const fn level(self) -> usize {
+        (self.0 & 3) as usize
+    }
+
+    /// The node itself.
+    #[inline]
+    pub(crate) fn node<P: Platform>(self) -> &'static Node<P> {
+        &P::slot(self.cpu()).nodes[self.level()]
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Queue nodes, and what their states say.
+
+use core::sync::atomic::Ordering::Release;
+
+use super::repair::Trace;
+use crate::atomic::{Atomic, ConstAtomic};
+use crate::platform::Platform;
+
+/// A place in a queue.
+///
+/// What the words mean is up to the lock that uses the node; see `queue.rs` and `ticket.rs`.
+#[derive(Debug)]
+pub(crate) struct Node<P: Platform> {
+    /// How far the waiter is: the one word that it and its waker race on.
+    pub(crate) state: P::Word,
+    /// The code of the next node in the queue, or zero.
+    pub(crate) next: P::Word,
+    /// When the waiter became the queue head: the low half of [`Platform::now_ns`] in units of
+    /// 1,024 ns.
+    pub(crate) since: P::Word,
+    /// When the waiter was kicked, likewise.
+    pub(crate) kicked: P::Word,
+    pub(super) trace: Trace,
+}
+
+/// [`Node::state`] of a node that its CPU left behind and nobody can reach any more.
+pub(crate) const RELEASED: u32 = u32::MAX;
+
+/// What a node's `state` says: all values of all locks, told apart by their lower halves.
+///
+/// A node serves one wait after another, for locks of every kind, and a late kick for an earlier
+/// wait may find it at a later one. It changes a state only from the value that it expects, so
+/// values that no two kinds of wait share keep it from changing another's.
+pub(crate) mod state {
+    /// `queue.rs`: in the queue, awake.
+    pub(crate) const WAITING: u32 = 0;
+    /// `queue.rs`: in the queue, halted or about to.
+    pub(crate) const HALTED: u32 = 1;
+    /// `queue.rs`: the queue head, awake.
+    pub(crate) const HEAD: u32 = 2;
+    /// `queue.rs`: the queue head, halted or about to, in the table.
+    pub(crate) const HEAD_HALTED: u32 = 3;
+    /// `queue.rs`: the queue head, in the table, called back.
+    pub(crate) const KICKED: u32 = 4;
+    /// `queue.rs`: gave up; skipped by whoever promotes it.
+    pub(crate) const ABANDONED: u32 = 5;
+    /// `queue.rs`: the queue head, in the table, about to be called back. The upper half is the
+    /// number of the CPU that does it, plus one; or zero for one without a number, which leaves it
+    /// at that.
+    pub(crate) const KICKING: u32 = 6;
+    /// `ticket.rs`: awake.
+    pub(crate) const TICKET_RUNNING: u32 = 7;
+    /// `ticket.rs`: halted, or about to.
+    pub(crate) const TICKET_HALTED: u32 = 8;
+    /// `park.rs`: awake.
+    pub(crate) const UNPARKED: u32 = 9;
+    /// `park.rs`: halted, or about to. The upper half is the tag of what for, so that a late kick
+    /// for another word, which this CPU halted for before, does not hit this halt.
+    pub(crate) const PARKED: u32 = 10;
+
+    /// Whether a state is `KICKING`, by any CPU.
+    pub(crate) const fn is_kicking(state: u32) -> bool {
+        state & 0xffff == KICKING
+    }
+}
+
+impl<P: Platform> Node<P>
+where
+    P::Word: ConstAtomic<u32>,
+{
+    pub(super) const fn new() -> Self {
+        Self {
+            state: P::Word::ZERO,
+            next: P::Word::ZERO,
+            since: P::Word::ZERO,
+            kicked: P::Word::ZERO,
+            trace: Trace::new(),
+        }
+    }
+}
+
+impl<P: Platform> Node<P> {
+    /// A node whose cells are made at run time, each holding zero.
+    pub(super) fn with(cell: &mut impl FnMut() -> P::Word) -> Self {
+        Self { state: cell(), next: cell(), since: cell(), kicked: cell(), trace: Trace::new() }
+    }
+
+    /// Marks a node that its CPU left behind as reachable by nobody.
+    pub(crate) fn release(&self) {
+        // ORDERING: Release, with the Acquire of `Slot::take`.
+        self.state.store(RELEASED, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::state::*;
+
+    /// What a kick for one kind of lock changes is no state of another kind, whatever the upper
+    /// halves hold.
+    #[test]
+    fn no_two_states_share_a_lower_half() {
+        let queue = [WAITING, HALTED, HEAD, HEAD_HALTED, KICKED, ABANDONED, KICKING];
+        let others = [TICKET_RUNNING, TICKET_HALTED, UNPARKED, PARKED];
+        let all = || queue.into_iter().chain(others);
+        for (i, one) in all().enumerate() {
+            assert!(one < 1 << 16);
+            assert!(all().skip(i + 1).all(|other| other != one), "{one}");
+        }
+    }
+}
