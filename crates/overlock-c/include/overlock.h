@@ -99,9 +99,10 @@ typedef ol_hybrid_t ol_mutex_t;
 
 /* ---- The process ----------------------------------------------------------------------------- */
 
-/* Switches waiting off, or on again: without it locks only spin, which is right where every thread
- * has a core of its own. To be called before the first lock is used. ol_shared_t always waits. */
-void ol_set_waiting(bool on);
+/* Switches waiting off: without it locks only spin, which is right where every thread has a core of
+ * its own. To be called before the first lock is used: it can't be switched off (EBUSY) when a thread
+ * has waited for a lock, nor on again. ol_shared_t always waits. */
+int ol_set_waiting(bool on);
 
 /* The version of the library that is linked, as OL_VERSION is that of the header. Where the first two
  * numbers of both differ, the program must be compiled again. */

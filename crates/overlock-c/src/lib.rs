@@ -40,10 +40,11 @@ macro_rules! assert_layout {
 }
 assert_layout!(TestAndSet: 4, Ticket: 2, Queued: 4, Hybrid: 4, SharedLock: 4);
 
-/// Switches waiting on or off for all locks but `ol_shared_t`: `ol_set_waiting`.
+/// Switches waiting on or off for all locks but `ol_shared_t`: `ol_set_waiting`. Zero, or `EBUSY`
+/// if a lock has been waited for.
 #[unsafe(no_mangle)]
-pub extern "C" fn ol_set_waiting(on: bool) {
-    Threads::set_waiting(on);
+pub extern "C" fn ol_set_waiting(on: bool) -> c_int {
+    if Threads::set_waiting(on) { 0 } else { libc::EBUSY }
 }
 
 /// The version of this library, for a program to compare with its header's: `ol_version`.

@@ -180,7 +180,7 @@ fn p10_waiting_can_be_switched_off() {
     use overlock::counters::Event;
     use overlock::{Hybrid, Mutex, Queued, TestAndSet, Ticket};
     overlock::lock_class!(SpinOnly);
-    Threads::set_waiting(false);
+    assert!(Threads::set_waiting(false));
     fn contend<L: overlock::ConstLock + 'static>() {
         let shared = Arc::new(Mutex::<u32, L>::new(0));
         let guard = shared.lock();

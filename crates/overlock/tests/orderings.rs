@@ -46,7 +46,7 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("refresh.rs last load", Relaxed, "refresh_last"),
     ("refresh.rs leave swap", Relaxed, "refresh_two"),
     ("refresh.rs wait_for_end compare_exchange", Relaxed, "refresh_two"),
-    ("slot.rs release store", Relaxed, "queued_left_behind"),
+    ("node.rs release store", Relaxed, "queued_left_behind"),
     ("slot.rs take compare_exchange", Relaxed, "queued_left_behind"),
     ("test_and_set.rs lock compare_exchange", Relaxed, "tas_two"),
     ("test_and_set.rs take_or_mark compare_exchange", Acquire, "tas_two"),
@@ -126,6 +126,7 @@ fn queue() {
     audit("enqueue.rs");
     audit("wait.rs");
     audit("slot.rs");
+    audit("node.rs");
 }
 
 #[test]

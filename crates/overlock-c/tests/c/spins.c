@@ -47,7 +47,8 @@ GIVES_UP(test_and_set)
 
 int main(void)
 {
-    ol_set_waiting(false);
+    CHECK(ol_set_waiting(true) == 0);
+    CHECK(ol_set_waiting(false) == 0);
     hybrid_can_be_given_up();
     queued_can_be_given_up();
     test_and_set_can_be_given_up();

@@ -76,6 +76,21 @@ fn nobody_halts_when_waiting_is_off() {
     works(C, "tests/c/spins.c", &support::static_library());
 }
 
+/// The library of this package is never unloaded; one that contains it may be.
+#[test]
+fn a_thread_outlives_a_library_that_contains_the_locks() {
+    for compiler in C.compilers() {
+        let folder = tempfile::tempdir().expect("a folder for the program");
+        let (program, library) = (folder.path().join("program"), folder.path().join("plugin.so"));
+        let source = support::package().join("tests/c/unload.c");
+        support::succeeds(compiler.command().args(["-pthread", "-o"]).arg(&program).arg(source));
+        let mut link = compiler.command();
+        link.args(["-shared", "-Wl,-u,ol_ticket_lock_slow", "-o"]).arg(&library);
+        support::succeeds(link.arg(support::static_library()).args(support::private_libs()));
+        support::succeeds(Command::new("timeout").arg("60").arg(&program).arg(&library));
+    }
+}
+
 #[test]
 fn processes_share_a_lock_in_mapped_memory() {
     works(C, "tests/c/shared.c", &support::static_library());

@@ -26,7 +26,8 @@ use super::Platform;
 
 /// How a platform releases a lock that nobody waits for (P11).
 pub trait CheapRelease<P: Platform> {
-    /// Whether the operations ever store. Only where [`Platform::WAITS`] holds.
+    /// Whether the operations ever store. Where [`Platform::WAITS`] does not hold, a lock that is
+    /// released does not compile with it.
     const EXISTS: bool = false;
 
     /// `fetch_and(!0xff, Release)` on `word` if it holds `expected`, in two steps (P11). Returns

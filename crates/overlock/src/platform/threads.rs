@@ -13,12 +13,13 @@
 //! | P10 | [`Threads::set_waiting`] switches waiting off. |
 //! | P11 | Restartable sequences, cut off by `membarrier`, where the system has both ([`rseq`]). |
 
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 use super::{Costs, MAX_CPUS, Platform};
 use crate::slot::{Cpu, Slot};
 use crate::waiters::Bucket;
 pub(super) use rseq::Sequences;
+use waiting::Waiting;
 use wakes::WakeUp;
 
 pub(super) mod clock;
@@ -26,6 +27,7 @@ pub(super) mod futex;
 mod maps;
 mod registry;
 mod rseq;
+mod waiting;
 mod wakes;
 
 /// OS threads that may lose their processor at any instruction; they halt in a futex.
@@ -36,17 +38,18 @@ pub struct Threads;
 
 static SLOTS: [Slot<Threads>; MAX_CPUS] = [const { Slot::new() }; MAX_CPUS];
 static BUCKETS: [Bucket<Threads>; 1 << 12] = [const { Bucket::new() }; 1 << 12];
-static WAITING: AtomicBool = AtomicBool::new(true);
+static WAITING: Waiting = Waiting::new();
 static WAKE_UP: WakeUp = WakeUp::new();
 
 impl Threads {
-    /// Switches waiting on or off for all locks of this platform: with `false` they only ever spin,
-    /// as on [`Native`](super::Native).
+    /// Switches waiting off for all locks of this platform: with `false` they only ever spin, as on
+    /// [`Native`](super::Native).
     ///
     /// This is S1's `nopvspin` for threads: right where every thread has a core of its own. Call it
-    /// before the first lock is used; a thread that waits already is not woken.
-    pub fn set_waiting(on: bool) {
-        WAITING.store(on, Relaxed);
+    /// before the first lock is used: it can't be switched off any more when a thread has waited,
+    /// nor on again. Returns whether locks do from here on as they are told.
+    pub fn set_waiting(on: bool) -> bool {
+        WAITING.set(on)
     }
 
     /// Whether uncontended locks of this process are released by a restartable sequence instead of
@@ -78,7 +81,7 @@ unsafe impl Platform for Threads {
 
     #[inline(always)]
     fn waits() -> bool {
-        WAITING.load(Relaxed)
+        WAITING.get()
     }
 
     #[inline]

@@ -260,6 +260,7 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
 
     #[inline]
     unsafe fn unlock(&self) {
+        const { assert!(P::WAITS || !P::Release::EXISTS, "a cheap release is for CPUs that wait") };
         if P::Release::EXISTS && P::Release::clear_low_byte(&self.word, LockWord::HELD.bits()) {
             return;
         }

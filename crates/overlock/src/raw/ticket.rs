@@ -250,8 +250,10 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
     #[inline(never)]
     pub(crate) fn lock_slow(&self, drawn: Option<u32>) {
         C::count(Event::LockSlowpath);
+        // The number comes first: from then on the answer below is fixed.
+        let has_number = P::cpu().is_some();
         if !P::WAITS || !P::waits() {
-            let ticket = drawn.unwrap_or_else(|| self.draw(P::cpu().is_some()));
+            let ticket = drawn.unwrap_or_else(|| self.draw(has_number));
             while !self.is_served(ticket) {
                 P::relax();
             }
@@ -435,6 +437,7 @@ unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
     #[inline]
     unsafe fn unlock(&self) {
         let address = ptr::from_ref(self);
+        const { assert!(P::WAITS || !P::Release::EXISTS, "a cheap release is for CPUs that wait") };
         // (t,h,0) -> (t,h+2,0), with Release: O2; the words are not touched again (I4).
         if P::Release::EXISTS && W::advance::<P>(&self.head) {
             return;

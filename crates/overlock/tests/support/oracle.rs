@@ -8,7 +8,7 @@
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
+    AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
 };
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -176,10 +176,8 @@ pub(crate) fn tries_truly<S: Subject>() -> Verdict {
 }
 
 /// First come, first served: waiters that are known to stand in the queue get the lock in their
-/// order.
-///
-/// `pause` is how long a thread is given to reach the queue.
-pub(crate) fn serves_in_order<S: Subject>(waiters: usize, pause: Duration) -> Verdict {
+/// order. A waiter stands there, at the latest, when it sleeps.
+pub(crate) fn serves_in_order<S: Subject>(waiters: usize) -> Verdict {
     watched(move |pulse| {
         let lock = Arc::new(S::new());
         let order =
@@ -190,18 +188,18 @@ pub(crate) fn serves_in_order<S: Subject>(waiters: usize, pause: Duration) -> Ve
             .map(|i| {
                 let (lock, order, served) =
                     (Arc::clone(&lock), Arc::clone(&order), Arc::clone(&served));
-                let asked = Arc::new(AtomicBool::new(false));
+                let asked = Arc::new(AtomicI32::new(0));
                 let about = Arc::clone(&asked);
                 let thread = thread::spawn(move || {
-                    about.store(true, SeqCst);
+                    // SAFETY: no arguments, no memory.
+                    about.store(unsafe { libc::gettid() }, SeqCst);
                     lock.lock();
                     order[served.fetch_add(1, SeqCst)].store(i, SeqCst);
                     lock.unlock();
                 });
-                while !asked.load(SeqCst) {
-                    thread::yield_now();
+                while !sleeps(asked.load(SeqCst)) {
+                    thread::sleep(Duration::from_millis(1));
                 }
-                thread::sleep(pause);
                 pulse.beat();
                 thread
             })
@@ -213,6 +211,13 @@ pub(crate) fn serves_in_order<S: Subject>(waiters: usize, pause: Duration) -> Ve
         let order: Vec<_> = order.iter().map(|i| i.load(SeqCst)).collect();
         if order.is_sorted() { Ok(()) } else { Err(format!("served in the order {order:?}")) }
     })
+}
+
+/// Whether the kernel says that a thread of this process sleeps.
+fn sleeps(thread: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+    // The name before the state is in parentheses, and may have some itself.
+    stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')))
 }
 
 /// Waiters that have halted are called back: bursts of threads that sleep through a long section

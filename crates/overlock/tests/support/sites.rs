@@ -46,7 +46,7 @@ pub(crate) enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `queue.rs`: `Queued` and `Hybrid`.
-    Line,
+    Queue,
     /// `ticket.rs`
     Ticket,
     /// `park.rs`: `TestAndSet` and `Refresh`.
@@ -56,10 +56,10 @@ pub(crate) enum Kind {
 /// The functions whose accesses to nodes are no plain uses.
 const ROLES: &[(&str, &str, Role)] = &[
     ("raw/queue/enqueue.rs", "enqueue", Role::Renews),
-    ("slot.rs", "release", Role::Frees),
-    ("raw/queue/kick.rs", "kick_found", Role::Kicks(Kind::Line)),
-    ("raw/queue/kick.rs", "kick_halted", Role::Kicks(Kind::Line)),
-    ("raw/queue/kick.rs", "is_head_kicked", Role::Kicks(Kind::Line)),
+    ("slot/node.rs", "release", Role::Frees),
+    ("raw/queue/kick.rs", "kick_found", Role::Kicks(Kind::Queue)),
+    ("raw/queue/kick.rs", "kick_halted", Role::Kicks(Kind::Queue)),
+    ("raw/queue/kick.rs", "is_head_kicked", Role::Kicks(Kind::Queue)),
     ("raw/ticket.rs", "kick", Role::Kicks(Kind::Ticket)),
     ("park.rs", "kick_halted", Role::Kicks(Kind::Park)),
 ];

@@ -54,7 +54,7 @@ impl Numbers {
 /// For what kind of lock a CPU has halted, or is about to.
 const fn halted(state: u32) -> Option<Kind> {
     match low(state) {
-        HALTED | HEAD_HALTED | KICKING => Some(Kind::Line),
+        HALTED | HEAD_HALTED | KICKING => Some(Kind::Queue),
         TICKET_HALTED => Some(Kind::Ticket),
         PARKED => Some(Kind::Park),
         _ => None,
@@ -77,7 +77,7 @@ pub(crate) fn found(role: Role, state: u32) {
 
 /// Notes what an access that has changed a state has done.
 pub(crate) fn changed(role: Role, old: u32, new: u32) {
-    if role == Role::Kicks(Kind::Line) && low(old) == KICKING && low(new) == KICKING {
+    if role == Role::Kicks(Kind::Queue) && low(old) == KICKING && low(new) == KICKING {
         sites::reach(TAKES_OVER);
     }
 }

@@ -83,13 +83,13 @@ const CONTEXTS: &[Model] = &[
         name: "queued_left_behind",
         run: left_behind,
         events: &[Event::LockTimeout],
-        sites: &["hand_off.rs skip swap", "slot.rs release store", "slot.rs take compare_exchange"],
+        sites: &["hand_off.rs skip swap", "node.rs release store", "slot.rs take compare_exchange"],
     },
     Model {
         name: "queued_unlinked",
         run: unlinked,
         events: &[Event::LockTimeout],
-        sites: &["hand_off.rs skip swap", "slot.rs release store"],
+        sites: &["hand_off.rs skip swap", "node.rs release store"],
     },
 ];
 
@@ -167,7 +167,7 @@ models! {
     queued_again_spurious: queued on Halting, lock, nobody_passes, Plan { world: SPURIOUS, ..AGAIN },
         [PvSpuriousWakeup, PvWaitAgain], [];
     queued_three: queued on Halting, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
-        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange", "slot.rs release store"];
+        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange", "node.rs release store"];
     queued_three_stale: queued on Halting, lock, nobody_passes, Plan { world: STALE, ..THREE },
         [PvWaitHead, PvWaitNode, PvKickWake], [];
     queued_three_token: queued on Halting, lock, nobody_passes, Plan { world: TOKEN, ..THREE },
@@ -221,7 +221,7 @@ models! {
     hybrid_disabled_three: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
         [PvLockStealing, PvWaitHead, PvWaitNode], ["newcomer.rs spin_as_newcomer compare_exchange"];
     hybrid_three: hybrid on Halting, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
-        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange", "slot.rs release store"];
+        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange", "node.rs release store"];
     hybrid_three_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, preemptions: Some(1), ..THREE },
         [PvLockStealing, PvWaitHead, PvWaitNode], [];
     hybrid_three_spurious: hybrid on Halting, lock, nobody_passes, Plan { world: SPURIOUS, ..THREE },

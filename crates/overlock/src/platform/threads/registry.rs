@@ -14,8 +14,7 @@
 //! child removes them before `fork` returns, so that a lock that its thread holds, or that was
 //! free, works. A lock that another thread held stays locked in the child for ever, as any lock
 //! would. The copy of a thread that runs meanwhile is one of what it had done up to some moment: so
-//! it is enough that each leaves its trace before it touches a lock. (`Ticket` can't: see its
-//! limits.)
+//! it is enough that each leaves its trace before it touches a lock.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -65,6 +64,7 @@ fn take() -> Option<Cpu> {
         give_back(cpu);
         return None;
     }
+    super::WAITING.fix();
     USED.fetch_max(cpu.index() as u32 + 1, Relaxed);
     NUMBER.set(cpu.index() as u16 + 1);
     Some(cpu)
@@ -132,6 +132,20 @@ extern "C" fn watch_forks() {
     let error = unsafe { libc::pthread_atfork(None, None, Some(child_forked)) };
     // Not set before: nobody may believe it too early. Twice does no harm.
     WATCHED.fetch_or(error == 0, Relaxed);
+}
+
+/// Deletes the key when the program ends, or when the shared library that this is part of is
+/// unloaded: a thread that exits later would run a destructor that is gone. A thread that locks
+/// even later and has no number does without.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_UNLOAD: extern "C" fn() = delete_key;
+
+extern "C" fn delete_key() {
+    if let Some(key) = KEY.load(Relaxed).checked_sub(1) {
+        // SAFETY: the key was made by `key`; whoever uses it from here on is told that it is gone.
+        unsafe { libc::pthread_key_delete(key) };
+    }
 }
 
 /// The key, made once. Two threads may make one each at the same time: the loser's is deleted.

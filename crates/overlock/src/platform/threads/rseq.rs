@@ -34,6 +34,7 @@
 //!
 //! # Limits
 //!
+//! * A thread whose record the kernel has refused is noticed, and releases by locked accesses.
 //! * A thread that the C library has not started (`clone` with `CLONE_VM`), and the child of
 //!   `vfork` until it executes another program, run on in the record of their creator, but the
 //!   kernel does not watch them: a sequence there is not cut off. They may not release a lock that
@@ -116,6 +117,8 @@ mod armed {
 
     /// The offset of `rseq_cs`, the address of the sequence that a thread is in, in `struct rseq`.
     const RSEQ_CS: usize = 8;
+    /// The offset of `cpu_id`, the thread's processor; negative if the kernel does not watch it.
+    const CPU_ID: usize = 4;
 
     pub(in super::super) const BUILT: bool = true;
 
@@ -134,7 +137,15 @@ mod armed {
     }
 
     pub(super) fn cut_off() -> bool {
+        cut_off_by(&mut membarrier)
+    }
+
+    /// [`cut_off`] by this system call. It fails where the process is not registered, because it
+    /// was restored from a checkpoint: then it is registered again.
+    fn cut_off_by(membarrier: &mut impl FnMut(libc::c_int) -> libc::c_long) -> bool {
         membarrier(CMD_PRIVATE_EXPEDITED_RSEQ) == 0
+            || membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
+                && membarrier(CMD_PRIVATE_EXPEDITED_RSEQ) == 0
     }
 
     /// Arms the sequences when the program, or the shared library that this is part of, is loaded.
@@ -172,7 +183,8 @@ mod armed {
 
     /// The code of one sequence: `$look` loads the cell and jumps to `6f` if it is not to be
     /// changed, `$store` stores. Both may use `scratch`. Returns from the function with false if
-    /// there are no sequences, or it is cut off, or the cell is not to be changed.
+    /// there are no sequences, or the kernel does not watch this thread, or the sequence is cut
+    /// off, or the cell is not to be changed.
     macro_rules! sequence {
         ([$($look:literal),*], $store:literal, $cell:ident, $($name:ident = $value:expr),*) => {{
             let rseq = ARMED.load(Relaxed);
@@ -197,6 +209,8 @@ mod armed {
                     "lea {scratch}, [rip + 5b]",
                     "mov qword ptr fs:[{rseq} + {rseq_cs}], {scratch}",
                     "2:",
+                    "cmp dword ptr fs:[{rseq} + {cpu_id}], 0",
+                    "jl 6f",
                     $($look,)*
                     $store,
                     "3:",
@@ -214,6 +228,7 @@ mod armed {
                     rseq = in(reg) rseq,
                     scratch = out(reg) _,
                     rseq_cs = const RSEQ_CS,
+                    cpu_id = const CPU_ID,
                     cut = label { return false },
                     options(nostack),
                 );
@@ -248,6 +263,31 @@ mod armed {
             cell,
             old = old
         )
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// A kernel that has `registered` the process or not, and forbids to if it is `strict`.
+        fn is_cut_off(mut registered: bool, strict: bool) -> bool {
+            cut_off_by(&mut |command| match command {
+                CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ if strict => -1,
+                CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ => {
+                    registered = true;
+                    0
+                }
+                _ if registered => 0,
+                _ => -1,
+            })
+        }
+
+        #[test]
+        fn a_process_that_lost_its_registration_is_registered_again() {
+            assert!(is_cut_off(true, true));
+            assert!(is_cut_off(false, false));
+            assert!(!is_cut_off(false, true));
+        }
     }
 }
 

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether threads wait or only spin: on, until it is switched off; and fixed once a thread may
+//! halt, for a release must not forget it.
+//!
+//! ```text
+//!   ON -- set(false) --> OFF
+//!    |
+//!    | fix: the first thread takes a number
+//!    v
+//!   FIXED (on)
+//! ```
+//!
+//! A thread takes its number, and then asks. So one that halts has fixed the answer, and whoever
+//! finds it off knows that nobody ever halts. All accesses are to one word, so `Relaxed` will do.
+
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// See the [module documentation](self).
+pub(super) struct Waiting(AtomicU8);
+
+const ON: u8 = 0;
+const OFF: u8 = 1;
+const FIXED: u8 = 2;
+
+impl Waiting {
+    /// On.
+    pub(super) const fn new() -> Self {
+        Self(AtomicU8::new(ON))
+    }
+
+    /// Whether threads wait.
+    #[inline(always)]
+    pub(super) fn get(&self) -> bool {
+        self.0.load(Relaxed) != OFF
+    }
+
+    /// Somebody may halt from here on, unless it is off.
+    pub(super) fn fix(&self) {
+        let _ = self.0.compare_exchange(ON, FIXED, Relaxed, Relaxed);
+    }
+
+    /// Switches it off, or leaves it on. Returns whether it is as told from here on.
+    pub(super) fn set(&self, on: bool) -> bool {
+        if on {
+            return self.get();
+        }
+        matches!(self.0.compare_exchange(ON, OFF, Relaxed, Relaxed), Ok(_) | Err(OFF))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_off_for_good() {
+        let waiting = Waiting::new();
+        assert!(waiting.set(true) && waiting.get());
+        assert!(waiting.set(false) && waiting.set(false) && !waiting.get());
+        waiting.fix();
+        assert!(!waiting.set(true) && !waiting.get());
+    }
+
+    #[test]
+    fn it_stays_on_once_somebody_may_halt() {
+        let waiting = Waiting::new();
+        waiting.fix();
+        assert!(waiting.get());
+        assert!(!waiting.set(false) && waiting.set(true) && waiting.get());
+    }
+}
