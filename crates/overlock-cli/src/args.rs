@@ -29,6 +29,7 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     Boot(crate::boot::BootArgs),
     Torture(crate::torture::TortureArgs),
+    Report(crate::report::ReportArgs),
     Doctor(DoctorArgs),
     Reference(ReferenceArgs),
     Completions(CompletionsArgs),

@@ -23,6 +23,7 @@ mod progress;
 mod recommend;
 mod record;
 mod reference;
+mod report;
 mod shuffle;
 mod stats;
 mod sys;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Boot(args) => boot::main(&args),
         Command::Torture(args) => torture::main(&args),
+        Command::Report(args) => report::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Reference(args) => reference::main(&args),
         Command::Completions(args) => extras::completions(&args),

@@ -78,7 +78,7 @@ pub(crate) struct PointRecord<'a, Sample> {
 }
 
 /// How operations were spread over threads or vCPUs.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Spread {
     pub(crate) min: u64,
     pub(crate) avg: f64,

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who gets how much: Jain's index, and what the vCPU that did least, the average one and the one
+//! that did most have done.
+
+use super::figure::Caption;
+use super::group::Cell;
+use super::palette::{Look, Palette, px};
+use super::scale::Scale;
+use crate::record::Spread;
+use maud::{Markup, html};
+
+/// A chart for one number of vCPUs.
+#[derive(Debug)]
+pub(super) struct Fairness<'a> {
+    series: Vec<Bars<'a>>,
+}
+
+/// One lock.
+#[derive(Debug)]
+struct Bars<'a> {
+    name: &'a str,
+    look: Look,
+    jain: f64,
+    /// Operations of the vCPU that did least, and of the one that did most, over the average.
+    least: f64,
+    most: f64,
+}
+
+/// The height of one lock.
+const ROW: f64 = 34.0;
+
+impl<'a> Fairness<'a> {
+    /// Nothing for a lone vCPU, or where the records have no shares.
+    pub(super) fn of(cells: impl Iterator<Item = &'a Cell<'a>>, palette: &Palette) -> Option<Self> {
+        let bars = |cell: &'a Cell<'a>| {
+            let average = |spread: &Spread| spread.avg.max(f64::MIN_POSITIVE);
+            let over = |of: fn(&Spread) -> f64| {
+                let share = |spread: &Spread| of(spread) / average(spread);
+                cell.median(|point| point.ops_per_cpu.as_ref().map(share))
+            };
+            Some(Bars {
+                name: &cell.series,
+                look: palette.look(&cell.series),
+                jain: cell.median(|point| point.jain)?,
+                least: over(|spread| spread.min as f64)?,
+                most: over(|spread| spread.max as f64)?,
+            })
+        };
+        let series: Vec<Bars<'a>> =
+            cells.filter(|cell| cell.cpus != Some(1)).filter_map(bars).collect();
+        (!series.is_empty()).then_some(Fairness { series })
+    }
+
+    pub(super) fn caption(&self, place: &str) -> Caption {
+        let bars = |bars: &Bars<'_>| {
+            format!(
+                "{}: Jain {:.3}, least {:.2} and most {:.2} of the average",
+                bars.name, bars.jain, bars.least, bars.most
+            )
+        };
+        let all: Vec<String> = self.series.iter().map(bars).collect();
+        Caption {
+            title: format!("Fairness, {place}"),
+            description: format!("Shares of the vCPUs. {}.", all.join("; ")),
+        }
+    }
+
+    pub(super) fn draw(&self, width: f64) -> (f64, Markup) {
+        let top = 20.0;
+        let bottom = top + ROW * self.series.len() as f64;
+        let jain = Scale::span(0.0, 1.0, 12.0, 0.36 * width);
+        let most = self.series.iter().map(|bars| bars.most).fold(1.0, f64::max);
+        let shares = Scale::linear(most, 0.44 * width, width - 16.0);
+        let average = shares.at(1.0);
+        let drawn = html! {
+            text class="unit" x=(px(jain.at(0.0))) y="12" { "Jain’s index" }
+            text class="unit" x=(px(shares.at(0.0))) y="12" { "least to most, over average" }
+            @for tick in shares.ticks(4.0) {
+                path class="grid" d={ "M" (px(shares.at(tick))) " " (px(top)) "V" (px(bottom)) } {}
+                text x=(px(shares.at(tick))) y=(px(bottom + 15.0)) text-anchor="middle" {
+                    (super::overcommit::count_short(tick))
+                }
+            }
+            @for tick in [0.0, 0.5, 1.0] {
+                path class="grid" d={ "M" (px(jain.at(tick))) " " (px(top)) "V" (px(bottom)) } {}
+                text x=(px(jain.at(tick))) y=(px(bottom + 15.0)) text-anchor="middle" { (tick) }
+            }
+            path class="reference" d={ "M" (px(average)) " " (px(top)) "V" (px(bottom)) } {}
+            @for (at, bars) in self.series.iter().enumerate() {
+                @let y = top + ROW * at as f64;
+                g class={ "series " (bars.look.class()) } {
+                    title {
+                        (bars.name) ": Jain " (format!("{:.3}", bars.jain)) ", least "
+                        (format!("{:.2}", bars.least)) ", most " (format!("{:.2}", bars.most))
+                        " of the average"
+                    }
+                    text class="name" x=(px(jain.at(0.0))) y=(px(y + 13.0)) { (bars.name) }
+                    text class="value" x=(px(shares.at(0.0) - 8.0)) y=(px(y + 25.5))
+                        text-anchor="end" { (format!("{:.2}", bars.jain)) }
+                    rect class="track" x=(px(jain.at(0.0))) y=(px(y + 18.0))
+                        width=(px(jain.at(1.0) - jain.at(0.0))) height="7" rx="2" {}
+                    rect class="bar" x=(px(jain.at(0.0))) y=(px(y + 18.0))
+                        width=(px(jain.at(bars.jain) - jain.at(0.0))) height="7" rx="2" {}
+                    rect class="bar" x=(px(shares.at(bars.least))) y=(px(y + 18.0))
+                        width=(px((shares.at(bars.most) - shares.at(bars.least)).max(2.0)))
+                        height="7" rx="2" {}
+                    path class="average" d={ "M" (px(average)) " " (px(y + 15.0)) "v13" } {}
+                }
+            }
+        };
+        (bottom + 22.0, drawn)
+    }
+}

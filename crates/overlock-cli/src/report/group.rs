@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Points to experiments, and runs of one experiment to one another.
+//!
+//! Points that differ in nothing but lock, policy and number of vCPUs are one experiment. Runs of
+//! it on the same machine and from the same commit are pooled in its charts: the median of their
+//! medians, from the lowest `low` to the highest `high`. Others get charts of their own, as what
+//! differs between them may be anything.
+
+use super::read::Run;
+use super::record::Point;
+use crate::stats::{self, Interval};
+use crate::units::{Nanos, three};
+
+/// Points that can be compared.
+#[derive(Debug)]
+pub(super) struct Section<'a> {
+    pub(super) title: String,
+    /// Whether these are runs of a program.
+    pub(super) is_process: bool,
+    pub(super) setups: Vec<Setup<'a>>,
+}
+
+/// Those of one machine and one commit.
+#[derive(Debug)]
+pub(super) struct Setup<'a> {
+    pub(super) runs: Vec<&'a Run>,
+    pub(super) cells: Vec<Cell<'a>>,
+}
+
+/// One lock with one number of vCPUs, in every run that has it.
+#[derive(Debug)]
+pub(super) struct Cell<'a> {
+    pub(super) series: String,
+    pub(super) cpus: Option<u32>,
+    pub(super) over: Option<f64>,
+    pub(super) points: Vec<(&'a Run, &'a Point)>,
+}
+
+/// Sorts all points into sections, in the order in which they come.
+pub(super) fn sections(runs: &[Run]) -> Vec<Section<'_>> {
+    let mut sections: Vec<Section<'_>> = Vec::new();
+    for (run, point) in runs.iter().flat_map(|run| run.points.iter().map(move |p| (run, p))) {
+        let title = title(point);
+        let at = sections.iter().position(|section| section.title == title);
+        let section = match at {
+            Some(at) => &mut sections[at],
+            None => {
+                let is_process = point.world == "process";
+                sections.push(Section { title, is_process, setups: Vec::new() });
+                sections.last_mut().expect("pushed")
+            }
+        };
+        section.add(run, point);
+    }
+    sections
+}
+
+/// Names the experiment of a point by all that its points have in common.
+fn title(point: &Point) -> String {
+    let mut parts = vec![point.workload.clone()];
+    let length = |name: &str, ns: Option<u64>| ns.map(|ns| format!("{name} {}", Nanos(ns)));
+    parts.extend(length("critical section", point.cs_ns));
+    match point.contention {
+        // The pause was chosen by a measurement, and differs from run to run.
+        Some(share) => parts.push(format!("contention {} %", three(100.0 * share))),
+        None => parts.extend(length("pause", point.ncs_ns)),
+    }
+    parts.extend(point.lengths.as_deref().map(|lengths| format!("lengths {lengths}")));
+    parts.extend(point.locks_count.filter(|n| *n > 1).map(|n| format!("{n} locks")));
+    parts.extend(point.then_ns.map(|[cs, ncs]| format!("then {}/{}", Nanos(cs), Nanos(ncs))));
+    parts.extend(point.uneven.filter(|n| *n > 1).map(|n| format!("first thread {n} times")));
+    parts.extend(point.metric.as_deref().map(|metric| format!("figure {metric}")));
+    let count = |n: u32| format!("{n} {}{}", point.shared(), if n == 1 { "" } else { "s" });
+    let place = match (point.is_real(), point.pcpus) {
+        (true, Some(n)) => count(n),
+        (false, Some(n)) => format!("{} of {}", count(n), point.world),
+        (_, None) => point.world.clone(),
+    };
+    format!("{} · {place}", parts.join(", "))
+}
+
+impl<'a> Section<'a> {
+    fn add(&mut self, run: &'a Run, point: &'a Point) {
+        let at = self.setups.iter().position(|setup| setup.runs[0].is_like(run));
+        let setup = match at {
+            Some(at) => &mut self.setups[at],
+            None => {
+                self.setups.push(Setup { runs: Vec::new(), cells: Vec::new() });
+                self.setups.last_mut().expect("pushed")
+            }
+        };
+        if !setup.runs.iter().any(|known| known.name == run.name) {
+            setup.runs.push(run);
+        }
+        let (series, cpus) = (point.series(), point.cpus);
+        match setup.cells.iter_mut().find(|cell| cell.series == series && cell.cpus == cpus) {
+            Some(cell) => cell.points.push((run, point)),
+            None => {
+                let points = vec![(run, point)];
+                setup.cells.push(Cell { series, cpus, over: point.over(), points });
+            }
+        }
+    }
+
+    /// All cells of all setups.
+    pub(super) fn cells(&self) -> impl Iterator<Item = &Cell<'a>> {
+        self.setups.iter().flat_map(|setup| &setup.cells)
+    }
+
+    /// Names of the runs that it has.
+    pub(super) fn run_names(&self) -> Vec<&'a str> {
+        self.setups.iter().flat_map(|setup| setup.runs.iter().map(|run| run.name.as_str())).collect()
+    }
+}
+
+impl<'a> Setup<'a> {
+    /// The series, in the order in which they come.
+    pub(super) fn series(&self) -> Vec<&str> {
+        crate::args::unique(self.cells.iter().map(|cell| cell.series.as_str()))
+    }
+
+    /// The numbers of vCPUs, the fewest first.
+    pub(super) fn cpus(&self) -> Vec<u32> {
+        let mut all = crate::args::unique(self.cells.iter().filter_map(|cell| cell.cpus));
+        all.sort_unstable();
+        all
+    }
+
+    /// The cells with one number of vCPUs.
+    pub(super) fn at(&self, cpus: u32) -> impl Iterator<Item = &Cell<'a>> {
+        self.cells.iter().filter(move |cell| cell.cpus == Some(cpus))
+    }
+
+    /// `Run A`, or `Runs A, B`.
+    pub(super) fn label(&self) -> String {
+        let names: Vec<&str> = self.runs.iter().map(|run| run.name.as_str()).collect();
+        format!("Run{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
+    }
+}
+
+impl Cell<'_> {
+    /// The interval of all runs: the median of medians, from the lowest low to the highest high.
+    pub(super) fn interval(&self, of: impl Fn(&Point) -> Option<Interval>) -> Option<Interval> {
+        let all: Vec<Interval> = self.points.iter().filter_map(|(_, point)| of(point)).collect();
+        let medians: Vec<f64> = all.iter().map(|interval| interval.median).collect();
+        Some(Interval {
+            median: stats::median(&medians)?,
+            low: all.iter().map(|interval| interval.low).fold(f64::INFINITY, f64::min),
+            high: all.iter().map(|interval| interval.high).fold(0.0, f64::max),
+        })
+    }
+
+    /// The median over runs.
+    pub(super) fn median(&self, of: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
+        let all: Vec<f64> = self.points.iter().filter_map(|(_, point)| of(point)).collect();
+        stats::median(&all)
+    }
+
+    /// `8 vCPUs (4x)`.
+    pub(super) fn place(&self) -> String {
+        let name = self.points.first().map_or("vCPU", |(_, point)| point.sharer());
+        let plural = if self.cpus == Some(1) { "" } else { "s" };
+        match (self.cpus, self.over) {
+            (Some(cpus), Some(over)) => format!("{cpus} {name}{plural} ({}x)", three_short(over)),
+            (Some(cpus), None) => format!("{cpus} {name}{plural}"),
+            (None, _) => String::new(),
+        }
+    }
+}
+
+/// `2` and not `2.00`.
+pub(super) fn three_short(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { three(value) }
+}

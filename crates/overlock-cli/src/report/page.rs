@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The page: what was measured, then each experiment with its charts and its table.
+
+use super::fairness::Fairness;
+use super::figure::{both, legend, own, small};
+use super::group::{Cell, Section, Setup};
+use super::others;
+use super::overcommit::Overcommit;
+use super::palette::Palette;
+use super::ratios::Intervals;
+use super::read::{Results, Run};
+use super::table;
+use super::timeline;
+use super::waits::WaitCurves;
+use super::words;
+use crate::stats::Interval;
+use crate::units::{count, three, time};
+use maud::{DOCTYPE, Markup, html};
+
+/// How the page looks.
+pub(super) const STYLE: &str = include_str!("page.css");
+
+/// Zooms into timelines. All else works without.
+const SCRIPT: &str = include_str!("page.js");
+
+/// What a browser may do with the page: nothing but show it, with what is in it.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                      base-uri 'none'; form-action 'none'";
+
+/// The whole page.
+pub(super) fn page(results: &Results, sections: &[Section<'_>], title: Option<&str>) -> Markup {
+    let palette = Palette::of(sections);
+    let title = title.unwrap_or("Overlock: what was measured");
+    let runs = &results.runs;
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content={ "overlock " (env!("CARGO_PKG_VERSION")) };
+                title { (title) }
+                style { (own(STYLE)) }
+            }
+            body {
+                header {
+                    h1 { (title) }
+                    (missing(results))
+                    @for run in runs { (about(run, runs.len() > 1)) }
+                    (contents(sections, runs))
+                }
+                main {
+                    @for (number, part) in sections.iter().enumerate() {
+                        (section(number, part, &palette))
+                    }
+                    (timelines(runs))
+                    @for run in runs { (rest(run, runs.len() > 1, &palette)) }
+                }
+                footer {
+                    p {
+                        "Charts and tables show what the records hold: medians over rounds, and the \
+                         interval of each median. "
+                        code { "overlock reference" } " says what every name means."
+                    }
+                }
+                script { (own(SCRIPT)) }
+            }
+        }
+    }
+}
+
+/// What could not be read, so that nobody takes the page for the whole.
+fn missing(results: &Results) -> Markup {
+    html! {
+        @if !results.complaints.is_empty() {
+            div class="missing" role="note" {
+                p { strong { "Not everything could be read." } " What is missing:" }
+                ul { @for complaint in &results.complaints { li { (complaint) } } }
+            }
+        }
+    }
+}
+
+/// One run in a few sentences.
+fn about(run: &Run, many: bool) -> Markup {
+    html! {
+        section class="run" {
+            @if many { h2 { "Run " (run.name) } }
+            @if let Some(command) = run.head.as_ref().and_then(words::command) {
+                pre class="command" { code { (command) } }
+            }
+            p { (words::setting(run)) " " (words::extent(run)) " "
+                @if let Some(coverage) = words::coverage(run) { (coverage) }
+                span class="file" { " From " (run.file) "." }
+            }
+            @for doubt in words::doubts(run) { p class="doubt" { (doubt) } }
+            (others::sentences(run))
+        }
+    }
+}
+
+fn contents(sections: &[Section<'_>], runs: &[Run]) -> Markup {
+    let has_timelines = runs.iter().any(|run| !run.timelines.is_empty());
+    html! {
+        @if sections.len() > 1 {
+            nav aria-label="Contents" { details open[sections.len() <= 8] {
+                summary { (sections.len()) " experiments" }
+                ul {
+                    @for (number, section) in sections.iter().enumerate() {
+                        li { a href={ "#s" (number) } { (section.title) } }
+                    }
+                    @if has_timelines { li { a href="#timelines" { "Timelines" } } }
+                }
+            } }
+        }
+    }
+}
+
+/// One experiment: the charts of each setup, and one table.
+fn section(number: usize, section: &Section<'_>, palette: &Palette) -> Markup {
+    html! {
+        section class="experiment" id={ "s" (number) } {
+            h2 { (section.title) }
+            @for setup in &section.setups {
+                @if section.setups.len() > 1 { h3 { (setup.label()) } }
+                (pooled(setup))
+                (charts(section, setup, palette))
+            }
+            @if let Some(table) = table::side_by_side(section) { (table) }
+            (table::points(section))
+        }
+    }
+}
+
+/// Says how several runs became one chart.
+fn pooled(setup: &Setup<'_>) -> Markup {
+    html! {
+        @if setup.runs.len() > 1 {
+            p class="note" {
+                "Charts pool " (setup.runs.len()) " runs of one machine and one commit: the median \
+                 of their medians, from the lowest low to the highest high."
+            }
+        }
+    }
+}
+
+fn charts(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup {
+    if section.is_process {
+        return process(setup, palette);
+    }
+    let overcommit = Overcommit::of(section, setup, palette);
+    let cpus = setup.cpus();
+    html! {
+        @match &overcommit {
+            Some(chart) => (both(&chart.caption(""), |width| chart.draw(width))),
+            None => (at_one_point(setup, palette)),
+        }
+        (legend(setup.series().into_iter(), palette))
+        div class="row" {
+            @for cpus in &cpus {
+                @if let Some(chart) = WaitCurves::of(section, setup.at(*cpus), palette) {
+                    (small(&chart.caption(&place(setup, *cpus)), |width| chart.draw(width)))
+                }
+            }
+        }
+        div class="row" {
+            @for cpus in &cpus {
+                @if let Some(chart) = Fairness::of(setup.at(*cpus), palette) {
+                    (small(&chart.caption(&place(setup, *cpus)), |width| chart.draw(width)))
+                }
+            }
+        }
+    }
+}
+
+/// How many vCPUs, and the overcommit.
+pub(super) fn place(setup: &Setup<'_>, cpus: u32) -> String {
+    setup.at(cpus).next().map_or_else(String::new, Cell::place)
+}
+
+/// Throughput where there is no second overcommit to draw a line to.
+fn at_one_point(setup: &Setup<'_>, palette: &Palette) -> Markup {
+    let row = |cell: &'_ Cell<'_>| cell.interval(|point| point.ops_per_s);
+    let rows: Vec<(&str, Interval)> =
+        setup.cells.iter().filter_map(|cell| Some((cell.series.as_str(), row(cell)?))).collect();
+    let title = match setup.cells.first().map(Cell::place).filter(|place| !place.is_empty()) {
+        Some(place) => format!("Throughput, {place}"),
+        None => "Throughput".into(),
+    };
+    let unit = "operations in a second".to_owned();
+    let chart = Intervals { title, unit, ratios: false, rows, show: count };
+    html! { @if chart.rows.iter().any(|(_, of)| of.high > 0.0) {
+        (both(&chart.caption(), |width| chart.draw(width, palette)))
+    } }
+}
+
+/// A program under several locks.
+fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
+    let first = setup.cells.iter().find_map(|cell| cell.points.first()).map(|(_, point)| *point);
+    let baseline = first.and_then(|point| point.baseline.as_deref()).unwrap_or("the baseline");
+    let metric = first.and_then(|point| point.metric.as_deref());
+    let rows = |of: fn(&super::record::Point) -> Option<Interval>| -> Vec<(&str, Interval)> {
+        let row = |cell: &'_ Cell<'_>| cell.interval(of);
+        setup.cells.iter().filter_map(|cell| Some((cell.series.as_str(), row(cell)?))).collect()
+    };
+    let ratios = Intervals {
+        title: format!("How many times better than {baseline}"),
+        unit: format!("over {baseline}, by rounds; above 1 is better"),
+        ratios: true,
+        rows: rows(|point| point.of_baseline),
+        show: three,
+    };
+    let figures = Intervals {
+        title: metric.map_or("Wall time".into(), |metric| format!("The figure {metric}")),
+        unit: if metric.is_some() { "as the program says".into() } else { "of a run".into() },
+        ratios: false,
+        rows: rows(|point| point.value),
+        show: if metric.is_some() { count } else { |seconds| time(1e9 * seconds) },
+    };
+    html! {
+        @for chart in [ratios, figures] { @if !chart.rows.is_empty() {
+            (both(&chart.caption(), |width| chart.draw(width, palette)))
+        } }
+    }
+}
+
+fn timelines(runs: &[Run]) -> Markup {
+    let all = || runs.iter().flat_map(|run| run.timelines.iter().map(move |of| (run, of)));
+    html! {
+        @if all().next().is_some() {
+            section class="experiment" id="timelines" {
+                h2 { "Timelines" }
+                p class="note" {
+                    "Each is of a run that counts for nothing else. "
+                    span class="scripted" {
+                        "Drag to move, press + and − or use Ctrl and the wheel to zoom, 0 for all."
+                    }
+                }
+                (timeline::legend())
+                @for (number, (run, timeline)) in all().enumerate() {
+                    @let caption = timeline.caption();
+                    figure class="timeline" {
+                        figcaption {
+                            @if runs.len() > 1 { "Run " (run.name) ", " }
+                            (caption.title)
+                        }
+                        p class="note" { (caption.description) }
+                        div class="scroll" { (timeline.draw(&format!("t{number}"))) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a run says beside its points.
+fn rest(run: &Run, many: bool, palette: &Palette) -> Markup {
+    let ratios = run.summaries.iter();
+    let ratios = ratios.filter_map(|line| Some((line.lock.as_str(), line.of_best_peer?)));
+    let chart = Intervals {
+        title: "Throughput over that of each point’s best peer".into(),
+        unit: "geometric mean over all points, by rounds".into(),
+        ratios: true,
+        rows: ratios.collect(),
+        show: three,
+    };
+    let tables = others::tables(run);
+    html! {
+        @if !tables.0.is_empty() || !chart.rows.is_empty() {
+            section class="experiment" {
+                h2 { @if many { "Run " (run.name) " beside its points" } @else { "Beside the points" } }
+                @if !chart.rows.is_empty() {
+                    (both(&chart.caption(), |width| chart.draw(width, palette)))
+                }
+                (tables)
+            }
+        }
+    }
+}

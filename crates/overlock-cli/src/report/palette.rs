@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a series looks like: colour and marker by the algorithm, dashes by how it is built. So a
+//! lock looks the same in every chart of a page, and nothing depends on colour alone.
+
+use super::group::Section;
+use maud::{Markup, html};
+
+/// Colours in the style sheet.
+const COLOURS: usize = 8;
+
+/// The usual ones, each with a colour of its own.
+const KNOWN: [&str; 8] = [
+    "hybrid",
+    "ticket",
+    "queued",
+    "test-and-set",
+    "std",
+    "parking-lot",
+    "pthread",
+    "libc",
+];
+
+/// Which series has which look.
+#[derive(Debug)]
+pub(super) struct Palette(Vec<String>);
+
+/// The look of one series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    colour: usize,
+    marker: usize,
+    /// Of the style sheet: `solid`, `native`, `off`.
+    dash: &'static str,
+}
+
+impl Palette {
+    pub(super) fn of(sections: &[Section<'_>]) -> Self {
+        let mut keys: Vec<String> = KNOWN.map(str::to_owned).into();
+        for cell in sections.iter().flat_map(Section::cells) {
+            let key = key(&cell.series);
+            if !keys.iter().any(|known| known == key) {
+                keys.push(key.to_owned());
+            }
+        }
+        let used = |known: &str| {
+            let mut cells = sections.iter().flat_map(Section::cells);
+            cells.any(|cell| key(&cell.series) == known)
+        };
+        // Names that nobody uses give their colours to others.
+        let (known, others) = keys.split_at(KNOWN.len());
+        let mut others = others.iter().cloned();
+        let mut looks: Vec<String> = Vec::new();
+        for name in known {
+            let other = if used(name) { None } else { others.next() };
+            looks.push(other.unwrap_or_else(|| name.clone()));
+        }
+        looks.extend(others);
+        Palette(looks)
+    }
+
+    pub(super) fn look(&self, series: &str) -> Look {
+        let key = key(series);
+        let at = self.0.iter().position(|known| known == key).unwrap_or(self.0.len());
+        let dash = match series.split(',').next().unwrap_or_default() {
+            lock if lock.starts_with("native-") && key != lock => "native",
+            lock if lock.ends_with("-off") => "off",
+            _ => "solid",
+        };
+        Look { colour: at % COLOURS, marker: (at + at / COLOURS) % 4, dash }
+    }
+}
+
+/// By what a series gets its colour: its yield policy, or else the algorithm of its lock.
+fn key(series: &str) -> &str {
+    match series.rsplit_once(", ") {
+        Some((_, policy)) => policy,
+        None => {
+            let family = series.strip_prefix("native-").unwrap_or(series);
+            family.strip_suffix("-off").unwrap_or(family)
+        }
+    }
+}
+
+impl Look {
+    /// The classes of a group whose strokes and fills are of this look.
+    pub(super) fn class(self) -> String {
+        format!("c{} {}", self.colour, self.dash)
+    }
+
+    /// A marker of about this half width, hollow for locks that are native or off.
+    pub(super) fn marker(self, x: f64, y: f64, r: f64) -> Markup {
+        let class = if self.dash == "solid" { "mark" } else { "mark hollow" };
+        let point = |dx: f64, dy: f64| format!("{:.1} {:.1}", x + dx * r, y + dy * r);
+        let path = match self.marker {
+            0 => {
+                return html! { circle class=(class) cx=(px(x)) cy=(px(y)) r=(px(r)) {} };
+            }
+            1 => [(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)].to_vec(),
+            2 => [(0.0, -1.25), (1.15, 0.85), (-1.15, 0.85)].to_vec(),
+            _ => [(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)].to_vec(),
+        };
+        let corners: Vec<String> = path.into_iter().map(|(dx, dy)| point(dx, dy)).collect();
+        html! { path class=(class) d={ "M" (corners.join("L")) "Z" } {} }
+    }
+}
+
+/// A length in an SVG: a tenth of a pixel is enough.
+pub(super) fn px(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}

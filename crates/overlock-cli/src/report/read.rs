@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files to runs. A line that is no record is complained of, and all others are kept.
+
+use super::record::{Head, Other, Point, Summary, Timeline};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// A line longer than this is no record: the largest have samples of a thousand vCPUs.
+const LONGEST_LINE: u64 = 256 << 20;
+
+/// Complaints about one file beyond which it is not read on: it is something else altogether.
+const HOPELESS: usize = 5;
+
+/// All records from one `run` record to the next.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    /// A, B, C, ...
+    pub(super) name: String,
+    pub(super) file: String,
+    /// Absent where the file does not say.
+    pub(super) head: Option<Head>,
+    pub(super) points: Vec<Point>,
+    pub(super) summaries: Vec<Summary>,
+    pub(super) timelines: Vec<Timeline>,
+    pub(super) others: Vec<Other>,
+}
+
+/// What was read, and what could not be.
+#[derive(Debug, Default)]
+pub(super) struct Results {
+    pub(super) runs: Vec<Run>,
+    /// Each a sentence that names file and line.
+    pub(super) complaints: Vec<String>,
+}
+
+/// Reads all files. It is an error only to name one twice: as two runs, it would seem to agree
+/// with itself.
+pub(super) fn files(paths: &[PathBuf]) -> Result<Results> {
+    let mut results = Results::default();
+    let mut known = Vec::new();
+    for path in paths {
+        let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if known.contains(&whole) {
+            bail!("{} is named twice; a run can't be compared with itself", path.display());
+        }
+        known.push(whole);
+        let name = path.display().to_string();
+        if let Err(error) = file(path, &name, &mut results) {
+            results.complaints.push(format!("{name}: {error:#}"));
+        }
+    }
+    results.runs.retain(|run| !run.is_empty());
+    for (number, run) in results.runs.iter_mut().enumerate() {
+        run.name = letters(number);
+    }
+    Ok(results)
+}
+
+/// A to Z, then AA, AB, ...
+fn letters(number: usize) -> String {
+    let last = char::from(b'A' + (number % 26) as u8);
+    let before = number.checked_sub(26).map_or_else(String::new, |rest| letters(rest / 26));
+    format!("{before}{last}")
+}
+
+fn file(path: &Path, name: &str, results: &mut Results) -> Result<()> {
+    if path.as_os_str() == "-" {
+        return lines(std::io::stdin().lock(), "standard input", results);
+    }
+    let file = File::open(path).context("can't open it")?;
+    lines(BufReader::new(file), name, results)
+}
+
+fn lines(mut input: impl BufRead, name: &str, results: &mut Results) -> Result<()> {
+    let (mut run, mut bad) = (Run { file: name.to_owned(), ..Run::default() }, 0);
+    let (mut number, mut read) = (0, 0_usize);
+    loop {
+        number += 1;
+        let mut bytes = Vec::new();
+        let length = (&mut input).take(LONGEST_LINE).read_until(b'\n', &mut bytes);
+        if length.with_context(|| format!("can't read line {number}"))? == 0 {
+            break;
+        }
+        read += 1;
+        let kept = match std::str::from_utf8(&bytes) {
+            Ok(text) if text.trim().is_empty() => continue,
+            Ok(text) => run.take(text, results),
+            Err(_) => Err(anyhow::anyhow!("this is no text")),
+        };
+        if let Err(error) = kept {
+            results.complaints.push(format!("{name}:{number}: {error:#}"));
+            bad += 1;
+        }
+        if bad == HOPELESS && run.is_empty() {
+            results.runs.push(run);
+            bail!("the rest is not read: it does not seem to be results of overlock --json");
+        }
+    }
+    results.runs.push(run);
+    if read == 0 {
+        bail!("the file is empty; was the command interrupted before its first result?");
+    }
+    Ok(())
+}
+
+impl Run {
+    /// Whether nothing is known, not even the command.
+    fn is_empty(&self) -> bool {
+        self.head.is_none() && !self.has_results()
+    }
+
+    /// Whether there is anything to show.
+    pub(super) fn has_results(&self) -> bool {
+        !(self.points.is_empty()
+            && self.summaries.is_empty()
+            && self.timelines.is_empty()
+            && self.others.is_empty())
+    }
+
+    /// Whether it was made on the same machine and from the same commit, as far as both say; one
+    /// that does not say is like none but those of its own file.
+    pub(super) fn is_like(&self, other: &Run) -> bool {
+        match (&self.head, &other.head) {
+            (Some(one), Some(other)) => {
+                one.machine.is(&other.machine)
+                    && (&one.commit, &one.version) == (&other.commit, &other.version)
+            }
+            (None, None) => self.file == other.file,
+            _ => false,
+        }
+    }
+
+    /// Takes one record. One of the kind `run` ends this run and begins another.
+    fn take(&mut self, line: &str, results: &mut Results) -> Result<()> {
+        let value: Value = serde_json::from_str(line).map_err(|error| {
+            // The position within a line says more than "line 1".
+            let cause = error.to_string();
+            let cause = cause.split(" at line ").next().unwrap_or_default().to_owned();
+            anyhow::anyhow!("not a record: {cause} at column {}", error.column())
+        })?;
+        let kind = value.get("kind").and_then(Value::as_str).map(str::to_owned);
+        let Some(kind) = kind else {
+            bail!("not a record of overlock: it has no \"kind\"");
+        };
+        let bad = || format!("a broken record of kind {kind:?}");
+        match kind.as_str() {
+            "run" => {
+                let head = serde_json::from_value(value).with_context(bad)?;
+                let next = Run { file: self.file.clone(), head: Some(head), ..Run::default() };
+                results.runs.push(std::mem::replace(self, next));
+            }
+            "point" => self.points.push(serde_json::from_value(value).with_context(bad)?),
+            "summary" => {
+                self.summaries.push(Summary::deserialize_ref(&value).with_context(bad)?);
+                self.others.push(Other { kind, value });
+            }
+            "timeline" => {
+                let timeline: Timeline = serde_json::from_value(value).with_context(bad)?;
+                timeline.check().with_context(bad)?;
+                self.timelines.push(timeline);
+            }
+            // Each run of a program is in the samples of its point as well.
+            "sample" => {}
+            _ => self.others.push(Other { kind, value }),
+        }
+        Ok(())
+    }
+}
+
+impl Summary {
+    fn deserialize_ref(value: &Value) -> serde_json::Result<Self> {
+        serde::Deserialize::deserialize(value)
+    }
+}
+
+impl Timeline {
+    /// Checks what a chart relies on.
+    fn check(&self) -> Result<()> {
+        if self.from_ns >= self.to_ns {
+            bail!("it ends at {} ns, but begins at {} ns", self.to_ns, self.from_ns);
+        }
+        let vcpus = self.stints.iter().map(|stint| stint.0).chain(self.holds.iter().map(|h| h.0));
+        if let Some(vcpu) = vcpus.filter(|vcpu| *vcpu >= self.cpus).max() {
+            bail!("it speaks of vCPU {vcpu}, but there are only {}", self.cpus);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Results {
+        let mut results = Results::default();
+        if let Err(error) = lines(text.as_bytes(), "f", &mut results) {
+            results.complaints.push(format!("f: {error:#}"));
+        }
+        results
+    }
+
+    const POINT: &str = r#"{"kind":"point","world":"kvm","workload":"micro","lock":"hybrid"}"#;
+
+    #[test]
+    fn a_broken_line_is_named_and_the_others_are_kept() {
+        for (line, sentence) in [
+            ("{\"kind\":", "f:2: not a record: EOF while parsing a value at column 8"),
+            ("[1,2]", "f:2: not a record of overlock: it has no \"kind\""),
+            (r#"{"kind":"point"}"#, "f:2: a broken record of kind \"point\": missing field `world`"),
+            (r#"{"kind":"run","seed":-1}"#, "f:2: a broken record of kind \"run\": invalid value"),
+        ] {
+            let results = read(&format!("{POINT}\n{line}\n{POINT}\n"));
+            assert_eq!(results.complaints.len(), 1, "{results:?}");
+            assert!(results.complaints[0].starts_with(sentence), "{results:?}");
+            assert_eq!(results.runs.iter().map(|run| run.points.len()).sum::<usize>(), 2);
+        }
+    }
+
+    #[test]
+    fn a_run_ends_where_the_next_begins() {
+        let results = read(&format!("{{\"kind\":\"run\"}}\n{POINT}\n{{\"kind\":\"run\"}}\n{POINT}"));
+        let points = |run: &Run| (run.head.is_some(), run.points.len());
+        let runs: Vec<_> = results.runs.iter().filter(|run| !run.is_empty()).map(points).collect();
+        assert_eq!((runs, results.complaints.len()), (vec![(true, 1), (true, 1)], 0));
+    }
+
+    #[test]
+    fn a_file_of_something_else_is_given_up_soon() {
+        let results = read(&"nonsense\n".repeat(1_000));
+        assert_eq!(results.complaints.len(), HOPELESS + 1);
+        assert!(results.complaints[HOPELESS].contains("the rest is not read"));
+        assert!(read("").complaints[0].contains("the file is empty"));
+    }
+
+    #[test]
+    fn runs_are_named_beyond_z() {
+        assert_eq!([0, 25, 26, 27, 52].map(letters), ["A", "Z", "AA", "AB", "BA"]);
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was measured, in a sentence; and what makes it doubtful.
+
+use super::read::Run;
+use super::record::Head;
+use crate::process::preload::typed;
+use crate::units::three;
+use crate::warnings::STEAL_LIMIT;
+use std::ffi::OsStr;
+
+/// The command as one would type it.
+pub(super) fn command(head: &Head) -> Option<String> {
+    let words: Vec<String> = head.command.iter().map(|word| typed(OsStr::new(word))).collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// What a run was made on and with; only what its record says.
+pub(super) fn setting(run: &Run) -> String {
+    let Some(head) = &run.head else {
+        return format!("{} does not say on which machine, with which command.", run.file);
+    };
+    let mut parts = Vec::new();
+    let machine = &head.machine;
+    let cpus = machine.cpus.map(|n| format!("{n} CPU{}", if n == 1 { "" } else { "s" }));
+    let place = match (cpus, &machine.cpu_model) {
+        (Some(cpus), Some(model)) => Some(format!("{cpus} of {model}")),
+        (cpus, model) => cpus.or_else(|| model.clone()),
+    };
+    parts.extend(place.map(|place| format!("on {place}")));
+    parts.extend(machine.kernel.as_ref().map(|kernel| format!("Linux {kernel}")));
+    parts.extend(machine.hypervisor.as_ref().map(|name| format!("a guest of {name}")));
+    parts.extend(head.version.as_ref().map(|version| format!("overlock {version}")));
+    parts.extend(head.commit.as_ref().map(|commit| format!("commit {commit}")));
+    parts.extend(head.seed.map(|seed| format!("seed {seed}")));
+    format!("Measured {}.", parts.join(", "))
+}
+
+/// How much was measured.
+pub(super) fn extent(run: &Run) -> String {
+    let mut parts = Vec::new();
+    let plural = |n: usize, name: &str| format!("{n} {name}{}", if n == 1 { "" } else { "s" });
+    if !run.points.is_empty() {
+        parts.push(plural(run.points.len(), "point"));
+        let rounds = || run.points.iter().map(|point| point.samples.len());
+        parts.push(match (rounds().min().unwrap_or(0), rounds().max().unwrap_or(0)) {
+            (low, high) if low == high => plural(high, "round"),
+            (low, high) => format!("{low} to {high} rounds"),
+        });
+        let seconds: Vec<f64> = run.points.iter().filter_map(|point| point.seconds).collect();
+        parts.extend(
+            crate::stats::median(&seconds).map(|s| format!("runs of about {} s", three(s))),
+        );
+    }
+    if !run.timelines.is_empty() {
+        parts.push(plural(run.timelines.len(), "timeline"));
+    }
+    if parts.is_empty() { String::new() } else { format!("{}.", parts.join(", ")) }
+}
+
+/// What the intervals of a run are worth.
+pub(super) fn coverage(run: &Run) -> Option<String> {
+    let mut all = run.points.iter().filter_map(|point| point.interval_coverage);
+    let first = all.next()?;
+    let least = all.fold(first, f64::min);
+    Some(if least < 0.005 {
+        "With one round an interval says nothing.".into()
+    } else {
+        format!("low to high covers the true median with {:.0} %.", 100.0 * least)
+    })
+}
+
+/// Everything about a run that makes its numbers doubtful.
+pub(super) fn doubts(run: &Run) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if let Some(head) = &run.head {
+        if head.commit.as_deref().is_some_and(|commit| commit.ends_with("-dirty")) {
+            doubts.push("It was built from sources with changes that no commit has.".into());
+        }
+        if let (Some(load), Some(cpus)) = (head.machine.load_average, head.machine.cpus)
+            && load > 0.5 * cpus as f64
+        {
+            let load = three(load);
+            doubts.push(format!("The machine was busy when it began: load average {load}."));
+        }
+    }
+    let steals = run.points.iter().filter_map(|point| Some((point.steal?, point)));
+    if let Some((steal, point)) = steals.max_by(|a, b| a.0.total_cmp(&b.0))
+        && steal > STEAL_LIMIT
+    {
+        let share = three(100.0 * steal);
+        doubts.push(format!(
+            "The hypervisor took up to {share} % of the CPU time ({}).",
+            point.series()
+        ));
+    }
+    let few = run.points.iter().map(|point| point.samples.len()).min();
+    if let Some(few @ 1..6) = few {
+        let rounds = if few == 1 { "round" } else { "rounds" };
+        doubts.push(format!("{few} {rounds} are too few for intervals of 95 %; 6 can have them."));
+    }
+    doubts
+}
