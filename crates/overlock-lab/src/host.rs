@@ -29,6 +29,7 @@
 //! - H5: while a vCPU is queued, every owner's timer is set to the end of its slice.
 
 mod accounts;
+mod notes;
 mod pm_timer;
 mod supervise;
 mod turn;
@@ -39,8 +40,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use overlock_host::sched::Scheduler;
 use overlock_host::sched::yield_to::{self, Policy, Tally};
 use overlock_world::clock::Clock;
+use overlock_world::timeline::Window;
 use overlock_world::{Accounts, Config};
 
+use self::notes::Notes;
 use self::pm_timer::Timer;
 use self::turn::Turn;
 use crate::engine;
@@ -132,6 +135,8 @@ struct State {
     /// What had been counted when it was set: what comes after is not part of the run.
     books_at_stop: Option<(Vec<Accounts>, Tally)>,
     next_sample: Option<u64>,
+    /// For a timeline, if one is taken.
+    notes: Option<Notes>,
     /// vCPUs that were ended by force, and where.
     stuck: Vec<Stuck>,
     /// vCPUs that have not ended.
@@ -244,6 +249,7 @@ impl<'run> Host<'run> {
                 end_at: None,
                 books_at_stop: None,
                 next_sample: None,
+                notes: Window::of(config).map(|window| Notes::new(window, config.vcpus)),
                 stuck: Vec::new(),
                 alive: config.vcpus,
                 forced: false,

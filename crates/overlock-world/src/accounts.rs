@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a host sees of one vCPU's life.
 
+use crate::timeline::Stint;
+
 /// Counts and times of one vCPU, as its host saw them. What a world does not know is 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Accounts {
@@ -37,4 +39,7 @@ pub struct Accounts {
     pub run_delay_ns: u64,
     /// Reads of the PM timer.
     pub pm_reads: u64,
+    /// Its standings one after the other while a [`Timeline`](crate::Timeline) was taken.
+    #[serde(skip)]
+    pub stints: Vec<Stint>,
 }

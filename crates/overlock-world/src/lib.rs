@@ -9,6 +9,7 @@ pub mod experiment;
 pub mod locks;
 mod record;
 pub mod stats;
+pub mod timeline;
 pub mod workload;
 mod world;
 
@@ -16,4 +17,5 @@ pub use accounts::Accounts;
 pub use engine::{Config, Engine, NoYields, Outcome, PmTimerRule, VCPUS_MAX, Yields};
 pub use error::Error;
 pub use record::{Losses, Record, WaitNs};
+pub use timeline::Timeline;
 pub use world::{HINT_WAITERS, Hint, Program, Vcpu, World};

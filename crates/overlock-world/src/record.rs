@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::Accounts;
 use crate::engine::{Config, Engine, Outcome, Yields};
 use crate::stats::{Spread, jain};
+use crate::timeline::{Log, Timeline, Window};
 use crate::workload::Profile;
 use crate::workload::tally::{Tally, histogram};
 
@@ -45,6 +46,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) tallies: &'a [Tally],
     pub(crate) locks: Vec<Losses>,
     pub(crate) counters: Vec<(&'static str, u64)>,
+    /// What each vCPU noted for a timeline; empty without one.
+    pub(crate) logs: &'a [Log],
 }
 
 /// One run of one workload under one lock and one yield policy.
@@ -117,6 +120,9 @@ pub struct Record<Y> {
     pub counters: BTreeMap<&'static str, u64>,
     /// What the host saw of each vCPU.
     pub vcpus: Vec<Accounts>,
+    /// Who ran where and held what, if that was asked for; a record of its own in files.
+    #[serde(skip)]
+    pub timeline: Option<Timeline>,
 }
 
 impl<Y: Yields> Record<Y> {
@@ -126,7 +132,7 @@ impl<Y: Yields> Record<Y> {
         profile: &Profile,
         lock: &str,
         outcome: Outcome<Y>,
-        Seen { tallies, locks, counters }: Seen,
+        Seen { tallies, locks, counters, logs }: Seen,
     ) -> Self {
         let seconds = outcome.ran.as_secs_f64();
         let ended_ns = outcome.ended_ns;
@@ -170,6 +176,8 @@ impl<Y: Yields> Record<Y> {
             yield_hits: outcome.yields.hits(),
             yields: outcome.yields,
             counters: counters.into_iter().collect(),
+            timeline: Window::of(config)
+                .map(|window| Timeline::new(window, ended_ns, &outcome.vcpus, logs)),
             vcpus: outcome.vcpus,
         }
     }

@@ -30,6 +30,7 @@ pub use self::tally::histogram;
 use crate::engine::{Config, Engine};
 use crate::locks::{Counted, HAND_OVER, LOCKS, UseLock, in_order, with_lock};
 use crate::record::Seen;
+use crate::timeline::Window;
 use crate::{Error, Record};
 
 /// Held while a run counts what happens in its locks.
@@ -83,13 +84,14 @@ impl<E: Engine> UseLock for Run<'_, '_, E> {
         let Self(config, profile, lock, _) = self;
         let ordered = in_order(lock);
         let mix = Mix::<E::World, L>::new(profile, config.vcpus, ordered, config.publishes);
+        let mix = mix.noting(Window::of(config), config.vcpus);
         // The counters are the process's, so no other run may count between the two looks.
         let counting = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
         let before = Counted::now();
         let outcome = E::run(config, &mix)?;
         let counters = Counted::now().since(&before);
         drop(counting);
-        let seen = Seen { tallies: mix.tallies(), locks: mix.losses(), counters };
+        let seen = Seen { tallies: mix.tallies(), locks: mix.losses(), counters, logs: mix.logs() };
         Ok(Record::new::<E>(config, profile, lock, outcome, seen))
     }
 }
@@ -97,7 +99,7 @@ impl<E: Engine> UseLock for Run<'_, '_, E> {
 fn hand_over<E: Engine>(config: &Config, profile: &Profile) -> Result<Record<E::Yields>, E::Error> {
     let ring = Ring::<E::World>::new(profile, config.vcpus);
     let outcome = E::run(config, &ring)?;
-    let seen = Seen { tallies: ring.tallies(), locks: Vec::new(), counters: Vec::new() };
+    let seen = Seen { tallies: ring.tallies(), locks: Vec::new(), counters: Vec::new(), logs: &[] };
     Ok(Record::new::<E>(config, profile, HAND_OVER, outcome, seen))
 }
 

@@ -102,6 +102,11 @@ pub(crate) struct LabArgs {
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
 
+    /// Run each point once more and record who ran where and who held the lock, for this long in
+    /// the middle of the run; `overlock report` draws it. Nothing else is taken from that run
+    #[arg(long, value_name = "TIME")]
+    pub(super) timeline: Option<Nanos>,
+
     /// Say for each point where the time went, which yields were tried, and why others were not
     #[arg(long)]
     pub(super) explain: bool,
@@ -203,6 +208,8 @@ Examples:
   overlock lab --policies all --pause-window 0 --sample 200us    spinners that say nothing
   overlock lab --experiment experiments/micro.toml    the same file runs in every world
   overlock lab --workload pmtimer --cpus 8,16 --out timer.jsonl
+  overlock lab --locks ticket,hybrid --cpus 8 --timeline 20ms --out t.jsonl
+                                                      then: overlock report t.jsonl -o t.html
 
 Locks:
   paravirtual  test-and-set ticket queued hybrid: spin, then halt until they are kicked

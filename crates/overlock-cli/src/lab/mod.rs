@@ -15,6 +15,7 @@ mod plan;
 mod record;
 mod results;
 mod tables;
+mod timeline;
 
 use crate::Outcome;
 use crate::clock::Clock;
@@ -34,6 +35,7 @@ use plan::{Group, NO_POLICY, ORACLE, Point};
 use results::{Failure, GroupRuns, Record, Sample};
 use std::path::Path;
 use std::time::Duration;
+use timeline::TimelineRecord;
 
 use args::EngineChoice;
 pub(crate) use args::LabArgs;
@@ -99,6 +101,11 @@ impl<'args> Lab<'args> {
             // In less, those of 16 vCPUs that happen to run a little more stand out.
             _ => 0.5,
         });
+        if let Some(span) = args.timeline
+            && span.0 as f64 > seconds * 0.5e9
+        {
+            bail!("a timeline of {span} is longer than half a run of {seconds} s; use --seconds");
+        }
         let published = experiment.map_or(&[][..], |experiment| &experiment.published);
         Ok(Lab { run: engine(args.engine)?, args, published, seconds })
     }
@@ -141,7 +148,8 @@ impl<'args> Lab<'args> {
     fn measure(&self, groups: &[Group], sink: &mut Sink) -> Result<bool> {
         let rounds = self.args.rounds();
         let points: usize = groups.iter().map(|group| group.points.len()).sum();
-        let progress = Progress::new((points * rounds) as u64);
+        let noted = usize::from(self.args.timeline.is_some());
+        let progress = Progress::new((points * (rounds + noted)) as u64);
         let mut failed = 0;
         let mut checks = Vec::new();
         for (number, group) in groups.iter().enumerate() {
@@ -181,7 +189,7 @@ impl<'args> Lab<'args> {
                 let name = point.to_string();
                 progress.say(&format!("{}: {name}", group.profile.name));
                 if failures.iter().all(|failure| failure.point != name) {
-                    match self.sample(point, &group.profile)? {
+                    match self.sample(&self.config(point), point, &group.profile)? {
                         Ok(sample) if !interrupt::seen() => runs.points[index].samples.push(sample),
                         // A run that was cut short is no measure.
                         Ok(_) => {}
@@ -194,14 +202,50 @@ impl<'args> Lab<'args> {
                 progress.step();
             }
         }
+        self.note_group(runs, group, &mut failures, progress)?;
         Ok(failures)
+    }
+
+    /// Runs each point once more for its timeline, if that is wanted. What else came of it is
+    /// dropped: noting takes time.
+    fn note_group(
+        &self,
+        runs: &mut GroupRuns,
+        group: &Group,
+        failures: &mut Vec<Failure>,
+        progress: &Progress,
+    ) -> Result<()> {
+        let Some(span) = self.args.timeline else { return Ok(()) };
+        for (point, runs) in group.points.iter().zip(&mut runs.points) {
+            let name = point.to_string();
+            progress.say(&format!("{}: {name}, timeline", group.profile.name));
+            let timeline = Some(Duration::from_nanos(span.0));
+            let config = Config { timeline, ..self.config(point) };
+            if failures.iter().all(|failure| failure.point != name) {
+                match self.sample(&config, point, &group.profile)? {
+                    Ok(sample) => runs.noted = Some(sample.record),
+                    Err(failure) => failures.push(failure),
+                }
+            }
+            if interrupt::seen() {
+                runs.noted = None;
+                return Ok(());
+            }
+            progress.step();
+        }
+        Ok(())
     }
 
     /// Runs one point once. A guest's own fault is a failure of the point; all else ends the
     /// command.
-    fn sample(&self, point: &Point, profile: &Profile) -> Result<Result<Sample, Failure>> {
+    fn sample(
+        &self,
+        config: &Config<'_>,
+        point: &Point,
+        profile: &Profile,
+    ) -> Result<Result<Sample, Failure>> {
         let before = CpuTimes::now();
-        match (self.run)(&self.config(point), profile, point.lock.built) {
+        match (self.run)(config, profile, point.lock.built) {
             Ok(record) => {
                 let machine_steal = CpuTimes::now().since(before).steal_share();
                 Ok(Ok(Sample { record, machine_steal }))
@@ -222,6 +266,9 @@ impl<'args> Lab<'args> {
             let record = record::LabRecord::new(group, runs, self.args);
             sink.record(&record)?;
             sink.csv(&record.csv())?;
+            if let Some(timeline) = TimelineRecord::new(group, runs) {
+                sink.record(&timeline)?;
+            }
             let ours = serde_json::to_value(&record)?;
             for figure in self.published.iter().filter(|figure| record::is_of(figure, &runs.point))
             {

@@ -27,6 +27,8 @@ pub(super) struct Sample {
 pub(super) struct PointRuns {
     pub(super) point: Point,
     pub(super) samples: Vec<Sample>,
+    /// A run for its timeline alone, if one was asked for.
+    pub(super) noted: Option<Record>,
 }
 
 /// How often the host was asked whether another vCPU should run instead.
@@ -194,7 +196,8 @@ pub(super) fn timer_share(record: &Record) -> f64 {
 impl GroupRuns {
     /// A group without runs.
     pub(super) fn new(group: &Group) -> Self {
-        let runs = |point: &Point| PointRuns { point: point.clone(), samples: Vec::new() };
+        let runs =
+            |point: &Point| PointRuns { point: point.clone(), samples: Vec::new(), noted: None };
         GroupRuns {
             title: group.to_string(),
             contention: group.contention,

@@ -68,7 +68,7 @@ impl<'a> Fairness<'a> {
     pub(super) fn draw(&self, width: f64) -> (f64, Markup) {
         let top = 20.0;
         let bottom = top + ROW * self.series.len() as f64;
-        let jain = Scale::span(0.0, 1.0, 12.0, 0.36 * width);
+        let jain = Scale::span(0.0, 1.0, 12.0, 0.3 * width);
         let most = self.series.iter().map(|bars| bars.most).fold(1.0, f64::max);
         let shares = Scale::linear(most, 0.44 * width, width - 16.0);
         let average = shares.at(1.0);
@@ -95,8 +95,7 @@ impl<'a> Fairness<'a> {
                         " of the average"
                     }
                     text class="name" x=(px(jain.at(0.0))) y=(px(y + 13.0)) { (bars.name) }
-                    text class="value" x=(px(shares.at(0.0) - 8.0)) y=(px(y + 25.5))
-                        text-anchor="end" { (format!("{:.2}", bars.jain)) }
+                    text class="value" x=(px(jain.at(1.0) + 5.0)) y=(px(y + 25.5)) { (format!("{:.2}", bars.jain)) }
                     rect class="track" x=(px(jain.at(0.0))) y=(px(y + 18.0))
                         width=(px(jain.at(1.0) - jain.at(0.0))) height="7" rx="2" {}
                     rect class="bar" x=(px(jain.at(0.0))) y=(px(y + 18.0))

@@ -75,7 +75,12 @@ pub(super) fn legend<'a>(series: impl Iterator<Item = &'a str>, palette: &Palett
 }
 
 /// Lines across the chart, each with its value to the left.
-pub(super) fn rows(y: &Scale, ticks: &[f64], [left, right]: [f64; 2], show: impl Fn(f64) -> String) -> Markup {
+pub(super) fn rows(
+    y: &Scale,
+    ticks: &[f64],
+    [left, right]: [f64; 2],
+    show: impl Fn(f64) -> String,
+) -> Markup {
     html! {
         @for tick in ticks {
             @let at = y.at(*tick);

@@ -109,7 +109,10 @@ impl<'a> Section<'a> {
 
     /// Names of the runs that it has.
     pub(super) fn run_names(&self) -> Vec<&'a str> {
-        self.setups.iter().flat_map(|setup| setup.runs.iter().map(|run| run.name.as_str())).collect()
+        self.setups
+            .iter()
+            .flat_map(|setup| setup.runs.iter().map(|run| run.name.as_str()))
+            .collect()
     }
 }
 

@@ -18,10 +18,13 @@ fn sentence(other: &Other) -> Option<(&'static str, String)> {
     };
     let text = other.value.get("sentence")?.as_str()?;
     let lock = other.value.get("lock").and_then(Value::as_str);
-    Some((tone, match lock {
-        Some(lock) if tone == "bad" && !text.contains(lock) => format!("{lock}: {text}"),
-        _ => text.to_owned(),
-    }))
+    Some((
+        tone,
+        match lock {
+            Some(lock) if tone == "bad" && !text.contains(lock) => format!("{lock}: {text}"),
+            _ => text.to_owned(),
+        },
+    ))
 }
 
 /// What a command ended in.

@@ -152,20 +152,22 @@ fn charts(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup
     }
     let overcommit = Overcommit::of(section, setup, palette);
     let cpus = setup.cpus();
+    // Four in two rows of two, not three and one.
+    let row = if matches!(cpus.len(), 1 | 2 | 4) { "two" } else { "three" };
     html! {
         @match &overcommit {
             Some(chart) => (both(&chart.caption(""), |width| chart.draw(width))),
             None => (at_one_point(setup, palette)),
         }
         (legend(setup.series().into_iter(), palette))
-        div class="row" {
+        div class={ "row " (row) } {
             @for cpus in &cpus {
                 @if let Some(chart) = WaitCurves::of(section, setup.at(*cpus), palette) {
                     (small(&chart.caption(&place(setup, *cpus)), |width| chart.draw(width)))
                 }
             }
         }
-        div class="row" {
+        div class={ "row " (row) } {
             @for cpus in &cpus {
                 @if let Some(chart) = Fairness::of(setup.at(*cpus), palette) {
                     (small(&chart.caption(&place(setup, *cpus)), |width| chart.draw(width)))

@@ -9,16 +9,8 @@ use maud::{Markup, html};
 const COLOURS: usize = 8;
 
 /// The usual ones, each with a colour of its own.
-const KNOWN: [&str; 8] = [
-    "hybrid",
-    "ticket",
-    "queued",
-    "test-and-set",
-    "std",
-    "parking-lot",
-    "pthread",
-    "libc",
-];
+const KNOWN: [&str; 8] =
+    ["hybrid", "ticket", "queued", "test-and-set", "std", "parking-lot", "pthread", "libc"];
 
 /// Which series has which look.
 #[derive(Debug)]

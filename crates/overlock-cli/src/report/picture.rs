@@ -16,14 +16,9 @@ use maud::{Markup, html};
 const WIDTH: f64 = 720.0;
 
 /// The first chart of this kind that the results have.
-pub(super) fn picture(
-    chart: Chart,
-    results: &Results,
-    sections: &[Section<'_>],
-) -> Result<String> {
+pub(super) fn picture(chart: Chart, results: &Results, sections: &[Section<'_>]) -> Result<String> {
     let palette = Palette::of(sections);
-    let mut setups =
-        sections.iter().flat_map(|of| of.setups.iter().map(move |setup| (of, setup)));
+    let mut setups = sections.iter().flat_map(|of| of.setups.iter().map(move |setup| (of, setup)));
     let found = match chart {
         Chart::Timeline => {
             let first = results.runs.iter().find_map(|run| run.timelines.first());

@@ -209,7 +209,10 @@ mod tests {
         for (line, sentence) in [
             ("{\"kind\":", "f:2: not a record: EOF while parsing a value at column 8"),
             ("[1,2]", "f:2: not a record of overlock: it has no \"kind\""),
-            (r#"{"kind":"point"}"#, "f:2: a broken record of kind \"point\": missing field `world`"),
+            (
+                r#"{"kind":"point"}"#,
+                "f:2: a broken record of kind \"point\": missing field `world`",
+            ),
             (r#"{"kind":"run","seed":-1}"#, "f:2: a broken record of kind \"run\": invalid value"),
         ] {
             let results = read(&format!("{POINT}\n{line}\n{POINT}\n"));
@@ -221,7 +224,8 @@ mod tests {
 
     #[test]
     fn a_run_ends_where_the_next_begins() {
-        let results = read(&format!("{{\"kind\":\"run\"}}\n{POINT}\n{{\"kind\":\"run\"}}\n{POINT}"));
+        let results =
+            read(&format!("{{\"kind\":\"run\"}}\n{POINT}\n{{\"kind\":\"run\"}}\n{POINT}"));
         let points = |run: &Run| (run.head.is_some(), run.points.len());
         let runs: Vec<_> = results.runs.iter().filter(|run| !run.is_empty()).map(points).collect();
         assert_eq!((runs, results.complaints.len()), (vec![(true, 1), (true, 1)], 0));

@@ -53,30 +53,112 @@ fn value(point: &Point, of: fn(Interval) -> f64) -> Option<Figure> {
 
 /// The columns of points, in their order.
 const COLUMNS: &[Column] = &[
-    Column { name: "figure", about: "what is compared: the program's own figure, or wall time; median over rounds", figure: |p| value(p, |v| v.median) },
-    Column { name: "low", about: "the lower end of the interval of the median", figure: |p| value(p, |v| v.low) },
+    Column {
+        name: "figure",
+        about: "what is compared: the program's own figure, or wall time; median over rounds",
+        figure: |p| value(p, |v| v.median),
+    },
+    Column {
+        name: "low",
+        about: "the lower end of the interval of the median",
+        figure: |p| value(p, |v| v.low),
+    },
     Column { name: "high", about: "its upper end", figure: |p| value(p, |v| v.high) },
-    Column { name: "better", about: "how many times better than the baseline, by rounds; above 1 is better", figure: |p| ratio(p.of_baseline) },
-    Column { name: "low", about: "the lower end of its interval", figure: |p| p.of_baseline.map(|r| (r.low, three(r.low))) },
-    Column { name: "high", about: "its upper end", figure: |p| p.of_baseline.map(|r| (r.high, three(r.high))) },
-    Column { name: "ops/s", about: "operations in a second, all vCPUs together; median over rounds", figure: |p| ops(p, |v| v.median) },
-    Column { name: "low", about: "the lower end of the interval of the median", figure: |p| ops(p, |v| v.low) },
+    Column {
+        name: "better",
+        about: "how many times better than the baseline, by rounds; above 1 is better",
+        figure: |p| ratio(p.of_baseline),
+    },
+    Column {
+        name: "low",
+        about: "the lower end of its interval",
+        figure: |p| p.of_baseline.map(|r| (r.low, three(r.low))),
+    },
+    Column {
+        name: "high",
+        about: "its upper end",
+        figure: |p| p.of_baseline.map(|r| (r.high, three(r.high))),
+    },
+    Column {
+        name: "ops/s",
+        about: "operations in a second, all vCPUs together; median over rounds",
+        figure: |p| ops(p, |v| v.median),
+    },
+    Column {
+        name: "low",
+        about: "the lower end of the interval of the median",
+        figure: |p| ops(p, |v| v.low),
+    },
     Column { name: "high", about: "its upper end", figure: |p| ops(p, |v| v.high) },
-    Column { name: "of 1x", about: "throughput over that of the same with one vCPU for each pCPU, by rounds", figure: |p| ratio(p.of_1x) },
-    Column { name: "of best", about: "throughput over that of the best peer, by rounds", figure: |p| ratio(p.of_best_peer) },
-    Column { name: "of report", about: "throughput over that of the same where spins are reported and nobody yields", figure: |p| ratio(p.of_report) },
+    Column {
+        name: "of 1x",
+        about: "throughput over that of the same with one vCPU for each pCPU, by rounds",
+        figure: |p| ratio(p.of_1x),
+    },
+    Column {
+        name: "of best",
+        about: "throughput over that of the best peer, by rounds",
+        figure: |p| ratio(p.of_best_peer),
+    },
+    Column {
+        name: "of report",
+        about: "throughput over that of the same where spins are reported and nobody yields",
+        figure: |p| ratio(p.of_report),
+    },
     Column { name: "p50", about: "the median wait for the lock", figure: |p| wait(p, |w| w.p50) },
-    Column { name: "p99", about: "99 % of the waits are no longer", figure: |p| wait(p, |w| w.p99) },
-    Column { name: "p99.9", about: "99.9 % of the waits are no longer", figure: |p| wait(p, |w| w.p999) },
-    Column { name: "longest", about: "the longest wait that ended, of all rounds", figure: |p| wait(p, |w| w.max) },
-    Column { name: "stall", about: "the longest time before the lock, also of those that never got it", figure: |p| p.longest_stall_ns.map(timed) },
-    Column { name: "least", about: "operations in a run of the vCPU that did least", figure: |p| share(p, |s| s.min as f64) },
+    Column {
+        name: "p99",
+        about: "99 % of the waits are no longer",
+        figure: |p| wait(p, |w| w.p99),
+    },
+    Column {
+        name: "p99.9",
+        about: "99.9 % of the waits are no longer",
+        figure: |p| wait(p, |w| w.p999),
+    },
+    Column {
+        name: "longest",
+        about: "the longest wait that ended, of all rounds",
+        figure: |p| wait(p, |w| w.max),
+    },
+    Column {
+        name: "stall",
+        about: "the longest time before the lock, also of those that never got it",
+        figure: |p| p.longest_stall_ns.map(timed),
+    },
+    Column {
+        name: "least",
+        about: "operations in a run of the vCPU that did least",
+        figure: |p| share(p, |s| s.min as f64),
+    },
     Column { name: "average", about: "of the average one", figure: |p| share(p, |s| s.avg) },
-    Column { name: "most", about: "of the one that did most", figure: |p| share(p, |s| s.max as f64) },
-    Column { name: "Jain", about: "fairness: 1 if all did the same", figure: |p| p.jain.map(|jain| (jain, three(jain))) },
-    Column { name: "timer read", about: "what a read of the PM timer took", figure: |p| p.timer_read_ns.map(|r| (r.median, time(r.median))) },
-    Column { name: "CPU/s", about: "CPU seconds used in a second", figure: |p| p.cpu_s_per_s.map(|cpu| (cpu, three(cpu))) },
-    Column { name: "rounds", about: "how often it was run", figure: |p| (!p.samples.is_empty()).then(|| (p.samples.len() as f64, p.samples.len().to_string())) },
+    Column {
+        name: "most",
+        about: "of the one that did most",
+        figure: |p| share(p, |s| s.max as f64),
+    },
+    Column {
+        name: "Jain",
+        about: "fairness: 1 if all did the same",
+        figure: |p| p.jain.map(|jain| (jain, three(jain))),
+    },
+    Column {
+        name: "timer read",
+        about: "what a read of the PM timer took",
+        figure: |p| p.timer_read_ns.map(|r| (r.median, time(r.median))),
+    },
+    Column {
+        name: "CPU/s",
+        about: "CPU seconds used in a second",
+        figure: |p| p.cpu_s_per_s.map(|cpu| (cpu, three(cpu))),
+    },
+    Column {
+        name: "rounds",
+        about: "how often it was run",
+        figure: |p| {
+            (!p.samples.is_empty()).then(|| (p.samples.len() as f64, p.samples.len().to_string()))
+        },
+    },
 ];
 
 /// A number as the record has it, shown as people read it.

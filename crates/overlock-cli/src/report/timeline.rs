@@ -195,18 +195,14 @@ impl Timeline {
     }
 
     fn lanes(&self) -> Vec<Lane> {
-        let pcpus = (0..self.pcpus).map(|pcpu| Lane {
-            name: format!("pCPU {pcpu}"),
-            inside: self.pcpu(pcpu),
-        });
+        let pcpus = (0..self.pcpus)
+            .map(|pcpu| Lane { name: format!("pCPU {pcpu}"), inside: self.pcpu(pcpu) });
         let locks = self.locks();
-        let name = |lock: u32| if locks.len() == 1 { "lock".into() } else { format!("lock {lock}") };
-        let locks =
-            locks.iter().map(|lock| Lane { name: name(*lock), inside: self.lock(*lock) });
-        let vcpus = (0..self.cpus).map(|vcpu| Lane {
-            name: format!("vCPU {vcpu}"),
-            inside: self.vcpu(vcpu),
-        });
+        let name =
+            |lock: u32| if locks.len() == 1 { "lock".into() } else { format!("lock {lock}") };
+        let locks = locks.iter().map(|lock| Lane { name: name(*lock), inside: self.lock(*lock) });
+        let vcpus = (0..self.cpus)
+            .map(|vcpu| Lane { name: format!("vCPU {vcpu}"), inside: self.vcpu(vcpu) });
         pcpus.chain(locks).chain(vcpus).collect()
     }
 

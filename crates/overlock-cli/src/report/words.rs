@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was measured, in a sentence; and what makes it doubtful.
 
+use super::overcommit::trimmed_unit;
 use super::read::Run;
 use super::record::Head;
 use crate::process::preload::typed;
-use crate::units::three;
+use crate::units::{three, time};
 use crate::warnings::STEAL_LIMIT;
 use std::ffi::OsStr;
 
@@ -48,7 +49,8 @@ pub(super) fn extent(run: &Run) -> String {
         });
         let seconds: Vec<f64> = run.points.iter().filter_map(|point| point.seconds).collect();
         parts.extend(
-            crate::stats::median(&seconds).map(|s| format!("runs of about {} s", three(s))),
+            crate::stats::median(&seconds)
+                .map(|s| format!("runs of about {}", trimmed_unit(&time(1e9 * s)))),
         );
     }
     if !run.timelines.is_empty() {
@@ -65,7 +67,7 @@ pub(super) fn coverage(run: &Run) -> Option<String> {
     Some(if least < 0.005 {
         "With one round an interval says nothing.".into()
     } else {
-        format!("low to high covers the true median with {:.0} %.", 100.0 * least)
+        format!("Low to high covers the true median with {:.0} %.", 100.0 * least)
     })
 }
 

@@ -154,7 +154,8 @@ impl State {
             let [from, to] = [0, 1].map(|at| post.delay[at].load(Relaxed));
             let delay = to.saturating_sub(from);
             let life = accounts::with(guest.accounts.clone(), usage, delay);
-            Accounts { pm_reads: post.pm_reads.load(Relaxed), ..life }
+            let stints = self.notes.as_ref().map(|notes| notes.of(vcpu, now)).unwrap_or_default();
+            Accounts { pm_reads: post.pm_reads.load(Relaxed), stints, ..life }
         });
         (lives.collect(), self.scheduler.tally().clone())
     }

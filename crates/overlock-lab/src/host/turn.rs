@@ -315,6 +315,10 @@ impl Turn<'_> {
 
     /// Lets the guest see how `vcpu` stands, and its program what a wait for a processor did.
     fn show(&mut self, vcpu: Vcpu) {
+        let standing = self.standing(vcpu.0);
+        if let Some(notes) = &mut self.state.notes {
+            notes.note(vcpu.0, standing, self.now);
+        }
         let Some(usage) = self.state.scheduler.usage(Nanos(self.now), vcpu) else { return };
         let record = &self.host.records[vcpu.index()];
         let running = self.pcpu(vcpu.0).is_some();

@@ -15,6 +15,7 @@ use overlock::atomic::{Atomic, ConstAtomic};
 use super::Profile;
 use super::place::{Place, before, holder, waiters};
 use super::tally::{Moment, Tally, add};
+use crate::timeline::{Hold, Log, Window};
 use crate::{Hint, Losses, Program, Vcpu, World};
 
 /// The interrupt by which a vCPU asks all others to drop stale translations.
@@ -70,6 +71,8 @@ pub(crate) struct Mix<'a, W: World, L> {
     page: Option<Vec<Place>>,
     released: Vec<Released>,
     desks: Vec<Desk<W::Word>>,
+    /// What each vCPU notes for a timeline; empty without one.
+    logs: Vec<Log>,
     /// The latest shootdown that was asked for, on each lock.
     shootdowns: W::Word,
 }
@@ -90,8 +93,19 @@ impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
             page: publishes.then(places),
             released: (0..vcpus).map(|_| Released::default()).collect(),
             desks: (0..vcpus).map(desk).collect(),
+            logs: Vec::new(),
             shootdowns: W::Word::ZERO,
         }
+    }
+
+    /// The same, with vCPUs that note their sections in `window`, if there is one.
+    pub(crate) fn noting(self, window: Option<Window>, vcpus: u32) -> Self {
+        let log = |window| (0..vcpus).map(|_| Log::new(window, vcpus)).collect();
+        Self { logs: window.map_or_else(Vec::new, log), ..self }
+    }
+
+    pub(crate) fn logs(&self) -> &[Log] {
+        &self.logs
     }
 
     pub(crate) fn tallies(&self) -> &[Tally] {
@@ -162,9 +176,15 @@ impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
         // SAFETY: taken above.
         unsafe { lock.unlock() };
         vcpu.leave_critical();
-        self.released[own].at_ns.store(vcpu.now_ns(), Relaxed);
+        let released_ns = vcpu.now_ns();
+        self.released[own].at_ns.store(released_ns, Relaxed);
         self.released[own].lock.store(at as u64 + 1, Relaxed);
         add(&self.waited[own][at], tally.end(start, taken));
+        if let Some(log) = self.logs.get(own) {
+            let (asked_ns, taken_ns) = (start.now_ns, taken.now_ns);
+            // SAFETY: only this vCPU notes here, and the log is read when it has ended.
+            unsafe { log.note(Hold { lock: at as u32, asked_ns, taken_ns, released_ns }) };
+        }
     }
 
     /// Interrupts every other vCPU and waits until all have answered.

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How each vCPU stood and since when, for a timeline.
+
+use overlock_host::Pcpu;
+use overlock_host::sched::Standing as Stands;
+use overlock_world::timeline::{Standing, Stint, Window, room};
+
+/// The notes of a run. Room is made before it: the threads engine notes in a signal handler (H4).
+#[derive(Debug)]
+pub(super) struct Notes {
+    window: Window,
+    lives: Vec<Life>,
+}
+
+#[derive(Debug)]
+struct Life {
+    /// How it stands now, and since when.
+    standing: Standing,
+    since_ns: u64,
+    stints: Vec<Stint>,
+}
+
+impl Notes {
+    /// Notes for so many vCPUs, all of which are halted.
+    pub(super) fn new(window: Window, vcpus: u32) -> Self {
+        let life = |_| Life {
+            standing: Standing::Halted,
+            since_ns: 0,
+            // One more is for the stint that goes on at the end.
+            stints: Vec::with_capacity(room(vcpus)),
+        };
+        Self { window, lives: (0..vcpus).map(life).collect() }
+    }
+
+    /// `vcpu` stands so from `now_ns` on.
+    pub(super) fn note(&mut self, vcpu: u32, stands: Stands, now_ns: u64) {
+        let standing = match stands {
+            Stands::Running(Pcpu(pcpu)) => Standing::Running(pcpu),
+            Stands::Queued(_) => Standing::Ready,
+            Stands::Halted | Stands::Stopped => Standing::Halted,
+        };
+        let life = &mut self.lives[vcpu as usize];
+        if life.standing == standing {
+            return;
+        }
+        let stint = life.until(now_ns);
+        if self.window.has(stint.from_ns, stint.to_ns) && life.stints.len() < life.stints.capacity()
+        {
+            life.stints.push(stint);
+        }
+        (life.standing, life.since_ns) = (standing, now_ns);
+    }
+
+    /// The stints of `vcpu`, the one included that goes on, unless there was no room for those
+    /// before it.
+    pub(super) fn of(&self, vcpu: u32, now_ns: u64) -> Vec<Stint> {
+        let life = &self.lives[vcpu as usize];
+        let mut stints = life.stints.clone();
+        let last = life.until(now_ns);
+        if self.window.has(last.from_ns, last.to_ns) && stints.len() < life.stints.capacity() {
+            stints.push(last);
+        }
+        stints
+    }
+}
+
+impl Life {
+    fn until(&self, to_ns: u64) -> Stint {
+        Stint { standing: self.standing, from_ns: self.since_ns, to_ns }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stints_follow_each_other_and_the_last_goes_on() {
+        let mut notes = Notes::new(Window { from_ns: 100, to_ns: 200 }, 2);
+        let running = Stands::Running(Pcpu(1));
+        notes.note(0, running, 50);
+        notes.note(0, Stands::Queued(Pcpu(0)), 150);
+        // Another queue is the same to it.
+        notes.note(0, Stands::Queued(Pcpu(1)), 160);
+        notes.note(0, running, 170);
+        let stint = |standing, from_ns, to_ns| Stint { standing, from_ns, to_ns };
+        let expected = [
+            stint(Standing::Running(1), 50, 150),
+            stint(Standing::Ready, 150, 170),
+            stint(Standing::Running(1), 170, 900),
+        ];
+        assert_eq!(notes.of(0, 900), expected);
+        assert_eq!(notes.of(1, 900), [stint(Standing::Halted, 0, 900)]);
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who ran where, and who waited for and held which lock, for a part of a run.
+//!
+//! It is noted where it is known anyway: what the host decides under the lock of its own state,
+//! and what a vCPU has looked at its clock for, after the release. Room is made before the run, and
+//! whoever has none left notes nothing more; the timeline then ends there for all. A run without a
+//! timeline pays one branch for each section and each decision.
+
+use serde::Serialize;
+use std::cell::UnsafeCell;
+
+use crate::{Accounts, Config};
+
+/// Room for this many notes of each kind, shared equally among the vCPUs.
+const ROOM: usize = 1 << 17;
+
+/// How many of them a vCPU of so many has.
+#[must_use]
+pub fn room(vcpus: u32) -> usize {
+    ROOM / vcpus.max(1) as usize
+}
+
+/// A vCPU, as its host has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It owns this pCPU.
+    Running(u32),
+    /// It could run, but owns none.
+    Ready,
+    /// It sleeps, or has ended.
+    Halted,
+}
+
+/// A part of a vCPU's life with one standing, in nanoseconds of the clock that vCPUs read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stint {
+    /// How it stood.
+    pub standing: Standing,
+    /// Since when.
+    pub from_ns: u64,
+    /// Until when.
+    pub to_ns: u64,
+}
+
+/// One critical section of one vCPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hold {
+    pub(crate) lock: u32,
+    pub(crate) asked_ns: u64,
+    pub(crate) taken_ns: u64,
+    pub(crate) released_ns: u64,
+}
+
+/// The part of a run that is noted, in nanoseconds of the clock that vCPUs read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// From here on,
+    pub from_ns: u64,
+    /// up to here.
+    pub to_ns: u64,
+}
+
+impl Window {
+    /// The part in the middle of a run that its configuration asks for.
+    #[must_use]
+    pub fn of(config: &Config<'_>) -> Option<Self> {
+        let ns = |span: std::time::Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        let from_ns = ns(config.duration) / 2;
+        config.timeline.map(|span| Window { from_ns, to_ns: from_ns.saturating_add(ns(span)) })
+    }
+
+    /// Whether something that lasted so long was at least in part within.
+    #[inline]
+    #[must_use]
+    pub fn has(self, from_ns: u64, to_ns: u64) -> bool {
+        from_ns < self.to_ns && to_ns > self.from_ns
+    }
+}
+
+/// The critical sections of one vCPU, which it writes itself.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Log {
+    window: Window,
+    holds: UnsafeCell<Vec<Hold>>,
+}
+
+// SAFETY: `note` and `read` say who may call them when.
+unsafe impl Sync for Log {}
+
+impl Log {
+    pub(crate) fn new(window: Window, vcpus: u32) -> Self {
+        Self { window, holds: UnsafeCell::new(Vec::with_capacity(room(vcpus))) }
+    }
+
+    /// Notes a section, if it is within the window and there is room. It allocates nothing.
+    ///
+    /// # Safety
+    /// Only one thread calls this, and nobody reads meanwhile.
+    #[inline]
+    pub(crate) unsafe fn note(&self, hold: Hold) {
+        if self.window.has(hold.asked_ns, hold.released_ns) {
+            // SAFETY: passed on to the caller.
+            let holds = unsafe { &mut *self.holds.get() };
+            if holds.len() < holds.capacity() {
+                holds.push(hold);
+            }
+        }
+    }
+
+    /// What was noted, and whether there was room for all of it.
+    ///
+    /// # Safety
+    /// The vCPU that notes has ended.
+    unsafe fn read(&self) -> (&[Hold], bool) {
+        // SAFETY: passed on to the caller.
+        let holds = unsafe { &*self.holds.get() };
+        (holds, holds.len() < holds.capacity())
+    }
+}
+
+/// Everything that was noted of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Timeline {
+    /// From here on, in nanoseconds of the clock that vCPUs read, all is noted,
+    pub from_ns: u64,
+    /// up to here: to the end of what was asked for, or to where there was no more room.
+    pub to_ns: u64,
+    /// vCPU; `running`, `ready` or `halted`; the pCPU if it is running; from; to.
+    pub stints: Vec<(u32, &'static str, Option<u32>, u64, u64)>,
+    /// vCPU; lock; when it asked for it, had it, released it.
+    pub holds: Vec<(u32, u32, u64, u64, u64)>,
+}
+
+impl Timeline {
+    /// Sums up what the host and the vCPUs have noted. All vCPUs have ended.
+    pub(crate) fn new(window: Window, ended_ns: u64, vcpus: &[Accounts], logs: &[Log]) -> Self {
+        let mut to_ns = window.to_ns.min(ended_ns);
+        let (mut stints, mut holds) = (Vec::new(), Vec::new());
+        for (vcpu, life) in (0..).zip(vcpus) {
+            to_ns = to_ns.min(life.stints.last().map_or(to_ns, |last| last.to_ns));
+            stints.extend(life.stints.iter().map(|stint| {
+                let (name, pcpu) = match stint.standing {
+                    Standing::Running(pcpu) => ("running", Some(pcpu)),
+                    Standing::Ready => ("ready", None),
+                    Standing::Halted => ("halted", None),
+                };
+                (vcpu, name, pcpu, stint.from_ns, stint.to_ns)
+            }));
+        }
+        for (vcpu, log) in (0..).zip(logs) {
+            // SAFETY: all vCPUs have ended.
+            let (own, is_whole) = unsafe { log.read() };
+            if let Some(last) = own.last().filter(|_| !is_whole) {
+                to_ns = to_ns.min(last.released_ns);
+            }
+            holds.extend(own.iter().map(|h| (vcpu, h.lock, h.asked_ns, h.taken_ns, h.released_ns)));
+        }
+        stints.retain(|stint| stint.3 < to_ns);
+        holds.retain(|hold| hold.2 < to_ns);
+        holds.sort_unstable_by_key(|hold| hold.3);
+        Self { from_ns: window.from_ns.min(to_ns), to_ns, stints, holds }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const WINDOW: Window = Window { from_ns: 500, to_ns: 600 };
+
+    fn life(to_ns: u64) -> Accounts {
+        let stint = Stint { standing: Standing::Running(0), from_ns: 490, to_ns };
+        Accounts { stints: vec![stint], ..Accounts::default() }
+    }
+
+    fn log(room: usize, sections: &[u64]) -> Log {
+        let log = Log { window: WINDOW, holds: UnsafeCell::new(Vec::with_capacity(room)) };
+        for &at in sections {
+            let hold = Hold { lock: 0, asked_ns: at, taken_ns: at + 2, released_ns: at + 5 };
+            // SAFETY: one thread.
+            unsafe { log.note(hold) };
+        }
+        log
+    }
+
+    #[test]
+    fn the_window_is_in_the_middle_of_the_run() {
+        let duration = Duration::from_nanos(1_000);
+        let config = Config { duration, ..Config::new(1, 1) };
+        assert_eq!(Window::of(&config), None);
+        let config = Config { timeline: Some(Duration::from_nanos(100)), ..config };
+        assert_eq!(Window::of(&config), Some(WINDOW));
+    }
+
+    #[test]
+    fn sections_outside_the_window_are_not_noted() {
+        let log = log(100, &[100, 494, 496, 598, 601]);
+        let timeline = Timeline::new(WINDOW, 1_000, &[life(600)], &[log]);
+        let asked: Vec<u64> = timeline.holds.iter().map(|hold| hold.2).collect();
+        assert_eq!(asked, [496, 598]);
+        assert_eq!((timeline.from_ns, timeline.to_ns), (500, 600));
+    }
+
+    #[test]
+    fn without_room_the_timeline_ends_for_all() {
+        let full = log(2, &[510, 520, 530]);
+        assert_eq!(full.holds.into_inner().len(), 2, "nothing is allocated");
+        let logs = [log(2, &[510, 520, 530]), log(100, &[505, 540, 550])];
+        let timeline = Timeline::new(WINDOW, 1_000, &[life(600), life(600)], &logs);
+        assert_eq!((timeline.to_ns, timeline.holds.len()), (525, 3));
+        // The same if it was the host that had none.
+        let timeline = Timeline::new(WINDOW, 1_000, &[life(600), life(560)], &[]);
+        assert_eq!(timeline.to_ns, 560);
+    }
+}
