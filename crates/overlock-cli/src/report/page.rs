@@ -52,11 +52,17 @@ pub(super) fn page(results: &Results, sections: &[Section<'_>], title: Option<&s
                     (contents(sections, runs))
                 }
                 main {
+                    // A benchmark's summary is what one looks for first.
+                    @for run in runs.iter().filter(|run| !run.summaries.is_empty()) {
+                        (rest(run, runs.len() > 1, &palette))
+                    }
                     @for (number, part) in sections.iter().enumerate() {
                         (section(number, part, &palette))
                     }
                     (timelines(runs))
-                    @for run in runs { (rest(run, runs.len() > 1, &palette)) }
+                    @for run in runs.iter().filter(|run| run.summaries.is_empty()) {
+                        (rest(run, runs.len() > 1, &palette))
+                    }
                 }
                 footer {
                     p {
@@ -160,21 +166,31 @@ fn charts(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup
             None => (at_one_point(setup, palette)),
         }
         (legend(setup.series().into_iter(), palette))
-        div class={ "row " (row) } {
-            @for cpus in &cpus {
-                @if let Some(chart) = WaitCurves::of(section, setup.at(*cpus), palette) {
-                    (small(&chart.caption(&place(setup, *cpus)), |width| chart.draw(width)))
-                }
-            }
-        }
-        div class={ "row " (row) } {
-            @for cpus in &cpus {
-                @if let Some(chart) = Fairness::of(setup.at(*cpus), palette) {
-                    (small(&chart.caption(&place(setup, *cpus)), |width| chart.draw(width)))
-                }
-            }
+        @if cpus.len() == 1 {
+            div class="row two" { (waits(section, setup, palette)) (shares(setup, palette)) }
+        } @else {
+            div class={ "row " (row) } { (waits(section, setup, palette)) }
+            div class={ "row " (row) } { (shares(setup, palette)) }
         }
     }
+}
+
+/// The waits with each number of vCPUs.
+fn waits(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup {
+    html! { @for cpus in setup.cpus() {
+        @if let Some(chart) = WaitCurves::of(section, setup.at(cpus), palette) {
+            (small(&chart.caption(&place(setup, cpus)), |width| chart.draw(width)))
+        }
+    } }
+}
+
+/// The shares of vCPUs, with each number of them.
+fn shares(setup: &Setup<'_>, palette: &Palette) -> Markup {
+    html! { @for cpus in setup.cpus() {
+        @if let Some(chart) = Fairness::of(setup.at(cpus), palette) {
+            (small(&chart.caption(&place(setup, cpus)), |width| chart.draw(width)))
+        }
+    } }
 }
 
 /// How many vCPUs, and the overcommit.
@@ -242,6 +258,7 @@ fn timelines(runs: &[Run]) -> Markup {
                 }
                 (timeline::legend())
                 @for (number, (run, timeline)) in all().enumerate() {
+                    @let timeline = timeline.shown();
                     @let caption = timeline.caption();
                     figure class="timeline" {
                         figcaption {
@@ -272,7 +289,7 @@ fn rest(run: &Run, many: bool, palette: &Palette) -> Markup {
     html! {
         @if !tables.0.is_empty() || !chart.rows.is_empty() {
             section class="experiment" {
-                h2 { @if many { "Run " (run.name) " beside its points" } @else { "Beside the points" } }
+                h2 { @if many { "Run " (run.name) " as a whole" } @else { "All in all" } }
                 @if !chart.rows.is_empty() {
                     (both(&chart.caption(), |width| chart.draw(width, palette)))
                 }

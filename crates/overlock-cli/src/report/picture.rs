@@ -9,6 +9,7 @@ use super::overcommit::Overcommit;
 use super::page::{STYLE, place};
 use super::palette::Palette;
 use super::read::Results;
+use super::record::Timeline;
 use super::waits::WaitCurves;
 use anyhow::{Context, Result};
 use maud::{Markup, html};
@@ -22,7 +23,9 @@ pub(super) fn picture(chart: Chart, results: &Results, sections: &[Section<'_>])
     let found = match chart {
         Chart::Timeline => {
             let first = results.runs.iter().find_map(|run| run.timelines.first());
-            first.map(|timeline| alone_in(&timeline.caption(), timeline.picture()))
+            first
+                .map(Timeline::shown)
+                .map(|timeline| alone_in(&timeline.caption(), timeline.picture()))
         }
         kind => setups.find_map(|(section, setup)| one(kind, section, setup, &palette)),
     };

@@ -61,7 +61,7 @@ impl Intervals<'_> {
                     text class="name" x=(px(left - 8.0)) y=(px(y + 4.0)) text-anchor="end" {
                         (name)
                     }
-                    path class="range wide" d={
+                    path class="range band" d={
                         "M" (px(x.at(of.low))) " " (px(y)) "H" (px(x.at(of.high))) } {}
                     (look.marker(x.at(of.median), y, 4.2))
                     text class="value" x=(px(right + 10.0)) y=(px(y + 4.0)) {

@@ -135,7 +135,7 @@ impl Run {
 
     /// Takes one record. One of the kind `run` ends this run and begins another.
     fn take(&mut self, line: &str, results: &mut Results) -> Result<()> {
-        let value: Value = serde_json::from_str(line).map_err(|error| {
+        let value: Value = serde_json::from_str(line.trim_end()).map_err(|error| {
             // The position within a line says more than "line 1".
             let cause = error.to_string();
             let cause = cause.split(" at line ").next().unwrap_or_default().to_owned();

@@ -75,7 +75,7 @@ pub(super) struct Summary {
 }
 
 /// Who ran where, who waited for which lock and who held it, for a part of a run.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Timeline {
     pub(super) world: String,
     pub(super) workload: String,
@@ -93,6 +93,9 @@ pub(super) struct Timeline {
     pub(super) stints: Vec<(u32, String, Option<u32>, u64, u64)>,
     /// vCPU, lock, asked, taken, released; the last two are absent for what lasted beyond the end.
     pub(super) holds: Vec<(u32, u32, u64, Option<u64>, Option<u64>)>,
+    /// How long it was before it was cut for drawing.
+    #[serde(skip)]
+    pub(super) cut: Option<u64>,
 }
 
 /// A sentence that a command ended in, and other records that are shown as they are.

@@ -11,13 +11,16 @@ use super::scale::Scale;
 use crate::units::{Nanos, three, time};
 use maud::{Markup, html};
 
-/// Sections beyond this many are not drawn: browsers grow slow.
-const DRAWN: usize = 20_000;
+/// Where there are more sections than this, the rest of the time is not drawn: pages grow to
+/// megabytes, and browsers slow.
+const DRAWN: usize = 5_000;
 
 const LANE: f64 = 18.0;
 const BAR: f64 = 12.0;
 const GUTTER: f64 = 66.0;
 const WIDTH: f64 = 1000.0;
+/// Room for half of the last tick's text.
+const RIGHT: f64 = 28.0;
 
 /// One thing that lasted, in nanoseconds from the start of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,6 +56,18 @@ pub(super) struct Shares {
 }
 
 impl Timeline {
+    /// The same up to where the sections become too many to draw.
+    pub(super) fn shown(&self) -> Timeline {
+        let mut shown = self.clone();
+        shown.holds.sort_by_key(|hold| hold.3.unwrap_or(u64::MAX));
+        let end = shown.holds.get(DRAWN).and_then(|hold| hold.3);
+        if let Some(end) = end.filter(|end| (self.from_ns + 1..self.to_ns).contains(end)) {
+            shown.cut = Some(self.to_ns - self.from_ns);
+            shown.to_ns = end;
+        }
+        shown
+    }
+
     fn span(&self, from: u64, to: u64) -> Option<Span> {
         let whole = Span { from: self.from_ns as f64, to: self.to_ns as f64 };
         let span = whole.and(Span { from: from as f64, to: to as f64 })?;
@@ -73,7 +88,7 @@ impl Timeline {
 
     /// When it held which lock.
     fn held(&self, vcpu: u32) -> impl Iterator<Item = (u32, Span)> + '_ {
-        let holds = self.holds.iter().take(DRAWN).filter(move |hold| hold.0 == vcpu);
+        let holds = self.holds.iter().filter(move |hold| hold.0 == vcpu);
         holds.filter_map(|(_, lock, _, taken, released)| {
             let span = self.span((*taken)?, released.unwrap_or(self.to_ns))?;
             Some((*lock, span))
@@ -82,7 +97,7 @@ impl Timeline {
 
     /// When it waited for a lock.
     fn waited(&self, vcpu: u32) -> impl Iterator<Item = Span> + '_ {
-        let holds = self.holds.iter().take(DRAWN).filter(move |hold| hold.0 == vcpu);
+        let holds = self.holds.iter().filter(move |hold| hold.0 == vcpu);
         holds.filter_map(|(_, _, asked, taken, _)| self.span(*asked, taken.unwrap_or(self.to_ns)))
     }
 
@@ -142,13 +157,18 @@ impl Timeline {
             )
         });
         let mut sentences: Vec<String> = locks.collect();
-        if self.holds.len() > DRAWN {
-            let all = self.holds.len();
-            sentences.push(format!("Only the first {DRAWN} of {all} critical sections are shown."));
+        if let Some(all) = self.cut {
+            let [shown, all] = [self.length(), all as f64].map(time);
+            sentences.push(format!(
+                "The first {shown} of {all} are shown: there are over {DRAWN} critical sections \
+                 already."
+            ));
         }
         if let Some(speed) = self.speed {
             let speed = three(speed);
-            sentences.push(format!("The noted run did {speed} of the throughput of the others."));
+            sentences.push(format!(
+                "The run did {speed} times the throughput of those that were not noted."
+            ));
         }
         sentences.join(" ")
     }
@@ -164,7 +184,7 @@ impl Timeline {
     pub(super) fn picture(&self) -> (f64, f64, Markup) {
         let lanes = self.lanes();
         let height = LANE * lanes.len() as f64;
-        let axis = Scale::span(0.0, self.length(), GUTTER, WIDTH - 16.0);
+        let axis = Scale::span(0.0, self.length(), GUTTER, WIDTH - RIGHT);
         let inside = html! {
             @for (at, lane) in lanes.iter().enumerate() {
                 @let y = LANE * at as f64;
@@ -172,9 +192,9 @@ impl Timeline {
                     (lane.name)
                 }
                 path class="grid" d={
-                    "M" (px(GUTTER)) " " (px(y + LANE - 1.5)) "H" (px(WIDTH - 16.0)) } {}
+                    "M" (px(GUTTER)) " " (px(y + LANE - 1.5)) "H" (px(WIDTH - RIGHT)) } {}
             }
-            svg class="lanes" x=(px(GUTTER)) y="0" width=(px(WIDTH - 16.0 - GUTTER))
+            svg class="lanes" x=(px(GUTTER)) y="0" width=(px(WIDTH - RIGHT - GUTTER))
                 height=(px(height)) preserveAspectRatio="none"
                 viewBox={ "0 0 " (self.length()) " " (px(height)) } {
                 @for (at, lane) in lanes.iter().enumerate() {

@@ -97,8 +97,8 @@ pub(super) fn doubts(run: &Run) -> Vec<String> {
     }
     let few = run.points.iter().map(|point| point.samples.len()).min();
     if let Some(few @ 1..6) = few {
-        let rounds = if few == 1 { "round" } else { "rounds" };
-        doubts.push(format!("{few} {rounds} are too few for intervals of 95 %; 6 can have them."));
+        let rounds = if few == 1 { "1 round is".into() } else { format!("{few} rounds are") };
+        doubts.push(format!("{rounds} too few for intervals of 95 %; 6 can have them."));
     }
     doubts
 }

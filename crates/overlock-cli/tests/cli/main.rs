@@ -9,6 +9,7 @@ mod help;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod lab;
 mod real;
+mod report;
 mod run;
 mod support;
 mod torture;
