@@ -6,6 +6,9 @@ use super::palette::{Palette, px};
 use super::scale::Scale;
 use maud::{Markup, PreEscaped, html};
 
+/// How charts look, wherever they are.
+pub(super) const CHART_STYLE: &str = include_str!("chart.css");
+
 /// What a chart says of itself.
 #[derive(Debug)]
 pub(super) struct Caption {

@@ -110,7 +110,7 @@ impl<'a> Overcommit<'a> {
         let labels = apart(&ends, 15.0, top, bottom);
         let drawn = html! {
             text class="unit" x=(px(left - 50.0)) y="13" { "ops/s" }
-            (rows(&y, &y.ticks(5.0), [left, right], |value| count_short(value)))
+            (rows(&y, &y.ticks(5.0), [left, right], count_short))
             @for over in self.ticks(is_wide) {
                 @let at = x.at(over.log2());
                 path class="tick" d={ "M" (px(at)) " " (px(bottom)) "v5" } {}

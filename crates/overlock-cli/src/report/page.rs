@@ -2,7 +2,7 @@
 //! The page: what was measured, then each experiment with its charts and its table.
 
 use super::fairness::Fairness;
-use super::figure::{both, legend, own, small};
+use super::figure::{CHART_STYLE, both, legend, own, small};
 use super::group::{Cell, Section, Setup};
 use super::others;
 use super::overcommit::Overcommit;
@@ -17,8 +17,8 @@ use crate::stats::Interval;
 use crate::units::{count, three, time};
 use maud::{DOCTYPE, Markup, html};
 
-/// How the page looks.
-pub(super) const STYLE: &str = include_str!("page.css");
+/// How the page looks, beside its charts.
+const STYLE: &str = include_str!("page.css");
 
 /// Zooms into timelines. All else works without.
 const SCRIPT: &str = include_str!("page.js");
@@ -42,7 +42,7 @@ pub(super) fn page(results: &Results, sections: &[Section<'_>], title: Option<&s
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content={ "overlock " (env!("CARGO_PKG_VERSION")) };
                 title { (title) }
-                style { (own(STYLE)) }
+                style { (own(CHART_STYLE)) (own(STYLE)) }
             }
             body {
                 header {

@@ -3,10 +3,10 @@
 
 use super::args::Chart;
 use super::fairness::Fairness;
-use super::figure::{Caption, own, svg};
+use super::figure::{CHART_STYLE, Caption, own, svg};
 use super::group::{Section, Setup};
 use super::overcommit::Overcommit;
-use super::page::{STYLE, place};
+use super::page::place;
 use super::palette::Palette;
 use super::read::Results;
 use super::record::Timeline;
@@ -15,6 +15,9 @@ use anyhow::{Context, Result};
 use maud::{Markup, html};
 
 const WIDTH: f64 = 720.0;
+
+/// Room for the title above the chart, which on a page is text.
+const HEADING: f64 = 30.0;
 
 /// The first chart of this kind that the results have.
 pub(super) fn picture(chart: Chart, results: &Results, sections: &[Section<'_>]) -> Result<String> {
@@ -70,6 +73,10 @@ fn alone(caption: &Caption, height: f64, inside: &Markup) -> String {
 }
 
 fn alone_in(caption: &Caption, (width, height, inside): (f64, f64, Markup)) -> String {
-    let styled = html! { style { (own(STYLE)) } (inside) };
-    svg(caption, width, height, &styled).into_string()
+    let styled = html! {
+        style { (own(CHART_STYLE)) }
+        text class="name heading" x="8" y="17" { (caption.title) }
+        g transform={ "translate(0 " (HEADING) ")" } { (inside) }
+    };
+    svg(caption, width, height + HEADING, &styled).into_string()
 }

@@ -74,6 +74,12 @@ pub(super) struct Summary {
     pub(super) of_best_peer: Option<Interval>,
 }
 
+/// vCPU, state (`running`, `ready`, `halted`), pCPU, from, to.
+pub(super) type Stint = (u32, String, Option<u32>, u64, u64);
+
+/// vCPU, lock, asked, taken, released; the last two are absent for what lasted beyond the end.
+pub(super) type Hold = (u32, u32, u64, Option<u64>, Option<u64>);
+
 /// Who ran where, who waited for which lock and who held it, for a part of a run.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Timeline {
@@ -89,10 +95,8 @@ pub(super) struct Timeline {
     pub(super) to_ns: u64,
     /// Throughput of the noted run over the median of the others.
     pub(super) speed: Option<f64>,
-    /// vCPU, state (`running`, `ready`, `halted`), pCPU, from, to.
-    pub(super) stints: Vec<(u32, String, Option<u32>, u64, u64)>,
-    /// vCPU, lock, asked, taken, released; the last two are absent for what lasted beyond the end.
-    pub(super) holds: Vec<(u32, u32, u64, Option<u64>, Option<u64>)>,
+    pub(super) stints: Vec<Stint>,
+    pub(super) holds: Vec<Hold>,
     /// How long it was before it was cut for drawing.
     #[serde(skip)]
     pub(super) cut: Option<u64>,

@@ -6,7 +6,7 @@
 
 use super::figure::{Caption, svg};
 use super::palette::px;
-use super::record::Timeline;
+use super::record::{Stint, Timeline};
 use super::scale::Scale;
 use crate::units::{Nanos, three, time};
 use maud::{Markup, html};
@@ -80,9 +80,7 @@ impl Timeline {
 
     /// When `vcpu` was in one of these states.
     fn stints<'a>(&'a self, vcpu: u32, states: &'a [&str]) -> impl Iterator<Item = Span> + 'a {
-        let of = move |(of, state, ..): &&(u32, String, Option<u32>, u64, u64)| {
-            *of == vcpu && states.contains(&state.as_str())
-        };
+        let of = move |(of, state, ..): &&Stint| *of == vcpu && states.contains(&state.as_str());
         self.stints.iter().filter(of).filter_map(|(.., from, to)| self.span(*from, *to))
     }
 
