@@ -8,6 +8,7 @@
 
 use serde::Serialize;
 use std::cell::UnsafeCell;
+use std::collections::BTreeMap;
 
 use crate::{Accounts, Config};
 
@@ -128,7 +129,7 @@ pub struct Timeline {
     pub to_ns: u64,
     /// vCPU; `running`, `ready` or `halted`; the pCPU if it is running; from; to.
     pub stints: Vec<(u32, &'static str, Option<u32>, u64, u64)>,
-    /// vCPU; lock; when it asked for it, had it, released it.
+    /// vCPU; lock; when it asked for it, had it, and had released it at the latest.
     pub holds: Vec<(u32, u32, u64, u64, u64)>,
 }
 
@@ -159,7 +160,18 @@ impl Timeline {
         stints.retain(|stint| stint.3 < to_ns);
         holds.retain(|hold| hold.2 < to_ns);
         holds.sort_unstable_by_key(|hold| hold.3);
+        end_at_the_next(&mut holds);
         Self { from_ns: window.from_ns.min(to_ns), to_ns, stints, holds }
+    }
+}
+
+/// Ends each section where the next one under the same lock begins, at the latest: a release is
+/// stamped when the kick that comes with it is done, and by then the lock is often another's.
+fn end_at_the_next(holds: &mut [(u32, u32, u64, u64, u64)]) {
+    let mut next = BTreeMap::new();
+    for (_, lock, _, taken_ns, released_ns) in holds.iter_mut().rev() {
+        let limit = next.insert(*lock, *taken_ns).unwrap_or(u64::MAX);
+        *released_ns = (*released_ns).min(limit);
     }
 }
 
@@ -201,6 +213,14 @@ mod tests {
         let asked: Vec<u64> = timeline.holds.iter().map(|hold| hold.2).collect();
         assert_eq!(asked, [496, 598]);
         assert_eq!((timeline.from_ns, timeline.to_ns), (500, 600));
+    }
+
+    #[test]
+    fn a_lock_has_one_holder_at_a_time() {
+        let mut holds =
+            [(0, 0, 1, 10, 30), (1, 1, 2, 12, 14), (2, 0, 3, 20, 25), (1, 0, 4, 26, 40)];
+        end_at_the_next(&mut holds);
+        assert_eq!(holds.map(|hold| hold.4), [20, 14, 25, 40]);
     }
 
     #[test]

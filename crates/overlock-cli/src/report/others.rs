@@ -17,6 +17,10 @@ fn sentence(other: &Other) -> Option<(&'static str, String)> {
         _ => return None,
     };
     let text = other.value.get("sentence")?.as_str()?;
+    // What could be noise is no good news.
+    let is_open = other.value.get("verdict") == Some(&Value::Bool(false))
+        || (other.kind == "verdict" && other.value.get("lock").is_none_or(Value::is_null));
+    let tone = if is_open { "open" } else { tone };
     let lock = other.value.get("lock").and_then(Value::as_str);
     Some((
         tone,

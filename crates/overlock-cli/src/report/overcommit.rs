@@ -186,5 +186,6 @@ pub(super) fn trimmed_unit(text: &str) -> String {
         true => number.trim_end_matches('0').trim_end_matches('.'),
         false => number,
     };
-    format!("{number} {unit}").trim_end().to_owned()
+    // Nothing is nothing in every unit.
+    if number == "0" { number.into() } else { format!("{number} {unit}").trim_end().to_owned() }
 }

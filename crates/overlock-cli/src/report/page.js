@@ -25,7 +25,7 @@ for (const zoom of document.querySelectorAll(".zoom")) {
 
   const time = (ns) => {
     const [scale, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]].find(([s]) => ns >= s) ?? [1, "ns"];
-    return `${Number((ns / scale).toPrecision(6))} ${unit}`;
+    return ns === 0 ? "0" : `${Number((ns / scale).toPrecision(6))} ${unit}`;
   };
   const step = (about) => {
     const power = 10 ** Math.floor(Math.log10(about));

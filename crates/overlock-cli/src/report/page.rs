@@ -13,6 +13,7 @@ use super::table;
 use super::timeline;
 use super::waits::WaitCurves;
 use super::words;
+use crate::process::preload::NONE;
 use crate::stats::Interval;
 use crate::units::{count, three, time};
 use maud::{DOCTYPE, Markup, html};
@@ -237,7 +238,14 @@ fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
         rows: rows(|point| point.value),
         show: if metric.is_some() { count } else { |seconds| time(1e9 * seconds) },
     };
+    let has_none = setup.cells.iter().any(|cell| cell.series == NONE);
     html! {
+        @if has_none {
+            p class="note" {
+                code { (NONE) } " is libc under the preload library, which then replaces nothing: \
+                 what differs from libc is the price of preloading."
+            }
+        }
         @for chart in [ratios, figures] { @if !chart.rows.is_empty() {
             (both(&chart.caption(), |width| chart.draw(width, palette)))
         } }

@@ -149,7 +149,8 @@ impl Timeline {
             let Shares { held, off } = self.shares(lock);
             let percent = |share: f64| three(100.0 * share);
             format!(
-                "Lock {lock} was held for {} % of the time, {} % by a vCPU without a pCPU.",
+                "Lock {lock} was held for at most {} % of the time, {} % of the time by a vCPU \
+                 without a pCPU.",
                 percent(held),
                 percent(off)
             )
@@ -335,7 +336,10 @@ mod tests {
         let timeline = timeline();
         assert_eq!(timeline.shares(0), Shares { held: 0.5, off: 0.2 });
         let sentence = timeline.sentence();
-        assert!(sentence.contains("held for 50.0 % of the time, 20.0 % by a vCPU"), "{sentence}");
+        assert!(
+            sentence.contains("held for at most 50.0 % of the time, 20.0 % of the time by a vCPU"),
+            "{sentence}"
+        );
     }
 
     #[test]
