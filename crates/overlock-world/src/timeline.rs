@@ -16,9 +16,17 @@ use crate::{Accounts, Config};
 const ROOM: usize = 1 << 17;
 
 /// How many of them a vCPU of so many has.
-#[must_use]
-pub fn room(vcpus: u32) -> usize {
+fn room(vcpus: u32) -> usize {
     ROOM / vcpus.max(1) as usize
+}
+
+/// Room for the notes of a vCPU of so many. It has been written to, so that no first touch of a page
+/// falls into what is noted.
+#[must_use]
+pub fn prepared<T: Copy>(vcpus: u32, blank: T) -> Vec<T> {
+    let mut notes = vec![blank; room(vcpus)];
+    notes.clear();
+    notes
 }
 
 /// A vCPU, as its host has it.
@@ -91,7 +99,10 @@ unsafe impl Sync for Log {}
 
 impl Log {
     pub(crate) fn new(window: Window, vcpus: u32) -> Self {
-        Self { window, holds: UnsafeCell::new(Vec::with_capacity(room(vcpus))) }
+        // Not zeros, which the system would give without writing them.
+        let (lock, ns) = (u32::MAX, u64::MAX);
+        let blank = Hold { lock, asked_ns: ns, taken_ns: ns, released_ns: ns };
+        Self { window, holds: UnsafeCell::new(prepared(vcpus, blank)) }
     }
 
     /// Notes a section, if it is within the window and there is room. It allocates nothing.
@@ -221,6 +232,10 @@ mod tests {
             [(0, 0, 1, 10, 30), (1, 1, 2, 12, 14), (2, 0, 3, 20, 25), (1, 0, 4, 26, 40)];
         end_at_the_next(&mut holds);
         assert_eq!(holds.map(|hold| hold.4), [20, 14, 25, 40]);
+        // The first one's release is stamped at 515, when the second has it since 514.
+        let logs = [log(9, &[510]), log(9, &[512])];
+        let timeline = Timeline::new(WINDOW, 1_000, &[life(600), life(600)], &logs);
+        assert_eq!(timeline.holds, [(0, 0, 510, 512, 514), (1, 0, 512, 514, 517)]);
     }
 
     #[test]

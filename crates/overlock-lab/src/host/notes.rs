@@ -3,7 +3,7 @@
 
 use overlock_host::Pcpu;
 use overlock_host::sched::Standing as Stands;
-use overlock_world::timeline::{Standing, Stint, Window, room};
+use overlock_world::timeline::{Standing, Stint, Window, prepared};
 
 /// The notes of a run. Room is made before it: the threads engine notes in a signal handler (H4).
 #[derive(Debug)]
@@ -23,12 +23,9 @@ struct Life {
 impl Notes {
     /// Notes for so many vCPUs, all of which are halted.
     pub(super) fn new(window: Window, vcpus: u32) -> Self {
-        let life = |_| Life {
-            standing: Standing::Halted,
-            since_ns: 0,
-            // One more is for the stint that goes on at the end.
-            stints: Vec::with_capacity(room(vcpus)),
-        };
+        let standing = Standing::Halted;
+        let blank = Stint { standing, from_ns: u64::MAX, to_ns: u64::MAX };
+        let life = |_| Life { standing, since_ns: 0, stints: prepared(vcpus, blank) };
         Self { window, lives: (0..vcpus).map(life).collect() }
     }
 
