@@ -146,8 +146,8 @@ pub struct Config<'run> {
     /// budgets from. [`workload::run`](crate::workload::run) measures it where it is `None`; a bare
     /// [`Engine::run`] then assumes something.
     pub wake_ns: Option<u64>,
-    /// Notes who runs where, and who holds which lock, for this long from the middle of the run: see
-    /// [`Timeline`](crate::Timeline).
+    /// Notes who runs where, and who holds which lock, for this long from the middle of the run:
+    /// see [`Timeline`](crate::Timeline).
     pub timeline: Option<Duration>,
     /// Ends the run early when it becomes true.
     pub cancel: Option<&'run AtomicBool>,

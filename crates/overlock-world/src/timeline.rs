@@ -20,8 +20,8 @@ fn room(vcpus: u32) -> usize {
     ROOM / vcpus.max(1) as usize
 }
 
-/// Room for the notes of a vCPU of so many. It has been written to, so that no first touch of a page
-/// falls into what is noted.
+/// Room for the notes of a vCPU of so many. It has been written to, so that no first touch of a
+/// page falls into what is noted.
 #[must_use]
 pub fn prepared<T: Copy>(vcpus: u32, blank: T) -> Vec<T> {
     let mut notes = vec![blank; room(vcpus)];
