@@ -28,8 +28,7 @@
  *   - ol_shared_t works between processes that map the same memory; the others within one process.
  *     It is not robust: if a process dies with the lock, the lock stays taken (a timed acquisition
  *     notices).
- *   - After fork, the child may use every lock that no other thread held at that moment, and of
- *     type ol_ticket_t those that no other thread waited for either.
+ *   - After fork, the child may use every lock that no other thread held at that moment.
  *   - A signal handler takes no locks.
  *   - errno is left alone.
  *
