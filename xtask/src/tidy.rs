@@ -69,6 +69,7 @@ const ARROWS: &[(&str, &str)] = &[
     ("overlock-preload", "overlock"),
     ("overlock-sim", "overlock"),
     ("overlock-sim", "overlock-host"),
+    ("overlock-sim", "overlock-world"),
     ("overlock-world", "overlock"),
     ("overlock-lab", "overlock"),
     ("overlock-lab", "overlock-host"),

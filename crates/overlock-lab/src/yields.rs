@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use overlock_host::sched::yield_to::{Chosen, Missed, Skipped, Tally};
+use overlock_host::sched::yield_to::Tally;
 use serde::{Serialize, Serializer};
 
 /// How often each reason was given by the yield policy of a run.
@@ -13,13 +13,7 @@ pub struct Yields(pub Tally);
 impl overlock_world::Yields for Yields {
     fn codes(&self) -> BTreeMap<String, u64> {
         let Self(tally) = self;
-        let directed = Chosen::ALL.map(|why| ("directed", why.name(), tally.directed(why)));
-        let plain = Missed::ALL.map(|why| ("plain", why.name(), tally.plain(why)));
-        let stayed = Missed::ALL.map(|why| ("stayed", why.name(), tally.stayed(why)));
-        let skipped = Skipped::ALL.map(|why| ("skipped", why.name(), tally.skipped(why)));
-        let all = directed.into_iter().chain(plain).chain(stayed).chain(skipped);
-        let given = all.filter(|&(_, _, count)| count > 0);
-        given.map(|(kind, why, count)| (format!("{kind}:{why}"), count)).collect()
+        tally.reasons().map(|(kind, why, count)| (format!("{kind}:{why}"), count)).collect()
     }
 
     fn hits(&self) -> u64 {

@@ -40,7 +40,7 @@ impl Arena {
     pub(crate) fn enter() -> Self {
         static MAPPED: OnceLock<()> = OnceLock::new();
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        MAPPED.get_or_init(map);
+        MAPPED.get_or_init(|| map(BASE, SIZE));
         // SAFETY: the mapping is SIZE bytes long and never goes. The turn is ours: the run before
         // has ended, and no reference into the memory has outlived it (see `put`).
         unsafe { ptr::write_bytes(ptr::with_exposed_provenance_mut::<u8>(BASE), 0, SIZE) };
@@ -106,16 +106,20 @@ impl Arena {
     }
 }
 
-fn map() {
+/// Maps `size` bytes at `base`.
+///
+/// # Panics
+/// If the system refuses them.
+pub(crate) fn map(base: usize, size: usize) {
     let (write, flags) = (
         libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE,
     );
     // SAFETY: a new mapping that replaces none.
-    let got = unsafe { libc::mmap(ptr::without_provenance_mut(BASE), SIZE, write, flags, -1, 0) };
+    let got = unsafe { libc::mmap(ptr::without_provenance_mut(base), size, write, flags, -1, 0) };
     assert!(
-        got.expose_provenance() == BASE,
-        "can't map {SIZE} bytes at {BASE:#x}, where runs repeat exactly: {}",
+        got.expose_provenance() == base,
+        "can't map {size} bytes at {base:#x}, where runs repeat exactly: {}",
         std::io::Error::last_os_error()
     );
 }

@@ -16,6 +16,7 @@ use overlock::LEVELS;
 use overlock::atomic::{Atomic, ConstAtomic};
 
 use crate::arena::Arena;
+use crate::atomic_cell::{Access, atomic_cells};
 use crate::machine;
 
 /// An atomic cell holding a `T`.
@@ -61,6 +62,12 @@ impl<T: Copy + Into<u32>> Word<T> {
         old
     }
 
+    /// What each operation of a cell comes to here, whatever it is.
+    #[track_caller]
+    fn act(&self, _: Access, _: Ordering, change: impl FnOnce(T) -> Option<T>) -> T {
+        self.access(change)
+    }
+
     /// The two steps of a cheap release (P11): a look, and a store of what `new` makes of the value
     /// at the look and at the store, if nobody has cut the sequence off meanwhile.
     #[track_caller]
@@ -100,49 +107,7 @@ impl Word<u16> {
     }
 }
 
-macro_rules! cells {
-    ($($int:ty),*) => {$(
-        impl Atomic<$int> for Word<$int> {
-            fn load(&self, _order: Ordering) -> $int {
-                self.access(|_| None)
-            }
-            fn store(&self, value: $int, _order: Ordering) {
-                self.access(|_| Some(value));
-            }
-            fn swap(&self, value: $int, _order: Ordering) -> $int {
-                self.access(|_| Some(value))
-            }
-            fn fetch_add(&self, value: $int, _order: Ordering) -> $int {
-                self.access(|old| Some(old.wrapping_add(value)))
-            }
-            fn fetch_sub(&self, value: $int, _order: Ordering) -> $int {
-                self.access(|old| Some(old.wrapping_sub(value)))
-            }
-            fn fetch_or(&self, value: $int, _order: Ordering) -> $int {
-                self.access(|old| Some(old | value))
-            }
-            fn fetch_and(&self, value: $int, _order: Ordering) -> $int {
-                self.access(|old| Some(old & value))
-            }
-            fn compare_exchange(
-                &self,
-                current: $int,
-                new: $int,
-                _success: Ordering,
-                _failure: Ordering,
-            ) -> Result<$int, $int> {
-                let old = self.access(|old| (old == current).then_some(new));
-                if old == current { Ok(old) } else { Err(old) }
-            }
-        }
-
-        impl ConstAtomic<$int> for Word<$int> {
-            const ZERO: Self = Self::holding(0);
-        }
-    )*};
-}
-
-cells!(u8, u16, u32);
+atomic_cells!(Word; u8, u16, u32);
 
 /// The 32-bit cell of a platform.
 pub(crate) trait Cell32: ConstAtomic<u32> + Debug {

@@ -2,11 +2,13 @@
 #![doc = include_str!("../README.md")]
 
 mod arena;
+mod atomic_cell;
 mod cell;
 mod failure;
 mod faults;
 mod lock_model;
 mod machine;
+pub mod performance;
 mod plan;
 mod platform;
 mod rng;

@@ -14,6 +14,7 @@ mod mix;
 mod place;
 mod profile;
 mod ring;
+mod shelf;
 pub(crate) mod tally;
 
 use std::collections::HashMap;

@@ -18,7 +18,9 @@
 //! its vCPUs. It says nothing of how all this is done. In a world of virtual time a verb is a step
 //! of the machine, and `work_ns` comes to an end because the machine says so.
 
+use std::alloc::Layout;
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 
 use overlock::atomic::ConstAtomic;
 use overlock::platform::Platform;
@@ -36,6 +38,15 @@ pub trait World: Copy + Send + Sync + 'static {
 
     /// The platform of locks that only ever spin.
     type Native: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstAtomic<u32>>;
+
+    /// Memory in which what programs share is to lie, until the run is over; nothing where it may
+    /// lie anywhere. Locks hash their addresses, so a world that repeats runs exactly has a say.
+    ///
+    /// What it returns is aligned, large enough and nobody else's.
+    fn memory(layout: Layout) -> Option<NonNull<u8>> {
+        let _ = layout;
+        None
+    }
 
     /// The number of this vCPU, from zero.
     fn number() -> u32;

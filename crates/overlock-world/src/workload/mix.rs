@@ -14,6 +14,7 @@ use overlock::atomic::{Atomic, ConstAtomic};
 
 use super::Profile;
 use super::place::{Place, before, holder, waiters};
+use super::shelf::Shelf;
 use super::tally::{Moment, Tally, add};
 use crate::timeline::{Hold, Log, Window};
 use crate::{Hint, Losses, Program, Vcpu, World};
@@ -60,7 +61,7 @@ pub(crate) struct Mix<'a, W: World, L> {
     profile: &'a Profile,
     /// Whether a lock goes to whoever asked first.
     in_order: bool,
-    locks: Vec<Held<L>>,
+    locks: Shelf<Held<L>>,
     lost: Vec<Lost>,
     tallies: Vec<Tally>,
     /// Nanoseconds that each vCPU has waited for each lock.
@@ -85,7 +86,7 @@ impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
         Self {
             profile,
             in_order,
-            locks: (0..profile.locks).map(|_| Held(L::NEW)).collect(),
+            locks: Shelf::new::<W>(profile.locks, || Held(L::NEW)),
             lost: (0..profile.locks).map(|_| Lost::default()).collect(),
             tallies: (0..vcpus).map(|_| Tally::default()).collect(),
             waited: (0..vcpus).map(counts).collect(),

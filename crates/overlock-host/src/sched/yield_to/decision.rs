@@ -236,6 +236,17 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Every reason there is: its kind (`directed`, `plain`, `stayed`, `skipped`), its name, and how
+    /// often it was given, if it was.
+    pub fn reasons(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let directed = Chosen::ALL.map(|why| ("directed", why.name(), self.directed(why)));
+        let plain = Missed::ALL.map(|why| ("plain", why.name(), self.plain(why)));
+        let stayed = Missed::ALL.map(|why| ("stayed", why.name(), self.stayed(why)));
+        let skipped = Skipped::ALL.map(|why| ("skipped", why.name(), self.skipped(why)));
+        let all = directed.into_iter().chain(plain).chain(stayed).chain(skipped);
+        all.filter(|&(_, _, count)| count > 0)
+    }
+
     /// Directed yields made for this reason.
     #[must_use]
     pub fn directed(&self, why: Chosen) -> u64 {

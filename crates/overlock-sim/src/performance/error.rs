@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a simulation has no result.
+
+use std::time::Duration;
+
+/// Why a simulation has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The host, the experiment or the configuration makes no sense.
+    #[error("{0}")]
+    Config(String),
+    /// A program panicked.
+    #[error("vCPU {vcpu} panicked: {message}")]
+    Panicked {
+        /// The vCPU.
+        vcpu: u32,
+        /// What it said.
+        message: String,
+    },
+    /// Programs did not return after they were told to.
+    #[error("not stopped within {grace:?} of virtual time:{}", listed(.stuck))]
+    Runaway {
+        /// How long they were given.
+        grace: Duration,
+        /// Which vCPUs, and what they did.
+        stuck: Vec<(u32, &'static str)>,
+    },
+}
+
+fn listed(stuck: &[(u32, &'static str)]) -> String {
+    stuck.iter().map(|(vcpu, doing)| format!("\n  vCPU {vcpu} {doing}")).collect()
+}
+
+impl From<overlock_world::Error> for Error {
+    fn from(overlock_world::Error(what): overlock_world::Error) -> Self {
+        Self::Config(what)
+    }
+}

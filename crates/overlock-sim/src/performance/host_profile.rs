@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A host as a file: its topology, and what everything costs on it, each figure with its source.
+//!
+//! The table of costs is in the [module documentation](super).
+
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+use super::topology::{PCPUS_MAX, Topology};
+
+/// Where the figures of a profile come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// `overlock calibrate` measured them.
+    Measured,
+    /// They are quoted or derived from what others have published, or assumed; each says which.
+    Literature,
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Nanoseconds.
+    pub ns: u64,
+    /// Who measured it, where; or why it was assumed.
+    pub source: String,
+}
+
+/// Defines the table of costs: its type, and the same with numbers only.
+macro_rules! costs {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What everything costs, with sources.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Costs { $($(#[$doc])* pub $name: Figure,)* }
+
+        /// The same in nanoseconds.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub(crate) struct Ns { $(pub(crate) $name: u64,)* }
+
+        impl Costs {
+            pub(crate) fn ns(&self) -> Ns {
+                Ns { $($name: self.$name.ns,)* }
+            }
+
+            /// Every figure by name.
+            pub fn each(&self) -> impl Iterator<Item = (&'static str, &Figure)> {
+                [$((stringify!($name), &self.$name),)*].into_iter()
+            }
+        }
+    };
+}
+
+costs! {
+    /// A load from the CPU's own cache, and the instructions around any access.
+    hit,
+    /// A locked read-modify-write of a line that the CPU owns.
+    rmw,
+    /// A line from the other thread of the same core.
+    smt,
+    /// A line from another core of the same cluster (a shared last-level cache).
+    cluster,
+    /// A line from another cluster of the same socket.
+    socket,
+    /// A line from another socket.
+    remote,
+    /// A line that no cache has.
+    memory,
+    /// How long one more reader keeps a shared line from the next.
+    share,
+    /// One pause in a spin loop.
+    pause,
+    /// A look at the clock.
+    clock,
+    /// What a workload notes of itself after each critical section.
+    notes,
+    /// Acquire ordering, beyond what the access costs.
+    acquire,
+    /// Release ordering, likewise.
+    release,
+    /// A sequentially consistent access, or a full fence, likewise.
+    full,
+    /// A call of the host and back.
+    call,
+    /// From the call that halts to a pCPU that is free for others.
+    halt,
+    /// From a kick, or its equal, to a vCPU that runs on a pCPU that was idle.
+    wake,
+    /// From a pCPU that is free to another vCPU that runs on it.
+    switch,
+    /// From the decision to preempt to a vCPU that is out.
+    evict,
+    /// From an interrupt being sent to a running vCPU's handler.
+    interrupt,
+    /// From the access to a device's port to its emulation and back.
+    port,
+    /// What the emulation of the PM timer does: read the clock, scale, store.
+    device,
+}
+
+/// What else runs on the host and takes pCPUs from vCPUs that own them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Background {
+    /// Nanoseconds between two times that it takes a pCPU, on average.
+    pub every_ns: u64,
+    /// Nanoseconds for which it keeps it, on average.
+    pub for_ns: u64,
+    /// Where that is from.
+    pub source: String,
+}
+
+/// A host. See the [module documentation](self).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostProfile {
+    /// The name: that of the file.
+    #[serde(default)]
+    pub name: String,
+    /// What machine it is.
+    pub about: String,
+    /// Where its figures come from.
+    pub kind: Kind,
+    /// Sockets, clusters, cores and threads.
+    pub topology: Topology,
+    /// By how many percent spans of work and transfers of lines differ from run to run, either way.
+    #[serde(default)]
+    pub jitter_percent: u64,
+    /// What else runs there.
+    #[serde(default)]
+    pub background: Option<Background>,
+    /// What everything costs.
+    pub costs: Costs,
+}
+
+/// The profiles that come with this crate.
+const BUILT_IN: [(&str, &str); 8] = [
+    ("dev-kvm", include_str!("../../hosts/dev-kvm.toml")),
+    ("dev-threads", include_str!("../../hosts/dev-threads.toml")),
+    ("x5570", include_str!("../../hosts/x5570.toml")),
+    ("x7560", include_str!("../../hosts/x7560.toml")),
+    ("power8", include_str!("../../hosts/power8.toml")),
+    ("e5-2699v3", include_str!("../../hosts/e5-2699v3.toml")),
+    ("e5-2620v4", include_str!("../../hosts/e5-2620v4.toml")),
+    ("opteron-48", include_str!("../../hosts/opteron-48.toml")),
+];
+
+/// The longest that any cost may be: ten seconds.
+const COST_MAX_NS: u64 = 10_000_000_000;
+
+impl HostProfile {
+    /// The names of the profiles that come with this crate.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|&(name, _)| name)
+    }
+
+    /// The profile of this name that comes with this crate.
+    ///
+    /// # Errors
+    /// If there is none such.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        let found = BUILT_IN.iter().find(|(known, _)| *known == name);
+        let (_, text) = found.ok_or_else(|| {
+            let known: Vec<_> = Self::names().collect();
+            let known = known.join(", ");
+            Error::Config(format!("no host is called {name}; there are {known}"))
+        })?;
+        Self::parse(name, text)
+    }
+
+    /// The profile that `text` describes.
+    ///
+    /// # Errors
+    /// With line and expectation, what is wrong with the text.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let wrong = |what: String| Error::Config(format!("the host {name}: {what}"));
+        let mut profile: Self = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        name.clone_into(&mut profile.name);
+        let Topology { sockets, clusters, cores, threads } = profile.topology;
+        let pcpus = [sockets, clusters, cores, threads]
+            .into_iter()
+            .try_fold(1_u32, |product, n| product.checked_mul(n))
+            .filter(|pcpus| (1..=PCPUS_MAX).contains(pcpus));
+        if pcpus.is_none() {
+            return Err(wrong(format!(
+                "{sockets} sockets of {clusters} clusters of {cores} cores of {threads} threads \
+                 are no host that can be simulated; choose 1 to {PCPUS_MAX} pCPUs in all"
+            )));
+        }
+        if profile.jitter_percent > 50 {
+            return Err(wrong(format!(
+                "jitter_percent is {}; choose 0 to 50",
+                profile.jitter_percent
+            )));
+        }
+        if let Some((cost, figure)) = profile.costs.each().find(|(_, f)| f.ns > COST_MAX_NS) {
+            return Err(wrong(format!(
+                "costs.{cost} is {} ns; choose at most {COST_MAX_NS} (10 s)",
+                figure.ns
+            )));
+        }
+        let background = profile.background.as_ref();
+        if background.is_some_and(|b| b.every_ns == 0 || b.for_ns >= b.every_ns) {
+            return Err(wrong("background.for_ns must be below background.every_ns".into()));
+        }
+        Ok(profile)
+    }
+
+    /// About how long a halt, a kick and a wake-up take, in nanoseconds: what the laboratory
+    /// measures as the length of a hand-over.
+    #[must_use]
+    pub fn wake_ns(&self) -> u64 {
+        let Ns { call, wake, .. } = self.costs.ns();
+        (call + wake).max(1_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_profiles_parse_and_every_figure_has_a_source() {
+        for name in HostProfile::names() {
+            let host = HostProfile::named(name).unwrap();
+            assert_eq!(host.name, name);
+            for (cost, figure) in host.costs.each() {
+                assert!(figure.source.len() >= 5, "{name}: {cost} has no source");
+            }
+            let literature = host.costs.each().filter(|(_, f)| f.source.contains("literature"));
+            let marked = literature.count() > 0;
+            assert_eq!(marked, host.kind == Kind::Literature, "{name}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_refused_with_line_and_expectation() {
+        let good = include_str!("../../hosts/dev-kvm.toml");
+        for (from, to, expected) in [
+            ("sockets = 1", "sockets = -1", "line "),
+            ("sockets = 1", "sockets = -1", "expected u32"),
+            ("sockets = 1", "sockets = 0", "choose 1 to 512 pCPUs"),
+            ("sockets = 1", "sockets = 4000000000\ncolour = 1", "unknown field `colour`"),
+            ("sockets = 1", "sockets = 4000000000", "choose 1 to 512 pCPUs"),
+            ("[costs]", "[costs]\nmagic = { ns = 1, source = 'none' }", "unknown field `magic`"),
+        ] {
+            assert!(good.contains(from), "{from}");
+            let error = HostProfile::parse("mine", &good.replacen(from, to, 1)).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains("the host mine") && error.contains(expected), "{error}");
+        }
+        let pause = good.lines().find(|line| line.starts_with("pause = ")).unwrap();
+        for (ns, expected) in [("-5", "expected u64"), ("99000000000", "choose at most")] {
+            let bad = good.replacen(pause, &format!("pause = {{ ns = {ns}, source = 's' }}"), 1);
+            let error = HostProfile::parse("mine", &bad).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine: vCPUs with clocks of their own, and one order of all that others can see.
+//!
+//! # State
+//! A vCPU is a coroutine. While it owns a pCPU it has a clock of its own, `at`, which runs ahead of
+//! the machine's `now` by what the vCPU is still busy with: an access on its way, a pause, work.
+//! Only before something that others can see it waits until `now` has come so far
+//! ([`sync`](calls::sync)). As long as nothing else is due before, that is no change of coroutine.
+//!
+//! A spinner sleeps: see [`spin`](super::spin).
+//!
+//! # Invariants
+//! - V1: visible accesses happen in the order of their times; equal times in the order of planning.
+//! - V2: a vCPU that owns no pCPU has no valid `Resume` event; what it had left to do is its `debt`.
+//! - V3: whoever sleeps in a spin loop is a watcher of every line that the loop has read.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use overlock_host::sched::yield_to::{self, Policy, Tally};
+use overlock_host::sched::{Event as Told, Scheduler};
+use overlock_host::{Nanos, Vcpu};
+use overlock_world::{Accounts, Config, Hint};
+
+use super::Error;
+use super::coherence::{LineId, Lines};
+use super::engine::Setup;
+use super::events::{Event, Events};
+use super::host_profile::{Background, Ns};
+use super::spin::Loop;
+use super::timer::Timer;
+use super::world::Tables;
+use crate::atomic_cell::Access;
+use crate::rng::{Rng, seed_of};
+
+pub(crate) mod calls;
+mod pause;
+mod turn;
+
+/// What the host asks the program, and tells it.
+pub(crate) trait Guest {
+    /// Runs a vCPU to its end.
+    fn run(&self);
+    fn interrupt(&self, number: u32);
+    fn hint(&self, vcpu: u32) -> Hint;
+    fn truth(&self, vcpu: u32) -> Hint;
+    fn progress(&self, vcpu: u32) -> u64;
+    fn was_away(&self, vcpu: u32, since_ns: u64, until_ns: u64);
+}
+
+/// One vCPU.
+#[derive(Debug, Default)]
+pub(crate) struct VcpuState {
+    /// Its own clock.
+    pub(crate) at: u64,
+    /// The pCPU it owns.
+    pub(crate) pcpu: Option<u32>,
+    /// Which of its `Resume` events is valid.
+    stamp: u32,
+    /// What it has left to do when it gets a pCPU again.
+    debt: u64,
+    /// The spin loop that it is in.
+    pub(crate) spin: Loop,
+    /// It says that it is in a critical section, and the host waits for the end of it.
+    critical: bool,
+    yield_wanted: bool,
+    /// Interrupts that wait for delivery, and whether one is being delivered.
+    pending: u32,
+    in_handler: bool,
+    owes: bool,
+    /// When the slice ended for whose end it is asked to come out.
+    slice_over: Option<u64>,
+    /// The spin loop that the last sample found it in.
+    sampled: Option<(u64, u64)>,
+    /// Nanoseconds without a pCPU, as it can see them.
+    away_ns: u64,
+    steal_ns: u64,
+    ended: bool,
+    pub(crate) accounts: Accounts,
+}
+
+/// What a run is counted by, beyond what its records say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Events that came to pass.
+    pub events: u64,
+    /// Accesses to cells.
+    pub accesses: u64,
+    /// Cache lines that moved.
+    pub transfers: u64,
+}
+
+/// How many events pass between two looks at whether the run is to end early.
+const CANCEL_EVERY: u64 = 1 << 16;
+
+/// See the [module documentation](self).
+pub(crate) struct Machine<'run> {
+    pub(crate) costs: Ns,
+    pub(crate) now: u64,
+    /// The time of the first event.
+    pub(crate) horizon: u64,
+    pub(crate) events: Events,
+    pub(crate) lines: Lines,
+    pub(crate) rng: Rng,
+    pub(crate) vcpus: Vec<VcpuState>,
+    /// The vCPU whose coroutine runs.
+    pub(crate) current: u32,
+    pub(crate) guest: &'run dyn Guest,
+    /// How long a loop of pauses lasts until the host is told; 0 is never.
+    pub(crate) pause_window: u64,
+    /// Whether locks that can wait do.
+    pub(crate) waits: bool,
+    pub(crate) wake_ns: u64,
+    pub(crate) accesses: u64,
+    pub(crate) timer: &'run Timer,
+    pub(crate) tables: &'run Tables,
+    seq_cst: bool,
+    cancel: Option<&'run AtomicBool>,
+    scheduler: Scheduler<Box<dyn Policy + Send>>,
+    background: Option<Background>,
+    /// What the slice timers of the pCPUs are set to; 0 is not at all.
+    slices: Vec<u64>,
+    sample_every: u64,
+    grace_ns: u64,
+    pub(crate) stop_at: u64,
+    books_at_stop: Option<(Vec<Accounts>, Tally)>,
+    alive: u32,
+    given_up: bool,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.events += other.events;
+        self.accesses += other.accesses;
+        self.transfers += other.transfers;
+    }
+}
+
+impl std::fmt::Debug for Machine<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine").field("now", &self.now).finish_non_exhaustive()
+    }
+}
+
+/// A span as the machine counts, or as long as it can.
+fn ns(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl<'run> Machine<'run> {
+    pub(crate) fn new(
+        setup: &Setup,
+        config: &Config<'run>,
+        guest: &'run dyn Guest,
+        (timer, tables): (&'run Timer, &'run Tables),
+    ) -> Result<Self, Error> {
+        let host = &setup.host;
+        let wrong = |what: String| Error::Config(what);
+        let total = host.topology.pcpus();
+        if config.pcpus > total {
+            let (pcpus, name) = (config.pcpus, &host.name);
+            return Err(wrong(format!("the host {name} has {total} pCPUs, not {pcpus}")));
+        }
+        let policy = yield_to::by_name(config.policy, config.vcpus).ok_or_else(|| {
+            let (policy, known) = (config.policy, yield_to::NAMES.join(", "));
+            wrong(format!("no yield policy is called {policy}; there are {known}"))
+        })?;
+        let scheduler = overlock_host::sched::Config {
+            slice: Nanos(ns(config.slice)),
+            grace: Nanos(ns(config.critical)),
+            ..overlock_host::sched::Config::new(config.vcpus, config.pcpus)
+        };
+        let scheduler =
+            Scheduler::new(scheduler, policy).map_err(|error| wrong(error.to_string()))?;
+        let costs = host.costs.ns();
+        let stop_at = ns(config.duration);
+        Ok(Self {
+            costs,
+            now: 0,
+            horizon: 0,
+            events: Events::default(),
+            lines: Lines::new(host.topology, costs, host.jitter_percent),
+            rng: Rng::new(seed_of(setup.seed, 0)),
+            vcpus: (0..config.vcpus).map(|_| VcpuState::default()).collect(),
+            current: 0,
+            guest,
+            pause_window: ns(config.pause_window),
+            waits: config.paravirtual,
+            wake_ns: config.wake_ns.unwrap_or_else(|| host.wake_ns()),
+            accesses: 0,
+            timer,
+            tables,
+            seq_cst: setup.seq_cst,
+            cancel: config.cancel,
+            scheduler,
+            background: host.background.clone(),
+            slices: vec![0; config.pcpus as usize],
+            sample_every: config.sample_every.map_or(0, ns),
+            grace_ns: ns(config.grace),
+            stop_at,
+            books_at_stop: None,
+            alive: config.vcpus,
+            given_up: false,
+        })
+    }
+
+    pub(crate) fn cpu(&mut self) -> &mut VcpuState {
+        &mut self.vcpus[self.current as usize]
+    }
+
+    /// Plans an event.
+    #[inline]
+    pub(crate) fn add(&mut self, at: u64, event: Event) {
+        self.horizon = self.horizon.min(at);
+        self.events.add(at, event);
+    }
+
+    /// Plans for `vcpu` to go on when its clock says, in place of what was planned before.
+    #[inline]
+    pub(crate) fn plan(&mut self, vcpu: u32) {
+        let state = &mut self.vcpus[vcpu as usize];
+        state.stamp = state.stamp.wrapping_add(1);
+        let (at, stamp) = (state.at, state.stamp);
+        self.add(at, Event::Resume { vcpu, stamp });
+    }
+
+    /// The first events of a run.
+    pub(crate) fn start(&mut self) {
+        for vcpu in 0..self.vcpus.len() as u32 {
+            // So that they don't all begin in the same nanosecond.
+            self.vcpus[vcpu as usize].debt = self.rng.below(1_000);
+            self.kick(vcpu, None);
+        }
+        self.add(self.stop_at, Event::Stop);
+        if self.sample_every > 0 {
+            self.add(self.sample_every, Event::Sample);
+        }
+        for pcpu in 0..self.slices.len() as u32 {
+            self.plan_background(pcpu);
+        }
+    }
+
+    /// The vCPU whose coroutine is to go on, or nothing at the end of the run.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<u32> {
+        while self.alive > 0 && !self.given_up {
+            let (at, event) = self.events.pop()?;
+            self.now = self.now.max(at);
+            self.horizon = self.events.first();
+            if self.events.added() % CANCEL_EVERY == 0 {
+                self.look_at_cancel();
+            }
+            if let Event::Resume { vcpu, stamp } = event {
+                if self.vcpus[vcpu as usize].stamp == stamp {
+                    self.current = vcpu;
+                    return Some(vcpu);
+                }
+            } else {
+                self.happens(event);
+            }
+        }
+        None
+    }
+
+    /// If the run is to end early, that is now.
+    fn look_at_cancel(&mut self) {
+        if self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+            && self.books_at_stop.is_none()
+        {
+            self.stop_at = self.now.max(1);
+            self.stop();
+        }
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Resume { .. } => {}
+            Event::Slice { pcpu } => self.slice(pcpu),
+            Event::Evicted { vcpu, pcpu } => self.evicted(vcpu, pcpu),
+            Event::Interrupt { vcpu } => self.interrupted(vcpu),
+            Event::Deadline { vcpu, halt } => self.deadline(vcpu, halt),
+            Event::Background { pcpu } => self.background(pcpu),
+            Event::Sample => self.sample(),
+            // Unless it was cancelled.
+            Event::Stop if self.books_at_stop.is_none() => self.stop(),
+            Event::Stop => {}
+            Event::GiveUp => self.given_up = true,
+        }
+    }
+
+    /// A vCPU's program has returned.
+    pub(crate) fn ended(&mut self, vcpu: u32) {
+        self.vcpus[vcpu as usize].ended = true;
+        self.alive -= 1;
+        self.tell(Told::Stopped(Vcpu(vcpu)));
+    }
+
+    /// Those that have not ended, and what they do.
+    pub(crate) fn stuck(&self) -> Vec<(u32, &'static str)> {
+        let all = (0..).zip(&self.vcpus).filter(|(_, state)| !state.ended);
+        all.map(|(vcpu, _)| (vcpu, self.doing(vcpu))).collect()
+    }
+
+    /// What was counted until the programs were told to return.
+    pub(crate) fn books(&mut self) -> (Vec<Accounts>, Tally) {
+        self.books_at_stop.take().unwrap_or_else(|| self.books_now())
+    }
+
+    /// What the ordering of an access costs.
+    #[inline]
+    pub(crate) fn order_ns(&self, access: Access, order: Ordering) -> u64 {
+        let Ns { acquire, release, full, .. } = self.costs;
+        if self.seq_cst && access == Access::ReadModifyWrite {
+            return full;
+        }
+        match order {
+            Ordering::Acquire => acquire,
+            Ordering::Release => release,
+            Ordering::AcqRel => acquire + release,
+            Ordering::SeqCst => full,
+            _ => 0,
+        }
+    }
+
+    /// A fence of the current vCPU.
+    pub(crate) fn fence(&mut self, order: Ordering) {
+        let ns = self.order_ns(Access::Load, order);
+        self.cpu().at += ns;
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            events: self.events.added(),
+            accesses: self.accesses,
+            transfers: self.lines.transfers,
+        }
+    }
+
+    /// Wakes all who sleep until this line changes: it has, and they can see it at `seen`.
+    pub(crate) fn wake_watchers(&mut self, line: LineId, seen: u64) {
+        let watchers = self.lines.take_watchers(line);
+        for &vcpu in &watchers {
+            let Self { vcpus, lines, costs, .. } = self;
+            let state = &mut vcpus[vcpu as usize];
+            state.at = state.spin.woken(line, seen, costs.pause.max(1), vcpu, lines);
+            self.plan(vcpu);
+        }
+        self.lines.give_back(line, watchers);
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A pause of a spinner, which may turn into sleep: see [`spin`](super::super::spin).
+
+use super::Machine;
+use crate::performance::spin::GAP_NS;
+
+/// A sleep that only an event ends.
+const FOR_EVER: u64 = u64::MAX / 4;
+
+impl Machine<'_> {
+    /// Begins a pause of the current vCPU; returns whether it sleeps until there is an event.
+    pub(super) fn begin_pause(&mut self, bounded: bool) -> bool {
+        let (window, pause) = (self.pause_window, self.costs.pause.max(1));
+        let Self { vcpus, lines, current, horizon, .. } = self;
+        let vcpu = *current;
+        let state = &mut vcpus[vcpu as usize];
+        let at = state.at;
+        if window > 0 && at.saturating_sub(state.spin.last_pause) > GAP_NS {
+            state.spin.first_pause = at;
+        }
+        let Some(span) = state.spin.sleeps(at, bounded, lines) else {
+            state.at += pause;
+            return false;
+        };
+        let span = span.clamp(pause, FOR_EVER).next_multiple_of(pause);
+        let told_at = state.spin.first_pause + window + pause;
+        let until = match window {
+            0 => at + span,
+            _ => (at + span).min(told_at.max(at + pause)),
+        };
+        if until < *horizon {
+            state.at = until;
+            return false;
+        }
+        state.spin.falls_asleep(at, vcpu, lines);
+        state.at = until;
+        if until < FOR_EVER {
+            self.plan(vcpu);
+        } else {
+            state.stamp = state.stamp.wrapping_add(1);
+        }
+        true
+    }
+
+    /// Ends a pause; returns whether the host is to be told of a long spin.
+    pub(super) fn end_pause(&mut self) -> bool {
+        let Self { vcpus, lines, current, pause_window, .. } = self;
+        let state = &mut vcpus[*current as usize];
+        // Still so, if it was its own clock that ended it.
+        state.spin.wakes(*current, lines);
+        state.spin.last_pause = state.at;
+        *pause_window > 0 && state.at.saturating_sub(state.spin.first_pause) > *pause_window
+    }
+
+    /// The loop of pauses begins anew.
+    pub(super) fn begin_loop(&mut self) {
+        let state = self.cpu();
+        state.spin.first_pause = state.at;
+        state.spin.last_pause = state.at;
+    }
+}

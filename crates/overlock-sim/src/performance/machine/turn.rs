@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One turn of the host: something has happened, the scheduler is told, and what it says is done.
+//!
+//! It is the laboratory's host in virtual time: the scheduler and its policies are the same, and
+//! keep the standing of each vCPU. Here is only what follows from it.
+
+use overlock_host::sched::yield_to::Tally;
+use overlock_host::sched::{Action, Event as Told, Spin, SpinHint, SpinSource, Standing};
+use overlock_host::{Nanos, Pcpu, Vcpu};
+use overlock_world::{Accounts, Hint};
+
+use super::calls::ask;
+use super::{Event, Machine, VcpuState};
+
+impl Machine<'_> {
+    fn standing(&self, vcpu: u32) -> Standing {
+        self.scheduler.standing(Vcpu(vcpu)).unwrap_or(Standing::Stopped)
+    }
+
+    pub(super) fn doing(&self, vcpu: u32) -> &'static str {
+        match self.standing(vcpu) {
+            Standing::Halted => "was halted, and nobody kicked it",
+            Standing::Queued(_) => "was waiting for a pCPU",
+            Standing::Running(_) if self.vcpus[vcpu as usize].spin.is_asleep() => "was spinning",
+            Standing::Running(_) => "was running",
+            Standing::Stopped => "had ended",
+        }
+    }
+
+    /// Tells the scheduler, and does what it says.
+    pub(super) fn tell(&mut self, event: Told) {
+        let alone = self.scheduler.queued() == 0;
+        let action = self.scheduler.on(Nanos(self.now), event);
+        if let Told::Halted(Vcpu(vcpu))
+        | Told::Yielded(Vcpu(vcpu))
+        | Told::YieldedTo { vcpu: Vcpu(vcpu), .. }
+        | Told::Preempted(Vcpu(vcpu))
+        | Told::Stopped(Vcpu(vcpu))
+        | Told::LongSpin(Spin { vcpu: Vcpu(vcpu), .. }) = event
+            && !matches!(self.standing(vcpu), Standing::Running(_))
+        {
+            self.take_off(vcpu);
+        }
+        // Who is woken goes to an idle pCPU, or replaces nobody at once.
+        let woken = matches!(event, Told::Kicked { .. } | Told::Ipi { .. });
+        match action {
+            Some(Action::Run { vcpu, pcpu, .. }) => {
+                let after = if woken { self.costs.wake } else { self.costs.switch };
+                self.put_on(vcpu.0, pcpu.0, after);
+            }
+            Some(Action::Preempt { vcpu, pcpu }) => {
+                self.vcpus[vcpu.index()].accounts.evictions += 1;
+                let event = Event::Evicted { vcpu: vcpu.0, pcpu: pcpu.0 };
+                self.add(self.now + self.costs.evict, event);
+            }
+            Some(Action::SetTimer { pcpu, .. }) => self.set_slice(pcpu.0),
+            Some(Action::Idle { .. }) | None => {}
+        }
+        if alone && self.scheduler.queued() > 0 {
+            (0..self.slices.len() as u32).for_each(|pcpu| self.set_slice(pcpu));
+        }
+    }
+
+    /// `vcpu` has lost its pCPU.
+    fn take_off(&mut self, vcpu: u32) {
+        let Self { vcpus, lines, now, .. } = self;
+        let state = &mut vcpus[vcpu as usize];
+        state.debt = if state.spin.is_asleep() { 0 } else { state.at.saturating_sub(*now) };
+        state.spin.wakes(vcpu, lines);
+        state.stamp = state.stamp.wrapping_add(1);
+        (state.pcpu, state.yield_wanted) = (None, false);
+    }
+
+    /// `vcpu` owns `pcpu` from now on, if it does not already, and goes on `after` a while.
+    fn put_on(&mut self, vcpu: u32, pcpu: u32, after: u64) {
+        if self.vcpus[vcpu as usize].pcpu != Some(pcpu) {
+            let after = self.lines.varied(after, &mut self.rng);
+            let state = &mut self.vcpus[vcpu as usize];
+            (state.pcpu, state.slice_over) = (Some(pcpu), None);
+            state.at = self.now + after + std::mem::take(&mut state.debt);
+            self.plan(vcpu);
+            self.show(vcpu);
+        }
+        self.set_slice(pcpu);
+    }
+
+    /// Lets `vcpu` see how long it was away, and its program what that did.
+    fn show(&mut self, vcpu: u32) {
+        let Some(usage) = self.scheduler.usage(Nanos(self.now), Vcpu(vcpu)) else { return };
+        let state = &mut self.vcpus[vcpu as usize];
+        state.away_ns = usage.steal.0 + usage.halted.0;
+        let stolen = usage.steal.0 - std::mem::replace(&mut state.steal_ns, usage.steal.0);
+        if stolen > 0 {
+            let (guest, now) = (self.guest, self.now);
+            ask(|| guest.was_away(vcpu, now.saturating_sub(stolen), now));
+        }
+    }
+
+    /// Has the timer of `pcpu` end its owner's slice, if anybody waits for a pCPU.
+    fn set_slice(&mut self, pcpu: u32) {
+        let end = self.scheduler.slice_end(Pcpu(pcpu)).map_or(0, |end| end.0);
+        let set = &mut self.slices[pcpu as usize];
+        if end != 0 && (*set == 0 || end < *set) {
+            *set = end;
+            self.add(end.max(self.now), Event::Slice { pcpu });
+        }
+    }
+
+    pub(super) fn slice(&mut self, pcpu: u32) {
+        if self.slices[pcpu as usize] > self.now {
+            // It was set to another time since.
+            return;
+        }
+        self.slices[pcpu as usize] = 0;
+        let Some(Nanos(end)) = self.scheduler.slice_end(Pcpu(pcpu)) else { return };
+        let owner = self.scheduler.owner(Pcpu(pcpu));
+        if let (true, Some(Vcpu(owner))) = (end <= self.now, owner) {
+            self.look_at_section(owner);
+            self.tell(Told::Timer(Pcpu(pcpu)));
+            if self.scheduler.is_preempting(Pcpu(pcpu)) {
+                self.vcpus[owner as usize].slice_over = Some(end);
+            }
+        }
+        self.set_slice(pcpu);
+    }
+
+    /// Tells the scheduler whether `vcpu`, which it is about to judge, is in a critical section.
+    fn look_at_section(&mut self, vcpu: u32) {
+        if self.scheduler.config().grace > Nanos::ZERO {
+            let state = &mut self.vcpus[vcpu as usize];
+            state.yield_wanted = state.critical;
+            let inside = state.critical;
+            self.tell(Told::CriticalSection { vcpu: Vcpu(vcpu), inside });
+        }
+    }
+
+    /// `vcpu` is out of the guest, as it was asked to, if it is still there.
+    pub(super) fn evicted(&mut self, vcpu: u32, pcpu: u32) {
+        let owner = self.scheduler.owner(Pcpu(pcpu)) == Some(Vcpu(vcpu));
+        if !owner || !self.scheduler.is_preempting(Pcpu(pcpu)) {
+            return;
+        }
+        self.look_at_section(vcpu);
+        self.tell(Told::Preempted(Vcpu(vcpu)));
+        let state = &mut self.vcpus[vcpu as usize];
+        if state.pcpu.is_some() {
+            self.delay(vcpu, self.costs.call);
+            return self.set_slice(pcpu);
+        }
+        state.accounts.preemptions += 1;
+        if let Some(end) = state.slice_over.take() {
+            state.accounts.slices += 1;
+            state.accounts.overrun_ns += self.now.saturating_sub(end);
+        }
+    }
+
+    /// Takes `ns` from a vCPU that owns its pCPU, and lets it look around if it sleeps.
+    fn delay(&mut self, vcpu: u32, ns: u64) {
+        self.rouse(vcpu);
+        let state = &mut self.vcpus[vcpu as usize];
+        state.at = state.at.max(self.now) + ns;
+        self.plan(vcpu);
+    }
+
+    /// If `vcpu` sleeps in a spin loop, it looks again.
+    fn rouse(&mut self, vcpu: u32) {
+        let Self { vcpus, lines, now, .. } = self;
+        let state = &mut vcpus[vcpu as usize];
+        if state.spin.is_asleep() {
+            state.spin.wakes(vcpu, lines);
+            state.at = *now;
+        }
+    }
+
+    /// Kicks `vcpu`, or wakes it because its time has come.
+    pub(crate) fn kick(&mut self, vcpu: u32, by: Option<u32>) {
+        self.tell(Told::Kicked { target: Vcpu(vcpu), by: by.map(Vcpu) });
+    }
+
+    /// `vcpu` halts until kicked, or until `deadline`.
+    pub(crate) fn halt(&mut self, vcpu: u32, deadline: Option<u64>) {
+        let now = self.now;
+        let state = &mut self.vcpus[vcpu as usize];
+        state.accounts.halts += 1;
+        let due = deadline.is_some_and(|deadline| deadline <= now);
+        if due || state.pending != 0 && !state.in_handler {
+            return;
+        }
+        let halt = state.accounts.halts;
+        self.tell(Told::Halted(Vcpu(vcpu)));
+        if let (Some(deadline), Standing::Halted) = (deadline, self.standing(vcpu)) {
+            self.add(deadline, Event::Deadline { vcpu, halt });
+        }
+    }
+
+    pub(super) fn deadline(&mut self, vcpu: u32, halt: u64) {
+        let same = self.vcpus[vcpu as usize].accounts.halts == halt;
+        if same && self.standing(vcpu) == Standing::Halted {
+            self.kick(vcpu, None);
+        }
+    }
+
+    pub(crate) fn yield_to(&mut self, vcpu: u32, to: Option<u32>) {
+        self.vcpus[vcpu as usize].accounts.yields += 1;
+        let me = Vcpu(vcpu);
+        self.tell(match to {
+            Some(to) => Told::YieldedTo { vcpu: me, to: Vcpu(to) },
+            None => Told::Yielded(me),
+        });
+    }
+
+    /// `vcpu` spins; the policy says what becomes of its pCPU.
+    pub(crate) fn long_spin(&mut self, vcpu: u32, source: SpinSource) {
+        let known = |name: Option<u32>| name.filter(|&name| name != vcpu).map(Vcpu);
+        let told =
+            |hint: Hint| SpinHint { holder: known(hint.holder), waiters: hint.waiters.map(known) };
+        let guest = self.guest;
+        let (hint, truth) = ask(|| (told(guest.hint(vcpu)), told(guest.truth(vcpu))));
+        self.tell(Told::LongSpin(Spin { vcpu: Vcpu(vcpu), source, hint, truth }));
+    }
+
+    /// `from` interrupts `to`.
+    pub(crate) fn interrupt(&mut self, from: u32, to: u32, number: u32) {
+        let state = &mut self.vcpus[to as usize];
+        state.pending |= 1 << (number & 31);
+        state.owes = true;
+        if state.pcpu.is_some() {
+            state.accounts.evictions += 1;
+            self.add(self.now + self.costs.interrupt, Event::Interrupt { vcpu: to });
+        }
+        self.tell(Told::Ipi { from: Vcpu(from), to: Vcpu(to) });
+    }
+
+    /// An interrupt reaches `vcpu`: it goes on at once, to take it.
+    pub(super) fn interrupted(&mut self, vcpu: u32) {
+        let state = &self.vcpus[vcpu as usize];
+        if state.pcpu.is_none() || state.pending == 0 || state.in_handler {
+            return;
+        }
+        self.rouse(vcpu);
+        let state = &mut self.vcpus[vcpu as usize];
+        state.stamp = state.stamp.wrapping_add(1);
+        let (now, stamp) = (self.now, state.stamp);
+        self.add(now, Event::Resume { vcpu, stamp });
+    }
+
+    /// The next interrupt that the current vCPU takes, and what it has left to do after it.
+    pub(super) fn take_interrupt(&mut self) -> Option<(u32, u64)> {
+        let now = self.now;
+        let vcpu = self.current;
+        let state = self.cpu();
+        if state.in_handler || state.pcpu.is_none() {
+            return None;
+        }
+        if state.pending == 0 {
+            if std::mem::take(&mut state.owes) {
+                self.tell(Told::Answered(Vcpu(vcpu)));
+            }
+            return None;
+        }
+        let number = state.pending.trailing_zeros();
+        state.pending &= state.pending - 1;
+        state.in_handler = true;
+        let left = state.at.saturating_sub(now);
+        state.at = now;
+        Some((number, left))
+    }
+
+    pub(super) fn end_interrupt(&mut self, left: u64) {
+        let state = self.cpu();
+        state.in_handler = false;
+        state.at += left;
+    }
+
+    pub(crate) fn enter_critical(&mut self) {
+        self.cpu().critical = true;
+    }
+
+    /// The critical section is over; returns whether the host waits for that.
+    pub(crate) fn leave_critical(&mut self) -> bool {
+        let notes = self.costs.notes;
+        let state = self.cpu();
+        state.at += notes;
+        state.critical = false;
+        std::mem::take(&mut state.yield_wanted)
+    }
+
+    pub(crate) fn end_grace(&mut self, vcpu: u32) {
+        self.vcpus[vcpu as usize].accounts.graces += 1;
+        self.tell(Told::CriticalSection { vcpu: Vcpu(vcpu), inside: false });
+        if let Some(pcpu) = self.vcpus[vcpu as usize].pcpu {
+            self.evicted(vcpu, pcpu);
+        }
+    }
+
+    pub(crate) fn away_ns(&self) -> u64 {
+        self.vcpus[self.current as usize].away_ns
+    }
+
+    pub(crate) fn is_preempted(&self, vcpu: u32) -> bool {
+        self.scheduler.is_preempted(Vcpu(vcpu))
+    }
+
+    /// All who run are stopped and looked at: those found in one loop twice spin for long.
+    pub(super) fn sample(&mut self) {
+        self.add(self.now + self.sample_every, Event::Sample);
+        for vcpu in 0..self.vcpus.len() as u32 {
+            if self.vcpus[vcpu as usize].pcpu.is_none() {
+                continue;
+            }
+            let (guest, found) = (self.guest, self.vcpus[vcpu as usize].spin.found());
+            let found = found.map(|key| (key, ask(|| guest.progress(vcpu))));
+            let state = &mut self.vcpus[vcpu as usize];
+            let before = std::mem::replace(&mut state.sampled, found);
+            state.accounts.evictions += 1;
+            self.delay(vcpu, self.costs.call);
+            if found.is_some() && found == before {
+                self.vcpus[vcpu as usize].accounts.sampled_spins += 1;
+                self.long_spin(vcpu, SpinSource::Sampled);
+            }
+        }
+    }
+
+    pub(super) fn plan_background(&mut self, pcpu: u32) {
+        if let Some(background) = &self.background {
+            let after = self.rng.below(2 * background.every_ns) + 1;
+            self.add(self.now + after, Event::Background { pcpu });
+        }
+    }
+
+    /// Something else on the host takes `pcpu` for a while. The scheduler knows nothing of it.
+    pub(super) fn background(&mut self, pcpu: u32) {
+        let most = self.background.as_ref().map_or(0, |background| 2 * background.for_ns);
+        let ns = self.rng.below(most + 1);
+        if let Some(Vcpu(owner)) = self.scheduler.owner(Pcpu(pcpu)) {
+            self.vcpus[owner as usize].accounts.run_delay_ns += ns;
+            self.delay(owner, ns);
+        }
+        self.plan_background(pcpu);
+    }
+
+    /// The programs should return: whoever sleeps has something to see.
+    pub(super) fn stop(&mut self) {
+        self.books_at_stop = Some(self.books_now());
+        self.add(self.now.saturating_add(self.grace_ns), Event::GiveUp);
+        for vcpu in 0..self.vcpus.len() as u32 {
+            if self.vcpus[vcpu as usize].spin.is_asleep() {
+                self.delay(vcpu, 0);
+            } else if self.standing(vcpu) == Standing::Halted {
+                self.kick(vcpu, None);
+            }
+        }
+    }
+
+    pub(super) fn books_now(&self) -> (Vec<Accounts>, Tally) {
+        let of = |(vcpu, state): (u32, &VcpuState)| {
+            let usage = self.scheduler.usage(Nanos(self.now), Vcpu(vcpu)).unwrap_or_default();
+            let (ran_ns, steal_ns) = (usage.ran.0, usage.steal.0);
+            Accounts { ran_ns, steal_ns, halted_ns: usage.halted.0, ..state.accounts.clone() }
+        };
+        let accounts = (0..).zip(&self.vcpus).map(of).collect();
+        (accounts, self.scheduler.tally().clone())
+    }
+}

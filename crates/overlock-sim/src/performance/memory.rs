@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The memory that the locks and tables of a run lie in: always at the same addresses.
+//!
+//! Locks hash their own address. So that a run is a function of experiment and seed, whichever
+//! process repeats it, every run lays its locks out from [`BASE`] on in the same order. There is
+//! one such memory in a process, and one run at a time in it; the thread that runs it has the
+//! [`Turn`].
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::arena;
+
+/// Beyond the arena of the other machine.
+const BASE: usize = 0x11_0000_0000;
+const SIZE: usize = 64 << 20;
+
+static TURN: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// Bytes used by this thread's run; nothing if it has not the turn.
+    static USED: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// The right to use the memory.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Turn {
+    /// Waits until no other thread runs anything.
+    pub(crate) fn take() -> Self {
+        static MAPPED: OnceLock<()> = OnceLock::new();
+        let alone = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        MAPPED.get_or_init(|| arena::map(BASE, SIZE));
+        USED.set(Some(0));
+        Self { _alone: alone }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        USED.set(None);
+    }
+}
+
+/// Memory for the rest of the turn; nothing if this thread has none, or there is no more.
+pub(crate) fn take(layout: Layout) -> Option<NonNull<u8>> {
+    let used = USED.get()?;
+    // A line of its own, at least.
+    let at = (BASE + used).next_multiple_of(layout.align().max(64));
+    let end = at + layout.size() - BASE;
+    if end > SIZE {
+        return None;
+    }
+    USED.set(Some(end));
+    NonNull::new(ptr::with_exposed_provenance_mut(at))
+}
+
+/// Puts `count` values side by side, for the rest of the turn. They are never dropped.
+///
+/// # Panics
+/// If this thread has no turn, or the memory is full.
+pub(crate) fn put_all<T>(count: usize, mut make: impl FnMut() -> T) -> &'static [T] {
+    let layout = Layout::array::<T>(count).expect("a table of a few megabytes");
+    let at = take(layout).expect("room for the tables of a run").cast::<T>();
+    for index in 0..count {
+        // SAFETY: inside the memory just taken, which nobody else has.
+        unsafe { at.add(index).write(make()) };
+    }
+    // SAFETY: just initialised; only shared references are made until the turn ends, and none is
+    // used after it: they live in the machine of the run.
+    unsafe { std::slice::from_raw_parts(at.as_ptr(), count) }
+}

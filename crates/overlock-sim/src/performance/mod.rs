@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The performance simulator: experiments on hosts that nobody here has, in virtual time.
+//!
+//! It implements the same world as the laboratory, so the same experiment files run in it. The
+//! locks are those of `overlock`, the scheduler and the yield policies those of `overlock-host`;
+//! what is modelled is what everything costs. A run is a function of host, experiment and seed.
+//!
+//! # What costs what
+//! Each figure is a field of `[costs]` in a host's file, in nanoseconds, with its source.
+//!
+//! | figure | charged for |
+//! |---|---|
+//! | `hit`, `rmw` | an access to a line that the pCPU has; `rmw` for a locked one |
+//! | `smt`, `cluster`, `socket`, `remote`, `memory` | a line that comes from elsewhere, by distance; it serves one request at a time |
+//! | `share` | one more reader of a shared line: how long the next waits |
+//! | `acquire`, `release`, `full` | the ordering of an access, or a fence |
+//! | `pause` | one pause of a spin loop |
+//! | `clock`, `notes` | a look at the clock; what a workload notes after each critical section |
+//! | `call` | a kick, an interrupt to others, a reported spin, a yield: there and back |
+//! | `halt`, `wake`, `switch`, `evict` | giving a pCPU up; being called back to an idle one; a change of vCPUs on one; being preempted |
+//! | `interrupt` | from an interrupt to the handler of a vCPU that runs |
+//! | `port`, `device` | a read of the PM timer: the exit, and its emulation |
+//!
+//! `background` takes pCPUs away behind the scheduler's back, as other load of the host does.
+//!
+//! # What is not modelled
+//! The instructions of locks and workloads beyond their accesses (they are in `hit` and `notes`);
+//! store buffers other than that stores do not wait; caches with a size; frequency and thermal
+//! effects; contention for the interconnect as a whole; how hardware arbitrates between requests
+//! for one line (first come, first served here, which hardware does not promise); the traffic of
+//! failed compare-and-swaps on those who only look. A spinner looks at the clock after each pause
+//! instead of each sixteenth, and outstays its budget by an eighth at most.
+
+mod cell;
+mod coherence;
+mod engine;
+mod error;
+mod events;
+mod host_profile;
+mod machine;
+mod memory;
+mod spin;
+mod timer;
+mod topology;
+mod world;
+
+pub use cell::Timed;
+pub use engine::{Setup, Simulation, Yields};
+pub use error::Error;
+pub use host_profile::{Background, Costs, Figure, HostProfile, Kind};
+pub use machine::Counts;
+pub use topology::Topology;
+pub use world::{OnHost, Simulated};

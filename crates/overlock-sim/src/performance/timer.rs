@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The PM timer of a run, under one of the rules by which its readers share it.
+//!
+//! The rules are those of `overlock-host` and `overlock`. What they do to memory of their own is
+//! charged as an access to one line that all readers share: a read-modify-write where a reader
+//! tries to be the one that updates, a store where it is done, a load at each look of one that
+//! waits.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use overlock::atomic::{Atomic, ConstAtomic};
+use overlock::{ConstLock, RawLock, Refresh, TestAndSet};
+use overlock_host::Nanos;
+use overlock_host::pm_timer::read::{Clamped, Lock, Mutexed, Published, Pure, ReadRule};
+use overlock_host::pm_timer::{Clock, NoSci, PmTimer, Width};
+use overlock_world::PmTimerRule;
+
+use super::cell::Timed;
+use super::machine::calls::{is_on_host, relax, spend, sync, with};
+use super::world::OnHost;
+
+/// The device.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    rule: Rule,
+    line: Line,
+}
+
+/// What all readers share.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Line(Timed<u32>);
+
+#[derive(Debug)]
+enum Rule {
+    Mutex(PmTimer<Virtual, Mutexed<Spin>, NoSci>),
+    Published(PmTimer<Virtual, Published, NoSci>),
+    Refresh(PmTimer<Virtual, Shared, NoSci>),
+    Clamped(PmTimer<Virtual, Clamped, NoSci>),
+    LockFree(PmTimer<Virtual, Pure, NoSci>),
+}
+
+impl Timer {
+    pub(crate) fn new(rule: PmTimerRule) -> Self {
+        let (width, clock) = (Width::Bits24, Virtual);
+        let rule = match rule {
+            PmTimerRule::Mutex => {
+                Rule::Mutex(PmTimer::new(width, clock, Mutexed::new(Spin::default()), NoSci))
+            }
+            PmTimerRule::Published => {
+                Rule::Published(PmTimer::new(width, clock, Published::new(look_again), NoSci))
+            }
+            PmTimerRule::Refresh => {
+                Rule::Refresh(PmTimer::new(width, clock, Shared(Refresh::zeroed()), NoSci))
+            }
+            PmTimerRule::Clamped => {
+                Rule::Clamped(PmTimer::new(width, clock, Clamped::default(), NoSci))
+            }
+            PmTimerRule::LockFree => Rule::LockFree(PmTimer::new(width, clock, Pure, NoSci)),
+        };
+        Self { rule, line: Line(Timed::ZERO) }
+    }
+
+    /// Reads it, on a vCPU.
+    pub(crate) fn count(&self) -> u32 {
+        let Line(line) = &self.line;
+        match &self.rule {
+            // Its lock has cells of its own.
+            Rule::Mutex(timer) => timer.count(),
+            Rule::Published(timer) => {
+                line.fetch_add(1, Relaxed);
+                let ticks = timer.count();
+                line.fetch_add(1, Relaxed);
+                ticks
+            }
+            Rule::Refresh(timer) => timer.count(),
+            Rule::Clamped(timer) => {
+                line.fetch_add(1, Relaxed);
+                timer.count()
+            }
+            Rule::LockFree(timer) => timer.count(),
+        }
+    }
+}
+
+/// What a loser of the published rule does each time it looks in vain.
+fn look_again() {
+    let Line(line) = &with(|m| m.timer).line;
+    line.load(Relaxed);
+    relax(false);
+}
+
+/// The rule of [`overlock::Refresh`], on cells that cost.
+#[derive(Debug)]
+struct Shared(Refresh<u64, OnHost<true>>);
+
+impl ReadRule for Shared {
+    fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos {
+        // Refreshes come one after the other, so the last one is the latest: never behind it.
+        Nanos(self.0.join(|| clock().0.max(self.0.last())))
+    }
+}
+
+/// The clock of the run, for the device; what the device does besides is in its price.
+#[derive(Debug)]
+struct Virtual;
+
+impl Clock for Virtual {
+    fn now(&self) -> Nanos {
+        if is_on_host() {
+            // The device is made before the run begins.
+            return Nanos::ZERO;
+        }
+        spend(with(|m| m.costs.device));
+        sync();
+        Nanos(with(|m| m.cpu().at))
+    }
+}
+
+/// A spin lock that whoever comes first takes: Xen's of that time.
+#[derive(Debug)]
+struct Spin(TestAndSet<OnHost<false>>);
+
+impl Default for Spin {
+    fn default() -> Self {
+        Self(ConstLock::NEW)
+    }
+}
+
+impl Lock for Spin {
+    fn with<T>(&self, section: impl FnOnce() -> T) -> T {
+        self.0.lock();
+        let result = section();
+        // SAFETY: taken above.
+        unsafe { self.0.unlock() };
+        result
+    }
+}

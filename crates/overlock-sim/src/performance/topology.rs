@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How far pCPUs are from each other.
+//!
+//! pCPUs are numbered compactly: threads of a core, cores of a cluster, clusters of a socket.
+
+use serde::{Deserialize, Serialize};
+
+/// The most pCPUs of a host: what [`CpuSet`] has bits for.
+pub(crate) const PCPUS_MAX: u32 = 512;
+
+/// Sockets, and what each is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    /// Sockets.
+    pub sockets: u32,
+    /// Clusters of a socket: cores that share a last-level cache.
+    pub clusters: u32,
+    /// Cores of a cluster.
+    pub cores: u32,
+    /// Threads of a core.
+    pub threads: u32,
+}
+
+/// How far two pCPUs are from each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Distance {
+    Same,
+    Core,
+    Cluster,
+    Socket,
+    Remote,
+}
+
+impl Topology {
+    /// How many pCPUs there are.
+    #[must_use]
+    pub const fn pcpus(&self) -> u32 {
+        self.sockets * self.clusters * self.cores * self.threads
+    }
+
+    pub(crate) const fn distance(&self, one: u32, other: u32) -> Distance {
+        let core = self.threads;
+        let cluster = core * self.cores;
+        let socket = cluster * self.clusters;
+        if one == other {
+            Distance::Same
+        } else if one / core == other / core {
+            Distance::Core
+        } else if one / cluster == other / cluster {
+            Distance::Cluster
+        } else if one / socket == other / socket {
+            Distance::Socket
+        } else {
+            Distance::Remote
+        }
+    }
+
+    /// The span of pCPU numbers within `distance` of `pcpu`.
+    const fn within(&self, pcpu: u32, distance: Distance) -> (u32, u32) {
+        let size = match distance {
+            Distance::Same => 1,
+            Distance::Core => self.threads,
+            Distance::Cluster => self.threads * self.cores,
+            Distance::Socket => self.threads * self.cores * self.clusters,
+            Distance::Remote => self.pcpus(),
+        };
+        let first = pcpu / size * size;
+        (first, first + size)
+    }
+
+    /// How far the member of `set` is that is furthest from `pcpu`.
+    pub(crate) fn furthest(&self, pcpu: u32, set: &CpuSet) -> Distance {
+        use Distance::{Cluster, Core, Remote, Same, Socket};
+        let covers = |distance: &Distance| {
+            let (first, end) = self.within(pcpu, *distance);
+            set.lies_within(first, end)
+        };
+        [Same, Core, Cluster, Socket].into_iter().find(covers).unwrap_or(Remote)
+    }
+}
+
+/// A set of pCPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CpuSet([u64; PCPUS_MAX as usize / 64]);
+
+impl CpuSet {
+    pub(crate) fn only(pcpu: u32) -> Self {
+        let mut set = Self::default();
+        set.insert(pcpu);
+        set
+    }
+
+    pub(crate) fn insert(&mut self, pcpu: u32) {
+        self.0[pcpu as usize / 64] |= 1 << (pcpu % 64);
+    }
+
+    pub(crate) fn contains(&self, pcpu: u32) -> bool {
+        self.0[pcpu as usize / 64] >> (pcpu % 64) & 1 == 1
+    }
+
+    /// Whether all members are from `first` to below `end`.
+    fn lies_within(&self, first: u32, end: u32) -> bool {
+        let bits = |n: u32| if n >= 64 { u64::MAX } else { (1 << n) - 1 };
+        (0_u32..).step_by(64).zip(self.0).all(|(base, word)| {
+            let inside = bits(end.saturating_sub(base)) & !bits(first.saturating_sub(base));
+            word & !inside == 0
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: Topology = Topology { sockets: 2, clusters: 2, cores: 3, threads: 2 };
+
+    #[test]
+    fn distances_follow_the_numbers() {
+        let to = |other| HOST.distance(1, other);
+        assert_eq!(HOST.pcpus(), 24);
+        assert_eq!([to(1), to(0), to(2)], [Distance::Same, Distance::Core, Distance::Cluster]);
+        assert_eq!([to(6), to(12)], [Distance::Socket, Distance::Remote]);
+    }
+
+    #[test]
+    fn the_furthest_of_a_set_is_the_furthest_of_its_members() {
+        for pcpu in 0..HOST.pcpus() {
+            for other in 0..HOST.pcpus() {
+                for third in 0..HOST.pcpus() {
+                    let mut set = CpuSet::only(other);
+                    set.insert(third);
+                    let one = HOST.distance(pcpu, other);
+                    let most = one.max(HOST.distance(pcpu, third));
+                    assert_eq!(HOST.furthest(pcpu, &set), most, "{pcpu}: {other}, {third}");
+                    assert!(set.contains(other) && set.contains(third));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The world of a simulated host: its verbs, and the platforms of `overlock` on its vCPUs.
+//!
+//! | clause | answer |
+//! |---|---|
+//! | P1 | `wait` looks at the word before it calls the host. |
+//! | P2 | A kick that came too early, an interrupt, a deadline and the end of the run end a halt. |
+//! | P3 | A kick is a call of the host. If its target is not halted, the scheduler remembers it, and the target's next halt returns at once. |
+//! | P4 | The scheduler ignores a kick of a vCPU that has ended. |
+//! | P5 | Not implemented, as in the laboratory. |
+//! | P6 | Time passes; see [`spin`](super::spin) for how much. |
+//! | P7 | A vCPU's number never changes. |
+//! | P8 | The tables are made for each run, at the same addresses each time. |
+//! | P9 | The vCPU's own virtual time. |
+//! | P10 | `OnHost<false>` never waits; `OnHost<true>` waits if the run says so. |
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+use overlock::atomic::Atomic;
+use overlock::platform::{Costs, Platform, ReadModifyWrite};
+use overlock::{Bucket, Cpu, Slot};
+use overlock_world::World;
+
+use super::cell::Timed;
+use super::machine::calls::{call, is_on_host, long_spin, relax, spend, sync, with, work};
+use super::memory;
+
+/// Buckets of the table of halted vCPUs, at least: 16 entries each.
+const BUCKETS: usize = 256;
+
+/// The vCPUs of a simulated host.
+#[derive(Clone, Copy, Debug)]
+pub struct Simulated;
+
+/// The platform of locks on them, which wait (`WAITS`) or only ever spin.
+#[derive(Clone, Copy, Debug)]
+pub struct OnHost<const WAITS: bool>;
+
+/// What the locks of one platform share in one run.
+struct Table<P: Platform> {
+    slots: &'static [Slot<P>],
+    buckets: &'static [Bucket<P>],
+}
+
+impl<P: Platform<Word = Timed<u32>>> Table<P> {
+    /// Empty tables for `vcpus` vCPUs, in the memory of the run.
+    fn new(vcpus: u32) -> Self {
+        let buckets = BUCKETS.max(vcpus.next_power_of_two() as usize);
+        Self {
+            slots: memory::put_all(vcpus as usize, Slot::<P>::new),
+            buckets: memory::put_all(buckets, Bucket::<P>::new),
+        }
+    }
+}
+
+/// What all locks of one run share.
+pub(crate) struct Tables {
+    waiting: Table<OnHost<true>>,
+    spinning: Table<OnHost<false>>,
+}
+
+impl Tables {
+    pub(crate) fn new(vcpus: u32) -> Self {
+        Self { waiting: Table::new(vcpus), spinning: Table::new(vcpus) }
+    }
+}
+
+macro_rules! platform {
+    ($waits:literal, $table:ident) => {
+        // SAFETY: clause by clause in the table above.
+        unsafe impl Platform for OnHost<$waits> {
+            type Byte = Timed<u8>;
+            type Half = Timed<u16>;
+            type Word = Timed<u32>;
+
+            const WAITS: bool = $waits;
+
+            type Release = ReadModifyWrite;
+
+            #[inline]
+            fn waits() -> bool {
+                $waits && with(|m| m.waits)
+            }
+
+            fn fence(order: Ordering) {
+                if !is_on_host() {
+                    with(|m| m.fence(order));
+                }
+            }
+
+            fn relax() {
+                relax($waits);
+            }
+
+            fn nap(ns: u64) {
+                let deadline = Simulated::now_ns() + ns;
+                halt(Some(deadline));
+            }
+
+            #[inline]
+            fn cpu() -> Option<Cpu> {
+                Cpu::new(with(|m| m.current) as usize)
+            }
+
+            #[inline]
+            fn slot(cpu: Cpu) -> &'static Slot<Self> {
+                &with(|m| m.tables).$table.slots[cpu.index()]
+            }
+
+            #[inline]
+            fn waiters() -> &'static [Bucket<Self>] {
+                with(|m| m.tables).$table.buckets
+            }
+
+            fn wait(word: &Timed<u32>, expected: u32, deadline_ns: Option<u64>) {
+                Simulated::halt_unless(word, expected, deadline_ns);
+            }
+
+            fn kick(_: *const Timed<u32>, cpu: Cpu) {
+                Simulated::kick(cpu.index() as u32);
+            }
+
+            fn costs() -> Costs {
+                // How long a pause lasts is the machine's to say, so the clock is worth a look
+                // after each.
+                Costs::DEFAULT.with_wake_ns(with(|m| m.wake_ns)).with_pauses_per_look(1)
+            }
+
+            #[inline]
+            fn now_ns() -> u64 {
+                Simulated::now_ns()
+            }
+        }
+    };
+}
+platform!(true, waiting);
+platform!(false, spinning);
+
+fn halt(deadline_ns: Option<u64>) {
+    call(|costs| costs.halt, |m, vcpu| m.halt(vcpu, deadline_ns));
+}
+
+impl World for Simulated {
+    type Word = Timed<u32>;
+    type Aware = OnHost<true>;
+    type Native = OnHost<false>;
+
+    fn memory(layout: Layout) -> Option<NonNull<u8>> {
+        memory::take(layout)
+    }
+
+    fn number() -> u32 {
+        with(|m| m.current)
+    }
+
+    fn count() -> u32 {
+        with(|m| m.vcpus.len() as u32)
+    }
+
+    fn stopping() -> bool {
+        sync();
+        is_on_host() || with(|m| m.cpu().at >= m.stop_at)
+    }
+
+    fn now_ns() -> u64 {
+        with(|m| {
+            let clock = m.costs.clock;
+            let cpu = m.cpu();
+            cpu.at += if is_on_host() { 0 } else { clock };
+            cpu.at
+        })
+    }
+
+    fn away_ns() -> u64 {
+        with(|m| m.away_ns())
+    }
+
+    fn work_ns(ns: u64) {
+        work(ns);
+    }
+
+    fn relax() {
+        relax(false);
+    }
+
+    fn halt_unless(word: &Timed<u32>, expected: u32, deadline_ns: Option<u64>) {
+        // A kick that comes between this look and the halt is remembered by the scheduler.
+        if word.load(Ordering::Relaxed) == expected {
+            halt(deadline_ns);
+        }
+    }
+
+    fn sleep_ns(ns: u64) {
+        let deadline = Self::now_ns() + ns;
+        while Self::now_ns() < deadline && !Self::stopping() {
+            halt(Some(deadline));
+        }
+    }
+
+    fn kick(target: u32) {
+        call(
+            |costs| costs.call,
+            |m, vcpu| {
+                m.vcpus[vcpu as usize].accounts.kicks += 1;
+                m.kick(target, Some(vcpu));
+            },
+        );
+    }
+
+    fn interrupt(target: u32, number: u32) {
+        call(
+            |costs| costs.call,
+            |m, vcpu| {
+                m.vcpus[vcpu as usize].accounts.interrupts += 1;
+                m.interrupt(vcpu, target, number);
+            },
+        );
+    }
+
+    fn interrupt_all(number: u32) {
+        call(
+            |costs| costs.call,
+            |m, vcpu| {
+                m.vcpus[vcpu as usize].accounts.interrupts += 1;
+                for target in (0..m.vcpus.len() as u32).filter(|&target| target != vcpu) {
+                    m.interrupt(vcpu, target, number);
+                }
+            },
+        );
+    }
+
+    fn yield_to(target: Option<u32>) {
+        call(|costs| costs.call, |m, vcpu| m.yield_to(vcpu, target));
+    }
+
+    fn long_spin() {
+        long_spin();
+    }
+
+    fn pm_timer() -> u32 {
+        if is_on_host() {
+            return 0;
+        }
+        spend(with(|m| m.costs.port));
+        sync();
+        let timer = with(|m| {
+            m.cpu().accounts.pm_reads += 1;
+            m.timer
+        });
+        timer.count()
+    }
+
+    fn is_preempted(number: u32) -> bool {
+        sync();
+        with(|m| m.is_preempted(number))
+    }
+
+    fn enter_critical() {
+        with(|m| m.enter_critical());
+    }
+
+    fn leave_critical() {
+        if with(|m| m.leave_critical()) {
+            call(|costs| costs.call, |m, vcpu| m.end_grace(vcpu));
+        }
+    }
+}

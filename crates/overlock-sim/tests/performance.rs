@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Do experiments run on simulated hosts, always with the same result, and as the costs say?
+
+use std::time::Duration;
+
+use overlock_sim::performance::{Counts, Error, HostProfile, Setup, Yields};
+use overlock_world::experiment::Experiment;
+use overlock_world::locks::{HAND_OVER, LOCKS};
+use overlock_world::workload::Profile;
+use overlock_world::{Config, PmTimerRule, Program, Record, Vcpu, World};
+
+fn setup(host: &str, seed: u64) -> Setup {
+    Setup { host: HostProfile::named(host).unwrap(), seed, seq_cst: false }
+}
+
+fn run(setup: &Setup, config: &Config, workload: &str, lock: &str) -> (Record<Yields>, Counts) {
+    setup.run(config, &Profile::named(workload).unwrap(), lock).unwrap()
+}
+
+/// Milliseconds of virtual time, on so many vCPUs and pCPUs.
+fn millis(ms: u64, vcpus: u32, pcpus: u32) -> Config<'static> {
+    Config { duration: Duration::from_millis(ms), ..Config::new(vcpus, pcpus) }
+}
+
+/// All that a record says.
+fn text(record: &Record<Yields>) -> String {
+    serde_json::to_string(record).unwrap()
+}
+
+#[test]
+fn the_laboratorys_experiment_file_runs_and_shows_what_the_project_is_about() {
+    let file = include_str!("../../../experiments/micro.toml");
+    let mut experiment = Experiment::parse("micro", file).unwrap();
+    experiment.host.seconds = 0.02;
+    let setup = setup("dev-kvm", 1);
+    let mut rates = Vec::new();
+    for point in experiment.points() {
+        let config = experiment.config(&point);
+        let (record, _) = setup.run(&config, &point.profile, point.lock.built).unwrap();
+        assert_eq!((record.world, record.pcpus), ("sim", 2));
+        assert!(record.ops_per_s > 0.0 && record.cpu_s_per_s <= 2.001, "{record:?}");
+        assert_eq!(record.steal_s_per_s > 0.0, record.cpus == 8, "{record:?}");
+        rates.push((point.lock.name, point.cpus, record.cs_ns, record.ops_per_s));
+    }
+    assert_eq!(rates.len(), 12);
+    let of = |lock: &str, cpus: u32| {
+        rates.iter().find(|r| (r.0.as_str(), r.1, r.2) == (lock, cpus, 1000)).unwrap().3
+    };
+    assert!(of("native-ticket", 8) < 0.3 * of("native-ticket", 2), "a strict spin lock collapses");
+    assert!(of("hybrid", 8) > 2.0 * of("native-ticket", 8), "one that steals does not");
+}
+
+#[test]
+fn every_lock_and_workload_runs_and_repeats_by_its_seed() {
+    let mut differ = 0;
+    for workload in Profile::names() {
+        for lock in LOCKS.into_iter().chain([HAND_OVER]) {
+            let config = Config { policy: "pv-hint", ..millis(3, 5, 2) };
+            let config = Config { pause_window: Duration::from_micros(20), ..config };
+            let (record, counts) = run(&setup("dev-kvm", 7), &config, workload, lock);
+            assert!(record.ops_per_s > 0.0, "{workload}, {lock}: {record:?}");
+            assert_eq!(record.timer_backwards, 0, "{workload}, {lock}");
+            // What was on the heap has moved by now.
+            let _moved = vec![0_u8; 12_345];
+            let again = run(&setup("dev-kvm", 7), &config, workload, lock);
+            assert_eq!((text(&record), counts), (text(&again.0), again.1), "{workload}, {lock}");
+            let other = run(&setup("dev-kvm", 8), &config, workload, lock);
+            differ += usize::from(text(&record) != text(&other.0));
+        }
+    }
+    assert!(differ > 30, "a seed that changes nothing is none: {differ}");
+}
+
+#[test]
+fn an_uncontended_pair_takes_what_its_accesses_cost() {
+    let mut setup = setup("dev-kvm", 1);
+    setup.host.jitter_percent = 0;
+    let rate = |setup: &Setup| run(setup, &millis(5, 1, 1), "micro", "hybrid").0.ops_per_s;
+    let base = 1e9 / rate(&setup);
+    for (cost, extra, expected) in [
+        // A CAS and a subtraction; a look at the stop flag costs nothing.
+        (0, 100, 200.0),
+        // Two looks before and in the section, one after it.
+        (1, 100, 300.0),
+        (2, 100, 100.0),
+        // No line moves.
+        (3, 1_000, 0.0),
+    ] {
+        let mut setup = setup.clone();
+        let costs = &mut setup.host.costs;
+        let figure = [&mut costs.rmw, &mut costs.clock, &mut costs.notes, &mut costs.cluster];
+        figure.into_iter().nth(cost).unwrap().ns += extra;
+        let longer = 1e9 / rate(&setup) - base;
+        assert!((longer - expected).abs() < 2.0, "cost {cost}: {longer} ns for {expected}");
+    }
+}
+
+#[test]
+fn a_hand_over_between_spinners_costs_the_way_of_the_line() {
+    let rate = |pcpus: [u32; 2], extra: u64| {
+        let mut setup = setup("e5-2699v3", 1);
+        setup.host.costs.remote.ns += extra;
+        let config = millis(2, pcpus[0], pcpus[1]);
+        run(&setup, &config, "micro", "native-ticket").0.ops_per_s
+    };
+    // 18 pCPUs are one socket, 36 are two.
+    assert_eq!(rate([18, 18], 0), rate([18, 18], 1_000), "nothing is remote in one socket");
+    assert!(rate([36, 36], 0) > 1.5 * rate([36, 36], 1_000), "half of it is in two");
+}
+
+#[test]
+fn interrupts_are_answered_by_those_that_compute_spin_halt_and_wait_for_a_pcpu() {
+    for lock in ["native-test-and-set", "hybrid"] {
+        let (record, _) = run(&setup("dev-kvm", 3), &millis(100, 6, 2), "ebizzy", lock);
+        assert!(record.exits["interrupt"] > 3, "{lock}: {record:?}");
+        let debts: u64 = record.locks.iter().map(|lock| lock.debtor_off_ns).sum();
+        assert!(debts > 0, "{lock}: with 6 vCPUs on 2 pCPUs some answer late: {record:?}");
+    }
+}
+
+#[test]
+fn the_oracle_beats_a_host_that_does_nothing() {
+    let with = |policy| {
+        let config = Config { policy, ..millis(100, 8, 2) };
+        let config = Config { pause_window: Duration::from_micros(50), ..config };
+        let profile = Profile { section_ns: 1_000, ..Profile::named("micro").unwrap() };
+        setup("dev-kvm", 5).run(&config, &profile, "native-ticket").unwrap().0
+    };
+    let (nothing, oracle) = (with("report"), with("oracle"));
+    assert!(oracle.ops_per_s > 1.5 * nothing.ops_per_s, "{oracle:?} against {nothing:?}");
+    assert!(oracle.yield_hits > 0 && nothing.yield_hits == 0);
+}
+
+#[test]
+fn sampling_finds_spinners_that_say_nothing() {
+    let every = Some(Duration::from_micros(200));
+    let config = Config { policy: "oracle", sample_every: every, ..millis(50, 6, 2) };
+    let (record, _) = run(&setup("dev-kvm", 1), &config, "micro", "native-ticket");
+    let found: u64 = record.vcpus.iter().map(|vcpu| vcpu.sampled_spins).sum();
+    assert!(found > 0 && record.exits["long-spin"] == 0, "{record:?}");
+    assert!(record.yield_hits > 0, "{record:?}");
+}
+
+#[test]
+fn background_load_takes_time_that_nobody_else_accounts_for() {
+    let host = setup("dev-kvm", 1);
+    let (quiet, _) = run(&host, &millis(50, 2, 2), "kernbench", "hybrid");
+    let mut busy = host.clone();
+    let source = "this test".into();
+    let load = overlock_sim::performance::Background { every_ns: 100_000, for_ns: 50_000, source };
+    busy.host.background = Some(load);
+    let (busy, _) = run(&busy, &millis(50, 2, 2), "kernbench", "hybrid");
+    assert_eq!(quiet.run_delay_s_per_s, 0.0);
+    assert!((0.7..1.3).contains(&busy.run_delay_s_per_s), "half of two pCPUs: {busy:?}");
+    assert!(busy.ops_per_s < 0.8 * quiet.ops_per_s);
+}
+
+#[test]
+fn readers_of_the_timer_wait_for_each_other_under_a_mutex_and_not_without_a_lock() {
+    let reads = |rule| {
+        let config = Config { pm_timer: rule, ..millis(2, 32, 32) };
+        run(&setup("opteron-48", 1), &config, "pmtimer", LOCKS[0]).0
+    };
+    let rates: Vec<f64> = PmTimerRule::ALL.iter().map(|&rule| reads(rule).ops_per_s).collect();
+    let [mutex, published, refresh, _, free] = rates[..] else { panic!("{rates:?}") };
+    assert!(published > 1.2 * mutex && free > 2.0 * published, "{rates:?}");
+    assert!(refresh > mutex, "{rates:?}");
+}
+
+/// A program for what workloads never do.
+struct Odd(fn(Vcpu<overlock_sim::performance::Simulated>));
+
+impl Program<overlock_sim::performance::Simulated> for Odd {
+    fn run(&self, vcpu: Vcpu<overlock_sim::performance::Simulated>) {
+        (self.0)(vcpu);
+    }
+}
+
+#[test]
+fn a_host_that_is_too_small_a_program_that_never_stops_and_one_that_panics_are_told() {
+    let profile = Profile::named("micro").unwrap();
+    let error = setup("dev-kvm", 1).run(&millis(1, 4, 3), &profile, "hybrid").unwrap_err();
+    assert!(error.to_string().contains("has 2 pCPUs, not 3"), "{error}");
+    let odd = |config: &Config, body| setup("dev-kvm", 1).run_program(config, &Odd(body));
+    let error = odd(&millis(1, 2, 2), |vcpu| {
+        assert!(vcpu.number() != 1, "one of two");
+    });
+    assert!(matches!(error, Err(Error::Panicked { vcpu: 1, .. })), "{error:?}");
+    let config = Config { grace: Duration::from_millis(2), ..millis(1, 2, 2) };
+    let error = odd(&config, |vcpu| {
+        while vcpu.number() == 0 {
+            vcpu.sleep_ns(1_000);
+            vcpu.work_ns(1_000);
+        }
+    });
+    let Err(Error::Runaway { stuck, .. }) = error else { panic!("{error:?}") };
+    assert_eq!(stuck.len(), 1, "{stuck:?}");
+    assert!(odd(&config, |_| ()).is_ok());
+}
+
+#[test]
+fn halts_end_by_kick_deadline_and_early_kick() {
+    let (outcome, _) = setup("dev-kvm", 1)
+        .run_program(
+            &millis(50, 2, 2),
+            &Odd(|vcpu| {
+                let word = <overlock_sim::performance::Simulated as World>::Word::default();
+                if vcpu.number() == 0 {
+                    let before = vcpu.now_ns();
+                    vcpu.halt_unless(&word, 1, None);
+                    assert!(vcpu.now_ns() - before < 1_000, "the word says otherwise");
+                    vcpu.halt_unless(&word, 0, Some(before + 100_000));
+                    assert!((100_000..150_000).contains(&(vcpu.now_ns() - before)));
+                    vcpu.halt_unless(&word, 0, None);
+                    assert!(vcpu.now_ns() >= 1_000_000, "until the kick");
+                    vcpu.work_ns(2_000_000);
+                    let before = vcpu.now_ns();
+                    vcpu.halt_unless(&word, 0, None);
+                    assert!(vcpu.now_ns() - before < 100_000, "the kick came first");
+                } else {
+                    vcpu.work_ns(1_200_000);
+                    vcpu.kick(0);
+                    vcpu.work_ns(1_000_000);
+                    vcpu.kick(0);
+                }
+            }),
+        )
+        .unwrap();
+    let kicks: u64 = outcome.vcpus.iter().map(|vcpu| vcpu.kicks).sum();
+    assert_eq!(kicks, 2);
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A row of values that lies where the world says.
+
+use std::alloc::Layout;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use crate::World;
+
+/// Values that never change their addresses. Those in the world's own memory are never dropped.
+#[derive(Debug)]
+pub(crate) struct Shelf<T> {
+    first: NonNull<T>,
+    count: usize,
+    /// Where the world has no say.
+    _own: Vec<T>,
+}
+
+// SAFETY: it gives out shared references to its values, and nothing else.
+unsafe impl<T: Sync> Sync for Shelf<T> {}
+
+impl<T> Shelf<T> {
+    /// Makes `count` values.
+    pub(crate) fn new<W: World>(count: usize, make: impl Fn() -> T) -> Self {
+        let placed = Layout::array::<T>(count).ok().and_then(W::memory);
+        let Some(first) = placed.map(NonNull::cast::<T>) else {
+            let own: Vec<T> = (0..count).map(|_| make()).collect();
+            let first = NonNull::from(own.as_slice()).cast();
+            return Self { first, count, _own: own };
+        };
+        for index in 0..count {
+            // SAFETY: inside the memory that the world has just given away.
+            unsafe { first.add(index).write(make()) };
+        }
+        Self { first, count, _own: Vec::new() }
+    }
+}
+
+impl<T> Deref for Shelf<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: `new` has made `count` values there, which lie there until the run is over: in
+        // the vector, which is never changed, or in memory that is nobody else's.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.count) }
+    }
+}
