@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     Lab(crate::lab::LabArgs),
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    Sim(crate::sim::SimArgs),
     #[cfg(target_os = "linux")]
     Boot(crate::boot::BootArgs),
     Torture(crate::torture::TortureArgs),

@@ -25,6 +25,8 @@ mod record;
 mod reference;
 mod report;
 mod shuffle;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod sim;
 mod stats;
 mod sys;
 mod table;
@@ -71,6 +73,8 @@ fn main() -> ExitCode {
         Command::Compare(args) => process::compare::main(&args),
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         Command::Lab(args) => lab::main(&args),
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        Command::Sim(args) => sim::main(&args),
         #[cfg(target_os = "linux")]
         Command::Boot(args) => boot::main(&args),
         Command::Torture(args) => torture::main(&args),

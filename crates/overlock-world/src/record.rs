@@ -183,6 +183,47 @@ impl<Y: Yields> Record<Y> {
     }
 }
 
+impl<Y> Record<Y> {
+    /// The same with yields of another type, for whoever holds records of several engines.
+    #[must_use]
+    pub fn map_yields<Z>(self, map: impl FnOnce(Y) -> Z) -> Record<Z> {
+        Record {
+            world: self.world,
+            workload: self.workload,
+            lock: self.lock,
+            policy: self.policy,
+            cpus: self.cpus,
+            pcpus: self.pcpus,
+            cs_ns: self.cs_ns,
+            ncs_ns: self.ncs_ns,
+            seconds: self.seconds,
+            ops_per_s: self.ops_per_s,
+            ops_per_cpu: self.ops_per_cpu,
+            jain: self.jain,
+            wait_ns: self.wait_ns,
+            longest_stall_ns: self.longest_stall_ns,
+            cpu_s_per_s: self.cpu_s_per_s,
+            spin_s_per_s: self.spin_s_per_s,
+            steal_s_per_s: self.steal_s_per_s,
+            locks: self.locks,
+            run_delay_s_per_s: self.run_delay_s_per_s,
+            slices_per_s: self.slices_per_s,
+            overrun_ns: self.overrun_ns,
+            slices_of_nominal: self.slices_of_nominal,
+            wake_ns: self.wake_ns,
+            publishes: self.publishes,
+            timer_read_ns: self.timer_read_ns,
+            timer_cpu_s_per_s: self.timer_cpu_s_per_s,
+            timer_backwards: self.timer_backwards,
+            exits: self.exits,
+            yields: map(self.yields),
+            yield_hits: self.yield_hits,
+            counters: self.counters,
+            vcpus: self.vcpus,
+        }
+    }
+}
+
 /// The waits of all vCPUs together.
 fn waits(tallies: &[Tally]) -> WaitNs {
     let mut all = histogram();

@@ -26,6 +26,13 @@ pub(crate) struct LabArgs {
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
     pub(super) engine: EngineChoice,
 
+    #[command(flatten)]
+    pub(super) measure: MeasureArgs,
+}
+
+/// What is to be measured, in whatever world.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MeasureArgs {
     /// Run the experiment that this file describes: its factors, workload and host, in place of
     /// the lists and spans below
     #[arg(long, value_name = "FILE")]
@@ -47,7 +54,7 @@ pub(crate) struct LabArgs {
     pub(super) cpus: Vec<u32>,
 
     /// How many of them may run at a time [default: 2, or 1 where there is only one CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
     pub(super) pcpus: Option<u32>,
 
     /// Workloads: micro, ebizzy, kernbench, oltp, pmtimer, or a file that ends in .toml
@@ -119,7 +126,7 @@ pub(crate) struct LabArgs {
     pub(super) output: OutputArgs,
 }
 
-impl LabArgs {
+impl MeasureArgs {
     /// The same with the spans of an experiment's host; `--seconds` and `--runs` stand above them.
     pub(super) fn with(&self, experiment: &Experiment) -> Self {
         let host = &experiment.host;
@@ -133,6 +140,11 @@ impl LabArgs {
             runs: self.runs.or(Some(host.runs)),
             ..self.clone()
         }
+    }
+
+    /// The seed of the order in which points take turns.
+    pub(crate) const fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// How often each point is run.

@@ -38,19 +38,39 @@ use std::time::Duration;
 use timeline::TimelineRecord;
 
 use args::EngineChoice;
-pub(crate) use args::LabArgs;
+pub(crate) use args::{LabArgs, MeasureArgs};
 
-/// Runs a workload on one of the engines.
-type Run = fn(&Config<'_>, &Profile, &str) -> Result<Record, Error>;
+/// Runs a workload once, in some world.
+pub(crate) type Run<'run> = Box<dyn Fn(&Config<'_>, &Profile, &str) -> Result<Ran> + 'run>;
+
+/// What a run came to: a record, or a guest that did what no guest may do.
+pub(crate) type Ran = std::result::Result<Record, String>;
+
+/// A world to measure in.
+pub(crate) struct Place<'run> {
+    /// Runs a workload there.
+    pub(crate) run: Run<'run>,
+    /// pCPUs, if nothing else is asked for.
+    pub(crate) pcpus: u32,
+    /// Whether its vCPUs take this machine's CPUs.
+    pub(crate) is_real: bool,
+}
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &LabArgs) -> Result<Outcome> {
     let allowed = u32::try_from(sys::allowed_cpus()).unwrap_or(u32::MAX);
+    let run = engine(args.engine)?;
+    measure(&args.measure, Place { run, pcpus: allowed.min(2), is_real: true })
+}
+
+/// Measures what is asked for.
+pub(crate) fn measure(args: &MeasureArgs, place: Place<'_>) -> Result<Outcome> {
     let experiment = args.experiment.as_deref().map(read).transpose()?;
     let told = experiment.as_ref().map(|experiment| args.with(experiment));
     let args = told.as_ref().unwrap_or(args);
-    let pcpus = args.pcpus.unwrap_or(allowed.min(2));
-    let lab = Lab::new(args, experiment.as_ref())?;
+    let pcpus = args.pcpus.unwrap_or(place.pcpus);
+    let is_real = place.is_real;
+    let lab = Lab::new(args, experiment.as_ref(), place.run)?;
     lab.try_engine()?;
     let groups = match &experiment {
         Some(experiment) => plan::of_experiment(experiment)?,
@@ -60,14 +80,8 @@ pub(crate) fn main(args: &LabArgs) -> Result<Outcome> {
     interrupt::watch()?;
     let machine = Machine::observe(&Clock::calibrate());
     sink.record(&RunRecord::new(&machine, args.seed))?;
-    if let Some(warning) = Warning::busy_machine(&machine) {
-        warning.print();
-    }
-    if pcpus > allowed {
-        output::complain(&format!(
-            "warning: {pcpus} pCPUs on {allowed} CPUs: the system will take CPUs away too, which \
-             nothing here accounts for; use --pcpus {allowed}"
-        ));
+    if is_real {
+        doubts(&machine, pcpus);
     }
     let fine = lab.measure(&groups, &mut sink)?;
     sink.end(match (interrupt::seen(), fine) {
@@ -75,6 +89,20 @@ pub(crate) fn main(args: &LabArgs) -> Result<Outcome> {
         (false, true) => Outcome::Fine,
         (false, false) => Outcome::CheckFailed,
     })
+}
+
+/// Warns of what makes real measurements doubtful.
+fn doubts(machine: &Machine, pcpus: u32) {
+    if let Some(warning) = Warning::busy_machine(machine) {
+        warning.print();
+    }
+    let allowed = u32::try_from(sys::allowed_cpus()).unwrap_or(u32::MAX);
+    if pcpus > allowed {
+        output::complain(&format!(
+            "warning: {pcpus} pCPUs on {allowed} CPUs: the system will take CPUs away too, which \
+             nothing here accounts for; use --pcpus {allowed}"
+        ));
+    }
 }
 
 /// Reads an experiment's file.
@@ -85,17 +113,20 @@ fn read(path: &Path) -> Result<Experiment> {
     Ok(Experiment::parse(&stem, &text)?)
 }
 
-/// An engine, and how it is to run.
+/// A world, and how it is to run.
 struct Lab<'args> {
-    run: Run,
-    args: &'args LabArgs,
+    run: Run<'args>,
+    args: &'args MeasureArgs,
     published: &'args [Published],
     seconds: f64,
 }
 
 impl<'args> Lab<'args> {
-    /// Chooses the engine.
-    fn new(args: &'args LabArgs, experiment: Option<&'args Experiment>) -> Result<Self> {
+    fn new(
+        args: &'args MeasureArgs,
+        experiment: Option<&'args Experiment>,
+        run: Run<'args>,
+    ) -> Result<Self> {
         let seconds = args.seconds.unwrap_or(match (args.is_tour(), args.check) {
             (true, false) => 0.2,
             // In less, those of 16 vCPUs that happen to run a little more stand out.
@@ -107,13 +138,14 @@ impl<'args> Lab<'args> {
             bail!("a timeline of {span} is longer than half a run of {seconds} s; use --seconds");
         }
         let published = experiment.map_or(&[][..], |experiment| &experiment.published);
-        Ok(Lab { run: engine(args.engine)?, args, published, seconds })
+        Ok(Lab { run, args, published, seconds })
     }
 
     /// How many hand-overs a second vCPUs can make that do nothing else.
     fn hand_overs(&self, profile: &Profile, pcpus: u32) -> Result<f64> {
         let point = plan::limit(pcpus);
         let record = (self.run)(&self.config(&point), profile, point.lock.built)?;
+        let record = record.map_err(anyhow::Error::msg)?;
         // A run that was cut short may have none.
         Ok(record.ops_per_s.max(1.0))
     }
@@ -122,8 +154,8 @@ impl<'args> Lab<'args> {
     fn try_engine(&self) -> Result<()> {
         let point = Point { policy: ORACLE.into(), ..plan::limit(1) };
         let config = Config { duration: Duration::from_millis(1), ..self.config(&point) };
-        (self.run)(&config, &Profile::named("micro")?, point.lock.built)?;
-        Ok(())
+        let tried = (self.run)(&config, &Profile::named("micro")?, point.lock.built)?;
+        tried.map(drop).map_err(anyhow::Error::msg)
     }
 
     fn config<'run>(&self, point: &'run Point) -> Config<'run> {
@@ -245,18 +277,18 @@ impl<'args> Lab<'args> {
         profile: &Profile,
     ) -> Result<Result<Sample, Failure>> {
         let before = CpuTimes::now();
-        match (self.run)(config, profile, point.lock.built) {
+        let ran = (self.run)(config, profile, point.lock.built);
+        Ok(match ran.with_context(|| point.to_string())? {
             Ok(record) => {
                 let machine_steal = CpuTimes::now().since(before).steal_share();
-                Ok(Ok(Sample { record, machine_steal }))
+                Ok(Sample { record, machine_steal })
             }
-            Err(error @ (Error::Fault { .. } | Error::Panicked { .. } | Error::Runaway { .. })) => {
+            Err(said) => {
                 let point = point.to_string();
-                let sentence = format!("{point}: {error}");
-                Ok(Err(Failure { kind: "failure", point, sentence }))
+                let sentence = format!("{point}: {said}");
+                Err(Failure { kind: "failure", point, sentence })
             }
-            Err(error) => bail!("{point}: {error}"),
-        }
+        })
     }
 
     /// Prints a group's records and tables.
@@ -308,22 +340,34 @@ impl<'args> Lab<'args> {
 }
 
 /// The engine that was asked for, if it is available.
-fn engine(choice: EngineChoice) -> Result<Run> {
+fn engine(choice: EngineChoice) -> Result<Run<'static>> {
     let kvm = KvmEngine::availability();
     match (choice, kvm) {
-        (EngineChoice::Kvm | EngineChoice::Auto, Ok(())) => Ok(run::<KvmEngine>),
+        (EngineChoice::Kvm | EngineChoice::Auto, Ok(())) => Ok(Box::new(on::<KvmEngine>)),
         (EngineChoice::Kvm, Err(error)) => {
             bail!("{error}; or play vCPUs by threads: --engine threads")
         }
         (EngineChoice::Auto, Err(error)) => {
             output::complain(&format!("note: {error}; vCPUs are played by threads instead"));
             ThreadsEngine::availability()?;
-            Ok(run::<ThreadsEngine>)
+            Ok(Box::new(on::<ThreadsEngine>))
         }
         (EngineChoice::Threads, _) => {
             ThreadsEngine::availability()?;
-            Ok(run::<ThreadsEngine>)
+            Ok(Box::new(on::<ThreadsEngine>))
         }
+    }
+}
+
+/// Runs a workload on an engine of the laboratory. A guest's own fault is a failure of the point;
+/// all else ends the command.
+fn on<E: overlock_lab::Engine>(config: &Config<'_>, profile: &Profile, lock: &str) -> Result<Ran> {
+    match run::<E>(config, profile, lock) {
+        Ok(record) => Ok(Ok(record)),
+        Err(error @ (Error::Fault { .. } | Error::Panicked { .. } | Error::Runaway { .. })) => {
+            Ok(Err(error.to_string()))
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

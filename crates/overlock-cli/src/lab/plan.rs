@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is to be measured: groups of points that take turns.
 
-use super::args::LabArgs;
+use super::args::MeasureArgs;
 use crate::args::unique;
 use crate::units::{Nanos, three};
 use anyhow::{Context, Result, anyhow, bail};
@@ -153,7 +153,7 @@ pub(super) fn limit(pcpus: u32) -> Point {
 /// Makes the groups that the arguments ask for. `limit` measures how many hand-overs a second
 /// there can be under a workload, where that is asked for.
 pub(super) fn groups(
-    args: &LabArgs,
+    args: &MeasureArgs,
     pcpus: u32,
     limit: impl Fn(&Profile) -> Result<f64>,
 ) -> Result<Vec<Group>> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The record of one point: the fields that all worlds have, and what only a host can know.
 
-use super::args::LabArgs;
+use super::args::MeasureArgs;
 use super::explain;
 use super::plan::{NO_POLICY, ORACLE, Point, REPORT};
 use super::results::{Asked, GroupRuns, PointRuns, Sample, ops_per_s};
@@ -145,7 +145,7 @@ fn whole(value: f64) -> u64 {
 
 impl<'a> LabRecord<'a> {
     /// Merges the runs of a point.
-    pub(super) fn new(group: &'a GroupRuns, runs: &'a PointRuns, args: &LabArgs) -> Self {
+    pub(super) fn new(group: &'a GroupRuns, runs: &'a PointRuns, args: &MeasureArgs) -> Self {
         let (point, profile) = (&runs.point, &group.profile);
         let asked = point.policy != NO_POLICY;
         let reads = profile.timer_reads > 0;

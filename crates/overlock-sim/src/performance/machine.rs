@@ -119,6 +119,8 @@ pub(crate) struct Machine<'run> {
     background: Option<Background>,
     /// What the slice timers of the pCPUs are set to; 0 is not at all.
     slices: Vec<u64>,
+    /// pCPUs that have preempted nobody yet.
+    in_phase: Vec<bool>,
     sample_every: u64,
     grace_ns: u64,
     pub(crate) stop_at: u64,
@@ -194,6 +196,7 @@ impl<'run> Machine<'run> {
             scheduler,
             background: host.background.clone(),
             slices: vec![0; config.pcpus as usize],
+            in_phase: vec![true; config.pcpus as usize],
             sample_every: config.sample_every.map_or(0, ns),
             grace_ns: ns(config.grace),
             stop_at,

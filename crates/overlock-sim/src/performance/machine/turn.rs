@@ -51,7 +51,9 @@ impl Machine<'_> {
             Some(Action::Preempt { vcpu, pcpu }) => {
                 self.vcpus[vcpu.index()].accounts.evictions += 1;
                 let event = Event::Evicted { vcpu: vcpu.0, pcpu: pcpu.0 };
-                self.add(self.now + self.costs.evict, event);
+                let evict = self.lines.varied(self.costs.evict, &mut self.rng);
+                let phase = self.phase(pcpu);
+                self.add(self.now + evict + phase, event);
             }
             Some(Action::SetTimer { pcpu, .. }) => self.set_slice(pcpu.0),
             Some(Action::Idle { .. }) | None => {}
@@ -59,6 +61,13 @@ impl Machine<'_> {
         if alone && self.scheduler.queued() > 0 {
             (0..self.slices.len() as u32).for_each(|pcpu| self.set_slice(pcpu));
         }
+    }
+
+    /// By how much longer the first slice of `pcpu` is. All pCPUs start together; without this, all
+    /// slices of the run would end together, which they do on no real host.
+    fn phase(&mut self, pcpu: Pcpu) -> u64 {
+        let first = std::mem::take(&mut self.in_phase[pcpu.index()]);
+        if first { self.rng.below(self.scheduler.config().slice.0) } else { 0 }
     }
 
     /// `vcpu` has lost its pCPU.
