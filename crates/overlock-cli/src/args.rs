@@ -28,6 +28,12 @@ pub(crate) enum Command {
     Lab(crate::lab::LabArgs),
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     Sim(crate::sim::SimArgs),
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    Reproduce(crate::reproduce::ReproduceArgs),
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    Validate(crate::sim::validate::ValidateArgs),
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    Calibrate(crate::sim::calibrate::CalibrateArgs),
     #[cfg(target_os = "linux")]
     Boot(crate::boot::BootArgs),
     Torture(crate::torture::TortureArgs),

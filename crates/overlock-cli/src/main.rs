@@ -24,6 +24,8 @@ mod recommend;
 mod record;
 mod reference;
 mod report;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod reproduce;
 mod shuffle;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod sim;
@@ -75,6 +77,12 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::main(&args),
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         Command::Sim(args) => sim::main(&args),
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        Command::Reproduce(args) => reproduce::main(&args),
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        Command::Validate(args) => sim::validate::main(&args),
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        Command::Calibrate(args) => sim::calibrate::main(&args),
         #[cfg(target_os = "linux")]
         Command::Boot(args) => boot::main(&args),
         Command::Torture(args) => torture::main(&args),

@@ -78,6 +78,21 @@ pub(crate) fn may_run_on(cpu: usize) -> bool {
     failed || cpu >= 8 * size_of::<libc::cpu_set_t>() || unsafe { libc::CPU_ISSET(cpu, &set) }
 }
 
+/// Binds this thread to CPU number `cpu`.
+pub(crate) fn run_on(cpu: usize) -> std::io::Result<()> {
+    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    // SAFETY: all-zero bytes are a valid set.
+    let set = unsafe { set.assume_init_mut() };
+    if cpu >= 8 * size_of::<libc::cpu_set_t>() {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: the number is one of the set's, as checked.
+    unsafe { libc::CPU_SET(cpu, set) };
+    // SAFETY: `set` is readable and as large as is said.
+    let failed = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) != 0 };
+    if failed { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Ends the process at once, whatever its other threads are doing.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` has no preconditions; nothing buffered is left to write at the call sites.

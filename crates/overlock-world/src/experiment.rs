@@ -101,6 +101,9 @@ pub struct Factors {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Host {
+    /// The host that a simulation is to take, unless it is told another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// How many vCPUs may run at a time.
     pub pcpus: u32,
     /// How long one keeps its pCPU while others wait.
@@ -120,6 +123,7 @@ pub struct Host {
 impl Default for Host {
     fn default() -> Self {
         Self {
+            machine: None,
             pcpus: 2,
             slice_ns: 1_000_000,
             grace_ns: 0,
@@ -131,7 +135,7 @@ impl Default for Host {
     }
 }
 
-/// A figure that others have published.
+/// A figure that others have published, or that is to be held beside one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
@@ -140,14 +144,71 @@ pub struct Published {
     /// The yield policy, as it is called here.
     #[serde(default = "none")]
     pub policy: String,
+    /// The rule for the PM timer; the first of the factors' by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timer: Option<PmTimerRule>,
     /// vCPUs.
     pub cpus: u32,
+    /// Nanoseconds between sections or reads; whatever the factors say first, by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think_ns: Option<u64>,
     /// What was measured, by the name of our figure: `ops_per_s`, `of_1x`, ...
     pub figure: String,
-    /// What came out.
-    pub value: f64,
+    /// What came out; nothing where nobody has published it.
+    #[serde(default)]
+    pub value: Option<f64>,
+    /// In which unit, where it is not our figure's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// Whether less is better, as of seconds, where more of our figure is.
+    #[serde(default)]
+    pub less_is_better: bool,
+    /// By how many percent the published figure varied.
+    #[serde(default)]
+    pub noise_percent: f64,
+    /// What it is to be divided by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<Over>,
+    /// Why ours may differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Where that is written.
     pub source: String,
+}
+
+/// The point that a figure is told in relation to: the same, but for what is said here.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Over {
+    /// Another lock.
+    #[serde(default)]
+    pub lock: Option<String>,
+    /// Another yield policy.
+    #[serde(default)]
+    pub policy: Option<String>,
+    /// Another rule for the PM timer.
+    #[serde(default)]
+    pub timer: Option<PmTimerRule>,
+    /// Another number of vCPUs.
+    #[serde(default)]
+    pub cpus: Option<u32>,
+    /// Every read-modify-write sequentially consistent; a simulator can charge for that.
+    #[serde(default)]
+    pub seq_cst: bool,
+    /// What came out there.
+    #[serde(default)]
+    pub value: Option<f64>,
+}
+
+impl Published {
+    /// What was published, over what it is told in relation to: above 1 is better.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        let value = self.value?;
+        let Some(over) = &self.over else { return Some(value) };
+        let base = over.value?;
+        Some(if self.less_is_better { base / value } else { value / base })
+    }
 }
 
 fn none() -> String {
@@ -219,6 +280,7 @@ impl Experiment {
         if let Some(cpus) = cpus.iter().find(|&&cpus| cpus == 0 || cpus > VCPUS_MAX) {
             return Err(Error(format!("{cpus} vCPUs asked for; choose 1 to {VCPUS_MAX}")));
         }
+        self.check_published()?;
         let Host { pcpus, slice_ns, seconds, runs, .. } = self.host;
         if pcpus == 0 || slice_ns == 0 || runs == 0 {
             return Err(Error("host.pcpus, host.slice_ns and host.runs are 1 at least".into()));
@@ -227,6 +289,32 @@ impl Experiment {
             return Err(Error(format!("host.seconds is {seconds}; choose 0.001 to 600")));
         }
         self.profiles().map(drop)
+    }
+
+    /// Refuses published figures of points that the factors don't have.
+    fn check_published(&self) -> Result<(), Error> {
+        let factors = &self.factors;
+        for (at, published) in (1..).zip(&self.published) {
+            let over = published.over.clone().unwrap_or_default();
+            let mut named = [Some(&published.lock), over.lock.as_ref()].into_iter().flatten();
+            let mut policies =
+                [Some(&published.policy), over.policy.as_ref()].into_iter().flatten();
+            let mut cpus = [Some(published.cpus), over.cpus].into_iter().flatten();
+            let odd = named.find(|lock| !factors.locks.contains(lock)).cloned();
+            let odd = odd.or_else(|| policies.find(|p| !factors.policies.contains(p)).cloned());
+            let odd = odd
+                .or_else(|| cpus.find(|n| !factors.cpus.contains(n)).map(|n| format!("{n} vCPUs")));
+            if let Some(odd) = odd {
+                return Err(Error(format!(
+                    "published figure {at} ({}) is about {odd}, which the factors do not have",
+                    published.figure
+                )));
+            }
+            if published.value.is_some_and(|value| !value.is_finite() || value < 0.0) {
+                return Err(Error(format!("published figure {at} has a value below 0")));
+            }
+        }
+        Ok(())
     }
 
     /// The workload, once for each combination of lengths.
@@ -348,6 +436,12 @@ mod tests {
             ("[factors]\nlocks = ['nonsense']\ncpus = [1]", "there is no lock 'nonsense'; choose"),
             ("[factors]\nlocks = ['ticket']\ncpus = [1025]", "1025 vCPUs asked for; choose 1 to"),
             ("[factors]\nlocks = ['ticket']\ncpus = [1]\ncores = 2", "cores"),
+            ("[factors]\nlocks = ['ticket']\ncpus = [1]\n[host]\nslice_ns = -1", "expected u64"),
+            (
+                "[factors]\nlocks = ['ticket']\ncpus = [1]\n[[published]]\nlock = 'queued'\n\
+                 cpus = 1\nfigure = 'jain'\nsource = ''",
+                "published figure 1 (jain) is about queued, which the factors do not have",
+            ),
             ("[factors]\nlocks = ['ticket']\ncpus = [1]\n[host]\nseconds = 0", "host.seconds is 0"),
             (
                 "[factors]\nlocks = ['ticket']\ncpus = [1]\nsection_ns = [2000000000]",

@@ -38,7 +38,7 @@ pub(crate) struct MeasureArgs {
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["locks", "policies", "cpus", "pcpus", "workload", "cs", "ncs"])]
     #[arg(conflicts_with_all = ["contention", "timer", "slice", "pause_window", "sample", "grace"])]
-    pub(super) experiment: Option<PathBuf>,
+    pub(crate) experiment: Option<PathBuf>,
 
     /// Locks: names, or `all`, `native`, `paravirtual`, `off`
     #[arg(long, value_delimiter = ',', value_name = "LOCK,...")]
@@ -173,7 +173,7 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// Which engine runs the vCPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum EngineChoice {
+pub(crate) enum EngineChoice {
     /// kvm where it is available, else threads
     Auto,
     /// Real vCPUs of /dev/kvm

@@ -32,13 +32,13 @@ use overlock_world::experiment::{Experiment, Published};
 use overlock_world::workload::{Profile, run};
 use overlock_world::{Config, Engine};
 use plan::{Group, NO_POLICY, ORACLE, Point};
-use results::{Failure, GroupRuns, Record, Sample};
+pub(crate) use results::Record;
+use results::{Failure, GroupRuns, Sample};
 use std::path::Path;
 use std::time::Duration;
 use timeline::TimelineRecord;
 
-use args::EngineChoice;
-pub(crate) use args::{LabArgs, MeasureArgs};
+pub(crate) use args::{EngineChoice, LabArgs, MeasureArgs};
 
 /// Runs a workload once, in some world.
 pub(crate) type Run<'run> = Box<dyn Fn(&Config<'_>, &Profile, &str) -> Result<Ran> + 'run>;
@@ -106,7 +106,7 @@ fn doubts(machine: &Machine, pcpus: u32) {
 }
 
 /// Reads an experiment's file.
-fn read(path: &Path) -> Result<Experiment> {
+pub(crate) fn read(path: &Path) -> Result<Experiment> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("can't read {name}"))?;
     let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
@@ -340,7 +340,7 @@ impl<'args> Lab<'args> {
 }
 
 /// The engine that was asked for, if it is available.
-fn engine(choice: EngineChoice) -> Result<Run<'static>> {
+pub(crate) fn engine(choice: EngineChoice) -> Result<Run<'static>> {
     let kvm = KvmEngine::availability();
     match (choice, kvm) {
         (EngineChoice::Kvm | EngineChoice::Auto, Ok(())) => Ok(Box::new(on::<KvmEngine>)),

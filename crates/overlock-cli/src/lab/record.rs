@@ -114,7 +114,7 @@ impl<'a> Beside<'a> {
 
 impl std::fmt::Display for Beside<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Published { lock, policy, cpus, figure, value, source } = self.published;
+        let Published { lock, policy, cpus, figure, value, source, .. } = self.published;
         let ours = match &self.ours {
             Some(Value::Object(interval)) => {
                 let part = |name: &str| interval.get(name).and_then(Value::as_f64).map(three);
@@ -125,7 +125,7 @@ impl std::fmt::Display for Beside<'_> {
             Some(number) => number.as_f64().map_or_else(|| number.to_string(), three),
             None => "not measured here".into(),
         };
-        let value = three(*value);
+        let value = value.map_or_else(|| "nothing".into(), three);
         writeln!(
             f,
             "{figure} of {lock}, {policy}, {cpus} vCPUs: published {value} ({source}); ours {ours}"

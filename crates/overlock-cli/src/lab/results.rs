@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What one run came to, with the reasons of the laboratory's policies.
-pub(super) type Record = overlock_world::Record<Yields>;
+pub(crate) type Record = overlock_world::Record<Yields>;
 
 /// One run.
 #[derive(Debug, Serialize)]

@@ -17,8 +17,9 @@ pub(crate) struct SimArgs {
     /// The host: dev-kvm and dev-threads (the machine that this was written on, measured); x5570,
     /// x7560, power8, e5-2699v3, e5-2620v4, opteron-48 (from the literature); or a file that ends
     /// in .toml
-    #[arg(long, value_name = "HOST", default_value = "dev-kvm")]
-    pub(super) host: String,
+    /// [default: dev-kvm, or what the experiment's file says]
+    #[arg(long, value_name = "HOST")]
+    pub(super) host: Option<String>,
 
     /// Charge each read-modify-write as a sequentially consistent one
     #[arg(long)]

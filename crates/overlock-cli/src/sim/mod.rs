@@ -2,9 +2,12 @@
 //! `overlock sim`: what `overlock lab` measures, in virtual time, on a host of any topology.
 
 mod args;
+pub(crate) mod calibrate;
+pub(crate) mod validate;
 
 use crate::Outcome;
-use crate::lab::{Place, Ran, measure};
+pub(crate) use crate::lab::Record;
+use crate::lab::{self, Place, Ran, measure};
 use anyhow::{Context, Result};
 pub(crate) use args::SimArgs;
 use overlock_lab::Yields;
@@ -15,9 +18,15 @@ use overlock_world::workload::Profile;
 use std::cell::Cell;
 use std::path::Path;
 
+/// The host of simulations that name none.
+pub(crate) const DEFAULT_HOST: &str = "dev-kvm";
+
 /// Runs the sub-command.
 pub(crate) fn main(args: &SimArgs) -> Result<Outcome> {
-    let host = host(&args.host)?;
+    let experiment = args.measure.experiment.as_deref().map(lab::read).transpose()?;
+    let said = experiment.and_then(|experiment| experiment.host.machine);
+    let name = args.host.clone().or(said).unwrap_or_else(|| DEFAULT_HOST.into());
+    let host = host(&name)?;
     let pcpus = host.topology.pcpus();
     let seed = args.measure.seed();
     // Each run has a seed of its own, by its place in the series: so rounds differ, and a

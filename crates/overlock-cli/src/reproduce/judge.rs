@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a simulated figure agrees with the published one, and how that is told.
+
+use crate::sim::Record;
+use crate::stats::Interval;
+use crate::table::Table;
+use crate::units::three;
+use overlock_world::experiment::{Experiment, Published};
+use serde::Serialize;
+
+/// Differences below this are none, unless the published figure varied by more.
+const NOISE: f64 = 0.02;
+/// Sizes that differ by less than this agree roughly.
+const ROUGH: f64 = 1.25;
+
+/// The share of CPU time in reads of the PM timer; less that of the lock-free rule, it is what
+/// readers wait for each other.
+pub(super) const TIMER_WAIT_SHARE: &str = "timer_wait_share";
+
+/// One figure in every round of a workload with so many critical sections in an operation.
+pub(super) fn values(records: &[Record], sections: u32, figure: &str) -> Option<Vec<f64>> {
+    let of: fn(&Record) -> f64 = match figure {
+        "ops_per_s" => |r| r.ops_per_s,
+        "jain" => |r| r.jain,
+        "least_served" => |r| r.ops_per_cpu.min as f64 / r.ops_per_cpu.avg.max(1.0),
+        "most_served" => |r| r.ops_per_cpu.max as f64 / r.ops_per_cpu.avg.max(1.0),
+        "unfair_share" => |r| {
+            let overtook = r.counters.get("pv_lock_stealing").copied().unwrap_or(0) as f64;
+            overtook / (r.ops_per_s * r.seconds).max(1.0)
+        },
+        TIMER_WAIT_SHARE => |r| r.timer_cpu_s_per_s / r.cpu_s_per_s.max(f64::MIN_POSITIVE),
+        _ => return None,
+    };
+    let each = if figure == "unfair_share" { f64::from(sections.max(1)) } else { 1.0 };
+    Some(records.iter().map(|record| of(record) / each).collect())
+}
+
+/// Whether two figures say the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Agreement {
+    Yes,
+    No,
+    /// Nothing was published.
+    Open,
+}
+
+impl Agreement {
+    const fn of(agrees: bool) -> Self {
+        if agrees { Self::Yes } else { Self::No }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "NO",
+            Self::Open => "-",
+        }
+    }
+}
+
+/// A published figure beside ours.
+#[derive(Debug, Serialize)]
+pub(super) struct Judged<'a> {
+    kind: &'static str,
+    experiment: &'a str,
+    #[serde(flatten)]
+    published: &'a Published,
+    /// The published figure as ours is told: over its base, if it has one; more is better.
+    published_ratio: Option<f64>,
+    ours: Interval,
+    direction: Agreement,
+    size: Agreement,
+}
+
+impl<'a> Judged<'a> {
+    pub(super) fn new(experiment: &'a str, published: &'a Published, ours: Vec<f64>) -> Self {
+        let zero = Interval { median: 0.0, low: 0.0, high: 0.0 };
+        let ours = Interval::of(&ours).unwrap_or(zero);
+        let theirs = published.ratio();
+        let (direction, size) = match theirs {
+            None => (Agreement::Open, Agreement::Open),
+            Some(theirs) => {
+                let noise = NOISE.max(published.noise_percent / 100.0);
+                let same = |a: f64, b: f64| a / b < ROUGH && b / a < ROUGH;
+                let direction = match published.over {
+                    Some(_) => Agreement::of(side(theirs, noise) == side(ours.median, noise)),
+                    // A share or a spread by itself has no direction.
+                    None => Agreement::Open,
+                };
+                (direction, Agreement::of(same(theirs, ours.median)))
+            }
+        };
+        Self {
+            kind: "reproduced",
+            experiment,
+            published,
+            published_ratio: theirs,
+            ours,
+            direction,
+            size,
+        }
+    }
+
+    /// What is compared, in words.
+    fn what(&self) -> String {
+        let Published { lock, policy, timer, figure, .. } = self.published;
+        let mut own = vec![];
+        let mut base = vec![];
+        let over = self.published.over.as_ref();
+        match timer {
+            Some(timer) => own.push(timer.name().to_owned()),
+            None => own.push(lock.clone()),
+        }
+        if policy != "none" {
+            own.push(policy.clone());
+        }
+        if let Some(over) = over {
+            base.extend(over.lock.clone());
+            base.extend(over.policy.clone());
+            base.extend(over.timer.map(|timer| timer.name().to_owned()));
+            base.extend(over.cpus.map(|cpus| format!("{cpus} vCPUs")));
+            base.extend(over.seq_cst.then(|| "all sequentially consistent".to_owned()));
+        }
+        let over =
+            if base.is_empty() { String::new() } else { format!(" over {}", base.join(", ")) };
+        format!("{figure}: {}{over}", own.join(", "))
+    }
+}
+
+/// Whether a ratio is more than 1, less, or neither.
+fn side(ratio: f64, noise: f64) -> i8 {
+    i8::from(ratio > 1.0 + noise) - i8::from(ratio < 1.0 - noise)
+}
+
+/// What there is to tell of an experiment.
+pub(super) fn table(experiment: &Experiment, host: &str, judged: &[Judged]) -> String {
+    let mut table = Table::new(&[
+        "figure",
+        "vCPUs",
+        "published",
+        "ours",
+        "low",
+        "high",
+        "direction",
+        "size",
+        "raw",
+    ]);
+    for one in judged {
+        let published = one.published;
+        let unit = published.unit.as_deref().unwrap_or("");
+        let base = published.over.as_ref().and_then(|over| over.value);
+        let raw = match (published.value, base) {
+            (Some(value), Some(base)) => format!("{value} against {base} {unit}"),
+            _ => String::new(),
+        };
+        let think = published.think_ns.map(|ns| format!(", {ns} ns apart")).unwrap_or_default();
+        table.row(vec![
+            format!("{}{think}", one.what()),
+            published.cpus.to_string(),
+            one.published_ratio.map_or_else(|| "-".into(), three),
+            three(one.ours.median),
+            three(one.ours.low),
+            three(one.ours.high),
+            one.direction.name().into(),
+            one.size.name().into(),
+            raw,
+        ]);
+    }
+    let mut text = format!(
+        "{}: {}\n{} pCPUs of {host}. {}\n\n{table}",
+        experiment.name, experiment.about, experiment.host.pcpus, experiment.source
+    );
+    let mut told: Vec<&str> = Vec::new();
+    for note in judged.iter().filter_map(|one| one.published.note.as_deref()) {
+        if !told.contains(&note) {
+            told.push(note);
+            text += &format!("  note: {note}\n");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn published(value: f64, base: f64, less: bool) -> Published {
+        let less = if less { "true" } else { "false" };
+        let text = format!(
+            "about = ''\nsource = ''\nworkload = 'micro'\n[factors]\nlocks = ['ticket', 'queued']\n\
+             cpus = [1]\n[[published]]\nlock = 'ticket'\ncpus = 1\nfigure = 'ops_per_s'\n\
+             value = {value}\nless_is_better = {less}\nsource = ''\n\
+             over = {{ lock = 'queued', value = {base} }}"
+        );
+        Experiment::parse("mine", &text).unwrap().published.remove(0)
+    }
+
+    #[test]
+    fn direction_and_size_are_judged_apart() {
+        use Agreement::{No, Yes};
+        for (value, base, less, ours, direction, size) in [
+            (120.0, 100.0, false, 1.3, Yes, Yes),
+            (120.0, 100.0, false, 1.6, Yes, No),
+            (120.0, 100.0, false, 0.99, No, Yes),
+            (120.0, 100.0, true, 0.85, Yes, Yes),
+            (120.0, 100.0, true, 1.2, No, No),
+            (100.1, 100.0, false, 1.01, Yes, Yes),
+            (100.1, 100.0, false, 1.05, No, Yes),
+        ] {
+            let published = published(value, base, less);
+            let judged = Judged::new("mine", &published, vec![ours]);
+            assert_eq!((judged.direction, judged.size), (direction, size), "{judged:?}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_has_published_is_open_and_unknown_figures_are_none() {
+        let open = Published { value: None, ..published(1.0, 1.0, false) };
+        let judged = Judged::new("mine", &open, vec![2.0]);
+        assert_eq!((judged.direction, judged.size), (Agreement::Open, Agreement::Open));
+        assert!(values(&[], 1, "luck").is_none());
+    }
+}

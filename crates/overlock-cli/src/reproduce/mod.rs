@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `overlock reproduce`: what the five documents have published, beside the same simulated.
+//!
+//! An experiment's file holds the published figures beside its set-up. Only the points that they
+//! are about are run, each once for every seed; a ratio is formed between two runs of one seed.
+
+mod judge;
+
+use crate::Outcome;
+use crate::args::OutputArgs;
+use crate::interrupt;
+use crate::output::Sink;
+use crate::progress::Progress;
+use crate::sim;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use judge::Judged;
+use overlock_sim::performance::{HostProfile, Setup};
+use overlock_sim::seed_of;
+use overlock_world::Config;
+use overlock_world::experiment::{Experiment, Over, Point, Published};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Hold what the five documents have published beside the same experiments, simulated.
+///
+/// S1 is about what a paravirtual lock costs on bare metal, S2 about directed yields, S3 about
+/// memory orderings, S4 about a lock that lets itself be passed, S5 about the ACPI PM timer. For
+/// each figure: what was published, what the simulation says, whether direction and rough size (to
+/// within a quarter) agree, and if not, what is known of the reason. Loads and hosts are models: the
+/// files in experiments/ say what was taken from where, and what was chosen or fitted.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ReproduceArgs {
+    /// Which of them: S1 to S5 [default: all]
+    #[arg(value_name = "S1..S5", value_parser = ["S1", "S2", "S3", "S4", "S5"])]
+    #[arg(ignore_case = true)]
+    documents: Vec<String>,
+
+    /// An experiment's file of your own, with published figures
+    #[arg(long, value_name = "FILE")]
+    experiment: Vec<PathBuf>,
+
+    /// One short run of each point: within a minute in all
+    #[arg(long)]
+    quick: bool,
+
+    /// Seed of the simulations
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  overlock reproduce --quick
+  overlock reproduce S4 S5
+  overlock reproduce --experiment experiments/micro.toml --quick
+
+Exit codes: 0 what could be run was (whether it agrees or not), 2 could not run or write, 130
+interrupted.";
+
+/// The experiments, by document.
+const EXPERIMENTS: [(&str, &str, &str); 9] = [
+    ("S1", "s1", include_str!("../../experiments/s1.toml")),
+    ("S2", "s2-kernbench", include_str!("../../experiments/s2-kernbench.toml")),
+    ("S2", "s2-oltp", include_str!("../../experiments/s2-oltp.toml")),
+    ("S2", "s2-ebizzy", include_str!("../../experiments/s2-ebizzy.toml")),
+    ("S3", "s3", include_str!("../../experiments/s3.toml")),
+    ("S4", "s4-36-cores", include_str!("../../experiments/s4-36-cores.toml")),
+    ("S4", "s4-16-cores", include_str!("../../experiments/s4-16-cores.toml")),
+    ("S4", "s4-micro", include_str!("../../experiments/s4-micro.toml")),
+    ("S5", "s5", include_str!("../../experiments/s5.toml")),
+];
+
+/// How much shorter a quick run is.
+const QUICK: f64 = 0.2;
+
+/// Runs the sub-command.
+pub(crate) fn main(args: &ReproduceArgs) -> Result<Outcome> {
+    let mut experiments = Vec::new();
+    let all = args.documents.is_empty() && args.experiment.is_empty();
+    for (document, name, text) in EXPERIMENTS {
+        if all || args.documents.iter().any(|asked| asked.eq_ignore_ascii_case(document)) {
+            experiments.push(Experiment::parse(name, text)?);
+        }
+    }
+    for path in &args.experiment {
+        let experiment = crate::lab::read(path)?;
+        if experiment.published.is_empty() {
+            bail!("{} has no published figures; add a [[published]] table", path.display());
+        }
+        experiments.push(experiment);
+    }
+    let mut sink = Sink::open(&args.output)?;
+    interrupt::watch()?;
+    let figures: usize = experiments.iter().map(|experiment| experiment.published.len()).sum();
+    let progress = Progress::new(figures as u64);
+    for experiment in &experiments {
+        let mut runs = Runs::new(experiment, args)?;
+        let mut judged = Vec::new();
+        for published in &experiment.published {
+            progress.say(&experiment.name);
+            judged.push(Judged::new(&experiment.name, published, runs.figures(published)?));
+            if interrupt::seen() {
+                progress.finish();
+                return Ok(Outcome::Interrupted);
+            }
+            progress.step();
+        }
+        progress.suspend(|| -> Result<()> {
+            for one in &judged {
+                sink.record(one)?;
+            }
+            sink.people(&judge::table(experiment, &runs.host.name, &judged))?;
+            Ok(())
+        })?;
+    }
+    progress.finish();
+    sink.end(Outcome::Fine)
+}
+
+/// The runs of an experiment, each made once.
+struct Runs<'a> {
+    experiment: &'a Experiment,
+    host: HostProfile,
+    seed: u64,
+    rounds: u16,
+    seconds: f64,
+    done: BTreeMap<String, Vec<sim::Record>>,
+}
+
+impl<'a> Runs<'a> {
+    fn new(experiment: &'a Experiment, args: &ReproduceArgs) -> Result<Self> {
+        let host = experiment.host.machine.as_deref().unwrap_or(sim::DEFAULT_HOST);
+        Ok(Self {
+            experiment,
+            host: sim::host(host)?,
+            seed: args.seed,
+            rounds: if args.quick { 1 } else { experiment.host.runs },
+            seconds: experiment.host.seconds * if args.quick { QUICK } else { 1.0 },
+            done: BTreeMap::new(),
+        })
+    }
+
+    /// What a figure comes to in each round, over what it is told in relation to.
+    fn figures(&mut self, published: &Published) -> Result<Vec<f64>> {
+        let own = self.values(published, &Over::default())?;
+        let Some(over) = &published.over else { return Ok(own) };
+        let base = self.values(published, over)?;
+        Ok(own.into_iter().zip(base).map(|(own, base)| own / base).collect())
+    }
+
+    fn values(&mut self, published: &Published, over: &Over) -> Result<Vec<f64>> {
+        let records = self.records(published, over)?;
+        let profiles = self.experiment.profiles()?;
+        let sections = profiles.first().map_or(0, |profile| profile.sections);
+        let values = |records: &[sim::Record]| judge::values(records, sections, &published.figure);
+        let mut found = values(&records)
+            .with_context(|| format!("no figure is called {}", published.figure))?;
+        if published.figure == judge::TIMER_WAIT_SHARE {
+            let free = Over { timer: Some(overlock_world::PmTimerRule::LockFree), ..over.clone() };
+            let free = values(&self.records(published, &free)?);
+            for (value, free) in found.iter_mut().zip(free.unwrap_or_default()) {
+                *value = (*value - free).max(0.0);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The runs of the point that `published` is about, but for what `over` says.
+    fn records(&mut self, published: &Published, over: &Over) -> Result<Vec<sim::Record>> {
+        let lock = over.lock.as_ref().unwrap_or(&published.lock);
+        let policy = over.policy.as_ref().unwrap_or(&published.policy);
+        let cpus = over.cpus.unwrap_or(published.cpus);
+        let timer = over.timer.or(published.timer);
+        let think = published.think_ns;
+        let is_it = |point: &Point| {
+            (&point.lock.name, &point.policy, point.cpus) == (lock, policy, cpus)
+                && timer.is_none_or(|timer| point.timer == timer)
+                && think.is_none_or(|ns| point.profile.think_ns == ns)
+        };
+        let point = self.experiment.points().find(is_it);
+        let point = point.with_context(|| {
+            format!("{}: no point has the published {}", self.experiment.name, published.figure)
+        })?;
+        let key = format!("{point:?} {}", over.seq_cst);
+        if !self.done.contains_key(&key) {
+            let mut records = Vec::new();
+            for round in 0..self.rounds {
+                // The same chance for all points of a round.
+                let seed = seed_of(self.seed, round.into());
+                let setup = Setup { host: self.host.clone(), seed, seq_cst: over.seq_cst };
+                let config = Config {
+                    duration: std::time::Duration::from_secs_f64(self.seconds),
+                    cancel: Some(interrupt::flag()),
+                    ..self.experiment.config(&point)
+                };
+                let ran = sim::simulate(&setup, &config, &point.profile, point.lock.built)?;
+                records.push(ran.map_err(anyhow::Error::msg)?);
+            }
+            self.done.insert(key.clone(), records);
+        }
+        Ok(self.done[&key].clone())
+    }
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `overlock calibrate`: measures what the simulator charges for, here and now.
+//!
+//! | figure | how |
+//! |---|---|
+//! | `pause`, `clock`, `rmw`, `full` | loops of a million |
+//! | the ways of a line | two threads that change one word in turns, for each pair of CPUs |
+//! | `call`, `halt` | a vCPU alone that kicks itself |
+//! | `switch` | two vCPUs on one pCPU that hand a token to and fro, less two calls |
+//! | `wake` | a hand-over among 4 vCPUs on 2 pCPUs, less a call |
+//! | `evict` | by how much spinners outstay their slices |
+//! | `port`, `notes` | a read of the PM timer; an uncontended pair, less what is in it |
+//!
+//! The rest is assumed, and says so.
+
+use crate::Outcome;
+use crate::lab::{EngineChoice, Run, engine};
+use crate::machine::cpuinfo;
+use crate::output;
+use crate::stats::median;
+use crate::sys;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use overlock_sim::performance::{Costs, Figure, HostProfile, Kind, Topology};
+use overlock_world::Config;
+use overlock_world::clock::{Clock, ticks};
+use overlock_world::locks::HAND_OVER;
+use overlock_world::workload::Profile;
+use std::hint::{black_box, spin_loop};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::*, fence};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Measure what cache lines, exits, switches and wake-ups cost here, and write a host's file.
+///
+/// Give the file to `overlock sim --host` and `overlock validate --host`. Take it on a quiet
+/// machine: every figure is a median, but what others do in the meantime is in it all the same.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  overlock calibrate --out here.toml
+  overlock calibrate --engine threads")]
+pub(crate) struct CalibrateArgs {
+    /// Whose exits and switches: those of the laboratory's engine
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
+    engine: EngineChoice,
+
+    /// Write the profile to this file, and not to standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Iterations of a loop that is timed.
+const LOOP: u32 = 200_000;
+/// How often each loop and run is repeated; the median counts.
+const REPEATS: usize = 5;
+/// Turns of a word between two threads.
+const TURNS: u32 = 20_000;
+
+/// Runs the sub-command.
+pub(crate) fn main(args: &CalibrateArgs) -> Result<Outcome> {
+    let lab = engine(args.engine)?;
+    let cpus = u32::try_from(sys::allowed_cpus()).unwrap_or(1);
+    let model = cpuinfo("model name").unwrap_or_else(|| "an unnamed processor".into());
+    let profile = HostProfile {
+        name: String::new(),
+        about: format!("{cpus} CPUs of {model}, measured by overlock calibrate"),
+        kind: Kind::Measured,
+        topology: Topology { sockets: 1, clusters: 1, cores: cpus, threads: 1 },
+        jitter_percent: 5,
+        background: None,
+        costs: costs(&lab)?,
+    };
+    let text = toml(&profile);
+    // What cannot be read back is no profile.
+    HostProfile::parse("calibrated", &text)?;
+    match &args.out {
+        Some(path) => {
+            std::fs::write(path, text)
+                .with_context(|| format!("can't write {}", path.display()))?;
+        }
+        None => output::print(text.trim_end())?,
+    }
+    Ok(Outcome::Fine)
+}
+
+/// The profile as a file.
+fn toml(profile: &HostProfile) -> String {
+    let Topology { sockets, clusters, cores, threads } = profile.topology;
+    let mut text = format!(
+        "about = {:?}\nkind = \"measured\"\njitter_percent = {}\n\n[topology]\nsockets = {sockets}\n\
+         clusters = {clusters}\ncores = {cores}\nthreads = {threads}\n\n[costs]\n",
+        profile.about, profile.jitter_percent
+    );
+    for (cost, Figure { ns, source }) in profile.costs.each() {
+        text += &format!("{cost} = {{ ns = {ns}, source = {source:?} }}\n");
+    }
+    text
+}
+
+fn measured(ns: f64, how: &str) -> Figure {
+    Figure { ns: ns.max(0.0).round() as u64, source: format!("overlock calibrate: {how}") }
+}
+
+fn assumed(ns: u64, why: &str) -> Figure {
+    Figure { ns, source: format!("assumed: {why}") }
+}
+
+/// Measures everything.
+fn costs(lab: &Run<'_>) -> Result<Costs> {
+    let word = AtomicU32::new(0);
+    let pause = per_turn(spin_loop);
+    let clock = per_turn(|| {
+        black_box(ticks());
+    });
+    let rmw = per_turn(|| {
+        word.fetch_add(1, Relaxed);
+    });
+    let full = per_turn(|| fence(SeqCst));
+    let line = transfer()?;
+    let calls = Calls::measure(lab)?;
+    let pair = 1e9 / median_of(lab, "micro", "native-test-and-set", (1, 1), |r| r.ops_per_s)?;
+    let notes = pair - 3.0 * clock - 2.0 * rmw - 4.0;
+    let way = || measured(line, "half of a round trip of a word between two CPUs, median of pairs");
+    let call = || measured(calls.call, "a vCPU alone that kicks itself");
+    Ok(Costs {
+        hit: assumed(1, "a load from the first-level cache"),
+        rmw: measured(rmw, "a fetch_add in a loop"),
+        smt: way(),
+        cluster: way(),
+        socket: way(),
+        remote: way(),
+        memory: assumed(90, "local memory"),
+        share: assumed(10, "copies of a shared line leave its home one every 10 ns"),
+        pause: measured(pause, "a pause in a loop"),
+        clock: measured(clock, "a look at the time stamp counter in a loop"),
+        notes: measured(notes, "an uncontended pair, less its accesses and looks at the clock"),
+        acquire: assumed(0, "loads of x86 acquire"),
+        release: assumed(0, "stores of x86 release"),
+        full: measured(full, "a full fence in a loop"),
+        call: call(),
+        halt: call(),
+        wake: measured(calls.hand_over - calls.call, "a hand-over, less a call"),
+        switch: measured(
+            calls.switch,
+            "two vCPUs on one pCPU that hand a token to and fro, less two calls",
+        ),
+        evict: measured(calls.evict, "by how much spinners outstay their slices"),
+        interrupt: measured(calls.evict, "taken to be as long as evict"),
+        port: measured(calls.port, "a read of the PM timer without a lock"),
+        device: assumed(30, "reading the clock and scaling"),
+    })
+}
+
+/// Nanoseconds of one turn of a loop.
+fn per_turn(mut turn: impl FnMut()) -> f64 {
+    let clock = Clock::start();
+    let spans: Vec<f64> = (0..REPEATS)
+        .map(|_| {
+            let start = clock.now_ns();
+            (0..LOOP).for_each(|_| turn());
+            (clock.now_ns() - start) as f64 / f64::from(LOOP)
+        })
+        .collect();
+    median(&spans).unwrap_or(0.0)
+}
+
+/// Nanoseconds that a line takes from one CPU to another: the median over all pairs of the first
+/// eight CPUs.
+fn transfer() -> Result<f64> {
+    let cpus: Vec<usize> = (0..1024).filter(|&cpu| sys::may_run_on(cpu)).take(8).collect();
+    let mut ways = Vec::new();
+    for (at, &one) in cpus.iter().enumerate() {
+        for &other in &cpus[at + 1..] {
+            ways.push(turns(one, other)?);
+        }
+    }
+    median(&ways).context("there is one CPU only, and so no line that moves between two")
+}
+
+/// Two threads on two CPUs that change a word in turns.
+fn turns(one: usize, other: usize) -> Result<f64> {
+    #[repr(align(128))]
+    struct Line(AtomicU32);
+    let Line(word) = &Line(AtomicU32::new(0));
+    let run = |cpu: usize, odd: u32| {
+        sys::run_on(cpu)?;
+        for turn in (odd..2 * TURNS).step_by(2) {
+            let deadline = Instant::now() + Duration::from_secs(20);
+            // ORDERING: Acquire and Release pair with each other: turns follow turns.
+            while word.load(Acquire) != turn {
+                if turn % 64 == 0 && Instant::now() > deadline {
+                    bail!("CPUs {one} and {other} did not take turns within 20 s");
+                }
+                spin_loop();
+            }
+            word.store(turn + 1, Release);
+        }
+        Ok(())
+    };
+    let start = Instant::now();
+    thread::scope(|scope| {
+        let (a, b) = (scope.spawn(|| run(one, 0)), scope.spawn(|| run(other, 1)));
+        let joined = |thread: thread::ScopedJoinHandle<'_, Result<()>>| {
+            thread.join().unwrap_or_else(|_| bail!("a thread panicked"))
+        };
+        joined(a).and(joined(b))
+    })?;
+    Ok(start.elapsed().as_nanos() as f64 / f64::from(2 * TURNS))
+}
+
+/// The median of a figure over some runs of a laboratory.
+fn median_of(
+    lab: &Run<'_>,
+    workload: &str,
+    lock: &str,
+    (vcpus, pcpus): (u32, u32),
+    figure: impl Fn(&super::Record) -> f64,
+) -> Result<f64> {
+    let profile = Profile::named(workload)?;
+    let config = Config { duration: Duration::from_millis(50), ..Config::new(vcpus, pcpus) };
+    let mut figures = Vec::new();
+    for _ in 0..REPEATS {
+        figures.push(figure(&lab(&config, &profile, lock)?.map_err(anyhow::Error::msg)?));
+    }
+    median(&figures).context("no runs")
+}
+
+/// What only an engine can tell, in nanoseconds.
+#[derive(Debug)]
+struct Calls {
+    call: f64,
+    switch: f64,
+    hand_over: f64,
+    evict: f64,
+    port: f64,
+}
+
+impl Calls {
+    fn measure(lab: &Run<'_>) -> Result<Self> {
+        let port = median_of(lab, "pmtimer", "hybrid", (1, 1), |r| r.timer_read_ns)?;
+        let turn = |r: &super::Record| 1e9 / r.ops_per_s.max(1.0);
+        // It hands the token to itself: one kick, and no halt.
+        let call = median_of(lab, "micro", HAND_OVER, (1, 1), turn)?;
+        let two = median_of(lab, "micro", HAND_OVER, (2, 1), turn)?;
+        let row = |r: &super::Record| r.wait_ns.p50 as f64 / 3.0;
+        let hand_over = median_of(lab, "micro", HAND_OVER, (4, 2), row)?;
+        let evict = median_of(lab, "micro", "native-ticket", (4, 2), |r| r.overrun_ns)?;
+        // With one pCPU, a turn is a kick, a halt and a change of vCPUs.
+        let switch = (two - 2.0 * call).max(0.0);
+        Ok(Self { call, switch, hand_over, evict, port })
+    }
+}
