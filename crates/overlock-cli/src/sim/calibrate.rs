@@ -116,7 +116,10 @@ fn costs(lab: &Run<'_>) -> Result<Costs> {
     let rmw = per_turn(|| {
         word.fetch_add(1, Relaxed);
     });
-    let full = per_turn(|| fence(SeqCst));
+    let full = per_turn(|| {
+        word.store(1, Relaxed);
+        fence(SeqCst);
+    });
     let line = transfer()?;
     let calls = Calls::measure(lab)?;
     let pair = 1e9 / median_of(lab, "micro", "native-test-and-set", (1, 1), |r| r.ops_per_s)?;

@@ -11,5 +11,7 @@ mod lab;
 mod real;
 mod report;
 mod run;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod sim;
 mod support;
 mod torture;
