@@ -28,6 +28,8 @@ struct Line {
     owner: u32,
     /// Whether it was written since anybody read it.
     dirty: bool,
+    /// Whether nobody but the owner has a copy.
+    alone: bool,
     /// How often its contents have changed.
     version: u32,
     /// Until when it is on its way.
@@ -99,6 +101,7 @@ impl Lines {
             self.lines.push(Line {
                 owner: NOBODY,
                 dirty: false,
+                alone: false,
                 version: 0,
                 busy_until: 0,
                 sharers: CpuSet::default(),
@@ -139,22 +142,34 @@ impl Lines {
         now: u64,
         rng: &mut Rng,
     ) -> Done {
-        let costs = self.costs;
-        let here = &self.lines[line.0 as usize];
+        let here = &mut self.lines[line.0 as usize];
+        let mine = here.alone && here.owner == pcpu;
         if access == Access::Load {
-            if here.sharers.contains(pcpu) {
-                return Done { at: now + costs.hit, seen: now };
+            if mine || here.sharers.contains(pcpu) {
+                return Done { at: now + self.costs.hit, seen: now };
             }
             return self.fetch(line, pcpu, now, rng);
         }
-        let own = if access == Access::Store { costs.hit } else { costs.rmw };
-        if here.owner == pcpu && here.sharers == CpuSet::only(pcpu) {
-            let here = &mut self.lines[line.0 as usize];
+        let own = if access == Access::Store { self.costs.hit } else { self.costs.rmw };
+        if mine {
             here.dirty = true;
             return Done { at: now + own, seen: now + own };
         }
+        self.call_in(line, access, pcpu, (now, own), rng)
+    }
+
+    /// Makes a line `pcpu`'s alone, and has it write.
+    fn call_in(
+        &mut self,
+        line: LineId,
+        access: Access,
+        pcpu: u32,
+        (now, own): (u64, u64),
+        rng: &mut Rng,
+    ) -> Done {
+        let here = &self.lines[line.0 as usize];
         let latency = match here.owner {
-            NOBODY => costs.memory,
+            NOBODY => self.costs.memory,
             owner => {
                 let owner = self.topology.distance(owner, pcpu);
                 self.latency(owner.max(self.topology.furthest(pcpu, &here.sharers)))
@@ -163,7 +178,8 @@ impl Lines {
         let seen = now.max(here.busy_until) + self.varied(latency, rng) + own;
         self.transfers += 1;
         let here = &mut self.lines[line.0 as usize];
-        (here.owner, here.dirty, here.sharers) = (pcpu, true, CpuSet::only(pcpu));
+        (here.owner, here.dirty, here.alone) = (pcpu, true, true);
+        here.sharers = CpuSet::only(pcpu);
         here.busy_until = seen;
         Done { at: if access == Access::Store { now + own } else { seen }, seen }
     }
@@ -183,6 +199,7 @@ impl Lines {
         here.busy_until = if here.dirty { at } else { start + share };
         here.dirty = false;
         here.sharers.insert(pcpu);
+        here.alone = false;
         if here.owner == NOBODY {
             here.owner = pcpu;
         }
