@@ -73,7 +73,7 @@ fn every_lock_and_workload_runs_and_repeats_by_its_seed() {
 
 #[test]
 fn an_uncontended_pair_takes_what_its_accesses_cost() {
-    let mut setup = setup("dev-kvm", 1);
+    let mut setup = setup("e5-2699v3", 1);
     setup.host.jitter_percent = 0;
     let rate = |setup: &Setup| run(setup, &millis(5, 1, 1), "micro", "hybrid").0.ops_per_s;
     let base = 1e9 / rate(&setup);
@@ -200,7 +200,7 @@ fn a_host_that_is_too_small_a_program_that_never_stops_and_one_that_panics_are_t
 
 #[test]
 fn halts_end_by_kick_deadline_and_early_kick() {
-    let (outcome, _) = setup("dev-kvm", 1)
+    let (outcome, _) = setup("e5-2699v3", 1)
         .run_program(
             &millis(50, 2, 2),
             &Odd(|vcpu| {
