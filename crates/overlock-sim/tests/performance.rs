@@ -141,6 +141,20 @@ fn sampling_finds_spinners_that_say_nothing() {
     assert!(record.yield_hits > 0, "{record:?}");
 }
 
+/// A spinner whose clock is ahead of the machine's may be woken before it fell asleep. (The machine
+/// subtracts times; a debug build finds those that went back.)
+#[test]
+fn no_clock_goes_back_when_sleepers_are_roused_early() {
+    let profile = Profile { section_ns: 100, think_ns: 500, ..Profile::named("micro").unwrap() };
+    for seq_cst in [false, true] {
+        for vcpus in [4, 8, 12] {
+            let setup = Setup { seq_cst, ..setup("power8", 1) };
+            let (record, _) = setup.run(&millis(10, vcpus, 16), &profile, "hybrid").unwrap();
+            assert!(record.ops_per_s > 0.0, "{record:?}");
+        }
+    }
+}
+
 #[test]
 fn background_load_takes_time_that_nobody_else_accounts_for() {
     let host = setup("dev-kvm", 1);

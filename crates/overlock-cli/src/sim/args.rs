@@ -32,7 +32,7 @@ pub(crate) struct SimArgs {
 const EXAMPLES: &str = "\
 Examples:
   overlock sim --locks native-ticket,hybrid --cpus 4,16     two pCPUs, as in the laboratory
-  overlock sim --host e5-2699v3 --locks queued,hybrid,test-and-set --cpus 36,72 --cs 1us --seconds 0.05
+  overlock sim --host e5-2699v3 --locks queued,hybrid --cpus 72 --cs 1us --seconds 0.05    36 cores
   overlock sim --experiment experiments/micro.toml          the same file runs in every world
   overlock sim --host my.toml --workload ebizzy --policies all --pcpus 16 --cpus 32
 

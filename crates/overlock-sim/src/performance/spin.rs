@@ -105,13 +105,14 @@ impl Loop {
         asleep + seen.saturating_sub(asleep).div_ceil(pause) * pause
     }
 
-    /// The vCPU does not sleep any more, whatever the lines do.
-    pub(crate) fn wakes(&mut self, vcpu: u32, lines: &mut Lines) {
-        if self.asleep.take().is_some() {
-            for &(line, _) in &self.read[..self.reads] {
-                lines.unwatch(LineId(line), vcpu);
-            }
+    /// The vCPU does not sleep any more, whatever the lines do. Says when it fell asleep, by its own
+    /// clock, which may be ahead of the machine's and must not go back.
+    pub(crate) fn wakes(&mut self, vcpu: u32, lines: &mut Lines) -> Option<u64> {
+        let asleep = self.asleep.take()?;
+        for &(line, _) in &self.read[..self.reads] {
+            lines.unwatch(LineId(line), vcpu);
         }
+        Some(asleep)
     }
 
     /// Whether it sleeps.

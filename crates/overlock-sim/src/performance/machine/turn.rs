@@ -74,8 +74,8 @@ impl Machine<'_> {
     fn take_off(&mut self, vcpu: u32) {
         let Self { vcpus, lines, now, .. } = self;
         let state = &mut vcpus[vcpu as usize];
-        state.debt = if state.spin.is_asleep() { 0 } else { state.at.saturating_sub(*now) };
-        state.spin.wakes(vcpu, lines);
+        let asleep = state.spin.wakes(vcpu, lines);
+        state.debt = asleep.unwrap_or(state.at).saturating_sub(*now);
         state.stamp = state.stamp.wrapping_add(1);
         (state.pcpu, state.yield_wanted) = (None, false);
     }
@@ -175,9 +175,8 @@ impl Machine<'_> {
     fn rouse(&mut self, vcpu: u32) {
         let Self { vcpus, lines, now, .. } = self;
         let state = &mut vcpus[vcpu as usize];
-        if state.spin.is_asleep() {
-            state.spin.wakes(vcpu, lines);
-            state.at = *now;
+        if let Some(asleep) = state.spin.wakes(vcpu, lines) {
+            state.at = asleep.max(*now);
         }
     }
 
