@@ -249,7 +249,7 @@ impl<'run> Machine<'run> {
             let (at, event) = self.events.pop()?;
             self.now = self.now.max(at);
             self.horizon = self.events.first();
-            if self.events.added() % CANCEL_EVERY == 0 {
+            if self.events.added().is_multiple_of(CANCEL_EVERY) {
                 self.look_at_cancel();
             }
             if let Event::Resume { vcpu, stamp } = event {
