@@ -27,8 +27,8 @@ use std::path::PathBuf;
 /// S1 is about what a paravirtual lock costs on bare metal, S2 about directed yields, S3 about
 /// memory orderings, S4 about a lock that lets itself be passed, S5 about the ACPI PM timer. For
 /// each figure: what was published, what the simulation says, whether direction and rough size (to
-/// within a quarter) agree, and if not, what is known of the reason. Loads and hosts are models: the
-/// files in experiments/ say what was taken from where, and what was chosen or fitted.
+/// within a quarter) agree, and if not, what is known of the reason. Loads and hosts are models:
+/// the files in experiments/ say what was taken from where, and what was chosen or fitted.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReproduceArgs {

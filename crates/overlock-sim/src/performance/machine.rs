@@ -10,8 +10,8 @@
 //! A spinner sleeps: see [`spin`](super::spin).
 //!
 //! # Invariants
-//! - V1: visible accesses happen in the order of their times; equal times in the order of planning.
-//! - V2: a vCPU that owns no pCPU has no valid `Resume` event; what it had left to do is its `debt`.
+//! - V1: visible accesses happen in the order of their times, equal ones in that of planning.
+//! - V2: a vCPU that owns no pCPU has no valid `Resume` event; what it had left is its `debt`.
 //! - V3: whoever sleeps in a spin loop is a watcher of every line that the loop has read.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -105,7 +105,7 @@ impl Loop {
         asleep + seen.saturating_sub(asleep).div_ceil(pause) * pause
     }
 
-    /// The vCPU does not sleep any more, whatever the lines do. Says when it fell asleep, by its own
+    /// The vCPU does not sleep any more, whatever the lines do. Says when it fell asleep by its own
     /// clock, which may be ahead of the machine's and must not go back.
     pub(crate) fn wakes(&mut self, vcpu: u32, lines: &mut Lines) -> Option<u64> {
         let asleep = self.asleep.take()?;

@@ -236,8 +236,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Every reason there is: its kind (`directed`, `plain`, `stayed`, `skipped`), its name, and how
-    /// often it was given, if it was.
+    /// Every reason that was given: its kind (`directed`, `plain`, `stayed`, `skipped`), its name,
+    /// and how often.
     pub fn reasons(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let directed = Chosen::ALL.map(|why| ("directed", why.name(), self.directed(why)));
         let plain = Missed::ALL.map(|why| ("plain", why.name(), self.plain(why)));
