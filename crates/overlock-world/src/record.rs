@@ -219,6 +219,7 @@ impl<Y> Record<Y> {
             yields: map(self.yields),
             yield_hits: self.yield_hits,
             counters: self.counters,
+            timeline: self.timeline,
             vcpus: self.vcpus,
         }
     }
