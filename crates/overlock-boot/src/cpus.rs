@@ -3,7 +3,7 @@
 
 use core::arch::asm;
 use core::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Release,
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Release,
 };
 
 /// The most CPUs that this kernel starts. Xen has room for 32 in the page that it shares.
@@ -30,9 +30,14 @@ pub struct PerCpu {
     pub waits_open: AtomicU32,
     /// A kick that a stand-in for KVM has to remember for it.
     pub unhalted: AtomicBool,
+    /// What has ended its halt: see `machine::halt`.
+    pub ended_by: AtomicU8,
     /// What it counted.
     pub tally: Tally,
 }
+
+/// How many counts there are.
+pub const COUNTS: usize = 11;
 
 /// What became of waits and kicks. Written by its CPU, in interrupts too.
 #[derive(Debug)]
@@ -41,10 +46,18 @@ pub struct Tally {
     pub early: AtomicU64,
     /// Waits that gave the CPU up.
     pub halts: AtomicU64,
-    /// Of those, the ones that came back with their word as it was.
+    /// Of those, the ones that a kick ended.
+    pub kicked: AtomicU64,
+    /// The ones that their deadline ended.
+    pub overdue: AtomicU64,
+    /// The ones that something else ended: an interrupt, or a hypervisor of its own accord.
+    pub stray: AtomicU64,
+    /// Halts that came back with their word as it was.
     pub futile: AtomicU64,
     /// Kicks that were sent.
     pub kicks: AtomicU64,
+    /// Kicks that were found by a later wait.
+    pub stale: AtomicU64,
     /// Kicks that arrived as interrupts.
     pub arrived: AtomicU64,
     /// Ticks of the timer.
@@ -58,8 +71,12 @@ impl Tally {
         Self {
             early: AtomicU64::new(0),
             halts: AtomicU64::new(0),
+            kicked: AtomicU64::new(0),
+            overdue: AtomicU64::new(0),
+            stray: AtomicU64::new(0),
             futile: AtomicU64::new(0),
             kicks: AtomicU64::new(0),
+            stale: AtomicU64::new(0),
             arrived: AtomicU64::new(0),
             ticks: AtomicU64::new(0),
             nmis: AtomicU64::new(0),
@@ -67,12 +84,16 @@ impl Tally {
     }
 
     /// All counts, by name.
-    pub fn all(&self) -> [(&'static str, u64); 7] {
+    pub fn all(&self) -> [(&'static str, u64); COUNTS] {
         [
             ("early", &self.early),
             ("halts", &self.halts),
+            ("kicked", &self.kicked),
+            ("overdue", &self.overdue),
+            ("stray", &self.stray),
             ("futile", &self.futile),
             ("kicks", &self.kicks),
+            ("stale", &self.stale),
             ("arrived", &self.arrived),
             ("ticks", &self.ticks),
             ("nmis", &self.nmis),
@@ -101,6 +122,7 @@ impl PerCpu {
             port: AtomicU32::new(0),
             waits_open: AtomicU32::new(0),
             unhalted: AtomicBool::new(false),
+            ended_by: AtomicU8::new(0),
             tally: Tally::new(),
         }
     }

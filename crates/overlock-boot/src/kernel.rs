@@ -10,38 +10,38 @@ use core::sync::atomic::{
     AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
-use overlock::{Cpu, Platform};
+use overlock::Platform;
 
 use crate::cpus;
+use crate::platform::{World, is_broken};
 
-/// One world: its platforms, and what workloads need besides locks.
+/// One world: its platforms, and its machine.
 pub trait Kernel: Sized + 'static {
     /// What `--on` calls it.
     const NAME: &'static str;
     /// Locks that wait.
-    type Aware: Platform<Byte: Zero8, Half: Zero16, Word = AtomicU32>;
+    type Aware: World + Platform<Byte: Zero8, Half: Zero16, Word = AtomicU32>;
     /// Locks that only spin.
     type Native: Platform<Byte: Zero8, Half: Zero16, Word = AtomicU32>;
+    /// What workloads need besides locks.
+    type Machine: Machine;
 
     /// What each CPU does when it is up, before anything else.
     fn arrive() {}
-    /// Switches the waiting of [`Aware`](Self::Aware) on or off, while no lock is in use.
-    fn set_waiting(on: bool);
+    /// Nanoseconds that CPU number `cpu` was ready, but without a processor; 0 if unknown.
+    fn stolen_ns(_cpu: usize) -> u64 {
+        0
+    }
+}
+
+/// Interrupts, and the end.
+pub trait Machine {
     /// Lets this CPU's timer tick every so many microseconds, or not at all.
     fn tick_every_us(us: Option<u32>);
     /// Runs `work` while this CPU takes no interrupts.
     fn without_interrupts<R>(work: impl FnOnce() -> R) -> R;
-    /// Sends CPU number `cpu` an interrupt that it can't shut out, if this world has such.
+    /// Sends CPU number `cpu` an interrupt that it can't shut out, if this machine has such.
     fn interrupt_for_sure(cpu: usize) -> bool;
-    /// Nanoseconds that CPU number `cpu` was ready, but without a processor; 0 if unknown.
-    fn stolen_ns(cpu: usize) -> u64;
-    /// [`Platform::wait`] of [`Aware`](Self::Aware), with something done after the look at the
-    /// word. A `careless` one looks too early, on purpose: a kick in between is lost. Ends by the
-    /// timer at the latest.
-    fn probe_wait(word: &AtomicU32, expected: u32, between: impl FnOnce(), careless: bool);
-    /// Whether a wait in an interrupt of another takes care of the outer one's kick; switches that
-    /// off, on purpose, where there is something to take care of.
-    fn set_forgetful(_on: bool) {}
     /// Ends this machine; 0 is fine.
     fn exit(code: u8) -> !;
 }
@@ -58,27 +58,35 @@ static JOB: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 static DONE: AtomicU32 = AtomicU32::new(0);
 
+/// How many have begun.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
+
 /// Has all CPUs run `job`, this one among them, and returns when all have.
 pub fn everywhere<K: Kernel>(job: fn(usize)) {
-    let all = cpus::started();
+    let others = cpus::started() as u32 - 1;
+    BEGUN.store(0, Relaxed);
     DONE.store(0, Relaxed);
     JOB.store(job as *mut (), Relaxed);
     // ORDERING: Release, with the Acquire in `work`: the job is seen.
     NUMBER.fetch_add(1, Release);
-    for cpu in 1..all {
-        kick::<K>(cpu);
+    call_all::<K>();
+    while BEGUN.load(Relaxed) < others {
+        // Where the platform is broken on purpose, they may have missed it.
+        if is_broken() {
+            call_all::<K>();
+        }
+        core::hint::spin_loop();
     }
     job(0);
     // ORDERING: Acquire, with the Release in `work`: what the others did is seen.
-    while (DONE.load(Acquire) as usize) < all - 1 {
+    while DONE.load(Acquire) < others {
         core::hint::spin_loop();
     }
 }
 
-fn kick<K: Kernel>(cpu: usize) {
-    if let Some(cpu) = Cpu::new(cpu) {
-        K::Aware::kick(&raw const NUMBER, cpu);
-    }
+/// Calls back all CPUs but this one, whatever is wrong with the platform's kicks.
+fn call_all<K: Kernel>() {
+    (1..cpus::started()).for_each(|cpu| K::Aware::call_back(cpus::of(cpu)));
 }
 
 /// What all CPUs but the first do for ever.
@@ -92,6 +100,7 @@ pub fn work<K: Kernel>() -> ! {
             K::Aware::wait(&NUMBER, done, None);
         }
         done += 1;
+        BEGUN.fetch_add(1, Relaxed);
         // SAFETY: `everywhere` stored a `fn(usize)`, and stores the next only when all are done.
         let job = unsafe { mem::transmute::<*mut (), fn(usize)>(JOB.load(Relaxed)) };
         job(me);

@@ -14,6 +14,7 @@
 //! | `cs`, `ncs` | nanoseconds of a critical section and between two | 0 |
 //! | `seed` | of the order in which locks take turns | 1 |
 //! | `tick`, `ticks` | microseconds between ticks in `nesting`, and how many are enough | 1000, 200 |
+//! | `broken` | for tests of who listens: the platform is broken, `looks-early` or `kicks-nobody` | |
 //! | `nopvspin` | `1` switches waiting off | 0 |
 
 /// The command line, and questions to it.

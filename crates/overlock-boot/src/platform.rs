@@ -1,12 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The platforms, one world a file, each answering the clauses of the contract one by one.
+//! The platforms: what all worlds have in common, and each world's own part in a file of its own.
 //!
-//! Beside each stands its native twin, on which the same locks only ever spin: what a kernel
-//! without paravirtual locks has.
+//! A [`World`] says how a CPU halts and how it is called back; [`platform`] makes a platform of it,
+//! and the native twin beside it, on which the same locks only ever spin: what a kernel without
+//! paravirtual locks has. The clauses of the contract that all worlds answer alike:
+//!
+//! | clause | answer |
+//! |---|---|
+//! | P4 | A CPU that is not up is sent nothing. |
+//! | P5 | The default: no processor is given away. |
+//! | P6 | The processor's pause instruction. |
+//! | P7 | A CPU's number is in its record, and never changes. |
+//! | P8 | Static arrays. |
+//! | P9 | The time stamp counter, which all CPUs of one machine share. |
+//! | P10 | [`set_waiting`]. |
+//! | P11 | No cheap releases. |
 
 mod bare;
 mod kvm;
 mod xen;
+
+use core::fmt;
+use core::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst,
+};
+
+use crate::cpus::{self, PerCpu, count};
+use crate::machine::clock;
 
 pub use bare::{Bare, NativeBare};
 pub use kvm::{Features, Kvm, Mode, NativeKvm, decide};
@@ -16,22 +36,233 @@ pub use xen::{NativeXen, Xen};
 /// over. 2 KiB.
 pub const BUCKETS: usize = 32;
 
-/// Defines the platform `$native` that has the CPUs and the clock of `$aware`, and never waits.
-macro_rules! native {
-    ($native:ident of $aware:ident) => {
+/// Whether locks wait. One world is in use at a time.
+static WAITING: AtomicBool = AtomicBool::new(true);
+
+/// Switches waiting on or off, while no lock is in use.
+pub fn set_waiting(on: bool) {
+    WAITING.store(on || broken(Sabotage::AlwaysWaits), Relaxed);
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It did not begin: nothing here could end it in time.
+    Refused,
+    /// It did not halt: the word had changed.
+    Early,
+    /// By a kick.
+    Kicked,
+    /// By its deadline.
+    Overdue,
+    /// By something else, an interrupt mostly.
+    Otherwise,
+}
+
+/// What is wrong with the platform, on purpose: each check must find what it is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Sabotage {
+    /// Nothing.
+    None,
+    /// A wait does not look at its word (P1).
+    NeverLooks,
+    /// A wait looks so early that a kick between the look and the halt is lost (P3).
+    LooksEarly,
+    /// A kick is not sent (P3).
+    KicksNobody,
+    /// A wait in an interrupt forgets the kick of the wait outside it (P3).
+    ForgetsOuter,
+    /// A wait does not know that it is in a non-maskable interrupt (F8).
+    HaltsAnywhere,
+    /// A wait begins though its deadline has passed.
+    ForgetsTime,
+    /// A kick is sent to a CPU that is not up (P4).
+    KicksAnybody,
+    /// Two CPUs have one number (P7).
+    SharesNumbers,
+    /// The clock goes backwards now and then (P9).
+    TurnsBack,
+    /// Waiting can't be switched off (P10).
+    AlwaysWaits,
+}
+
+impl Sabotage {
+    /// All that the kernel's command line can ask for, by name.
+    const NAMED: [(&str, Self); 2] =
+        [("looks-early", Self::LooksEarly), ("kicks-nobody", Self::KicksNobody)];
+
+    /// The one called `name`.
+    pub fn called(name: &str) -> Option<Self> {
+        Self::NAMED.iter().find_map(|(known, how)| (*known == name).then_some(*how))
+    }
+}
+
+static SABOTAGE: AtomicU8 = AtomicU8::new(Sabotage::None as u8);
+
+impl fmt::Display for Sabotage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "is sound",
+            Self::NeverLooks => "never looks at the word",
+            Self::LooksEarly => "looks so early that a kick is lost",
+            Self::KicksNobody => "loses kicks",
+            Self::ForgetsOuter => "forgets the wait outside",
+            Self::HaltsAnywhere => "halts in a non-maskable interrupt",
+            Self::ForgetsTime => "begins after the deadline",
+            Self::KicksAnybody => "kicks a CPU that is not up",
+            Self::SharesNumbers => "has one number for all CPUs",
+            Self::TurnsBack => "turns its clock back",
+            Self::AlwaysWaits => "can't be switched off",
+        })
+    }
+}
+
+/// Breaks the platform, or mends it.
+pub fn sabotage(how: Sabotage) {
+    SABOTAGE.store(how as u8, SeqCst);
+}
+
+/// Whether the platform is broken in this way. Asked by waits and kicks only, which are slow.
+pub(crate) fn broken(how: Sabotage) -> bool {
+    SABOTAGE.load(Relaxed) == how as u8
+}
+
+/// Whether it is broken in any.
+pub(crate) fn is_broken() -> bool {
+    !broken(Sabotage::None)
+}
+
+/// A wait that is to begin.
+#[derive(Debug)]
+pub struct Wait<'a, B> {
+    word: &'a AtomicU32,
+    expected: u32,
+    pub(crate) deadline_ns: Option<u64>,
+    /// Done after the look.
+    pub(crate) between: B,
+}
+
+impl<B: FnOnce()> Wait<'_, B> {
+    /// Looks at the word: whether it is still worth it to halt.
+    pub(crate) fn is_worth_it(&self) -> bool {
+        // ORDERING: Acquire, with what the kicker wrote before it changed the word (P3).
+        self.word.load(Acquire) == self.expected || broken(Sabotage::NeverLooks)
+    }
+
+    /// Whether it must not begin, for its deadline has passed.
+    fn is_late(&self) -> bool {
+        has_passed(self.deadline_ns) && !broken(Sabotage::ForgetsTime)
+    }
+}
+
+/// Whether there is a deadline, and it has passed.
+pub(crate) fn has_passed(deadline_ns: Option<u64>) -> bool {
+    deadline_ns.is_some_and(|deadline| deadline <= clock::now_ns())
+}
+
+/// What tells one world from another.
+pub trait World: 'static {
+    /// What halting and waking costs, in nanoseconds.
+    const WAKE_NS: u64;
+
+    /// Halts unless `wait.word` has changed, and runs `wait.between` after that look (P1 to P3).
+    fn halt(wait: Wait<'_, impl FnOnce()>) -> Ended;
+
+    /// Calls back a CPU that is up (P3, P4).
+    fn call_back(cpu: &PerCpu);
+
+    /// How many kicks have reached this CPU, if none was sent while one was under way.
+    fn reached() -> u64;
+
+    /// [`overlock::Platform::nap`].
+    fn nap() {
+        core::hint::spin_loop();
+    }
+}
+
+/// [`overlock::Platform::wait`] with `between` done after the look at the word, where a kick is
+/// easily lost. Counts what became of it.
+pub fn wait_with<W: World>(
+    word: &AtomicU32,
+    expected: u32,
+    deadline_ns: Option<u64>,
+    between: impl FnOnce(),
+) -> Ended {
+    let tally = &cpus::this().tally;
+    let ended = W::halt(Wait { word, expected, deadline_ns, between });
+    match ended {
+        Ended::Refused => return ended,
+        Ended::Early => count(&tally.early),
+        Ended::Kicked => count(&tally.kicked),
+        Ended::Overdue => count(&tally.overdue),
+        Ended::Otherwise => count(&tally.stray),
+    }
+    if ended != Ended::Early {
+        count(&tally.halts);
+        if word.load(Relaxed) == expected {
+            count(&tally.futile);
+        }
+    }
+    ended
+}
+
+/// [`overlock::Platform::kick`].
+fn kick<W: World>(cpu: usize) {
+    let other = cpus::of(cpu);
+    let up = other.up.load(Relaxed) || broken(Sabotage::KicksAnybody);
+    if up {
+        count(&cpus::this().tally.kicks);
+        if !broken(Sabotage::KicksNobody) {
+            W::call_back(other);
+        }
+    }
+}
+
+/// Makes a platform `$aware` of a [`World`], and its native twin.
+macro_rules! platform {
+    ($aware:ident, $native:ident) => {
+        $crate::platform::platform!(@ $aware {
+            const WAITS: bool = true;
+
+            #[inline(always)]
+            fn waits() -> bool {
+                $crate::platform::WAITING.load(core::sync::atomic::Ordering::Relaxed)
+            }
+            fn costs() -> overlock::platform::Costs {
+                use $crate::platform::World;
+                overlock::platform::Costs::DEFAULT.with_wake_ns($aware::WAKE_NS)
+            }
+            fn nap(_ns: u64) {
+                <$aware as $crate::platform::World>::nap();
+            }
+            fn wait(word: &Self::Word, expected: u32, deadline_ns: Option<u64>) {
+                $crate::platform::wait_with::<$aware>(word, expected, deadline_ns, || {});
+            }
+            fn kick(_word: *const Self::Word, cpu: overlock::Cpu) {
+                $crate::platform::kick::<$aware>(cpu.index());
+            }
+        });
+
         #[doc = concat!("[`", stringify!($aware), "`], on which locks only ever spin.")]
         #[derive(Clone, Copy, Debug)]
         pub struct $native;
 
-        $crate::platform::tables!($native);
+        $crate::platform::platform!(@ $native {
+            const WAITS: bool = false;
 
-        // SAFETY: P1 to P4 and P10: it never waits. P5 to P9: as its twin, with tables of its own.
-        unsafe impl overlock::Platform for $native {
+            fn wait(_word: &Self::Word, _expected: u32, _deadline_ns: Option<u64>) {}
+            fn kick(_word: *const Self::Word, _cpu: overlock::Cpu) {}
+        });
+    };
+    (@ $name:ident { $($own:tt)* }) => {
+        // SAFETY: P4 to P11 as in `platform.rs`; P1 to P3 as in the table of `$name`'s file, or it
+        // never waits.
+        unsafe impl overlock::Platform for $name {
             type Byte = core::sync::atomic::AtomicU8;
             type Half = core::sync::atomic::AtomicU16;
             type Word = core::sync::atomic::AtomicU32;
             type Release = overlock::platform::ReadModifyWrite;
-            const WAITS: bool = false;
 
             #[inline(always)]
             fn fence(order: core::sync::atomic::Ordering) {
@@ -43,39 +274,25 @@ macro_rules! native {
             }
             #[inline]
             fn cpu() -> Option<overlock::Cpu> {
-                <$aware as overlock::Platform>::cpu()
+                overlock::Cpu::new($crate::cpus::this().number())
             }
             fn slot(cpu: overlock::Cpu) -> &'static overlock::Slot<Self> {
-                &$native::SLOTS[cpu.index()]
+                static SLOTS: [overlock::Slot<$name>; $crate::cpus::MAX] =
+                    [const { overlock::Slot::new() }; $crate::cpus::MAX];
+                &SLOTS[cpu.index()]
             }
             fn waiters() -> &'static [overlock::Bucket<Self>] {
-                $native::BUCKETS
-            }
-            fn wait(_word: &Self::Word, _expected: u32, _deadline_ns: Option<u64>) {}
-            fn kick(_word: *const Self::Word, _cpu: overlock::Cpu) {}
-            fn now_ns() -> u64 {
-                <$aware as overlock::Platform>::now_ns()
-            }
-        }
-    };
-}
-
-/// Defines the slots and the table of halted CPUs of `$platform`.
-macro_rules! tables {
-    ($platform:ident) => {
-        impl $platform {
-            const SLOTS: &'static [overlock::Slot<Self>; $crate::cpus::MAX] = {
-                static SLOTS: [overlock::Slot<$platform>; $crate::cpus::MAX] =
-                    [const { overlock::Slot::new() }; $crate::cpus::MAX];
-                &SLOTS
-            };
-            const BUCKETS: &'static [overlock::Bucket<Self>] = {
-                static BUCKETS: [overlock::Bucket<$platform>; $crate::platform::BUCKETS] =
+                static BUCKETS: [overlock::Bucket<$name>; $crate::platform::BUCKETS] =
                     [const { overlock::Bucket::new() }; $crate::platform::BUCKETS];
                 &BUCKETS
-            };
+            }
+            #[inline]
+            fn now_ns() -> u64 {
+                $crate::machine::clock::now_ns()
+            }
+            $($own)*
         }
     };
 }
 
-use {native, tables};
+use platform;

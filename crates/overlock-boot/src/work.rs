@@ -10,16 +10,19 @@ mod nesting;
 mod samples;
 mod waits;
 
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Machine as _};
 use crate::plan::Plan;
 use crate::say;
-use crate::{cpus, machine};
+use crate::{cpus, machine, platform};
 
 /// Does all that the plan asks for, and ends the machine.
 pub fn run<K: Kernel>(plan: Plan<'_>) -> ! {
     K::arrive();
     if plan.number("nopvspin", 0) == 1 {
-        K::set_waiting(false);
+        platform::set_waiting(false);
+    }
+    if let Some(how) = plan.get("broken") {
+        platform::sabotage(platform::Sabotage::called(how).expect("a way to break a platform"));
     }
     let mut fine = true;
     for part in plan.list("do", "micro") {
@@ -45,5 +48,5 @@ pub fn run<K: Kernel>(plan: Plan<'_>) -> ! {
         );
     }
     say!("{{\"kind\":\"end\",\"fine\":{fine}}}");
-    K::exit(u8::from(!fine))
+    K::Machine::exit(u8::from(!fine))
 }

@@ -3,7 +3,7 @@
 
 use core::arch::global_asm;
 
-use overlock_boot::kernel::{Kernel as _, work};
+use overlock_boot::kernel::{Machine as _, work};
 use overlock_boot::machine::segments::{STACK, STACKS};
 use overlock_boot::plan::Plan;
 use overlock_boot::platform::Xen;

@@ -20,9 +20,11 @@
 //!   touch nothing; they alone come in.
 
 use core::arch::naked_asm;
+use core::sync::atomic::Ordering::Relaxed;
 
-use super::apic;
-use super::io;
+use super::{apic, io};
+use crate::cpus;
+use crate::platform::{Ended, Sabotage, Wait, broken, has_passed};
 
 /// The class of priority below that of a kick.
 const KICKS_ONLY: u64 = (apic::KICK as u64 >> 4) - 1;
@@ -43,25 +45,78 @@ pub fn skip(to: u64) -> u64 {
     if to == hlt { to + 1 } else { to }
 }
 
-/// When to look at the word: what makes this work, and what breaks it on purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// With interrupts off until the halt.
-    Safely,
-    /// With interrupts on: a kick after the look and before the halt is lost.
-    Carelessly,
+/// Halts with interrupts as they are. Where they are off, only a kick ends it.
+///
+/// # Safety
+/// Under KVM, with `KVM_FEATURE_PV_UNHALT`.
+#[unsafe(naked)]
+unsafe extern "C" fn plain_halt() {
+    naked_asm!("hlt", "ret")
 }
 
-/// Halts once if `worth_it` still holds. `between` is called after the look: a test kicks there.
-/// Returns whether it halted.
-pub fn halt_if(worth_it: impl FnOnce() -> bool, between: impl FnOnce(), look: Look) -> bool {
+/// What ends a halt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// Interrupts, one of which is the kick.
+    Interrupts,
+    /// The hypervisor, with interrupts as they are.
+    Hypervisor,
+}
+
+/// What has ended a halt ([`cpus::PerCpu::ended_by`]): nothing that the kernel saw.
+const NOTHING: u8 = 0;
+/// The interrupt that is a kick.
+const KICK: u8 = 1;
+/// Another interrupt.
+const OTHER: u8 = 2;
+
+/// An interrupt has come. The first one ends the halt, if there is one.
+pub(super) fn note(is_kick: bool) {
+    let by = if is_kick { KICK } else { OTHER };
+    // It may have been ended already.
+    let _ = cpus::this().ended_by.compare_exchange(NOTHING, by, Relaxed, Relaxed);
+}
+
+/// Halts once if `wait` is still worth it. A kick that the hypervisor `remembers` makes it return
+/// at once.
+pub fn halt_if(
+    wait: Wait<'_, impl FnOnce()>,
+    means: Means,
+    remembers: impl FnOnce() -> bool,
+) -> Ended {
     let enabled = io::interrupts_enabled();
-    if look == Look::Safely {
+    if !broken(Sabotage::LooksEarly) {
         io::disable_interrupts();
     }
-    let halts = worth_it();
-    if halts {
-        between();
+    let worth_it = wait.is_worth_it();
+    let ended = if worth_it {
+        (wait.between)();
+        io::disable_interrupts();
+        let kicked = remembers() || halt(enabled, means) != OTHER;
+        match kicked {
+            true => Ended::Kicked,
+            false if has_passed(wait.deadline_ns) => Ended::Overdue,
+            false => Ended::Otherwise,
+        }
+    } else {
+        Ended::Early
+    };
+    if enabled {
+        // SAFETY: they were enabled before.
+        unsafe { io::enable_interrupts() };
+    }
+    ended
+}
+
+/// Halts once; interrupts are off, and were `enabled` before. Returns what ended it.
+fn halt(enabled: bool, means: Means) -> u8 {
+    let ended_by = &cpus::this().ended_by;
+    // This halt may be in an interrupt that has ended another.
+    let outer = ended_by.swap(NOTHING, Relaxed);
+    if means == Means::Hypervisor && !enabled {
+        // SAFETY: a kick ends it, by KVM's word.
+        unsafe { plain_halt() };
+    } else {
         let before = (!enabled).then(|| apic::set_priority(KICKS_ONLY));
         // SAFETY: nobody waits before the handlers are in place.
         unsafe { enable_and_halt() };
@@ -70,9 +125,5 @@ pub fn halt_if(worth_it: impl FnOnce() -> bool, between: impl FnOnce(), look: Lo
             apic::set_priority(before);
         }
     }
-    if enabled {
-        // SAFETY: they were enabled before.
-        unsafe { io::enable_interrupts() };
-    }
-    halts
+    ended_by.swap(outer, Relaxed)
 }

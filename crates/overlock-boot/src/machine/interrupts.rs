@@ -90,19 +90,24 @@ stub!(fault_stub, handle_fault,);
 stub!(fault_with_code_stub, handle_fault, "add rsp, 8");
 
 extern "C" fn handle_tick(_frame: &mut Frame) {
+    halt::note(false);
     apic::end_of_interrupt();
     tick();
 }
 
 extern "C" fn handle_kick(_frame: &mut Frame) {
+    halt::note(true);
     count(&cpus::this().tally.arrived);
     apic::end_of_interrupt();
 }
 
-extern "C" fn handle_spurious(_frame: &mut Frame) {}
+extern "C" fn handle_spurious(_frame: &mut Frame) {
+    halt::note(false);
+}
 
 extern "C" fn handle_nmi(frame: &mut Frame) {
     let me = cpus::this();
+    halt::note(false);
     let saved = apic::save();
     me.in_nmi.fetch_add(1, Relaxed);
     count(&me.tally.nmis);

@@ -7,29 +7,21 @@
 //! | P2 | Any interrupt ends a halt. In an NMI there is none (F8). |
 //! | P3 | A kick of a vCPU that is not halted is remembered by the host, and ends its next halt. |
 //! | P4 | As above: it ends a halt for nothing. The host ignores APICs that do not exist; a CPU that is not up is not kicked at all. |
-//! | P5 | The default: no processor is given away. |
-//! | P6 | The processor's pause instruction. |
-//! | P7 | A CPU's number is in its record, and never changes. |
-//! | P8 | Static arrays. |
-//! | P9 | The time stamp counter. |
 //! | P10 | [`decide`] says when waiting is not worth it; then it is switched off. |
-//! | P11 | No cheap releases. |
+//!
+//! The others as in [`platform`](super).
 //!
 //! Sources: Linux, Documentation/virt/kvm/x86/{cpuid,hypercalls,msr}.rst (6.12).
 
 use core::arch::naked_asm;
-use core::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed,
-};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use overlock::platform::{Costs, ReadModifyWrite};
-use overlock::{Bucket, Cpu, Platform, Slot};
-
-use super::Bare;
-use crate::cpus::{self, MAX, count};
+use super::bare::refuses;
+use super::{Bare, Ended, Sabotage, Wait, World, broken, set_waiting};
+use crate::cpus::{self, MAX, PerCpu};
 use crate::kernel::Kernel;
-use crate::machine::halt::{self, Look};
-use crate::machine::{apic, clock, io};
+use crate::machine::halt::{Means, halt_if};
+use crate::machine::{apic, io};
 use crate::plan::Plan;
 use crate::say;
 
@@ -37,10 +29,8 @@ use crate::say;
 #[derive(Clone, Copy, Debug)]
 pub struct Kvm;
 
-super::tables!(Kvm);
-super::native!(NativeKvm of Kvm);
+super::platform!(Kvm, NativeKvm);
 
-static WAITING: AtomicBool = AtomicBool::new(true);
 /// Whether there is no KVM, but something that plays it.
 static STAND_IN: AtomicBool = AtomicBool::new(false);
 
@@ -116,15 +106,6 @@ static STEALS: [Steal; MAX] = [const {
     }
 }; MAX];
 
-/// Halts with interrupts as they are. Where they are off, only a kick ends it.
-///
-/// # Safety
-/// Under KVM, with `KVM_FEATURE_PV_UNHALT`.
-#[unsafe(naked)]
-unsafe extern "C" fn plain_halt() {
-    naked_asm!("hlt", "ret")
-}
-
 /// The hypercall. A processor of the other maker has another instruction for it.
 #[unsafe(naked)]
 unsafe extern "C" fn vmcall(apic: u64, call: u64) {
@@ -175,7 +156,7 @@ impl Kvm {
         let all = Features { features: FEATURE_PV_UNHALT | FEATURE_STEAL_TIME, hints: 0 };
         let offered = if stand_in { Some(all) } else { Self::offered() };
         let mode = decide(offered, plan.number("smp", 1) as usize, plan.number("nopvspin", 0) == 1);
-        WAITING.store(mode == Mode::Wait, Relaxed);
+        set_waiting(mode == Mode::Wait);
         let (word, why) = match mode {
             Mode::Wait => ("wait", ""),
             Mode::Spin(why) => ("spin", why),
@@ -185,47 +166,6 @@ impl Kvm {
         );
         let steals = offered.is_some_and(|kvm| kvm.features & FEATURE_STEAL_TIME != 0);
         TELLS_STEAL.store(!stand_in && steals, Relaxed);
-    }
-
-    /// [`Platform::wait`], with something done after the look at the word, and the look as told.
-    fn wait_with(
-        word: &AtomicU32,
-        expected: u32,
-        deadline_ns: Option<u64>,
-        between: impl FnOnce(),
-        look: Look,
-    ) {
-        let me = cpus::this();
-        let ends_in_time = || {
-            me.ticking.load(Relaxed)
-                && io::interrupts_enabled()
-                && deadline_ns > Some(Self::now_ns())
-        };
-        if me.in_nmi.load(Relaxed) != 0 || deadline_ns.is_some() && !ends_in_time() {
-            return;
-        }
-        // Acquire: what the kicker wrote before is seen (P3).
-        let same = || word.load(Ordering::Acquire) == expected;
-        let halted = if STAND_IN.load(Relaxed) {
-            // A kick that the host remembers makes the next halt return at once.
-            halt::halt_if(|| same() && !me.unhalted.swap(false, Relaxed), between, look)
-        } else if io::interrupts_enabled() {
-            halt::halt_if(same, between, look)
-        } else if same() {
-            between();
-            // SAFETY: a kick ends it, by KVM's word.
-            unsafe { plain_halt() };
-            true
-        } else {
-            false
-        };
-        if !halted {
-            return count(&me.tally.early);
-        }
-        count(&me.tally.halts);
-        if word.load(Relaxed) == expected {
-            count(&me.tally.futile);
-        }
     }
 
     /// The hypercall that wakes the vCPU with this APIC.
@@ -241,71 +181,38 @@ impl Kvm {
     }
 }
 
-// SAFETY: clause by clause in the table above.
-unsafe impl Platform for Kvm {
-    type Byte = AtomicU8;
-    type Half = AtomicU16;
-    type Word = AtomicU32;
-    type Release = ReadModifyWrite;
-
-    const WAITS: bool = true;
-
-    #[inline(always)]
-    fn waits() -> bool {
-        WAITING.load(Relaxed)
-    }
-
+impl World for Kvm {
     /// Two exits and a wake-up of the host's thread.
-    fn costs() -> Costs {
-        Costs::DEFAULT.with_wake_ns(20_000)
-    }
+    const WAKE_NS: u64 = 20_000;
 
-    #[inline(always)]
-    fn fence(order: Ordering) {
-        core::sync::atomic::fence(order);
-    }
-
-    #[inline(always)]
-    fn relax() {
-        core::hint::spin_loop();
-    }
-
-    #[inline]
-    fn cpu() -> Option<Cpu> {
-        Cpu::new(cpus::this().number())
-    }
-
-    fn slot(cpu: Cpu) -> &'static Slot<Self> {
-        &Self::SLOTS[cpu.index()]
-    }
-
-    fn waiters() -> &'static [Bucket<Self>] {
-        Self::BUCKETS
-    }
-
-    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
-        Self::wait_with(word, expected, deadline_ns, || {}, Look::Safely);
-    }
-
-    fn kick(_word: *const AtomicU32, cpu: Cpu) {
-        let other = cpus::of(cpu.index());
-        if !other.up.load(Relaxed) {
-            return;
+    fn halt(wait: Wait<'_, impl FnOnce()>) -> Ended {
+        if refuses(&wait) {
+            return Ended::Refused;
         }
-        count(&cpus::this().tally.kicks);
-        let apic = other.apic.load(Relaxed);
+        if !STAND_IN.load(Relaxed) {
+            return halt_if(wait, Means::Hypervisor, || false);
+        }
+        let unhalted = &cpus::this().unhalted;
+        let remembers = || unhalted.swap(false, Relaxed) && !broken(Sabotage::LooksEarly);
+        let ended = halt_if(wait, Means::Interrupts, remembers);
+        // A kick that has ended a halt is spent.
+        unhalted.swap(false, Relaxed);
+        ended
+    }
+
+    fn call_back(cpu: &PerCpu) {
+        let apic = cpu.apic.load(Relaxed);
         if STAND_IN.load(Relaxed) {
             // What KVM does: remember it, and wake the vCPU.
-            other.unhalted.store(true, Relaxed);
+            cpu.unhalted.store(true, Relaxed);
             apic::interrupt(apic, apic::KICK);
         } else {
             Self::hypercall_kick(apic);
         }
     }
 
-    #[inline]
-    fn now_ns() -> u64 {
-        clock::now_ns()
+    fn reached() -> u64 {
+        Bare::reached()
     }
 }
 
@@ -313,6 +220,7 @@ impl Kernel for Kvm {
     const NAME: &'static str = "kvm";
     type Aware = Self;
     type Native = NativeKvm;
+    type Machine = Bare;
 
     fn arrive() {
         if TELLS_STEAL.load(Relaxed) {
@@ -323,33 +231,8 @@ impl Kernel for Kvm {
         }
     }
 
-    fn set_waiting(on: bool) {
-        WAITING.store(on, Relaxed);
-    }
-
-    fn tick_every_us(us: Option<u32>) {
-        Bare::tick_every_us(us);
-    }
-
-    fn without_interrupts<R>(work: impl FnOnce() -> R) -> R {
-        io::without_interrupts(work)
-    }
-
-    fn interrupt_for_sure(cpu: usize) -> bool {
-        Bare::interrupt_for_sure(cpu)
-    }
-
     fn stolen_ns(cpu: usize) -> u64 {
         STEALS[cpu].stolen_ns.load(Relaxed)
-    }
-
-    fn probe_wait(word: &AtomicU32, expected: u32, between: impl FnOnce(), careless: bool) {
-        let look = if careless { Look::Carelessly } else { Look::Safely };
-        Self::wait_with(word, expected, None, between, look);
-    }
-
-    fn exit(code: u8) -> ! {
-        Bare::exit(code)
     }
 }
 

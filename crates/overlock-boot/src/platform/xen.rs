@@ -7,13 +7,9 @@
 //! | P2 | Any event that this vCPU takes ends a poll, and so does one left by a nested wait. |
 //! | P3 | A kick makes an event pending, and a poll with one pending returns at once: below. |
 //! | P4 | An event on the channel of a running vCPU stays until its next wait clears it. A vCPU without a channel is sent none. |
-//! | P5 | The default: no processor is given away. |
-//! | P6 | The processor's pause instruction. |
-//! | P7 | A vCPU's number is in its record, and never changes. |
-//! | P8 | Static arrays. |
-//! | P9 | The time stamp counter, as Xen's own clock, which ends a poll at its deadline. |
-//! | P10 | [`Xen::set_waiting`]: Linux's `xen_nopvspin`. |
-//! | P11 | No cheap releases. |
+//! | P9 | As Xen's own clock, which ends a poll at its deadline. |
+//!
+//! The others as in [`platform`](super).
 //!
 //! # No kick is lost
 //!
@@ -45,134 +41,69 @@
 //! Sources: Xen's public headers, 4.17 (sched.h, event_channel.h, vcpu.h); the failure is that of
 //! Linux 168d2f464ab9 ("xen: make xen_qlock_wait() nestable").
 
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
-use overlock::platform::{Costs, ReadModifyWrite};
-use overlock::{Bucket, Cpu, Platform, Slot};
-
-use crate::cpus::{self, count};
-use crate::kernel::Kernel;
-use crate::machine::clock;
+use super::{Ended, Sabotage, Wait, World, broken, has_passed};
+use crate::cpus::{self, PerCpu, count};
+use crate::kernel::{Kernel, Machine};
 use crate::xen::{abi, calls, events, start};
 
 /// A vCPU of a paravirtual guest of Xen.
 #[derive(Clone, Copy, Debug)]
 pub struct Xen;
 
-super::tables!(Xen);
-super::native!(NativeXen of Xen);
+super::platform!(Xen, NativeXen);
 
-static WAITING: AtomicBool = AtomicBool::new(true);
-/// Nested waits forget the outer one: on purpose, in a test.
-static FORGETFUL: AtomicBool = AtomicBool::new(false);
+impl World for Xen {
+    /// Two hypercalls and a choice of Xen's scheduler, under an emulator.
+    const WAKE_NS: u64 = 50_000;
 
-impl Xen {
-    /// Switches waiting on or off, while no lock is in use.
-    pub fn set_waiting(on: bool) {
-        WAITING.store(on, Relaxed);
-    }
-
-    /// [`Platform::wait`], with something done after the look at the word. A `careless` wait looks
-    /// before it clears the channel, on purpose.
-    fn wait_with(
-        word: &AtomicU32,
-        expected: u32,
-        deadline_ns: Option<u64>,
-        between: impl FnOnce(),
-        careless: bool,
-    ) {
+    fn halt(wait: Wait<'_, impl FnOnce()>) -> Ended {
         let me = cpus::this();
         let port = me.port.load(Relaxed);
-        if port == 0 {
-            return;
+        if port == 0 || wait.is_late() {
+            return Ended::Refused;
         }
         let nested = me.waits_open.fetch_add(1, Relaxed) != 0;
-        if !careless {
-            events::clear(port);
+        // A
+        if !broken(Sabotage::LooksEarly) && events::take(port) {
+            count(&me.tally.stale);
         }
-        if word.load(Ordering::Acquire) == expected {
-            between();
-            if careless {
-                events::clear(port);
+        // B
+        let ended = if wait.is_worth_it() {
+            (wait.between)();
+            if broken(Sabotage::LooksEarly) {
+                events::take(port);
             }
-            calls::poll(Some(port), deadline_ns.unwrap_or(0));
-            count(&me.tally.halts);
-            if word.load(Relaxed) == expected {
-                count(&me.tally.futile);
+            calls::poll(Some(port), wait.deadline_ns.unwrap_or(0));
+            match events::take(port) {
+                true => Ended::Kicked,
+                false if has_passed(wait.deadline_ns) => Ended::Overdue,
+                false => Ended::Otherwise,
             }
         } else {
-            count(&me.tally.early);
-        }
-        if nested && !FORGETFUL.load(Relaxed) {
+            Ended::Early
+        };
+        if nested && !broken(Sabotage::ForgetsOuter) {
             events::set(port);
         }
         me.waits_open.fetch_sub(1, Relaxed);
-    }
-}
-
-// SAFETY: clause by clause in the table above.
-unsafe impl Platform for Xen {
-    type Byte = AtomicU8;
-    type Half = AtomicU16;
-    type Word = AtomicU32;
-    type Release = ReadModifyWrite;
-
-    const WAITS: bool = true;
-
-    #[inline(always)]
-    fn waits() -> bool {
-        WAITING.load(Relaxed)
+        ended
     }
 
-    /// Two hypercalls and a choice of Xen's scheduler, under an emulator.
-    fn costs() -> Costs {
-        Costs::DEFAULT.with_wake_ns(50_000)
+    fn call_back(cpu: &PerCpu) {
+        calls::send(cpu.port.load(Relaxed));
     }
 
-    #[inline(always)]
-    fn fence(order: Ordering) {
-        core::sync::atomic::fence(order);
+    fn reached() -> u64 {
+        let me = cpus::this();
+        let pending = events::is_pending(me.port.load(Relaxed));
+        let seen = [&me.tally.kicked, &me.tally.stale].map(|count| count.load(Relaxed));
+        seen[0] + seen[1] + u64::from(pending)
     }
 
-    #[inline(always)]
-    fn relax() {
-        core::hint::spin_loop();
-    }
-
-    fn nap(_ns: u64) {
+    fn nap() {
         calls::give_way();
-    }
-
-    #[inline]
-    fn cpu() -> Option<Cpu> {
-        Cpu::new(cpus::this().number())
-    }
-
-    fn slot(cpu: Cpu) -> &'static Slot<Self> {
-        &Self::SLOTS[cpu.index()]
-    }
-
-    fn waiters() -> &'static [Bucket<Self>] {
-        Self::BUCKETS
-    }
-
-    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
-        if deadline_ns.is_none_or(|deadline| Self::now_ns() < deadline) {
-            Self::wait_with(word, expected, deadline_ns, || {}, false);
-        }
-    }
-
-    fn kick(_word: *const AtomicU32, cpu: Cpu) {
-        let port = cpus::of(cpu.index()).port.load(Relaxed);
-        if port != 0 {
-            count(&cpus::this().tally.kicks);
-            calls::send(port);
-        }
-    }
-
-    #[inline]
-    fn now_ns() -> u64 {
-        clock::now_ns()
     }
 }
 
@@ -180,11 +111,14 @@ impl Kernel for Xen {
     const NAME: &'static str = "xen";
     type Aware = Self;
     type Native = NativeXen;
+    type Machine = Self;
 
-    fn set_waiting(on: bool) {
-        Self::set_waiting(on);
+    fn stolen_ns(cpu: usize) -> u64 {
+        start::runstate(cpu).time[abi::RUNNABLE].load(Relaxed)
     }
+}
 
+impl Machine for Xen {
     fn tick_every_us(us: Option<u32>) {
         start::tick_every_us(us);
     }
@@ -195,18 +129,6 @@ impl Kernel for Xen {
 
     fn interrupt_for_sure(_cpu: usize) -> bool {
         false
-    }
-
-    fn stolen_ns(cpu: usize) -> u64 {
-        start::runstate(cpu).time[abi::RUNNABLE].load(Relaxed)
-    }
-
-    fn probe_wait(word: &AtomicU32, expected: u32, between: impl FnOnce(), careless: bool) {
-        Self::wait_with(word, expected, None, between, careless);
-    }
-
-    fn set_forgetful(on: bool) {
-        FORGETFUL.store(on, Relaxed);
     }
 
     fn exit(_code: u8) -> ! {

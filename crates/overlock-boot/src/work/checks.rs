@@ -12,3 +12,8 @@ pub(super) fn tell(what: impl Display, fine: bool, found: impl Display) -> bool 
     say!("{{\"kind\":\"check\",\"what\":\"{what}\",\"fine\":{fine},\"found\":\"{found}\"}}");
     fine
 }
+
+/// Says which check begins, so that a kernel that hangs has said where.
+pub(super) fn begin(what: impl Display) {
+    say!("{{\"kind\":\"begin\",\"what\":\"{}\"}}", Plain(what));
+}

@@ -19,7 +19,7 @@ use overlock::ConstLock;
 use super::checks::tell;
 use super::locks::{UseLock, with_lock};
 use crate::cpus;
-use crate::kernel::{Kernel, everywhere};
+use crate::kernel::{Kernel, Machine as _, everywhere};
 use crate::machine::{clock, interrupts};
 use crate::plan::Plan;
 
@@ -94,7 +94,7 @@ fn in_nmi<L: ConstLock + 'static>() {
 
 /// What each CPU does until the locks were taken often enough.
 fn task<K: Kernel, L: ConstLock + 'static>(cpu: usize) {
-    K::tick_every_us(Some(TICK_US.load(Relaxed)));
+    K::Machine::tick_every_us(Some(TICK_US.load(Relaxed)));
     let mut turn = cpu as u64;
     while TASK.taken.load(Relaxed) < ENOUGH.load(Relaxed)
         || TICKS.load(Relaxed) < ENOUGH_TICKS.load(Relaxed)
@@ -103,16 +103,16 @@ fn task<K: Kernel, L: ConstLock + 'static>(cpu: usize) {
         TASK.lock::<L>().lock();
         TASK.count_and_unlock::<L>();
         if turn.is_multiple_of(4) {
-            K::without_interrupts(|| {
+            K::Machine::without_interrupts(|| {
                 SHARED.lock::<L>().lock();
                 SHARED.count_and_unlock::<L>();
             });
         }
         if turn.is_multiple_of(64) {
-            K::interrupt_for_sure((cpu + turn as usize) % cpus::started());
+            K::Machine::interrupt_for_sure((cpu + turn as usize) % cpus::started());
         }
     }
-    K::tick_every_us(None);
+    K::Machine::tick_every_us(None);
     // An interrupt that is still on its way comes in before the counts are compared.
     clock::spin_ns(2_000_000);
 }

@@ -27,7 +27,7 @@ pub(super) struct Point<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
     events: [u64; Event::ALL.len()],
-    tallies: [(&'static str, u64); 7],
+    tallies: [(&'static str, u64); cpus::COUNTS],
     stolen_ns: u64,
 }
 

@@ -39,10 +39,11 @@ pub fn mask(port: u32) {
     shared().mask[word].fetch_or(bit, SeqCst);
 }
 
-/// Forgets an event that is pending on `port`. Nothing is moved across it.
-pub fn clear(port: u32) {
+/// Forgets an event that is pending on `port`, and returns whether one was. Nothing is moved across
+/// it.
+pub fn take(port: u32) -> bool {
     let (word, bit) = bit(port);
-    shared().pending[word].fetch_and(!bit, SeqCst);
+    shared().pending[word].fetch_and(!bit, SeqCst) & bit != 0
 }
 
 /// Makes an event pending on `port`, which must be masked.

@@ -15,6 +15,8 @@ pub(super) enum Said {
     Mode { locks: String, why: String },
     /// One run of one lock.
     Sample(Sample),
+    /// A check begins.
+    Begin {},
     /// One check.
     Check(Check),
     /// What became of one CPU's waits.

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Clauses that take two CPUs: one waits, the other calls it back.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+use overlock::{Cpu, Platform as _};
+
+use super::{TICK_US, Verdict, await_change, by_kick, ensure, with_ticks};
+use crate::cpus;
+use crate::kernel::{Kernel, Machine as _, everywhere};
+use crate::machine::clock;
+use crate::platform::{Ended, Sabotage, World as _, broken, sabotage, wait_with};
+
+/// What the first CPU waits on.
+static WORD: AtomicU32 = AtomicU32::new(0);
+/// How far the first CPU is: it asks for a kick by a new number.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+/// How far the second is: the number of the last kick that it has sent.
+static SENT: AtomicU32 = AtomicU32::new(0);
+/// What the first CPU found wrong.
+static WRONG: AtomicU32 = AtomicU32::new(0);
+const LOST: u32 = 1;
+const TWICE: u32 = 2;
+
+/// How often the first CPU is kicked between its look and its halt.
+const TIMES: u32 = 50;
+/// How often at any moment.
+const ROUNDS: u32 = 500;
+
+fn until(word: &AtomicU32, is: u32) {
+    while word.load(SeqCst) != is {
+        core::hint::spin_loop();
+    }
+}
+
+fn kick<K: Kernel>(cpu: usize) {
+    K::Aware::kick(&raw const WORD, Cpu::new(cpu).expect("0 or 1"));
+}
+
+/// What the second CPU does: as it is asked, it changes the word, kicks, and says that it has.
+fn answer<K: Kernel>(rounds: u32) {
+    for round in 1..=rounds {
+        until(&ASKED, round);
+        // At another moment each time.
+        (0..round % 64 * 8).for_each(|_| core::hint::spin_loop());
+        WORD.store(round, SeqCst);
+        kick::<K>(0);
+        SENT.store(round, SeqCst);
+    }
+}
+
+fn together<K: Kernel>(job: fn(usize)) -> Verdict {
+    if cpus::started() < 2 {
+        return Ok(());
+    }
+    [&WORD, &ASKED, &SENT, &WRONG].into_iter().for_each(|word| word.store(0, SeqCst));
+    everywhere::<K>(job);
+    match WRONG.load(SeqCst) {
+        0 => Ok(()),
+        TWICE => Err("a kick reached its CPU more than once"),
+        _ => Err("a kick was lost"),
+    }
+}
+
+/// The first CPU is kicked after it has looked and before it halts, for certain: it waits for the
+/// second to say so.
+pub(super) fn between<K: Kernel>() -> Verdict {
+    fn is_lost<K: Kernel>(round: u32) -> bool {
+        let asked = Cell::new(false);
+        let ended = wait_with::<K::Aware>(&WORD, round - 1, None, || {
+            let arrived = &cpus::this().tally.arrived;
+            let before = arrived.load(Relaxed);
+            ASKED.store(round, SeqCst);
+            until(&SENT, round);
+            asked.set(true);
+            if broken(Sabotage::LooksEarly) && K::NAME != "xen" {
+                await_change(|| arrived.load(Relaxed) != before);
+            }
+        });
+        if !asked.get() {
+            // A kick from before has ended it: the next will do.
+            return is_lost::<K>(round);
+        }
+        by_kick(ended).is_err()
+    }
+    together::<K>(|cpu| match cpu {
+        0 => with_ticks::<K, _>(|| {
+            for round in 1..=TIMES {
+                if is_lost::<K>(round) {
+                    WRONG.store(LOST, SeqCst);
+                }
+            }
+        }),
+        1 => answer::<K>(TIMES),
+        _ => {}
+    })
+}
+
+/// The first CPU is kicked at any moment: before it looks, while it halts, when it is back. Each
+/// kick must have reached it once.
+pub(super) fn each<K: Kernel>() -> Verdict {
+    fn one<K: Kernel>(round: u32) {
+        let before = K::Aware::reached();
+        ASKED.store(round, SeqCst);
+        while WORD.load(SeqCst) != round {
+            wait_with::<K::Aware>(&WORD, round - 1, None, || {});
+        }
+        until(&SENT, round);
+        await_change(|| K::Aware::reached() != before);
+        match K::Aware::reached() - before {
+            0 => WRONG.store(LOST, SeqCst),
+            1 => {}
+            _ => WRONG.store(TWICE, SeqCst),
+        }
+    }
+    together::<K>(|cpu| match cpu {
+        0 => with_ticks::<K, _>(|| {
+            for round in 1..=ROUNDS {
+                if WRONG.load(SeqCst) == 0 {
+                    one::<K>(round);
+                } else {
+                    ASKED.store(round, SeqCst);
+                    until(&SENT, round);
+                }
+            }
+        }),
+        1 => answer::<K>(ROUNDS),
+        _ => {}
+    })
+}
+
+const TURNS: u32 = 5_000;
+
+/// Two CPUs each wait for the other's change of one word, and nothing else ends a wait, no timer
+/// either. A lost kick stops both for ever, which whoever started this machine notices.
+pub(super) fn ping_pong<K: Kernel>() -> Verdict {
+    together::<K>(|cpu| {
+        if cpu > 1 {
+            return;
+        }
+        for turn in 0..TURNS {
+            let mine = turn * 2 + cpu as u32;
+            while WORD.load(SeqCst) != mine {
+                let other = WORD.load(SeqCst).min(mine.wrapping_sub(1));
+                wait_with::<K::Aware>(&WORD, other, None, || {});
+            }
+            WORD.store(mine + 1, SeqCst);
+            kick::<K>(1 - cpu);
+        }
+    })?;
+    ensure(cpus::started() < 2 || WORD.load(Relaxed) == 2 * TURNS, "not all turns were taken")
+}
+
+/// The first CPU waits without interrupts, and is kicked after its look. Where the platform is
+/// broken a second kick, from one that is not, brings it back.
+pub(super) fn interrupts_off<K: Kernel>() -> Verdict {
+    together::<K>(|cpu| match cpu {
+        0 => K::Machine::without_interrupts(|| {
+            let mut ended = Ended::Early;
+            while WORD.load(SeqCst) == 0 {
+                ended = wait_with::<K::Aware>(&WORD, 0, None, || ASKED.store(1, SeqCst));
+            }
+            if by_kick(ended).is_err() || SENT.load(SeqCst) == 2 {
+                WRONG.store(LOST, SeqCst);
+            }
+        }),
+        1 => {
+            until(&ASKED, 1);
+            WORD.store(1, SeqCst);
+            kick::<K>(0);
+            if broken(Sabotage::KicksNobody) {
+                clock::spin_ns(u64::from(TICK_US) * 1000);
+                SENT.store(2, SeqCst);
+                sabotage(Sabotage::None);
+                kick::<K>(0);
+            }
+        }
+        _ => {}
+    })
+}

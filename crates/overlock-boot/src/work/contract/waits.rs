@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Clauses that one CPU can ask of itself: waits, their ends, kicks of its own.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+use overlock::Platform as _;
+
+use super::{Verdict, await_change, by_kick, ensure, me, with_ticks};
+use crate::cpus;
+use crate::kernel::{Kernel, Machine as _};
+use crate::machine::interrupts;
+use crate::platform::{Ended, Sabotage, broken, wait_with};
+
+/// How often each is asked.
+const TIMES: usize = 20;
+/// How long a deadline is away.
+const SOON_NS: u64 = 5_000_000;
+
+fn wait<K: Kernel>(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) -> Ended {
+    wait_with::<K::Aware>(word, expected, deadline_ns, || {})
+}
+
+pub(super) fn p1<K: Kernel>() -> Verdict {
+    let word = AtomicU32::new(0);
+    let ended = with_ticks::<K, _>(|| wait::<K>(&word, 1, None));
+    ensure(ended == Ended::Early, "it waited for a word that had changed")
+}
+
+pub(super) fn p2<K: Kernel>() -> Verdict {
+    let word = AtomicU32::new(0);
+    let ticks = || cpus::this().tally.ticks.load(Relaxed);
+    with_ticks::<K, _>(|| {
+        // A kick from before may end the first.
+        let before = ticks();
+        let mut ended = wait::<K>(&word, 0, None);
+        while ended == Ended::Kicked {
+            ended = wait::<K>(&word, 0, None);
+        }
+        ensure(ended == Ended::Otherwise, "it did not wait")?;
+        // Xen counts the tick as it returns to the guest, which it has.
+        ensure(ticks() != before, "what ended it was no interrupt")
+    })
+}
+
+pub(super) fn deadline<K: Kernel>() -> Verdict {
+    let word = AtomicU32::new(0);
+    with_ticks::<K, _>(|| {
+        let mut ended = Ended::Refused;
+        while ended != Ended::Overdue {
+            let deadline = K::Aware::now_ns() + SOON_NS;
+            ended = Ended::Otherwise;
+            while ended == Ended::Otherwise {
+                ended = wait::<K>(&word, 0, Some(deadline));
+            }
+            let on_time = K::Aware::now_ns() >= deadline;
+            ensure(on_time || ended == Ended::Kicked, "it ended before its deadline")?;
+        }
+        let late = wait::<K>(&word, 0, Some(1));
+        ensure(late == Ended::Refused, "it waited beyond its deadline")
+    })
+}
+
+/// A wait whose kick comes after the look, from this CPU itself. Returns how it ended.
+fn kicked_between<K: Kernel>() -> Ended {
+    loop {
+        let (word, sent) = (AtomicU32::new(0), Cell::new(false));
+        let ended = wait_with::<K::Aware>(&word, 0, None, || {
+            let arrived = &cpus::this().tally.arrived;
+            let before = arrived.load(Relaxed);
+            word.store(1, SeqCst);
+            K::Aware::kick(&raw const word, me());
+            sent.set(true);
+            if broken(Sabotage::LooksEarly) && K::NAME != "xen" {
+                // Interrupts are on, so the kick comes in here.
+                await_change(|| arrived.load(Relaxed) != before);
+            }
+        });
+        if sent.get() {
+            return ended;
+        }
+    }
+}
+
+pub(super) fn own<K: Kernel>() -> Verdict {
+    with_ticks::<K, _>(|| (0..TIMES).try_for_each(|_| by_kick(kicked_between::<K>())))
+}
+
+pub(super) fn before<K: Kernel>() -> Verdict {
+    let word = AtomicU32::new(1);
+    with_ticks::<K, _>(|| {
+        K::Aware::kick(&raw const word, me());
+        ensure(wait::<K>(&word, 0, None) == Ended::Early, "it waited though the word had changed")
+    })
+}
+
+/// A wait between the look and the halt of another, which has its kick by then.
+pub(super) fn nested<K: Kernel>() -> Verdict {
+    let once = || {
+        let (outer, inner) = (AtomicU32::new(0), AtomicU32::new(1));
+        by_kick(wait_with::<K::Aware>(&outer, 0, None, || {
+            outer.store(1, SeqCst);
+            K::Aware::kick(&raw const outer, me());
+            wait::<K>(&inner, 0, None);
+        }))
+    };
+    with_ticks::<K, _>(|| (0..TIMES).try_for_each(|_| once()))
+}
+
+static IN_NMI: AtomicU32 = AtomicU32::new(0);
+const HALTED: u32 = 1;
+const REFUSED: u32 = 2;
+
+pub(super) fn nmi<K: Kernel>() -> Verdict {
+    IN_NMI.store(0, SeqCst);
+    interrupts::on_nmi(Some(|| {
+        let word = AtomicU32::new(0);
+        // It ends the halt of a platform that is broken.
+        K::Aware::kick(&raw const word, me());
+        let refused = wait::<K>(&word, 0, None) == Ended::Refused;
+        IN_NMI.store(if refused { REFUSED } else { HALTED }, SeqCst);
+    }));
+    let sent = with_ticks::<K, _>(|| {
+        let sent = K::Machine::interrupt_for_sure(me().index());
+        while sent && IN_NMI.load(SeqCst) == 0 {
+            core::hint::spin_loop();
+        }
+        sent
+    });
+    interrupts::on_nmi(None);
+    ensure(!sent || IN_NMI.load(SeqCst) == REFUSED, "it halted in the interrupt")
+}
