@@ -12,7 +12,7 @@ use core::sync::atomic::{
 
 use overlock::Platform;
 
-use crate::cpus;
+use crate::cpus::{self, count};
 use crate::platform::{World, is_broken};
 
 /// One world: its platforms, and its machine.
@@ -86,7 +86,10 @@ pub fn everywhere<K: Kernel>(job: fn(usize)) {
 
 /// Calls back all CPUs but this one, whatever is wrong with the platform's kicks.
 fn call_all<K: Kernel>() {
-    (1..cpus::started()).for_each(|cpu| K::Aware::call_back(cpus::of(cpu)));
+    for cpu in 1..cpus::started() {
+        count(&cpus::this().tally.kicks);
+        K::Aware::call_back(cpus::of(cpu));
+    }
 }
 
 /// What all CPUs but the first do for ever.

@@ -2,6 +2,7 @@
 //! The workload that every world has: all CPUs want one lock, over and over.
 
 use core::cell::UnsafeCell;
+use core::mem;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 use overlock::ConstLock;
@@ -13,6 +14,7 @@ use crate::cpus::MAX;
 use crate::kernel::{Kernel, everywhere};
 use crate::machine::clock;
 use crate::plan::Plan;
+use crate::say;
 
 /// What the run that is under way is about; written before its job is handed out.
 struct Run {
@@ -21,12 +23,19 @@ struct Run {
     ncs_ns: AtomicU64,
     run_ns: AtomicU64,
     enough: AtomicU64,
-    /// How many CPUs stand ready.
+    /// How many CPUs have had the lock.
     ready: AtomicU32,
+    /// How often they had it before the run began.
+    base: AtomicU64,
     begun_ns: AtomicU64,
     ended: AtomicBool,
     ended_ns: AtomicU64,
+    /// When to say that the run is still under way.
+    speak_ns: AtomicU64,
 }
+
+/// How long a run says nothing.
+const SILENCE_NS: u64 = 5_000_000_000;
 
 static RUN: Run = Run {
     cpus: AtomicUsize::new(0),
@@ -35,19 +44,24 @@ static RUN: Run = Run {
     run_ns: AtomicU64::new(0),
     enough: AtomicU64::new(0),
     ready: AtomicU32::new(0),
+    base: AtomicU64::new(0),
     begun_ns: AtomicU64::new(0),
     ended: AtomicBool::new(false),
     ended_ns: AtomicU64::new(0),
+    speak_ns: AtomicU64::new(0),
 };
 
 /// What one CPU did.
 #[repr(align(128))]
 struct Did {
+    /// Before the run began.
+    before: AtomicU64,
     ops: AtomicU64,
     waits: Waits,
 }
 
-static DID: [Did; MAX] = [const { Did { ops: AtomicU64::new(0), waits: Waits::new() } }; MAX];
+static DID: [Did; MAX] =
+    [const { Did { before: AtomicU64::new(0), ops: AtomicU64::new(0), waits: Waits::new() } }; MAX];
 
 /// What the locks protect: a count without any atomicity of its own.
 struct Sum(UnsafeCell<u64>);
@@ -70,38 +84,56 @@ fn lock<L: ConstLock + 'static>() -> &'static L {
     unsafe { &*(&raw const PLACE.0).cast() }
 }
 
-/// The part of one CPU.
+/// Takes the lock once. Returns when it was asked for and got, and the how-manyth time it was.
+#[inline(always)]
+fn take<L: ConstLock + 'static>(cs_ns: u64) -> (u64, u64, u64) {
+    let lock = lock::<L>();
+    let asked = clock::now_ns();
+    lock.lock();
+    let got = clock::now_ns();
+    // SAFETY: this CPU holds the lock.
+    let sum = unsafe {
+        let sum = SUM.0.get();
+        *sum += 1;
+        *sum
+    };
+    if got >= RUN.speak_ns.load(Relaxed) {
+        // The holder speaks, and nobody else at the same time.
+        RUN.speak_ns.store(got + SILENCE_NS, Relaxed);
+        say!("{{\"kind\":\"alive\",\"ops\":{sum}}}");
+    }
+    clock::spin_ns(cs_ns);
+    // SAFETY: as above.
+    unsafe { lock.unlock() };
+    (asked, got, sum)
+}
+
+/// The part of one CPU. What it does counts as soon as every CPU has had the lock once: before
+/// that, those who happen to run first have it for themselves.
 fn job<L: ConstLock + 'static>(cpu: usize) {
     let active = RUN.cpus.load(Relaxed);
     if cpu >= active {
         return;
     }
-    let (lock, did) = (lock::<L>(), &DID[cpu]);
+    let did = &DID[cpu];
     let [cs, ncs] = [&RUN.cs_ns, &RUN.ncs_ns].map(|ns| ns.load(Relaxed));
-    if RUN.ready.fetch_add(1, AcqRel) + 1 == active as u32 {
-        RUN.begun_ns.store(clock::now_ns(), Release);
-    }
+    let mut ready = false;
     while RUN.begun_ns.load(Acquire) == 0 {
-        core::hint::spin_loop();
+        let (_, got, sum) = take::<L>(cs);
+        did.before.store(did.before.load(Relaxed) + 1, Relaxed);
+        if !mem::replace(&mut ready, true) && RUN.ready.fetch_add(1, AcqRel) + 1 == active as u32 {
+            RUN.base.store(sum, Relaxed);
+            RUN.begun_ns.store(got, Release);
+        }
+        clock::spin_ns(ncs);
     }
     let end = RUN.begun_ns.load(Relaxed) + RUN.run_ns.load(Relaxed);
-    let enough = RUN.enough.load(Relaxed);
+    let enough = RUN.base.load(Relaxed).saturating_add(RUN.enough.load(Relaxed));
     while !RUN.ended.load(Relaxed) {
-        let asked = clock::now_ns();
-        lock.lock();
-        let got = clock::now_ns();
-        // SAFETY: this CPU holds the lock.
-        let sum = unsafe {
-            let sum = SUM.0.get();
-            *sum += 1;
-            *sum
-        };
-        clock::spin_ns(cs);
-        // SAFETY: as above.
-        unsafe { lock.unlock() };
+        let (asked, got, sum) = take::<L>(cs);
         did.waits.note(got - asked);
         did.ops.store(did.ops.load(Relaxed) + 1, Relaxed);
-        if got >= end || sum == enough {
+        if got >= end || sum >= enough {
             RUN.ended_ns.fetch_max(got, Relaxed);
             RUN.ended.store(true, Relaxed);
         }
@@ -122,6 +154,7 @@ impl<K: Kernel> UseLock for Start<K> {
 /// Runs one lock once, and says how it came out. Returns whether no update was lost.
 fn once<K: Kernel>(name: &str, cpus: usize, round: u64) -> bool {
     for did in &DID {
+        did.before.store(0, Relaxed);
         did.ops.store(0, Relaxed);
         did.waits.clear();
     }
@@ -130,6 +163,7 @@ fn once<K: Kernel>(name: &str, cpus: usize, round: u64) -> bool {
     RUN.ready.store(0, Relaxed);
     RUN.begun_ns.store(0, Relaxed);
     RUN.ended_ns.store(0, Relaxed);
+    RUN.speak_ns.store(clock::now_ns() + SILENCE_NS, Relaxed);
     RUN.ended.store(false, Relaxed);
     // SAFETY: nobody else runs.
     unsafe { *SUM.0.get() = 0 };
@@ -137,14 +171,15 @@ fn once<K: Kernel>(name: &str, cpus: usize, round: u64) -> bool {
     with_lock::<K, _>(name, Start::<K>(core::marker::PhantomData));
     // SAFETY: all are done.
     let sum = unsafe { *SUM.0.get() };
-    let ops: u64 = DID.iter().map(|did| did.ops.load(Relaxed)).sum();
+    let taken = |did: &Did| did.before.load(Relaxed) + did.ops.load(Relaxed);
+    let taken: u64 = DID.iter().map(taken).sum();
     let ns = RUN.ended_ns.load(Relaxed) - RUN.begun_ns.load(Relaxed);
     let (cs_ns, ncs_ns) = (RUN.cs_ns.load(Relaxed), RUN.ncs_ns.load(Relaxed));
     let point = samples::Point { world: K::NAME, lock: name, cpus, round, cs_ns, ncs_ns, ns };
     let waits = || DID[..cpus].iter().map(|did| &did.waits);
     let each = DID[..cpus].iter().map(|did| did.ops.load(Relaxed));
-    samples::tell(&point, each, waits, ops.abs_diff(sum), &Seen::now::<K>().since(&before));
-    ops == sum
+    samples::tell(&point, each, waits, taken.abs_diff(sum), &Seen::now::<K>().since(&before));
+    taken == sum
 }
 
 /// All rounds of all locks at all numbers of CPUs.
@@ -152,7 +187,13 @@ pub(super) fn rounds<K: Kernel>(plan: Plan<'_>) -> bool {
     RUN.cs_ns.store(plan.number("cs", 0), Relaxed);
     RUN.ncs_ns.store(plan.number("ncs", 0), Relaxed);
     RUN.run_ns.store(plan.number("ms", 200) * 1_000_000, Relaxed);
-    RUN.enough.store(plan.number("ops", 0), Relaxed);
+    RUN.enough.store(
+        match plan.number("ops", 0) {
+            0 => u64::MAX,
+            ops => ops,
+        },
+        Relaxed,
+    );
     let locks = || plan.list("locks", "hybrid");
     let many = locks().count();
     let seed = plan.number("seed", 1) as usize;

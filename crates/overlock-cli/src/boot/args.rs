@@ -80,6 +80,10 @@ pub(crate) struct BootArgs {
     /// Have the kernel do this instead (for tests: hang, fault)
     #[arg(long, hide = true)]
     pub(super) work: Option<String>,
+
+    /// Break the kernel's platform on purpose (for tests: looks-early, kicks-nobody)
+    #[arg(long, hide = true)]
+    pub(super) broken: Option<String>,
 }
 
 /// Where the kernel runs.

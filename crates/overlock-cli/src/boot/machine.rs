@@ -15,6 +15,9 @@ const IMAGE: &str = "OVERLOCK_IMAGE";
 /// Names Xen, where it is not in /boot.
 const XEN: &str = "OVERLOCK_XEN";
 
+/// Which of Xen's schedulers runs the vCPUs.
+const SCHEDULER: &str = "sched=credit";
+
 /// A machine that is ready to start.
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -92,12 +95,8 @@ impl Machine {
         let stand_in = args.on == World::Kvm && (args.stand_in || !has_kvm());
         let mut qemu = Command::new(QEMU);
         qemu.args(["-display", "none", "-nodefaults", "-no-reboot", "-serial", "stdio"]);
-        // Xen on several of QEMU's threads (7.2) stopped in long runs: a vCPU that could run,
-        // both processors in `hlt`. Why is not known. On one thread that was not seen, but timers
-        // are slow there.
         let (accel, cpu) = match (args.on, stand_in) {
             (World::Kvm, false) => ("kvm", "host"),
-            (World::Xen, _) => ("tcg,thread=single", "max"),
             _ => ("tcg,thread=multi", "max"),
         };
         qemu.args(["-accel", accel, "-cpu", cpu]);
@@ -110,7 +109,8 @@ impl Machine {
             module.push(format!(" smp={smp} {plan}"));
             qemu.args(["-m", "512", "-smp", &args.pcpus.to_string()]);
             qemu.arg("-kernel").arg(xen(files.path())?).arg("-append").arg(format!(
-                "dom0_mem=128M dom0_max_vcpus={smp} console=com1 com1=115200 loglvl=warning"
+                "dom0_mem=128M dom0_max_vcpus={smp} console=com1 com1=115200 loglvl=warning \
+                 {SCHEDULER}"
             ));
             qemu.arg("-initrd").arg(module);
         } else {

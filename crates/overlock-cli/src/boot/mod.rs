@@ -86,9 +86,12 @@ fn plan(args: &BootArgs, locks: &[&str]) -> String {
         args.seed,
         u8::from(args.nopvspin),
     );
+    if let Some(broken) = &args.broken {
+        plan += &format!(" broken={broken}");
+    }
     if args.verify {
         // Native locks need a time slice for each change of hands where there are more CPUs than
-        // processors, and under Xen QEMU looks at each timer ten times a second.
+        // processors.
         plan += " locks=test-and-set:ticket:queued:hybrid ops=4000 ticks=20";
     } else {
         plan += &format!(" locks={} ops={}", locks.join(":"), args.ops);
@@ -113,13 +116,14 @@ fn listen(
             Said::Mode { locks, why } if !why.is_empty() => {
                 heard.progress.suspend(|| output::complain(&format!("note: locks {locks}: {why}")));
             }
+            Said::Begin { what } => heard.progress.say(&what),
+            Said::Alive { ops } => heard.progress.say(&format!("{ops} acquisitions so far")),
             Said::Sample(sample) => {
                 heard.progress.say(&format!("{} on {} CPUs", sample.lock, sample.cpus));
                 heard.progress.step();
                 heard.samples.push(sample);
             }
             Said::Check(check) => {
-                heard.progress.say(&check.what);
                 heard.progress.step();
                 heard.failed |= !check.fine;
                 sink.record(&CheckRecord { kind: "check", world, check: &check })?;
@@ -165,6 +169,11 @@ fn report(args: &BootArgs, heard: Heard, sink: &mut Sink) -> Result<bool> {
         let record = runs.record(&all, &setting);
         sink.record(&record)?;
         sink.csv(&record.csv())?;
+        if runs.unsent() > 0 {
+            let unsent = runs.unsent();
+            output::complain(&format!("failed: {}: {unsent} kicks came unsent", runs.lock));
+            fine = false;
+        }
         if runs.lost() > 0 {
             output::complain(&format!("failed: {} lost {} updates", runs.lock, runs.lost()));
             fine = false;

@@ -85,6 +85,12 @@ impl Runs {
         self.samples.iter().map(|sample| sample.lost).sum()
     }
 
+    /// Kicks that ended or preceded a wait and that nobody had sent: must be 0. (Two that are sent
+    /// while none is taken arrive as one.)
+    pub(super) fn unsent(&self) -> u64 {
+        (self.sum("kicked") + self.sum("stale")).saturating_sub(self.sum("kicks"))
+    }
+
     /// Throughput over that of `base`, round by round.
     fn over(&self, base: &Self) -> Option<Interval> {
         let base = |round| base.samples.iter().find(|sample| sample.round == round);
@@ -190,8 +196,12 @@ pub(super) fn tables(all: &[Runs]) -> String {
         "CPUs",
         "ops",
         "halts",
+        "kicked",
+        "overdue",
+        "stray",
         "early",
         "kicks",
+        "stale",
         "futile",
         "halts/op",
         "stolen turns",
@@ -214,21 +224,28 @@ pub(super) fn tables(all: &[Runs]) -> String {
             time(runs.samples.iter().map(|s| s.wait_ns.max).max().unwrap_or(0) as f64),
             format!("{:.2}", runs.median(|s| s.stolen_ns as f64 / s.ns.max(1) as f64)),
         ]);
+        let count_of = |event| runs.sum(event).to_string();
         let total: u64 = runs.samples.iter().flat_map(|sample| &sample.ops).sum();
         waits.row(vec![
             runs.lock.clone(),
             runs.cpus.to_string(),
             total.to_string(),
-            runs.sum("halts").to_string(),
-            runs.sum("early").to_string(),
-            runs.sum("kicks").to_string(),
-            runs.sum("futile").to_string(),
+            count_of("halts"),
+            count_of("kicked"),
+            count_of("overdue"),
+            count_of("stray"),
+            count_of("early"),
+            count_of("kicks"),
+            count_of("stale"),
+            count_of("futile"),
             three(runs.sum("halts") as f64 / total.max(1) as f64),
             runs.sum("pv_lock_stealing").to_string(),
         ]);
     }
     format!(
-        "{done}\nWhat became of waits and kicks, all rounds together (halts: polls under Xen; early: \
-         the word had\nchanged before the halt; futile: woken with the word unchanged):\n{waits}"
+        "{done}\nWhat became of waits and kicks, all rounds together:\n{waits}\n\
+         halts (polls under Xen) end by a kick, by their deadline (overdue), or otherwise (stray). \
+         early: the\nword had changed before the halt. stale: a kick found by a later wait. futile: \
+         halts that ended with\nthe word as it was.\n"
     )
 }

@@ -16,7 +16,9 @@ pub(super) enum Said {
     /// One run of one lock.
     Sample(Sample),
     /// A check begins.
-    Begin {},
+    Begin { what: String },
+    /// A long run is under way; the number of acquisitions so far.
+    Alive { ops: u64 },
     /// One check.
     Check(Check),
     /// What became of one CPU's waits.
