@@ -25,7 +25,8 @@ cargo xtask COMMAND
            installed, tested, removed
   install --prefix DIR    build, and install all of that under DIR
   uninstall --prefix DIR  remove it again
-  image    build the kernel image of overlock-boot, and print where it is
+  image    build the kernel image of overlock-boot, and print where it is; [--code] print how
+           large the locks are in it, and compare those that are switched off with the native ones
   tidy     the rules of STYLE.md that a program can check (also a test)
   verify   the long checks: models without bounds, every ordering, and 20 minutes of
            torture for each lock; [--for TIME] torture each lock so long instead
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
             println!("{}", path.display());
             true
         }),
+        ["image", "--code"] => image::code(),
         ["tidy"] => tidy(),
         ["verify"] => verify("20m"),
         ["verify", "--for", time] => verify(time),
