@@ -127,3 +127,18 @@ fn halt(enabled: bool, means: Means) -> u8 {
     }
     ended_by.swap(outer, Relaxed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_before_the_halt_returns_behind_it() {
+        let start: *const u8 = (enable_and_halt as *const ()).cast();
+        // SAFETY: three instructions of one byte each.
+        let code = unsafe { start.cast::<[u8; 3]>().read() };
+        assert_eq!(code, [0xfb, 0xf4, 0xc3], "sti, hlt, ret");
+        let sti = start.addr() as u64;
+        assert_eq!([sti, sti + 1, sti + 2].map(skip), [sti, sti + 2, sti + 2]);
+    }
+}
