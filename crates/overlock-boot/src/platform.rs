@@ -67,6 +67,8 @@ pub enum Sabotage {
     None,
     /// A wait does not look at its word (P1).
     NeverLooks,
+    /// A wait finds its word changed, always (P2).
+    NeverHalts,
     /// A wait looks so early that a kick between the look and the halt is lost (P3).
     LooksEarly,
     /// A kick is not sent (P3).
@@ -105,6 +107,7 @@ impl fmt::Display for Sabotage {
         f.write_str(match self {
             Self::None => "is sound",
             Self::NeverLooks => "never looks at the word",
+            Self::NeverHalts => "never halts",
             Self::LooksEarly => "looks so early that a kick is lost",
             Self::KicksNobody => "loses kicks",
             Self::ForgetsOuter => "forgets the wait outside",
@@ -147,7 +150,8 @@ impl<B: FnOnce()> Wait<'_, B> {
     /// Looks at the word: whether it is still worth it to halt.
     pub(crate) fn is_worth_it(&self) -> bool {
         // ORDERING: Acquire, with what the kicker wrote before it changed the word (P3).
-        self.word.load(Acquire) == self.expected || broken(Sabotage::NeverLooks)
+        let same = self.word.load(Acquire) == self.expected;
+        same && !broken(Sabotage::NeverHalts) || broken(Sabotage::NeverLooks)
     }
 
     /// Whether it must not begin, for its deadline has passed.

@@ -21,7 +21,9 @@
 //!
 //! A is a locked operation, so B reads after it. If D is before A, its event is cleared; but then C
 //! is before B, which finds the word changed. If D is after A, the event is pending when the poll
-//! looks, or ends it. The channel is masked, so that no handler clears it in between (F9).
+//! looks, or ends it. The channel is masked, so that no handler clears it in between (F9). A wait
+//! that is over clears the channel too, which tells what ended it. A kick that is wiped out there
+//! was for this wait, or its change came before the next look.
 //!
 //! # Nested waits (F11)
 //!

@@ -38,7 +38,7 @@ fn clauses<K: Kernel>() -> [Clause; 14] {
     let clause = |what, check, finds| Clause { what, check, finds };
     [
         clause("P1 wait returns at once if the word differs", waits::p1::<K>, &[NeverLooks]),
-        clause("P2 an interrupt ends a wait", waits::p2::<K>, &[]),
+        clause("P2 an interrupt ends a wait", waits::p2::<K>, &[NeverHalts]),
         clause("a wait ends at its deadline and not before", waits::deadline::<K>, &[ForgetsTime]),
         clause("P3 a kick between look and halt is not lost", waits::own::<K>, &[LooksEarly, KicksNobody]),
         clause("P3 a kick before the look is not lost", waits::before::<K>, &[NeverLooks]),
@@ -117,8 +117,8 @@ fn by_kick(ended: Ended) -> Verdict {
     }
 }
 
-/// Waits until `changed`, if that ever comes: an interrupt is on its way. By the ticks of the timer,
-/// two of which come in any case.
+/// Waits until `changed`, if that ever comes: an interrupt is on its way. Two ticks of the timer
+/// end it in any case.
 fn await_change(changed: impl Fn() -> bool) {
     let ticks = &cpus::this().tally.ticks;
     let enough = ticks.load(Relaxed) + 2;

@@ -152,16 +152,25 @@ pub(super) fn ping_pong<K: Kernel>() -> Verdict {
     ensure(cpus::started() < 2 || WORD.load(Relaxed) == 2 * TURNS, "not all turns were taken")
 }
 
+/// The second CPU had to kick twice.
+const RESCUED: u32 = 2;
+
 /// The first CPU waits without interrupts, and is kicked after its look. Where the platform is
 /// broken a second kick, from one that is not, brings it back.
 pub(super) fn interrupts_off<K: Kernel>() -> Verdict {
     together::<K>(|cpu| match cpu {
         0 => K::Machine::without_interrupts(|| {
             let mut ended = Ended::Early;
+            let before = K::Aware::reached();
             while WORD.load(SeqCst) == 0 {
                 ended = wait_with::<K::Aware>(&WORD, 0, None, || ASKED.store(1, SeqCst));
             }
-            if by_kick(ended).is_err() || SENT.load(SeqCst) == 2 {
+            while SENT.load(SeqCst) == 0 {
+                core::hint::spin_loop();
+            }
+            // Xen may have ended the wait of its own accord a moment before the kick.
+            let came = ended == Ended::Kicked || K::Aware::reached() != before;
+            if !came || SENT.load(SeqCst) == RESCUED {
                 WRONG.store(LOST, SeqCst);
             }
         }),
@@ -171,9 +180,11 @@ pub(super) fn interrupts_off<K: Kernel>() -> Verdict {
             kick::<K>(0);
             if broken(Sabotage::KicksNobody) {
                 clock::spin_ns(u64::from(TICK_US) * 1000);
-                SENT.store(2, SeqCst);
+                SENT.store(RESCUED, SeqCst);
                 sabotage(Sabotage::None);
                 kick::<K>(0);
+            } else {
+                SENT.store(1, SeqCst);
             }
         }
         _ => {}
