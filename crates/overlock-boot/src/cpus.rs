@@ -24,6 +24,8 @@ pub struct PerCpu {
     pub in_nmi: AtomicU32,
     /// Whether its timer ticks.
     pub ticking: AtomicBool,
+    /// Counts of its APIC's timer between two ticks.
+    pub tick_counts: AtomicU32,
     /// The event channel it is kicked by, under Xen; zero before there is one.
     pub port: AtomicU32,
     /// How many waits it is inside, one in an interrupt of another.
@@ -119,6 +121,7 @@ impl PerCpu {
             up: AtomicBool::new(false),
             in_nmi: AtomicU32::new(0),
             ticking: AtomicBool::new(false),
+            tick_counts: AtomicU32::new(0),
             port: AtomicU32::new(0),
             waits_open: AtomicU32::new(0),
             unhalted: AtomicBool::new(false),

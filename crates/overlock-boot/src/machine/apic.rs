@@ -31,7 +31,6 @@ const CURRENT_COUNT: usize = 0x390;
 const DIVIDE: usize = 0x3e0;
 
 const MASKED: u32 = 1 << 16;
-const PERIODIC: u32 = 1 << 17;
 /// The last command has not been delivered yet.
 const SENDING: u32 = 1 << 12;
 const ASSERT: u32 = 1 << 14;
@@ -79,14 +78,22 @@ pub fn end_of_interrupt() {
     write(EOI, 0);
 }
 
-/// Lets the timer tick every `us` microseconds, or not at all.
+/// Lets the timer tick every `us` microseconds, or not at all. Each tick asks for the next when it
+/// is done: on a machine that is too slow for its ticks, the work that they interrupt goes on.
 pub fn tick_every_us(us: Option<u32>) {
     let count = us.map_or(0, |us| {
         (u64::from(COUNTS_PER_MS.load(Relaxed)) * u64::from(us) / 1000).max(1) as u32
     });
-    write(LVT_TIMER, u32::from(TICK) | if us.is_some() { PERIODIC } else { MASKED });
-    write(INITIAL_COUNT, count);
-    cpus::this().ticking.store(us.is_some(), Relaxed);
+    let me = cpus::this();
+    me.tick_counts.store(count, Relaxed);
+    me.ticking.store(us.is_some(), Relaxed);
+    write(LVT_TIMER, u32::from(TICK) | if us.is_some() { 0 } else { MASKED });
+    next_tick();
+}
+
+/// Asks for the next tick of this CPU, if it is to have one.
+pub(super) fn next_tick() {
+    write(INITIAL_COUNT, cpus::this().tick_counts.load(Relaxed));
 }
 
 /// Sends a command. Not to be interrupted between its halves by another of this CPU; an NMI saves

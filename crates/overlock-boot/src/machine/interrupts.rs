@@ -93,6 +93,7 @@ extern "C" fn handle_tick(_frame: &mut Frame) {
     halt::note(false);
     apic::end_of_interrupt();
     tick();
+    apic::next_tick();
 }
 
 extern "C" fn handle_kick(_frame: &mut Frame) {

@@ -84,7 +84,7 @@ fn lock<L: ConstLock + 'static>() -> &'static L {
     unsafe { &*(&raw const PLACE.0).cast() }
 }
 
-/// Takes the lock once. Returns when it was asked for and got, and the how-manyth time it was.
+/// Takes the lock once. Returns when it was asked for and got, and which of all it was.
 #[inline(always)]
 fn take<L: ConstLock + 'static>(cs_ns: u64) -> (u64, u64, u64) {
     let lock = lock::<L>();
@@ -118,11 +118,14 @@ fn job<L: ConstLock + 'static>(cpu: usize) {
     let did = &DID[cpu];
     let [cs, ncs] = [&RUN.cs_ns, &RUN.ncs_ns].map(|ns| ns.load(Relaxed));
     let mut ready = false;
+    // ORDERING: Acquire, with the Release below: `base` is seen.
     while RUN.begun_ns.load(Acquire) == 0 {
         let (_, got, sum) = take::<L>(cs);
         did.before.store(did.before.load(Relaxed) + 1, Relaxed);
+        // ORDERING: AcqRel, with that of the others: the last one's time is after all of theirs.
         if !mem::replace(&mut ready, true) && RUN.ready.fetch_add(1, AcqRel) + 1 == active as u32 {
             RUN.base.store(sum, Relaxed);
+            // ORDERING: Release, with the Acquire above.
             RUN.begun_ns.store(got, Release);
         }
         clock::spin_ns(ncs);

@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use overlock::ConstLock;
 
-use super::checks::tell;
+use super::checks::{begin, tell};
 use super::locks::{UseLock, with_lock};
 use crate::cpus;
 use crate::kernel::{Kernel, Machine as _, everywhere};
@@ -143,6 +143,7 @@ pub(super) fn check<K: Kernel>(plan: Plan<'_>) -> bool {
     TICK_US.store(plan.number("tick", 1_000) as u32, Relaxed);
     let mut fine = true;
     for name in plan.list("locks", super::locks::NAMES) {
+        begin(format_args!("nesting: {name} in interrupts"));
         let whole = with_lock::<K, _>(name, Nest::<K>(PhantomData));
         let [task, shared, nmi] = [&TASK, &SHARED, &NMI].map(|guarded| guarded.taken.load(SeqCst));
         let ticks = TICKS.load(SeqCst);

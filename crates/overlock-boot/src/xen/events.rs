@@ -140,8 +140,8 @@ extern "C" fn handle() {
         shared().pending[word].fetch_and(!events, SeqCst);
         let (timer_word, timer_bit) = bit(timer);
         if word == timer_word && events & timer_bit != 0 {
-            start::ask_for_tick();
             interrupts::tick();
+            start::ask_for_tick();
         }
     }
 }

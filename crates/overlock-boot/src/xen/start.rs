@@ -90,7 +90,7 @@ fn this_vcpu() {
 static PERIODS_NS: [AtomicU64; MAX] = [const { AtomicU64::new(0) }; MAX];
 
 /// Lets this vCPU's timer tick every `us` microseconds, or not at all. Xen's periodic timer would
-/// stand still while the vCPU polls, so each tick asks for the next.
+/// stand still while the vCPU polls, so each tick asks for the next, when it is done.
 pub fn tick_every_us(us: Option<u32>) {
     let me = cpus::this();
     PERIODS_NS[me.number()].store(u64::from(us.unwrap_or(0)) * 1000, Relaxed);
