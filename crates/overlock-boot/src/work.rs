@@ -15,6 +15,9 @@ use crate::plan::Plan;
 use crate::say;
 use crate::{cpus, machine, platform};
 
+/// How long something long says nothing.
+const SILENCE_NS: u64 = 5_000_000_000;
+
 /// Does all that the plan asks for, and ends the machine.
 pub fn run<K: Kernel>(plan: Plan<'_>) -> ! {
     K::arrive();

@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering
 
 use overlock::ConstLock;
 
+use super::SILENCE_NS;
 use super::locks::{UseLock, with_lock};
 use super::samples::{self, Seen};
 use super::waits::Waits;
@@ -33,9 +34,6 @@ struct Run {
     /// When to say that the run is still under way.
     speak_ns: AtomicU64,
 }
-
-/// How long a run says nothing.
-const SILENCE_NS: u64 = 5_000_000_000;
 
 static RUN: Run = Run {
     cpus: AtomicUsize::new(0),

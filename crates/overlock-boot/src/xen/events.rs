@@ -131,17 +131,11 @@ pub unsafe extern "C" fn upcall() {
 extern "C" fn handle() {
     let own = own();
     own.upcall_pending.store(0, SeqCst);
-    let mut words = own.pending_words.swap(0, SeqCst);
-    let timer = TIMERS[cpus::this().number()].load(Relaxed);
-    while words != 0 {
-        let word = words.trailing_zeros() as usize;
-        words &= words - 1;
-        let events = shared().pending[word].load(SeqCst) & !shared().mask[word].load(SeqCst);
-        shared().pending[word].fetch_and(!events, SeqCst);
-        let (timer_word, timer_bit) = bit(timer);
-        if word == timer_word && events & timer_bit != 0 {
-            interrupts::tick();
-            start::ask_for_tick();
-        }
+    own.pending_words.swap(0, SeqCst);
+    // The only channel of this vCPU that is not masked. Those of all vCPUs share one word: what is
+    // pending for another is left to that one.
+    if take(TIMERS[cpus::this().number()].load(Relaxed)) {
+        interrupts::tick();
+        start::ask_for_tick();
     }
 }
