@@ -43,7 +43,9 @@ pub fn run<K: Kernel>(plan: Plan<'_>) -> ! {
         };
     }
     for cpu in 0..cpus::started() {
-        let [early, halts, futile, kicks, ..] = cpus::of(cpu).tally.all().map(|(_, n)| n);
+        let tally = cpus::of(cpu).tally.all();
+        let of = |name| tally.iter().find(|(own, _)| *own == name).map_or(0, |(_, n)| *n);
+        let [early, halts, futile, kicks] = ["early", "halts", "futile", "kicks"].map(of);
         say!(
             "{{\"kind\":\"cpu\",\"cpu\":{cpu},\"early\":{early},\"halts\":{halts},\
              \"futile\":{futile},\"kicks\":{kicks},\"stolen_ns\":{}}}",

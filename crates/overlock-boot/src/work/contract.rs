@@ -33,7 +33,7 @@ struct Clause {
 const TICK_US: u32 = 20_000;
 
 #[rustfmt::skip]
-fn clauses<K: Kernel>() -> [Clause; 14] {
+fn clauses<K: Kernel>() -> [Clause; 15] {
     use Sabotage::*;
     let clause = |what, check, finds| Clause { what, check, finds };
     [
@@ -48,6 +48,7 @@ fn clauses<K: Kernel>() -> [Clause; 14] {
         clause("P3 two CPUs call each other back", calls::ping_pong::<K>, &[]),
         clause("P3 a kick ends a wait with interrupts off", calls::interrupts_off::<K>, &[KicksNobody]),
         clause("P4 a CPU that is not up is not kicked", rest::p4::<K>, &[KicksAnybody]),
+        clause("each CPU has its own ticks", rest::ticks::<K>, &[]),
         clause("P7 and P8 numbers and slots are unique and kept", rest::p7::<K>, &[SharesNumbers]),
         clause("P9 the clock does not go backwards", rest::p9::<K>, &[TurnsBack]),
         clause("P10 waiting can be switched off", rest::p10::<K>, &[AlwaysWaits]),

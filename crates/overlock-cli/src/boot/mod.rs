@@ -50,7 +50,7 @@ pub(crate) fn main(args: &BootArgs) -> Result<Outcome> {
             "note: the kernel plays KVM's side of the interface itself, on an emulated machine",
         );
     }
-    let steps = if args.verify { 47 } else { locks.len() * args.cpus().len() * args.runs as usize };
+    let steps = if args.verify { 48 } else { locks.len() * args.cpus().len() * args.runs as usize };
     let heard = Heard { progress: Progress::new(steps as u64), samples: Vec::new(), failed: false };
     let (heard, ended) = listen(args, machine, heard, &mut sink)?;
     let fine = report(args, heard, &mut sink)?;

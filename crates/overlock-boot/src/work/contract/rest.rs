@@ -8,7 +8,7 @@ use overlock::{Cpu, Platform as _, RawLock as _, Ticket};
 
 use super::{Verdict, ensure, me};
 use crate::cpus;
-use crate::kernel::{Kernel, everywhere};
+use crate::kernel::{Kernel, Machine as _, everywhere};
 use crate::machine::clock;
 use crate::platform::{Sabotage, broken, set_waiting};
 use crate::work::locks::{Counted, counted};
@@ -29,6 +29,21 @@ pub(super) fn p4<K: Kernel>() -> Verdict {
         sent == cpus::started() as u64,
         "a CPU that is not up was kicked, or one that is was not",
     )
+}
+
+/// Every CPU's timer ticks at the same time, and each CPU has its own ticks: a handler that takes
+/// another's leaves that one waiting for ever.
+pub(super) fn ticks<K: Kernel>() -> Verdict {
+    everywhere::<K>(|_| {
+        let ticks = &cpus::this().tally.ticks;
+        let enough = ticks.load(Relaxed) + 50;
+        K::Machine::tick_every_us(Some(1_000));
+        while ticks.load(Relaxed) < enough {
+            core::hint::spin_loop();
+        }
+        K::Machine::tick_every_us(None);
+    });
+    Ok(())
 }
 
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
