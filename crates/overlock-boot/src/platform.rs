@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The platforms: what all worlds have in common, and each world's own part in a file of its own.
 //!
-//! A [`World`] says how a CPU halts and how it is called back; [`platform`] makes a platform of it,
+//! A [`World`] says how a CPU halts and how it is called back; `platform!` makes a platform of it,
 //! and the native twin beside it, on which the same locks only ever spin: what a kernel without
 //! paravirtual locks has. The clauses of the contract that all worlds answer alike:
 //!

@@ -112,7 +112,7 @@ pub struct Background {
     pub source: String,
 }
 
-/// A host. See the [module documentation](self).
+/// A host: what everything costs there, and where each figure is from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostProfile {
