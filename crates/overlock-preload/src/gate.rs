@@ -10,7 +10,7 @@
 //! They wait at the *gate* of the mutex, a futex of its own. While anybody waits there, a release
 //! does not open the lock: it hands it over, closed as it is, to whom the kernel wakes, which is
 //! the waiter of the highest priority, and the first among equals. So those at the gate go before
-//! those in line.
+//! those in the queue.
 //!
 //! # State
 //!

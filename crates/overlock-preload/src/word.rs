@@ -8,7 +8,7 @@
 //! # After a fork
 //!
 //! A forked child has the words with the traces of waiting threads, but not the threads: handing a
-//! lock to the next in line would hand it to nobody. But the memory of a lock that the child does
+//! lock to the next in the queue would hand it to nobody. But the memory of a lock that the child does
 //! not use is not the child's to mend: it may be shared with the parent, or gone. So each word is
 //! cleaned when the child first uses it ([`adopt`]):
 //!
@@ -113,7 +113,7 @@ impl Algorithm for Ticket<Process, Preload> {
     const NAME: &str = "ticket";
 
     /// A ticket once drawn must be served, so this draws none and asks for the lock from time to
-    /// time instead. Such a thread has no place in line: while others always wait it may never find
+    /// time instead. Such a thread has no place in the queue: while others always wait it may never find
     /// the lock free.
     fn lock_until(&self, deadline_ns: u64) -> bool {
         let mut poll = Poll::new();

@@ -15,8 +15,8 @@ pub enum Oracle {
     Progress,
     /// Are waiters in the queue served in the order in which they joined it?
     Order,
-    /// Is the queue head passed no more often than the lock says, and never once it has declared
-    /// itself?
+    /// Is the queue head passed no more often than the lock says, and never once it has disabled
+    /// stealing?
     Bypass,
     /// Is a lock left alone by those who have released it? Its next owner may free it.
     Freed,

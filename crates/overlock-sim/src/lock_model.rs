@@ -47,7 +47,7 @@ pub(crate) struct Promise {
     /// How often the queue head may be passed.
     pub(crate) max_bypass: Option<u32>,
     /// Nobody passes a queue head that has disabled stealing.
-    pub(crate) declares: bool,
+    pub(crate) disables_stealing: bool,
     pub(crate) survives: Survives,
 }
 

@@ -195,12 +195,12 @@ const UNFAIR: Promise = Promise {
     layout: Layout::Bit,
     in_order: false,
     max_bypass: None,
-    declares: false,
+    disables_stealing: false,
     survives: Survives::Everybody,
 };
 const TICKET: Promise =
     Promise { layout: Layout::Ticket, in_order: true, survives: Survives::AllButFirst, ..UNFAIR };
-const QUEUED: Promise = Promise { layout: Layout::Queue, declares: true, ..TICKET };
+const QUEUED: Promise = Promise { layout: Layout::Queue, disables_stealing: true, ..TICKET };
 const HYBRID: Promise = Promise {
     max_bypass: Some(Hybrid::<Inject<ByNumber>>::MAX_BYPASS),
     survives: Survives::AllButDeclared,

@@ -9,7 +9,7 @@
 //! | [`halt_unless`](World::halt_unless), [`sleep_ns`](World::sleep_ns) | gives the processor up |
 //! | [`kick`](World::kick) | ends a halt |
 //! | [`interrupt`](World::interrupt), [`interrupt_all`](World::interrupt_all) | interrupts others |
-//! | [`long_spin`](World::long_spin), [`yield_to`](World::yield_to) | offers the processor |
+//! | [`long_spin`](World::long_spin), [`yield_to`](World::yield_to) | yields the processor |
 //! | [`pm_timer`](World::pm_timer) | reads a device |
 //! | [`enter_critical`](World::enter_critical) | asks not to be preempted |
 //!

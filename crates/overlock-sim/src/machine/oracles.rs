@@ -224,7 +224,7 @@ impl Machine {
         model.passed += 1;
         let passed = model.passed;
         self.tally.longest_bypass = self.tally.longest_bypass.max(passed);
-        if promise.declares && old & NO_STEALING != 0 {
+        if promise.disables_stealing && old & NO_STEALING != 0 {
             let text =
                 format!("cpu {me} passes cpu {first}, the queue head, which has disabled stealing");
             self.fail(Some(lock), Oracle::Bypass, text);

@@ -24,7 +24,7 @@ type Here = Inject<ByAddress>;
 const BARE: Promise = Promise { layout: Layout::Opaque, survives: Survives::Nobody, ..UNFAIR };
 const FIFO: Promise = Promise { layout: Layout::Queue, in_order: true, ..BARE };
 const BOUNDED: Promise = Promise { layout: Layout::Queue, max_bypass: HYBRID.max_bypass, ..BARE };
-const DECLARING: Promise = Promise { layout: Layout::Queue, declares: true, ..BARE };
+const DISABLING: Promise = Promise { layout: Layout::Queue, disables_stealing: true, ..BARE };
 
 pub(super) static SUBJECTS: &[Subject] = &[
     known_bad::<Noop>("broken-noop", &[Oracle::Exclusion], BARE),
@@ -32,7 +32,7 @@ pub(super) static SUBJECTS: &[Subject] = &[
     known_bad::<Handshake>("broken-handshake", &[Oracle::Progress], UNFAIR),
     known_bad::<Barging>("broken-unfair-fifo", &[Oracle::Order], FIFO),
     known_bad::<Starving>("broken-bypass", &[Oracle::Bypass], BOUNDED),
-    known_bad::<Unheeded>("broken-declaration", &[Oracle::Bypass], DECLARING),
+    known_bad::<Unheeded>("broken-declaration", &[Oracle::Bypass], DISABLING),
     known_bad::<LateLook>("broken-touch-after-release", &[Oracle::Freed], BARE),
     known_bad::<Stampede>("broken-stampede", &[Oracle::Kicks], BARE),
     known_bad::<Hasty>("broken-early-timeout", &[Oracle::Deadline], BARE),
