@@ -216,7 +216,7 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
         ("--workload", "/no/such.toml", "can't read /no/such.toml"),
         ("--cpus", "0", "0 is not in 1..=1024"),
         ("--cpus", "1025", "1025 is not in 1..=1024"),
-        ("--pcpus", "0", "0 is not in 1..=256"),
+        ("--pcpus", "0", "0 is not in 1..=512"),
         ("--runs", "0", "0 is not in 1..=1000"),
         ("--seconds", "0", "outside 0.01 to 600 seconds"),
         ("--cs", "100", "'100' needs a unit"),
