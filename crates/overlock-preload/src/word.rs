@@ -8,9 +8,9 @@
 //! # After a fork
 //!
 //! A forked child has the words with the traces of waiting threads, but not the threads: handing a
-//! lock to the next in the queue would hand it to nobody. But the memory of a lock that the child does
-//! not use is not the child's to mend: it may be shared with the parent, or gone. So each word is
-//! cleaned when the child first uses it ([`adopt`]):
+//! lock to the next in the queue would hand it to nobody. But the memory of a lock that the child
+//! does not use is not the child's to mend: it may be shared with the parent, or gone. So each word
+//! is cleaned when the child first uses it ([`adopt`]):
 //!
 //! * I1: a mutex carries in `stamp` the number of forks behind the process that last cleaned its
 //!   word; 0 in a new one.
@@ -113,8 +113,8 @@ impl Algorithm for Ticket<Process, Preload> {
     const NAME: &str = "ticket";
 
     /// A ticket once drawn must be served, so this draws none and asks for the lock from time to
-    /// time instead. Such a thread has no place in the queue: while others always wait it may never find
-    /// the lock free.
+    /// time instead. Such a thread has no place in the queue: while others always wait it may never
+    /// find the lock free.
     fn lock_until(&self, deadline_ns: u64) -> bool {
         let mut poll = Poll::new();
         loop {
