@@ -97,7 +97,8 @@
 //! a tenth of the throughput of a lock that changes hands by halts.
 //!
 //! After a `fork`, a child frees the lock of waiters that it has a trace of: those with a number
-//! and a free node. In the child, a lock that others have drawn a ticket of stays locked.
+//! and a free node, where waiting is switched on. In the child, a lock that others have drawn a
+//! ticket of stays locked.
 //!
 //! # Sources
 //!

@@ -100,7 +100,14 @@ extern "C" fn thread_exits(value: *mut c_void) {
 
 extern "C" fn child_forked() {
     let own = NUMBER.get().checked_sub(1).map(usize::from);
-    let is_ours = |lock: *const ()| maps::is_private(lock.addr());
+    // Many have waited for few locks: each is looked up once, unless they alternate.
+    let last = Cell::new((0, false));
+    let is_ours = |lock: *const ()| {
+        if last.get().0 != lock.addr() {
+            last.set((lock.addr(), maps::is_private(lock.addr())));
+        }
+        last.get().1
+    };
     for index in 0..USED.load(Relaxed) as usize {
         let Some(cpu) = Cpu::new(index).filter(|_| Some(index) != own) else { continue };
         // SAFETY: after a fork the child has one thread, this one.
