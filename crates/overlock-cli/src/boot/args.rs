@@ -4,6 +4,7 @@
 use crate::args::{OutputArgs, seconds};
 use crate::units::Nanos;
 use clap::{Args, ValueEnum};
+use overlock_world::locks::LOCKS;
 
 /// Run the locks inside a kernel: on a bare machine, as a guest of KVM, as a guest of Xen.
 ///
@@ -97,17 +98,6 @@ pub(crate) enum World {
     Xen,
 }
 
-const ALL: [&str; 8] = [
-    "test-and-set",
-    "ticket",
-    "queued",
-    "hybrid",
-    "native-test-and-set",
-    "native-ticket",
-    "native-queued",
-    "native-hybrid",
-];
-
 impl BootArgs {
     /// The locks that are asked for, each once, or the name that is none.
     pub(super) fn locks(&self) -> Result<Vec<&str>, &str> {
@@ -115,10 +105,10 @@ impl BootArgs {
         for name in &self.locks {
             let is_native = |lock: &&str| lock.starts_with("native-");
             match name.as_str() {
-                "all" => locks.extend(ALL),
-                "native" => locks.extend(ALL.into_iter().filter(is_native)),
-                "paravirtual" => locks.extend(ALL.into_iter().filter(|lock| !is_native(lock))),
-                lock if ALL.contains(&lock) => locks.push(lock),
+                "all" => locks.extend(LOCKS),
+                "native" => locks.extend(LOCKS.into_iter().filter(is_native)),
+                "paravirtual" => locks.extend(LOCKS.into_iter().filter(|lock| !is_native(lock))),
+                lock if LOCKS.contains(&lock) => locks.push(lock),
                 unknown => return Err(unknown),
             }
         }
