@@ -91,10 +91,17 @@ impl<T: Copy + Into<u32>> Word<T> {
 }
 
 impl Word<u32> {
-    /// Stores a zero in the low byte if the word is `expected` at the look.
+    /// Sets the lowest bit if the lower half is zero.
     #[track_caller]
-    pub(crate) fn clear_low_byte(&self, expected: u32) -> bool {
-        self.sequence(|seen, found| (seen == expected).then_some(found & !0xff))
+    pub(crate) fn set_lowest_bit(&self) -> bool {
+        let is_free = |word| word & 0xffff == 0;
+        is_free(self.access(|word| is_free(word).then_some(word | 1)))
+    }
+
+    /// Stores a zero in the low byte if the upper half is zero at the look.
+    #[track_caller]
+    pub(crate) fn clear_low_byte(&self) -> bool {
+        self.sequence(|seen, found| (seen >> 16 == 0).then_some(found & !0xff))
     }
 }
 

@@ -19,6 +19,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
+use overlock::atomic::Atomic;
 use overlock::platform::{CheapRelease, Platform};
 use overlock::{Bucket, Cpu, Slot};
 
@@ -112,8 +113,18 @@ pub(crate) struct Sequences;
 impl<W: Waiting> CheapRelease<Inject<W>> for Sequences {
     const EXISTS: bool = W::CHEAP;
 
-    fn clear_low_byte(word: &W::Word, expected: u32) -> bool {
-        W::CHEAP && word.word().clear_low_byte(expected)
+    #[track_caller]
+    fn set_lowest_bit(word: &W::Word) -> bool {
+        if W::CHEAP {
+            word.word().set_lowest_bit()
+        } else {
+            word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        }
+    }
+
+    #[track_caller]
+    fn clear_low_byte(word: &W::Word) -> bool {
+        W::CHEAP && word.word().clear_low_byte()
     }
 
     fn add_half(cell: &Word<u16>, n: u16, unless: u16) -> bool {

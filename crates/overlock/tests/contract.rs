@@ -229,15 +229,30 @@ fn p11_a_sequence_changes_what_it_names_and_nothing_else() {
     if !sequences_are_armed() {
         return;
     }
-    let held = 0xabcd_ef07;
-    let (word, halves) = (AtomicU32::new(held), [const { AtomicU16::new(u16::MAX) }; 3]);
-    assert!(!Sequences::clear_low_byte(&word, 7));
+    let queued = 0x0001_ef07;
+    let (word, halves) = (AtomicU32::new(queued), [const { AtomicU16::new(u16::MAX) }; 3]);
+    assert!(!Sequences::clear_low_byte(&word));
     assert!(!Sequences::add_half(&halves[1], 3, 1 << 15));
-    assert_eq!((word.load(SeqCst), halves[1].load(SeqCst)), (held, u16::MAX));
-    assert!((0..100).any(|_| Sequences::clear_low_byte(&word, held)));
+    assert_eq!((word.load(SeqCst), halves[1].load(SeqCst)), (queued, u16::MAX));
+    word.store(0x0000_ef07, SeqCst);
+    assert!((0..100).any(|_| Sequences::clear_low_byte(&word)));
     assert!((0..100).any(|_| Sequences::add_half(&halves[1], 3, 0)));
-    assert_eq!(word.load(SeqCst), 0xabcd_ef00);
+    assert_eq!(word.load(SeqCst), 0x0000_ef00);
     assert_eq!(halves.map(|half| half.into_inner()), [u16::MAX, 2, u16::MAX]);
+}
+
+#[test]
+fn p11_the_lowest_bit_is_set_where_the_lower_half_is_zero() {
+    for (word, after) in
+        [(0, Some(1)), (0xabcd_0000, Some(0xabcd_0001)), (1, None), (1 << 15, None)]
+    {
+        let cell = AtomicU32::new(word);
+        let taken = Sequences::set_lowest_bit(&cell);
+        // Where there are no sequences, nobody need be passed.
+        let refused = word >> 16 != 0 && !Threads::has_restartable_sequences();
+        assert_eq!(taken, after.is_some() && !refused, "{word:#x}");
+        assert_eq!(cell.load(SeqCst), if taken { after.unwrap() } else { word });
+    }
 }
 
 /// One thread takes a lock and releases it by a sequence, which is refused where it finds a flag.
@@ -255,7 +270,7 @@ fn flags_missed(membarrier: fn() -> bool, enough: fn(u32) -> bool) -> (u32, bool
         scope.spawn(|| {
             while !stop.load(SeqCst) {
                 if word.compare_exchange(0, 1, SeqCst, SeqCst).is_ok()
-                    && !Sequences::clear_low_byte(&word, 1)
+                    && !Sequences::clear_low_byte(&word)
                     && word.fetch_and(!0xff, SeqCst) & FLAG != 0
                 {
                     found.fetch_add(1, SeqCst);
@@ -310,7 +325,7 @@ fn p11_sequences_can_be_cut_off_after_a_fork() {
     assert!(child >= 0);
     if child == 0 {
         let word = AtomicU32::new(0);
-        let fine = Sequences::membarrier() && (0..100).any(|_| Sequences::clear_low_byte(&word, 0));
+        let fine = Sequences::membarrier() && (0..100).any(|_| Sequences::clear_low_byte(&word));
         // SAFETY: ends the child at once.
         unsafe { libc::_exit(i32::from(!fine)) };
     }

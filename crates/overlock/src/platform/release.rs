@@ -8,33 +8,50 @@
 //!
 //! ```text
 //!   release                              queue head
-//!   sequence: word == HELD?              A   CAS word: set HALTED, held
+//!   sequence: upper half == 0?           A   CAS word: set HALTED, held
 //!             low byte = 0               B   membarrier
 //!                                        C   still held? halt : take it
 //! ```
 //!
 //! If the comparison came before A, the sequence has stored when B returns, and C sees that; or it
-//! never stores. If it came after A, it found more than `HELD` and the release is a
+//! never stores. If it came after A, it found a queue in the upper half and the release is a
 //! read-modify-write, which sees `HALTED`.
 //!
 //! The store is one byte wide, but no access of two widths to the same memory exists in Rust's
 //! abstract machine: at the moment at which it commits, the other bytes are what memory holds, so
-//! the sequence *is* `fetch_and(!0xff, Release)`, refused if the word was not `HELD` a moment
-//! before.
+//! the sequence *is* `fetch_and(!0xff, Release)`, refused if the upper half was not zero a moment
+//! before. Nor is a compare-exchange of half the word one: it is `fetch_or(1, Acquire)`, refused if
+//! the lower half was not zero.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::Platform;
+use crate::atomic::Atomic;
 
-/// How a platform releases a lock that nobody waits for (P11).
+/// How a platform takes and releases a lock that nobody waits for (P11).
+///
+/// On x86-64, a load of bytes that a locked instruction has just written waits until that
+/// instruction is done: a third of an uncontended pair. So the two operations on words share them
+/// out: taking changes the lower half only, and releasing looks at the upper half only.
 pub trait CheapRelease<P: Platform> {
     /// Whether the operations ever store. Where [`Platform::WAITS`] does not hold, a lock that is
     /// released does not compile with it.
     const EXISTS: bool = false;
 
-    /// `fetch_and(!0xff, Release)` on `word` if it holds `expected`, in two steps (P11). Returns
+    /// `fetch_or(1, Acquire)` on `word`, in one step, if its lower half is zero. Returns whether it
+    /// did. Where the upper half is not zero it may refuse, as the default does.
+    #[inline(always)]
+    #[track_caller]
+    fn set_lowest_bit(word: &P::Word) -> bool {
+        // ORDERING: Acquire, for the caller (O1).
+        word.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    /// `fetch_and(!0xff, Release)` on `word` if its upper half is zero, in two steps (P11). Returns
     /// whether it did; it may refuse for no reason, as the default does.
     #[inline(always)]
     #[track_caller]
-    fn clear_low_byte(_word: &P::Word, _expected: u32) -> bool {
+    fn clear_low_byte(_word: &P::Word) -> bool {
         false
     }
 

@@ -74,12 +74,15 @@
 //!   anything less kicks: it can't rely on another that was taken away before it kicked. The other
 //!   need not even be a release of this lock: it may have found the node when the waiter halted for
 //!   another, and its CPU may by now wait for this lock in an interrupt.
-//! * Q7: a cheap release ([`CheapRelease`]) commits only if the word was `HELD` when it looked, and
-//!   changes nothing that anybody may have written since (`word.rs`). So it can only miss a queue
-//!   that was empty at its look. A queue head that joined an empty queue, and has not seen a steal
-//!   since, calls `membarrier` before it relies on `HALTED`; every later holder has seen the tail.
+//! * Q7: a cheap release ([`CheapRelease`]) commits only if there was no queue when it looked, and
+//!   changes nothing that anybody may have written since (`raw/word/queue.rs`). So it can only miss
+//!   a queue that was empty at its look. A queue head that joined an empty queue, and has not seen
+//!   a steal since (it begins with a count of zero), calls `membarrier` before it relies on
+//!   `HALTED`; every later holder has seen the tail.
 //! * I1: a steal needs `LOCKED` and `NO_STEALING` clear and a count below the bound, and is one CAS
-//!   on all of them.
+//!   on all of them. The fast path looks at the lower half of the word only, so it may be the first
+//!   to pass a head, without counting itself: then its release does, in the access that gives the
+//!   lock away. (A release that can't tell counts too; the bound stays one.)
 //! * I2: the count is reset only by the queue head, when it leaves the queue.
 //! * I3: a release that sees `HALTED` kicks the queue head, unless `SPINNER` says that a newcomer
 //!   spins that may steal.
@@ -94,7 +97,7 @@
 //! | site | operation | order | pairs with |
 //! |---|---|---|---|
 //! | O1 | every CAS that takes the lock | Acquire | O2: the critical sections are ordered. On machines with separate acquire and release accesses nothing stronger is emitted (S3) |
-//! | O2 | the release: `fetch_sub`, CAS or cheap release | Release | O1 |
+//! | O2 | the release: `fetch_add`, CAS or cheap release | Release | O1 |
 //! | O3 | the steal that clears `HALTED` | Acquire (it is an O1) | Q-O3: the look after it sees the head that set the bit |
 //! | Q-O1 | tail CAS in `enqueue` | AcqRel | itself: the predecessor has initialised its node before the successor links to it; and Q-O7 |
 //! | Q-O2 | `next` swap, by successor and by predecessor | AcqRel; Release by a predecessor that leaves | itself: the successor's node is initialised before it is promoted past a waiter that gave up; and every CPU that can reach a node is done with it before it is released |
@@ -246,9 +249,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
 unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
     #[inline]
     fn lock(&self) {
-        // ORDERING: Acquire, O1.
-        let (free, held) = (LockWord::FREE.bits(), LockWord::HELD.bits());
-        if self.word.compare_exchange(free, held, Acquire, Relaxed).is_err() {
+        // Acquire, O1. (0,0,0,0,0,0) -> (0,0,0,0,0,1), or (t,0,0,0,0,0) -> (t,0,0,0,0,1) (I1)
+        if !P::Release::set_lowest_bit(&self.word) {
             self.lock_slow(None);
         }
     }
@@ -261,12 +263,13 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
     #[inline]
     unsafe fn unlock(&self) {
         const { assert!(P::WAITS || !P::Release::EXISTS, "a cheap release is for CPUs that wait") };
-        if P::Release::EXISTS && P::Release::clear_low_byte(&self.word, LockWord::HELD.bits()) {
+        if P::Release::EXISTS && P::Release::clear_low_byte(&self.word) {
             return;
         }
         let address = ptr::from_ref(&self.word);
+        let release = if P::Release::EXISTS { self.look().release() } else { rmw::RELEASE };
         // ORDERING: Release, O2. The word is not touched again (F4).
-        let before = self.word.fetch_sub(rmw::RELEASE, Release);
+        let before = self.word.fetch_add(release, Release);
         if P::WAITS && before & rmw::SLOW != 0 {
             Self::kick(address, LockWord::new(before));
         }

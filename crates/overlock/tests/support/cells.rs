@@ -19,7 +19,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::Location;
-use std::sync::atomic::Ordering::{self, Relaxed, Release};
+use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
 use loom::cell::UnsafeCell;
 use overlock::atomic::Atomic;
@@ -373,25 +373,51 @@ cells! {
 }
 
 impl Word {
+    /// The step that takes a lock whose lower half is zero: to memory, a read-modify-write of the
+    /// word.
+    pub(crate) fn set_lowest_bit(&self, at: &'static Location<'static>) -> bool {
+        let ((order, _), _) = sites::access(at, "set_lowest_bit", (Acquire, Relaxed));
+        let mut seen = 0;
+        while seen & 0xffff == 0 {
+            self.part.touched();
+            let taken = self.cell.compare_exchange(seen, seen | 1, order, Relaxed);
+            let (Ok(found) | Err(found)) = taken;
+            self.part.modifies(found, Role::Uses);
+            if taken.is_ok() {
+                if found >> 16 != 0 {
+                    sites::reach(TAKES_PAST_A_QUEUE);
+                }
+                self.part.changed(found, found | 1, Role::Uses);
+                return true;
+            }
+            seen = found;
+        }
+        false
+    }
+
     /// The two steps of a cheap release: a comparison, and a store of the low byte, which is, to
     /// memory, a read-modify-write of the word.
-    pub(crate) fn clear_low_byte(&self, at: &'static Location<'static>, expected: u32) -> bool {
+    pub(crate) fn clear_low_byte(&self, at: &'static Location<'static>) -> bool {
         let ((order, _), _) = sites::access(at, "clear_low_byte", (Release, Relaxed));
         self.part.touched();
-        if self.cell.load(Relaxed) != expected {
+        let seen = self.cell.load(Relaxed);
+        if seen >> 16 != 0 {
             return false;
         }
         self.part.touched();
         let found = self.cell.fetch_and(!0xff, order);
-        if found != expected {
+        if found >> 16 != 0 {
             sites::reach(MISSES_A_WAITER);
         }
-        assert_eq!(found & 0xff, expected & 0xff, "the low byte of a held lock has changed");
+        let lost = found & 0xff & !seen;
+        assert_eq!(lost, 0, "something was set in the low byte of a held lock");
         self.part.changed(found, found & !0xff, Role::Uses);
         true
     }
 }
 
+/// The fast path has taken the lock past a queue, uncounted.
+pub(crate) const TAKES_PAST_A_QUEUE: &str = "the fast path takes the lock past a queue";
 /// A cheap release has not seen what a waiter wrote into the word.
 pub(crate) const MISSES_A_WAITER: &str = "a cheap release misses a waiter";
 

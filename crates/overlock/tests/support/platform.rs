@@ -28,6 +28,7 @@ use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
 use loom::sync::atomic::AtomicBool;
 use loom::sync::{Condvar, Mutex};
+use overlock::atomic::Atomic;
 use overlock::platform::{CheapRelease, Costs, Platform};
 use overlock::{Bucket, Cpu, LEVELS, Slot};
 
@@ -410,9 +411,17 @@ impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool>
 {
     const EXISTS: bool = CHEAP;
 
-    fn clear_low_byte(word: &Word, expected: u32) -> bool {
+    fn set_lowest_bit(word: &Word) -> bool {
+        if CHEAP {
+            word.set_lowest_bit(Location::caller())
+        } else {
+            word.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+        }
+    }
+
+    fn clear_low_byte(word: &Word) -> bool {
         let at = Location::caller();
-        CHEAP && machine().sequence(|| word.clear_low_byte(at, expected))
+        CHEAP && machine().sequence(|| word.clear_low_byte(at))
     }
 
     fn add_half(cell: &Half, n: u16, unless: u16) -> bool {

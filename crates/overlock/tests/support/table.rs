@@ -239,15 +239,17 @@ models! {
     hybrid_cheap_token: hybrid on Cheap, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
         [LockQueued, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte"];
     hybrid_cheap_again: hybrid on Cheap, lock, nobody_passes, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
-        [PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte"];
+        [PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "the fast path takes the lock past a queue"];
     hybrid_cheap_disabled: hybrid on Cheap, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, preemptions: Some(2), ..AGAIN },
-        [PvLockStealing], ["queue.rs unlock clear_low_byte"];
+        [PvLockStealing], ["queue.rs unlock clear_low_byte", "the fast path takes the lock past a queue"];
     hybrid_cheap_three: hybrid on Cheap, lock, nobody_passes, Plan { world: FUTEX, ..THREE },
-        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs unlock clear_low_byte"];
+        [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs unlock clear_low_byte", "the fast path takes the lock past a queue"];
     hybrid_cheap_addr: hybrid on CheapByAddress, lock, nobody_passes, Plan { world: FUTEX, ..TWO },
         [PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "a cheap release misses a waiter"];
     hybrid_cheap_timed: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
         [LockTimeout], ["queue.rs unlock clear_low_byte"];
+    hybrid_cheap_left: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 1, held: true, ..AGAIN },
+        [LockTimeout, PvWaitHead], ["queue.rs unlock clear_low_byte", "hand_off.rs give_up compare_exchange"];
     hybrid_cheap_refused: hybrid on Cheap, lock, nobody_passes, Plan { world: World { barrier: Barrier::Refused, ..FUTEX }, ..TWO },
         [LockSlowpath], ["queue.rs unlock clear_low_byte"];
     hybrid_cheap_spurious: hybrid on Cheap, lock, nobody_passes, Plan { world: SPURIOUS, preemptions: Some(1), ..THREE },

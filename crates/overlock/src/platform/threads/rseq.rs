@@ -9,7 +9,7 @@
 //! ```text
 //!   releases                                 halts
 //!   rseq: S0  sequence = this
-//!         S1  word == HELD?                  A   word |= HALTED      (locked)
+//!         S1  no queue?                      A   word |= HALTED      (locked)
 //!         S2  low byte = 0  (commit)         B   membarrier(RSEQ)
 //!                                            C   still held? halt : take it
 //! ```
@@ -42,7 +42,8 @@
 //! * A sandbox that is put up later and forbids `membarrier` (with an error) leaves queue heads
 //!   that nap and look again; one that kills for it kills the first waiter that halts. Programs
 //!   that do that want the tunable above.
-//! * A thread sanitizer does not see the store.
+//! * A thread sanitizer, like any tool that watches the program's own atomics, does not see what is
+//!   assembly here. With `RUSTFLAGS=--cfg=overlock_portable` nothing is.
 //!
 //! # Sources
 //!
@@ -68,8 +69,13 @@ impl CheapRelease<Threads> for Sequences {
     const EXISTS: bool = armed::BUILT;
 
     #[inline(always)]
-    fn clear_low_byte(word: &AtomicU32, expected: u32) -> bool {
-        armed::clear_low_byte(word, expected)
+    fn set_lowest_bit(word: &AtomicU32) -> bool {
+        armed::set_lowest_bit(word)
+    }
+
+    #[inline(always)]
+    fn clear_low_byte(word: &AtomicU32) -> bool {
+        armed::clear_low_byte(word)
     }
 
     #[inline(always)]
@@ -110,7 +116,8 @@ fn cut_off() -> bool {
     target_arch = "x86_64",
     target_pointer_width = "64",
     target_os = "linux",
-    target_env = "gnu"
+    target_env = "gnu",
+    not(any(miri, overlock_portable))
 ))]
 mod armed {
     use super::*;
@@ -195,7 +202,7 @@ mod armed {
             // the kernel, whose field is this thread's to set. The code from 2 to 3 is a sequence
             // by the rules of rseq(2): it loads before it stores, its only store is its last
             // instruction, it calls nothing, and the abort address follows the signature. It
-            // accesses the cell, which is live, in its own size, as a relaxed load and a store
+            // accesses the cell, which is live, as a relaxed load of it and a store to a part of it
             // would, which on x86-64 is a Release. The descriptor that the field points to is part
             // of this code; the field is cleared after the sequence, for this code may be unloaded.
             unsafe {
@@ -254,15 +261,29 @@ mod armed {
         )
     }
 
+    /// See [`CheapRelease::set_lowest_bit`].
+    #[inline(always)]
+    pub(in super::super) fn set_lowest_bit(cell: &AtomicU32) -> bool {
+        // SAFETY: the cell is live; the access is atomic and within it. It changes the cell as
+        // `fetch_or(1, AcqRel)` would if the lower half is zero, and else not at all.
+        unsafe {
+            core::arch::asm!(
+                "lock cmpxchg word ptr [{cell}], {one:x}",
+                "jne {refused}",
+                cell = in(reg) core::ptr::from_ref(cell),
+                one = in(reg) 1,
+                inout("eax") 0 => _,
+                refused = label { return false },
+                options(nostack),
+            );
+        }
+        true
+    }
+
     /// See [`CheapRelease::clear_low_byte`].
     #[inline(always)]
-    pub(in super::super) fn clear_low_byte(cell: &AtomicU32, old: u32) -> bool {
-        sequence!(
-            ["cmp dword ptr [{cell}], {old:e}", "jne 6f"],
-            "mov byte ptr [{cell}], 0",
-            cell,
-            old = old
-        )
+    pub(in super::super) fn clear_low_byte(cell: &AtomicU32) -> bool {
+        sequence!(["cmp word ptr [{cell} + 2], 0", "jne 6f"], "mov byte ptr [{cell}], 0", cell,)
     }
 
     #[cfg(test)]
@@ -295,9 +316,12 @@ mod armed {
     target_arch = "x86_64",
     target_pointer_width = "64",
     target_os = "linux",
-    target_env = "gnu"
+    target_env = "gnu",
+    not(any(miri, overlock_portable))
 )))]
 mod armed {
+    use core::sync::atomic::Ordering::Acquire;
+
     use super::*;
 
     pub(in super::super) const BUILT: bool = false;
@@ -312,7 +336,12 @@ mod armed {
         false
     }
 
-    pub(in super::super) fn clear_low_byte(_cell: &AtomicU32, _old: u32) -> bool {
+    pub(in super::super) fn set_lowest_bit(cell: &AtomicU32) -> bool {
+        // ORDERING: Acquire, for the caller (O1).
+        cell.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    pub(in super::super) fn clear_low_byte(_cell: &AtomicU32) -> bool {
         false
     }
 }

@@ -17,14 +17,16 @@
 //! | `SPINNER` | A newcomer spins outside the queue: a release need not kick. | that newcomer | that newcomer |
 //! | `tail` | The code of the last node in the queue, or zero. | each waiter that joins | the queue head, if it is also the last |
 //!
-//! While the lock is held, nothing in its lowest byte changes: `LOCKED` and the count change only
-//! when somebody takes the lock. A release that stores that byte alone can therefore overwrite
-//! nothing that anybody wrote since the word was compared (P11).
+//! While the lock is held, nothing in its lowest byte changes that matters: `LOCKED` and the count
+//! change only when somebody takes or releases the lock, or when a waiter that joins an empty queue
+//! clears the count. A release that clears that byte alone can therefore lose nothing that anybody
+//! wrote since it looked at the tail (P11). (Without a queue the count is zero, or the one steal
+//! that a release has counted past a head that gave up meanwhile.)
 
 use crate::slot::NodeId;
 
 /// A value of a queue lock's word.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockWord(u32);
 
 const LOCKED: u32 = 1 << 0;
@@ -40,13 +42,9 @@ const _: () = assert!(
     LOCKED ^ STEALS ^ HALTED ^ NO_STEALING ^ SPINNER ^ TAIL == u32::MAX,
     "the fields cover the word and do not overlap"
 );
-const _: () = assert!(LOCKED == 1, "LOCKED is the whole low byte of a held lock without a queue");
+const _: () = assert!(LOCKED == 1 && TAIL == !0xffff, "as `CheapRelease` has them");
 
 impl LockWord {
-    /// Nobody holds the lock or waits for it.
-    pub(crate) const FREE: Self = Self(0);
-    /// The lock is held, and nobody waits.
-    pub(crate) const HELD: Self = Self(LOCKED);
     /// How often a queue head can be passed.
     pub(crate) const STEALS_MAX: u32 = STEALS / STEAL;
 
@@ -125,11 +123,15 @@ impl LockWord {
         }
     }
 
-    /// A newcomer joins the queue: `(t,..) -> (me,..)`. If nobody else is in the queue, `strict`
-    /// says whether it can be passed.
+    /// A newcomer joins the queue: `(t,..) -> (me,..)`. If nobody else is there, nobody has passed
+    /// it yet, and `strict` says whether it can be passed.
     pub(crate) const fn joined_by(self, me: NodeId, strict: bool) -> Self {
-        let first = !self.has_queue() && strict;
-        Self(self.0 & !TAIL | me.code() << TAIL_SHIFT | if first { NO_STEALING } else { 0 })
+        let joined = Self(self.0 & !TAIL | me.code() << TAIL_SHIFT);
+        match (self.has_queue(), strict) {
+            (true, _) => joined,
+            (false, true) => Self(joined.0 & !STEALS | NO_STEALING),
+            (false, false) => Self(joined.0 & !STEALS),
+        }
     }
 
     /// The queue head takes the lock and leaves: `(t,..,n,0) -> (t,..,0,1)`, or
@@ -177,7 +179,14 @@ impl LockWord {
     /// The release: `(..,1) -> (..,0)`; with `fair`, nobody passes whoever is in the queue.
     pub(crate) const fn released(self, fair: bool) -> Self {
         let strict = fair && self.has_queue();
-        Self(self.0 & !LOCKED | if strict { NO_STEALING } else { 0 })
+        Self(self.0.wrapping_add(self.release()) | if strict { NO_STEALING } else { 0 })
+    }
+
+    /// What a release adds: `(t,..,n,1) -> (t,..,n,0)`; or `(t,..,0,1) -> (t,..,1,0)`, for the
+    /// holder may have taken the lock past the queue without counting it.
+    #[inline(always)]
+    pub(crate) const fn release(self) -> u32 {
+        if self.has_queue() && self.0 & STEALS == 0 { STEAL - LOCKED } else { rmw::RELEASE }
     }
 }
 
@@ -185,8 +194,8 @@ impl LockWord {
 pub(crate) mod rmw {
     use super::{HALTED, LOCKED, NO_STEALING};
 
-    /// `fetch_sub`: the release.
-    pub(crate) const RELEASE: u32 = LOCKED;
+    /// `fetch_add`: the release, where each steal is counted when it takes the lock.
+    pub(crate) const RELEASE: u32 = LOCKED.wrapping_neg();
     /// `fetch_or`: the queue head disables stealing.
     pub(crate) const DISABLE_STEALING: u32 = NO_STEALING;
     /// `fetch_and`: the queue head is back.
@@ -195,4 +204,104 @@ pub(crate) mod rmw {
     pub(crate) const NO_WAITERS: u32 = LOCKED;
     /// What a release returns if it has to see to a halted queue head.
     pub(crate) const SLOW: u32 = HALTED;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ME: u32 = 0x0105;
+    const OTHER: u32 = 0x0209;
+
+    /// Every word there is with this tail.
+    fn words(tail: u32) -> impl Iterator<Item = LockWord> {
+        (0..=u32::from(u16::MAX)).map(move |low| LockWord::new(tail << TAIL_SHIFT | low))
+    }
+
+    fn me() -> NodeId {
+        NodeId::decode(ME).expect("no tail is zero")
+    }
+
+    #[test]
+    fn newcomers_take_a_free_lock_that_admits_them_and_count() {
+        for word in words(0).chain(words(OTHER)) {
+            let full = word.steals() == LockWord::STEALS_MAX;
+            let admits = !word.has_queue() || !word.is_stealing_disabled() && !full;
+            let Some(taken) = word.taken_by_newcomer() else {
+                assert!(word.is_locked() || !admits, "{:#x}", word.bits());
+                continue;
+            };
+            assert!(admits && !word.is_locked(), "{:#x}", word.bits());
+            let steal = u32::from(word.has_queue());
+            assert_eq!(taken.bits(), word.bits() + LOCKED + steal * STEAL, "{:#x}", word.bits());
+        }
+    }
+
+    #[test]
+    fn a_release_changes_the_count_only_where_a_steal_may_be_missing() {
+        for word in words(0).chain(words(OTHER)).filter(|word| word.is_locked()) {
+            let after = LockWord::new(word.bits().wrapping_add(word.release()));
+            let missing = u32::from(word.has_queue() && word.steals() == 0);
+            assert_eq!(after.steals(), word.steals() + missing, "{:#x}", word.bits());
+            let others = !(LOCKED | STEALS);
+            assert_eq!(after.bits() & others, word.bits() & others);
+            assert!(!after.is_locked());
+            assert_eq!(word.released(false), after);
+            let strict = if word.has_queue() { NO_STEALING } else { 0 };
+            assert_eq!(word.released(true).bits(), after.bits() | strict);
+        }
+    }
+
+    #[test]
+    fn without_a_queue_nothing_is_left_that_a_cheap_release_would_lose() {
+        for word in words(ME) {
+            for left in [word.without_head(me(), true), word.taken_by_head(me(), true)] {
+                assert!(!left.has_queue());
+                let kept = LOCKED | SPINNER;
+                assert_eq!(left.bits() & !kept, 0, "{:#x}", word.bits());
+                assert_eq!(left.has_spinner(), word.has_spinner());
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_that_leaves_others_resets_the_count_and_what_it_had_set() {
+        for word in words(OTHER) {
+            for strict in [false, true] {
+                let left = word.taken_by_head(me(), strict);
+                let spinner = word.bits() & SPINNER;
+                let no_stealing = if strict { NO_STEALING } else { 0 };
+                let expected = OTHER << TAIL_SHIFT | spinner | no_stealing | LOCKED;
+                assert_eq!(left.bits(), expected, "{:#x}", word.bits());
+            }
+        }
+    }
+
+    #[test]
+    fn who_joins_becomes_the_tail_and_disables_stealing_if_it_is_the_head_of_a_strict_queue() {
+        for word in words(0).chain(words(OTHER)) {
+            for strict in [false, true] {
+                let joined = word.joined_by(me(), strict);
+                assert_eq!(joined.tail().map(NodeId::code), Some(ME));
+                let head = !word.has_queue();
+                let set = if strict && head { NO_STEALING } else { 0 };
+                let cleared = TAIL | if head { STEALS } else { 0 };
+                assert_eq!(joined.bits() & !TAIL, word.bits() & !cleared | set);
+            }
+        }
+    }
+
+    #[test]
+    fn flags_change_alone() {
+        for word in words(0).chain(words(OTHER)) {
+            let bits = word.bits();
+            assert_eq!(word.head_halted(true).bits(), bits | HALTED);
+            assert_eq!(word.head_halted(false).bits(), bits & !NO_STEALING | HALTED);
+            assert_eq!(word.head_promoted(false).bits(), bits & !HALTED);
+            assert_eq!(word.head_promoted(true).bits(), bits & !HALTED | NO_STEALING);
+            assert_eq!(word.without_halted().bits(), bits & !HALTED);
+            assert_eq!(word.with_spinner().bits(), bits | SPINNER);
+            assert_eq!(word.without_spinner().bits(), bits & !SPINNER);
+        }
+    }
 }
