@@ -77,12 +77,12 @@
 //! * Q7: a cheap release ([`CheapRelease`]) commits only if there was no queue when it looked, and
 //!   changes nothing that anybody may have written since (`raw/word/queue.rs`). So it can only miss
 //!   a queue that was empty at its look. A queue head that joined an empty queue, and has not seen
-//!   a steal since (it begins with a count of zero), calls `membarrier` before it relies on
-//!   `HALTED`; every later holder has seen the tail.
+//!   a steal since, calls `membarrier` before it relies on `HALTED`; every later holder has seen
+//!   the tail.
 //! * I1: a steal needs `LOCKED` and `NO_STEALING` clear and a count below the bound, and is one CAS
 //!   on all of them. The fast path looks at the lower half of the word only, so it may be the first
 //!   to pass a head, without counting itself: then its release does, in the access that gives the
-//!   lock away. (A release that can't tell counts too; the bound stays one.)
+//!   lock away. (A release that can't tell counts too: the bound still holds.)
 //! * I2: the count is reset only by the queue head, when it leaves the queue.
 //! * I3: a release that sees `HALTED` kicks the queue head, unless `SPINNER` says that a newcomer
 //!   spins that may steal.
@@ -97,7 +97,7 @@
 //! | site | operation | order | pairs with |
 //! |---|---|---|---|
 //! | O1 | every CAS that takes the lock | Acquire | O2: the critical sections are ordered. On machines with separate acquire and release accesses nothing stronger is emitted (S3) |
-//! | O2 | the release: `fetch_add`, CAS or cheap release | Release | O1 |
+//! | O2 | the release: `fetch_sub`, CAS or cheap release | Release | O1 |
 //! | O3 | the steal that clears `HALTED` | Acquire (it is an O1) | Q-O3: the look after it sees the head that set the bit |
 //! | Q-O1 | tail CAS in `enqueue` | AcqRel | itself: the predecessor has initialised its node before the successor links to it; and Q-O7 |
 //! | Q-O2 | `next` swap, by successor and by predecessor | AcqRel; Release by a predecessor that leaves | itself: the successor's node is initialised before it is promoted past a waiter that gave up; and every CPU that can reach a node is done with it before it is released |
@@ -221,16 +221,24 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// # Safety
     /// The caller holds the lock.
     pub unsafe fn unlock_fair(&self) {
+        self.release(true);
+    }
+
+    /// Releases the lock, and counts the steal by which this holder may have taken it (I1). With
+    /// `fair`, nobody passes whoever is in the queue.
+    #[cold]
+    #[inline(never)]
+    fn release(&self, fair: bool) {
         let address = &raw const self.word;
         let mut seen = self.look();
         // ORDERING: Release, O2.
         while let Err(now) =
-            self.word.compare_exchange(seen.bits(), seen.released(true).bits(), Release, Relaxed)
+            self.word.compare_exchange(seen.bits(), seen.released(fair).bits(), Release, Relaxed)
         {
             seen = LockWord::new(now);
         }
         if P::WAITS && seen.is_head_halted() {
-            Self::kick(address, seen.released(true));
+            Self::kick(address, seen.released(fair));
         }
     }
 
@@ -266,10 +274,12 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
         if P::Release::EXISTS && P::Release::clear_low_byte(&self.word) {
             return;
         }
+        if P::Release::EXISTS && O::UNFAIR && self.look().may_lack_steal() {
+            return self.release(false);
+        }
         let address = ptr::from_ref(&self.word);
-        let release = if P::Release::EXISTS { self.look().release() } else { rmw::RELEASE };
         // ORDERING: Release, O2. The word is not touched again (F4).
-        let before = self.word.fetch_add(release, Release);
+        let before = self.word.fetch_sub(rmw::RELEASE, Release);
         if P::WAITS && before & rmw::SLOW != 0 {
             Self::kick(address, LockWord::new(before));
         }

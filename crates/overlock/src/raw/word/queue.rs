@@ -17,11 +17,9 @@
 //! | `SPINNER` | A newcomer spins outside the queue: a release need not kick. | that newcomer | that newcomer |
 //! | `tail` | The code of the last node in the queue, or zero. | each waiter that joins | the queue head, if it is also the last |
 //!
-//! While the lock is held, nothing in its lowest byte changes that matters: `LOCKED` and the count
-//! change only when somebody takes or releases the lock, or when a waiter that joins an empty queue
-//! clears the count. A release that clears that byte alone can therefore lose nothing that anybody
-//! wrote since it looked at the tail (P11). (Without a queue the count is zero, or the one steal
-//! that a release has counted past a head that gave up meanwhile.)
+//! While the lock is held, nothing in its lowest byte changes: `LOCKED` and the count change only
+//! when somebody takes or releases the lock. Without a tail the count is zero. So a release that
+//! clears that byte alone can lose nothing that anybody wrote since it looked at the tail (P11).
 
 use crate::slot::NodeId;
 
@@ -123,15 +121,11 @@ impl LockWord {
         }
     }
 
-    /// A newcomer joins the queue: `(t,..) -> (me,..)`. If nobody else is there, nobody has passed
-    /// it yet, and `strict` says whether it can be passed.
+    /// A newcomer joins the queue: `(t,..) -> (me,..)`. If nobody else is in the queue, `strict`
+    /// says whether it can be passed.
     pub(crate) const fn joined_by(self, me: NodeId, strict: bool) -> Self {
-        let joined = Self(self.0 & !TAIL | me.code() << TAIL_SHIFT);
-        match (self.has_queue(), strict) {
-            (true, _) => joined,
-            (false, true) => Self(joined.0 & !STEALS | NO_STEALING),
-            (false, false) => Self(joined.0 & !STEALS),
-        }
+        let first = !self.has_queue() && strict;
+        Self(self.0 & !TAIL | me.code() << TAIL_SHIFT | if first { NO_STEALING } else { 0 })
     }
 
     /// The queue head takes the lock and leaves: `(t,..,n,0) -> (t,..,0,1)`, or
@@ -176,17 +170,18 @@ impl LockWord {
         Self(self.0 & !SPINNER)
     }
 
-    /// The release: `(..,1) -> (..,0)`; with `fair`, nobody passes whoever is in the queue.
+    /// The release: `(..,n,1) -> (..,n,0)`, or `(t,..,0,1) -> (t,..,1,0)` where a steal may lack;
+    /// with `fair`, nobody passes whoever is in the queue.
     pub(crate) const fn released(self, fair: bool) -> Self {
         let strict = fair && self.has_queue();
-        Self(self.0.wrapping_add(self.release()) | if strict { NO_STEALING } else { 0 })
+        let steal = if self.may_lack_steal() { STEAL } else { 0 };
+        Self((self.0 & !LOCKED | if strict { NO_STEALING } else { 0 }) + steal)
     }
 
-    /// What a release adds: `(t,..,n,1) -> (t,..,n,0)`; or `(t,..,0,1) -> (t,..,1,0)`, for the
-    /// holder may have taken the lock past the queue without counting it.
+    /// Whether the holder may have taken the lock past the queue without counting it.
     #[inline(always)]
-    pub(crate) const fn release(self) -> u32 {
-        if self.has_queue() && self.0 & STEALS == 0 { STEAL - LOCKED } else { rmw::RELEASE }
+    pub(crate) const fn may_lack_steal(self) -> bool {
+        self.has_queue() && self.0 & STEALS == 0
     }
 }
 
@@ -194,8 +189,8 @@ impl LockWord {
 pub(crate) mod rmw {
     use super::{HALTED, LOCKED, NO_STEALING};
 
-    /// `fetch_add`: the release, where each steal is counted when it takes the lock.
-    pub(crate) const RELEASE: u32 = LOCKED.wrapping_neg();
+    /// `fetch_sub`: the release, where no steal is to be counted.
+    pub(crate) const RELEASE: u32 = LOCKED;
     /// `fetch_or`: the queue head disables stealing.
     pub(crate) const DISABLE_STEALING: u32 = NO_STEALING;
     /// `fetch_and`: the queue head is back.
@@ -240,13 +235,12 @@ mod tests {
     #[test]
     fn a_release_changes_the_count_only_where_a_steal_may_be_missing() {
         for word in words(0).chain(words(OTHER)).filter(|word| word.is_locked()) {
-            let after = LockWord::new(word.bits().wrapping_add(word.release()));
+            let after = word.released(false);
             let missing = u32::from(word.has_queue() && word.steals() == 0);
             assert_eq!(after.steals(), word.steals() + missing, "{:#x}", word.bits());
             let others = !(LOCKED | STEALS);
             assert_eq!(after.bits() & others, word.bits() & others);
             assert!(!after.is_locked());
-            assert_eq!(word.released(false), after);
             let strict = if word.has_queue() { NO_STEALING } else { 0 };
             assert_eq!(word.released(true).bits(), after.bits() | strict);
         }
@@ -283,10 +277,8 @@ mod tests {
             for strict in [false, true] {
                 let joined = word.joined_by(me(), strict);
                 assert_eq!(joined.tail().map(NodeId::code), Some(ME));
-                let head = !word.has_queue();
-                let set = if strict && head { NO_STEALING } else { 0 };
-                let cleared = TAIL | if head { STEALS } else { 0 };
-                assert_eq!(joined.bits() & !TAIL, word.bits() & !cleared | set);
+                let set = if strict && !word.has_queue() { NO_STEALING } else { 0 };
+                assert_eq!(joined.bits() & !TAIL, word.bits() & !TAIL | set);
             }
         }
     }
