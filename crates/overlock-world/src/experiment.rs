@@ -35,12 +35,16 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::engine::{Config, Engine, PmTimerRule, VCPUS_MAX};
+use crate::engine::{Config, Engine, PmTimerRule};
 use crate::locks::Lock;
 use crate::workload::{self, Profile};
-use crate::{Error, Record};
+use crate::{Document, Error, Record};
+
+mod check;
 
 /// An experiment, read from TOML.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -66,13 +70,36 @@ pub struct Experiment {
 }
 
 /// The workload of an experiment.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Workload {
     /// One that comes with this crate: see [`Profile::names`].
     Named(String),
     /// One of its own.
     Own(Profile),
+}
+
+/// As `untagged` would have it, but that mistakes are told with their key and line.
+impl<'de> Deserialize<'de> for Workload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Workload;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("the name of a workload, or a table that describes one")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Workload, E> {
+                Ok(Workload::Named(name.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Workload, A::Error> {
+                Profile::deserialize(MapAccessDeserializer::new(map)).map(Workload::Own)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
 }
 
 /// What an experiment varies.
@@ -239,82 +266,25 @@ pub struct Point {
 }
 
 impl Experiment {
-    /// The experiment that `text` describes.
+    /// The experiment that the file called `file` describes, which holds `text`.
     ///
     /// # Errors
-    /// An [`Error`] says what is wrong with the text, or with the experiment.
-    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
-        let wrong = |what: String| Error(format!("the experiment {name}: {what}"));
-        let parsed: Result<Self, _> = toml::from_str(text);
-        let mut experiment = parsed.map_err(|error| wrong(error.to_string()))?;
+    /// An [`Error`] says, with the line, what is wrong with the text, or with the experiment.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
+        let document = Document::new(file, text);
+        let mut experiment: Self = document.read()?;
+        let name = document.name();
         name.clone_into(&mut experiment.name);
         if let Workload::Own(profile) = &mut experiment.workload
             && profile.name.is_empty()
         {
             name.clone_into(&mut profile.name);
         }
-        experiment.check().map_err(|Error(what)| wrong(what))?;
+        check::factors(&experiment, &document)?;
+        check::published(&experiment, &document)?;
+        check::host(&experiment.host, &document)?;
+        check::workload(&experiment, &document)?;
         Ok(experiment)
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        let Factors { locks, policies, cpus, timers, .. } = &self.factors;
-        for (empty, what) in [
-            (locks.is_empty(), "factors.locks"),
-            (policies.is_empty(), "factors.policies"),
-            (cpus.is_empty(), "factors.cpus"),
-            (timers.is_empty(), "factors.timers"),
-        ] {
-            if empty {
-                return Err(Error(format!("{what} is empty: there is nothing to run")));
-            }
-        }
-        let all = locks.iter().chain(self.published.iter().map(|figure| &figure.lock));
-        for name in all {
-            if Lock::named(name).is_none() {
-                let known: Vec<_> = Lock::all().map(|lock| lock.name).collect();
-                let known = known.join(", ");
-                return Err(Error(format!("there is no lock '{name}'; choose from {known}")));
-            }
-        }
-        if let Some(cpus) = cpus.iter().find(|&&cpus| cpus == 0 || cpus > VCPUS_MAX) {
-            return Err(Error(format!("{cpus} vCPUs asked for; choose 1 to {VCPUS_MAX}")));
-        }
-        self.check_published()?;
-        let Host { pcpus, slice_ns, seconds, runs, .. } = self.host;
-        if pcpus == 0 || slice_ns == 0 || runs == 0 {
-            return Err(Error("host.pcpus, host.slice_ns and host.runs are 1 at least".into()));
-        }
-        if !(0.001..=600.0).contains(&seconds) {
-            return Err(Error(format!("host.seconds is {seconds}; choose 0.001 to 600")));
-        }
-        self.profiles().map(drop)
-    }
-
-    /// Refuses published figures of points that the factors don't have.
-    fn check_published(&self) -> Result<(), Error> {
-        let factors = &self.factors;
-        for (at, published) in (1..).zip(&self.published) {
-            let over = published.over.clone().unwrap_or_default();
-            let mut named = [Some(&published.lock), over.lock.as_ref()].into_iter().flatten();
-            let mut policies =
-                [Some(&published.policy), over.policy.as_ref()].into_iter().flatten();
-            let mut cpus = [Some(published.cpus), over.cpus].into_iter().flatten();
-            let odd = named.find(|lock| !factors.locks.contains(lock)).cloned();
-            let odd = odd.or_else(|| policies.find(|p| !factors.policies.contains(p)).cloned());
-            let odd = odd
-                .or_else(|| cpus.find(|n| !factors.cpus.contains(n)).map(|n| format!("{n} vCPUs")));
-            if let Some(odd) = odd {
-                return Err(Error(format!(
-                    "published figure {at} ({}) is about {odd}, which the factors do not have",
-                    published.figure
-                )));
-            }
-            if published.value.is_some_and(|value| !value.is_finite() || value < 0.0) {
-                return Err(Error(format!("published figure {at} has a value below 0")));
-            }
-        }
-        Ok(())
     }
 
     /// The workload, once for each combination of lengths.
@@ -322,6 +292,13 @@ impl Experiment {
     /// # Errors
     /// If there is no such workload, or one that no run could do.
     pub fn profiles(&self) -> Result<Vec<Profile>, Error> {
+        let profiles = self.lengths()?;
+        profiles.iter().try_for_each(Profile::check)?;
+        Ok(profiles)
+    }
+
+    /// The same, whether or not a run could do it.
+    fn lengths(&self) -> Result<Vec<Profile>, Error> {
         let profile = match &self.workload {
             Workload::Named(name) => Profile::named(name)?,
             Workload::Own(profile) => profile.clone(),
@@ -330,9 +307,7 @@ impl Experiment {
         let mut profiles = Vec::new();
         for section_ns in or(&self.factors.section_ns, profile.section_ns) {
             for think_ns in or(&self.factors.think_ns, profile.think_ns) {
-                let profile = Profile { section_ns, think_ns, ..profile.clone() };
-                profile.check()?;
-                profiles.push(profile);
+                profiles.push(Profile { section_ns, think_ns, ..profile.clone() });
             }
         }
         Ok(profiles)
@@ -403,10 +378,6 @@ mod tests {
 
     const HEAD: &str = "about = ''\nsource = ''\nworkload = 'micro'\n";
 
-    fn refused(text: &str) -> String {
-        Experiment::parse("mine", text).unwrap_err().to_string()
-    }
-
     #[test]
     fn lists_multiply_and_what_is_left_out_is_the_usual() {
         let text = format!("{HEAD}[factors]\nlocks = ['ticket', 'ticket-off']\ncpus = [1, 1024]");
@@ -427,36 +398,5 @@ mod tests {
         let points: Vec<Point> = Experiment::parse("mine", text).unwrap().points().collect();
         let lengths: Vec<_> = points.iter().map(|point| point.profile.think_ns).collect();
         assert_eq!((lengths, points[0].profile.name.as_str()), (vec![0, 9], "mine"));
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        for (rest, sentence) in [
-            ("[factors]\nlocks = []\ncpus = [1]", "factors.locks is empty"),
-            ("[factors]\nlocks = ['nonsense']\ncpus = [1]", "there is no lock 'nonsense'; choose"),
-            ("[factors]\nlocks = ['ticket']\ncpus = [1025]", "1025 vCPUs asked for; choose 1 to"),
-            ("[factors]\nlocks = ['ticket']\ncpus = [1]\ncores = 2", "cores"),
-            ("[factors]\nlocks = ['ticket']\ncpus = [1]\n[host]\nslice_ns = -1", "expected u64"),
-            (
-                "[factors]\nlocks = ['ticket']\ncpus = [1]\n[[published]]\nlock = 'queued'\n\
-                 cpus = 1\nfigure = 'jain'\nsource = ''",
-                "published figure 1 (jain) is about queued, which the factors do not have",
-            ),
-            ("[factors]\nlocks = ['ticket']\ncpus = [1]\n[host]\nseconds = 0", "host.seconds is 0"),
-            (
-                "[factors]\nlocks = ['ticket']\ncpus = [1]\nsection_ns = [2000000000]",
-                "has operations of 2000000000 ns",
-            ),
-        ] {
-            let error = refused(&format!("{HEAD}{rest}"));
-            assert!(
-                error.starts_with("the experiment mine: ") && error.contains(sentence),
-                "{error}"
-            );
-        }
-        let error = refused(
-            "about = ''\nsource = ''\nworkload = 'yoga'\n[factors]\nlocks = ['ticket']\ncpus = [1]",
-        );
-        assert!(error.contains("no workload is called yoga"), "{error}");
     }
 }

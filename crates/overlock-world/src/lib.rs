@@ -3,6 +3,7 @@
 
 mod accounts;
 pub mod clock;
+mod document;
 mod engine;
 mod error;
 pub mod experiment;
@@ -14,8 +15,9 @@ pub mod workload;
 mod world;
 
 pub use accounts::Accounts;
+pub use document::Document;
 pub use engine::{Config, Engine, NoYields, Outcome, PmTimerRule, VCPUS_MAX, Yields};
 pub use error::Error;
-pub use record::{Losses, Record, WaitNs};
+pub use record::{Losses, Name, Record, WaitNs};
 pub use timeline::Timeline;
 pub use world::{HINT_WAITERS, Hint, Program, Vcpu, World};

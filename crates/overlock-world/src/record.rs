@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The record of one run: the same from every world.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use serde::Serialize;
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Accounts;
 use crate::engine::{Config, Engine, Outcome, Yields};
@@ -13,8 +15,11 @@ use crate::timeline::{Log, Timeline, Window};
 use crate::workload::Profile;
 use crate::workload::tally::{Tally, histogram};
 
+/// The name of something that is counted.
+pub type Name = Cow<'static, str>;
+
 /// Waits for a lock, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitNs {
     /// The median.
     pub p50: u64,
@@ -27,7 +32,7 @@ pub struct WaitNs {
 }
 
 /// What became of the time that vCPUs waited for one lock, all of them together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
     /// Nanoseconds waited.
     pub waited_ns: u64,
@@ -51,9 +56,10 @@ pub(crate) struct Seen<'a> {
 }
 
 /// One run of one workload under one lock and one yield policy.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record<Y> {
     /// The engine: `kvm`, `threads` or another.
+    #[serde(deserialize_with = "world")]
     pub world: &'static str,
     /// The workload's name.
     pub workload: String,
@@ -79,6 +85,9 @@ pub struct Record<Y> {
     pub jain: f64,
     /// Waits for locks.
     pub wait_ns: WaitNs,
+    /// All of them by length: how many were of so many nanoseconds or less, and longer than those
+    /// of the entry before. A power of two has four entries; those without waits are left out.
+    pub wait_counts: Vec<(u64, u64)>,
     /// The longest wait, one included that went on when the run ended.
     pub longest_stall_ns: u64,
     /// CPU seconds used in a second: at most `pcpus`.
@@ -111,13 +120,13 @@ pub struct Record<Y> {
     /// Reads of the PM timer that went backwards: must be 0.
     pub timer_backwards: u64,
     /// Exits of all vCPUs, by kind.
-    pub exits: BTreeMap<&'static str, u64>,
+    pub exits: BTreeMap<Name, u64>,
     /// Yields, by what came of them and why; and who was passed over, and why.
     pub yields: Y,
     /// How often a yield went to the vCPU that was truly waited for.
     pub yield_hits: u64,
     /// Events inside the lock.
-    pub counters: BTreeMap<&'static str, u64>,
+    pub counters: BTreeMap<Name, u64>,
     /// What the host saw of each vCPU.
     pub vcpus: Vec<Accounts>,
     /// Who ran where and held what, if that was asked for; a record of its own in files.
@@ -144,6 +153,7 @@ impl<Y: Yields> Record<Y> {
         let slices = host(|vcpu| vcpu.slices);
         let overrun_ns = host(|vcpu| vcpu.overrun_ns) as f64 / slices.max(1) as f64;
         let slice_ns = config.slice.as_nanos() as f64;
+        let waits = waits(tallies);
         Self {
             world: E::NAME,
             workload: profile.name.clone(),
@@ -157,7 +167,8 @@ impl<Y: Yields> Record<Y> {
             ops_per_s: operations.iter().sum::<u64>() as f64 / seconds,
             ops_per_cpu: Spread::of(&operations),
             jain: jain(&operations),
-            wait_ns: waits(tallies),
+            wait_ns: percentiles(tallies, &waits),
+            wait_counts: counts(&waits),
             longest_stall_ns: largest(tallies, |t| t.longest_stall_ns(ended_ns)),
             cpu_s_per_s: share(host(|vcpu| vcpu.ran_ns)),
             spin_s_per_s: share(sum(|t| value(&t.spun_ns))),
@@ -175,7 +186,7 @@ impl<Y: Yields> Record<Y> {
             exits: exits(&outcome.vcpus),
             yield_hits: outcome.yields.hits(),
             yields: outcome.yields,
-            counters: counters.into_iter().collect(),
+            counters: counters.into_iter().map(|(name, n)| (name.into(), n)).collect(),
             timeline: Window::of(config)
                 .map(|window| Timeline::new(window, ended_ns, &outcome.vcpus, logs)),
             vcpus: outcome.vcpus,
@@ -201,6 +212,7 @@ impl<Y> Record<Y> {
             ops_per_cpu: self.ops_per_cpu,
             jain: self.jain,
             wait_ns: self.wait_ns,
+            wait_counts: self.wait_counts,
             longest_stall_ns: self.longest_stall_ns,
             cpu_s_per_s: self.cpu_s_per_s,
             spin_s_per_s: self.spin_s_per_s,
@@ -226,15 +238,46 @@ impl<Y> Record<Y> {
 }
 
 /// The waits of all vCPUs together.
-fn waits(tallies: &[Tally]) -> WaitNs {
+fn waits(tallies: &[Tally]) -> Histogram<u32> {
     let mut all = histogram();
     for tally in tallies {
         // SAFETY: the run is over, and all its vCPUs have ended.
         let own = unsafe { tally.waits.read() };
         all.add(own).expect("the same bounds");
     }
+    all
+}
+
+fn percentiles(tallies: &[Tally], all: &Histogram<u32>) -> WaitNs {
     let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| all.value_at_quantile(quantile));
     WaitNs { p50, p99, p999, max: largest(tallies, |t| value(&t.longest_ns)) }
+}
+
+/// See [`Record::wait_counts`].
+fn counts(all: &Histogram<u32>) -> Vec<(u64, u64)> {
+    let mut counts: Vec<(u64, u64)> = Vec::new();
+    for step in all.iter_recorded() {
+        let ns = quarter_end(step.value_iterated_to());
+        let count = u64::from(step.count_at_value());
+        match counts.last_mut() {
+            Some(last) if last.0 == ns => last.1 += count,
+            _ => counts.push((ns, count)),
+        }
+    }
+    counts
+}
+
+/// The end of the quarter of a power of two in which `ns` is.
+fn quarter_end(ns: u64) -> u64 {
+    let quarter = 1_u64 << ns.max(1).ilog2().saturating_sub(2);
+    ns / quarter * quarter + quarter - 1
+}
+
+/// The name of a world, as one of those that write files.
+fn world<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let known = ["kvm", "threads", "sim"].into_iter().find(|known| *known == name);
+    known.ok_or_else(|| serde::de::Error::custom(format!("no world is called {name}")))
 }
 
 fn value(counter: &AtomicU64) -> u64 {
@@ -245,9 +288,9 @@ fn largest(tallies: &[Tally], of: impl Fn(&Tally) -> u64) -> u64 {
     tallies.iter().map(of).max().unwrap_or(0)
 }
 
-fn exits(vcpus: &[Accounts]) -> BTreeMap<&'static str, u64> {
+fn exits(vcpus: &[Accounts]) -> BTreeMap<Name, u64> {
     type Count = fn(&Accounts) -> u64;
-    let kinds: [(&str, Count); 9] = [
+    let kinds: [(&'static str, Count); 9] = [
         ("halt", |v| v.halts),
         ("kick", |v| v.kicks),
         ("interrupt", |v| v.interrupts),
@@ -258,5 +301,26 @@ fn exits(vcpus: &[Accounts]) -> BTreeMap<&'static str, u64> {
         ("preemption", |v| v.preemptions),
         ("pm-timer", |v| v.pm_reads),
     ];
-    kinds.map(|(kind, of)| (kind, vcpus.iter().map(of).sum())).into()
+    kinds.map(|(kind, of)| (kind.into(), vcpus.iter().map(of).sum())).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_counted_by_quarters_of_powers_of_two_and_none_is_lost() {
+        for (ns, end) in [(0, 0), (1, 1), (5, 5), (8, 9), (9, 9), (1024, 1279), (1279, 1279)] {
+            assert_eq!(quarter_end(ns), end, "{ns}");
+        }
+        let mut all = histogram();
+        for ns in [0, 1, 100, 110, 111, 112, 5_000_000, 5_000_001] {
+            all.record(ns).unwrap();
+        }
+        let told = counts(&all);
+        let total: u64 = told.iter().map(|&(_, count)| count).sum();
+        assert_eq!(total, 8, "{told:?}");
+        assert!(told.contains(&(111, 3)) && told.contains(&(127, 1)), "{told:?}");
+        assert!(told.is_sorted() && told.last().unwrap().0 == 5_242_879, "{told:?}");
+    }
 }

@@ -3,6 +3,7 @@
 //!
 //! The table of costs is in the [module documentation](super).
 
+use overlock_world::Document;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
@@ -170,42 +171,49 @@ impl HostProfile {
         Self::parse(name, text)
     }
 
-    /// The profile that `text` describes.
+    /// The profile that the file called `file` describes, which holds `text`.
     ///
     /// # Errors
     /// With line and expectation, what is wrong with the text.
-    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
-        let wrong = |what: String| Error::Config(format!("the host {name}: {what}"));
-        let mut profile: Self = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        name.clone_into(&mut profile.name);
-        let Topology { sockets, clusters, cores, threads } = profile.topology;
+    pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
+        let document = Document::new(file, text);
+        let mut profile: Self = document.read()?;
+        document.name().clone_into(&mut profile.name);
+        match profile.mistake() {
+            Some((key, what)) => Err(document.refuse(&[&key], what).into()),
+            None => Ok(profile),
+        }
+    }
+
+    /// Why nothing can be simulated on it, and which of its keys is to blame.
+    fn mistake(&self) -> Option<(String, String)> {
+        let Topology { sockets, clusters, cores, threads } = self.topology;
         let pcpus = [sockets, clusters, cores, threads]
             .into_iter()
             .try_fold(1_u32, |product, n| product.checked_mul(n))
             .filter(|pcpus| (1..=PCPUS_MAX).contains(pcpus));
+        let told = |key: &str, what: String| Some((key.to_owned(), what));
         if pcpus.is_none() {
-            return Err(wrong(format!(
+            let what = format!(
                 "{sockets} sockets of {clusters} clusters of {cores} cores of {threads} threads \
                  are no host that can be simulated; choose 1 to {PCPUS_MAX} pCPUs in all"
-            )));
+            );
+            return told("topology", what);
         }
-        if profile.jitter_percent > 50 {
-            return Err(wrong(format!(
-                "jitter_percent is {}; choose 0 to 50",
-                profile.jitter_percent
-            )));
+        if self.jitter_percent > 50 {
+            let what = format!("jitter_percent is {}; choose 0 to 50", self.jitter_percent);
+            return told("jitter_percent", what);
         }
-        if let Some((cost, figure)) = profile.costs.each().find(|(_, f)| f.ns > COST_MAX_NS) {
-            return Err(wrong(format!(
-                "costs.{cost} is {} ns; choose at most {COST_MAX_NS} (10 s)",
-                figure.ns
-            )));
+        if let Some((cost, figure)) = self.costs.each().find(|(_, f)| f.ns > COST_MAX_NS) {
+            let (ns, key) = (figure.ns, format!("costs.{cost}"));
+            return told(&key, format!("{key} is {ns} ns; choose at most {COST_MAX_NS} (10 s)"));
         }
-        let background = profile.background.as_ref();
+        let background = self.background.as_ref();
         if background.is_some_and(|b| b.every_ns == 0 || b.for_ns >= b.every_ns) {
-            return Err(wrong("background.for_ns must be below background.every_ns".into()));
+            let what = "background.for_ns must be below background.every_ns".into();
+            return told("background.for_ns", what);
         }
-        Ok(profile)
+        None
     }
 
     /// About how long a halt, a kick and a wake-up take, in nanoseconds: what the laboratory
@@ -238,23 +246,30 @@ mod tests {
     #[test]
     fn mistakes_are_refused_with_line_and_expectation() {
         let good = include_str!("../../hosts/dev-kvm.toml");
-        for (from, to, expected) in [
-            ("sockets = 1", "sockets = -1", "line "),
-            ("sockets = 1", "sockets = -1", "expected u32"),
-            ("sockets = 1", "sockets = 0", "choose 1 to 512 pCPUs"),
-            ("sockets = 1", "sockets = 4000000000\ncolour = 1", "unknown field `colour`"),
-            ("sockets = 1", "sockets = 4000000000", "choose 1 to 512 pCPUs"),
-            ("[costs]", "[costs]\nmagic = { ns = 1, source = 'none' }", "unknown field `magic`"),
+        let pause = good.lines().find(|line| line.starts_with("pause = ")).unwrap();
+        let background = "[background]\nevery_ns = 5\nfor_ns = 5\nsource = ''\n[costs]";
+        let number = "expected a whole number, 0";
+        for (from, to, at, expected) in [
+            ("sockets = 1", "sockets = -1", "sockets = -1", number),
+            ("sockets = 1", "sockets = 0", "[topology]", "choose 1 to 512 pCPUs"),
+            (
+                "sockets = 1",
+                "sockets = 1\ncolour = 1",
+                "colour",
+                "unknown field `colour`, expected",
+            ),
+            ("sockets = 1", "sockets = 4000000000", "[topology]", "choose 1 to 512 pCPUs"),
+            ("[costs]", "[costs]\nmagic = { ns = 1, source = 'none' }", "magic", "field `magic`"),
+            ("[costs]", background, "for_ns", "for_ns must be below background.every_ns"),
+            ("jitter_percent = 5", "jitter_percent = 51", "jitter", "is 51; choose 0 to 50"),
+            (pause, "pause = { ns = -5, source = 's' }", "pause =", number),
+            (pause, "pause = { ns = 99000000000, source = 's' }", "pause =", "choose at most"),
         ] {
             assert!(good.contains(from), "{from}");
-            let error = HostProfile::parse("mine", &good.replacen(from, to, 1)).unwrap_err();
-            let error = error.to_string();
-            assert!(error.contains("the host mine") && error.contains(expected), "{error}");
-        }
-        let pause = good.lines().find(|line| line.starts_with("pause = ")).unwrap();
-        for (ns, expected) in [("-5", "expected u64"), ("99000000000", "choose at most")] {
-            let bad = good.replacen(pause, &format!("pause = {{ ns = {ns}, source = 's' }}"), 1);
-            let error = HostProfile::parse("mine", &bad).unwrap_err().to_string();
+            let bad = good.replacen(from, to, 1);
+            let line = 1 + bad.lines().position(|line| line.starts_with(at)).unwrap();
+            let error = HostProfile::parse("my/mine.toml", &bad).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("my/mine.toml:{line}: ")), "{line}: {error}");
             assert!(error.contains(expected), "{error}");
         }
     }

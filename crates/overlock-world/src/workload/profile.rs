@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::{Document, Error};
 
 /// How long and how often; read from TOML.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,16 +75,18 @@ impl Profile {
         Self::parse(name, text)
     }
 
-    /// The profile that `text` describes.
+    /// The profile that the file called `file` describes, which holds `text`.
     ///
     /// # Errors
-    /// An [`Error`] says what is wrong with the text, or why it cannot be run.
-    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
-        let parsed: Result<Self, _> = toml::from_str(text);
-        let mut profile = parsed.map_err(|error| Error(format!("the workload {name}: {error}")))?;
-        name.clone_into(&mut profile.name);
-        profile.check()?;
-        Ok(profile)
+    /// An [`Error`] says, with the line, what is wrong with the text, or why it cannot be run.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
+        let document = Document::new(file, text);
+        let mut profile: Self = document.read()?;
+        document.name().clone_into(&mut profile.name);
+        match profile.mistake() {
+            Some((key, what)) => Err(document.refuse(&[key], what)),
+            None => Ok(profile),
+        }
     }
 
     /// Nanoseconds of an operation in which nobody waits.
@@ -96,22 +98,43 @@ impl Profile {
 
     /// Whether it can be run.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let what = if self.sections == 0 && self.timer_reads == 0 {
-            "neither takes a lock nor reads the timer: there is nothing to measure".into()
+        self.mistake().map_or(Ok(()), |(_, what)| Err(Error(what)))
+    }
+
+    /// Why it cannot be run, and which of its keys is to blame.
+    pub(crate) fn mistake(&self) -> Option<(&'static str, String)> {
+        let times = self.sections.max(self.timer_reads);
+        let (key, what) = if self.sections == 0 && self.timer_reads == 0 {
+            let none = "neither takes a lock nor reads the timer: there is nothing to measure";
+            ("sections", none.into())
         } else if self.locks == 0 && self.sections > 0 {
-            "has sections but no lock".into()
+            ("locks", "has sections but no lock".into())
         } else if self.locks > LOCKS_MAX {
-            format!("has {} locks; choose 1 to {LOCKS_MAX}", self.locks)
-        } else if self.sections.max(self.timer_reads) > TIMES_MAX {
-            let times = self.sections.max(self.timer_reads);
-            format!("has {times} sections or reads in an operation; choose at most {TIMES_MAX}")
+            ("locks", format!("has {} locks; choose 1 to {LOCKS_MAX}", self.locks))
+        } else if times > TIMES_MAX {
+            let key = if times == self.sections { "sections" } else { "timer_reads" };
+            let what = "sections or reads in an operation";
+            (key, format!("has {times} {what}; choose at most {TIMES_MAX}"))
         } else if self.operation_ns() > OPERATION_MAX_NS {
             let ns = self.operation_ns();
-            format!("has operations of {ns} ns; choose at most {OPERATION_MAX_NS} (1 s)")
+            let most = format!("choose at most {OPERATION_MAX_NS} (1 s)");
+            (self.longest(), format!("has operations of {ns} ns; {most}"))
         } else {
-            return Ok(());
+            return None;
         };
-        Err(Error(format!("the workload {} {what}", self.name)))
+        Some((key, format!("the workload {} {what}", self.name)))
+    }
+
+    /// The key of the span that makes an operation long.
+    fn longest(&self) -> &'static str {
+        let sections = self.section_ns.saturating_mul(self.sections.into());
+        if sections >= self.think_ns.max(self.sleep_ns) {
+            "section_ns"
+        } else if self.think_ns >= self.sleep_ns {
+            "think_ns"
+        } else {
+            "sleep_ns"
+        }
     }
 }
 
@@ -139,20 +162,21 @@ mod tests {
 
     #[test]
     fn what_no_run_could_do_is_refused_when_it_is_read() {
-        for (locks, sections, section_ns, sentence) in [
-            (0, 1, 0, "sections but no lock"),
-            (1, 0, 0, "nothing to measure"),
-            (1_000_000_000_000_u64, 1, 0, "has 1000000000000 locks; choose 1 to 4096"),
-            (1, 4_000_000_000_u32, 0, "has 4000000000 sections or reads"),
-            (1, 2, 600_000_000_u64, "has operations of 1200000000 ns"),
-            (1, 2, u64::MAX >> 1, "choose at most 1000000000 (1 s)"),
+        for (locks, sections, section_ns, line, sentence) in [
+            (0, 1, 0, 4, "sections but no lock"),
+            (1, 0, 0, 5, "nothing to measure"),
+            (1_000_000_000_000_u64, 1, 0, 4, "has 1000000000000 locks; choose 1 to 4096"),
+            (1, 4_000_000_000_u32, 0, 5, "has 4000000000 sections or reads"),
+            (1, 2, 600_000_000_u64, 6, "has operations of 1200000000 ns"),
+            (1, 2, u64::MAX >> 1, 6, "choose at most 1000000000 (1 s)"),
         ] {
             let text = format!(
                 "about = ''\nsource = ''\nthink_ns = 0\nlocks = {locks}\nsections = {sections}\n\
                  section_ns = {section_ns}"
             );
-            let error = Profile::parse("mine", &text).unwrap_err().to_string();
-            assert!(error.starts_with("the workload mine ") && error.contains(sentence), "{error}");
+            let error = Profile::parse("mine.toml", &text).unwrap_err().to_string();
+            let begin = format!("mine.toml:{line}: the workload mine ");
+            assert!(error.starts_with(&begin) && error.contains(sentence), "{error}");
         }
     }
 }
