@@ -114,7 +114,8 @@ fn suspend() {
 pub(crate) fn sync() {
     let ready = with(|m| {
         let at = m.vcpus[m.current as usize].at;
-        let ready = at < m.horizon;
+        // Where others are due at the same moment, this is the one whose turn it is.
+        let ready = at < m.horizon || at == m.now;
         if ready {
             m.now = m.now.max(at);
         }
