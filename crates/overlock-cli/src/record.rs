@@ -51,6 +51,8 @@ pub(crate) struct PointRecord<'a, Sample> {
     pub(crate) ops_per_cpu: Spread,
     pub(crate) jain: f64,
     pub(crate) wait_ns: Waits,
+    /// Waits of all runs by length: see [`merged`].
+    pub(crate) wait_counts: Vec<(u64, u64)>,
     pub(crate) longest_stall_ns: u64,
     pub(crate) cpu_s_per_s: f64,
     pub(crate) counters: BTreeMap<String, u64>,
@@ -92,6 +94,17 @@ pub(crate) struct Waits {
     pub(crate) p99: u64,
     pub(crate) p999: u64,
     pub(crate) max: u64,
+}
+
+/// Adds counts of waits by length: how many were of so many nanoseconds or less, and longer than
+/// those of the entry before.
+pub(crate) fn merged<'a>(parts: impl Iterator<Item = &'a [(u64, u64)]>) -> Vec<(u64, u64)> {
+    let mut sums = BTreeMap::<u64, u64>::new();
+    for &(ns, count) in parts.flatten() {
+        let sum = sums.entry(ns).or_default();
+        *sum = sum.saturating_add(count);
+    }
+    sums.into_iter().collect()
 }
 
 /// One program under one lock.

@@ -37,7 +37,7 @@ fn the_laboratorys_experiment_file_runs_and_shows_what_the_project_is_about() {
     for point in experiment.points() {
         let config = experiment.config(&point);
         let (record, _) = setup.run(&config, &point.profile, point.lock.built).unwrap();
-        assert_eq!((record.world, record.pcpus), ("sim", 2));
+        assert_eq!((record.world.as_ref(), record.pcpus), ("sim", 2));
         assert!(record.ops_per_s > 0.0 && record.cpu_s_per_s <= 2.001, "{record:?}");
         assert_eq!(record.steal_s_per_s > 0.0, record.cpus == 8, "{record:?}");
         rates.push((point.lock.name, point.cpus, record.cs_ns, record.ops_per_s));

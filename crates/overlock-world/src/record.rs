@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::Accounts;
 use crate::engine::{Config, Engine, Outcome, Yields};
@@ -15,7 +15,7 @@ use crate::timeline::{Log, Timeline, Window};
 use crate::workload::Profile;
 use crate::workload::tally::{Tally, histogram};
 
-/// The name of something that is counted.
+/// The name of a world, or of something that is counted.
 pub type Name = Cow<'static, str>;
 
 /// Waits for a lock, in nanoseconds.
@@ -59,8 +59,7 @@ pub(crate) struct Seen<'a> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record<Y> {
     /// The engine: `kvm`, `threads` or another.
-    #[serde(deserialize_with = "world")]
-    pub world: &'static str,
+    pub world: Name,
     /// The workload's name.
     pub workload: String,
     /// The lock's name.
@@ -155,7 +154,7 @@ impl<Y: Yields> Record<Y> {
         let slice_ns = config.slice.as_nanos() as f64;
         let waits = waits(tallies);
         Self {
-            world: E::NAME,
+            world: E::NAME.into(),
             workload: profile.name.clone(),
             lock: lock.to_owned(),
             policy: config.policy.to_owned(),
@@ -271,13 +270,6 @@ fn counts(all: &Histogram<u32>) -> Vec<(u64, u64)> {
 fn quarter_end(ns: u64) -> u64 {
     let quarter = 1_u64 << ns.max(1).ilog2().saturating_sub(2);
     ns / quarter * quarter + quarter - 1
-}
-
-/// The name of a world, as one of those that write files.
-fn world<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
-    let name = String::deserialize(deserializer)?;
-    let known = ["kvm", "threads", "sim"].into_iter().find(|known| *known == name);
-    known.ok_or_else(|| serde::de::Error::custom(format!("no world is called {name}")))
 }
 
 fn value(counter: &AtomicU64) -> u64 {

@@ -448,7 +448,7 @@ fn the_laboratorys_experiment_file_runs_and_is_the_same_every_time() {
     let records = results(&experiment);
     assert_eq!(records.len(), 12);
     for record in &records {
-        assert_eq!((record.world, record.pcpus), ("turns", 2));
+        assert_eq!((record.world.as_ref(), record.pcpus), ("turns", 2));
         assert!(record.ops_per_s > 0.0 && record.cpu_s_per_s <= 2.1, "{record:?}");
         assert_eq!(record.steal_s_per_s > 0.0, record.cpus == 8, "{record:?}");
     }

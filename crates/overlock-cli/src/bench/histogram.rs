@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 const SUB_BITS: u32 = 5;
 const SUB: usize = 1 << SUB_BITS;
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUB;
+/// Buckets that [`counts`] makes one of.
+const COARSE: usize = SUB / 4;
 
 /// Counts of values, by size.
 #[derive(Debug)]
@@ -57,6 +59,19 @@ pub(crate) fn quantile<'a>(parts: impl Iterator<Item = &'a Histogram>, quantile:
     0
 }
 
+/// All values of `parts` together: how many were this large or less, and larger than those of the
+/// entry before. Each power of two has four entries; those without values are left out.
+pub(crate) fn counts<'a>(
+    parts: impl Iterator<Item = &'a Histogram>,
+) -> impl Iterator<Item = (u64, u64)> {
+    let mut sums = vec![0_u64; BUCKETS / COARSE];
+    for (index, count) in parts.flat_map(|part| part.counts.iter().enumerate()) {
+        sums[index / COARSE] += u64::from(count.load(Relaxed));
+    }
+    let ends = (1..).map(|end| low(end * COARSE).map_or(u64::MAX, |next| next - 1));
+    ends.zip(sums).filter(|(_, count)| *count > 0)
+}
+
 #[inline]
 fn bucket(value: u64) -> usize {
     if value < SUB as u64 {
@@ -67,14 +82,19 @@ fn bucket(value: u64) -> usize {
     (shift as usize) * SUB + usize::try_from(value >> shift).unwrap_or(0)
 }
 
-fn middle(index: usize) -> u64 {
+/// The least value of a bucket; none beyond the last one.
+fn low(index: usize) -> Option<u64> {
     let group = index / SUB;
-    if group < 2 {
-        return index as u64;
-    }
-    let shift = group - 1;
-    let low = ((index % SUB + SUB) as u64) << shift;
-    low + (1 << shift) / 2
+    let value = match group {
+        0 | 1 => index as u64,
+        _ => ((index % SUB + SUB) as u64) << (group - 1),
+    };
+    (index < BUCKETS).then_some(value)
+}
+
+fn middle(index: usize) -> u64 {
+    let shift = (index / SUB).saturating_sub(1);
+    low(index).map_or(u64::MAX, |low| low + (1 << shift) / 2)
 }
 
 #[cfg(test)]
@@ -101,6 +121,25 @@ mod tests {
             assert!(now == last || now == last + 1, "{value}");
             last = now;
         }
+    }
+
+    #[test]
+    fn counts_lose_no_value_and_say_how_large_it_was_at_most() {
+        let (a, b) = (Histogram::new(), Histogram::new());
+        let values = [0, 1, 31, 100, 110, 111, 112, 5_000_000, u64::MAX];
+        values.iter().for_each(|value| a.record(*value));
+        b.record(112);
+        let told: Vec<_> = counts([&a, &b].into_iter()).collect();
+        assert!(told.is_sorted(), "{told:?}");
+        for value in values {
+            let within = values.into_iter().chain([112]).filter(|other| *other <= value).count();
+            let sum = |upto: &dyn Fn(u64) -> bool| {
+                told.iter().filter(|(end, _)| upto(*end)).map(|(_, n)| n).sum::<u64>()
+            };
+            let above = told.iter().map(|(end, _)| *end).find(|end| *end >= value).unwrap();
+            assert!(sum(&|end| end <= above) >= within as u64, "{value}: {told:?}");
+        }
+        assert!(told.contains(&(111, 3)) && told.contains(&(127, 2)), "{told:?}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::summary;
 use super::worker::RunSample;
 use super::{advice, explain};
 use crate::output::Sink;
-use crate::record::{PointRecord, Spread, Waits};
+use crate::record::{PointRecord, Spread, Waits, merged};
 use crate::stats::{self, Interval};
 use crate::table::Table;
 use crate::units::{count, three, time};
@@ -100,6 +100,7 @@ fn record<'a>(
             p999: whole(lock.median(|sample| sample.wait_p999_ns)),
             max: whole(lock.worst(|sample| sample.wait_max_ns)),
         },
+        wait_counts: merged(lock.samples.iter().map(|sample| &sample.wait_counts[..])),
         longest_stall_ns: whole(lock.longest_stall_ns()),
         cpu_s_per_s: lock.median(|sample| sample.cpu_s_per_s),
         counters: counters(lock),

@@ -104,6 +104,8 @@ pub(crate) struct RunSample {
     pub(crate) wait_p999_ns: f64,
     /// The longest of the stamped waits.
     pub(crate) wait_max_ns: f64,
+    /// The stamped waits by length: nanoseconds at most, and how many.
+    pub(crate) wait_counts: Vec<(u64, u64)>,
     /// The longest time any thread stood before the lock, granted or not: stamped, or seen by the
     /// coordinator to within its grain.
     pub(crate) longest_stall_ns: f64,
@@ -378,6 +380,9 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
         wait_p99_ns: quantile(0.99),
         wait_p999_ns: quantile(0.999),
         wait_max_ns: clock.to_ns(longest_wait),
+        wait_counts: histogram::counts(records.iter().map(|record| &record.waits))
+            .map(|(ticks, count)| (clock.to_ns(ticks).round() as u64, count))
+            .collect(),
         longest_stall_ns: clock.to_ns(longest_wait.max(watch.longest)),
         long_stalls: watch.long_stalls,
         cpu_s_per_s: sched.cpu,

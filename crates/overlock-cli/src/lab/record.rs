@@ -5,7 +5,7 @@ use super::args::MeasureArgs;
 use super::explain;
 use super::plan::{NO_POLICY, ORACLE, Point, REPORT};
 use super::results::{Asked, GroupRuns, PointRuns, Sample, ops_per_s};
-use crate::record::{Spread, Waits};
+use crate::record::{Spread, Waits, merged};
 use crate::stats::{self, Interval};
 use crate::units::three;
 use overlock_world::experiment::Published;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Serialize)]
 pub(super) struct LabRecord<'a> {
     kind: &'static str,
-    world: &'static str,
+    world: &'a str,
     workload: &'a str,
     lock: &'a str,
     policy: &'a str,
@@ -35,6 +35,8 @@ pub(super) struct LabRecord<'a> {
     ops_per_cpu: Spread,
     jain: f64,
     wait_ns: Waits,
+    /// Waits of all rounds by length: see [`merged`].
+    wait_counts: Vec<(u64, u64)>,
     longest_stall_ns: u64,
     cpu_s_per_s: f64,
     /// Events in the lock, of all rounds together; so are exits and yields.
@@ -153,7 +155,7 @@ impl<'a> LabRecord<'a> {
         let total = |of: fn(&Sample) -> u64| runs.samples.iter().map(of).sum();
         LabRecord {
             kind: "point",
-            world: runs.samples.first().map_or("", |sample| sample.record.world),
+            world: runs.samples.first().map_or("", |sample| &sample.record.world),
             workload: &profile.name,
             lock: &point.lock.name,
             policy: &point.policy,
@@ -177,6 +179,7 @@ impl<'a> LabRecord<'a> {
                 p999: whole(runs.median(|record| record.wait_ns.p999 as f64)),
                 max: whole(runs.worst(|record| record.wait_ns.max as f64)),
             },
+            wait_counts: merged(runs.samples.iter().map(|s| &s.record.wait_counts[..])),
             longest_stall_ns: whole(runs.worst(|record| record.longest_stall_ns as f64)),
             cpu_s_per_s: runs.median(|record| record.cpu_s_per_s),
             counters: runs.sums(|record| &record.counters),

@@ -3,15 +3,26 @@
 
 use super::plan::{Group, Point};
 use crate::stats::{self, Interval};
-use overlock_lab::Yields;
 use overlock_world::locks::{Build, HAND_OVER};
 use overlock_world::workload::Profile;
-use overlock_world::{Losses, PmTimerRule, Yields as _};
-use serde::Serialize;
+use overlock_world::{Losses, PmTimerRule, Yields};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What one run came to, with the reasons of the laboratory's policies.
-pub(crate) type Record = overlock_world::Record<Yields>;
+/// What one run came to, in whatever world.
+pub(crate) type Record = overlock_world::Record<Codes>;
+
+/// The reasons of a yield policy, as all worlds and files have them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Codes(BTreeMap<String, u64>);
+
+impl Codes {
+    /// Those of an engine.
+    pub(crate) fn of(yields: &impl Yields) -> Self {
+        Self(yields.codes())
+    }
+}
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -113,8 +124,8 @@ impl PointRuns {
     /// How often each reason was given, in all rounds together.
     pub(super) fn yields(&self) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
-        for (code, count) in self.samples.iter().flat_map(|s| s.record.yields.codes()) {
-            *sums.entry(code).or_default() += count;
+        for (code, count) in self.samples.iter().flat_map(|s| &s.record.yields.0) {
+            *sums.entry(code.clone()).or_default() += count;
         }
         sums
     }

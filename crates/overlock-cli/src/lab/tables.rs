@@ -14,7 +14,7 @@ use overlock_world::locks::Build;
 /// Everything that there is to tell of a group; empty if nothing was measured.
 pub(super) fn all(group: &GroupRuns) -> String {
     let Some(first) = group.points.first() else { return String::new() };
-    let world = first.samples.first().map_or("", |sample| sample.record.world);
+    let world = first.samples.first().map_or("", |sample| &sample.record.world);
     let rounds = group.points.iter().map(|runs| runs.samples.len()).min().unwrap_or(0);
     let rounds = stats::describe(rounds);
     let mut text = format!(

@@ -9,7 +9,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(super) struct TimelineRecord<'a> {
     kind: &'static str,
-    world: &'static str,
+    world: &'a str,
     workload: &'a str,
     lock: &'a str,
     policy: &'a str,
@@ -30,7 +30,7 @@ impl<'a> TimelineRecord<'a> {
         let median = runs.median(ops_per_s);
         Some(TimelineRecord {
             kind: "timeline",
-            world: noted.world,
+            world: &noted.world,
             workload: &group.profile.name,
             lock: &runs.point.lock.name,
             policy: &runs.point.policy,

@@ -53,6 +53,8 @@ pub(super) struct Point {
     pub(super) ops_per_cpu: Option<Spread>,
     pub(super) jain: Option<f64>,
     pub(super) wait_ns: Option<Waits>,
+    #[serde(default)]
+    pub(super) wait_counts: Vec<(u64, u64)>,
     pub(super) longest_stall_ns: Option<u64>,
     pub(super) cpu_s_per_s: Option<f64>,
     pub(super) steal: Option<f64>,

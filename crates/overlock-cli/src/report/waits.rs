@@ -1,22 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long one waits for the lock: percentiles, as far as the records have them.
+//! How long one waits for the lock: a curve, or percentiles, as far as the records have them.
+//!
+//! Across is the share of waits that are no longer, each nine as wide as the one before (as G. Tene's
+//! HdrHistogram plots it), and the longest of all at the right end.
 
 use super::figure::{Caption, rows};
 use super::group::{Cell, Section};
 use super::palette::{Look, Palette, px};
 use super::scale::Scale;
-use crate::record::Waits;
+use crate::record::{Waits, merged};
 use crate::units::time;
 use maud::{Markup, html};
 
-/// The percentiles that all records have. The step from one to the next is not to scale.
+/// The percentiles that all records have.
 const PERCENTILES: [&str; 4] = ["50 %", "99 %", "99.9 %", "longest"];
+
+/// The shares of waits that are longer than these; none is longer than the longest.
+const LONGER: [f64; 4] = [0.5, 0.01, 0.001, 0.0];
+
+/// One lock.
+#[derive(Debug)]
+struct Curve<'a> {
+    name: &'a str,
+    look: Look,
+    percentiles: [f64; 4],
+    /// The share of waits that are longer than so many nanoseconds; empty where the records have
+    /// percentiles only.
+    longer: Vec<(f64, f64)>,
+}
 
 /// A chart for one number of vCPUs.
 #[derive(Debug)]
 pub(super) struct WaitCurves<'a> {
-    series: Vec<(&'a str, Look, [f64; 4])>,
+    series: Vec<Curve<'a>>,
     y: Scale,
+    /// How many nines there are from left to right.
+    nines: f64,
 }
 
 fn values(cell: &Cell<'_>) -> Option<[f64; 4]> {
@@ -29,6 +48,17 @@ fn values(cell: &Cell<'_>) -> Option<[f64; 4]> {
     Some([p50, p99, p999, longest.fold(0.0, f64::max)])
 }
 
+/// All waits of a cell, as shares that are longer than so long.
+fn longer(cell: &Cell<'_>) -> Vec<(f64, f64)> {
+    let counts = merged(cell.points.iter().map(|(_, point)| &point.wait_counts[..]));
+    let total = counts.iter().map(|&(_, count)| count as f64).sum::<f64>();
+    let share = |left: &mut f64, (ns, count): (u64, u64)| {
+        *left -= count as f64;
+        Some(((*left / total).max(0.0), ns as f64))
+    };
+    counts.into_iter().scan(total, share).collect()
+}
+
 impl<'a> WaitCurves<'a> {
     /// The waits of these cells, on the vertical axis of their section; nothing if nobody waited.
     pub(super) fn of(
@@ -37,17 +67,22 @@ impl<'a> WaitCurves<'a> {
         palette: &Palette,
     ) -> Option<Self> {
         let curve = |cell: &'a Cell<'a>| {
-            Some((cell.series.as_str(), palette.look(&cell.series), values(cell)?))
+            let (look, percentiles) = (palette.look(&cell.series), values(cell)?);
+            Some(Curve { name: &cell.series, look, percentiles, longer: longer(cell) })
         };
         let mut series: Vec<_> = cells.filter_map(curve).collect();
-        series.retain(|(.., values)| values[3] > 0.0);
+        series.retain(|curve| curve.percentiles[3] > 0.0);
         let y = Scale::log(section.cells().filter_map(values).flatten(), 0.0, 1.0);
-        (!series.is_empty()).then_some(WaitCurves { series, y })
+        let rarest = series.iter().flat_map(|curve| &curve.longer).map(|&(share, _)| share);
+        let rarest = rarest.filter(|share| *share > 0.0).fold(0.001, f64::min);
+        let nines = (-rarest.log10() + 0.5).clamp(3.5, 7.0);
+        (!series.is_empty()).then_some(WaitCurves { series, y, nines })
     }
 
     pub(super) fn caption(&self, place: &str) -> Caption {
-        let curve = |(name, _, values): &(&str, Look, [f64; 4])| {
-            let parts = PERCENTILES.iter().zip(values).map(|(p, ns)| format!("{p} {}", time(*ns)));
+        let curve = |Curve { name, percentiles, .. }: &Curve<'_>| {
+            let parts = PERCENTILES.iter().zip(percentiles);
+            let parts = parts.map(|(p, ns)| format!("{p} {}", time(*ns)));
             format!("{name}: {}", parts.collect::<Vec<_>>().join(", "))
         };
         let curves: Vec<String> = self.series.iter().map(curve).collect();
@@ -61,27 +96,45 @@ impl<'a> WaitCurves<'a> {
         let height = 220.0;
         let (left, right, top, bottom) = (58.0, width - 14.0, 14.0, height - 30.0);
         let y = self.y.on(bottom, top);
-        let x = |at: usize| left + 22.0 + (right - left - 44.0) / 3.0 * at as f64;
+        let x = |longer: f64| {
+            let nines = (-longer.max(1e-9).log10()).clamp(0.0, self.nines);
+            left + (right - left - 22.0) * nines / self.nines
+        };
         let drawn = html! {
             (rows(&y, &y.ticks(6.0), [left, right], time_short))
             @for (at, percentile) in PERCENTILES.iter().enumerate() {
-                path class="tick" d={ "M" (px(x(at))) " " (px(bottom)) "v5" } {}
-                text x=(px(x(at))) y=(px(bottom + 19.0)) text-anchor="middle" { (percentile) }
+                @let across = px(x(LONGER[at]));
+                path class="tick" d={ "M" (across) " " (px(bottom)) "v5" } {}
+                text x=(across) y=(px(bottom + 19.0)) text-anchor="middle" { (percentile) }
             }
-            @for (name, look, values) in &self.series {
-                @let corner = |at: usize| format!("{} {}", px(x(at)), px(y.at(values[at])));
+            @for curve in &self.series {
+                @let Curve { name, look, percentiles, .. } = curve;
+                @let corner = |(longer, ns): (f64, f64)| {
+                    format!("{} {}", px(x(longer)), px(y.at(ns)))
+                };
                 g class={ "series " (look.class()) } {
-                    path class="line" d={ "M" ([0, 1, 2, 3].map(corner).join("L")) } {}
+                    path class="line" d={
+                        "M" (curve.corners().map(corner).collect::<Vec<_>>().join("L")) } {}
                     @for at in 0..4 {
                         g {
-                            title { (name) ", " (PERCENTILES[at]) ": " (time(values[at])) }
-                            (look.marker(x(at), y.at(values[at]), 3.2))
+                            title { (name) ", " (PERCENTILES[at]) ": " (time(percentiles[at])) }
+                            (look.marker(x(LONGER[at]), y.at(percentiles[at]), 3.2))
                         }
                     }
                 }
             }
         };
         (height, drawn)
+    }
+}
+
+impl Curve<'_> {
+    /// What the line goes through: all that is known, and the longest at its end.
+    fn corners(&self) -> impl Iterator<Item = (f64, f64)> {
+        let percentiles = LONGER.into_iter().zip(self.percentiles);
+        let known = if self.longer.is_empty() { 0 } else { 3 };
+        let curve = self.longer.iter().copied().filter(|&(longer, _)| longer > 0.0);
+        curve.chain(percentiles.skip(known))
     }
 }
 

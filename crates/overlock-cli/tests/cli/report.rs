@@ -240,6 +240,25 @@ fn a_chart_alone_is_a_picture_that_explains_itself() {
 }
 
 #[test]
+fn waits_are_drawn_from_all_of_them_where_the_records_have_them() {
+    let desk = Desk::new();
+    let corners = |point: Value| {
+        let file = desk.file("w.jsonl", &[run("abc"), point]);
+        let page = desk.page(&[&file]);
+        let lines = all(&page, "svg .series path.line");
+        let drawn = lines.iter().map(|line| line.attr("d").unwrap().matches('L').count() + 1);
+        drawn.max().unwrap()
+    };
+    let four = point("hybrid", 2, 1.0);
+    let mut whole = four.clone();
+    let counts: Vec<_> = (0..20_u64).map(|n| json!([100 << n, 1 << (20 - n)])).collect();
+    whole["wait_counts"] = json!(counts);
+    assert_eq!(corners(four), 4, "percentiles only");
+    // All but the last of them, of which none is longer; and the longest.
+    assert_eq!(corners(whole), 20);
+}
+
+#[test]
 fn a_timeline_tells_what_the_holder_lost() {
     let desk = Desk::new();
     let page = desk.page(&[&desk.file("t.jsonl", &[timeline("ticket")])]);
@@ -341,6 +360,7 @@ fn odd_numbers_break_no_chart() {
         let mut point = point("hybrid", cpus, ops);
         point["jain"] = json!(-3);
         point["wait_ns"] = json!({"p50": 0, "p99": 0, "p999": 0, "max": u64::MAX});
+        point["wait_counts"] = json!([[0, 0], [5, u64::MAX], [7, u64::MAX]]);
         point["ops_per_cpu"] = json!({"min": 0, "avg": 0.0, "max": u64::MAX});
         odd.push(point);
     }

@@ -189,7 +189,7 @@ fn an_experiment_file_runs<E: Engine>() {
     experiment.run::<E>(|point, record| records.push((point.clone(), record))).unwrap();
     assert_eq!(records.len(), experiment.points().count());
     for (point, record) in records {
-        assert_eq!((record.world, &record.lock), (E::NAME, &point.lock.name));
+        assert_eq!((record.world.as_ref(), &record.lock), (E::NAME, &point.lock.name));
         assert_eq!((record.cpus, record.cs_ns), (point.cpus, point.profile.section_ns));
         assert!(record.ops_per_s > 0.0, "{record:?}");
     }

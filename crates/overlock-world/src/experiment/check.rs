@@ -106,7 +106,7 @@ pub(super) fn host(host: &Host, document: &Document<'_>) -> Result<(), Error> {
 pub(super) fn workload(experiment: &Experiment, document: &Document<'_>) -> Result<(), Error> {
     let told = experiment.lengths();
     let profiles = told.map_err(|Error(what)| document.refuse(&["workload"], what))?;
-    for (key, what) in profiles.iter().filter_map(|profile| profile.mistake()) {
+    if let Some((key, what)) = profiles.iter().find_map(|profile| profile.mistake()) {
         // Lengths may be varied; all else is the workload's own.
         let (factor, own) = (format!("factors.{key}"), format!("workload.{key}"));
         let keys = [factor.as_str(), own.as_str(), "workload"];
