@@ -137,7 +137,7 @@ pub struct HostProfile {
 }
 
 /// The profiles that come with this crate.
-const BUILT_IN: [(&str, &str); 8] = [
+const BUILT_IN: [(&str, &str); 9] = [
     ("dev-kvm", include_str!("../../hosts/dev-kvm.toml")),
     ("dev-threads", include_str!("../../hosts/dev-threads.toml")),
     ("x5570", include_str!("../../hosts/x5570.toml")),
@@ -146,6 +146,7 @@ const BUILT_IN: [(&str, &str); 8] = [
     ("e5-2699v3", include_str!("../../hosts/e5-2699v3.toml")),
     ("e5-2620v4", include_str!("../../hosts/e5-2620v4.toml")),
     ("opteron-48", include_str!("../../hosts/opteron-48.toml")),
+    ("four-sockets", include_str!("../../hosts/four-sockets.toml")),
 ];
 
 /// The longest that any cost may be: ten seconds.
