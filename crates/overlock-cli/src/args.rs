@@ -48,6 +48,10 @@ pub(crate) enum Command {
     BenchChild {
         spec: String,
     },
+    /// Runs of `sim` and `reproduce`, in a process of its own.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    #[command(hide = true, name = "sim-child")]
+    SimChild,
 }
 
 /// Measure locks against std, parking_lot and pthread on this machine.

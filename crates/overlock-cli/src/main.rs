@@ -91,6 +91,8 @@ fn main() -> ExitCode {
         Command::Reference(args) => reference::main(&args),
         Command::Completions(args) => extras::completions(&args),
         Command::ManPages(args) => extras::man_pages(&args),
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        Command::SimChild => sim::pool::obey().map(|()| Outcome::Fine),
         Command::BenchChild { spec } => bench::obey(&spec).map(|()| Outcome::Fine),
     };
     match done {

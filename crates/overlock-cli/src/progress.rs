@@ -80,6 +80,11 @@ impl Progress {
         self.bar.set_message(message.to_owned());
     }
 
+    /// Adds steps to those that there are.
+    pub(crate) fn more(&self, steps: u64) {
+        self.bar.inc_length(steps);
+    }
+
     /// Completes one step.
     pub(crate) fn step(&self) {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner).step(Instant::now());

@@ -51,11 +51,11 @@ pub(crate) struct MeasureArgs {
     /// Numbers of vCPUs [default: 1, 2 and 4 for each pCPU]
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(super) cpus: Vec<u32>,
+    pub(crate) cpus: Vec<u32>,
 
     /// How many of them may run at a time [default: 2, or 1 where there is only one CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
-    pub(super) pcpus: Option<u32>,
+    pub(crate) pcpus: Option<u32>,
 
     /// Workloads: micro, ebizzy, kernbench, oltp, pmtimer, or a file that ends in .toml
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]

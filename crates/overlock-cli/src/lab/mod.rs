@@ -16,6 +16,7 @@ mod record;
 mod results;
 mod tables;
 mod timeline;
+mod what_if;
 
 use crate::Outcome;
 use crate::clock::Clock;
@@ -30,15 +31,16 @@ use anyhow::{Context, Result, bail};
 use overlock_lab::{Error, KvmEngine, ThreadsEngine};
 use overlock_world::experiment::{Experiment, Published};
 use overlock_world::workload::{Profile, run};
-use overlock_world::{Config, Engine};
+use overlock_world::{Config, Document, Engine};
 use plan::{Group, NO_POLICY, ORACLE, Point};
-pub(crate) use results::Record;
+pub(crate) use results::{Codes, Record};
 use results::{Failure, GroupRuns, Sample};
 use std::path::Path;
 use std::time::Duration;
 use timeline::TimelineRecord;
 
 pub(crate) use args::{EngineChoice, LabArgs, MeasureArgs};
+pub(crate) use what_if::{Tail, WhatIf};
 
 /// Runs a workload once, in some world.
 pub(crate) type Run<'run> = Box<dyn Fn(&Config<'_>, &Profile, &str) -> Result<Ran> + 'run>;
@@ -46,10 +48,20 @@ pub(crate) type Run<'run> = Box<dyn Fn(&Config<'_>, &Profile, &str) -> Result<Ra
 /// What a run came to: a record, or a guest that did what no guest may do.
 pub(crate) type Ran = std::result::Result<Record, String>;
 
+/// A point that is to be run: how, what, and the lock.
+pub(crate) type Planned<'plan> = (Config<'plan>, &'plan Profile, &'static str);
+
+/// Makes so many rounds of runs in advance; returns whether there will be something to tell.
+pub(crate) type Ahead<'run> = Box<dyn Fn(&[Planned<'_>], usize) -> Result<bool> + 'run>;
+
 /// A world to measure in.
 pub(crate) struct Place<'run> {
     /// Runs a workload there.
     pub(crate) run: Run<'run>,
+    /// Does so in advance, where that is faster than one after the other.
+    pub(crate) ahead: Option<Ahead<'run>>,
+    /// What is asked of the results besides.
+    pub(crate) what_if: Option<WhatIf>,
     /// pCPUs, if nothing else is asked for.
     pub(crate) pcpus: u32,
     /// Whether its vCPUs take this machine's CPUs.
@@ -60,17 +72,19 @@ pub(crate) struct Place<'run> {
 pub(crate) fn main(args: &LabArgs) -> Result<Outcome> {
     let allowed = u32::try_from(sys::allowed_cpus()).unwrap_or(u32::MAX);
     let run = engine(args.engine)?;
-    measure(&args.measure, Place { run, pcpus: allowed.min(2), is_real: true })
+    let pcpus = allowed.min(2);
+    measure(&args.measure, Place { run, ahead: None, what_if: None, pcpus, is_real: true })
 }
 
 /// Measures what is asked for.
 pub(crate) fn measure(args: &MeasureArgs, place: Place<'_>) -> Result<Outcome> {
-    let experiment = args.experiment.as_deref().map(read).transpose()?;
+    let experiment = args.experiment.as_deref().map(|path| read(path, &|_, _| Ok(())));
+    let experiment = experiment.transpose()?;
     let told = experiment.as_ref().map(|experiment| args.with(experiment));
     let args = told.as_ref().unwrap_or(args);
     let pcpus = args.pcpus.unwrap_or(place.pcpus);
     let is_real = place.is_real;
-    let lab = Lab::new(args, experiment.as_ref(), place.run)?;
+    let lab = Lab::new(args, experiment.as_ref(), place.run, place.what_if)?;
     lab.try_engine()?;
     let groups = match &experiment {
         Some(experiment) => plan::of_experiment(experiment)?,
@@ -82,6 +96,13 @@ pub(crate) fn measure(args: &MeasureArgs, place: Place<'_>) -> Result<Outcome> {
     sink.record(&RunRecord::new(&machine, args.seed))?;
     if is_real {
         doubts(&machine, pcpus);
+    }
+    let plan = |group| lab.plan(group);
+    if let Some(ahead) = place.ahead
+        && !ahead(&groups.iter().flat_map(plan).collect::<Vec<_>>(), args.rounds())?
+    {
+        let done = if interrupt::seen() { Outcome::Interrupted } else { Outcome::Fine };
+        return sink.end(done);
     }
     let fine = lab.measure(&groups, &mut sink)?;
     sink.end(match (interrupt::seen(), fine) {
@@ -105,12 +126,18 @@ fn doubts(machine: &Machine, pcpus: u32) {
     }
 }
 
+/// Whether an experiment suits whoever is to run it; an error has its line in the document.
+type Suits<'a> = &'a dyn Fn(&Experiment, &Document<'_>) -> Result<()>;
+
 /// Reads an experiment's file.
-pub(crate) fn read(path: &Path) -> Result<Experiment> {
-    let name = path.display();
+pub(crate) fn read(path: &Path, suits: Suits<'_>) -> Result<Experiment> {
+    let name = path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(|| format!("can't read {name}"))?;
-    let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
-    Ok(Experiment::parse(&stem, &text)?)
+    let experiment = Experiment::parse(&name, &text)?;
+    let document = Document::new(&name, &text);
+    plan::check_policies(&experiment, &document)?;
+    suits(&experiment, &document)?;
+    Ok(experiment)
 }
 
 /// A world, and how it is to run.
@@ -118,6 +145,7 @@ struct Lab<'args> {
     run: Run<'args>,
     args: &'args MeasureArgs,
     published: &'args [Published],
+    what_if: Option<WhatIf>,
     seconds: f64,
 }
 
@@ -126,6 +154,7 @@ impl<'args> Lab<'args> {
         args: &'args MeasureArgs,
         experiment: Option<&'args Experiment>,
         run: Run<'args>,
+        what_if: Option<WhatIf>,
     ) -> Result<Self> {
         let seconds = args.seconds.unwrap_or(match (args.is_tour(), args.check) {
             (true, false) => 0.2,
@@ -138,7 +167,13 @@ impl<'args> Lab<'args> {
             bail!("a timeline of {span} is longer than half a run of {seconds} s; use --seconds");
         }
         let published = experiment.map_or(&[][..], |experiment| &experiment.published);
-        Ok(Lab { run, args, published, seconds })
+        Ok(Lab { run, args, published, what_if, seconds })
+    }
+
+    /// The points of a group, as they will be run.
+    fn plan<'plan>(&self, group: &'plan Group) -> impl Iterator<Item = Planned<'plan>> {
+        let planned = |point| (self.config(point), &group.profile, point.lock.built);
+        group.points.iter().map(planned)
     }
 
     /// How many hand-overs a second vCPUs can make that do nothing else.
@@ -318,6 +353,9 @@ impl<'args> Lab<'args> {
         if self.args.explain {
             sink.people(&explain::text(group))?;
         }
+        if let Some(what_if) = &self.what_if {
+            what_if.tell(group, sink)?;
+        }
         for failure in failures {
             sink.record(failure)?;
             output::complain(&format!("failed: {}", failure.sentence));
@@ -363,7 +401,7 @@ pub(crate) fn engine(choice: EngineChoice) -> Result<Run<'static>> {
 /// all else ends the command.
 fn on<E: overlock_lab::Engine>(config: &Config<'_>, profile: &Profile, lock: &str) -> Result<Ran> {
     match run::<E>(config, profile, lock) {
-        Ok(record) => Ok(Ok(record)),
+        Ok(record) => Ok(Ok(record.map_yields(|yields| Codes::of(&yields)))),
         Err(error @ (Error::Fault { .. } | Error::Panicked { .. } | Error::Runaway { .. })) => {
             Ok(Err(error.to_string()))
         }

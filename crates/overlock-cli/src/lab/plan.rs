@@ -9,7 +9,7 @@ use overlock_lab::POLICIES;
 use overlock_world::experiment::Experiment;
 use overlock_world::locks::{Build, HAND_OVER, Lock};
 use overlock_world::workload::Profile;
-use overlock_world::{PmTimerRule, VCPUS_MAX};
+use overlock_world::{Document, PmTimerRule, VCPUS_MAX};
 use std::path::Path;
 
 /// The yield policy under which the host is told of no spin.
@@ -219,6 +219,18 @@ pub(super) fn groups(
     Ok(groups)
 }
 
+/// Refuses yield policies that nobody knows.
+pub(super) fn check_policies(experiment: &Experiment, document: &Document<'_>) -> Result<()> {
+    for (at, policy) in experiment.factors.policies.iter().enumerate() {
+        if !POLICIES.contains(&policy.as_str()) {
+            let known = POLICIES.join(", ");
+            let what = format!("no yield policy is called {policy}; there are {known}");
+            return Err(document.refuse(&[&format!("factors.policies.{at}")], what).into());
+        }
+    }
+    Ok(())
+}
+
 /// Makes the groups of an experiment: the points of one workload take turns.
 pub(super) fn of_experiment(experiment: &Experiment) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
@@ -226,10 +238,6 @@ pub(super) fn of_experiment(experiment: &Experiment) -> Result<Vec<Group>> {
         groups.push(Group { profile, contention: None, points: Vec::new() });
     }
     for point in experiment.points() {
-        if !POLICIES.contains(&point.policy.as_str()) {
-            let known = POLICIES.join(", ");
-            bail!("no yield policy is called {}; there are {known}", point.policy);
-        }
         let group = groups.iter_mut().find(|group| group.profile == point.profile);
         group.context("a point of no workload")?.points.push(Point {
             lock: point.lock,
@@ -254,8 +262,7 @@ fn profile(name: &str) -> Result<Profile> {
             .map_err(|error| anyhow!("{error}; one of your own is a file: --workload my.toml"));
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("can't read {name}"))?;
-    let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
-    Ok(Profile::parse(&stem, &text)?)
+    Ok(Profile::parse(name, &text)?)
 }
 
 /// Resolves the names of yield policies; `none` and `report` always come first.

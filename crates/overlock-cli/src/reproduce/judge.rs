@@ -10,15 +10,29 @@ use serde::Serialize;
 
 /// Differences below this are none, unless the published figure varied by more.
 const NOISE: f64 = 0.02;
-/// Sizes that differ by less than this agree roughly.
+/// Effects that differ by a factor below this agree roughly.
 const ROUGH: f64 = 1.25;
 
 /// The share of CPU time in reads of the PM timer; less that of the lock-free rule, it is what
 /// readers wait for each other.
 pub(super) const TIMER_WAIT_SHARE: &str = "timer_wait_share";
 
+/// The figures that can be told, by name.
+pub(super) const FIGURES: [&str; 6] =
+    ["ops_per_s", "jain", "least_served", "most_served", "unfair_share", TIMER_WAIT_SHARE];
+
+/// Whether there is such a figure.
+pub(super) fn knows(figure: &str) -> bool {
+    FIGURES.contains(&figure)
+}
+
+/// What a figure by itself is where nothing happens: 1 for spreads, 0 for shares.
+fn neutral(figure: &str) -> f64 {
+    if ["jain", "least_served", "most_served"].contains(&figure) { 1.0 } else { 0.0 }
+}
+
 /// One figure in every round of a workload with so many critical sections in an operation.
-pub(super) fn values(records: &[Record], sections: u32, figure: &str) -> Option<Vec<f64>> {
+pub(super) fn values(records: &[&Record], sections: u32, figure: &str) -> Option<Vec<f64>> {
     let of: fn(&Record) -> f64 = match figure {
         "ops_per_s" => |r| r.ops_per_s,
         "jain" => |r| r.jain,
@@ -68,9 +82,25 @@ pub(super) struct Judged<'a> {
     published: &'a Published,
     /// The published figure as ours is told: over its base, if it has one; more is better.
     published_ratio: Option<f64>,
+    /// What that says has happened: see [`effect`].
+    published_effect: Option<f64>,
     ours: Interval,
+    ours_effect: f64,
     direction: Agreement,
+    /// Whether the effects are as large as each other, to a quarter.
     size: Agreement,
+}
+
+/// What a figure says has happened: how far it is from what it is where nothing happens. That is a
+/// gain or a loss for ratios.
+fn effect(published: &Published, value: f64) -> f64 {
+    value - if published.over.is_some() { 1.0 } else { neutral(&published.figure) }
+}
+
+/// Whether two effects are as large as each other, within the noise or roughly.
+fn as_large(theirs: f64, ours: f64, noise: f64) -> bool {
+    let ratio = ours / theirs;
+    (theirs - ours).abs() <= noise || ratio > 1.0 / ROUGH && ratio < ROUGH
 }
 
 impl<'a> Judged<'a> {
@@ -78,17 +108,18 @@ impl<'a> Judged<'a> {
         let zero = Interval { median: 0.0, low: 0.0, high: 0.0 };
         let ours = Interval::of(&ours).unwrap_or(zero);
         let theirs = published.ratio();
-        let (direction, size) = match theirs {
+        let ours_effect = effect(published, ours.median);
+        let published_effect = theirs.map(|theirs| effect(published, theirs));
+        let (direction, size) = match published_effect {
             None => (Agreement::Open, Agreement::Open),
             Some(theirs) => {
                 let noise = NOISE.max(published.noise_percent / 100.0);
-                let same = |a: f64, b: f64| a / b < ROUGH && b / a < ROUGH;
                 let direction = match published.over {
-                    Some(_) => Agreement::of(side(theirs, noise) == side(ours.median, noise)),
+                    Some(_) => Agreement::of(side(theirs, noise) == side(ours_effect, noise)),
                     // A share or a spread by itself has no direction.
                     None => Agreement::Open,
                 };
-                (direction, Agreement::of(same(theirs, ours.median)))
+                (direction, Agreement::of(as_large(theirs, ours_effect, noise)))
             }
         };
         Self {
@@ -96,6 +127,8 @@ impl<'a> Judged<'a> {
             experiment,
             published,
             published_ratio: theirs,
+            published_effect,
+            ours_effect,
             ours,
             direction,
             size,
@@ -128,9 +161,14 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// Whether a ratio is more than 1, less, or neither.
-fn side(ratio: f64, noise: f64) -> i8 {
-    i8::from(ratio > 1.0 + noise) - i8::from(ratio < 1.0 - noise)
+/// Whether an effect is a gain, a loss, or neither.
+fn side(effect: f64, noise: f64) -> i8 {
+    i8::from(effect > noise) - i8::from(effect < -noise)
+}
+
+/// An effect as people read it.
+fn percent(effect: f64) -> String {
+    format!("{:+.1} %", 100.0 * effect)
 }
 
 /// What there is to tell of an experiment.
@@ -142,6 +180,8 @@ pub(super) fn table(experiment: &Experiment, host: &str, judged: &[Judged]) -> S
         "ours",
         "low",
         "high",
+        "effect, theirs",
+        "ours",
         "direction",
         "size",
         "raw",
@@ -162,6 +202,8 @@ pub(super) fn table(experiment: &Experiment, host: &str, judged: &[Judged]) -> S
             three(one.ours.median),
             three(one.ours.low),
             three(one.ours.high),
+            one.published_effect.map_or_else(|| "-".into(), percent),
+            percent(one.ours_effect),
             one.direction.name().into(),
             one.size.name().into(),
             raw,
@@ -200,17 +242,46 @@ mod tests {
     fn direction_and_size_are_judged_apart() {
         use Agreement::{No, Yes};
         for (value, base, less, ours, direction, size) in [
-            (120.0, 100.0, false, 1.3, Yes, Yes),
-            (120.0, 100.0, false, 1.6, Yes, No),
-            (120.0, 100.0, false, 0.99, No, Yes),
-            (120.0, 100.0, true, 0.85, Yes, Yes),
+            (120.0, 100.0, false, 1.22, Yes, Yes),
+            (120.0, 100.0, false, 1.3, Yes, No),
+            (120.0, 100.0, false, 0.99, No, No),
+            (100.0, 120.0, true, 1.18, Yes, Yes),
+            (120.0, 100.0, true, 0.84, Yes, Yes),
+            (120.0, 100.0, true, 0.95, Yes, No),
             (120.0, 100.0, true, 1.2, No, No),
             (100.1, 100.0, false, 1.01, Yes, Yes),
-            (100.1, 100.0, false, 1.05, No, Yes),
+            (100.1, 100.0, false, 1.05, No, No),
+            // Ratios within a quarter of each other, and yet 4 % is not 16 %.
+            (104.0, 100.0, false, 1.16, Yes, No),
+            // Nor is three times as good twice as good.
+            (300.0, 100.0, false, 2.0, Yes, No),
+            (300.0, 100.0, false, 2.8, Yes, Yes),
+            (50.0, 100.0, false, 0.48, Yes, Yes),
+            (50.0, 100.0, false, 0.30, Yes, No),
+            (50.0, 100.0, false, 2.0, No, No),
         ] {
             let published = published(value, base, less);
             let judged = Judged::new("mine", &published, vec![ours]);
             assert_eq!((judged.direction, judged.size), (direction, size), "{judged:?}");
+        }
+    }
+
+    #[test]
+    fn spreads_are_told_by_how_far_they_are_from_equal_and_shares_from_nothing() {
+        use Agreement::{No, Open, Yes};
+        for (figure, value, ours, size) in [
+            ("least_served", 0.93, 0.92, Yes),
+            ("least_served", 0.93, 0.80, No),
+            ("most_served", 1.20, 1.23, Yes),
+            ("most_served", 1.20, 1.38, No),
+            ("unfair_share", 0.58, 0.51, Yes),
+            ("unfair_share", 0.03, 0.35, No),
+        ] {
+            let figure = figure.to_owned();
+            let alone =
+                Published { figure, over: None, value: Some(value), ..published(1.0, 1.0, false) };
+            let judged = Judged::new("mine", &alone, vec![ours]);
+            assert_eq!((judged.direction, judged.size), (Open, size), "{judged:?}");
         }
     }
 

@@ -11,15 +11,17 @@ use crate::args::OutputArgs;
 use crate::interrupt;
 use crate::output::Sink;
 use crate::progress::Progress;
-use crate::sim;
-use anyhow::{Context, Result, bail};
+use crate::sim::task::Task;
+use crate::sim::{self, pool};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use judge::Judged;
 use overlock_sim::performance::{HostProfile, Setup};
 use overlock_sim::seed_of;
-use overlock_world::Config;
 use overlock_world::experiment::{Experiment, Over, Point, Published};
+use overlock_world::{Config, Document, PmTimerRule};
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 /// Hold what the five documents have published beside the same experiments, simulated.
@@ -44,6 +46,10 @@ pub(crate) struct ReproduceArgs {
     /// One short run of each point: within a minute in all
     #[arg(long)]
     quick: bool,
+
+    /// How many processes simulate at a time [default: one for each CPU]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroU16>,
 
     /// Seed of the simulations
     #[arg(long, default_value_t = 1)]
@@ -84,11 +90,12 @@ pub(crate) fn main(args: &ReproduceArgs) -> Result<Outcome> {
     let all = args.documents.is_empty() && args.experiment.is_empty();
     for (document, name, text) in EXPERIMENTS {
         if all || args.documents.iter().any(|asked| asked.eq_ignore_ascii_case(document)) {
-            experiments.push(Experiment::parse(name, text)?);
+            let file = format!("experiments/{name}.toml");
+            experiments.push(Experiment::parse(&file, text)?);
         }
     }
     for path in &args.experiment {
-        let experiment = crate::lab::read(path)?;
+        let experiment = crate::lab::read(path, &suits)?;
         if experiment.published.is_empty() {
             bail!("{} has no published figures; add a [[published]] table", path.display());
         }
@@ -96,20 +103,19 @@ pub(crate) fn main(args: &ReproduceArgs) -> Result<Outcome> {
     }
     let mut sink = Sink::open(&args.output)?;
     interrupt::watch()?;
-    let figures: usize = experiments.iter().map(|experiment| experiment.published.len()).sum();
-    let progress = Progress::new(figures as u64);
+    let jobs = args.jobs.map_or_else(pool::jobs, |jobs| jobs.get().into());
+    let progress = Progress::new(0);
     for experiment in &experiments {
         let mut runs = Runs::new(experiment, args)?;
-        let mut judged = Vec::new();
-        for published in &experiment.published {
-            progress.say(&experiment.name);
-            judged.push(Judged::new(&experiment.name, published, runs.figures(published)?));
-            if interrupt::seen() {
-                progress.finish();
-                return Ok(Outcome::Interrupted);
-            }
-            progress.step();
+        runs.make(jobs, &progress)?;
+        if interrupt::seen() {
+            progress.finish();
+            return sink.end(Outcome::Interrupted);
         }
+        let judge = |published| -> Result<Judged<'_>> {
+            Ok(Judged::new(&experiment.name, published, runs.figures(published)?))
+        };
+        let judged: Vec<_> = experiment.published.iter().map(judge).collect::<Result<_>>()?;
         progress.suspend(|| -> Result<()> {
             for one in &judged {
                 sink.record(one)?;
@@ -129,7 +135,7 @@ struct Runs<'a> {
     seed: u64,
     rounds: u16,
     seconds: f64,
-    done: BTreeMap<String, Vec<sim::Record>>,
+    done: BTreeMap<String, sim::Record>,
 }
 
 impl<'a> Runs<'a> {
@@ -145,24 +151,44 @@ impl<'a> Runs<'a> {
         })
     }
 
+    /// Makes all runs that the experiment's figures take.
+    fn make(&mut self, jobs: usize, progress: &Progress) -> Result<()> {
+        let mut tasks = BTreeMap::new();
+        for published in &self.experiment.published {
+            for over in sides(published) {
+                for task in self.tasks(published, &over)? {
+                    tasks.insert(task.key()?, task);
+                }
+            }
+        }
+        let tasks: Vec<&Task> = tasks.values().collect();
+        progress.more(tasks.len() as u64);
+        pool::run(&tasks, jobs, |task, ran| {
+            progress.say(&format!("{}: {}", self.experiment.name, task.name()));
+            progress.step();
+            let record = ran.map_err(|said| anyhow!("{}: {said}", task.name()))?;
+            self.done.insert(task.key()?, record);
+            Ok(())
+        })
+    }
+
     /// What a figure comes to in each round, over what it is told in relation to.
-    fn figures(&mut self, published: &Published) -> Result<Vec<f64>> {
+    fn figures(&self, published: &Published) -> Result<Vec<f64>> {
         let own = self.values(published, &Over::default())?;
         let Some(over) = &published.over else { return Ok(own) };
         let base = self.values(published, over)?;
         Ok(own.into_iter().zip(base).map(|(own, base)| own / base).collect())
     }
 
-    fn values(&mut self, published: &Published, over: &Over) -> Result<Vec<f64>> {
+    fn values(&self, published: &Published, over: &Over) -> Result<Vec<f64>> {
         let records = self.records(published, over)?;
         let profiles = self.experiment.profiles()?;
         let sections = profiles.first().map_or(0, |profile| profile.sections);
-        let values = |records: &[sim::Record]| judge::values(records, sections, &published.figure);
+        let values = |records: &[&sim::Record]| judge::values(records, sections, &published.figure);
         let mut found = values(&records)
             .with_context(|| format!("no figure is called {}", published.figure))?;
         if published.figure == judge::TIMER_WAIT_SHARE {
-            let free = Over { timer: Some(overlock_world::PmTimerRule::LockFree), ..over.clone() };
-            let free = values(&self.records(published, &free)?);
+            let free = values(&self.records(published, &without_lock(over))?);
             for (value, free) in found.iter_mut().zip(free.unwrap_or_default()) {
                 *value = (*value - free).max(0.0);
             }
@@ -171,7 +197,16 @@ impl<'a> Runs<'a> {
     }
 
     /// The runs of the point that `published` is about, but for what `over` says.
-    fn records(&mut self, published: &Published, over: &Over) -> Result<Vec<sim::Record>> {
+    fn records(&self, published: &Published, over: &Over) -> Result<Vec<&sim::Record>> {
+        let made = |task: &Task| {
+            let record = self.done.get(&task.key()?);
+            record.with_context(|| format!("{}: has not been run", task.name()))
+        };
+        self.tasks(published, over)?.iter().map(made).collect()
+    }
+
+    /// The same, to be run.
+    fn tasks(&self, published: &Published, over: &Over) -> Result<Vec<Task>> {
         let lock = over.lock.as_ref().unwrap_or(&published.lock);
         let policy = over.policy.as_ref().unwrap_or(&published.policy);
         let cpus = over.cpus.unwrap_or(published.cpus);
@@ -186,23 +221,44 @@ impl<'a> Runs<'a> {
         let point = point.with_context(|| {
             format!("{}: no point has the published {}", self.experiment.name, published.figure)
         })?;
-        let key = format!("{point:?} {}", over.seq_cst);
-        if !self.done.contains_key(&key) {
-            let mut records = Vec::new();
-            for round in 0..self.rounds {
-                // The same chance for all points of a round.
-                let seed = seed_of(self.seed, round.into());
-                let setup = Setup { host: self.host.clone(), seed, seq_cst: over.seq_cst };
-                let config = Config {
-                    duration: std::time::Duration::from_secs_f64(self.seconds),
-                    cancel: Some(interrupt::flag()),
-                    ..self.experiment.config(&point)
-                };
-                let ran = sim::simulate(&setup, &config, &point.profile, point.lock.built)?;
-                records.push(ran.map_err(anyhow::Error::msg)?);
-            }
-            self.done.insert(key.clone(), records);
-        }
-        Ok(self.done[&key].clone())
+        let task = |round: u16| {
+            // The same chance for all points of a round.
+            let seed = seed_of(self.seed, round.into());
+            let setup = Setup { host: self.host.clone(), seed, seq_cst: over.seq_cst };
+            let config = Config {
+                duration: std::time::Duration::from_secs_f64(self.seconds),
+                ..self.experiment.config(&point)
+            };
+            Task::new(&setup, &config, &point.profile, point.lock.built)
+        };
+        Ok((0..self.rounds).map(task).collect())
     }
+}
+
+/// The points that a figure takes.
+fn sides(published: &Published) -> Vec<Over> {
+    let mut sides: Vec<Over> =
+        [Some(Over::default()), published.over.clone()].into_iter().flatten().collect();
+    if published.figure == judge::TIMER_WAIT_SHARE {
+        sides.extend(sides.clone().iter().map(without_lock));
+    }
+    sides
+}
+
+/// The same where nobody waits for anybody.
+fn without_lock(over: &Over) -> Over {
+    Over { timer: Some(PmTimerRule::LockFree), ..over.clone() }
+}
+
+/// Refuses experiments that can't be reproduced: without a host, or with figures nobody knows.
+fn suits(experiment: &Experiment, document: &Document<'_>) -> Result<()> {
+    sim::suits(experiment, None, document)?;
+    for (at, Published { figure, .. }) in experiment.published.iter().enumerate() {
+        if !judge::knows(figure) {
+            let known = judge::FIGURES.join(", ");
+            let what = format!("no figure is called {figure}; there are {known}");
+            return Err(document.refuse(&[&format!("published.{at}.figure")], what).into());
+        }
+    }
+    Ok(())
 }

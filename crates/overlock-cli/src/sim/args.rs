@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be typed after `overlock sim`.
 
-use crate::lab::MeasureArgs;
+use super::sweep::Shard;
+use crate::lab::{MeasureArgs, Tail};
 use clap::Args;
+use std::num::NonZeroU16;
+use std::path::PathBuf;
 
 /// Run the laboratory's experiments in virtual time, on a host of any size.
 ///
@@ -15,8 +18,8 @@ use clap::Args;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SimArgs {
     /// The host: dev-kvm and dev-threads (the machine that this was written on, measured); x5570,
-    /// x7560, power8, e5-2699v3, e5-2620v4, opteron-48 (from the literature); or a file that ends
-    /// in .toml
+    /// x7560, power8, e5-2699v3, e5-2620v4, opteron-48, four-sockets (from the literature); or a
+    /// file that ends in .toml
     /// [default: dev-kvm, or what the experiment's file says]
     #[arg(long, value_name = "HOST")]
     pub(super) host: Option<String>,
@@ -25,8 +28,45 @@ pub(crate) struct SimArgs {
     #[arg(long)]
     pub(super) seq_cst: bool,
 
+    /// Charge lines from another socket as those from this one: what all lines would gain at most
+    /// from a lock that knows of sockets
+    #[arg(long)]
+    pub(super) flat: bool,
+
+    /// Find the highest overcommit at which throughput stays within this loss (10%, ...) of that
+    /// with one vCPU for each pCPU, and waits within --p999, by lock and policy. Without --cpus it
+    /// tries 1 to 16 vCPUs for each pCPU
+    #[arg(long, value_name = "PERCENT", value_parser = loss)]
+    pub(super) what_if: Option<f64>,
+
+    /// For --what-if: what the 99.9th percentile of waits may be, in times of that with one vCPU
+    /// for each pCPU, or as a time (5ms)
+    #[arg(long, value_name = "TIMES", default_value = "10x", requires = "what_if")]
+    pub(super) p999: Tail,
+
+    /// Keep each run in a file in this folder as it comes. The same command finds it there and makes
+    /// only what is missing
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) sweep: Option<PathBuf>,
+
+    /// Make only this part of a sweep. Parts may be made at the same time, and on other machines:
+    /// when all files are in one folder, the command without --shard tells the results
+    #[arg(long, value_name = "I/N", requires = "sweep")]
+    pub(super) shard: Option<Shard>,
+
+    /// How many processes simulate at a time [default: one for each CPU]
+    #[arg(long, value_name = "N")]
+    pub(super) jobs: Option<NonZeroU16>,
+
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
+}
+
+/// Reads `10%`, or `10`, as a tenth.
+fn loss(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>();
+    let loss = percent.ok().filter(|percent| (0.0..100.0).contains(percent));
+    loss.map(|percent| percent / 100.0).ok_or_else(|| "choose 0% to 99%".into())
 }
 
 const EXAMPLES: &str = "\
@@ -35,6 +75,9 @@ Examples:
   overlock sim --host e5-2699v3 --locks queued,hybrid --cpus 72 --cs 1us --seconds 0.05    36 cores
   overlock sim --experiment experiments/micro.toml          the same file runs in every world
   overlock sim --host my.toml --workload ebizzy --policies all --pcpus 16 --cpus 32
+  overlock sim --what-if 20% --locks native-ticket,queued,hybrid --workload kernbench
+  overlock sim --sweep runs --shard 1/2 --locks all --cpus 4,8,16 --seconds 0.05; the same with
+      --shard 2/2, then without --shard              two parts, which may run anywhere, and the whole
 
 All lists and columns are those of `overlock lab --help`; --pcpus is all of the host's by default.
 Exit codes: 0 fine, 1 a run failed or --check found a bound missed, 2 could not run or write, 130

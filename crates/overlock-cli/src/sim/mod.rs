@@ -3,42 +3,96 @@
 
 mod args;
 pub(crate) mod calibrate;
+mod cells;
+pub(crate) mod pool;
+mod sweep;
+pub(crate) mod task;
 pub(crate) mod validate;
 
 use crate::Outcome;
 pub(crate) use crate::lab::Record;
-use crate::lab::{self, Place, Ran, measure};
+use crate::lab::{self, Codes, MeasureArgs, Place, Ran, WhatIf, measure};
 use anyhow::{Context, Result};
 pub(crate) use args::SimArgs;
-use overlock_lab::Yields;
+use cells::Cells;
 use overlock_sim::performance::{Error, HostProfile, Setup};
-use overlock_sim::seed_of;
-use overlock_world::Config;
+use overlock_world::experiment::Experiment;
 use overlock_world::workload::Profile;
-use std::cell::Cell;
+use overlock_world::{Config, Document};
 use std::path::Path;
 
 /// The host of simulations that name none.
 pub(crate) const DEFAULT_HOST: &str = "dev-kvm";
 
+/// vCPUs for each pCPU that what-if tries, unless it is told others.
+const LADDER: [f64; 9] = [1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0];
+
 /// Runs the sub-command.
 pub(crate) fn main(args: &SimArgs) -> Result<Outcome> {
-    let experiment = args.measure.experiment.as_deref().map(lab::read).transpose()?;
+    let suits = |experiment: &Experiment, document: &Document<'_>| {
+        suits(experiment, args.host.as_deref(), document)
+    };
+    let path = args.measure.experiment.as_deref();
+    let experiment = path.map(|path| lab::read(path, &suits)).transpose()?;
     let said = experiment.and_then(|experiment| experiment.host.machine);
     let name = args.host.clone().or(said).unwrap_or_else(|| DEFAULT_HOST.into());
-    let host = host(&name)?;
+    let mut host = host(&name)?;
+    if args.flat {
+        host.costs.remote.ns = host.costs.socket.ns;
+    }
     let pcpus = host.topology.pcpus();
-    let seed = args.measure.seed();
-    // Each run has a seed of its own, by its place in the series: so rounds differ, and a
-    // command repeats.
-    let runs = Cell::new(0);
-    let run = |config: &Config<'_>, profile: &Profile, lock: &str| {
-        runs.set(runs.get() + 1);
-        let setup =
-            Setup { host: host.clone(), seed: seed_of(seed, runs.get()), seq_cst: args.seq_cst };
-        simulate(&setup, config, profile, lock)
+    let cells = Cells {
+        host,
+        seed: args.measure.seed(),
+        seq_cst: args.seq_cst,
+        jobs: args.jobs.map_or_else(pool::jobs, |jobs| jobs.get().into()),
+        sweep: args.sweep.clone(),
+        shard: args.shard,
+        asked: Default::default(),
+        made: Default::default(),
     };
-    measure(&args.measure, Place { run: Box::new(run), pcpus, is_real: false })
+    let place = Place {
+        run: Box::new(|config, profile, lock| cells.run(config, profile, lock)),
+        ahead: Some(Box::new(|plan, rounds| cells.ahead(plan, rounds))),
+        what_if: args.what_if.map(|loss| WhatIf { loss, tail: args.p999 }),
+        pcpus,
+        is_real: false,
+    };
+    measure(&on_ladder(args, pcpus), place)
+}
+
+/// The arguments, with numbers of vCPUs for what-if where none are said.
+fn on_ladder(args: &SimArgs, pcpus: u32) -> MeasureArgs {
+    let mut measure = args.measure.clone();
+    let pcpus = f64::from(measure.pcpus.unwrap_or(pcpus));
+    if args.what_if.is_some() && measure.cpus.is_empty() && measure.experiment.is_none() {
+        let cpus = LADDER.iter().map(|over| (pcpus * over).round() as u32);
+        measure.cpus = cpus.filter(|cpus| *cpus <= overlock_world::VCPUS_MAX).collect();
+    }
+    measure
+}
+
+/// Refuses an experiment that its host, or the `instead` of it, has no room for.
+pub(crate) fn suits(
+    experiment: &Experiment,
+    instead: Option<&str>,
+    document: &Document<'_>,
+) -> Result<()> {
+    let said = experiment.host.machine.as_deref();
+    let name = instead.or(said).unwrap_or(DEFAULT_HOST);
+    let host = match host(name) {
+        Err(error) if instead.is_none() => {
+            return Err(document.refuse(&["host.machine"], format!("{error:#}")).into());
+        }
+        host => host?,
+    };
+    let (asked, total) = (experiment.host.pcpus, host.topology.pcpus());
+    if asked > total {
+        let what =
+            format!("the host {} has {total} pCPUs, not {asked}; choose 1 to {total}", host.name);
+        return Err(document.refuse(&["host.pcpus", "host.machine"], what).into());
+    }
+    Ok(())
 }
 
 /// The host of this name, or in this file.
@@ -50,8 +104,7 @@ pub(crate) fn host(name: &str) -> Result<HostProfile> {
         );
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("can't read {name}"))?;
-    let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
-    Ok(HostProfile::parse(&stem, &text)?)
+    Ok(HostProfile::parse(name, &text)?)
 }
 
 /// Runs a workload once, as the laboratory's engines do.
@@ -62,7 +115,7 @@ pub(crate) fn simulate(
     lock: &str,
 ) -> Result<Ran> {
     match setup.run(config, profile, lock) {
-        Ok((record, _)) => Ok(Ok(record.map_yields(|yields| Yields(yields.0)))),
+        Ok((record, _)) => Ok(Ok(record.map_yields(|yields| Codes::of(&yields)))),
         Err(error @ (Error::Panicked { .. } | Error::Runaway { .. })) => Ok(Err(error.to_string())),
         Err(error) => Err(error.into()),
     }

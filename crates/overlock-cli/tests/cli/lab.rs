@@ -279,5 +279,5 @@ fn an_experiment_file_runs_and_its_published_figures_stand_beside_ours() {
     let folder = tempfile::tempdir().unwrap();
     let wrong = folder.path().join("wrong.toml");
     fs::write(&wrong, "about = 1").unwrap();
-    said(&["lab", "--experiment", wrong.to_str().unwrap()]).ends(2, "the experiment wrong: ");
+    said(&["lab", "--experiment", wrong.to_str().unwrap()]).ends(2, "wrong.toml:1: ");
 }

@@ -63,27 +63,113 @@ fn a_host_is_named_and_has_as_many_pcpus_as_it_has() {
 }
 
 #[test]
-fn bad_experiments_are_refused_with_line_and_expectation() {
+fn bad_experiments_are_refused_with_file_line_and_expectation() {
     let folder = tempfile::tempdir().unwrap();
     let good = include_str!("../../experiments/s4-micro.toml");
-    for (from, to, expected) in [
-        ("[factors]", "[factors]\ncolour = 1", &["line ", "unknown field `colour`"][..]),
-        ("slice_ns = 3000000", "slice_ns = -1", &["line ", "expected u64"]),
-        ("pcpus = 36", "pcpus = 64", &["has 36 pCPUs, not 64"]),
-        ("e5-2699v3", "atlantis", &["no host is called atlantis"]),
-        ("cpus = [36, 54, 72]", "cpus = [36]", &["is about 54 vCPUs, which the factors"]),
-        ("least_served", "luck", &["no figure is called luck"]),
+    let path = folder.path().join("mine.toml");
+    let path = path.to_str().unwrap();
+    for (from, to, at, expected) in [
+        ("[factors]", "[factors]\ncolour = 1", "colour", "unknown field `colour`, expected one of"),
+        ("slice_ns = 3000000", "slice_ns = -1", "slice_ns", "expected a whole number, 0 or more"),
+        ("pcpus = 36", "pcpus = 64", "pcpus", "has 36 pCPUs, not 64; choose 1 to 36"),
+        ("e5-2699v3", "atlantis", "machine", "no host is called atlantis; there are"),
+        (
+            "skip-spinners\"]",
+            "skip-spinners\", \"hope\"]",
+            "policies",
+            "no yield policy is called hope; there are",
+        ),
+        ("cpus = [36, 54, 72]", "cpus = [36]", "cpus = 54", "is about 54 vCPUs, which the factors"),
+        (
+            "least_served",
+            "luck",
+            "figure = \"luck",
+            "no figure is called luck; there are ops_per_s",
+        ),
     ] {
         assert!(good.contains(from), "{from}");
-        let path = folder.path().join("mine.toml");
-        std::fs::write(&path, good.replacen(from, to, 1)).unwrap();
-        let path = path.to_str().unwrap();
+        let bad = good.replacen(from, to, 1);
+        let line = 1 + bad.lines().position(|line| line.starts_with(at)).unwrap();
+        std::fs::write(path, bad).unwrap();
         let said = said(&["reproduce", "--quick", "--experiment", path]);
         assert_eq!(said.code, Some(2), "{said:?}");
-        for part in expected {
-            assert!(said.stderr.contains(part), "'{part}' is not in {said:?}");
-        }
+        // Where a path is long, the sentence goes on in the next line.
+        let text = said.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&format!("mine.toml:{line}: ")), "{line}: {said:?}");
+        assert!(text.contains(expected), "'{expected}' is not in {said:?}");
     }
+}
+
+/// A sweep of twelve runs, in a folder.
+fn sweep(folder: &std::path::Path, more: &[&str]) -> Said {
+    let lists = ["--locks", "ticket,hybrid", "--cpus", "4,8", "--json", "--sweep"];
+    sim(&[&lists[..], &[folder.to_str().unwrap()], more].concat())
+}
+
+#[test]
+fn parts_of_a_sweep_merge_to_what_the_whole_of_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let parts = folder.path().join("parts");
+    for number in ["2/3", "1/3", "3/3"] {
+        let part = sweep(&parts, &["--shard", number]);
+        assert_eq!(part.code, Some(0), "{part:?}");
+        assert!(part.stderr.contains("0 runs found, 4 made"), "{part:?}");
+        assert_eq!(points(&part).is_empty(), number != "3/3", "the last one has all: {part:?}");
+    }
+    let merged = sweep(&parts, &[]);
+    assert!(merged.stderr.contains("12 runs found, 0 made"), "{merged:?}");
+    let whole = sweep(&folder.path().join("whole"), &["--jobs", "1"]);
+    assert!(whole.stderr.contains("0 runs found, 12 made"), "{whole:?}");
+    assert_eq!(points(&whole).len(), 6, "{whole:?}");
+    assert_eq!(points(&merged), points(&whole));
+    // And what no sweep says.
+    let plain = sim(&["--locks", "ticket,hybrid", "--cpus", "4,8", "--json"]);
+    assert_eq!(points(&merged), points(&plain));
+    for args in [&["--shard", "4/3"][..], &["--shard", "half"], &["--jobs", "0"]] {
+        assert_eq!(sweep(&parts, args).code, Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn a_sweep_that_was_cut_off_is_taken_up_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = sweep(folder.path(), &[]);
+    let file = folder.path().join("part-1-of-1.jsonl");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(text.lines().count(), 12, "{text}");
+    // Killed in the middle of the sixth line.
+    let five: usize = text.lines().take(5).map(|line| line.len() + 1).sum();
+    std::fs::write(&file, &text[..five + 1000]).unwrap();
+    let again = sweep(folder.path(), &[]);
+    assert!(again.stderr.contains("5 runs found, 7 made"), "{again:?}");
+    assert!(again.stderr.contains(".jsonl:6 is no whole run"), "{again:?}");
+    assert_eq!(points(&again), points(&whole));
+    // Another seed is another sweep, in the same folder.
+    let other = sweep(folder.path(), &["--seed", "2"]);
+    assert!(other.stderr.contains("0 runs found, 12 made"), "{other:?}");
+}
+
+#[test]
+fn what_if_finds_where_a_lock_breaks_down() {
+    let locks = ["--locks", "native-ticket,hybrid", "--workload", "kernbench", "--seconds", "0.05"];
+    let asked = |more: &[&str]| {
+        let said = said(&[&["sim", "--runs", "1", "--json"], &locks[..], more].concat());
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let answers = said.records("what-if");
+        assert_eq!(answers.len(), 2, "{said:?}");
+        answers
+    };
+    let answers = asked(&["--what-if", "30%", "--p999", "1s", "--cpus", "2,3,4,6"]);
+    let up_to = |answer: &Value| answer["cpus"].as_u64();
+    assert!(up_to(&answers[0]) < up_to(&answers[1]), "spinners break down first: {answers:?}");
+    assert_eq!(answers[0]["fails_by"].as_str().unwrap().split(' ').next(), Some("throughput"));
+    let strict = asked(&["--what-if", "30%", "--p999", "1ns", "--cpus", "2,3,4,6"]);
+    for answer in &strict {
+        assert_eq!((up_to(answer), answer["fails_at"].as_u64()), (None, Some(2)), "{answer}");
+    }
+    let said = sim(&["--what-if", "5", "--pcpus", "2", "--locks", "hybrid"]);
+    let tried: Vec<_> = said.stdout.lines().filter(|l| l.contains("hybrid")).collect();
+    assert!(tried.len() > 8 && said.stdout.contains("What if: "), "its own ladder: {said:?}");
 }
 
 #[test]
@@ -96,7 +182,12 @@ fn published_figures_stand_beside_ours_and_agreement_is_told() {
         assert!(figure["published_ratio"].as_f64().unwrap() > 1.02, "{figure}");
         assert!(figure["ours"]["median"].as_f64().unwrap() > 0.0, "{figure}");
         assert!(["yes", "no"].contains(&figure["direction"].as_str().unwrap()), "{figure}");
+        let effect = figure["published_effect"].as_f64().unwrap();
+        assert!((0.02..0.05).contains(&effect), "{figure}");
     }
+    let alone = self::said(&["reproduce", "s3", "--quick", "--json", "--jobs", "1"]);
+    let figures = said.records("reproduced");
+    assert_eq!(alone.records("reproduced"), figures, "one process says what two do");
 }
 
 #[test]

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Many runs at once: one process for each CPU, which is given one task after the other.
+//!
+//! Processes and not threads, since the locks of a run always lie at the same addresses. A task
+//! goes down as a line of JSON and comes back as one; a process ends when there are no more.
+
+use super::task::Task;
+use crate::lab::{Ran, Record};
+use crate::{interrupt, sys};
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Write, stdin, stdout};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// How often to look for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What comes back of a task.
+#[derive(Debug, Serialize, Deserialize)]
+enum Answer {
+    Record(Box<Record>),
+    Failed(String),
+    /// What can't be simulated at all.
+    Refused(String),
+}
+
+/// Runs `tasks` in `jobs` processes, the longest first, and hands each result to `take` as it comes.
+/// Ends early on Ctrl-C.
+pub(crate) fn run(
+    tasks: &[&Task],
+    jobs: usize,
+    mut take: impl FnMut(&Task, Ran) -> Result<()>,
+) -> Result<()> {
+    let mut order: Vec<&Task> = tasks.to_vec();
+    order.sort_by_key(|task| std::cmp::Reverse(task.size()));
+    let jobs = jobs.min(order.len());
+    if jobs < 2 {
+        for task in order {
+            let ran = task.run()?;
+            if interrupt::seen() {
+                return Ok(());
+            }
+            take(task, ran)?;
+        }
+        return Ok(());
+    }
+    let mut children: Vec<Child> = (0..jobs).map(|_| spawn()).collect::<Result<_>>()?;
+    let next = AtomicUsize::new(0);
+    let taken = std::thread::scope(|scope| {
+        let (sender, results) = channel();
+        for child in &mut children {
+            let pipes = child.stdin.take().zip(child.stdout.take());
+            let (next, order, sender) = (&next, &order, sender.clone());
+            scope.spawn(move || match pipes {
+                Some((orders, answers)) => feed(orders, answers, order, next, &sender),
+                None => drop(sender.send(Err(anyhow::anyhow!("a process without pipes")))),
+            });
+        }
+        drop(sender);
+        let taken = loop {
+            if interrupt::seen() {
+                break Ok(());
+            }
+            match results.recv_timeout(LOOK) {
+                Ok(result) => {
+                    let result = result.and_then(|(at, ran): (usize, Ran)| take(order[at], ran));
+                    if result.is_err() {
+                        break result;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break Ok(()),
+            }
+        };
+        // Nobody is given any more; and if there was an end before the end, nobody goes on.
+        let left = next.swap(order.len(), Relaxed) < order.len();
+        if left || taken.is_err() || interrupt::seen() {
+            children.iter_mut().for_each(|child| drop(child.kill()));
+        }
+        taken
+    });
+    for mut child in children {
+        child.wait().context("a process that simulates is lost")?;
+    }
+    // Those who died of the same Ctrl-C are no error.
+    if interrupt::seen() { Ok(()) } else { taken }
+}
+
+/// How many processes there should be, unless somebody says otherwise.
+pub(crate) fn jobs() -> usize {
+    sys::allowed_cpus()
+}
+
+fn spawn() -> Result<Child> {
+    Command::new("/proc/self/exe")
+        .arg0("overlock")
+        .arg("sim-child")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("could not start a process for simulations")
+}
+
+/// Gives one process task after task.
+fn feed(
+    mut orders: ChildStdin,
+    answers: ChildStdout,
+    tasks: &[&Task],
+    next: &AtomicUsize,
+    results: &Sender<Result<(usize, Ran)>>,
+) {
+    let mut answers = BufReader::new(answers);
+    loop {
+        let at = next.fetch_add(1, Relaxed);
+        let Some(task) = tasks.get(at) else { return };
+        let answer = ask(&mut orders, &mut answers, task);
+        let failed = answer.is_err();
+        if results.send(answer.map(|ran| (at, ran))).is_err() || failed {
+            return;
+        }
+    }
+}
+
+fn ask(orders: &mut ChildStdin, answers: &mut impl BufRead, task: &Task) -> Result<Ran> {
+    let lost = || format!("{}: the process that simulated it has died", task.name());
+    writeln!(orders, "{}", serde_json::to_string(task)?).with_context(lost)?;
+    let mut line = String::new();
+    answers.read_line(&mut line).with_context(lost)?;
+    if line.is_empty() {
+        bail!(lost());
+    }
+    match serde_json::from_str(&line).with_context(lost)? {
+        Answer::Record(record) => Ok(Ok(*record)),
+        Answer::Failed(said) => Ok(Err(said)),
+        Answer::Refused(said) => bail!(said),
+    }
+}
+
+/// The child's side: runs what it is told until it is told no more.
+pub(crate) fn obey() -> Result<()> {
+    for line in stdin().lock().lines() {
+        let task: Task = serde_json::from_str(&line?).context("this command is for sim itself")?;
+        let answer = match task.run() {
+            Ok(Ok(record)) => Answer::Record(Box::new(record)),
+            Ok(Err(said)) => Answer::Failed(said),
+            Err(error) => Answer::Refused(format!("{error:#}")),
+        };
+        let mut stdout = stdout().lock();
+        writeln!(stdout, "{}", serde_json::to_string(&answer)?)?;
+        stdout.flush()?;
+    }
+    Ok(())
+}
