@@ -1,0 +1,253 @@
+//! One lock, released by restartable sequences in some threads and by locked accesses in others,
+//! whose records the kernel does not watch. (C code is a third kind: its inline releases are locked,
+//! see `crates/overlock-c/examples/both.rs`.)
+
+#![cfg(feature = "threads")]
+#![expect(clippy::print_stderr, reason = "a skipped test says so")]
+
+mod support {
+    pub(crate) mod likeness;
+    pub(crate) mod oracle;
+}
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+use overlock::platform::{CheapRelease, Platform, Threads};
+use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
+use support::likeness::{Sequences, Torn, tear};
+use support::oracle::{self, Subject, Verdict};
+
+/// Takes this thread's record back from the kernel: rseq(2). Returns whether that was possible.
+fn unwatch() -> bool {
+    let find = |name: &std::ffi::CStr| {
+        // SAFETY: a valid name; asks for a symbol of whoever has it.
+        unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+    };
+    let (offset, size) = (find(c"__rseq_offset"), find(c"__rseq_size"));
+    if offset.is_null() || size.is_null() {
+        return false;
+    }
+    // SAFETY: the C library's constants of these names: a `ptrdiff_t` and an `unsigned int`.
+    let (offset, size) =
+        unsafe { (*offset.cast::<libc::ptrdiff_t>(), *size.cast::<libc::c_uint>()) };
+    // SAFETY: the thread control block of x86-64 begins with its own address; elsewhere there are no
+    // sequences, and nobody gets here.
+    let thread = unsafe { thread_pointer() };
+    let record = thread.wrapping_add_signed(offset);
+    const UNREGISTER: libc::c_int = 1;
+    const SIGNATURE: libc::c_uint = 0x5305_3053;
+    // What was registered is at least 32 bytes long, and more where the kernel knows more.
+    [32, size, size.next_multiple_of(32)].into_iter().any(|length| {
+        // SAFETY: the record is this thread's; the kernel only marks it as not watched.
+        unsafe { libc::syscall(libc::SYS_rseq, record, length, UNREGISTER, SIGNATURE) == 0 }
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+unsafe fn thread_pointer() -> usize {
+    let thread;
+    // SAFETY: reads the word at the start of the thread control block.
+    unsafe { std::arch::asm!("mov {}, fs:[0]", out(reg) thread, options(nostack, readonly)) };
+    thread
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn thread_pointer() -> usize {
+    unreachable!("there are sequences on x86-64 only")
+}
+
+/// Whether threads can be mixed here. Says so if not.
+fn can_mix() -> bool {
+    let can = Threads::has_restartable_sequences()
+        && thread::spawn(unwatch).join().expect("no panic");
+    if !can {
+        eprintln!("skipped: threads with and without rseq(2): there is none, or it can't be undone");
+    }
+    can
+}
+
+fn can_release_by_sequence() -> bool {
+    let word = AtomicU32::new(1);
+    (0..100).any(|_| Sequences::clear_low_byte(&word, 1))
+}
+
+#[test]
+fn a_thread_that_the_kernel_does_not_watch_has_no_sequences() {
+    if can_mix() {
+        assert!(can_release_by_sequence());
+        let unwatched = || unwatch() && !can_release_by_sequence();
+        assert!(thread::spawn(unwatched).join().expect("no panic"));
+        assert!(can_release_by_sequence());
+    }
+}
+
+/// A lock that every second thread releases otherwise than the rest.
+struct Mixed<L, B: Beginning> {
+    lock: L,
+    threads: AtomicU32,
+    beginning: std::marker::PhantomData<B>,
+}
+
+/// What every second thread does first.
+trait Beginning: Send + Sync + 'static {
+    fn begin();
+}
+
+/// Its record is taken back.
+struct Unwatched;
+
+impl Beginning for Unwatched {
+    fn begin() {
+        assert!(unwatch());
+    }
+}
+
+/// Its sequences go on whatever happens.
+struct TornThread;
+
+impl Beginning for TornThread {
+    fn begin() {
+        tear();
+    }
+}
+
+std::thread_local! {
+    static BEGUN: Cell<bool> = const { Cell::new(false) };
+}
+
+impl<L, B: Beginning> Mixed<L, B> {
+    fn begin(&self) {
+        // The first stays as it is: glibc starts threads as it finds their creator.
+        if !BEGUN.replace(true) && self.threads.fetch_add(1, SeqCst) % 2 == 1 {
+            B::begin();
+        }
+    }
+}
+
+impl<L: ConstLock + 'static, B: Beginning> Subject for Mixed<L, B> {
+    fn new() -> Self {
+        let (threads, beginning) = (AtomicU32::new(0), std::marker::PhantomData);
+        Self { lock: L::NEW, threads, beginning }
+    }
+    fn lock(&self) {
+        self.begin();
+        self.lock.lock();
+    }
+    fn try_lock(&self) -> bool {
+        self.begin();
+        self.lock.try_lock()
+    }
+    fn unlock(&self) {
+        // SAFETY: the oracles unlock only what they have locked.
+        unsafe { self.lock.unlock() };
+    }
+}
+
+/// Releases that meet a waiter on its way to halt: the waiter is called back by that very release,
+/// for nobody takes the lock again before it has had it. Three threads release one after another:
+/// with the waiter behind the first, the kinds are plain, changed, plain, changed.
+fn meets<S: Subject>(rounds: u64, limit: Duration) -> Verdict {
+    oracle::watched_for(limit, move |pulse| {
+        let lock = Arc::new(S::new());
+        let (asked, served) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let stop = Arc::new(AtomicBool::new(false));
+        let waiter = {
+            let (lock, asked, served, stop) =
+                (Arc::clone(&lock), Arc::clone(&asked), Arc::clone(&served), Arc::clone(&stop));
+            thread::spawn(move || {
+                while !stop.load(SeqCst) {
+                    if asked.load(SeqCst) == served.load(SeqCst) {
+                        thread::sleep(SHORT);
+                        continue;
+                    }
+                    lock.lock();
+                    lock.unlock();
+                    served.fetch_add(1, SeqCst);
+                }
+            })
+        };
+        for part in 0..3 {
+            let (lock, asked, served) =
+                (Arc::clone(&lock), Arc::clone(&asked), Arc::clone(&served));
+            let pulse = pulse.clone();
+            let holder = thread::spawn(move || {
+                for round in part * rounds..(part + 1) * rounds {
+                    lock.lock();
+                    asked.store(round + 1, SeqCst);
+                    let until = Threads::now_ns() + round * 7_919 % 400_000;
+                    while Threads::now_ns() < until {
+                        std::hint::spin_loop();
+                    }
+                    lock.unlock();
+                    while served.load(SeqCst) != round + 1 {
+                        thread::sleep(SHORT);
+                    }
+                    pulse.beat();
+                }
+            });
+            holder.join().map_err(|_| "a holder panicked")?;
+        }
+        stop.store(true, SeqCst);
+        waiter.join().map_err(|_| "the waiter panicked".into())
+    })
+}
+
+const LIMIT: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_micros(20);
+
+fn holds<L: ConstLock + 'static>() {
+    if can_mix() {
+        assert_eq!(oracle::excludes::<Mixed<L, Unwatched>>(4, 20_000, 3), Ok(()));
+        let section = Duration::from_millis(2);
+        assert_eq!(oracle::loses_no_waiter::<Mixed<L, Unwatched>>(6, 20, section), Ok(()));
+        assert_eq!(meets::<Mixed<L, Unwatched>>(300, LIMIT), Ok(()));
+    }
+}
+
+#[test]
+fn test_and_set() {
+    holds::<TestAndSet<Threads>>();
+}
+
+#[test]
+fn ticket() {
+    holds::<Ticket<Threads>>();
+}
+
+#[test]
+fn queued() {
+    holds::<Queued<Threads>>();
+}
+
+#[test]
+fn hybrid() {
+    holds::<Hybrid<Threads>>();
+}
+
+/// If a thread went on by a sequence that the kernel does not watch, a waiter would be lost.
+fn is_found<L: ConstLock + 'static>() {
+    if !Sequences::EXISTS {
+        return;
+    }
+    let verdict = meets::<Mixed<L, TornThread>>(300, Duration::from_secs(3));
+    assert_eq!(verdict, Err("no progress: a waiter was lost".to_owned()));
+}
+
+#[test]
+fn a_torn_hybrid_loses_a_waiter() {
+    is_found::<Hybrid<Torn>>();
+}
+
+#[test]
+fn a_torn_queued_loses_a_waiter() {
+    is_found::<Queued<Torn>>();
+}
+
+#[test]
+fn a_torn_ticket_loses_a_waiter() {
+    is_found::<Ticket<Torn>>();
+}

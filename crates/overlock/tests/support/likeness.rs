@@ -1,0 +1,130 @@
+//! Platforms on threads that are not [`Threads`]: they have its numbers, its futex and its clock,
+//! and slots of their own. None of them is mended after `fork`.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+
+use overlock::platform::{CheapRelease, Platform, Threads};
+
+/// How `Threads` releases.
+pub(crate) type Sequences = <Threads as Platform>::Release;
+
+/// A platform by name: whether it waits, and how it releases.
+macro_rules! like_threads {
+    ($(#[$doc:meta])* $name:ident, waits $waits:literal, releases by $release:ty) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(crate) struct $name;
+
+        // SAFETY: numbers, halting, kicks and the clock are those of `Threads`; slots and table
+        // are this platform's own, one slot for each number (P7, P8).
+        unsafe impl overlock::platform::Platform for $name {
+            type Byte = std::sync::atomic::AtomicU8;
+            type Half = std::sync::atomic::AtomicU16;
+            type Word = std::sync::atomic::AtomicU32;
+            type Release = $release;
+
+            const WAITS: bool = $waits;
+            const YIELDS: bool = $waits;
+
+            fn fence(order: std::sync::atomic::Ordering) {
+                std::sync::atomic::fence(order);
+            }
+            fn relax() {
+                std::hint::spin_loop();
+            }
+            fn nap(ns: u64) {
+                Threads::nap(ns);
+            }
+            fn yield_now() {
+                Threads::yield_now();
+            }
+            fn cpu() -> Option<overlock::Cpu> {
+                Threads::cpu()
+            }
+            fn slot(cpu: overlock::Cpu) -> &'static overlock::Slot<Self> {
+                static SLOTS: [overlock::Slot<$name>; overlock::platform::MAX_CPUS] =
+                    [const { overlock::Slot::new() }; overlock::platform::MAX_CPUS];
+                &SLOTS[cpu.index()]
+            }
+            fn waiters() -> &'static [overlock::Bucket<Self>] {
+                static BUCKETS: [overlock::Bucket<$name>; 64] =
+                    [const { overlock::Bucket::new() }; 64];
+                &BUCKETS
+            }
+            fn wait(word: &Self::Word, expected: u32, deadline_ns: Option<u64>) {
+                Threads::wait(word, expected, deadline_ns);
+            }
+            fn kick(word: *const Self::Word, cpu: overlock::Cpu) {
+                Threads::kick(word, cpu);
+            }
+            fn now_ns() -> u64 {
+                Threads::now_ns()
+            }
+        }
+    };
+}
+
+std::thread_local! {
+    static TORN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on the releases of this thread on [`Torn`] are not cut off by anything.
+pub(crate) fn tear() {
+    TORN.set(true);
+}
+
+/// Releases by `Threads`' restartable sequences, but in threads that have called [`tear`] by a look
+/// and a store that nothing cuts off: what a sequence would be that the kernel does not watch.
+#[derive(Debug)]
+pub(crate) struct TornRelease;
+
+/// Between the look and the store: for long enough that a waiter joins the queue and halts.
+fn dwell() {
+    Threads::nap(500_000);
+}
+
+impl TornRelease {
+    pub(crate) fn torn(word: &AtomicU32, expected: u32) -> bool {
+        if word.load(Ordering::Relaxed) != expected {
+            return false;
+        }
+        dwell();
+        // ORDERING: Release, with the Acquire of whoever takes the lock next.
+        word.fetch_and(!0xff, Ordering::Release);
+        true
+    }
+}
+
+impl CheapRelease<Torn> for TornRelease {
+    const EXISTS: bool = Sequences::EXISTS;
+
+    fn clear_low_byte(word: &AtomicU32, expected: u32) -> bool {
+        match TORN.get() {
+            true => Self::torn(word, expected),
+            false => Sequences::clear_low_byte(word, expected),
+        }
+    }
+
+    fn add_half(cell: &AtomicU16, n: u16, unless: u16) -> bool {
+        if !TORN.get() {
+            return Sequences::add_half(cell, n, unless);
+        }
+        if cell.load(Ordering::Relaxed) & unless != 0 {
+            return false;
+        }
+        dwell();
+        // ORDERING: Release, with the Acquire of whoever is served next.
+        cell.fetch_add(n, Ordering::Release);
+        true
+    }
+
+    fn membarrier() -> bool {
+        Sequences::membarrier()
+    }
+}
+
+like_threads! {
+    /// A platform whose threads may release by [`TornRelease`].
+    Torn, waits true, releases by TornRelease
+}
