@@ -1,10 +1,12 @@
 //! Platforms on threads that are not [`Threads`]: they have its numbers, its futex and its clock,
 //! and slots of their own. None of them is mended after `fork`.
 
+#![allow(dead_code, reason = "each test binary needs one of the platforms")]
+
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-use overlock::platform::{CheapRelease, Platform, Threads};
+use overlock::platform::{CheapRelease, Platform, ReadModifyWrite, Threads};
 
 /// How `Threads` releases.
 pub(crate) type Sequences = <Threads as Platform>::Release;
@@ -127,4 +129,9 @@ impl CheapRelease<Torn> for TornRelease {
 like_threads! {
     /// A platform whose threads may release by [`TornRelease`].
     Torn, waits true, releases by TornRelease
+}
+
+like_threads! {
+    /// A platform whose locks nobody mends in a forked child.
+    Unmended, waits true, releases by ReadModifyWrite
 }

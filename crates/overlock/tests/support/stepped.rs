@@ -1,0 +1,90 @@
+//! A thread of another process, run one instruction at a time: ptrace(2), x86-64.
+
+use std::io;
+use std::ptr;
+
+/// A stopped thread that this thread traces. It goes on freely when it is dropped.
+pub(crate) struct Stepped(libc::pid_t);
+
+/// What became of a thread that was to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It has executed an instruction.
+    Step,
+    /// It is about to receive a signal, which it is not going to.
+    Signal(i32),
+    /// It sleeps in the kernel.
+    Asleep,
+    /// It has ended.
+    Gone,
+}
+
+impl Stepped {
+    /// Traces a thread, which runs on. `None` if this process may not.
+    pub(crate) fn seize(thread: libc::pid_t) -> Option<Self> {
+        let nothing = ptr::null_mut::<libc::c_void>();
+        // SAFETY: no memory is passed.
+        let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, thread, nothing, nothing) };
+        (seized == 0).then_some(Self(thread))
+    }
+
+    /// Executes one instruction. If that is a system call that sleeps, the thread goes on: see
+    /// [`wait`](Self::wait).
+    pub(crate) fn step(&self) -> Stop {
+        let nothing = ptr::null_mut::<libc::c_void>();
+        // SAFETY: the thread is stopped and traced by this one; no signal is delivered.
+        let stepped = unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, self.0, nothing, nothing) };
+        assert_eq!(stepped, 0, "PTRACE_SINGLESTEP: {}", io::Error::last_os_error());
+        self.wait()
+    }
+
+    /// Waits until a thread that goes on has stopped, or sleeps.
+    pub(crate) fn wait(&self) -> Stop {
+        loop {
+            let mut status = 0;
+            // SAFETY: `status` is valid to write to.
+            let waited =
+                unsafe { libc::waitpid(self.0, &raw mut status, libc::__WALL | libc::WNOHANG) };
+            assert!(waited >= 0, "waitpid: {}", io::Error::last_os_error());
+            if waited == 0 {
+                if Self::sleeps(self.0) {
+                    return Stop::Asleep;
+                }
+                std::thread::yield_now();
+            } else if !libc::WIFSTOPPED(status) {
+                return Stop::Gone;
+            } else if libc::WSTOPSIG(status) == libc::SIGTRAP {
+                return Stop::Step;
+            } else {
+                return Stop::Signal(libc::WSTOPSIG(status));
+            }
+        }
+    }
+
+    /// Where the next instruction is.
+    pub(crate) fn at(&self) -> u64 {
+        // SAFETY: numbers, for which all-zero bytes are a value.
+        let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+        let nothing = ptr::null_mut::<libc::c_void>();
+        // SAFETY: the thread is stopped and traced; `registers` is valid to write to.
+        let got =
+            unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.0, nothing, &raw mut registers) };
+        assert_eq!(got, 0, "PTRACE_GETREGS: {}", io::Error::last_os_error());
+        registers.rip
+    }
+
+    /// Whether the kernel says that a thread sleeps, and is not stopped.
+    pub(crate) fn sleeps(thread: libc::pid_t) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{thread}/stat"));
+        // The name before the state is in parentheses, and may have some itself.
+        stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')))
+    }
+}
+
+impl Drop for Stepped {
+    fn drop(&mut self) {
+        let nothing = ptr::null_mut::<libc::c_void>();
+        // SAFETY: no memory is passed; if the thread is not stopped, nothing happens.
+        unsafe { libc::ptrace(libc::PTRACE_DETACH, self.0, nothing, nothing) };
+    }
+}
