@@ -5,6 +5,7 @@
 #![cfg(feature = "threads")]
 
 mod support {
+    pub(crate) mod likeness;
     pub(crate) mod oracle;
 }
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 use overlock::counters::Uncounted;
 use overlock::platform::{Native, Shared, Threads};
 use overlock::{Hybrid, Narrow, Queued, TestAndSet, Ticket, Wide};
+use support::likeness::Spinning;
 use support::oracle;
 
 macro_rules! suite {
@@ -47,8 +49,10 @@ suite! {
     ticket_native: Ticket<Native>, threads 2;
     queued_threads: Queued<Threads>, threads 16;
     queued_native: Queued<Native>, threads 2;
+    queued_spinning: Queued<Spinning>, threads 2;
     hybrid_threads: Hybrid<Threads>, threads 16;
     hybrid_native: Hybrid<Native>, threads 2;
+    hybrid_spinning: Hybrid<Spinning>, threads 2;
 }
 
 #[test]

@@ -154,6 +154,13 @@ fn p7_numbers_of_the_dead_are_used_again() {
     assert!(most < 2_000, "numbers leak: {most} was given out");
 }
 
+/// Another crate may switch the feature `threads` on; that must not change what this platform is.
+#[test]
+fn p7_p9_native_has_neither_numbers_nor_a_clock() {
+    assert_eq!(Native::cpu(), None);
+    assert_eq!(Native::now_ns(), 0);
+}
+
 #[test]
 fn p9_the_clock_does_not_go_backwards() {
     let mut before = Threads::now_ns();

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use overlock::counters::Uncounted;
-use overlock::platform::Threads;
+use overlock::platform::{Native, Threads};
 use overlock::{ConstLock, Hybrid, Narrow, Queued, RawLock, TestAndSet, Ticket};
 
 /// Runs `child` in a forked child; its panic or hang is this test's.
@@ -87,6 +87,14 @@ fn queued() {
 #[test]
 fn hybrid() {
     fork_with_waiters::<Hybrid<Threads>>();
+}
+
+/// Without numbers no lock but `Ticket` knows its waiters, and a child has nothing to leave.
+#[test]
+fn native() {
+    fork_with_waiters::<TestAndSet<Native>>();
+    fork_with_waiters::<Queued<Native>>();
+    fork_with_waiters::<Hybrid<Native>>();
 }
 
 /// Children contend among their own threads: the numbers of the parent's threads are free again.

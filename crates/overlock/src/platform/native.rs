@@ -6,8 +6,11 @@
 //! | P1 to P4, P10 | `WAITS` is false: never called; a stray `wait` returns at once, a stray `kick` does nothing. |
 //! | P5 | Does nothing. |
 //! | P6 | The processor's pause instruction. |
-//! | P7, P8 | With the feature `threads`, a thread stands for a core, and numbers and slots are those of [`Threads`](super::Threads). Without it a core has no number here: locks with a queue then spin without one. A kernel that wants `Queued` on bare metal writes a platform of its own that knows its cores. |
-//! | P9 | With the feature `threads`, the clock of `Threads`; else a clock that stands still: a timed acquisition then has no deadline that passes. |
+//! | P7, P8 | A core has no number here: locks with a queue spin without one, whichever features are on. A kernel that wants `Queued` on bare metal writes a platform of its own that knows its cores. |
+//! | P9 | A clock that stands still: a timed acquisition has no deadline that passes. |
+//!
+//! Nobody needs a number, so nobody stands in a queue that a forked child would have to leave: only
+//! the tickets of [`Ticket`](crate::Ticket) name waiters that a child does not have.
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
@@ -19,9 +22,6 @@ use crate::waiters::Bucket;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 
-#[cfg(feature = "threads")]
-static SLOTS: [Slot<Native>; super::MAX_CPUS] = [const { Slot::new() }; super::MAX_CPUS];
-#[cfg(not(feature = "threads"))]
 static SLOT: Slot<Native> = Slot::new();
 static BUCKETS: [Bucket<Native>; 1] = [Bucket::new()];
 
@@ -44,22 +44,10 @@ unsafe impl Platform for Native {
         core::hint::spin_loop();
     }
 
-    #[cfg(feature = "threads")]
-    fn cpu() -> Option<Cpu> {
-        super::Threads::cpu()
-    }
-
-    #[cfg(not(feature = "threads"))]
     fn cpu() -> Option<Cpu> {
         None
     }
 
-    #[cfg(feature = "threads")]
-    fn slot(cpu: Cpu) -> &'static Slot<Self> {
-        &SLOTS[cpu.index()]
-    }
-
-    #[cfg(not(feature = "threads"))]
     fn slot(_cpu: Cpu) -> &'static Slot<Self> {
         &SLOT
     }
@@ -72,12 +60,6 @@ unsafe impl Platform for Native {
 
     fn kick(_word: *const Self::Word, _cpu: Cpu) {}
 
-    #[cfg(feature = "threads")]
-    fn now_ns() -> u64 {
-        super::Threads::now_ns()
-    }
-
-    #[cfg(not(feature = "threads"))]
     fn now_ns() -> u64 {
         0
     }

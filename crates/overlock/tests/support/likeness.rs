@@ -135,3 +135,8 @@ like_threads! {
     /// A platform whose locks nobody mends in a forked child.
     Unmended, waits true, releases by ReadModifyWrite
 }
+
+like_threads! {
+    /// A platform whose threads have a number each and only spin: queues without halts.
+    Spinning, waits false, releases by ReadModifyWrite
+}
