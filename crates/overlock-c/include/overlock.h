@@ -22,7 +22,9 @@
  * need no initialiser. A lock needs no destruction.
  *
  * Rules:
- *   - The thread that took a lock releases it. Taking a lock twice waits for ever.
+ *   - The thread that took a lock releases it. Taking a lock twice waits for ever. Releasing one that
+ *     nobody holds is a bug, but leaves it free: it is counted ("unlock_of_free") and said once, and a
+ *     debugger finds the place by a breakpoint on ol_unlock_of_free.
  *   - A lock does not move while somebody uses it. Its memory may be freed by whoever takes it
  *     last: a release touches the lock once, and uses only its address afterwards.
  *   - ol_shared_t works between processes that map the same memory; the others within one process.
@@ -134,6 +136,7 @@ int ol_counter(const char *name, uint64_t *count);
 #define OL_MUTEX_SLOW OL_HYBRID_SLOW
 
 /* Slow paths: not for direct use. The inline functions below call them. */
+OL_SLOW void ol_unlock_of_free(void);
 OL_SLOW void ol_test_and_set_lock_slow(ol_test_and_set_t *lock, uint32_t unused);
 OL_SLOW int ol_test_and_set_trylock_slow(ol_test_and_set_t *lock);
 OL_SLOW int ol_test_and_set_timedlock_slow(ol_test_and_set_t *lock, int64_t s, int64_t ns);
@@ -167,6 +170,22 @@ OL_INLINE bool ol_detail_try_take(uint32_t *word, uint32_t take)
     return __atomic_load_n(word, __ATOMIC_RELAXED) == 0 && ol_detail_take(word, take);
 }
 
+/* Takes `take` out of the word of a lock, which was taken. Returns the word before, or 0 after it has said
+ * that nobody held the lock: then the word is as it was.
+ * ORDERING, here and below: every release is Release, with the Acquire of the next acquisition. */
+OL_INLINE uint32_t ol_detail_release(uint32_t *word, uint32_t take)
+{
+    uint32_t before = __atomic_load_n(word, __ATOMIC_RELAXED);
+    do {
+        if (!(before & take)) {
+            ol_unlock_of_free();
+            return 0;
+        }
+    } while (!__atomic_compare_exchange_n(word, &before, before - take, true, __ATOMIC_RELEASE,
+                                          __ATOMIC_RELAXED));
+    return before;
+}
+
 /* What a slow path returned, which has taken the lock if that is 0. */
 OL_INLINE int ol_detail_taken(void *lock, int error)
 {
@@ -192,7 +211,7 @@ OL_INLINE int64_t ol_detail_ns(const struct timespec *at) { return at != NULL ? 
  * void ol_X_unlock(ol_X_t *lock)
  *     Releases the lock, which the caller holds.
  *
- * Uncontended, each is one atomic read-modify-write and no call (ol_ticket_lock: and two loads).
+ * Uncontended, each is one atomic read-modify-write and no call, beside a load or two.
  */
 
 /* The hybrid lock: unfair while that pays, orderly before it hurts. While a waiter is the queue head
@@ -221,7 +240,7 @@ OL_INLINE OL_CHECKED int ol_hybrid_timedlock(ol_hybrid_t *lock, const struct tim
 
 OL_INLINE void ol_hybrid_unlock(ol_hybrid_t *lock)
 {
-    uint32_t before = __atomic_fetch_sub(&lock->word, OL_HYBRID_TAKE, __ATOMIC_RELEASE);
+    uint32_t before = ol_detail_release(&lock->word, OL_HYBRID_TAKE);
     if (before & OL_HYBRID_SLOW)
         ol_hybrid_unlock_slow(lock, before);
 }
@@ -260,7 +279,7 @@ OL_INLINE OL_CHECKED int ol_queued_timedlock(ol_queued_t *lock, const struct tim
 
 OL_INLINE void ol_queued_unlock(ol_queued_t *lock)
 {
-    uint32_t before = __atomic_fetch_sub(&lock->word, OL_QUEUED_TAKE, __ATOMIC_RELEASE);
+    uint32_t before = ol_detail_release(&lock->word, OL_QUEUED_TAKE);
     if (before & OL_QUEUED_SLOW)
         ol_queued_unlock_slow(lock, before);
 }
@@ -294,6 +313,11 @@ OL_INLINE void ol_ticket_lock(ol_ticket_t *lock)
 
 OL_INLINE void ol_ticket_unlock(ol_ticket_t *lock)
 {
+    uint32_t served = __atomic_load_n(&lock->head, __ATOMIC_RELAXED) & ~OL_TICKET_SLOW;
+    if (__atomic_load_n(&lock->tail, __ATOMIC_RELAXED) == served) {
+        ol_unlock_of_free();
+        return;
+    }
     uint32_t before = __atomic_fetch_add(&lock->head, OL_TICKET_TAKE, __ATOMIC_RELEASE);
     if (before & OL_TICKET_SLOW)
         ol_ticket_unlock_slow(lock, before);
@@ -329,6 +353,8 @@ OL_INLINE void ol_test_and_set_unlock(ol_test_and_set_t *lock)
     uint32_t before = __atomic_exchange_n(&lock->word, 0u, __ATOMIC_RELEASE);
     if (before & OL_TEST_AND_SET_SLOW)
         ol_test_and_set_unlock_slow(lock, before);
+    else if (before == 0)
+        ol_unlock_of_free();
 }
 
 /* The lock for memory that several processes map: a test-and-set lock whose waiters the kernel
@@ -360,6 +386,8 @@ OL_INLINE void ol_shared_unlock(ol_shared_t *lock)
     uint32_t before = __atomic_exchange_n(&lock->word, 0u, __ATOMIC_RELEASE);
     if (before & OL_SHARED_SLOW)
         ol_shared_unlock_slow(lock, before);
+    else if (before == 0)
+        ol_unlock_of_free();
 }
 
 #ifdef __cplusplus

@@ -7,6 +7,8 @@ use core::ptr;
 use libc::EINVAL;
 use overlock::counters::Event;
 
+use crate::misuse::unlocks_of_free;
+
 overlock::lock_class!(
     /// The class of the locks in `overlock.h`. Rust code that shares a lock with C may count
     /// elsewhere.
@@ -16,12 +18,16 @@ overlock::lock_class!(
 /// Longer than any event's name, with its end.
 const NAME_SIZE: usize = 32;
 
-/// The names of all events as C strings, in the order of [`Event::ALL`].
-static NAMES: [[u8; NAME_SIZE]; Event::ALL.len()] = {
-    let mut names = [[0; NAME_SIZE]; Event::ALL.len()];
+/// The counter that is not a lock's event, but a bug of the program.
+const UNLOCK_OF_FREE: &str = "unlock_of_free";
+
+/// The names of all events as C strings, in the order of [`Event::ALL`], and of what comes after them.
+static NAMES: [[u8; NAME_SIZE]; Event::ALL.len() + 1] = {
+    let mut names = [[0; NAME_SIZE]; Event::ALL.len() + 1];
     let mut i = 0;
     while i < names.len() {
-        let name = Event::ALL[i].name().as_bytes();
+        let name = if i < Event::ALL.len() { Event::ALL[i].name() } else { UNLOCK_OF_FREE };
+        let name = name.as_bytes();
         assert!(name.len() < NAME_SIZE, "an event's name does not fit");
         names[i].split_at_mut(name.len()).0.copy_from_slice(name);
         i += 1;
@@ -47,11 +53,13 @@ pub unsafe extern "C" fn ol_counter(name: *const c_char, count: *mut u64) -> c_i
     }
     // SAFETY: not null, so a C string by the caller's promise.
     let name = unsafe { CStr::from_ptr(name) };
-    let Some(event) = Event::ALL.into_iter().find(|e| e.name().as_bytes() == name.to_bytes())
-    else {
-        return EINVAL;
+    let event = Event::ALL.into_iter().find(|e| e.name().as_bytes() == name.to_bytes());
+    let counted = match event {
+        Some(event) => CLocks::counters().get(event),
+        None if name.to_bytes() == UNLOCK_OF_FREE.as_bytes() => unlocks_of_free(),
+        None => return EINVAL,
     };
     // SAFETY: not null, so valid to write to by the caller's promise.
-    unsafe { count.write(CLocks::counters().get(event)) };
+    unsafe { count.write(counted) };
     0
 }

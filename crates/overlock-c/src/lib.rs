@@ -11,6 +11,7 @@
 
 mod counters;
 mod deadline;
+mod misuse;
 
 use core::ffi::{CStr, c_char, c_int};
 
@@ -20,6 +21,7 @@ use overlock::platform::{Shared, Threads};
 use overlock::{RawLock, RawTimedLock};
 
 pub use counters::{CLocks, ol_counter, ol_counter_name};
+pub use misuse::ol_unlock_of_free;
 
 /// `ol_test_and_set_t`.
 pub type TestAndSet = overlock::TestAndSet<Threads, CLocks>;

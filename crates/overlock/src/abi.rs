@@ -22,7 +22,7 @@ use crate::raw::{RawLock, TestAndSet, Ticket, Width};
 /// | lock | fast acquisition | fast release |
 /// |---|---|---|
 /// | `TestAndSet` | CAS of the word from 0 to `TAKE`, Acquire | swap in 0, Release |
-/// | `Queued`, `Hybrid` | CAS of the word from 0 to `TAKE`, Acquire | subtract `TAKE`, Release |
+/// | `Queued`, `Hybrid` | CAS of the word from 0 to `TAKE`, Acquire | CAS that subtracts `TAKE`, if it is set, Release |
 /// | `Ticket` | CAS of the tail from the head's ticket, which is even, to the next, Relaxed; owner if the head still serves that, Acquire | add `TAKE` to the head, Release |
 pub trait SlowPath: RawLock {
     /// What the fast acquisition sets or adds.

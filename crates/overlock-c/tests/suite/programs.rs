@@ -37,6 +37,48 @@ fn the_program_would_notice_a_lock_that_does_nothing() {
     }
 }
 
+/// What a fault of the header makes of a program's exit: it must not be success.
+#[track_caller]
+fn finds(language: Language, source: &str, from: &str, to: &str) {
+    let header = support::package().join("include/overlock.h");
+    let header = std::fs::read_to_string(header).expect("the header");
+    assert!(header.contains(from), "the header has no {from}");
+    let folder = tempfile::tempdir().expect("a folder for the program");
+    let faulty = folder.path().join("overlock.h");
+    std::fs::write(&faulty, header.replacen(from, to, 1)).expect("a file for the header");
+    // This folder is searched before that of the real header.
+    let include = ["-iquote", folder.path().to_str().expect("a path in UTF-8")];
+    let compiler = language.compilers()[0];
+    let source = support::package().join(source);
+    let library = support::static_library();
+    let program = compiler.program(&source, &library, &include, folder.path());
+    let out = support::run(&Command::new(program));
+    assert_eq!(out.status.code(), Some(1), "{compiler:?}: {out:?}");
+    assert!(String::from_utf8_lossy(&out.stderr).contains("not so: "), "{out:?}");
+}
+
+/// A lock that anybody takes at once.
+const TAKEN: &str = "return __atomic_compare_exchange_n(word, &free, take";
+const TAKEN_AT_ONCE: &str = "return free == 0 || __atomic_compare_exchange_n(word, &free, take";
+
+#[test]
+fn every_program_notices_a_lock_that_anybody_takes() {
+    finds(C, "tests/c/locks.c", TAKEN, TAKEN_AT_ONCE);
+    finds(C, "tests/c/spins.c", TAKEN, TAKEN_AT_ONCE);
+    finds(C, "tests/c/shared.c", TAKEN, TAKEN_AT_ONCE);
+    finds(CXX, "tests/c/locks.cpp", TAKEN, TAKEN_AT_ONCE);
+    finds(C, "tests/c/free.c", TAKEN, TAKEN_AT_ONCE);
+}
+
+#[test]
+fn an_unlock_that_does_not_look_is_noticed() {
+    finds(C, "tests/c/free.c", "if (!(before & take)) {", "if (before == ~take) {");
+    let (looks, does_not) =
+        ("&lock->tail, __ATOMIC_RELAXED) == served", "&lock->tail, __ATOMIC_RELAXED) == ~served");
+    finds(C, "tests/c/free.c", looks, does_not);
+    finds(C, "tests/c/free.c", "else if (before == 0)", "else if (before == ~0u)");
+}
+
 /// Builds and runs a program under the thread sanitizer; nothing where there is none that works.
 fn sanitized(defines: &[&str]) -> Option<std::process::Output> {
     let folder = tempfile::tempdir().expect("a folder for the program");
@@ -99,6 +141,11 @@ fn processes_share_a_lock_in_mapped_memory() {
 #[test]
 fn the_standard_library_s_guards_take_the_cpp_classes() {
     works(CXX, "tests/c/locks.cpp", &support::static_library());
+}
+
+#[test]
+fn a_lock_that_is_unlocked_while_it_is_free_stays_free() {
+    works(C, "tests/c/free.c", &support::static_library());
 }
 
 #[test]
