@@ -101,7 +101,11 @@ const MARK: i32 = libc::SIGUSR1;
 const ROUNDS: u64 = 5_000;
 
 /// In the child of a fork, whose thread holds A if `held` does.
-fn tries<L: ConstLock>(a: &'static Mutex<u64, L>, b: &'static Mutex<u64, L>, held: Held<L>) -> bool {
+fn tries<L: ConstLock>(
+    a: &'static Mutex<u64, L>,
+    b: &'static Mutex<u64, L>,
+    held: Held<L>,
+) -> bool {
     let own = held.is_some();
     drop(held);
     for (lock, is_free) in [(a, own), (b, true)] {

@@ -62,10 +62,12 @@ unsafe fn thread_pointer() -> usize {
 
 /// Whether threads can be mixed here. Says so if not.
 fn can_mix() -> bool {
-    let can = Threads::has_restartable_sequences()
-        && thread::spawn(unwatch).join().expect("no panic");
+    let can =
+        Threads::has_restartable_sequences() && thread::spawn(unwatch).join().expect("no panic");
     if !can {
-        eprintln!("skipped: threads with and without rseq(2): there is none, or it can't be undone");
+        eprintln!(
+            "skipped: threads with and without rseq(2): there is none, or it can't be undone"
+        );
     }
     can
 }

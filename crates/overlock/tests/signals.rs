@@ -57,8 +57,7 @@ impl Interrupts {
         // the handler is of the kind that SA_SIGINFO asks for.
         unsafe {
             assert_eq!(libc::sigaction(libc::SIGRTMIN(), &raw const what, std::ptr::null_mut()), 0);
-            let made =
-                libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer);
+            let made = libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer);
             assert_eq!(made, 0, "timer_create: {}", std::io::Error::last_os_error());
             assert_eq!(libc::timer_settime(timer, 0, &raw const times, std::ptr::null_mut()), 0);
         }
@@ -118,10 +117,7 @@ struct Seen {
 }
 
 /// Releases a word by `release` until signals have hit `enough`, or for ten seconds.
-fn interrupted_releases(
-    release: fn(&AtomicU32, u32) -> bool,
-    enough: fn(&Seen) -> bool,
-) -> Seen {
+fn interrupted_releases(release: fn(&AtomicU32, u32) -> bool, enough: fn(&Seen) -> bool) -> Seen {
     let scene: &'static Released = Box::leak(Box::new(Released {
         word: AtomicU32::new(0),
         releasing: AtomicBool::new(false),
