@@ -148,21 +148,21 @@ struct Own {
 
 /// One execution of a model: made anew for each.
 struct Stage<P: Platform> {
-    slots: [Slot<P>; CPUS],
+    slots: Vec<Slot<P>>,
     buckets: [Bucket<P>; 1],
 }
 
 /// The part of a stage that does not depend on the platform's parameters.
 struct Machine {
     world: World,
-    own: [Own; CPUS],
+    own: Vec<Own>,
     accesses: Cell<u64>,
     /// The address each CPU sleeps on, or zero.
     kernel: Mutex<[usize; CPUS]>,
-    beds: [Condvar; CPUS],
-    tokens: [AtomicBool; CPUS],
+    beds: Vec<Condvar>,
+    tokens: Vec<AtomicBool>,
     /// Held by each CPU while it is in a sequence.
-    sequences: [Mutex<()>; CPUS],
+    sequences: Vec<Mutex<()>>,
     /// Entries in use of the table of waiters.
     used: &'static Cell<usize>,
 }
@@ -188,8 +188,9 @@ pub(crate) fn keep<T: 'static>(value: T) -> &'static T {
     unsafe { &*kept }
 }
 
-/// Starts an execution in `world`, for locks of the platform `P`.
-pub(crate) fn open<P: Platform<Word = Word>>(world: World) {
+/// Starts an execution in a `world` of so many CPUs, for locks of the platform `P`. (What a CPU is not
+/// there for costs time all the same: each cell is made anew in each execution.)
+pub(crate) fn open<P: Platform<Word = Word>>(world: World, cpus: usize) {
     STAGE.set(None);
     MACHINE.set(None);
     HANDLER.set(None);
@@ -203,17 +204,17 @@ pub(crate) fn open<P: Platform<Word = Word>>(world: World) {
     let entry = if world.full { 1 << 16 } else { 0 };
     let used = keep(Cell::new(0));
     STAGE.set(Some(keep(Stage::<P> {
-        slots: std::array::from_fn(|_| slot(world.numbers)),
+        slots: (0..cpus).map(|_| slot(world.numbers)).collect(),
         buckets: [Bucket::with(|| Word::new(entry, Part::Table(used)))],
     })));
     MACHINE.set(Some(keep(Machine {
         world,
-        own: std::array::from_fn(|cpu| Own::starting_at(cpu as u64 * world.ahead_ns)),
+        own: (0..cpus).map(|cpu| Own::starting_at(cpu as u64 * world.ahead_ns)).collect(),
         accesses: Cell::new(0),
         kernel: Mutex::new([0; CPUS]),
-        beds: std::array::from_fn(|_| Condvar::new()),
-        tokens: std::array::from_fn(|_| AtomicBool::new(false)),
-        sequences: std::array::from_fn(|_| Mutex::new(())),
+        beds: (0..cpus).map(|_| Condvar::new()).collect(),
+        tokens: (0..cpus).map(|_| AtomicBool::new(false)).collect(),
+        sequences: (0..cpus).map(|_| Mutex::new(())).collect(),
         used,
     })));
 }
@@ -388,7 +389,7 @@ impl Machine {
 
     fn membarrier(&self) -> bool {
         if self.world.barrier == Barrier::Done {
-            for other in (0..CPUS).filter(|&cpu| cpu != me()) {
+            for other in (0..self.sequences.len()).filter(|&cpu| cpu != me()) {
                 drop(self.sequences[other].lock().expect("a panic ends the model"));
             }
         }
