@@ -2,13 +2,17 @@
 
 #![cfg(feature = "threads")]
 
-use std::io::{self, Write as _};
+mod support {
+    pub(crate) mod skip;
+}
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
 use overlock::platform::{CheapRelease, MAX_CPUS, Native, Platform, Shared, Threads};
+use support::skip::skip;
 
 /// How `Threads` releases.
 type Sequences = <Threads as Platform>::Release;
@@ -207,11 +211,6 @@ fn p10_waiting_can_be_switched_off() {
     for event in [Event::PvWaitHead, Event::PvWaitNode, Event::PvKickUnlock] {
         assert_eq!(SpinOnly::counters().get(event), 0, "{}", event.name());
     }
-}
-
-/// Says that something is not checked here, past the test harness, which would keep it to itself.
-fn skip(what: &str) {
-    writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
 }
 
 /// Whether `Threads` has restartable sequences here: where the system has what they need, it must.

@@ -14,10 +14,10 @@
 //! instruction that it comes to again is taken for the same, unless the lock's word has changed.
 
 #![cfg(all(feature = "threads", target_arch = "x86_64", target_os = "linux"))]
-#![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
 mod support {
     pub(crate) mod likeness;
+    pub(crate) mod skip;
     pub(crate) mod stepped;
 }
 
@@ -34,6 +34,7 @@ use overlock::counters::Uncounted;
 use overlock::platform::{Platform, Threads};
 use overlock::{ConstLock, Guard, Hybrid, Mutex, Narrow, Queued, RawTimedLock, TestAndSet, Ticket};
 use support::likeness::Unmended;
+use support::skip::skip;
 use support::stepped::{Stepped, Stop};
 
 type Held<L> = Option<Guard<'static, u64, L>>;
@@ -289,7 +290,7 @@ macro_rules! tests {
             }
             match forks(stringify!($name), $unlocks, 30) {
                 Ok(Some(forks)) => assert!(forks > 50, "only {forks} forks"),
-                Ok(None) => eprintln!("skipped: forks at every step: this process may not trace"),
+                Ok(None) => skip("forks at every step: this process may not trace"),
                 Err(after) => panic!("the child of fork number {after} did not find all right"),
             }
         }
@@ -319,7 +320,7 @@ macro_rules! found {
                 serve::<$lock>(waits());
             }
             match forks(stringify!($name), true, 2) {
-                Ok(None) => eprintln!("skipped: forks at every step: this process may not trace"),
+                Ok(None) => skip("forks at every step: this process may not trace"),
                 verdict => assert!(verdict.is_err(), "nothing found in {verdict:?} forks"),
             }
         }

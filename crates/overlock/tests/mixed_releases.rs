@@ -3,11 +3,11 @@
 //! see `crates/overlock-c/examples/both.rs`.)
 
 #![cfg(feature = "threads")]
-#![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
 mod support {
     pub(crate) mod likeness;
     pub(crate) mod oracle;
+    pub(crate) mod skip;
 }
 
 use std::cell::Cell;
@@ -20,6 +20,7 @@ use overlock::platform::{CheapRelease, Platform, Threads};
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 use support::likeness::{Sequences, Torn, tear};
 use support::oracle::{self, Subject, Verdict};
+use support::skip::skip;
 
 /// Takes this thread's record back from the kernel: rseq(2). Returns whether that was possible.
 fn unwatch() -> bool {
@@ -65,9 +66,7 @@ fn can_mix() -> bool {
     let can =
         Threads::has_restartable_sequences() && thread::spawn(unwatch).join().expect("no panic");
     if !can {
-        eprintln!(
-            "skipped: threads with and without rseq(2): there is none, or it can't be undone"
-        );
+        skip("threads with and without rseq(2): there is none, or it can't be undone");
     }
     can
 }

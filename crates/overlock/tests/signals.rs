@@ -4,11 +4,11 @@
 //! A lock that the interrupted thread may hold is only tried; others are taken.
 
 #![cfg(feature = "threads")]
-#![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
 mod support {
     pub(crate) mod likeness;
     pub(crate) mod oracle;
+    pub(crate) mod skip;
 }
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -19,6 +19,7 @@ use overlock::platform::{CheapRelease, Platform, Threads};
 use overlock::{ConstLock, Hybrid, Mutex, Queued, TestAndSet, Ticket};
 use support::likeness::{Sequences, Torn, TornRelease, tear};
 use support::oracle::{self, Verdict};
+use support::skip::skip;
 
 /// What a signal does: `run(scene)`, in the thread that it interrupts.
 struct Action {
@@ -77,7 +78,7 @@ impl Drop for Interrupts {
 fn sequences_are_armed(what: &str) -> bool {
     let armed = Threads::has_restartable_sequences();
     if !armed {
-        eprintln!("skipped: {what}: no restartable sequences here (rseq(2), membarrier(2))");
+        skip(&format!("{what}: no restartable sequences here (rseq(2), membarrier(2))"));
     }
     armed
 }
