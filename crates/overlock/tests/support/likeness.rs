@@ -83,7 +83,7 @@ pub(crate) struct TornRelease;
 
 /// Between the look and the store: for long enough that a waiter joins the queue and halts.
 fn dwell() {
-    Threads::nap(500_000);
+    Threads::nap(3_000_000);
 }
 
 impl TornRelease {
