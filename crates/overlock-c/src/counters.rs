@@ -21,7 +21,7 @@ const NAME_SIZE: usize = 32;
 /// The counter that is not a lock's event, but a bug of the program.
 const UNLOCK_OF_FREE: &str = "unlock_of_free";
 
-/// The names of all events as C strings, in the order of [`Event::ALL`], and of what comes after them.
+/// The names of all events as C strings, in the order of [`Event::ALL`], and of what comes after.
 static NAMES: [[u8; NAME_SIZE]; Event::ALL.len() + 1] = {
     let mut names = [[0; NAME_SIZE]; Event::ALL.len() + 1];
     let mut i = 0;

@@ -8,8 +8,8 @@ static UNLOCKS_OF_FREE: AtomicU64 = AtomicU64::new(0);
 const MESSAGE: &[u8] = b"overlock: a lock was unlocked that nobody held; \
     a breakpoint on ol_unlock_of_free finds the place (said once)\n";
 
-/// Notices that a lock was unlocked that nobody held, which is left free. Counts it, and says it the
-/// first time. `errno` stays.
+/// Notices that a lock was unlocked that nobody held, which is left free. Counts it, and says it
+/// the first time. `errno` stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn ol_unlock_of_free() {
     if UNLOCKS_OF_FREE.fetch_add(1, Relaxed) > 0 {

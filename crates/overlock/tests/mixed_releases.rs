@@ -1,6 +1,6 @@
 //! One lock, released by restartable sequences in some threads and by locked accesses in others,
-//! whose records the kernel does not watch. (C code is a third kind: its inline releases are locked,
-//! see `crates/overlock-c/examples/both.rs`.)
+//! whose records the kernel does not watch. (C code is a third kind: its inline releases are
+//! locked, see `crates/overlock-c/examples/both.rs`.)
 
 #![cfg(feature = "threads")]
 
@@ -35,8 +35,8 @@ fn unwatch() -> bool {
     // SAFETY: the C library's constants of these names: a `ptrdiff_t` and an `unsigned int`.
     let (offset, size) =
         unsafe { (*offset.cast::<libc::ptrdiff_t>(), *size.cast::<libc::c_uint>()) };
-    // SAFETY: the thread control block of x86-64 begins with its own address; elsewhere there are no
-    // sequences, and nobody gets here.
+    // SAFETY: the thread control block of x86-64 begins with its own address; elsewhere there are
+    // no sequences, and nobody gets here.
     let thread = unsafe { thread_pointer() };
     let record = thread.wrapping_add_signed(offset);
     const UNREGISTER: libc::c_int = 1;

@@ -188,8 +188,8 @@ pub(crate) fn keep<T: 'static>(value: T) -> &'static T {
     unsafe { &*kept }
 }
 
-/// Starts an execution in a `world` of so many CPUs, for locks of the platform `P`. (What a CPU is not
-/// there for costs time all the same: each cell is made anew in each execution.)
+/// Starts an execution in a `world` of so many CPUs, for locks of the platform `P`. (A CPU that
+/// does nothing costs time all the same: each cell is made anew in each execution.)
 pub(crate) fn open<P: Platform<Word = Word>>(world: World, cpus: usize) {
     STAGE.set(None);
     MACHINE.set(None);
