@@ -426,7 +426,7 @@ fn a_hint_whose_first_waits_ahead_of_its_share_lets_whoever_lags_run() {
     ] {
         let [one, two, three] = standing;
         let candidates = [unfit(Skipped::Itself), one, two, three];
-        let (chosen, _) = ask(&mut PvHint::new(Stay), &spin, &candidates);
+        let (chosen, _) = ask(&mut PvHint::new(candidates.len() as u32, Stay), &spin, &candidates);
         assert_eq!(chosen, verdict, "{standing:?}");
     }
 }
@@ -478,7 +478,7 @@ fn the_oracle_boosts_the_first_of_the_line_that_is_off_cpu() {
 
 #[test]
 fn a_hint_falls_back_to_the_next_waiter_off_cpu_and_then_to_the_inner_policy() {
-    let mut policy = PvHint::new(RoundRobin::default());
+    let mut policy = PvHint::new(6, RoundRobin::default());
     let mut candidates = vec![ready(false); 6];
     candidates[0] = unfit(Skipped::Itself);
     candidates[4] = unfit(Skipped::Halted);

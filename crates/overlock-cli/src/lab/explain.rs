@@ -192,6 +192,7 @@ fn meaning(why: &str) -> &str {
         "lock-holder" => "the preempted holder, as the guest named it",
         "next-waiter" => "the next waiter, preempted, as the guest named it",
         "owes-ipi" => "one that owed the spinner an answer to an interrupt",
+        "owes-holder" => "one that owed the holder an answer to an interrupt",
         "ipi-pending" => "one with an interrupt to answer",
         "kicked-head" => "the queue's head, just kicked",
         "true-holder" => "the vCPU truly waited for, which was preempted",

@@ -14,7 +14,7 @@
 //! | `skip-spinners` | [`SkipSpinners`] | the same, but spinners only every other time (Linux since 2012) |
 //! | `spin-count` | [`SpinCount`] | the same, but the more a vCPU spins the longer it is skipped |
 //! | `load-gate` | [`LoadGate`] | as inside, but a short scan, and none on a host with room |
-//! | `pv-hint` | [`PvHint`] | the holder the guest names, else the next waiter that is off CPU |
+//! | `pv-hint` | [`PvHint`] | the holder the guest names, who owes it an answer, or the next waiter |
 //! | `kick-boost` | [`KickBoost`] | as inside; and a kicked queue head gets the kicker's pCPU |
 //! | `ipi-first` | [`IpiFirst`] | a vCPU that owes an answer to the spinner's IPI |
 //! | `oracle` | [`Oracle`] | the one the spinner truly waits for: the yardstick |
@@ -31,6 +31,7 @@
 //! - W. Li, "KVM: Boost queue head vCPU to mitigate lock waiter preemption", 2019; K. Ishiguro
 //!   et al., "Mitigating excessive vCPU spinning in VM-agnostic KVM", VEE 2021.
 
+mod debts;
 mod decision;
 mod ipi_first;
 mod kick_boost;
@@ -152,7 +153,7 @@ pub const NAMES: [&str; 11] = [
 /// Makes the policy of this name for a guest of `vcpus`, or nothing if there is none such.
 ///
 /// The policies that rest on another one rest on [`SkipSpinners`]; [`PvHint`] on [`IpiFirst`] over
-/// it, as a guest's locks say nothing of interrupts.
+/// it, for spins of which the guest says nothing.
 #[must_use]
 pub fn by_name(name: &str, vcpus: u32) -> Option<Box<dyn Policy + Send>> {
     let base = || SkipSpinners::new(vcpus);
@@ -164,7 +165,7 @@ pub fn by_name(name: &str, vcpus: u32) -> Option<Box<dyn Policy + Send>> {
         "skip-spinners" => Box::new(base()),
         "spin-count" => Box::new(SpinCount::new(vcpus)),
         "load-gate" => Box::new(LoadGate::new(base())),
-        "pv-hint" => Box::new(PvHint::new(IpiFirst::new(vcpus, base()))),
+        "pv-hint" => Box::new(PvHint::new(vcpus, IpiFirst::new(vcpus, base()))),
         "kick-boost" => Box::new(KickBoost::new(base())),
         "ipi-first" => Box::new(IpiFirst::new(vcpus, base())),
         "oracle" => Box::new(Oracle),

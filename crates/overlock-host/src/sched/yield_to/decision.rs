@@ -46,6 +46,8 @@ reasons! {
         NextWaiter = "next-waiter",
         /// It has not run since the spinner sent it an IPI.
         OwesIpi = "owes-ipi",
+        /// It has not run since the lock's holder, as the guest names it, sent it an IPI.
+        OwesHolder = "owes-holder",
         /// It has not run since some vCPU sent it an IPI.
         IpiPending = "ipi-pending",
         /// It heads the lock's queue: the holder has just released the lock and kicked it.
