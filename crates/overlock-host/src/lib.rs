@@ -4,6 +4,11 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate self as overlock_host;
+#[cfg(test)]
+#[macro_use]
+extern crate std;
 
 mod cpu;
 pub mod pm_timer;

@@ -26,42 +26,60 @@
 //! owner that is ahead of it by [`Config::wake_lag`]. A boosted vCPU jumps the queue, unless it is
 //! already ahead of the one that lags most, waiting or running, by [`Config::yield_lead`].
 //!
+//! # Who is found how
+//! No event looks at all CPUs. The idle pCPUs are a set of bits ([`pcpus`]); the heads of the
+//! queues are in a tournament ([`tournament`]), and so are the owners ([`owners`]), for each weight
+//! in use; a policy asks only for the vCPUs that it looks at. Only for vCPUs that are restricted to
+//! some pCPUs ([`Scheduler::set_affinity`]) others are passed over one by one.
+//!
 //! # Invariants
 //! - S1: a vCPU owns at most one pCPU; a queued vCPU is in exactly one queue.
-//! - S2: no pCPU is idle while a vCPU is queued.
+//! - S2: no pCPU is idle while a vCPU is queued, unless it may not run there, or
+//!   [`Scheduler::rebalance`] has not been asked.
 //! - S3: a kick to a vCPU that has not halted yet makes its next halt return at once.
 //! - S4: when a vCPU queues, its virtual time is within its cap (twice `yield_lead` and two slices
 //!   with their grace) of the time of the one that lags most. So none waits for ever: while it
 //!   waits, each of the others is let in only until it is as far ahead.
 //! - S5: a vCPU in a critical section outstays its slice, or a woken vCPU that would preempt it, by
 //!   at most [`Config::grace`], once a slice, and pays for it in virtual time.
+//! - S6: what the indices say is what a scan of all CPUs would find (`scan.rs`, a test).
 //!
 //! # Sources
 //! Virtual time is that of weighted fair queueing and Linux's CFS, the bound on boosts that of its
 //! `wakeup_preempt_entity` test for buddies; the grace is Linux's rseq slice extension (T.
 //! Gleixner, 2025) given to a vCPU. All of it is written afresh.
 
+mod affinity;
 mod choose;
 mod config;
 mod event;
 mod handle;
+mod owners;
+mod pcpus;
 mod place;
 mod queue;
+#[cfg(test)]
+mod scan;
+mod share;
+mod tournament;
 mod vcpu;
 pub mod yield_to;
 
-use alloc::vec;
 use alloc::vec::Vec;
-use core::num::NonZeroU32;
 
+pub use affinity::AffinityError;
 pub use config::{CPUS_MAX, Config, ConfigError};
 pub use event::{Action, Event, HINT_WAITERS, Spin, SpinHint, SpinSource};
-pub use vcpu::{Standing, Usage, WEIGHT_DEFAULT};
+pub use vcpu::{Guest, Standing, Usage, WEIGHT_DEFAULT};
 
 use crate::{Nanos, Pcpu, Vcpu};
+use affinity::Affinity;
+use owners::Owners;
+use pcpus::PcpuSet;
 use queue::RunQueue;
-use vcpu::Record;
-use yield_to::{Candidate, Decision, Notice, Policy, Tally};
+use tournament::Tournament;
+use vcpu::{Record, VirtualTime};
+use yield_to::{Decision, Notice, Policy, Tally};
 
 /// One pCPU: see the table in the [module documentation](self).
 #[derive(Debug)]
@@ -75,10 +93,10 @@ struct Slot {
     queue: RunQueue,
 }
 
-/// The vCPUs of one guest on their pCPUs.
+/// The vCPUs of one guest, or several, on their pCPUs.
 ///
-/// Feed it every event with its time, and carry out the action that comes back. It allocates only
-/// in [`Scheduler::new`].
+/// Feed it every event with its time, and carry out the action that comes back. No event allocates;
+/// [`Scheduler::new`], [`Scheduler::set_weight`] and [`Scheduler::set_affinity`] do.
 #[derive(Debug)]
 pub struct Scheduler<P> {
     config: Config,
@@ -88,13 +106,18 @@ pub struct Scheduler<P> {
     now: Nanos,
     decision: Decision,
     decided: bool,
-    candidates: Vec<Candidate>,
     tally: Tally,
     ignored: u64,
     /// How many vCPUs are queued.
     waiting: u32,
     /// When the first of them was: before that, slices that ended were renewed.
     contested: Nanos,
+    /// The head of each queue that has one.
+    heads: Tournament<(VirtualTime, Vcpu)>,
+    owners: Owners,
+    /// The pCPUs without an owner.
+    idle: PcpuSet,
+    affinity: Affinity,
 }
 
 impl<P: Policy> Scheduler<P> {
@@ -122,11 +145,14 @@ impl<P: Policy> Scheduler<P> {
             now: Nanos::ZERO,
             decision: Decision::new(config.vcpus),
             decided: false,
-            candidates: vec![Candidate { unfit: None, spinning: false }; count],
             tally: Tally::default(),
             ignored: 0,
             waiting: 0,
             contested: Nanos::ZERO,
+            heads: Tournament::new(config.pcpus as usize),
+            owners: Owners::new(config.pcpus, WEIGHT_DEFAULT),
+            idle: PcpuSet::full(config.pcpus),
+            affinity: Affinity::new(config.vcpus),
         })
     }
 
@@ -165,17 +191,6 @@ impl<P: Policy> Scheduler<P> {
             }
             Event::Timer(pcpu) => self.timer(pcpu),
             Event::CriticalSection { vcpu, inside } => self.critical_section(vcpu, inside),
-        }
-    }
-
-    /// Gives `vcpu` this weight: its share of CPU time against the others' from now on.
-    ///
-    /// A vCPU that does not exist has none.
-    pub fn set_weight(&mut self, vcpu: Vcpu, weight: NonZeroU32) {
-        let now = self.now;
-        if let Some(record) = self.vcpus.get_mut(vcpu.index()) {
-            record.account(now);
-            record.weight = weight;
         }
     }
 

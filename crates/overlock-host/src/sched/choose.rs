@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Choosing among those that wait: by virtual time, and who may be boosted past it.
 
-use super::vcpu::{VirtualTime, WEIGHT_DEFAULT};
-use super::yield_to::{Policy, Skipped};
-use super::{Scheduler, Slot, Standing};
+use super::affinity::Affinity;
+use super::vcpu::{Record, VirtualTime, WEIGHT_DEFAULT};
+use super::yield_to::{Candidate, Policy, Skipped};
+use super::{Scheduler, Standing};
 use crate::{Nanos, Pcpu, Vcpu};
 
 impl<P: Policy> Scheduler<P> {
-    /// Who should have `pcpu` next, among those that wait.
+    /// Who should have `pcpu` next, among those that wait and may run there.
     pub(super) fn pick(&self, pcpu: Pcpu) -> Option<Vcpu> {
         let slot = &self.slots[pcpu.index()];
-        if let Some(next) = slot.next.filter(|&next| self.is_preempted(next)) {
+        let fits = |&next: &Vcpu| self.is_preempted(next) && self.affinity.allows(next, pcpu);
+        if let Some(next) = slot.next.filter(fits) {
             return Some(next);
         }
-        let most = self.slots.iter().filter_map(|slot| slot.queue.first()).min();
-        match (slot.queue.first(), most) {
+        match (slot.queue.first(), self.most_lagging(pcpu)) {
             (Some((here, local)), Some((there, remote))) => {
                 let worth = here > there.plus(standard(self.config.migrate_lag));
                 Some(if worth { remote } else { local })
@@ -23,21 +24,47 @@ impl<P: Policy> Scheduler<P> {
         }
     }
 
+    /// The vCPU that lags most of those that wait and may run on `pcpu`.
+    fn most_lagging(&self, pcpu: Pcpu) -> Option<(VirtualTime, Vcpu)> {
+        let allowed = |vcpu| self.affinity.allows(vcpu, pcpu);
+        let most = self.heads.least()?;
+        if allowed(most.1) {
+            return Some(most);
+        }
+        self.slots.iter().filter_map(|slot| slot.queue.find(allowed)).min()
+    }
+
     /// The virtual time of the vCPU that lags most of those that wait.
     pub(super) fn least(&self) -> Option<VirtualTime> {
-        self.slots.iter().filter_map(|slot| slot.queue.first()).map(|(time, _)| time).min()
+        self.heads.least().map(|(time, _)| time)
     }
 
-    /// The virtual time of the vCPU that lags most of those that run on a slot that `counts`.
-    pub(super) fn least_running(&self, counts: impl Fn(&Slot) -> bool) -> Option<VirtualTime> {
-        let owners = self.slots.iter().filter(|slot| counts(slot)).filter_map(|slot| slot.owner);
-        owners.map(|owner| self.vcpus[owner.index()].accounted(self.now).time).min()
+    /// The owner that is furthest ahead, of those that are not asked to come out and own a pCPU on
+    /// which `target` may run.
+    pub(super) fn furthest(&self, target: Vcpu) -> Option<(VirtualTime, Vcpu, Pcpu)> {
+        let owner = |pcpu: Pcpu| self.slots[pcpu.index()].owner;
+        let Some(set) = self.affinity.of(target) else {
+            let (time, pcpu) = self.owners.furthest(self.now)?;
+            return Some((time, owner(pcpu)?, pcpu));
+        };
+        let staying = set.iter().filter(|pcpu| !self.slots[pcpu.index()].preempting);
+        let owners = staying.filter_map(|pcpu| {
+            let owner = owner(pcpu)?;
+            Some((self.vcpus[owner.index()].accounted(self.now).time, owner, pcpu))
+        });
+        // The first of equals.
+        owners.reduce(|most, other| if other.0 > most.0 { other } else { most })
     }
 
-    /// An idle pCPU, `home` if that is one.
-    pub(super) fn idle(&self, home: Pcpu) -> Option<Pcpu> {
-        let idle = |pcpu: &Pcpu| self.slots[pcpu.index()].owner.is_none();
-        Some(home).filter(idle).or_else(|| (0..self.config.pcpus).map(Pcpu).find(idle))
+    /// An idle pCPU for `vcpu`, `home` if that is one.
+    pub(super) fn idle_for(&self, vcpu: Vcpu, home: Pcpu) -> Option<Pcpu> {
+        if self.idle.has(home) && self.affinity.allows(vcpu, home) {
+            return Some(home);
+        }
+        match self.affinity.of(vcpu) {
+            None => self.idle.first(),
+            Some(set) => set.iter().find(|&pcpu| self.idle.has(pcpu)),
+        }
     }
 
     /// The virtual time beyond which nobody is boosted: `yield_lead` ahead of the one that lags
@@ -46,32 +73,63 @@ impl<P: Policy> Scheduler<P> {
     /// The running ones count too, or they would fall back a little each time they yield. But one
     /// that has long had a pCPU to itself and lags all the same has more weight than a pCPU can
     /// honour, and must not bar the others for ever. Twice the lead is time enough to catch up.
-    pub(super) fn limit(&self) -> Option<VirtualTime> {
+    pub(super) fn limit(&mut self) -> Option<VirtualTime> {
         let lead = self.config.yield_lead;
-        let recent = |slot: &Slot| self.now - slot.entered <= lead + lead;
-        let least = [self.least(), self.least_running(recent)].into_iter().flatten().min()?;
+        let running = self.owners.least_recent(self.now, lead + lead);
+        let least = [self.least(), running].into_iter().flatten().min()?;
         Some(least.plus(standard(lead)))
     }
 
-    /// Why `vcpu` cannot have the pCPU of `giver`, if it cannot, for a [limit](Self::limit).
-    pub(super) fn unfit(
-        &self,
-        vcpu: Vcpu,
-        giver: Vcpu,
-        limit: Option<VirtualTime>,
-    ) -> Option<Skipped> {
-        if vcpu == giver {
+    /// Judges whether vCPUs can have `pcpu` of `giver`, for a [limit](Self::limit).
+    pub(super) fn judge(&self, giver: Vcpu, pcpu: Pcpu, limit: Option<VirtualTime>) -> Judge<'_> {
+        Judge { vcpus: &self.vcpus, affinity: &self.affinity, giver, pcpu, limit }
+    }
+}
+
+/// Who may be boosted past the others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judge<'a> {
+    pub(super) vcpus: &'a [Record],
+    pub(super) affinity: &'a Affinity,
+    pub(super) giver: Vcpu,
+    pub(super) pcpu: Pcpu,
+    pub(super) limit: Option<VirtualTime>,
+}
+
+impl Judge<'_> {
+    /// Why `vcpu` cannot have the pCPU, if it cannot.
+    pub(super) fn unfit(&self, vcpu: Vcpu) -> Option<Skipped> {
+        if vcpu == self.giver {
             return Some(Skipped::Itself);
         }
         let Some(record) = self.vcpus.get(vcpu.index()) else { return Some(Skipped::Unknown) };
+        if self.vcpus.get(self.giver.index()).is_some_and(|giver| giver.guest != record.guest) {
+            return Some(Skipped::OtherGuest);
+        }
         match record.standing {
             Standing::Halted => Some(Skipped::Halted),
             Standing::Running(_) => Some(Skipped::Running),
             Standing::Stopped => Some(Skipped::Stopped),
+            Standing::Queued(_) if !self.affinity.allows(vcpu, self.pcpu) => {
+                Some(Skipped::NotAllowedHere)
+            }
             Standing::Queued(_) => {
-                limit.is_some_and(|limit| record.time > limit).then_some(Skipped::AheadOfShare)
+                let ahead = self.limit.is_some_and(|limit| record.time > limit);
+                ahead.then_some(Skipped::AheadOfShare)
             }
         }
+    }
+
+    /// Whether `vcpu`, which waits, has had too much CPU time.
+    pub(super) fn ahead(&self, vcpu: Vcpu) -> bool {
+        let record = self.vcpus.get(vcpu.index());
+        record.zip(self.limit).is_some_and(|(record, limit)| record.time > limit)
+    }
+
+    /// What a policy sees of `vcpu`; nothing if it does not exist.
+    pub(super) fn candidate(&self, vcpu: Vcpu) -> Option<Candidate> {
+        let spinning = self.vcpus.get(vcpu.index())?.spinning;
+        Some(Candidate { unfit: self.unfit(vcpu), spinning })
     }
 }
 

@@ -4,9 +4,9 @@
 //! An event of a pCPU's owner ends in a move of [`place`](super::place): back in, or out for
 //! another. Any other event at most asks for a preemption, or moves a timer.
 
-use super::choose::standard;
+use super::choose::{Judge, standard};
 use super::vcpu::VirtualTime;
-use super::yield_to::{Candidate, Cause, Chosen, Missed, Notice, Outcome, Policy, Verdict, View};
+use super::yield_to::{Cause, Chosen, Missed, Notice, Outcome, Policy, Verdict, View};
 use super::{Action, Scheduler, Spin, Standing};
 use crate::{Nanos, Pcpu, Vcpu};
 
@@ -28,9 +28,9 @@ impl<P: Policy> Scheduler<P> {
             return Some(self.resume(vcpu, pcpu));
         }
         if self.earns_grace(vcpu, pcpu) {
+            self.set_preempting(vcpu, pcpu, false);
             let slot = &mut self.slots[pcpu.index()];
-            (slot.preempting, slot.graced) = (false, true);
-            slot.until = self.now + self.config.grace;
+            (slot.graced, slot.until) = (true, self.now + self.config.grace);
             return Some(self.resume(vcpu, pcpu));
         }
         self.policy.notice(self.now, Notice::Worked(vcpu));
@@ -46,8 +46,7 @@ impl<P: Policy> Scheduler<P> {
             }
             Some(Standing::Running(pcpu)) => Some(pcpu),
             Some(Standing::Queued(pcpu)) => {
-                self.slots[pcpu.index()].queue.remove(vcpu);
-                self.waiting -= 1;
+                self.dequeue(vcpu, pcpu);
                 None
             }
             Some(Standing::Halted) => None,
@@ -58,8 +57,7 @@ impl<P: Policy> Scheduler<P> {
         (record.standing, record.kicked) = (Standing::Stopped, false);
         (record.spinning, record.critical) = (false, false);
         let pcpu = pcpu?;
-        let slot = &mut self.slots[pcpu.index()];
-        (slot.owner, slot.preempting) = (None, false);
+        self.clear(pcpu);
         Some(self.fill(pcpu))
     }
 
@@ -80,12 +78,9 @@ impl<P: Policy> Scheduler<P> {
         self.vcpus[vcpu.index()].spinning = true;
         self.begin_decision(vcpu, Cause::Spin(spin.source));
         let limit = self.limit();
-        for n in 0..self.config.vcpus {
-            let unfit = self.unfit(Vcpu(n), vcpu, limit);
-            let spinning = self.vcpus[Vcpu(n).index()].spinning;
-            self.candidates[Vcpu(n).index()] = Candidate { unfit, spinning };
-        }
-        let view = View::new(self.now, self.config.pcpus, &self.candidates);
+        let (vcpus, affinity) = (&self.vcpus[..], &self.affinity);
+        let judge = Judge { vcpus, affinity, giver: vcpu, pcpu, limit };
+        let view = View::live(self.now, self.config.pcpus, self.waiting, &judge);
         self.decision.truth = spin.awaited(&view);
         let verdict = self.policy.on_spin(spin, &view, &mut self.decision.trace);
         let outcome = match verdict {
@@ -99,7 +94,8 @@ impl<P: Policy> Scheduler<P> {
     pub(super) fn yielded_to(&mut self, vcpu: Vcpu, to: Vcpu) -> Option<Action> {
         let pcpu = self.owned(vcpu)?;
         self.begin_decision(vcpu, Cause::Request);
-        let outcome = self.directed(vcpu, pcpu, self.limit(), (to, Chosen::Named));
+        let limit = self.limit();
+        let outcome = self.directed(vcpu, pcpu, limit, (to, Chosen::Named));
         Some(self.carry_out(vcpu, pcpu, outcome))
     }
 
@@ -122,7 +118,7 @@ impl<P: Policy> Scheduler<P> {
         limit: Option<VirtualTime>,
         (to, why): (Vcpu, Chosen),
     ) -> Outcome {
-        match self.unfit(to, giver, limit) {
+        match self.judge(giver, pcpu, limit).unfit(to) {
             None => Outcome::Directed { to, why },
             Some(unfit) => {
                 self.decision.trace.skip(to, unfit);
@@ -136,7 +132,7 @@ impl<P: Policy> Scheduler<P> {
     fn plain(&self, giver: Vcpu, pcpu: Pcpu, limit: Option<VirtualTime>, why: Missed) -> Outcome {
         match self.pick(pcpu) {
             None => Outcome::Stayed { why: Missed::NobodyWaits },
-            Some(to) if self.unfit(to, giver, limit).is_some() => {
+            Some(to) if self.judge(giver, pcpu, limit).ahead(to) => {
                 Outcome::Stayed { why: Missed::AheadOfShare }
             }
             Some(to) => Outcome::Plain { to, why },
@@ -158,9 +154,9 @@ impl<P: Policy> Scheduler<P> {
             Standing::Queued(_) => record.kicked = true,
             Standing::Halted => {
                 let home = record.home;
-                idle = self.idle(home);
+                idle = self.idle_for(target, home);
                 // Who sleeps saves up no more than one slice, against those that wait or else run.
-                let level = self.least().or_else(|| self.least_running(|_| true));
+                let level = self.least().or_else(|| self.owners.least(self.now));
                 let credit = standard(self.config.slice);
                 let record = &mut self.vcpus[target.index()];
                 record.time = record.time.max(level.map_or(record.time, |t| t.minus(credit)));
@@ -186,7 +182,8 @@ impl<P: Policy> Scheduler<P> {
             return None;
         }
         self.begin_decision(by, Cause::Kick);
-        if let Some(unfit) = self.unfit(target, by, self.limit()) {
+        let limit = self.limit();
+        if let Some(unfit) = self.judge(by, pcpu, limit).unfit(target) {
             self.decision.trace.skip(target, unfit);
             self.end_decision(Outcome::Stayed { why: Missed::TargetUnfit });
             return None;
@@ -199,21 +196,12 @@ impl<P: Policy> Scheduler<P> {
     /// Preempts the owner that is furthest ahead, if `target` lags enough behind it.
     fn wake_preempt(&mut self, target: Vcpu) -> Option<Action> {
         let Some(Standing::Queued(home)) = self.standing(target) else { return None };
-        let mut furthest: Option<(VirtualTime, Vcpu, Pcpu)> = None;
-        for (n, slot) in (0..).zip(&self.slots) {
-            let Some(owner) = slot.owner.filter(|_| !slot.preempting) else { continue };
-            let time = self.vcpus[owner.index()].accounted(self.now).time;
-            if furthest.is_none_or(|(most, ..)| time > most) {
-                furthest = Some((time, owner, Pcpu(n)));
-            }
-        }
-        let (time, owner, pcpu) = furthest?;
+        let (time, owner, pcpu) = self.furthest(target)?;
         let lagging = self.vcpus[target.index()].time;
         if time <= lagging.plus(standard(self.config.wake_lag)) {
             return None;
         }
-        self.slots[home.index()].queue.remove(target);
-        self.waiting -= 1;
+        self.dequeue(target, home);
         self.enqueue(target, pcpu);
         if self.earns_grace(owner, pcpu) {
             return Some(self.set_timer(pcpu, self.config.grace, true));
@@ -232,8 +220,10 @@ impl<P: Policy> Scheduler<P> {
         if now < at {
             return Some(Action::SetTimer { pcpu, at });
         }
-        self.vcpus[vcpu.index()].account(now);
-        let time = self.vcpus[vcpu.index()].time;
+        let record = &mut self.vcpus[vcpu.index()];
+        record.account(now);
+        let time = record.time;
+        self.owners.account(pcpu, record, true);
         let other = self.pick(pcpu);
         let lags = |other: Vcpu| self.vcpus[other.index()].time <= time;
         if !other.is_some_and(lags) {
@@ -248,7 +238,8 @@ impl<P: Policy> Scheduler<P> {
     /// Whether the owner of `pcpu` may stay a little for the sake of its critical section.
     fn earns_grace(&self, vcpu: Vcpu, pcpu: Pcpu) -> bool {
         let graced = self.slots[pcpu.index()].graced;
-        self.vcpus[vcpu.index()].critical && !graced && self.config.grace > Nanos::ZERO
+        let critical = self.vcpus[vcpu.index()].critical && self.affinity.allows(vcpu, pcpu);
+        critical && !graced && self.config.grace > Nanos::ZERO
     }
 
     pub(super) fn critical_section(&mut self, vcpu: Vcpu, inside: bool) -> Option<Action> {

@@ -40,9 +40,13 @@ impl<P: Policy> Scheduler<P> {
     /// Has `next` take over `pcpu` from its owner, which queues; without a `next` the owner stays.
     pub(super) fn replace(&mut self, vcpu: Vcpu, pcpu: Pcpu, next: Option<Vcpu>) -> Action {
         let Some(next) = next else {
-            let slot = &mut self.slots[pcpu.index()];
-            slot.preempting = false;
-            slot.next = None;
+            self.slots[pcpu.index()].next = None;
+            if !self.affinity.allows(vcpu, pcpu) {
+                self.vacate(vcpu, pcpu, Standing::Queued(pcpu));
+                self.queue(vcpu, pcpu);
+                return self.fill(pcpu);
+            }
+            self.set_preempting(vcpu, pcpu, false);
             return self.resume(vcpu, pcpu);
         };
         self.vacate(vcpu, pcpu, Standing::Queued(pcpu));
@@ -55,9 +59,21 @@ impl<P: Policy> Scheduler<P> {
         let record = &mut self.vcpus[vcpu.index()];
         record.account(self.now);
         record.standing = to;
+        self.clear(pcpu);
+    }
+
+    /// `pcpu` has no owner any more.
+    pub(super) fn clear(&mut self, pcpu: Pcpu) {
         let slot = &mut self.slots[pcpu.index()];
-        slot.owner = None;
-        slot.preempting = false;
+        (slot.owner, slot.preempting) = (None, false);
+        self.owners.leave(pcpu);
+        self.idle.set(pcpu, true);
+    }
+
+    /// The owner of `pcpu`, which is `vcpu`, is asked to come out, or may stay.
+    pub(super) fn set_preempting(&mut self, vcpu: Vcpu, pcpu: Pcpu, preempting: bool) {
+        self.slots[pcpu.index()].preempting = preempting;
+        self.owners.account(pcpu, &self.vcpus[vcpu.index()], !preempting);
     }
 
     /// Lets somebody in on `pcpu`, which has no owner, or leaves it idle.
@@ -73,11 +89,10 @@ impl<P: Policy> Scheduler<P> {
 
     /// Makes `vcpu`, which is queued somewhere, the owner of `pcpu`.
     pub(super) fn enter(&mut self, vcpu: Vcpu, pcpu: Pcpu) -> Action {
-        let record = &mut self.vcpus[vcpu.index()];
-        if let Standing::Queued(from) = record.standing {
-            self.slots[from.index()].queue.remove(vcpu);
-            self.waiting -= 1;
+        if let Standing::Queued(from) = self.vcpus[vcpu.index()].standing {
+            self.dequeue(vcpu, from);
         }
+        let record = &mut self.vcpus[vcpu.index()];
         record.account(self.now);
         record.standing = Standing::Running(pcpu);
         record.home = pcpu;
@@ -87,10 +102,13 @@ impl<P: Policy> Scheduler<P> {
         slot.until = self.now + self.config.slice;
         slot.graced = false;
         slot.next = None;
+        self.owners.enter(pcpu, record, self.now);
+        self.idle.set(pcpu, false);
         self.resume(vcpu, pcpu)
     }
 
-    /// Puts `vcpu` on the queue of `pcpu`, its time no further than its cap from those that wait.
+    /// Puts `vcpu` on the queue of `pcpu`, or of the nearest where it may run, its time no further
+    /// than its cap from those that wait.
     ///
     /// The cap is what two boosts and two slices with their grace can add to a vCPU's lead. More
     /// comes only from CPU time that nobody wanted, or weights that the pCPUs cannot honour (three
@@ -105,7 +123,7 @@ impl<P: Policy> Scheduler<P> {
             let cap = lead.plus(lead).plus(turn).plus(turn);
             record.time = record.time.clamp(least.minus(cap), least.plus(cap));
         }
-        self.enqueue(vcpu, pcpu);
+        self.enqueue(vcpu, self.affinity.nearest(vcpu, pcpu));
     }
 
     /// Puts `vcpu` on the queue of `pcpu` as it is.
@@ -113,11 +131,21 @@ impl<P: Policy> Scheduler<P> {
         let record = &mut self.vcpus[vcpu.index()];
         record.standing = Standing::Queued(pcpu);
         record.home = pcpu;
-        self.slots[pcpu.index()].queue.insert(record.time, vcpu);
+        let queue = &mut self.slots[pcpu.index()].queue;
+        queue.insert(record.time, vcpu);
+        self.heads.set(pcpu.index(), queue.first());
         if self.waiting == 0 {
             self.contested = self.now;
         }
         self.waiting += 1;
+    }
+
+    /// Takes `vcpu` off the queue of `pcpu`.
+    pub(super) fn dequeue(&mut self, vcpu: Vcpu, pcpu: Pcpu) {
+        let queue = &mut self.slots[pcpu.index()].queue;
+        queue.remove(self.vcpus[vcpu.index()].time, vcpu);
+        self.heads.set(pcpu.index(), queue.first());
+        self.waiting -= 1;
     }
 
     /// When the slice of the owner of `slot` is over.
@@ -133,7 +161,7 @@ impl<P: Policy> Scheduler<P> {
     }
 
     pub(super) fn preempt(&mut self, vcpu: Vcpu, pcpu: Pcpu) -> Option<Action> {
-        self.slots[pcpu.index()].preempting = true;
+        self.set_preempting(vcpu, pcpu, true);
         Some(Action::Preempt { vcpu, pcpu })
     }
 

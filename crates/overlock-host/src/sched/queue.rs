@@ -31,16 +31,22 @@ impl RunQueue {
         self.entries.insert(at, (time, vcpu));
     }
 
-    /// Takes `vcpu` out, wherever it stands.
-    pub(super) fn remove(&mut self, vcpu: Vcpu) {
-        if let Some(at) = self.entries.iter().position(|&(_, queued)| queued == vcpu) {
-            self.entries.remove(at);
+    /// Takes out `vcpu`, which was put in with this time.
+    pub(super) fn remove(&mut self, time: VirtualTime, vcpu: Vcpu) {
+        let from = self.entries.partition_point(|&(queued, _)| queued < time);
+        if let Some(at) = self.entries[from..].iter().position(|&(_, queued)| queued == vcpu) {
+            self.entries.remove(from + at);
         }
     }
 
     /// The vCPU that lags most, and its virtual time.
     pub(super) fn first(&self) -> Option<(VirtualTime, Vcpu)> {
         self.entries.first().copied()
+    }
+
+    /// The vCPU that lags most of those that pass, and its virtual time.
+    pub(super) fn find(&self, passes: impl Fn(Vcpu) -> bool) -> Option<(VirtualTime, Vcpu)> {
+        self.entries.iter().find(|&&(_, vcpu)| passes(vcpu)).copied()
     }
 
     /// How many vCPUs wait here.
@@ -60,9 +66,9 @@ mod tests {
             queue.insert(VirtualTime(time), Vcpu(vcpu));
         }
         let mut order = Vec::new();
-        while let Some((_, vcpu)) = queue.first() {
+        while let Some((time, vcpu)) = queue.first() {
             order.push(vcpu.0);
-            queue.remove(vcpu);
+            queue.remove(time, vcpu);
         }
         assert_eq!(order, [1, 3, 0, 2]);
         assert_eq!(queue.len(), 0);

@@ -54,6 +54,10 @@ pub enum Standing {
     Stopped,
 }
 
+/// A guest: directed yields and boosts stay within it. Every vCPU starts in guest 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Guest(pub u32);
+
 /// How a vCPU has spent its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -74,6 +78,8 @@ pub(super) struct Record {
     pub(super) usage: Usage,
     pub(super) time: VirtualTime,
     pub(super) weight: NonZeroU32,
+    /// The guest that it belongs to.
+    pub(super) guest: Guest,
     /// The pCPU it last ran or waited on: where its cache lines may still be.
     pub(super) home: Pcpu,
     /// A kick came while it was not halted; its next halt returns at once.
@@ -95,6 +101,7 @@ impl Record {
             usage: Usage { ran: Nanos::ZERO, steal: Nanos::ZERO, halted: Nanos::ZERO },
             time: VirtualTime(0),
             weight: WEIGHT_DEFAULT,
+            guest: Guest(0),
             home,
             kicked: false,
             begun: false,

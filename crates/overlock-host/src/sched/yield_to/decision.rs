@@ -72,6 +72,10 @@ reasons! {
         Halted = "halted",
         /// It will never run again.
         Stopped = "stopped",
+        /// It belongs to another guest, which the spinner does not wait for.
+        OtherGuest = "other-guest",
+        /// It may not run on the pCPU that would be given to it.
+        NotAllowedHere = "not-allowed-here",
         /// It has had so much CPU time that boosting it would starve another.
         AheadOfShare = "ahead-of-share",
         /// It left its own pCPU spinning, and would probably spin again.
@@ -145,22 +149,35 @@ pub enum Cause {
 }
 
 /// Why each vCPU was skipped; written by the policy, and by [`View::fit`](super::View::fit) for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Trace {
     skipped: Vec<Option<Skipped>>,
+    /// Those that were ever skipped, so that a short trace is short work.
+    touched: Vec<Vcpu>,
 }
+
+impl PartialEq for Trace {
+    fn eq(&self, other: &Self) -> bool {
+        self.skipped == other.skipped
+    }
+}
+
+impl Eq for Trace {}
 
 impl Trace {
     /// Makes an empty trace for a guest of `vcpus`.
     #[must_use]
     pub fn new(vcpus: u32) -> Self {
-        Self { skipped: vec![None; vcpus as usize] }
+        let vcpus = vcpus as usize;
+        Self { skipped: vec![None; vcpus], touched: Vec::with_capacity(vcpus) }
     }
 
     /// Notes why `vcpu` is not chosen. One that does not exist leaves no trace.
     pub fn skip(&mut self, vcpu: Vcpu, why: Skipped) {
         if let Some(slot) = self.skipped.get_mut(vcpu.index()) {
-            *slot = Some(why);
+            if slot.replace(why).is_none() {
+                self.touched.push(vcpu);
+            }
         }
     }
 
@@ -170,19 +187,21 @@ impl Trace {
         self.skipped.get(vcpu.index()).copied().flatten()
     }
 
-    /// All that were skipped, and why.
+    /// All that were skipped, and why, in the order in which they first were.
     pub fn iter(&self) -> impl Iterator<Item = (Vcpu, Skipped)> + '_ {
-        (0..).zip(&self.skipped).filter_map(|(n, why)| why.map(|why| (Vcpu(n), why)))
+        self.touched.iter().filter_map(|&vcpu| Some((vcpu, self.skipped(vcpu)?)))
     }
 
     pub(in crate::sched) fn clear(&mut self) {
-        self.skipped.fill(None);
+        while let Some(vcpu) = self.touched.pop() {
+            self.skipped[vcpu.index()] = None;
+        }
     }
 
     /// Takes back that the chosen one was skipped (for one thing, before it was seen to be named).
     pub(in crate::sched) fn unskip(&mut self, vcpu: Vcpu) {
-        if let Some(slot) = self.skipped.get_mut(vcpu.index()) {
-            *slot = None;
+        if self.skipped.get_mut(vcpu.index()).and_then(Option::take).is_some() {
+            self.touched.retain(|&touched| touched != vcpu);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! What a policy sees of the host when it decides.
 
 use super::{Skipped, Trace};
+use crate::sched::choose::Judge;
 use crate::{Nanos, Vcpu};
 
 /// One vCPU, as a policy sees it.
@@ -18,14 +19,40 @@ pub struct Candidate {
 pub struct View<'a> {
     now: Nanos,
     pcpus: u32,
-    candidates: &'a [Candidate],
+    vcpus: Vcpus<'a>,
+}
+
+/// Whom a view is of.
+#[derive(Clone, Copy, Debug)]
+enum Vcpus<'a> {
+    /// Each is at hand.
+    Listed(&'a [Candidate]),
+    /// Each is judged when it is looked at; and so many wait for a pCPU.
+    Live(&'a Judge<'a>, u32),
 }
 
 impl<'a> View<'a> {
     /// Makes a view of `pcpus` pCPUs and one candidate for each vCPU, for tests of a policy.
     #[must_use]
     pub const fn new(now: Nanos, pcpus: u32, candidates: &'a [Candidate]) -> Self {
-        Self { now, pcpus, candidates }
+        Self { now, pcpus, vcpus: Vcpus::Listed(candidates) }
+    }
+
+    /// Makes a view of the vCPUs that `judge` judges, `waiting` of which wait for a pCPU.
+    pub(in crate::sched) const fn live(
+        now: Nanos,
+        pcpus: u32,
+        waiting: u32,
+        judge: &'a Judge<'a>,
+    ) -> Self {
+        Self { now, pcpus, vcpus: Vcpus::Live(judge, waiting) }
+    }
+
+    fn candidate(&self, vcpu: Vcpu) -> Option<Candidate> {
+        match self.vcpus {
+            Vcpus::Listed(candidates) => candidates.get(vcpu.index()).copied(),
+            Vcpus::Live(judge, _) => judge.candidate(vcpu),
+        }
     }
 
     /// The time of the spin.
@@ -43,23 +70,26 @@ impl<'a> View<'a> {
     /// How many vCPUs there are.
     #[must_use]
     pub fn vcpus(&self) -> u32 {
-        u32::try_from(self.candidates.len()).unwrap_or(u32::MAX)
+        let count = match self.vcpus {
+            Vcpus::Listed(candidates) => candidates.len(),
+            Vcpus::Live(judge, _) => judge.vcpus.len(),
+        };
+        u32::try_from(count).unwrap_or(u32::MAX)
     }
 
     /// How many vCPUs wait for a pCPU.
     #[must_use]
     pub fn waiting(&self) -> u32 {
-        let waits = |c: &&Candidate| matches!(c.unfit, None | Some(Skipped::AheadOfShare));
-        u32::try_from(self.candidates.iter().filter(waits).count()).unwrap_or(u32::MAX)
+        match self.vcpus {
+            Vcpus::Listed(_) => (0..self.vcpus()).filter(|&n| self.off_cpu(Vcpu(n))).count() as u32,
+            Vcpus::Live(_, waiting) => waiting,
+        }
     }
 
     /// Why `vcpu` cannot be boosted, if it cannot.
     #[must_use]
     pub fn unfit(&self, vcpu: Vcpu) -> Option<Skipped> {
-        match self.candidates.get(vcpu.index()) {
-            Some(candidate) => candidate.unfit,
-            None => Some(Skipped::Unknown),
-        }
+        self.candidate(vcpu).map_or(Some(Skipped::Unknown), |candidate| candidate.unfit)
     }
 
     /// Whether `vcpu` waits for a pCPU.
@@ -82,6 +112,6 @@ impl<'a> View<'a> {
     /// Whether `vcpu` left its pCPU through a pause loop and has not run since.
     #[must_use]
     pub fn spinning(&self, vcpu: Vcpu) -> bool {
-        self.candidates.get(vcpu.index()).is_some_and(|candidate| candidate.spinning)
+        self.candidate(vcpu).is_some_and(|candidate| candidate.spinning)
     }
 }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! On which pCPUs a vCPU may run.
+
+use core::fmt;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::pcpus::PcpuSet;
+use crate::{Pcpu, Vcpu};
+
+/// The pCPUs that vCPUs are restricted to; most are not.
+#[derive(Debug)]
+pub(super) struct Affinity {
+    sets: Vec<Option<PcpuSet>>,
+}
+
+impl Affinity {
+    /// Nobody is restricted.
+    pub(super) fn new(vcpus: u32) -> Self {
+        Self { sets: vec![None; vcpus as usize] }
+    }
+
+    /// The pCPUs that `vcpu` is restricted to, if it is.
+    pub(super) fn of(&self, vcpu: Vcpu) -> Option<&PcpuSet> {
+        self.sets.get(vcpu.index())?.as_ref()
+    }
+
+    /// Whether `vcpu` may run on `pcpu`.
+    pub(super) fn allows(&self, vcpu: Vcpu, pcpu: Pcpu) -> bool {
+        self.of(vcpu).is_none_or(|set| set.has(pcpu))
+    }
+
+    /// `pcpu` if `vcpu` may run there, else the first where it may.
+    pub(super) fn nearest(&self, vcpu: Vcpu, pcpu: Pcpu) -> Pcpu {
+        let elsewhere = self.of(vcpu).filter(|set| !set.has(pcpu)).and_then(PcpuSet::first);
+        elsewhere.unwrap_or(pcpu)
+    }
+
+    /// Restricts `vcpu`, which exists, to a set, or lifts that.
+    pub(super) fn set(&mut self, vcpu: Vcpu, set: Option<PcpuSet>) {
+        self.sets[vcpu.index()] = set;
+    }
+}
+
+/// Why a vCPU cannot be restricted so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AffinityError {
+    /// There is no such vCPU.
+    NoVcpu(Vcpu),
+    /// There is no such pCPU.
+    NoPcpu(Pcpu),
+    /// The vCPU could run nowhere.
+    Nowhere(Vcpu),
+}
+
+impl fmt::Display for AffinityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoVcpu(vcpu) => write!(f, "{vcpu} does not exist, so it can run nowhere"),
+            Self::NoPcpu(pcpu) => write!(f, "{pcpu} does not exist; name those of the scheduler"),
+            Self::Nowhere(vcpu) => write!(f, "{vcpu} could run nowhere; name at least one pCPU"),
+        }
+    }
+}
+
+impl core::error::Error for AffinityError {}
