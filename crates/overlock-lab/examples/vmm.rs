@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::{Kvm, VcpuExit, VcpuFd};
 use overlock_host::sched::yield_to::RoundRobin;
-use overlock_host::sched::{Action, Config, Event, Scheduler, Standing};
+use overlock_host::sched::{Action, Config, Event, Scheduler, Standing, Usage};
 use overlock_host::{Nanos, Pcpu, Vcpu};
 
 /// The guest, in real mode: counts 2^20 steps, then writes to port 0x10 and halts.
@@ -146,9 +146,18 @@ impl Host {
 extern "C" fn nothing(_: i32) {}
 
 fn main() -> Result<(), Error> {
-    let mut numbers = std::env::args().skip(1).map(|number| number.parse::<u32>());
-    let vcpus = numbers.next().transpose()?.unwrap_or(4);
-    let pcpus = numbers.next().transpose()?.unwrap_or(1);
+    let mut words = std::env::args().skip(1);
+    let mut number = |default: u32| words.next().map_or(Ok(default), |word| word.parse());
+    let (vcpus, pcpus) = (number(4)?, number(1)?);
+    for (n, (said, usage)) in run(vcpus, pcpus)?.iter().enumerate() {
+        let [ran, steal] = [usage.ran, usage.steal].map(|span| span.0 / 1_000_000);
+        writeln!(stdout(), "vcpu{n} said {said}; ran {ran} ms, waited {steal} ms for a pCPU")?;
+    }
+    Ok(())
+}
+
+/// Runs a machine until all its vCPUs have halted; what each said, and how it spent its time.
+pub(crate) fn run(vcpus: u32, pcpus: u32) -> Result<Vec<(u64, Usage)>, Error> {
     // SAFETY: the handler does nothing; without SA_RESTART the signal makes KVM_RUN return.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -166,12 +175,12 @@ fn main() -> Result<(), Error> {
         memory_size: MEMORY as u64,
         userspace_addr: &raw const memory[aligned] as u64,
     };
-    // SAFETY: the page is mapped until the end of `main`, when no vCPU runs any more.
+    // SAFETY: the page is mapped until the end of this function, when no vCPU runs any more.
     unsafe { vm.set_user_memory_region(region)? };
     let sched = Mutex::new(Scheduler::new(Config::new(vcpus, pcpus), RoundRobin::default())?);
     let posts = (0..vcpus).map(|_| Post::default()).collect();
     let host = Host { sched, timer: Condvar::new(), posts, start: Instant::now() };
-    std::thread::scope(|scope| -> Result<(), Error> {
+    std::thread::scope(|scope| -> Result<_, Error> {
         let mut threads = Vec::new();
         for n in 0..vcpus {
             let fd = vm.create_vcpu(n.into())?;
@@ -184,12 +193,11 @@ fn main() -> Result<(), Error> {
             threads.push(scope.spawn(move || host.run(Vcpu(n), fd)));
         }
         host.keep_time();
+        let mut lives = Vec::new();
         for (n, thread) in (0..).zip(threads) {
             let said = thread.join().expect("no vCPU thread panics")?;
-            let usage = host.sched.lock().unwrap().usage(host.now(), Vcpu(n)).unwrap();
-            let [ran, steal] = [usage.ran, usage.steal].map(|span| span.0 / 1_000_000);
-            writeln!(stdout(), "vcpu{n} said {said}; ran {ran} ms, waited {steal} ms for a pCPU")?;
+            lives.push((said, host.sched.lock().unwrap().usage(host.now(), Vcpu(n)).unwrap()));
         }
-        Ok(())
+        Ok(lives)
     })
 }

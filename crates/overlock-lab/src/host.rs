@@ -29,6 +29,7 @@
 //! - H5: while a vCPU is queued, every owner's timer is set to the end of its slice.
 
 mod accounts;
+mod delay;
 mod notes;
 mod pm_timer;
 mod supervise;
@@ -43,6 +44,7 @@ use overlock_world::clock::Clock;
 use overlock_world::timeline::Window;
 use overlock_world::{Accounts, Config};
 
+use self::delay::Delay;
 use self::notes::Notes;
 use self::pm_timer::Timer;
 use self::turn::Turn;
@@ -98,8 +100,9 @@ struct Post {
     timer_set: AtomicU64,
     /// How often it read the PM timer, which needs no scheduler.
     pm_reads: AtomicU64,
-    /// How long its thread had waited for one of the system's CPUs when it began, and in the end.
-    delay: [AtomicU64; 2],
+    /// Since when it owns a processor, if it does.
+    granted: AtomicU64,
+    delay: Delay,
 }
 
 /// What the host notes of a vCPU, beyond what its scheduler knows.
@@ -229,7 +232,8 @@ impl<'run> Host<'run> {
             slice_end: AtomicU64::new(0),
             timer_set: AtomicU64::new(0),
             pm_reads: AtomicU64::new(0),
-            delay: [const { AtomicU64::new(0) }; 2],
+            granted: AtomicU64::new(0),
+            delay: Delay::default(),
         };
         Ok(Self {
             records,
@@ -281,9 +285,17 @@ impl<'run> Host<'run> {
         }
         post.evict.store(false, Relaxed);
         let mut step = self.turn_of(vcpu, |turn| turn.out(vcpu, exit));
+        let waits = matches!(step, Step::Wait(_));
+        if waits {
+            post.delay.out();
+        }
         loop {
             match step {
                 Step::Go(next) => {
+                    if waits {
+                        let granted = post.granted.load(Relaxed);
+                        post.delay.back(self.clock.now_ns().saturating_sub(granted));
+                    }
                     self.set_timer(post);
                     return next;
                 }
@@ -301,16 +313,15 @@ impl<'run> Host<'run> {
         // SAFETY: takes no arguments and cannot fail.
         let thread = unsafe { libc::gettid() };
         post.thread.store(thread, Relaxed);
-        post.delay[0].store(run_delay(thread), Relaxed);
+        post.delay.begin(thread);
         let timer = SliceTimer::for_this_thread(self.signal)?;
         post.timer.get_or_init(|| timer);
         Ok(())
     }
 
-    /// Notes how long the calling thread, which is that of `vcpu`, has waited for a CPU.
+    /// The calling thread, which is that of `vcpu`, is about to end.
     pub(crate) fn finish(&self, vcpu: u32) {
-        let post = &self.posts[vcpu as usize];
-        post.delay[1].store(run_delay(post.thread.load(Relaxed)), Relaxed);
+        self.posts[vcpu as usize].delay.finish();
     }
 
     /// A guest's read of the ACPI PM timer.
@@ -414,14 +425,6 @@ fn cpus(pcpus: usize) -> Vec<usize> {
     let allowed = |&cpu: &usize| unsafe { libc::CPU_ISSET(cpu, &set) };
     let cpus: Vec<usize> = (0..libc::CPU_SETSIZE as usize).filter(allowed).take(pcpus).collect();
     if cpus.len() == pcpus { cpus } else { Vec::new() }
-}
-
-/// Nanoseconds that `thread` of this process has been ready to run without a CPU of the system, so
-/// far; 0 where the system does not tell (Linux, Documentation/scheduler/sched-stats.rst).
-fn run_delay(thread: i32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"));
-    let delay = stat.ok().and_then(|stat| stat.split(' ').nth(1)?.parse().ok());
-    delay.unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -34,8 +34,8 @@ pub struct Accounts {
     pub slices: u64,
     /// Nanoseconds by which it outstayed those slices, all together.
     pub overrun_ns: u64,
-    /// Nanoseconds that its thread was ready to run, but without one of the system's own CPUs: what
-    /// the system took from the processors that the vCPUs share.
+    /// Nanoseconds that it had a processor, but its thread none of the system's own CPUs: what the
+    /// system took from the processors that the vCPUs share.
     pub run_delay_ns: u64,
     /// Reads of the PM timer.
     pub pm_reads: u64,

@@ -3,14 +3,13 @@
 //!
 //! Read just before and just after the window, so nothing is disturbed in it. CPU time and switches
 //! are those of `getrusage` for the process less those of the coordinator. Time in the run queue is
-//! `run_delay`, the second figure of `/proc/self/task/TID/schedstat` (Linux,
-//! Documentation/scheduler/sched-stats.rst); it grows when a thread gets its CPU, so one that still
+//! the threads' [`RunDelay`]; it grows when a thread gets its CPU, so one that still
 //! waits at the end has waited for longer than it says. The time in the kernel is sampled by its
 //! tick (1 to 10 ms): a rough figure in short runs.
 
 use crate::sys::{self, Usage};
+use overlock_world::RunDelay;
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::time::Instant;
 
 /// Rates over the window: CPUs and threads are averages, switches are by second.
@@ -49,7 +48,7 @@ impl Account {
             at: Instant::now(),
             process: sys::own_usage(),
             coordinator: sys::thread_usage(),
-            queued: threads.iter().map(|thread| run_delay(*thread)).sum(),
+            queued: threads.iter().map(|&thread| seconds_queued(thread)).sum(),
         }
     }
 
@@ -74,10 +73,8 @@ impl Account {
 }
 
 /// Seconds that a thread of this process has stood in the run queue.
-fn run_delay(thread: i32) -> Option<f64> {
-    let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
-    let nanos: f64 = text.split_whitespace().nth(1)?.parse().ok()?;
-    Some(nanos / 1e9)
+fn seconds_queued(thread: i32) -> Option<f64> {
+    Some(RunDelay::of(thread).ok()?.ns()? as f64 / 1e9)
 }
 
 #[cfg(test)]

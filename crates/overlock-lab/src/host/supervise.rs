@@ -4,8 +4,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use super::delay::Delay;
 use super::turn::Turn;
-use super::{Host, State, accounts, run_delay};
+use super::{Host, State, accounts};
 use crate::engine::nanos;
 use crate::error::{Error, Stuck};
 use crate::place::Place;
@@ -62,11 +63,7 @@ impl Host<'_> {
     /// Notes how long each thread has waited for one of the system's CPUs, up to the end of the
     /// run.
     fn note_delays(&self) {
-        let delay = |post: &super::Post| {
-            let now = run_delay(post.thread.load(Relaxed));
-            now.saturating_sub(post.delay[0].load(Relaxed))
-        };
-        let delays: Vec<u64> = self.posts.iter().map(delay).collect();
+        let delays: Vec<u64> = self.posts.iter().map(|post| post.delay.sum()).collect();
         if let Some((accounts, _)) = &mut self.lock().books_at_stop {
             for (accounts, delay) in accounts.iter_mut().zip(delays) {
                 accounts.run_delay_ns = delay;
@@ -84,7 +81,7 @@ impl Host<'_> {
         stuck.sort_by_key(|stuck| stuck.vcpu);
         let runaway = (!stuck.is_empty()).then_some(Error::Runaway { grace, stuck });
         let (accounts, yields) =
-            state.books_at_stop.take().unwrap_or_else(|| state.books(self, stopped_ns));
+            state.books_at_stop.take().unwrap_or_else(|| state.books(self, stopped_ns, Delay::sum));
         Report { ran_ns, stopped_ns, accounts, yields, failure: state.failure.take().or(runaway) }
     }
 
@@ -113,7 +110,7 @@ impl Turn<'_> {
         match self.state.stopped {
             None if cancelled || self.state.end_at.is_some_and(|end| end <= self.now) => {
                 self.state.stopped = Some(self.now);
-                self.state.books_at_stop = Some(self.state.books(self.host, self.now));
+                self.state.books_at_stop = Some(self.state.books(self.host, self.now, |_| 0));
                 self.host.records[0].shared().stop.store(true, Relaxed);
                 return true;
             }
@@ -147,13 +144,16 @@ impl Turn<'_> {
 }
 
 impl State {
-    /// The life of each vCPU, and the yields, until `now`.
-    fn books(&self, host: &Host, now: u64) -> (Vec<Accounts>, Tally) {
+    /// The life of each vCPU, with the `delay` of its thread, and the yields, until `now`.
+    fn books(
+        &self,
+        host: &Host,
+        now: u64,
+        delay: impl Fn(&Delay) -> u64,
+    ) -> (Vec<Accounts>, Tally) {
         let lives = (0..).zip(&self.guests).zip(&host.posts).map(|((vcpu, guest), post)| {
             let usage = self.scheduler.usage(Nanos(now), Vcpu(vcpu)).unwrap_or_default();
-            let [from, to] = [0, 1].map(|at| post.delay[at].load(Relaxed));
-            let delay = to.saturating_sub(from);
-            let life = accounts::with(guest.accounts.clone(), usage, delay);
+            let life = accounts::with(guest.accounts.clone(), usage, delay(&post.delay));
             let stints = self.notes.as_ref().map(|notes| notes.of(vcpu, now)).unwrap_or_default();
             Accounts { pm_reads: post.pm_reads.load(Relaxed), stints, ..life }
         });

@@ -294,7 +294,9 @@ impl Turn<'_> {
             Action::Run { vcpu, pcpu, .. } => {
                 let guest = &mut self.state.guests[vcpu.index()];
                 (guest.deadline, guest.slice_over) = (None, None);
-                self.host.posts[vcpu.index()].pcpu.store(pcpu.0, Relaxed);
+                let post = &self.host.posts[vcpu.index()];
+                post.pcpu.store(pcpu.0, Relaxed);
+                post.granted.store(self.now, Relaxed);
                 self.show(vcpu);
                 self.set_slice(pcpu);
                 self.errands.wake.insert(vcpu.0);

@@ -174,10 +174,9 @@ impl Trace {
 
     /// Notes why `vcpu` is not chosen. One that does not exist leaves no trace.
     pub fn skip(&mut self, vcpu: Vcpu, why: Skipped) {
-        if let Some(slot) = self.skipped.get_mut(vcpu.index()) {
-            if slot.replace(why).is_none() {
-                self.touched.push(vcpu);
-            }
+        let slot = self.skipped.get_mut(vcpu.index());
+        if slot.is_some_and(|slot| slot.replace(why).is_none()) {
+            self.touched.push(vcpu);
         }
     }
 
