@@ -6,7 +6,9 @@
 use crate::bench::Lengths;
 use crate::machine::Machine;
 use crate::stats::Interval;
-use serde::{Deserialize, Serialize};
+pub(crate) use overlock_world::WaitNs as Waits;
+pub(crate) use overlock_world::stats::Spread;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The first record of a file: machine, commit and command.
@@ -77,23 +79,6 @@ pub(crate) struct PointRecord<'a, Sample> {
     pub(crate) long_stalls: u64,
     /// Share of the machine's CPU time that the hypervisor took away.
     pub(crate) steal: f64,
-}
-
-/// How operations were spread over threads or vCPUs.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub(crate) struct Spread {
-    pub(crate) min: u64,
-    pub(crate) avg: f64,
-    pub(crate) max: u64,
-}
-
-/// Percentiles of the wait for the lock.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub(crate) struct Waits {
-    pub(crate) p50: u64,
-    pub(crate) p99: u64,
-    pub(crate) p999: u64,
-    pub(crate) max: u64,
 }
 
 /// Adds counts of waits by length: how many were of so many nanoseconds or less, and longer than

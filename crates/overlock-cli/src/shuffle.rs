@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The order in which locks take turns: random to the machine, the same for the same seed.
 
-/// Returns `0..len` in the order of a round: a Fisher-Yates shuffle by an xorshift generator.
+use overlock_sim::{Rng, seed_of};
+
+/// Returns `0..len` in the order of a round.
 pub(crate) fn shuffled(len: usize, seed: u64, round: usize) -> Vec<usize> {
-    let mut state = (seed ^ (round as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1;
-    let mut next = move |bound: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        usize::try_from(state >> 33).unwrap_or(0) % bound
-    };
     let mut order: Vec<usize> = (0..len).collect();
-    for last in (1..len).rev() {
-        order.swap(last, next(last + 1));
-    }
+    Rng::new(seed_of(seed, round as u64)).shuffle(&mut order);
     order
 }
 

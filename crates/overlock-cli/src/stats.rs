@@ -7,8 +7,7 @@
 //! binomial tail and depends on nothing but the number of samples. Below six samples no interval
 //! reaches 95 %; then it is min..max and [`coverage`] says what that is worth (75 % at three).
 //!
-//! Sources: David and Nagaraja, *Order Statistics*, section 7.1; Jain, Chiu and Hawe, *A
-//! Quantitative Measure of Fairness* (DEC-TR-301).
+//! Source: David and Nagaraja, *Order Statistics*, section 7.1.
 
 use serde::{Deserialize, Serialize};
 
@@ -96,15 +95,6 @@ fn median_sorted(sorted: &[f64]) -> Option<f64> {
     }
 }
 
-/// Jain's index of fairness: 1 when all have the same, 1/n when one has everything.
-///
-/// Nobody having anything is as equal as it gets, and so are no participants at all: 1.
-pub(crate) fn jain(shares: &[f64]) -> f64 {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
-}
-
 /// The geometric mean, which is the mean that ratios have; nothing if there are no values.
 pub(crate) fn geomean(values: &[f64]) -> Option<f64> {
     if values.is_empty() {
@@ -156,14 +146,6 @@ mod tests {
         assert_eq!(interval, Interval { median: 5.0, low: 2.0, high: 8.0 });
         assert!(interval.includes(2.0) && !interval.includes(1.9));
         assert!(close(interval.spread(), 0.6));
-    }
-
-    #[test]
-    fn jain_knows_the_extremes() {
-        assert!(close(jain(&[5.0, 5.0, 5.0, 5.0]), 1.0));
-        assert!(close(jain(&[9.0, 0.0, 0.0, 0.0]), 0.25));
-        assert!(close(jain(&[1.0, 3.0]), 0.8));
-        assert!(close(jain(&[0.0, 0.0]), 1.0));
     }
 
     #[test]

@@ -5,17 +5,16 @@
 //! `cargo run --example vmm -- 4 1`: four vCPUs on one pCPU, each of which counts to a number, says
 //! so through a port, and halts for good. What they counted, and who ran for how long, is printed.
 //!
-//! Where KVM has its interrupt controller in the kernel (`KVM_CREATE_IRQCHIP`), `hlt` and IPIs
-//! never reach user space: then the kernel's wake-ups are not events of this scheduler, and a vCPU
-//! that sleeps in `KVM_RUN` keeps its pCPU. Leave the controller out, or split
-//! (`KVM_CAP_SPLIT_IRQCHIP` still keeps `hlt`), or let a paravirtual guest halt through a port.
+//! Where KVM has its interrupt controller in the kernel (`KVM_CREATE_IRQCHIP`, and split), `hlt` and
+//! IPIs never reach user space, and a vCPU that sleeps in `KVM_RUN` keeps its pCPU. Leave it out,
+//! or let a paravirtual guest halt through a port.
 
 use std::io::{Write, stdout};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use kvm_bindings::kvm_userspace_memory_region;
+use kvm_bindings::{kvm_regs, kvm_userspace_memory_region};
 use kvm_ioctls::{Kvm, VcpuExit, VcpuFd};
 use overlock_host::sched::yield_to::RoundRobin;
 use overlock_host::sched::{Action, Config, Event, Scheduler, Standing, Usage};
@@ -181,23 +180,20 @@ pub(crate) fn run(vcpus: u32, pcpus: u32) -> Result<Vec<(u64, Usage)>, Error> {
     let posts = (0..vcpus).map(|_| Post::default()).collect();
     let host = Host { sched, timer: Condvar::new(), posts, start: Instant::now() };
     std::thread::scope(|scope| -> Result<_, Error> {
-        let mut threads = Vec::new();
+        let (mut threads, host) = (Vec::new(), &host);
         for n in 0..vcpus {
             let fd = vm.create_vcpu(n.into())?;
             let mut system = fd.get_sregs()?;
             (system.cs.base, system.cs.selector) = (0, 0);
             fd.set_sregs(&system)?;
-            let regs = kvm_bindings::kvm_regs { rip: ENTRY, rflags: 2, ..Default::default() };
-            fd.set_regs(&regs)?;
-            let host = &host;
+            fd.set_regs(&kvm_regs { rip: ENTRY, rflags: 2, ..Default::default() })?;
             threads.push(scope.spawn(move || host.run(Vcpu(n), fd)));
         }
         host.keep_time();
-        let mut lives = Vec::new();
-        for (n, thread) in (0..).zip(threads) {
+        let lives = threads.into_iter().zip((0..).map(Vcpu)).map(|(thread, vcpu)| {
             let said = thread.join().expect("no vCPU thread panics")?;
-            lives.push((said, host.sched.lock().unwrap().usage(host.now(), Vcpu(n)).unwrap()));
-        }
-        Ok(lives)
+            Ok((said, host.sched.lock().unwrap().usage(host.now(), vcpu).unwrap()))
+        });
+        lives.collect()
     })
 }

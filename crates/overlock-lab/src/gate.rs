@@ -6,10 +6,12 @@
 //! | 0 | shut |
 //! | 1 | open; the next [`Gate::pass`] shuts it and goes through |
 //!
-//! It is a futex and nothing else, so that a signal handler may wait here: no allocation, no lock.
+//! It is a futex and nothing else (that of the platform of threads), so that a signal handler may
+//! wait here: no allocation, no lock.
 
-use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Release};
+
+use overlock::platform::{Platform, Threads};
 
 /// A gate for one waiting thread.
 #[derive(Debug, Default)]
@@ -20,7 +22,7 @@ impl Gate {
     pub(crate) fn open(&self) {
         // ORDERING: Release → the Acquire in `pass`; what the opener did is seen behind the gate.
         self.0.store(1, Release);
-        self.futex(libc::FUTEX_WAKE, 1, None);
+        Threads::kick_any(&raw const self.0);
     }
 
     /// Waits until the gate is open, or for about `ns` nanoseconds, shuts it and goes through. It
@@ -28,29 +30,10 @@ impl Gate {
     pub(crate) fn pass(&self, ns: Option<u64>) {
         // ORDERING: Acquire → the Release in `open`.
         if self.0.swap(0, Acquire) == 0 {
-            self.futex(libc::FUTEX_WAIT, 0, ns);
+            Threads::wait(&self.0, 0, ns.map(|ns| Threads::now_ns().saturating_add(ns)));
             // ORDERING: as above.
             self.0.swap(0, Acquire);
         }
-    }
-
-    /// A wait while the word is `value`, for at most `ns`, or a wake of `value` threads. An
-    /// interrupted or refused wait is a spurious one; a wake cannot fail.
-    fn futex(&self, operation: i32, value: u32, ns: Option<u64>) {
-        let span = ns.map(|ns| libc::timespec {
-            tv_sec: (ns / 1_000_000_000) as i64,
-            tv_nsec: (ns % 1_000_000_000) as i64,
-        });
-        // SAFETY: the word lives as long as `self`, and so does the span as long as the call.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.0.as_ptr(),
-                operation | libc::FUTEX_PRIVATE_FLAG,
-                value,
-                span.as_ref().map_or(ptr::null(), ptr::from_ref),
-            )
-        };
     }
 }
 

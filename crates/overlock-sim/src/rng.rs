@@ -51,6 +51,13 @@ impl Rng {
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.index(choices.len())]
     }
+
+    /// Puts `items` in an order each as likely as any other (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.index(last + 1));
+        }
+    }
 }
 
 /// The seed of run `index` of a series that began with `seed`.

@@ -27,7 +27,8 @@ impl Spread {
 }
 
 /// Jain's index of fairness: the square of the sum over n times the sum of squares. 1 is equal, 1/n
-/// is one alone; 1 where nobody has anything (Jain, Chiu, Hawe 1984).
+/// is one alone; 1 where nobody has anything (R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of
+/// Fairness", DEC-TR-301, 1984).
 #[must_use]
 pub fn jain(values: &[u64]) -> f64 {
     let sum: f64 = values.iter().map(|&v| v as f64).sum();
@@ -43,6 +44,8 @@ mod tests {
     fn jain_is_one_for_equals_and_one_nth_for_one_alone() {
         assert!((jain(&[5, 5, 5, 5]) - 1.0).abs() < 1e-12);
         assert!((jain(&[9, 0, 0, 0]) - 0.25).abs() < 1e-12);
+        assert!((jain(&[1, 3]) - 0.8).abs() < 1e-12);
+        assert!((jain(&[0, 0]) - 1.0).abs() < 1e-12);
         assert!((jain(&[]) - 1.0).abs() < 1e-12);
         assert_eq!(Spread::of(&[1, 2, 6]), Spread { min: 1, avg: 3.0, max: 6 });
     }

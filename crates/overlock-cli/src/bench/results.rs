@@ -143,7 +143,7 @@ impl LockRuns {
 
 /// Jain's index over the threads of a run.
 pub(crate) fn jain(sample: &RunSample) -> f64 {
-    stats::jain(&sample.ops.iter().map(|ops| *ops as f64).collect::<Vec<_>>())
+    overlock_world::stats::jain(&sample.ops)
 }
 
 impl PointRuns {

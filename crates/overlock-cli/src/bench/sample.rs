@@ -28,13 +28,12 @@ pub(crate) fn gap(nanos: u64) -> u32 {
 pub(crate) struct Sampling {
     mean: u32,
     left: u32,
-    /// Of an xorshift generator.
-    state: u64,
+    rng: Rng,
 }
 
 impl Sampling {
     pub(crate) fn new(mean: u32, rng: &mut Rng) -> Self {
-        let mut sampling = Sampling { mean, left: 1, state: rng.bits() | 1 };
+        let mut sampling = Sampling { mean, left: 1, rng: Rng::new(rng.bits()) };
         sampling.left = sampling.draw();
         sampling
     }
@@ -52,11 +51,7 @@ impl Sampling {
 
     /// A gap from 1 to one less than twice the mean, each as likely as any other.
     fn draw(&mut self) -> u32 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        let span = u64::from(2 * self.mean - 1);
-        1 + (((self.state >> 32) * span) >> 32) as u32
+        1 + self.rng.below(u64::from(2 * self.mean - 1)) as u32
     }
 }
 

@@ -54,7 +54,7 @@ impl Lengths {
         });
         let mut drawn: Vec<f64> = strata.collect();
         let scale = mean * STEPS as f64 / drawn.iter().sum::<f64>();
-        shuffle(&mut drawn, rng);
+        rng.shuffle(&mut drawn);
         // What rounding takes from one length the next one gets, so that short means come out too.
         let mut sum = 0.0_f64;
         let whole = |length: f64| {
@@ -137,14 +137,8 @@ fn cells(count: u32, rng: &mut Rng) -> Vec<u32> {
         cell
     });
     let mut drawn: Vec<u32> = strata.collect();
-    shuffle(&mut drawn, rng);
+    rng.shuffle(&mut drawn);
     drawn
-}
-
-fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
-    for last in (1..items.len()).rev() {
-        items.swap(last, rng.index(last + 1));
-    }
 }
 
 #[cfg(test)]

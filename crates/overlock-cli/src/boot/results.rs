@@ -78,7 +78,7 @@ impl Runs {
     }
 
     fn jain(sample: &Sample) -> f64 {
-        stats::jain(&sample.ops.iter().map(|&ops| ops as f64).collect::<Vec<_>>())
+        overlock_world::stats::jain(&sample.ops)
     }
 
     pub(super) fn lost(&self) -> u64 {
