@@ -10,6 +10,7 @@ pub mod experiment;
 pub mod locks;
 mod record;
 mod run_delay;
+mod sequential;
 pub mod stats;
 pub mod timeline;
 pub mod workload;
@@ -21,5 +22,6 @@ pub use engine::{Config, Engine, NoYields, Outcome, PmTimerRule, VCPUS_MAX, Yiel
 pub use error::Error;
 pub use record::{Losses, Name, Record, WaitNs};
 pub use run_delay::RunDelay;
+pub use sequential::Sequential;
 pub use timeline::Timeline;
 pub use world::{HINT_WAITERS, Hint, Program, Vcpu, World};

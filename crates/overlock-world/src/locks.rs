@@ -24,6 +24,10 @@ pub const LOCKS: [&str; 8] = [
     "native-hybrid",
 ];
 
+/// S3's subject as it was before S3: the paravirtual queue locks with all their read-modify-writes
+/// sequentially consistent, to compare with. They are asked for by name only.
+pub const COMPARATORS: [&str; 2] = ["sequential-queued", "sequential-hybrid"];
+
 /// Stands in the place of a lock's name for what a lock of strict order could do at best: vCPUs
 /// that hand a token round, each change of hands one section, one kick and one halt.
 ///
@@ -31,6 +35,7 @@ pub const LOCKS: [&str; 8] = [
 pub const HAND_OVER: &str = "hand-over";
 
 const NATIVE: &str = "native-";
+const SEQUENTIAL: &str = "sequential-";
 const OFF: &str = "-off";
 
 /// What a lock is, among those that differ in nothing else.
@@ -42,6 +47,8 @@ pub enum Build {
     Off,
     /// It may halt, and is kicked.
     Paravirtual,
+    /// The same, sequentially consistent.
+    Sequential,
 }
 
 /// A lock as the guest is built and booted: native, paravirtual, or that switched off.
@@ -49,22 +56,27 @@ pub enum Build {
 pub struct Lock {
     /// As typed, and as in the records.
     pub name: String,
-    /// As in [`LOCKS`], or [`HAND_OVER`].
+    /// As in [`LOCKS`], [`COMPARATORS`], or [`HAND_OVER`].
     pub built: &'static str,
     /// Whether it may wait instead of spin.
     pub paravirtual: bool,
 }
 
 impl Lock {
-    /// The lock of this name: one of [`LOCKS`], a paravirtual one of them with `-off`, or
-    /// [`HAND_OVER`].
+    /// The lock of this name: one of [`LOCKS`], a paravirtual one of them with `-off`, one of
+    /// [`COMPARATORS`], or [`HAND_OVER`].
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        let find = |name: &str| LOCKS.into_iter().chain([HAND_OVER]).find(|known| *known == name);
+        let find = |among: &[&'static str], name: &str| {
+            among.iter().find(|&&known| known == name).copied()
+        };
         let (built, paravirtual) = match name.strip_suffix(OFF) {
-            Some(base) if base != HAND_OVER && !base.starts_with(NATIVE) => (find(base)?, false),
+            Some(base) if !base.starts_with(NATIVE) => (find(&LOCKS, base)?, false),
             Some(_) => return None,
-            None => (find(name)?, !name.starts_with(NATIVE)),
+            None => {
+                let other = || find(&COMPARATORS, name).or_else(|| find(&[HAND_OVER], name));
+                (find(&LOCKS, name).or_else(other)?, !name.starts_with(NATIVE))
+            }
         };
         Some(Self { name: name.to_owned(), built, paravirtual })
     }
@@ -85,6 +97,7 @@ impl Lock {
     #[must_use]
     pub fn build(&self) -> Build {
         match (self.built.starts_with(NATIVE), self.paravirtual) {
+            _ if self.built.starts_with(SEQUENTIAL) => Build::Sequential,
             (true, _) => Build::Native,
             (false, false) => Build::Off,
             (false, true) => Build::Paravirtual,
@@ -94,13 +107,18 @@ impl Lock {
     /// The algorithm, however it is built.
     #[must_use]
     pub fn family(&self) -> &'static str {
-        self.built.strip_prefix(NATIVE).unwrap_or(self.built)
+        plain(self.built)
     }
 }
 
 /// Whether the lock called `name` goes to whoever asked first.
 pub(crate) fn in_order(name: &str) -> bool {
-    matches!(name.strip_prefix(NATIVE).unwrap_or(name), "ticket" | "queued")
+    matches!(plain(name), "ticket" | "queued")
+}
+
+/// The name of the algorithm of a lock of this name.
+fn plain(name: &str) -> &str {
+    name.strip_prefix(NATIVE).or_else(|| name.strip_prefix(SEQUENTIAL)).unwrap_or(name)
 }
 
 /// Something to be done with a lock whose type is only known by name.
@@ -118,6 +136,8 @@ pub(crate) fn with_lock<W: World, U: UseLock>(name: &str, user: U) -> Option<U::
         "ticket" => user.with::<Ticket<W::Aware, Locks>>(),
         "queued" => user.with::<Queued<W::Aware, Locks>>(),
         "hybrid" => user.with::<Hybrid<W::Aware, Locks>>(),
+        "sequential-queued" => user.with::<Queued<W::Sequential, Locks>>(),
+        "sequential-hybrid" => user.with::<Hybrid<W::Sequential, Locks>>(),
         "native-test-and-set" => user.with::<TestAndSet<W::Native, Locks>>(),
         "native-ticket" => user.with::<Ticket<W::Native, Locks>>(),
         "native-queued" => user.with::<Queued<W::Native, Locks>>(),
@@ -156,6 +176,7 @@ mod tests {
             ("ticket", Build::Paravirtual, "ticket"),
             ("ticket-off", Build::Off, "ticket"),
             ("test-and-set-off", Build::Off, "test-and-set"),
+            ("sequential-hybrid", Build::Sequential, "hybrid"),
             (HAND_OVER, Build::Paravirtual, HAND_OVER),
         ] {
             let lock = Lock::named(name).unwrap();
@@ -163,6 +184,8 @@ mod tests {
         }
         assert_eq!(Lock::named("native-ticket-off"), None);
         assert_eq!(Lock::named("hand-over-off"), None);
+        assert_eq!(Lock::named("sequential-hybrid-off"), None);
+        assert!(in_order("sequential-queued") && !in_order("sequential-hybrid"));
         assert_eq!(Lock::named("nonsense"), None);
         assert_eq!(Lock::all().count(), 12);
     }

@@ -17,6 +17,7 @@ mod ring;
 mod shelf;
 pub(crate) mod tally;
 
+use std::any::TypeId;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
@@ -29,10 +30,10 @@ pub use self::profile::Profile;
 use self::ring::Ring;
 pub use self::tally::histogram;
 use crate::engine::{Config, Engine};
-use crate::locks::{Counted, HAND_OVER, LOCKS, UseLock, in_order, with_lock};
+use crate::locks::{COMPARATORS, Counted, HAND_OVER, LOCKS, UseLock, in_order, with_lock};
 use crate::record::Seen;
 use crate::timeline::Window;
-use crate::{Error, Record};
+use crate::{Error, Record, World};
 
 /// Held while a run counts what happens in its locks.
 static COUNTING: Mutex<()> = Mutex::new(());
@@ -62,9 +63,14 @@ pub fn run<E: Engine>(
     if lock == HAND_OVER {
         return hand_over::<E>(config, profile);
     }
-    if !LOCKS.contains(&lock) {
-        let known = LOCKS.join(", ");
+    if !LOCKS.contains(&lock) && !COMPARATORS.contains(&lock) {
+        let known = [&LOCKS[..], &COMPARATORS].concat().join(", ");
         return Err(Error(format!("no lock is called {lock}; there are {known}")).into());
+    }
+    if COMPARATORS.contains(&lock) && no_sequential::<E::World>() {
+        let why =
+            format!("{lock} does not differ from the lock it is compared with on {}", E::NAME);
+        return Err(Error(why).into());
     }
     let wake_ns = match config.wake_ns {
         Some(wake_ns) => wake_ns,
@@ -74,6 +80,11 @@ pub fn run<E: Engine>(
     let config = Config { wake_ns: Some(wake_ns), publishes, ..*config };
     let user = Run::<E>(&config, profile, lock, PhantomData);
     with_lock::<E::World, _>(lock, user).expect("one of LOCKS")
+}
+
+/// Whether a world has no platform of sequentially consistent cells.
+fn no_sequential<W: World>() -> bool {
+    TypeId::of::<W::Sequential>() == TypeId::of::<W::Aware>()
 }
 
 struct Run<'a, 'b, E>(&'a Config<'b>, &'a Profile, &'a str, PhantomData<E>);

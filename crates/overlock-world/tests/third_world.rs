@@ -299,6 +299,7 @@ impl World for RoundRobin {
     type Word = Timed<AtomicU32>;
     type Aware = Turns<true>;
     type Native = Turns<false>;
+    type Sequential = Turns<true>;
 
     fn number() -> u32 {
         here().1 as u32
@@ -479,4 +480,11 @@ fn every_profile_and_the_hand_over_run_in_virtual_time() {
     let record = run::<InTurns>(&config, &micro, HAND_OVER).unwrap();
     assert!(record.exits["halt"] > 0 && record.exits["kick"] > 0, "{record:?}");
     assert!(record.ops_per_cpu.max - record.ops_per_cpu.min <= 1, "{record:?}");
+}
+
+#[test]
+fn a_world_without_weaker_orderings_refuses_what_compares_them() {
+    let profile = Profile::named("micro").unwrap();
+    let error = run::<InTurns>(&Config::new(2, 1), &profile, "sequential-hybrid").unwrap_err();
+    assert!(error.to_string().contains("sequential-hybrid does not differ"), "{error}");
 }

@@ -19,18 +19,20 @@
 //! affair, by its yield policy.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
+use std::sync::atomic::{Ordering, Ordering::Relaxed};
 
+use overlock::atomic::ConstAtomic;
 use overlock::platform::{Costs, Platform, ReadModifyWrite};
 use overlock::{Bucket, Cpu, Slot};
 use overlock_world::clock::ticks;
 
 use super::abi::{Call, VcpuRecord};
+use super::cells::{Cells, Full, Real};
 use super::door::{CallNumber, Door};
 
-/// A vCPU of world `W`, on which locks wait (`WAITS`) or only ever spin.
+/// A vCPU of world `W`, on which locks wait (`WAITS`) or only ever spin, and are made of `C`.
 #[derive(Clone, Copy, Debug)]
-pub struct Guest<W, const WAITS: bool>(PhantomData<W>);
+pub struct Guest<W, const WAITS: bool, C = Real>(PhantomData<(W, C)>);
 
 /// Ticks between two pauses of one loop, at most: longer and it counts as another loop.
 ///
@@ -51,12 +53,17 @@ struct Table<P: Platform> {
 pub(crate) struct Tables<W: Door> {
     waiting: Table<Guest<W, true>>,
     spinning: Table<Guest<W, false>>,
+    sequential: Table<Guest<W, true, Full>>,
 }
 
 impl<W: Door> Tables<W> {
     /// Empty tables for `vcpus` vCPUs.
     pub(crate) fn new(vcpus: u32) -> Self {
-        Self { waiting: Table::new(vcpus), spinning: Table::new(vcpus) }
+        Self {
+            waiting: Table::new(vcpus),
+            spinning: Table::new(vcpus),
+            sequential: Table::new(vcpus),
+        }
     }
 
     /// The tables of the run that the calling vCPU belongs to.
@@ -66,7 +73,7 @@ impl<W: Door> Tables<W> {
     }
 }
 
-impl<P: Platform<Word = AtomicU32>> Table<P> {
+impl<P: Platform<Word: ConstAtomic<u32>>> Table<P> {
     fn new(vcpus: u32) -> Self {
         Self {
             slots: (0..vcpus).map(|_| Slot::new()).collect(),
@@ -77,24 +84,26 @@ impl<P: Platform<Word = AtomicU32>> Table<P> {
     }
 }
 
-impl<W: Door, const WAITS: bool> Guest<W, WAITS> {
+impl<W: Door, const WAITS: bool, C: Cells> Guest<W, WAITS, C> {
     fn table() -> &'static Table<Self> {
+        const { assert!(WAITS || !C::FULL, "there is no such table") };
         let tables = Tables::<W>::current();
-        let table = if WAITS {
-            (&raw const tables.waiting).cast()
-        } else {
-            (&raw const tables.spinning).cast::<Table<Self>>()
+        let table = match (C::FULL, WAITS) {
+            (false, true) => (&raw const tables.waiting).cast(),
+            (false, false) => (&raw const tables.spinning).cast(),
+            (true, _) => (&raw const tables.sequential).cast::<Table<Self>>(),
         };
-        // SAFETY: of the two, the table that was made for this very platform.
+        // SAFETY: of the three, the table that was made for this very platform; the assertion keeps
+        // a fourth one out.
         unsafe { &*table }
     }
 }
 
 // SAFETY: clause by clause in the table above.
-unsafe impl<W: Door, const WAITS: bool> Platform for Guest<W, WAITS> {
-    type Byte = AtomicU8;
-    type Half = AtomicU16;
-    type Word = AtomicU32;
+unsafe impl<W: Door, const WAITS: bool, C: Cells> Platform for Guest<W, WAITS, C> {
+    type Byte = C::Byte;
+    type Half = C::Half;
+    type Word = C::Word;
 
     const WAITS: bool = WAITS;
 
@@ -140,11 +149,11 @@ unsafe impl<W: Door, const WAITS: bool> Platform for Guest<W, WAITS> {
         &Self::table().buckets
     }
 
-    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
-        W::halt_unless(word, expected, deadline_ns);
+    fn wait(word: &C::Word, expected: u32, deadline_ns: Option<u64>) {
+        W::halt_unless(C::memory(word), expected, deadline_ns);
     }
 
-    fn kick(_word: *const AtomicU32, cpu: Cpu) {
+    fn kick(_word: *const C::Word, cpu: Cpu) {
         W::kick(cpu.index() as u32);
     }
 

@@ -8,7 +8,7 @@ use overlock_lab::{Config, Engine, Error, PmTimerRule, Yields};
 use overlock_world::Record;
 use overlock_world::Yields as _;
 use overlock_world::experiment::Experiment;
-use overlock_world::locks::{HAND_OVER, LOCKS};
+use overlock_world::locks::{COMPARATORS, HAND_OVER, LOCKS};
 
 crate::on_both_engines!(
     every_lock_carries_the_micro_workload,
@@ -37,7 +37,7 @@ fn point<E: Engine>(config: &Config, profile: &str, lock: &str) -> Record<Yields
 }
 
 fn every_lock_carries_the_micro_workload<E: Engine>() {
-    for lock in LOCKS {
+    for lock in LOCKS.into_iter().chain(COMPARATORS) {
         // Sections that are long enough for two vCPUs to meet in, however busy the machine is.
         let profile = Profile { section_ns: 5_000, ..Profile::named("micro").unwrap() };
         let record = run::<E>(&config(4), &profile, lock).unwrap();
