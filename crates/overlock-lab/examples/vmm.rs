@@ -5,9 +5,9 @@
 //! `cargo run --example vmm -- 4 1`: four vCPUs on one pCPU, each of which counts to a number, says
 //! so through a port, and halts for good. What they counted, and who ran for how long, is printed.
 //!
-//! Where KVM has its interrupt controller in the kernel (`KVM_CREATE_IRQCHIP`, and split), `hlt` and
-//! IPIs never reach user space, and a vCPU that sleeps in `KVM_RUN` keeps its pCPU. Leave it out,
-//! or let a paravirtual guest halt through a port.
+//! Where KVM has its interrupt controller in the kernel (`KVM_CREATE_IRQCHIP`, split or not), `hlt`
+//! and IPIs never reach user space, and a vCPU that sleeps in `KVM_RUN` keeps its pCPU. Leave it
+//! out, or let a paravirtual guest halt through a port.
 
 use std::io::{Write, stdout};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, Ordering::Relaxed};
