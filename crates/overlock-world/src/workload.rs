@@ -84,7 +84,7 @@ pub fn run<E: Engine>(
 
 /// Whether a world has no platform of sequentially consistent cells.
 fn no_sequential<W: World>() -> bool {
-    TypeId::of::<W::Sequential>() == TypeId::of::<W::Aware>()
+    TypeId::of::<W::Ordered>() == TypeId::of::<W::Aware>()
 }
 
 struct Run<'a, 'b, E>(&'a Config<'b>, &'a Profile, &'a str, PhantomData<E>);

@@ -42,7 +42,7 @@ pub trait World: Copy + Send + Sync + 'static {
     /// As [`Aware`](Self::Aware), with cells whose read-modify-writes are sequentially consistent
     /// ([`Sequential`](crate::Sequential)). A world that has no such cells names `Aware` again, and
     /// is not asked for the locks that need them.
-    type Sequential: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstAtomic<u32>>;
+    type Ordered: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstAtomic<u32>>;
 
     /// Memory in which what programs share is to lie, until the run is over; nothing where it may
     /// lie anywhere. Locks hash their addresses, so a world that repeats runs exactly has a say.

@@ -299,7 +299,7 @@ impl World for RoundRobin {
     type Word = Timed<AtomicU32>;
     type Aware = Turns<true>;
     type Native = Turns<false>;
-    type Sequential = Turns<true>;
+    type Ordered = Turns<true>;
 
     fn number() -> u32 {
         here().1 as u32

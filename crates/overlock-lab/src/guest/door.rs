@@ -108,7 +108,7 @@ macro_rules! verbs {
         type Word = std::sync::atomic::AtomicU32;
         type Aware = $crate::guest::platform::Guest<Self, true>;
         type Native = $crate::guest::platform::Guest<Self, false>;
-        type Sequential = $crate::guest::platform::Guest<Self, true, $crate::guest::cells::Full>;
+        type Ordered = $crate::guest::platform::Guest<Self, true, $crate::guest::cells::Full>;
 
         #[inline]
         fn number() -> u32 {

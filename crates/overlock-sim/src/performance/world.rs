@@ -146,7 +146,7 @@ impl World for Simulated {
     type Word = Timed<u32>;
     type Aware = OnHost<true>;
     type Native = OnHost<false>;
-    type Sequential = OnHost<true>;
+    type Ordered = OnHost<true>;
 
     fn memory(layout: Layout) -> Option<NonNull<u8>> {
         memory::take(layout)
