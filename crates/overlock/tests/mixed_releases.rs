@@ -73,7 +73,7 @@ fn can_mix() -> bool {
 
 fn can_release_by_sequence() -> bool {
     let word = AtomicU32::new(1);
-    (0..100).any(|_| Sequences::clear_low_byte(&word, 1))
+    (0..100).any(|_| Sequences::clear_low_byte(&word))
 }
 
 #[test]

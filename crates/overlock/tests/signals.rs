@@ -118,7 +118,7 @@ struct Seen {
 }
 
 /// Releases a word by `release` until signals have hit `enough`, or for ten seconds.
-fn interrupted_releases(release: fn(&AtomicU32, u32) -> bool, enough: fn(&Seen) -> bool) -> Seen {
+fn interrupted_releases(release: fn(&AtomicU32) -> bool, enough: fn(&Seen) -> bool) -> Seen {
     let scene: &'static Released = Box::leak(Box::new(Released {
         word: AtomicU32::new(0),
         releasing: AtomicBool::new(false),
@@ -132,7 +132,7 @@ fn interrupted_releases(release: fn(&AtomicU32, u32) -> bool, enough: fn(&Seen) 
         for _ in 0..1_000 {
             scene.word.store(1, SeqCst);
             scene.releasing.store(true, SeqCst);
-            let released = release(&scene.word, 1);
+            let released = release(&scene.word);
             scene.releasing.store(false, SeqCst);
             let flagged = scene.word.swap(0, SeqCst) & FLAG != 0;
             seen.missed += u32::from(flagged && released);

@@ -87,8 +87,8 @@ fn dwell() {
 }
 
 impl TornRelease {
-    pub(crate) fn torn(word: &AtomicU32, expected: u32) -> bool {
-        if word.load(Ordering::Relaxed) != expected {
+    pub(crate) fn torn(word: &AtomicU32) -> bool {
+        if word.load(Ordering::Relaxed) >> 16 != 0 {
             return false;
         }
         dwell();
@@ -101,10 +101,14 @@ impl TornRelease {
 impl CheapRelease<Torn> for TornRelease {
     const EXISTS: bool = Sequences::EXISTS;
 
-    fn clear_low_byte(word: &AtomicU32, expected: u32) -> bool {
+    fn set_lowest_bit(word: &AtomicU32) -> bool {
+        Sequences::set_lowest_bit(word)
+    }
+
+    fn clear_low_byte(word: &AtomicU32) -> bool {
         match TORN.get() {
-            true => Self::torn(word, expected),
-            false => Sequences::clear_low_byte(word, expected),
+            true => Self::torn(word),
+            false => Sequences::clear_low_byte(word),
         }
     }
 
