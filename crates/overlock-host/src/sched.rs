@@ -26,11 +26,11 @@
 //! owner that is ahead of it by [`Config::wake_lag`]. A boosted vCPU jumps the queue, unless it is
 //! already ahead of the one that lags most, waiting or running, by [`Config::yield_lead`].
 //!
-//! # Who is found how
-//! No event looks at all CPUs. The idle pCPUs are a set of bits ([`pcpus`]); the heads of the
-//! queues are in a tournament ([`tournament`]), and so are the owners ([`owners`]), for each weight
-//! in use; a policy asks only for the vCPUs that it looks at. Only for vCPUs that are restricted to
-//! some pCPUs ([`Scheduler::set_affinity`]) others are passed over one by one.
+//! # Lookups
+//! No event looks at all CPUs. The idle pCPUs are a set of bits (`pcpus.rs`); the heads of the
+//! queues are in a tournament (`tournament.rs`), and so are the owners (`owners.rs`), for each
+//! weight in use; a policy asks only for the vCPUs that it looks at. Only vCPUs that are restricted
+//! to some pCPUs ([`Scheduler::set_affinity`]) are compared one by one.
 //!
 //! # Invariants
 //! - S1: a vCPU owns at most one pCPU; a queued vCPU is in exactly one queue.

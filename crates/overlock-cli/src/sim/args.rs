@@ -44,8 +44,8 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "TIMES", default_value = "10x", requires = "what_if")]
     pub(super) p999: Tail,
 
-    /// Keep each run in a file in this folder as it comes. The same command finds it there and makes
-    /// only what is missing
+    /// Keep each run in a file in this folder as it comes. The same command finds it there and
+    /// makes only what is missing
     #[arg(long, value_name = "FOLDER")]
     pub(super) sweep: Option<PathBuf>,
 

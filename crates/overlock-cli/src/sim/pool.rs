@@ -28,8 +28,8 @@ enum Answer {
     Refused(String),
 }
 
-/// Runs `tasks` in `jobs` processes, the longest first, and hands each result to `take` as it comes.
-/// Ends early on Ctrl-C.
+/// Runs `tasks` in `jobs` processes, the longest first, and hands each result to `take` as it
+/// comes. Ends early on Ctrl-C.
 pub(crate) fn run(
     tasks: &[&Task],
     jobs: usize,
