@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How long waits for the lock last: a curve, or percentiles, as far as the records have them.
 //!
-//! The horizontal axis is the share of waits that are no longer, each nine as wide as the one before
-//! (as G. Tene's HdrHistogram plots it); the longest wait is at the right end.
+//! The horizontal axis is the share of waits that are no longer, each nine as wide as the one
+//! before (as G. Tene's HdrHistogram plots it); the longest wait is at the right end.
 
 use super::figure::{Caption, rows};
 use super::group::{Cell, Section};
