@@ -336,6 +336,7 @@ mod armed {
         false
     }
 
+    #[inline(always)]
     pub(in super::super) fn set_lowest_bit(cell: &AtomicU32) -> bool {
         // ORDERING: Acquire, for the caller (O1).
         cell.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
