@@ -170,8 +170,8 @@ OL_INLINE bool ol_detail_try_take(uint32_t *word, uint32_t take)
     return __atomic_load_n(word, __ATOMIC_RELAXED) == 0 && ol_detail_take(word, take);
 }
 
-/* Takes `take` out of the word of a lock, which was taken. Returns the word before, or 0 after it has said
- * that nobody held the lock: then the word is as it was. The first guess is a lock that nobody waits for: to
+/* Clears `take` in the word of a held lock and returns the word before. If nobody holds the lock, it says so,
+ * changes nothing and returns 0. The first guess is a lock that nobody waits for: to
  * load a word that a locked instruction has just written costs a third of an uncontended pair.
  * ORDERING, here and below: every release is Release, with the Acquire of the next acquisition. */
 OL_INLINE uint32_t ol_detail_release(uint32_t *word, uint32_t take)
@@ -216,7 +216,7 @@ OL_INLINE int64_t ol_detail_ns(const struct timespec *at) { return at != NULL ? 
  */
 
 /* The hybrid lock: unfair while that pays, orderly before it hurts. While a waiter is the queue head
- * at most 4,094 acquisitions pass it. */
+ * at most 4,095 acquisitions pass it. */
 OL_INLINE void ol_hybrid_lock(ol_hybrid_t *lock)
 {
     if (!ol_detail_take(&lock->word, OL_HYBRID_TAKE)) {
@@ -314,12 +314,15 @@ OL_INLINE void ol_ticket_lock(ol_ticket_t *lock)
 
 OL_INLINE void ol_ticket_unlock(ol_ticket_t *lock)
 {
-    uint32_t served = __atomic_load_n(&lock->head, __ATOMIC_RELAXED) & ~OL_TICKET_SLOW;
-    if (__atomic_load_n(&lock->tail, __ATOMIC_RELAXED) == served) {
-        ol_unlock_of_free();
-        return;
-    }
-    uint32_t before = __atomic_fetch_add(&lock->head, OL_TICKET_TAKE, __ATOMIC_RELEASE);
+    /* ORDERING: Acquire, so that the tail is looked at after the head; the release is Release. */
+    uint16_t before = __atomic_load_n(&lock->head, __ATOMIC_ACQUIRE);
+    do {
+        if (__atomic_load_n(&lock->tail, __ATOMIC_RELAXED) == (before & ~OL_TICKET_SLOW)) {
+            ol_unlock_of_free();
+            return;
+        }
+    } while (!__atomic_compare_exchange_n(&lock->head, &before, (uint16_t)(before + OL_TICKET_TAKE), true,
+                                          __ATOMIC_RELEASE, __ATOMIC_ACQUIRE));
     if (before & OL_TICKET_SLOW)
         ol_ticket_unlock_slow(lock, before);
 }

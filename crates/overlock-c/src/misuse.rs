@@ -19,7 +19,8 @@ pub extern "C" fn ol_unlock_of_free() {
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above; nobody else accesses it.
     let saved = unsafe { *errno };
-    // SAFETY: the bytes are valid to read. Whether anybody reads them is all the same.
+    // SAFETY: the bytes are valid to read. If standard error is a pipe that nobody reads, this
+    // raises SIGPIPE, as any message of the program would.
     unsafe { libc::write(libc::STDERR_FILENO, MESSAGE.as_ptr().cast(), MESSAGE.len()) };
     // SAFETY: as above.
     unsafe { *errno = saved };

@@ -27,10 +27,10 @@
 //! already ahead of the one that lags most, waiting or running, by [`Config::yield_lead`].
 //!
 //! # Lookups
-//! No event looks at all CPUs. The idle pCPUs are a set of bits (`pcpus.rs`); the heads of the
+//! No event looks at all pCPUs. The idle ones are a set of bits (`pcpus.rs`); the heads of the
 //! queues are in a tournament (`tournament.rs`), and so are the owners (`owners.rs`), for each
-//! weight in use; a policy asks only for the vCPUs that it looks at. Only vCPUs that are restricted
-//! to some pCPUs ([`Scheduler::set_affinity`]) are compared one by one.
+//! weight in use. A policy may look at every vCPU, and asks only for those. Only vCPUs that are
+//! restricted to some pCPUs ([`Scheduler::set_affinity`]) are compared one by one.
 //!
 //! # Invariants
 //! - S1: a vCPU owns at most one pCPU; a queued vCPU is in exactly one queue.

@@ -284,11 +284,8 @@ impl<'run> Host<'run> {
             exit = Exit::Ended(Err(error));
         }
         post.evict.store(false, Relaxed);
-        let mut step = self.turn_of(vcpu, |turn| turn.out(vcpu, exit));
+        let mut step = self.turn_of(vcpu, |turn| turn.out(vcpu, exit), || post.delay.out());
         let waits = matches!(step, Step::Wait(_));
-        if waits {
-            post.delay.out();
-        }
         loop {
             match step {
                 Step::Go(next) => {
@@ -304,7 +301,7 @@ impl<'run> Host<'run> {
                     post.gate.pass(deadline.map(|deadline| deadline.saturating_sub(now)));
                 }
             }
-            step = self.turn_of(vcpu, |turn| turn.look_at_deadline(vcpu));
+            step = self.turn_of(vcpu, |turn| turn.look_at_deadline(vcpu), || ());
         }
     }
 
@@ -370,11 +367,15 @@ impl<'run> Host<'run> {
     }
 
     /// A turn by the thread of `vcpu`, and what it does next.
-    fn turn_of(&self, vcpu: u32, act: impl FnOnce(&mut Turn)) -> Step {
+    fn turn_of(&self, vcpu: u32, act: impl FnOnce(&mut Turn), waits: impl FnOnce()) -> Step {
         let (step, mut errands) = self.turn(|turn| {
             act(turn);
             turn.step(vcpu)
         });
+        // Before the errands: whoever they wake may preempt this thread at once.
+        if matches!(step, Step::Wait(_)) {
+            waits();
+        }
         // This thread is out of the guest already, and has seen for itself.
         for own in [&mut errands.wake, &mut errands.evict, &mut errands.arm] {
             own.remove(vcpu);

@@ -27,7 +27,7 @@ pub enum Event {
     LockNoNode,
     /// An acquisition in turn, by the queue head.
     LockQueued,
-    /// An acquisition past the queue, or on the way into it.
+    /// An acquisition past the queue, or on the way into it, by the slow path.
     PvLockStealing,
     /// The queue head halted.
     PvWaitHead,

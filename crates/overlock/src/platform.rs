@@ -23,7 +23,7 @@
 //! | P8 | `slot(cpu)` is the same slot for the same number, and `waiters()` the same table for all CPUs that share a lock. |
 //! | P9 | `now_ns` never goes backwards on one CPU; between CPUs it may differ by a few microseconds. Where it stands still, no deadline passes. |
 //! | P10 | Where `WAITS` is false, or `waits()` returns false, no lock ever calls `wait`. |
-//! | P11 | The operations of [`CheapRelease`] load and store in two steps. Once a CPU has called `membarrier`, and it returned true, none of those that did not see what it wrote before stores any more: neither on other CPUs, nor one that the caller itself has interrupted. |
+//! | P11 | The releases of [`CheapRelease`] load and store in two steps. Once a CPU has called `membarrier`, and it returned true, none of those that did not see what it wrote before stores any more: neither on other CPUs, nor one that the caller itself has interrupted. |
 
 use core::sync::atomic::Ordering;
 

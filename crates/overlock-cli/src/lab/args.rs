@@ -53,7 +53,8 @@ pub(crate) struct MeasureArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) cpus: Vec<u32>,
 
-    /// How many of them may run at a time [default: 2, or 1 where there is only one CPU]
+    /// How many of them may run at a time [default: 2, or 1 where there is only one CPU; in `sim`
+    /// all of the host's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
     pub(crate) pcpus: Option<u32>,
 
@@ -105,7 +106,7 @@ pub(crate) struct MeasureArgs {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(super) runs: Option<u16>,
 
-    /// Seed of the order in which points take turns
+    /// Seed of the order in which points take turns; in `sim` also of the runs
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
 

@@ -51,8 +51,8 @@ pub(crate) type Ran = std::result::Result<Record, String>;
 /// A point that is to be run: how, what, and the lock.
 pub(crate) type Planned<'plan> = (Config<'plan>, &'plan Profile, &'static str);
 
-/// Makes so many rounds of runs in advance; returns whether there will be something to tell.
-pub(crate) type Ahead<'run> = Box<dyn Fn(&[Planned<'_>], usize) -> Result<bool> + 'run>;
+/// Makes so many rounds of runs in advance; returns how that ended if there is nothing to tell.
+pub(crate) type Ahead<'run> = Box<dyn Fn(&[Planned<'_>], usize) -> Result<Option<Outcome>> + 'run>;
 
 /// A world to measure in.
 pub(crate) struct Place<'run> {
@@ -84,12 +84,20 @@ pub(crate) fn measure(args: &MeasureArgs, place: Place<'_>) -> Result<Outcome> {
     let args = told.as_ref().unwrap_or(args);
     let pcpus = args.pcpus.unwrap_or(place.pcpus);
     let is_real = place.is_real;
+    let asks_what_if = place.what_if.is_some();
     let lab = Lab::new(args, experiment.as_ref(), place.run, place.what_if)?;
     lab.try_engine()?;
     let groups = match &experiment {
         Some(experiment) => plan::of_experiment(experiment)?,
         None => plan::groups(args, pcpus, |profile| lab.hand_overs(profile, pcpus))?,
     };
+    let is_base = |(config, ..): Planned<'_>| config.vcpus == config.pcpus;
+    if asks_what_if && !groups.iter().all(|group| lab.plan(group).any(is_base)) {
+        bail!(
+            "--what-if compares with one vCPU for each pCPU, and there is no point with {pcpus} \
+             vCPUs; add it to --cpus, or to the experiment's factors"
+        );
+    }
     let mut sink = Sink::open(&args.output)?;
     interrupt::watch()?;
     let machine = Machine::observe(&Clock::calibrate());
@@ -99,9 +107,8 @@ pub(crate) fn measure(args: &MeasureArgs, place: Place<'_>) -> Result<Outcome> {
     }
     let plan = |group| lab.plan(group);
     if let Some(ahead) = place.ahead
-        && !ahead(&groups.iter().flat_map(plan).collect::<Vec<_>>(), args.rounds())?
+        && let Some(done) = ahead(&groups.iter().flat_map(plan).collect::<Vec<_>>(), args.rounds())?
     {
-        let done = if interrupt::seen() { Outcome::Interrupted } else { Outcome::Fine };
         return sink.end(done);
     }
     let fine = lab.measure(&groups, &mut sink)?;

@@ -97,10 +97,10 @@ fn effect(published: &Published, value: f64) -> f64 {
     value - if published.over.is_some() { 1.0 } else { neutral(&published.figure) }
 }
 
-/// Whether two effects are as large as each other, within the noise or roughly.
+/// Whether two effects are as large as each other: both within the noise, or roughly.
 fn as_large(theirs: f64, ours: f64, noise: f64) -> bool {
     let ratio = ours / theirs;
-    (theirs - ours).abs() <= noise || ratio > 1.0 / ROUGH && ratio < ROUGH
+    theirs.abs().max(ours.abs()) <= noise || ratio > 1.0 / ROUGH && ratio < ROUGH
 }
 
 impl<'a> Judged<'a> {
@@ -251,6 +251,9 @@ mod tests {
             (120.0, 100.0, true, 1.2, No, No),
             (100.1, 100.0, false, 1.01, Yes, Yes),
             (100.1, 100.0, false, 1.05, No, No),
+            // Two points apart, but beyond the noise, and not as large.
+            (105.0, 100.0, false, 1.07, Yes, No),
+            (103.0, 100.0, false, 1.015, No, No),
             // Ratios within a quarter of each other, and yet 4 % is not 16 %.
             (104.0, 100.0, false, 1.16, Yes, No),
             // Nor is three times as good twice as good.

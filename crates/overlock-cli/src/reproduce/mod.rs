@@ -63,7 +63,7 @@ const EXAMPLES: &str = "\
 Examples:
   overlock reproduce --quick
   overlock reproduce S4 S5
-  overlock reproduce --experiment experiments/micro.toml --quick
+  overlock reproduce --experiment experiments/s4-micro.toml --quick
 
 Exit codes: 0 what could be run was (whether it agrees or not), 2 could not run or write, 130
 interrupted.";
@@ -110,6 +110,10 @@ pub(crate) fn main(args: &ReproduceArgs) -> Result<Outcome> {
         runs.make(jobs, &progress)?;
         if interrupt::seen() {
             progress.finish();
+            crate::output::complain(&format!(
+                "interrupted: {} is not judged, nor what was to come after it",
+                experiment.name
+            ));
             return sink.end(Outcome::Interrupted);
         }
         let judge = |published| -> Result<Judged<'_>> {

@@ -28,8 +28,8 @@ pub(crate) struct SimArgs {
     #[arg(long)]
     pub(super) seq_cst: bool,
 
-    /// Charge lines from another socket as those from this one: what all lines would gain at most
-    /// from a lock that knows of sockets
+    /// Charge cache lines from another socket as those from this one. This bounds what a lock that
+    /// knows of sockets could gain
     #[arg(long)]
     pub(super) flat: bool,
 
@@ -49,8 +49,8 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "FOLDER")]
     pub(super) sweep: Option<PathBuf>,
 
-    /// Make only this part of a sweep. Parts may be made at the same time, and on other machines:
-    /// when all files are in one folder, the command without --shard tells the results
+    /// Make only this part of a sweep. Parts may be made at the same time, and on other machines.
+    /// Once all files are in one folder, the command without --shard prints the results
     #[arg(long, value_name = "I/N", requires = "sweep")]
     pub(super) shard: Option<Shard>,
 

@@ -9,7 +9,7 @@ use super::sweep::{Folder, Shard};
 use super::task::Task;
 use crate::lab::{Planned, Ran, Record};
 use crate::progress::Progress;
-use crate::{interrupt, output};
+use crate::{Outcome, interrupt, output};
 use anyhow::Result;
 use overlock_sim::performance::{HostProfile, Setup};
 use overlock_sim::seed_of;
@@ -68,8 +68,9 @@ impl Cells {
         made.map_or_else(|| task.run(), |record| Ok(Ok(record)))
     }
 
-    /// Makes what is planned and has not been made; returns whether all of it is there, to be told.
-    pub(super) fn ahead(&self, plan: &[Planned<'_>], rounds: usize) -> Result<bool> {
+    /// Makes what is planned and has not been made. Returns how it ended if there is nothing to
+    /// tell: it was interrupted, or is a part of a sweep whose other parts are missing.
+    pub(super) fn ahead(&self, plan: &[Planned<'_>], rounds: usize) -> Result<Option<Outcome>> {
         let mut tasks = Vec::new();
         for round in 1..=rounds as u64 {
             for (config, profile, lock) in plan {
@@ -82,6 +83,13 @@ impl Cells {
         let shard = self.shard.unwrap_or(Shard::WHOLE);
         let mut folder = match &self.sweep {
             Some(path) => {
+                let commit = env!("OVERLOCK_COMMIT");
+                if commit.ends_with("-dirty") || commit == "unknown" {
+                    output::complain(
+                        "warning: this program was built from changes without a commit; runs of \
+                         other such builds are taken for its own: use a new folder for each",
+                    );
+                }
                 let (folder, found) = Folder::open(path, shard)?;
                 self.made.borrow_mut().extend(found);
                 Some(folder)
@@ -93,11 +101,18 @@ impl Cells {
             mine.partition(|(key, _)| self.made.borrow().contains_key(key));
         let missing: Vec<&Task> = missing.into_iter().map(|(_, task)| task).collect();
         let progress = Progress::new(missing.len() as u64);
+        let (mut kept, mut failed) = (0, Vec::new());
         pool::run(&missing, self.jobs, |task, ran| {
             progress.say(&task.name());
             progress.step();
-            // One that failed is told when it is asked for.
-            let Ok(record) = ran else { return Ok(()) };
+            let record = match ran {
+                Ok(record) => record,
+                Err(said) => {
+                    failed.push(format!("failed: {}: {said}", task.name()));
+                    return Ok(());
+                }
+            };
+            kept += 1;
             if let Some(folder) = &mut folder {
                 folder.add(task, &record)?;
             }
@@ -106,19 +121,32 @@ impl Cells {
         })?;
         progress.finish();
         if interrupt::seen() {
-            return Ok(false);
+            match &self.sweep {
+                Some(folder) => output::complain(&format!(
+                    "interrupted: {} of {} runs are in {}; the same command goes on from there",
+                    found.len() + kept,
+                    found.len() + missing.len(),
+                    folder.display()
+                )),
+                None => interrupt::tell_that_nothing_is_done(),
+            }
+            return Ok(Some(Outcome::Interrupted));
         }
         let made = self.made.borrow();
         let absent = tasks.iter().filter(|(key, _)| !made.contains_key(key)).count();
         if self.sweep.is_some() {
             let (number, of) = (shard.number, shard.of);
             output::complain(&format!(
-                "part {number} of {of}: {} runs found, {} made; {absent} of all {} are missing",
+                "part {number} of {of}: {} runs found, {kept} made; {absent} of all {} are missing",
                 found.len(),
-                missing.len(),
                 tasks.len(),
             ));
         }
-        Ok(absent == 0 || self.shard.is_none())
+        if absent == 0 || self.shard.is_none() {
+            // One that failed is told when it is asked for.
+            return Ok(None);
+        }
+        failed.iter().for_each(|said| output::complain(said));
+        Ok(Some(if failed.is_empty() { Outcome::Fine } else { Outcome::CheckFailed }))
     }
 }

@@ -7,7 +7,7 @@
 use super::task::Task;
 use crate::lab::{Ran, Record};
 use crate::{interrupt, sys};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::os::unix::process::CommandExt;
@@ -83,11 +83,17 @@ pub(crate) fn run(
         }
         taken
     });
+    let mut died = None;
     for mut child in children {
-        child.wait().context("a process that simulates is lost")?;
+        let status = child.wait().context("a process that simulates is lost")?;
+        died = died.or(Some(status).filter(|status| !status.success()));
     }
-    // Those who died of the same Ctrl-C are no error.
-    if interrupt::seen() { Ok(()) } else { taken }
+    // Those that died of the same Ctrl-C are no error.
+    match (taken, died) {
+        _ if interrupt::seen() => Ok(()),
+        (Err(error), Some(status)) => Err(error.context(format!("a process ended: {status}"))),
+        (taken, _) => taken,
+    }
 }
 
 /// How many processes there should be, unless somebody says otherwise.
@@ -127,9 +133,11 @@ fn feed(
 
 fn ask(orders: &mut ChildStdin, answers: &mut impl BufRead, task: &Task) -> Result<Ran> {
     let lost = || format!("{}: the process that simulated it has died", task.name());
-    writeln!(orders, "{}", serde_json::to_string(task)?).with_context(lost)?;
+    // As a sentence: a broken pipe of ours is not that of the reader of our output.
+    let told = |error: std::io::Error| anyhow!("{}: {error}", lost());
+    writeln!(orders, "{}", serde_json::to_string(task)?).map_err(told)?;
     let mut line = String::new();
-    answers.read_line(&mut line).with_context(lost)?;
+    answers.read_line(&mut line).map_err(told)?;
     if line.is_empty() {
         bail!(lost());
     }

@@ -114,7 +114,9 @@ fn read(path: &Path) -> Result<BTreeMap<String, Record>> {
         match serde_json::from_str::<Cell<'_>>(line) {
             Ok(cell) => drop(found.insert(cell.key, cell.record)),
             Err(_) if line.is_empty() => {}
-            Err(_) => output::complain(&format!("note: {name}:{number} is no whole run: left out")),
+            Err(_) => output::complain(&format!(
+                "note: {name}:{number} is not a complete run of this version: ignored"
+            )),
         }
     }
     Ok(found)

@@ -142,7 +142,7 @@ fn a_sweep_that_was_cut_off_is_taken_up_where_it_was() {
     std::fs::write(&file, &text[..five + 1000]).unwrap();
     let again = sweep(folder.path(), &[]);
     assert!(again.stderr.contains("5 runs found, 7 made"), "{again:?}");
-    assert!(again.stderr.contains(".jsonl:6 is no whole run"), "{again:?}");
+    assert!(again.stderr.contains(".jsonl:6 is not a complete run"), "{again:?}");
     assert_eq!(points(&again), points(&whole));
     // Another seed is another sweep, in the same folder.
     let other = sweep(folder.path(), &["--seed", "2"]);

@@ -13,8 +13,9 @@
 //!   for a preemption, which takes effect with the owner's next event of the first kind.
 //!
 //! One event leads to at most one action. It touches one pCPU (the owner's, or the one that is to
-//! take a woken vCPU), and no pCPU is idle while a vCPU is queued, so that giving one away never
-//! makes work for another.
+//! take a woken vCPU), and no pCPU is idle while a vCPU is queued that may run there, so giving one
+//! away never makes work for another. Where vCPUs are restricted to some pCPUs it may: then ask
+//! [`Scheduler::rebalance`](super::Scheduler::rebalance).
 //!
 //! An event that cannot be true (a vCPU that does not exist, or halts while it is not running) is
 //! counted and otherwise ignored: a guest can send any hypercall with any argument.

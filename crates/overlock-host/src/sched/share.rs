@@ -42,6 +42,10 @@ impl<P: Policy> Scheduler<P> {
     /// may run from now on. Where any vCPU is restricted, ask [`rebalance`](Self::rebalance) after
     /// every event. This allocates.
     ///
+    /// Virtual time is one clock for all pCPUs. Where sets of vCPUs are restricted to disjoint
+    /// pCPUs that are loaded unequally, those on the less loaded ones run ahead of it: they then
+    /// take turns slice by slice whatever their weights, and are not boosted.
+    ///
     /// # Errors
     /// If one of the CPUs does not exist, or `allowed` is empty. Nothing has changed then.
     pub fn set_affinity(

@@ -39,7 +39,8 @@ pub trait CheapRelease<P: Platform> {
     const EXISTS: bool = false;
 
     /// `fetch_or(1, Acquire)` on `word`, in one step, if its lower half is zero. Returns whether it
-    /// did. Where the upper half is not zero it may refuse, as the default does.
+    /// did. Where the upper half is not zero it may refuse, as the default does; where
+    /// [`EXISTS`](Self::EXISTS) does not hold, it must.
     #[inline(always)]
     #[track_caller]
     fn set_lowest_bit(word: &P::Word) -> bool {

@@ -38,10 +38,11 @@
 //!  newcomer                             : queue head                         : release
 //!                                       :                                    :
 //!  (0,0,0,0,0,0) -> (0,0,0,0,0,1)       :                                    : (t,s,d,h,n,1)
-//!  (t,s,0,h,n,0) -> (t,s,0,h,n+1,1)     :                                    :  -> (t,s,d,h,n,0)
-//!     | held                      steal :                                    :     | h, and no
-//!     v                                 :                                    :     v newcomer
-//!     spins
+//!  (t,0,0,0,0,0) -> (t,0,0,0,0,1) steal :                                    :  -> (t,s,d,h,n,0)
+//!  (t,s,0,h,n,0) -> (t,s,0,h,n+1,1)     :                                    : (t,s,d,h,0,1)
+//!     | held                      steal :                                    :  -> (t,s,d,h,1,0)
+//!     v                                 :                                    :     | h, and no
+//!     spins                             :                                    :     v newcomer
 //!  (t,0,0,h,n,1) -> (t,1,0,h,n,1) spins :                                    :   kick the head
 //!     | budget spent, or d              :                                    :
 //!     v                                 :                                    :
@@ -77,12 +78,15 @@
 //! * Q7: a cheap release ([`CheapRelease`]) commits only if there was no queue when it looked, and
 //!   changes nothing that anybody may have written since (`raw/word/queue.rs`). So it can only miss
 //!   a queue that was empty at its look. A queue head that joined an empty queue, and has not seen
-//!   a steal since, calls `membarrier` before it relies on `HALTED`; every later holder has seen
-//!   the tail.
+//!   a steal since, calls `membarrier` before it relies on `HALTED`. Every later holder took the
+//!   lock by a read-modify-write of the word that came after the tail, and its release looks at the
+//!   tail after that.
 //! * I1: a steal needs `LOCKED` and `NO_STEALING` clear and a count below the bound, and is one CAS
 //!   on all of them. The fast path looks at the lower half of the word only, so it may be the first
 //!   to pass a head, without counting itself: then its release does, in the access that gives the
-//!   lock away. (A release that can't tell counts too: the bound still holds.)
+//!   lock away. (A release that can't tell counts too: the bound still holds.) With strict order it
+//!   can only while a head comes back from its first halt, so releases count where `NO_STEALING` is
+//!   clear.
 //! * I2: the count is reset only by the queue head, when it leaves the queue.
 //! * I3: a release that sees `HALTED` kicks the queue head, unless `SPINNER` says that a newcomer
 //!   spins that may steal.
@@ -274,7 +278,7 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
         if P::Release::EXISTS && P::Release::clear_low_byte(&self.word) {
             return;
         }
-        if P::Release::EXISTS && O::UNFAIR && self.look().may_lack_steal() {
+        if P::Release::EXISTS && self.look().may_lack_steal(O::UNFAIR) {
             return self.release(false);
         }
         let address = ptr::from_ref(&self.word);

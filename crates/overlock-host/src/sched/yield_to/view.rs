@@ -95,7 +95,7 @@ impl<'a> View<'a> {
     /// Whether `vcpu` waits for a pCPU.
     #[must_use]
     pub fn off_cpu(&self, vcpu: Vcpu) -> bool {
-        matches!(self.unfit(vcpu), None | Some(Skipped::AheadOfShare))
+        matches!(self.unfit(vcpu), None | Some(Skipped::AheadOfShare | Skipped::NotAllowedHere))
     }
 
     /// Whether `vcpu` can be boosted; if it cannot, `trace` is told why.

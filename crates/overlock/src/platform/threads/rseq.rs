@@ -202,7 +202,7 @@ mod armed {
             // the kernel, whose field is this thread's to set. The code from 2 to 3 is a sequence
             // by the rules of rseq(2): it loads before it stores, its only store is its last
             // instruction, it calls nothing, and the abort address follows the signature. It
-            // accesses the cell, which is live, as a relaxed load of it and a store to a part of it
+            // accesses the cell, which is live, as a relaxed load and a store of a part of it
             // would, which on x86-64 is a Release. The descriptor that the field points to is part
             // of this code; the field is cleared after the sequence, for this code may be unloaded.
             unsafe {
@@ -264,6 +264,9 @@ mod armed {
     /// See [`CheapRelease::set_lowest_bit`].
     #[inline(always)]
     pub(in super::super) fn set_lowest_bit(cell: &AtomicU32) -> bool {
+        // ORDERING: a locked instruction is a full fence, so the look of the next release at the
+        // other half comes after it (Q7). Neither block of assembly is said to leave memory alone,
+        // so the compiler keeps them in order.
         // SAFETY: the cell is live; the access is atomic and within it. It changes the cell as
         // `fetch_or(1, AcqRel)` would if the lower half is zero, and else not at all.
         unsafe {

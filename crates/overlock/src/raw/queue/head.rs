@@ -13,7 +13,7 @@
 //! queue may be between its comparison and its store, and miss the bit. Only the holder of that
 //! moment can: whoever takes the lock later has seen the queue in the word (Q7). So a head that has
 //! joined an empty queue, and has seen nobody take the lock since, calls `membarrier` before it
-//! relies on the bit; see [`crate::platform`] for the drawing.
+//! relies on the bit; `platform/release.rs` has the drawing.
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 

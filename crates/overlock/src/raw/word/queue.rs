@@ -11,7 +11,7 @@
 //! | field | meaning | set by | cleared by |
 //! |---|---|---|---|
 //! | `LOCKED` | The lock is held. | whoever takes it | the release |
-//! | `steals` | How often the queue head has been passed. | each steal | the queue head when it leaves the queue |
+//! | `steals` | How often the queue head has been passed. | each steal, or its release | the queue head when it leaves the queue |
 //! | `HALTED` | The queue head has halted and is in the table of waiters. | the queue head, or the holder that promoted it asleep | the queue head when it is back; a steal that finds it kicked |
 //! | `NO_STEALING` | Nobody may pass the queue head. | the queue head; with strict order whoever makes it the head | the queue head |
 //! | `SPINNER` | A newcomer spins outside the queue: a release need not kick. | that newcomer | that newcomer |
@@ -174,14 +174,16 @@ impl LockWord {
     /// with `fair`, nobody passes whoever is in the queue.
     pub(crate) const fn released(self, fair: bool) -> Self {
         let strict = fair && self.has_queue();
-        let steal = if self.may_lack_steal() { STEAL } else { 0 };
+        let steal = if self.may_lack_steal(true) { STEAL } else { 0 };
         Self((self.0 & !LOCKED | if strict { NO_STEALING } else { 0 }) + steal)
     }
 
-    /// Whether the holder may have taken the lock past the queue without counting it.
+    /// Whether the holder may have taken the lock past the queue without counting it. Where the
+    /// order is not `unfair`, only while stealing is enabled.
     #[inline(always)]
-    pub(crate) const fn may_lack_steal(self) -> bool {
-        self.has_queue() && self.0 & STEALS == 0
+    pub(crate) const fn may_lack_steal(self, unfair: bool) -> bool {
+        let mask = if unfair { STEALS } else { STEALS | NO_STEALING };
+        self.has_queue() && self.0 & mask == 0
     }
 }
 
@@ -280,6 +282,14 @@ mod tests {
                 let set = if strict && !word.has_queue() { NO_STEALING } else { 0 };
                 assert_eq!(joined.bits() & !TAIL, word.bits() & !TAIL | set);
             }
+        }
+    }
+
+    #[test]
+    fn a_strict_order_counts_only_while_stealing_is_enabled() {
+        for word in words(0).chain(words(OTHER)) {
+            let enabled = !word.is_stealing_disabled();
+            assert_eq!(word.may_lack_steal(false), word.may_lack_steal(true) && enabled);
         }
     }
 
