@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do `sim`, `reproduce`, `validate` and `calibrate` run, repeat, and refuse what makes no sense?
 
-use crate::support::{Said, said};
+use crate::support::{Said, interrupt, overlock, said, send, wait_until};
 use serde_json::Value;
 use std::io::{Write, stderr};
+use std::process::{Child, Stdio};
 
 fn sim(more: &[&str]) -> Said {
     said(&[&["sim", "--seconds", "0.01", "--runs", "2"], more].concat())
@@ -147,6 +148,58 @@ fn a_sweep_that_was_cut_off_is_taken_up_where_it_was() {
     // Another seed is another sweep, in the same folder.
     let other = sweep(folder.path(), &["--seed", "2"]);
     assert!(other.stderr.contains("0 runs found, 12 made"), "{other:?}");
+}
+
+/// Starts runs that take long, in two processes, and returns when both simulate.
+fn endless(more: &[&str]) -> (Child, Vec<String>) {
+    let runs = ["sim", "--seconds", "600", "--runs", "2", "--locks", "hybrid", "--cpus", "4"];
+    let mut command = overlock(&[&runs[..], &["--jobs", "2"], more].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = child.id().to_string();
+    wait_until(|| children_of(&id).len() == 2);
+    let children = children_of(&id);
+    (child, children)
+}
+
+/// The processes that `parent` has started.
+fn children_of(parent: &str) -> Vec<String> {
+    let stat = |id: &String| std::fs::read_to_string(format!("/proc/{id}/stat")).ok();
+    let parent_of = |stat: String| {
+        let after_name = stat.rsplit_once(')')?.1.to_owned();
+        after_name.split_whitespace().nth(1).map(str::to_owned)
+    };
+    let names = std::fs::read_dir("/proc").unwrap().flatten();
+    let ids = names.filter_map(|entry| entry.file_name().into_string().ok());
+    ids.filter(|id| stat(id).and_then(parent_of).is_some_and(|id| id == parent)).collect()
+}
+
+#[test]
+fn a_process_that_dies_is_an_error() {
+    let (child, children) = endless(&[]);
+    send("KILL", &children[0]);
+    let said: Said = child.wait_with_output().unwrap().into();
+    said.ends(2, "the process that simulated it has died");
+    assert!(said.stderr.contains("signal: 9"), "{said:?}");
+}
+
+#[test]
+fn an_interrupted_sweep_says_how_to_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    for (more, sentence) in [
+        (&["--sweep", folder.path().to_str().unwrap()][..], "the same command goes on from there"),
+        (&[], "there is nothing to tell"),
+    ] {
+        let (child, _) = endless(more);
+        interrupt(child.id());
+        let said: Said = child.wait_with_output().unwrap().into();
+        said.ends(130, sentence);
+    }
+}
+
+#[test]
+fn what_if_wants_a_point_to_compare_with() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/s3.toml");
+    sim(&["--experiment", file, "--what-if", "20%"]).ends(2, "no point with 16 vCPUs");
 }
 
 #[test]
