@@ -36,7 +36,7 @@ pub trait Kernel: Sized + 'static {
 
 /// Interrupts, and the end.
 pub trait Machine {
-    /// Lets this CPU's timer tick every so many microseconds, or not at all.
+    /// Lets this CPU's timer tick at this interval in microseconds, or not at all.
     fn tick_every_us(us: Option<u32>);
     /// Runs `work` while this CPU takes no interrupts.
     fn without_interrupts<R>(work: impl FnOnce() -> R) -> R;

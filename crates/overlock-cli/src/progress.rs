@@ -36,7 +36,7 @@ impl Pace {
         self.stepped = now;
     }
 
-    /// Estimates what is left of `total` steps: so many as long as those before. A step that takes
+    /// Estimates what is left of `total` steps, each as long as those before. A step that takes
     /// longer than they did makes the others longer too. Nothing is known before the first step.
     fn left(&self, now: Instant, total: u64) -> Option<Duration> {
         let begun = now - self.stepped;

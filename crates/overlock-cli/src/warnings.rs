@@ -8,7 +8,7 @@ use crate::process::waits::Waits;
 /// Steal above this share moves results more than locks differ.
 pub(crate) const STEAL_LIMIT: f64 = 0.02;
 
-/// Runs of the same thing that differ by more than this are told as doubtful.
+/// Runs of the same thing that differ by more than this are reported as doubtful.
 const SPREAD_LIMIT: f64 = 0.25;
 
 /// A doubt about the results.

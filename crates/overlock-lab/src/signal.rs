@@ -6,7 +6,7 @@ use std::ptr;
 
 use crate::Error;
 
-/// A handler that is told the signal's details and the interrupted context.
+/// A handler that receives the signal's details and the interrupted context.
 pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 
 /// The signal of the KVM engine.

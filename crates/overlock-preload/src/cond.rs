@@ -9,7 +9,7 @@
 //! | `sequence` | moved on by every signal and broadcast that may find a sleeper; the futex word |
 //! | `waiters` | fork generation (32 bits), count (31; signals under way count too), somebody destroys (1) |
 //! | `numbered` | how many waits there have been |
-//! | `awake` | of those, so many from the first on have been seen awake |
+//! | `awake` | how many of those, from the first on, have been seen awake |
 //!
 //! All zeros is a condition variable that nobody waits for, for libc as for us, so initialisation
 //! stays libc's. Where libc keeps its flags differs (`__wrefs` is at byte 36 since glibc 2.25, and
@@ -34,8 +34,8 @@
 //! the sequence changed and W4 returns. Otherwise the waiter sleeps before S3, which wakes it or
 //! another sleeper. If S1 ends the signal, the waiter is awake already:
 //!
-//! **Who is awake needs no signal.** A woken thread takes some microseconds to come back, and
-//! whoever fills a queue signals at each element meanwhile. Everybody who was numbered by S1 had
+//! **A waiter that is awake needs no signal.** A woken thread takes some microseconds to come back,
+//! and whoever fills a queue signals at each element meanwhile. Every waiter that S1 numbered had
 //! read the sequence before S2, so none of them can fall asleep after it; and if S3 finds nobody
 //! asleep, or wakes all, none of them sleeps. From then on, until somebody is numbered anew, S1
 //! spares the rest. `awake` may be too low, when signals overtake each other, but never too high.

@@ -4,8 +4,8 @@
 //!
 //! A thread-specific key would tell when a thread exits, but a process has 1,024 of them, all of
 //! which are the program's; a thread-local destructor would allocate, which a lock that an
-//! allocator takes can't. So nobody is told: each number says whose it is, and whoever needs one
-//! while more than twice as many are taken as were in use lately asks the kernel which of their
+//! allocator takes can't. So nobody is notified: each number says whose it is, and whoever needs
+//! one while more than twice as many are taken as were in use lately asks the kernel which of their
 //! owners are gone (`tgkill` with no signal). A look costs a system call for each number, so each
 //! new thread pays for about two.
 //!

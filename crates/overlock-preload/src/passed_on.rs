@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What stays libc's: calls that are passed on.
 //!
-//! Two things pass on. Read-write locks, semaphores and barriers always do; here it is only noted
-//! that a thread has to wait, so that whoever asks why a program gains nothing from another mutex
-//! learns where it waits instead. And with `OVERLOCK_LOCK=none` everything does: then the library
-//! is loaded, starts and stands before libc, and replaces nothing. What a program takes longer then
-//! is the price of preloading, and of no lock.
+//! Two things pass on. Read-write locks, semaphores and barriers always do; it is only noted here
+//! that a thread has to wait, so that a user who asks why a program gains nothing from another
+//! mutex learns where it waits instead. And with `OVERLOCK_LOCK=none` everything does: then the
+//! library is loaded, starts and stands before libc, and replaces nothing. What a program takes
+//! longer then is the price of preloading, and of no lock.
 //!
 //! Whether a call will wait is found out by the call that doesn't: `tryrdlock`, `trywrlock`,
 //! `sem_getvalue`. So a wait is counted too much where the lock gets free just then, which is no
@@ -23,7 +23,7 @@ use crate::real;
 
 /// libc's own mutexes: the table for `OVERLOCK_LOCK=none`.
 pub(crate) const OPERATIONS: Operations = {
-    /// A call that waits is told apart for the counters; libc spins, or sleeps, by itself.
+    /// The counters distinguish a call that waits; libc spins, or sleeps, by itself.
     extern "C-unwind" fn lock(mutex: &Mutex) -> c_int {
         match try_lock(mutex) {
             EBUSY => {

@@ -53,7 +53,7 @@ pub(crate) use calls::{
 };
 pub(crate) use wait::{Whom, kick, wait};
 
-/// How often the machine looks whether a lock is stuck: so many times in the time that it may be.
+/// How often the machine looks whether a lock is stuck, in the time for which it may be.
 const AUDITS: u64 = 10;
 /// Where a CPU is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,7 +24,7 @@ pub enum Plan {
     Inject {
         /// Which script: an index.
         script: usize,
-        /// Who is taken away: 0 the holder, 1 the queue head, 2 the next, 3 the newcomer.
+        /// The CPU that is taken away: 0 the holder, 1 the queue head, 2 the next, 3 the newcomer.
         role: usize,
         /// At which of its steps.
         step: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Injection {
 /// A fault that a plan asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum InjectedFault {
-    /// The CPU is taken away for so many nanoseconds.
+    /// For how many nanoseconds the CPU is taken away.
     Away(u64),
     /// An interrupt, whose handler asks for the script's second lock.
     Interrupt,

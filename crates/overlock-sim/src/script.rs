@@ -195,8 +195,8 @@ impl Script {
         }
     }
 
-    /// Who is interrupted: of a pair, the holder, which alone never uses the second lock outside
-    /// the handler.
+    /// The CPU that is interrupted: of a pair, the holder, which alone never uses the second lock
+    /// outside the handler.
     fn interrupted(&self) -> usize {
         match (self.interrupts, self.pair) {
             (false, _) => 0,
@@ -256,7 +256,7 @@ pub fn interruptions(subject: &'static Subject) -> impl Iterator<Item = (Plan, R
     })
 }
 
-/// All scripts for a subject, each with the first so many of its roles.
+/// All scripts for a subject, each with each number of its first roles.
 fn roles(
     subject: &'static Subject,
     most: fn(&Script) -> usize,

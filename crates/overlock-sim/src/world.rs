@@ -54,7 +54,7 @@ impl Span {
     }
 }
 
-/// Everything that is decided before a run begins. Rates are "once in so many"; 0 is never.
+/// Everything that is decided before a run begins. A rate of n means once in n; 0 is never.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) cpus: usize,
@@ -92,7 +92,7 @@ pub(crate) struct World {
     pub(crate) interrupt_one_in: u32,
     /// Of halts: woken for no reason.
     pub(crate) spurious_one_in: u32,
-    /// Of each CPU, so many halts end for no reason: its first ones.
+    /// How many halts of each CPU end for no reason: its first ones.
     pub(crate) first_spurious: u32,
     /// Of kicks: arrives late.
     pub(crate) late_one_in: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A TOML file that is read: whatever is wrong with it is told with file, line and expectation.
+//! Reading a TOML file: whatever is wrong with it is reported with file, line and expectation.
 
 use std::fmt::Display;
 use std::path::Path;

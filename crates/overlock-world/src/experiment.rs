@@ -79,7 +79,7 @@ pub enum Workload {
     Own(Profile),
 }
 
-/// As `untagged` would have it, but that mistakes are told with their key and line.
+/// As `untagged` would have it, but mistakes are reported with their key and line.
 impl<'de> Deserialize<'de> for Workload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
@@ -128,7 +128,7 @@ pub struct Factors {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Host {
-    /// The host that a simulation is to take, unless it is told another.
+    /// The host that a simulation takes unless another is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// How many vCPUs may run at a time.
@@ -203,7 +203,7 @@ pub struct Published {
     pub source: String,
 }
 
-/// The point that a figure is told in relation to: the same, but for what is said here.
+/// The point that a figure is divided by: the same, but for what is said here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Over {
@@ -228,7 +228,7 @@ pub struct Over {
 }
 
 impl Published {
-    /// What was published, over what it is told in relation to: above 1 is better.
+    /// What was published, over its base: above 1 is better.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let value = self.value?;

@@ -15,7 +15,7 @@ use crate::{Accounts, Config};
 /// Room for this many notes of each kind, shared equally among the vCPUs.
 const ROOM: usize = 1 << 17;
 
-/// How many of them a vCPU of so many has.
+/// How many of them each vCPU has, given the number of vCPUs.
 fn room(vcpus: u32) -> usize {
     ROOM / vcpus.max(1) as usize
 }

@@ -142,7 +142,7 @@ pub trait Program<W: World>: Sync {
         Hint::default()
     }
 
-    /// Whom vCPU `spinner` truly waits for: what no host can know, and the oracle is told.
+    /// The vCPU that `spinner` truly waits for, which no host can know; the oracle does.
     fn truth(&self, spinner: u32) -> Hint {
         self.hint(spinner)
     }

@@ -50,7 +50,7 @@ pub(crate) struct BootArgs {
     #[arg(long, default_value = "0.5", value_parser = seconds)]
     pub(super) seconds: f64,
 
-    /// End a run after so many acquisitions, if it has not ended
+    /// End a run after this many acquisitions, if it has not ended
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) ops: u64,
 

@@ -17,7 +17,7 @@ use crate::units::{count, three, time};
 use crate::warnings::Warning;
 use anyhow::Result;
 
-/// Results that vary by more than this are told as doubtful.
+/// Results that vary by more than this are reported as doubtful.
 const SPREAD_LIMIT: f64 = 0.15;
 
 /// What the others are compared with: the program as it is, or else the first lock.

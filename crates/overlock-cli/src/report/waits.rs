@@ -24,7 +24,7 @@ struct Curve<'a> {
     name: &'a str,
     look: Look,
     percentiles: [f64; 4],
-    /// The share of waits that are longer than so many nanoseconds; empty where the records have
+    /// The share of waits that are longer than this many nanoseconds; empty where the records have
     /// percentiles only.
     longer: Vec<(f64, f64)>,
 }

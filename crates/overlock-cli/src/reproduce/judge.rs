@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a simulated figure agrees with the published one, and how that is told.
+//! Whether a simulated figure agrees with the published one, and how that is shown.
 
 use crate::sim::Record;
 use crate::stats::Interval;
@@ -31,7 +31,7 @@ fn neutral(figure: &str) -> f64 {
     if ["jain", "least_served", "most_served"].contains(&figure) { 1.0 } else { 0.0 }
 }
 
-/// One figure in every round of a workload with so many critical sections in an operation.
+/// One figure in every round of a workload with `sections` critical sections in an operation.
 pub(super) fn values(records: &[&Record], sections: u32, figure: &str) -> Option<Vec<f64>> {
     let of: fn(&Record) -> f64 = match figure {
         "ops_per_s" => |r| r.ops_per_s,
@@ -80,7 +80,7 @@ pub(super) struct Judged<'a> {
     experiment: &'a str,
     #[serde(flatten)]
     published: &'a Published,
-    /// The published figure as ours is told: over its base, if it has one; more is better.
+    /// The published figure as ours is shown: over its base, if it has one; more is better.
     published_ratio: Option<f64>,
     /// What that says has happened: see [`effect`].
     published_effect: Option<f64>,

@@ -176,7 +176,7 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// What a figure comes to in each round, over what it is told in relation to.
+    /// What a figure comes to in each round, over its base.
     fn figures(&self, published: &Published) -> Result<Vec<f64>> {
         let own = self.values(published, &Over::default())?;
         let Some(over) = &published.over else { return Ok(own) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a scheduler is told once: how many CPUs there are, and its spans of time.
+//! The configuration of a scheduler: how many CPUs there are, and its spans of time.
 
 use core::fmt;
 

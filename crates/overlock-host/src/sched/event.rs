@@ -52,7 +52,7 @@ pub enum Event {
     Plugged(Vcpu),
     /// Somebody wakes this vCPU. Kicking a vCPU that does not sleep, or is gone, does no harm.
     Kicked {
-        /// Who is to wake up.
+        /// The vCPU that is to wake up.
         target: Vcpu,
         /// Who kicks, if a vCPU does: usually one that has just released a lock.
         by: Option<Vcpu>,
@@ -171,7 +171,7 @@ pub enum Action {
     /// Bring the owner out of the guest; answer with [`Event::Preempted`]. Until then it still
     /// owns the pCPU, so this may take as long as it takes.
     Preempt {
-        /// Who is to come out.
+        /// The vCPU that is to come out.
         vcpu: Vcpu,
         /// The pCPU it owns.
         pcpu: Pcpu,

@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     pub(crate) vcpus: u32,
     /// Whether locks that can wait do.
     pub(crate) waits: bool,
-    /// How long a loop of pauses lasts until the host is told; 0 is never.
+    /// How long a loop of pauses lasts until it exits to the host; 0 is never.
     pub(crate) pause_window_ticks: u64,
     /// About how long a halt, a kick and a wake-up take, in nanoseconds.
     pub(crate) wake_ns: u64,

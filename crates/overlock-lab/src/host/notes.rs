@@ -21,7 +21,7 @@ struct Life {
 }
 
 impl Notes {
-    /// Notes for so many vCPUs, all of which are halted.
+    /// Notes for this many vCPUs, all of which are halted.
     pub(super) fn new(window: Window, vcpus: u32) -> Self {
         let standing = Standing::Halted;
         let blank = Stint { standing, from_ns: u64::MAX, to_ns: u64::MAX };

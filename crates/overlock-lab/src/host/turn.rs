@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One turn at the state: something has happened, the scheduler is told, and what it says is done.
+//! One turn at the state: the scheduler hears of what has happened, and its answer is carried out.
 //!
 //! The scheduler keeps the standing of each vCPU. Here is only what follows from it: what a guest
 //! may see (the preempted flag, its steal time), whom to wake, whom to signal, whose timer to set.

@@ -33,7 +33,7 @@ pub(crate) fn wait(word: &Word<u32>, expected: u32, deadline_ns: Option<u64>) {
     }
 }
 
-/// Who is kicked.
+/// The CPU that is kicked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whom {
     /// The CPU with this number.

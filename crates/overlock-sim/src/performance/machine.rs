@@ -105,7 +105,7 @@ pub(crate) struct Machine<'run> {
     /// The vCPU whose coroutine runs.
     pub(crate) current: u32,
     pub(crate) guest: &'run dyn Guest,
-    /// How long a loop of pauses lasts until the host is told; 0 is never.
+    /// How long a loop of pauses lasts until it exits to the host; 0 is never.
     pub(crate) pause_window: u64,
     /// Whether locks that can wait do.
     pub(crate) waits: bool,

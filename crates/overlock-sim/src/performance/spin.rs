@@ -8,7 +8,8 @@
 //! outstayed by an eighth at most that way. Locks that never look at the clock sleep until a line
 //! changes; so does everyone until the end of the pause window, where the host wants to be told.
 //!
-//! Who is woken has looked in vain until then once in a pause: it sees the change at its next look.
+//! A woken spinner has looked in vain once in each pause until then, and sees the change at its
+//! next look.
 
 use super::coherence::{LineId, Lines};
 

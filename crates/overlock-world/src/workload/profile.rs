@@ -24,13 +24,13 @@ pub struct Profile {
     pub sections: u32,
     /// Nanoseconds of work in a section.
     pub section_ns: u64,
-    /// One operation in so many has a TLB shootdown in its first section; 0 is none.
+    /// One operation in this many has a TLB shootdown in its first section; 0 is none.
     #[serde(default)]
     pub shootdown_every: u64,
     /// Reads of the PM timer in an operation.
     #[serde(default)]
     pub timer_reads: u32,
-    /// One operation in so many ends with a sleep; 0 is none.
+    /// One operation in this many ends with a sleep; 0 is none.
     #[serde(default)]
     pub sleep_every: u64,
     /// Nanoseconds of a sleep.

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 
 use crate::World;
 
-/// The longest wait that is told from longer ones, in nanoseconds: 18 minutes.
+/// The longest wait that is distinguished from longer ones, in nanoseconds: 18 minutes.
 const WAIT_MAX_NS: u64 = 1 << 40;
 
 /// How many digits of a wait are kept: two make 128 steps of each power of two, so that it is known

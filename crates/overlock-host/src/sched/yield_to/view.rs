@@ -98,7 +98,7 @@ impl<'a> View<'a> {
         matches!(self.unfit(vcpu), None | Some(Skipped::AheadOfShare | Skipped::NotAllowedHere))
     }
 
-    /// Whether `vcpu` can be boosted; if it cannot, `trace` is told why.
+    /// Whether `vcpu` can be boosted; if it cannot, `trace` records why.
     pub fn fit(&self, vcpu: Vcpu, trace: &mut Trace) -> bool {
         match self.unfit(vcpu) {
             None => true,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One turn of the host: something has happened, the scheduler is told, and what it says is done.
+//! One turn of the host: the scheduler hears of what has happened, and its answer is carried out.
 //!
 //! It is the laboratory's host in virtual time: the scheduler and its policies are the same, and
 //! keep the standing of each vCPU. Here is only what follows from it.
@@ -41,7 +41,7 @@ impl Machine<'_> {
         {
             self.take_off(vcpu);
         }
-        // Who is woken goes to an idle pCPU, or replaces nobody at once.
+        // A woken vCPU goes to an idle pCPU, or replaces nobody at once.
         let woken = matches!(event, Told::Kicked { .. } | Told::Ipi { .. });
         match action {
             Some(Action::Run { vcpu, pcpu, .. }) => {
