@@ -189,9 +189,9 @@ models! {
         [LockNoNode, LockQueued], [];
     queued_full: queued on Halting, lock, nobody_passes, Plan { world: World { full: true, ..FUTEX }, preemptions: Some(3), ..THREE },
         [PvHashFull, PvWaitNode], [];
-    queued_cheap_two: queued on Cheap, lock, nobody_passes, Plan { world: STALE, ..TWO },
+    queued_cheap_two: queued on Cheap, lock, nobody_passes, Plan { world: STALE, preemptions: Some(3), ..TWO },
         [LockQueued, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "a cheap release misses a waiter"];
-    queued_cheap_token: queued on Cheap, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
+    queued_cheap_token: queued on Cheap, lock, nobody_passes, Plan { world: TOKEN, preemptions: Some(3), ..TWO },
         [LockQueued, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte"];
     queued_cheap_again: queued on Cheap, lock, nobody_passes, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
         [LockQueued, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte"];
@@ -199,7 +199,7 @@ models! {
         [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs unlock clear_low_byte"];
     queued_cheap_timed: queued on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
         [LockTimeout], ["queue.rs unlock clear_low_byte"];
-    queued_cheap_refused: queued on Cheap, lock, nobody_passes, Plan { world: World { barrier: Barrier::Refused, ..FUTEX }, ..TWO },
+    queued_cheap_refused: queued on Cheap, lock, nobody_passes, Plan { world: World { barrier: Barrier::Refused, ..FUTEX }, preemptions: Some(3), ..TWO },
         [LockSlowpath], ["queue.rs unlock clear_low_byte"];
     queued_spin: queued on Spinning, lock, nobody_passes, Plan { world: SPIN, ..TWO },
         [LockQueued], [];
@@ -234,9 +234,9 @@ models! {
         [LockTimeout, LockUseNode2], ["hand_off.rs skip swap"];
     hybrid_numberless: hybrid on Halting, lock, nobody_passes, Plan { world: World { numberless: 1, ..FUTEX }, ..TWO },
         [LockNoNode, LockQueued], [];
-    hybrid_cheap_two: hybrid on Cheap, lock, nobody_passes, Plan { world: STALE, ..TWO },
+    hybrid_cheap_two: hybrid on Cheap, lock, nobody_passes, Plan { world: STALE, preemptions: Some(3), ..TWO },
         [LockQueued, PvLockStealing, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "a cheap release misses a waiter"];
-    hybrid_cheap_token: hybrid on Cheap, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
+    hybrid_cheap_token: hybrid on Cheap, lock, nobody_passes, Plan { world: TOKEN, preemptions: Some(3), ..TWO },
         [LockQueued, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte"];
     hybrid_cheap_again: hybrid on Cheap, lock, nobody_passes, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
         [PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "the fast path takes the lock past a queue"];
@@ -244,13 +244,13 @@ models! {
         [PvLockStealing], ["queue.rs unlock clear_low_byte", "the fast path takes the lock past a queue"];
     hybrid_cheap_three: hybrid on Cheap, lock, nobody_passes, Plan { world: FUTEX, ..THREE },
         [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs unlock clear_low_byte", "the fast path takes the lock past a queue"];
-    hybrid_cheap_addr: hybrid on CheapByAddress, lock, nobody_passes, Plan { world: FUTEX, ..TWO },
+    hybrid_cheap_addr: hybrid on CheapByAddress, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..TWO },
         [PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "a cheap release misses a waiter"];
     hybrid_cheap_timed: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
         [LockTimeout], ["queue.rs unlock clear_low_byte"];
     hybrid_cheap_left: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 1, held: true, ..AGAIN },
         [LockTimeout, PvWaitHead], ["queue.rs unlock clear_low_byte", "hand_off.rs give_up compare_exchange"];
-    hybrid_cheap_refused: hybrid on Cheap, lock, nobody_passes, Plan { world: World { barrier: Barrier::Refused, ..FUTEX }, ..TWO },
+    hybrid_cheap_refused: hybrid on Cheap, lock, nobody_passes, Plan { world: World { barrier: Barrier::Refused, ..FUTEX }, preemptions: Some(3), ..TWO },
         [LockSlowpath], ["queue.rs unlock clear_low_byte"];
     hybrid_cheap_spurious: hybrid on Cheap, lock, nobody_passes, Plan { world: SPURIOUS, preemptions: Some(1), ..THREE },
         [PvWaitHead], ["queue.rs unlock clear_low_byte"];
