@@ -200,12 +200,13 @@ const UNFAIR: Promise = Promise {
 };
 const TICKET: Promise =
     Promise { layout: Layout::Ticket, in_order: true, survives: Survives::AllButFirst, ..UNFAIR };
-const QUEUED: Promise = Promise { layout: Layout::Queue, disables_stealing: true, ..TICKET };
-const HYBRID: Promise = Promise {
-    max_bypass: Some(Hybrid::<Inject<ByNumber>>::MAX_BYPASS),
-    survives: Survives::AllButDeclared,
-    ..QUEUED
+const QUEUED: Promise = Promise {
+    layout: Layout::Queue,
+    max_bypass: Some(Queued::<Inject<ByNumber>>::MAX_BYPASS),
+    disables_stealing: true,
+    ..TICKET
 };
+const HYBRID: Promise = Promise { survives: Survives::AllButDeclared, ..QUEUED };
 /// Where `membarrier` does nothing, a cheap release misses that somebody has halted.
 const UNFENCED: &[Oracle] = &[Oracle::LostWakeup, Oracle::Progress, Oracle::Order, Oracle::Bypass];
 

@@ -23,7 +23,7 @@ use crate::raw::{RawLock, TestAndSet, Ticket, Width};
 /// |---|---|---|
 /// | `TestAndSet` | CAS of the word from 0 to `TAKE`, Acquire | swap in 0, Release |
 /// | `Queued`, `Hybrid` | CAS of the word from 0 to `TAKE`, Acquire | CAS that subtracts `TAKE`, if it is set, Release |
-/// | `Ticket` | CAS of the tail from the head's ticket, which is even, to the next, Relaxed; owner if the head still serves that, Acquire | add `TAKE` to the head, Release |
+/// | `Ticket` | CAS of the tail from the head's ticket, which is even, to the next, Relaxed; owner if the head still serves that, Acquire | CAS that adds `TAKE` to the head, if a ticket is out, Release |
 ///
 /// A lock that Rust and another language share is released by the language that took it: the fast
 /// acquisition of Rust may leave it to the release to count a steal.

@@ -13,7 +13,7 @@ use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// How often to look for Ctrl-C.
@@ -50,27 +50,35 @@ pub(crate) fn run(
     }
     let mut children: Vec<Child> = (0..jobs).map(|_| spawn()).collect::<Result<_>>()?;
     let next = AtomicUsize::new(0);
+    // The child that gave up its task by itself: it is not killed, and may say why it has died.
+    let mut lost = None;
     let taken = std::thread::scope(|scope| {
         let (sender, results) = channel();
-        for child in &mut children {
+        for (number, child) in children.iter_mut().enumerate() {
             let pipes = child.stdin.take().zip(child.stdout.take());
             let (next, order, sender) = (&next, &order, sender.clone());
+            let send = move |result| sender.send((number, result)).is_ok();
             scope.spawn(move || match pipes {
-                Some((orders, answers)) => feed(orders, answers, order, next, &sender),
-                None => drop(sender.send(Err(anyhow::anyhow!("a process without pipes")))),
+                Some((orders, answers)) => feed(orders, answers, order, next, &send),
+                None => drop(send(Err(anyhow!("a process without pipes")))),
             });
         }
+        // The channel closes with the last of those that feed.
         drop(sender);
         let taken = loop {
             if interrupt::seen() {
                 break Ok(());
             }
             match results.recv_timeout(LOOK) {
-                Ok(result) => {
-                    let result = result.and_then(|(at, ran): (usize, Ran)| take(order[at], ran));
-                    if result.is_err() {
-                        break result;
+                Ok((_, Ok((at, ran)))) => {
+                    let taken = take(order[at], ran);
+                    if taken.is_err() {
+                        break taken;
                     }
+                }
+                Ok((number, Err(error))) => {
+                    lost = Some(number);
+                    break Err(error);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break Ok(()),
@@ -79,19 +87,22 @@ pub(crate) fn run(
         // Nobody is given any more; and if there was an end before the end, nobody goes on.
         let left = next.swap(order.len(), Relaxed) < order.len();
         if left || taken.is_err() || interrupt::seen() {
-            children.iter_mut().for_each(|child| drop(child.kill()));
+            let others = (0..).zip(&mut children).filter(|(number, _)| Some(*number) != lost);
+            others.for_each(|(_, child)| drop(child.kill()));
         }
         taken
     });
     let mut died = None;
-    for mut child in children {
+    for (number, mut child) in children.into_iter().enumerate() {
         let status = child.wait().context("a process that simulates is lost")?;
-        died = died.or(Some(status).filter(|status| !status.success()));
+        if lost == Some(number) && !status.success() {
+            died = Some(status);
+        }
     }
     // Those that died of the same Ctrl-C are no error.
     match (taken, died) {
         _ if interrupt::seen() => Ok(()),
-        (Err(error), Some(status)) => Err(error.context(format!("a process ended: {status}"))),
+        (Err(error), Some(status)) => Err(anyhow!("{error:#} ({status})")),
         (taken, _) => taken,
     }
 }
@@ -117,7 +128,7 @@ fn feed(
     answers: ChildStdout,
     tasks: &[&Task],
     next: &AtomicUsize,
-    results: &Sender<Result<(usize, Ran)>>,
+    send: &dyn Fn(Result<(usize, Ran)>) -> bool,
 ) {
     let mut answers = BufReader::new(answers);
     loop {
@@ -125,7 +136,7 @@ fn feed(
         let Some(task) = tasks.get(at) else { return };
         let answer = ask(&mut orders, &mut answers, task);
         let failed = answer.is_err();
-        if results.send(answer.map(|ran| (at, ran))).is_err() || failed {
+        if !send(answer.map(|ran| (at, ran))) || failed {
             return;
         }
     }

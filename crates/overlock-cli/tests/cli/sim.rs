@@ -183,6 +183,13 @@ fn a_process_that_dies_is_an_error() {
 }
 
 #[test]
+fn what_cannot_be_simulated_is_refused_and_nobody_is_said_to_have_died() {
+    let said = sim(&["--locks", "sequential-queued", "--cpus", "4,8", "--jobs", "2"]);
+    said.ends(2, "sequential-queued");
+    assert!(!said.stderr.contains("signal") && !said.stderr.contains("died"), "{said:?}");
+}
+
+#[test]
 fn an_interrupted_sweep_says_how_to_go_on() {
     let folder = tempfile::tempdir().unwrap();
     for (more, sentence) in [

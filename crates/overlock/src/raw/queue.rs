@@ -225,14 +225,18 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// # Safety
     /// The caller holds the lock.
     pub unsafe fn unlock_fair(&self) {
-        self.release(true);
+        // SAFETY: the caller holds the lock.
+        unsafe { self.release(true) };
     }
 
-    /// Releases the lock, and counts the steal by which this holder may have taken it (I1). With
+    /// Releases the lock, and counts the steal by which its holder may have taken it (I1). With
     /// `fair`, nobody passes whoever is in the queue.
+    ///
+    /// # Safety
+    /// The caller holds the lock.
     #[cold]
     #[inline(never)]
-    fn release(&self, fair: bool) {
+    unsafe fn release(&self, fair: bool) {
         let address = &raw const self.word;
         let mut seen = self.look();
         // ORDERING: Release, O2.
@@ -278,8 +282,9 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
         if P::Release::EXISTS && P::Release::clear_low_byte(&self.word) {
             return;
         }
-        if P::Release::EXISTS && self.look().may_lack_steal(O::UNFAIR) {
-            return self.release(false);
+        if P::Release::EXISTS && self.look().may_have_uncounted_steal(O::UNFAIR) {
+            // SAFETY: the caller holds the lock.
+            return unsafe { self.release(false) };
         }
         let address = ptr::from_ref(&self.word);
         // ORDERING: Release, O2. The word is not touched again (F4).

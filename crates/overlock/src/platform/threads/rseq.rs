@@ -264,8 +264,8 @@ mod armed {
     /// See [`CheapRelease::set_lowest_bit`].
     #[inline(always)]
     pub(in super::super) fn set_lowest_bit(cell: &AtomicU32) -> bool {
-        // ORDERING: a locked instruction is a full fence, so the look of the next release at the
-        // other half comes after it (Q7). Neither block of assembly is said to leave memory alone,
+        // ORDERING: a locked instruction is a full fence, so the next release looks at the other
+        // half after it (Q7). Both blocks of assembly may access memory, for neither has `nomem`,
         // so the compiler keeps them in order.
         // SAFETY: the cell is live; the access is atomic and within it. It changes the cell as
         // `fetch_or(1, AcqRel)` would if the lower half is zero, and else not at all.

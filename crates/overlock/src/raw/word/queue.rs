@@ -170,18 +170,18 @@ impl LockWord {
         Self(self.0 & !SPINNER)
     }
 
-    /// The release: `(..,n,1) -> (..,n,0)`, or `(t,..,0,1) -> (t,..,1,0)` where a steal may lack;
-    /// with `fair`, nobody passes whoever is in the queue.
+    /// The release: `(..,n,1) -> (..,n,0)`, or `(t,..,0,1) -> (t,..,1,0)` where a steal may not
+    /// have been counted; with `fair`, nobody passes whoever is in the queue.
     pub(crate) const fn released(self, fair: bool) -> Self {
         let strict = fair && self.has_queue();
-        let steal = if self.may_lack_steal(true) { STEAL } else { 0 };
+        let steal = if self.may_have_uncounted_steal(true) { STEAL } else { 0 };
         Self((self.0 & !LOCKED | if strict { NO_STEALING } else { 0 }) + steal)
     }
 
     /// Whether the holder may have taken the lock past the queue without counting it. Where the
     /// order is not `unfair`, only while stealing is enabled.
     #[inline(always)]
-    pub(crate) const fn may_lack_steal(self, unfair: bool) -> bool {
+    pub(crate) const fn may_have_uncounted_steal(self, unfair: bool) -> bool {
         let mask = if unfair { STEALS } else { STEALS | NO_STEALING };
         self.has_queue() && self.0 & mask == 0
     }
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_becomes_the_tail_and_disables_stealing_if_it_is_the_head_of_a_strict_queue() {
+    fn a_waiter_that_joins_is_the_tail_and_disables_stealing_as_the_head_of_a_strict_queue() {
         for word in words(0).chain(words(OTHER)) {
             for strict in [false, true] {
                 let joined = word.joined_by(me(), strict);
@@ -289,7 +289,10 @@ mod tests {
     fn a_strict_order_counts_only_while_stealing_is_enabled() {
         for word in words(0).chain(words(OTHER)) {
             let enabled = !word.is_stealing_disabled();
-            assert_eq!(word.may_lack_steal(false), word.may_lack_steal(true) && enabled);
+            assert_eq!(
+                word.may_have_uncounted_steal(false),
+                word.may_have_uncounted_steal(true) && enabled
+            );
         }
     }
 
