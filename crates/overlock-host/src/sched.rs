@@ -14,6 +14,7 @@
 //! | `owner` | the vCPU in the guest, or about to enter or having just left it |
 //! | `entered` | since when it owns the pCPU |
 //! | `until` | when its slice, or its grace, is over |
+//! | `ended` | when the slice ended whose end made the owner come out |
 //! | `preempting` | a [`Action::Preempt`] is out, and its answer not yet in |
 //! | `graced` | the grace of this slice is used up |
 //! | `next` | the vCPU that gets the pCPU after the owner, by a boost |
@@ -25,6 +26,12 @@
 //! wakes lags those that wait by no more than one slice, however long it slept, and preempts an
 //! owner that is ahead of it by [`Config::wake_lag`]. A boosted vCPU jumps the queue, unless it is
 //! already ahead of the one that lags most, waiting or running, by [`Config::yield_lead`].
+//!
+//! # Slices
+//! A slice that follows one that has ended begins when that one *should* have ended, not when its
+//! owner was out: a change of owners is part of the slice that needs it. So the rate of preemptions
+//! is that of the slices, as with the tick of a kernel, and does not depend on how long an exit
+//! takes. An exit that takes more than a quarter of a slice is not charged to the next one.
 //!
 //! # Lookups
 //! No event looks at all pCPUs. The idle ones are a set of bits (`pcpus.rs`); the heads of the
@@ -87,10 +94,23 @@ struct Slot {
     owner: Option<Vcpu>,
     entered: Nanos,
     until: Nanos,
+    ended: Option<Nanos>,
     preempting: bool,
     graced: bool,
     next: Option<Vcpu>,
     queue: RunQueue,
+}
+
+/// Exits shorter than this part of a slice are part of the slices.
+const LATE: u64 = 4;
+
+impl Slot {
+    /// When the slice of an owner that enters `now` begins: with the end of the last one, if that
+    /// brought the last owner out.
+    fn begin_slice(&mut self, now: Nanos, slice: Nanos) -> Nanos {
+        let late = |ended: &Nanos| (now - *ended).0 <= slice.0 / LATE;
+        self.ended.take().filter(late).unwrap_or(now)
+    }
 }
 
 /// The vCPUs of one guest, or several, on their pCPUs.
@@ -132,6 +152,7 @@ impl<P: Policy> Scheduler<P> {
             owner: None,
             entered: Nanos::ZERO,
             until: Nanos::ZERO,
+            ended: None,
             preempting: false,
             graced: false,
             next: None,
@@ -241,6 +262,14 @@ impl<P: Policy> Scheduler<P> {
         let slot = self.slots.get(pcpu.index())?;
         let due = self.waiting > 0 && slot.owner.is_some() && !slot.preempting;
         due.then(|| self.slice_over(slot))
+    }
+
+    /// Since when the owner of `pcpu` has been in its present slice; nothing while it is idle.
+    #[must_use]
+    pub fn slice_start(&self, pcpu: Pcpu) -> Option<Nanos> {
+        let slot = self.slots.get(pcpu.index()).filter(|slot| slot.owner.is_some())?;
+        let renewed = self.slice_over(slot).0.saturating_sub(self.config.slice.0);
+        Some(slot.entered.max(Nanos(renewed)))
     }
 
     /// Whether the owner of `pcpu` is asked to come out: an [`Action::Preempt`] is unanswered.

@@ -81,7 +81,7 @@ fn a_slice_ends_only_if_somebody_waits() {
     let preempt = Some(Action::Preempt { vcpu: V0, pcpu: P0 });
     assert_eq!(sched.on(us(1_000), Event::Timer(P0)), preempt);
     assert_eq!(sched.on(us(1_001), Event::Timer(P0)), None, "it is on its way out already");
-    assert_eq!(sched.on(us(1_014), Event::Preempted(V0)), run(V1, P0, us(2_014)));
+    assert_eq!(sched.on(us(1_014), Event::Preempted(V0)), run(V1, P0, us(2_000)));
     assert!(sched.is_preempted(V0));
     assert_eq!(sched.usage(us(1_100), V0).unwrap().steal, us(86));
     assert_eq!(sched.usage(us(1_100), V1).unwrap().steal, us(1_014));
@@ -101,7 +101,7 @@ fn a_preemption_out_of_nowhere_lets_the_vcpu_go_on() {
 fn a_halt_overtakes_a_preemption() {
     let mut sched = started(Config::new(2, 1), Stay);
     sched.on(us(1_000), Event::Timer(P0));
-    assert_eq!(sched.on(us(1_003), Event::Halted(V0)), run(V1, P0, us(2_003)));
+    assert_eq!(sched.on(us(1_003), Event::Halted(V0)), run(V1, P0, us(2_000)));
     assert_eq!(sched.on(us(1_014), Event::Preempted(V0)), None);
     assert_eq!(sched.ignored(), 1);
 }
@@ -309,7 +309,21 @@ fn slices_that_ended_while_nobody_waited_were_renewed() {
     );
     assert_eq!(sched.on(us(4_000), Event::Timer(P0)), Some(Action::Preempt { vcpu: V0, pcpu: P0 }));
     assert_eq!(sched.slice_end(P0), None, "the owner is on its way out");
-    assert_eq!(sched.on(us(4_010), Event::Preempted(V0)), run(V1, P0, us(5_010)));
+    assert_eq!(sched.on(us(4_010), Event::Preempted(V0)), run(V1, P0, us(5_000)));
+}
+
+#[test]
+fn a_slice_begins_when_the_last_one_should_have_ended() {
+    let mut sched = started(Config::new(2, 1), Stay);
+    let preempt = |vcpu| Some(Action::Preempt { vcpu, pcpu: P0 });
+    assert_eq!(sched.on(us(1_010), Event::Timer(P0)), preempt(V0));
+    assert_eq!(sched.on(us(1_090), Event::Preempted(V0)), run(V1, P0, us(2_000)));
+    assert_eq!(sched.slice_start(P0), Some(us(1_090)));
+    // It was out too late for that: the next one has a whole slice.
+    assert_eq!(sched.on(us(2_000), Event::Timer(P0)), preempt(V1));
+    assert_eq!(sched.on(us(2_251), Event::Preempted(V1)), run(V0, P0, us(3_251)));
+    // So it does after a halt, which ends no slice.
+    assert_eq!(sched.on(us(3_200), Event::Halted(V0)), run(V1, P0, us(4_200)));
 }
 
 #[test]
@@ -329,7 +343,7 @@ fn a_woken_vcpu_waits_for_the_end_of_a_critical_section_but_not_for_ever() {
     assert_eq!(sched.on(us(4_000), kick(V1)), Some(grace));
     assert_eq!(sched.on(us(4_050), Event::Timer(P0)), preempt);
     // A second grace in one slice there is none.
-    assert_eq!(sched.on(us(4_060), Event::Preempted(V0)), run(V1, P0, us(14_060)));
+    assert_eq!(sched.on(us(4_060), Event::Preempted(V0)), run(V1, P0, us(14_050)));
 
     // Where the section is only seen once the owner is out, it goes back in for the grace.
     let mut sched = owner(false);

@@ -116,8 +116,8 @@ struct Guest {
     last_loop: Option<(u64, u64)>,
     /// It has been interrupted since it last had nothing to answer.
     owes: bool,
-    /// When the slice ended for whose end it is asked to come out.
-    slice_over: Option<u64>,
+    /// When the slice began and ended for whose end it is asked to come out.
+    slice_over: Option<(u64, u64)>,
     /// What it was doing when it ended.
     last: &'static str,
     accounts: Accounts,

@@ -32,7 +32,9 @@ pub struct Accounts {
     pub preemptions: u64,
     /// Those of them that came of the end of its slice.
     pub slices: u64,
-    /// Nanoseconds by which it outstayed those slices, all together.
+    /// Nanoseconds that those slices lasted, from when it owned the processor, all together.
+    pub slice_ns: u64,
+    /// Nanoseconds by which it outstayed them, all together.
     pub overrun_ns: u64,
     /// Nanoseconds that it had a processor, but its thread none of the system's own CPUs: what the
     /// system took from the processors that the vCPUs share.

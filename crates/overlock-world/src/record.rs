@@ -151,7 +151,8 @@ impl<Y: Yields> Record<Y> {
         let reads = sum(|t| value(&t.timer_reads)).max(1);
         let slices = host(|vcpu| vcpu.slices);
         let overrun_ns = host(|vcpu| vcpu.overrun_ns) as f64 / slices.max(1) as f64;
-        let slice_ns = config.slice.as_nanos() as f64;
+        let nominal_ns = config.slice.as_nanos() as f64 * slices as f64;
+        let slice_ns = host(|vcpu| vcpu.slice_ns) as f64;
         let waits = waits(tallies);
         Self {
             world: E::NAME.into(),
@@ -175,7 +176,7 @@ impl<Y: Yields> Record<Y> {
             run_delay_s_per_s: share(host(|vcpu| vcpu.run_delay_ns)),
             slices_per_s: slices as f64 / seconds,
             overrun_ns,
-            slices_of_nominal: slice_ns / (slice_ns + overrun_ns),
+            slices_of_nominal: if slices == 0 { 1.0 } else { nominal_ns / slice_ns },
             wake_ns: config.wake_ns.unwrap_or(0),
             publishes: config.publishes,
             locks,

@@ -7,7 +7,7 @@
 use super::choose::{Judge, standard};
 use super::vcpu::VirtualTime;
 use super::yield_to::{Cause, Chosen, Missed, Notice, Outcome, Policy, Verdict, View};
-use super::{Action, Scheduler, Spin, Standing};
+use super::{Action, LATE, Scheduler, Spin, Standing};
 use crate::{Nanos, Pcpu, Vcpu};
 
 impl<P: Policy> Scheduler<P> {
@@ -222,7 +222,9 @@ impl<P: Policy> Scheduler<P> {
         }
         let record = &mut self.vcpus[vcpu.index()];
         record.account(now);
-        let time = record.time;
+        // An owner stays while it lags, but not for what the last exit took more than this one.
+        let exit = Nanos(self.config.slice.0 / LATE);
+        let time = record.time.plus(VirtualTime::of(exit, record.weight));
         self.owners.account(pcpu, record, true);
         let other = self.pick(pcpu);
         let lags = |other: Vcpu| self.vcpus[other.index()].time <= time;
@@ -232,6 +234,7 @@ impl<P: Policy> Scheduler<P> {
         if self.earns_grace(vcpu, pcpu) {
             return Some(self.set_timer(pcpu, self.config.grace, true));
         }
+        self.slots[pcpu.index()].ended = Some(at);
         self.preempt(vcpu, pcpu)
     }
 

@@ -99,7 +99,7 @@ impl<P: Policy> Scheduler<P> {
         let slot = &mut self.slots[pcpu.index()];
         slot.owner = Some(vcpu);
         slot.entered = self.now;
-        slot.until = self.now + self.config.slice;
+        slot.until = slot.begin_slice(self.now, self.config.slice) + self.config.slice;
         slot.graced = false;
         slot.next = None;
         self.owners.enter(pcpu, record, self.now);

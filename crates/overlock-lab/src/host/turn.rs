@@ -200,7 +200,8 @@ impl Turn<'_> {
         self.look_at_section(vcpu);
         self.tell(Event::Timer(pcpu));
         if self.state.scheduler.is_preempting(pcpu) {
-            self.state.guests[vcpu as usize].slice_over = Some(end);
+            let start = self.state.scheduler.slice_start(pcpu).map_or(end, |start| start.0);
+            self.state.guests[vcpu as usize].slice_over = Some((start, end));
         }
     }
 
@@ -228,8 +229,9 @@ impl Turn<'_> {
         let guest = &mut self.state.guests[vcpu as usize];
         if lost {
             guest.accounts.preemptions += 1;
-            if let Some(end) = guest.slice_over {
+            if let Some((start, end)) = guest.slice_over {
                 guest.accounts.slices += 1;
+                guest.accounts.slice_ns += self.now.saturating_sub(start);
                 guest.accounts.overrun_ns += self.now.saturating_sub(end);
             }
         }

@@ -67,8 +67,8 @@ pub(crate) struct VcpuState {
     pending: u32,
     in_handler: bool,
     owes: bool,
-    /// When the slice ended for whose end it is asked to come out.
-    slice_over: Option<u64>,
+    /// When the slice began and ended for whose end it is asked to come out.
+    slice_over: Option<(u64, u64)>,
     /// The spin loop that the last sample found it in.
     sampled: Option<(u64, u64)>,
     /// Nanoseconds without a pCPU, as it can see them.

@@ -127,7 +127,8 @@ impl Machine<'_> {
             self.look_at_section(owner);
             self.tell(Told::Timer(Pcpu(pcpu)));
             if self.scheduler.is_preempting(Pcpu(pcpu)) {
-                self.vcpus[owner as usize].slice_over = Some(end);
+                let start = self.scheduler.slice_start(Pcpu(pcpu)).map_or(end, |start| start.0);
+                self.vcpus[owner as usize].slice_over = Some((start, end));
             }
         }
         self.set_slice(pcpu);
@@ -157,8 +158,9 @@ impl Machine<'_> {
             return self.set_slice(pcpu);
         }
         state.accounts.preemptions += 1;
-        if let Some(end) = state.slice_over.take() {
+        if let Some((start, end)) = state.slice_over.take() {
             state.accounts.slices += 1;
+            state.accounts.slice_ns += self.now.saturating_sub(start);
             state.accounts.overrun_ns += self.now.saturating_sub(end);
         }
     }
