@@ -2,13 +2,12 @@
 //! The slow halves of the locks, for front ends whose fast halves are written in another language.
 //!
 //! A C header has the uncontended path inline: one read-modify-write on the lock word. The lock's
-//! own [`RawLock`] does the same, or has a [cheap release](crate::platform::CheapRelease): both may
-//! meet at one lock, since a read-modify-write overwrites nothing. Where that does not succeed it
-//! comes here. The bits it needs are constants of [`SlowPath`], and its tests compare them with its
-//! own.
+//! own [`RawLock`] does the same, or has a [cheap release](crate::platform::CheapRelease). Both may
+//! be used on one lock, since a read-modify-write overwrites nothing. When the fast path fails, the
+//! front end calls into this module. The bits it needs are constants of [`SlowPath`], and its tests
+//! compare them with its own.
 //!
-//! This is a contract between this crate and its front ends of the same version, not with anybody
-//! else.
+//! This is a contract between this crate and front ends of the same version only.
 
 use crate::counters::Class;
 use crate::platform::Platform;
@@ -17,7 +16,7 @@ use crate::raw::word::queue::{LockWord, rmw};
 use crate::raw::word::{test_and_set, ticket};
 use crate::raw::{RawLock, TestAndSet, Ticket, Width};
 
-/// What a fast path in another language needs of a lock.
+/// What a fast path in another language needs to know about a lock.
 ///
 /// | lock | fast acquisition | fast release |
 /// |---|---|---|
@@ -25,26 +24,26 @@ use crate::raw::{RawLock, TestAndSet, Ticket, Width};
 /// | `Queued`, `Hybrid` | CAS of the word from 0 to `TAKE`, Acquire | CAS that subtracts `TAKE`, if it is set, Release |
 /// | `Ticket` | CAS of the tail from the head's ticket, which is even, to the next, Relaxed; owner if the head still serves that, Acquire | CAS that adds `TAKE` to the head, if a ticket is out, Release |
 ///
-/// A lock that Rust and another language share is released by the language that took it: the fast
-/// acquisition of Rust may leave it to the release to count a steal.
+/// When Rust and another language share a lock, the language that took it must release it: Rust's
+/// fast acquisition may leave the counting of a steal to the release.
 pub trait SlowPath: RawLock {
     /// What the fast acquisition sets or adds.
     const TAKE: u32;
-    /// The bit that was set before a fast release if [`after_release`](Self::after_release) must be
-    /// called.
+    /// The bit that tells a fast release to call [`after_release`](Self::after_release) if it was
+    /// set before.
     const SLOW: u32;
 
-    /// What `ticket` says where none has been drawn.
+    /// The value of `ticket` when none has been drawn.
     const NO_TICKET: u32 = u32::MAX;
 
-    /// Waits for the lock after the fast acquisition has failed. `ticket` is the one that it drew,
-    /// or [`NO_TICKET`](Self::NO_TICKET); a lock without tickets does not look at it.
+    /// Waits for the lock after the fast acquisition has failed. `ticket` is the one that the fast
+    /// path drew, or [`NO_TICKET`](Self::NO_TICKET); a lock without tickets ignores it.
     fn lock_slow_path(&self, ticket: u32);
 
-    /// Calls back whoever waits for a lock that has been released.
+    /// Kicks the waiter of a lock that has just been released.
     ///
-    /// `before` is what the fast release found in the cell it changed. The memory behind `lock` may
-    /// be gone: only the address is used.
+    /// `before` is the value that the fast release found in the cell it changed. The lock's memory
+    /// may be gone: only the address of `lock` is used.
     fn after_release(lock: *const Self, before: u32);
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Event counters, named after Linux's lock events (kernel/locking/lock_events_list.h).
 //!
-//! A lock belongs to a [`Class`]: a type that says where its events are counted. [`Uncounted`] is
-//! the default, has no size and leaves no code behind. [`lock_class!`](crate::lock_class) makes a
+//! A lock belongs to a [`Class`]: a type that decides where its events are counted. [`Uncounted`]
+//! is the default: it has no size and generates no code. [`lock_class!`](crate::lock_class) makes a
 //! class with counters of its own.
 //!
-//! Nothing is counted on the uncontended path. On the others an event is one relaxed addition to a
-//! word in one of several cache lines, chosen by the address of the caller's stack, so that CPUs
-//! seldom meet.
+//! The uncontended path counts nothing. On the other paths, counting an event is one relaxed
+//! addition to a word in one of several cache lines. The address of the caller's stack chooses the
+//! line, so CPUs seldom share one.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Event {
-    /// An acquisition that could not be had with one atomic operation.
+    /// An acquisition that one atomic operation could not complete.
     LockSlowpath,
     /// A queue node of the second nesting level was used.
     LockUseNode2,
@@ -23,11 +23,11 @@ pub enum Event {
     LockUseNode3,
     /// A queue node of the fourth nesting level was used.
     LockUseNode4,
-    /// No queue node was to be had: the lock was waited for without one.
+    /// No queue node was free: the CPU waited for the lock without one.
     LockNoNode,
-    /// An acquisition in turn, by the queue head.
+    /// An acquisition by the queue head, in its turn.
     LockQueued,
-    /// An acquisition past the queue, or on the way into it, by the slow path.
+    /// An acquisition past the queue, or just before joining it, by the slow path.
     PvLockStealing,
     /// The queue head halted.
     PvWaitHead,
@@ -35,15 +35,15 @@ pub enum Event {
     PvWaitNode,
     /// A waiter halted again after a kick that did not bring it the lock.
     PvWaitAgain,
-    /// A wake-up without a kick.
+    /// A waiter woke up without having been kicked.
     PvSpuriousWakeup,
     /// A release that kicked a halted waiter.
     PvKickUnlock,
     /// A waiter that ran again after a kick.
     PvKickWake,
-    /// A waiter gave its processor away between two rounds of spinning.
+    /// A waiter yielded its processor between two rounds of spinning.
     PvYield,
-    /// The table of halted waiters had no room: the waiter went on without halting for long.
+    /// The table of halted waiters was full, so the waiter did not halt for long.
     PvHashFull,
     /// A timed acquisition that gave up.
     LockTimeout,
@@ -70,7 +70,8 @@ impl Event {
         Self::LockTimeout,
     ];
 
-    /// The name, as Linux prints it in debugfs `lock_event_counts` where Linux has the event.
+    /// The event's name: where Linux has the event, the name it prints in debugfs
+    /// `lock_event_counts`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::LockSlowpath => "lock_slowpath",
@@ -130,13 +131,14 @@ impl Counters {
     /// Counts one event.
     #[inline]
     pub fn add(&self, event: Event) {
-        // Stacks of different CPUs lie at least some pages apart; any choice is right, only slower.
+        // The stacks of different CPUs lie at least several pages apart. Any choice is correct;
+        // sharing a shard is only slower.
         let here = 0_u8;
         let shard = (core::ptr::from_ref(&here).addr() >> 14) % SHARDS;
         self.shards[shard].0[event as usize].fetch_add(1, Relaxed);
     }
 
-    /// How often an event has happened, at some moment between call and return.
+    /// How often an event has happened, as of some moment between the call and its return.
     pub fn get(&self, event: Event) -> u64 {
         self.shards.iter().map(|shard| shard.0[event as usize].load(Relaxed)).sum()
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks as `lock_api` raw mutexes: for code that is generic over them, and for its guards.
+//! The locks as `lock_api` raw mutexes, for code that is generic over them and for its guards.
 //!
 //! | lock | `RawMutex` | `RawMutexFair` | `RawMutexTimed` |
 //! |---|---|---|---|
-//! | [`TestAndSet`] | yes | no: nobody knows who came first | yes |
-//! | [`Ticket`] | yes | yes: every release is | no: a ticket can't be handed back |
+//! | [`TestAndSet`] | yes | no: it does not record the order of arrival | yes |
+//! | [`Ticket`] | yes | yes: every release is fair | no: a ticket can't be handed back |
 //! | [`Queued`] | yes | yes: the queue head is next | yes |
-//! | [`Hybrid`] | yes | yes: disables stealing | yes |
+//! | [`Hybrid`] | yes | yes: the release disables stealing | yes |
 //!
 //! The guards are not `Send`: a lock is released by the CPU that took it.
 
@@ -84,7 +84,7 @@ raw_mutex!(Queued<P: Platform, C: Class> where P::Word: u32);
 raw_mutex!(Hybrid<P: Platform, C: Class> where P::Word: u32);
 raw_mutex_timed!(TestAndSet, Queued, Hybrid);
 
-// SAFETY: the next ticket is served at every release.
+// SAFETY: every release serves the next ticket.
 unsafe impl<P: Platform, C: Class, W: Width> RawMutexFair for Ticket<P, C, W>
 where
     W::Cell<P>: ConstAtomic<W::Int>,

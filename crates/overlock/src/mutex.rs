@@ -10,14 +10,14 @@ use crate::raw::{ConstLock, RawLock, RawTimedLock};
 
 /// Data that only the holder of a lock of type `L` can reach.
 ///
-/// A panic while the guard is alive releases the lock; there is no poisoning.
+/// A panic while a guard is alive releases the lock; there is no poisoning.
 pub struct Mutex<T: ?Sized, L: RawLock> {
     lock: L,
     data: UnsafeCell<T>,
 }
 
-// SAFETY: the lock lets one CPU at a time reach the data, so sharing the mutex moves the data
-// between CPUs at most.
+// SAFETY: the lock lets only one CPU at a time reach the data, so sharing the mutex does no more
+// than move the data between CPUs.
 unsafe impl<T: ?Sized + Send, L: RawLock> Sync for Mutex<T, L> {}
 // SAFETY: as for any owner of a `T`.
 unsafe impl<T: ?Sized + Send, L: RawLock> Send for Mutex<T, L> {}
@@ -35,39 +35,39 @@ impl<T, L: RawLock> Mutex<T, L> {
         Self { lock, data: UnsafeCell::new(data) }
     }
 
-    /// The data.
+    /// Consumes the mutex and returns the data.
     pub fn into_inner(self) -> T {
         self.data.into_inner()
     }
 }
 
 impl<T: ?Sized, L: RawLock> Mutex<T, L> {
-    /// Waits until the data is free, and holds it until the guard is dropped.
+    /// Waits until the lock is free and takes it, until the guard is dropped.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T, L> {
         self.lock.lock();
         Guard::new(self)
     }
 
-    /// Holds the data if that is possible without waiting.
+    /// Takes the lock if that is possible without waiting.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T, L>> {
         self.lock.try_lock().then(|| Guard::new(self))
     }
 
-    /// The data, for whoever owns the mutex alone.
+    /// The data, without locking: the exclusive borrow proves that no other CPU can reach it.
     pub fn get_mut(&mut self) -> &mut T {
         self.data.get_mut()
     }
 
-    /// Whether somebody holds the data. The answer may be old when it arrives.
+    /// Whether the lock is held. The answer may be out of date by the time it is returned.
     pub fn is_locked(&self) -> bool {
         self.lock.is_locked()
     }
 }
 
 impl<T: ?Sized, L: RawTimedLock> Mutex<T, L> {
-    /// Holds the data if that is possible before the platform's clock reads `deadline_ns`
+    /// Takes the lock if that is possible before the platform's clock reads `deadline_ns`
     /// ([`Platform::now_ns`](crate::platform::Platform::now_ns)).
     pub fn try_lock_until(&self, deadline_ns: u64) -> Option<Guard<'_, T, L>> {
         self.lock.try_lock_until(deadline_ns).then(|| Guard::new(self))
@@ -106,7 +106,7 @@ pub struct Guard<'a, T: ?Sized, L: RawLock> {
     here: PhantomData<*const ()>,
 }
 
-// SAFETY: a shared guard gives shared access to the data only.
+// SAFETY: a shared guard gives only shared access to the data.
 unsafe impl<T: ?Sized + Sync, L: RawLock> Sync for Guard<'_, T, L> {}
 
 impl<'a, T: ?Sized, L: RawLock> Guard<'a, T, L> {
@@ -120,7 +120,7 @@ impl<T: ?Sized, L: RawLock> Deref for Guard<'_, T, L> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the guard exists only while its lock is held, so nobody else reaches the data
+        // SAFETY: the guard exists only while its lock is held, so no other CPU reaches the data
         // mutably.
         unsafe { &*self.mutex.data.get() }
     }
@@ -137,7 +137,7 @@ impl<T: ?Sized, L: RawLock> DerefMut for Guard<'_, T, L> {
 impl<T: ?Sized, L: RawLock> Drop for Guard<'_, T, L> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the guard was made by taking the lock, and is dropped once.
+        // SAFETY: the guard was created by taking the lock, and is dropped once.
         unsafe { self.mutex.lock.unlock() };
     }
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Halting for a word that any number of CPUs may wait for: what [`TestAndSet`](crate::TestAndSet)
-//! and [`Refresh`](crate::Refresh) do when they have spun enough.
+//! Halting on a word that any number of CPUs may wait for: what [`TestAndSet`](crate::TestAndSet)
+//! and [`Refresh`](crate::Refresh) do once their spin budget is spent.
 //!
 //! Where the platform finds waiters by address, a CPU halts on the word itself. Elsewhere it halts
 //! on a word of its own slot and leaves its name in the table of waiters.
 //!
-//! The caller's `mark` says in the word that somebody halts, by an RMW with at least `Release`
-//! order, and only after it has seen that there is something to wait for. Whoever ends the wait
-//! changes the word by an RMW, sees the mark and calls [`unpark_one`] or [`unpark_all`]. Both are
-//! RMWs of one word: either the end comes first and `mark` sees it, or `mark` comes first and the
-//! end sees the mark. In the second case the entry in the table was written before (`Release`) and
-//! is found (`Acquire` fence here), and a kick that comes before the halt is not lost (P3).
+//! The caller's `mark` records in the word that a CPU is about to halt. It does so by an RMW with
+//! at least `Release` order, and only after it has seen that there is something to wait for. The
+//! CPU that ends the wait changes the word by an RMW, sees the mark, and calls [`unpark_one`] or
+//! [`unpark_all`]. Both are RMWs of one word, so one comes first. If it is the end, `mark` sees it.
+//! If it is `mark`, the end sees the mark: the table entry was written before it (`Release`) and is
+//! found (the `Acquire` fence here), and a kick that precedes the halt is not lost (P3).
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -20,17 +20,17 @@ use crate::slot::Slot;
 use crate::slot::state::{PARKED, UNPARKED};
 use crate::waiters::{self, Key};
 
-/// The state of a node that halts for `key`.
+/// The state of a node whose CPU has halted for `key`.
 fn halted(key: Key) -> u32 {
     key.tag() << 16 | PARKED
 }
 
-/// How long a CPU naps that can't be kicked because it has no number or the table is full.
+/// How long a CPU naps when it can't be kicked, because it has no number or the table is full.
 const NAP_NS: u64 = 50_000;
 
-/// Halts once for `word`, unless `mark` returns `None`: then there is nothing to wait for.
-/// Otherwise `mark` has made the halt visible and returns what the word holds now. Returns whether
-/// it halted; it may have come back for no reason.
+/// Halts once for `word`, unless `mark` returns `None`, which means that there is nothing to wait
+/// for. Otherwise `mark` has made the halt visible and returns the new value of the word. Returns
+/// whether the CPU halted; it may have woken up spuriously.
 pub(crate) fn park<P: Platform>(
     word: &P::Word,
     deadline_ns: Option<u64>,
@@ -61,7 +61,7 @@ pub(crate) fn park<P: Platform>(
     halts
 }
 
-/// Kicks one CPU that halted for `word`, of which only the address is used: its memory may be gone.
+/// Kicks one CPU that halted for `word`. Only the address is used: the word's memory may be gone.
 pub(crate) fn unpark_one<P: Platform>(word: *const P::Word) {
     if P::KICKS_BY_ADDRESS {
         return P::kick_any(word);
@@ -69,7 +69,7 @@ pub(crate) fn unpark_one<P: Platform>(word: *const P::Word) {
     let _ = kick_halted::<P>(word).next();
 }
 
-/// Kicks all CPUs that halted for `word`, of which only the address is used.
+/// Kicks all CPUs that halted for `word`. Only the address is used.
 pub(crate) fn unpark_all<P: Platform>(word: *const P::Word) {
     if P::KICKS_BY_ADDRESS {
         return P::kick_every(word);
@@ -77,7 +77,7 @@ pub(crate) fn unpark_all<P: Platform>(word: *const P::Word) {
     kick_halted::<P>(word).for_each(drop);
 }
 
-/// Kicks those that have halted for `word`, one at each step.
+/// Kicks the CPUs that have halted for `word`, one per iterator step.
 fn kick_halted<P: Platform>(word: *const P::Word) -> impl Iterator<Item = ()> {
     // ORDERING: Acquire, with the Release of the waiter's mark, which the caller has seen.
     P::fence(Acquire);

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The platform: what a lock needs to know of the world it runs in.
+//! The platform: what a lock needs to know about the world it runs in.
 //!
-//! A lock is generic over one [`Platform`] and touches the machine nowhere else. A platform says
-//! what an atomic word is, how to pause while spinning, which CPU this is, what time it is, and
-//! how a CPU gives itself up ([`Platform::wait`]) and is called back ([`Platform::kick`]). A "CPU"
-//! is whatever can be taken away: a core, a vCPU, a thread.
+//! A lock is generic over one [`Platform`] and touches the machine nowhere else. A platform defines
+//! what an atomic word is, how to pause while spinning, which CPU is running, what time it is, how
+//! a CPU halts ([`Platform::wait`]), and how another CPU calls it back ([`Platform::kick`]). A
+//! "CPU" is anything that can be taken away: a core, a vCPU, a thread.
 //!
 //! # The contract
 //!
 //! Each platform's file answers these clauses one by one, and `tests/contract.rs` is organised by
-//! them.
+//! clause.
 //!
 //! | | clause |
 //! |---|---|
 //! | P1 | `wait(word, expected, ..)` returns at once if `word` does not hold `expected`. |
-//! | P2 | `wait` may return at any time for no reason; a caller checks its condition again. |
-//! | P3 | A `kick` that follows a change of `word` is never lost: it ends a `wait` on the old value, whether that `wait` has checked, is about to sleep, or sleeps; and what the kicker wrote before is visible to whoever that `kick` brings back. |
-//! | P4 | Kicking a CPU that runs, that waits for something else, or that has gone is harmless. |
+//! | P2 | `wait` may return spuriously at any time; the caller checks its condition again. |
+//! | P3 | A `kick` that follows a change of `word` is never lost: it ends a `wait` on the old value, whether that `wait` has checked, is about to sleep, or sleeps; and what the kicker wrote before is visible to the CPU that the `kick` wakes. |
+//! | P4 | Kicking a CPU that is running, waits for something else, or no longer exists is harmless. |
 //! | P5 | `yield_now` returns without a kick. |
 //! | P6 | `relax` never blocks. |
-//! | P7 | `cpu` is the same number for as long as the caller is inside one lock operation, no two CPUs have the same number at the same time, and `cpu() < MAX_CPUS`. |
+//! | P7 | `cpu` returns the same number throughout one lock operation, no two CPUs have the same number at the same time, and `cpu() < MAX_CPUS`. |
 //! | P8 | `slot(cpu)` is the same slot for the same number, and `waiters()` the same table for all CPUs that share a lock. |
 //! | P9 | `now_ns` never goes backwards on one CPU; between CPUs it may differ by a few microseconds. Where it stands still, no deadline passes. |
 //! | P10 | Where `WAITS` is false, or `waits()` returns false, no lock ever calls `wait`. |
-//! | P11 | The releases of [`CheapRelease`] load and store in two steps. Once a CPU has called `membarrier`, and it returned true, none of those that did not see what it wrote before stores any more: neither on other CPUs, nor one that the caller itself has interrupted. |
+//! | P11 | The releases of [`CheapRelease`] load and store in two steps. Once `membarrier` has returned true to a CPU, no release that missed what that CPU wrote before the call can still store: neither one on another CPU, nor one that the caller itself has interrupted. |
 
 use core::sync::atomic::Ordering;
 
@@ -47,15 +47,15 @@ pub use shared::Shared;
 #[cfg(feature = "threads")]
 pub use threads::Threads;
 
-/// The most CPUs a platform may number: what fits the 16-bit tail of a lock word beside two bits of
-/// nesting level.
+/// The most CPUs a platform may number: what fits in the 16-bit tail of a lock word beside two bits
+/// of nesting level.
 pub const MAX_CPUS: usize = (1 << 14) - 1;
 
 /// The world a lock runs in. See the [module documentation](self) for the contract.
 ///
 /// # Safety
-/// An implementation keeps the clauses P1 to P11. The locks' mutual exclusion rests on the atomic
-/// cells and on P7 and P8, their progress on P1 and P3.
+/// An implementation keeps clauses P1 to P11. The locks' mutual exclusion rests on the atomic cells
+/// and on P7 and P8; their progress rests on P1 and P3.
 pub unsafe trait Platform: Sized + 'static {
     /// An 8-bit cell.
     type Byte: Atomic<u8>;
@@ -64,41 +64,41 @@ pub unsafe trait Platform: Sized + 'static {
     /// A 32-bit cell.
     type Word: Atomic<u32>;
 
-    /// Whether a CPU of this platform can be taken away, so that waiting for it may be worth more
-    /// than spinning.
+    /// Whether a CPU of this platform can be taken away, so that halting may pay better than
+    /// spinning.
     ///
-    /// Where this is `false` the compiler drops every slow path that waits or kicks.
+    /// Where this is `false`, the compiler drops every slow path that waits or kicks.
     const WAITS: bool;
 
     /// Whether [`kick_any`](Self::kick_any) finds a waiter by the address of the word it waits on.
-    /// Locks then need neither a number for each CPU nor the table of waiters to halt on their own
-    /// word.
+    /// Locks that halt on their own word then need neither CPU numbers nor the table of waiters.
     const KICKS_BY_ADDRESS: bool = false;
 
-    /// How this platform releases an uncontended lock without an atomic read-modify-write, or
-    /// [`ReadModifyWrite`] where it does not.
+    /// How this platform releases an uncontended lock without an atomic read-modify-write;
+    /// [`ReadModifyWrite`] where it can't.
     type Release: CheapRelease<Self>;
 
     /// Whether [`yield_now`](Self::yield_now) gives the processor to another CPU that can run.
     const YIELDS: bool = false;
 
-    /// What waiting costs in this world. It may change at any time, by what
-    /// [`note_wake`](Self::note_wake) hears.
+    /// What waiting costs in this world. It may change at any time, as
+    /// [`note_wake`](Self::note_wake) reports wake-ups.
     #[inline(always)]
     fn costs() -> Costs {
         Costs::DEFAULT
     }
 
-    /// Tells how many nanoseconds after its kick a CPU was back, by [`now_ns`](Self::now_ns) to the
-    /// microsecond. It may have been kicked before it halted, and may have waited for a processor
-    /// after that. The default does not ask.
+    /// Reports how many nanoseconds after its kick a CPU was running again, measured by
+    /// [`now_ns`](Self::now_ns) to the microsecond. The CPU may have been kicked before it halted,
+    /// and may have waited for a processor after the kick. The default ignores the report without
+    /// evaluating it.
     #[inline(always)]
     fn note_wake(_took_ns: impl FnOnce() -> u64) {}
 
     /// Whether waiting is switched on now: the run-time choice that S1 calls `nopvspin`.
     ///
-    /// It is asked in slow paths, and once in the unlock of [`Ticket`](crate::Ticket). It may
-    /// change only while no lock of the platform is held or waited for.
+    /// Slow paths call it, and so does the unlock of [`Ticket`](crate::Ticket), once. The answer
+    /// may change only while no lock of the platform is held or waited for.
     #[inline(always)]
     fn waits() -> bool {
         Self::WAITS
@@ -112,43 +112,42 @@ pub unsafe trait Platform: Sized + 'static {
     fn relax();
 
     /// Gives this CPU up for about `ns` nanoseconds, for a waiter that can't be kicked because it
-    /// has no number or the table of waiters is full. The default only relaxes.
+    /// has no number or the table of waiters is full. The default only pauses.
     #[inline]
     fn nap(_ns: u64) {
         Self::relax();
     }
 
-    /// Gives this processor to another CPU that can run but has none, and returns soon if there is
-    /// none. The default does nothing; see [`YIELDS`](Self::YIELDS).
+    /// Yields this processor to another CPU that can run but has none; returns soon if there is no
+    /// such CPU. The default does nothing; see [`YIELDS`](Self::YIELDS).
     #[inline]
     fn yield_now() {}
 
-    /// The number of this CPU (P7), or `None` if it has none: then locks do without a queue node
-    /// and spin.
+    /// The number of this CPU (P7), or `None` if it has none; locks then spin without a queue node.
     fn cpu() -> Option<Cpu>;
 
     /// The record of CPU number `cpu` (P8).
     fn slot(cpu: Cpu) -> &'static Slot<Self>;
 
-    /// The table of halted CPUs (P8): not empty, at best a power of two buckets, a few entries for
-    /// each CPU in all.
+    /// The table of halted CPUs (P8). It is not empty, ideally has a power of two of buckets, and
+    /// has a few entries for each CPU in total.
     fn waiters() -> &'static [Bucket<Self>];
 
-    /// Gives this CPU up while `word` holds `expected`, until kicked or until `now_ns()` reaches
+    /// Halts this CPU while `word` holds `expected`, until it is kicked or `now_ns()` reaches
     /// `deadline_ns` (P1 to P3).
     fn wait(word: &Self::Word, expected: u32, deadline_ns: Option<u64>);
 
-    /// Calls back CPU number `cpu`, which may be waiting on `word`, a word of its own slot (P3,
-    /// P4).
+    /// Kicks CPU number `cpu`, which may be waiting on `word`, a word of its own slot (P3, P4).
     fn kick(word: *const Self::Word, cpu: Cpu);
 
-    /// Calls back one CPU that waits on `word`, if any does (P3, P4). Only the address of `word`
-    /// counts: its memory may be gone.
+    /// Kicks one CPU that waits on `word`, if any does (P3, P4). Only the address of `word` is
+    /// used: its memory may be gone.
     ///
     /// Never called unless [`KICKS_BY_ADDRESS`](Self::KICKS_BY_ADDRESS) holds.
     fn kick_any(_word: *const Self::Word) {}
 
-    /// Calls back all CPUs that wait on `word`, likewise.
+    /// Kicks all CPUs that wait on `word`. As for [`kick_any`](Self::kick_any), only the address is
+    /// used.
     fn kick_every(_word: *const Self::Word) {}
 
     /// A clock in nanoseconds (P9).

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verbs every lock has, and the locks: one algorithm a file.
+//! The verbs of every lock, and the locks themselves: one algorithm per file.
 
-/// What every lock offers beside its verbs: a constant, a default, and a `Debug` that says whether
-/// it is locked.
+/// What every lock offers besides its verbs: a constant, a default, and a `Debug` that shows
+/// whether it is locked.
 macro_rules! faces {
     ($lock:ident<$($generic:ident: $bound:path),+> where $cell:ty: $int:ty; $($zero:expr),+) => {
         impl<$($generic: $bound),+> $lock<$($generic),+>
@@ -56,8 +56,9 @@ pub use ticket::{Narrow, Ticket, Wide, Width};
 ///
 /// # Safety
 /// Between the return of [`lock`](Self::lock), or of a [`try_lock`](Self::try_lock) that returned
-/// true, and the [`unlock`](Self::unlock) that follows, no other such call returns true; and each
-/// synchronises with the `unlock` before it.
+/// true, and the [`unlock`](Self::unlock) that follows, no other call of `lock` returns and no
+/// other call of `try_lock` returns true; and each acquisition synchronises with the `unlock`
+/// before it.
 pub unsafe trait RawLock: Send + Sync {
     /// Waits until the lock is free and takes it.
     fn lock(&self);
@@ -71,8 +72,8 @@ pub unsafe trait RawLock: Send + Sync {
     /// The caller holds the lock.
     unsafe fn unlock(&self);
 
-    /// Whether somebody holds the lock, or is about to by right. The answer may be old when it
-    /// arrives.
+    /// Whether a CPU holds the lock, or is next by right and about to hold it. The answer may be
+    /// out of date by the time it is returned.
     fn is_locked(&self) -> bool;
 }
 
@@ -82,14 +83,14 @@ pub trait ConstLock: RawLock {
     const NEW: Self;
 }
 
-/// A lock that a waiter may give up waiting for.
+/// A lock for which a waiter can give up waiting.
 ///
 /// # Safety
 /// As for [`RawLock`]: a call that returns true has taken the lock.
 pub unsafe trait RawTimedLock: RawLock {
     /// Takes the lock if that is possible before the platform's clock reads `deadline_ns`.
     ///
-    /// Returns false no earlier than the deadline. It is tried at least once, however old the
-    /// deadline is.
+    /// Returns false no earlier than the deadline. It tries at least once, however old the deadline
+    /// is.
     fn try_lock_until(&self, deadline_ns: u64) -> bool;
 }

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `Refresh`: a shared value that is costly to compute anew; who finds that under way does not
-//! repeat it (S5).
+//! `Refresh`: a shared value that is costly to compute. A CPU that finds a computation under way
+//! shares its result instead of repeating it (S5).
 //!
 //! Thirty-two vCPUs that ask for the time at once need one reading of the clock, not thirty-two in
-//! turn. So the first to ask refreshes the value, and the others wait for that refresh and share
-//! its result. What such a result is worth is a question of *when* it was computed, and different
-//! callers need different answers:
+//! turn. So the first to ask refreshes the value; the others wait for that refresh and share its
+//! result. Whether such a result is good enough depends on *when* it was computed, and callers
+//! differ in what they need:
 //!
 //! | call | waits for | freshness of the result |
 //! |---|---|---|
-//! | [`join`](Refresh::join) (S5's rule) | the refresh under way, if any | computed by a refresh that had not ended when the call began: it may have read its source before the call, by at most the length of one refresh |
+//! | [`join`](Refresh::join) (S5's rule) | the refresh under way, if any | computed by a refresh that had not ended when the call began; that refresh may have read its source before the call, but by no more than the length of one refresh |
 //! | [`fresh`](Refresh::fresh) | the refresh under way, and the next | computed by a refresh that began after the call |
-//! | [`last`](Refresh::last) | nobody | of the last refresh that had ended when the call began, or a later one, however long ago that was |
+//! | [`last`](Refresh::last) | nobody | computed by the last refresh that had ended when the call began, however long ago, or by a later one |
 //!
-//! Computations run one at a time, and each comes after what the one before it did; who gets a
-//! result comes after its computation. "When the call began" is about what the caller can know: a
-//! call makes nothing visible to the computation that another CPU does for it. A caller that writes
-//! something and asks for a `fresh` value may get one that was computed without it (store
-//! buffering); a clock is affected by no more than a store takes to become
-//! visible.
+//! Computations run one at a time, and each sees what the one before it did. A caller that gets a
+//! result sees what its computation did. "When the call began" is defined by what the caller can
+//! know: a call publishes nothing to the computation that another CPU runs on its behalf. A caller
+//! that writes something and then asks for a `fresh` value may get one that was computed without
+//! that write (store buffering). For a clock, the effect is bounded by the time a store takes to
+//! become visible.
 //!
-//! In S5's hypervisor a refresh takes 100 ns and its CPU is not taken away. Where it can be,
-//! everybody who joins waits until that CPU is back: then `last` is the call whose readers go on.
+//! In S5's hypervisor a refresh takes 100 ns and its CPU is not taken away. Where the CPU can be
+//! taken away, every `join` waits until it is back; readers that must not wait call `last`.
 //!
 //! # State
 //!
@@ -34,18 +34,18 @@
 //! +--------------------------------+---------+--------+
 //!
 //!   (n,0,0) -> (n,0,1)    a refresh begins, into value[(n+1) % 2]
-//!   (n,w,1) -> (n,1,1)    somebody halts until it ends
-//!   (n,w,1) -> (n+1,0,0)  it ends, and wakes whoever halted
+//!   (n,w,1) -> (n,1,1)    a waiter is about to halt until the refresh ends
+//!   (n,w,1) -> (n+1,0,0)  the refresh ends, and wakes the waiters that halted
 //! ```
 //!
 //! # Invariants
 //!
-//! * I1: only the CPU that made the transition to `BUSY` writes a copy, and never the one that `n`
-//!   names.
-//! * I2: a reader of copy `n % 2` that then finds the word at refresh `n + 1` ended and another one
-//!   begun, or further, has read in vain and does so again. (Two refreshes have gone by: somebody
-//!   made progress.)
-//! * I3: a waiter that halts has set `WAITERS` while `BUSY`; the end of that refresh wakes all.
+//! * I1: only the CPU that set `BUSY` writes a copy, and never the one that `n` names.
+//! * I2: a reader of copy `n % 2` that afterwards finds refresh `n + 1` ended and another one
+//!   begun, or a later state, discards what it read and retries. (Two refreshes have gone by, so
+//!   the system made progress.)
+//! * I3: a waiter that halts has set `WAITERS` while `BUSY` was set; the end of that refresh wakes
+//!   all waiters.
 //!
 //! # Orderings
 //!
@@ -53,11 +53,11 @@
 //! |---|---|---|---|
 //! | O1 | the swap that ends a refresh | Release | O2: the copy is written before it is named |
 //! | O2 | word load before reading a copy | Acquire | O1 |
-//! | O3 | fence between `BUSY` and the first write of a copy | Release | O4: who reads any of what is written then sees `BUSY` |
-//! | O4 | fence between the reading of a copy and the second look at the word | Acquire | O3 |
+//! | O3 | fence between `BUSY` and the first write of a copy | Release | O4: a CPU that reads any of these writes then sees `BUSY` |
+//! | O4 | fence between reading a copy and the second load of the word | Acquire | O3 |
 //! | O5 | the CAS to `BUSY` | Acquire | O1: refreshes follow one another, and so do the writes of a copy |
-//! | O6 | the CAS to `WAITERS` | Release | O7: the waiter's entry is visible to who wakes it |
-//! | O7 | fence after an end that saw `WAITERS` | Acquire | O6 |
+//! | O6 | the CAS to `WAITERS` | Release | O7: the waiter's entry is visible to the CPU that wakes it |
+//! | O7 | fence after the end of a refresh that saw `WAITERS` | Acquire | O6 |
 //!
 //! # Sources
 //!
@@ -78,17 +78,17 @@ const BUSY: u32 = 1;
 const WAITERS: u32 = 2;
 const ENDED: u32 = 4;
 
-/// How long a caller spins for the end of a refresh before it halts: about half of what a halt and
-/// a wake-up cost.
+/// How long a caller spins for the end of a refresh before it halts: about half the cost of a halt
+/// and a wake-up.
 const SPIN_NS: u64 = 2_000;
-/// 32-bit words that a value can have.
+/// How many 32-bit words a value can have.
 const WORDS: usize = 4;
 
 /// A value that fits in 128 bits, and so can be copied word by word.
 pub trait Value: Copy {
     /// The value as words.
     fn to_words(self) -> [u32; WORDS];
-    /// The value again.
+    /// Rebuilds the value from its words.
     fn from_words(words: [u32; WORDS]) -> Self;
 }
 
@@ -128,7 +128,7 @@ impl<T: Value, P: Platform> Refresh<T, P>
 where
     P::Word: ConstAtomic<u32>,
 {
-    /// A value whose words are all zero, as if a refresh had ended with it.
+    /// A value whose words are all zero, as if a refresh had just produced it.
     pub const fn zeroed() -> Self {
         let copies = [const { [const { P::Word::ZERO }; WORDS] }; 2];
         Self { word: P::Word::ZERO, copies, value: PhantomData }
@@ -136,7 +136,7 @@ where
 }
 
 impl<T: Value, P: Platform> Refresh<T, P> {
-    /// A value as if a refresh had ended with it, in cells that each hold zero.
+    /// This value, as if a refresh had just produced it. `cell` makes cells that each hold zero.
     pub fn with(value: T, mut cell: impl FnMut() -> P::Word) -> Self {
         let word = cell();
         let copies = core::array::from_fn(|_| core::array::from_fn(|_| cell()));
@@ -145,10 +145,11 @@ impl<T: Value, P: Platform> Refresh<T, P> {
         new
     }
 
-    /// The result of the refresh under way, or of one with `compute` if none is. S5's rule.
+    /// Returns the result of the refresh under way, or runs one with `compute` if there is none:
+    /// S5's rule.
     ///
     /// # Panics
-    /// If `compute` panics; the value stays as it was, and others go on.
+    /// If `compute` panics. The value stays as it was, and other CPUs carry on.
     pub fn join(&self, compute: impl FnOnce() -> T) -> T {
         loop {
             let seen = self.word.load(Relaxed);
@@ -162,21 +163,23 @@ impl<T: Value, P: Platform> Refresh<T, P> {
         }
     }
 
-    /// The result of a refresh that begins after this call: with `compute`, or another CPU's.
+    /// Returns the result of a refresh that begins after this call, whether this CPU computes it
+    /// with `compute` or another CPU does.
     ///
     /// # Panics
-    /// If `compute` panics; the value stays as it was, and others go on.
+    /// If `compute` panics. The value stays as it was, and other CPUs carry on.
     pub fn fresh(&self, compute: impl FnOnce() -> T) -> T {
         let seen = self.word.load(Relaxed);
         if seen & BUSY != 0 {
-            // It began before this call: of no use but to wait for.
+            // That refresh began before this call, so its result won't do; but no other can begin
+            // before it ends.
             self.wait_for_end(seen);
         }
         self.join(compute)
     }
 
-    /// The result of the last refresh that has ended. Never waits: while others refresh, even while
-    /// one of them has lost its CPU, this call returns.
+    /// Returns the result of the last refresh that has ended. Never waits: the call returns even
+    /// while another CPU is refreshing, and even if that CPU has been taken away.
     pub fn last(&self) -> T {
         loop {
             // ORDERING: Acquire, O2.
@@ -185,7 +188,7 @@ impl<T: Value, P: Platform> Refresh<T, P> {
             // ORDERING: Acquire, O4.
             P::fence(Acquire);
             let now = self.word.load(Relaxed);
-            // The copy is written to again once the refresh after the next one has begun (I2).
+            // The copy is overwritten once the refresh after the next one has begun (I2).
             let since = refreshes(now).wrapping_sub(refreshes(seen)) | (now & BUSY);
             if since < (ENDED | BUSY) {
                 return T::from_words(words);
@@ -193,7 +196,7 @@ impl<T: Value, P: Platform> Refresh<T, P> {
         }
     }
 
-    /// The copy that holds the last result in state `word`.
+    /// The copy that holds the last result when the state is `word`.
     fn copy(&self, word: u32) -> &[P::Word; WORDS] {
         &self.copies[(word / ENDED % 2) as usize]
     }
@@ -214,7 +217,7 @@ impl<T: Value, P: Platform> Refresh<T, P> {
         Some(Refreshing { shared: self, begun: seen })
     }
 
-    /// Waits until the refresh that `seen` saw under way is over. Returns whether it came to a
+    /// Waits until the refresh that `seen` saw under way is over. Returns whether it produced a
     /// result.
     fn wait_for_end(&self, seen: u32) -> bool {
         let number = refreshes(seen);
@@ -237,12 +240,12 @@ impl<T: Value, P: Platform> Refresh<T, P> {
     }
 }
 
-/// How many refreshes have ended in state `word`, times [`ENDED`].
+/// How many refreshes have ended when the state is `word`, times [`ENDED`].
 const fn refreshes(word: u32) -> u32 {
     word & !(BUSY | WAITERS)
 }
 
-/// A refresh under way, by this CPU. Dropping it ends it without a result.
+/// A refresh that this CPU is running. Dropping it ends the refresh without a result.
 struct Refreshing<'a, T: Value, P: Platform> {
     shared: &'a Refresh<T, P>,
     begun: u32,
@@ -262,7 +265,7 @@ impl<T: Value, P: Platform> Refreshing<'_, T, P> {
     fn leave(&self, word: u32) {
         // ORDERING: Release, O1.
         if self.shared.word.swap(word, Release) & WAITERS != 0 {
-            // O7 is in there.
+            // The O7 fence is in `unpark_all`.
             park::unpark_all::<P>(&raw const self.shared.word);
         }
     }

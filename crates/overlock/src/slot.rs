@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every CPU has: its number, and its queue nodes.
+//! The state of a CPU: its number and its queue nodes.
 //!
 //! A CPU waits for at most one lock at a time in each context (task, soft interrupt, hard
 //! interrupt, non-maskable interrupt; for a thread: itself and nested signal handlers). So four
 //! nodes for each CPU serve all locks, and a lock word needs to name only a CPU and a nesting
 //! level: the *tail code* of [`NodeId`], 16 bits.
 //!
-//! A node is taken by [`Slot::enter`] and returned when the [`Entered`] token is dropped. Which
-//! nodes are in use is a bit mask that only the slot's own CPU writes; it is written with RMWs, so
-//! that an interrupt between two instructions finds it right (F5, F6).
+//! [`Slot::enter`] takes a node, and dropping the [`Entered`] token returns it. A bit mask records
+//! the nodes in use. Only the slot's own CPU writes it, but by RMWs, so that an interrupt between
+//! any two instructions finds it consistent (F5, F6).
 //!
-//! Sometimes a CPU must go while others can still reach its node ([`Entered::leave_behind`]). The
-//! node's bit then stays set; whoever reaches the node last marks it [`RELEASED`], and its own CPU
-//! finds that when it next looks for a node.
+//! Sometimes a CPU must leave while others can still reach its node ([`Entered::leave_behind`]).
+//! The node's bit then stays set. The last CPU that can reach the node marks it [`RELEASED`], and
+//! the node's own CPU finds that mark when it next looks for a node.
 //!
-//! `id` names CPUs and nodes, `node` says what a node holds, `repair` frees the locks of a forked
-//! child from waiters that it does not have.
+//! `id` names CPUs and nodes, `node` defines the contents of a node, and `repair` removes waiters
+//! that a forked child does not have from its locks.
 
 use core::marker::PhantomData;
 use core::mem;
@@ -34,7 +34,7 @@ pub(crate) use node::{Node, RELEASED, state};
 use repair::Trace;
 pub(crate) use repair::Traced;
 
-/// How deep lock operations can nest on one CPU with a node each.
+/// How deep lock operations with a node can nest on one CPU.
 pub const LEVELS: usize = 4;
 
 /// The record of one CPU: its nodes and which are in use.
@@ -43,7 +43,7 @@ pub const LEVELS: usize = 4;
 pub struct Slot<P: Platform> {
     nodes: [Node<P>; LEVELS],
     busy: P::Word,
-    /// Of the lock that this CPU spins for as a newcomer.
+    /// The lock that this CPU spins for as a newcomer.
     newcomer: Trace,
 }
 
@@ -67,15 +67,15 @@ where
 }
 
 impl<P: Platform> Slot<P> {
-    /// A slot whose cells are made at run time, each holding zero, for platforms whose cells can't
-    /// be constants.
+    /// A slot whose cells are created at run time, each holding zero, for platforms whose cells
+    /// can't be constants.
     pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
         let nodes = core::array::from_fn(|_| Node::with(&mut cell));
         Self { nodes, busy: cell(), newcomer: Trace::new() }
     }
 
-    /// Takes a free node of this CPU, or `None` if it has no number or all its nodes are in use
-    /// (F7).
+    /// Takes a free node of this CPU. Returns `None` if the CPU has no number or all its nodes are
+    /// in use (F7).
     pub(crate) fn enter() -> Option<Entered<P>> {
         let cpu = P::cpu()?;
         let slot = P::slot(cpu);
@@ -87,7 +87,7 @@ impl<P: Platform> Slot<P> {
         let bit = 1 << level;
         let state = &self.nodes[level].state;
         self.busy.fetch_or(bit, Relaxed) & bit == 0
-            // ORDERING: Acquire, with the Release of `release`: nobody reaches the node any more.
+            // ORDERING: Acquire, with the Release of `release`: no other CPU can reach the node.
             || state.compare_exchange(RELEASED, 0, Acquire, Relaxed).is_ok()
     }
 }
@@ -110,13 +110,13 @@ impl<P: Platform> Entered<P> {
         self.id.node()
     }
 
-    /// How many nodes of this CPU are in use below this one.
+    /// The nesting level: how many nodes of this CPU were in use below this one.
     pub(crate) fn level(&self) -> usize {
         self.id.level()
     }
 
-    /// Goes without returning the node, because others can still reach it. The last of them calls
-    /// [`Node::release`].
+    /// Ends the use of the node without returning it, because other CPUs can still reach it. The
+    /// last of them calls [`Node::release`].
     pub(crate) fn leave_behind(self) {
         self.node().trace.wipe();
         mem::forget(self);

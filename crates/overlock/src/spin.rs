@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Spinning for a while: budgets in time.
+//! Spinning with a budget of time.
 //!
 //! A budget is time on the platform's clock and not a number of iterations, because a PAUSE lasts
 //! 10 cycles on one processor and 140 on another, and because a spinner that was preempted has spun
-//! long enough. The clock is asked only once in [`Costs::pauses_per_look`](crate::platform::Costs)
-//! pauses.
+//! long enough. The loop reads the clock only once in every
+//! [`Costs::pauses_per_look`](crate::platform::Costs) pauses.
 
 use crate::platform::Platform;
 
-/// A spin loop with a budget. What passes while the CPU has yielded is not part of it.
+/// A spin loop with a budget. Time that passes while the CPU has yielded is not charged to it.
 #[derive(Debug)]
 pub(crate) struct Spin {
     left_ns: u64,
@@ -17,19 +17,20 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
-    /// A loop that may go on for `budget_ns` nanoseconds from its first look at the clock.
+    /// A loop that can run for `budget_ns` nanoseconds from its first reading of the clock.
     #[inline]
     pub(crate) const fn new(budget_ns: u64) -> Self {
         Self { left_ns: budget_ns, since_ns: None, pauses: 0 }
     }
 
-    /// Pauses once. Returns false when the budget is spent; never on a platform that does not wait.
+    /// Pauses once. Returns false when the budget is spent, which never happens on a platform that
+    /// does not wait.
     #[inline]
     pub(crate) fn pause<P: Platform>(&mut self) -> bool {
         self.pause_times::<P>(1)
     }
 
-    /// Pauses `n` times, likewise.
+    /// Pauses `n` times; otherwise like [`pause`](Self::pause).
     #[inline]
     pub(crate) fn pause_times<P: Platform>(&mut self, n: u32) -> bool {
         for _ in 0..n {
@@ -50,13 +51,13 @@ impl Spin {
         self.left_ns > 0
     }
 
-    /// Whether the last [`pause`](Self::pause) looked at the clock.
+    /// Whether the last [`pause`](Self::pause) read the clock.
     #[inline]
     pub(crate) fn has_looked(&self) -> bool {
         self.pauses == 0
     }
 
-    /// Gives the processor away, if the platform can.
+    /// Yields the processor, if the platform can.
     pub(crate) fn yield_now<P: Platform>(&mut self) {
         if P::YIELDS {
             P::yield_now();

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who has halted for which lock: a fixed hash table from a lock to the CPU to kick.
+//! Which CPU has halted for which lock: a fixed hash table from a lock to the CPU to kick.
 //!
-//! A lock word has no room for the name of its halted waiter, and after the release it must not be
-//! touched again (F4). So a waiter leaves its name here before it says in the lock word that it
-//! halts, and the releaser looks it up by the lock's *address* only.
+//! A lock word has no room for the name of its halted waiter, and must not be touched after the
+//! release (F4). So a waiter enters its name here before it sets the mark in the lock word, and the
+//! releasing CPU looks the waiter up by the lock's *address* only.
 //!
 //! # State
 //!
 //! A bucket is one cache line of 16 entries. An entry is one word: `tag << 16 | node`, or zero. The
-//! key (lock address, and for a ticket lock the ticket) hashes to bucket and tag. Two keys may
-//! share both: then both their waiters are kicked, and one of them for nothing, which P4 makes
-//! harmless. An entry is never moved, so a look-up that misses it can only have run before it was
+//! key (the lock's address and, for a ticket lock, the ticket) hashes to a bucket and a tag. Two
+//! keys may share both; then both waiters are kicked, and P4 makes the needless kick harmless. An
+//! entry never moves, so a look-up can miss it only if the look-up ran before the entry was
 //! written.
 //!
 //! # Invariants
 //!
-//! * W1: whoever writes an entry (the waiter, or a promoter in its name) has written it before the
+//! * W1: the CPU that writes an entry (the waiter, or a promoter on its behalf) does so before the
 //!   lock word says `HALTED`.
-//! * W2: only the waiter it names removes an entry (or the promoter that has failed to hand it
-//!   over).
-//! * W3: a full bucket refuses. The waiter then does not halt for an unlimited time (F19):
+//! * W2: only the waiter that an entry names removes it (or the promoter that wrote it, if the
+//!   promotion failed).
+//! * W3: a full bucket refuses the entry. The waiter then must not halt indefinitely (F19):
 //!   [`insert`] is `#[must_use]`.
 //!
 //! # Orderings
@@ -31,9 +31,9 @@
 //! # Departures
 //!
 //! Linux's `pv_hash` (kernel/locking/qspinlock_paravirt.h) keeps the lock's address and a node
-//! pointer in two words, removes the entry in the unlocker, and walks the whole table for a miss.
-//! One word an entry, removed by its owner, needs no order between halves, makes a double insertion
-//! (F2) impossible, and lets anyone kick twice.
+//! pointer in two words, has the unlocker remove the entry, and walks the whole table on a miss.
+//! With one word per entry, removed by its owner, there is no order between halves to keep, a
+//! double insertion (F2) is impossible, and any CPU can kick twice.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -46,7 +46,7 @@ use crate::slot::NodeId;
 /// Entries in one bucket: one cache line.
 const WAYS: usize = 16;
 
-/// A cache line of the table. A platform keeps a `static` array of them for all its locks.
+/// A cache line of the table. A platform keeps a `static` array of buckets for all its locks.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Bucket<P: Platform> {
@@ -54,7 +54,7 @@ pub struct Bucket<P: Platform> {
 }
 
 impl<P: Platform> Bucket<P> {
-    /// An empty bucket whose cells are made at run time.
+    /// An empty bucket whose cells are created at run time.
     pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
         Self { entries: core::array::from_fn(|_| cell()) }
     }
@@ -84,7 +84,7 @@ where
 pub(crate) struct Key(u32);
 
 impl Key {
-    /// The key of a lock, and of ticket `ticket` where each waiter has one of its own.
+    /// The key of a lock; where each waiter has its own key, also of ticket `ticket`.
     #[inline]
     pub(crate) fn new<T>(lock: *const T, ticket: u32) -> Self {
         // Fibonacci hashing: the multiplier is 2^64 divided by the golden ratio.
@@ -93,7 +93,7 @@ impl Key {
         Self((mixed >> 32) as u32)
     }
 
-    /// 16 bits that hardly any two keys of one bucket share.
+    /// 16 bits that two keys of one bucket seldom share.
     pub(crate) const fn tag(self) -> u32 {
         self.0 & 0xffff
     }
@@ -108,7 +108,7 @@ impl Key {
     }
 }
 
-/// Enters `waiter` for `key`. Returns false if there is no room (W3): then nobody can kick the
+/// Enters `waiter` for `key`. Returns false if the bucket is full (W3): then no CPU can kick the
 /// waiter.
 #[must_use]
 pub(crate) fn insert<P: Platform>(key: Key, waiter: NodeId) -> bool {
@@ -126,9 +126,9 @@ pub(crate) fn remove<P: Platform>(key: Key, waiter: NodeId) {
     }
 }
 
-/// Everyone entered for `key`, and now and then somebody else with the same tag.
+/// The waiters entered for `key`, and occasionally a waiter whose key has the same tag.
 ///
-/// The caller has seen the lock word say `HALTED` with `Acquire` (W1).
+/// The caller has seen the lock word say `HALTED`, with `Acquire` (W1).
 pub(crate) fn find<P: Platform>(key: Key) -> impl Iterator<Item = NodeId> {
     key.bucket::<P>().entries.iter().filter_map(move |cell| {
         let entry = cell.load(Relaxed);
@@ -136,7 +136,7 @@ pub(crate) fn find<P: Platform>(key: Key) -> impl Iterator<Item = NodeId> {
     })
 }
 
-/// Removes the entries of all CPUs that `exists` does not hold for.
+/// Removes the entries of all CPUs for which `exists` returns false.
 #[cfg(feature = "threads")]
 pub(crate) fn retain<P: Platform>(exists: impl Fn(Cpu) -> bool) {
     for cell in P::waiters().iter().flat_map(|bucket| &bucket.entries) {

@@ -6,11 +6,11 @@
 //! | P1 to P4, P10 | `WAITS` is false: never called; a stray `wait` returns at once, a stray `kick` does nothing. |
 //! | P5 | Does nothing. |
 //! | P6 | The processor's pause instruction. |
-//! | P7, P8 | A core has no number here: locks with a queue spin without one, whichever features are on. A kernel that wants `Queued` on bare metal writes a platform of its own that knows its cores. |
-//! | P9 | A clock that stands still: a timed acquisition has no deadline that passes. |
+//! | P7, P8 | A core has no number here, whichever features are on: queue locks spin without a queue. A kernel that wants `Queued` on bare metal writes its own platform, which knows its cores. |
+//! | P9 | The clock stands still, so the deadline of a timed acquisition never passes. |
 //!
-//! Nobody needs a number, so nobody stands in a queue that a forked child would have to leave: only
-//! the tickets of [`Ticket`](crate::Ticket) name waiters that a child does not have.
+//! Since cores have no numbers, no waiter joins a queue that a forked child would have to leave.
+//! Only the tickets of [`Ticket`](crate::Ticket) stand for waiters that a child does not have.
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
@@ -25,7 +25,7 @@ pub struct Native;
 static SLOT: Slot<Native> = Slot::new();
 static BUCKETS: [Bucket<Native>; 1] = [Bucket::new()];
 
-// SAFETY: clause by clause in the table above.
+// SAFETY: the table above answers the contract clause by clause.
 unsafe impl Platform for Native {
     type Byte = AtomicU8;
     type Half = AtomicU16;

@@ -2,9 +2,9 @@
 //! Releasing an uncontended lock without an atomic read-modify-write.
 //!
 //! A release must give the lock away and learn whether anybody waits, in one access (F4). A
-//! read-modify-write does both, and is half of what an uncontended lock costs. A platform whose
-//! kernel can cut a short sequence of instructions off can do it by a comparison and a store
-//! instead, and leave the cost to the waiter that is about to halt:
+//! read-modify-write does both, and is half the cost of an uncontended lock. If the kernel can
+//! abort a short sequence of instructions, a comparison and a store do the job instead, and the
+//! waiter that is about to halt pays the cost:
 //!
 //! ```text
 //!   release                              queue head
@@ -13,15 +13,15 @@
 //!                                        C   still held? halt : take it
 //! ```
 //!
-//! If the comparison came before A, the sequence has stored when B returns, and C sees that; or it
-//! never stores. If it came after A, it found a queue in the upper half and the release is a
-//! read-modify-write, which sees `HALTED`.
+//! If the comparison came before A, then by the time B returns the sequence has either stored, and
+//! C sees the store, or been cut off and never stores. If it came after A, it found a queue in the
+//! upper half, so the release is a read-modify-write, which sees `HALTED`.
 //!
-//! The store is one byte wide, but no access of two widths to the same memory exists in Rust's
-//! abstract machine: at the moment at which it commits, the other bytes are what memory holds, so
-//! the sequence *is* `fetch_and(!0xff, Release)`, refused if the upper half was not zero a moment
-//! before. Nor is a compare-exchange of half the word one: it is `fetch_or(1, Acquire)`, refused if
-//! the lower half was not zero.
+//! The store is one byte wide, but Rust's abstract machine contains no access of two widths to the
+//! same memory: when the store commits, the other bytes are what memory holds, so the sequence *is*
+//! `fetch_and(!0xff, Release)`, refused if the upper half was not zero a moment before. Likewise, a
+//! compare-exchange of half the word *is* `fetch_or(1, Acquire)`, refused if the lower half was not
+//! zero.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -31,16 +31,17 @@ use crate::atomic::Atomic;
 /// How a platform takes and releases a lock that nobody waits for (P11).
 ///
 /// On x86-64, a load of bytes that a locked instruction has just written waits until that
-/// instruction is done: a third of an uncontended pair. So the two operations on words share them
-/// out: taking changes the lower half only, and releasing looks at the upper half only.
+/// instruction is done, which took a third of an uncontended pair. So the two operations on words
+/// split the word between them: taking changes only the lower half, and releasing looks only at the
+/// upper half.
 pub trait CheapRelease<P: Platform> {
-    /// Whether the operations ever store. Where [`Platform::WAITS`] does not hold, a lock that is
-    /// released does not compile with it.
+    /// Whether the operations ever store. If this is true and [`Platform::WAITS`] is false, a
+    /// program that releases a lock does not compile.
     const EXISTS: bool = false;
 
-    /// `fetch_or(1, Acquire)` on `word`, in one step, if its lower half is zero. Returns whether it
-    /// did. Where the upper half is not zero it may refuse, as the default does; where
-    /// [`EXISTS`](Self::EXISTS) does not hold, it must.
+    /// Performs `fetch_or(1, Acquire)` on `word`, in one step, if its lower half is zero. Returns
+    /// whether it did. It may refuse if the upper half is not zero, as the default does; it must if
+    /// [`EXISTS`](Self::EXISTS) is false.
     #[inline(always)]
     #[track_caller]
     fn set_lowest_bit(word: &P::Word) -> bool {
@@ -48,24 +49,26 @@ pub trait CheapRelease<P: Platform> {
         word.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// `fetch_and(!0xff, Release)` on `word` if its upper half is zero, in two steps (P11). Returns
-    /// whether it did; it may refuse for no reason, as the default does.
+    /// Performs `fetch_and(!0xff, Release)` on `word` if its upper half is zero, in two steps
+    /// (P11). Returns whether it did. It may refuse for no reason, as the default does.
     #[inline(always)]
     #[track_caller]
     fn clear_low_byte(_word: &P::Word) -> bool {
         false
     }
 
-    /// `fetch_add(n, Release)` on `cell` unless one of the bits `unless` is set, likewise.
+    /// Performs `fetch_add(n, Release)` on `cell` unless one of the bits `unless` is set. Otherwise
+    /// like [`clear_low_byte`](Self::clear_low_byte).
     #[inline(always)]
     #[track_caller]
     fn add_half(_cell: &P::Half, _n: u16, _unless: u16) -> bool {
         false
     }
 
-    /// Cuts off the operations that are under way (P11): every one that begins later sees what this
-    /// CPU wrote before, and this CPU sees what those stored that ended before. Returns false if it
-    /// can't, as the default does: then they must be taken to go on.
+    /// Cuts off the operations that are under way (P11). An operation that begins later sees what
+    /// this CPU wrote before the call, and this CPU sees the stores of those that ended earlier.
+    /// Returns false if it can't cut them off, as the default does; the caller must then assume
+    /// that they continue.
     #[inline]
     fn membarrier() -> bool {
         false

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Shared`: threads of several processes that map the same memory. Linux.
 //!
-//! The clauses are answered as by [`Threads`], but for these:
+//! The clauses are answered as for [`Threads`], except these:
 //!
 //! | clause | answer |
 //! |---|---|
-//! | P4 | The futex is a shared one: the kernel finds the waiters by the page behind the address, in whichever process. |
-//! | P7, P8 | Numbers, slots and the table are this process's own and mean nothing to another: only locks that need none of them work, those that halt on their own word ([`KICKS_BY_ADDRESS`](Platform::KICKS_BY_ADDRESS)). |
+//! | P4 | The futex is a shared one: the kernel finds the waiters of every process by the page behind the address. |
+//! | P7, P8 | Numbers, slots and the table belong to this process and mean nothing to another. So only locks that halt on their own word work, because they need none of these ([`KICKS_BY_ADDRESS`](Platform::KICKS_BY_ADDRESS)). |
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
@@ -16,7 +16,7 @@ use super::{Platform, Threads};
 use crate::slot::{Cpu, Slot};
 use crate::waiters::Bucket;
 
-/// Threads of several processes that share the memory a lock lies in. For
+/// Threads of several processes that share the memory in which a lock lies. For
 /// [`TestAndSet`](crate::TestAndSet).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shared;
@@ -24,7 +24,7 @@ pub struct Shared;
 static SLOT: Slot<Shared> = Slot::new();
 static BUCKETS: [Bucket<Shared>; 1] = [Bucket::new()];
 
-// SAFETY: clause by clause in the tables of this file and of `Threads`.
+// SAFETY: the tables of this file and of `Threads` answer the contract clause by clause.
 unsafe impl Platform for Shared {
     type Byte = AtomicU8;
     type Half = AtomicU16;

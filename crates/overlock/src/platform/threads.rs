@@ -4,8 +4,8 @@
 //! | clause | answer |
 //! |---|---|
 //! | P1, P3 | `FUTEX_WAIT` compares the word under the kernel's bucket lock; a waker that changed the word before `FUTEX_WAKE` can't fall between. |
-//! | P2 | Signals, and wakes meant for earlier users of the address. |
-//! | P4 | Waking an address nobody waits on returns 0. |
+//! | P2 | Signals wake a thread early, and so do wakes meant for an earlier user of the address. |
+//! | P4 | Waking an address that has no waiters returns 0. |
 //! | P5 | `sched_yield`. |
 //! | P6 | The processor's pause instruction. |
 //! | P7, P8 | A slot for each live thread, taken on its first contended lock operation and returned when the thread has exited ([`registry`]). 16,383 slots; a thread beyond that has no number, spins and naps. |
@@ -42,32 +42,33 @@ static WAITING: Waiting = Waiting::new();
 static WAKE_UP: WakeUp = WakeUp::new();
 
 impl Threads {
-    /// Switches waiting off for all locks of this platform: with `false` they only ever spin, as on
+    /// Switches waiting off for all locks of this platform: with `false` they only spin, as on
     /// [`Native`](super::Native).
     ///
-    /// This is S1's `nopvspin` for threads: right where every thread has a core of its own. Call it
-    /// before the first lock is used: it can't be switched off any more when a thread has waited,
-    /// nor on again. Returns whether locks do from here on as they are told.
+    /// This is S1's `nopvspin` for threads, and right where every thread has a core of its own.
+    /// Call it before the first lock is used: once a thread has waited, waiting can't be switched
+    /// off, and once it is off it can't be switched on again. Returns whether `on` is in effect
+    /// from here on.
     pub fn set_waiting(on: bool) -> bool {
         WAITING.set(on)
     }
 
-    /// Whether uncontended locks of this process are released by a restartable sequence instead of
-    /// an atomic read-modify-write. Once they are, they always are.
+    /// Whether this process releases uncontended locks by a restartable sequence instead of an
+    /// atomic read-modify-write. Once this is true, it stays true.
     pub fn has_restartable_sequences() -> bool {
         rseq::is_armed()
     }
 
-    /// Leaves the restartable sequences of this process unarmed: then nothing here ever calls
-    /// `membarrier`. For a library whose program may forbid itself that call. It has to run before
-    /// the constructors of this crate; what is armed stays armed.
+    /// Leaves the restartable sequences of this process unarmed, so that nothing here ever calls
+    /// `membarrier`: for a library whose program may forbid itself that call. It must run before
+    /// the constructors of this crate; sequences that are already armed stay armed.
     #[doc(hidden)]
     pub extern "C" fn forbid_restartable_sequences() {
         rseq::forbid();
     }
 }
 
-// SAFETY: clause by clause in the table above.
+// SAFETY: the table above answers the contract clause by clause.
 unsafe impl Platform for Threads {
     type Byte = AtomicU8;
     type Half = AtomicU16;

@@ -2,16 +2,16 @@
 //! The queue locks: an MCS queue behind a 4-byte word. [`Queued`](crate::Queued) and
 //! [`Hybrid`](crate::Hybrid) are this lock with two [orders](Order).
 //!
-//! To follow a call: [`QueueLock::lock`] here; `newcomer.rs` spins outside the queue; `enqueue.rs`
-//! joins it; `wait.rs` waits behind others; `head.rs` takes the lock out of the queue;
-//! `hand_off.rs` promotes the next; `kick.rs` wakes a head that has halted. `policy.rs` says for
-//! how long.
+//! To follow a call: [`QueueLock::lock`] is here; `newcomer.rs` spins outside the queue;
+//! `enqueue.rs` joins it; `wait.rs` waits behind others; `head.rs` takes the lock as the queue
+//! head; `hand_off.rs` promotes the next waiter; `kick.rs` wakes a head that has halted.
+//! `policy.rs` decides how long each step lasts.
 //!
 //! # State
 //!
 //! The word (`raw/word.rs`) is `(tail, SPINNER, NO_STEALING, HALTED, steals, LOCKED)`.
 //!
-//! A node's `state` is the one word that a waiter and its wakers race on:
+//! A node's `state` is the one word on which a waiter and its wakers race:
 //!
 //! ```text
 //!              halts        promoted asleep           kicks           has kicked
@@ -22,13 +22,13 @@
 //!    HEAD             ABANDONED --> RELEASED    +---- HEAD <-----+-----------------+
 //! ```
 //!
-//! `KICKING` says that a release is about to kick, and names its CPU, because only that one may
-//! turn it into `KICKED`. A release that finds the mark kicks too; when the mark is older than the
-//! wake-up latency, it also puts its own name there, because the named CPU seems to have lost its
-//! processor.
+//! `KICKING` says that a release is about to kick, and names its CPU, because only that CPU may
+//! turn the state into `KICKED`. Another release that finds `KICKING` kicks too; if the mark is
+//! older than the wake-up latency, it also replaces the name by its own, because the named CPU
+//! seems to have lost its processor.
 //!
-//! A node's `next` is zero until the successor links itself, then the successor's code; or `GONE`
-//! if the waiter has left first.
+//! A node's `next` is zero until the successor links itself; then it is the successor's code, or
+//! `GONE` if the waiter left first.
 //!
 //! # Life of an acquisition
 //!
@@ -62,39 +62,39 @@
 //!   taken the lock or given up. Only the head may take the lock out of the queue, disable
 //!   stealing, or halt on the lock.
 //! * Q2: `HEAD_HALTED` in a node implies its entry in the table; `HALTED` in the word implies that
-//!   a node is in one of `HEAD_HALTED`, `KICKING` and `KICKED`, or on its way out of them. Once
-//!   the lock is free, `HEAD_HALTED` implies `HALTED`, or a release or a steal that is about to
-//!   kick.
+//!   a node is in one of `HEAD_HALTED`, `KICKING` and `KICKED`, or on its way out of them. Once the
+//!   lock is free, `HEAD_HALTED` implies that `HALTED` is set, or that a release or a steal is
+//!   about to kick.
 //! * Q3: a release that sees `HALTED` finds the queue head in the table, or the head is awake and
 //!   looks at the word again before it halts.
-//! * Q4: nobody waits for a CPU that may be away: neither a holder for its successor to link
-//!   itself, nor a promoter for a waiter that gave up.
-//! * Q5: a node is reused only when nobody can reach it: its successor has linked itself, or the
-//!   tail named it when it left.
-//! * Q6: `KICKED` implies that the waiter has been kicked since it halted. A release that finds
-//!   anything less kicks: it can't rely on another that was taken away before it kicked. The other
-//!   need not even be a release of this lock: it may have found the node when the waiter halted for
-//!   another, and its CPU may by now wait for this lock in an interrupt.
-//! * Q7: a cheap release ([`CheapRelease`]) commits only if there was no queue when it looked, and
-//!   changes nothing that anybody may have written since (`raw/word/queue.rs`). So it can only miss
-//!   a queue that was empty at its look. A queue head that joined an empty queue, and has not seen
-//!   a steal since, calls `membarrier` before it relies on `HALTED`. Every later holder took the
-//!   lock by a read-modify-write of the word that came after the tail, and its release looks at the
-//!   tail after that.
+//! * Q4: no CPU waits for another that may have been taken away: a holder does not wait for its
+//!   successor to link itself, nor does a promoter wait for a waiter that gave up.
+//! * Q5: a node is reused only when no other CPU can reach it: its successor has linked itself, or
+//!   the tail named it when it left.
+//! * Q6: `KICKED` implies that the waiter has been kicked since it halted. A release that finds any
+//!   earlier state kicks: it can't rely on another release, which may have been taken away before
+//!   it kicked. The other need not even be a release of this lock: it may have found the node when
+//!   the waiter halted for another lock, and its CPU may by now wait for this lock in an interrupt.
+//! * Q7: a cheap release ([`CheapRelease`]) commits only if it found no queue, and changes nothing
+//!   that another CPU may have written since it looked (`raw/word/queue.rs`). So the only thing it
+//!   can miss is a queue that was empty when it looked. A queue head that joined an empty queue,
+//!   and has not seen a steal since, calls `membarrier` before it relies on `HALTED`. Every later
+//!   holder took the lock by a read-modify-write of the word that came after the tail was written,
+//!   and its release looks at the tail after that.
 //! * I1: a steal needs `LOCKED` and `NO_STEALING` clear and a count below the bound, and is one CAS
-//!   on all of them. The fast path looks at the lower half of the word only, so it may be the first
-//!   to pass a head, without counting itself: then its release does, in the access that gives the
-//!   lock away. (A release that can't tell counts too: the bound still holds.) With strict order it
-//!   can only while a head comes back from its first halt, so releases count where `NO_STEALING` is
-//!   clear.
-//! * I2: the count is reset only by the queue head, when it leaves the queue.
+//!   on all of them. The fast path looks only at the lower half of the word, so it may be the first
+//!   to pass a head without counting itself. Then its release counts, in the access that gives the
+//!   lock away. (A release that can't tell counts too: the bound still holds.) In strict order the
+//!   fast path can pass a head only while that head comes back from its first halt, so a release
+//!   counts only if `NO_STEALING` is clear.
+//! * I2: only the queue head resets the count, when it leaves the queue.
 //! * I3: a release that sees `HALTED` kicks the queue head, unless `SPINNER` says that a newcomer
-//!   spins that may steal.
+//!   is spinning and that newcomer may steal.
 //! * I4: the newcomer that set `SPINNER` clears it by taking the lock, or by a CAS before it joins
-//!   the queue. So a free lock with a halted head always has a kick on its way or a newcomer that
-//!   looks at it.
-//! * I5: after its store or read-modify-write, a release uses the address of the word only (F4).
-//! * I6: a steal that takes `HALTED` away looks at the queue head once more (`newcomer.rs`).
+//!   the queue. So whenever the lock is free and the head has halted, a kick is on its way or a
+//!   newcomer is watching the lock.
+//! * I5: after its store or read-modify-write, a release uses only the address of the word (F4).
+//! * I6: a steal that clears `HALTED` looks at the queue head once more (`newcomer.rs`).
 //!
 //! # Orderings
 //!
@@ -102,26 +102,27 @@
 //! |---|---|---|---|
 //! | O1 | every CAS that takes the lock | Acquire | O2: the critical sections are ordered. On machines with separate acquire and release accesses nothing stronger is emitted (S3) |
 //! | O2 | the release: `fetch_sub`, CAS or cheap release | Release | O1 |
-//! | O3 | the steal that clears `HALTED` | Acquire (it is an O1) | Q-O3: the look after it sees the head that set the bit |
+//! | O3 | the steal that clears `HALTED` | Acquire (it is an O1) | Q-O3: the load that follows sees the head that set the bit |
 //! | Q-O1 | tail CAS in `enqueue` | AcqRel | itself: the predecessor has initialised its node before the successor links to it; and Q-O7 |
 //! | Q-O2 | `next` swap, by successor and by predecessor | AcqRel; Release by a predecessor that leaves | itself: the successor's node is initialised before it is promoted past a waiter that gave up; and every CPU that can reach a node is done with it before it is released |
 //! | Q-O3 | setting `HALTED` in the word, by the queue head | Release | Q-O4: the table entry, and `HEAD_HALTED`, are visible to a release that sees the bit |
 //! | Q-O4 | fence after a release that saw `HALTED` | Acquire | Q-O3 |
-//! | Q-O5 | promotion, asleep | Release | Q-O6: the entry and the bit exist before their owner takes them out |
+//! | Q-O5 | promotion, asleep | Release | Q-O6: the entry and the bit exist before their owner removes them |
 //! | Q-O6 | waiter's read of `HEAD_HALTED`, `KICKED` | Acquire | Q-O5 |
 //! | Q-O7 | the CAS by which the head leaves the queue, with the lock or without | Acquire | Q-O1: a tail that names another was written after the successor had initialised its node |
 //!
-//! The word is changed by read-modify-writes only (a cheap release is one, to memory), so each
-//! continues the release sequences of those before it: Q-O7 meets the tail CAS of the successor
-//! whichever CPU joined after it, and a release that sees `HALTED` meets Q-O3 through every
-//! read-modify-write between. A promoter that sets `HALTED` for its successor holds the lock: the
-//! next to release the lock is itself, or has acquired the lock from it.
+//! Only read-modify-writes change the word (to memory, a cheap release is one), so each continues
+//! the release sequences of those before it. Q-O7 synchronises with the successor's tail CAS
+//! whichever CPU joined after it, and a release that sees `HALTED` synchronises with Q-O3 through
+//! every read-modify-write between. A promoter that sets `HALTED` for its successor holds the lock:
+//! the next CPU to release the lock is the promoter itself, or one that has acquired the lock from
+//! it.
 //!
 //! # Departures from Linux's queued lock
 //!
 //! * A holder does not wait for the successor's link (Linux: `smp_cond_load_relaxed(&node->next,
-//!   (VAL))`): if the successor has lost its CPU between its tail CAS and its link, the critical
-//!   section would last until it is back (Q4).
+//!   (VAL))`). If the successor lost its CPU between its tail CAS and its link, the wait would
+//!   extend the critical section until it is back (Q4).
 //! * A waiter can give up: it marks its node, and a promoter skips it (Q4, F20).
 //! * There is no pending waiter before the queue.
 //!
@@ -153,7 +154,7 @@ mod wait;
 
 use enqueue::{Enqueued, Place};
 
-/// How long a CPU naps that can't be kicked, because it has no node or the table is full.
+/// How long a CPU naps when it can't be kicked, because it has no node or the table is full.
 const NAP_NS: u64 = 50_000;
 pub use order::Order;
 
@@ -181,7 +182,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         Key::new(ptr::from_ref(&self.word), 0)
     }
 
-    /// Takes a lock that is free at this look, if a newcomer may.
+    /// Takes the lock if it was free when `seen` was loaded and a newcomer may take it.
     #[inline(always)]
     fn try_take(&self, seen: LockWord) -> bool {
         seen.taken_by_newcomer().is_some_and(|new| {
@@ -250,7 +251,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         }
     }
 
-    /// After a release of a lock whose queue head has halted.
+    /// Kicks the queue head, if necessary, after a release that found it halted.
     #[cold]
     #[inline(never)]
     pub(crate) fn kick(address: *const P::Word, before: LockWord) {
@@ -306,12 +307,12 @@ unsafe impl<P: Platform, O: Order, C: Class> RawTimedLock for QueueLock<P, O, C>
     }
 }
 
-/// Removes all waiters from a lock word: only whether it is locked stays.
+/// Removes all waiters from a lock word: only `LOCKED` stays as it was.
 ///
 /// # Safety
-/// `word` is the word of a live lock of this platform, and nobody else uses it at the same time.
+/// `word` is the word of a live lock of this platform, and no other CPU uses it at the same time.
 unsafe fn mend<P: Platform>(word: *const ()) {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller guarantees that the word is alive.
     let word = unsafe { &*word.cast::<P::Word>() };
     word.fetch_and(rmw::NO_WAITERS, Relaxed);
 }

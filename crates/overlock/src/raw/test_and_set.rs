@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `TestAndSet`: one bit, taken by the CPU that comes at the right moment. The unfair baseline.
+//! `TestAndSet`: one bit, taken by the CPU that tries at the right moment. The unfair baseline.
 //!
-//! A released lock is anybody's: a thread that runs takes it without waiting for one that does not,
-//! so a lost CPU costs nobody but its owner. The price is fairness: a waiter may be passed any
-//! number of times. No bound.
+//! Any CPU may take a released lock: a running one takes it without waiting for one that is not, so
+//! a lost CPU costs only its owner. The price is fairness: a waiter may be passed any number of
+//! times, without bound.
 //!
 //! # State
 //!
@@ -29,10 +29,10 @@
 //!
 //! # Invariants
 //!
-//! * I1: a CPU that halts has seen `LOCKED` and `WAITERS` after it was sure to be found; so the
-//!   release that follows kicks one.
-//! * I2: a kicked waiter takes the lock with `WAITERS` set or, if it finds it taken, sets
-//!   `WAITERS`: the next kick is owed to the others.
+//! * I1: a CPU that halts has seen `LOCKED` and `WAITERS` after it had made sure that it can be
+//!   found; so the release that follows kicks a waiter.
+//! * I2: a kicked waiter takes the lock with `WAITERS` set or, if the lock is taken, sets
+//!   `WAITERS`: the other waiters are owed the next kick.
 //! * I3: a release touches the word once; afterwards only its address is used (F4).
 //!
 //! # Orderings
@@ -41,12 +41,12 @@
 //! |---|---|---|---|
 //! | O1 | every taking CAS or swap | Acquire | O2: the critical sections are ordered |
 //! | O2 | the release swap | Release | O1 |
-//! | O3 | halting CAS to `WAITERS` | Release | O4: the table entry is visible to who saw the bit |
+//! | O3 | halting CAS to `WAITERS` | Release | O4: the table entry is visible to a CPU that saw the bit |
 //! | O4 | fence after a release that saw `WAITERS` (`park.rs`) | Acquire | O3 |
 //!
-//! The race of halt and kick is on one word: either the release comes first, and the halting CAS
-//! fails; or the CAS comes first, and the release sees `WAITERS`. (A platform that kicks by address
-//! compares the word itself while it goes to sleep.)
+//! Halt and kick race on one word. If the release comes first, the halting CAS fails; if the CAS
+//! comes first, the release sees `WAITERS`. (A platform that kicks by address compares the word
+//! itself as it puts the CPU to sleep.)
 //!
 //! # Sources
 //!
@@ -65,12 +65,12 @@ use crate::raw::word::test_and_set::FlagWord;
 use crate::raw::{RawLock, RawTimedLock};
 use crate::spin::Spin;
 
-/// How long a waiter spins before it halts. Well under what a halt and a wake-up cost together
-/// (about 5 µs for a futex between two CPUs); longer burns the time that the holder may need to
-/// run.
+/// How long a waiter spins before it halts, in nanoseconds. This is well below the joint cost of a
+/// halt and a wake-up (about 5 µs for a futex between two CPUs); spinning longer burns the time
+/// that the holder may need to run.
 const SPIN_NS: u64 = 2_000;
 
-/// Pauses between two looks at a taken lock, at most: a look takes the cache line from the holder.
+/// The most pauses between two looks at a taken lock: a look takes the cache line from the holder.
 const BACKOFF_MAX: u32 = 32;
 
 /// The test-and-test-and-set lock. See the [module documentation](self).
@@ -117,7 +117,8 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
         })
     }
 
-    /// `(*,0) -> (1,1)`, ours: true. `(*,1) -> (1,1)`, and its holder will kick: false.
+    /// `(*,0) -> (1,1)`: this CPU took the lock; true. `(*,1) -> (1,1)`: its holder will kick;
+    /// false.
     fn take_or_mark(&self) -> bool {
         let mut word = self.word.load(Relaxed);
         loop {
@@ -130,7 +131,7 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
         }
     }
 
-    /// Halts until the lock is taken, or until the deadline.
+    /// Halts until this CPU has the lock, or until the deadline.
     fn halt(&self, deadline_ns: Option<u64>) -> bool {
         let mut event = Event::PvWaitNode;
         loop {
@@ -141,7 +142,8 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
             C::count(event);
             event = Event::PvWaitAgain;
             if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
-                // The kick that ended the wait may be owed to another: the mark passes it on (I2).
+                // The kick that ended the wait may be meant for another waiter: the mark passes it
+                // on (I2).
                 let taken = self.take_or_mark();
                 if !taken {
                     C::count(Event::LockTimeout);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `Ticket`: first come, first served; spin for a while, then halt; the release kicks exactly the
-//! next ticket (S1).
+//! `Ticket`: first come, first served. A waiter spins for a bounded time, then halts; the release
+//! kicks exactly the next ticket (S1).
 //!
 //! Where CPUs get taken away, a plain ticket lock collapses: only one waiter can take the lock
-//! next, and everybody burns their time slices until that one happens to run. So a waiter halts,
-//! which leaves the processor to whoever the lock needs, and the release calls the next ticket
-//! back.
+//! next, and all the others burn their time slices until that one happens to run. So a waiter
+//! halts, which frees the processor for the CPU that the lock needs, and the release calls the next
+//! ticket back.
 //!
 //! # State
 //!
-//! Two cells of equal width, each its own atomic object (no access covers both): `head`, the ticket
-//! served and the flag `S`, and `tail`, the next ticket. See `word/ticket.rs`. [`Wide`] tickets are
-//! 16 bits each, [`Narrow`] ones 8 bits.
+//! Two cells of equal width, each its own atomic object (no access covers both): `head`, which
+//! holds the ticket served and the flag `S`, and `tail`, the next ticket. See `word/ticket.rs`.
+//! [`Wide`] tickets are 16 bits each, [`Narrow`] ones 8 bits.
 //!
 //! # Life of an acquisition
 //!
@@ -35,23 +35,24 @@
 //! # How many tickets are out
 //!
 //! No two waiters may have equal tickets, however many contexts there are. A CPU has at most one
-//! ticket of a lock: a handler that waits for the lock that it interrupted waits for ever. So CPUs
-//! that have a number draw by an addition, if half of the tickets are more than all numbers
-//! ([`Wide`]). Everybody else draws by a CAS, while less than half of the tickets are out, and else
-//! waits outside, in no order.
+//! ticket of a lock: a handler that waits for the lock that it interrupted would wait for ever. So
+//! CPUs with a number draw by an addition, provided that half of the tickets outnumber all CPU
+//! numbers ([`Wide`]). All other CPUs draw by a CAS while less than half of the tickets are out;
+//! otherwise they wait outside, in no order.
 //!
 //! # Invariants
 //!
 //! * I1: `head` changes its ticket only in `unlock`, by the holder.
 //! * I2: a halted waiter entered the table, then set `S`, then saw that `head` was not its ticket;
-//!   so the release that serves its ticket sees `S` (unless I3) and finds the entry.
-//! * I3: `S` is cleared (or overwritten, I5) only by the holder; where that is on purpose, it is
-//!   set again if a ticket was drawn that it had not seen before it cleared.
-//! * I4: after its store, or its RMW that returns `S`, a release uses the address of the words only
+//!   so the release that serves its ticket sees `S` (except as in I3) and finds the entry.
+//! * I3: only the holder clears `S` (or overwrites it, I5). Where it clears `S` on purpose, it sets
+//!   `S` again if a ticket was drawn that it had not seen before it cleared.
+//! * I4: after its store, or its RMW that returns `S`, a release uses only the address of the words
 //!   (F4).
-//! * I5: where the platform has a cheap release (P11), one that was under way when a waiter set `S`
-//!   may overwrite it; then it has moved `head`. So the waiter calls `membarrier` and sets `S` once
-//!   more. If `head` still serves the same ticket, its release has not begun, or sees `S`.
+//! * I5: where the platform has a cheap release (P11), a release that was under way when a waiter
+//!   set `S` may overwrite it; it has then moved `head`. So the waiter calls `membarrier` and sets
+//!   `S` once more. If `head` still serves the same ticket, the release of that ticket has not
+//!   begun, or sees `S`.
 //!
 //! ```text
 //!   release of ticket h                waiter
@@ -61,8 +62,8 @@
 //! ```
 //!
 //! If the sequence looked before A, it has stored when B returns, and C finds another ticket; or it
-//! never stores. If it looked after A, it saw `S` and became an RMW. Each turn of the loop is paid
-//! for by a release, and the waiter's own ends it.
+//! never stores. If it looked after A, it saw `S` and became an RMW. One release pays for each turn
+//! of the loop, and the release that serves the waiter's own ticket ends it.
 //!
 //! # Orderings
 //!
@@ -72,33 +73,33 @@
 //! | O2 | `head` release add, store or cheap release | Release | O1: the critical sections are ordered |
 //! | O3 | `head` or `S` | AcqRel | Release with O4 (the entry) and O5 (the ticket drawn before); Acquire with O2, where it finds the ticket served |
 //! | O4 | fence after a release that saw `S` | Acquire | O3 |
-//! | O5 | `head` and-not `S` | Acquire | O3: a waiter whose `S` is wiped out here has its ticket seen by the `tail` load that follows |
+//! | O5 | `head` and-not `S` | Acquire | O3: if this clears a waiter's `S`, the `tail` load that follows sees that waiter's ticket |
 //!
-//! Drawing a ticket is `Relaxed`: it decides an order, and nothing is read through it.
+//! Drawing a ticket is `Relaxed`: it only decides an order, and no data is read through it.
 //!
 //! # Departures
 //!
 //! * S1 keeps the flag in the tail and reads it after the release: by then the next owner may have
 //!   freed the lock (F4). Linux 4.2 moved it into the head (arch/x86/include/asm/spinlock.h), and
 //!   so do we.
-//! * S1 clears the flag in the release. Here the waiter that finds nobody behind it clears it while
-//!   it holds the lock.
-//! * The spin budget is time, and only the next waiter has one worth the name: on a machine with
-//!   fewer CPUs than waiters, anyone else who spins burns the CPU that the holder or the next
-//!   waiter needs.
+//! * S1 clears the flag in the release. Here a waiter that finds no ticket behind its own clears it
+//!   while it holds the lock.
+//! * The spin budget is time, and only the next waiter has a substantial one: on a machine with
+//!   fewer CPUs than waiters, any other spinner burns the CPU that the holder or the next waiter
+//!   needs.
 //!
 //! # Limits
 //!
-//! No timed lock: a ticket can't be handed back. `try_lock` draws a ticket only if it would be
-//! served at once; should exactly 2^15 (or 2^7) acquisitions happen between its two accesses (F23),
-//! it notices, and then has to wait for its turn.
+//! There is no timed lock, because a ticket can't be handed back. `try_lock` draws a ticket only if
+//! it would be served at once. Should exactly 2^15 (or 2^7) acquisitions happen between its two
+//! accesses (F23), it notices, and then has to wait for its turn.
 //!
-//! Where the platform has a cheap release, each halt costs a `membarrier`, on threads about
+//! Where the platform has a cheap release, each halt costs a `membarrier`. On threads that is about
 //! a tenth of the throughput of a lock that changes hands by halts.
 //!
 //! After a `fork`, a child frees the lock of waiters that it has a trace of: those with a number
-//! and a free node, where waiting is switched on. In the child, a lock that others have drawn a
-//! ticket of stays locked.
+//! and a free node, where waiting is switched on. If other waiters had drawn a ticket of a lock,
+//! that lock stays locked in the child.
 //!
 //! # Sources
 //!
@@ -125,12 +126,12 @@ fn spin_next_ns<P: Platform>() -> u64 {
 }
 /// How long any other waiter spins before it halts.
 const SPIN_FAR_NS: u64 = 200;
-/// How long a CPU naps that can't be kicked because it has no number or the table is full.
+/// How long a CPU naps when it can't be kicked: it has no number, or the table is full.
 const NAP_NS: u64 = 50_000;
-/// How long one naps at most between two looks for a ticket. There may be hundreds of them.
+/// The longest nap between two attempts to draw a ticket: hundreds of CPUs may be napping.
 const NAP_MAX_NS: u64 = 3_200_000;
 
-/// What came of setting the slowpath flag.
+/// The result of setting the slow-path flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slow {
     /// It is set, and the release that serves the ticket sees it.
@@ -147,11 +148,11 @@ pub trait Width: sealed::Sealed + Send + Sync + 'static {
     type Int: Copy;
     /// The cell of a platform that holds such an integer.
     type Cell<P: Platform>: Atomic<Self::Int>;
-    /// How many tickets there are.
+    /// How many different tickets there are.
     const TICKETS: usize;
-    /// The low bits of `bits`.
+    /// Keeps the low bits of `bits`.
     fn cut(bits: u32) -> Self::Int;
-    /// The bits.
+    /// The integer, zero-extended.
     fn bits(int: Self::Int) -> u32;
     /// Whether [`advance`](Self::advance) ever stores, on a platform with a cheap release.
     const ADVANCES: bool = false;
@@ -168,12 +169,12 @@ mod sealed {
     impl Sealed for super::Narrow {}
 }
 
-/// 16-bit tickets, a lock of 4 bytes: every CPU that has a number draws one at once.
+/// 16-bit tickets, a lock of 4 bytes: every CPU with a number draws one at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wide;
 
-/// 8-bit tickets, a lock of 2 bytes: up to 64 are out at a time; more waiters wait for one, in no
-/// order.
+/// 8-bit tickets, a lock of 2 bytes. At most 64 are out at a time; further waiters wait for one, in
+/// no order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Narrow;
 
@@ -224,7 +225,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         Self { head, tail, class: PhantomData }
     }
 
-    /// Whether all CPUs that have a number may have a ticket each, and as many others besides.
+    /// Whether all CPUs with a number can hold a ticket each, and as many others besides.
     const ADDS: bool = MAX_CPUS < W::TICKETS / 2;
 
     /// The ticket served, and the flag.
@@ -240,18 +241,18 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         Head::new(W::bits(self.head.load(Acquire))).served() == ticket
     }
 
-    /// How many releases away `ticket` is.
+    /// How many releases from now `ticket` will be served.
     #[inline]
     fn distance(&self, ticket: u32) -> u32 {
         count(W::bits(W::cut(ticket.wrapping_sub(self.look().served()))))
     }
 
-    /// Draws a ticket and waits until it is served; or waits for `drawn`, which is drawn already.
+    /// Draws a ticket and waits until it is served; or waits for `drawn`, a ticket already drawn.
     #[cold]
     #[inline(never)]
     pub(crate) fn lock_slow(&self, drawn: Option<u32>) {
         C::count(Event::LockSlowpath);
-        // The number comes first: from then on the answer below is fixed.
+        // This takes the number first: from then on the answer below is fixed.
         let has_number = P::cpu().is_some();
         if !P::WAITS || !P::waits() {
             let ticket = drawn.unwrap_or_else(|| self.draw(has_number));
@@ -302,7 +303,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         self.tail.compare_exchange(ticket, next, Relaxed, Relaxed).is_ok()
     }
 
-    /// Spins for as long as the place in the order is worth. Returns whether the ticket is served.
+    /// Spins for as long as the place in the order justifies. Returns whether `ticket` is served.
     fn spin(&self, ticket: u32) -> bool {
         let mut far = Spin::new(SPIN_FAR_NS);
         let mut next = Spin::new(spin_next_ns::<P>());
@@ -317,7 +318,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         }
     }
 
-    /// Halts once unless the ticket is served. Returns whether it is.
+    /// Halts once, unless the ticket is served. Returns whether it is.
     fn halt(&self, ticket: u32, entered: Option<&Entered<P>>, event: Event) -> bool {
         let key = Key::new(self, ticket);
         let Some(entered) = entered.filter(|e| waiters::insert::<P>(key, e.id())) else {
@@ -352,7 +353,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
             if served == ticket {
                 return Slow::Served;
             }
-            // Still the same ticket after all sequences are over: its release sees the flag (I5).
+            // All sequences are over and the ticket is the same: its release sees the flag (I5).
             if !P::Release::EXISTS || !W::ADVANCES || fenced == Some(served) {
                 return Slow::Set;
             }
@@ -363,13 +364,13 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         }
     }
 
-    /// Takes the tickets of all waiters out of a lock. The ticket served is left: whoever holds the
-    /// lock has it, or a waiter that no longer exists.
+    /// Removes the tickets of all waiters from a lock. The ticket being served stays: it belongs to
+    /// the holder, or to a waiter that no longer exists.
     ///
     /// # Safety
-    /// `lock` is a live lock of this type, and nobody else uses it at the same time.
+    /// `lock` is a live lock of this type, and no other CPU uses it at the same time.
     unsafe fn mend(lock: *const ()) {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller guarantees that the lock is alive.
         let lock = unsafe { &*lock.cast::<Self>() };
         let served = lock.look().served();
         lock.head.store(W::cut(served), Relaxed);
@@ -378,7 +379,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         }
     }
 
-    /// Clears the flag if nobody is behind this ticket, the holder's (I3).
+    /// Clears the flag if no ticket is out behind this one, which is the holder's (I3).
     fn clear_slow(&self, ticket: u32) {
         let is_last = || W::bits(self.tail.load(Relaxed)) == W::bits(W::cut(after(ticket)));
         if !is_last() {
@@ -387,7 +388,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         // ORDERING: Acquire, O5. (t,h,1) -> (t,h,0)
         self.head.fetch_and(W::cut(rmw::CLEAR_HALTED), Acquire);
         if !is_last() {
-            // Somebody drew a ticket meanwhile and may have set the flag before it was cleared.
+            // A CPU drew a ticket meanwhile and may have set the flag before it was cleared.
             self.head.fetch_or(W::cut(rmw::SET_HALTED), Relaxed);
         }
     }
@@ -402,8 +403,8 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         P::fence(Acquire);
         for waiter in waiters::find::<P>(Key::new(lock, ticket)) {
             let state = &waiter.node::<P>().state;
-            // It may say `TICKET_RUNNING` and sleep: a release of another lock that it halted for
-            // before may have come late, and lost its CPU before it kicked. So it is kicked anyway.
+            // The waiter may sleep in `TICKET_RUNNING`: a late release of another lock, for which
+            // it halted before, may have lost its CPU before it kicked. So this kicks anyway.
             let _ = state.compare_exchange(TICKET_HALTED, TICKET_RUNNING, Relaxed, Relaxed);
             C::count(Event::PvKickUnlock);
             P::kick(state, waiter.cpu());
@@ -472,8 +473,8 @@ mod tests {
     use crate::platform::Threads;
     use crate::slot::state;
 
-    /// A CPU's nodes serve locks of every kind: a late kick for a ticket that this CPU halted for
-    /// before must not change what another lock's waiters and releases agree on.
+    /// A CPU's nodes serve locks of every kind. A late kick for a ticket that this CPU halted for
+    /// earlier must not change the state that another lock's waiters and releases rely on.
     #[test]
     fn a_late_kick_leaves_the_states_of_other_locks_alone() {
         static LOCK: Ticket<Threads> = Ticket::new();

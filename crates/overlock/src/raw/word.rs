@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words of the locks, as types whose methods are their transitions.
 //!
-//! No other file has a mask of a lock's word. Every method is pure. The locks change a word by a
-//! CAS from one value to another, or by one of the read-modify-writes that a module `rmw` names.
+//! No other file has a mask of a lock word. Every method is pure. The locks change a word by a CAS
+//! from one value to another, or by one of the read-modify-writes that a module `rmw` names.
 
 pub(crate) mod queue;
 pub(crate) mod test_and_set;

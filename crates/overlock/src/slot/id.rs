@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Identity: the numbers of CPUs, and the names of their queue nodes.
+//! Identity: CPU numbers, and the names of queue nodes.
 
 use super::Node;
 use crate::platform::{MAX_CPUS, Platform};
@@ -22,8 +22,8 @@ impl Cpu {
     }
 }
 
-/// The 16-bit name of a queue node: CPU number plus one, then two bits of nesting level. Zero names
-/// nobody.
+/// The 16-bit name of a queue node: the CPU number plus one, then two bits of nesting level. Zero
+/// names no node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeId(u16);
 
@@ -38,7 +38,7 @@ impl NodeId {
         if code == 0 { None } else { Some(Self(code as u16)) }
     }
 
-    /// The code: not zero, less than 65,536.
+    /// The code: nonzero and less than 65,536.
     #[inline]
     pub(crate) const fn code(self) -> u32 {
         self.0 as u32

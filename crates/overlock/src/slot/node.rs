@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queue nodes, and what their states say.
+//! Queue nodes, and the meaning of their states.
 
 use core::sync::atomic::Ordering::Release;
 
@@ -9,29 +9,29 @@ use crate::platform::Platform;
 
 /// A place in a queue.
 ///
-/// What the words mean is up to the lock that uses the node; see `queue.rs` and `ticket.rs`.
+/// The lock that uses the node defines what its words mean; see `queue.rs` and `ticket.rs`.
 #[derive(Debug)]
 pub(crate) struct Node<P: Platform> {
-    /// How far the waiter is: the one word that it and its waker race on.
+    /// How far the waiter has got: the one word on which it and its waker race.
     pub(crate) state: P::Word,
     /// The code of the next node in the queue, or zero.
     pub(crate) next: P::Word,
     /// When the waiter became the queue head: the low half of [`Platform::now_ns`] in units of
     /// 1,024 ns.
     pub(crate) since: P::Word,
-    /// When the waiter was kicked, likewise.
+    /// When the waiter was kicked, in the same format.
     pub(crate) kicked: P::Word,
     pub(super) trace: Trace,
 }
 
-/// [`Node::state`] of a node that its CPU left behind and nobody can reach any more.
+/// The [`Node::state`] of a node that its CPU left behind and that no CPU can reach any more.
 pub(crate) const RELEASED: u32 = u32::MAX;
 
-/// What a node's `state` says: all values of all locks, told apart by their lower halves.
+/// The values of a node's `state`: those of all locks, distinguished by their lower halves.
 ///
 /// A node serves one wait after another, for locks of every kind, and a late kick for an earlier
-/// wait may find it at a later one. It changes a state only from the value that it expects, so
-/// values that no two kinds of wait share keep it from changing another's.
+/// wait may reach it during a later one. A kick changes a state only from the value that it
+/// expects. Since no two kinds of wait share a value, it can't change the state of another kind.
 pub(crate) mod state {
     /// `queue.rs`: in the queue, awake.
     pub(crate) const WAITING: u32 = 0;
@@ -41,13 +41,13 @@ pub(crate) mod state {
     pub(crate) const HEAD: u32 = 2;
     /// `queue.rs`: the queue head, halted or about to, in the table.
     pub(crate) const HEAD_HALTED: u32 = 3;
-    /// `queue.rs`: the queue head, in the table, called back.
+    /// `queue.rs`: the queue head, in the table, kicked.
     pub(crate) const KICKED: u32 = 4;
-    /// `queue.rs`: gave up; skipped by whoever promotes it.
+    /// `queue.rs`: gave up; the CPU that would promote it skips it.
     pub(crate) const ABANDONED: u32 = 5;
-    /// `queue.rs`: the queue head, in the table, about to be called back. The upper half is the
-    /// number of the CPU that does it, plus one; or zero for one without a number, which leaves it
-    /// at that.
+    /// `queue.rs`: the queue head, in the table, about to be kicked. The upper half is the number
+    /// of the kicking CPU plus one, or zero for a CPU without a number, which does not go on to
+    /// `KICKED`.
     pub(crate) const KICKING: u32 = 6;
     /// `ticket.rs`: awake.
     pub(crate) const TICKET_RUNNING: u32 = 7;
@@ -55,11 +55,12 @@ pub(crate) mod state {
     pub(crate) const TICKET_HALTED: u32 = 8;
     /// `park.rs`: awake.
     pub(crate) const UNPARKED: u32 = 9;
-    /// `park.rs`: halted, or about to. The upper half is the tag of what for, so that a late kick
-    /// for another word, which this CPU halted for before, does not hit this halt.
+    /// `park.rs`: halted, or about to. The upper half is the tag of the word that the CPU halts
+    /// for, so that a late kick for another word, for which this CPU halted before, does not end
+    /// this halt.
     pub(crate) const PARKED: u32 = 10;
 
-    /// Whether a state is `KICKING`, by any CPU.
+    /// Whether a state is `KICKING`, whichever CPU kicks.
     pub(crate) const fn is_kicking(state: u32) -> bool {
         state & 0xffff == KICKING
     }
@@ -81,12 +82,12 @@ where
 }
 
 impl<P: Platform> Node<P> {
-    /// A node whose cells are made at run time, each holding zero.
+    /// A node whose cells are created at run time, each holding zero.
     pub(super) fn with(cell: &mut impl FnMut() -> P::Word) -> Self {
         Self { state: cell(), next: cell(), since: cell(), kicked: cell(), trace: Trace::new() }
     }
 
-    /// Marks a node that its CPU left behind as reachable by nobody.
+    /// Marks a node that its CPU left behind: no CPU can reach it any more.
     pub(crate) fn release(&self) {
         // ORDERING: Release, with the Acquire of `Slot::take`.
         self.state.store(RELEASED, Release);
@@ -97,8 +98,8 @@ impl<P: Platform> Node<P> {
 mod tests {
     use super::state::*;
 
-    /// What a kick for one kind of lock changes is no state of another kind, whatever the upper
-    /// halves hold.
+    /// A kick for one kind of lock changes values that are no state of another kind, whatever the
+    /// upper halves hold.
     #[test]
     fn no_two_states_share_a_lower_half() {
         let queue = [WAITING, HALTED, HEAD, HEAD_HALTED, KICKED, ABANDONED, KICKING];

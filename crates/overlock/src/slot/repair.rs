@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fork repair: a forked child has the locks with all their waiters, but none of the waiting
-//! threads.
+//! Fork repair: a forked child has copies of the locks with all their waiters, but none of the
+//! waiting threads.
 //!
-//! So a waiter leaves a [`Trace`] of the lock before it changes the lock's words, and wipes it when
+//! So a waiter leaves a [`Trace`] of the lock before it changes the lock's words, and wipes it once
 //! it holds the lock or has given up. A lock that a trace names is therefore alive. In the child,
-//! [`Slot::bury`] takes the waiters of all other threads out of the locks that their traces name.
+//! [`Slot::bury`] removes the waiters of all other threads from the locks that their traces name.
 //!
 //! ```text
 //!   waiter        leave -> join the queue, wait, take the lock -> wipe
 //!   fork here     mend: nothing to do | waiters go, LOCKED stays | nothing to do
 //! ```
 //!
-//! A lock whose vanished thread held it stays locked in the child, as POSIX has it; so does one
-//! that was about to be given to a vanished waiter.
+//! A lock that was held by a vanished thread stays locked in the child, as POSIX prescribes; so
+//! does a lock that was about to be handed to a vanished waiter.
 //!
-//! Traces are plain atomics, not cells of the platform: they take no part in any lock's protocol.
+//! Traces are plain atomics, not cells of the platform, because they take no part in any lock's
+//! protocol.
 
 use core::ptr;
 use core::sync::atomic::AtomicPtr;
@@ -34,10 +35,11 @@ pub(super) struct Trace {
     mend: AtomicPtr<()>,
 }
 
-/// Takes all waiters out of a lock, whose address it is given. Whether it is held stays.
+/// Removes all waiters from the lock at the given address. Whether the lock is held does not
+/// change.
 ///
 /// # Safety
-/// The lock is alive, and nobody else uses it at the same time.
+/// The lock is alive, and no other CPU uses it at the same time.
 pub(crate) type Mend = unsafe fn(lock: *const ());
 
 impl Trace {
@@ -45,26 +47,25 @@ impl Trace {
         Self { lock: AtomicPtr::new(ptr::null_mut()), mend: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Names `lock` from here on, or none if it is null.
+    /// Names `lock` from here on, or no lock if it is null.
     fn leave(&self, lock: *mut (), mend: *mut ()) {
         self.wipe();
-        // ORDERING: Release, so that this store comes after the one in `wipe`: with the Acquire in
-        // `named`.
+        // ORDERING: Release, with the Acquire in `named`: this store comes after the one in `wipe`.
         self.mend.store(mend, Release);
         // ORDERING: Release, with the Acquire in `named`.
         self.lock.store(lock, Release);
     }
 
-    /// Names no lock, from here on.
+    /// Names no lock from here on.
     pub(super) fn wipe(&self) {
         self.lock.store(ptr::null_mut(), Relaxed);
     }
 
-    /// The lock that it names, and how to mend it.
+    /// The lock that the trace names, and how to mend it.
     #[cfg(feature = "threads")]
     fn named(&self) -> Option<(*const (), Mend)> {
-        // ORDERING: Acquire, with the Releases in `leave`: a child sees what its parent's threads
-        // had stored in their order.
+        // ORDERING: Acquire, with the Releases in `leave`: a child sees the stores of its parent's
+        // threads in their order.
         let (lock, mend) = (self.lock.load(Acquire), self.mend.load(Relaxed));
         if lock.is_null() || mend.is_null() {
             return None;
@@ -74,30 +75,31 @@ impl Trace {
         Some((lock.cast_const(), unsafe { core::mem::transmute::<*mut (), Mend>(mend) }))
     }
 
-    /// Mends the lock that it names, if any, and if `is_ours` says that its memory is the child's.
+    /// Mends the lock that the trace names, if there is one and `is_ours` says that its memory is
+    /// the child's own.
     ///
     /// # Safety
-    /// No CPU but the caller exists.
+    /// The caller is the only CPU that exists.
     #[cfg(feature = "threads")]
     unsafe fn follow(&self, is_ours: &impl Fn(*const ()) -> bool) {
         let named = self.named();
         self.wipe();
         if let Some((lock, mend)) = named.filter(|(lock, _)| is_ours(*lock)) {
-            // SAFETY: a lock is alive while a trace names it, and the caller is alone.
+            // SAFETY: a lock is alive while a trace names it, and the caller is the only CPU.
             unsafe { mend(lock) };
         }
     }
 }
 
-/// The trace of a newcomer, wiped on drop. A signal handler may come between and leave its own: it
-/// puts back what it found.
+/// The trace of a newcomer; dropping this value ends it. A signal handler may interrupt the
+/// newcomer and leave its own trace; it then puts back the trace that it found.
 pub(crate) struct Traced<P: Platform> {
     slot: Option<&'static Slot<P>>,
     before: (*mut (), *mut ()),
 }
 
 impl<P: Platform> Traced<P> {
-    /// Says that this CPU spins for `lock` outside its queue.
+    /// Records that this CPU spins for `lock` outside its queue.
     pub(crate) fn newcomer<L>(lock: *const L, mend: Mend) -> Self {
         let slot = P::cpu().map(P::slot);
         let mut before = (ptr::null_mut(), ptr::null_mut());
@@ -119,7 +121,7 @@ impl<P: Platform> Drop for Traced<P> {
 }
 
 impl<P: Platform> Entered<P> {
-    /// Says that this CPU waits for `lock` with this node.
+    /// Records that this CPU waits for `lock` with this node.
     pub(crate) fn trace<L>(&self, lock: *const L, mend: Mend) {
         self.node().trace.leave(lock.cast_mut().cast(), mend as *mut ());
     }
@@ -127,15 +129,16 @@ impl<P: Platform> Entered<P> {
 
 #[cfg(feature = "threads")]
 impl<P: Platform> Slot<P> {
-    /// Takes this CPU, which no longer exists, out of the locks that it was waiting for, as far as
-    /// `is_ours` says that their memory is the child's own, and frees its nodes.
+    /// Removes this CPU, which no longer exists, from the locks that it was waiting for, and frees
+    /// its nodes. It leaves a lock alone unless `is_ours` says that the lock's memory is the
+    /// child's own.
     ///
     /// # Safety
-    /// No CPU but the caller exists.
+    /// The caller is the only CPU that exists.
     pub(crate) unsafe fn bury(&self, is_ours: &impl Fn(*const ()) -> bool) {
         let traces = self.nodes.iter().map(|node| &node.trace).chain([&self.newcomer]);
         for trace in traces {
-            // SAFETY: the caller's word.
+            // SAFETY: the caller guarantees that it is the only CPU.
             unsafe { trace.follow(is_ours) };
         }
         self.busy.store(0, Relaxed);

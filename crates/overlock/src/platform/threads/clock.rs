@@ -2,9 +2,9 @@
 //! The clock of spin budgets and deadlines: `CLOCK_MONOTONIC`.
 //!
 //! Budgets are time, not iterations: a PAUSE takes 10 cycles on one processor and 140 on another. A
-//! spin loop asks the clock once in some tens of pauses, so that its price (a vDSO call, about 25
-//! ns where the kernel trusts the time stamp counter) does not matter; a raw counter would save
-//! little and would have to be calibrated.
+//! spin loop reads the clock only once in some tens of pauses, so the cost of a reading (a vDSO
+//! call, about 25 ns where the kernel trusts the time stamp counter) does not matter. A raw counter
+//! would save little and would have to be calibrated.
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
 pub(crate) fn now_ns() -> u64 {

@@ -2,12 +2,12 @@
 //! The futex system call: wait and wake on the address of a word (futex(2), Linux 2.6.28 or later
 //! for private futexes).
 //!
-//! `errno` is the caller's and stays as it was: a lock that a C program takes must not disturb it.
+//! These calls preserve the caller's `errno`: a lock that a C program takes must not disturb it.
 
 use core::ptr;
 use core::sync::atomic::AtomicU32;
 
-/// Who may meet at the address.
+/// Which threads can meet at the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Threads of this process only.
@@ -51,7 +51,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, sc
     });
 }
 
-/// Wakes up to `most` threads that sleep at this address. Only the address counts: the memory may
+/// Wakes up to `most` threads that sleep at this address. Only the address is used: the memory may
 /// be gone.
 pub(crate) fn wake(word: *const AtomicU32, most: i32, scope: Scope) {
     keep_errno(|| {
@@ -67,20 +67,20 @@ pub(crate) fn nap(ns: u64) {
     let time =
         libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
     keep_errno(|| {
-        // SAFETY: `time` is a valid timespec; the rest is not asked for. The function nanosleep
-        // would be a cancellation point, and a cancelled thread would unwind out of a lock
-        // operation.
+        // SAFETY: `time` is a valid timespec, and the null pointer says that the remaining time is
+        // not wanted. The function nanosleep would be a cancellation point, and a cancelled thread
+        // would unwind out of a lock operation.
         unsafe {
             libc::syscall(libc::SYS_nanosleep, &raw const time, ptr::null_mut::<libc::timespec>());
         }
     });
 }
 
-/// Makes a system call that the caller's `errno` does not show.
+/// Makes a system call without changing the caller's `errno`.
 pub(super) fn keep_errno(call: impl FnOnce()) {
     // SAFETY: __errno_location returns this thread's errno, valid for its life.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above; nobody else accesses it.
+    // SAFETY: as above; no other thread accesses it.
     let saved = unsafe { *errno };
     call();
     // SAFETY: as above.

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a forked child may write to: memory that it has, and that the parent does not see.
+//! Which memory a forked child may write to: memory that is mapped there, and that the parent does
+//! not see.
 //!
-//! A lock that a thread of the parent waited for may be in memory that both processes share, where
-//! the parent's waiters still stand in its queue; or in memory that the child does not have
-//! (`MADV_DONTFORK`). `/proc/self/maps` tells (Linux, Documentation/filesystems/proc.rst).
+//! A lock that a thread of the parent waited for may lie in memory that both processes share, where
+//! the parent's waiters are still in its queue; or in memory that the child does not have
+//! (`MADV_DONTFORK`). `/proc/self/maps` tells the two apart (Linux,
+//! Documentation/filesystems/proc.rst).
 //!
-//! Everything here is async-signal-safe: a child of a program with threads runs it before anything
-//! else.
+//! Everything here is async-signal-safe: the child of a multithreaded program runs it before
+//! anything else.
 
 use core::ffi::CStr;
 
 /// The kernel's list of a process's mappings.
 const MAPS: &CStr = c"/proc/self/maps";
 
-/// Whether the page at `address` is there and is this process's own. Where `/proc` is not mounted:
-/// whether it is there.
+/// Whether the page at `address` is mapped and private to this process. Where `/proc` is not
+/// mounted, whether it is mapped.
 pub(super) fn is_private(address: usize) -> bool {
     find(address).unwrap_or_else(|| is_mapped(address))
 }
 
-/// Whether the mapping of `address` exists and is private, if the kernel tells.
+/// Whether `address` lies in a private mapping, or `None` if the kernel can't say.
 fn find(address: usize) -> Option<bool> {
     // SAFETY: the path is a C string. The call is async-signal-safe, as are those below.
     let file = unsafe { libc::open(MAPS.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
@@ -46,7 +48,7 @@ fn find(address: usize) -> Option<bool> {
     found
 }
 
-/// Whether a page is there, whoever sees it.
+/// Whether a page is mapped, private or not.
 fn is_mapped(address: usize) -> bool {
     // SAFETY: the call has no preconditions.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
@@ -65,12 +67,13 @@ struct Search {
     start: usize,
 }
 
-/// Where in a line the search is.
+/// Which field of a line the search is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     Start,
     End,
-    /// The permissions of a mapping that has the address: how many have been read.
+    /// The permissions of the mapping that contains the address, and how many of them have been
+    /// read.
     Permissions(u8),
     Rest,
 }
@@ -112,7 +115,7 @@ mod tests {
     use core::ptr;
 
     fn mapped(flags: i32) -> usize {
-        // SAFETY: a new mapping, which nobody else knows.
+        // SAFETY: this makes a new mapping, which nothing else uses.
         let page = unsafe {
             libc::mmap(ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
         };

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers for threads: taken at the first contended lock operation, returned when the thread has
-//! exited.
+//! Numbers for threads: a thread takes one at its first contended lock operation and returns it
+//! when it exits.
 //!
-//! A bitmap of taken numbers; the lowest free one is taken, so that the records in use stay
-//! together. The number is returned by the destructor of a `pthread_key_t`: those run after all C++
-//! and Rust thread-local destructors, and may run lock operations again themselves, which then take
-//! a new number and set the key again (POSIX repeats the destructors,
-//! `PTHREAD_DESTRUCTOR_ITERATIONS` times at most: a thread that locks even later keeps its number
-//! for ever, which costs one of 16,383).
+//! A bitmap records the numbers that are taken. A thread takes the lowest free one, so that the
+//! records in use stay together. The destructor of a `pthread_key_t` returns the number. Such
+//! destructors run after all C++ and Rust thread-local destructors, and may themselves perform lock
+//! operations, which take a new number and set the key again. POSIX repeats the destructors, but at
+//! most `PTHREAD_DESTRUCTOR_ITERATIONS` times: a thread that locks even later keeps its number for
+//! ever, which costs one of 16,383.
 //!
 //! After `fork` the child has one thread, with the number it had. The others are gone, but their
-//! traces have been copied: they stand in the queues of locks, and in the table of waiters. The
-//! child removes them before `fork` returns, so that a lock that its thread holds, or that was
-//! free, works. A lock that another thread held stays locked in the child for ever, as any lock
-//! would. The copy of a thread that runs meanwhile is one of what it had done up to some moment: so
-//! it is enough that each leaves its trace before it touches a lock.
+//! traces have been copied: they are still in the queues of locks and in the table of waiters. The
+//! child removes them before `fork` returns, so that a lock works if the child's thread holds it or
+//! if it was free. A lock that another thread held stays locked in the child for ever, as any lock
+//! would. A thread that runs during the `fork` is copied as of some moment; it is therefore enough
+//! that each thread leaves its trace before it touches a lock.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -32,19 +32,19 @@ use crate::waiters;
 static TAKEN: [AtomicU64; MAX_CPUS.div_ceil(64)] =
     [const { AtomicU64::new(0) }; MAX_CPUS.div_ceil(64)];
 
-/// All numbers ever taken are less than this.
+/// Every number that was ever taken is less than this.
 static USED: AtomicU32 = AtomicU32::new(0);
 
 /// The key whose destructor returns the number, plus one; zero before the first thread.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 std::thread_local! {
-    /// This thread's number plus one, or zero. Without a destructor, so that it can be read at any
-    /// time of a thread's life.
+    /// This thread's number plus one, or zero. It has no destructor, so it can be read at any time
+    /// in a thread's life.
     static NUMBER: Cell<u16> = const { Cell::new(0) };
 }
 
-/// This thread's number. Takes one if it has none yet; `None` if all are taken.
+/// This thread's number. Takes one if the thread has none yet; `None` if all are taken.
 #[inline]
 pub(super) fn current() -> Option<Cpu> {
     match NUMBER.get() {
@@ -60,7 +60,7 @@ fn take() -> Option<Cpu> {
     let value = ptr::without_provenance::<c_void>(cpu.index() + 1);
     // SAFETY: `key` is a live key; the value is only compared, never dereferenced.
     if unsafe { libc::pthread_setspecific(key, value) } != 0 {
-        // No memory for the key's table: without a destructor the number would leak.
+        // There was no memory for the key's table; without a destructor the number would leak.
         give_back(cpu);
         return None;
     }
@@ -76,8 +76,8 @@ fn take_bit(i: usize, word: &AtomicU64) -> Option<Cpu> {
     while taken != u64::MAX {
         let bit = taken.trailing_ones();
         let cpu = Cpu::new(i * 64 + bit as usize)?;
-        // ORDERING: Acquire, with the Release of `give_back`: the slot's earlier owner is done with
-        // it.
+        // ORDERING: Acquire, with the Release of `give_back`: the earlier owner has finished with
+        // the slot.
         match word.compare_exchange_weak(taken, taken | 1 << bit, Acquire, Relaxed) {
             Ok(_) => return Some(cpu),
             Err(now) => taken = now,
@@ -100,7 +100,7 @@ extern "C" fn thread_exits(value: *mut c_void) {
 
 extern "C" fn child_forked() {
     let own = NUMBER.get().checked_sub(1).map(usize::from);
-    // Many have waited for few locks: each is looked up once, unless they alternate.
+    // Usually many threads wait for few locks. This looks each lock up once, unless they alternate.
     let last = Cell::new((0, false));
     let is_ours = |lock: *const ()| {
         if last.get().0 != lock.addr() {
@@ -110,7 +110,7 @@ extern "C" fn child_forked() {
     };
     for index in 0..USED.load(Relaxed) as usize {
         let Some(cpu) = Cpu::new(index).filter(|_| Some(index) != own) else { continue };
-        // SAFETY: after a fork the child has one thread, this one.
+        // SAFETY: after a fork the child has only this thread.
         unsafe { Threads::slot(cpu).bury(&is_ours) };
         TAKEN[index / 64].fetch_and(!(1 << (index % 64)), Relaxed);
     }
@@ -120,12 +120,12 @@ extern "C" fn child_forked() {
 /// Whether [`child_forked`] is registered.
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
-/// Registers [`child_forked`] when the program, or the shared library that this is part of, is
+/// Registers [`child_forked`] when the program, or the shared library that contains this code, is
 /// loaded.
 ///
-/// The first lock operation would be too late: a `fork` that is under way in another thread at that
-/// time runs no handler that it did not find when it began, but copies the first waiters. (So a
-/// fork that is under way while a library is loaded by `dlopen` is missed still.)
+/// The first lock operation would be too late: if another thread is already in `fork` at that time,
+/// that `fork` runs only the handlers that were registered when it began, but copies the first
+/// waiters. (A fork that is under way while `dlopen` loads a library is therefore still missed.)
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = watch_forks;
@@ -134,34 +134,37 @@ extern "C" fn watch_forks() {
     if WATCHED.load(Relaxed) {
         return;
     }
-    // SAFETY: the handler is async-signal-safe, and a function for as long as this code is loaded:
-    // libc forgets the handlers of a library that it unloads.
+    // SAFETY: the handler is async-signal-safe, and stays valid as long as this code is loaded:
+    // libc drops the handlers of a library that it unloads.
     let error = unsafe { libc::pthread_atfork(None, None, Some(child_forked)) };
-    // Not set before: nobody may believe it too early. Twice does no harm.
+    // This is set only after the registration, so that no thread relies on it too early.
+    // Registering twice is harmless.
     WATCHED.fetch_or(error == 0, Relaxed);
 }
 
-/// Deletes the key when the program ends, or when the shared library that this is part of is
-/// unloaded: a thread that exits later would run a destructor that is gone. A thread that locks
-/// even later and has no number does without.
+/// Deletes the key when the program ends, or when the shared library that contains this code is
+/// unloaded: otherwise a thread that exits later would run a destructor that is gone. A thread that
+/// locks even later and has no number does without one.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_UNLOAD: extern "C" fn() = delete_key;
 
 extern "C" fn delete_key() {
     if let Some(key) = KEY.load(Relaxed).checked_sub(1) {
-        // SAFETY: the key was made by `key`; whoever uses it from here on is told that it is gone.
+        // SAFETY: `key` made this key. A thread that uses it from here on gets an error that says
+        // it is gone.
         unsafe { libc::pthread_key_delete(key) };
     }
 }
 
-/// The key, made once. Two threads may make one each at the same time: the loser's is deleted.
+/// The key, created once. Two threads may each create one at the same time; the loser deletes its
+/// own.
 fn key() -> Option<libc::pthread_key_t> {
     // ORDERING: Acquire, with the Release below: the key exists.
     if let Some(key) = KEY.load(Acquire).checked_sub(1) {
         return Some(key);
     }
-    // Where a linker has left `AT_LOAD`, here and in `rseq`, out of a static library.
+    // For a linker that has left `AT_LOAD`, here and in `rseq`, out of a static library.
     watch_forks();
     super::rseq::arm();
     let mut key: libc::pthread_key_t = 0;
@@ -169,11 +172,11 @@ fn key() -> Option<libc::pthread_key_t> {
     if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_exits)) } != 0 {
         return None;
     }
-    // ORDERING: Release publishes the key, Acquire takes the other's.
+    // ORDERING: Release publishes the key; Acquire takes the winner's key.
     match KEY.compare_exchange(0, key + 1, AcqRel, Acquire) {
         Ok(_) => Some(key),
         Err(theirs) => {
-            // SAFETY: nobody else has seen this key.
+            // SAFETY: no other thread has seen this key.
             unsafe { libc::pthread_key_delete(key) };
             Some(theirs - 1)
         }

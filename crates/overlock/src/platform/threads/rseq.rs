@@ -2,9 +2,9 @@
 //! Restartable sequences: a release by comparison and store, without an atomic read-modify-write
 //! (P11).
 //!
-//! A locked read-modify-write costs two to three times what all the rest of an uncontended release
-//! costs. It is there for the one case in which somebody else changes the word between the look and
-//! the store. Linux offers to move that cost to the one that changes it:
+//! A locked read-modify-write costs two to three times as much as the rest of an uncontended
+//! release. It is needed only when another CPU changes the word between the look and the store.
+//! Linux offers to move that cost to the CPU that makes the change:
 //!
 //! ```text
 //!   releases                                 halts
@@ -15,35 +15,36 @@
 //! ```
 //!
 //! A *restartable sequence* (rseq(2), Linux 4.18) is a range of instructions, the last of which is
-//! a store. The kernel sends a thread that it interrupts within the range, for another thread, a
-//! signal or a barrier, to the abort address in place of the next instruction. B
+//! a store. When the kernel interrupts a thread within the range, for another thread, a signal or a
+//! barrier, it makes the thread resume at the abort address instead of the next instruction. B
 //! (`MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ`, membarrier(2), Linux 5.10) interrupts all running
-//! threads of the process and is a full fence on each. So when it returns, a sequence that was
-//! under way has either stored, and C sees that; or it has been cut off, and looks again; and one
-//! that began later sees A.
+//! threads of the process and is a full fence on each. So by the time it returns, a sequence that
+//! was under way has either stored, and C sees that, or been cut off, and looks again; and one that
+//! began later sees A.
 //!
-//! Where the sequence has been cut off, the release takes the locked access after all: it is rare,
-//! and a debugger that steps through the sequence would otherwise never get out.
+//! When its sequence has been cut off, a release falls back to the locked access. This is rare, and
+//! a debugger that single-steps through the sequence would otherwise never get out.
 //!
 //! # Where
 //!
 //! On x86-64 with the GNU C library 2.35 or later, which registers every thread it starts with the
-//! kernel and says where ([`ARMED`]). Elsewhere, under a kernel without either call, under
-//! `valgrind`, and where `GLIBC_TUNABLES=glibc.pthread.rseq=0` is set, nothing is armed and all
-//! releases are locked.
+//! kernel and publishes where the registered record is ([`ARMED`]). Elsewhere, under a kernel that
+//! lacks either call, under `valgrind`, and where `GLIBC_TUNABLES=glibc.pthread.rseq=0` is set,
+//! nothing is armed and all releases are locked.
 //!
 //! # Limits
 //!
-//! * A thread whose record the kernel has refused is noticed, and releases by locked accesses.
-//! * A thread that the C library has not started (`clone` with `CLONE_VM`), and the child of
-//!   `vfork` until it executes another program, run on in the record of their creator, but the
-//!   kernel does not watch them: a sequence there is not cut off. They may not release a lock that
+//! * A release notices if the kernel has refused its thread's record, and then uses the locked
+//!   access.
+//! * A thread that the C library did not start (`clone` with `CLONE_VM`), and the child of `vfork`
+//!   until it executes another program, use the record of their creator, but the kernel does not
+//!   watch them: it does not cut their sequences off. Such a thread must not release a lock that
 //!   threads of the process use, as POSIX says of `vfork`.
-//! * A sandbox that is put up later and forbids `membarrier` (with an error) leaves queue heads
-//!   that nap and look again; one that kills for it kills the first waiter that halts. Programs
-//!   that do that want the tunable above.
-//! * A thread sanitizer, like any tool that watches the program's own atomics, does not see what is
-//!   assembly here. With `RUSTFLAGS=--cfg=overlock_portable` nothing is.
+//! * If a sandbox that is set up later makes `membarrier` fail, queue heads nap and look again. If
+//!   the sandbox kills a caller of `membarrier`, it kills the first waiter that halts. Programs
+//!   with such a sandbox need the tunable above.
+//! * A thread sanitizer, like any tool that watches the program's own atomics, does not see
+//!   accesses in assembly. With `RUSTFLAGS=--cfg=overlock_portable`, no access is in assembly.
 //!
 //! # Sources
 //!
@@ -88,26 +89,26 @@ impl CheapRelease<Threads> for Sequences {
     }
 }
 
-/// Where a thread's `struct rseq` is, from its thread pointer; zero where sequences are not armed.
+/// The offset of a thread's `struct rseq` from its thread pointer; zero if sequences are not armed.
 static ARMED: AtomicIsize = AtomicIsize::new(0);
 
-/// Whether they must not be armed.
+/// Whether sequences must stay unarmed.
 static FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// From now on they are not armed.
+/// Keeps sequences unarmed from now on.
 pub(super) fn forbid() {
     FORBIDDEN.store(true, Relaxed);
 }
 
-/// Whether there are restartable sequences in this process.
+/// Whether this process uses restartable sequences.
 pub(super) fn is_armed() -> bool {
     ARMED.load(Relaxed) != 0
 }
 
 /// See [`CheapRelease::membarrier`].
 ///
-/// Loads `ARMED` after its caller's locked change: a release whose sequence did not see that change
-/// had seen `ARMED` before, so it is seen here too.
+/// Loads `ARMED` after its caller's locked change. A release whose sequence missed that change had
+/// seen `ARMED` set before the change, so this load sees it set too.
 fn cut_off() -> bool {
     !is_armed() || armed::cut_off()
 }
@@ -122,9 +123,10 @@ fn cut_off() -> bool {
 mod armed {
     use super::*;
 
-    /// The offset of `rseq_cs`, the address of the sequence that a thread is in, in `struct rseq`.
+    /// The offset in `struct rseq` of `rseq_cs`, the address of the sequence that a thread is in.
     const RSEQ_CS: usize = 8;
-    /// The offset of `cpu_id`, the thread's processor; negative if the kernel does not watch it.
+    /// The offset of `cpu_id`, the thread's processor, which is negative if the kernel does not
+    /// watch the thread.
     const CPU_ID: usize = 4;
 
     pub(in super::super) const BUILT: bool = true;
@@ -147,32 +149,34 @@ mod armed {
         cut_off_by(&mut membarrier)
     }
 
-    /// [`cut_off`] by this system call. It fails where the process is not registered, because it
-    /// was restored from a checkpoint: then it is registered again.
+    /// [`cut_off`] by the given system call. The call fails if the process is not registered,
+    /// because it was restored from a checkpoint; the process is then registered again.
     fn cut_off_by(membarrier: &mut impl FnMut(libc::c_int) -> libc::c_long) -> bool {
         membarrier(CMD_PRIVATE_EXPEDITED_RSEQ) == 0
             || membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
                 && membarrier(CMD_PRIVATE_EXPEDITED_RSEQ) == 0
     }
 
-    /// Arms the sequences when the program, or the shared library that this is part of, is loaded.
+    /// Arms the sequences when the program, or the shared library that contains this code, is
+    /// loaded.
     #[used]
     #[unsafe(link_section = ".init_array")]
     static AT_LOAD: extern "C" fn() = arm;
 
-    /// Arms the sequences, if that is possible. It may be done at any time, for until a release has
-    /// seen it all are locked: see [`cut_off`](super::cut_off).
+    /// Arms the sequences, if that is possible. This is safe at any time: releases are locked until
+    /// they have seen `ARMED`; see [`cut_off`](super::cut_off).
     pub(in super::super) extern "C" fn arm() {
         if super::is_armed() || FORBIDDEN.load(Relaxed) {
             return;
         }
         let find = |name: &core::ffi::CStr| {
-            // SAFETY: a valid name; asks for a symbol of whoever has it.
+            // SAFETY: the name is valid, and the call searches all loaded objects for the symbol.
             unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
         };
         let (offset, size) = (find(c"__rseq_offset"), find(c"__rseq_size"));
         if offset.is_null() || size.is_null() {
-            // SAFETY: forgets the message about that, which the program might take for its own.
+            // SAFETY: this discards the resulting error message, which the program might take for
+            // its own.
             unsafe { libc::dlerror() };
             return;
         }
@@ -181,30 +185,31 @@ mod armed {
             unsafe { (*offset.cast::<libc::ptrdiff_t>(), *size.cast::<libc::c_uint>()) };
         let query = membarrier(CMD_QUERY);
         let knows = query > 0 && query & libc::c_long::from(CMD_PRIVATE_EXPEDITED_RSEQ) != 0;
-        // A size of zero: the kernel has refused.
+        // A size of zero means that the kernel has refused.
         if size != 0 && offset != 0 && knows && membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
         {
             ARMED.store(offset, Relaxed);
         }
     }
 
-    /// The code of one sequence: `$look` loads the cell and jumps to `6f` if it is not to be
-    /// changed, `$store` stores. Both may use `scratch`. Returns from the function with false if
-    /// there are no sequences, or the kernel does not watch this thread, or the sequence is cut
-    /// off, or the cell is not to be changed.
+    /// The code of one sequence. `$look` loads the cell and jumps to `6f` if the cell must not be
+    /// changed; `$store` stores. Both may use `scratch`. Makes the function return false if there
+    /// are no sequences, the kernel does not watch this thread, the sequence is cut off, or the
+    /// cell must not be changed.
     macro_rules! sequence {
         ([$($look:literal),*], $store:literal, $cell:ident, $($name:ident = $value:expr),*) => {{
             let rseq = ARMED.load(Relaxed);
             if rseq == 0 {
                 return false;
             }
-            // SAFETY: `rseq` is where the C library has registered this thread's `struct rseq` with
-            // the kernel, whose field is this thread's to set. The code from 2 to 3 is a sequence
-            // by the rules of rseq(2): it loads before it stores, its only store is its last
-            // instruction, it calls nothing, and the abort address follows the signature. It
+            // SAFETY: `rseq` is the offset at which the C library has registered this thread's
+            // `struct rseq` with the kernel; the thread may set its field. The code from 2 to 3 is
+            // a sequence by the rules of rseq(2): it loads before it stores, its only store is its
+            // last instruction, it calls nothing, and the abort address follows the signature. It
             // accesses the cell, which is live, as a relaxed load and a store of a part of it
-            // would, which on x86-64 is a Release. The descriptor that the field points to is part
-            // of this code; the field is cleared after the sequence, for this code may be unloaded.
+            // would; on x86-64 such a store is a Release. The descriptor that the field points to
+            // is part of this code. The field is cleared after the sequence, because this code may
+            // be unloaded.
             unsafe {
                 core::arch::asm!(
                     // The descriptor: version, flags, start, length, abort address.
@@ -222,7 +227,7 @@ mod armed {
                     $store,
                     "3:",
                     "mov qword ptr fs:[{rseq} + {rseq_cs}], 0",
-                    // The signature is an instruction that can't be executed (`ud1`).
+                    // The signature is part of an instruction that can't be executed (`ud1`).
                     ".pushsection .text.overlock_abort, \"ax\", @progbits",
                     ".byte 0x0f, 0xb9, 0x3d",
                     ".long 0x53053053",
@@ -265,10 +270,10 @@ mod armed {
     #[inline(always)]
     pub(in super::super) fn set_lowest_bit(cell: &AtomicU32) -> bool {
         // ORDERING: a locked instruction is a full fence, so the next release looks at the other
-        // half after it (Q7). Both blocks of assembly may access memory, for neither has `nomem`,
+        // half after it (Q7). Both blocks of assembly may access memory, since neither has `nomem`,
         // so the compiler keeps them in order.
-        // SAFETY: the cell is live; the access is atomic and within it. It changes the cell as
-        // `fetch_or(1, AcqRel)` would if the lower half is zero, and else not at all.
+        // SAFETY: the cell is live; the access is atomic and within it. If the lower half is zero,
+        // it changes the cell as `fetch_or(1, AcqRel)` would; otherwise it changes nothing.
         unsafe {
             core::arch::asm!(
                 "lock cmpxchg word ptr [{cell}], {one:x}",
@@ -293,7 +298,8 @@ mod armed {
     mod tests {
         use super::*;
 
-        /// A kernel that has `registered` the process or not, and forbids to if it is `strict`.
+        /// A kernel with which the process may be `registered`; a `strict` one refuses to register
+        /// it.
         fn is_cut_off(mut registered: bool, strict: bool) -> bool {
             cut_off_by(&mut |command| match command {
                 CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ if strict => -1,

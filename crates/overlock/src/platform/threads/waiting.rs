@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether threads wait or only spin: on, until it is switched off; and fixed once a thread may
-//! halt, for a release must not forget it.
+//! Whether threads wait or only spin. Waiting is on until it is switched off; it can't be switched
+//! off once a thread may halt, because a release would then forget to kick that thread.
 //!
 //! ```text
 //!   ON -- set(false) --> OFF
@@ -10,8 +10,9 @@
 //!   FIXED (on)
 //! ```
 //!
-//! A thread takes its number, and then asks. So one that halts has fixed the answer, and whoever
-//! finds it off knows that nobody ever halts. All accesses are to one word, so `Relaxed` will do.
+//! A thread takes its number first and asks afterwards. So a thread that halts has fixed the
+//! answer, and a CPU that finds waiting off knows that no thread ever halts. All accesses are to
+//! one word, so `Relaxed` suffices.
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -23,7 +24,7 @@ const OFF: u8 = 1;
 const FIXED: u8 = 2;
 
 impl Waiting {
-    /// On.
+    /// Waiting is on.
     pub(super) const fn new() -> Self {
         Self(AtomicU8::new(ON))
     }
@@ -34,12 +35,12 @@ impl Waiting {
         self.0.load(Relaxed) != OFF
     }
 
-    /// Somebody may halt from here on, unless it is off.
+    /// Fixes the answer if waiting is on: a thread may halt from here on.
     pub(super) fn fix(&self) {
         let _ = self.0.compare_exchange(ON, FIXED, Relaxed, Relaxed);
     }
 
-    /// Switches it off, or leaves it on. Returns whether it is as told from here on.
+    /// Switches waiting off if `on` is false. Returns whether `on` is in effect from here on.
     pub(super) fn set(&self, on: bool) -> bool {
         if on {
             return self.get();

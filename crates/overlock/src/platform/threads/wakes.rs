@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long a wake-up takes on this machine, learnt from those that happen.
+//! How long a wake-up takes on this machine, learnt from the wake-ups that happen.
 //!
-//! A thread that is kicked is back after 3 to 5 µs where its CPU runs, and after 10 to 20 where an
-//! idle CPU has to be called back from a hypervisor first. The budgets of waiters are
-//! numbers of wake-ups, so this is measured, not assumed.
+//! A kicked thread runs again after 3 to 5 µs if its CPU is running, and after 10 to 20 µs if a
+//! hypervisor must first bring back an idle CPU. The budgets of waiters are multiples of the
+//! wake-up latency, so it is measured, not assumed.
 //!
-//! A report of no time at all is of a kick that came before the halt, and one of more than
-//! [`LONG_NS`] of a wait for a processor (or of a kicker that lost its own): they say nothing about
-//! wake-ups and do not count. Of the others the estimate is the median: it goes up by one
-//! [`STEP_NS`] with each report above it and down with each below, so it comes to rest where there
-//! are as many of one as of the other. Two threads that report at once may lose a step, which only
-//! makes it slower.
+//! A report of zero means that the kick came before the halt. A report of more than [`LONG_NS`]
+//! includes a wait for a processor, by the waiter or by the kicker. Neither says anything about
+//! wake-ups, so neither counts. The estimate is the median of the others: each report above it
+//! raises it by one [`STEP_NS`] and each report below it lowers it by as much, so it comes to rest
+//! where both are equally frequent. Two threads that report at once may lose a step, which only
+//! slows the estimate down.
 //!
 //! Source: Q. Ma, S. Muthukrishnan, M. Sandler, "Frugal Streaming for Estimating Quantiles", 2013
 //! (Frugal-1U).
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// The first guess, and the least: what a futex takes between two CPUs that run. With less, the
-/// queue spends its time on changes of hands.
+/// The first guess, and the minimum: what a futex takes between two running CPUs. With less, the
+/// queue spends its time handing the lock over.
 const LEAST_NS: u32 = 5_000;
-/// The most. Budgets grow with the estimate, and the tail of the waiting time with the budgets: at
-/// 12 µs 16 threads with critical sections of 1 µs waited as long as under `parking_lot` (p99.9),
-/// at 20 a seventh longer, and did no more.
+/// The maximum. Budgets grow with the estimate, and the tail of the waiting time grows with the
+/// budgets: at 12 µs, 16 threads with critical sections of 1 µs waited as long as under
+/// `parking_lot` (p99.9); at 20 µs they waited a seventh longer and did no more work.
 const MOST_NS: u32 = 16_000;
-/// What takes longer is no wake-up.
+/// A report of more than this does not describe a wake-up.
 const LONG_NS: u64 = 3 * MOST_NS as u64;
-/// How far one report moves the estimate. Less than a hundred take it from one bound to the other,
-/// a few milliseconds of contention; with much larger steps it would follow each report.
+/// How far one report moves the estimate. Fewer than a hundred reports, a few milliseconds of
+/// contention, take it from one bound to the other; with a much larger step it would follow every
+/// single report.
 const STEP_NS: u32 = 128;
 
-/// A running median. In a cache line of its own: it is written at each wake-up, and read whenever
-/// somebody waits.
+/// A running median, in a cache line of its own: every wake-up writes it, and every waiter reads
+/// it.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct WakeUp(AtomicU32);
@@ -41,13 +42,13 @@ impl WakeUp {
         Self(AtomicU32::new(LEAST_NS))
     }
 
-    /// About how long a wake-up takes, in nanoseconds.
+    /// The estimated wake-up latency, in nanoseconds.
     #[inline]
     pub(super) fn ns(&self) -> u64 {
         u64::from(self.0.load(Relaxed))
     }
 
-    /// A wake-up took so many nanoseconds, it seems.
+    /// Reports a wake-up that seems to have taken `ns` nanoseconds.
     pub(super) fn took(&self, ns: u64) {
         if !(1..=LONG_NS).contains(&ns) {
             return;

@@ -5,13 +5,13 @@
 //!   newcomer                              predecessor, when it leaves
 //!   CAS word: (p,..) -> (me,..)           CAS word: it is not the tail
 //!   swap p.next: 0 -> me                  swap p.next: -> GONE
-//!   0:    linked, wait                    me: the successor, promote it
-//!   GONE: nobody is before me             0:  go, and leave the node behind
+//!   found 0:    linked, wait              found me: the successor, promote it
+//!   found GONE: no predecessor, head      found 0:  leave, and leave the node behind
 //! ```
 //!
-//! In a textbook MCS queue a CPU that leaves waits until its successor has linked itself. If that
-//! successor has lost its CPU between two instructions, the whole lock waits for it. Here one of
-//! the two swaps finds what the other has left, and nobody waits (Q4).
+//! In a textbook MCS queue a CPU that leaves waits until its successor has linked itself. If the
+//! successor has lost its CPU between the two instructions, the whole lock waits for it. Here one
+//! of the two swaps finds what the other left, and neither CPU waits (Q4).
 
 use core::marker::PhantomData;
 use core::ptr;
@@ -30,27 +30,27 @@ pub(super) struct Place<'a, P: Platform, O: Order, C: Class> {
     pub(super) word: &'a P::Word,
     pub(super) key: Key,
     pub(super) entered: Entered<P>,
-    /// Whether the present holder, and every later one, has seen this queue: then its release does
-    /// not miss what the queue head writes into the word (Q7).
+    /// Whether the present holder, and every later one, has seen this queue. If so, no release
+    /// misses what the queue head writes into the word (Q7).
     pub(super) is_seen: bool,
-    /// Whether this waiter was already the head while it slept: others may have passed it.
+    /// Whether this waiter has already slept as the queue head, so that others may have passed it.
     pub(super) has_slept: bool,
     pub(super) class: PhantomData<(O, C)>,
 }
 
-/// What came of an attempt to join the queue.
+/// The result of an attempt to join the queue.
 #[must_use]
 pub(super) enum Enqueued<'a, P: Platform, O: Order, C: Class> {
-    /// The lock is taken: it was free at the last look.
+    /// The CPU took the lock, which it found free.
     Took,
-    /// In the queue, behind that node or alone.
+    /// The CPU is in the queue, behind the given node or alone.
     Behind(Place<'a, P, O, C>, Option<NodeId>),
-    /// This CPU has no node for it (F7).
+    /// The CPU has no free node (F7).
     NoNode,
 }
 
 impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
-    /// Joins the queue, unless the lock can be taken as it is.
+    /// Joins the queue, unless the lock can be taken at once.
     pub(super) fn enqueue(word: &'a P::Word) -> Enqueued<'a, P, O, C> {
         let Some(entered) = Slot::<P>::enter() else {
             C::count(Event::LockNoNode);
@@ -88,8 +88,8 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         Enqueued::Behind(place, before)
     }
 
-    /// Waits until this place is the head of the queue. `None` if the deadline passed before: then
-    /// the place is given up.
+    /// Waits until this place is the head of the queue. Returns `None` if the deadline passed
+    /// first; the place is then given up.
     pub(super) fn wait_to_be_head(
         mut self,
         before: Option<NodeId>,
@@ -102,7 +102,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
                     self.entered.leave_behind();
                     return None;
                 };
-                // Only a holder promotes a waiter in its sleep, and it has seen the queue.
+                // Only a holder promotes a waiter in its sleep, and that holder has seen the queue.
                 self.has_slept = slept;
                 self.is_seen = slept;
             }
@@ -122,8 +122,8 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         LockWord::new(self.word.load(Relaxed))
     }
 
-    /// Links this node behind its predecessor. False if that one has left already: then this place
-    /// is the head (Q4).
+    /// Links this node behind its predecessor. Returns false if the predecessor has already left:
+    /// then this place is the head (Q4).
     fn link_behind(&self, before: NodeId) -> bool {
         let before = before.node::<P>();
         // ORDERING: AcqRel, Q-O2.
@@ -135,7 +135,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
     }
 }
 
-/// Takes the lock on the way into the queue, if the word is still `seen`.
+/// Takes the lock on the way into the queue, if the word still equals `seen`.
 fn take_instead<P: Platform>(word: &P::Word, seen: LockWord, new: LockWord) -> Result<u32, u32> {
     // ORDERING: Acquire, O1.
     word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Leaving the queue, with the lock or without, and promoting the successor to the head.
+//! Leaving the queue, with the lock or without, and promoting the successor to queue head.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -43,7 +43,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         let mut seen = self.look();
         loop {
             let new = seen.without_head(self.entered.id(), Self::STRICT);
-            // ORDERING: Acquire, Q-O7. Nobody learns anything from a waiter that leaves.
+            // ORDERING: Acquire, Q-O7. No CPU learns anything from a waiter that leaves.
             match self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed) {
                 Ok(_) if new.has_queue() => return self.hand_on(false),
                 Ok(_) => return,
@@ -52,7 +52,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         }
     }
 
-    /// Makes the successor the head, asleep if it sleeps and `holder` says that a release will
+    /// Makes the successor the queue head. It may stay asleep if `holder` says that a release will
     /// follow, which can kick it.
     fn hand_on(self, holder: bool) {
         // ORDERING: Release, Q-O2. The successor's node is known by Q-O7.
@@ -97,7 +97,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         true
     }
 
-    /// `HALTED` -> `HEAD_HALTED`: the release will kick it. Until then it can be passed.
+    /// `HALTED` -> `HEAD_HALTED`: the release will kick the successor. Until then it can be passed.
     fn promote_asleep(&self, next: NodeId) -> bool {
         let node = next.node::<P>();
         if !waiters::insert::<P>(self.key, next) {
@@ -105,7 +105,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             return self.promote_awake(next, state::HALTED);
         }
         node.since.store(stamp::<P>(), Relaxed);
-        // A release that sees the bit finds the entry by the lock's own order.
+        // A release that sees the bit finds the entry, because the lock orders the two.
         self.change(|seen| seen.head_halted(false));
         // ORDERING: Release, Q-O5.
         let asleep =
@@ -113,7 +113,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         if asleep.is_ok() {
             return true;
         }
-        // It has given up: the entry is still ours.
+        // The successor has given up, so the entry still belongs to this CPU.
         waiters::remove::<P>(self.key, next);
         self.change(|seen| seen.head_promoted(Self::STRICT));
         false
@@ -129,13 +129,13 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         }
     }
 
-    /// Takes a waiter that gave up out of the queue. Returns the node behind it, if that one is
+    /// Removes a waiter that gave up from the queue. Returns the node behind it, if that node is
     /// linked.
     fn skip(&self, gone: NodeId) -> Option<NodeId> {
         let node = gone.node::<P>();
         let mut seen = self.look();
         while seen.ends_with(gone) {
-            // Nobody is behind the node, and from here on nobody can get there. (gone,..) -> (0,..)
+            // No node is behind this one, and after the CAS none can get there. (gone,..) -> (0,..)
             let new = seen.without_head(gone, false);
             match self.word.compare_exchange(seen.bits(), new.bits(), Relaxed, Relaxed) {
                 Ok(_) => {

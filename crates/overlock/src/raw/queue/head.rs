@@ -6,14 +6,14 @@
 //!
 //! The queue head enters itself in the table, marks its node `HEAD_HALTED`, and sets `HALTED` in
 //! the word by a CAS that fails once the lock is free. The release is a read-modify-write of the
-//! same word: one of the two comes first. If it is the release, the CAS fails; if it is the CAS,
+//! same word, so one of the two comes first. If the release does, the CAS fails. If the CAS does,
 //! the release returns `HALTED`, finds the entry and kicks.
 //!
 //! Where the platform has a [cheap release](CheapRelease), a release that began before there was a
 //! queue may be between its comparison and its store, and miss the bit. Only the holder of that
-//! moment can: whoever takes the lock later has seen the queue in the word (Q7). So a head that has
-//! joined an empty queue, and has seen nobody take the lock since, calls `membarrier` before it
-//! relies on the bit; `platform/release.rs` has the drawing.
+//! moment can do so: every CPU that takes the lock later has seen the queue in the word (Q7). So a
+//! head that joined an empty queue, and has seen no CPU take the lock since, calls `membarrier`
+//! before it relies on the bit; `platform/release.rs` has the drawing.
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -32,7 +32,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     /// Whether stealing is disabled from the start, and not only when the tenure is over.
     pub(super) const STRICT: bool = !O::UNFAIR || !P::WAITS;
 
-    /// Takes the lock as the head of the queue. Returns false if the deadline passed before.
+    /// Takes the lock as the head of the queue. Returns false if the deadline passed first.
     pub(super) fn lock_as_head(mut self, deadline_ns: Option<u64>) -> bool {
         let mut disabled = false;
         let mut interval = 1;
@@ -48,7 +48,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             }
             let seen = self.look();
             if !seen.is_locked() {
-                // Nobody who has a deadline leaves a free lock alone.
+                // A waiter with a deadline does not leave a free lock alone.
                 if !seen.admits_newcomers() || deadline_ns.is_some() || self.stays_free(seen) {
                     match self.take() {
                         Ok(()) => return true,
@@ -68,7 +68,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 spin = budget();
             } else if spin.has_looked() {
                 if seen.steals() != steals {
-                    // The lock changes hands: its holders run.
+                    // The lock changes hands, so its holders are running.
                     steals = seen.steals();
                     spin = budget();
                 }
@@ -80,14 +80,14 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         }
     }
 
-    /// Whether the time is over during which this waiter lets others pass; asked only at a look at
-    /// the clock.
+    /// Whether this waiter's tenure, during which others can pass it, is over. Reads the clock only
+    /// when the spin loop has just read it.
     fn is_tenure_over(&self, has_looked: bool) -> bool {
         has_looked && policy::disables_stealing(P::costs(), self.head_for_ns())
     }
 
-    /// Leaves a lock that is free at this look alone, for as long as a holder takes to come
-    /// straight back. Returns whether nobody has taken it meanwhile.
+    /// Leaves a lock that it found free alone, for as long as a holder takes to come straight back.
+    /// Returns whether the lock stayed free.
     fn stays_free(&self, seen: LockWord) -> bool {
         let until = P::now_ns() + policy::HOLD_BACK_NS;
         loop {
@@ -102,7 +102,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         }
     }
 
-    /// How long this place has been the head of the queue, in nanoseconds (at most 36 minutes).
+    /// How long this place has been the queue head, in nanoseconds (at most 36 minutes).
     fn head_for_ns(&self) -> u64 {
         passed_ns::<P>(&self.node().since)
     }
@@ -114,7 +114,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             C::count(Event::PvHashFull);
             return P::nap(NAP_NS);
         }
-        // Nobody passes a waiter that has halted before, or has been the head for long.
+        // No newcomer passes a waiter that has halted before, or has been the head for long.
         let keep = if O::UNFAIR {
             policy::halts_without_stealing(P::costs(), self.head_for_ns())
         } else {

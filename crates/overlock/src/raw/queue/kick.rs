@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kicking a queue head that has halted. Only the lock's address is used (F4).
+//! Kicking a queue head that has halted. Uses only the lock's address (F4).
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -9,7 +9,7 @@ use crate::platform::Platform;
 use crate::slot::{NodeId, state};
 use crate::waiters::{self, Key};
 
-/// Kicks the head of the queue of a lock whose word has been seen to say `HALTED`.
+/// Kicks the queue head of a lock whose word the caller has seen to say `HALTED`.
 pub(super) fn kick_head<P: Platform, C: Class>(key: Key) {
     // ORDERING: Acquire, Q-O4.
     P::fence(Acquire);
@@ -21,13 +21,13 @@ pub(super) fn kick_found<P: Platform, C: Class>(key: Key) {
     let mut kicked = None;
     for waiter in waiters::find::<P>(key) {
         if kicked == Some(waiter) {
-            // It has been back and has halted again, in an entry further on, and has said so in
-            // the word since.
+            // The waiter has come back and halted again, with a later entry in the bucket, and has
+            // said so in the word since.
             continue;
         }
         let node = waiter.node::<P>();
         let mut seen = node.state.load(Relaxed);
-        // A CPU that is at it already may have been taken away before it kicked (Q6).
+        // A CPU that is already kicking may have been taken away before its kick (Q6).
         while seen == state::HEAD_HALTED || state::is_kicking(seen) {
             let leaves_it = P::cpu().is_none() || passed_ns::<P>(&node.kicked) < P::costs().wake_ns;
             if state::is_kicking(seen) && leaves_it {
@@ -47,8 +47,8 @@ pub(super) fn kick_found<P: Platform, C: Class>(key: Key) {
     }
 }
 
-/// `HEAD_HALTED`, `KICKING` -> `KICKING`, by this CPU -> `KICKED`: kicks `waiter` if it is still
-/// in state `seen`, else returns the state it is in.
+/// `HEAD_HALTED`, `KICKING` -> `KICKING`, by this CPU -> `KICKED`: kicks `waiter` if it is still in
+/// state `seen`. Otherwise returns the state it is in.
 fn kick_halted<P: Platform, C: Class>(waiter: NodeId, seen: u32) -> Result<(), u32> {
     let node = waiter.node::<P>();
     let me = P::cpu().map_or(0, |cpu| cpu.index() as u32 + 1);
@@ -58,14 +58,14 @@ fn kick_halted<P: Platform, C: Class>(waiter: NodeId, seen: u32) -> Result<(), u
     node.kicked.store(stamp::<P>(), Relaxed);
     P::kick(&raw const node.state, waiter.cpu());
     if me != 0 {
-        // Fails if the waiter is back, and has perhaps halted again; or if another release has
-        // taken this over.
+        // This fails if the waiter is back, and has perhaps halted again, or if another release has
+        // taken the kick over.
         let _ = node.state.compare_exchange(kicking, state::KICKED, Relaxed, Relaxed);
     }
     Ok(())
 }
 
-/// Whether the queue head has been kicked and is not back.
+/// Whether the queue head has been kicked and is not yet back.
 pub(super) fn is_head_kicked<P: Platform>(key: Key) -> bool {
     waiters::find::<P>(key).any(|waiter| waiter.node::<P>().state.load(Relaxed) == state::KICKED)
 }
@@ -75,13 +75,13 @@ pub(super) fn head_halted_for_ns<P: Platform>(key: Key) -> Option<u64> {
     waiters::find::<P>(key).map(|waiter| passed_ns::<P>(&waiter.node::<P>().since)).max()
 }
 
-/// The platform's clock in units of 1,024 ns, cut to 32 bits.
+/// The platform's clock in units of 1,024 ns, truncated to 32 bits.
 pub(super) fn stamp<P: Platform>() -> u32 {
     (P::now_ns() >> 10) as u32
 }
 
-/// How long ago `then` was [`stamp`]ed, in nanoseconds: at most 36 minutes, and nothing if another
-/// CPU's clock is ahead (P9).
+/// How many nanoseconds have passed since the [`stamp`] in `then`: at most 36 minutes, and zero if
+/// another CPU's clock is ahead (P9).
 pub(super) fn passed_ns<P: Platform>(then: &P::Word) -> u64 {
     let passed = stamp::<P>().wrapping_sub(then.load(Relaxed)) as i32;
     u64::from(passed.max(0) as u32) << 10

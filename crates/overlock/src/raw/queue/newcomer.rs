@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Newcomers: CPUs that want the lock and have not joined the queue.
 //!
-//! A newcomer that runs takes a free lock past a queue whose head can be passed (a *steal*, counted
-//! in the word). It spins for it, yielding its processor between two rounds where the platform can,
-//! and joins the queue when its budget is spent or stealing is disabled.
+//! A running newcomer takes a free lock past a queue whose head can be passed (a *steal*, counted
+//! in the word). It spins for the lock, yielding its processor between two rounds where the
+//! platform can, and joins the queue when its budget is spent or stealing is disabled.
 //!
-//! While there is a queue, one newcomer sets `SPINNER`: releases then leave a halted queue head
-//! alone, because a CPU that runs will take the lock (golang/go#68578 does likewise). That
-//! newcomer answers for the queue head: when the tenure is over, it kicks the head and joins the
-//! queue behind it, so that the kick costs no holder's time, and the head finds a processor.
+//! While there is a queue, one newcomer sets `SPINNER`. Releases then leave a halted queue head
+//! alone, because a running CPU will take the lock (golang/go#68578 does likewise). That newcomer
+//! is responsible for the queue head: when the tenure is over, it kicks the head and joins the
+//! queue behind it. So the kick costs no holder's time, and the head finds a processor.
 //!
 //! # A steal that clears `HALTED`
 //!
-//! `HALTED` makes each release look for the queue head. Once the head has been kicked, that is in
-//! vain until it has a processor, so the steal that finds it kicked takes the bit away (I6). It
-//! holds the lock then, and looks once more:
+//! `HALTED` makes each release look for the queue head. Once the head has been kicked, looking is
+//! in vain until it has a processor, so the steal that finds it kicked clears the bit (I6). The
+//! stealing CPU then holds the lock, and looks once more:
 //!
 //! ```text
 //!   steal                                    queue head
@@ -25,8 +25,8 @@
 //!   look: HEAD_HALTED? kick
 //! ```
 //!
-//! A and B change one word. If B is first, A acquires it and the look sees `HEAD_HALTED`. If A is
-//! first, the bit stays and the next release kicks.
+//! A and B change one word. If B comes first, A acquires it and the second look sees `HEAD_HALTED`.
+//! If A comes first, the bit that B sets stays and the next release kicks.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -38,16 +38,17 @@ use crate::raw::word::queue::LockWord;
 use crate::slot::Traced;
 use crate::spin::Spin;
 
-/// How long a CPU without a queue node spins before it naps between two tries.
+/// How long a CPU without a queue node spins before it naps between two attempts.
 const SPIN_WITHOUT_NODE_NS: u64 = 2_000;
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
-    /// Spins for the lock outside the queue. Returns whether it is taken.
+    /// Spins for the lock outside the queue. Returns whether it took the lock.
     pub(super) fn spin_as_newcomer(&self, deadline_ns: Option<u64>) -> bool {
         let mut spin = Spin::new(policy::newcomer_spins_ns(P::costs(), P::YIELDS));
         let mut announced = false;
         let mut traced = None;
-        // It has kicked the head, once, and makes room for it.
+        // Whether this newcomer has kicked the head and leaves to make room for it; it does so
+        // once.
         let mut leaves = false;
         loop {
             let seen = self.look();
@@ -96,8 +97,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     }
 
     /// `(t,s,0,1,n,0) -> (t,s,0,0,n+1,1)` if the queue head has been kicked, else
-    /// `(t,s,0,1,n,0) -> (t,s,0,1,n+1,1)`: takes the lock past a halted head, if that can be
-    /// passed.
+    /// `(t,s,0,1,n,0) -> (t,s,0,1,n+1,1)`: takes the lock past a halted head that can be passed.
     pub(super) fn take_past_halted(&self, seen: LockWord) -> bool {
         let Some(new) = seen.taken_by_newcomer() else { return false };
         let kicked = kick::is_head_kicked::<P>(self.key());
@@ -107,7 +107,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             return false;
         }
         if kicked {
-            // It may have come back since the look, and halted again: then that bit is gone (I6).
+            // The head may have come back since the first look and halted again; its bit is then
+            // gone (I6).
             kick::kick_found::<P, C>(self.key());
         }
         true
@@ -117,8 +118,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         self.word.compare_exchange(seen.bits(), new.bits(), Relaxed, Relaxed).is_ok()
     }
 
-    /// Waits for the lock without a node (F7): outside the queue, by trying, for a moment with
-    /// spins and then with naps. Returns whether it is taken.
+    /// Waits for the lock without a node (F7), outside the queue: keeps trying, spinning at first
+    /// and then napping between attempts. Returns whether it took the lock.
     pub(super) fn wait_without_node(&self, deadline_ns: Option<u64>) -> bool {
         let mut spin = Spin::new(SPIN_WITHOUT_NODE_NS);
         loop {

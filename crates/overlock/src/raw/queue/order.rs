@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! In which order a queue lock serves those who want it: the one difference between its two forms.
+//! The order in which a queue lock serves CPUs: the one difference between its two forms.
 
 /// The order of a [`QueueLock`](super::QueueLock).
 pub trait Order: sealed::Sealed + Send + Sync + 'static {

@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When a waiter spins, yields, halts and insists: the policy of the queue locks, as pure functions
-//! of what waiting [costs](Costs).
+//! The policy of the queue locks, as pure functions of what waiting [costs](Costs): when a waiter
+//! spins, yields, halts and disables stealing.
 //!
-//! *Work conservation.* A newcomer that runs takes a free lock at its first look. Only the queue
-//! head, which could have any critical section it likes by right, leaves a free lock alone for
-//! [`HOLD_BACK_NS`]: if the last holder is back within that time, the lock is saturated by one CPU,
-//! and every change of hands would cost more than it brings. Then the queue head looks half as
-//! often, and takes its turn when its tenure as the head is over; if nobody is back, it takes the
-//! lock at once.
+//! *Work conservation.* A running newcomer takes a free lock at its first look. Only the queue
+//! head, which is entitled to the next critical section in any case, leaves a free lock alone for
+//! [`HOLD_BACK_NS`]. If the last holder is back within that time, one CPU saturates the lock, and
+//! every hand-over would cost more than it brings; the queue head then looks half as often, and
+//! takes its turn when its tenure is over. If the last holder does not come back, the head takes
+//! the lock.
 //!
-//! *Spin, then halt.* A waiter spins for about as long as halting would cost it: more would waste
-//! more than a halt, less would pay for halts that a moment more makes needless (A. Karlin, K. Li,
-//! M. Manasse, S. Owicki, "Empirical Studies of Competitive Spinning for a Shared-Memory
-//! Multiprocessor", SOSP 1991). Where a CPU can yield, spinning between two yields keeps nobody
-//! from a processor, and may last some wake-ups.
+//! *Spin, then halt.* A waiter spins for about as long as halting would cost it. Spinning longer
+//! would waste more than a halt; spinning less would pay for halts that a moment more makes
+//! needless (A. Karlin, K. Li, M. Manasse, S. Owicki, "Empirical Studies of Competitive Spinning
+//! for a Shared-Memory Multiprocessor", SOSP 1991). Where a CPU can yield, spinning between two
+//! yields keeps no other CPU from a processor, and may last several wake-up latencies.
 
 use crate::platform::Costs;
 
-/// For how many wake-up latencies a CPU that can yield spins, before it joins the queue and, as the
-/// queue head, before it halts. With 2, sections of 10 µs under 16 threads lost a third to halts
-/// and kicks; with 40 nothing more was gained (2 CPUs, futex).
+/// For how many wake-up latencies a CPU that can yield spins: as a newcomer before it joins the
+/// queue, and as the queue head before it halts. With 2, critical sections of 10 µs under 16
+/// threads lost a third to halts and kicks; 40 gained nothing more (2 CPUs, futex).
 const SPIN_WAKES: u64 = 8;
-/// The same for a newcomer that can't yield, in fifths: less than a halt costs, because it may spin
-/// on the very processor that the holder needs.
+/// The same for a newcomer that can't yield, in fifths of a wake-up latency: less than a halt
+/// costs, because the newcomer may spin on the very processor that the holder needs.
 const SPIN_BLIND_FIFTHS: u64 = 2;
-/// The same for a queue head that can't yield: a critical section of the usual length ends first.
+/// The same for a queue head that can't yield: a usual critical section ends before that.
 const SPIN_BLIND_HEAD_WAKES: u64 = 3;
-/// For how many wake-up latencies a queue head can be passed. A change of hands costs one or two,
-/// so this bounds what they cost in all; the tail of the waiting time is this times the waiters.
+/// For how many wake-up latencies a queue head can be passed. A hand-over costs one or two, so this
+/// bounds the total cost of hand-overs; the tail of the waiting time is this times the number of
+/// waiters.
 const TENURE_WAKES: u64 = 10;
 /// How long a queue head leaves a free lock alone, in nanoseconds: about as long as a holder takes
 /// to come straight back, which is two transfers of a cache line.
 pub(super) const HOLD_BACK_NS: u64 = 200;
-/// The most pauses between two looks of a queue head at a lock whose holder comes straight back:
-/// its looks then cost the holder a few percent.
+/// The most pauses between two looks by a queue head at a lock whose holder comes straight back.
+/// Its looks then cost the holder a few percent.
 const INTERVAL_MAX: u32 = 64;
 
 /// How long a newcomer spins before it joins the queue, in nanoseconds of its own time.
@@ -41,8 +42,8 @@ pub(super) const fn newcomer_spins_ns(costs: Costs, yields: bool) -> u64 {
     if yields { costs.wake_ns * SPIN_WAKES } else { costs.wake_ns * SPIN_BLIND_FIFTHS / 5 }
 }
 
-/// How long the queue head spins before it halts, likewise, since it last saw the lock change
-/// hands.
+/// How long the queue head spins before it halts, in nanoseconds of its own time since it last saw
+/// the lock change hands.
 pub(super) const fn head_spins_ns(costs: Costs, yields: bool, unfair: bool) -> u64 {
     match (unfair, yields) {
         (true, true) => costs.wake_ns * SPIN_WAKES,
@@ -56,14 +57,14 @@ pub(super) const fn disables_stealing(costs: Costs, head_for_ns: u64) -> bool {
     head_for_ns >= costs.wake_ns * TENURE_WAKES
 }
 
-/// Whether stealing stays disabled while such a waiter halts: then nobody uses the lock until it is
-/// back.
+/// Whether stealing stays disabled while such a waiter is halted; no CPU then uses the lock until
+/// the waiter is back.
 pub(super) const fn halts_without_stealing(costs: Costs, head_for_ns: u64) -> bool {
     head_for_ns >= 4 * costs.wake_ns * TENURE_WAKES
 }
 
-/// How many pauses a queue head makes between two looks, after `pauses` so far, when the last
-/// holder has come straight back.
+/// How many pauses a queue head makes between two looks after the last holder has come straight
+/// back, if it made `pauses` so far.
 pub(super) const fn longer_interval(pauses: u32) -> u32 {
     if pauses >= INTERVAL_MAX / 2 { INTERVAL_MAX } else { pauses * 2 }
 }

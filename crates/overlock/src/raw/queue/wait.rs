@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiting in the queue behind others: halted, until a predecessor that leaves promotes this
-//! waiter to the head.
+//! Waiting in the queue behind others: the waiter halts until a predecessor that leaves promotes it
+//! to queue head.
 //!
 //! # The race of halt and promotion
 //!
 //! Linux keeps "you are the head" (`locked`) and "I sleep" (`state`) in two words, so halt and
-//! promotion are a store-buffering race (F1), which S3 is about: on some machines the promoter's
-//! failed `cmpxchg` orders nothing, and both sides miss each other. Here both facts are one word:
+//! promotion are a store-buffering race (F1). S3 is about this race: on some machines the
+//! promoter's failed `cmpxchg` orders nothing, and each side misses the other. Here both facts are
+//! one word:
 //!
 //! ```text
 //!    waiter                                promoter
 //!    CAS state: WAITING -> HALTED          CAS state: WAITING -> HEAD
 //!    ok: wait(state, HALTED)               ok: done, the waiter is awake
-//!    failed: I am the head                 failed: it halts; again
+//!    failed: I am the head                 failed: the waiter halts; retry
 //! ```
 //!
 //! One of the two CAS comes first in the word's modification order, and the other one fails. No
@@ -30,13 +31,13 @@ use crate::slot::state;
 use crate::spin::Spin;
 use crate::waiters;
 
-/// How long a waiter behind others spins before it halts: hardly. On a machine with a CPU for each
-/// waiter it would be pleasant to spin; on all others it burns what the holder needs.
+/// How long a waiter behind others spins before it halts: hardly at all. With a CPU for each
+/// waiter, longer spinning would help; everywhere else it burns time that the holder needs.
 const SPIN_BEHIND_NS: u64 = 300;
 
 impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
-    /// Waits, halting, until promoted. Returns whether it was asleep then; `None` if given up at
-    /// the deadline.
+    /// Waits, halting, until promoted. Returns whether it was asleep at its promotion; `None` if it
+    /// gave up at the deadline.
     pub(super) fn wait_for_promotion(&self, deadline_ns: Option<u64>) -> Option<bool> {
         let state = &self.node().state;
         let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
@@ -84,8 +85,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         self.node().state.compare_exchange(from, state::ABANDONED, Relaxed, Relaxed).is_ok()
     }
 
-    /// `HEAD_HALTED`, `KICKING`, `KICKED` -> `HEAD`: takes this waiter out of the table and the
-    /// halt out of the word (Q2).
+    /// `HEAD_HALTED`, `KICKING`, `KICKED` -> `HEAD`: removes this waiter from the table and its
+    /// halt from the word (Q2).
     pub(super) fn come_back(&self) {
         // ORDERING: Acquire, Q-O6.
         let kicked = self.node().state.swap(state::HEAD, Acquire) != state::HEAD_HALTED;

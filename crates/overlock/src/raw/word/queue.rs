@@ -10,16 +10,17 @@
 //!
 //! | field | meaning | set by | cleared by |
 //! |---|---|---|---|
-//! | `LOCKED` | The lock is held. | whoever takes it | the release |
+//! | `LOCKED` | The lock is held. | the CPU that takes it | the release |
 //! | `steals` | How often the queue head has been passed. | each steal, or its release | the queue head when it leaves the queue |
 //! | `HALTED` | The queue head has halted and is in the table of waiters. | the queue head, or the holder that promoted it asleep | the queue head when it is back; a steal that finds it kicked |
-//! | `NO_STEALING` | Nobody may pass the queue head. | the queue head; with strict order whoever makes it the head | the queue head |
+//! | `NO_STEALING` | Nobody may pass the queue head. | the queue head; in strict order, the CPU that makes it the head | the queue head |
 //! | `SPINNER` | A newcomer spins outside the queue: a release need not kick. | that newcomer | that newcomer |
 //! | `tail` | The code of the last node in the queue, or zero. | each waiter that joins | the queue head, if it is also the last |
 //!
 //! While the lock is held, nothing in its lowest byte changes: `LOCKED` and the count change only
-//! when somebody takes or releases the lock. Without a tail the count is zero. So a release that
-//! clears that byte alone can lose nothing that anybody wrote since it looked at the tail (P11).
+//! when a CPU takes or releases the lock. Without a tail the count is zero. So a release that
+//! clears only that byte loses nothing that another CPU has written since it looked at the tail
+//! (P11).
 
 use crate::slot::NodeId;
 
@@ -64,7 +65,7 @@ impl LockWord {
         self.0 & LOCKED != 0
     }
 
-    /// Whether anybody is in the queue.
+    /// Whether the queue has any waiters.
     #[inline(always)]
     pub(crate) const fn has_queue(self) -> bool {
         self.0 & TAIL != 0
@@ -80,7 +81,7 @@ impl LockWord {
         self.0 >> TAIL_SHIFT == node.code()
     }
 
-    /// Whether a release has to see to a halted queue head.
+    /// Whether the queue head has halted, so that a release has to see to it.
     #[inline(always)]
     pub(crate) const fn is_head_halted(self) -> bool {
         self.0 & HALTED != 0
@@ -91,7 +92,7 @@ impl LockWord {
         self.0 & SPINNER != 0
     }
 
-    /// Whether the queue head has forbidden to pass it.
+    /// Whether the queue head has disabled stealing.
     pub(crate) const fn is_stealing_disabled(self) -> bool {
         self.0 & NO_STEALING != 0
     }
@@ -101,15 +102,15 @@ impl LockWord {
         (self.0 & STEALS) / STEAL
     }
 
-    /// Whether a newcomer may take the lock once it is free: nobody is in the queue, or the queue
-    /// head can be passed.
+    /// Whether a newcomer may take the lock once it is free: the queue is empty, or its head can be
+    /// passed.
     #[inline(always)]
     pub(crate) const fn admits_newcomers(self) -> bool {
         !self.has_queue() || self.0 & NO_STEALING == 0 && self.0 & STEALS != STEALS
     }
 
     /// A newcomer takes the lock: `(0,..,0) -> (0,..,1)`, or past the queue
-    /// `(t,..,n,0) -> (t,..,n+1,1)`. `None` if it may not.
+    /// `(t,..,n,0) -> (t,..,n+1,1)`. `None` if the newcomer may not take it.
     #[inline(always)]
     pub(crate) const fn taken_by_newcomer(self) -> Option<Self> {
         if self.is_locked() || !self.admits_newcomers() {
@@ -121,15 +122,15 @@ impl LockWord {
         }
     }
 
-    /// A newcomer joins the queue: `(t,..) -> (me,..)`. If nobody else is in the queue, `strict`
-    /// says whether it can be passed.
+    /// A newcomer joins the queue: `(t,..) -> (me,..)`. If the queue was empty, `strict` disables
+    /// stealing.
     pub(crate) const fn joined_by(self, me: NodeId, strict: bool) -> Self {
         let first = !self.has_queue() && strict;
         Self(self.0 & !TAIL | me.code() << TAIL_SHIFT | if first { NO_STEALING } else { 0 })
     }
 
     /// The queue head takes the lock and leaves: `(t,..,n,0) -> (t,..,0,1)`, or
-    /// `(me,..,n,0) -> (0,..,0,1)`. `strict` says whether its successor can be passed.
+    /// `(me,..,n,0) -> (0,..,0,1)`. `strict` disables stealing past its successor.
     pub(crate) const fn taken_by_head(self, me: NodeId, strict: bool) -> Self {
         Self(self.without_head(me, strict).0 | LOCKED)
     }
@@ -144,18 +145,18 @@ impl LockWord {
         }
     }
 
-    /// The queue head is in the table and halts. `keep` says whether it can still not be passed.
+    /// The queue head is in the table and halts. With `keep`, stealing stays disabled if it was.
     pub(crate) const fn head_halted(self, keep: bool) -> Self {
         Self(self.0 & !(if keep { 0 } else { NO_STEALING }) | HALTED)
     }
 
-    /// A successor that was to be promoted asleep has given up: the queue has a head that is awake.
+    /// The successor gave up while it was being promoted asleep: the queue gets a head that is
+    /// awake.
     pub(crate) const fn head_promoted(self, strict: bool) -> Self {
         Self(self.0 & !HALTED | if strict { NO_STEALING } else { 0 })
     }
 
-    /// As [`taken_by_newcomer`](Self::taken_by_newcomer), and a release need not look for the queue
-    /// head any more.
+    /// The same word without `HALTED`: a release need not look for the queue head any more.
     pub(crate) const fn without_halted(self) -> Self {
         Self(self.0 & !HALTED)
     }
@@ -165,21 +166,21 @@ impl LockWord {
         Self(self.0 | SPINNER)
     }
 
-    /// It no longer does.
+    /// That newcomer no longer spins.
     pub(crate) const fn without_spinner(self) -> Self {
         Self(self.0 & !SPINNER)
     }
 
-    /// The release: `(..,n,1) -> (..,n,0)`, or `(t,..,0,1) -> (t,..,1,0)` where a steal may not
-    /// have been counted; with `fair`, nobody passes whoever is in the queue.
+    /// The release: `(..,n,1) -> (..,n,0)`, or `(t,..,0,1) -> (t,..,1,0)` if a steal may be
+    /// uncounted. With `fair`, no newcomer passes the waiters in the queue.
     pub(crate) const fn released(self, fair: bool) -> Self {
         let strict = fair && self.has_queue();
         let steal = if self.may_have_uncounted_steal(true) { STEAL } else { 0 };
         Self((self.0 & !LOCKED | if strict { NO_STEALING } else { 0 }) + steal)
     }
 
-    /// Whether the holder may have taken the lock past the queue without counting it. Where the
-    /// order is not `unfair`, only while stealing is enabled.
+    /// Whether the holder may have taken the lock past the queue without counting it. If the order
+    /// is not `unfair`, that is possible only while stealing is enabled.
     #[inline(always)]
     pub(crate) const fn may_have_uncounted_steal(self, unfair: bool) -> bool {
         let mask = if unfair { STEALS } else { STEALS | NO_STEALING };
@@ -187,19 +188,19 @@ impl LockWord {
     }
 }
 
-/// What single read-modify-writes do to a word.
+/// What individual read-modify-writes do to a word.
 pub(crate) mod rmw {
     use super::{HALTED, LOCKED, NO_STEALING};
 
-    /// `fetch_sub`: the release, where no steal is to be counted.
+    /// `fetch_sub`: the release, when there is no steal to count.
     pub(crate) const RELEASE: u32 = LOCKED;
     /// `fetch_or`: the queue head disables stealing.
     pub(crate) const DISABLE_STEALING: u32 = NO_STEALING;
-    /// `fetch_and`: the queue head is back.
+    /// `fetch_and`: the queue head has come back.
     pub(crate) const HEAD_IS_BACK: u32 = !HALTED;
-    /// `fetch_and`: nobody waits any more.
+    /// `fetch_and`: there are no waiters any more.
     pub(crate) const NO_WAITERS: u32 = LOCKED;
-    /// What a release returns if it has to see to a halted queue head.
+    /// The bit that a release returns if it has to see to a halted queue head.
     pub(crate) const SLOW: u32 = HALTED;
 }
 
@@ -210,7 +211,7 @@ mod tests {
     const ME: u32 = 0x0105;
     const OTHER: u32 = 0x0209;
 
-    /// Every word there is with this tail.
+    /// Every possible word with this tail.
     fn words(tail: u32) -> impl Iterator<Item = LockWord> {
         (0..=u32::from(u16::MAX)).map(move |low| LockWord::new(tail << TAIL_SHIFT | low))
     }

@@ -3,8 +3,8 @@
 //!
 //! | bit | name | meaning |
 //! |---|---|---|
-//! | 0 | `LOCKED` | Somebody holds the lock. |
-//! | 1 | `WAITERS` | Somebody may have halted. Set by a waiter before it halts, and by one that has halted when it takes the lock, for it can't know whether it was the last; cleared by the release. |
+//! | 0 | `LOCKED` | The lock is held. |
+//! | 1 | `WAITERS` | A waiter may have halted. A waiter sets it before it halts; a waiter that has halted also sets it when it takes the lock, because it can't know whether it was the last. The release clears it. |
 
 /// A value of a test-and-set lock's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,9 +14,9 @@ const LOCKED: u32 = 1;
 const WAITERS: u32 = 2;
 
 impl FlagWord {
-    /// Nobody holds the lock or waits for it.
+    /// The lock is free and has no waiters.
     pub(crate) const FREE: Self = Self(0);
-    /// The lock is held, and nobody has halted.
+    /// The lock is held, and no waiter has halted.
     pub(crate) const HELD: Self = Self(LOCKED);
     /// The lock is held, and its release has to kick.
     pub(crate) const AWAITED: Self = Self(LOCKED | WAITERS);

@@ -9,7 +9,7 @@
 //! +-------------------+---+     +-------------------+---+
 //! ```
 //!
-//! Tickets count by two, so that bit 0 of `head` is free for `S`: somebody has halted, or is about
+//! Tickets count by two, so that bit 0 of `head` is free for `S`: a waiter has halted, or is about
 //! to.
 
 /// The head of a ticket lock, zero-extended.
@@ -17,7 +17,7 @@
 pub(crate) struct Head(u32);
 
 const HALTED: u32 = 1;
-/// What a ticket counts by.
+/// The step from one ticket to the next.
 pub(crate) const ONE: u32 = 2;
 
 impl Head {
@@ -46,19 +46,19 @@ impl Head {
     }
 }
 
-/// The ticket after `ticket`, as wide as the cells are once it is cut.
+/// The ticket after `ticket`, once truncated to the width of the cells.
 #[inline(always)]
 pub(crate) const fn after(ticket: u32) -> u32 {
     ticket.wrapping_add(ONE)
 }
 
-/// How many tickets lie between two cells' difference, cut to their width.
+/// How many tickets lie between two cells, given their difference truncated to their width.
 #[inline(always)]
 pub(crate) const fn count(difference: u32) -> u32 {
     difference / ONE
 }
 
-/// What single read-modify-writes do to the cells.
+/// What individual read-modify-writes do to the cells.
 pub(crate) mod rmw {
     use super::{HALTED, ONE};
 
@@ -66,11 +66,11 @@ pub(crate) mod rmw {
     pub(crate) const DRAW: u32 = ONE;
     /// `fetch_add` to the head: the release.
     pub(crate) const RELEASE: u32 = ONE;
-    /// `fetch_or` to the head: somebody is about to halt.
+    /// `fetch_or` to the head: a waiter is about to halt.
     pub(crate) const SET_HALTED: u32 = HALTED;
-    /// `fetch_and` to the head: nobody has halted.
+    /// `fetch_and` to the head: no waiter has halted.
     pub(crate) const CLEAR_HALTED: u32 = !HALTED;
-    /// What a release finds in the head if it has to look for a halted waiter.
+    /// The bit that a release finds in the head if it has to look for a halted waiter.
     pub(crate) const SLOW: u32 = HALTED;
 }
 
