@@ -1,7 +1,7 @@
-//! What threads do to each other: one processor for two, a holder that faults, sleeps or is
-//! stopped, real-time priorities.
+//! What threads do to each other: two threads share one processor; a holder faults, sleeps or is
+//! stopped; threads have real-time priorities.
 //!
-//! "No unbounded spin" is asked of the kernel: while the holder is away for long, a waiter must
+//! The kernel answers whether a spin is unbounded: while the holder is away for long, a waiter must
 //! have used little processor time.
 
 #![cfg(feature = "threads")]
@@ -25,7 +25,7 @@ fn unlock(lock: &impl RawLock) {
     unsafe { lock.unlock() };
 }
 
-/// Keeps this thread on one processor: the first it may use.
+/// Pins this thread to one processor: the first that it may use.
 fn pin() {
     // SAFETY: all-zero bytes are an empty set.
     let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -49,8 +49,8 @@ fn used() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Two threads that share one processor (crossbeam#821) get through, also when each pauses in its
-/// section.
+/// Two threads that share one processor (crossbeam#821) make progress, even if each pauses in its
+/// critical section.
 fn shares_one_processor<L: ConstLock + 'static>() {
     oracle::watched(|pulse| {
         let lock = Arc::new(L::NEW);
@@ -75,7 +75,7 @@ fn shares_one_processor<L: ConstLock + 'static>() {
     .unwrap();
 }
 
-/// While a holder sleeps for 400 ms, eight waiters together use less than a tenth of that.
+/// While a holder sleeps for 400 ms, eight waiters together use less than a tenth of that time.
 fn waits_without_spinning<L: ConstLock + 'static>() {
     let lock = Arc::new(L::NEW);
     lock.lock();
@@ -97,12 +97,12 @@ fn waits_without_spinning<L: ConstLock + 'static>() {
     assert!(burnt < Duration::from_millis(40), "the waiters burnt {burnt:?}");
 }
 
-/// A holder that takes page faults in its section.
+/// A holder takes page faults in its critical section.
 fn survives_page_faults<L: ConstLock + 'static>() {
     const PAGES: usize = 64;
     const SIZE: usize = PAGES * 4096;
     oracle::watched(|pulse| {
-        // SAFETY: an anonymous mapping where the kernel likes.
+        // SAFETY: an anonymous mapping at an address that the kernel chooses.
         let memory = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -143,7 +143,7 @@ fn survives_page_faults<L: ConstLock + 'static>() {
 /// Threads of a real-time class that share a processor do not shut each other out (F28).
 fn works_under_sched_fifo<L: ConstLock + 'static>() {
     let param = libc::sched_param { sched_priority: 1 };
-    // SAFETY: valid to read; asks about this thread only.
+    // SAFETY: `param` is valid to read; the call affects this thread only.
     let may = thread::spawn(move || unsafe {
         libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) == 0
     });
@@ -213,16 +213,16 @@ adversity! {
     hybrid: Hybrid<Threads>;
 }
 
-/// A process that holds a lock in shared memory and is stopped: the other waits, asleep, and goes
-/// on after the stopped one has.
+/// A process holds a lock in shared memory and is stopped: the waiter sleeps meanwhile, and takes
+/// the lock once the stopped process has been continued.
 #[test]
 fn a_stopped_process_holds_up_nobody_for_ever() {
     struct InShared {
         lock: TestAndSet<Shared>,
         held: AtomicBool,
     }
-    // SAFETY: an anonymous shared mapping where the kernel likes; all-zero bytes are a valid
-    // `InShared`.
+    // SAFETY: an anonymous shared mapping at an address that the kernel chooses; all-zero bytes are
+    // a valid `InShared`.
     let shared: &'static InShared = unsafe {
         &*libc::mmap(
             std::ptr::null_mut(),
@@ -234,7 +234,7 @@ fn a_stopped_process_holds_up_nobody_for_ever() {
         )
         .cast()
     };
-    // SAFETY: the child uses the shared memory and system calls only.
+    // SAFETY: the child uses only the shared memory and system calls.
     let child = unsafe { libc::fork() };
     if child == 0 {
         shared.lock.lock();

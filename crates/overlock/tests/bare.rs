@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The locks of the crate without features, where no core has a number: two threads count under
-//! each, few times.
+//! each lock, a few times.
 //!
-//! Small enough for an interpreter of weak memory: `cargo xtask weak` runs it under miri.
+//! Small enough for an interpreter that models weak memory: `cargo xtask weak` runs it under miri.
 
 use std::sync::Arc;
 use std::thread;

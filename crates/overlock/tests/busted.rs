@@ -1,5 +1,5 @@
-//! The oracles of `conformance.rs` notice: each broken subject is caught by the oracle meant for
-//! it.
+//! The oracles of `conformance.rs` notice faults: each broken subject is caught by the oracle meant
+//! for it.
 
 #![cfg(feature = "threads")]
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 use overlock::platform::{Platform, Threads};
 use support::oracle::{self, Subject};
 
-/// Lets everybody in.
+/// Admits every thread.
 struct NoOp;
 
 impl Subject for NoOp {
@@ -32,10 +32,10 @@ impl Subject for NoOp {
 fn a_lock_that_lets_everybody_in_loses_updates() {
     let verdict = oracle::excludes::<NoOp>(4, 1_000_000, 3);
     assert!(verdict.unwrap_err().starts_with("lost "));
-    assert_eq!(oracle::tries_truly::<NoOp>().unwrap_err(), "a held lock could be had");
+    assert_eq!(oracle::tries_truly::<NoOp>().unwrap_err(), "a held lock could be taken");
 }
 
-/// A futex mutex whose release wakes nobody.
+/// A futex mutex whose release wakes no waiter.
 struct LostWakeUp(AtomicU32);
 
 impl Subject for LostWakeUp {
@@ -75,7 +75,7 @@ fn progress_is_no_hang_however_slow() {
     assert_eq!(verdict, Ok(()));
 }
 
-/// Looks at its word again after the release, to clear a flag, as S1's first ticket lock did.
+/// Accesses its word again after the release, to clear a flag, as S1's first ticket lock did.
 struct TouchesAfterRelease(AtomicU32);
 
 impl Subject for TouchesAfterRelease {

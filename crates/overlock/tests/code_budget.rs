@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What do the uncontended paths cost on x86-64, in instructions executed and bytes of code?
+//! The cost of the uncontended paths on x86-64, in instructions executed and bytes of code.
 //!
-//! The probes (`code/probes.rs`) are functions around one verb of one lock, compiled as a user of
-//! the library would have them, for any x86-64. Instructions are counted by single steps through a
-//! call, its return included (`code/step.rs`); bytes are those of the whole function, with its way
-//! to the slow half but without that. Timing would show the same only on a quiet machine.
+//! The probes (`code/probes.rs`) are functions around one verb of one lock, compiled as for a user
+//! of the library, for any x86-64. Single steps through a call, including its return, count the
+//! instructions (`code/step.rs`). The bytes are those of the whole function, including its jump to
+//! the slow half but not the slow half itself. Timing would show the same, but only on a quiet
+//! machine.
 
 #![cfg(all(feature = "threads", target_arch = "x86_64", target_os = "linux"))]
 
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// What one call may cost.
+/// The most that one call may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cost {
     instructions: usize,
@@ -33,11 +34,11 @@ const fn cost(instructions: usize, bytes: usize) -> Cost {
 /// The verbs, in the order of the columns of [`BUDGET`].
 const VERBS: [&str; 3] = ["lock", "try_lock", "unlock"];
 
-/// The most that each verb of each lock may cost: what rustc 1.95 made of it. Whoever raises a
-/// number says in the commit what it buys.
+/// The most that each verb of each lock may cost: what rustc 1.95 made of it. A commit that raises
+/// a number says what the increase buys.
 ///
 /// The releases of `Threads` are restartable sequences, and a single step cuts each of them off:
-/// what is counted is the sequence up to its store, its abort, and the locked release after it.
+/// the count covers the sequence up to its store, its abort, and the locked release after it.
 const BUDGET: [(&str, [Cost; 3]); 10] = [
     ("tas_native", [cost(5, 21), cost(8, 22), cost(2, 7)]),
     ("tas_threads", [cost(5, 21), cost(8, 22), cost(5, 13)]),
@@ -51,7 +52,8 @@ const BUDGET: [(&str, [Cost; 3]); 10] = [
     ("hybrid_threads", [cost(5, 22), cost(11, 124), cost(20, 114)]),
 ];
 
-/// Says that something is not checked here, past the test harness, which would keep it to itself.
+/// Reports that something is not checked here. It bypasses the test harness, which would hide the
+/// message.
 fn skip(what: &str) {
     writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
 }
@@ -63,16 +65,16 @@ fn succeeds(command: &mut Command) -> String {
     String::from_utf8(out.stdout).expect("text")
 }
 
-/// The probes as a shared library, optimised whatever profile this test was built in.
+/// The probes as a shared library, optimised whatever the profile of this test.
 fn library() -> &'static Path {
     static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
         let package = Path::new(env!("CARGO_MANIFEST_DIR"));
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("code-budget");
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--locked", "--release", "--features", "threads"]);
-        // The linker below may know machine code only.
+        // The linker below may understand machine code only.
         cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
-        // What was set for other builds is not what the table was made with.
+        // The table was not made with settings meant for other builds.
         for set in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
             cargo.env_remove(set);
         }
@@ -106,22 +108,23 @@ fn sizes() -> Option<BTreeMap<String, usize>> {
 fn probe(name: &str) -> step::Probe {
     static HANDLE: LazyLock<usize> = LazyLock::new(|| {
         let path = CString::new(library().as_os_str().as_encoded_bytes()).expect("a path");
-        // SAFETY: the library's constructors register a handler of forks and arm sections; it is
-        // never closed.
+        // SAFETY: the library's constructors register a fork handler and arm restartable sequences;
+        // it is never closed.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-        // SAFETY: after a failure there is a message, which lives until the next call.
+        // SAFETY: after a failure there is a message, which is valid until the next call.
         assert!(!handle.is_null(), "{:?}", unsafe { CStr::from_ptr(libc::dlerror()) });
         handle as usize
     });
     let symbol = CString::new(name).expect("a name");
-    // SAFETY: a handle that is never closed.
+    // SAFETY: the handle is never closed.
     let found = unsafe { libc::dlsym(*HANDLE as *mut libc::c_void, symbol.as_ptr()) };
     assert!(!found.is_null(), "there is no probe {name}");
-    // SAFETY: a probe takes the address of a lock, and the register of its result may be ignored.
+    // SAFETY: a probe takes the address of a lock, and its result register can be ignored.
     unsafe { std::mem::transmute::<*mut libc::c_void, step::Probe>(found) }
 }
 
-/// What a verb of a lock executes when nobody else wants it, or `None` where nothing may be traced.
+/// How many instructions a verb of an uncontended lock executes, or `None` if this process may not
+/// trace.
 fn instructions(lock: &str, verb: &str) -> Option<usize> {
     // An unlocked lock is zeros, at most four bytes.
     let mut word = 0_u32;
@@ -133,7 +136,7 @@ fn instructions(lock: &str, verb: &str) -> Option<usize> {
     step::executed(probe(&format!("{lock}_{verb}")), &raw mut word)
 }
 
-/// What a verb of a lock costs; zero where it can't be told.
+/// What a verb of a lock costs; zero for what can't be measured here.
 fn measure(lock: &str, verb: &str, sizes: Option<&BTreeMap<String, usize>>) -> Cost {
     let bytes = sizes.map_or(0, |sizes| sizes[&format!("{lock}_{verb}")]);
     Cost { instructions: instructions(lock, verb).unwrap_or(0), bytes }
@@ -172,7 +175,7 @@ fn a_fatter_path_exceeds_the_budget() {
     let (lock, [budget, ..]) = BUDGET[BUDGET.len() - 1];
     assert_eq!(lock, "hybrid_threads");
     let seen = measure("fat", "lock", sizes().as_ref());
-    // Each half by itself, where it can be told.
+    // Checks each half on its own, where it could be measured.
     let (instructions, bytes) = (seen.instructions, seen.bytes);
     if instructions != 0 {
         assert!(check("fat", Cost { bytes: 0, ..seen }, budget).is_err(), "{seen:?}");

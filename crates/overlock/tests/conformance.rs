@@ -1,4 +1,4 @@
-//! One suite for every lock on every platform; `busted.rs` shows that it notices.
+//! One suite for every lock on every platform; `busted.rs` shows that the oracles notice faults.
 //!
 //! Adding a lock or a platform is one line in `suite!`.
 
@@ -66,12 +66,12 @@ fn narrow_ticket_serves_in_order() {
 }
 
 #[test]
-fn queued_serves_its_line_in_order() {
+fn queued_serves_its_queue_in_order() {
     oracle::serves_in_order::<Queued<Threads>>(12).unwrap();
 }
 
 #[test]
-fn hybrid_serves_its_line_in_order() {
+fn hybrid_serves_its_queue_in_order() {
     oracle::serves_in_order::<Hybrid<Threads>>(12).unwrap();
 }
 
@@ -91,6 +91,6 @@ fn locks_are_small_and_start_as_zeros() {
     assert_eq!(size_of::<Queued<Threads>>(), 4);
     assert_eq!(size_of::<Hybrid<Threads>>(), 4);
     static STATIC: Hybrid<Threads> = Hybrid::new();
-    // SAFETY: a lock of four bytes that nobody uses.
+    // SAFETY: a lock of four bytes, which no thread uses.
     assert_eq!(unsafe { *(&raw const STATIC).cast::<u32>() }, 0);
 }

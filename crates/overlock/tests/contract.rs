@@ -45,11 +45,11 @@ fn a_wait_ends_at_its_deadline_and_not_before() {
     while Threads::now_ns() < deadline {
         Threads::wait(&word, 0, Some(deadline));
     }
-    // A deadline in the past does not sleep at all.
+    // With a deadline in the past, it does not sleep at all.
     Threads::wait(&word, 0, Some(1));
 }
 
-/// P3: change, then kick, at every moment of a wait: never lost.
+/// P3: a change followed by a kick is never lost, at whatever moment of a wait it comes.
 fn p3_a_kick_after_a_change_is_not_lost<P: Platform<Word = AtomicU32>>(kick: fn(&AtomicU32)) {
     for round in 0..2_000_u32 {
         let word = word();
@@ -158,7 +158,7 @@ fn p7_numbers_of_the_dead_are_used_again() {
     assert!(most < 2_000, "numbers leak: {most} was given out");
 }
 
-/// Another crate may switch the feature `threads` on; that must not change what this platform is.
+/// Another crate may enable the feature `threads`; that must not change what this platform is.
 #[test]
 fn p7_p9_native_has_neither_numbers_nor_a_clock() {
     assert_eq!(Native::cpu(), None);
@@ -177,7 +177,7 @@ fn p9_the_clock_does_not_go_backwards() {
 
 #[test]
 fn p10_waiting_can_be_switched_off() {
-    // In a process of its own, for the switch is global.
+    // This runs in a process of its own, because the switch is global.
     let exe = std::env::current_exe().unwrap();
     if std::env::var_os("OVERLOCK_TEST_SPIN_ONLY").is_none() {
         let status = std::process::Command::new(exe)
@@ -213,12 +213,12 @@ fn p10_waiting_can_be_switched_off() {
     }
 }
 
-/// Whether `Threads` has restartable sequences here: where the system has what they need, it must.
-/// Says so if not.
+/// Whether `Threads` has restartable sequences here. If the system has what they need, it must have
+/// them. Prints a skip message if not.
 fn sequences_are_armed() -> bool {
-    // SAFETY: a valid name; asks for a symbol of whoever has it.
+    // SAFETY: the name is valid, and the call searches all loaded objects for the symbol.
     let size = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()) };
-    // SAFETY: an unsigned int where it exists.
+    // SAFETY: the symbol is an unsigned int where it exists.
     let registered = !size.is_null() && unsafe { *size.cast::<libc::c_uint>() } != 0;
     // SAFETY: no memory is passed.
     let commands = unsafe { libc::syscall(libc::SYS_membarrier, 0, 0, 0) };
@@ -254,19 +254,19 @@ fn p11_the_lowest_bit_is_set_where_the_lower_half_is_zero() {
     {
         let cell = AtomicU32::new(word);
         let taken = Sequences::set_lowest_bit(&cell);
-        // Where there are no sequences, nobody need be passed.
+        // Where there are no sequences, the fast path need not pass a queue.
         let refused = word >> 16 != 0 && !Sequences::EXISTS;
         assert_eq!(taken, after.is_some() && !refused, "{word:#x}");
         assert_eq!(cell.load(SeqCst), if taken { after.unwrap() } else { word });
     }
 }
 
-/// One thread takes a lock and releases it by a sequence, which is refused where it finds a flag.
-/// Another sets the flag and, `membarrier` permitting, cuts the sequences off. Returns how many
-/// releases missed the flag before `membarrier` had returned, and whether one did after the lock
-/// was seen held then: a waiter that relies on the flag would wait for ever. Goes on until the
-/// second has happened or the first is `enough`, for as long as two threads may need to get two
-/// CPUs.
+/// One thread takes a lock and releases it by a sequence, which refuses if it finds a flag. Another
+/// thread sets the flag and, if `membarrier` allows, cuts the sequences off. Returns how many
+/// releases missed the flag before `membarrier` returned, and whether one missed it although the
+/// lock was seen held after `membarrier` returned; a waiter that relied on the flag would then wait
+/// for ever. Runs until the second has happened or `enough` accepts the first, at most for as long
+/// as two threads may need to get two CPUs.
 fn flags_missed(membarrier: fn() -> bool, enough: fn(u32) -> bool) -> (u32, bool) {
     const FLAG: u32 = 1 << 31;
     let (word, found, stop) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
@@ -292,7 +292,7 @@ fn flags_missed(membarrier: fn() -> bool, enough: fn(u32) -> bool) -> (u32, bool
             while word.load(SeqCst) & 0xff != 0 {
                 std::hint::spin_loop();
             }
-            // The release that found the flag says so after it has cleared the byte.
+            // A release that finds the flag reports it only after it has cleared the byte.
             let grace = Threads::now_ns() + if held { 50 * MS } else { 0 };
             while found.load(SeqCst) == before && Threads::now_ns() < grace {
                 std::hint::spin_loop();
@@ -314,7 +314,7 @@ fn p11_a_release_after_membarrier_misses_nothing() {
     }
     let (early, late) = flags_missed(Sequences::membarrier, |early| early > 0);
     assert!(!late, "missed after membarrier, or membarrier was refused");
-    // The same without: found, if the two meet.
+    // The same without `membarrier`: a late miss is found if the two threads meet.
     let (_, found) = flags_missed(|| true, |_| false);
     if early == 0 || !found {
         skip("whether sequences are cut off: two threads hardly ran at the same time");
@@ -326,13 +326,13 @@ fn p11_sequences_can_be_cut_off_after_a_fork() {
     if !sequences_are_armed() {
         return;
     }
-    // SAFETY: the child makes system calls and reads memory, and then exits.
+    // SAFETY: the child makes only system calls, reads memory, and exits.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
         let word = AtomicU32::new(0);
         let fine = Sequences::membarrier() && (0..100).any(|_| Sequences::clear_low_byte(&word));
-        // SAFETY: ends the child at once.
+        // SAFETY: this ends the child at once.
         unsafe { libc::_exit(i32::from(!fine)) };
     }
     let mut status = 0;

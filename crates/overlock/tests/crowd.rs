@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! More threads than a lock has tickets: 8-bit tickets are 128.
+//! More threads than a lock has tickets: there are 128 8-bit tickets.
 
 #![cfg(feature = "threads")]
 
@@ -13,7 +13,7 @@ use overlock::{ConstLock, Mutex, Narrow, RawLock, Ticket};
 
 const THREADS: usize = 300;
 
-/// All threads ask for a lock that is held, and find it in turn.
+/// All threads wait for a lock that is held, and each takes it in turn.
 fn crowd<L: ConstLock + RawLock + 'static>(rounds: usize) {
     let lock = Mutex::<usize, L>::new(0);
     let is_held = AtomicBool::new(true);

@@ -1,5 +1,5 @@
-//! A child that is forked while other threads wait can use the locks it holds and those that were
-//! free.
+//! A child that is forked while other threads wait can use the locks that it holds and those that
+//! were free.
 
 #![cfg(feature = "threads")]
 
@@ -11,13 +11,13 @@ use overlock::counters::Uncounted;
 use overlock::platform::{Native, Threads};
 use overlock::{ConstLock, Hybrid, Narrow, Queued, RawLock, TestAndSet, Ticket};
 
-/// Runs `child` in a forked child; its panic or hang is this test's.
+/// Runs `child` in a forked child; if the child panics or hangs, this test fails.
 fn in_child(child: impl FnOnce()) {
-    // SAFETY: the child runs code that takes no lock but Overlock's, and leaves by _exit.
+    // SAFETY: the child's code takes no lock but Overlock's, and leaves by _exit.
     match unsafe { libc::fork() } {
         -1 => panic!("fork failed"),
         0 => {
-            // SAFETY: no arguments but a number of seconds: a hung child is killed by the signal.
+            // SAFETY: the only argument is a number of seconds; the signal kills a hung child.
             unsafe { libc::alarm(120) };
             let sound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).is_ok();
             // SAFETY: ends the child without running the parent's exit handlers.
@@ -34,7 +34,7 @@ fn in_child(child: impl FnOnce()) {
 
 const WAITERS: u64 = 6;
 
-/// Forks at moments in the lives of the waiters that nobody chose.
+/// Forks at arbitrary moments in the lives of the waiters.
 fn fork_with_waiters<L: ConstLock + 'static>() {
     let held = Arc::new(L::NEW);
     held.lock();
@@ -43,7 +43,7 @@ fn fork_with_waiters<L: ConstLock + 'static>() {
             let held = Arc::clone(&held);
             thread::spawn(move || {
                 held.lock();
-                // SAFETY: locked in the line before.
+                // SAFETY: the line above took the lock.
                 unsafe { held.unlock() };
             })
         })
@@ -51,17 +51,17 @@ fn fork_with_waiters<L: ConstLock + 'static>() {
     for pause_ms in [0, 1, 20] {
         thread::sleep(Duration::from_millis(pause_ms));
         in_child(|| {
-            // SAFETY: the forking thread holds the lock, and its copy is the child's.
+            // SAFETY: the forking thread holds the lock, and the child has its own copy of it.
             unsafe { held.unlock() };
             for _ in 0..10_000 {
                 held.lock();
-                // SAFETY: locked in the line before.
+                // SAFETY: the line above took the lock.
                 unsafe { held.unlock() };
             }
             assert!(held.try_lock());
         });
     }
-    // SAFETY: locked above, and the parent's own copy never released since.
+    // SAFETY: the lock was taken above, and the parent has not released its own copy since.
     unsafe { held.unlock() };
     for waiter in waiters {
         waiter.join().unwrap();
@@ -89,7 +89,7 @@ fn hybrid() {
     fork_with_waiters::<Hybrid<Threads>>();
 }
 
-/// Without numbers no lock but `Ticket` knows its waiters, and a child has nothing to leave.
+/// Without numbers, only `Ticket` knows its waiters, and a child has no queue to leave.
 #[test]
 fn native() {
     fork_with_waiters::<TestAndSet<Native>>();
@@ -97,7 +97,7 @@ fn native() {
     fork_with_waiters::<Hybrid<Native>>();
 }
 
-/// Children contend among their own threads: the numbers of the parent's threads are free again.
+/// A child's own threads contend: the numbers of the parent's threads are free again.
 #[test]
 fn a_child_can_have_threads_that_wait() {
     let lock: Arc<Hybrid<Threads>> = Arc::new(Hybrid::new());
@@ -106,7 +106,7 @@ fn a_child_can_have_threads_that_wait() {
         let lock = Arc::clone(&lock);
         thread::spawn(move || {
             lock.lock();
-            // SAFETY: locked in the line before.
+            // SAFETY: the line above took the lock.
             unsafe { lock.unlock() };
         })
     };
@@ -118,7 +118,7 @@ fn a_child_can_have_threads_that_wait() {
                 thread::spawn(move || {
                     for _ in 0..1_000 {
                         lock.lock();
-                        // SAFETY: locked in the line before.
+                        // SAFETY: the line above took the lock.
                         unsafe { lock.unlock() };
                     }
                 })
@@ -131,7 +131,7 @@ fn a_child_can_have_threads_that_wait() {
             thread.join().unwrap();
         }
     });
-    // SAFETY: locked above.
+    // SAFETY: the lock was taken above.
     unsafe { lock.unlock() };
     waiter.join().unwrap();
 }
@@ -139,7 +139,7 @@ fn a_child_can_have_threads_that_wait() {
 /// A lock in a mapping of its own, which is never unmapped.
 fn mapped<L: ConstLock>(flags: i32) -> &'static L {
     let (length, access) = (size_of::<L>().max(1), libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: a new mapping, which nobody else knows.
+    // SAFETY: this makes a new mapping, which nothing else uses.
     let page = unsafe {
         libc::mmap(std::ptr::null_mut(), length, access, flags | libc::MAP_ANONYMOUS, -1, 0)
     };
@@ -152,12 +152,12 @@ fn mapped<L: ConstLock>(flags: i32) -> &'static L {
     }
 }
 
-/// Forks while threads wait for a lock whose memory is not the child's to mend.
+/// Forks while threads wait for a lock in memory that the child must not mend.
 fn fork_beside<L: ConstLock + 'static>(flags: i32, advice: Option<i32>) {
     let held: &'static L = mapped::<L>(flags);
     if let Some(advice) = advice {
         let page = std::ptr::from_ref(held).cast_mut().cast();
-        // SAFETY: the page of the mapping; what changes is what a child has of it.
+        // SAFETY: the page belongs to the mapping; only what a child gets of it changes.
         assert_eq!(unsafe { libc::madvise(page, size_of::<L>().max(1), advice) }, 0);
     }
     held.lock();
@@ -165,7 +165,7 @@ fn fork_beside<L: ConstLock + 'static>(flags: i32, advice: Option<i32>) {
         .map(|_| {
             thread::spawn(|| {
                 held.lock();
-                // SAFETY: locked in the line before.
+                // SAFETY: the line above took the lock.
                 unsafe { held.unlock() };
             })
         })
@@ -175,7 +175,7 @@ fn fork_beside<L: ConstLock + 'static>(flags: i32, advice: Option<i32>) {
         in_child(|| {});
     }
     assert!(held.is_locked() && !held.try_lock(), "the child has written to the parent's lock");
-    // SAFETY: locked above.
+    // SAFETY: the lock was taken above.
     unsafe { held.unlock() };
     for waiter in waiters {
         waiter.join().unwrap();

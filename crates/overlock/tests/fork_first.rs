@@ -1,5 +1,5 @@
-//! A fork that is under way while the program contends for its first lock: the child is mended all
-//! the same. The only test here, because a process has only one first lock.
+//! A fork is under way while the program contends for its first lock: the child is mended all the
+//! same. This is the only test here, because a process has only one first lock.
 
 #![cfg(feature = "threads")]
 
@@ -14,11 +14,11 @@ lock_class!(First);
 
 static LOCK: Queued<Threads, First> = Queued::new();
 
-/// Runs in the forking thread, after `fork` has chosen the handlers that it is going to run.
+/// Runs in the forking thread, after `fork` has chosen the handlers that it will run.
 extern "C" fn contend() {
     thread::spawn(|| {
         LOCK.lock();
-        // SAFETY: locked in the line before.
+        // SAFETY: the line above took the lock.
         unsafe { LOCK.unlock() };
     });
     let first_halts = || First::counters().get(Event::PvWaitHead) > 0;
@@ -28,25 +28,25 @@ extern "C" fn contend() {
         }
         thread::sleep(Duration::from_millis(1));
     }
-    // Ends the process, as it can't unwind from here.
+    // This ends the process, because it can't unwind from here.
     panic!("the waiter does not halt");
 }
 
 #[test]
 fn a_fork_during_the_first_contention() {
     LOCK.lock();
-    // SAFETY: the handler is a function for the life of the program.
+    // SAFETY: the handler stays valid for the life of the program.
     assert_eq!(unsafe { libc::pthread_atfork(Some(contend), None, None) }, 0);
-    // SAFETY: the child runs code that takes no lock but Overlock's, and leaves by _exit.
+    // SAFETY: the child's code takes no lock but Overlock's, and leaves by _exit.
     match unsafe { libc::fork() } {
         -1 => panic!("fork failed"),
         0 => {
-            // SAFETY: no arguments but a number of seconds: a hung child is killed by the signal.
+            // SAFETY: the only argument is a number of seconds; the signal kills a hung child.
             unsafe { libc::alarm(60) };
-            // SAFETY: the forking thread holds the lock, and its copy is the child's.
+            // SAFETY: the forking thread holds the lock, and the child has its own copy of it.
             unsafe { LOCK.unlock() };
             LOCK.lock();
-            // SAFETY: locked in the line before.
+            // SAFETY: the line above took the lock.
             unsafe { LOCK.unlock() };
             let mended = LOCK.try_lock();
             // SAFETY: ends the child without running the parent's exit handlers.

@@ -1,17 +1,17 @@
-//! A fork at every step of a lock operation: the child can use every lock that nobody held, and
-//! that its thread holds, and finds the others taken; none is left in between.
+//! A fork at every step of a lock operation: the child can use every lock that was free and every
+//! lock that its own thread holds, and finds the others taken. No lock is left in between.
 //!
 //! ```text
 //!   tracer (this test)          process under test
 //!                               worker                       forker
 //!   steps the worker by one --> lock, or unlock, of A        waits
 //!   "fork"  ---------------------------------------------->  forks; the child tries A and B,
-//!   <------------------------------------------------------  says what it found
+//!   <------------------------------------------------------  reports what it found
 //!   steps the worker by one ...
 //! ```
 //!
-//! The worker is stopped while the forker forks. It stops at each instruction of the operation; an
-//! instruction that it comes to again is taken for the same, unless the lock's word has changed.
+//! The worker is stopped while the forker forks. It stops at each instruction of the operation; the
+//! process forks the first two times that the worker reaches an instruction ([`TIMES`]).
 
 #![cfg(all(feature = "threads", target_arch = "x86_64", target_os = "linux"))]
 
@@ -41,9 +41,9 @@ type Held<L> = Option<Guard<'static, u64, L>>;
 
 /// What the worker steps through.
 struct Operation<L: ConstLock + 'static> {
-    /// Whether the forker holds A before, until it is told to release it.
+    /// Whether the forker holds A beforehand, until it is told to release it.
     waits: bool,
-    /// What comes before the first step.
+    /// What the worker does before the first step.
     before: fn(&'static Mutex<u64, L>) -> Held<L>,
     stepped: fn(&'static Mutex<u64, L>, Held<L>),
 }
@@ -89,19 +89,20 @@ fn thread_id() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// What the forker is told, and what it answers if the child found all right.
+/// The orders to the forker, and its answer if the child found everything right.
 const GO: u8 = b'g';
 const FORK: u8 = b'f';
 const UNLOCK: u8 = b'u';
 const FINE: u8 = b'+';
 
-/// Marks the begin and the end of what is stepped through.
+/// Marks the beginning and the end of the part that is stepped through.
 const MARK: i32 = libc::SIGUSR1;
 
-/// How often a child takes each lock: more often than a waiter that it does not have may be passed.
+/// How often a child takes each lock: more often than a waiter that the child does not have may be
+/// passed.
 const ROUNDS: u64 = 5_000;
 
-/// In the child of a fork, whose thread holds A if `held` does.
+/// Runs in the forked child, whose thread holds A if `held` is a guard.
 fn tries<L: ConstLock>(
     a: &'static Mutex<u64, L>,
     b: &'static Mutex<u64, L>,
@@ -113,7 +114,7 @@ fn tries<L: ConstLock>(
         match lock.try_lock() {
             Some(guard) => drop(guard),
             None if is_free => return false,
-            // Another thread held A at that moment, so it stays held.
+            // Another thread held A when the process forked, so A stays held.
             None => continue,
         }
         for _ in 0..ROUNDS {
@@ -123,14 +124,14 @@ fn tries<L: ConstLock>(
     true
 }
 
-/// Forks, and returns whether the child found all right.
+/// Forks, and returns whether the child found everything right.
 fn fork(child: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child takes no lock but Overlock's, and leaves by _exit.
     match unsafe { libc::fork() } {
         -1 => panic!("fork: {}", std::io::Error::last_os_error()),
         0 => {
             let limit_s = std::env::var(LIMIT_S).ok().and_then(|s| s.parse().ok());
-            // SAFETY: a number of seconds: a hung child is killed by the signal.
+            // SAFETY: the argument is a number of seconds; the signal kills a hung child.
             unsafe { libc::alarm(limit_s.unwrap_or(30)) };
             let fine = child();
             // SAFETY: ends the child without running the parent's exit handlers.
@@ -144,7 +145,7 @@ fn fork(child: impl FnOnce() -> bool) -> bool {
     }
 }
 
-/// In the process under test: the worker, and the forker, which is this thread.
+/// Runs in the process under test: starts the worker, and is itself the forker.
 fn serve<L: ConstLock + 'static>(operation: Operation<L>) -> ! {
     static WORKER: AtomicI32 = AtomicI32::new(0);
     static GONE_ON: AtomicBool = AtomicBool::new(false);
@@ -152,15 +153,15 @@ fn serve<L: ConstLock + 'static>(operation: Operation<L>) -> ! {
     let (a, b) = (lock(), lock());
     let mut held = operation.waits.then(|| a.lock());
     thread::spawn(move || {
-        // What a thread does once in its life is not stepped through: it may take libc's own locks,
-        // which the forker needs.
+        // The steps leave out what a thread does once in its life, which may take libc's own locks,
+        // and the forker needs those.
         assert!(Threads::cpu().is_some());
         let before = (operation.before)(a);
         WORKER.store(thread_id(), SeqCst);
         while !GONE_ON.load(SeqCst) {
             thread::sleep(Duration::from_millis(1));
         }
-        // SAFETY: the tracer takes the signal.
+        // SAFETY: the tracer intercepts the signal.
         unsafe { libc::raise(MARK) };
         (operation.stepped)(a, before);
         // SAFETY: as above.
@@ -169,7 +170,7 @@ fn serve<L: ConstLock + 'static>(operation: Operation<L>) -> ! {
     while WORKER.load(SeqCst) == 0 {
         thread::sleep(Duration::from_millis(1));
     }
-    // SAFETY: both are open, and what the test harness writes, it has written.
+    // SAFETY: both are open, and the test harness has finished writing to them.
     let (mut orders, mut answers) = unsafe { (File::from_raw_fd(0), File::from_raw_fd(1)) };
     writeln!(answers, "\n{HELLO}{}", WORKER.load(SeqCst)).expect("the tracer listens");
     let mut order = [0];
@@ -188,17 +189,17 @@ fn serve<L: ConstLock + 'static>(operation: Operation<L>) -> ! {
     std::process::exit(0);
 }
 
-/// What the process under test says before the number of its worker.
+/// What the process under test prints before the number of its worker.
 const HELLO: &str = "worker ";
-/// In its environment: that it is the process under test, and how long a child may need.
+/// Environment variables that make it the process under test, and that limit the time of a child.
 const SERVE: &str = "OVERLOCK_TEST_STEPS";
 const LIMIT_S: &str = "OVERLOCK_TEST_CHILD_S";
 
-/// The process under test, ended when it goes out of scope.
+/// The process under test; dropping this value ends it.
 struct Subject(Child, BufReader<ChildStdout>);
 
 impl Subject {
-    /// Starts this test once more, as the process under test. Returns it with its worker.
+    /// Starts this test once more as the process under test. Returns it and its worker.
     fn new(test: &str, limit_s: u32) -> (Self, i32) {
         let mut child = Command::new(std::env::current_exe().expect("the path of this test"))
             .args(["--exact", test, "--nocapture"])
@@ -219,7 +220,7 @@ impl Subject {
         (subject, worker)
     }
 
-    /// Tells the forker, and returns whether it found all right.
+    /// Sends an order to the forker, and returns whether the child found everything right.
     fn tell(&mut self, order: u8) -> bool {
         let mut answer = [0];
         let orders = self.0.stdin.as_mut().expect("it is piped");
@@ -236,11 +237,11 @@ impl Drop for Subject {
     }
 }
 
-/// How often the same instruction is stopped at.
+/// How many stops at the same instruction lead to a fork.
 const TIMES: u32 = 2;
 
-/// Forks at every step. Returns at how many there was a fork, `None` where nothing may be traced,
-/// or after how many a child did not find all right.
+/// Forks at every step. Returns the number of forks, `None` if this process may not trace, or the
+/// number of the fork whose child did not find everything right.
 fn forks(test: &str, unlocks: bool, limit_s: u32) -> Result<Option<usize>, usize> {
     let (mut subject, worker) = Subject::new(test, limit_s);
     let Some(worker) = Stepped::seize(worker) else { return Ok(None) };
@@ -291,7 +292,7 @@ macro_rules! tests {
             match forks(stringify!($name), $unlocks, 30) {
                 Ok(Some(forks)) => assert!(forks > 50, "only {forks} forks"),
                 Ok(None) => skip("forks at every step: this process may not trace"),
-                Err(after) => panic!("the child of fork number {after} did not find all right"),
+                Err(after) => panic!("the child of fork number {after} did not find everything right"),
             }
         }
     )*};

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every interleaving of two or three CPUs on each lock, by loom.
 //!
-//! The locks are the very source that runs elsewhere, on the platform [`support::platform`]: an
-//! ordinary `cargo test`. What is checked in each model says [`support::models`], which models
-//! there are [`support::table`]. A model also fails if it has not reached what it is there for: an
-//! event of the lock, a call site.
+//! The locks are the very source that runs elsewhere, on the platform [`support::platform`], in an
+//! ordinary `cargo test`. [`support::models`] describes what each model checks, and
+//! [`support::table`] lists the models. A model also fails if it has not reached what it exists
+//! for: an event of the lock, a call site.
 //!
-//! Bounds: models of two CPUs and one section each are explored completely, as far as loom goes.
-//! The others are bounded in preemptions (1 to 3, see the tables; with `OVERLOCK_VERIFY=long` they
-//! are then explored with one more, for up to 20 seconds each). loom does not explore load
+//! Bounds: models of two CPUs with one critical section each are explored completely, as far as
+//! loom can. The others are bounded in preemptions (1 to 3, see the tables); `OVERLOCK_VERIFY=long`
+//! then explores each with one more preemption, for up to 20 seconds. loom does not explore load
 //! buffering.
 //!
-//! [`busted`] shows that the models find locks that are wrong. `tests/orderings.rs` weakens each
-//! ordering in turn. [`s3`] is the race that S3 is about.
+//! [`busted`] shows that the models find faulty locks. `tests/orderings.rs` weakens each ordering
+//! in turn. [`s3`] is the race that S3 is about.
 
 mod support;
 
@@ -31,7 +31,7 @@ use support::models::Depth;
 use support::sites;
 use support::table::{model, models};
 
-/// Explores a model: nothing fails, and it has reached what it is there for.
+/// Explores a model, and checks that it passes and has reached what it exists for.
 fn check(name: &str) {
     let model = model(name);
     sites::reset(None);
@@ -46,8 +46,8 @@ fn every_role_is_of_a_function_that_is_there() {
     sites::check_roles();
 }
 
-/// The tests of the models. Those named `first` take as long as some dozens of others: the harness
-/// starts tests by name, and none of these may be the last.
+/// The tests of the models. Each of those under `first` takes as long as several dozen of the
+/// others. The harness starts tests in the order of their names, so these must not come last.
 macro_rules! tests {
     (first { $($early:ident)* } then { $($name:ident)* }) => {
         mod first {

@@ -1,5 +1,5 @@
-//! One lock, released by restartable sequences in some threads and by locked accesses in others,
-//! whose records the kernel does not watch. (C code is a third kind: its inline releases are
+//! One lock that some threads release by restartable sequences, and others, whose records the
+//! kernel does not watch, by locked accesses. (C code is a third kind: its inline releases are
 //! locked, see `crates/overlock-c/examples/both.rs`.)
 
 #![cfg(feature = "threads")]
@@ -22,10 +22,10 @@ use support::likeness::{Sequences, Torn, tear};
 use support::oracle::{self, Subject, Verdict};
 use support::skip::skip;
 
-/// Takes this thread's record back from the kernel: rseq(2). Returns whether that was possible.
+/// Unregisters this thread's record from the kernel: rseq(2). Returns whether that was possible.
 fn unwatch() -> bool {
     let find = |name: &std::ffi::CStr| {
-        // SAFETY: a valid name; asks for a symbol of whoever has it.
+        // SAFETY: the name is valid, and the call searches all loaded objects for the symbol.
         unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
     };
     let (offset, size) = (find(c"__rseq_offset"), find(c"__rseq_size"));
@@ -35,15 +35,15 @@ fn unwatch() -> bool {
     // SAFETY: the C library's constants of these names: a `ptrdiff_t` and an `unsigned int`.
     let (offset, size) =
         unsafe { (*offset.cast::<libc::ptrdiff_t>(), *size.cast::<libc::c_uint>()) };
-    // SAFETY: the thread control block of x86-64 begins with its own address; elsewhere there are
-    // no sequences, and nobody gets here.
+    // SAFETY: the thread control block of x86-64 begins with its own address. Elsewhere there are
+    // no sequences, and this point is never reached.
     let thread = unsafe { thread_pointer() };
     let record = thread.wrapping_add_signed(offset);
     const UNREGISTER: libc::c_int = 1;
     const SIGNATURE: libc::c_uint = 0x5305_3053;
-    // What was registered is at least 32 bytes long, and more where the kernel knows more.
+    // The registered length is at least 32 bytes, and more if the kernel knows more fields.
     [32, size, size.next_multiple_of(32)].into_iter().any(|length| {
-        // SAFETY: the record is this thread's; the kernel only marks it as not watched.
+        // SAFETY: the record belongs to this thread; the kernel only marks it as not watched.
         unsafe { libc::syscall(libc::SYS_rseq, record, length, UNREGISTER, SIGNATURE) == 0 }
     })
 }
@@ -51,7 +51,7 @@ fn unwatch() -> bool {
 #[cfg(target_arch = "x86_64")]
 unsafe fn thread_pointer() -> usize {
     let thread;
-    // SAFETY: reads the word at the start of the thread control block.
+    // SAFETY: this reads the word at the start of the thread control block.
     unsafe { std::arch::asm!("mov {}, fs:[0]", out(reg) thread, options(nostack, readonly)) };
     thread
 }
@@ -61,7 +61,7 @@ unsafe fn thread_pointer() -> usize {
     unreachable!("there are sequences on x86-64 only")
 }
 
-/// Whether threads can be mixed here. Says so if not.
+/// Whether threads of both kinds can exist here. Prints a skip message if not.
 fn can_mix() -> bool {
     let can =
         Threads::has_restartable_sequences() && thread::spawn(unwatch).join().expect("no panic");
@@ -86,7 +86,7 @@ fn a_thread_that_the_kernel_does_not_watch_has_no_sequences() {
     }
 }
 
-/// A lock that every second thread releases otherwise than the rest.
+/// A lock that every second thread releases in another way than the rest.
 struct Mixed<L, B: Beginning> {
     lock: L,
     threads: AtomicU32,
@@ -98,7 +98,7 @@ trait Beginning: Send + Sync + 'static {
     fn begin();
 }
 
-/// Its record is taken back.
+/// Unregisters the thread's record.
 struct Unwatched;
 
 impl Beginning for Unwatched {
@@ -107,7 +107,7 @@ impl Beginning for Unwatched {
     }
 }
 
-/// Its sequences go on whatever happens.
+/// Makes the thread's sequences continue whatever happens.
 struct TornThread;
 
 impl Beginning for TornThread {
@@ -122,7 +122,8 @@ std::thread_local! {
 
 impl<L, B: Beginning> Mixed<L, B> {
     fn begin(&self) {
-        // The first stays as it is: glibc starts threads as it finds their creator.
+        // The first thread stays as it is, because glibc starts threads in the state of their
+        // creator.
         if !BEGUN.replace(true) && self.threads.fetch_add(1, SeqCst) % 2 == 1 {
             B::begin();
         }
@@ -148,9 +149,10 @@ impl<L: ConstLock + 'static, B: Beginning> Subject for Mixed<L, B> {
     }
 }
 
-/// Releases that meet a waiter on its way to halt: the waiter is called back by that very release,
-/// for nobody takes the lock again before it has had it. Three threads release one after another:
-/// with the waiter behind the first, the kinds are plain, changed, plain, changed.
+/// Releases that meet a waiter on its way to halt. That very release must call the waiter back,
+/// because no thread takes the lock again before the waiter has had it. Three threads release one
+/// after another; with the waiter following the first, the kinds are plain, changed, plain,
+/// changed.
 fn meets<S: Subject>(rounds: u64, limit: Duration) -> Verdict {
     oracle::watched_for(limit, move |pulse| {
         let lock = Arc::new(S::new());
@@ -229,7 +231,7 @@ fn hybrid() {
     holds::<Hybrid<Threads>>();
 }
 
-/// If a thread went on by a sequence that the kernel does not watch, a waiter would be lost.
+/// If a thread completed a sequence that the kernel does not watch, a waiter would be lost.
 fn is_found<L: ConstLock + 'static>() {
     if !Sequences::EXISTS {
         return;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ordering audit: each ordering of the source, weakened by one step, is caught by a model.
+//! The ordering audit: a model catches each ordering of the source when it is weakened by one step.
 //!
-//! An ordering that survives weakening is not needed or not tested. So every atomic call site that
-//! any model executes has a row in [`CAUGHT`] for each step down from its ordering (`AcqRel` to
-//! `Acquire` and to `Release`, these two to `Relaxed`; a fence removed), with a cheap model that
-//! fails then. A site without a row, or a row without a site, fails.
+//! An ordering that survives weakening is either not needed or not tested. So [`CAUGHT`] has a row
+//! for every atomic call site that any model executes and for each step down from its ordering
+//! (`AcqRel` to `Acquire` and to `Release`, these two to `Relaxed`; a fence removed), with a cheap
+//! model that then fails. A site without a row fails the audit, and so does a row without a site.
 
 #[expect(dead_code, reason = "what a model must reach, and how deep, is for `tests/loom.rs`")]
 mod support;
@@ -17,7 +17,7 @@ use support::models::Depth;
 use support::sites::{self, Site};
 use support::table::{model, models};
 
-/// Site, weakened ordering, model that fails.
+/// Site, weakened ordering, and the model that then fails.
 const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("enqueue.rs enqueue compare_exchange", Acquire, "queued_again"),
     ("enqueue.rs enqueue compare_exchange", Release, "queued_behind"),
@@ -86,7 +86,7 @@ fn site(name: &str) -> &'static Site {
     sites.find(|site| site.name == name).unwrap_or_else(|| panic!("no model executes {name}"))
 }
 
-/// Weakens each site of a file as [`CAUGHT`] says.
+/// Weakens each site of a file as [`CAUGHT`] lists it.
 fn audit(file: &str) {
     let rows = CAUGHT.iter().filter(|(name, ..)| name.starts_with(file));
     let passes = rows.filter(|&&(name, weaker, by)| {

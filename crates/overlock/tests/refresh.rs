@@ -1,4 +1,5 @@
-//! `Refresh`: the freshness that each call promises, and who goes on while a refresher is stuck.
+//! `Refresh`: the freshness that each call promises, and which calls return while a refresher is
+//! stuck.
 
 #![cfg(feature = "threads")]
 
@@ -12,7 +13,7 @@ use overlock::platform::Threads;
 
 type Shared = Refresh<u64, Threads>;
 
-/// A clock that ticks at each reading: a value tells when it was computed.
+/// A clock that ticks at each reading, so that a value shows when it was computed.
 static TICKS: AtomicU64 = AtomicU64::new(1);
 
 fn tick() -> u64 {
@@ -46,8 +47,8 @@ fn fresh_is_computed_after_the_call() {
     });
 }
 
-/// A joined refresh may have read its clock before the call, but it had not ended: so its value is
-/// newer than any that had been returned before the call.
+/// The refresh that a call joins may have read its clock before the call, but had not ended. So its
+/// value is newer than any that had been returned before the call.
 #[test]
 fn join_is_not_older_than_what_was_known_before_the_call() {
     static KNOWN: AtomicU64 = AtomicU64::new(0);
@@ -123,7 +124,7 @@ fn callers_that_find_a_refresh_under_way_do_not_repeat_it() {
         })
         .collect();
     thread::sleep(Duration::from_millis(30));
-    // The refresher is away, as if its CPU were lost: who only reads goes on.
+    // The refresher is away, as if its CPU were lost: a call of `last` still returns.
     assert_eq!(shared.last(), 0);
     finish.store(true, SeqCst);
     assert_eq!(winner.join().unwrap(), 77);

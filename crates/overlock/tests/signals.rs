@@ -1,7 +1,7 @@
-//! Restartable sequences under signals: a timer interrupts a thread at instructions that nobody
-//! chose, in the middle of sequences too, and the handler takes locks itself.
+//! Restartable sequences under signals: a timer interrupts a thread at arbitrary instructions, in
+//! the middle of sequences too, and the handler itself takes locks.
 //!
-//! A lock that the interrupted thread may hold is only tried; others are taken.
+//! The handler only tries a lock that the interrupted thread may hold; it waits for the others.
 
 #![cfg(feature = "threads")]
 
@@ -21,24 +21,24 @@ use support::likeness::{Sequences, Torn, TornRelease, tear};
 use support::oracle::{self, Verdict};
 use support::skip::skip;
 
-/// What a signal does: `run(scene)`, in the thread that it interrupts.
+/// What the handler does: `run(scene)`, in the thread that the signal interrupts.
 struct Action {
     run: fn(*const ()),
     scene: *const (),
 }
 
 extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the signal is a timer's, with the pointer that it was given: to an action that is
+    // SAFETY: the signal comes from a timer and carries the timer's pointer, to an action that is
     // never freed.
     let action = unsafe { &*(*info).si_value().sival_ptr.cast::<Action>() };
     (action.run)(action.scene);
 }
 
-/// A timer that interrupts the thread that made it, until it is dropped.
+/// A timer that interrupts the thread that created it, until it is dropped.
 struct Interrupts(libc::timer_t);
 
 impl Interrupts {
-    /// Calls `run(scene)` in this thread about every `every`.
+    /// Calls `run(scene)` in this thread at intervals of about `every`.
     fn new<S>(scene: &'static S, run: fn(*const ()), every: Duration) -> Self {
         let action = Box::leak(Box::new(Action { run, scene: (&raw const *scene).cast() }));
         // SAFETY: all-zero bytes are a value of these structures.
@@ -54,8 +54,8 @@ impl Interrupts {
         let every = libc::timespec { tv_sec: 0, tv_nsec: every.as_nanos() as _ };
         let times = libc::itimerspec { it_interval: every, it_value: every };
         let mut timer = std::ptr::null_mut();
-        // SAFETY: the structures are filled in as timer_create(2) and sigaction(2) want them, and
-        // the handler is of the kind that SA_SIGINFO asks for.
+        // SAFETY: the structures are filled in as timer_create(2) and sigaction(2) require, and the
+        // handler is of the kind that SA_SIGINFO asks for.
         unsafe {
             assert_eq!(libc::sigaction(libc::SIGRTMIN(), &raw const what, std::ptr::null_mut()), 0);
             let made = libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer);
@@ -68,13 +68,12 @@ impl Interrupts {
 
 impl Drop for Interrupts {
     fn drop(&mut self) {
-        // SAFETY: the timer was made by `new`. A signal that is pending comes at the latest when
-        // this call returns.
+        // SAFETY: `new` created the timer. A pending signal arrives by the time this call returns.
         unsafe { libc::timer_delete(self.0) };
     }
 }
 
-/// Whether there are sequences here. Says so if not.
+/// Whether there are sequences here. Prints a skip message if not.
 fn sequences_are_armed(what: &str) -> bool {
     let armed = Threads::has_restartable_sequences();
     if !armed {
@@ -93,7 +92,8 @@ struct Released {
     flagged: AtomicU32,
 }
 
-/// Every second time, sets the flag of a word whose release it interrupts, and cuts that off.
+/// Every second time, sets the flag of the word whose release it interrupts, and cuts that release
+/// off.
 fn flags(scene: *const ()) {
     // SAFETY: the scene of `interrupted_releases`, which is never freed.
     let scene = unsafe { &*scene.cast::<Released>() };
@@ -106,18 +106,18 @@ fn flags(scene: *const ()) {
     }
 }
 
-/// What came of releases that signals interrupted.
+/// What happened to releases that signals interrupted.
 #[derive(Debug, Default)]
 struct Seen {
-    /// The handler set the flag before the word was released.
+    /// How often the handler set the flag before the word was released.
     flagged: u32,
-    /// Of those, the release did not see it.
+    /// How often the release then did not see the flag.
     missed: u32,
-    /// A release was refused for no other reason than a signal.
+    /// How often a release was refused for no reason other than a signal.
     cut: u32,
 }
 
-/// Releases a word by `release` until signals have hit `enough`, or for ten seconds.
+/// Releases a word by `release` until `enough` accepts what signals have hit, or for ten seconds.
 fn interrupted_releases(release: fn(&AtomicU32) -> bool, enough: fn(&Seen) -> bool) -> Seen {
     let scene: &'static Released = Box::leak(Box::new(Released {
         word: AtomicU32::new(0),
@@ -162,11 +162,12 @@ fn a_look_and_a_store_that_nothing_cuts_off_are_found() {
     assert!(seen.missed > 0 && seen.cut == 0, "{seen:?}");
 }
 
-/// Locks of one kind that a thread, the handler that interrupts it, and a neighbour take.
+/// Locks of one kind, and the threads that take them: a thread, the handler that interrupts it, and
+/// a neighbour.
 struct Scene<L: ConstLock> {
-    /// Of the thread and its neighbour. The handler tries it.
+    /// Taken by the thread and its neighbour. The handler tries it.
     same: Mutex<u64, L>,
-    /// Of the handler and the neighbour.
+    /// Taken by the handler and the neighbour.
     other: Mutex<u64, L>,
     signals: AtomicU64,
     took_same: AtomicU64,
@@ -175,7 +176,7 @@ struct Scene<L: ConstLock> {
     stop: AtomicBool,
 }
 
-/// The handler. Every eighth time it dwells, so that the neighbour halts meanwhile.
+/// The handler. Every eighth time it stays for long enough that the neighbour halts.
 fn takes_locks<L: ConstLock + 'static>(scene: *const ()) {
     // SAFETY: the scene of `interrupted`, which is never freed.
     let scene = unsafe { &*scene.cast::<Scene<L>>() };
@@ -192,8 +193,8 @@ fn takes_locks<L: ConstLock + 'static>(scene: *const ()) {
 
 const SIGNALS: u64 = 2_000;
 
-/// A thread takes and releases a lock while signals interrupt it; nobody loses an update or waits
-/// for ever. `begin` runs in that thread first.
+/// A thread takes and releases a lock while signals interrupt it; no update is lost and no thread
+/// waits for ever. `begin` runs in that thread first.
 fn interrupted<L: ConstLock + 'static>(limit: Duration, begin: fn()) -> Verdict {
     oracle::watched_for(limit, move |pulse| {
         begin();
@@ -219,7 +220,7 @@ fn interrupted<L: ConstLock + 'static>(limit: Duration, begin: fn()) -> Verdict 
             *scene.same.lock() += 1;
             rounds += 1;
             if scene.stalled.swap(false, SeqCst) {
-                // Nobody but the release above calls the neighbour back.
+                // Only the release above calls the neighbour back.
                 let before = scene.neighbour.load(SeqCst);
                 while scene.neighbour.load(SeqCst) < before + 2 {
                     thread::yield_now();

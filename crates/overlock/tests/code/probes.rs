@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks' verbs as functions with plain names, to be compiled by themselves and looked at.
+//! The locks' verbs as functions with plain names, to be compiled on their own and inspected.
 //!
-//! `code_budget.rs` counts what they execute on x86-64; `cargo xtask weak` reads the orderings in
-//! what they become on aarch64. A lock has three: `NAME_lock`, `NAME_try_lock` and `NAME_unlock`.
-//! The last two probes are wrong on purpose: they show that the checks notice.
+//! `code_budget.rs` counts the instructions that they execute on x86-64; `cargo xtask weak` reads
+//! the orderings in their aarch64 code. A lock has three: `NAME_lock`, `NAME_try_lock` and
+//! `NAME_unlock`. The last two probes are wrong on purpose: they show that the checks notice.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -53,17 +53,17 @@ probes! {
     Hybrid<Threads>: hybrid_threads_lock, hybrid_threads_try_lock, hybrid_threads_unlock;
 }
 
-/// Too strong: takes a lock as Linux did before S3, with release semantics that nobody needs.
+/// Too strong: takes a lock as Linux did before S3, with release semantics that no other CPU needs.
 #[unsafe(no_mangle)]
 pub extern "C" fn strong_try_lock(word: &AtomicU32) -> bool {
     word.compare_exchange(0, 1, AcqRel, Relaxed).is_ok()
 }
 
-/// Too fat: a lock that is taken twice.
+/// Too fat: takes the lock twice.
 #[unsafe(no_mangle)]
 pub extern "C" fn fat_lock(lock: &Hybrid<Threads>) {
     lock.lock();
-    // SAFETY: locked in the line before.
+    // SAFETY: the line above took the lock.
     unsafe { lock.unlock() };
     lock.lock();
 }

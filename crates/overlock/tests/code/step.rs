@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many instructions does a call execute? A forked child makes it, one step at a time.
+//! Counts the instructions that a call executes. A forked child makes the call, one step at a time.
 //!
 //! ```text
 //!  child                          : tracer (the thread that forked)
@@ -12,17 +12,17 @@
 use std::io;
 use std::ptr;
 
-/// A function that takes a lock word. What it returns, if anything, nobody reads.
+/// A function that takes a lock word. Any value that it returns is ignored.
 pub(crate) type Probe = unsafe extern "C" fn(*mut u32);
 
-/// More steps than any path between the stop and the call, or through a probe, has.
+/// More steps than are needed from the stop to the call, or through any probe.
 const STEPS_MAX: usize = 100_000;
 
 /// The exit code of a child that may not be traced.
 const UNTRACED: i32 = 77;
 
-/// The instructions that `probe(word)` executes in a child with a copy of this memory, its return
-/// included. `None` if this process may not trace its children.
+/// The number of instructions that `probe(word)` executes, including its return, in a child with a
+/// copy of this memory. `None` if this process may not trace its children.
 pub(crate) fn executed(probe: Probe, word: *mut u32) -> Option<usize> {
     // SAFETY: the child calls only `ptrace`, `raise`, the probe and `_exit`: none of them needs a
     // lock that another thread of this process may have held.
@@ -30,7 +30,7 @@ pub(crate) fn executed(probe: Probe, word: *mut u32) -> Option<usize> {
         -1 => panic!("fork: {}", io::Error::last_os_error()),
         0 => {
             let nothing = ptr::null_mut::<libc::c_void>();
-            // SAFETY: as said at the fork. The caller's word is a lock in the right state.
+            // SAFETY: as explained at the fork. The caller's word is a lock in the right state.
             unsafe {
                 if libc::ptrace(libc::PTRACE_TRACEME, 0, nothing, nothing) != 0 {
                     libc::_exit(UNTRACED);
@@ -84,7 +84,7 @@ impl Child {
     }
 
     fn registers(&self) -> libc::user_regs_struct {
-        // SAFETY: numbers, for which all-zero bytes are a value.
+        // SAFETY: the structure holds only numbers, for which all-zero bytes are valid.
         let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
         let nothing = ptr::null_mut::<libc::c_void>();
         // SAFETY: the child is stopped and traced; `registers` is valid to write to.
@@ -94,7 +94,7 @@ impl Child {
         registers
     }
 
-    /// The 8 bytes at an address of the child's.
+    /// The 8 bytes at an address in the child.
     fn peek(&self, address: u64) -> u64 {
         let nothing = ptr::null_mut::<libc::c_void>();
         // SAFETY: the child is stopped and traced; the kernel checks the address.
@@ -105,7 +105,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // SAFETY: the child is ours and not yet collected, or else both calls do nothing.
+        // SAFETY: the child is ours and not yet collected; otherwise both calls do nothing.
         unsafe {
             libc::kill(self.0, libc::SIGKILL);
             libc::waitpid(self.0, ptr::null_mut(), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks that are wrong, each in one way, to show that the models find it.
+//! Faulty locks, each with one fault, to show that the models find it.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -17,7 +17,7 @@ use crate::support::sites;
 const LOCKED: u32 = 1;
 const WAITERS: u32 = 2;
 
-/// Two cells, which each lock uses as it likes.
+/// Two cells, which each lock uses in its own way.
 struct Cells {
     word: Word,
     other: Word,
@@ -34,22 +34,22 @@ impl Cells {
     }
 }
 
-/// Excludes nobody.
+/// Excludes no CPU.
 struct NoOp;
 
-/// Says that it halts, and halts, without another look at the lock.
+/// Announces that it halts, and halts, without checking the lock once more.
 struct Forgetful(Cells);
 
-/// Releases the lock, and then reads in its word whether somebody waits.
+/// Releases the lock, and then reads in its word whether a CPU waits.
 struct Lingering(Cells);
 
-/// A ticket lock whose last waiter clears the flag and does not look whether somebody came
-/// meanwhile.
+/// A ticket lock whose last waiter clears the flag and does not check whether another waiter has
+/// come meanwhile.
 struct Careless(Cells);
 
 macro_rules! raw_lock {
     ($lock:ident, |$self:ident| $take:block, $release:block) => {
-        // SAFETY: none: the lock is wrong, and used in models only.
+        // SAFETY: none: the lock is faulty, and used only in models.
         unsafe impl RawLock for $lock {
             fn lock(&$self) $take
 

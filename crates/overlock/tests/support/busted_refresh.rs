@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared values that are wrong, each in one way, to show that the models of `Refresh` find it.
+//! Faulty shared values, each with one fault, to show that the models of `Refresh` find it.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -17,7 +17,7 @@ use crate::support::sites;
 type Right = Refresh<Number, ByAddress>;
 type Compute<'a> = &'a dyn Fn() -> Number;
 
-/// `fresh` takes what is under way.
+/// Its `fresh` accepts the refresh that is under way.
 struct Joining(Right);
 
 impl Shared for Joining {
@@ -35,7 +35,7 @@ impl Shared for Joining {
     }
 }
 
-/// `join` does not wait, and `last` does.
+/// Its `join` does not wait, and its `last` does.
 struct Swapped(Right);
 
 impl Shared for Swapped {
@@ -54,7 +54,7 @@ impl Shared for Swapped {
     }
 }
 
-/// One copy, read while it is written.
+/// It has one copy, which is read while it is being written.
 struct Torn([Word; 4]);
 
 impl Shared for Torn {
@@ -80,8 +80,8 @@ const BUSY: u32 = 1;
 const WAITERS: u32 = 2;
 const ENDED: u32 = 4;
 
-/// A refresh that ends only if its computation does; `DEAF`: it asks whether anybody waits, and
-/// then ends.
+/// Its refresh ends only if the computation does. With `DEAF`, it first asks whether any CPU waits,
+/// and then ends.
 struct Naive<const DEAF: bool> {
     word: Word,
     value: Word,
@@ -203,7 +203,7 @@ fn a_panic_that_stops_everybody_is_found() {
     assert!(failure.contains("deadlock"), "{failure}");
 }
 
-/// The subject of the two above, with neither fault, is right.
+/// The subject of the two tests above, with neither fault, is correct.
 #[test]
 fn a_naive_shared_value_is_not_found_to_be_wrong() {
     sites::reset(None);

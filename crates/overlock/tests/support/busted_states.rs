@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks as they are, on nodes whose states mean something else than the source says: faults
-//! that the locks once had, and that models with one kind of lock, or without an interrupt in the
-//! middle of a release, do not show.
+//! The real locks on nodes whose states mean something other than the source says: faults that the
+//! locks once had. Models with one kind of lock, or without an interrupt in the middle of a
+//! release, do not show them.
 
 use crate::support::mixed::{HYBRID, QUEUED, TICKET, interrupted_kick, late_kick};
 use crate::support::models::{Depth, Report};
@@ -13,9 +13,9 @@ fn fails(explore: impl Fn() -> Report) -> String {
     explore().failure.expect("the model finds what is wrong with the states")
 }
 
-/// A late kick for a ticket takes a waiter that has halted in a line for one of its own: the waiter
-/// comes back in a state that it can't be in, and believes that it is first. (What `park.rs` writes
-/// also says what for, so it is told apart even so.)
+/// A late kick for a ticket mistakes a waiter that has halted in a queue for one of its own. The
+/// waiter comes back in an impossible state and believes that it is the queue head. (What `park.rs`
+/// writes also contains a tag of the word, so it is still distinct.)
 #[test]
 fn states_with_equal_numbers_are_found() {
     for second in [QUEUED, HYBRID] {
@@ -25,8 +25,8 @@ fn states_with_equal_numbers_are_found() {
     }
 }
 
-/// A release says that it has kicked, is interrupted before it does, and its handler waits behind
-/// whom it was about to kick.
+/// A release announces that it has kicked, but is interrupted before it does. Its handler then
+/// waits behind the very waiter that it was about to kick.
 #[test]
 fn a_mark_before_the_kick_is_found() {
     for first in [QUEUED, HYBRID] {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The atomic cells of the model: loom's, which explore every order and every stale value that loom
-//! knows of.
+//! The atomic cells of the model. They are loom's, which explore every order and every stale value
+//! that loom models.
 //!
 //! A cell does more than loom's own:
 //!
 //! * It reports each access to [`sites`], which may weaken its ordering.
-//! * A compare-exchange that fails is only a load, and may see an old value. (loom lets it see the
-//!   newest one alone: stronger than the language, and than machines with load-linked. It is what
-//!   S3 is about.)
+//! * A compare-exchange that fails is only a load, and may see an old value. (loom lets it see only
+//!   the newest one. That is stronger than the language, and than machines with load-linked, and it
+//!   is what S3 is about.)
 //! * A cell of a lock is tied to the [`Life`] of that lock: an access that does not happen before
 //!   the lock is freed is an error (F4).
-//! * A cell of a queue node has a [`Trail`], because loom never lets a read-modify-write come
-//!   before a store that it has already executed, though without a happens-before between them a
-//!   machine may.
-//! * The state of a queue node may be numbered wrongly on purpose: see [`states`].
-//! * A cell of the table of waiters counts whether it is in use: when all CPUs have left, none is.
+//! * A cell of a queue node has a [`Trail`]: loom never lets a read-modify-write come before a
+//!   store that it has already executed, although a machine may, without a happens-before between
+//!   the two.
+//! * The states of a queue node can be numbered wrongly on purpose: see [`states`].
+//! * A cell of the table of waiters counts whether it is in use: once all CPUs have left, none may
+//!   be.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -28,11 +29,11 @@ use super::platform::{self, CPUS};
 use super::sites::{self, Kind, Role};
 use super::states::{self, Numbers};
 
-/// What watches over a lock's word.
+/// Observes the changes of a lock's word.
 pub(crate) struct Watch {
     /// Called with the CPU, the old value and the new one after each read-modify-write.
     pub(crate) judge: Box<dyn FnMut(usize, u32, u32)>,
-    /// The bits that are clear when all CPUs have left.
+    /// The bits that must be clear once all CPUs have left.
     pub(crate) rest: u32,
 }
 
@@ -49,12 +50,12 @@ impl Life {
         Self { alive: UnsafeCell::new(()), watch: watch.map(RefCell::new), value }
     }
 
-    /// Frees the lock: all accesses to it happen before, or loom reports a race.
+    /// Frees the lock. All accesses to it must happen before this, or loom reports a race.
     pub(crate) fn end(&self) {
         self.alive.with_mut(|_| ());
     }
 
-    /// Checks that no CPU has left a trace in the lock.
+    /// Checks that no CPU has left bits behind in the lock's word.
     pub(crate) fn rest(&self) {
         if let Some(watch) = &self.watch {
             let left = self.value.get() & watch.borrow().rest;
@@ -70,25 +71,25 @@ impl Life {
     }
 }
 
-/// Who has written a cell of a node, and who knows.
+/// Which CPUs have written a cell of a node, and which know of the last write.
 ///
-/// Two rules, by which a store and a read-modify-write of two CPUs can't miss each other on any
+/// Two rules ensure that a store and a read-modify-write of two CPUs can't miss each other on any
 /// machine:
 ///
-/// * A CPU that makes a node new, or frees it, knows the last write: it happens before, or the CPU
-///   has seen its value.
-/// * A CPU that uses another's node knows that it has been made new: that happens before.
+/// * A CPU that makes a node new, or frees it, knows the last write: that write happens before, or
+///   the CPU has seen its value.
+/// * A CPU that uses another CPU's node knows that it has been made new: that happens before.
 #[derive(Default)]
 pub(crate) struct Trail {
     writes: Cell<u32>,
     value: Cell<u32>,
     known: [Cell<u32>; CPUS],
-    /// Made by the last writer when it wrote, or by who last saw that, so that loom can tell
-    /// whether it happens before.
+    /// Created by the last writer at its write, or by the CPU that last saw that write, so that
+    /// loom can tell whether it happens before.
     last: RefCell<Option<UnsafeCell<()>>>,
-    /// The same for whoever made the node new.
+    /// The same for the CPU that made the node new.
     renewed: RefCell<Option<UnsafeCell<()>>>,
-    /// A kick may replace what the CPU has stored in its own node.
+    /// Whether a kick may replace what the CPU has stored in its own node.
     kickable: Cell<bool>,
 }
 
@@ -99,7 +100,7 @@ impl Trail {
         }
         self.knows();
         if role == Role::Uses {
-            // Whoever comes after this CPU comes after the write that it has seen.
+            // A CPU that comes after this one also comes after the write that this one has seen.
             self.last.replace(Some(UnsafeCell::new(())));
         }
     }
@@ -128,8 +129,9 @@ impl Trail {
 
     fn changed(&self, value: u32, role: Role) {
         match role {
-            // Its waiter does not look at the state when it is back, and so need not know: a later
-            // wait writes over this, or comes first, and then the kick finds another state.
+            // The waiter does not check the state when it comes back, and so need not know this
+            // write. A later wait either overwrites it, or comes first, in which case the kick
+            // finds another state.
             Role::Kicks(Kind::Ticket | Kind::Park) => self.value.set(value),
             _ => self.wrote(value),
         }
@@ -143,7 +145,7 @@ impl Trail {
     }
 }
 
-/// Fails the model unless what made `event` happens before now.
+/// Fails the model unless the creation of `event` happens before now.
 fn happens_before(event: &RefCell<Option<UnsafeCell<()>>>) {
     if let Some(event) = &*event.borrow() {
         event.with(|_| ());
@@ -153,19 +155,19 @@ fn happens_before(event: &RefCell<Option<UnsafeCell<()>>>) {
 /// What a cell is part of.
 pub(crate) enum Part {
     Lock(&'static Life),
-    /// A queue node; the one that says how far its waiter is has numbers.
+    /// A cell of a queue node. The cell that holds the waiter's state has numbers.
     Node(Trail, Option<Numbers>),
-    /// The number of entries in use.
+    /// A cell of the table, with the number of entries in use.
     Table(&'static Cell<usize>),
 }
 
-// SAFETY: all threads of a model run on one thread of the operating system, in turn.
+// SAFETY: all threads of a model run in turn on one thread of the operating system.
 unsafe impl Send for Part {}
 // SAFETY: as above.
 unsafe impl Sync for Part {}
 
 impl Part {
-    /// What is written, or looked for, in place of `value`.
+    /// The value that is written, or compared with, in place of `value`.
     fn number(&self, value: u32) -> u32 {
         match self {
             Self::Node(_, Some(numbers)) => numbers.of(value),
@@ -189,9 +191,9 @@ impl Part {
         }
     }
 
-    /// Notes that a CPU gives its own node this state, if it is one. Returns whether a kick may
-    /// have replaced the one before: then loom has to be told that the kick came first, for
-    /// nothing comes between what a read-modify-write reads and what it writes.
+    /// Notes that a CPU gives its own node this state, if the cell is a node's state. Returns
+    /// whether a kick may have replaced the state before. If so, loom has to be told that the kick
+    /// came first, because nothing comes between what a read-modify-write reads and what it writes.
     fn follows_kick(&self, state: u32) -> bool {
         match self {
             Self::Node(trail, Some(_)) => trail.kickable.replace(states::is_kickable(state)),
@@ -250,8 +252,8 @@ macro_rules! cells {
                 number.try_into().expect("only a word has other numbers than its own")
             }
 
-            /// A read-modify-write: `act` does it, and `new` says what it writes over what it
-            /// finds.
+            /// A read-modify-write: `act` performs it, and `new` maps the value found to the value
+            /// written.
             #[track_caller]
             fn update(
                 &self,
@@ -373,8 +375,8 @@ cells! {
 }
 
 impl Word {
-    /// The step that takes a lock whose lower half is zero: to memory, a read-modify-write of the
-    /// word.
+    /// The step that takes a lock whose lower half is zero. To memory, it is a read-modify-write of
+    /// the word.
     pub(crate) fn set_lowest_bit(&self, at: &'static Location<'static>) -> bool {
         let ((order, _), _) = sites::access(at, "set_lowest_bit", (Acquire, Relaxed));
         let mut seen = 0;
@@ -395,8 +397,8 @@ impl Word {
         false
     }
 
-    /// The two steps of a cheap release: a comparison, and a store of the low byte, which is, to
-    /// memory, a read-modify-write of the word.
+    /// The two steps of a cheap release: a comparison, and a store of the low byte. To memory, the
+    /// store is a read-modify-write of the word.
     pub(crate) fn clear_low_byte(&self, at: &'static Location<'static>) -> bool {
         let ((order, _), _) = sites::access(at, "clear_low_byte", (Release, Relaxed));
         self.part.touched();
@@ -415,9 +417,9 @@ impl Word {
     }
 }
 
-/// The fast path has taken the lock past a queue, uncounted.
+/// The fast path took the lock past a queue and did not count it.
 pub(crate) const TAKES_PAST_A_QUEUE: &str = "the fast path takes the lock past a queue";
-/// A cheap release has not seen what a waiter wrote into the word.
+/// A cheap release did not see what a waiter wrote into the word.
 pub(crate) const MISSES_A_WAITER: &str = "a cheap release misses a waiter";
 
 impl Half {
@@ -431,8 +433,9 @@ impl Half {
         }
         let new = old.wrapping_add(n);
         self.part.touched();
-        // A swap, for loom does not know that a store comes after the read-modify-writes that
-        // follow what it replaces. It hides one thing: that a store ends a release sequence.
+        // This is a swap, because loom does not know that a store comes after the
+        // read-modify-writes that follow the value it replaces. The swap hides one thing: that a
+        // store ends a release sequence.
         let found = self.cell.swap(new, order);
         self.part.changed(u32::from(found), u32::from(new), Role::Uses);
         true

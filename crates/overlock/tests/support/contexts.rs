@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Models whose CPUs each do something else: interrupts inside each other, and a queue node that is
-//! left behind and used again.
+//! Models in which each CPU does something else: interrupts inside each other, and a queue node
+//! that is left behind and used again.
 
 use overlock::{RawLock, RawTimedLock};
 
@@ -8,11 +8,13 @@ use super::mixed::Kind;
 use super::models::{Depth, Report, Scene, explore, nobody_passes, queued};
 use super::platform::{self, Halting, World};
 
-/// Sections of each lock in [`nested`]: the one it starts with, CPU 0's, and CPU 1's own.
+/// The critical sections of each lock in [`nested`]: the one in which it starts, CPU 0's, and CPU
+/// 1's own.
 const SECTIONS: usize = 3;
 
-/// `DEPTH` locks are held. While CPU 0 waits for the first, an interrupt takes it to the second,
-/// and so on; CPU 1 releases them, the last one first, and takes the last one again meanwhile.
+/// `DEPTH` locks are held. While CPU 0 waits for the first, an interrupt makes it wait for the
+/// second, and so on. CPU 1 releases them, the last one first, and meanwhile takes the last one
+/// again.
 pub(crate) fn nested<const DEPTH: usize>(
     kinds: [Kind; DEPTH],
     world: World,
@@ -48,9 +50,9 @@ pub(crate) fn nested<const DEPTH: usize>(
     })
 }
 
-/// CPU 1 gives up behind CPU 0 and releases the lock, which was held for it, while CPU 2 has joined
-/// the line behind it and may not have linked itself: then CPU 0 skips the node that CPU 1 has left
-/// behind, CPU 2 frees it, and CPU 1 uses it again.
+/// CPU 1 gives up behind CPU 0 and releases the lock, which was held on its behalf. Meanwhile CPU 2
+/// has joined the queue behind it and may not have linked itself. CPU 0 then skips the node that
+/// CPU 1 has left behind, CPU 2 frees it, and CPU 1 uses it again.
 pub(crate) fn left_behind(depth: Depth) -> Report {
     explore(Some(1), depth, || {
         platform::open::<Halting>(World { timeouts: true, ..World::PLAIN }, 3);
@@ -75,9 +77,9 @@ pub(crate) fn left_behind(depth: Depth) -> Report {
     })
 }
 
-/// CPU 1 gives up behind CPU 0, and CPU 2 has joined the queue behind it, but not linked itself,
-/// when CPU 3 releases the lock, which was held for it. So CPU 2 finds that it is first, and frees
-/// the node.
+/// CPU 1 gives up behind CPU 0. CPU 2 has joined the queue behind it, but not linked itself, when
+/// CPU 3 releases the lock, which was held on its behalf. So CPU 2 finds that it is the queue head,
+/// and frees the node.
 pub(crate) fn unlinked(depth: Depth) -> Report {
     explore(Some(1), depth, || {
         platform::open::<Halting>(World { timeouts: true, ..World::PLAIN }, 4);

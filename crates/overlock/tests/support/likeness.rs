@@ -1,5 +1,5 @@
 //! Platforms on threads that are not [`Threads`]: they have its numbers, its futex and its clock,
-//! and slots of their own. None of them is mended after `fork`.
+//! but slots of their own. None of them is mended after `fork`.
 
 #![allow(dead_code, reason = "each test binary needs one of the platforms")]
 
@@ -11,7 +11,7 @@ use overlock::platform::{CheapRelease, Platform, ReadModifyWrite, Threads};
 /// How `Threads` releases.
 pub(crate) type Sequences = <Threads as Platform>::Release;
 
-/// A platform by name: whether it waits, and how it releases.
+/// Defines a platform by its name, whether it waits, and how it releases.
 macro_rules! like_threads {
     ($(#[$doc:meta])* $name:ident, waits $waits:literal, releases by $release:ty) => {
         $(#[$doc])*
@@ -71,17 +71,17 @@ std::thread_local! {
     static TORN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on the releases of this thread on [`Torn`] are not cut off by anything.
+/// From now on, nothing cuts off this thread's releases on [`Torn`].
 pub(crate) fn tear() {
     TORN.set(true);
 }
 
-/// Releases by `Threads`' restartable sequences, but in threads that have called [`tear`] by a look
-/// and a store that nothing cuts off: what a sequence would be that the kernel does not watch.
+/// Releases by `Threads`' restartable sequences; but in threads that have called [`tear`], by a
+/// look and a store that nothing cuts off, like a sequence that the kernel does not watch.
 #[derive(Debug)]
 pub(crate) struct TornRelease;
 
-/// Between the look and the store: for long enough that a waiter joins the queue and halts.
+/// Stays between the look and the store for long enough that a waiter joins the queue and halts.
 fn dwell() {
     Threads::nap(3_000_000);
 }
@@ -92,7 +92,7 @@ impl TornRelease {
             return false;
         }
         dwell();
-        // ORDERING: Release, with the Acquire of whoever takes the lock next.
+        // ORDERING: Release, with the Acquire of the thread that takes the lock next.
         word.fetch_and(!0xff, Ordering::Release);
         true
     }
@@ -120,7 +120,7 @@ impl CheapRelease<Torn> for TornRelease {
             return false;
         }
         dwell();
-        // ORDERING: Release, with the Acquire of whoever is served next.
+        // ORDERING: Release, with the Acquire of the thread that is served next.
         cell.fetch_add(n, Ordering::Release);
         true
     }
@@ -136,7 +136,7 @@ like_threads! {
 }
 
 like_threads! {
-    /// A platform whose locks nobody mends in a forked child.
+    /// A platform whose locks are not mended in a forked child.
     Unmended, waits true, releases by ReadModifyWrite
 }
 

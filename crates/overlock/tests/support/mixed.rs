@@ -13,7 +13,7 @@
 //!  releases B                                      waits for B                 releases B
 //! ```
 //!
-//! CPU 1 comes back from its first halt for no reason, so it may be gone when it is kicked.
+//! CPU 1's first halt ends spuriously, so CPU 1 may be gone when it is kicked.
 
 use overlock::RawLock;
 use overlock::counters::Event;
@@ -30,7 +30,7 @@ use super::table::Model;
 /// A lock of any kind.
 pub(crate) struct Any(Box<dyn RawLock>);
 
-// SAFETY: hands every call on to a lock.
+// SAFETY: it passes every call on to a lock.
 unsafe impl RawLock for Any {
     fn lock(&self) {
         self.0.lock();
@@ -50,7 +50,7 @@ unsafe impl RawLock for Any {
     }
 }
 
-/// How a lock of some kind is made and watched.
+/// How to make a lock of some kind, and how to watch it.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
     make: fn(&'static Life) -> Any,
@@ -67,16 +67,16 @@ pub(crate) const HYBRID: Kind =
     Kind { make: |life| Any(Box::new(hybrid::<Halting>(life))), watch: nobody_passes };
 
 impl Kind {
-    /// A lock of this kind, and what so many sections of it protect.
+    /// A lock of this kind, which protects `sections` critical sections.
     pub(crate) fn scene(self, sections: usize) -> &'static Scene<Any> {
         Scene::new(sections, self.make, (self.watch)())
     }
 }
 
-/// A halt of each CPU ends for no reason, when others have had the time to find its name.
+/// One halt of each CPU ends spuriously, once others have had time to find its name.
 const WORLD: World = World { spurious: 1, lingers: true, ..World::PLAIN };
 
-/// CPU 0 has two locks, for the first of which CPU 1 waits. Its kick may find CPU 1 waiting for the
+/// CPU 0 has two locks, and CPU 1 waits for the first. CPU 0's kick may find CPU 1 waiting for the
 /// second; with three CPUs, behind CPU 2.
 pub(crate) fn late_kick(
     kinds: [Kind; 2],
@@ -110,7 +110,7 @@ pub(crate) fn late_kick(
 }
 
 /// CPU 0 releases a lock for which CPU 1 waits, and is interrupted before it kicks. The handler
-/// waits for the lock that CPU 2 has, perhaps behind CPU 1.
+/// waits for the lock that CPU 2 holds, perhaps behind CPU 1.
 pub(crate) fn interrupted_kick(
     kinds: [Kind; 2],
     numbers: Numbers,
@@ -138,7 +138,7 @@ pub(crate) fn interrupted_kick(
                 enter(0);
             }
             _ => {
-                // By now any kick is overdue.
+                // By this time any kick is overdue.
                 platform::pass(1_000_000_000);
                 second.section();
             }
@@ -149,8 +149,8 @@ pub(crate) fn interrupted_kick(
     })
 }
 
-/// CPU 1 waits for the second lock while it has the first, and CPU 0, which has the second, asks
-/// for the first when it has released it.
+/// CPU 1 holds the first lock and waits for the second. CPU 0 holds the second, and asks for the
+/// first once it has released it.
 fn inside(kinds: [Kind; 2], world: World, bound: usize, depth: Depth) -> Report {
     explore(Some(bound), depth, move || {
         platform::open::<Halting>(world, 2);
@@ -178,7 +178,7 @@ const TOKEN: World = World { halt: Halt::Token, stale_failures: true, ..World::P
 
 macro_rules! models {
     ($($name:ident: |$depth:ident| $run:expr, [$($event:ident),*], [$($reached:expr),*];)*) => {
-        /// All models with locks of several kinds, or with several locks whose kicks meet.
+        /// All models with locks of several kinds, or with several locks whose kicks can meet.
         pub(crate) const MODELS: &[Model] = &[$(Model {
             name: stringify!($name),
             run: |$depth| $run,

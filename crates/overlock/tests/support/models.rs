@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The models: what CPUs do with a lock, and what must hold in every interleaving.
 //!
-//! Each model checks at once
+//! Each model checks all of these at once:
 //!
-//! * mutual exclusion and the order of sections: the protected data is a cell in which loom finds
-//!   races;
+//! * mutual exclusion and the order of critical sections: the protected data is a cell in which
+//!   loom finds races;
 //! * no lost wake-up: all CPUs end, or loom reports a deadlock;
 //! * no access after the release (F4): the last CPU to leave frees the lock, see [`Life`];
-//! * for the locks with a line, that nobody passes a waiter that has disabled stealing, see
+//! * for the locks with a queue: no CPU passes a waiter that has disabled stealing, see
 //!   [`nobody_passes`].
 //!
-//! What a model reached is counted: events of the lock, and executed call sites.
+//! The check also counts what a model reached: events of the lock, and executed call sites.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -34,7 +34,7 @@ thread_local! {
     static EXECUTIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The class of all locks of the models: counts for the thread that checks.
+/// The class of all locks of the models: it counts for the thread that checks.
 pub(crate) struct Seen;
 
 impl Class for Seen {
@@ -46,35 +46,36 @@ impl Class for Seen {
 /// How much of a model is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// The first executions only, to see which sites there are.
+    /// Only the first executions, to see which sites there are.
     Glance,
     /// Up to the model's own bound on preemptions: minutes for all models together.
     Bounded,
-    /// Then with one preemption more, for at most [`LONG`].
+    /// As `Bounded`, then with one more preemption, for at most [`LONG`].
     Long,
 }
 
 impl Depth {
-    /// What is asked for: `OVERLOCK_VERIFY=long` in the environment, or the bounded exploration.
+    /// The depth asked for: `OVERLOCK_VERIFY=long` in the environment, otherwise the bounded
+    /// exploration.
     pub(crate) fn wanted() -> Self {
         let long = std::env::var_os("OVERLOCK_VERIFY").is_some_and(|value| value == "long");
         if long { Self::Long } else { Self::Bounded }
     }
 }
 
-/// What came of an exploration.
+/// The result of an exploration.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) executions: u64,
     pub(crate) events: BTreeMap<&'static str, u64>,
     pub(crate) sites: BTreeMap<Site, Ordering>,
-    /// What happened beside: see [`sites::reach`].
+    /// What else happened: see [`sites::reach`].
     pub(crate) reached: BTreeSet<&'static str>,
     /// Why the model failed, if it did.
     pub(crate) failure: Option<String>,
 }
 
-/// Explores `execution`, which must not depend on anything but loom's choices.
+/// Explores `execution`, which must depend on nothing but loom's choices.
 pub(crate) fn explore(
     preemptions: Option<usize>,
     depth: Depth,
@@ -126,7 +127,7 @@ fn explore_once(
 }
 
 impl Report {
-    /// What came of this exploration and of a further one.
+    /// The result of this exploration and of a further one.
     fn and(mut self, more: Self) -> Self {
         self.executions += more.executions;
         for (event, count) in more.events {
@@ -139,8 +140,8 @@ impl Report {
     }
 }
 
-/// How long each model is explored with one preemption more: all together end in a quarter of an
-/// hour.
+/// How long each model is explored with one more preemption: all models together take a quarter of
+/// an hour.
 const LONG: Duration = Duration::from_secs(20);
 
 /// Executions of a [`Depth::Glance`].
@@ -148,20 +149,20 @@ const GLANCE: usize = 2_000;
 
 fn message(panic: &dyn Any) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref().copied()).unwrap_or("a panic without words").to_owned()
+    text.or_else(|| panic.downcast_ref().copied()).unwrap_or("a panic without a message").to_owned()
 }
 
-/// Who does what in a model.
+/// What each CPU does in a model.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
-    /// How many sections each CPU enters.
+    /// How many critical sections each CPU enters.
     pub(crate) sections: &'static [usize],
-    /// CPU 0 holds the lock before the others start: its first section is that one.
+    /// CPU 0 holds the lock before the others start: that is its first critical section.
     pub(crate) held: bool,
-    /// CPUs from this one on wait no longer than until `deadline_ns`, and then without limit.
+    /// CPUs from this number on first wait until `deadline_ns`, and then without limit.
     pub(crate) timed: usize,
     pub(crate) deadline_ns: u64,
-    /// Whether they let others run in between.
+    /// Whether CPUs let others run in between.
     pub(crate) busy: bool,
     /// The bound on preemptions, if there is one.
     pub(crate) preemptions: Option<usize>,
@@ -184,7 +185,7 @@ impl Plan {
 pub(crate) struct Scene<L> {
     pub(crate) lock: L,
     life: &'static Life,
-    /// How many sections are still to come.
+    /// How many critical sections are still to come.
     left: UnsafeCell<usize>,
 }
 
@@ -198,7 +199,8 @@ impl<L: RawLock + 'static> Scene<L> {
         platform::keep(Self { lock: make(life), life, left: UnsafeCell::new(sections) })
     }
 
-    /// The section of a CPU that holds the lock, and the release. Whoever was last frees the lock.
+    /// The critical section of a CPU that holds the lock, and its release. The last CPU frees the
+    /// lock.
     pub(crate) fn section(&self) {
         let last = self.left.with_mut(|left| {
             // SAFETY: the lock excludes the others; loom fails the model if it does not.
@@ -213,13 +215,13 @@ impl<L: RawLock + 'static> Scene<L> {
         }
     }
 
-    /// Checks that no CPU has left a trace in the lock.
+    /// Checks that no CPU has left bits behind in the lock's word.
     pub(crate) fn rest(&self) {
         self.life.rest();
     }
 }
 
-/// CPUs enter sections of one lock, each after `take` has taken it.
+/// CPUs enter critical sections of one lock, each after `take` has taken it.
 pub(crate) fn sections<P: Platform<Word = Word>, L: RawLock + 'static>(
     plan: Plan,
     depth: Depth,
@@ -264,12 +266,12 @@ pub(crate) fn timed<L: RawTimedLock>(lock: &L, cpu: usize, plan: &Plan) {
     }
 }
 
-/// For locks whose word has no more to tell.
+/// For locks whose word has nothing more to watch.
 pub(crate) fn unwatched() -> Option<Watch> {
     None
 }
 
-/// The bits of a queue lock's word that its watch looks at; see `raw/word.rs`.
+/// The bits of a queue lock's word that its watch checks; see `raw/word/queue.rs`.
 mod bits {
     pub(super) const LOCKED: u32 = 1 << 0;
     pub(super) const STEAL: u32 = 1 << 1;
@@ -278,8 +280,8 @@ mod bits {
     pub(super) const TAIL: u32 = 0xffff_0000;
 }
 
-/// Nobody but the queue head takes the lock while stealing is disabled, or once the head has been
-/// passed as often as is allowed: whoever takes it then leaves the queue.
+/// Checks that only the queue head takes the lock while stealing is disabled, or once the head has
+/// been passed as often as is allowed: the CPU that takes the lock then leaves the queue.
 pub(crate) fn nobody_passes() -> Option<Watch> {
     use bits::{LOCKED, NO_STEALING, STEALS, TAIL};
     let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
@@ -287,7 +289,7 @@ pub(crate) fn nobody_passes() -> Option<Watch> {
         if takes && old & TAIL != 0 {
             let leaves = new & STEALS == 0;
             let forbidden = old & NO_STEALING != 0;
-            assert!(leaves || !forbidden, "CPU {cpu} passes a queue head that has forbidden it");
+            assert!(leaves || !forbidden, "CPU {cpu} passes a head that has disabled stealing");
             let bound = old & STEALS == STEALS;
             assert!(leaves || !bound, "CPU {cpu} passes the queue head beyond the bound");
         }
@@ -315,8 +317,8 @@ pub(crate) fn hybrid<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P,
     Hybrid::with(Word::new(0, Part::Lock(life)))
 }
 
-/// A lock whose queue head may be passed once more: as if a CPU had stolen it from a queue that it
-/// has just emptied, which can't happen, but is allowed for here.
+/// A lock whose queue head may be passed once more. It looks as if a CPU had stolen it from a queue
+/// that it has just emptied, which can't happen, but is allowed for here.
 pub(crate) fn hybrid_near_bound<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
     let once = bits::STEALS - bits::STEAL;
     Hybrid::with(Word::new(bits::LOCKED | once, Part::Lock(life)))

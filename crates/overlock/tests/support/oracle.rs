@@ -1,7 +1,7 @@
-//! What a lock must do, as questions that any subject can be asked, sound or broken.
+//! What a lock must do, as checks that can be run on any subject, sound or broken.
 //!
-//! An oracle returns what it found wrong. None is timed: a subject that hangs is found by a
-//! watchdog that is generous.
+//! An oracle returns what it found wrong. None of them is timed: a generous watchdog finds a
+//! subject that hangs.
 
 #![allow(dead_code, reason = "each test binary asks some of the questions")]
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use overlock::{ConstLock, RawLock};
 
-/// What can be asked: anything with the verbs of a lock.
+/// What the oracles can check: anything with the verbs of a lock.
 pub(crate) trait Subject: Send + Sync + 'static {
     fn new() -> Self;
     fn lock(&self);
@@ -45,10 +45,10 @@ pub(crate) type Verdict = Result<(), String>;
 /// How long a subject may make no progress at all before it counts as hung.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-/// Where a check says that its subject still makes progress.
+/// A check calls this to report that its subject still makes progress.
 ///
-/// The watchdog counts from the last beat. So a machine that is slow, or busy, or an emulator,
-/// fails nobody: a check may take as long as it goes on.
+/// The watchdog counts from the last beat. So a slow or busy machine, or an emulator, fails no
+/// subject: a check may take as long as it likes while it makes progress.
 #[derive(Clone)]
 pub(crate) struct Pulse(Arc<AtomicU64>);
 
@@ -58,7 +58,7 @@ impl Pulse {
     }
 }
 
-/// Runs a check in a thread of its own, and gives it up when it hangs.
+/// Runs a check in a thread of its own, and abandons it if it hangs.
 pub(crate) fn watched(check: impl FnOnce(&Pulse) -> Verdict + Send + 'static) -> Verdict {
     watched_for(WATCHDOG, check)
 }
@@ -92,7 +92,7 @@ struct Shared<S> {
     counter: UnsafeCell<u64>,
 }
 
-// SAFETY: the counter is what the lock under test protects; a broken one loses updates, which the
+// SAFETY: the lock under test protects the counter. A broken lock loses updates, which is what the
 // test looks for. (A race on an aligned u64 of x86-64 or aarch64 tears nothing; the accesses are
 // volatile.)
 unsafe impl<S: Sync> Sync for Shared<S> {}
@@ -108,8 +108,8 @@ impl<S> Shared<S> {
     }
 }
 
-/// Mutual exclusion: threads that count together lose no update. Every `try_every`th time they try
-/// first.
+/// Mutual exclusion: threads that count together lose no update. On every `try_every`th round they
+/// try first.
 pub(crate) fn excludes<S: Subject>(threads: usize, rounds: u64, try_every: u64) -> Verdict {
     watched(move |pulse| {
         let shared = Arc::new(Shared { lock: S::new(), counter: UnsafeCell::new(0) });
@@ -144,7 +144,7 @@ pub(crate) fn excludes<S: Subject>(threads: usize, rounds: u64, try_every: u64) 
     })
 }
 
-/// `try_lock` says the truth: it fails while another holds the lock, and not otherwise.
+/// `try_lock` tells the truth: it fails while another thread holds the lock, and not otherwise.
 pub(crate) fn tries_truly<S: Subject>() -> Verdict {
     watched(|_| {
         let lock = Arc::new(S::new());
@@ -162,21 +162,21 @@ pub(crate) fn tries_truly<S: Subject>() -> Verdict {
         };
         for _ in 0..1000 {
             if !lock.try_lock() {
-                return Err("a free lock could not be had".into());
+                return Err("a free lock could not be taken".into());
             }
             lock.unlock();
         }
         lock.lock();
         if elsewhere(&lock)? {
-            return Err("a held lock could be had".into());
+            return Err("a held lock could be taken".into());
         }
         lock.unlock();
-        if elsewhere(&lock)? { Ok(()) } else { Err("a released lock could not be had".into()) }
+        if elsewhere(&lock)? { Ok(()) } else { Err("a released lock could not be taken".into()) }
     })
 }
 
-/// First come, first served: waiters that are known to stand in the queue get the lock in their
-/// order. A waiter stands there, at the latest, when it sleeps.
+/// First come, first served: waiters that are known to be in the queue get the lock in their order.
+/// A waiter is known to be there once it sleeps.
 pub(crate) fn serves_in_order<S: Subject>(waiters: usize) -> Verdict {
     watched(move |pulse| {
         let lock = Arc::new(S::new());
@@ -213,15 +213,15 @@ pub(crate) fn serves_in_order<S: Subject>(waiters: usize) -> Verdict {
     })
 }
 
-/// Whether the kernel says that a thread of this process sleeps.
+/// Whether a thread of this process sleeps, according to the kernel.
 fn sleeps(thread: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
-    // The name before the state is in parentheses, and may have some itself.
+    // The name before the state is in parentheses, and may itself contain parentheses.
     stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')))
 }
 
-/// Waiters that have halted are called back: bursts of threads that sleep through a long section
-/// all get the lock.
+/// Halted waiters are called back: bursts of threads that sleep through a long critical section all
+/// get the lock.
 pub(crate) fn loses_no_waiter<S: Subject>(
     waiters: usize,
     bursts: usize,
@@ -251,9 +251,10 @@ pub(crate) fn loses_no_waiter<S: Subject>(
     })
 }
 
-/// The memory of a lock may be reused as soon as it has been released for the last time (F4): each
-/// round, the last of two threads frees it, and what stands there afterwards must stay untouched.
-/// `arena` cells are used in turn, so that a late access hits memory that holds something else.
+/// The memory of a lock can be reused as soon as the lock has been released for the last time (F4).
+/// In each round, the second of two threads frees it, and what is written there afterwards must
+/// stay untouched. The test uses `arena` cells in turn, so that a late access hits memory that
+/// holds something else.
 pub(crate) fn leaves_memory_alone<S: Subject>(rounds: usize) -> Verdict {
     assert_eq!(size_of::<S>(), 4, "the memory is looked at as one word");
     watched(move |pulse| {

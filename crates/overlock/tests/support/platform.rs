@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `Loom`: the platform in which every interleaving happens.
+//! `Loom`: the platform on which every interleaving happens.
 //!
-//! A CPU is a thread of the model. What a run explores beside that is set by its [`World`]; what
-//! varies only by the world and not by the scheduler (spurious wake-ups, time-outs, a full table)
-//! is a world of its own, so that a model stays small.
+//! A CPU is a thread of the model. [`World`] sets what else a run explores. Anything that depends
+//! on the world and not on the scheduler (spurious wake-ups, time-outs, a full table) is a world of
+//! its own, so that each model stays small.
 //!
 //! | clause | answer |
 //! |---|---|
-//! | P1, P3 | Two ways to halt. [`Halt::Futex`]: the word is compared under the one lock of a kernel that a kick takes too; a kick finds whoever sleeps on the address and is forgotten if nobody does. [`Halt::Token`]: the word is compared without any lock, and a kick leaves a token with the CPU, which ends its present or next halt, as KVM's `pv_unhalted` does. Memory is ordered only by a token that ends a halt. |
+//! | P1, P3 | Two ways to halt. [`Halt::Futex`]: the word is compared under the one lock of a kernel that a kick takes too; a kick finds the CPU that sleeps on the address and is forgotten if there is none. [`Halt::Token`]: the word is compared without any lock, and a kick leaves a token with the CPU, which ends its present or next halt, as KVM's `pv_unhalted` does. Memory is ordered only by a token that ends a halt. |
 //! | P2 | [`World::spurious`] halts of each CPU end at once. |
 //! | P4 | See P3. Only the address of the word is used. |
 //! | P5 | Does nothing: others may run at any access. |
-//! | P6 | The first few pauses of an acquisition do nothing, so that the budgets of spin loops are spent and the paths behind them explored. Later ones yield, for loom to see that a spin loop depends on another CPU. |
+//! | P6 | The first few pauses of an acquisition do nothing, so that the budgets of spin loops are spent and the paths behind them explored. Later ones yield, so that loom sees that a spin loop depends on another CPU. |
 //! | P7, P8 | The CPUs of a model are numbered as they are started. [`World::numberless`] CPUs have no number. |
-//! | P9 | A clock for each CPU, which advances by [`World::tick_ns`] with each look: budgets are spent after two looks. It goes far beyond the clause: clocks of CPUs differ by as much as their looks. No lock may rely on more for its safety. |
+//! | P9 | Each CPU has a clock, which advances by [`World::tick_ns`] at each reading: budgets are spent after two readings. This goes far beyond the clause: the clocks of two CPUs differ by as much as their numbers of readings. No lock may rely on more for its safety. |
 //! | P10 | `WAITS` is a parameter. |
-//! | P11 | A sequence is under a lock of its CPU, and `membarrier` takes the locks of all others in turn: those under way end, and those that begin later see what was written before. By [`World::barrier`] it may refuse, or lie: then the models must find that out. |
+//! | P11 | A sequence runs under a lock of its CPU, and `membarrier` takes the locks of all other CPUs in turn: sequences under way end, and those that begin later see what was written before. Depending on [`World::barrier`] it may refuse, or lie; the models must find a lie. |
 //!
-//! [`Halt::Futex`] lets loom find a lost wake-up as a deadlock. With [`Halt::Token`] a CPU that
+//! With [`Halt::Futex`], loom finds a lost wake-up as a deadlock. With [`Halt::Token`], a CPU that
 //! polls its token for ever is one.
 
 use std::any::Any;
@@ -36,27 +36,27 @@ use super::cells::{Byte, Half, Part, Trail, Word};
 use super::sites;
 use super::states::Numbers;
 
-/// The most CPUs of a model.
+/// The most CPUs that a model can have.
 pub(crate) const CPUS: usize = 4;
 
-/// Cells of a queue node.
+/// How many cells a queue node has.
 const NODE_CELLS: usize = 4;
 
-/// Polls after which a token is not going to come any more.
+/// After how many polls a token counts as lost.
 const POLLS_MAX: u32 = 100;
 
-/// The model of CPUs, with or without halting, found by number or by address. See the [module
-/// documentation](self).
+/// The model of CPUs, with or without halting, which are found by number or by address. See the
+/// [module documentation](self).
 #[derive(Debug)]
 pub(crate) struct Loom<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool = false>;
 
-/// Releases by sequences of two steps, where `CHEAP`.
+/// If `CHEAP`, releases by sequences of two steps.
 #[derive(Debug)]
 pub(crate) struct Sequences<const CHEAP: bool>;
 
-/// CPUs that halt in their slot and are kicked by number, as vCPUs.
+/// CPUs that halt in their slot and are kicked by number, like vCPUs.
 pub(crate) type Halting = Loom<true, false>;
-/// CPUs that halt on any word and are kicked by its address, as threads.
+/// CPUs that halt on any word and are kicked by its address, like threads.
 pub(crate) type ByAddress = Loom<true, true>;
 /// As [`Halting`], with cheap releases.
 pub(crate) type Cheap = Loom<true, false, true>;
@@ -68,57 +68,57 @@ pub(crate) type Spinning = Loom<false, false>;
 /// How a CPU halts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
-    /// Under a kernel's lock.
+    /// It sleeps under a kernel's lock.
     Futex,
-    /// Until a token is there.
+    /// It waits until it has a token.
     Token,
 }
 
 /// What `membarrier` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Barrier {
-    /// What it should.
+    /// It cuts sequences off, as it should.
     Done,
-    /// Nothing, and it says so.
+    /// It does nothing, and returns false.
     Refused,
-    /// Nothing, and it says otherwise: wrong.
+    /// It does nothing but returns true, which is wrong.
     Pretended,
 }
 
-/// What holds for one exploration.
+/// The parameters of one exploration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct World {
     pub(crate) halt: Halt,
-    /// How many halts of each CPU end at once.
+    /// How many halts of each CPU end at once, spuriously.
     pub(crate) spurious: u32,
     /// Whether a halt with a deadline lasts until the deadline; otherwise it lasts until a kick.
     pub(crate) timeouts: bool,
-    /// How far a look at the clock advances it.
+    /// How far each reading of the clock advances it.
     pub(crate) tick_ns: u64,
     /// How far the clock of each CPU is ahead of that of the CPU before it.
     pub(crate) ahead_ns: u64,
     /// How many pauses between two halts do nothing: enough to spend the budgets of spin loops.
-    /// Those beyond yield.
+    /// Further pauses yield.
     pub(crate) pauses: u32,
     /// From this CPU on, CPUs have no number.
     pub(crate) numberless: usize,
-    /// The table of waiters is full from the start.
+    /// Whether the table of waiters is full from the start.
     pub(crate) full: bool,
     /// Whether a failing compare-exchange may see an old value.
     pub(crate) stale_failures: bool,
-    /// How many interrupts CPU 0 gets, inside each other: each at its next pause, halt or kick.
+    /// How many nested interrupts CPU 0 gets: each at its next pause, halt or kick.
     pub(crate) interrupts: usize,
-    /// Whether a CPU lets others run before it comes back from a halt for no reason, and when it
-    /// has found whom to kick.
+    /// Whether a CPU lets others run before it comes back from a spurious halt, and when it has
+    /// found a CPU to kick.
     pub(crate) lingers: bool,
     /// How the states of queue nodes are numbered.
     pub(crate) numbers: Numbers,
-    /// What becomes of a sequence that is to be cut off.
+    /// What `membarrier` does to sequences.
     pub(crate) barrier: Barrier,
 }
 
 impl World {
-    /// Halting under a kernel's lock, with every budget spent at the second look.
+    /// Halting under a kernel's lock, with every budget spent at the second reading of the clock.
     pub(crate) const PLAIN: Self = Self {
         halt: Halt::Futex,
         spurious: 0,
@@ -136,7 +136,7 @@ impl World {
     };
 }
 
-/// What one CPU knows of itself.
+/// The state of one CPU.
 #[derive(Default)]
 struct Own {
     clock_ns: Cell<u64>,
@@ -146,7 +146,7 @@ struct Own {
     interrupted: Cell<usize>,
 }
 
-/// One execution of a model: made anew for each.
+/// One execution of a model; each execution creates its own.
 struct Stage<P: Platform> {
     slots: Vec<Slot<P>>,
     buckets: [Bucket<P>; 1],
@@ -163,7 +163,7 @@ struct Machine {
     tokens: Vec<AtomicBool>,
     /// Held by each CPU while it is in a sequence.
     sequences: Vec<Mutex<()>>,
-    /// Entries in use of the table of waiters.
+    /// How many entries of the table of waiters are in use.
     used: &'static Cell<usize>,
 }
 
@@ -188,19 +188,19 @@ pub(crate) fn keep<T: 'static>(value: T) -> &'static T {
     unsafe { &*kept }
 }
 
-/// Starts an execution in a `world` of so many CPUs, for locks of the platform `P`. (A CPU that
-/// does nothing costs time all the same: each cell is made anew in each execution.)
+/// Starts an execution in a `world` with `cpus` CPUs, for locks of the platform `P`. (Even an idle
+/// CPU costs time, because each execution creates every cell anew.)
 pub(crate) fn open<P: Platform<Word = Word>>(world: World, cpus: usize) {
     STAGE.set(None);
     MACHINE.set(None);
     HANDLER.set(None);
     DEADLOCKED.set(false);
     for kept in KEPT.take() {
-        // SAFETY: made by `keep` from a box, taken out of the list once; see there why nobody uses
-        // it any more.
+        // SAFETY: `keep` made this from a box, and it is taken out of the list once; `keep`
+        // explains why nothing uses it any more.
         drop(unsafe { Box::from_raw(kept) });
     }
-    // An entry of a full table names nobody.
+    // An entry of a full table names no waiter.
     let entry = if world.full { 1 << 16 } else { 0 };
     let used = keep(Cell::new(0));
     STAGE.set(Some(keep(Stage::<P> {
@@ -230,12 +230,12 @@ fn slot<P: Platform<Word = Word>>(numbers: Numbers) -> Slot<P> {
     })
 }
 
-/// What an interrupt does, given how many it is inside of, and itself.
+/// Sets what an interrupt does. The handler gets the number of interrupts that it is nested in.
 pub(crate) fn on_interrupt(handler: &'static dyn Fn(usize)) {
     HANDLER.set(Some(handler));
 }
 
-/// Ends an execution, after all CPUs have left: checks that none has left an entry in the table of
+/// Ends an execution after all CPUs have left: checks that no CPU has left an entry in the table of
 /// waiters.
 pub(crate) fn close() {
     assert_eq!(machine().used.get(), 0, "all CPUs have left, but not the table of waiters");
@@ -257,12 +257,12 @@ pub(crate) fn run(cpus: usize, body: impl Fn(usize) + Copy + 'static) {
     }
 }
 
-/// The number of the CPU that asks.
+/// The number of the calling CPU.
 pub(crate) fn me() -> usize {
     ME.with(Cell::get)
 }
 
-/// Lets the clock of the CPU that asks advance.
+/// Advances the calling CPU's clock.
 pub(crate) fn pass(ns: u64) {
     let clock = &machine().me().clock_ns;
     clock.set(clock.get() + ns);
@@ -275,13 +275,13 @@ pub(crate) fn linger() {
     }
 }
 
-/// Whether loom has found that no CPU can go on. What is left is to unwind the one that halted
-/// last: it has no more access to anything.
+/// Whether loom has found that no CPU can continue. All that remains is to unwind the CPU that
+/// halted last, which does not access anything any more.
 pub(crate) fn is_deadlocked() -> bool {
     DEADLOCKED.get()
 }
 
-/// Notes that a cell is accessed.
+/// Counts an access to a cell.
 pub(crate) fn accessed() {
     let accesses = &machine().accesses;
     accesses.set(accesses.get() + 1);
@@ -322,7 +322,7 @@ impl Machine {
 
     fn pause(&self) {
         let own = self.me();
-        // Pauses in a row are one.
+        // Consecutive pauses count as one.
         if own.paused_at.replace(self.accesses.get()) == self.accesses.get() {
             return;
         }
@@ -381,7 +381,7 @@ impl Machine {
         }
     }
 
-    /// Runs `steps` so that [`membarrier`](Self::membarrier) of others waits for their end.
+    /// Runs `steps` so that a [`membarrier`](Self::membarrier) of another CPU waits for their end.
     fn sequence(&self, steps: impl FnOnce() -> bool) -> bool {
         let _inside = self.sequences[me()].lock().expect("a panic ends the model");
         steps()
@@ -396,7 +396,7 @@ impl Machine {
         self.world.barrier != Barrier::Refused
     }
 
-    /// Wakes those of `cpus` that sleep on `word`, and at most so many.
+    /// Wakes those of `cpus` that sleep on `word`, but at most `most` of them.
     fn wake(&self, word: *const Word, cpus: Range<usize>, most: usize) {
         let mut kernel = self.kernel.lock().expect("a panic ends the model");
         let sleepers: Vec<_> = cpus.filter(|&sleeper| kernel[sleeper] == word.addr()).collect();
@@ -435,7 +435,7 @@ impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool>
     }
 }
 
-// SAFETY: clause by clause in the table above.
+// SAFETY: the table above answers the contract clause by clause.
 unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platform
     for Loom<WAITS, BY_ADDRESS, CHEAP>
 {
@@ -445,7 +445,7 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
 
     const WAITS: bool = WAITS;
     const KICKS_BY_ADDRESS: bool = BY_ADDRESS;
-    // Each way to wait has the paths of the world that it stands for: threads, or guests.
+    // Each way to wait has the paths of the world that it represents: threads or guests.
     const YIELDS: bool = BY_ADDRESS;
 
     type Release = Sequences<CHEAP>;
@@ -454,7 +454,7 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
         Costs::DEFAULT.with_pauses_per_look(1)
     }
 
-    // A yield is no case of its own: others may run at any access.
+    // A yield needs no case of its own: other CPUs may run at any access.
     fn yield_now() {}
 
     fn fence(order: Ordering) {
@@ -499,7 +499,7 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
         match machine.world.halt {
             Halt::Futex => machine.wake(word, cpu.index()..cpu.index() + 1, 1),
             Halt::Token => {
-                // A swap, for loom orders the writes of several CPUs only if they are
+                // This is a swap, because loom orders the writes of several CPUs only if they are
                 // read-modify-writes.
                 machine.tokens[cpu.index()].swap(true, Release);
             }

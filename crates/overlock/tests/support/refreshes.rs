@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The models of `Refresh`: what each call promises of the value it returns, in every interleaving.
+//! The models of `Refresh`: what each call promises about the value it returns, in every
+//! interleaving.
 //!
 //! Refreshes are numbered in the order of their computations, and the value of a refresh is its
-//! number. What a caller can know is passed on by messages, and so is part of the happens-before
-//! that loom explores:
+//! number. Messages carry what a caller can know, which makes it part of the happens-before that
+//! loom explores:
 //!
-//! * `known`: the newest value that any call has returned: that refresh has ended. `join` and
-//!   `fresh` return a newer one, and `last` none older.
+//! * `known`: the newest value that any call has returned, so that refresh has ended. `join` and
+//!   `fresh` return a newer value, and `last` returns none older.
 //! * `begun`: the newest refresh that has begun. `fresh` returns a newer one.
 //!
-//! Beside that, each model checks
+//! In addition, each model checks
 //!
-//! * that a value is whole: all its words are of one refresh;
-//! * that computations exclude each other, and each comes after what the one before it did: they
-//!   use a cell in which loom finds races;
-//! * that who gets a value comes after the computation of it: likewise, a cell for each refresh;
-//! * no lost wake-up: all CPUs end, or loom reports a deadlock;
-//! * that a computation that panics lets the others go on;
+//! * that a value is whole: all its words come from one refresh;
+//! * that computations exclude each other, and each sees what the one before it did: they use a
+//!   cell in which loom finds races;
+//! * that a caller that gets a value sees what its computation did: likewise, with a cell for each
+//!   refresh;
+//! * that there is no lost wake-up: all CPUs end, or loom reports a deadlock;
+//! * that a computation that panics lets other CPUs continue;
 //! * that `last` returns while the refresher is stopped in its computation: the refresher waits for
-//!   that.
+//!   that return.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -84,22 +86,22 @@ pub(crate) enum Call {
     Stops,
 }
 
-/// The most refreshes of a model, and one.
+/// One more than the most refreshes of a model.
 const NUMBERS: usize = 8;
 
 struct Scene<S> {
     shared: S,
     known: AtomicU32,
     begun: AtomicU32,
-    /// A `Last` has returned.
+    /// Whether a `Last` has returned.
     read: AtomicBool,
-    /// How many refreshes have begun: of the computation.
+    /// How many refreshes have begun. It belongs to the computation.
     count: UnsafeCell<u32>,
-    /// Written by the computation of each number.
+    /// One cell per number, written by the computation of that number.
     traces: [UnsafeCell<()>; NUMBERS],
 }
 
-/// What a computation panics with.
+/// The payload with which a computation panics.
 struct NoClock;
 
 impl<S: Shared> Scene<S> {
@@ -127,7 +129,7 @@ impl<S: Shared> Scene<S> {
         Number(number)
     }
 
-    /// Makes one call, and judges what it returns.
+    /// Makes one call, and checks what it returns.
     fn make(&self, call: Call) {
         let (known, begun) = (self.known.load(Acquire), self.begun.load(Acquire));
         let Number(value) = match call {

@@ -14,9 +14,9 @@
 //!    [L] cmpxchg(state, HALTED, HASHED)     [L] locked
 //! ```
 //!
-//! Should both read the old values, the waiter halts and nobody has entered it in the table: it
-//! halts for ever. A `cmpxchg` that fails is only a load, so its own ordering does not help.
-//! Overlock keeps both facts in one word, and needs no fence: see `raw/queue.rs`.
+//! If both sides read the old values, the waiter halts although no CPU has entered it in the table,
+//! so it halts for ever. A `cmpxchg` that fails is only a load, so its own ordering does not help.
+//! Overlock keeps both facts in one word, and needs no fence: see `raw/queue/wait.rs`.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -39,7 +39,7 @@ enum Between {
     Nothing,
 }
 
-/// Linux's two words, with the CAS of `order`.
+/// Linux's two words, with a CAS of the given `order`.
 fn two_words(between: Between, order: Ordering) -> Report {
     sites::reset(None);
     explore(None, Depth::Bounded, move || {
@@ -62,7 +62,7 @@ fn two_words(between: Between, order: Ordering) -> Report {
         let hashed = state.load(Relaxed) == HALTED
             && state.compare_exchange(HALTED, HASHED, order, Relaxed).is_ok();
         let halts = waiter.join().expect("the waiter ends");
-        assert!(!halts || hashed, "the waiter halts and nobody knows");
+        assert!(!halts || hashed, "the waiter halts although it is not in the table");
     })
 }
 
@@ -83,7 +83,7 @@ fn one_word() -> Report {
             seen = now;
         }
         let halts = waiter.join().expect("the waiter ends");
-        assert!(!halts || seen == HALTED, "the waiter halts and nobody knows");
+        assert!(!halts || seen == HALTED, "the waiter halts although it is not in the table");
     })
 }
 
@@ -109,7 +109,7 @@ fn s3_one_word_passes_without_any_ordering() {
     assert!(report.executions > 2, "both orders are explored");
 }
 
-/// The site has an acquire, the model passes with it, and fails with less.
+/// Checks that the site has an acquire, and that the model passes with it and fails with less.
 fn acquire_suffices(name: &str, site: &str) {
     let model = model(name);
     sites::reset(None);

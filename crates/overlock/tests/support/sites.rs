@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The atomic call sites of the lock source: which were executed, and one whose ordering is
+//! The atomic call sites of the lock source: which were executed, and the one whose ordering is
 //! weakened.
 //!
-//! Every access of a lock reaches [`ordering`] with the place in the source it was made from. A
-//! site has a name that survives edits elsewhere: file, function, operation, and a number where the
-//! function has several such operations: `queue.rs join compare_exchange`.
+//! Every access of a lock reaches [`access`] with its place in the source. A site has a name that
+//! survives edits elsewhere: file, function, operation, and a number if the function has several
+//! such operations, as in `enqueue.rs enqueue compare_exchange`.
 //!
-//! The record is the calling thread's own: loom runs all CPUs of a model on the thread that checks
-//! it.
+//! The record belongs to the calling thread: loom runs all CPUs of a model on the thread that
+//! checks it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-/// The orderings one step below `order`. A fence that is weakened to `Relaxed` is removed.
+/// The orderings one step below `order`. Weakening a fence to `Relaxed` removes it.
 pub(crate) fn steps_down(order: Ordering) -> &'static [Ordering] {
     match order {
         AcqRel => &[Acquire, Release],
@@ -26,23 +26,23 @@ pub(crate) fn steps_down(order: Ordering) -> &'static [Ordering] {
     }
 }
 
-/// The orderings of one access: of a compare-exchange, the second is that of its failure.
+/// The orderings of one access. The second is that of a compare-exchange's failure.
 pub(crate) type Orders = (Ordering, Ordering);
 
-/// What an access is to the queue node that it touches.
+/// The role of an access to a queue node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Its CPU makes it new.
+    /// The node's own CPU makes it new.
     Renews,
-    /// The last who can reach it says so.
+    /// The last CPU that can reach the node releases it.
     Frees,
-    /// A kick for a wait of this kind, which may come when the node serves another wait.
+    /// A kick for a wait of this kind, which may come when the node already serves another wait.
     Kicks(Kind),
-    /// Any other.
+    /// Any other access.
     Uses,
 }
 
-/// Which source file gives a node's state its meaning.
+/// The source file that gives a node's state its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `queue.rs`: `Queued` and `Hybrid`.
@@ -53,7 +53,7 @@ pub(crate) enum Kind {
     Park,
 }
 
-/// The functions whose accesses to nodes are no plain uses.
+/// The functions whose accesses to nodes are more than plain uses.
 const ROLES: &[(&str, &str, Role)] = &[
     ("raw/queue/enqueue.rs", "enqueue", Role::Renews),
     ("slot/node.rs", "release", Role::Frees),
@@ -74,7 +74,7 @@ impl Role {
     }
 }
 
-/// Checks that all functions that have a role are there: one that was renamed would lose it.
+/// Checks that every function with a role exists: a renamed function would lose its role.
 pub(crate) fn check_roles() {
     for (path, name, _) in ROLES {
         let source = source(path);
@@ -86,8 +86,8 @@ type Point = (&'static str, u32, u32);
 
 #[derive(Default)]
 struct Record {
-    /// Executed sites by the address of their location: one site may have several, one for each
-    /// instance of a generic.
+    /// The executed sites by the address of their location. One site may have several locations,
+    /// one for each instance of a generic.
     seen: HashMap<*const Location<'static>, Seen>,
     reached: BTreeSet<&'static str>,
     weakened: Option<(Point, Ordering)>,
@@ -108,8 +108,8 @@ thread_local! {
     static SOURCES: RefCell<HashMap<&'static str, Rc<str>>> = RefCell::default();
 }
 
-/// Notes that `operation` was executed at `at` with `orders`. Returns the orderings to use, and
-/// what the access is to a node.
+/// Notes that `operation` was executed at `at` with `orders`. Returns the orderings to use, and the
+/// role of the access to a node.
 pub(crate) fn access(
     at: &'static Location<'static>,
     operation: &'static str,
@@ -138,24 +138,24 @@ pub(crate) struct Site {
     point: Point,
 }
 
-/// Forgets which sites were executed, and weakens `site` from here on.
+/// Forgets which sites were executed, and weakens `weakened` from here on.
 pub(crate) fn reset(weakened: Option<(&Site, Ordering)>) {
     let weakened = weakened.map(|(site, order)| (site.point, order));
     RECORD.set(Record { weakened, ..Record::default() });
 }
 
-/// Notes that something happened that is no call site of its own.
+/// Notes an event that is not a call site of its own.
 pub(crate) fn reach(what: &'static str) {
     RECORD.with_borrow_mut(|record| record.reached.insert(what));
 }
 
-/// What happened since the last [`reset`], of what [`reach`] notes.
+/// The events that [`reach`] has noted since the last [`reset`].
 pub(crate) fn reached() -> BTreeSet<&'static str> {
     RECORD.with_borrow(|record| record.reached.clone())
 }
 
-/// The sites executed since the last [`reset`], with the ordering each asked for. Test code has
-/// none.
+/// The sites executed since the last [`reset`], with the ordering that each asked for. Test code
+/// has no sites.
 pub(crate) fn executed() -> BTreeMap<Site, Ordering> {
     RECORD.with_borrow(|record| {
         let sites = record.seen.values().filter_map(|seen| {
@@ -177,14 +177,14 @@ fn source(path: &'static str) -> Rc<str> {
         .with_borrow_mut(|sources| Rc::clone(sources.entry(path).or_insert_with(|| read().into())))
 }
 
-/// The name of the site, or `None` if it is not in the lock source.
+/// The name of the site, or `None` if the place is not in the lock source.
 fn name((file, line, column): Point, operation: &str) -> Option<String> {
     let (_, path) = file.split_once("src/")?;
     let source = source(path);
     let before: Vec<&str> = source.lines().take(line as usize).collect();
     let start = before.iter().rposition(|line| function(line).is_some()).expect("code in a fn");
     let function = function(before[start]).expect("found above");
-    // How many such operations the function has up to the site's place.
+    // The number of such operations in the function, up to and including this site.
     let call = format!("{operation}(");
     let (last, rest) = before[start..].split_last().expect("at least the fn line");
     let rest: usize = rest.iter().map(|line| line.matches(&call).count()).sum();

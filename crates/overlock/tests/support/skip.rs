@@ -1,8 +1,8 @@
-//! How a test says that it does not check something here.
+//! How a test reports that it does not check something here.
 
 use std::io::{self, Write};
 
-/// Says it past the test harness, which would keep it to itself.
+/// Prints the message past the test harness, which would hide it.
 pub(crate) fn skip(what: &str) {
     writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
 }

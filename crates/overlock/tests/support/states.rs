@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of a queue node: what a kick finds there, and states that are numbered wrongly on
+//! The states of a queue node: what a kick finds there, and states that are numbered wrongly on
 //! purpose.
 //!
-//! The numbers are those of the table in `slot.rs`. Should they change there, what the models must
-//! reach is no longer reached, and the wrong numbers are no longer found.
+//! The numbers are those of the table in `slot/node.rs`. If they change there, models no longer
+//! reach what they must reach, and no longer find the wrong numbers.
 
 use super::sites::{self, Kind, Role};
 
@@ -19,10 +19,10 @@ const PARKED: u32 = 10;
 
 /// A kick found a CPU that had halted for a lock of another kind.
 pub(crate) const MEETS_ANOTHER_KIND: &str = "a kick meets a halt for another kind of lock";
-/// A release marked a waiter whose kick another one had marked before (Q6).
+/// A release put its name on a waiter that another release was about to kick (Q6).
 pub(crate) const TAKES_OVER: &str = "a kick is taken over";
 
-/// The lower half: the upper one says who or what for.
+/// The lower half. The upper half names a CPU, or the word that the CPU halts for.
 const fn low(state: u32) -> u32 {
     state & 0xffff
 }
@@ -32,14 +32,14 @@ const fn low(state: u32) -> u32 {
 pub(crate) enum Numbers {
     /// As in the source.
     Right,
-    /// `Ticket` and `park.rs` have the numbers of the line, as once they had.
+    /// `Ticket` and `park.rs` use the numbers of the queue, as they once did.
     Shared,
-    /// A release that is about to kick says that it has kicked, as once it did (Q6).
+    /// A release that is about to kick writes that it has kicked, as it once did (Q6).
     Early,
 }
 
 impl Numbers {
-    /// What is written in place of `state`.
+    /// The number that is written in place of `state`.
     pub(crate) const fn of(self, state: u32) -> u32 {
         match (self, low(state)) {
             (Self::Shared, TICKET_RUNNING | UNPARKED) => WAITING,
@@ -51,7 +51,7 @@ impl Numbers {
     }
 }
 
-/// For what kind of lock a CPU has halted, or is about to.
+/// The kind of lock for which a CPU has halted, or is about to.
 const fn halted(state: u32) -> Option<Kind> {
     match low(state) {
         HALTED | HEAD_HALTED | KICKING => Some(Kind::Queue),
@@ -61,12 +61,12 @@ const fn halted(state: u32) -> Option<Kind> {
     }
 }
 
-/// Whether a kick replaces this state, which a CPU gives its own node.
+/// Whether a kick can replace this state, which a CPU gives its own node.
 pub(crate) const fn is_kickable(state: u32) -> bool {
     matches!(low(state), HEAD_HALTED | TICKET_HALTED | PARKED)
 }
 
-/// Notes what an access that found `state` has met.
+/// Notes what an access that found `state` has met there.
 pub(crate) fn found(role: Role, state: u32) {
     if let (Role::Kicks(kind), Some(other)) = (role, halted(state))
         && kind != other
@@ -75,7 +75,7 @@ pub(crate) fn found(role: Role, state: u32) {
     }
 }
 
-/// Notes what an access that has changed a state has done.
+/// Notes what an access that changed a state has done.
 pub(crate) fn changed(role: Role, old: u32, new: u32) {
     if role == Role::Kicks(Kind::Queue) && low(old) == KICKING && low(new) == KICKING {
         sites::reach(TAKES_OVER);

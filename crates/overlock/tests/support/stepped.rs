@@ -3,15 +3,15 @@
 use std::io;
 use std::ptr;
 
-/// A stopped thread that this thread traces. It goes on freely when it is dropped.
+/// A stopped thread that this thread traces. It runs freely again once this is dropped.
 pub(crate) struct Stepped(libc::pid_t);
 
-/// What became of a thread that was to go on.
+/// What happened to a thread that was let go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// It has executed an instruction.
     Step,
-    /// It is about to receive a signal, which it is not going to.
+    /// It is about to receive a signal, which is withheld.
     Signal(i32),
     /// It sleeps in the kernel.
     Asleep,
@@ -20,7 +20,7 @@ pub(crate) enum Stop {
 }
 
 impl Stepped {
-    /// Traces a thread, which runs on. `None` if this process may not.
+    /// Traces a thread, which keeps running. `None` if this process may not trace it.
     pub(crate) fn seize(thread: libc::pid_t) -> Option<Self> {
         let nothing = ptr::null_mut::<libc::c_void>();
         // SAFETY: no memory is passed.
@@ -28,8 +28,8 @@ impl Stepped {
         (seized == 0).then_some(Self(thread))
     }
 
-    /// Executes one instruction. If that is a system call that sleeps, the thread goes on: see
-    /// [`wait`](Self::wait).
+    /// Executes one instruction. If that is a system call that sleeps, the thread keeps running:
+    /// see [`wait`](Self::wait).
     pub(crate) fn step(&self) -> Stop {
         let nothing = ptr::null_mut::<libc::c_void>();
         // SAFETY: the thread is stopped and traced by this one; no signal is delivered.
@@ -38,7 +38,7 @@ impl Stepped {
         self.wait()
     }
 
-    /// Waits until a thread that goes on has stopped, or sleeps.
+    /// Waits until a running thread has stopped or sleeps.
     pub(crate) fn wait(&self) -> Stop {
         loop {
             let mut status = 0;
@@ -61,9 +61,9 @@ impl Stepped {
         }
     }
 
-    /// Where the next instruction is.
+    /// The address of the next instruction.
     pub(crate) fn at(&self) -> u64 {
-        // SAFETY: numbers, for which all-zero bytes are a value.
+        // SAFETY: the structure holds only numbers, for which all-zero bytes are valid.
         let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
         let nothing = ptr::null_mut::<libc::c_void>();
         // SAFETY: the thread is stopped and traced; `registers` is valid to write to.
@@ -73,10 +73,10 @@ impl Stepped {
         registers.rip
     }
 
-    /// Whether the kernel says that a thread sleeps, and is not stopped.
+    /// Whether a thread sleeps, and is not stopped, according to the kernel.
     pub(crate) fn sleeps(thread: libc::pid_t) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{thread}/stat"));
-        // The name before the state is in parentheses, and may have some itself.
+        // The name before the state is in parentheses, and may itself contain parentheses.
         stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')))
     }
 }

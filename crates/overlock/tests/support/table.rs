@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of models: which lock, in which world, and what each must have reached to count.
+//! The table of models: which lock each uses, in which world, and what it must have reached to
+//! count.
 
 use overlock::counters::Event;
 
@@ -16,9 +17,10 @@ use super::refreshes;
 pub(crate) struct Model {
     pub(crate) name: &'static str,
     pub(crate) run: fn(Depth) -> Report,
-    /// Events that must have happened.
+    /// Events that must have occurred.
     pub(crate) events: &'static [Event],
-    /// Call sites that must have been executed, and what else must have happened: see `states.rs`.
+    /// Call sites that must have been executed, and other things that must have happened: see
+    /// `states.rs`.
     pub(crate) sites: &'static [&'static str],
 }
 
@@ -47,7 +49,7 @@ macro_rules! models {
     };
 }
 
-/// Models whose CPUs each do something else.
+/// Models in which each CPU does something else.
 const CONTEXTS: &[Model] = &[
     Model {
         name: "queued_nested_two",
@@ -261,7 +263,7 @@ models! {
 }
 
 impl Model {
-    /// What the exploration should have reached and has not.
+    /// What the exploration should have reached but has not.
     pub(crate) fn missed(&self, report: &Report) -> Vec<&'static str> {
         let events = self.events.iter().map(|event| event.name());
         let events = events.filter(|event| !report.events.contains_key(event));
