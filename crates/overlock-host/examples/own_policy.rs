@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A directed-yield policy of one's own, in a scheduler that drives a toy host.
+//! A custom directed-yield policy, in a scheduler that drives a toy host.
 //!
-//! Run with `cargo run --example own_policy`. It exits with 0 if the holder got the pCPU.
+//! Run it with `cargo run --example own_policy`. It exits with 0 if the holder got the pCPU.
 
 use overlock_host::sched::yield_to::{Chosen, Missed, Outcome, Policy, Trace, Verdict, View};
 use overlock_host::sched::{Action, Config, Event, Scheduler, Spin};
@@ -37,7 +37,7 @@ fn main() {
     let until = Nanos::from_micros(1_030);
     assert_eq!(action, Some(Action::Run { vcpu: Vcpu(2), pcpu: Pcpu(0), until }));
 
-    // The decision is there to be explained.
+    // The decision can be explained.
     let decision = sched.decision().expect("a spin calls for a decision");
     assert!(matches!(decision.outcome, Outcome::Directed { to: Vcpu(2), .. }));
     assert_eq!(sched.tally().directed(Chosen::NotSpinning), 1);

@@ -2,8 +2,8 @@
 //! A PM timer on rust-vmm's bus, read by several vCPU threads without a lock, with its overflow
 //! event served by a timer thread.
 //!
-//! Run with `cargo run --example pm_timer_bus --features vm-device`. It exits with 0 if each
-//! vCPU has seen time go forwards.
+//! Run it with `cargo run --example pm_timer_bus --features vm-device`. It exits with 0 if time
+//! went forwards for each vCPU.
 
 use std::sync::Arc;
 use std::thread;
@@ -23,7 +23,7 @@ fn main() {
     let sci = |_high: bool| {};
     let timer = Arc::new(PmTimer::new(Width::Bits32, clock, Pure, sci));
 
-    // Where FADT says: status and enable at 0x600, the count at 0x608.
+    // At the ports that FADT names: status and enable at 0x600, the count at 0x608.
     let ports = Arc::new(PmPorts::new(0x600, timer.clone()));
     let mut bus = IoManager::new();
     for port in [0x600, 0x608] {

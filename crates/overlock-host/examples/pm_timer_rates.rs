@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How fast can threads read the PM timer under each rule, and how long does the unluckiest read
-//! take, when there are more threads than CPUs?
+//! Measures how fast threads can read the PM timer under each rule, and how long the slowest read
+//! takes, when there are more threads than CPUs.
 //!
-//! Run with `cargo run --release --example pm_timer_rates -- [THREADS] [MILLISECONDS]`, on a quiet
-//! machine. The rules take turns, in several rounds; each figure is the median of the rounds.
+//! Run it with `cargo run --release --example pm_timer_rates -- [THREADS] [MILLISECONDS]`, on a
+//! quiet machine. The rules take turns, in several rounds; each figure is the median of the rounds.
 
 #![expect(clippy::print_stdout, reason = "an example that measures has to say what it found")]
 
@@ -17,7 +17,7 @@ use overlock_host::pm_timer::{NoSci, PmTimer, Width};
 
 const ROUNDS: usize = 5;
 
-/// What one rule did in one round: reads a second, and the longest read.
+/// The result of one rule in one round: reads per second, and the longest read.
 type Sample = (u64, Duration);
 
 fn measure<R: ReadRule + Sync>(rule: R, threads: usize, span: Duration) -> Sample {

@@ -12,7 +12,7 @@ pub struct Vcpu(pub u32);
 pub struct Pcpu(pub u32);
 
 impl Vcpu {
-    /// Its place in an array with one element a vCPU.
+    /// Its index in an array with one element per vCPU.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -20,7 +20,7 @@ impl Vcpu {
 }
 
 impl Pcpu {
-    /// Its place in an array with one element a pCPU.
+    /// Its index in an array with one element per pCPU.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize

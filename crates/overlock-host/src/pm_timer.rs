@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ACPI power-management timer: a counter of 3.579545 MHz that every guest knows.
+//! The ACPI power-management timer: a counter at 3.579545 MHz that every guest knows.
 //!
-//! Guests that have no better clock read it all the time, from every CPU, and each read is an exit.
-//! A lock around the read then becomes the busiest of the machine: 79 % of all CPU time in one
-//! benchmark of 2010 on 32 vCPUs; a guest of 240 that did not boot in half an hour in 2025. So the
-//! read here need not take any: its [rule](read) is a type parameter, and the timer's state is
-//! atomic throughout.
+//! Guests that have no better clock read it constantly, from every CPU, and each read is an exit. A
+//! lock around the read then becomes the busiest lock of the machine: it took 79 % of all CPU time
+//! in one benchmark of 2010 on 32 vCPUs, and in 2025 it kept a guest of 240 vCPUs from booting
+//! within half an hour. So the read here need not take any lock: its [rule](read) is a type
+//! parameter, and the timer's state is atomic throughout.
 //!
 //! # State
 //! | part | meaning |
 //! |---|---|
 //! | `base`, `anchor` | the guest's time was `base` when the host's clock was `anchor` |
-//! | `skipped`, `paused` | how long it has been paused since, and when the pause that lasts began |
+//! | `skipped`, `paused` | how long the timer has been paused since, and when the current pause began |
 //! | `rule` | what readers share, if anything |
 //! | `events` | status and enable, the interrupt line they drive, and the flips noticed so far |
 //!
 //! # Life of a flip
 //! The count's highest bit changes every 2.34 s (24 bits) or 600 s (32 bits), and each change sets
 //! `TMR_STS`, read or not. The embedder asks [`PmTimer::next_flip`] when to wake up and then calls
-//! [`PmTimer::service`]; accesses to the status do the same for themselves. Whoever notices
-//! a flip first sets the status with it.
+//! [`PmTimer::service`]. Accesses to the status do the same on their own. The vCPU that notices a
+//! flip first sets the status with it.
 //!
 //! # Invariants
-//! - T1: guest time never runs backwards: not over vCPUs (under the rule's condition), not over
-//!   wraps (it does not wrap; only the count does), not over save and restore.
-//! - T2: each flip is counted once, whoever sees it first.
+//! - T1: guest time never runs backwards: not between vCPUs (under the rule's condition), not over
+//!   wraps (only the count wraps; the time does not), not over save and restore.
+//! - T2: each flip is counted once, whichever vCPU sees it first.
 //! - T3: once all calls have returned, the interrupt line is high exactly if status and enable are
 //!   both set.
 //!
@@ -54,7 +54,7 @@ use read::ReadRule;
 
 /// The host's clock. Any function that returns [`Nanos`] is one; it must not panic.
 pub trait Clock {
-    /// The time since the clock's zero, which may be any.
+    /// The time since the clock's zero, which may be any moment.
     fn now(&self) -> Nanos;
 }
 
@@ -71,22 +71,22 @@ pub struct PmTimer<C, R, S> {
     clock: C,
     base: Nanos,
     anchor: Nanos,
-    /// For how long it was paused.
+    /// For how long the timer has been paused in total.
     skipped: AtomicU64,
-    /// When it was paused; the end of time while it runs.
+    /// When the timer was paused; the end of time while it runs.
     paused: AtomicU64,
     rule: R,
     events: EventBlock<S>,
 }
 
 impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
-    /// Makes a timer that counts from zero. The rule must be a fresh one.
+    /// Makes a timer that counts from zero. The rule must be new.
     pub fn new(width: Width, clock: C, rule: R, sci: S) -> Self {
         Self::restore(State::new(width), clock, rule, sci)
     }
 
-    /// Makes a timer that goes on from `state`. The clock may be another one, of another host; the
-    /// time since the save does not count. The rule must be a fresh one.
+    /// Makes a timer that continues from `state`. The clock may differ from the old one and belong
+    /// to another host; the time since the save does not count. The rule must be new.
     pub fn restore(state: State, clock: C, rule: R, sci: S) -> Self {
         let State { width, elapsed, status, enable } = state;
         Self {
@@ -101,17 +101,17 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
         }
     }
 
-    /// All that must be remembered. Save while no vCPU runs: what happens meanwhile may be lost, or
-    /// happen again after the restore.
+    /// Everything that must be remembered. Save while no vCPU runs: an event during the save may be
+    /// lost, or happen again after the restore.
     pub fn save(&self) -> State {
         let elapsed = self.catch_up().0;
         let (status, enable) = (self.events.status(), self.events.enable());
         State { width: self.width, elapsed, status, enable }
     }
 
-    /// The guest's time: how long the timer has counted, over all saves and restores.
+    /// The guest's time: how long the timer has counted, across all saves and restores.
     pub fn elapsed(&self) -> Nanos {
-        // A clock that is behind its own past counts as standing still.
+        // A clock that reads earlier than it did before counts as standing still.
         self.rule.read(|| {
             // Relaxed, here and below: no vCPU runs while these change.
             let now = self.clock.now().0.min(self.paused.load(Relaxed));
@@ -119,15 +119,15 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
         })
     }
 
-    /// Stops the guest's time, in place. Call it when no vCPU runs any more; a second call does
+    /// Stops the guest's time where it is. Call it once no vCPU runs any more; a second call does
     /// nothing.
     pub fn pause(&self) {
         let now = self.clock.now().0;
-        // ORDERING: none needed beyond what stopping the vCPUs brings.
+        // ORDERING: none is needed beyond that of stopping the vCPUs.
         let _ = self.paused.compare_exchange(u64::MAX, now, Relaxed, Relaxed);
     }
 
-    /// Has the guest's time go on from where it was paused. Call it before any vCPU runs again.
+    /// Lets the guest's time continue from where it was paused. Call it before any vCPU runs again.
     pub fn resume(&self) {
         let paused = self.paused.load(Relaxed);
         if paused != u64::MAX {
@@ -137,13 +137,13 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
         }
     }
 
-    /// The timer's register: the count, cut to the timer's width.
+    /// The timer's register: the count, truncated to the timer's width.
     pub fn count(&self) -> u32 {
-        // The cut to 32 bits is the first part of the cut to the width.
+        // Truncating to 32 bits is the first part of truncating to the width.
         ticks(self.elapsed()) as u32 & self.width.mask()
     }
 
-    /// The status register, [`TMR`] in it.
+    /// The status register: [`TMR`] if the status is set.
     pub fn status(&self) -> u16 {
         self.catch_up();
         if self.events.status() { TMR } else { 0 }
@@ -157,7 +157,7 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
         }
     }
 
-    /// The enable register, [`TMR`] in it.
+    /// The enable register: [`TMR`] if the event is enabled.
     pub fn enable(&self) -> u16 {
         if self.events.enable() { TMR } else { 0 }
     }
@@ -169,8 +169,7 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
     }
 
     /// When, by the host's clock, the count's highest bit changes next: the time to call
-    /// [`service`](Self::service). Nothing if that is after the end of time, or the timer is
-    /// paused.
+    /// [`service`](Self::service). `None` if that is after the end of time, or the timer is paused.
     pub fn next_flip(&self) -> Option<Nanos> {
         if self.paused.load(Relaxed) != u64::MAX {
             return None;
@@ -180,12 +179,13 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
         Some(self.anchor + Nanos(self.skipped.load(Relaxed)) + (flip - self.base))
     }
 
-    /// Sets the status if the highest bit has changed; says how many changes this call has found.
+    /// Sets the status if the highest bit has changed. Returns how many changes this call has
+    /// found.
     pub fn service(&self) -> u64 {
         self.catch_up().1
     }
 
-    /// Brings the status up to the present; returns that, and how many flips this found.
+    /// Brings the status up to date. Returns the guest's time and how many flips this call found.
     fn catch_up(&self) -> (Nanos, u64) {
         let elapsed = self.elapsed();
         (elapsed, self.events.note(ticks(elapsed) >> self.width.msb()))

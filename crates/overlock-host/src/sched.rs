@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A scheduler for the vCPUs of one guest: events with times in, decisions out.
 //!
-//! A guest has more vCPUs than the host gives it pCPUs. Somebody decides who runs; where that is
-//! the host's kernel, it knows nothing of the guest's locks, and its policy cannot be changed. This
-//! one belongs to the VMM: it can be asked, replaced, tested and run in virtual time.
+//! A guest has more vCPUs than the host gives it pCPUs, so something decides which of them run. If
+//! that is the host's kernel, it knows nothing of the guest's locks, and its policy cannot be
+//! changed. This scheduler belongs to the VMM: it can be queried, replaced, tested and run in
+//! virtual time.
 //!
 //! # State
 //! Each vCPU is halted, queued, running or stopped ([`Standing`]). Each pCPU has an owner or none,
@@ -11,19 +12,19 @@
 //!
 //! | field of a pCPU | meaning |
 //! |---|---|
-//! | `owner` | the vCPU in the guest, or about to enter or having just left it |
+//! | `owner` | the vCPU that is in the guest, about to enter it, or has just left it |
 //! | `entered` | since when it owns the pCPU |
 //! | `until` | when its slice, or its grace, is over |
-//! | `ended` | when the slice ended whose end made the owner come out |
-//! | `preempting` | a [`Action::Preempt`] is out, and its answer not yet in |
+//! | `ended` | when the slice ended for which the owner is preempted |
+//! | `preempting` | an [`Action::Preempt`] is unanswered |
 //! | `graced` | the grace of this slice is used up |
-//! | `next` | the vCPU that gets the pCPU after the owner, by a boost |
+//! | `next` | the boosted vCPU that gets the pCPU after the owner |
 //!
-//! # Who runs
+//! # Which vCPU runs
 //! Each vCPU carries a virtual time: CPU time divided by weight. A pCPU goes to the vCPU that lags
 //! most in its own queue, or to one from another queue that lags more by at least
-//! [`Config::migrate_lag`] (so that load balances as far as it is worth a cold cache). A vCPU that
-//! wakes lags those that wait by no more than one slice, however long it slept, and preempts an
+//! [`Config::migrate_lag`] (so load is balanced as far as it is worth a cold cache). A vCPU that
+//! wakes lags the waiting ones by no more than one slice, however long it slept, and preempts an
 //! owner that is ahead of it by [`Config::wake_lag`]. A boosted vCPU jumps the queue, unless it is
 //! already ahead of the one that lags most, waiting or running, by [`Config::yield_lead`].
 //!
@@ -34,22 +35,22 @@
 //! takes. An exit that takes more than a quarter of a slice is not charged to the next one.
 //!
 //! # Lookups
-//! No event looks at all pCPUs. The idle ones are a set of bits (`pcpus.rs`); the heads of the
+//! No event examines all pCPUs. The idle ones are a set of bits (`pcpus.rs`); the heads of the
 //! queues are in a tournament (`tournament.rs`), and so are the owners (`owners.rs`), for each
-//! weight in use. A policy may look at every vCPU, and asks only for those. Only vCPUs that are
-//! restricted to some pCPUs ([`Scheduler::set_affinity`]) are compared one by one.
+//! weight in use. A policy may examine every vCPU, but only those that it asks for are judged. Only
+//! vCPUs that are restricted to some pCPUs ([`Scheduler::set_affinity`]) are compared one by one.
 //!
 //! # Invariants
 //! - S1: a vCPU owns at most one pCPU; a queued vCPU is in exactly one queue.
-//! - S2: no pCPU is idle while a vCPU is queued, unless it may not run there, or
-//!   [`Scheduler::rebalance`] has not been asked.
-//! - S3: a kick to a vCPU that has not halted yet makes its next halt return at once.
+//! - S2: no pCPU is idle while a vCPU is queued, unless that vCPU may not run there, or
+//!   [`Scheduler::rebalance`] has not been called.
+//! - S3: a kick of a vCPU that has not halted yet makes its next halt return at once.
 //! - S4: when a vCPU queues, its virtual time is within its cap (twice `yield_lead` and two slices
-//!   with their grace) of the time of the one that lags most. So none waits for ever: while it
-//!   waits, each of the others is let in only until it is as far ahead.
+//!   with their grace) of the time of the vCPU that lags most. So no vCPU waits for ever: while it
+//!   waits, each of the others runs only until it is ahead by that much.
 //! - S5: a vCPU in a critical section outstays its slice, or a woken vCPU that would preempt it, by
-//!   at most [`Config::grace`], once a slice, and pays for it in virtual time.
-//! - S6: what the indices say is what a scan of all CPUs would find (`scan.rs`, a test).
+//!   at most [`Config::grace`], once per slice, and pays for it in virtual time.
+//! - S6: the indices agree with a scan of all CPUs (`scan.rs`, a test).
 //!
 //! # Sources
 //! Virtual time is that of weighted fair queueing and Linux's CFS, the bound on boosts that of its
@@ -130,7 +131,7 @@ pub struct Scheduler<P> {
     ignored: u64,
     /// How many vCPUs are queued.
     waiting: u32,
-    /// When the first of them was: before that, slices that ended were renewed.
+    /// When the first of them queued. Slices that ended before that were renewed.
     contested: Nanos,
     /// The head of each queue that has one.
     heads: Tournament<(VirtualTime, Vcpu)>,
@@ -141,7 +142,7 @@ pub struct Scheduler<P> {
 }
 
 impl<P: Policy> Scheduler<P> {
-    /// Makes a scheduler whose vCPUs are all halted; kick those that are to start.
+    /// Makes a scheduler whose vCPUs are all halted; kick those that should start.
     ///
     /// # Errors
     /// If the configuration has no CPUs, too many, or an empty slice.
@@ -177,9 +178,9 @@ impl<P: Policy> Scheduler<P> {
         })
     }
 
-    /// Takes note of what happened at `now`, and says what is to be done, if anything.
+    /// Records what happened at `now`, and returns the action to take, if any.
     ///
-    /// A `now` before that of an earlier event counts as the earlier one's.
+    /// A `now` before that of an earlier event counts as that event's time.
     pub fn on(&mut self, now: Nanos, event: Event) -> Option<Action> {
         self.now = self.now.max(now);
         self.decided = false;
@@ -215,7 +216,7 @@ impl<P: Policy> Scheduler<P> {
         }
     }
 
-    /// Where `vcpu` is; nothing if it does not exist.
+    /// The state of `vcpu`, or `None` if it does not exist.
     #[must_use]
     pub fn standing(&self, vcpu: Vcpu) -> Option<Standing> {
         self.vcpus.get(vcpu.index()).map(|record| record.standing)
@@ -227,7 +228,7 @@ impl<P: Policy> Scheduler<P> {
         matches!(self.standing(vcpu), Some(Standing::Queued(_)))
     }
 
-    /// How `vcpu` has spent its time up to `now`; nothing if it does not exist.
+    /// How `vcpu` has spent its time up to `now`, or `None` if it does not exist.
     #[must_use]
     pub fn usage(&self, now: Nanos, vcpu: Vcpu) -> Option<Usage> {
         let now = self.now.max(now);
@@ -240,23 +241,23 @@ impl<P: Policy> Scheduler<P> {
         self.slots.get(pcpu.index())?.owner
     }
 
-    /// How many vCPUs wait on the queue of `pcpu`.
+    /// How many vCPUs wait in the queue of `pcpu`.
     #[must_use]
     pub fn waiting(&self, pcpu: Pcpu) -> usize {
         self.slots.get(pcpu.index()).map_or(0, |slot| slot.queue.len())
     }
 
-    /// How many vCPUs wait for a pCPU, on all queues together.
+    /// How many vCPUs wait for a pCPU, in all queues together.
     #[must_use]
     pub const fn queued(&self) -> u32 {
         self.waiting
     }
 
-    /// When [`Event::Timer`] is due for `pcpu`: nothing while it is idle, or its owner is on its
-    /// way out, or nobody waits for a pCPU. An embedder may go by this alone, instead of by the
-    /// times in `Run` and `SetTimer`, and save the timers of a host with room. It then looks again
-    /// at all pCPUs when [`queued`](Self::queued) is no longer zero, and at one of them when an
-    /// action names it.
+    /// When [`Event::Timer`] is due for `pcpu`. `None` while the pCPU is idle, while its owner has
+    /// been asked to come out, or while no vCPU waits for a pCPU. An embedder may use this alone,
+    /// instead of the times in `Run` and `SetTimer`, and so save the timers of a host with room. It
+    /// must then check all pCPUs again when [`queued`](Self::queued) is no longer zero, and one of
+    /// them when an action names it.
     #[must_use]
     pub fn slice_end(&self, pcpu: Pcpu) -> Option<Nanos> {
         let slot = self.slots.get(pcpu.index())?;
@@ -272,25 +273,26 @@ impl<P: Policy> Scheduler<P> {
         Some(slot.entered.max(Nanos(renewed)))
     }
 
-    /// Whether the owner of `pcpu` is asked to come out: an [`Action::Preempt`] is unanswered.
+    /// Whether the owner of `pcpu` has been asked to come out: an [`Action::Preempt`] is
+    /// unanswered.
     #[must_use]
     pub fn is_preempting(&self, pcpu: Pcpu) -> bool {
         self.slots.get(pcpu.index()).is_some_and(|slot| slot.preempting)
     }
 
-    /// The decision that the last event called for, with its reasons, if it called for one.
+    /// The decision that the last event required, with its reasons, if it required one.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         self.decided.then_some(&self.decision)
     }
 
-    /// How often each reason was given since the start.
+    /// How often each reason has been given since the start.
     #[must_use]
     pub const fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// How many events could not be true and were ignored.
+    /// How many impossible events have been ignored.
     #[must_use]
     pub const fn ignored(&self) -> u64 {
         self.ignored

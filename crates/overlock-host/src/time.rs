@@ -2,9 +2,9 @@
 //! Points and spans of time, in nanoseconds, as the embedder counts them.
 //!
 //! This crate has no clock. Every event carries the time at which it happened, on one clock of the
-//! embedder's choice that does not run backwards; its zero is of no importance. All arithmetic
-//! saturates: 2⁶⁴ ns are 584 years, so a saturated value only ever comes from a nonsensical input,
-//! and must not bring a hypervisor down.
+//! embedder's choice that does not run backwards; its zero does not matter. All arithmetic
+//! saturates: 2⁶⁴ ns are 584 years, so only nonsensical input produces a saturated value, and it
+//! must not bring a hypervisor down.
 
 use core::fmt;
 use core::ops::{Add, Sub};

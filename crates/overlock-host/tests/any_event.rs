@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Can a guest, or a careless embedder, bring the scheduler down or out of order?
+//! Can a guest, or a careless embedder, crash the scheduler or make it inconsistent?
 //!
-//! Any events, with any arguments, at any times, in any order: nothing panics, every vCPU stays in
-//! one place, and no pCPU idles while a vCPU waits.
+//! With any events, any arguments, at any times, in any order: nothing panics, every vCPU is in
+//! exactly one place, and no pCPU idles while a vCPU waits.
 
 #[path = "support/events.rs"]
 mod support;
@@ -13,7 +13,7 @@ use overlock_host::{Nanos, Pcpu, Vcpu};
 use proptest::prelude::*;
 use support::{PCPUS, VCPUS, event, now, vcpu};
 
-/// Oracle: the scheduler's own view of who is where makes sense.
+/// Oracle: the scheduler's own view of where each vCPU is makes sense.
 fn in_order(
     standings: &[Standing],
     owners: &[Option<Vcpu>],

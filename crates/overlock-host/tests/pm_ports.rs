@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does the timer answer at its ports as hardware does, on rust-vmm's bus, and to nonsense too?
+//! Does the timer answer at its ports as hardware does, on rust-vmm's bus, even to nonsense?
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,7 +14,8 @@ use vm_device::device_manager::{IoManager, PioManager};
 
 const BLOCK: u16 = 0x600;
 
-/// A bus with the timer on it, and the time that it goes by. Control (offset 4) is not the timer's.
+/// A bus with the timer on it, and the time that the timer uses. Control (offset 4) is not the
+/// timer's.
 fn bus() -> (IoManager, Arc<AtomicU64>) {
     let time = Arc::new(AtomicU64::new(0));
     let clock = {

@@ -13,7 +13,7 @@ use overlock_host::pm_timer::{
 };
 use proptest::prelude::*;
 
-/// A clock that is set by hand.
+/// A clock that the test sets by hand.
 #[derive(Clone, Default)]
 struct HandClock(Rc<Cell<u64>>);
 
@@ -134,7 +134,7 @@ fn the_end_of_time_is_survived() {
     assert_eq!(timer.elapsed(), Nanos::MAX);
 }
 
-/// Oracle: `later` is not before `earlier`, and no event is lost or made up between a save and a
+/// Oracle: `later` is not before `earlier`, and no event is lost or invented between a save and a
 /// restore.
 fn goes_on(earlier: &State, later: &State) -> Result<(), String> {
     if later == earlier { Ok(()) } else { Err(format!("{earlier:?} became {later:?}")) }
@@ -144,7 +144,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Steps of time, clears, enables, saves and restores on other hosts: at each step the timer
-    /// agrees with a model that knows no wrap, no word and no concurrency.
+    /// agrees with a model without wraps, packed words or concurrency.
     #[test]
     fn any_life_agrees_with_the_model(
         wide: bool,
@@ -211,7 +211,7 @@ fn a_clock_that_runs_backwards_stops_the_timer_and_no_more() {
     stands_still(Mutexed::new(SpinLock::default()));
 }
 
-/// The timer's events, or something that means to be them.
+/// The timer's events, or something that claims to be them.
 trait Events: Sync {
     fn flip(&self);
     fn clear(&self);
@@ -219,15 +219,15 @@ trait Events: Sync {
     fn wanted(&self) -> bool;
 }
 
-/// The line as the interrupt controller has it; and what to do in the middle of raising it.
+/// The line as the interrupt controller sees it, and what to do in the middle of raising it.
 #[derive(Default)]
 struct Line {
     level: AtomicBool,
     intrude: AtomicBool,
 }
 
-/// Oracle: if a guest clears the status just when the timer is raising the line, the line ends up
-/// where the status says. The clear happens in the very middle of the raise.
+/// Oracle: if a guest clears the status while the timer is raising the line, the line ends up as
+/// the status says. The clear happens in the very middle of the raise.
 fn follows_a_clear_within_a_raise(events: &dyn Events) -> Result<(), String> {
     events.flip();
     if events.line() == events.wanted() {
@@ -236,7 +236,7 @@ fn follows_a_clear_within_a_raise(events: &dyn Events) -> Result<(), String> {
     Err(format!("the line is {}, but should be {}", events.line(), events.wanted()))
 }
 
-/// The real ones. The line's callback has a way back to the timer, to intrude by.
+/// The real events. The line's callback can reach the timer, in order to interfere.
 struct Real {
     line: Line,
     now: AtomicU64,
@@ -288,7 +288,7 @@ impl Events for Real {
     }
 }
 
-/// Broken: moves the line after each change, and never looks back.
+/// Broken: moves the line after each change, and never checks again.
 #[derive(Default)]
 struct NeverLooksBack {
     line: Line,
@@ -345,7 +345,7 @@ fn no_interrupt_is_lost_among_flips_and_clears() {
         }
     });
     assert_eq!(real.line(), real.wanted(), "the line disagrees with the status");
-    // Whatever came before, the next flip must raise the line.
+    // Whatever happened before, the next flip must raise the line.
     real.clear();
     assert!(!real.line());
     real.flip();
@@ -393,7 +393,7 @@ fn a_pause_stops_the_guests_time_and_a_resume_goes_on_from_there() {
     clock.set(Nanos(50_500));
     timer.resume();
     assert_eq!(timer.elapsed(), Nanos(1_500), "a resume of what runs does nothing");
-    // A second pause adds to the first, and the next flip is as much later.
+    // A second pause adds to the first, and delays the next flip by as much.
     let flip = timer.next_flip().unwrap();
     timer.pause();
     clock.set(Nanos(60_500));
@@ -417,7 +417,7 @@ fn registers_are_read_and_written_without_a_bus() {
     assert_eq!(u32::from_le_bytes(count), 1 << 23);
     timer.write(0, &[TMR as u8]);
     assert_eq!((timer.status(), timer.enable()), (0, TMR));
-    // Nobody answers elsewhere, and nothing panics, whatever the guest does.
+    // No other offset answers, and nothing panics, whatever the guest does.
     for offset in (0..16).chain([u16::MAX]) {
         for size in [0, 1, 2, 3, 4, 5, 8] {
             let mut data = vec![0x55; size];

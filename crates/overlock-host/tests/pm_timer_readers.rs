@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Do many vCPUs that read the PM timer at once get what its rules of reading promise?
+//! Do many vCPUs that read the PM timer at once get what each read rule promises?
 //!
-//! Time is a counter that every look at it advances, so that any two looks are ordered and no
-//! oracle depends on how fast this machine is. Each read is logged with a look before and a look
+//! Time is a counter that every reading advances, so any two readings are ordered and no oracle
+//! depends on the speed of this machine. Each read is logged with one reading before it and one
 //! after it. The log is then judged: was any read older than one that had ended before it began
 //! (monotone), or older than its rule allows (fresh)?
 
@@ -18,7 +18,7 @@ use overlock_host::pm_timer::{NoSci, PmTimer, State, Width};
 const READERS: usize = 4;
 const READS: usize = 2_000;
 
-/// One read: when it began and ended, what it returned, and whether it looked at the clock itself.
+/// One read: when it began and ended, what it returned, and whether it read the clock itself.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     began: u64,
@@ -28,13 +28,13 @@ struct Read {
 }
 
 thread_local! {
-    /// Whether this thread's current read has looked at the clock.
+    /// Whether this thread's current read has read the clock.
     static LOOKED: Cell<bool> = const { Cell::new(false) };
     /// How far this thread's clock is behind.
     static SKEW: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Has several threads read, each with its clock behind by `skew` times its number.
+/// Makes several threads read, each with its clock behind by `skew` times its number.
 fn log<R: ReadRule + Sync>(rule: &R, skew: u64) -> Vec<Read> {
     let time = AtomicU64::new(1 << 20);
     let look = || time.fetch_add(1, SeqCst);
@@ -59,7 +59,7 @@ fn read<R: ReadRule>(rule: &R, look: &impl Fn() -> u64) -> Read {
     let began = look();
     let value = rule.read(|| {
         LOOKED.set(true);
-        // Here a reader is most often interrupted; so let others in now and then.
+        // A reader is usually interrupted here, so this lets others in now and then.
         let now = look();
         if now.is_multiple_of(64) {
             thread::yield_now();
@@ -89,7 +89,7 @@ fn monotone(reads: &[Read]) -> Result<(), String> {
     Ok(())
 }
 
-/// Oracle: every read returns a time at which it had begun.
+/// Oracle: every read returns a time no earlier than its beginning.
 fn fresh(reads: &[Read]) -> Result<(), String> {
     match reads.iter().find(|read| read.value < read.began) {
         Some(stale) => Err(format!("{stale:?} is older than its request")),
@@ -97,15 +97,15 @@ fn fresh(reads: &[Read]) -> Result<(), String> {
     }
 }
 
-/// Oracle: every read returns a time at which it had begun, or the result of an update by another
-/// that ended after it had begun.
+/// Oracle: every read returns a time no earlier than its beginning, or the result of another
+/// reader's update that ended after it had begun.
 fn as_fresh_as_the_last_update(reads: &[Read]) -> Result<(), String> {
     let mut updates: Vec<_> = reads.iter().filter(|read| read.looked).collect();
     updates.sort_by_key(|update| update.value);
     for read in reads {
         let update = match updates.binary_search_by_key(&read.value, |update| update.value) {
             Ok(at) => updates[at],
-            Err(_) => return Err(format!("nobody found what {read:?} returned")),
+            Err(_) => return Err(format!("no update found what {read:?} returned")),
         };
         if read.value < read.began && update.ended < read.began {
             return Err(format!("{read:?} returned what {update:?} had found before"));
@@ -122,7 +122,7 @@ fn published() -> Published {
     Published::new(thread::yield_now)
 }
 
-/// The rule of `overlock::Refresh`, whose cells the model checker knows.
+/// The rule of `overlock::Refresh`, whose orderings the model checker covers.
 struct Joined(overlock::Refresh<u64, overlock::platform::Threads>);
 
 impl ReadRule for Joined {
@@ -158,7 +158,8 @@ fn all_but_the_pure_are_monotone_even_if_the_clocks_differ() {
     }
 }
 
-/// Broken: returns what the last one found, without a look of its own, and now and then updates it.
+/// Broken: returns what the last reader found, without reading the clock, and updates it only now
+/// and then.
 #[derive(Default)]
 struct Stale {
     latest: AtomicU64,
@@ -181,8 +182,8 @@ fn the_oracles_catch_the_broken() {
     assert!(as_fresh_as_the_last_update(&stale).is_err(), "a stale update went unseen");
     let read = |began, value| Read { began, value, ended: began + 2, looked: true };
     assert!(monotone(&[read(10, 11), read(20, 9)]).is_err(), "time running backwards went unseen");
-    // And with threads: a rule that trusts its clock, on clocks that differ. The threads' reads
-    // must overlap for this; a single round may be unlucky on a machine with few CPUs.
+    // The same with threads: a rule that trusts its clock, on clocks that differ. The threads'
+    // reads must overlap for this; a single round may be unlucky on a machine with few CPUs.
     let seen = (0..100).any(|_| monotone(&log(&Pure, 10_000)).is_err());
     assert!(seen, "clocks that differ went unseen");
 }
@@ -190,13 +191,13 @@ fn the_oracles_catch_the_broken() {
 #[test]
 fn time_goes_on_over_wraps_and_restores_for_all_readers() {
     fn run<R: ReadRule + Sync>(make: impl Fn() -> R) {
-        // Each look takes a tenth of a second, so that 24 bits wrap all the time.
+        // Each reading takes a tenth of a second, so that 24 bits wrap all the time.
         let time = AtomicU64::new(0);
         let look = || time.fetch_add(100_000_000, SeqCst);
         let mut state = State::new(Width::Bits24);
         let mut all = Vec::new();
         for _ in 0..5 {
-            // Another host, whose clock has counted from elsewhere; the log goes by guest time.
+            // Another host, whose clock started elsewhere; the log uses guest time.
             let before = state.elapsed.0;
             let origin = look();
             let clock = || Nanos(look());
@@ -231,10 +232,10 @@ fn time_goes_on_over_wraps_and_restores_for_all_readers() {
     run(published);
 }
 
-/// Stops one reader in the middle of its look at the clock, and lets another read.
+/// Stops one reader in the middle of reading the clock, and lets another read.
 ///
-/// Says whether the other could return while the first was stopped. It is not timed: the second
-/// reader either returns, or says through `waits` that it waits.
+/// Returns whether the other could return while the first was stopped. This is not timed: the
+/// second reader either returns, or reports through `waits` that it waits.
 fn returns_while_another_is_stopped<R: ReadRule + Sync>(
     rule: &R,
     waits: &mpsc::Receiver<()>,
@@ -267,7 +268,7 @@ fn returns_while_another_is_stopped<R: ReadRule + Sync>(
     })
 }
 
-/// Tells the test in progress that a reader waits; a `fn` can't carry a channel of its own.
+/// Tells the running test that a reader waits; a `fn` can't carry a channel of its own.
 static WAITS: Mutex<Option<mpsc::Sender<()>>> = Mutex::new(None);
 
 fn tell_and_wait() {
@@ -277,7 +278,7 @@ fn tell_and_wait() {
     thread::yield_now();
 }
 
-/// A lock that tells when it makes somebody wait.
+/// A lock that reports when a thread has to wait for it.
 #[derive(Default)]
 struct TellingLock(AtomicBool);
 
@@ -311,7 +312,8 @@ fn a_stopped_reader_stops_the_locked_rules_and_no_lock_free_one() {
 
 #[test]
 fn a_loser_returns_what_the_winner_found() {
-    // The winner looks at 100, the loser asks at 200 and gets 100: as stale as the update is long.
+    // The winner reads 100, the loser asks at 200 and gets 100: it is as stale as the update is
+    // long.
     let (tell, told) = mpsc::channel();
     *WAITS_FOR_LOSER.lock().unwrap() = Some(tell.clone());
     let rule = Published::new(|| {
@@ -332,7 +334,8 @@ fn a_loser_returns_what_the_winner_found() {
         });
         looks.recv().unwrap();
         let loser = rule.read(|| unreachable!("a loser does not look at the clock"));
-        // One that did not wait has told nobody; the winner is to end, and the test to fail.
+        // A loser that did not wait has reported nothing; the winner must end so that the test
+        // fails.
         tell.send(()).unwrap_or_default();
         assert_eq!(winner.join().unwrap(), Nanos(100));
         loser

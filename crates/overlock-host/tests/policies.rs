@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Do the policies choose well, by themselves, without a scheduler around them?
+//! Do the policies choose well on their own, without a scheduler around them?
 //!
-//! Each question is one oracle, put to every policy it concerns and to a broken one that it must
-//! catch.
+//! Each question is one oracle, which is put to every policy it concerns and to a broken one that
+//! it must catch.
 
 use overlock_host::sched::yield_to::{
     Candidate, Chosen, IpiFirst, LoadGate, Missed, NAMES, Notice, Oracle, Policy, PvHint, Rotation,
@@ -12,7 +12,7 @@ use overlock_host::sched::{HINT_WAITERS, Spin, SpinHint};
 use overlock_host::{Nanos, Vcpu};
 use proptest::prelude::*;
 
-/// The policies that go round, and so find anyone in the end without being told anything.
+/// The policies that rotate, and so reach every vCPU eventually without being told anything.
 const ROTATING: [&str; 7] = [
     "round-robin",
     "skip-spinners",
@@ -46,7 +46,7 @@ impl Policy for StepNotPlace {
     }
 }
 
-/// Boosts the first that is ready, and remembers nothing.
+/// Boosts the first ready vCPU, and remembers nothing.
 #[derive(Debug)]
 struct LowestFirst;
 
@@ -63,7 +63,7 @@ impl Policy for LowestFirst {
     }
 }
 
-/// Boosts the spinner's neighbour, whatever it is doing.
+/// Boosts the spinner's neighbour, whatever its state.
 #[derive(Debug)]
 struct Blind;
 
@@ -92,7 +92,7 @@ fn unfit(why: Skipped) -> Candidate {
     Candidate { unfit: Some(why), spinning: false }
 }
 
-/// Any guest: who spins, and how each vCPU stands; the spinner itself is marked as such.
+/// Any guest: the spinner, and the state of each vCPU; the spinner itself is marked as such.
 fn guests() -> impl Strategy<Value = (Spin, Vec<Candidate>)> {
     let standing = prop_oneof![
         3 => any::<bool>().prop_map(ready),
@@ -114,8 +114,8 @@ fn guests() -> impl Strategy<Value = (Spin, Vec<Candidate>)> {
         })
 }
 
-/// Oracle: a policy chooses only a vCPU that is fit, and says why it passed over each unfit one
-/// that it looked at.
+/// Oracle: a policy chooses only a fit vCPU, and records why it passed over each unfit one that it
+/// considered.
 fn chooses_only_the_fit(
     policy: &mut dyn Policy,
     spin: &Spin,
@@ -167,7 +167,7 @@ proptest! {
                 if shown.len() > accept { Ok(Chosen::NextInTurn) } else { Err(Skipped::Spinning) }
             });
             within_bound(&shown, limit).unwrap();
-            // Whoever was not chosen has a reason, unless the scan ended before reaching it.
+            // Every vCPU that was not chosen has a reason, unless the scan ended before it.
             let silent = (0..view.vcpus()).filter(|&n| trace.skipped(Vcpu(n)).is_none()).count();
             prop_assert_eq!(found.is_none(), silent == 0);
         }
@@ -184,7 +184,7 @@ proptest! {
     }
 }
 
-/// Oracle: a scan shows each vCPU at most once, and no more of them than its limit.
+/// Oracle: a scan shows each vCPU at most once, and no more vCPUs than its limit.
 fn within_bound(shown: &[Vcpu], limit: u32) -> Result<(), String> {
     let mut distinct = shown.to_vec();
     distinct.sort();
@@ -195,7 +195,7 @@ fn within_bound(shown: &[Vcpu], limit: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// Oracle: while the same vCPUs are ready, each is boosted once a round.
+/// Oracle: while the same vCPUs are ready, each is boosted once per round.
 fn goes_round(
     policy: &mut dyn Policy,
     vcpus: u32,
@@ -214,7 +214,7 @@ fn goes_round(
     for _ in 0..fit * rounds {
         match ask(policy, &Spin::reported(Vcpu(0)), &candidates).0 {
             Verdict::To(vcpu, _) => times[vcpu.index()] += 1,
-            other => return Err(format!("{} found nobody: {other:?}", policy.name())),
+            other => return Err(format!("{} found no vCPU: {other:?}", policy.name())),
         }
     }
     let fair = |(n, &times): (usize, &usize)| candidates[n].unfit.is_some() || times == rounds;
@@ -224,17 +224,18 @@ fn goes_round(
     Err(format!("{} boosted {times:?} in {rounds} rounds", policy.name()))
 }
 
-/// One pCPU, and all vCPUs spin but one, which holds the lock they want.
+/// All vCPUs share one pCPU and spin, except the one that holds the lock they want.
 struct LoneHolder {
     vcpus: u32,
     holder: u32,
     spinner: u32,
-    /// Which of them left spinning before, as bits.
+    /// Which of them left spinning earlier, as bits.
     spinning: u32,
 }
 
 impl LoneHolder {
-    /// Lets them spin and yield until the holder runs; says how many spins that took, and who ran.
+    /// Lets them spin and yield until the holder runs. Returns the vCPUs that ran, one for each
+    /// spin.
     fn play(&self, policy: &mut dyn Policy, rounds: usize) -> Result<Vec<Vcpu>, String> {
         let bit = |n: u32| self.spinning >> n & 1 == 1;
         let mut candidates: Vec<_> = (0..self.vcpus).map(|n| ready(bit(n))).collect();
@@ -259,7 +260,7 @@ impl LoneHolder {
     }
 }
 
-/// Brings a policy into one of its states: the rotation stands behind `last`, and the vCPUs of
+/// Brings a policy into a given state: the rotation stands behind `last`, and the vCPUs in
 /// `skipped` (bits) have been passed over as spinners.
 fn prepare(policy: &mut dyn Policy, vcpus: u32, last: u32, skipped: u32) {
     let mask = |bits: u32, spinning: bool| -> Vec<Candidate> {
@@ -273,7 +274,7 @@ fn prepare(policy: &mut dyn Policy, vcpus: u32, last: u32, skipped: u32) {
 }
 
 /// Oracle: from every state, a preempted lone holder runs within `bound` spins, and until then no
-/// spinner is boosted twice, so that no two of them toss the pCPU to each other.
+/// spinner is boosted twice, so no two of them pass the pCPU back and forth.
 fn reaches_the_lone_holder(
     make: &dyn Fn(u32) -> Box<dyn Policy + Send>,
     bound: impl Fn(u32) -> usize,
@@ -320,7 +321,7 @@ fn a_preempted_lone_holder_runs_within_n_spins() {
 
 #[test]
 fn the_next_waiter_that_left_spinning_runs_within_2n_spins() {
-    // It is passed over once, and then within one more round it is its turn.
+    // It is passed over once, and gets its turn within one more round.
     for name in ["skip-spinners", "load-gate", "pv-hint", "kick-boost", "ipi-first"] {
         let make = |vcpus| by_name(name, vcpus).unwrap();
         reaches_the_lone_holder(&make, |vcpus| 2 * vcpus as usize, true).unwrap();
@@ -451,8 +452,8 @@ fn the_oracle_boosts_the_first_of_the_line_that_is_off_cpu() {
     let (ahead, halted) = (unfit(Skipped::AheadOfShare), unfit(Skipped::Halted));
     let fit = ready(true);
     let to = |vcpu| Verdict::To(Vcpu(vcpu), Chosen::TrueHolder);
-    // vcpu0 spins; vcpu1 holds the lock, and vcpu2 and vcpu3 will have it before the spinner.
-    // vcpu4 is ready too, and none of the spinner's business.
+    // vcpu0 spins; vcpu1 holds the lock, and vcpu2 and vcpu3 will have it before the spinner. vcpu4
+    // is ready too, but has nothing to do with the spinner.
     for (candidates, verdict) in [
         ([fit, fit, fit], to(1)),
         ([running, fit, fit], to(2)),
@@ -527,7 +528,7 @@ fn the_gate_declines_on_a_host_with_room_and_cuts_the_scan_on_a_full_one() {
     let (verdict, _) = ask(&mut gate, &Spin::reported(Vcpu(0)), &candidates);
     assert_eq!(verdict, Verdict::Stay(Missed::NotOvercommitted));
 
-    // Eight spinners wait for four pCPUs: two are this one's share, four are shown, none will do.
+    // Eight spinners wait for four pCPUs: two are this pCPU's share, four are shown, none will do.
     candidates[1..].fill(ready(true));
     let mut trace = Trace::new(9);
     let view = View::new(Nanos(0), 4, &candidates);

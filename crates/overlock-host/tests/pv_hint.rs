@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does `pv-hint` find the one that is waited for where the guest can't know it: behind a holder
+//! Does `pv-hint` find the vCPU that is waited for where the guest can't know it: behind a holder
 //! that waits for answers to its interrupts?
 
 use overlock_host::sched::yield_to::{
@@ -40,25 +40,25 @@ fn a_debtor_of_the_running_holder_comes_before_the_waiters() {
     assert_eq!(ask(&mut policy, &spin, &candidates), debtor);
     policy.notice(Nanos(1), Notice::Answered(Vcpu(3)));
     assert_eq!(ask(&mut policy, &spin, &candidates), next);
-    // Who owes an answer to somebody else is of no use.
+    // A vCPU that owes an answer to some other vCPU is irrelevant.
     assert_eq!(ask(&mut pv_hint(&[(2, 3)]), &spin, &candidates), next);
 }
 
 #[test]
 fn a_holder_that_waits_for_answers_keeps_its_pcpu_while_its_debtors_run() {
-    // It waits for no lock, so the guest says nothing of it.
+    // It waits for no lock, so the guest says nothing about the spin.
     let spin = Spin::reported(Vcpu(0));
     let mut policy = pv_hint(&[(0, 1), (0, 2)]);
     let stays = Verdict::Stay(Missed::HolderRunning);
     assert_eq!(ask(&mut policy, &spin, &[ITSELF, RUNNING, RUNNING, READY]), stays);
     let debtor = Verdict::To(Vcpu(2), Chosen::OwesIpi);
     assert_eq!(ask(&mut policy, &spin, &[ITSELF, RUNNING, READY, READY]), debtor);
-    // Without a debt there is nothing to go by.
+    // Without a debt there is nothing to decide by.
     let in_turn = Verdict::To(Vcpu(3), Chosen::NextInTurn);
     assert_eq!(ask(&mut pv_hint(&[]), &spin, &[ITSELF, RUNNING, RUNNING, READY]), in_turn);
 }
 
-/// Where a verdict sends the pCPU.
+/// The vCPU to which a verdict gives the pCPU.
 fn target(verdict: Verdict) -> Option<Vcpu> {
     match verdict {
         Verdict::To(vcpu, _) => Some(vcpu),
@@ -69,8 +69,8 @@ fn target(verdict: Verdict) -> Option<Vcpu> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-    /// Told the holder and the waiters, and having seen the interrupts, it picks whom the oracle
-    /// picks, who knows everything.
+    /// Given the holder and the waiters, and having seen the interrupts, it picks the same vCPU as
+    /// the oracle, which knows everything.
     #[test]
     fn it_picks_as_the_oracle_does(
         running in proptest::collection::vec(any::<bool>(), 7),
@@ -88,7 +88,7 @@ proptest! {
         let spin = Spin { hint, truth, ..Spin::reported(Vcpu(0)) };
         let interrupts: Vec<_> = debtors.iter().map(|&to| (holds, to)).collect();
         let told = target(ask(&mut pv_hint(&interrupts), &spin, &candidates));
-        // The truth names five at most.
+        // The truth can name at most five.
         if all.len() <= 5 {
             prop_assert_eq!(told, target(ask(&mut Oracle, &spin, &candidates)));
         }

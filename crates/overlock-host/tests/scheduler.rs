@@ -54,9 +54,9 @@ fn a_kick_before_the_halt_is_not_lost() {
     let mut sched = started(Config::new(1, 1), Stay);
     assert_eq!(sched.on(us(1), kick(V0)), None);
     assert_eq!(sched.on(us(2), Event::Halted(V0)), run(V0, P0, us(1_000)));
-    // It is used up with that.
+    // That uses it up.
     assert_eq!(sched.on(us(3), Event::Halted(V0)), Some(Action::Idle { pcpu: P0 }));
-    // So is an interrupt.
+    // So does an interrupt.
     sched.on(us(4), Event::Ipi { from: V0, to: V0 });
     assert_eq!(sched.owner(P0), Some(V0));
 }
@@ -140,14 +140,15 @@ fn a_long_sleep_saves_up_one_slice_at_most() {
     let at = us(1_000_000);
     sched.on(at, kick(V1));
     assert_eq!(sched.on(at, Event::Preempted(V0)), run(V1, P0, us(1_001_000)));
-    // The saved slice is used up with the first; then the two take turns.
+    // The first vCPU uses up its saved slice; then the two take turns.
     let preempt = Some(Action::Preempt { vcpu: V1, pcpu: P0 });
     assert_eq!(sched.on(us(1_001_000), Event::Timer(P0)), preempt);
 }
 
 #[test]
 fn cpu_time_that_nobody_wanted_is_not_held_against_a_vcpu() {
-    // Two vCPUs have had a pCPU each for a second; by its small weight V1 is far ahead of V0.
+    // Two vCPUs have had a pCPU each for a second. Because of its small weight, V1 is far ahead of
+    // V0.
     let mut sched = Scheduler::new(Config::new(3, 2), Stay).unwrap();
     sched.set_weight(V0, NonZeroU32::new(30 * 1024).unwrap());
     sched.on(us(0), kick(V0));
@@ -155,7 +156,7 @@ fn cpu_time_that_nobody_wanted_is_not_held_against_a_vcpu() {
     let mut now = us(1_000_000);
     assert_eq!(sched.on(now, kick(V2)), Some(Action::Preempt { vcpu: V1, pcpu: P1 }));
     sched.on(now, Event::Preempted(V1));
-    // V2, newly awake, takes its pCPU; V1 has it back when V2 has caught up with its cap.
+    // V2 wakes and takes its pCPU; V1 has it back once V2 has caught up with its cap.
     while sched.owner(P1) != Some(V1) {
         now = now + us(1_000);
         if let Some(Action::Preempt { vcpu, .. }) = sched.on(now, Event::Timer(P1)) {
@@ -199,7 +200,7 @@ fn a_yield_with_nobody_waiting_says_so() {
     assert_eq!(sched.on(us(31), Event::Yielded(V1)), run(V1, P1, us(1_000)));
 }
 
-/// Boosts vcpu0 without looking.
+/// Boosts vcpu0 without checking anything.
 #[derive(Debug)]
 struct AlwaysV0;
 
@@ -221,7 +222,7 @@ fn an_unfit_choice_becomes_a_plain_yield_with_a_reason() {
     assert_eq!(decision.outcome, Outcome::Plain { to: V1, why: Missed::TargetUnfit });
     assert_eq!(decision.trace.skipped(V0), Some(Skipped::Itself));
 
-    // V0 runs until it is ahead of V2, which waits, by more than a yield may put it.
+    // V0 runs until it is further ahead of V2, which waits, than a yield may put it.
     sched.on(us(1), Event::LongSpin(Spin::reported(V1)));
     sched.on(us(6_000), Event::Yielded(V0));
     assert_eq!(sched.owner(P0), Some(V2));
@@ -248,7 +249,7 @@ fn a_yield_by_name_goes_there_under_any_policy_and_else_to_whoever_lags_most() {
         let outcome = sched.decision().unwrap().outcome;
         assert_eq!(outcome, Outcome::Plain { to: V1, why: Missed::TargetUnfit });
     }
-    // One that runs nowhere has nothing to give.
+    // A vCPU that runs nowhere has nothing to give.
     assert_eq!(sched.on(us(1), Event::YieldedTo { vcpu: V1, to: V2 }), None);
     assert_eq!(sched.ignored(), 1);
 }
@@ -262,7 +263,7 @@ fn a_kick_hands_over_the_kickers_pcpu() {
     let outcome = sched.decision().unwrap().outcome;
     assert_eq!(outcome, Outcome::Directed { to: V2, why: Chosen::KickedHead });
     assert_eq!(sched.on(us(6), Event::Preempted(V0)), run(V2, P0, us(1_006)));
-    // That was one boost, and not one for ever: from here on CPU time decides.
+    // That boost counted once: from here on CPU time decides.
     assert_eq!(sched.on(us(16), Event::Yielded(V2)), run(V1, P0, us(1_016)));
     assert_eq!(sched.on(us(36), Event::Yielded(V1)), run(V0, P0, us(1_036)));
 }
@@ -273,7 +274,7 @@ fn who_has_run_since_its_spin_no_longer_counts_as_spinning() {
     let spin = |vcpu| Event::LongSpin(Spin::reported(vcpu));
     sched.on(us(10), spin(V0));
     assert_eq!(sched.owner(P0), Some(V1));
-    // V0 has left spinning, so it is skipped; then V1 halts, and V0 works until it is preempted.
+    // V0 left spinning, so it is skipped; then V1 halts, and V0 works until it is preempted.
     sched.on(us(20), spin(V1));
     assert_eq!(sched.decision().unwrap().trace.skipped(V0), Some(Skipped::Spinning));
     sched.on(us(30), Event::Halted(V1));
@@ -291,7 +292,7 @@ fn impossible_configurations_are_refused_with_a_sentence() {
     assert_eq!(refused(Config::new(0, 1)), ConfigError::Vcpus(0));
     assert_eq!(refused(Config::new(1, CPUS_MAX + 1)), ConfigError::Pcpus(CPUS_MAX + 1));
     let empty = refused(Config { slice: Nanos::ZERO, ..Config::new(1, 1) });
-    assert_eq!(empty.to_string(), "a time slice of 0 ns lets no vCPU run; choose 1 ns up");
+    assert_eq!(empty.to_string(), "a time slice of 0 ns lets no vCPU run; choose at least 1 ns");
 }
 
 #[test]
@@ -342,10 +343,11 @@ fn a_woken_vcpu_waits_for_the_end_of_a_critical_section_but_not_for_ever() {
     let grace = Action::SetTimer { pcpu: P0, at: us(4_050) };
     assert_eq!(sched.on(us(4_000), kick(V1)), Some(grace));
     assert_eq!(sched.on(us(4_050), Event::Timer(P0)), preempt);
-    // A second grace in one slice there is none.
+    // There is no second grace within one slice.
     assert_eq!(sched.on(us(4_060), Event::Preempted(V0)), run(V1, P0, us(14_050)));
 
-    // Where the section is only seen once the owner is out, it goes back in for the grace.
+    // If the critical section is seen only once the owner is out, the owner goes back in for the
+    // grace.
     let mut sched = owner(false);
     assert_eq!(sched.on(us(4_000), kick(V1)), preempt);
     sched.on(us(4_010), Event::CriticalSection { vcpu: V0, inside: true });
@@ -357,14 +359,14 @@ fn a_woken_vcpu_waits_for_the_end_of_a_critical_section_but_not_for_ever() {
 #[test]
 fn a_vcpu_is_unplugged_wherever_it_is_and_comes_back_asleep() {
     let mut sched = started(Config::new(3, 1), Stay);
-    // One that waits, one that runs, and then one that sleeps.
+    // This stops one that waits, one that runs, and then one that sleeps.
     assert_eq!((sched.on(us(10), Event::Stopped(V1)), sched.queued()), (None, 1));
     assert_eq!(sched.on(us(20), Event::Stopped(V0)), run(V2, P0, us(1_020)));
     assert_eq!(sched.on(us(30), Event::Halted(V2)), Some(Action::Idle { pcpu: P0 }));
     assert_eq!(sched.on(us(40), Event::Stopped(V2)), None);
     assert!([V0, V1, V2].iter().all(|&vcpu| sched.standing(vcpu) == Some(Standing::Stopped)));
     assert_eq!((sched.on(us(50), kick(V0)), sched.owner(P0)), (None, None));
-    // A second stop, and a plug of one that is there, are impossible.
+    // A second stop, and a plug of a vCPU that is there, are impossible.
     assert_eq!((sched.on(us(60), Event::Stopped(V0)), sched.ignored()), (None, 1));
     sched.on(us(70), Event::Plugged(V0));
     assert_eq!(sched.standing(V0), Some(Standing::Halted));
@@ -373,6 +375,6 @@ fn a_vcpu_is_unplugged_wherever_it_is_and_comes_back_asleep() {
     assert_eq!(sched.on(us(1_090), kick(V0)), run(V0, P0, us(2_090)));
     let usage = sched.usage(us(1_100), V0).unwrap();
     assert_eq!((usage.ran, usage.halted), (us(30), Nanos::ZERO));
-    // V2 slept from 30 to 40, and what comes after its stop does not count.
+    // V2 slept from 30 to 40; time after its stop does not count.
     assert_eq!(sched.usage(us(1_100), V2).unwrap().halted, us(10));
 }

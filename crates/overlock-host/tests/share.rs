@@ -30,7 +30,7 @@ fn run(vcpu: Vcpu, pcpu: Pcpu, until: u64) -> Option<Action> {
 fn one_that_makes_room_for_a_restricted_vcpu_moves_to_an_idle_pcpu() {
     let mut sched = Scheduler::new(Config::new(2, 2), Stay).unwrap();
     assert_eq!(sched.set_affinity(us(0), V0, &[P0]), Ok(None));
-    // V1 has had P0 to itself for so long that V0 preempts it; P1 idles.
+    // V1 has had P0 to itself for so long that V0 preempts it; P1 is idle.
     sched.set_affinity(us(0), V1, &[P0]).unwrap();
     assert_eq!(sched.on(us(0), kick(V1)), run(V1, P0, 1_000));
     assert_eq!(sched.set_affinity(us(1), V1, &[P0, P1]), Ok(None), "it may stay");
@@ -54,7 +54,7 @@ fn one_that_runs_where_it_may_no_longer_comes_out_even_for_nobody() {
     // A critical section earns it no grace there.
     assert_eq!(sched.on(us(9), Event::Preempted(V0)), Some(Action::Idle { pcpu: P0 }));
     assert_eq!(sched.rebalance(), run(V0, P1, 1_009));
-    // It sleeps, and wakes where it may run, though its first home is idle.
+    // It sleeps, and wakes where it may run, although its first home is idle.
     assert_eq!(sched.on(us(20), Event::Halted(V0)), Some(Action::Idle { pcpu: P1 }));
     assert_eq!(sched.on(us(30), kick(V0)), run(V0, P1, 1_030));
 }
@@ -101,7 +101,7 @@ fn two_guests(policy: &str) -> Scheduler<Box<dyn overlock_host::sched::yield_to:
 fn no_policy_boosts_a_vcpu_of_another_guest() {
     for policy in NAMES {
         let mut sched = two_guests(policy);
-        // A guest may lie about whom it waits for.
+        // A guest can lie about the vCPUs it waits for.
         let lie = SpinHint { holder: Some(V2), waiters: [Some(V3), None, None, None] };
         let spin = Spin { hint: lie, truth: lie, ..Spin::reported(V0) };
         sched.on(us(10), Event::LongSpin(spin));
@@ -110,7 +110,8 @@ fn no_policy_boosts_a_vcpu_of_another_guest() {
             assert_eq!(to, V1, "{policy}");
         }
     }
-    // By name neither: then whoever lags most gets the pCPU, as in any other yield.
+    // Naming the vCPU does not help either: the one that lags most gets the pCPU, as in any other
+    // yield.
     let mut sched = two_guests("none");
     sched.on(us(10), Event::YieldedTo { vcpu: V0, to: V3 });
     let decision = sched.decision().unwrap();
@@ -134,7 +135,7 @@ fn a_kick_boosts_within_its_guest_only() {
 
 #[test]
 fn two_guests_share_by_their_weights() {
-    // Guest 0 has one vCPU of twice the weight, guest 1 two of half; each slice is used up.
+    // Guest 0 has one vCPU of twice the weight, guest 1 two vCPUs of half; each slice is used up.
     let mut sched = Scheduler::new(Config::new(3, 1), Stay).unwrap();
     for (vcpu, weight) in [(V0, 2048), (V1, 512), (V2, 512)] {
         sched.set_weight(vcpu, weight.try_into().unwrap());

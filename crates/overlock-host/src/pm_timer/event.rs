@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The timer's bit of the PM1 event block: status, enable, and the interrupt they make.
+//! The timer's bit of the PM1 event block: status, enable, and the interrupt they produce.
 //!
 //! # State
-//! One word holds both bits, and the number of flips of the count's highest bit that have been
-//! noticed. So a flip is noticed and sets the status in one step, exactly once, and each change's
-//! effect on the interrupt line is known exactly:
+//! One word holds both bits and the number of flips of the count's highest bit noticed so far. So
+//! noticing a flip and setting the status is one step, which happens exactly once, and the effect
+//! of each change on the interrupt line is known exactly:
 //!
 //! | bits | name | changed by |
 //! |---|---|---|
-//! | 0 | `TMR_STS` | set with each new flip; cleared by the guest, writing a one |
+//! | 0 | `TMR_STS` | set by each new flip; cleared when the guest writes a one |
 //! | 1 | `TMR_EN` | the guest |
-//! | 2 to 63 | flips | whoever notices that time has passed another; never fewer |
+//! | 2 to 63 | flips | the vCPU that notices another flip; never decreases |
 //!
-//! The line (the SCI) is high while both bits are set. Even with 24 bits, the flips of all time
-//! (2⁶⁴ ns) are fewer than 2³⁵.
+//! The line (the SCI) is high while both bits are set. Even with 24 bits, there are fewer than 2³⁵
+//! flips in all time (2⁶⁴ ns).
 //!
 //! # The line follows the word
 //! There is no lock, so two vCPUs can change the word in one order and move the line in the other.
-//! So whoever changes the level moves the line, looks at the word again, and moves it again until
-//! both agree:
+//! So a vCPU that changes the level moves the line, loads the word again, and moves the line again
+//! until both agree:
 //!
 //! ```text
 //!        vCPU A                        vCPU B
@@ -33,11 +33,11 @@
 //!   line := low
 //! ```
 //!
-//! E1: once all have returned, the line agrees with the word. Suppose the last move of the line was
-//! A's, to x, and the word's last change of level was B's, to y ≠ x. A looked at the word after its
-//! move and saw x, so not yet B's change. Of A's fence between move and look, and B's between
-//! change and move, one is first. Were it B's, A would have seen the change. So it is A's: then B
-//! moved the line after A did, and A's was not the last move.
+//! E1: once all calls have returned, the line agrees with the word. Suppose the last move of the
+//! line was A's, to x, and the word's last change of level was B's, to y ≠ x. A loaded the word
+//! after its move and saw x, so it did not yet see B's change. Of A's fence between move and load,
+//! and B's between change and move, one comes first. If B's did, A would have seen the change. So
+//! A's comes first: then B moved the line after A did, and A's was not the last move.
 
 use core::sync::atomic::{
     AtomicU64,
@@ -54,7 +54,7 @@ const FLIPS_SHIFT: u32 = 2;
 
 /// The interrupt line that the timer drives: level-triggered, usually interrupt 9.
 pub trait SciLine {
-    /// Sets the line's level. Setting the level it has already does nothing.
+    /// Sets the line's level. Setting the level that it already has does nothing.
     fn set_level(&self, high: bool);
 }
 
@@ -80,7 +80,7 @@ pub(super) struct EventBlock<S> {
 }
 
 impl<S: SciLine> EventBlock<S> {
-    /// Makes the block, and brings the line to the level that it asks for.
+    /// Makes the block, and sets the line to the resulting level.
     pub(super) fn new(flips: u64, status: bool, enable: bool, sci: S) -> Self {
         let bits = if status { STATUS } else { 0 } | if enable { ENABLE } else { 0 };
         sci.set_level(high(bits));
@@ -95,13 +95,14 @@ impl<S: SciLine> EventBlock<S> {
         self.word.load(Relaxed) & ENABLE != 0
     }
 
-    /// Notes that there have been `flips`, which sets the status if any is new; says how many are.
+    /// Records that there have been `flips`, which sets the status if any is new. Returns how many
+    /// are.
     pub(super) fn note(&self, flips: u64) -> u64 {
         let noted = |word: u64| {
             let new = flips > word >> FLIPS_SHIFT;
             new.then_some(flips << FLIPS_SHIFT | word & ENABLE | STATUS)
         };
-        // Relaxed, here and below: nothing but the word itself is read through it.
+        // Relaxed, here and below: the word publishes no other data.
         match self.word.fetch_update(Relaxed, Relaxed, noted) {
             Ok(old) => {
                 self.follow(old, old | STATUS);
@@ -126,17 +127,17 @@ impl<S: SciLine> EventBlock<S> {
         }
     }
 
-    /// Moves the line if a change from `old` to `new` has changed its level.
+    /// Moves the line if the change from `old` to `new` has changed its level.
     fn follow(&self, old: u64, new: u64) {
         if high(old) == high(new) {
             return;
         }
         let mut level = high(new);
         loop {
-            // ORDERING: SeqCst, between the change (or the last look) and the move: see E1.
+            // ORDERING: SeqCst, between the change (or the last load) and the move: see E1.
             fence(SeqCst);
             self.sci.set_level(level);
-            // ORDERING: SeqCst, between the move and the look: see E1.
+            // ORDERING: SeqCst, between the move and the load: see E1.
             fence(SeqCst);
             let look = high(self.word.load(Relaxed));
             if look == level {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The timer as a device of rust-vmm's `vm-device`: its [registers](super::registers) at a block.
 //!
-//! Register the device for the ranges you want it to answer, together or apart: it goes by the
-//! absolute port. It implements `DevicePio`, which takes `&self`, and not `MutDevicePio`: that no
-//! lock is needed around it is in its type.
+//! Register the device for the ranges that it should answer, together or apart: it uses the
+//! absolute port. It implements `DevicePio`, which takes `&self`, and not `MutDevicePio`: its type
+//! shows that no lock is needed around it.
 
 use core::ops::Deref;
 
@@ -26,7 +26,7 @@ impl<T> PmPorts<T> {
         Self { block, timer }
     }
 
-    /// The offset in the block of a port.
+    /// The offset of a port in the block.
     fn offset(&self, base: PioAddress, offset: PioAddressOffset) -> u16 {
         base.0.wrapping_add(offset).wrapping_sub(self.block)
     }

@@ -2,9 +2,9 @@
 //! How the vCPUs that read the timer share it.
 //!
 //! The guest's time is computed from the host's clock. If that clock never runs backwards from one
-//! CPU to another, nothing need be shared. If it may, somebody has to remember the latest time
-//! given out, and then many vCPUs that read at once get in each other's way; how, is what the
-//! rules differ in:
+//! CPU to another, the readers need not share anything. If it may, something has to remember the
+//! latest time given out, and many vCPUs that read at once then get in each other's way. The rules
+//! differ in how they do:
 //!
 //! | rule | monotone over all vCPUs | freshness: the time returned is | a reader that loses its CPU |
 //! |---|---|---|---|
@@ -13,10 +13,10 @@
 //! | [`Clamped`] | always | no older than the request | stops nobody |
 //! | [`Pure`] | if the clock is | no older than the request | stops nobody |
 //!
-//! "No older" is by the reader's own clock. `Published` returns at most as stale a value as an
-//! update takes; but that is the time of the update *on the wall*, and an updater whose thread
-//! loses its CPU takes a time slice. So where the host may take a reader's CPU away, use `Pure` on
-//! a clock that is good, and `Clamped` on any other.
+//! "No older" is by the reader's own clock. The value that `Published` returns is stale by at most
+//! the duration of an update; but that is *wall-clock* time, and an updater whose thread loses its
+//! CPU takes a time slice. So where the host may take a reader's CPU away, use `Pure` on a good
+//! clock, and `Clamped` on any other.
 
 mod clamped;
 mod mutexed;
@@ -32,6 +32,6 @@ use crate::Nanos;
 
 /// A rule by which vCPUs that read at the same time share one clock.
 pub trait ReadRule {
-    /// The guest's time, by `clock` if need be.
+    /// The guest's time, computed from `clock` if necessary.
     fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos;
 }

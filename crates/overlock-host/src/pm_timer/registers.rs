@@ -11,17 +11,18 @@
 //! | 4 | 2 | PM1 control: not this device's |
 //! | 8 | 4 | the count; writes are ignored |
 //!
-//! What it does not know reads as all ones, as on a bus where nobody answers, and ignores writes.
+//! An unknown register reads as all ones, as on a bus where no device answers, and ignores writes.
 //! The count must be read in one piece; the others may be accessed in parts.
 //!
-//! # The other bits of PM1, and who else drives the SCI
-//! Of status and enable only bit 0 (`TMR`) is here. The others (ACPI 6.5, 4.8.3.1: the global lock,
-//! the power and sleep buttons, the RTC, wake) belong to devices of their own, and so does control
-//! (`SCI_EN`, `SLP_TYP`, `SLP_EN`). An embedder that has them combines the bytes: it reads here,
-//! and puts its own bits over the zeroes; it passes writes on as they are, for what is not `TMR` is
-//! ignored. The SCI is one level-triggered line for all of them: it is high while *any* source
-//! asks for it. So the [`SciLine`] that the timer gets must be one input of an OR, and not the line
-//! itself: keep a bit for each source, and drive the line by whether any bit is set.
+//! # The other bits of PM1, and the other sources of the SCI
+//! Of status and enable, only bit 0 (`TMR`) is here. The others (ACPI 6.5, 4.8.3.1: the global
+//! lock, the power and sleep buttons, the RTC, wake) belong to devices of their own, and so does
+//! control (`SCI_EN`, `SLP_TYP`, `SLP_EN`). An embedder that has them combines the bytes: it reads
+//! here and fills in its own bits where this device returns zeroes; it passes writes on unchanged,
+//! because the timer ignores everything but `TMR`. One level-triggered line, the SCI, serves all
+//! sources: it is high while *any* of them asks for it. So the timer's [`SciLine`] must be one
+//! input of an OR, and not the line itself: keep a bit for each source, and drive the line by
+//! whether any bit is set.
 
 use super::read::ReadRule;
 use super::{Clock, PmTimer, SciLine};

@@ -11,7 +11,7 @@ use core::fmt;
 use super::Width;
 use crate::Nanos;
 
-/// All that a timer must remember while its guest does not run. To go on with, hand it to
+/// Everything that a timer must remember while its guest does not run. To continue, pass it to
 /// [`PmTimer::restore`](super::PmTimer::restore).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -26,13 +26,13 @@ pub struct State {
     pub enable: bool,
 }
 
-/// Why bytes are no state.
+/// Why bytes are not a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StateError {
-    /// They are of this version, which is not known here.
+    /// They have this version, which this crate does not know.
     Version(u8),
-    /// They hold what no timer can have.
+    /// They hold values that no timer can have.
     Garbled,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for StateError {
                 let known = State::VERSION;
                 write!(f, "the PM timer's state is of version {version}; {known} is known here")
             }
-            Self::Garbled => write!(f, "the PM timer's state holds what no timer can have"),
+            Self::Garbled => write!(f, "the PM timer's state holds values that no timer can have"),
         }
     }
 }
@@ -51,7 +51,7 @@ impl fmt::Display for StateError {
 impl core::error::Error for StateError {}
 
 impl State {
-    /// The version of [`to_bytes`](Self::to_bytes). It changes with the form, not with the crate.
+    /// The version of [`to_bytes`](Self::to_bytes). It changes with the format, not with the crate.
     pub const VERSION: u8 = 1;
 
     /// The state of a timer that has not counted yet.
@@ -73,10 +73,10 @@ impl State {
         bytes
     }
 
-    /// The state that `bytes` are.
+    /// The state that `bytes` encode.
     ///
     /// # Errors
-    /// If they are of another version, or of no timer.
+    /// If the bytes have another version, or describe no possible timer.
     pub fn from_bytes(bytes: &[u8; 16]) -> Result<Self, StateError> {
         let [version, width, status, enable, zero @ .., _, _, _, _, _, _, _, _] = bytes;
         if *version != Self::VERSION {

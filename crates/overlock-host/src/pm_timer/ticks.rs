@@ -4,8 +4,8 @@
 //! The count at n nanoseconds is ⌊n · F / 10⁹⌋ with F = 3 579 545. The product would overflow 64
 //! bits after 86 minutes. But n = 10⁹ · s + r gives ⌊n · F / 10⁹⌋ = s · F + ⌊r · F / 10⁹⌋ exactly,
 //! with s < 2³⁵ and r < 10⁹ for every n < 2⁶⁴, so that s · F < 2⁵⁷ and r · F < 2⁵²: no step can
-//! overflow, and both divisions are by constants. The same split inverts it. Since the pattern
-//! repeats every second, a test of one second is a test of all.
+//! overflow, and both divisions are by constants. The same split inverts the conversion. Since the
+//! pattern repeats every second, testing one second tests them all.
 
 use crate::Nanos;
 
@@ -14,10 +14,10 @@ pub const FREQUENCY_HZ: u64 = 3_579_545;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// How many bits of the count the guest sees, as the FADT tells it (flag `TMR_VAL_EXT`).
+/// How many bits of the count the guest sees, as the FADT announces it (flag `TMR_VAL_EXT`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// Wraps every 4.69 s. What every guest can cope with.
+    /// Wraps every 4.69 s. Every guest can cope with it.
     Bits24,
     /// Wraps every 20 min.
     Bits32,
@@ -33,7 +33,7 @@ impl Width {
         }
     }
 
-    /// The place of the count's highest visible bit, whose every change is an event.
+    /// The position of the count's highest visible bit, each change of which is an event.
     pub(super) const fn msb(self) -> u32 {
         match self {
             Self::Bits24 => 23,
@@ -42,14 +42,14 @@ impl Width {
     }
 }
 
-/// The full count, before it is cut to the timer's width, `elapsed` after it was zero.
+/// The full count `elapsed` after it was zero, before truncation to the timer's width.
 #[must_use]
 pub const fn ticks(elapsed: Nanos) -> u64 {
     let (seconds, rest) = (elapsed.0 / SECOND, elapsed.0 % SECOND);
     seconds * FREQUENCY_HZ + rest * FREQUENCY_HZ / SECOND
 }
 
-/// The first nanosecond at which the full count is `ticks`; nothing if that is after the end of
+/// The first nanosecond at which the full count is `ticks`, or `None` if that is after the end of
 /// time.
 #[must_use]
 pub const fn start_of(ticks: u64) -> Option<Nanos> {
@@ -65,7 +65,7 @@ pub const fn start_of(ticks: u64) -> Option<Nanos> {
 mod tests {
     use super::*;
 
-    /// The definition, in numbers wide enough for anything.
+    /// The definition, in numbers that are wide enough.
     fn reference(elapsed: Nanos) -> u64 {
         let ticks = u128::from(elapsed.0) * u128::from(FREQUENCY_HZ) / u128::from(SECOND);
         u64::try_from(ticks).unwrap()

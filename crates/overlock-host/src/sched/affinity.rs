@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! On which pCPUs a vCPU may run.
+//! The pCPUs on which a vCPU may run.
 
 use core::fmt;
 
@@ -9,19 +9,19 @@ use alloc::vec::Vec;
 use super::pcpus::PcpuSet;
 use crate::{Pcpu, Vcpu};
 
-/// The pCPUs that vCPUs are restricted to; most are not.
+/// The pCPUs to which vCPUs are restricted; most are not restricted.
 #[derive(Debug)]
 pub(super) struct Affinity {
     sets: Vec<Option<PcpuSet>>,
 }
 
 impl Affinity {
-    /// Nobody is restricted.
+    /// No vCPU is restricted.
     pub(super) fn new(vcpus: u32) -> Self {
         Self { sets: vec![None; vcpus as usize] }
     }
 
-    /// The pCPUs that `vcpu` is restricted to, if it is.
+    /// The pCPUs to which `vcpu` is restricted, if it is.
     pub(super) fn of(&self, vcpu: Vcpu) -> Option<&PcpuSet> {
         self.sets.get(vcpu.index())?.as_ref()
     }
@@ -31,26 +31,26 @@ impl Affinity {
         self.of(vcpu).is_none_or(|set| set.has(pcpu))
     }
 
-    /// `pcpu` if `vcpu` may run there, else the first where it may.
+    /// `pcpu` if `vcpu` may run there; otherwise the first pCPU on which it may run.
     pub(super) fn nearest(&self, vcpu: Vcpu, pcpu: Pcpu) -> Pcpu {
         let elsewhere = self.of(vcpu).filter(|set| !set.has(pcpu)).and_then(PcpuSet::first);
         elsewhere.unwrap_or(pcpu)
     }
 
-    /// Restricts `vcpu`, which exists, to a set, or lifts that.
+    /// Restricts `vcpu`, which exists, to a set, or lifts the restriction.
     pub(super) fn set(&mut self, vcpu: Vcpu, set: Option<PcpuSet>) {
         self.sets[vcpu.index()] = set;
     }
 }
 
-/// Why a vCPU cannot be restricted so.
+/// Why a vCPU cannot be restricted in this way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AffinityError {
     /// There is no such vCPU.
     NoVcpu(Vcpu),
     /// There is no such pCPU.
     NoPcpu(Pcpu),
-    /// The vCPU could run nowhere.
+    /// The vCPU would have no pCPU to run on.
     Nowhere(Vcpu),
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Choosing among those that wait: by virtual time, and who may be boosted past it.
+//! Choosing among the waiting vCPUs: by virtual time, or by a boost past it.
 
 use super::affinity::Affinity;
 use super::vcpu::{Record, VirtualTime, WEIGHT_DEFAULT};
@@ -8,7 +8,7 @@ use super::{Scheduler, Standing};
 use crate::{Nanos, Pcpu, Vcpu};
 
 impl<P: Policy> Scheduler<P> {
-    /// Who should have `pcpu` next, among those that wait and may run there.
+    /// The vCPU that should have `pcpu` next, of those that wait and may run there.
     pub(super) fn pick(&self, pcpu: Pcpu) -> Option<Vcpu> {
         let slot = &self.slots[pcpu.index()];
         let fits = |&next: &Vcpu| self.is_preempted(next) && self.affinity.allows(next, pcpu);
@@ -24,7 +24,7 @@ impl<P: Policy> Scheduler<P> {
         }
     }
 
-    /// The vCPU that lags most of those that wait and may run on `pcpu`.
+    /// The vCPU that lags most, of those that wait and may run on `pcpu`.
     fn most_lagging(&self, pcpu: Pcpu) -> Option<(VirtualTime, Vcpu)> {
         let allowed = |vcpu| self.affinity.allows(vcpu, pcpu);
         let most = self.heads.least()?;
@@ -34,13 +34,13 @@ impl<P: Policy> Scheduler<P> {
         self.slots.iter().filter_map(|slot| slot.queue.find(allowed)).min()
     }
 
-    /// The virtual time of the vCPU that lags most of those that wait.
+    /// The virtual time of the waiting vCPU that lags most.
     pub(super) fn least(&self) -> Option<VirtualTime> {
         self.heads.least().map(|(time, _)| time)
     }
 
-    /// The owner that is furthest ahead, of those that are not asked to come out and own a pCPU on
-    /// which `target` may run.
+    /// The owner that is furthest ahead, of those that have not been asked to come out and that own
+    /// a pCPU on which `target` may run.
     pub(super) fn furthest(&self, target: Vcpu) -> Option<(VirtualTime, Vcpu, Pcpu)> {
         let owner = |pcpu: Pcpu| self.slots[pcpu.index()].owner;
         let Some(set) = self.affinity.of(target) else {
@@ -52,11 +52,11 @@ impl<P: Policy> Scheduler<P> {
             let owner = owner(pcpu)?;
             Some((self.vcpus[owner.index()].accounted(self.now).time, owner, pcpu))
         });
-        // The first of equals.
+        // Of equals, the first.
         owners.reduce(|most, other| if other.0 > most.0 { other } else { most })
     }
 
-    /// An idle pCPU for `vcpu`, `home` if that is one.
+    /// An idle pCPU for `vcpu`: `home` if that is idle.
     pub(super) fn idle_for(&self, vcpu: Vcpu, home: Pcpu) -> Option<Pcpu> {
         if self.idle.has(home) && self.affinity.allows(vcpu, home) {
             return Some(home);
@@ -67,12 +67,12 @@ impl<P: Policy> Scheduler<P> {
         }
     }
 
-    /// The virtual time beyond which nobody is boosted: `yield_lead` ahead of the one that lags
+    /// The virtual time beyond which no vCPU is boosted: `yield_lead` ahead of the one that lags
     /// most of all that wait or run.
     ///
-    /// The running ones count too, or they would fall back a little each time they yield. But one
-    /// that has long had a pCPU to itself and lags all the same has more weight than a pCPU can
-    /// honour, and must not bar the others for ever. Twice the lead is time enough to catch up.
+    /// Running vCPUs count too, or they would fall back a little each time they yield. But one that
+    /// has long had a pCPU to itself and still lags has more weight than a pCPU can honour, and
+    /// must not block the others for ever. Twice the lead is enough time to catch up.
     pub(super) fn limit(&mut self) -> Option<VirtualTime> {
         let lead = self.config.yield_lead;
         let running = self.owners.least_recent(self.now, lead + lead);
@@ -80,13 +80,13 @@ impl<P: Policy> Scheduler<P> {
         Some(least.plus(standard(lead)))
     }
 
-    /// Judges whether vCPUs can have `pcpu` of `giver`, for a [limit](Self::limit).
+    /// Judges whether vCPUs can have `giver`'s pCPU, for a [limit](Self::limit).
     pub(super) fn judge(&self, giver: Vcpu, pcpu: Pcpu, limit: Option<VirtualTime>) -> Judge<'_> {
         Judge { vcpus: &self.vcpus, affinity: &self.affinity, giver, pcpu, limit }
     }
 }
 
-/// Who may be boosted past the others.
+/// Judges which vCPUs may be boosted past the others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judge<'a> {
     pub(super) vcpus: &'a [Record],
@@ -97,7 +97,7 @@ pub(super) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Why `vcpu` cannot have the pCPU, if it cannot.
+    /// Why `vcpu` cannot have the pCPU; `None` if it can.
     pub(super) fn unfit(&self, vcpu: Vcpu) -> Option<Skipped> {
         if vcpu == self.giver {
             return Some(Skipped::Itself);
@@ -126,7 +126,7 @@ impl Judge<'_> {
         record.zip(self.limit).is_some_and(|(record, limit)| record.time > limit)
     }
 
-    /// What a policy sees of `vcpu`; nothing if it does not exist.
+    /// What a policy sees of `vcpu`; `None` if it does not exist.
     pub(super) fn candidate(&self, vcpu: Vcpu) -> Option<Candidate> {
         let spinning = self.vcpus.get(vcpu.index())?.spinning;
         Some(Candidate { unfit: self.unfit(vcpu), spinning })

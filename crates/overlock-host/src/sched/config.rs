@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The configuration of a scheduler: how many CPUs there are, and its spans of time.
+//! The configuration of a scheduler: the number of CPUs, and the scheduler's time spans.
 
 use core::fmt;
 
 use crate::Nanos;
 
-/// The most vCPUs or pCPUs a scheduler takes: twice what KVM gives one guest on most machines.
-/// The queues reserve 32 bytes for each pair of a vCPU and a pCPU: 128 KiB for 64 on 64.
+/// The most vCPUs or pCPUs that a scheduler supports: twice what KVM gives one guest on most
+/// machines. The queues reserve 32 bytes for each pair of a vCPU and a pCPU: 128 KiB for 64 on 64.
 pub const CPUS_MAX: u32 = 2048;
 
 /// A scheduler's constants.
@@ -20,20 +20,21 @@ pub struct Config {
     /// pCPUs they share, 1 to [`CPUS_MAX`].
     pub pcpus: u32,
     /// How long a vCPU keeps its pCPU while others wait. Shorter slices find a preempted lock
-    /// holder sooner and cost more switches. 1 ms: about seventy exits of 14 µs.
+    /// holder sooner and cost more switches. The default of 1 ms is about seventy exits of 14 µs.
     pub slice: Nanos,
-    /// How much longer it may stay, once a slice, if it says that it is in a critical section.
-    /// Zero turns the grace off. 50 µs, the upper end of what Linux grants a thread through its
-    /// rseq slice extension (10 µs to 50 µs): most critical sections are shorter.
+    /// How much longer a vCPU may stay, once per slice, if it announces that it is in a critical
+    /// section. Zero turns the grace off. The default of 50 µs is the upper end of what Linux
+    /// grants a thread through its rseq slice extension (10 µs to 50 µs): most critical sections
+    /// are shorter.
     pub grace: Nanos,
-    /// How far a woken vCPU must lag, in weighted CPU time, behind the one it would preempt.
-    /// Too small and every kick costs a switch; too large and a kicked waiter waits a slice.
+    /// How far a woken vCPU must lag, in weighted CPU time, behind the one it would preempt. If it
+    /// is too small, every kick costs a switch; if too large, a kicked waiter waits for a slice.
     pub wake_lag: Nanos,
     /// How far, in weighted CPU time, a directed yield may put its target ahead of the vCPU that
     /// lags most. This is what a yield can cost a bystander, and the bound of its fairness.
     pub yield_lead: Nanos,
-    /// How much more a vCPU on another pCPU's queue must lag, in weighted CPU time, than the first
-    /// on this one's to be fetched. This is what a cold cache is worth.
+    /// How much more a vCPU in another pCPU's queue must lag, in weighted CPU time, than the first
+    /// in this one's to be fetched: the price of a cold cache.
     pub migrate_lag: Nanos,
 }
 
@@ -52,7 +53,7 @@ impl Config {
         }
     }
 
-    /// Checks that a scheduler can be made of this.
+    /// Checks that a scheduler can be made from this.
     pub(super) const fn check(&self) -> Result<(), ConfigError> {
         if self.vcpus == 0 || self.vcpus > CPUS_MAX {
             return Err(ConfigError::Vcpus(self.vcpus));
@@ -67,12 +68,12 @@ impl Config {
     }
 }
 
-/// Why no scheduler can be made of a [`Config`].
+/// Why no scheduler can be made from a [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigError {
-    /// This is no usable number of vCPUs.
+    /// This number of vCPUs is not usable.
     Vcpus(u32),
-    /// This is no usable number of pCPUs.
+    /// This number of pCPUs is not usable.
     Pcpus(u32),
     /// The slice is zero, so that no vCPU would ever run.
     EmptySlice,
@@ -87,7 +88,7 @@ impl fmt::Display for ConfigError {
             Self::Pcpus(n) => {
                 write!(f, "{n} pCPUs cannot be scheduled on; choose 1 to {CPUS_MAX}")
             }
-            Self::EmptySlice => write!(f, "a time slice of 0 ns lets no vCPU run; choose 1 ns up"),
+            Self::EmptySlice => write!(f, "a time slice of 0 ns lets no vCPU run; choose at least 1 ns"),
         }
     }
 }

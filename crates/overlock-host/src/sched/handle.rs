@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What becomes of each event.
+//! How each event is handled.
 //!
-//! An event of a pCPU's owner ends in a move of [`place`](super::place): back in, or out for
-//! another. Any other event at most asks for a preemption, or moves a timer.
+//! An event from a pCPU's owner ends in a move of [`place`](super::place): the owner goes back in,
+//! or another vCPU replaces it. Any other event at most asks for a preemption, or moves a timer.
 
 use super::choose::{Judge, standard};
 use super::vcpu::VirtualTime;
@@ -99,7 +99,7 @@ impl<P: Policy> Scheduler<P> {
         Some(self.carry_out(vcpu, pcpu, outcome))
     }
 
-    /// Gives the pCPU of `vcpu` away as `outcome` says.
+    /// Gives the pCPU of `vcpu` away according to `outcome`.
     fn carry_out(&mut self, vcpu: Vcpu, pcpu: Pcpu, outcome: Outcome) -> Action {
         self.end_decision(outcome);
         match outcome {
@@ -110,7 +110,7 @@ impl<P: Policy> Scheduler<P> {
         }
     }
 
-    /// What becomes of a yield by `giver` to `to`.
+    /// The outcome of a yield by `giver` to `to`.
     fn directed(
         &mut self,
         giver: Vcpu,
@@ -127,7 +127,7 @@ impl<P: Policy> Scheduler<P> {
         }
     }
 
-    /// Whom an undirected yield by `giver` goes to. The giver's share has the same protection as
+    /// The outcome of an undirected yield by `giver`. The giver's share has the same protection as
     /// in a directed one.
     fn plain(&self, giver: Vcpu, pcpu: Pcpu, limit: Option<VirtualTime>, why: Missed) -> Outcome {
         match self.pick(pcpu) {
@@ -155,7 +155,8 @@ impl<P: Policy> Scheduler<P> {
             Standing::Halted => {
                 let home = record.home;
                 idle = self.idle_for(target, home);
-                // Who sleeps saves up no more than one slice, against those that wait or else run.
+                // A sleeping vCPU saves up no more than one slice, relative to the waiting or else
+                // running ones.
                 let level = self.least().or_else(|| self.owners.least(self.now));
                 let credit = standard(self.config.slice);
                 let record = &mut self.vcpus[target.index()];
@@ -175,7 +176,7 @@ impl<P: Policy> Scheduler<P> {
         .or_else(|| self.wake_preempt(target))
     }
 
-    /// Has `by`, which kicks, hand over its pCPU to `target`, which is queued.
+    /// Makes `by`, which kicks, hand over its pCPU to `target`, which is queued.
     fn boost(&mut self, target: Vcpu, by: Vcpu) -> Option<Action> {
         let Some(Standing::Running(pcpu)) = self.standing(by) else { return None };
         if self.slots[pcpu.index()].preempting {
@@ -238,7 +239,7 @@ impl<P: Policy> Scheduler<P> {
         self.preempt(vcpu, pcpu)
     }
 
-    /// Whether the owner of `pcpu` may stay a little for the sake of its critical section.
+    /// Whether the owner of `pcpu` may stay a little longer because of its critical section.
     fn earns_grace(&self, vcpu: Vcpu, pcpu: Pcpu) -> bool {
         let graced = self.slots[pcpu.index()].graced;
         let critical = self.vcpus[vcpu.index()].critical && self.affinity.allows(vcpu, pcpu);
@@ -253,7 +254,7 @@ impl<P: Policy> Scheduler<P> {
         record.critical = inside;
         let Standing::Running(pcpu) = record.standing else { return None };
         let slot = &self.slots[pcpu.index()];
-        // The grace was for the section alone: once it is left, the slice is over.
+        // The grace was for the critical section alone: once the vCPU leaves it, the slice is over.
         let overdue = !inside && slot.graced && !slot.preempting;
         if overdue { self.preempt(vcpu, pcpu) } else { None }
     }

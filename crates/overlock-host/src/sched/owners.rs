@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much CPU time those that run have had: the one that lags most and the one that is furthest
-//! ahead, at any moment, without asking each.
+//! How much CPU time the running vCPUs have had: which lags most and which is furthest ahead, at
+//! any moment, without asking each.
 //!
 //! The virtual time of an owner grows as it runs, so it is no key for a tree. But of two owners of
-//! equal weight the one that is ahead stays ahead by as much. With `t` the virtual time when it was
-//! last accounted, at `since`, and `w` the weight, it is at `now`
+//! equal weight, the one that is ahead stays ahead by the same amount. If `t` was the virtual time
+//! when it was last accounted, at `since`, and `w` is the weight, then at `now` it is
 //!
 //! ```text
 //! t + ⌊(now - since)·2²⁰ / w⌋ = ⌊(now·2²⁰ + b) / w⌋   where b = t·w - since·2²⁰
 //! ```
 //!
-//! which grows with `b`, and `b` stays as it is. So each weight has [tournaments](Tournament) over
-//! `b`, and a question is put to each weight that is in use.
+//! which grows with `b`, and `b` stays constant. So each weight has [tournaments](Tournament) over
+//! `b`, and a query asks each weight that is in use.
 //!
-//! Invariants: O1, the owner of a pCPU is in the tournaments of its weight, and in no other; O2,
-//! the list of owners by their time of entry is in ascending order, as time is.
+//! Invariants: O1, the owner of a pCPU is in the tournaments of its weight, and in no others; O2,
+//! the list of owners by their time of entry is in ascending order.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -30,9 +30,9 @@ use crate::{Nanos, Pcpu};
 struct Class {
     weight: NonZeroU32,
     all: Tournament<i128>,
-    /// Those that entered not long ago: see [`Owners::least_recent`].
+    /// The owners that entered recently: see [`Owners::least_recent`].
     recent: Tournament<i128>,
-    /// Those that are not asked to come out; the one furthest ahead wins.
+    /// The owners that have not been asked to come out; the one furthest ahead wins.
     staying: Tournament<Reverse<i128>>,
 }
 
@@ -48,20 +48,20 @@ impl Class {
         self.staying.set(place, None);
     }
 
-    /// The virtual time at `now` of the owner whose `b` this is.
+    /// The virtual time at `now` of the owner that has this `b`.
     fn time(&self, now: Nanos, b: i128) -> VirtualTime {
         let scaled = (i128::from(now.0) << 20) + b;
         VirtualTime((scaled / i128::from(self.weight.get())).max(0) as u128)
     }
 }
 
-/// What is known of the owner of one pCPU.
+/// The state of the owner of one pCPU.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     class: usize,
     b: i128,
     entered: Nanos,
-    /// Whether it counts as recent, and is in the list.
+    /// Whether it counts as recent, and is therefore in the list.
     recent: bool,
     before: Option<usize>,
     after: Option<usize>,
@@ -72,12 +72,12 @@ struct Owner {
 pub(super) struct Owners {
     owners: Vec<Option<Owner>>,
     classes: Vec<Class>,
-    /// The first and last of the list of the recent.
+    /// The first and last entries of the list of recent owners.
     ends: Option<(usize, usize)>,
 }
 
 impl Owners {
-    /// No owners of `pcpus` pCPUs, with room for those of `weight`.
+    /// No owners of `pcpus` pCPUs, with room for owners of `weight`.
     pub(super) fn new(pcpus: u32, weight: NonZeroU32) -> Self {
         let pcpus = pcpus as usize;
         Self { owners: vec![None; pcpus], classes: vec![Class::new(weight, pcpus)], ends: None }
@@ -90,7 +90,7 @@ impl Owners {
         }
     }
 
-    /// The vCPU of `record` owns `pcpu` from `now` on.
+    /// Records that the vCPU of `record` owns `pcpu` from `now` on.
     pub(super) fn enter(&mut self, pcpu: Pcpu, record: &Record, now: Nanos) {
         let place = pcpu.index();
         let before = self.ends.map(|(_, last)| last);
@@ -103,7 +103,7 @@ impl Owners {
         self.account(pcpu, record, true);
     }
 
-    /// `pcpu` has no owner any more.
+    /// Records that `pcpu` has no owner any more.
     pub(super) fn leave(&mut self, pcpu: Pcpu) {
         let place = pcpu.index();
         self.forget(place);
@@ -112,14 +112,15 @@ impl Owners {
         }
     }
 
-    /// The owner of `pcpu` has been accounted, has another weight, or `stays` or not.
+    /// Records that the owner of `pcpu` has been accounted, has another weight, or now `stays` or
+    /// not.
     pub(super) fn account(&mut self, pcpu: Pcpu, record: &Record, stays: bool) {
         let place = pcpu.index();
         let Some(owner) = &mut self.owners[place] else { return };
         let weight = record.weight;
         self.classes[owner.class].clear(place);
         owner.class = self.classes.iter().position(|class| class.weight == weight).unwrap_or(0);
-        // Both below 2¹²⁰: see `vcpu.rs`.
+        // Both are below 2¹²⁰: see `vcpu.rs`.
         let time = (record.time.0 as i128).saturating_mul(i128::from(weight.get()));
         owner.b = time.saturating_sub(i128::from(record.since.0) << 20);
         let class = &mut self.classes[owner.class];
@@ -128,14 +129,14 @@ impl Owners {
         class.staying.set(place, stays.then_some(Reverse(owner.b)));
     }
 
-    /// The time of the one that lags most.
+    /// The virtual time of the owner that lags most.
     pub(super) fn least(&self, now: Nanos) -> Option<VirtualTime> {
         let of = |class: &Class| class.all.least().map(|b| class.time(now, b));
         self.classes.iter().filter_map(of).min()
     }
 
-    /// The time of the one that lags most of those that entered no longer than `span` ago. The span
-    /// is the same in all calls, and `now` never less than in the one before.
+    /// The virtual time of the owner that lags most, of those that entered no longer than `span`
+    /// ago. All calls must pass the same span, and `now` must never decrease.
     pub(super) fn least_recent(&mut self, now: Nanos, span: Nanos) -> Option<VirtualTime> {
         while let Some((first, _)) = self.ends
             && self.owners[first].is_some_and(|owner| now - owner.entered > span)
@@ -146,7 +147,7 @@ impl Owners {
         self.classes.iter().filter_map(of).min()
     }
 
-    /// The one that is furthest ahead of those that stay, the first of equals: its time and place.
+    /// The owner that is furthest ahead of those that stay, the first of equals: its time and pCPU.
     pub(super) fn furthest(&self, now: Nanos) -> Option<(VirtualTime, Pcpu)> {
         let of = |class: &Class| class.staying.least().map(|Reverse(b)| class.time(now, b));
         let most = self.classes.iter().filter_map(of).max()?;
@@ -155,7 +156,7 @@ impl Owners {
         Some((most, Pcpu(place as u32)))
     }
 
-    /// The owner of the pCPU at `place` is recent no longer.
+    /// Drops the owner of the pCPU at `place` from the recent ones.
     fn forget(&mut self, place: usize) {
         let Some(owner) = self.owners[place].as_mut().filter(|owner| owner.recent) else { return };
         owner.recent = false;

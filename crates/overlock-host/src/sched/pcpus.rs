@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A set of pCPUs, of which the first is found without looking at all.
+//! A set of pCPUs that finds its first member without examining all of them.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,10 +9,10 @@ use crate::Pcpu;
 
 const BITS: usize = u64::BITS as usize;
 
-// A bit of `filled` for each word.
+// `filled` has a bit for each word.
 const _: () = assert!(CPUS_MAX as usize <= BITS * BITS);
 
-/// A set of pCPUs: a bit each, and a bit for each word of them that is not empty.
+/// A set of pCPUs: one bit per pCPU, and one bit per word that is not empty.
 #[derive(Clone, Debug)]
 pub(super) struct PcpuSet {
     words: Vec<u64>,
@@ -25,14 +25,14 @@ impl PcpuSet {
         Self { words: vec![0; (count as usize).div_ceil(BITS)], filled: 0 }
     }
 
-    /// The first `count` pCPUs.
+    /// The set of the first `count` pCPUs.
     pub(super) fn full(count: u32) -> Self {
         let mut set = Self::new(count);
         (0..count).for_each(|pcpu| set.set(Pcpu(pcpu), true));
         set
     }
 
-    /// Puts `pcpu` in or takes it out.
+    /// Adds `pcpu` or removes it.
     pub(super) fn set(&mut self, Pcpu(pcpu): Pcpu, inside: bool) {
         let (at, bit) = (pcpu as usize / BITS, 1 << (pcpu as usize % BITS));
         let word = &mut self.words[at];
@@ -45,14 +45,14 @@ impl PcpuSet {
         self.words[pcpu as usize / BITS] & (1 << (pcpu as usize % BITS)) != 0
     }
 
-    /// The first.
+    /// The first member.
     pub(super) fn first(&self) -> Option<Pcpu> {
         let at = self.filled.trailing_zeros() as usize;
         let word = self.words.get(at)?;
         Some(Pcpu((at * BITS) as u32 + word.trailing_zeros()))
     }
 
-    /// All, in ascending order.
+    /// All members, in ascending order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Pcpu> + '_ {
         (0..).step_by(BITS).zip(&self.words).flat_map(|(first, &word)| {
             (0..u64::BITS).filter(move |bit| word & (1 << bit) != 0).map(move |b| Pcpu(first + b))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Moving vCPUs on and off their pCPUs, and in and out of the queues.
+//! Moving vCPUs on and off their pCPUs, and into and out of the queues.
 //!
-//! Each function here takes the books from one state that keeps the scheduler's invariants to
-//! another that does, but for [`vacate`](Scheduler::vacate), whose callers fill the pCPU at once.
+//! Each function here takes the state from one that keeps the scheduler's invariants to another
+//! that does, except [`vacate`](Scheduler::vacate), whose callers fill the pCPU at once.
 
 use super::choose::standard;
 use super::vcpu::VirtualTime;
@@ -15,7 +15,7 @@ impl<P: Policy> Scheduler<P> {
         vcpu.index() < self.vcpus.len()
     }
 
-    /// The pCPU that `vcpu` owns; if it owns none, the event that says so is ignored.
+    /// The pCPU that `vcpu` owns. If it owns none, the event that claims so is ignored.
     pub(super) fn owned(&mut self, vcpu: Vcpu) -> Option<Pcpu> {
         if let Some(Standing::Running(pcpu)) = self.standing(vcpu) {
             return Some(pcpu);
@@ -24,7 +24,7 @@ impl<P: Policy> Scheduler<P> {
         None
     }
 
-    /// Sends the owner of `pcpu` back in, or, if it was to be preempted anyway, does that.
+    /// Sends the owner of `pcpu` back in; if it was about to be preempted anyway, preempts it.
     pub(super) fn resume(&mut self, vcpu: Vcpu, pcpu: Pcpu) -> Action {
         let slot = &self.slots[pcpu.index()];
         if slot.preempting {
@@ -37,7 +37,8 @@ impl<P: Policy> Scheduler<P> {
         Action::Run { vcpu, pcpu, until }
     }
 
-    /// Has `next` take over `pcpu` from its owner, which queues; without a `next` the owner stays.
+    /// Makes `next` take over `pcpu` from its owner, which queues; without a `next` the owner
+    /// stays.
     pub(super) fn replace(&mut self, vcpu: Vcpu, pcpu: Pcpu, next: Option<Vcpu>) -> Action {
         let Some(next) = next else {
             self.slots[pcpu.index()].next = None;
@@ -62,7 +63,7 @@ impl<P: Policy> Scheduler<P> {
         self.clear(pcpu);
     }
 
-    /// `pcpu` has no owner any more.
+    /// Records that `pcpu` has no owner any more.
     pub(super) fn clear(&mut self, pcpu: Pcpu) {
         let slot = &mut self.slots[pcpu.index()];
         (slot.owner, slot.preempting) = (None, false);
@@ -70,13 +71,13 @@ impl<P: Policy> Scheduler<P> {
         self.idle.set(pcpu, true);
     }
 
-    /// The owner of `pcpu`, which is `vcpu`, is asked to come out, or may stay.
+    /// Records whether the owner of `pcpu`, which is `vcpu`, has been asked to come out.
     pub(super) fn set_preempting(&mut self, vcpu: Vcpu, pcpu: Pcpu, preempting: bool) {
         self.slots[pcpu.index()].preempting = preempting;
         self.owners.account(pcpu, &self.vcpus[vcpu.index()], !preempting);
     }
 
-    /// Lets somebody in on `pcpu`, which has no owner, or leaves it idle.
+    /// Lets a waiting vCPU in on `pcpu`, which has no owner, or leaves the pCPU idle.
     pub(super) fn fill(&mut self, pcpu: Pcpu) -> Action {
         match self.pick(pcpu) {
             Some(vcpu) => self.enter(vcpu, pcpu),
@@ -107,12 +108,13 @@ impl<P: Policy> Scheduler<P> {
         self.resume(vcpu, pcpu)
     }
 
-    /// Puts `vcpu` on the queue of `pcpu`, or of the nearest where it may run, its time no further
-    /// than its cap from those that wait.
+    /// Puts `vcpu` in the queue of `pcpu`, or of the nearest pCPU on which it may run. Its virtual
+    /// time is kept within its cap of those that wait.
     ///
-    /// The cap is what two boosts and two slices with their grace can add to a vCPU's lead. More
-    /// comes only from CPU time that nobody wanted, or weights that the pCPUs cannot honour (three
-    /// quarters of two pCPUs for one vCPU); that is nobody's loss, and forgiven.
+    /// The cap is what two boosts and two slices with their grace can add to a vCPU's lead. A
+    /// larger lead comes only from CPU time that no other vCPU wanted, or from weights that the
+    /// pCPUs cannot honour (three quarters of two pCPUs for one vCPU); no vCPU loses by that, and
+    /// it is forgiven.
     pub(super) fn queue(&mut self, vcpu: Vcpu, pcpu: Pcpu) {
         let least = self.least();
         let slice = self.config.slice + self.config.grace;
@@ -126,7 +128,7 @@ impl<P: Policy> Scheduler<P> {
         self.enqueue(vcpu, self.affinity.nearest(vcpu, pcpu));
     }
 
-    /// Puts `vcpu` on the queue of `pcpu` as it is.
+    /// Puts `vcpu` in the queue of `pcpu` with the virtual time that it has.
     pub(super) fn enqueue(&mut self, vcpu: Vcpu, pcpu: Pcpu) {
         let record = &mut self.vcpus[vcpu.index()];
         record.standing = Standing::Queued(pcpu);
@@ -140,7 +142,7 @@ impl<P: Policy> Scheduler<P> {
         self.waiting += 1;
     }
 
-    /// Takes `vcpu` off the queue of `pcpu`.
+    /// Removes `vcpu` from the queue of `pcpu`.
     pub(super) fn dequeue(&mut self, vcpu: Vcpu, pcpu: Pcpu) {
         let queue = &mut self.slots[pcpu.index()].queue;
         queue.remove(self.vcpus[vcpu.index()].time, vcpu);
@@ -150,7 +152,7 @@ impl<P: Policy> Scheduler<P> {
 
     /// When the slice of the owner of `slot` is over.
     ///
-    /// Slices that ended while nobody waited were renewed, one after the other, without a timer.
+    /// Slices that ended while no vCPU waited were renewed, one after the other, without a timer.
     pub(super) fn slice_over(&self, slot: &Slot) -> Nanos {
         let (end, slice) = (slot.until, self.config.slice);
         if end >= self.contested {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The run queue of one pCPU: the vCPUs that wait for it, the one that lags most in front.
+//! The run queue of one pCPU: the vCPUs that wait for it, with the one that lags most in front.
 //!
-//! A sorted vector whose capacity is reserved once, so that no operation allocates. With tens of
-//! vCPUs on a queue, moving a few cache lines is cheaper than any tree.
+//! It is a sorted vector whose capacity is reserved once, so that no operation allocates. With tens
+//! of vCPUs in a queue, moving a few cache lines is cheaper than any tree.
 //!
 //! Invariants: Q1, entries are in ascending virtual time, and equal times keep their order of
-//! arrival (so that ties go round); Q2, a vCPU is in at most one queue, at most once (kept by
+//! arrival (so that they take turns); Q2, a vCPU is in at most one queue, at most once (kept by
 //! [`Scheduler`](super::Scheduler)).
 
 use alloc::vec::Vec;
@@ -25,13 +25,13 @@ impl RunQueue {
         Self { entries: Vec::with_capacity(capacity) }
     }
 
-    /// Puts `vcpu` behind all that lag at least as much.
+    /// Inserts `vcpu` behind all that lag at least as much.
     pub(super) fn insert(&mut self, time: VirtualTime, vcpu: Vcpu) {
         let at = self.entries.partition_point(|&(queued, _)| queued <= time);
         self.entries.insert(at, (time, vcpu));
     }
 
-    /// Takes out `vcpu`, which was put in with this time.
+    /// Removes `vcpu`, which was inserted with this time.
     pub(super) fn remove(&mut self, time: VirtualTime, vcpu: Vcpu) {
         let from = self.entries.partition_point(|&(queued, _)| queued < time);
         if let Some(at) = self.entries[from..].iter().position(|&(_, queued)| queued == vcpu) {
@@ -44,7 +44,7 @@ impl RunQueue {
         self.entries.first().copied()
     }
 
-    /// The vCPU that lags most of those that pass, and its virtual time.
+    /// The vCPU that lags most of those for which `passes` holds, and its virtual time.
     pub(super) fn find(&self, passes: impl Fn(Vcpu) -> bool) -> Option<(VirtualTime, Vcpu)> {
         self.entries.iter().find(|&&(_, vcpu)| passes(vcpu)).copied()
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Do the indices say what a scan of all CPUs would find (S6), and do restrictions hold?
+//! Tests that the indices agree with a scan of all CPUs (S6), and that restrictions hold.
 //!
-//! The scans below are how the scheduler once found whom to run, preempt and let in. After any
-//! events, with any weights and restrictions, each question has the same answer either way.
+//! The scans below are how the scheduler once found the vCPU to run, preempt or let in. After any
+//! events, with any weights and restrictions, each query has the same answer either way.
 
 use alloc::format;
 use alloc::string::String;
@@ -21,7 +21,7 @@ use crate::{Nanos, Pcpu, Vcpu};
 #[path = "../../tests/support/events.rs"]
 mod events;
 
-/// What a scan finds.
+/// The results of a scan.
 impl<P: Policy> Scheduler<P> {
     fn scan_pick(&self, pcpu: Pcpu) -> Option<Vcpu> {
         let slot = &self.slots[pcpu.index()];
@@ -63,7 +63,7 @@ impl<P: Policy> Scheduler<P> {
         Some(home).filter(idle).or_else(|| (0..self.config.pcpus).map(Pcpu).find(idle))
     }
 
-    /// Puts every question both ways.
+    /// Answers every query both ways.
     fn agree(&mut self) -> Result<(), String> {
         let same = |what: &str, same: bool| {
             if same { Ok(()) } else { Err(format!("{what} differs")) }
@@ -87,8 +87,8 @@ impl<P: Policy> Scheduler<P> {
         Ok(())
     }
 
-    /// Nobody runs or waits where it may not, unless it is on its way out, and no pCPU idles while
-    /// one that may run there waits.
+    /// No vCPU runs or waits where it may not, unless it has been asked to come out, and no pCPU is
+    /// idle while a vCPU that may run there waits.
     fn restrictions_hold(&self) -> Result<(), String> {
         for vcpu in (0..self.config.vcpus).map(Vcpu) {
             let (at, leaves) = match self.vcpus[vcpu.index()].standing {
@@ -108,7 +108,7 @@ impl<P: Policy> Scheduler<P> {
     }
 }
 
-/// What the embedder does besides sending events.
+/// What the embedder does: it sends events, and changes weights and restrictions.
 #[derive(Clone, Debug)]
 enum Deed {
     Tell(Event),

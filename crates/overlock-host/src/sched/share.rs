@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the embedder may change while guests run: weights, to which guest a vCPU belongs, and where
-//! it may run.
+//! What the embedder can change while guests run: weights, the guest to which a vCPU belongs, and
+//! the pCPUs on which it may run.
 
 use core::num::NonZeroU32;
 
@@ -10,10 +10,10 @@ use super::{Action, AffinityError, Guest, Scheduler, Standing};
 use crate::{Nanos, Pcpu, Vcpu};
 
 impl<P: Policy> Scheduler<P> {
-    /// Gives `vcpu` this weight: its share of CPU time against the others' from now on.
+    /// Gives `vcpu` this weight: its share of CPU time relative to the others from now on.
     ///
-    /// A vCPU that does not exist has none. Each weight that was ever in use takes about 200 bytes
-    /// a pCPU, and time in each event; a few are what this is made for.
+    /// A `vcpu` that does not exist is ignored. Each weight ever used takes about 200 bytes per
+    /// pCPU, and time in each event; the scheduler is made for a few.
     pub fn set_weight(&mut self, vcpu: Vcpu, weight: NonZeroU32) {
         let now = self.now;
         let Some(record) = self.vcpus.get_mut(vcpu.index()) else { return };
@@ -26,28 +26,30 @@ impl<P: Policy> Scheduler<P> {
         }
     }
 
-    /// Says that `vcpu` belongs to `guest`. Vcpus of several guests share the pCPUs by their
-    /// weights; a spin, or a kick, boosts only vCPUs of its own guest, whatever the policy.
+    /// Assigns `vcpu` to `guest`. The vCPUs of several guests share the pCPUs by their weights; a
+    /// spin, or a kick, boosts only vCPUs of its own guest, whatever the policy.
     ///
-    /// A vCPU that does not exist belongs to none. Change it while the vCPU is halted or stopped.
+    /// A `vcpu` that does not exist is ignored. Change the guest only while the vCPU is halted or
+    /// stopped.
     pub fn set_guest(&mut self, vcpu: Vcpu, guest: Guest) {
         if let Some(record) = self.vcpus.get_mut(vcpu.index()) {
             record.guest = guest;
         }
     }
 
-    /// Restricts `vcpu` to the pCPUs of `allowed`, at `now`; all of them lift the restriction.
+    /// Restricts `vcpu` to the pCPUs in `allowed`, at `now`. Naming all pCPUs lifts the
+    /// restriction.
     ///
-    /// One that runs elsewhere is asked to come out, and one that waits elsewhere waits where it
-    /// may run from now on. Where any vCPU is restricted, ask [`rebalance`](Self::rebalance) after
+    /// A vCPU that runs elsewhere is asked to come out, and one that waits elsewhere waits from now
+    /// on where it may run. If any vCPU is restricted, call [`rebalance`](Self::rebalance) after
     /// every event. This allocates.
     ///
-    /// Virtual time is one clock for all pCPUs. Where sets of vCPUs are restricted to disjoint
-    /// pCPUs that are loaded unequally, those on the less loaded ones run ahead of it: they then
-    /// take turns slice by slice whatever their weights, and are not boosted.
+    /// Virtual time is one clock for all pCPUs. If sets of vCPUs are restricted to disjoint pCPUs
+    /// that are loaded unequally, those on the less loaded pCPUs run ahead of it: they then take
+    /// turns slice by slice whatever their weights, and are not boosted.
     ///
     /// # Errors
-    /// If one of the CPUs does not exist, or `allowed` is empty. Nothing has changed then.
+    /// If one of the CPUs does not exist, or `allowed` is empty. In that case nothing has changed.
     pub fn set_affinity(
         &mut self,
         now: Nanos,
@@ -86,12 +88,12 @@ impl<P: Policy> Scheduler<P> {
         })
     }
 
-    /// Lets a vCPU that waits run on a pCPU that is idle, if there are such; call it until it finds
-    /// nothing.
+    /// Lets a waiting vCPU run on an idle pCPU, if there is such a pair; call it until it returns
+    /// `None`.
     ///
-    /// Only restricted vCPUs ever give it something to do. Who may run anywhere never waits while a
-    /// pCPU is idle; but one that makes room for a restricted vCPU, which may only run there, does,
-    /// and an event leads to one action only.
+    /// Only restricted vCPUs ever give it work. A vCPU that may run anywhere never waits while a
+    /// pCPU is idle, unless it makes room for a restricted vCPU, which may run only there: an event
+    /// leads to only one action.
     pub fn rebalance(&mut self) -> Option<Action> {
         if self.waiting == 0 {
             return None;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The least of one key for each pCPU: a tournament tree, whose winner is at hand at any time.
+//! The least of one key per pCPU: a tournament tree, whose winner is always at hand.
 //!
-//! A binary tree in an array, its leaves in the order of the pCPUs; each inner node holds the
-//! lesser key of its two children. Changing a key costs the logarithm of the number of pCPUs, and
-//! nothing allocates after [`Tournament::new`].
+//! It is a binary tree in an array, with its leaves in the order of the pCPUs; each inner node
+//! holds the lesser key of its two children. Changing a key takes time logarithmic in the number of
+//! pCPUs, and nothing allocates after [`Tournament::new`].
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Keys of pCPUs; those without one do not take part.
+/// Keys of pCPUs; pCPUs without a key do not take part.
 #[derive(Debug)]
 pub(super) struct Tournament<K> {
     /// The root is at 1, the children of `n` at `2n` and `2n + 1`.
@@ -17,7 +17,7 @@ pub(super) struct Tournament<K> {
 }
 
 impl<K: Copy + Ord> Tournament<K> {
-    /// Makes a tournament of `places` without keys; there is at least one place.
+    /// Makes a tournament of `places` without keys; `places` must be at least one.
     pub(super) fn new(places: usize) -> Self {
         let leaves = places.next_power_of_two();
         Self { nodes: vec![None; 2 * leaves], leaves }
@@ -42,7 +42,7 @@ impl<K: Copy + Ord> Tournament<K> {
         self.nodes[1]
     }
 
-    /// The first place whose key passes. If a key passes, so must all that are less.
+    /// The first place whose key passes. If a key passes, all lesser keys must pass too.
     pub(super) fn first(&self, passes: impl Fn(K) -> bool) -> Option<usize> {
         let passes = |node: usize| self.nodes[node].is_some_and(&passes);
         let mut node = 1;

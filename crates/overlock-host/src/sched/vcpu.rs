@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the scheduler knows of one vCPU: where it is, and how much CPU time it has had.
+//! What the scheduler knows of one vCPU: its state, and how much CPU time it has had.
 //!
 //! ```text
 //!            kicked                    picked
@@ -41,12 +41,12 @@ impl VirtualTime {
 /// The weight every vCPU starts with; one of twice this weight gets twice the CPU time.
 pub const WEIGHT_DEFAULT: NonZeroU32 = NonZeroU32::new(1024).unwrap();
 
-/// Where a vCPU is.
+/// The state of a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It waits for a kick or an interrupt. Every vCPU starts here.
+    /// It waits for a kick or an interrupt. Every vCPU starts in this state.
     Halted,
-    /// It could run, and waits in the queue of this pCPU: preempted, or not yet let in.
+    /// It could run, and waits in the queue of this pCPU: it was preempted, or has not run yet.
     Queued(Pcpu),
     /// It owns this pCPU.
     Running(Pcpu),
@@ -61,11 +61,11 @@ pub struct Guest(pub u32);
 /// How a vCPU has spent its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Time for which it owned a pCPU.
+    /// How long it owned a pCPU.
     pub ran: Nanos,
-    /// Time for which it could have run but owned none: what a guest calls steal time.
+    /// How long it could have run but owned no pCPU: what a guest calls steal time.
     pub steal: Nanos,
-    /// Time for which it slept, since it was first woken.
+    /// How long it slept, since it was first woken.
     pub halted: Nanos,
 }
 
@@ -73,22 +73,22 @@ pub struct Usage {
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) standing: Standing,
-    /// When the time since was last accounted; meaningful until it is stopped.
+    /// When its time was last accounted; meaningful until it is stopped.
     pub(super) since: Nanos,
     pub(super) usage: Usage,
     pub(super) time: VirtualTime,
     pub(super) weight: NonZeroU32,
-    /// The guest that it belongs to.
+    /// The guest to which it belongs.
     pub(super) guest: Guest,
     /// The pCPU it last ran or waited on: where its cache lines may still be.
     pub(super) home: Pcpu,
-    /// A kick came while it was not halted; its next halt returns at once.
+    /// Whether a kick came while it was not halted; its next halt then returns at once.
     pub(super) kicked: bool,
-    /// It has been woken before: its sleep counts.
+    /// Whether it has been woken before, so that its sleep counts.
     pub(super) begun: bool,
-    /// It left the guest through a pause loop and has not entered it since.
+    /// Whether it left the guest through a pause loop and has not entered it since.
     pub(super) spinning: bool,
-    /// It says that it is in a critical section.
+    /// Whether it announces that it is in a critical section.
     pub(super) critical: bool,
 }
 

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directed yield: a vCPU spins, and could give its pCPU to the one it waits for. To which?
+//! Directed yield: a vCPU spins, and could give its pCPU to the vCPU it waits for. To which one?
 //!
 //! A spinning vCPU wastes its slice if the vCPU it waits for is off CPU. The host does not know
-//! whom it waits for; each policy here is a different guess, made from what the host can see, and
-//! from what the guest is willing to tell. [`Policy`] is the one trait; each policy has its file:
+//! which vCPU that is. Each policy here is a different guess, based on what the host can see and on
+//! what the guest is willing to tell. [`Policy`] is the one trait; each policy has its own file:
 //!
-//! | name | type | whom it picks |
+//! | name | type | the vCPU it picks |
 //! |---|---|---|
-//! | `none` | [`Stay`] | nobody: the spinner spins on |
-//! | `report` | [`Report`] | nobody, but the spin is reported: what the others are compared with |
-//! | `yield` | [`PlainYield`] | whoever lags most in CPU time (Xen's `vcpu_yield`) |
-//! | `round-robin` | [`RoundRobin`] | the next that is ready, after the last one boosted |
+//! | `none` | [`Stay`] | none: the spinner spins on |
+//! | `report` | [`Report`] | none, but the spin is reported: the base for comparing the others |
+//! | `yield` | [`PlainYield`] | the one that lags most in CPU time (Xen's `vcpu_yield`) |
+//! | `round-robin` | [`RoundRobin`] | the next ready one after the last one boosted |
 //! | `skip-spinners` | [`SkipSpinners`] | the same, but spinners only every other time (Linux since 2012) |
 //! | `spin-count` | [`SpinCount`] | the same, but the more a vCPU spins the longer it is skipped |
-//! | `load-gate` | [`LoadGate`] | as inside, but a short scan, and none on a host with room |
-//! | `pv-hint` | [`PvHint`] | the holder the guest names, who owes it an answer, or the next waiter |
-//! | `kick-boost` | [`KickBoost`] | as inside; and a kicked queue head gets the kicker's pCPU |
+//! | `load-gate` | [`LoadGate`] | as `skip-spinners`, but with a short scan, and none on a host with room |
+//! | `pv-hint` | [`PvHint`] | the holder that the guest names, a vCPU that owes the holder an answer, or the next waiter |
+//! | `kick-boost` | [`KickBoost`] | as its inner policy; and a kicked queue head gets the kicker's pCPU |
 //! | `ipi-first` | [`IpiFirst`] | a vCPU that owes an answer to the spinner's IPI |
-//! | `oracle` | [`Oracle`] | the one the spinner truly waits for: the yardstick |
+//! | `oracle` | [`Oracle`] | the one the spinner really waits for: the yardstick |
 //!
 //! # The safety net
-//! A policy cannot do harm. The scheduler tells it in a [`View`] who is fit to be boosted, checks
-//! its [`Verdict`] once more, and keeps a boosted vCPU at most
-//! [`yield_lead`](super::Config::yield_lead) ahead of the one that lags most. So the worst policy
-//! costs throughput, never fairness.
+//! A policy can do no harm. The scheduler tells it in a [`View`] which vCPUs are fit to be boosted,
+//! checks its [`Verdict`] once more, and keeps a boosted vCPU at most
+//! [`yield_lead`](super::Config::yield_lead) ahead of the one that lags most. So even the worst
+//! policy costs throughput, never fairness.
 //!
 //! # Sources
 //! - Linux `virt/kvm/kvm_main.c`, `kvm_vcpu_on_spin`, as of 6.19, and its history: R. van Riel
@@ -66,25 +66,25 @@ pub use view::{Candidate, View};
 use super::Spin;
 use crate::{Nanos, Vcpu};
 
-/// What a policy wants done for a spinner.
+/// A policy's decision about a spinner's pCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Give the spinner's pCPU to this vCPU.
     To(Vcpu, Chosen),
-    /// Give it to whoever lags most in CPU time.
+    /// Give it to the vCPU that lags most in CPU time.
     Plain(Missed),
     /// Let the spinner go on.
     Stay(Missed),
 }
 
-/// What a policy may want to know besides spins.
+/// An event other than a spin that a policy may want to know about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// This vCPU enters the guest.
     Runs(Vcpu),
     /// This vCPU left its pCPU without a spin: its slice was over, or it halted.
     Worked(Vcpu),
-    /// A vCPU has interrupted another.
+    /// A vCPU has interrupted another one.
     Ipi {
         /// The sender.
         from: Vcpu,
@@ -95,23 +95,24 @@ pub enum Notice {
     Answered(Vcpu),
 }
 
-/// A rule that decides to whom a spinning vCPU gives its pCPU.
+/// A rule that decides which vCPU gets a spinning vCPU's pCPU.
 ///
-/// Write your own and hand it to [`Scheduler::new`](super::Scheduler::new). A policy should skip
-/// whoever [`View::fit`] finds unfit, and tell its [`Trace`] why it skipped anyone else.
+/// Write your own and pass it to [`Scheduler::new`](super::Scheduler::new). A policy should skip
+/// every vCPU that [`View::fit`] finds unfit, and record in its [`Trace`] why it skipped any other.
 pub trait Policy: Debug {
     /// The policy's name in reports, in lower-case kebab.
     fn name(&self) -> &'static str;
 
-    /// Decides about a long spin. The spinner is out of the guest and still owns its pCPU.
+    /// Decides what to do about a long spin. The spinner is out of the guest and still owns its
+    /// pCPU.
     fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict;
 
-    /// Takes note of something that is not a spin. Wrappers pass it on.
+    /// Takes note of an event that is not a spin. Wrappers pass it on.
     fn notice(&mut self, now: Nanos, notice: Notice) {
         let _ = (now, notice);
     }
 
-    /// Whether a vCPU that kicks a queued one hands over its own pCPU with the kick.
+    /// Whether a vCPU that kicks a queued one hands over its own pCPU along with the kick.
     fn boosts_kicked(&self) -> bool {
         false
     }
@@ -150,10 +151,10 @@ pub const NAMES: [&str; 11] = [
     "oracle",
 ];
 
-/// Makes the policy of this name for a guest of `vcpus`, or nothing if there is none such.
+/// Makes the policy with this name for a guest of `vcpus`, or returns `None` if there is none.
 ///
-/// The policies that rest on another one rest on [`SkipSpinners`]; [`PvHint`] on [`IpiFirst`] over
-/// it, for spins of which the guest says nothing.
+/// Policies that need an inner policy get [`SkipSpinners`]; [`PvHint`] gets [`IpiFirst`] over it,
+/// for spins about which the guest says nothing.
 #[must_use]
 pub fn by_name(name: &str, vcpus: u32) -> Option<Box<dyn Policy + Send>> {
     let base = || SkipSpinners::new(vcpus);

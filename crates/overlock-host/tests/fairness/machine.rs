@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A host in virtual time, as small as it can be: it carries out what a scheduler decides, checks
-//! each decision against its own books, and plays the vCPUs.
+//! The smallest possible host in virtual time: it carries out what a scheduler decides, checks each
+//! decision against its own books, and plays the vCPUs.
 //!
-//! Each vCPU follows a script: run for so long, then do this. Leaving the guest takes `latency`,
-//! as on a real host. Nothing here reads a clock, so a seed repeats a run.
+//! Each vCPU follows a script: run for a given time, then perform a deed. Leaving the guest takes
+//! `latency`, as on a real host. Nothing here reads a clock, so a seed reproduces a run.
 
 use overlock_host::sched::yield_to::{Decision, Outcome, Policy};
 use overlock_host::sched::{Action, Config, Event, Scheduler, Spin};
 use overlock_host::{Nanos, Pcpu, Vcpu};
 
-/// A small generator (xorshift64*), so that scripts repeat.
+/// A small generator (xorshift64*), so that scripts are reproducible.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
@@ -18,7 +18,7 @@ impl Rng {
         Self(seed | 1)
     }
 
-    /// A number below `bound`, which is not zero.
+    /// A number below `bound`, which must not be zero.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -32,7 +32,7 @@ impl Rng {
 pub(crate) enum Deed {
     Spin(Spin),
     Yield,
-    /// Sleeps until something wakes it: after this long, at the latest.
+    /// Sleeps until it is woken, at most for this long.
     Halt(Nanos),
     Kick(Vcpu),
     Ipi(Vcpu),
@@ -76,7 +76,7 @@ pub(crate) struct Machine<P: Policy> {
     rng: Rng,
 }
 
-/// What comes next, in the order in which things happen at one instant.
+/// The next thing that happens; the order is that of things that happen at the same instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
     Deed(usize),
@@ -134,7 +134,7 @@ impl<P: Policy> Machine<P> {
         self.run_while(end, |_| true);
     }
 
-    /// Runs until `end`, or until `go_on` says no.
+    /// Runs until `end`, or until `go_on` returns false.
     pub(crate) fn run_while(&mut self, end: Nanos, mut go_on: impl FnMut(&Self) -> bool) {
         while go_on(self) {
             let Some((at, next)) = self.next().filter(|&(at, _)| at <= end) else {
@@ -151,7 +151,7 @@ impl<P: Policy> Machine<P> {
         self.guests[vcpu].ran
     }
 
-    /// The longest time that a vCPU has waited for a pCPU, up to now.
+    /// The longest time for which a vCPU has waited for a pCPU, up to now.
     pub(crate) fn longest_wait(&self, vcpu: usize) -> Nanos {
         let guest = &self.guests[vcpu];
         let waiting = guest.place == Place::Ready;
@@ -166,7 +166,7 @@ impl<P: Policy> Machine<P> {
     fn next(&self) -> Option<(Nanos, Next)> {
         let slots = 0..self.owners.len();
         let deeds = slots.clone().filter_map(|p| {
-            // A vCPU works on until it is out, and may do something on its own before.
+            // A vCPU works until it is out, and may perform a deed of its own before that.
             let owner = self.owners[p]?;
             Some((self.now + self.guests[owner.index()].left, Next::Deed(p)))
         });
@@ -250,7 +250,7 @@ impl<P: Policy> Machine<P> {
         }
     }
 
-    /// Sends an event; `out` is the slot whose owner is out of the guest and waits for an answer.
+    /// Sends an event. `out` is the slot whose owner is out of the guest and waits for an answer.
     fn send(&mut self, event: Event, out: Option<usize>) {
         let action = self.sched.on(self.now, event);
         if let Some(decision) = self.sched.decision() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does every vCPU get its share of CPU time, and get it soon, under every policy?
 //!
-//! The policies include hostile ones: what a policy wants is a wish, and the scheduler keeps its
-//! bounds whatever is wished. That the oracles can see is shown with a scheduler whose bound on
-//! directed yields was set out of reach.
+//! The policies include hostile ones: a policy only wishes, and the scheduler keeps its bounds
+//! whatever the wish. A scheduler whose bound on directed yields is set out of reach shows that the
+//! oracles notice.
 
 mod machine;
 
@@ -19,7 +19,7 @@ use proptest::prelude::*;
 
 const LATENCY: Nanos = Nanos::from_micros(14);
 
-/// Always boosts vcpu0, or, failing that, vcpu1.
+/// Always boosts vcpu0 or, if that fails, vcpu1.
 #[derive(Debug)]
 struct Favourites;
 
@@ -43,14 +43,14 @@ fn policies(vcpus: u32) -> Vec<Box<dyn Policy + Send>> {
     named.chain([Box::new(Favourites) as _]).collect()
 }
 
-/// A spin whose hint and truth are anyone at all.
+/// A spin whose hint and truth name arbitrary vCPUs.
 fn any_spin(rng: &mut Rng, me: Vcpu, vcpus: u64) -> Spin {
     let anyone = Vcpu(rng.below(vcpus) as u32);
     let hint = SpinHint::holder(anyone);
     Spin { hint, truth: hint, ..Spin::reported(me) }
 }
 
-/// A vCPU that can always run: works and spins, kicks, interrupts, yields.
+/// A vCPU that can always run: it works and spins, kicks, interrupts, yields.
 fn busy(vcpus: u64) -> Script {
     Box::new(move |rng, me| {
         let anyone = Vcpu(rng.below(vcpus) as u32);
@@ -80,7 +80,7 @@ fn turn(config: &Config) -> Nanos {
     config.slice + config.grace + LATENCY
 }
 
-/// Oracle: the CPU times of vCPUs that can always run, divided by weight, stay together.
+/// Oracle: the CPU times, divided by weight, of vCPUs that can always run stay close together.
 fn shares_are_even<P: Policy>(
     machine: &Machine<P>,
     weights: &[u32],
@@ -97,10 +97,11 @@ fn shares_are_even<P: Policy>(
     Err(format!("{policy}: shares {shares:?} ns are {spread} ns apart, more than {bound}"))
 }
 
-/// Oracle: nobody has waited for longer than it takes the others to get ahead by their caps.
+/// Oracle: no vCPU has waited longer than the others take to get ahead by their caps.
 fn nobody_starves<P: Policy>(machine: &Machine<P>, config: &Config) -> Result<(), String> {
     let others = u64::from(config.vcpus - 1);
-    // The cap of the documentation: the furthest that any can queue ahead, and so behind.
+    // The cap as documented: the furthest ahead that any vCPU can queue, and so the furthest
+    // behind.
     let cap = 2 * (config.yield_lead + turn(config)).0;
     let bound = others * 2 * cap / u64::from(config.pcpus) + cap;
     for n in 0..config.vcpus as usize {
@@ -167,7 +168,7 @@ fn heavy_and_light() -> impl Strategy<Value = Vec<u32>> {
 
 #[test]
 fn the_oracles_catch_a_scheduler_that_lets_its_favourites_run() {
-    // The bounds judged by are those of the scheduler as it should be.
+    // The runs are judged by the bounds of the scheduler as it should be.
     let honest = Config::new(6, 1);
     let unbounded = Config { yield_lead: Nanos::MAX, ..honest };
     let spins = || -> Script {
@@ -211,7 +212,7 @@ fn one_that_spins_all_the_time_is_not_starved_by_its_own_yields() {
 
 #[test]
 fn two_spinners_and_a_preempted_holder_on_one_pcpu() {
-    // Under every policy that looks for the holder, it runs long before a slice is over.
+    // Under every policy that looks for the holder, the holder runs long before a slice is over.
     for name in NAMES.into_iter().filter(|name| !["none", "report"].contains(name)) {
         let spinner = |to: u32| -> Script {
             Box::new(move |_, me| {
@@ -236,7 +237,8 @@ fn two_spinners_and_a_preempted_holder_on_one_pcpu() {
 #[test]
 fn a_weight_that_no_pcpu_can_honour_neither_starves_nor_bars_the_others() {
     for name in NAMES {
-        // vcpu0 is to have 94 % of two pCPUs, of which it can use one; the others share the other.
+        // vcpu0 should have 94 % of two pCPUs, but can use only one; the others share the other
+        // one.
         let spins = || -> Script {
             Box::new(|_, me| {
                 let other = Vcpu(3 - me.0);
@@ -257,7 +259,8 @@ fn a_weight_that_no_pcpu_can_honour_neither_starves_nor_bars_the_others() {
         assert!(machine.ran(0) >= Nanos::from_millis(950), "{name}: {}", machine.ran(0));
         let directed = |d: &Decision| matches!(d.outcome, Outcome::Directed { .. });
         let late = machine.decisions[early..].iter().filter(|d| directed(d)).count();
-        // The gate yields too, but undirected: the only one that waits has just left spinning.
+        // The gate yields too, but without a direction: the only waiting vCPU has just left
+        // spinning.
         let directs = !["none", "report", "yield", "load-gate"].contains(&name);
         assert_eq!(late > 100, directs, "{name}: {late} directed yields in the second half");
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Xen's rule, as it was published: try the lock; whoever does not get it waits until it is free,
-//! and returns what it then finds.
+//! Xen's rule, as published: try the lock; a reader that does not get it waits until it is free,
+//! and returns the time that it then finds.
 //!
 //! # State
-//! `held` while somebody updates; `latest` is the time the last update found.
+//! `held` while a reader updates; `latest` is the time that the last update found.
 //!
 //! ```text
 //!  winner:  held: false → true │ clock │ latest := max │ held := false │ return it
@@ -11,14 +11,14 @@
 //! ```
 //!
 //! # Invariants
-//! - F1: only the one that set `held` writes `latest`, and never a smaller value.
-//! - F2: a loser returns what the update it saw wrote, or a later one.
+//! - F1: only the reader that set `held` writes `latest`, and never a smaller value.
+//! - F2: a loser returns the value that the update it saw wrote, or a later one.
 //! - F3: so the value is no older than the start of an update that ended after the request.
 //!
 //! # Limits
-//! Where winners follow each other closely a loser may never see the lock free. `overlock::Refresh`
-//! has its losers wait for the one refresh that they found; it is the rule to use, and this one to
-//! compare it with.
+//! If winners follow each other closely, a loser may never see the lock free. The losers of
+//! `overlock::Refresh` wait for the one refresh that they found: use that rule, and compare it with
+//! this one.
 //!
 //! # Sources
 //! X. Song, "x86/hvm/pmtimer: improving scalability of virtual time update", Xen 4.1, 2010 (commit
@@ -33,7 +33,7 @@ use core::sync::atomic::{
 use super::ReadRule;
 use crate::Nanos;
 
-/// Shares one reader's look at the clock among all who come while it looks.
+/// Shares one reader's reading of the clock among all readers that arrive meanwhile.
 #[derive(Debug)]
 pub struct Published {
     held: AtomicBool,
@@ -42,8 +42,8 @@ pub struct Published {
 }
 
 impl Published {
-    /// Makes the rule; `relax` is what a loser does each time it looks in vain. Where the winner
-    /// may have lost its CPU to the losers, that should give up the CPU.
+    /// Makes the rule. A loser calls `relax` each time it finds the lock still held. If the winner
+    /// may have lost its CPU to the losers, `relax` should give up the CPU.
     #[must_use]
     pub const fn new(relax: fn()) -> Self {
         Self { held: AtomicBool::new(false), latest: AtomicU64::new(0), relax }
@@ -59,7 +59,7 @@ impl Default for Published {
 
 impl ReadRule for Published {
     fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos {
-        // ORDERING: Acquire pairs with W, so that the last winner's `latest` is seen.
+        // ORDERING: Acquire pairs with W, so that this sees the last winner's `latest`.
         if !self.held.swap(true, Acquire) {
             // Relaxed: F1, and the lock orders the winners.
             let now = clock().0.max(self.latest.load(Relaxed));
@@ -68,7 +68,7 @@ impl ReadRule for Published {
             self.held.store(false, Release);
             return Nanos(now);
         }
-        // ORDERING: Acquire pairs with W, so that what this update wrote is seen.
+        // ORDERING: Acquire pairs with W, so that this sees what the update wrote.
         while self.held.load(Acquire) {
             (self.relax)();
         }

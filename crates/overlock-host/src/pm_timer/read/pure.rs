@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lock-free read that shares nothing: each reader asks the clock itself.
+//! The lock-free read that shares nothing: each reader reads the clock itself.
 //!
-//! As monotone as the clock is; right where the clock is the same for all CPUs, as Linux's
-//! `CLOCK_MONOTONIC` is. Wait-free: a read is as many steps as the clock's, whatever others do.
+//! It is as monotone as the clock, and right where the clock is the same for all CPUs, as Linux's
+//! `CLOCK_MONOTONIC` is. It is wait-free: a read takes as many steps as the clock does, whatever
+//! other readers do.
 
 use super::ReadRule;
 use crate::Nanos;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who has been interrupted and has not answered: what a host knows without being told.
+//! Which vCPUs have been interrupted and have not answered: what a host knows without being told.
 //!
 //! After a TLB shoot-down the sender spins until every receiver has answered, often with a lock
-//! held, and a receiver that is off CPU cannot. The host has carried the interrupts, so it knows
-//! their senders and receivers; it takes a receiver to answer when it next enters the guest, or
-//! when the embedder says so ([`Event::Answered`](crate::sched::Event::Answered)).
+//! held, and a receiver that is off CPU cannot answer. The host has carried the interrupts, so it
+//! knows their senders and receivers. It assumes that a receiver answers when it next enters the
+//! guest, or when the embedder says so ([`Event::Answered`](crate::sched::Event::Answered)).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,14 +16,14 @@ use crate::{Nanos, Vcpu};
 /// should wait for its slice, short enough to forget IPIs that need no answer.
 const WINDOW: Nanos = Nanos::from_millis(50);
 
-/// How many senders are remembered for each receiver; the latest ones. More than one shoot-down
-/// goes on at a time only under different locks.
+/// How many senders each receiver remembers: the latest ones. Several shoot-downs are under way at
+/// a time only under different locks.
 const SENDERS: usize = 4;
 
 /// The latest unanswered IPIs of each vCPU.
 #[derive(Clone, Debug)]
 pub(super) struct Debts {
-    /// For each receiver the senders since it last ran or answered, the latest first.
+    /// For each receiver, the senders since it last ran or answered, the latest first.
     owed: Vec<[Option<(Vcpu, Nanos)>; SENDERS]>,
 }
 
@@ -33,7 +33,7 @@ impl Debts {
         Self { owed: vec![[None; SENDERS]; vcpus as usize] }
     }
 
-    /// Takes note of an IPI, or of an answer.
+    /// Records an IPI, or an answer.
     pub(super) fn notice(&mut self, now: Nanos, notice: Notice) {
         match notice {
             Notice::Ipi { from, to } => {
@@ -51,7 +51,7 @@ impl Debts {
         }
     }
 
-    /// Whether `vcpu` owes an answer to anybody.
+    /// Whether `vcpu` owes any vCPU an answer.
     pub(super) fn pending(&self, vcpu: Vcpu, now: Nanos) -> bool {
         self.senders(vcpu, now).next().is_some()
     }
@@ -61,7 +61,7 @@ impl Debts {
         self.senders(vcpu, now).any(|from| from == asker)
     }
 
-    /// Those that owe `asker` an answer.
+    /// The vCPUs that owe `asker` an answer.
     pub(super) fn debtors(&self, asker: Vcpu, now: Nanos) -> impl Iterator<Item = Vcpu> + '_ {
         (0..).map(Vcpu).take(self.owed.len()).filter(move |&vcpu| self.owes(vcpu, asker, now))
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The reason codes: what came of a spin or a kick, why, and why not otherwise.
+//! The reason codes: the outcome of a spin or a kick, why it came about, and why no other did.
 //!
-//! Whoever looks for lost time has to see, for every yield, whom it went to, who else could have
-//! had it, and what stood in the way. So each answer of the scheduler to a spin leaves one
-//! [`Decision`], and a [`Tally`] counts them all. Neither allocates after the scheduler was made.
+//! To find lost time, one has to see for every yield which vCPU it went to, which others could have
+//! had it, and what prevented that. So each answer of the scheduler to a spin leaves one
+//! [`Decision`], and a [`Tally`] counts them all. Neither allocates once the scheduler has been
+//! made.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,7 +12,7 @@ use alloc::vec::Vec;
 use crate::sched::SpinSource;
 use crate::{Nanos, Vcpu};
 
-/// Declares an enum of reasons, with a name for reports and a list of them all.
+/// Declares an enum of reasons, with names for reports and a list of all reasons.
 macro_rules! reasons {
     ($(#[$doc:meta])* $name:ident { $($(#[$why:meta])* $reason:ident = $text:literal,)* }) => {
         $(#[$doc])*
@@ -34,27 +35,27 @@ macro_rules! reasons {
 reasons! {
     /// Why a vCPU was chosen.
     Chosen {
-        /// It was the next in turn, and nothing more is known of it.
+        /// It was the next in turn; nothing more is known about it.
         NextInTurn = "next-in-turn",
-        /// It was the next in turn that did not leave its pCPU spinning: it may hold the lock.
+        /// It was the next in turn that did not leave its pCPU spinning, so it may hold the lock.
         NotSpinning = "not-spinning",
         /// It left its pCPU spinning, but was skipped often enough: it may be next for the lock.
         SkippedBefore = "skipped-before",
         /// The guest names it as the lock's holder.
         LockHolder = "lock-holder",
-        /// The guest names it as the first of the waiters that is off CPU.
+        /// The guest names it as the first waiter that is off CPU.
         NextWaiter = "next-waiter",
         /// It has not run since the spinner sent it an IPI.
         OwesIpi = "owes-ipi",
-        /// It has not run since the lock's holder, as the guest names it, sent it an IPI.
+        /// It has not run since the lock's holder, according to the guest, sent it an IPI.
         OwesHolder = "owes-holder",
         /// It has not run since some vCPU sent it an IPI.
         IpiPending = "ipi-pending",
         /// It heads the lock's queue: the holder has just released the lock and kicked it.
         KickedHead = "kicked-head",
-        /// It is the one the spinner truly waits for.
+        /// It is the vCPU for which the spinner really waits.
         TrueHolder = "true-holder",
-        /// The one that gave up its pCPU asked for it by name.
+        /// The vCPU that gave up its pCPU asked for it by name.
         Named = "named",
     }
 }
@@ -66,23 +67,23 @@ reasons! {
         Itself = "itself",
         /// There is no such vCPU.
         Unknown = "unknown",
-        /// It is on a pCPU already.
+        /// It already has a pCPU.
         Running = "running",
-        /// It sleeps until a kick: a pCPU is of no use to it.
+        /// It sleeps until a kick, so a pCPU is of no use to it.
         Halted = "halted",
         /// It will never run again.
         Stopped = "stopped",
-        /// It belongs to another guest, which the spinner does not wait for.
+        /// It belongs to another guest; the spinner does not wait for that.
         OtherGuest = "other-guest",
-        /// It may not run on the pCPU that would be given to it.
+        /// It may not run on the pCPU that it would get.
         NotAllowedHere = "not-allowed-here",
-        /// It has had so much CPU time that boosting it would starve another.
+        /// It has had so much CPU time that boosting it would starve another vCPU.
         AheadOfShare = "ahead-of-share",
         /// It left its own pCPU spinning, and would probably spin again.
         Spinning = "spinning",
         /// It owes no answer to an IPI.
         NoIpi = "no-ipi",
-        /// Its turn had not come when the scan was cut short.
+        /// Its turn had not come when the scan reached its limit.
         BeyondScan = "beyond-scan",
     }
 }
@@ -92,23 +93,23 @@ reasons! {
     Missed {
         /// The policy never yields.
         PolicyNever = "policy-never",
-        /// The policy only yields without a direction.
+        /// The policy yields only without naming a vCPU.
         PolicyUndirected = "policy-undirected",
         /// Every other vCPU was skipped.
         NoCandidate = "no-candidate",
-        /// There are pCPUs for all who could run: whoever the spinner waits for is not preempted.
+        /// There are enough pCPUs: the vCPU for which the spinner waits is not preempted.
         NotOvercommitted = "not-overcommitted",
-        /// The one it waits for is running: it is the right thing to spin.
+        /// The vCPU for which it waits is running, so the spinner is right to spin.
         HolderRunning = "holder-running",
-        /// The one it waits for sleeps, and no pCPU can help it.
+        /// The vCPU for which it waits sleeps, and no pCPU can help it.
         HolderHalted = "holder-halted",
-        /// It is not known whom it waits for.
+        /// It is unknown which vCPU it waits for.
         HolderUnknown = "holder-unknown",
-        /// The chosen vCPU was unfit after all; the trace says why.
+        /// The chosen vCPU turned out to be unfit; the trace says why.
         TargetUnfit = "target-unfit",
-        /// All that wait have had so much CPU time that a yield would starve the spinner.
+        /// All waiting vCPUs have had so much CPU time that a yield would starve the spinner.
         AheadOfShare = "ahead-of-share",
-        /// Nobody waits for a pCPU, so that there is nobody to yield to.
+        /// No vCPU waits for a pCPU, so there is none to yield to.
         NobodyWaits = "nobody-waits",
     }
 }
@@ -118,41 +119,42 @@ reasons! {
 pub enum Outcome {
     /// It went to a chosen vCPU.
     Directed {
-        /// Who has it now.
+        /// The vCPU that has the pCPU now.
         to: Vcpu,
-        /// Why that one.
+        /// Why that one was chosen.
         why: Chosen,
     },
-    /// It went to whoever lagged most in CPU time.
+    /// It went to the vCPU that lagged most in CPU time.
     Plain {
-        /// Who has it now.
+        /// The vCPU that has the pCPU now.
         to: Vcpu,
         /// Why the yield was not directed.
         why: Missed,
     },
-    /// Its owner keeps it, as far as this decision goes; its slice may be over all the same.
+    /// As far as this decision goes, its owner keeps it; its slice may still be over.
     Stayed {
-        /// Why.
+        /// Why it stayed.
         why: Missed,
     },
 }
 
-/// What called for a decision.
+/// The cause of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A long spin.
     Spin(SpinSource),
-    /// A kick, under a policy that boosts the kicked.
+    /// A kick, under a policy that boosts kicked vCPUs.
     Kick,
-    /// A vCPU's own wish to let another run.
+    /// A vCPU's own request to let another one run.
     Request,
 }
 
-/// Why each vCPU was skipped; written by the policy, and by [`View::fit`](super::View::fit) for it.
+/// Why each vCPU was skipped. The policy writes it, and [`View::fit`](super::View::fit) does so on
+/// the policy's behalf.
 #[derive(Clone, Debug)]
 pub struct Trace {
     skipped: Vec<Option<Skipped>>,
-    /// Those that were ever skipped, so that a short trace is short work.
+    /// The vCPUs ever skipped, so that a short trace is cheap to process.
     touched: Vec<Vcpu>,
 }
 
@@ -172,7 +174,7 @@ impl Trace {
         Self { skipped: vec![None; vcpus], touched: Vec::with_capacity(vcpus) }
     }
 
-    /// Notes why `vcpu` is not chosen. One that does not exist leaves no trace.
+    /// Records why `vcpu` is not chosen. A vCPU that does not exist leaves no trace.
     pub fn skip(&mut self, vcpu: Vcpu, why: Skipped) {
         let slot = self.skipped.get_mut(vcpu.index());
         if slot.is_some_and(|slot| slot.replace(why).is_none()) {
@@ -180,13 +182,13 @@ impl Trace {
         }
     }
 
-    /// Why `vcpu` was skipped; nothing if it was never looked at, or was chosen.
+    /// Why `vcpu` was skipped; `None` if it was never considered, or was chosen.
     #[must_use]
     pub fn skipped(&self, vcpu: Vcpu) -> Option<Skipped> {
         self.skipped.get(vcpu.index()).copied().flatten()
     }
 
-    /// All that were skipped, and why, in the order in which they first were.
+    /// All vCPUs that were skipped, and why, in the order in which they were first skipped.
     pub fn iter(&self) -> impl Iterator<Item = (Vcpu, Skipped)> + '_ {
         self.touched.iter().filter_map(|&vcpu| Some((vcpu, self.skipped(vcpu)?)))
     }
@@ -197,7 +199,8 @@ impl Trace {
         }
     }
 
-    /// Takes back that the chosen one was skipped (for one thing, before it was seen to be named).
+    /// Removes the skip of the chosen vCPU (which can be skipped for one reason before the guest
+    /// turns out to have named it).
     pub(in crate::sched) fn unskip(&mut self, vcpu: Vcpu) {
         if self.skipped.get_mut(vcpu.index()).and_then(Option::take).is_some() {
             self.touched.retain(|&touched| touched != vcpu);
@@ -208,16 +211,16 @@ impl Trace {
 /// One answer to a spin or a kick, with its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// When it was made.
+    /// When the decision was made.
     pub at: Nanos,
-    /// Who spun, kicked or asked.
+    /// The vCPU that spun, kicked or asked.
     pub vcpu: Vcpu,
-    /// Which of these.
+    /// Which of these it did.
     pub cause: Cause,
-    /// Whom a pCPU would have helped it most, if the embedder knew: see
+    /// The vCPU to which a pCPU would have helped it most, if the embedder knew: see
     /// [`Spin::awaited`](crate::sched::Spin::awaited).
     pub truth: Option<Vcpu>,
-    /// What came of it.
+    /// What happened to the pCPU.
     pub outcome: Outcome,
     /// Why each other vCPU was passed over.
     pub trace: Trace,
@@ -235,7 +238,8 @@ impl Decision {
         }
     }
 
-    /// Whether the pCPU went to the vCPU the spinner truly waited for; nothing if that is unknown.
+    /// Whether the pCPU went to the vCPU for which the spinner really waited; `None` if that is
+    /// unknown.
     #[must_use]
     pub fn hit(&self) -> Option<bool> {
         self.truth.map(|truth| match self.outcome {
@@ -257,7 +261,7 @@ pub struct Tally {
 
 impl Tally {
     /// Every reason that was given: its kind (`directed`, `plain`, `stayed`, `skipped`), its name,
-    /// and how often.
+    /// and how often it was given.
     pub fn reasons(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let directed = Chosen::ALL.map(|why| ("directed", why.name(), self.directed(why)));
         let plain = Missed::ALL.map(|why| ("plain", why.name(), self.plain(why)));
@@ -267,19 +271,19 @@ impl Tally {
         all.filter(|&(_, _, count)| count > 0)
     }
 
-    /// Directed yields made for this reason.
+    /// How many directed yields were made for this reason.
     #[must_use]
     pub fn directed(&self, why: Chosen) -> u64 {
         self.chosen[why as usize]
     }
 
-    /// Undirected yields made for want of a directed one, for this reason.
+    /// How many undirected yields were made, because a directed one was ruled out for this reason.
     #[must_use]
     pub fn plain(&self, why: Missed) -> u64 {
         self.plain[why as usize]
     }
 
-    /// Spins and kicks after which the owner kept its pCPU, for this reason.
+    /// How many spins and kicks left the owner its pCPU for this reason.
     #[must_use]
     pub fn stayed(&self, why: Missed) -> u64 {
         self.stayed[why as usize]
@@ -291,7 +295,8 @@ impl Tally {
         self.skipped[why as usize]
     }
 
-    /// How often the pCPU went to the vCPU the spinner truly waited for, where that was known.
+    /// How often the pCPU went to the vCPU for which the spinner really waited, where that was
+    /// known.
     #[must_use]
     pub const fn hits(&self) -> u64 {
         self.hits

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `ipi-first`: whoever owes an answer to an IPI comes first.
+//! `ipi-first`: a vCPU that owes an answer to an IPI comes first.
 //!
-//! Not every long spin waits for a lock: after a TLB shootdown the sender spins until every
-//! receiver has answered, and one that is off CPU cannot. A ready vCPU that has neither run nor
-//! [answered](crate::sched::Event::Answered) since the spinner interrupted it is chosen first, then
-//! one that anybody interrupted, then the inner policy decides. An IPI older than 50 ms is
-//! forgotten.
+//! Not every long spin waits for a lock: after a TLB shoot-down the sender spins until every
+//! receiver has answered, and a receiver that is off CPU cannot. The policy first chooses a ready
+//! vCPU that has neither run nor [answered](crate::sched::Event::Answered) since the spinner
+//! interrupted it, then one that any vCPU interrupted; otherwise the inner policy decides. IPIs
+//! older than 50 ms are forgotten.
 //!
 //! Sources: K. Ishiguro et al., VEE 2021; W. Li, "Semantics-aware vCPU scheduling for
 //! oversubscribed KVM", 2025 (not merged).
@@ -15,7 +15,7 @@ use super::{Chosen, Notice, Policy, Rotation, Skipped, Trace, Verdict, View};
 use crate::Nanos;
 use crate::sched::Spin;
 
-/// Boosts the receivers of unanswered IPIs, and asks another policy where there are none.
+/// Boosts the receivers of unanswered IPIs, and asks another policy if there are none.
 #[derive(Clone, Debug)]
 pub struct IpiFirst<P> {
     inner: P,
@@ -24,7 +24,7 @@ pub struct IpiFirst<P> {
 }
 
 impl<P: Policy> IpiFirst<P> {
-    /// Makes the policy for a guest of `vcpus`, with `inner` for spins that owe to no IPI.
+    /// Makes the policy for a guest of `vcpus`, with `inner` for spins that no IPI explains.
     #[must_use]
     pub fn new(vcpus: u32, inner: P) -> Self {
         Self { inner, rotation: Rotation::default(), debts: Debts::new(vcpus) }

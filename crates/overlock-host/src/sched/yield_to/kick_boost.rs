@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `kick-boost`: with the kick that wakes the head of a lock's queue goes the kicker's pCPU.
+//! `kick-boost`: the kick that wakes the head of a lock's queue also hands over the kicker's pCPU.
 //!
-//! Whoever kicks has just released a lock, and whoever is kicked can take it at once, if only it
-//! gets a pCPU: if it does not, the lock is free and yet nobody may have it. So a kicked vCPU that
+//! The kicker has just released a lock, and the kicked vCPU can take it at once, provided that it
+//! gets a pCPU. If it does not, the lock is free and yet may have no taker. So a kicked vCPU that
 //! would have to queue runs in the kicker's place. The scheduler does the boosting; this policy
-//! asks for it, and leaves long spins to another.
+//! asks for it, and leaves long spins to another one.
 //!
 //! Source: W. Li, "KVM: Boost queue head vCPU to mitigate lock waiter preemption", Linux 5.4.
 

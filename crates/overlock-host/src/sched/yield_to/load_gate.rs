@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `load-gate`: asks first how busy the host is, then `skip-spinners`.
+//! `load-gate`: first asks how busy the host is, then `skip-spinners`.
 //!
-//! The second of the three ideas that came with `skip-spinners`. If nobody waits for a pCPU, nobody
-//! is preempted: the gate declines and no scan is made. If w vCPUs wait for p pCPUs, this pCPU's
-//! share of them is ⌈w/p⌉: the scan looks at no more than twice that, since each further
-//! guess is worse than the last, and if none will do, lets the scheduler choose: with so many
-//! waiting, almost anyone makes better use of the pCPU than a spinner.
+//! The second of the three ideas that came with `skip-spinners`. If no vCPU waits for a pCPU, none
+//! is preempted: the gate declines without a scan. If w vCPUs wait for p pCPUs, this pCPU's share
+//! of them is ⌈w/p⌉. The scan considers no more than twice that share, since each further guess is
+//! worse than the last. If none of those will do, it lets the scheduler choose: with that many
+//! waiting, almost any vCPU makes better use of the pCPU than a spinner.
 
 use super::{Missed, Notice, Policy, SkipSpinners, Trace, Verdict, View};
 use crate::Nanos;
 use crate::sched::Spin;
 
-/// How many times the pCPU's share of the waiting a scan looks at. Two leaves room for a spinner in
-/// front of each worker; less makes the gate blind, more takes it away.
+/// How many times this pCPU's share of the waiting vCPUs a scan considers. Two leaves room for a
+/// spinner in front of each worker; less makes the gate blind, more makes it pointless.
 const SHARES: u32 = 2;
 
-/// Limits the scan by the host's load, or declines.
+/// Limits the scan according to the host's load, or declines.
 #[derive(Clone, Debug)]
 pub struct LoadGate {
     inner: SkipSpinners,
 }
 
 impl LoadGate {
-    /// Puts a gate before `inner`.
+    /// Puts a gate in front of `inner`.
     #[must_use]
     pub const fn new(inner: SkipSpinners) -> Self {
         Self { inner }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `oracle`: picks the vCPU the spinner truly waits for. No host can know this; a laboratory can,
-//! and its figure is what a perfect guess would be worth.
+//! `oracle`: picks the vCPU for which the spinner really waits. No host can know this; a laboratory
+//! can, and its figure shows what a perfect guess would be worth.
 //!
-//! That vCPU is the lock's holder if it is off CPU. If the holder runs, it is the next of those
+//! That vCPU is the lock's holder if it is off CPU. If the holder runs, it is the first waiter
 //! before the spinner that is off CPU: the lock will come to it, and stop there. If all of them
-//! run, the oracle spins on: there is nothing to speed up. And if the one that is waited for has
-//! had too much CPU time to be boosted, it lets whoever lags most run: spinning would help nobody,
-//! and the other may be boosted the sooner.
+//! run, the oracle lets the spinner spin on, because nothing can be sped up. If the vCPU has had
+//! too much CPU time to be boosted, the one that lags most runs instead: spinning would help
+//! nobody, and the awaited vCPU can be boosted the sooner.
 
 use super::{Chosen, Missed, Policy, Skipped, Trace, Verdict, View};
 use crate::sched::Spin;
 
-/// Boosts the one that is truly waited for.
+/// Boosts the vCPU that is really waited for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Oracle;
 

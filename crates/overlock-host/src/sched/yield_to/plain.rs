@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `yield`: the pCPU goes to whoever the scheduler would pick next. This is what Xen does on a
-//! pause-loop exit, and what `sched_yield` does for a thread.
+//! `yield`: the pCPU goes to the vCPU that the scheduler would pick next. This is what Xen does on
+//! a pause-loop exit, and what `sched_yield` does for a thread.
 
 use super::{Missed, Policy, Trace, Verdict, View};
 use crate::sched::Spin;
 
-/// Yields without a direction.
+/// Yields without naming a vCPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlainYield;
 

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pv-hint`: believes the guest.
 //!
-//! The third of the three ideas that came with `skip-spinners`: a paravirtual guest knows who holds
-//! the lock, or at least who gets it next. What it does not know is for whom the holder waits in
-//! its turn: after a shoot-down that is a vCPU which has not answered, and the host, which has
-//! carried the interrupts, knows those. Together they make the line of all that the spinner waits
-//! for:
+//! The third of the three ideas that came with `skip-spinners`: a paravirtual guest knows which
+//! vCPU holds the lock, or at least which gets it next. It does not know for which vCPU the holder
+//! waits in turn. After a shoot-down that is a vCPU that has not answered, and the host knows
+//! those, because it has carried the interrupts. Together they give the order of all the vCPUs for
+//! which the spinner waits:
 //!
 //! 1. those that owe the spinner itself an answer,
-//! 2. those that owe the holder one,
+//! 2. those that owe the holder an answer,
 //! 3. the holder,
 //! 4. the waiters before the spinner.
 //!
-//! The first of these that waits for a pCPU is the one that everybody else waits for, since the
-//! lock cannot pass it by: it gets the spinner's. If it has had too much CPU time to be boosted,
-//! whoever lags most gets it instead: spinning would help nobody, and the other may be boosted the
-//! sooner. If none of the line waits for a pCPU but the holder, a waiter, or one that owes the
-//! spinner an answer runs, the spinner is right to spin: it stays. (It may be the holder itself,
-//! whose pCPU must not go to those that wait for it.) Where there is no line, or it consists of
-//! vCPUs that sleep or do not exist, the inner policy decides.
+//! The first of these that waits for a pCPU is the one for which all the others wait, since the
+//! lock cannot bypass it: it gets the spinner's pCPU. If it has had too much CPU time to be
+//! boosted, the vCPU that lags most gets the pCPU instead: spinning would help nobody, and the
+//! first one can be boosted the sooner. If none of them waits for a pCPU, but the holder, a waiter,
+//! or one that owes the spinner an answer is running, the spinner is right to spin, so it stays.
+//! (It may be the holder itself, whose pCPU must not go to those that wait for it.) If the list is
+//! empty, or contains only vCPUs that sleep or do not exist, the inner policy decides.
 
 use super::debts::Debts;
 use super::{Chosen, Missed, Notice, Policy, Skipped, Trace, Verdict, View};
 use crate::Nanos;
 use crate::sched::Spin;
 
-/// Boosts whom the guest names or the holder waits for, and asks another policy where there is
-/// nobody.
+/// Boosts a vCPU that the guest names or the holder waits for, and asks another policy if there is
+/// none.
 #[derive(Clone, Debug)]
 pub struct PvHint<P> {
     inner: P,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `round-robin`: the next vCPU that is ready, after the last one boosted.
+//! `round-robin`: the next ready vCPU after the last one boosted.
 //!
-//! It knows nothing of who spins, so in a large guest it mostly boosts another spinner; but it
+//! It does not know which vCPUs spin, so in a large guest it mostly boosts another spinner; but it
 //! finds a preempted holder within one round: among n vCPUs on one pCPU, within n spins.
 //!
 //! Source: R. van Riel, "KVM: use yield_to instead of sleep in kvm_vcpu_on_spin", 2011.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `skip-spinners`: in turn, but a vCPU that itself left spinning only every other time.
+//! `skip-spinners`: in turn, but a vCPU that itself left its pCPU spinning only every other time.
 //!
-//! A vCPU that is ready and did not leave its pCPU spinning was preempted at work: it may hold the
-//! lock. One that did leave spinning would spin again, so it is passed over; but if it was passed
-//! over the last time, the lock may since have come to it, and it is its turn.
+//! A ready vCPU that did not leave its pCPU spinning was preempted while it worked, so it may hold
+//! the lock. One that did leave spinning would spin again, so it is passed over; but if it was
+//! passed over the last time, the lock may have come to it since, and it gets its turn.
 //!
 //! ```text
 //!                 spins                     looked at: skipped
@@ -13,8 +13,9 @@
 //!                                                                └─ skipped ◀─┘ boosted
 //! ```
 //!
-//! A preempted holder that does not spin is eligible at every scan, so no scan passes it: among n
-//! vCPUs on one pCPU it runs within n spins, and within one once all others have left spinning.
+//! A preempted holder that does not spin is eligible at every scan, so no scan misses it. Among n
+//! vCPUs on one pCPU it runs within n spins, and within one spin once all others have left
+//! spinning.
 //!
 //! Source: Raghavendra K T, "kvm: Improving directed yield in PLE handler", 2012, merged into
 //! Linux 3.6; upstream's eligibility test is unchanged in 2026.
@@ -26,11 +27,11 @@ use super::{Chosen, Missed, Notice, Policy, Rotation, Skipped, Trace, Verdict, V
 use crate::sched::Spin;
 use crate::{Nanos, Vcpu};
 
-/// Boosts in turn, spinners every other time.
+/// Boosts vCPUs in turn, spinners only every other time.
 #[derive(Clone, Debug)]
 pub struct SkipSpinners {
     rotation: Rotation,
-    /// For each vCPU: it was skipped as a spinner since it last ran, and is due.
+    /// For each vCPU, whether it was skipped as a spinner since it last ran, and is now due.
     due: Vec<bool>,
 }
 
@@ -41,7 +42,7 @@ impl SkipSpinners {
         Self { rotation: Rotation::default(), due: vec![false; vcpus as usize] }
     }
 
-    /// Decides as [`Policy::on_spin`], showing the rule at most `limit` ready vCPUs.
+    /// Decides like [`Policy::on_spin`], showing the rule at most `limit` ready vCPUs.
     pub(super) fn scan(&mut self, view: &View<'_>, trace: &mut Trace, limit: u32) -> Verdict {
         let due = &mut self.due;
         let rule = |vcpu: Vcpu| {
@@ -49,7 +50,7 @@ impl SkipSpinners {
                 return Ok(Chosen::NotSpinning);
             }
             let Some(due) = due.get_mut(vcpu.index()) else { return Err(Skipped::Unknown) };
-            // Each look at a spinner turns the answer round, whatever becomes of the yield.
+            // Each look at a spinner inverts the answer, whatever the outcome of the yield.
             *due = !*due;
             if *due { Err(Skipped::Spinning) } else { Ok(Chosen::SkippedBefore) }
         };

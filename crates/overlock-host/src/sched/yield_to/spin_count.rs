@@ -2,14 +2,15 @@
 //! `spin-count`: in turn, but the more often a vCPU spins, the longer it is passed over.
 //!
 //! The first of the three ideas that came with `skip-spinners`: an integer in place of the boolean.
-//! Each long spin adds one to the spinner's count, up to a cap of ⌈log₂ n⌉ for n vCPUs; a ready
-//! vCPU is passed over while its count is above zero, and each time costs it one; a slice used
-//! without a spin, or a halt, halves it. With a cap of one this is `skip-spinners`, but for what
-//! one spin leaves behind after the vCPU has run again.
+//! Each long spin adds one to the spinner's count, up to a cap of ⌈log₂ n⌉ for n vCPUs. A ready
+//! vCPU is passed over while its count is above zero, and each time reduces the count by one; a
+//! slice used without a spin, or a halt, halves it. With a cap of one this is `skip-spinners`,
+//! except for what one spin leaves behind after the vCPU has run again.
 //!
 //! A preempted holder that has not spun since it last worked is found as soon as by
-//! `skip-spinners`; one that has spun its way to the lock is passed over at most cap times.
-//! A scan in which all are passed over counts all down, so it cannot go on for more than cap scans.
+//! `skip-spinners`; one that has spun its way to the lock is passed over at most cap times. A scan
+//! in which all vCPUs are passed over reduces all counts, so at most cap scans in a row can do
+//! that.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,7 +19,7 @@ use super::{Chosen, Missed, Notice, Policy, Rotation, Skipped, Trace, Verdict, V
 use crate::sched::Spin;
 use crate::{Nanos, Vcpu};
 
-/// Boosts in turn, spinners the more rarely the more they spin.
+/// Boosts vCPUs in turn; the more one spins, the more rarely it is boosted.
 #[derive(Clone, Debug)]
 pub struct SpinCount {
     rotation: Rotation,
@@ -27,14 +28,14 @@ pub struct SpinCount {
 }
 
 impl SpinCount {
-    /// Makes the policy for a guest of `vcpus`, with a cap of ⌈log₂ `vcpus`⌉ but at least one.
+    /// Makes the policy for a guest of `vcpus`, with a cap of ⌈log₂ `vcpus`⌉, but at least one.
     #[must_use]
     pub fn new(vcpus: u32) -> Self {
         let cap = vcpus.max(2).next_power_of_two().trailing_zeros();
         Self { rotation: Rotation::default(), counts: vec![0; vcpus as usize], cap }
     }
 
-    /// The highest count, and so the number of times in a row that a spinner can be passed over.
+    /// The highest count, and therefore how many times in a row a spinner can be passed over.
     #[must_use]
     pub const fn cap(&self) -> u32 {
         self.cap

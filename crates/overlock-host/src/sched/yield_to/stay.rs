@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `none` and `report`: the spinner spins on.
 //!
-//! Both never yield. They differ in what an embedder makes of the name: under `none` it need not be
-//! told of spins at all, while under `report` it is, as under every other policy. So what another
-//! policy does beyond `report` is its yields, and what `report` does beyond `none` is the price of
-//! being told.
+//! Neither ever yields. They differ in what an embedder infers from the name: under `none` it need
+//! not report spins at all, while under `report` it does, as under every other policy. So the
+//! difference between another policy and `report` is the effect of its yields, and the difference
+//! between `report` and `none` is the price of reporting.
 
 use super::{Missed, Policy, Trace, Verdict, View};
 use crate::sched::Spin;
@@ -23,7 +23,7 @@ impl Policy for Stay {
     }
 }
 
-/// Is told of every long spin, and never yields: the base that other policies are compared with.
+/// Receives every long spin, and never yields: the base with which other policies are compared.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report;
 

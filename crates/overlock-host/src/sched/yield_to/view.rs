@@ -8,13 +8,13 @@ use crate::{Nanos, Vcpu};
 /// One vCPU, as a policy sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Why it cannot be boosted, if it cannot.
+    /// Why it cannot be boosted; `None` if it can.
     pub unfit: Option<Skipped>,
-    /// It left its pCPU through a pause loop and has not run since.
+    /// Whether it left its pCPU through a pause loop and has not run since.
     pub spinning: bool,
 }
 
-/// The host at the time of a spin: who could be boosted, and how busy it is.
+/// The host at the time of a spin: which vCPUs could be boosted, and how busy the host is.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     now: Nanos,
@@ -22,12 +22,12 @@ pub struct View<'a> {
     vcpus: Vcpus<'a>,
 }
 
-/// Whom a view is of.
+/// The vCPUs that a view shows.
 #[derive(Clone, Copy, Debug)]
 enum Vcpus<'a> {
-    /// Each is at hand.
+    /// All candidates are given.
     Listed(&'a [Candidate]),
-    /// Each is judged when it is looked at; and so many wait for a pCPU.
+    /// Each vCPU is judged when the policy asks for it; the number is how many wait for a pCPU.
     Live(&'a Judge<'a>, u32),
 }
 
@@ -38,7 +38,7 @@ impl<'a> View<'a> {
         Self { now, pcpus, vcpus: Vcpus::Listed(candidates) }
     }
 
-    /// Makes a view of the vCPUs that `judge` judges, `waiting` of which wait for a pCPU.
+    /// Makes a view of the vCPUs that `judge` judges, of which `waiting` wait for a pCPU.
     pub(in crate::sched) const fn live(
         now: Nanos,
         pcpus: u32,
@@ -86,7 +86,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Why `vcpu` cannot be boosted, if it cannot.
+    /// Why `vcpu` cannot be boosted; `None` if it can.
     #[must_use]
     pub fn unfit(&self, vcpu: Vcpu) -> Option<Skipped> {
         self.candidate(vcpu).map_or(Some(Skipped::Unknown), |candidate| candidate.unfit)
