@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How fast is the performance simulator? Run it with `--release`.
+//! Measures how fast the performance simulator is. Run it with `--release`.
 //!
-//! Pairs and hand-overs are of virtual CPUs, seconds are of CPU time of the one thread that does it
-//! all (Linux's schedstat), so that waiting for a CPU does not count. A busy machine is slower even
-//! so: its caches and its other half of a core are shared.
+//! Pairs and hand-overs are those of virtual CPUs. Seconds are CPU time of the one thread that does
+//! everything (Linux's schedstat), so waiting for a CPU does not count. A busy machine is still
+//! slower, because caches and the other half of a core are shared.
 
 #![expect(clippy::print_stdout, reason = "an example that measures has to say what it found")]
 

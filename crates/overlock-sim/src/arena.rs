@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory that locks, slots and tables of a run live in: always at the same addresses.
+//! The memory in which the locks, slots and tables of a run lie: always at the same addresses.
 //!
-//! Locks hash their own address. So that a run is a function of its seed, whichever process or
-//! thread repeats it, every run finds its memory at [`BASE`] and lays it out in the same order.
-//! There is one such memory in a process and one run at a time in it.
+//! Locks hash their own address. To make a run a function of its seed, whichever process or thread
+//! repeats it, every run finds its memory at [`BASE`] and lays it out in the same order. A process
+//! has one such memory and performs one run at a time in it.
 //!
 //! # State
 //!
@@ -15,17 +15,17 @@
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// 64 GiB: above what a process that isn't position-independent uses, far below where the others
-/// and the kernel's mappings lie.
+/// 64 GiB: above what a process that isn't position-independent uses, and far below where other
+/// processes and the kernel place their mappings.
 const BASE: usize = 0x10_0000_0000;
 const SIZE: usize = 1 << 20;
-/// Lines of one lock each.
+/// How many lines there are, of one lock each.
 pub(crate) const LINES: usize = 64;
 const LINE: usize = 64;
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// The right to use the memory; whoever has it runs alone.
+/// The right to use the memory; a run that has it runs alone.
 #[derive(Debug)]
 pub(crate) struct Arena {
     _turn: MutexGuard<'static, ()>,
@@ -41,8 +41,8 @@ impl Arena {
         static MAPPED: OnceLock<()> = OnceLock::new();
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         MAPPED.get_or_init(|| map(BASE, SIZE));
-        // SAFETY: the mapping is SIZE bytes long and never goes. The turn is ours: the run before
-        // has ended, and no reference into the memory has outlived it (see `put`).
+        // SAFETY: the mapping is SIZE bytes long and is never removed. This thread has the turn:
+        // the previous run has ended, and no reference into the memory has outlived it (see `put`).
         unsafe { ptr::write_bytes(ptr::with_exposed_provenance_mut::<u8>(BASE), 0, SIZE) };
         Self { _turn: turn, used: LINES * LINE }
     }
@@ -55,51 +55,53 @@ impl Arena {
 
     /// Puts `value` into the memory for the rest of this run. It is never dropped.
     ///
-    /// The reference is good until the next [`Arena::enter`]; it says `'static` because platforms
-    /// do. It must not leave the run.
+    /// The reference is valid until the next [`Arena::enter`]; it is `'static` because platforms
+    /// require that. It must not leave the run.
     pub(crate) fn put<T>(&mut self, value: T) -> &'static T {
         let at = (BASE + self.used).next_multiple_of(align_of::<T>().max(8));
         self.used = at + size_of::<T>() - BASE;
         assert!(self.used <= SIZE, "the memory of a run is full");
         let place = ptr::with_exposed_provenance_mut::<T>(at);
-        // SAFETY: inside the mapping, aligned, and never given out before in this run.
+        // SAFETY: the place is inside the mapping, aligned, and not given out before in this run.
         unsafe { place.write(value) };
-        // SAFETY: just initialised; only shared references to it are ever made until the run ends.
+        // SAFETY: the value is initialised, and only shared references to it exist until the run
+        // ends.
         unsafe { &*place }
     }
 
-    /// Puts `count` values side by side, as [`put`](Self::put) does.
+    /// Puts `count` values side by side, as [`put`](Self::put) does for one.
     pub(crate) fn put_all<T>(&mut self, count: usize, make: impl FnMut() -> T) -> &'static [T] {
         let all: Vec<&'static T> =
             std::iter::repeat_with(make).take(count).map(|value| self.put(value)).collect();
         let Some(first) = all.first() else { return &[] };
         assert!(size_of::<T>().is_multiple_of(8), "values side by side leave no gaps");
-        // SAFETY: `put` has laid out `count` values one behind the other: each size is a multiple
-        // of the alignment, which `put` rounds up to.
+        // SAFETY: `put` has laid out `count` values one after another: each size is a multiple of
+        // the alignment, to which `put` rounds up.
         unsafe { std::slice::from_raw_parts(ptr::from_ref(*first), count) }
     }
 
-    /// Reads the 32 bits at `offset`, which a cell may share: what oracles do.
+    /// Reads the 32 bits at `offset`, which several cells may share, on behalf of oracles.
     pub(crate) fn peek(offset: u32) -> u32 {
         assert!(offset as usize + 4 <= SIZE && offset.is_multiple_of(4));
-        // SAFETY: inside the mapping, which is initialised, and aligned. All that ever lies here
-        // are cells and padding, and no other thread has the turn.
+        // SAFETY: the place is inside the mapping, which is initialised, and aligned. Only cells
+        // and padding ever lie here, and no other thread has the turn.
         unsafe { ptr::with_exposed_provenance::<u32>(BASE + offset as usize).read() }
     }
 
-    /// Clears the line of a lock, which makes it a new, unlocked one.
+    /// Clears the line of a lock, which turns it into a new, unlocked one.
     pub(crate) fn clear_line(index: usize) {
-        // SAFETY: a line inside the mapping that holds nothing but cells, whose contents may change
-        // under shared references; zero is a value of each, and no other thread has the turn.
+        // SAFETY: the line is inside the mapping and holds nothing but cells, whose contents may
+        // change under shared references; zero is a valid value of each, and no other thread has
+        // the turn.
         unsafe { ptr::write_bytes(Self::line(index), 0, LINE) };
     }
 
-    /// How far into the memory an address lies.
+    /// The offset of an address in the memory.
     pub(crate) fn offset(address: usize) -> u32 {
         u32::try_from(address.wrapping_sub(BASE)).unwrap_or(u32::MAX)
     }
 
-    /// The lock in whose line an offset lies, and how far into it.
+    /// The lock in whose line an offset lies, and the offset within that line.
     pub(crate) fn lock_at(offset: u32) -> Option<(usize, u32)> {
         let (line, rest) = (offset as usize / LINE, offset % LINE as u32);
         (line < LINES).then_some((line, rest))
@@ -109,13 +111,13 @@ impl Arena {
 /// Maps `size` bytes at `base`.
 ///
 /// # Panics
-/// If the system refuses them.
+/// If the system refuses to.
 pub(crate) fn map(base: usize, size: usize) {
     let (write, flags) = (
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE,
     );
-    // SAFETY: a new mapping that replaces none.
+    // SAFETY: this makes a new mapping that replaces none.
     let got = unsafe { libc::mmap(ptr::without_provenance_mut(base), size, write, flags, -1, 0) };
     assert!(
         got.expose_provenance() == base,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The atomic cell of this world: each access is a step of the machine, and so a point at which the
+//! The atomic cell of this world. Each access is a step of the machine, and so a point at which the
 //! CPU can be taken away.
 //!
-//! All CPUs share one OS thread and change only at steps, so an access needs no atomic instruction,
-//! and memory is sequentially consistent whatever ordering is asked for. Weaker memory is the
-//! business of the model checker.
+//! All CPUs share one OS thread and switch only at steps, so an access needs no atomic instruction,
+//! and memory is sequentially consistent whatever ordering is asked for. Weaker memory is the model
+//! checker's task.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -29,17 +29,17 @@ impl<T> std::fmt::Debug for Word<T> {
     }
 }
 
-// SAFETY: a cell in use lies in the arena, whose users run one after the other on one OS thread
-// each; a cell on its way there has one owner.
+// SAFETY: a cell in use lies in the arena, whose users run one after the other, each on one OS
+// thread; a cell that is not there yet has one owner.
 unsafe impl<T: Send> Sync for Word<T> {}
 
 impl<T: Copy + Into<u32>> Word<T> {
-    /// A cell in the state that it has before a run.
+    /// A cell with the value that it has before a run.
     pub(crate) const fn holding(value: T) -> Self {
         Self(Cell::new(value))
     }
 
-    /// Reads without a step: what the machine itself or an oracle does.
+    /// Reads without a step, on behalf of the machine itself or an oracle.
     pub(crate) fn peek(&self) -> T {
         self.0.get()
     }
@@ -48,7 +48,7 @@ impl<T: Copy + Into<u32>> Word<T> {
         Arena::offset((&raw const self.0).addr())
     }
 
-    /// Makes one access: a step, and then `change` of the value, if it says so.
+    /// Makes one access: a step, and then a change of the value if `change` returns a new one.
     #[track_caller]
     fn access(&self, change: impl FnOnce(T) -> Option<T>) -> T {
         let site = Location::caller();
@@ -62,14 +62,15 @@ impl<T: Copy + Into<u32>> Word<T> {
         old
     }
 
-    /// What each operation of a cell comes to here, whatever it is.
+    /// Every operation of a cell comes down to an access here, whatever its kind and ordering.
     #[track_caller]
     fn act(&self, _: Access, _: Ordering, change: impl FnOnce(T) -> Option<T>) -> T {
         self.access(change)
     }
 
-    /// The two steps of a cheap release (P11): a look, and a store of what `new` makes of the value
-    /// at the look and at the store, if nobody has cut the sequence off meanwhile.
+    /// The two steps of a cheap release (P11): a look, and a store. `new` computes the stored value
+    /// from the values at the look and at the store. The store happens unless the sequence was cut
+    /// off in between.
     #[track_caller]
     fn sequence(&self, new: impl Fn(T, T) -> Option<T>) -> bool {
         let site = Location::caller();
@@ -98,7 +99,7 @@ impl Word<u32> {
         is_free(self.access(|word| is_free(word).then_some(word | 1)))
     }
 
-    /// Stores a zero in the low byte if the upper half is zero at the look.
+    /// Stores a zero in the low byte if the upper half was zero at the look.
     #[track_caller]
     pub(crate) fn clear_low_byte(&self) -> bool {
         self.sequence(|seen, found| (seen >> 16 == 0).then_some(found & !0xff))
@@ -106,8 +107,8 @@ impl Word<u32> {
 }
 
 impl Word<u16> {
-    /// Stores the sum of `n` and the value at the look, unless one of the bits `unless` is set
-    /// there. What others wrote meanwhile is lost.
+    /// Stores the sum of `n` and the value at the look, unless one of the bits `unless` was set
+    /// then. This loses what other CPUs wrote in between.
     #[track_caller]
     pub(crate) fn add_unless(&self, n: u16, unless: u16) -> bool {
         self.sequence(|seen, _| (seen & unless == 0).then_some(seen.wrapping_add(n)))
@@ -121,13 +122,13 @@ pub(crate) trait Cell32: ConstAtomic<u32> + Debug {
     /// Cell number `index` of a slot, holding zero.
     fn of_slot(index: usize) -> Self;
 
-    /// A cell in the state that it has before a run.
+    /// A cell with the value that it has before a run.
     fn starting_at(value: u32) -> Self;
 
-    /// The cell itself, which begins where this does.
+    /// The cell itself, which has the same address as this.
     fn word(&self) -> &Word<u32>;
 
-    /// What is written in place of `value`.
+    /// The number that is written in place of `value`.
     fn number(&self, value: u32) -> u32;
 }
 
@@ -149,23 +150,24 @@ impl Cell32 for Word<u32> {
     }
 }
 
-/// Numbers for the states of queue nodes that are not those of the source.
+/// Numbers for the states of queue nodes that differ from those of the source.
 pub(crate) trait Numbers: Debug + Send + Sync + 'static {
-    /// What is written in place of `state`.
+    /// The number that is written in place of `state`.
     fn of(state: u32) -> u32;
 }
 
-/// A cell that, if it is the state of a queue node, has the numbers of `N`.
+/// A cell that uses the numbers of `N` if it is the state of a queue node.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Renumbered<N> {
     word: Word<u32>,
-    /// Not zero if it is a state. As wide as the cell, so that no padding lies between two of them.
+    /// Nonzero if this is a state. It is as wide as the cell, so that there is no padding between
+    /// cells.
     is_state: u32,
     numbers: PhantomData<N>,
 }
 
-/// Cells of a queue node.
+/// How many cells a queue node has.
 const NODE_CELLS: usize = 4;
 
 impl<N: Numbers> Renumbered<N> {

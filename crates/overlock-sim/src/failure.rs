@@ -3,28 +3,27 @@
 
 use std::fmt;
 
-/// A question that is asked of every run.
+/// A question that the machine asks about every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Oracle {
-    /// Does one CPU at most hold a lock?
+    /// Does at most one CPU hold a lock?
     Exclusion,
-    /// Is a waiter of a free lock awake, or is somebody about to wake it? Timers and luck do not
-    /// count.
+    /// Is a waiter of a free lock awake, or about to be woken? Timers and luck do not count.
     LostWakeup,
-    /// Is a free lock taken soon when somebody who may take it has a processor?
+    /// Is a free lock soon taken if a CPU that may take it has a processor?
     Progress,
     /// Are waiters in the queue served in the order in which they joined it?
     Order,
-    /// Is the queue head passed no more often than the lock says, and never once it has disabled
+    /// Is the queue head passed no more often than the lock allows, and never once it has disabled
     /// stealing?
     Bypass,
-    /// Is a lock left alone by those who have released it? Its next owner may free it.
+    /// Do CPUs that have released a lock leave it alone? Its next owner may free it.
     Freed,
     /// Is at most one CPU kicked for each acquisition that can follow?
     Kicks,
     /// Does a timed lock give up neither before its deadline nor long after?
     Deadline,
-    /// When everybody has finished, is the lock unlocked and the table of waiters as empty as
+    /// When all CPUs have finished, is the lock unlocked and the table of waiters as empty as
     /// before?
     Residue,
     /// Is a shared value whole, and as new as the call promises?
@@ -55,7 +54,7 @@ impl Oracle {
 /// The first thing that went wrong in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Who noticed.
+    /// The oracle that noticed.
     pub oracle: Oracle,
     /// When, in virtual nanoseconds since the run began.
     pub at_ns: u64,

@@ -4,13 +4,13 @@
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A CPU was taken away in the middle of something.
+    /// A CPU was taken away in the middle of an operation.
     Away,
-    /// A CPU's slice of its processor was over.
+    /// A CPU's slice of its processor ended.
     Slice,
     /// A CPU was interrupted, and the handler used locks too.
     Interrupt,
-    /// A halted CPU was woken for no reason.
+    /// A halted CPU was woken spuriously.
     Spurious,
     /// A kick arrived late.
     LateKick,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the oracles know of one lock: who holds it, who waits in which order, and what it promises.
+//! What the oracles know about one lock: its holder, its waiters in their order, and its promises.
 
 use std::collections::VecDeque;
 
 use crate::subject::{Kind, Verbs};
 
-/// What the words of a lock mean, as far as oracles read them. Taken from the locks' documentation
-/// and not from their code, so that a mistake there is not repeated here.
+/// The meaning of a lock's words, as far as oracles read them. It comes from the locks'
+/// documentation and not from their code, so that a mistake there is not repeated here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// Nothing is known.
@@ -25,16 +25,17 @@ pub(crate) const STEALS: u32 = 0xfff << 1;
 pub(crate) const NO_STEALING: u32 = 1 << 14;
 pub(crate) const TAIL_SHIFT: u32 = 16;
 
-/// Whose absence a lock survives: while somebody of these has a processor, a free lock is taken.
+/// Which absent CPUs a lock survives: while one of the others has a processor, a free lock is
+/// taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Survives {
-    /// Nobody's: everyone has to be there.
+    /// None: every CPU has to be there.
     Nobody,
     /// All but the queue head.
     AllButFirst,
     /// All but the queue head once it has disabled stealing; before, a newcomer takes the lock.
     AllButDeclared,
-    /// Everybody's: whoever runs takes it.
+    /// All: any running CPU takes the lock.
     Everybody,
 }
 
@@ -42,11 +43,11 @@ pub(crate) enum Survives {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promise {
     pub(crate) layout: Layout,
-    /// Those in the queue are served in the order in which they joined it.
+    /// Whether waiters in the queue are served in the order in which they joined it.
     pub(crate) in_order: bool,
     /// How often the queue head may be passed.
     pub(crate) max_bypass: Option<u32>,
-    /// Nobody passes a queue head that has disabled stealing.
+    /// Whether no CPU passes a queue head that has disabled stealing.
     pub(crate) disables_stealing: bool,
     pub(crate) survives: Survives,
 }
@@ -55,7 +56,7 @@ pub(crate) struct Promise {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiter {
     pub(crate) cpu: usize,
-    /// It was passed by one behind it because it had given up.
+    /// Whether a waiter behind it passed it because it had given up.
     pub(crate) skipped: bool,
     /// Its ticket, where it has drawn one.
     pub(crate) ticket: u32,
@@ -65,12 +66,12 @@ pub(crate) struct Waiter {
 pub(crate) struct LockModel {
     pub(crate) kind: &'static Kind,
     pub(crate) verbs: &'static dyn Verbs,
-    /// How many locks have been in this memory before.
+    /// How many locks have lain in this memory before.
     pub(crate) generation: u32,
     pub(crate) freed: bool,
-    /// The CPU that frees the lock when it has released it.
+    /// The CPU that frees the lock once it has released it.
     pub(crate) closing: Option<usize>,
-    /// CPUs that use the lock and have not said yet that they are done with it.
+    /// How many CPUs use the lock and have not yet reported that they are done with it.
     pub(crate) users: u32,
     pub(crate) owner: Option<usize>,
     pub(crate) queue: VecDeque<Waiter>,
@@ -78,16 +79,16 @@ pub(crate) struct LockModel {
     pub(crate) passed: u32,
     /// The first word.
     pub(crate) word: u32,
-    /// Who took it, and when, as its word says.
+    /// The CPU that took it, and when, according to its word.
     pub(crate) taker: Option<(usize, u64)>,
-    /// How often it has been taken; not counted where those in the queue wait each for a ticket of
-    /// its own.
+    /// How often it has been taken; not counted where each waiter in the queue waits for a ticket
+    /// of its own.
     pub(crate) takes: u64,
-    /// How many times in a row nobody had taken it though somebody should have.
+    /// How many times in a row the lock had not been taken although some CPU should have taken it.
     pub(crate) owed: u64,
-    /// Of a shared value: the newest refresh that has begun.
+    /// For a shared value, the newest refresh that has begun.
     pub(crate) begun: u32,
-    /// Of a shared value: the newest refresh whose result somebody has got.
+    /// For a shared value, the newest refresh whose result some CPU has got.
     pub(crate) known: u32,
 }
 
@@ -112,7 +113,7 @@ impl LockModel {
         }
     }
 
-    /// Whether nobody holds the lock by right, as far as its words say.
+    /// Whether no CPU holds the lock by right, according to its words.
     pub(crate) fn is_free(&self) -> bool {
         match self.kind.promise.layout {
             Layout::Opaque => true,
@@ -129,7 +130,7 @@ impl LockModel {
         self.queue.iter().find(|waiter| !waiter.skipped).map(|waiter| waiter.cpu)
     }
 
-    /// Where in the queue a CPU is.
+    /// The position of a CPU in the queue.
     pub(crate) fn place(&self, cpu: usize) -> Option<usize> {
         self.queue.iter().position(|waiter| waiter.cpu == cpu)
     }

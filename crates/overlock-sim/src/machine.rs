@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine: CPUs that share processors in virtual time, and everything that can hit them.
+//! The machine: CPUs that share processors in virtual time, and all the faults that can hit them.
 //!
 //! # State
 //!
 //! ```text
-//!             slice over, offered away
+//!             slice over, yielded
 //!          +------------------------------+
 //!          v                              |        taken away
 //!        Ready --- gets a processor --> Running ---------------> Away
@@ -15,16 +15,16 @@
 //!          +-------------------------------------------------------+
 //! ```
 //!
-//! Each running CPU has a time at which it makes its next step; the one with the earliest goes on.
-//! A CPU goes on without a change of coroutine until its time passes the *horizon*, the earliest
-//! time of anything else.
+//! Each running CPU has a time at which it makes its next step; the CPU with the earliest goes
+//! next. A CPU continues without switching coroutines until its time passes the *horizon*, the
+//! earliest time of anything else.
 //!
 //! # Invariants
 //!
-//! * M1: time never goes back, and equal times are resolved by number: a run has no freedom but the
-//!   seed's.
+//! * M1: time never goes back, and equal times are resolved by number: the seed alone determines a
+//!   run.
 //! * M2: at most as many CPUs are `Running` as there are processors.
-//! * M3: a kick is delivered once or twice, at once or late, never not at all.
+//! * M3: a kick is delivered once or twice, at once or late, but always delivered.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
@@ -53,9 +53,9 @@ pub(crate) use calls::{
 };
 pub(crate) use wait::{Whom, kick, wait};
 
-/// How often the machine looks whether a lock is stuck, in the time for which it may be.
+/// How often the machine checks for a stuck lock in the time for which a lock may be stuck.
 const AUDITS: u64 = 10;
-/// Where a CPU is.
+/// The state of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Running,
@@ -66,28 +66,28 @@ pub(crate) enum Status {
     Done,
 }
 
-/// A lock operation under way.
+/// A lock operation that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Op {
     pub(crate) lock: usize,
     pub(crate) generation: u32,
-    /// How it was asked for; `None` releases it.
+    /// The verb that began it; `None` for a release.
     pub(crate) verb: Option<Verb>,
     pub(crate) deadline: Option<u64>,
-    /// How deep the interrupts were when it began.
+    /// How deep interrupts were nested when it began.
     pub(crate) level: u8,
     pub(crate) began: u64,
     /// How often the lock had been taken when it began.
     pub(crate) takes: u64,
-    /// Whether it has stood in the lock's queue.
+    /// Whether it has joined the lock's queue.
     pub(crate) joined: bool,
     pub(crate) kicks: u64,
-    /// Kicks from outside the queue.
+    /// Kicks made before it joined the queue.
     pub(crate) kicks_as_newcomer: u64,
 }
 
 impl Op {
-    /// Whether it asks for a lock with a queue and has not joined that.
+    /// Whether it is the acquisition of a lock with a queue, and has not joined that queue.
     pub(crate) fn is_newcomer(&self, layout: Layout) -> bool {
         layout == Layout::Queue && self.verb.is_some() && !self.joined
     }
@@ -108,16 +108,16 @@ pub(crate) struct CpuState {
     pub(crate) ops: Vec<Op>,
     /// How often it has halted.
     halts: u32,
-    /// It was woken to be interrupted.
+    /// Whether it was woken in order to be interrupted.
     interrupted: bool,
-    /// The sequence that it has begun last will not store.
+    /// Whether the sequence that it began last will not store.
     cut_off: bool,
-    /// Acquisitions that it has made.
+    /// How many acquisitions it has made.
     pub(crate) rounds: u64,
 }
 
 impl CpuState {
-    /// Whether the CPU is not there, though it has something to do.
+    /// Whether the CPU has something to do but is not running.
     pub(crate) fn is_away(&self) -> bool {
         matches!(self.status, Status::Away { .. } | Status::Ready)
     }
@@ -128,19 +128,19 @@ impl CpuState {
     }
 }
 
-/// A kick under way.
+/// A kick that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingKick {
     at: u64,
     cpu: Option<usize>,
     offset: u32,
-    /// The lock that it is for, if it comes from one.
+    /// The lock that it is for, if a lock made it.
     lock: Option<usize>,
-    /// Everyone who waits there, not one of them.
+    /// Whether it wakes all CPUs that wait there, not just one.
     all: bool,
 }
 
-/// What is counted over a run.
+/// What a run counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) steps: u64,
@@ -163,11 +163,11 @@ pub(crate) struct Machine {
     pub(crate) tally: Tally,
     pub(crate) trace: Trace,
     pub(crate) now: u64,
-    /// No more faults and no more work: everybody comes to an end.
+    /// Whether there are no more faults and no more work, so that all CPUs finish.
     pub(crate) draining: bool,
     memory: Memory,
     pub(crate) script: Option<&'static Script>,
-    /// What the plan injects and has not come about yet: the next is the last.
+    /// What the plan injects and has not happened yet; the last element comes first.
     pub(crate) injected_faults: Vec<Injection>,
     visits: BTreeMap<(&'static str, u32, u32), u32>,
     eligible: u64,
@@ -188,7 +188,7 @@ pub(crate) struct Memory {
     pub(crate) slot_bytes: usize,
     pub(crate) table: *const (),
     pub(crate) buckets: usize,
-    /// The table as words, for the oracle of residues: where it begins, and what it held at first.
+    /// The table as words, for the oracle of residues: its offset, and its first contents.
     pub(crate) table_offset: u32,
     pub(crate) table_words: Vec<u32>,
 }
@@ -202,7 +202,7 @@ impl Machine {
         arena: &mut Arena,
         steps: u64,
     ) -> Self {
-        // Numbers far apart and up to the highest, so that tail codes of all widths occur.
+        // The numbers lie far apart and reach the maximum, so that tail codes of all widths occur.
         let numbers = [0, 1, 2, 62, 63, 1_000, 16_381, 16_382];
         let first = rng.index(numbers.len());
         let cpus: Vec<CpuState> = (0..world.cpus)
@@ -259,7 +259,7 @@ impl Machine {
         machine
     }
 
-    /// The CPU that makes the next step, or `None` when all are done or the run has failed.
+    /// The CPU that makes the next step, or `None` when all have finished or the run has failed.
     pub(crate) fn pick(&mut self) -> Option<usize> {
         while self.failure.is_none() {
             let mut next = Next::default();
@@ -296,7 +296,7 @@ impl Machine {
         match self.cpus[cpu].status {
             Status::Halted { until, surprise, .. } => {
                 let why = if surprise < until {
-                    // In a script, only the plan interrupts.
+                    // In a script, only the plan interrupts CPUs.
                     let may = self.script.is_none() && self.world.levels > 1;
                     self.cpus[cpu].interrupted = may && self.rng.one_in(2);
                     self.note_fault(Fault::Spurious);
@@ -314,7 +314,7 @@ impl Machine {
         }
     }
 
-    /// Wakes a halted CPU: it runs a while later, if there is a processor.
+    /// Wakes a halted CPU: it runs a little later, if there is a processor.
     fn wake(&mut self, cpu: usize, why: &'static str) {
         self.add(cpu, What::Wakes { why });
         let until = self.now + self.world.wake.draw(&mut self.rng);
@@ -339,7 +339,7 @@ impl Machine {
         self.add(cpu, What::Runs);
     }
 
-    /// Takes the processor of the current CPU, which is `status` from now on.
+    /// Takes the processor from the current CPU, whose state is `status` from now on.
     fn lose(&mut self, status: Status) {
         self.cpus[self.current].status = status;
         if let Some(next) = self.ready.pop_front() {
@@ -350,7 +350,7 @@ impl Machine {
         }
     }
 
-    /// Adds to the current CPU's time. Returns whether somebody else comes first.
+    /// Adds to the current CPU's time. Returns whether something else comes first.
     fn pass(&mut self, ns: u64) -> bool {
         let cpu = &mut self.cpus[self.current];
         cpu.at += ns;
@@ -366,8 +366,8 @@ impl Machine {
         self.trace.add(Event { at: self.now, cpu: cpu as u8, level, what });
     }
 
-    /// Whether an access marks a waiter as about to be kicked by this CPU, whom another one had
-    /// marked before (Q6 in `queue.rs`; the mark is 6 and the number of its CPU, plus one).
+    /// Whether an access marks a waiter as about to be kicked by this CPU although another CPU had
+    /// already marked it (Q6 in `queue.rs`; the mark is 6 and the number of its CPU, plus one).
     fn is_takeover(&self, site: &Location<'_>, offset: u32, old: u32, new: Option<u32>) -> bool {
         const KICKING: u32 = 6;
         let number = self.cpus[self.current].number.unwrap_or(usize::MAX);
@@ -397,14 +397,14 @@ impl Machine {
         if self.failure.is_none() {
             let (at_ns, cpu) = (self.now, self.current);
             self.failure = Some(Failure { oracle, at_ns, cpu, lock, text });
-            // Whoever runs stops at its next step.
+            // The running CPU stops at its next step.
             self.horizon = 0;
         }
     }
 }
 
 impl CpuState {
-    /// When something happens to this CPU by itself.
+    /// When something next happens to this CPU without another's doing.
     fn due(&self) -> u64 {
         match self.status {
             Status::Running => self.at,
@@ -415,7 +415,7 @@ impl CpuState {
     }
 }
 
-/// What happens next.
+/// The next thing to happen.
 #[derive(Clone, Copy, Debug)]
 enum Due {
     Cpu(usize),
@@ -423,7 +423,7 @@ enum Due {
     Audit,
 }
 
-/// The first of all that is due, and when the second is.
+/// The first of all things due, and the time of the second.
 #[derive(Clone, Copy, Debug)]
 struct Next {
     at: u64,
@@ -455,7 +455,7 @@ enum AtStep {
     Interrupt,
 }
 
-/// Steps until the next fault that happens once in `one_in`.
+/// The number of steps until the next fault that occurs once in `one_in`.
 fn gap(rng: &mut Rng, one_in: u32) -> u64 {
     if one_in == 0 { u64::MAX } else { 1 + rng.below(2 * u64::from(one_in)) }
 }

@@ -8,27 +8,27 @@ use std::str::FromStr;
 use crate::script::{ROLES, SCRIPTS};
 use crate::world::CPUS;
 
-/// A run. Together with a subject it determines everything that happens.
+/// A run. Together with a subject, it determines everything that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// A random world, random work and random faults.
     Random {
-        /// Where all chance comes from.
+        /// The seed of all randomness.
         seed: u64,
-        /// Atomic accesses, after which no more work is begun.
+        /// How many atomic accesses are made before no more work is begun.
         steps: u64,
-        /// How many CPUs; `None` leaves it to the seed.
+        /// How many CPUs there are; `None` leaves it to the seed.
         cpus: Option<usize>,
     },
     /// A fixed script in which one CPU is taken away at one step.
     Inject {
-        /// Which script: an index.
+        /// The index of the script.
         script: usize,
         /// The CPU that is taken away: 0 the holder, 1 the queue head, 2 the next, 3 the newcomer.
         role: usize,
-        /// At which of its steps.
+        /// The step at which it is taken away.
         step: u64,
-        /// At which later step, when it is back, it is interrupted; `None` is never.
+        /// The later step at which, once it is back, it is interrupted; `None` means never.
         then: Option<u64>,
     },
 }
@@ -44,7 +44,7 @@ pub(crate) struct Injection {
 /// A fault that a plan asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum InjectedFault {
-    /// For how many nanoseconds the CPU is taken away.
+    /// The CPU is taken away for this many nanoseconds.
     Away(u64),
     /// An interrupt, whose handler asks for the script's second lock.
     Interrupt,
@@ -95,7 +95,7 @@ fn inject(script: &str, role: &str, step: &str, then: Option<&str>) -> Result<Pl
     let script = place(names, script, "script")?;
     let then = then.map(number).transpose()?;
     if then.is_some() && !SCRIPTS[script].interrupts {
-        return Err(format!("nobody is interrupted in the script '{}'", SCRIPTS[script].name));
+        return Err(format!("no CPU is interrupted in the script '{}'", SCRIPTS[script].name));
     }
     Ok(Plan::Inject {
         script,
@@ -149,7 +149,7 @@ mod tests {
             ("random:x:1", "'x' is not a number"),
             ("random:1:1:9", "9 CPUs are outside 2 to 8"),
             ("inject:nothing:head:0", "there is no script 'nothing'; choose from spin, halt"),
-            ("inject:spin:head:0:1", "nobody is interrupted in the script 'spin'"),
+            ("inject:spin:head:0:1", "no CPU is interrupted in the script 'spin'"),
             ("inject:spin:tail:0", "there is no role 'tail'; choose from holder, head, next"),
         ] {
             let error = text.parse::<Plan>().unwrap_err();

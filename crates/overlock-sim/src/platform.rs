@@ -3,17 +3,17 @@
 //!
 //! | clause | answer |
 //! |---|---|
-//! | P1 | A step; then word and expected value are compared and the CPU halts in one go. |
-//! | P2 | Spurious wake-ups, by the world's rate, and after each interrupt of a halted CPU. |
-//! | P3 | A kick wakes a halted CPU, at once or late; one not halted yet finds the word changed. |
-//! | P4 | A kick that finds nobody halted is dropped. |
+//! | P1 | After a step, the machine compares the word with the expected value and halts the CPU in one go. |
+//! | P2 | Spurious wake-ups occur at the world's rate, and after each interrupt of a halted CPU. |
+//! | P3 | A kick wakes a halted CPU, at once or late; a CPU that has not halted yet finds the word changed. |
+//! | P4 | A kick that finds no halted CPU is dropped. |
 //! | P5 | Another CPU gets the processor, if one waits for it. |
 //! | P6 | Time passes. |
-//! | P7 | Fixed for a run. Some CPUs have no number. |
-//! | P8 | The arena's, laid out anew for each run. |
+//! | P7 | Numbers are fixed for a run. Some CPUs have no number. |
+//! | P8 | Slots and table lie in the arena, laid out anew for each run. |
 //! | P9 | The machine's virtual time, with an offset for each CPU. |
-//! | P10 | [`SpinOnly`] never waits, nor does [`SwitchedOff`]: that `wait` is not called is checked. |
-//! | P11 | A step lies between comparison and store, in which every fault may hit the CPU. `membarrier` and interrupts cut the sequence off, being taken away does not. |
+//! | P10 | [`SpinOnly`] never waits, nor does [`SwitchedOff`]; the machine checks that `wait` is not called. | |
+//! | P11 | A step lies between comparison and store, in which every fault may hit the CPU. `membarrier` and interrupts cut the sequence off; being taken away does not. |
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -34,7 +34,7 @@ pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
     const BY_ADDRESS: bool = false;
     /// See [`CheapRelease::EXISTS`].
     const CHEAP: bool = false;
-    /// Whether `membarrier` does what it says.
+    /// Whether `membarrier` does what it promises.
     const FENCES: bool = true;
     /// See [`Platform::waits`].
     const ON: bool = Self::WAITS;
@@ -48,10 +48,10 @@ pub(crate) struct ByNumber;
 /// CPUs halt, and are kicked by the address of the word they wait on.
 #[derive(Debug)]
 pub(crate) struct ByAddress;
-/// As [`ByAddress`], with cheap releases.
+/// Like [`ByAddress`], with cheap releases.
 #[derive(Debug)]
 pub(crate) struct Cheap;
-/// As [`Cheap`], but `membarrier` does nothing.
+/// Like [`Cheap`], but `membarrier` does nothing.
 #[derive(Debug)]
 pub(crate) struct Unfenced;
 /// CPUs could halt, but waiting is switched off.
@@ -93,7 +93,7 @@ impl Waiting for SpinOnly {
     type Word = Word<u32>;
 }
 
-/// As [`ByNumber`], on nodes whose states are numbered wrongly.
+/// Like [`ByNumber`], on nodes whose states are numbered wrongly.
 #[derive(Debug)]
 pub(crate) struct Misnumbered<N>(PhantomData<N>);
 
@@ -139,7 +139,7 @@ impl<W: Waiting> CheapRelease<Inject<W>> for Sequences {
     }
 }
 
-// SAFETY: clause by clause in the table above.
+// SAFETY: the table above answers the contract clause by clause.
 unsafe impl<W: Waiting> Platform for Inject<W> {
     type Byte = Word<u8>;
     type Half = Word<u16>;
@@ -147,8 +147,8 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
 
     const WAITS: bool = W::WAITS;
     const KICKS_BY_ADDRESS: bool = W::BY_ADDRESS;
-    // Each way to wait has the paths of the world that it stands for: threads, or guests. Those of
-    // a guest find that a yield helps all the same.
+    // Each way to wait has the paths of the world that it represents: threads or guests. A guest's
+    // paths also cope with a yield.
     const YIELDS: bool = W::BY_ADDRESS;
 
     type Release = Sequences;

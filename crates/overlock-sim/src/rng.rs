@@ -37,8 +37,7 @@ impl Rng {
         n != 0 && self.below(u64::from(n)) == 0
     }
 
-    /// A number from 1 to about `most`, each order of magnitude as likely as any other; 0 if `most`
-    /// is 0.
+    /// A number from 1 to about `most`, each order of magnitude equally likely; 0 if `most` is 0.
     pub(crate) fn magnitude(&mut self, most: u64) -> u64 {
         if most == 0 {
             return 0;
@@ -52,7 +51,7 @@ impl Rng {
         choices[self.index(choices.len())]
     }
 
-    /// Puts `items` in an order each as likely as any other (Fisher and Yates).
+    /// Shuffles `items` so that all orders are equally likely (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.index(last + 1));
@@ -60,7 +59,7 @@ impl Rng {
     }
 }
 
-/// The seed of run `index` of a series that began with `seed`.
+/// The seed of run `index` in a series that began with `seed`.
 pub fn seed_of(seed: u64, index: u64) -> u64 {
     Rng::new(seed ^ index.wrapping_mul(0xd134_2543_de82_ef95)).bits()
 }

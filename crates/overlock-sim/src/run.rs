@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A run: what its CPUs do, and what is reported at its end.
+//! A run: what its CPUs do, and what it reports at its end.
 
 use std::panic::{self, AssertUnwindSafe};
 
@@ -15,19 +15,19 @@ use crate::script::{SCRIPTS, injected_faults};
 use crate::subject::{Kind, Subject};
 use crate::world::{Verb, World};
 
-/// Steps after which a script, which is much shorter, is called endless.
+/// The number of steps after which a script, which is much shorter, counts as endless.
 const SCRIPT_STEPS: u64 = 5_000_000;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Atomic accesses.
+    /// How many atomic accesses were made.
     pub steps: u64,
-    /// Acquisitions of all locks.
+    /// How many acquisitions were made, of all locks together.
     pub acquisitions: u64,
     /// Virtual time, in nanoseconds.
     pub virtual_ns: u64,
-    /// Faults injected.
+    /// The faults injected.
     pub faults: Faults,
     /// Events that the locks reported, in the order of [`Event::ALL`].
     pub events: [u64; Event::ALL.len()],
@@ -35,15 +35,17 @@ pub struct Report {
     pub longest_bypass: u32,
     /// How often a release took over a kick that another had begun.
     pub takeovers: u64,
-    /// Kicks that found their CPU waiting for a lock of another kind than they were for.
+    /// How many kicks found their CPU waiting for a lock of a kind other than the one they were
+    /// for.
     pub crossed_kicks: u64,
-    /// Whether all that the plan injects has come about: not if the CPU had finished before.
+    /// Whether everything that the plan injects has happened; it has not if the CPU finished
+    /// earlier.
     pub injected: bool,
     /// A hash of everything that happened.
     pub hash: u64,
     /// What went wrong.
     pub failure: Option<Failure>,
-    /// If something went wrong: the last events before.
+    /// If something went wrong, the last events before that.
     pub trace: Vec<String>,
 }
 
@@ -99,7 +101,7 @@ pub fn torture(subject: &'static Subject, seed: u64, steps: u64) -> Report {
     run(subject, Plan::Random { seed, steps, cpus: None })
 }
 
-/// One acquisition to be made.
+/// One acquisition to make.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     lock: usize,
@@ -107,7 +109,7 @@ struct Job {
     timeout_ns: u64,
     on_its_way_ns: u64,
     hold_ns: u64,
-    /// Another lock to be taken inside.
+    /// Another lock to take inside.
     inner: Option<usize>,
 }
 
@@ -163,7 +165,7 @@ pub(crate) fn handler(level: usize) {
     }
 }
 
-/// One random acquisition of a lock of this level, if there is one to be had.
+/// Makes one random acquisition of a lock of this level, if one is available.
 fn iteration(level: usize) {
     if let Some(job) = with(|m| choose(m, level)) {
         perform(job);
@@ -187,7 +189,7 @@ fn choose(m: &mut Machine, level: usize) -> Option<Job> {
     })
 }
 
-/// Whether there is a lock, or can be one again.
+/// Whether there is a lock there, or one can be put there again.
 fn is_usable(m: &mut Machine, lock: usize) -> bool {
     if m.locks[lock].freed {
         m.revive(lock);
@@ -207,7 +209,7 @@ fn verb(m: &mut Machine) -> Verb {
 /// What the computation of a refresh panics with when it fails.
 struct NoClock;
 
-/// Asks for a shared value, and refreshes it if it comes to that.
+/// Asks for a shared value, and refreshes it if necessary.
 fn ask(job: Job) {
     let (verbs, verb, known, begun, fails) = with(|m| {
         let verb = if m.script.is_some() && m.cpu() == 3 { Verb::Last } else { job.verb.shared() };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scripts for injecting one preemption at every step, or a preemption and an interrupt at
-//! every two steps.
+//! every pair of steps.
 //!
 //! ```text
 //!  holder    |lock|-------- section -------|unlock| ...
@@ -9,16 +9,16 @@
 //!  newcomer                  |lock| unlock lock unlock ...
 //! ```
 //!
-//! Everybody has a processor, and nothing is left to chance but what the plan says: one of them is
-//! taken away at step k of its first acquisition and release, for so long that all others must act.
-//! A *step* is an atomic access. A spin loop goes past the same call site again and again with
-//! nothing changed; its visits count the first four times and then when their number is a power of
-//! two.
+//! Every CPU has a processor, and chance plays no part. The plan says which of them is taken away,
+//! and at which step k of its first acquisition and release; it stays away for so long that all
+//! others must act. A *step* is an atomic access. A spin loop passes the same call site again and
+//! again with nothing changed, so only the first four visits count, and later ones whose number is
+//! a power of two.
 //!
 //! The script `interrupted` is for two faults that are harmless alone. Its holder is taken away in
-//! its release; meanwhile the head, whom that release has found in the table, gets the lock from
-//! another and waits for a second one. When the holder is back it is interrupted, and its handler
-//! waits for the second lock behind the head:
+//! its release. Meanwhile the head, which that release has found in the table, gets the lock from
+//! another CPU and waits for a second one. When the holder is back it is interrupted, and its
+//! handler waits for the second lock behind the head:
 //!
 //! ```text
 //!  holder    |lock A|- section -|unlo....... away ........ck| <- interrupt: |lock B ........... |
@@ -26,9 +26,9 @@
 //!  next                            |lock, unlock A, lock B|------ section -----| unlock B
 //! ```
 //!
-//! Where locks are of several kinds, there is a script for each two of them. Everybody comes back
-//! from the first halt for no reason, so the holder's late kick finds the head waiting for the
-//! other lock, behind somebody. (And the handler, if the holder is interrupted, waits behind it.)
+//! If there are several kinds of locks, each pair of them has a script. Every CPU's first halt ends
+//! spuriously, so the holder's late kick finds the head waiting for the other lock, behind another
+//! CPU. (If the holder is interrupted, its handler waits behind the head.)
 //!
 //! ```text
 //!  holder    |lock A|- section -|unlo....... away ........ck|
@@ -44,7 +44,7 @@ use crate::world::{Span, World};
 
 /// The CPUs of a script.
 pub(crate) const ROLES: [&str; 4] = ["holder", "head", "next", "newcomer"];
-/// When each of them comes, in nanoseconds.
+/// When each of them arrives, in nanoseconds.
 const ARRIVES_NS: [u64; 4] = [0, 200, 400, 600];
 
 /// See the [module documentation](self).
@@ -52,22 +52,22 @@ const ARRIVES_NS: [u64; 4] = [0, 200, 400, 600];
 pub(crate) struct Script {
     pub(crate) name: &'static str,
     pub(crate) cpus: usize,
-    /// How long the holder's first section is.
+    /// How long the holder's first critical section is.
     hold_ns: u64,
-    /// Acquisitions by each CPU.
+    /// How many acquisitions each CPU makes.
     rounds: [u64; 4],
-    /// How long each is ready to wait the first time; 0 for ever.
+    /// How long each is prepared to wait the first time; 0 means for ever.
     timeout_ns: [u64; 4],
     /// How long the head counts as a user of the lock before it asks for it.
     head_late_ns: u64,
-    /// The last user frees the lock.
+    /// Whether the last user frees the lock.
     frees: bool,
-    /// Whoever is taken away is interrupted later, and there is a second lock: of the handler, and
-    /// of everybody's sections after the first.
+    /// Whether the CPU that is taken away is interrupted later, and there is a second lock: for the
+    /// handler, and for all critical sections after the first.
     pub(crate) interrupts: bool,
-    /// There is a second lock, and first halts end for no reason: see the last picture.
+    /// Whether there is a second lock, and first halts end spuriously: see the last drawing.
     pair: bool,
-    /// The kinds of the two locks, where they are of several.
+    /// The kinds of the two locks, if there are several kinds.
     pub(crate) kinds: [usize; 2],
 }
 
@@ -144,14 +144,14 @@ pub(crate) const SCRIPTS: [Script; 30] = [
 pub(crate) struct Part {
     pub(crate) arrives_ns: u64,
     pub(crate) rounds: u64,
-    /// The lock of the first section, and of the others.
+    /// The lock of the first critical section, and that of the others.
     pub(crate) locks: [usize; 2],
-    /// Length of the first section, and of the others.
+    /// The length of the first critical section, and that of the others.
     pub(crate) hold_ns: [u64; 2],
     pub(crate) pause_ns: u64,
-    /// For the first time.
+    /// The time-out of the first acquisition.
     pub(crate) timeout_ns: u64,
-    /// How long it takes from counting as a user of the lock to asking for it.
+    /// How long it takes from counting as a user of the lock until it asks for it.
     pub(crate) on_its_way_ns: u64,
 }
 
@@ -160,7 +160,8 @@ impl Script {
         if self.pair {
             return self.pair_part(cpu, waits);
         }
-        // Comes when the holder is in its release, and holds the second lock until it is back.
+        // It arrives while the holder is in its release, and holds the second lock until the holder
+        // is back.
         let late = self.interrupts && cpu == 2;
         Part {
             arrives_ns: if late { self.hold_ns + 1_500 } else { ARRIVES_NS[cpu] },
@@ -180,7 +181,7 @@ impl Script {
         let for_second = cpu >= 2;
         let hold_ns = match cpu {
             0 => self.hold_ns,
-            // Until the holder is back.
+            // It lasts until the holder is back.
             2 => away_ns(waits) * 5 / 4,
             _ => 100,
         };
@@ -195,8 +196,8 @@ impl Script {
         }
     }
 
-    /// The CPU that is interrupted: of a pair, the holder, which alone never uses the second lock
-    /// outside the handler.
+    /// How many CPUs are interrupted in turn. Of a pair it is only the holder, the one CPU that
+    /// uses the second lock only in its handler.
     fn interrupted(&self) -> usize {
         match (self.interrupts, self.pair) {
             (false, _) => 0,
@@ -217,12 +218,12 @@ impl Script {
     }
 }
 
-/// How long a CPU is taken away.
+/// How long a CPU stays away.
 fn away_ns(waits: bool) -> u64 {
     if waits { 4_000_000 } else { 80_000 }
 }
 
-/// What hits CPU `cpu`: last, what comes first.
+/// The faults of CPU `cpu`; the last element comes first.
 pub(crate) fn injected_faults(
     cpu: usize,
     step: u64,
@@ -234,7 +235,7 @@ pub(crate) fn injected_faults(
     interrupt.into_iter().chain([away]).collect()
 }
 
-/// Takes each CPU of each script away at each of its steps, one run for each, and adds the
+/// Takes each CPU of each script away at each of its steps, one run per step, and adds the
 /// [`interruptions`].
 pub fn injections(subject: &'static Subject) -> impl Iterator<Item = (Plan, Report)> {
     let steps = roles(subject, |script| script.cpus).flat_map(move |(script, role)| {
@@ -244,7 +245,7 @@ pub fn injections(subject: &'static Subject) -> impl Iterator<Item = (Plan, Repo
 }
 
 /// Takes CPUs of the scripts with interrupts away at each of their steps, and interrupts them at
-/// each later one: one run for each two steps.
+/// each later step: one run per pair of steps.
 pub fn interruptions(subject: &'static Subject) -> impl Iterator<Item = (Plan, Report)> {
     roles(subject, Script::interrupted).flat_map(move |(script, role)| {
         let rows = (0..).map_while(move |step| {
@@ -256,7 +257,7 @@ pub fn interruptions(subject: &'static Subject) -> impl Iterator<Item = (Plan, R
     })
 }
 
-/// All scripts for a subject, each with each number of its first roles.
+/// All scripts for a subject, each with the CPUs below `most`.
 fn roles(
     subject: &'static Subject,
     most: fn(&Script) -> usize,
@@ -265,7 +266,7 @@ fn roles(
     scripts.flat_map(move |(script, of)| (0..most(of)).map(move |role| (script, role)))
 }
 
-/// Runs for each step from `first` on, until one whose step is not reached, or that fails.
+/// Makes a run for each step from `first` on, until a run does not reach its step, or fails.
 fn runs(
     subject: &'static Subject,
     first: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks that can be put to the torture, and what each of them promises.
+//! The locks that can be tortured, and what each of them promises.
 
 use std::ptr;
 
@@ -25,7 +25,7 @@ mod shared;
 
 /// Entries in a line of the table of waiters.
 const WAYS: usize = 16;
-/// An entry of a waiter for a lock that no run has.
+/// The entry of a waiter for a lock that no run has.
 const FOREIGN: u32 = 0xffff_0007;
 
 /// A lock, as the machine's CPUs use it.
@@ -43,12 +43,12 @@ pub(crate) trait Verbs {
     fn unlock(&self) {
         unreachable!("no lock")
     }
-    /// The same, in favour of the queue head where the lock can do that.
+    /// Releases the lock in favour of the queue head, if the lock can do that.
     fn unlock_fair(&self) {
         self.unlock();
     }
-    /// Of a shared value: what `verb` asks for, the number of a refresh; or `None` if the value is
-    /// torn. `compute` begins a refresh and returns its number.
+    /// For a shared value: performs `verb`, and returns the number of a refresh, or `None` if the
+    /// value is torn. `compute` begins a refresh and returns its number.
     fn ask(&self, _verb: Verb, _compute: &dyn Fn() -> u32) -> Option<u32> {
         unreachable!("no shared value")
     }
@@ -91,8 +91,8 @@ impl<L: RawLock> Verbs for Plain<L> {
         self.0.try_lock()
     }
     fn unlock(&self) {
-        // SAFETY: the caller holds the lock. (Where a lock under test is broken, it touches nothing
-        // but its own cells.)
+        // SAFETY: the caller holds the lock. (A broken lock under test touches nothing but its own
+        // cells.)
         unsafe { self.0.unlock() };
     }
 }
@@ -108,8 +108,8 @@ impl<L: Fair> Verbs for Timed<L> {
         self.0.try_lock_until(deadline_ns)
     }
     fn unlock(&self) {
-        // SAFETY: the caller holds the lock. (Where a lock under test is broken, it touches nothing
-        // but its own cells.)
+        // SAFETY: the caller holds the lock. (A broken lock under test touches nothing but its own
+        // cells.)
         unsafe { self.0.unlock() };
     }
     fn unlock_fair(&self) {
@@ -117,11 +117,11 @@ impl<L: Fair> Verbs for Timed<L> {
     }
 }
 
-/// A kind of lock: how one is made, and what it promises.
+/// A kind of lock: how to make one, and what it promises.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) timed: bool,
-    /// It is no lock, but a value that CPUs share.
+    /// Whether it is not a lock, but a value that CPUs share.
     pub(crate) shared: bool,
     pub(crate) promise: Promise,
     pub(crate) place: fn(*mut u8) -> &'static dyn Verbs,
@@ -131,12 +131,12 @@ pub(crate) struct Kind {
 pub struct Subject {
     /// Its name on the command line.
     pub name: &'static str,
-    /// It is meant to fail: by one of these oracles. Empty if it is sound.
+    /// If the subject is meant to fail: the oracles that may catch it. Empty if it is sound.
     pub known_bad: &'static [crate::Oracle],
     pub(crate) waits: bool,
     pub(crate) lay_out: fn(&mut Arena, &World) -> Memory,
     pub(crate) kind: Kind,
-    /// All kinds, if its locks are of several.
+    /// All kinds, if its locks are of several kinds.
     pub(crate) mix: &'static [Kind],
 }
 
@@ -151,7 +151,8 @@ impl Subject {
         if self.is_mixed() { &self.mix[index % self.mix.len()] } else { &self.kind }
     }
 
-    /// The kinds of `locks` locks: no two neighbours, which sections nest in, of one kind.
+    /// The kinds of `locks` locks. No two neighbours, in which critical sections nest, are of one
+    /// kind.
     pub(crate) fn draw(&'static self, rng: &mut Rng, locks: usize) -> Vec<&'static Kind> {
         let mut index = 0;
         let next = || {
@@ -176,7 +177,7 @@ pub fn subjects() -> impl Iterator<Item = &'static Subject> {
     sound.chain(broken::SUBJECTS).chain(mixed::BROKEN).chain(shared::BROKEN)
 }
 
-/// The subject of that name, also if it is meant to fail.
+/// The subject with this name, including those that are meant to fail.
 pub fn subject(name: &str) -> Option<&'static Subject> {
     subjects().find(|subject| subject.name == name)
 }
@@ -190,7 +191,7 @@ impl Class for Probe {
     }
 }
 
-/// A lock that promises mutual exclusion and no more.
+/// A lock that promises only mutual exclusion.
 const UNFAIR: Promise = Promise {
     layout: Layout::Bit,
     in_order: false,
@@ -207,7 +208,7 @@ const QUEUED: Promise = Promise {
     ..TICKET
 };
 const HYBRID: Promise = Promise { survives: Survives::AllButDeclared, ..QUEUED };
-/// Where `membarrier` does nothing, a cheap release misses that somebody has halted.
+/// If `membarrier` does nothing, a cheap release misses a waiter that has halted.
 const UNFENCED: &[Oracle] = &[Oracle::LostWakeup, Oracle::Progress, Oracle::Order, Oracle::Bypass];
 
 static SUBJECTS: &[Subject] = &[
@@ -281,10 +282,10 @@ fn place_timed<L: ConstLock + Fair + 'static>(line: *mut u8) -> &'static dyn Ver
 fn place<V: Verbs + 'static>(line: *mut u8, verbs: V) -> &'static V {
     const { assert!(size_of::<V>() <= 64 && align_of::<V>() <= 64) }
     let line = line.cast::<V>();
-    // SAFETY: a line of the arena: 64 bytes, so aligned, and nobody's before the run begins.
+    // SAFETY: this is a line of the arena: 64 bytes and aligned, and unused before the run begins.
     unsafe { line.write(verbs) };
-    // SAFETY: just initialised, and from here on shared. It consists of cells and is valid whatever
-    // `Arena::clear_line` makes of them.
+    // SAFETY: the value is initialised, and shared from here on. It consists of cells, so it stays
+    // valid whatever `Arena::clear_line` does to them.
     unsafe { &*line }
 }
 

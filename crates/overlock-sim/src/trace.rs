@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happened last, and a hash of everything that happened.
+//! The latest events, and a hash of all events.
 
 use std::fmt;
 use std::panic::Location;
@@ -15,7 +15,7 @@ const KEPT: usize = 64;
 pub(crate) struct Event {
     pub(crate) at: u64,
     pub(crate) cpu: u8,
-    /// How many interrupts deep.
+    /// How many interrupts are nested.
     pub(crate) level: u8,
     pub(crate) what: What,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Event {
 /// What happened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
-    /// An atomic access; `new` is absent if it did not write.
+    /// An atomic access; `new` is absent if it wrote nothing.
     Access { site: &'static Location<'static>, offset: u32, old: u32, new: Option<u32> },
     /// A lock operation begins.
     Begin { lock: usize, verb: &'static str },
@@ -50,7 +50,7 @@ pub(crate) enum What {
 }
 
 impl What {
-    /// Numbers that tell this event from others.
+    /// Numbers that distinguish this event from others.
     fn digest(&self) -> [u64; 3] {
         match *self {
             Self::Access { offset, old, new, .. } => {
@@ -116,13 +116,13 @@ impl fmt::Display for Event {
     }
 }
 
-/// The last events, and the hash of all.
+/// The latest events, and the hash of all events.
 #[derive(Debug)]
 pub(crate) struct Trace {
     ring: Vec<Event>,
     next: usize,
     hash: u64,
-    /// The last three different reads of each CPU: where, plus one, and what.
+    /// The last three different reads of each CPU: the offset plus one, and the value.
     reads: [[(u32, u32); 3]; CPUS],
 }
 
@@ -131,8 +131,8 @@ impl Trace {
         Self { ring: Vec::with_capacity(KEPT), next: 0, hash: 0, reads: [[(0, 0); 3]; CPUS] }
     }
 
-    /// Takes an event into the hash and keeps it for a while, unless it is a CPU that spins and
-    /// sees what it has just seen.
+    /// Adds an event to the hash and keeps it for a while, unless it is a spinning CPU's read of a
+    /// value that the CPU has just seen.
     pub(crate) fn add(&mut self, event: Event) {
         let [a, b, c] = event.what.digest();
         let who = u64::from(event.cpu) << 56 ^ event.at;
@@ -150,8 +150,7 @@ impl Trace {
         self.next = (self.next + 1) % KEPT;
     }
 
-    /// Whether a CPU reads what it has just read there: one of its last three reads, since it last
-    /// did anything else.
+    /// Whether a CPU repeats one of its last three reads and has done nothing else since.
     fn repeats(&mut self, event: &Event) -> bool {
         let reads = &mut self.reads[usize::from(event.cpu)];
         let What::Access { offset, old, new: None, .. } = event.what else {
@@ -171,12 +170,12 @@ impl Trace {
         newer.iter().rev().chain(older.iter().rev())
     }
 
-    /// A number that differs, most likely, if anything in the run differed.
+    /// A number that almost certainly differs if anything in the run differed.
     pub(crate) fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// The last events, oldest first, one a line.
+    /// The latest events, oldest first, one per line.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.newest_first().map(ToString::to_string).collect();
         lines.reverse();

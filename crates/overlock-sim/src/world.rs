@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run is like: how many CPUs, what they do, and what hits them.
+//! The parameters of a run: how many CPUs there are, what they do, and what hits them.
 //!
 //! A world is drawn from the seed by swarm testing: each run switches some faults off altogether
-//! and others high, because a fault that is always there hides what happens without it. Source: A.
-//! Groce et al., "Swarm Testing", ISSTA 2012.
+//! and turns others up, because a fault that is always present hides what happens without it.
+//! Source: A. Groce et al., "Swarm Testing", ISSTA 2012.
 
 use crate::rng::Rng;
 
 /// The most CPUs of a run.
 pub const CPUS: usize = 8;
 
-/// How a lock is asked for, or a shared value.
+/// The request made of a lock, or of a shared value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Lock,
@@ -22,7 +22,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// What is asked of a shared value in place of a lock.
+    /// The request to a shared value that replaces this one to a lock.
     pub(crate) const fn shared(self) -> Self {
         match self {
             Self::Lock => Self::Join,
@@ -54,16 +54,17 @@ impl Span {
     }
 }
 
-/// Everything that is decided before a run begins. A rate of n means once in n; 0 is never.
+/// Everything that is decided before a run begins. A rate of n means once in n; 0 means never.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) cpus: usize,
-    /// Processors. With fewer than CPUs, they are shared in slices.
+    /// Processors. If there are fewer than CPUs, the CPUs share them in slices.
     pub(crate) pcpus: usize,
     pub(crate) slice: Span,
-    /// Contexts of a CPU: a task, and interrupts that interrupt each other. Each has its own locks.
+    /// How many contexts a CPU has: a task, and interrupts that interrupt each other. Each has its
+    /// own locks.
     pub(crate) levels: usize,
-    /// Locks of each level.
+    /// How many locks each level has.
     pub(crate) locks: usize,
     /// What an atomic access costs.
     pub(crate) step: Span,
@@ -72,49 +73,49 @@ pub(crate) struct World {
 
     pub(crate) hold: Span,
     pub(crate) pause: Span,
-    /// How far a deadline is.
+    /// How far away a deadline is.
     pub(crate) timeout: Span,
     /// Weights of `Lock`, `Try` and `Until`.
     pub(crate) verbs: [u64; 3],
-    /// Of sections: a second lock is taken inside.
+    /// Per critical section: a second lock is taken inside.
     pub(crate) nest_one_in: u32,
-    /// Of releases: in favour of the queue head.
+    /// Per release: it favours the queue head.
     pub(crate) fair_one_in: u32,
-    /// Of sections: the lock is freed after it.
+    /// Per critical section: the lock is freed after it.
     pub(crate) free_one_in: u32,
 
-    /// Of steps: the CPU is taken away.
+    /// Per step: the CPU is taken away.
     pub(crate) away_one_in: u32,
     pub(crate) away: Span,
-    /// Of accesses to the slot of another CPU: this one is taken away before.
+    /// Per access to another CPU's slot: this CPU is taken away before it.
     pub(crate) reach_one_in: u32,
-    /// Of steps: an interrupt.
+    /// Per step: the CPU is interrupted.
     pub(crate) interrupt_one_in: u32,
-    /// Of halts: woken for no reason.
+    /// Per halt: it ends spuriously.
     pub(crate) spurious_one_in: u32,
-    /// How many halts of each CPU end for no reason: its first ones.
+    /// How many halts of each CPU end spuriously: its first ones.
     pub(crate) first_spurious: u32,
-    /// Of kicks: arrives late.
+    /// Per kick: it arrives late.
     pub(crate) late_one_in: u32,
-    /// Of kicks: arrives twice.
+    /// Per kick: it arrives twice.
     pub(crate) twice_one_in: u32,
-    /// How long a late or second kick is under way.
+    /// How long a late or second kick takes to arrive.
     pub(crate) late: Span,
     /// How long a kicked CPU needs to run again.
     pub(crate) wake: Span,
-    /// How far the CPUs' clocks are apart.
+    /// The most by which the CPUs' clocks differ.
     pub(crate) skew: u64,
-    /// Of CPUs: it has no number.
+    /// Per CPU: it has no number.
     pub(crate) anonymous_one_in: u32,
-    /// Lines in the table of waiters.
+    /// How many lines the table of waiters has.
     pub(crate) buckets: usize,
-    /// Entries of each line that other locks' waiters, who never leave, take up.
+    /// How many entries of each line are taken by waiters of other locks, which never leave.
     pub(crate) foreign: usize,
-    /// A kick wakes its CPU only from a wait on the word it names, as a futex does; else from any,
-    /// as an interrupt does.
+    /// Whether a kick wakes its CPU only from a wait on the word it names, as a futex does; if not,
+    /// it wakes the CPU from any wait, as an interrupt does.
     pub(crate) kick_by_word: bool,
 
-    /// How long a lock may stay untaken although somebody should take it, in nanoseconds.
+    /// How long a lock may stay free although some CPU should take it, in nanoseconds.
     pub(crate) stuck_ns: u64,
 }
 
@@ -155,8 +156,8 @@ impl World {
         }
     }
 
-    /// A random world. Where CPUs never halt, `waits` is false, everything that makes the others
-    /// spin is kept short.
+    /// A random world. If CPUs never halt (`waits` is false), everything that makes other CPUs spin
+    /// is kept short.
     pub(crate) fn draw(rng: &mut Rng, cpus: Option<usize>, waits: bool) -> Self {
         let cpus = cpus.unwrap_or_else(|| 2 + rng.index(CPUS - 1));
         let away_most: u64 = if waits { 5_000_000 } else { 50_000 };

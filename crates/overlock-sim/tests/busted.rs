@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Is every lock that is wrong on purpose caught, and by the oracle meant for it?
+//! Is every faulty lock caught, and by the oracle meant for it?
 
 use overlock_sim::{Oracle, Report, Subject, injections, seed_of, subjects, torture};
 
-/// Random runs in which a mistake has to show. Most need a few, two hundreds.
+/// How many random runs a mistake has to show itself in. Most need a few, two need hundreds.
 const RUNS: u64 = 6_000;
 
 fn bad() -> impl Iterator<Item = &'static Subject> {
@@ -23,8 +23,8 @@ fn injections_catch_every_mistake() {
     }
 }
 
-/// A line that starves its first needs 4,094 passes in a row, which random worlds hardly give: that
-/// is for the script.
+/// Starving a queue head takes 4,094 passes in a row, which random worlds hardly ever produce: the
+/// script does that.
 #[test]
 fn torture_catches_every_mistake() {
     for subject in bad().filter(|subject| subject.name != "broken-bypass") {

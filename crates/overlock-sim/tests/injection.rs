@@ -24,7 +24,7 @@ fn every_lock_survives_the_loss_of_any_cpu_at_any_step() {
     }
 }
 
-/// The oracle of the bypass bound is worth something only if the bound is nearly reached.
+/// The oracle of the bypass bound proves something only if the bound is nearly reached.
 #[test]
 fn the_queue_head_of_hybrid_is_passed_nearly_as_often_as_it_may_be() {
     let hybrid = overlock_sim::subject("hybrid").unwrap();
@@ -32,7 +32,7 @@ fn the_queue_head_of_hybrid_is_passed_nearly_as_often_as_it_may_be() {
     assert!((4_000..=4_095).contains(&most), "{most}");
 }
 
-/// An injection at every step means little if the steps of waiting and waking are not among them.
+/// An injection at every step means little if it misses the steps of waiting and waking.
 #[test]
 fn injections_go_through_halting_and_giving_up() {
     for (name, events) in [
@@ -51,8 +51,9 @@ fn injections_go_through_halting_and_giving_up() {
 
 /// Found by torture, after some 100 million steps: a release marked a waiter as kicked, and was
 /// interrupted before it kicked. By then that waiter had halted for another lock, whose releases
-/// saw the mark and left the kick to the first; and the handler waited for that lock behind it.
-/// So the mark says that the kick is still to come, and whoever finds it kicks (Q6 in `queue.rs`).
+/// saw the mark and left the kick to the first; and the handler waited for that lock behind it. So
+/// the mark now says that the kick is still to come, and every release that finds it kicks (Q6 in
+/// `queue.rs`).
 #[test]
 fn a_release_interrupted_before_its_kick_leaves_nobody_halted() {
     for subject in good() {
@@ -62,22 +63,23 @@ fn a_release_interrupted_before_its_kick_leaves_nobody_halted() {
             assert_eq!(report.failure, None, "{name} {plan}\n{}", report.trace.join("\n"));
         }
         if ["queued", "hybrid"].contains(&subject.name) {
-            // Runs in which it comes to this: the head halts for both locks, and the handler too.
+            // These are the runs in which it comes to this: the head halts for both locks, and so
+            // does the handler.
             let halts = |report: &&Report| {
                 report.events[Event::PvWaitHead as usize] >= 2
                     && report.events[Event::PvWaitNode as usize] >= 1
             };
             let halted = runs.iter().map(|(_, report)| report).filter(halts).count();
             assert!(halted > 20, "{}: {halted} of {}", subject.name, runs.len());
-            // And those in which a release puts its own name in place of the one that is away.
+            // In some of them a release replaces the name of the CPU that is away by its own.
             let taken_over = runs.iter().filter(|(_, report)| report.takeovers > 0).count();
             assert!(taken_over > 5, "{}: {taken_over} of {}", subject.name, runs.len());
         }
     }
 }
 
-/// The kinds of locks share the nodes of a CPU. In the script for each two of them, a kick for one
-/// has to find its CPU waiting for the other.
+/// The kinds of locks share the nodes of a CPU. In the script for each pair of kinds, a kick for
+/// one has to find its CPU waiting for the other.
 #[test]
 fn kicks_of_every_kind_meet_waiters_of_every_other() {
     let mut crossed: BTreeMap<String, u64> = BTreeMap::new();

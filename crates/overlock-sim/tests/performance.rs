@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Do experiments run on simulated hosts, always with the same result, and as the costs say?
+//! Do experiments run on simulated hosts, always with the same result, and with the expected costs?
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ fn run(setup: &Setup, config: &Config, workload: &str, lock: &str) -> (Record<Yi
     setup.run(config, &Profile::named(workload).unwrap(), lock).unwrap()
 }
 
-/// Milliseconds of virtual time, on so many vCPUs and pCPUs.
+/// A run of `ms` milliseconds of virtual time, on `vcpus` vCPUs and `pcpus` pCPUs.
 fn millis(ms: u64, vcpus: u32, pcpus: u32) -> Config<'static> {
     Config { duration: Duration::from_millis(ms), ..Config::new(vcpus, pcpus) }
 }
 
-/// All that a record says.
+/// The whole content of a record.
 fn text(record: &Record<Yields>) -> String {
     serde_json::to_string(record).unwrap()
 }
@@ -60,7 +60,7 @@ fn every_lock_and_workload_runs_and_repeats_by_its_seed() {
             let (record, counts) = run(&setup("dev-kvm", 7), &config, workload, lock);
             assert!(record.ops_per_s > 0.0, "{workload}, {lock}: {record:?}");
             assert_eq!(record.timer_backwards, 0, "{workload}, {lock}");
-            // What was on the heap has moved by now.
+            // This moves whatever was on the heap.
             let _moved = vec![0_u8; 12_345];
             let again = run(&setup("dev-kvm", 7), &config, workload, lock);
             assert_eq!((text(&record), counts), (text(&again.0), again.1), "{workload}, {lock}");
@@ -78,9 +78,9 @@ fn an_uncontended_pair_takes_what_its_accesses_cost() {
     let rate = |setup: &Setup| run(setup, &millis(5, 1, 1), "micro", "hybrid").0.ops_per_s;
     let base = 1e9 / rate(&setup);
     for (cost, extra, expected) in [
-        // A CAS and a subtraction; a look at the stop flag costs nothing.
+        // A CAS and a subtraction; loading the stop flag costs nothing.
         (0, 100, 200.0),
-        // Two looks before and in the section, one after it.
+        // Two readings of the clock before and in the critical section, and one after it.
         (1, 100, 300.0),
         (2, 100, 100.0),
         // No line moves.
@@ -142,7 +142,7 @@ fn sampling_finds_spinners_that_say_nothing() {
 }
 
 /// A spinner whose clock is ahead of the machine's may be woken before it fell asleep. (The machine
-/// subtracts times; a debug build finds those that went back.)
+/// subtracts times; a debug build detects those that went back.)
 #[test]
 fn no_clock_goes_back_when_sleepers_are_roused_early() {
     let profile = Profile { section_ns: 100, think_ns: 500, ..Profile::named("micro").unwrap() };
@@ -181,7 +181,7 @@ fn readers_of_the_timer_wait_for_each_other_under_a_mutex_and_not_without_a_lock
     assert!(refresh > mutex, "{rates:?}");
 }
 
-/// A program for what workloads never do.
+/// A program that does what workloads never do.
 struct Odd(fn(Vcpu<overlock_sim::performance::Simulated>));
 
 impl Program<overlock_sim::performance::Simulated> for Odd {

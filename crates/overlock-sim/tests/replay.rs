@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Is a run a function of lock and plan, and of nothing else?
+//! Is a run a function of its lock and plan, and of nothing else?
 
 use overlock_sim::{Plan, run, seed_of, subject, subjects, torture};
 

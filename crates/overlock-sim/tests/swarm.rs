@@ -8,19 +8,20 @@ use overlock_sim::{Fault, Faults, Plan, seed_of, subjects, torture};
 const RUNS: u64 = 150;
 const STEPS: u64 = 20_000;
 
-/// Whether a lock of that name ever halts.
+/// Whether a lock with this name ever halts.
 fn ever_halts(name: &str) -> bool {
     !name.starts_with("native") && !name.starts_with("off")
 }
 
-/// What no lock of a kind can report: events of others' slow paths.
+/// Whether a kind of lock can report an event; some events belong to other kinds' slow paths.
 fn is_reachable(name: &str, event: Event) -> bool {
     use Event::{
         LockNoNode, LockQueued, LockSlowpath, LockTimeout, LockUseNode2, LockUseNode3,
         LockUseNode4, PvHashFull, PvKickUnlock, PvKickWake, PvLockStealing, PvSpuriousWakeup,
         PvWaitAgain, PvWaitHead, PvWaitNode, PvYield,
     };
-    let line = [LockUseNode2, LockUseNode3, LockUseNode4, LockNoNode, LockQueued, PvLockStealing];
+    let queueing =
+        [LockUseNode2, LockUseNode3, LockUseNode4, LockNoNode, LockQueued, PvLockStealing];
     let halts = [PvWaitNode, PvWaitAgain, PvKickUnlock];
     let wakes = [PvKickWake, PvSpuriousWakeup, PvHashFull];
     let always =
@@ -38,9 +39,9 @@ fn is_reachable(name: &str, event: Event) -> bool {
             "ticket" | "ticket-narrow" => {
                 !native && (halts.contains(&event) || wakes.contains(&event) || event == LockNoNode)
             }
-            "queued" | "hybrid" if native => line.contains(&event) || event == LockTimeout,
+            "queued" | "hybrid" if native => queueing.contains(&event) || event == LockTimeout,
             queue => {
-                let reached = [&line[..], &halts, &wakes, &[LockTimeout, PvWaitHead]].concat();
+                let reached = [&queueing[..], &halts, &wakes, &[LockTimeout, PvWaitHead]].concat();
                 let yields = queue == "hybrid" && name.starts_with("cheap-");
                 reached.contains(&event) || yields && event == PvYield
             }
@@ -69,9 +70,9 @@ fn every_lock_survives_a_swarm_of_random_worlds() {
             let (name, event_name) = (subject.name, event.name());
             assert_eq!(seen, is_reachable(name, event), "{name}: {event_name}");
         }
-        let line = ["queued", "hybrid", "mixed"];
-        let has_line = line.contains(&subject.name.trim_start_matches("cheap-"));
-        assert_eq!(takeovers > 0, has_line, "{}: {takeovers} kicks taken over", subject.name);
+        let queues = ["queued", "hybrid", "mixed"];
+        let has_queue = queues.contains(&subject.name.trim_start_matches("cheap-"));
+        assert_eq!(takeovers > 0, has_queue, "{}: {takeovers} kicks taken over", subject.name);
         let is_mixed = subject.name == "mixed";
         assert_eq!(crossed_kicks > 0, is_mixed, "{}: {crossed_kicks}", subject.name);
         for fault in [Fault::Away, Fault::Slice, Fault::Interrupt, Fault::Freed] {

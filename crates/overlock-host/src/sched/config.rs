@@ -88,7 +88,9 @@ impl fmt::Display for ConfigError {
             Self::Pcpus(n) => {
                 write!(f, "{n} pCPUs cannot be scheduled on; choose 1 to {CPUS_MAX}")
             }
-            Self::EmptySlice => write!(f, "a time slice of 0 ns lets no vCPU run; choose at least 1 ns"),
+            Self::EmptySlice => {
+                write!(f, "a time slice of 0 ns lets no vCPU run; choose at least 1 ns")
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How code on a CPU of the machine, a coroutine, calls the machine under it.
+//! How code on a CPU of the machine, a coroutine, calls the machine beneath it.
 //!
 //! A machine belongs to the OS thread that runs it. Each call borrows it for a moment and never
 //! across a change of coroutine.
@@ -21,23 +21,23 @@ use crate::run;
 use crate::trace::What;
 use crate::world::CPUS;
 
-/// Room for five contexts inside each other, unoptimised.
+/// Room for five nested contexts, unoptimised.
 const STACK: usize = 256 << 10;
-/// What asking for the time or another CPU's processor costs, in nanoseconds.
+/// The cost of asking for the time or of yielding to another CPU, in nanoseconds.
 const CALL_NS: u64 = 5;
 
 type Fiber = Coroutine<(), (), (), DefaultStack>;
 
 thread_local! {
     static MACHINE: RefCell<Option<Machine>> = const { RefCell::new(None) };
-    /// The run is over, and coroutines that have not ended are being unwound.
+    /// Whether the run is over, and coroutines that have not ended are being unwound.
     static STOPPING: Cell<bool> = const { Cell::new(false) };
     static YIELDERS: [Cell<*const Yielder<(), ()>>; CPUS] =
         const { [const { Cell::new(ptr::null()) }; CPUS] };
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs a machine until everybody is done or something has failed.
+/// Runs a machine until all CPUs have finished or an oracle has failed.
 pub(crate) fn enter(machine: Machine) -> Machine {
     let cpus = machine.cpus.len();
     MACHINE.set(Some(machine));
@@ -81,7 +81,7 @@ pub(crate) fn with<R>(call: impl FnOnce(&mut Machine) -> R) -> R {
     })
 }
 
-/// Lets other CPUs go on until the machine picks this one again.
+/// Lets other CPUs run until the machine picks this one again.
 pub(super) fn suspend() {
     let cpu = with(|m| m.current);
     let yielder = YIELDERS.with(|yielders| yielders[cpu].get());
@@ -102,19 +102,19 @@ pub(crate) fn spend(ns: u64) {
     }
 }
 
-/// Spends time on something else than locks; faults may hit this CPU before and after.
+/// Spends time on something other than locks; faults may hit this CPU before and after.
 pub(crate) fn compute(ns: u64) {
     step(Location::caller());
     spend(ns);
     step(Location::caller());
 }
 
-/// A step: time passes, others may come first, and a fault may hit this CPU.
+/// A step: time passes, other CPUs may come first, and a fault may hit this CPU.
 pub(crate) fn step(site: &'static Location<'static>) {
     step_onto(site, None);
 }
 
-/// A step before an access at this offset.
+/// A step before an access at the given offset.
 pub(crate) fn step_onto(site: &'static Location<'static>, offset: Option<u32>) {
     if is_stopping() {
         return;
@@ -133,7 +133,7 @@ pub(crate) fn step_onto(site: &'static Location<'static>, offset: Option<u32>) {
     }
 }
 
-/// Runs a handler on top of whatever this CPU does.
+/// Runs a handler on top of whatever this CPU is doing.
 pub(super) fn interrupt() {
     let level = with(|m| {
         m.note_fault(Fault::Interrupt);
@@ -150,25 +150,25 @@ pub(super) fn interrupt() {
     });
 }
 
-/// The current CPU begins a sequence.
+/// Records that the current CPU begins a sequence.
 pub(crate) fn begin_sequence() {
     with(|m| m.cpus[m.current].cut_off = false);
 }
 
-/// Whether somebody has cut off the sequence that the current CPU has begun last.
+/// Whether the sequence that the current CPU began last has been cut off.
 pub(crate) fn is_cut_off() -> bool {
     is_stopping() || with(|m| m.cpus[m.current].cut_off)
 }
 
-/// Cuts off the sequences of all CPUs: those that are in one will not store. That takes anything
-/// from a moment to twenty wake-ups.
+/// Cuts off the sequences of all CPUs: a sequence that is under way will not store. This takes
+/// anything from a moment to twenty wake-ups.
 pub(crate) fn membarrier(site: &'static Location<'static>) {
     step(site);
     spend(with(|m| m.rng.magnitude(100_000)));
     with(|m| m.cpus.iter_mut().for_each(|cpu| cpu.cut_off = true));
 }
 
-/// Tells the machine of an access that has just been made.
+/// Reports an access that has just been made to the machine.
 pub(crate) fn accessed(site: &'static Location<'static>, offset: u32, old: u32, new: Option<u32>) {
     if is_stopping() {
         return;
@@ -196,7 +196,8 @@ pub(crate) fn nap(ns: u64) {
     suspend();
 }
 
-/// Gives this CPU's processor to CPU number `number`, or to whoever waits longest for one.
+/// Gives this CPU's processor to CPU number `number`, or to the CPU that has waited longest for
+/// one.
 pub(crate) fn yield_to(number: Option<usize>) {
     spend(CALL_NS);
     let given = with(|m| {
@@ -215,12 +216,12 @@ pub(crate) fn yield_to(number: Option<usize>) {
     }
 }
 
-/// The number of the CPU that runs.
+/// The number of the running CPU.
 pub(crate) fn number() -> Option<usize> {
     with(|m| m.cpus[m.current].number)
 }
 
-/// The clock of the CPU that runs.
+/// The clock of the running CPU.
 pub(crate) fn now_ns() -> u64 {
     spend(CALL_NS);
     with(|m| m.now + m.cpus[m.current].skew)
@@ -238,14 +239,14 @@ pub(crate) fn slot<W: Waiting>(cpu: Cpu) -> &'static Slot<Inject<W>> {
         let index = index.unwrap_or_else(|| panic!("there is no CPU number {}", cpu.index()));
         m.memory.slots[index]
     });
-    // SAFETY: `Subject::lay_out` has put a slot of this platform there for this run: a subject has
-    // one platform.
+    // SAFETY: `Subject::lay_out` has put a slot of this platform there for this run, and a subject
+    // has only one platform.
     unsafe { &*slot.cast::<Slot<Inject<W>>>() }
 }
 
 /// The table of waiters.
 pub(crate) fn waiters<W: Waiting>() -> &'static [Bucket<Inject<W>>] {
     let (table, buckets) = with(|m| (m.memory.table, m.memory.buckets));
-    // SAFETY: `Subject::lay_out` has put so many buckets of this platform there for this run.
+    // SAFETY: `Subject::lay_out` has put this many buckets of this platform there for this run.
     unsafe { std::slice::from_raw_parts(table.cast::<Bucket<Inject<W>>>(), buckets) }
 }

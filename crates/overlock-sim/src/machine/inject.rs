@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What hits a CPU at a step: the faults of a plan, and those of chance.
+//! What hits a CPU at a step: the faults of a plan, and random ones.
 
 use std::panic::Location;
 
@@ -10,8 +10,8 @@ use crate::faults::Fault;
 use crate::plan::InjectedFault;
 use crate::trace::What;
 
-/// How many times a call site of a victim counts as a new step; then only when the number of visits
-/// is a power of two.
+/// How many visits to a call site count as new steps of a victim; after those, only a visit whose
+/// number is a power of two counts.
 const VISITS: u32 = 4;
 
 impl Machine {
@@ -24,8 +24,8 @@ impl Machine {
                 return AtStep::Suspend;
             }
             self.draining = true;
-            // What is left is for everybody to finish: far more than that takes, also for waiters
-            // that spin through others' slices.
+            // All CPUs only have to finish: this limit is far more than that takes, even for
+            // waiters that spin through other CPUs' slices.
             self.steps_most = 2 * self.steps_most + 20_000_000;
         }
         match self.injected(site) {
@@ -77,7 +77,7 @@ impl Machine {
         AtStep::Suspend
     }
 
-    /// What the plan has in store for the current CPU at this step.
+    /// The fault that the plan injects into the current CPU at this step, if any.
     fn injected(&mut self, site: &'static Location<'static>) -> Option<InjectedFault> {
         let next = self.injected_faults.last()?;
         let cpu = &self.cpus[self.current];

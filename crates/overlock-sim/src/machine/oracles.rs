@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The oracles: what is asked at each access, at the beginning and end of each operation, and from
-//! time to time.
+//! The oracles: what the machine checks at each access, at the beginning and end of each operation,
+//! and from time to time.
 
 use super::{AUDITS, Machine, Op, Status};
 use crate::arena::Arena;
@@ -80,8 +80,8 @@ impl Machine {
         self.check_wakeups();
     }
 
-    /// The current CPU begins to release a lock, and says so to those who count its users: from
-    /// here on the lock may go as soon as somebody else has had it.
+    /// The current CPU begins to release a lock, and stops counting as one of its users: from here
+    /// on the lock may be freed as soon as another CPU has had it.
     pub(crate) fn begin_unlock(&mut self, lock: usize) {
         let model = &mut self.locks[lock];
         model.owner = None;
@@ -117,9 +117,9 @@ impl Machine {
         number
     }
 
-    /// The current CPU has been answered by a shared value: with the number of a refresh, with
-    /// `Some(None)` if the value is torn, or not at all because its own computation has failed.
-    /// `known` and `begun` are what was so when it asked.
+    /// The current CPU has an answer from a shared value: the number of a refresh, `Some(None)` if
+    /// the value is torn, or `None` if its own computation has failed. `known` and `begun` are
+    /// their values when it asked.
     pub(crate) fn end_ask(&mut self, known: u32, begun: u32, answer: Option<Option<u32>>) {
         let me = self.current;
         let op = self.finish(answer.is_some());
@@ -161,13 +161,13 @@ impl Machine {
     pub(crate) fn revive(&mut self, lock: usize) {
         Arena::clear_line(lock);
         let model = &mut self.locks[lock];
-        // Operations on it that began before are caught by the generation.
+        // The generation exposes operations that began on the previous lock.
         let generation = model.generation + 1;
         *model =
             LockModel { generation, takes: model.takes, ..LockModel::new(model.kind, model.verbs) };
     }
 
-    /// Looks at an access by the current CPU.
+    /// Checks an access by the current CPU.
     pub(super) fn watch(&mut self, offset: u32, old: u32, new: Option<u32>) {
         let Some((lock, rest)) = Arena::lock_at(offset) else { return };
         let me = self.current;
@@ -176,7 +176,7 @@ impl Machine {
             .op()
             .is_some_and(|op| op.lock == lock && op.generation == model.generation && !model.freed);
         if !allowed {
-            let what = if model.freed { "has been freed" } else { "is somebody else's by now" };
+            let what = if model.freed { "has been freed" } else { "belongs to another CPU by now" };
             let text = format!("cpu {me} touches a lock that {what}");
             return self.fail(Some(lock), Oracle::Freed, text);
         }
@@ -234,7 +234,7 @@ impl Machine {
         }
     }
 
-    /// A CPU takes the lock out of the queue. All before it must have given up.
+    /// A CPU takes the lock out of the queue. All waiters before it must have given up.
     fn leave_queue(&mut self, lock: usize, cpu: usize) {
         let model = &mut self.locks[lock];
         model.passed = 0;
@@ -258,7 +258,7 @@ impl Machine {
         self.locks[lock].queue.iter_mut().take(before).for_each(|waiter| waiter.skipped = true);
     }
 
-    /// Whether a CPU that asks for a lock has passed its deadline, so that it may give up.
+    /// Whether a CPU that asks for a lock is past its deadline, so that it may give up.
     fn is_late(&self, cpu: usize, lock: usize) -> bool {
         let state = &self.cpus[cpu];
         let asks = |op: &&Op| op.lock == lock && op.verb.is_some();
@@ -266,11 +266,11 @@ impl Machine {
         deadline.is_some_and(|at| self.now + state.skew >= at)
     }
 
-    /// Whether everyone who has to do with some lock has halted, with nobody to wake them.
+    /// Whether all CPUs involved with some lock have halted, with no CPU left to wake them.
     pub(super) fn check_wakeups(&mut self) {
         for lock in 0..self.locks.len() {
             if self.locks[lock].owner.is_none() && self.all_sleep(lock) {
-                let text = "all who wait for the free lock have halted, and no kick is on its way";
+                let text = "all waiters of the free lock have halted, and no kick is on its way";
                 return self.fail(Some(lock), Oracle::LostWakeup, text.into());
             }
         }
@@ -297,7 +297,7 @@ impl Machine {
         anybody
     }
 
-    /// Asks whether some lock is stuck, or somebody who should have given up is still there.
+    /// Checks whether some lock is stuck, or some CPU that should have given up is still waiting.
     pub(super) fn audit(&mut self) {
         self.audit_at = self.now + self.world.stuck_ns / AUDITS;
         for lock in 0..self.locks.len() {
@@ -305,7 +305,7 @@ impl Machine {
             self.locks[lock].owed = owed;
             if owed > AUDITS {
                 let text = format!(
-                    "the free lock has not been taken for {} ns by anybody who could",
+                    "no CPU that could take the free lock has done so for {} ns",
                     self.world.stuck_ns
                 );
                 return self.fail(Some(lock), Oracle::Progress, text);
@@ -318,7 +318,7 @@ impl Machine {
         }
     }
 
-    /// Whether a CPU that is there goes on with an operation that should be over.
+    /// Whether a CPU that is running still works on an operation that should be over.
     fn is_overdue(&self, cpu: usize) -> Option<(usize, Oracle, &'static str)> {
         let state = &self.cpus[cpu];
         let op = state.op().filter(|_| !state.is_away())?;
@@ -339,14 +339,14 @@ impl Machine {
         late.then_some((op.lock, oracle, text))
     }
 
-    /// Whether somebody should take a lock now, by what it promises.
+    /// Whether some CPU should take a lock now, according to the lock's promise.
     fn is_owed(&self, lock: usize) -> bool {
         let model = &self.locks[lock];
         let promise = model.kind.promise;
         if model.owner.is_some() || !model.is_free() {
             return false;
         }
-        // Those with an operation on this lock: (CPU, releases, is away, runs)
+        // The CPUs with an operation on this lock: (CPU, releases, is away, runs)
         let involved: Vec<(usize, bool, bool, bool)> = self
             .cpus
             .iter()
@@ -387,7 +387,8 @@ impl Machine {
         }
     }
 
-    /// Nothing will happen any more: is everybody done, and everything as it was?
+    /// Nothing will happen any more: checks that all CPUs have finished, and everything is as
+    /// before.
     pub(super) fn end(&mut self) {
         let stuck: Vec<String> = (0..self.cpus.len())
             .filter(|&cpu| self.cpus[cpu].status != Status::Done)
@@ -400,7 +401,7 @@ impl Machine {
         for lock in 0..self.locks.len() {
             if !self.locks[lock].freed && self.is_marked(lock) {
                 let text =
-                    format!("nobody uses the lock, but its word is {:#x}", self.locks[lock].word);
+                    format!("no CPU uses the lock, but its word is {:#x}", self.locks[lock].word);
                 return self.fail(Some(lock), Oracle::Residue, text);
             }
         }
@@ -408,13 +409,13 @@ impl Machine {
         for (index, before) in self.memory.table_words.iter().enumerate() {
             let now = Arena::peek(first + 4 * index as u32);
             if now != *before {
-                let text = format!("nobody waits, but entry {index} of the table is {now:#x}");
+                let text = format!("no CPU waits, but entry {index} of the table is {now:#x}");
                 return self.fail(None, Oracle::Residue, text);
             }
         }
     }
 
-    /// Whether a lock that nobody uses says something else.
+    /// Whether the words of a lock that no CPU uses say otherwise.
     fn is_marked(&self, lock: usize) -> bool {
         let model = &self.locks[lock];
         match model.kind.promise.layout {

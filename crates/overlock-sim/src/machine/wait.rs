@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Halting and kicking, with everything that can go wrong between the two short of breaking the
+//! Halting and kicking, with everything that can go wrong between the two without breaking the
 //! contract.
 
 use std::panic::Location;
@@ -14,11 +14,11 @@ use crate::faults::Fault;
 use crate::lock_model::Layout;
 use crate::trace::What;
 
-/// How long a CPU that will be woken for no reason halts at most, in nanoseconds.
+/// The longest time after which a spurious wake-up ends a halt, in nanoseconds.
 const SURPRISE_NS: u64 = 100_000;
 
-/// Halts the current CPU while `word` holds `expected`, until kicked, until the deadline, or for a
-/// while (P1, P2).
+/// Halts the current CPU while `word` holds `expected`, until it is kicked, until the deadline, or
+/// for a limited time (P1, P2).
 pub(crate) fn wait(word: &Word<u32>, expected: u32, deadline_ns: Option<u64>) {
     if is_stopping() {
         return;
@@ -33,12 +33,12 @@ pub(crate) fn wait(word: &Word<u32>, expected: u32, deadline_ns: Option<u64>) {
     }
 }
 
-/// The CPU that is kicked.
+/// Which CPUs are kicked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whom {
     /// The CPU with this number.
     Number(usize),
-    /// One that waits on the word.
+    /// One of those that wait on the word.
     Any,
     /// All that wait on the word.
     Every,
@@ -113,18 +113,17 @@ impl Machine {
         }
     }
 
-    /// An operation may kick once, and once more for each acquisition meanwhile, for then a release
-    /// that is late meets the next waiter. A newcomer may also kick a due queue head before it
-    /// joins the queue, within the same bound; what it kicks after that, it kicks as a waiter or as
-    /// the holder. Where the table has few buckets, tickets share them and all their waiters are
-    /// kicked.
+    /// An operation may kick once, and once more for each acquisition meanwhile, because a release
+    /// that is late then meets the next waiter. A newcomer may also kick a due queue head before it
+    /// joins the queue, within the same bound; its later kicks count as those of a waiter or of the
+    /// holder. If the table has few buckets, tickets share them and all their waiters are kicked.
     fn count_kick(&mut self) {
         let cpu = &mut self.cpus[self.current];
         let level = cpu.level;
         let Some(op) = cpu.ops.last_mut().filter(|op| op.level == level) else { return };
         let kind = self.locks[op.lock].kind;
         let exact = kind.promise.layout != Layout::Ticket || self.world.buckets >= 64;
-        // The end of a refresh kicks all who wait for it.
+        // The end of a refresh kicks all CPUs that wait for it.
         let exact = exact && !kind.shared;
         let (whose, kicks) = if op.is_newcomer(kind.promise.layout) {
             ("newcomer", &mut op.kicks_as_newcomer)
@@ -162,14 +161,15 @@ impl Machine {
         self.wake(cpu, "kicked");
     }
 
-    /// Whether a kick finds its CPU waiting for a lock of another kind than it is for.
+    /// Whether a kick finds its CPU waiting for a lock of a kind other than the one it is for.
     fn is_crossed(&self, kick: PendingKick) -> bool {
         let Some((from, cpu)) = kick.lock.zip(kick.cpu) else { return false };
         let wait = self.cpus[cpu].op().filter(|op| op.verb.is_some());
         wait.is_some_and(|op| !ptr::eq(self.locks[from].kind, self.locks[op.lock].kind))
     }
 
-    /// Whether a kick is on its way that wakes this CPU, which has halted on the word at `offset`.
+    /// Whether a kick is on its way that will wake this CPU, which has halted on the word at
+    /// `offset`.
     pub(super) fn is_being_kicked(&self, cpu: usize, offset: u32) -> bool {
         self.kicks
             .iter()

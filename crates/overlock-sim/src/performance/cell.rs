@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The atomic cell of a simulated host: each access takes what its cache line costs.
+//! The atomic cell of a simulated host: each access takes as long as its cache line costs.
 //!
 //! All vCPUs of a run share one OS thread and see each other's accesses in the order of their
-//! times, so memory is sequentially consistent whatever ordering is asked for; the ordering only
-//! costs.
+//! times. So memory is sequentially consistent whatever ordering is asked for; an ordering only
+//! costs time.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -23,9 +23,9 @@ impl<T> std::fmt::Debug for Timed<T> {
     }
 }
 
-// SAFETY: the vCPUs of a run are coroutines of one OS thread, which is also the one that makes and
-// drops the program; whoever else had one would have to be a vCPU to use it (`with` checks), or
-// sees it before or after the run.
+// SAFETY: the vCPUs of a run are coroutines of one OS thread, which also creates and drops the
+// program. Other code can use a cell only as a vCPU (`with` checks that), or sees it before or
+// after the run.
 unsafe impl<T: Send> Sync for Timed<T> {}
 
 impl<T: Default> Default for Timed<T> {

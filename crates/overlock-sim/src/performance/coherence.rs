@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cache lines: who has one, how long it is on its way, and who waits for it to change.
+//! Cache lines: which pCPU has one, how long a transfer takes, and which vCPUs wait for a change.
 //!
 //! | access | the line is | it costs |
 //! |---|---|---|
 //! | load | in the pCPU's cache | `hit` |
-//! | load | elsewhere | the transfer from its last owner; the next transfer begins after it, or after `share` if nobody had written it |
-//! | locked read-modify-write | the pCPU's alone | `rmw` |
-//! | the same | elsewhere, or shared | the transfer from the furthest that has it, and `rmw`; nobody else gets the line meanwhile |
-//! | store | anywhere | `hit`: it is buffered; the line is on its way as for a read-modify-write |
+//! | load | elsewhere | the transfer from its last owner; the next transfer begins after it, or after `share` if the line had not been written |
+//! | locked read-modify-write | in the pCPU's cache alone | `rmw` |
+//! | the same | elsewhere, or shared | the transfer from the furthest pCPU that has it, and `rmw`; no other pCPU gets the line meanwhile |
+//! | store | anywhere | `hit`: it is buffered; the line is transferred as for a read-modify-write |
 //!
-//! A line that is on its way serves one request at a time, in the order in which they come: that is
-//! what a contended lock word costs. Lines are those of the real addresses, 64 bytes each, so false
+//! A line in transfer serves one request at a time, in the order of arrival: that is what a
+//! contended lock word costs. Lines are those of the real addresses, 64 bytes each, so false
 //! sharing is real too.
 
 use super::host_profile::Ns;
@@ -18,21 +18,21 @@ use super::topology::{CpuSet, Distance, Topology};
 use crate::atomic_cell::Access;
 use crate::rng::Rng;
 
-/// Nobody.
+/// The owner of a line that no pCPU owns.
 const NOBODY: u32 = u32::MAX;
 
-/// One line.
+/// One cache line.
 #[derive(Debug)]
 struct Line {
     /// The pCPU that wrote it last, or read it first.
     owner: u32,
-    /// Whether it was written since anybody read it.
+    /// Whether it has been written since it was last read.
     dirty: bool,
-    /// Whether nobody but the owner has a copy.
+    /// Whether only the owner has a copy.
     alone: bool,
     /// How often its contents have changed.
     version: u32,
-    /// Until when it is on its way.
+    /// The time at which its current transfer ends.
     busy_until: u64,
     /// pCPUs that have a copy.
     sharers: CpuSet,
@@ -40,16 +40,16 @@ struct Line {
     watchers: Vec<u32>,
 }
 
-/// A line by number.
+/// The number of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LineId(pub(crate) u32);
 
-/// What an access came to.
+/// The result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// When the CPU goes on.
+    /// When the CPU continues.
     pub(crate) at: u64,
-    /// When others can see it.
+    /// When others can see the access.
     pub(crate) seen: u64,
 }
 
@@ -59,12 +59,13 @@ pub(crate) struct Lines {
     topology: Topology,
     costs: Ns,
     jitter_percent: u64,
-    /// Lines by the hash of their number: that plus one, and its index.
+    /// The lines by the hash of their number: each entry is that number plus one, and the line's
+    /// index.
     index: Vec<(usize, u32)>,
     lines: Vec<Line>,
-    /// The line that was looked up last.
+    /// The last line that was looked up.
     last: (usize, LineId),
-    /// Lines that came from another pCPU or from memory.
+    /// How many lines came from another pCPU or from memory.
     pub(crate) transfers: u64,
 }
 
@@ -111,7 +112,7 @@ impl Lines {
         LineId(self.index[at].1)
     }
 
-    /// Where this key is in the index, or could be.
+    /// The position of this key in the index, or the free one where it belongs.
     fn place(&self, key: usize) -> usize {
         let mask = self.index.len() - 1;
         let mut at = (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> 32 & mask;
@@ -121,7 +122,7 @@ impl Lines {
         at
     }
 
-    /// How long a line takes over this distance.
+    /// How long a transfer over this distance takes.
     fn latency(&self, distance: Distance) -> u64 {
         match distance {
             Distance::Same => 0,
@@ -132,7 +133,7 @@ impl Lines {
         }
     }
 
-    /// Has `pcpu` access a line at `now`.
+    /// Performs an access to a line by `pcpu` at `now`.
     #[inline]
     pub(crate) fn access(
         &mut self,
@@ -158,7 +159,7 @@ impl Lines {
         self.call_in(line, access, pcpu, (now, own), rng)
     }
 
-    /// Makes a line `pcpu`'s alone, and has it write.
+    /// Takes a line away from all other pCPUs, and performs `pcpu`'s write.
     fn call_in(
         &mut self,
         line: LineId,
@@ -206,7 +207,7 @@ impl Lines {
         Done { at, seen: at }
     }
 
-    /// `ns`, a little more or less.
+    /// `ns`, varied a little in either direction.
     pub(crate) fn varied(&self, ns: u64, rng: &mut Rng) -> u64 {
         let most = ns * self.jitter_percent / 100;
         if most == 0 { ns } else { ns - most + rng.below(2 * most + 1) }
@@ -216,7 +217,7 @@ impl Lines {
         self.lines[line.0 as usize].version
     }
 
-    /// The line's contents have changed.
+    /// Records that the line's contents have changed.
     pub(crate) fn change(&mut self, line: LineId) {
         let here = &mut self.lines[line.0 as usize];
         here.version = here.version.wrapping_add(1);
@@ -238,7 +239,7 @@ impl Lines {
         }
     }
 
-    /// Takes all who watch the line; [`give_back`](Self::give_back) keeps their memory.
+    /// Takes all vCPUs that watch the line; [`give_back`](Self::give_back) returns their memory.
     pub(crate) fn take_watchers(&mut self, line: LineId) -> Vec<u32> {
         std::mem::take(&mut self.lines[line.0 as usize].watchers)
     }
@@ -270,7 +271,8 @@ mod tests {
         (Lines::new(TOPOLOGY, costs, 0), Rng::new(1))
     }
 
-    /// pCPUs 0 and 1 are a core, 2 and 3 another of the same socket, 4 to 7 the other socket.
+    /// pCPUs 0 and 1 are a core, 2 and 3 another core of the same socket, and 4 to 7 the other
+    /// socket.
     #[test]
     fn an_access_costs_what_owner_sharers_and_distance_say() {
         let (mut lines, mut rng) = lines();
@@ -300,7 +302,7 @@ mod tests {
             lines.access(line, Access::ReadModifyWrite, pcpu, 1_000, &mut rng).at - 1_000
         });
         assert_eq!(ends, [56, 56 + 126, 56 + 126 + 56]);
-        // A buffered store delays the next as much as if its CPU had waited for it.
+        // A buffered store delays the next access as much as if its CPU had waited for the store.
         lines.access(line, Access::Store, 0, 2_000, &mut rng);
         ends[0] = lines.access(line, Access::ReadModifyWrite, 4, 2_000, &mut rng).at - 2_000;
         assert_eq!(ends[0], 121 + 126);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engine: experiments of `overlock-world` on a simulated host.
+//! The engine: it runs experiments of `overlock-world` on a simulated host.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,15 +22,15 @@ thread_local! {
     static SETUP: RefCell<Option<(Setup, Counts)>> = const { RefCell::new(None) };
 }
 
-/// A host and a seed: with these, a simulation is a function of the experiment.
+/// A host and a seed. Given these, a simulation is a function of the experiment.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The host.
     pub host: HostProfile,
-    /// What chance there is comes from here.
+    /// The seed of all randomness.
     pub seed: u64,
-    /// Whether each read-modify-write costs as much as a sequentially consistent one: what the
-    /// weaker orderings of the locks are worth on the host.
+    /// Whether each read-modify-write costs as much as a sequentially consistent one, which shows
+    /// what the locks' weaker orderings are worth on the host.
     pub seq_cst: bool,
 }
 
@@ -91,7 +91,7 @@ impl Serialize for Yields {
     }
 }
 
-/// The engine. It runs what [`Setup::run`] asks for, and nothing by itself.
+/// The engine. It runs what [`Setup::run`] asks for, and nothing on its own.
 #[derive(Debug)]
 pub struct Simulation;
 

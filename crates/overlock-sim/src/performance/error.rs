@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a simulation has no result.
+//! Reasons why a simulation has no result.
 
 use std::time::Duration;
 
-/// Why a simulation has no result.
+/// The reason why a simulation has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The host, the experiment or the configuration makes no sense.
@@ -14,15 +14,15 @@ pub enum Error {
     Panicked {
         /// The vCPU.
         vcpu: u32,
-        /// What it said.
+        /// The panic's message.
         message: String,
     },
-    /// Programs did not return after they were told to.
+    /// Programs did not return after they had been told to.
     #[error("not stopped within {grace:?} of virtual time:{}", listed(.stuck))]
     Runaway {
-        /// How long they were given.
+        /// How much virtual time they were given.
         grace: Duration,
-        /// Which vCPUs, and what they did.
+        /// The vCPUs that did not return, and what they were doing.
         stuck: Vec<(u32, &'static str)>,
     },
 }

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is to happen, and when: a heap.
+//! The coming events and their times: a heap.
 //!
-//! Equal times are resolved by the order in which the events were added: a run has no freedom but
-//! the seed's.
+//! Equal times are resolved by the order in which the events were added: the seed alone determines
+//! a run.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Something that happens by itself.
+/// Something that happens without a vCPU's doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
-    /// A vCPU goes on, unless its plans have changed since.
+    /// A vCPU continues, unless its plans have changed since.
     Resume { vcpu: u32, stamp: u32 },
     /// The owner's slice may be over.
     Slice { pcpu: u32 },
-    /// The owner is out of the guest, as it was asked to.
+    /// The owner is out of the guest, as requested.
     Evicted { vcpu: u32, pcpu: u32 },
     /// An interrupt reaches a vCPU.
     Interrupt { vcpu: u32 },
-    /// A halted vCPU wants to be woken, if it is still in that halt.
+    /// A halted vCPU is woken, if it is still in that halt.
     Deadline { vcpu: u32, halt: u64 },
-    /// Something else on the host takes a pCPU for a while.
+    /// Other load on the host takes a pCPU for a while.
     Background { pcpu: u32 },
-    /// All who run are looked at.
+    /// All running vCPUs are sampled.
     Sample,
-    /// The programs should return.
+    /// The programs are told to return.
     Stop,
-    /// They have not.
+    /// The programs have not returned in time.
     GiveUp,
 }
 
@@ -47,12 +47,12 @@ impl Events {
         self.heap.pop().map(|Reverse((at, _, event))| (at, event))
     }
 
-    /// When the first is due.
+    /// When the first event is due.
     pub(crate) fn first(&self) -> u64 {
         self.heap.peek().map_or(u64::MAX, |Reverse((at, ..))| *at)
     }
 
-    /// How many there have been.
+    /// How many events have been added so far.
     pub(crate) const fn added(&self) -> u64 {
         self.added
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A host as a file: its topology, and what everything costs on it, each figure with its source.
+//! A host as a file: its topology, and the cost of everything on it, each figure with its source.
 //!
 //! The table of costs is in the [module documentation](super).
 
@@ -15,7 +15,7 @@ use super::topology::{PCPUS_MAX, Topology};
 pub enum Kind {
     /// `overlock calibrate` measured them.
     Measured,
-    /// They are quoted or derived from what others have published, or assumed; each says which.
+    /// They are quoted or derived from published figures, or assumed; each says which.
     Literature,
 }
 
@@ -25,19 +25,19 @@ pub enum Kind {
 pub struct Figure {
     /// Nanoseconds.
     pub ns: u64,
-    /// Who measured it, where; or why it was assumed.
+    /// Who measured it and where, or why it was assumed.
     pub source: String,
 }
 
-/// Defines the table of costs: its type, and the same with numbers only.
+/// Defines the table of costs: its type, and a version with numbers only.
 macro_rules! costs {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What everything costs, with sources.
+        /// The cost of everything, with sources.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct Costs { $($(#[$doc])* pub $name: Figure,)* }
 
-        /// The same in nanoseconds.
+        /// The same costs in nanoseconds.
         #[derive(Clone, Copy, Debug, Default)]
         pub(crate) struct Ns { $(pub(crate) $name: u64,)* }
 
@@ -46,7 +46,7 @@ macro_rules! costs {
                 Ns { $($name: self.$name.ns,)* }
             }
 
-            /// Every figure by name.
+            /// Every figure with its name.
             pub fn each(&self) -> impl Iterator<Item = (&'static str, &Figure)> {
                 [$((stringify!($name), &self.$name),)*].into_iter()
             }
@@ -67,72 +67,72 @@ costs! {
     socket,
     /// A line from another socket.
     remote,
-    /// A line that no cache has.
+    /// A line that is in no cache.
     memory,
-    /// How long one more reader keeps a shared line from the next.
+    /// How long one more reader of a shared line delays the next.
     share,
     /// One pause in a spin loop.
     pause,
-    /// A look at the clock.
+    /// A reading of the clock.
     clock,
-    /// What a workload notes of itself after each critical section.
+    /// The bookkeeping of a workload after each critical section.
     notes,
     /// Acquire ordering, beyond what the access costs.
     acquire,
-    /// Release ordering, likewise.
+    /// Release ordering, beyond what the access costs.
     release,
-    /// A sequentially consistent access, or a full fence, likewise.
+    /// A sequentially consistent access, or a full fence, beyond what the access costs.
     full,
-    /// A call of the host and back.
+    /// A call to the host and back.
     call,
-    /// From the call that halts to a pCPU that is free for others.
+    /// From the call that halts until the pCPU is free for others.
     halt,
-    /// From a kick, or its equal, to a vCPU that runs on a pCPU that was idle.
+    /// From a kick, or its equivalent, until the vCPU runs on a pCPU that was idle.
     wake,
-    /// From a pCPU that is free to another vCPU that runs on it.
+    /// From the moment a pCPU is free until another vCPU runs on it.
     switch,
-    /// From the decision to preempt to a vCPU that is out.
+    /// From the decision to preempt until the vCPU is out.
     evict,
-    /// From an interrupt being sent to a running vCPU's handler.
+    /// From the sending of an interrupt until a running vCPU's handler starts.
     interrupt,
     /// From the access to a device's port to its emulation and back.
     port,
-    /// What the emulation of the PM timer does: read the clock, scale, store.
+    /// The PM timer's emulation itself: reading the clock, scaling, storing.
     device,
 }
 
-/// What else runs on the host and takes pCPUs from vCPUs that own them.
+/// Other load on the host, which takes pCPUs from vCPUs that own them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
-    /// Nanoseconds between two times that it takes a pCPU, on average.
+    /// Nanoseconds between two times at which it takes a pCPU, on average.
     pub every_ns: u64,
-    /// Nanoseconds for which it keeps it, on average.
+    /// Nanoseconds for which it keeps the pCPU, on average.
     pub for_ns: u64,
-    /// Where that is from.
+    /// The source of these figures.
     pub source: String,
 }
 
-/// A host: what everything costs there, and where each figure is from.
+/// A host: the cost of everything there, and the source of each figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostProfile {
     /// The name: that of the file.
     #[serde(default)]
     pub name: String,
-    /// What machine it is.
+    /// A description of the machine.
     pub about: String,
-    /// Where its figures come from.
+    /// Where the host's figures come from.
     pub kind: Kind,
     /// Sockets, clusters, cores and threads.
     pub topology: Topology,
-    /// By how many percent spans of work and transfers of lines differ from run to run, either way.
+    /// By how many percent spans of work and transfers of lines vary, in either direction.
     #[serde(default)]
     pub jitter_percent: u64,
-    /// What else runs there.
+    /// Other load on the host.
     #[serde(default)]
     pub background: Option<Background>,
-    /// What everything costs.
+    /// The cost of everything.
     pub costs: Costs,
 }
 
@@ -149,7 +149,7 @@ const BUILT_IN: [(&str, &str); 9] = [
     ("four-sockets", include_str!("../../hosts/four-sockets.toml")),
 ];
 
-/// The longest that any cost may be: ten seconds.
+/// The longest that any cost can be: ten seconds.
 const COST_MAX_NS: u64 = 10_000_000_000;
 
 impl HostProfile {
@@ -158,10 +158,10 @@ impl HostProfile {
         BUILT_IN.iter().map(|&(name, _)| name)
     }
 
-    /// The profile of this name that comes with this crate.
+    /// The profile with this name that comes with this crate.
     ///
     /// # Errors
-    /// If there is none such.
+    /// If there is no such profile.
     pub fn named(name: &str) -> Result<Self, Error> {
         let found = BUILT_IN.iter().find(|(known, _)| *known == name);
         let (_, text) = found.ok_or_else(|| {
@@ -172,10 +172,10 @@ impl HostProfile {
         Self::parse(name, text)
     }
 
-    /// The profile that the file called `file` describes, which holds `text`.
+    /// Parses the profile in `text`, the contents of the file called `file`.
     ///
     /// # Errors
-    /// With line and expectation, what is wrong with the text.
+    /// What is wrong with the text, with its line and what was expected.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let document = Document::new(file, text);
         let mut profile: Self = document.read()?;
@@ -186,7 +186,7 @@ impl HostProfile {
         }
     }
 
-    /// Why nothing can be simulated on it, and which of its keys is to blame.
+    /// Why nothing can be simulated on this host, and which of its keys is to blame.
     fn mistake(&self) -> Option<(String, String)> {
         let Topology { sockets, clusters, cores, threads } = self.topology;
         let pcpus = [sockets, clusters, cores, threads]
@@ -217,8 +217,8 @@ impl HostProfile {
         None
     }
 
-    /// About how long a halt, a kick and a wake-up take, in nanoseconds: what the laboratory
-    /// measures as the length of a hand-over.
+    /// About how long a halt, a kick and a wake-up take together, in nanoseconds: what the
+    /// laboratory measures as the duration of a hand-over.
     #[must_use]
     pub fn wake_ns(&self) -> u64 {
         let Ns { call, wake, .. } = self.costs.ns();

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine: vCPUs with clocks of their own, and one order of all that others can see.
+//! The machine: vCPUs with clocks of their own, and one order of everything that others can see.
 //!
 //! # State
 //! A vCPU is a coroutine. While it owns a pCPU it has a clock of its own, `at`, which runs ahead of
-//! the machine's `now` by what the vCPU is still busy with: an access on its way, a pause, work.
-//! Only before something that others can see it waits until `now` has come so far
-//! ([`sync`](calls::sync)). As long as nothing else is due before, that is no change of coroutine.
+//! the machine's `now` by the duration of what the vCPU is still doing: a transfer, a pause, work.
+//! Only before something that others can see does it wait until `now` has caught up
+//! ([`sync`](calls::sync)). If nothing else is due earlier, that needs no change of coroutine.
 //!
 //! A spinner sleeps: see [`spin`](super::spin).
 //!
 //! # Invariants
-//! - V1: visible accesses happen in the order of their times, equal ones in that of planning.
-//! - V2: a vCPU that owns no pCPU has no valid `Resume` event; what it had left is its `debt`.
-//! - V3: whoever sleeps in a spin loop is a watcher of every line that the loop has read.
+//! - V1: visible accesses happen in the order of their times; those at equal times happen in the
+//!   order in which they were planned.
+//! - V2: a vCPU that owns no pCPU has no valid `Resume` event; its remaining work is its `debt`.
+//! - V3: a vCPU that sleeps in a spin loop watches every line that the loop has read.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,7 +37,7 @@ pub(crate) mod calls;
 mod pause;
 mod turn;
 
-/// What the host asks the program, and tells it.
+/// What the host asks of the program, and tells it.
 pub(crate) trait Guest {
     /// Runs a vCPU to its end.
     fn run(&self);
@@ -54,42 +55,42 @@ pub(crate) struct VcpuState {
     pub(crate) at: u64,
     /// The pCPU it owns.
     pub(crate) pcpu: Option<u32>,
-    /// Which of its `Resume` events is valid.
+    /// The stamp of its valid `Resume` event.
     stamp: u32,
-    /// What it has left to do when it gets a pCPU again.
+    /// How much work it has left when it gets a pCPU again.
     debt: u64,
-    /// The spin loop that it is in.
+    /// The spin loop in which it is.
     pub(crate) spin: Loop,
-    /// It says that it is in a critical section, and the host waits for the end of it.
+    /// Whether it announces that it is in a critical section whose end the host waits for.
     critical: bool,
     yield_wanted: bool,
-    /// Interrupts that wait for delivery, and whether one is being delivered.
+    /// Interrupts that await delivery, and whether one is being delivered.
     pending: u32,
     in_handler: bool,
     owes: bool,
-    /// When the slice began and ended for whose end it is asked to come out.
+    /// The start and the end of the slice because of which it was asked to come out.
     slice_over: Option<(u64, u64)>,
-    /// The spin loop that the last sample found it in.
+    /// The spin loop in which the last sample found it.
     sampled: Option<(u64, u64)>,
-    /// Nanoseconds without a pCPU, as it can see them.
+    /// Nanoseconds without a pCPU, as visible to the vCPU.
     away_ns: u64,
     steal_ns: u64,
     ended: bool,
     pub(crate) accounts: Accounts,
 }
 
-/// What a run is counted by, beyond what its records say.
+/// What a run counts beyond its records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Events that came to pass.
+    /// How many events happened.
     pub events: u64,
-    /// Accesses to cells.
+    /// How many times cells were accessed.
     pub accesses: u64,
-    /// Cache lines that moved.
+    /// How many cache lines moved.
     pub transfers: u64,
 }
 
-/// How many events pass between two looks at whether the run is to end early.
+/// How many events pass between two checks for an early end of the run.
 const CANCEL_EVERY: u64 = 1 << 16;
 
 /// See the [module documentation](self).
@@ -105,9 +106,9 @@ pub(crate) struct Machine<'run> {
     /// The vCPU whose coroutine runs.
     pub(crate) current: u32,
     pub(crate) guest: &'run dyn Guest,
-    /// How long a loop of pauses lasts until it exits to the host; 0 is never.
+    /// How long a loop of pauses lasts until it exits to the host; 0 means for ever.
     pub(crate) pause_window: u64,
-    /// Whether locks that can wait do.
+    /// Whether locks that can wait do wait.
     pub(crate) waits: bool,
     pub(crate) wake_ns: u64,
     pub(crate) accesses: u64,
@@ -117,9 +118,9 @@ pub(crate) struct Machine<'run> {
     cancel: Option<&'run AtomicBool>,
     scheduler: Scheduler<Box<dyn Policy + Send>>,
     background: Option<Background>,
-    /// What the slice timers of the pCPUs are set to; 0 is not at all.
+    /// The times to which the slice timers of the pCPUs are set; 0 means not set.
     slices: Vec<u64>,
-    /// pCPUs that have preempted nobody yet.
+    /// Whether each pCPU has not yet preempted any vCPU.
     in_phase: Vec<bool>,
     sample_every: u64,
     grace_ns: u64,
@@ -143,7 +144,7 @@ impl std::fmt::Debug for Machine<'_> {
     }
 }
 
-/// A span as the machine counts, or as long as it can.
+/// A span in the machine's units, or the longest possible one.
 fn ns(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -217,7 +218,7 @@ impl<'run> Machine<'run> {
         self.events.add(at, event);
     }
 
-    /// Plans for `vcpu` to go on when its clock says, in place of what was planned before.
+    /// Plans for `vcpu` to continue when its clock says so, replacing the previous plan.
     #[inline]
     pub(crate) fn plan(&mut self, vcpu: u32) {
         let state = &mut self.vcpus[vcpu as usize];
@@ -226,10 +227,10 @@ impl<'run> Machine<'run> {
         self.add(at, Event::Resume { vcpu, stamp });
     }
 
-    /// The first events of a run.
+    /// Plans the first events of a run.
     pub(crate) fn start(&mut self) {
         for vcpu in 0..self.vcpus.len() as u32 {
-            // So that they don't all begin in the same nanosecond.
+            // This keeps the vCPUs from all starting in the same nanosecond.
             self.vcpus[vcpu as usize].debt = self.rng.below(1_000);
             self.kick(vcpu, None);
         }
@@ -242,7 +243,7 @@ impl<'run> Machine<'run> {
         }
     }
 
-    /// The vCPU whose coroutine is to go on, or nothing at the end of the run.
+    /// The vCPU whose coroutine continues next, or `None` at the end of the run.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<u32> {
         while self.alive > 0 && !self.given_up {
@@ -264,7 +265,7 @@ impl<'run> Machine<'run> {
         None
     }
 
-    /// If the run is to end early, that is now.
+    /// Ends the run now if it has been cancelled.
     fn look_at_cancel(&mut self) {
         if self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
             && self.books_at_stop.is_none()
@@ -283,32 +284,32 @@ impl<'run> Machine<'run> {
             Event::Deadline { vcpu, halt } => self.deadline(vcpu, halt),
             Event::Background { pcpu } => self.background(pcpu),
             Event::Sample => self.sample(),
-            // Unless it was cancelled.
+            // This is skipped if the run was cancelled.
             Event::Stop if self.books_at_stop.is_none() => self.stop(),
             Event::Stop => {}
             Event::GiveUp => self.given_up = true,
         }
     }
 
-    /// A vCPU's program has returned.
+    /// Records that a vCPU's program has returned.
     pub(crate) fn ended(&mut self, vcpu: u32) {
         self.vcpus[vcpu as usize].ended = true;
         self.alive -= 1;
         self.tell(Told::Stopped(Vcpu(vcpu)));
     }
 
-    /// Those that have not ended, and what they do.
+    /// The vCPUs that have not ended, and what they are doing.
     pub(crate) fn stuck(&self) -> Vec<(u32, &'static str)> {
         let all = (0..).zip(&self.vcpus).filter(|(_, state)| !state.ended);
         all.map(|(vcpu, _)| (vcpu, self.doing(vcpu))).collect()
     }
 
-    /// What was counted until the programs were told to return.
+    /// The counts up to the time at which the programs were told to return.
     pub(crate) fn books(&mut self) -> (Vec<Accounts>, Tally) {
         self.books_at_stop.take().unwrap_or_else(|| self.books_now())
     }
 
-    /// What the ordering of an access costs.
+    /// The cost of an access's ordering.
     #[inline]
     pub(crate) fn order_ns(&self, access: Access, order: Ordering) -> u64 {
         let Ns { acquire, release, full, .. } = self.costs;
@@ -324,7 +325,7 @@ impl<'run> Machine<'run> {
         }
     }
 
-    /// A fence of the current vCPU.
+    /// Performs a fence of the current vCPU.
     pub(crate) fn fence(&mut self, order: Ordering) {
         let ns = self.order_ns(Access::Load, order);
         self.cpu().at += ns;
@@ -338,7 +339,8 @@ impl<'run> Machine<'run> {
         }
     }
 
-    /// Wakes all who sleep until this line changes: it has, and they can see it at `seen`.
+    /// Wakes all vCPUs that sleep until this line changes. It has changed, and they can see it at
+    /// `seen`.
     pub(crate) fn wake_watchers(&mut self, line: LineId, seen: u64) {
         let watchers = self.lines.take_watchers(line);
         for &vcpu in &watchers {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory that the locks and tables of a run lie in: always at the same addresses.
+//! The memory in which the locks and tables of a run lie: always at the same addresses.
 //!
-//! Locks hash their own address. So that a run is a function of experiment and seed, whichever
-//! process repeats it, every run lays its locks out from [`BASE`] on in the same order. There is
-//! one such memory in a process, and one run at a time in it; the thread that runs it has the
-//! [`Turn`].
+//! Locks hash their own address. To make a run a function of experiment and seed, whichever process
+//! repeats it, every run lays its locks out from [`BASE`] on in the same order. A process has one
+//! such memory and performs one run at a time in it; the thread that performs it has the [`Turn`].
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -20,7 +19,7 @@ const SIZE: usize = 64 << 20;
 static TURN: Mutex<()> = Mutex::new(());
 
 thread_local! {
-    /// Bytes used by this thread's run; nothing if it has not the turn.
+    /// How many bytes this thread's run uses; `None` if the thread does not have the turn.
     static USED: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
@@ -31,7 +30,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Waits until no other thread runs anything.
+    /// Waits until no other thread performs a run.
     pub(crate) fn take() -> Self {
         static MAPPED: OnceLock<()> = OnceLock::new();
         let alone = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,10 +46,10 @@ impl Drop for Turn {
     }
 }
 
-/// Memory for the rest of the turn; nothing if this thread has none, or there is no more.
+/// Memory for the rest of the turn. `None` if this thread has no turn, or no memory is left.
 pub(crate) fn take(layout: Layout) -> Option<NonNull<u8>> {
     let used = USED.get()?;
-    // A line of its own, at least.
+    // Each allocation has at least one line of its own.
     let at = (BASE + used).next_multiple_of(layout.align().max(64));
     let end = at + layout.size() - BASE;
     if end > SIZE {
@@ -68,10 +67,10 @@ pub(crate) fn put_all<T>(count: usize, mut make: impl FnMut() -> T) -> &'static 
     let layout = Layout::array::<T>(count).expect("a table of a few megabytes");
     let at = take(layout).expect("room for the tables of a run").cast::<T>();
     for index in 0..count {
-        // SAFETY: inside the memory just taken, which nobody else has.
+        // SAFETY: the place is inside the memory just taken, which nothing else uses.
         unsafe { at.add(index).write(make()) };
     }
-    // SAFETY: just initialised; only shared references are made until the turn ends, and none is
-    // used after it: they live in the machine of the run.
+    // SAFETY: the values are initialised; only shared references are made until the turn ends, and
+    // none is used after it, because they live in the machine of the run.
     unsafe { std::slice::from_raw_parts(at.as_ptr(), count) }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The performance simulator: experiments on hosts that nobody here has, in virtual time.
+//! The performance simulator: experiments on hosts that one need not have, in virtual time.
 //!
 //! It implements the same world as the laboratory, so the same experiment files run in it. The
 //! locks are those of `overlock`, the scheduler and the yield policies those of `overlock-host`;
-//! what is modelled is what everything costs. A run is a function of host, experiment and seed.
+//! only the cost of everything is modelled. A run is a function of host, experiment and seed.
 //!
 //! # What costs what
 //! Each figure is a field of `[costs]` in a host's file, in nanoseconds, with its source.
@@ -11,25 +11,25 @@
 //! | figure | charged for |
 //! |---|---|
 //! | `hit`, `rmw` | an access to a line that the pCPU has; `rmw` for a locked one |
-//! | `smt`, `cluster`, `socket`, `remote`, `memory` | a line that comes from elsewhere, by distance; it serves one request at a time |
-//! | `share` | one more reader of a shared line: how long the next waits |
+//! | `smt`, `cluster`, `socket`, `remote`, `memory` | the transfer of a line, by distance; a line serves one request at a time |
+//! | `share` | one more reader of a shared line: how long it delays the next |
 //! | `acquire`, `release`, `full` | the ordering of an access, or a fence |
 //! | `pause` | one pause of a spin loop |
-//! | `clock`, `notes` | a look at the clock; what a workload notes after each critical section |
-//! | `call` | a kick, an interrupt to others, a reported spin, a yield: there and back |
-//! | `halt`, `wake`, `switch`, `evict` | giving a pCPU up; being called back to an idle one; a change of vCPUs on one; being preempted |
-//! | `interrupt` | from an interrupt to the handler of a vCPU that runs |
+//! | `clock`, `notes` | a reading of the clock; a workload's bookkeeping after each critical section |
+//! | `call` | a kick, an interrupt to others, a reported spin, a yield, to the host and back |
+//! | `halt`, `wake`, `switch`, `evict` | giving a pCPU up; waking up on an idle one; a change of vCPUs on one; being preempted |
+//! | `interrupt` | from an interrupt to the handler of a running vCPU |
 //! | `port`, `device` | a read of the PM timer: the exit, and its emulation |
 //!
-//! `background` takes pCPUs away behind the scheduler's back, as other load of the host does.
+//! `background` takes pCPUs away without the scheduler's knowledge, as other load on the host does.
 //!
 //! # What is not modelled
 //! The instructions of locks and workloads beyond their accesses (they are in `hit` and `notes`);
-//! store buffers other than that stores do not wait; caches with a size; frequency and thermal
+//! store buffers, except that stores do not wait; caches with a size; frequency and thermal
 //! effects; contention for the interconnect as a whole; how hardware arbitrates between requests
-//! for one line (first come, first served here, which hardware does not promise); the traffic of
-//! failed compare-and-swaps on those who only look. A spinner looks at the clock after each pause
-//! instead of each sixteenth, and outstays its budget by an eighth at most.
+//! for one line (here in the order of arrival, which hardware does not promise); the traffic that
+//! failed compare-and-swaps cause for CPUs that only load. A spinner reads the clock after each
+//! pause instead of every sixteenth, and exceeds its budget by at most an eighth.
 
 mod cell;
 mod coherence;

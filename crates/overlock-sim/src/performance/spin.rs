@@ -1,48 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Spin loops cost events only where something happens.
+//! Spin loops that cost events only when something happens.
 //!
-//! A loop that waits looks at some words and pauses, again and again. As long as none of their
-//! lines changes, the next round is like the last one, but for the clock. So a pause after a round
-//! of loads alone lasts until one of these lines changes, or for a while: an eighth of the time
-//! since the loop last saw a change, after which the locks look at the clock again. A budget is
-//! outstayed by an eighth at most that way. Locks that never look at the clock sleep until a line
-//! changes; so does everyone until the end of the pause window, where the host wants to be told.
+//! A waiting loop loads some words and pauses, again and again. As long as none of their lines
+//! changes, the next round is like the last one, except for the clock. So a pause after a round
+//! that only loaded lasts until one of these lines changes, or for a limited time: an eighth of the
+//! time since the loop last saw a change, after which the locks read the clock again. A loop thus
+//! exceeds its budget by at most an eighth. Locks that never read the clock sleep until a line
+//! changes; if the host wants reports, every loop sleeps at most until the end of the pause window.
 //!
-//! A woken spinner has looked in vain once in each pause until then, and sees the change at its
-//! next look.
+//! A woken spinner counts as having loaded in vain once in each pause until then, and sees the
+//! change at its next load.
 
 use super::coherence::{LineId, Lines};
 
-/// How many lines a loop may look at and still sleep.
+/// How many lines a loop may read and still sleep.
 const LINES: usize = 6;
 
-/// Nanoseconds between two pauses of one loop, at most: longer and it counts as another loop.
-/// Hardware says 128 cycles, but sees no look at a contended line come between.
+/// The most nanoseconds between two pauses of one loop; after a longer gap they count as different
+/// loops. Hardware uses 128 cycles, but on hardware no load of a contended line comes between.
 pub(crate) const GAP_NS: u64 = 4_000;
 
 /// A vCPU's spin loop, if it is in one.
 #[derive(Debug, Default)]
 pub(crate) struct Loop {
-    /// Lines that were read in this round, and their versions then.
+    /// The lines read in this round, and their versions at that time.
     read: [(u32, u32); LINES],
     reads: usize,
-    /// It has read more lines than there is room for, or written.
+    /// Whether it has written, or read more lines than there is room for.
     busy: bool,
-    /// The pause of this round has begun: the next load begins another round.
+    /// Whether the pause of this round has begun, so that the next load begins another round.
     paused: bool,
-    /// Since when every round was like the last.
+    /// Since when every round has been like the last.
     since: u64,
     /// The lines of the last round, hashed.
     key: u64,
-    /// When the loop of pauses that it is in began, and its last pause.
+    /// When the current loop of pauses began, and its last pause.
     pub(crate) first_pause: u64,
     pub(crate) last_pause: u64,
-    /// It sleeps, since then.
+    /// Since when it sleeps, if it does.
     asleep: Option<u64>,
 }
 
 impl Loop {
-    /// The vCPU reads.
+    /// Records a read by the vCPU.
     #[inline]
     pub(crate) fn reads(&mut self, line: LineId, version: u32) {
         if std::mem::take(&mut self.paused) {
@@ -60,7 +60,7 @@ impl Loop {
         }
     }
 
-    /// The vCPU writes: this is no round like the last.
+    /// Records a write by the vCPU: this round differs from the last.
     #[inline]
     pub(crate) fn writes(&mut self) {
         if std::mem::take(&mut self.paused) {
@@ -69,7 +69,7 @@ impl Loop {
         self.busy = true;
     }
 
-    /// For how long the vCPU may sleep in the pause that begins at `at`; nothing if it can't.
+    /// How long the vCPU may sleep in the pause that begins at `at`; `None` if it can't.
     pub(crate) fn sleeps(&mut self, at: u64, bounded: bool, lines: &Lines) -> Option<u64> {
         self.paused = true;
         let read = &self.read[..self.reads];
@@ -82,7 +82,7 @@ impl Loop {
         Some(if bounded { (at - self.since) / 8 } else { u64::MAX })
     }
 
-    /// The vCPU falls asleep.
+    /// Puts the vCPU to sleep.
     pub(crate) fn falls_asleep(&mut self, at: u64, vcpu: u32, lines: &mut Lines) {
         self.asleep = Some(at);
         for &(line, _) in &self.read[..self.reads] {
@@ -90,7 +90,8 @@ impl Loop {
         }
     }
 
-    /// `by`, which it watches, has changed and can be seen at `seen`; says when it looks.
+    /// Records that `by`, a watched line, has changed, which can be seen at `seen`. Returns when
+    /// the vCPU loads it.
     pub(crate) fn woken(
         &mut self,
         by: LineId,
@@ -106,8 +107,8 @@ impl Loop {
         asleep + seen.saturating_sub(asleep).div_ceil(pause) * pause
     }
 
-    /// The vCPU does not sleep any more, whatever the lines do. Says when it fell asleep by its own
-    /// clock, which may be ahead of the machine's and must not go back.
+    /// Ends the vCPU's sleep, whatever the lines do. Returns when it fell asleep by its own clock,
+    /// which may be ahead of the machine's and must not go back.
     pub(crate) fn wakes(&mut self, vcpu: u32, lines: &mut Lines) -> Option<u64> {
         let asleep = self.asleep.take()?;
         for &(line, _) in &self.read[..self.reads] {
@@ -121,7 +122,7 @@ impl Loop {
         self.asleep.is_some()
     }
 
-    /// Which loop it is in, as a sample would see it; nothing if it is in none.
+    /// The loop that a sample would find it in; `None` if it is in none.
     pub(crate) const fn found(&self) -> Option<u64> {
         if self.paused || self.is_asleep() { Some(self.key) } else { None }
     }

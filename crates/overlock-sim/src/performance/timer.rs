@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The PM timer of a run, under one of the rules by which its readers share it.
 //!
-//! The rules are those of `overlock-host` and `overlock`. What they do to memory of their own is
-//! charged as an access to one line that all readers share: a read-modify-write where a reader
-//! tries to be the one that updates, a store where it is done, a load at each look of one that
+//! The rules are those of `overlock-host` and `overlock`. Their accesses to their own memory are
+//! charged as accesses to one line that all readers share: a read-modify-write when a reader tries
+//! to become the updater, a store when it has finished, and a load for each check by a reader that
 //! waits.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,7 +26,7 @@ pub(crate) struct Timer {
     line: Line,
 }
 
-/// What all readers share.
+/// The line that all readers share.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Line(Timed<u32>);
@@ -61,11 +61,11 @@ impl Timer {
         Self { rule, line: Line(Timed::ZERO) }
     }
 
-    /// Reads it, on a vCPU.
+    /// Reads the timer, on a vCPU.
     pub(crate) fn count(&self) -> u32 {
         let Line(line) = &self.line;
         match &self.rule {
-            // Its lock has cells of its own.
+            // The rule's lock has cells of its own.
             Rule::Mutex(timer) => timer.count(),
             Rule::Published(timer) => {
                 line.fetch_add(1, Relaxed);
@@ -83,32 +83,32 @@ impl Timer {
     }
 }
 
-/// What a loser of the published rule does each time it looks in vain.
+/// What a loser of the published rule does each time it finds the lock still held.
 fn look_again() {
     let Line(line) = &with(|m| m.timer).line;
     line.load(Relaxed);
     relax(false);
 }
 
-/// The rule of [`overlock::Refresh`], on cells that cost.
+/// The rule of [`overlock::Refresh`], on cells whose accesses cost time.
 #[derive(Debug)]
 struct Shared(Refresh<u64, OnHost<true>>);
 
 impl ReadRule for Shared {
     fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos {
-        // Refreshes come one after the other, so the last one is the latest: never behind it.
+        // Refreshes run one after another, so the last one is the latest and this never goes back.
         Nanos(self.0.join(|| clock().0.max(self.0.last())))
     }
 }
 
-/// The clock of the run, for the device; what the device does besides is in its price.
+/// The clock of the run, for the device; the rest of the device's work is in its price.
 #[derive(Debug)]
 struct Virtual;
 
 impl Clock for Virtual {
     fn now(&self) -> Nanos {
         if is_on_host() {
-            // The device is made before the run begins.
+            // The device is created before the run begins.
             return Nanos::ZERO;
         }
         spend(with(|m| m.costs.device));
@@ -117,7 +117,7 @@ impl Clock for Virtual {
     }
 }
 
-/// A spin lock that whoever comes first takes: Xen's of that time.
+/// A spin lock that the first CPU to try takes: Xen's at that time.
 #[derive(Debug)]
 struct Spin(TestAndSet<OnHost<false>>);
 
@@ -131,7 +131,7 @@ impl Lock for Spin {
     fn with<T>(&self, section: impl FnOnce() -> T) -> T {
         self.0.lock();
         let result = section();
-        // SAFETY: taken above.
+        // SAFETY: the lock was taken above.
         unsafe { self.0.unlock() };
         result
     }

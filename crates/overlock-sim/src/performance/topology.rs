@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far pCPUs are from each other.
+//! The distances between pCPUs.
 //!
 //! pCPUs are numbered compactly: threads of a core, cores of a cluster, clusters of a socket.
 
 use serde::{Deserialize, Serialize};
 
-/// The most pCPUs of a host: what [`CpuSet`] has bits for.
+/// The most pCPUs that a host can have: the number of bits in a [`CpuSet`].
 pub(crate) const PCPUS_MAX: u32 = 512;
 
-/// Sockets, and what each is made of.
+/// The number of sockets, and what each consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
@@ -22,7 +22,7 @@ pub struct Topology {
     pub threads: u32,
 }
 
-/// How far two pCPUs are from each other.
+/// The distance between two pCPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Distance {
     Same,
@@ -69,7 +69,7 @@ impl Topology {
         (first, first + size)
     }
 
-    /// How far the member of `set` is that is furthest from `pcpu`.
+    /// The distance from `pcpu` to the furthest member of `set`.
     pub(crate) fn furthest(&self, pcpu: u32, set: &CpuSet) -> Distance {
         use Distance::{Cluster, Core, Remote, Same, Socket};
         let covers = |distance: &Distance| {
@@ -99,7 +99,7 @@ impl CpuSet {
         self.0[pcpu as usize / 64] >> (pcpu % 64) & 1 == 1
     }
 
-    /// Whether all members are from `first` to below `end`.
+    /// Whether all members are at least `first` and below `end`.
     fn lies_within(&self, first: u32, end: u32) -> bool {
         let bits = |n: u32| if n >= 64 { u64::MAX } else { (1 << n) - 1 };
         (0_u32..).step_by(64).zip(self.0).all(|(base, word)| {

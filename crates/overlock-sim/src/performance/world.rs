@@ -3,7 +3,7 @@
 //!
 //! | clause | answer |
 //! |---|---|
-//! | P1 | `wait` looks at the word before it calls the host. |
+//! | P1 | `wait` loads the word before it calls the host. |
 //! | P2 | A kick that came too early, an interrupt, a deadline and the end of the run end a halt. |
 //! | P3 | A kick is a call of the host. If its target is not halted, the scheduler remembers it, and the target's next halt returns at once. |
 //! | P4 | The scheduler ignores a kick of a vCPU that has ended. |
@@ -12,7 +12,7 @@
 //! | P7 | A vCPU's number never changes. |
 //! | P8 | The tables are made for each run, at the same addresses each time. |
 //! | P9 | The vCPU's own virtual time. |
-//! | P10 | `OnHost<false>` never waits; `OnHost<true>` waits if the run says so. |
+//! | P10 | `OnHost<false>` never waits; `OnHost<true>` waits if the run asks for it. |
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -27,14 +27,14 @@ use super::cell::Timed;
 use super::machine::calls::{call, is_on_host, long_spin, relax, spend, sync, with, work};
 use super::memory;
 
-/// Buckets of the table of halted vCPUs, at least: 16 entries each.
+/// The least number of buckets of the table of halted vCPUs, 16 entries each.
 const BUCKETS: usize = 256;
 
 /// The vCPUs of a simulated host.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulated;
 
-/// The platform of locks on them, which wait (`WAITS`) or only ever spin.
+/// The platform of locks on these vCPUs; with `WAITS` they wait, otherwise they only spin.
 #[derive(Clone, Copy, Debug)]
 pub struct OnHost<const WAITS: bool>;
 
@@ -69,7 +69,7 @@ impl Tables {
 
 macro_rules! platform {
     ($waits:literal, $table:ident) => {
-        // SAFETY: clause by clause in the table above.
+        // SAFETY: the table above answers the contract clause by clause.
         unsafe impl Platform for OnHost<$waits> {
             type Byte = Timed<u8>;
             type Half = Timed<u16>;
@@ -123,8 +123,8 @@ macro_rules! platform {
             }
 
             fn costs() -> Costs {
-                // How long a pause lasts is the machine's to say, so the clock is worth a look
-                // after each.
+                // The machine decides how long a pause lasts, so a reading of the clock after each
+                // one pays.
                 Costs::DEFAULT.with_wake_ns(with(|m| m.wake_ns)).with_pauses_per_look(1)
             }
 
@@ -187,7 +187,7 @@ impl World for Simulated {
     }
 
     fn halt_unless(word: &Timed<u32>, expected: u32, deadline_ns: Option<u64>) {
-        // A kick that comes between this look and the halt is remembered by the scheduler.
+        // The scheduler remembers a kick that comes between this load and the halt.
         if word.load(Ordering::Relaxed) == expected {
             halt(deadline_ns);
         }

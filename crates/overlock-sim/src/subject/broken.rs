@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks that are wrong on purpose, one for each oracle: a check that has never failed proves
-//! nothing.
+//! Faulty locks, one for each oracle: a check that has never failed proves nothing.
 //!
 //! Each is a small lock of two words, the lock word and the number of sleepers, with one mistake
-//! that somebody has made before.
+//! that has been made before in practice.
 
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::SeqCst;
@@ -20,7 +19,7 @@ use crate::platform::{ByAddress, Inject};
 
 type Here = Inject<ByAddress>;
 
-/// What is known of a lock that promises mutual exclusion only.
+/// The promise of a lock of which only mutual exclusion is expected.
 const BARE: Promise = Promise { layout: Layout::Opaque, survives: Survives::Nobody, ..UNFAIR };
 const FIFO: Promise = Promise { layout: Layout::Queue, in_order: true, ..BARE };
 const BOUNDED: Promise = Promise { layout: Layout::Queue, max_bypass: HYBRID.max_bypass, ..BARE };
@@ -60,7 +59,7 @@ struct Broken<M: Mistake> {
     mistake: PhantomData<M>,
 }
 
-/// How a lock goes wrong; what is not said is right.
+/// How a lock goes wrong; the default methods are correct.
 trait Mistake: Send + Sync + 'static {
     fn lock(words: &Words) {
         while !words.try_take() {
@@ -116,7 +115,7 @@ impl Words {
     }
 
     /// Takes a free lock, and leaves the queue if it ends with `code`.
-    fn take_from_line(&self, code: u32) -> bool {
+    fn take_from_queue(&self, code: u32) -> bool {
         let seen = self.lock.load(SeqCst);
         let rest = if seen >> TAIL_SHIFT == code { 0 } else { seen };
         seen & LOCKED == 0
@@ -124,8 +123,8 @@ impl Words {
     }
 }
 
-// SAFETY: it is not mutual exclusion at all, on purpose. Nothing but the words of the lock itself
-// depends on it here.
+// SAFETY: this deliberately provides no mutual exclusion. Here only the words of the lock itself
+// depend on it.
 unsafe impl<M: Mistake> RawLock for Broken<M> {
     fn lock(&self) {
         M::lock(&self.words);
@@ -165,7 +164,7 @@ impl Mistake for Noop {
     fn unlock(_: &Words) {}
 }
 
-/// Asks whether anybody sleeps before it releases: one may fall asleep in between.
+/// Checks for sleepers before it releases: a CPU may fall asleep in between.
 struct LostWakeup;
 impl Mistake for LostWakeup {
     fn unlock(words: &Words) {
@@ -177,8 +176,8 @@ impl Mistake for LostWakeup {
     }
 }
 
-/// Waits, with the lock taken, for CPUs that are just arriving and may be away (Linux's queued lock
-/// does, for the link of its successor).
+/// Holds the lock while it waits for CPUs that are just arriving and may be away (Linux's queued
+/// lock does so for the link of its successor).
 struct Handshake;
 impl Mistake for Handshake {
     fn lock(words: &Words) {
@@ -193,19 +192,19 @@ impl Mistake for Handshake {
     }
 }
 
-/// Has a queue, but whoever of it comes first takes the lock.
+/// Has a queue, but the first of its waiters to try takes the lock.
 struct Barging;
 impl Mistake for Barging {
     fn lock(words: &Words) {
         let mut code = None;
-        while !words.take_from_line(code.unwrap_or(0)) {
+        while !words.take_from_queue(code.unwrap_or(0)) {
             code = code.or_else(|| words.join(0));
             Here::relax();
         }
     }
 }
 
-/// Lets newcomers pass its one place in the queue without counting.
+/// Lets newcomers pass its one place in the queue without counting them.
 struct Starving;
 impl Mistake for Starving {
     fn lock(words: &Words) {
@@ -226,7 +225,7 @@ fn pass_or_join(words: &Words, flags: u32) {
         if words.lock.load(SeqCst) >> TAIL_SHIFT != 0 {
             Here::relax();
         } else if let Some(code) = words.join(flags) {
-            while !words.take_from_line(code) {
+            while !words.take_from_queue(code) {
                 Here::nap(2_000);
             }
             return;
@@ -234,7 +233,7 @@ fn pass_or_join(words: &Words, flags: u32) {
     }
 }
 
-/// Reads whether anybody sleeps after it has released, when the lock may be gone (F4).
+/// Checks for sleepers after it has released, when the lock may be gone (F4).
 struct LateLook;
 impl Mistake for LateLook {
     fn unlock(words: &Words) {
@@ -245,7 +244,7 @@ impl Mistake for LateLook {
     }
 }
 
-/// Kicks more than it needs to.
+/// Kicks more CPUs than necessary.
 struct Stampede;
 impl Mistake for Stampede {
     fn unlock(words: &Words) {
@@ -270,7 +269,7 @@ impl Mistake for Hasty {
     }
 }
 
-/// Forgets about the deadline.
+/// Ignores the deadline.
 struct Deaf;
 impl Mistake for Deaf {
     fn lock_until(words: &Words, _: u64) -> bool {
@@ -279,7 +278,7 @@ impl Mistake for Deaf {
     }
 }
 
-/// Leaves a mark on a word that is free.
+/// Leaves a mark on a free word.
 struct Untidy;
 impl Mistake for Untidy {
     fn unlock(words: &Words) {
@@ -288,7 +287,7 @@ impl Mistake for Untidy {
     }
 }
 
-/// Takes for granted that it is never contended.
+/// Assumes that it is never contended.
 struct Fragile;
 impl Mistake for Fragile {
     fn lock(words: &Words) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Locks of several kinds in one run. Their waiters share the nodes of their CPUs, so a late kick
-//! for one may find its CPU waiting for another.
+//! for one lock may find its CPU waiting for another.
 //!
-//! Two subjects are wrong on purpose. They are the locks as they are, but what they write as the
-//! state of a node means something else than the table in `slot.rs` says, as it once did.
+//! Two subjects are faulty on purpose. They are the real locks, but what they write as a node's
+//! state means something other than what the table in `slot/node.rs` says, as it once did.
 
 use overlock::{Hybrid, Queued, TestAndSet, Ticket};
 
@@ -26,16 +26,16 @@ const fn all<W: Waiting>() -> [Kind; 5] {
     [test_and_set, ticket, queued, hybrid, shared::right::<W>()]
 }
 
-/// In the order in which scripts name them.
+/// In the order in which scripts refer to them.
 static KINDS: [Kind; 5] = all::<ByNumber>();
 static EQUAL: [Kind; 4] = locks::<Misnumbered<Equal>>();
 
 pub(super) static SUBJECTS: &[Subject] = &[mixed::<ByNumber>("mixed", &KINDS)];
 
 pub(super) static BROKEN: &[Subject] = &[
-    // A waiter is in a state that it can't be in, which the queue asserts. Where that is not
-    // compiled, two believe that they are first: both are kicked, or the second is served. Or
-    // nobody kicks.
+    // A waiter is in an impossible state, which the queue asserts. Where assertions are not
+    // compiled in, two waiters believe that they are the queue head: both are kicked, or the second
+    // is served. Or no CPU kicks.
     Subject {
         known_bad: &[
             Oracle::Panic,
@@ -57,8 +57,8 @@ const fn queued<N: Numbers>(name: &'static str) -> Subject {
     super::timed::<Misnumbered<N>, Queued<Inject<Misnumbered<N>>, Probe>>(name, QUEUED)
 }
 
-/// `Ticket` says that it is awake or halted with the numbers of a queue, so that a late kick for a
-/// ticket takes a waiter in the queue for its own. Found by review.
+/// `Ticket` uses a queue's numbers for awake and halted, so a late kick for a ticket mistakes a
+/// waiter in a queue for its own. Found by review.
 #[derive(Debug)]
 struct Equal;
 
@@ -76,8 +76,9 @@ impl Numbers for Equal {
     }
 }
 
-/// A release that is about to kick says that it has kicked (Q6 in `queue.rs`): if it is interrupted
-/// first, nobody else kicks, and its handler may wait behind that waiter. Found by torture.
+/// A release that is about to kick writes that it has kicked (Q6 in `queue.rs`). If it is
+/// interrupted first, no other CPU kicks, and its handler may wait behind that waiter. Found by
+/// torture.
 #[derive(Debug)]
 struct Early;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `Refresh` as a subject: no lock, but CPUs that ask for a value of which each refresh has a
-//! number.
+//! `Refresh` as a subject: not a lock, but a value that CPUs ask for, with a number for each
+//! refresh.
 
 use overlock::Refresh;
 
@@ -10,7 +10,7 @@ use crate::lock_model::{Layout, Promise, Survives};
 use crate::platform::{ByAddress, ByNumber, Inject, SpinOnly, SwitchedOff, Waiting};
 use crate::world::Verb;
 
-/// Whoever waits for a refresh waits for its CPU.
+/// A CPU that waits for a refresh waits for the refresher's CPU.
 const SHARED: Promise = Promise { layout: Layout::Opaque, survives: Survives::Nobody, ..UNFAIR };
 
 pub(super) static SUBJECTS: &[Subject] = &[
@@ -56,7 +56,7 @@ trait Meaning: Send + Sync + 'static {
 struct Right;
 impl Meaning for Right {}
 
-/// Takes for fresh what is under way.
+/// Accepts a refresh that is under way as fresh.
 struct Stale;
 impl Meaning for Stale {
     fn meant(verb: Verb) -> Verb {
@@ -64,7 +64,7 @@ impl Meaning for Stale {
     }
 }
 
-/// Waits for the refresh under way even if only the last value is asked for.
+/// Waits for the refresh under way even if only the last value was asked for.
 struct Waits;
 impl Meaning for Waits {
     fn meant(verb: Verb) -> Verb {
@@ -75,7 +75,7 @@ impl Meaning for Waits {
 #[repr(transparent)]
 struct Sharing<W: Waiting, M: Meaning>(Refresh<u128, Inject<W>>, std::marker::PhantomData<M>);
 
-/// One in each word.
+/// A one in each word.
 const ONES: u128 = 0x1_0000_0001_0000_0001_0000_0001;
 
 impl<W: Waiting, M: Meaning> Verbs for Sharing<W, M> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a vCPU calls: the way from its coroutine to the machine.
+//! The calls of a vCPU: the way from its coroutine to the machine.
 //!
 //! The machine belongs to the one OS thread that runs it. Each call borrows it for a moment and
 //! never across a change of coroutine, nor while the host asks the program something.
@@ -23,13 +23,13 @@ type Handle = Cell<*const Yielder<(), ()>>;
 
 thread_local! {
     static MACHINE: Cell<*mut Machine<'static>> = const { Cell::new(ptr::null_mut()) };
-    /// The host runs, not a vCPU: accesses take no time.
+    /// Whether the host runs, not a vCPU, so that accesses take no time.
     static ON_HOST: Cell<bool> = const { Cell::new(true) };
     static YIELDERS: Cell<*const Handle> = const { Cell::new(ptr::null()) };
 }
 
-/// Runs a machine until all vCPUs have ended, or some never will. An error is a vCPU that
-/// panicked, with its message.
+/// Runs a machine until all vCPUs have ended, or the rest never will. The error names a vCPU that
+/// panicked, and its message.
 pub(crate) fn enter(machine: &mut Machine<'_>) -> Result<(), (u32, String)> {
     let vcpus = machine.vcpus.len();
     let yielders: Vec<Handle> = (0..vcpus).map(|_| Cell::new(ptr::null())).collect();
@@ -48,7 +48,7 @@ pub(crate) fn enter(machine: &mut Machine<'_>) -> Result<(), (u32, String)> {
         }
     }));
     ON_HOST.set(true);
-    // Those that have not ended are unwound: what they still do takes no time.
+    // vCPUs that have not ended are unwound; whatever they do meanwhile takes no time.
     drop(fibers);
     let vcpu = with(|m| m.current);
     MACHINE.set(ptr::null_mut());
@@ -70,9 +70,9 @@ fn fiber(vcpu: usize) -> Fiber {
     })
 }
 
-/// Where the yielder of a vCPU is kept.
+/// The cell that holds the yielder of a vCPU.
 fn handle(vcpu: usize) -> &'static Handle {
-    // SAFETY: `YIELDERS` points to one for each vCPU while there are fibers, which alone ask.
+    // SAFETY: `YIELDERS` points to one cell per vCPU while there are fibers, and only fibers ask.
     unsafe { &*YIELDERS.get().add(vcpu) }
 }
 
@@ -81,19 +81,20 @@ fn handle(vcpu: usize) -> &'static Handle {
 pub(crate) fn with<R>(call: impl FnOnce(&mut Machine<'static>) -> R) -> R {
     let machine = MACHINE.get();
     assert!(!machine.is_null(), "only vCPUs of a simulated host may do this");
-    // SAFETY: `enter` has set it to the machine that it borrows until its end, and uses it through
-    // here only. There is one thread, and no call is made within another: where the machine calls
-    // the program back, that may only use cells, which do not come here then (`ON_HOST`).
+    // SAFETY: `enter` has set the pointer to the machine that it borrows until it returns, and
+    // accesses the machine only through here. There is one thread, and no call is made within
+    // another: while the machine calls back into the program, the program may only use cells, which
+    // then do not come here (`ON_HOST`).
     call(unsafe { &mut *machine })
 }
 
-/// Whether the host runs, or nobody: then nothing takes time.
+/// Whether the host runs, or nothing does: time then stands still.
 #[inline]
 pub(crate) fn is_on_host() -> bool {
     ON_HOST.get()
 }
 
-/// Has the host ask the program something.
+/// Lets the host ask the program something.
 pub(super) fn ask<R>(question: impl FnOnce() -> R) -> R {
     let before = ON_HOST.replace(true);
     let answer = question();
@@ -101,7 +102,7 @@ pub(super) fn ask<R>(question: impl FnOnce() -> R) -> R {
     answer
 }
 
-/// Lets others go on until this vCPU's next event.
+/// Lets others run until this vCPU's next event.
 fn suspend() {
     let yielder = handle(with(|m| m.current) as usize).get();
     // SAFETY: this is that vCPU's fiber, whose yielder lives on its own stack for as long as it
@@ -109,12 +110,12 @@ fn suspend() {
     unsafe { &*yielder }.suspend(());
 }
 
-/// Waits until the machine's time has come to this vCPU's.
+/// Waits until the machine's time has reached this vCPU's time.
 #[inline]
 pub(crate) fn sync() {
     let ready = with(|m| {
         let at = m.vcpus[m.current as usize].at;
-        // Where others are due at the same moment, this is the one whose turn it is.
+        // If others are due at the same moment, it is this vCPU's turn.
         let ready = at < m.horizon || at == m.now;
         if ready {
             m.now = m.now.max(at);
@@ -126,7 +127,7 @@ pub(crate) fn sync() {
     }
 }
 
-/// Plans this vCPU's next step, lets others go on until then, and takes interrupts meanwhile.
+/// Plans this vCPU's next step, lets others run until then, and takes interrupts meanwhile.
 #[cold]
 fn wait_turn() {
     loop {
@@ -138,7 +139,7 @@ fn wait_turn() {
     }
 }
 
-/// Lets others go on until there is an event for this vCPU, which sleeps or has lost its pCPU.
+/// Lets others run until there is an event for this vCPU, which sleeps or has lost its pCPU.
 fn wait_event() {
     suspend();
     if !is_on_host() {
@@ -146,7 +147,7 @@ fn wait_event() {
     }
 }
 
-/// Takes the interrupts that wait; returns whether this vCPU's time has come.
+/// Takes the pending interrupts. Returns whether this vCPU's time has come.
 fn deliver() -> bool {
     while let Some((number, left)) = with(Machine::take_interrupt) {
         with(|m| m.guest).interrupt(number);
@@ -163,7 +164,7 @@ pub(crate) fn spend(ns: u64) {
     }
 }
 
-/// Computes: `ns`, a little more or less.
+/// Computes for `ns`, varied a little in either direction.
 pub(crate) fn work(ns: u64) {
     if ns > 0 && !is_on_host() {
         with(|m| {
@@ -209,8 +210,7 @@ pub(crate) fn access(
     });
 }
 
-/// Pauses once in a loop that waits, or sleeps in it. `bounded` is for loops that look at the
-/// clock.
+/// Pauses once in a loop that waits, or sleeps in it. `bounded` is for loops that read the clock.
 pub(crate) fn relax(bounded: bool) {
     if is_on_host() {
         return;
@@ -227,7 +227,7 @@ pub(crate) fn relax(bounded: bool) {
     }
 }
 
-/// Tells the host of a long spin.
+/// Reports a long spin to the host.
 pub(crate) fn long_spin() {
     call(
         |costs| costs.call,
@@ -238,7 +238,7 @@ pub(crate) fn long_spin() {
     );
 }
 
-/// Calls the host, which does `what`. The vCPU may lose its pCPU over it.
+/// Calls the host, which performs `what`. The vCPU may lose its pCPU during the call.
 pub(crate) fn call(
     takes: impl FnOnce(&super::Ns) -> u64,
     what: impl FnOnce(&mut Machine<'static>, u32),
@@ -257,7 +257,7 @@ pub(crate) fn call(
     }
 }
 
-/// The program that runs, as the host sees it.
+/// The running program, as the host sees it.
 pub(crate) struct Hosted<'run, P>(pub(crate) &'run P);
 
 impl<P: overlock_world::Program<crate::performance::Simulated>> Guest for Hosted<'_, P> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A pause of a spinner, which may turn into sleep: see [`spin`](super::super::spin).
+//! A spinner's pause, which may turn into sleep: see [`spin`](super::super::spin).
 
 use super::Machine;
 use crate::performance::spin::GAP_NS;
@@ -8,7 +8,7 @@ use crate::performance::spin::GAP_NS;
 const FOR_EVER: u64 = u64::MAX / 4;
 
 impl Machine<'_> {
-    /// Begins a pause of the current vCPU; returns whether it sleeps until there is an event.
+    /// Begins a pause of the current vCPU. Returns whether the vCPU sleeps until there is an event.
     pub(super) fn begin_pause(&mut self, bounded: bool) -> bool {
         let (window, pause) = (self.pause_window, self.costs.pause.max(1));
         let Self { vcpus, lines, current, horizon, .. } = self;
@@ -42,17 +42,17 @@ impl Machine<'_> {
         true
     }
 
-    /// Ends a pause; returns whether the host is to be told of a long spin.
+    /// Ends a pause. Returns whether to report a long spin to the host.
     pub(super) fn end_pause(&mut self) -> bool {
         let Self { vcpus, lines, current, pause_window, .. } = self;
         let state = &mut vcpus[*current as usize];
-        // Still so, if it was its own clock that ended it.
+        // The spinner still watches its lines if its own clock ended the sleep.
         state.spin.wakes(*current, lines);
         state.spin.last_pause = state.at;
         *pause_window > 0 && state.at.saturating_sub(state.spin.first_pause) > *pause_window
     }
 
-    /// The loop of pauses begins anew.
+    /// Starts a new loop of pauses.
     pub(super) fn begin_loop(&mut self) {
         let state = self.cpu();
         state.spin.first_pause = state.at;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One turn of the host: the scheduler hears of what has happened, and its answer is carried out.
+//! One turn of the host: the scheduler receives an event, and its answer is carried out.
 //!
-//! It is the laboratory's host in virtual time: the scheduler and its policies are the same, and
-//! keep the standing of each vCPU. Here is only what follows from it.
+//! This is the laboratory's host in virtual time: the scheduler and its policies are the same, and
+//! keep the state of each vCPU. Only the consequences are computed here.
 
 use overlock_host::sched::yield_to::Tally;
 use overlock_host::sched::{Action, Event as Told, Spin, SpinHint, SpinSource, Standing};
@@ -27,7 +27,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Tells the scheduler, and does what it says.
+    /// Passes an event to the scheduler, and carries out the action it returns.
     pub(super) fn tell(&mut self, event: Told) {
         let alone = self.scheduler.queued() == 0;
         let action = self.scheduler.on(Nanos(self.now), event);
@@ -41,7 +41,7 @@ impl Machine<'_> {
         {
             self.take_off(vcpu);
         }
-        // A woken vCPU goes to an idle pCPU, or replaces nobody at once.
+        // A woken vCPU gets an idle pCPU, or at first replaces no other vCPU.
         let woken = matches!(event, Told::Kicked { .. } | Told::Ipi { .. });
         match action {
             Some(Action::Run { vcpu, pcpu, .. }) => {
@@ -64,13 +64,13 @@ impl Machine<'_> {
     }
 
     /// By how much longer the first slice of `pcpu` is. All pCPUs start together; without this, all
-    /// slices of the run would end together, which they do on no real host.
+    /// slices of the run would end together, as they do on no real host.
     fn phase(&mut self, pcpu: Pcpu) -> u64 {
         let first = std::mem::take(&mut self.in_phase[pcpu.index()]);
         if first { self.rng.below(self.scheduler.config().slice.0) } else { 0 }
     }
 
-    /// `vcpu` has lost its pCPU.
+    /// Records that `vcpu` has lost its pCPU.
     fn take_off(&mut self, vcpu: u32) {
         let Self { vcpus, lines, now, .. } = self;
         let state = &mut vcpus[vcpu as usize];
@@ -80,7 +80,8 @@ impl Machine<'_> {
         (state.pcpu, state.yield_wanted) = (None, false);
     }
 
-    /// `vcpu` owns `pcpu` from now on, if it does not already, and goes on `after` a while.
+    /// Makes `vcpu` the owner of `pcpu`, if it is not already, and lets it continue `after` a
+    /// delay.
     fn put_on(&mut self, vcpu: u32, pcpu: u32, after: u64) {
         if self.vcpus[vcpu as usize].pcpu != Some(pcpu) {
             let after = self.lines.varied(after, &mut self.rng);
@@ -93,7 +94,7 @@ impl Machine<'_> {
         self.set_slice(pcpu);
     }
 
-    /// Lets `vcpu` see how long it was away, and its program what that did.
+    /// Shows `vcpu` how long it was away, and its program what that caused.
     fn show(&mut self, vcpu: u32) {
         let Some(usage) = self.scheduler.usage(Nanos(self.now), Vcpu(vcpu)) else { return };
         let state = &mut self.vcpus[vcpu as usize];
@@ -105,7 +106,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Has the timer of `pcpu` end its owner's slice, if anybody waits for a pCPU.
+    /// Sets the timer of `pcpu` to the end of its owner's slice, if any vCPU waits for a pCPU.
     fn set_slice(&mut self, pcpu: u32) {
         let end = self.scheduler.slice_end(Pcpu(pcpu)).map_or(0, |end| end.0);
         let set = &mut self.slices[pcpu as usize];
@@ -117,7 +118,7 @@ impl Machine<'_> {
 
     pub(super) fn slice(&mut self, pcpu: u32) {
         if self.slices[pcpu as usize] > self.now {
-            // It was set to another time since.
+            // The timer has been set to another time since.
             return;
         }
         self.slices[pcpu as usize] = 0;
@@ -134,7 +135,7 @@ impl Machine<'_> {
         self.set_slice(pcpu);
     }
 
-    /// Tells the scheduler whether `vcpu`, which it is about to judge, is in a critical section.
+    /// Reports whether `vcpu`, which the scheduler is about to judge, is in a critical section.
     fn look_at_section(&mut self, vcpu: u32) {
         if self.scheduler.config().grace > Nanos::ZERO {
             let state = &mut self.vcpus[vcpu as usize];
@@ -144,7 +145,7 @@ impl Machine<'_> {
         }
     }
 
-    /// `vcpu` is out of the guest, as it was asked to, if it is still there.
+    /// Records that `vcpu` is out of the guest, as requested, if it still owned the pCPU.
     pub(super) fn evicted(&mut self, vcpu: u32, pcpu: u32) {
         let owner = self.scheduler.owner(Pcpu(pcpu)) == Some(Vcpu(vcpu));
         if !owner || !self.scheduler.is_preempting(Pcpu(pcpu)) {
@@ -165,7 +166,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Takes `ns` from a vCPU that owns its pCPU, and lets it look around if it sleeps.
+    /// Takes `ns` from a vCPU that owns its pCPU, and lets it check its lines if it sleeps.
     fn delay(&mut self, vcpu: u32, ns: u64) {
         self.rouse(vcpu);
         let state = &mut self.vcpus[vcpu as usize];
@@ -173,7 +174,7 @@ impl Machine<'_> {
         self.plan(vcpu);
     }
 
-    /// If `vcpu` sleeps in a spin loop, it looks again.
+    /// Makes `vcpu` check its lines again if it sleeps in a spin loop.
     fn rouse(&mut self, vcpu: u32) {
         let Self { vcpus, lines, now, .. } = self;
         let state = &mut vcpus[vcpu as usize];
@@ -182,12 +183,12 @@ impl Machine<'_> {
         }
     }
 
-    /// Kicks `vcpu`, or wakes it because its time has come.
+    /// Kicks `vcpu`, or wakes it because its deadline has come.
     pub(crate) fn kick(&mut self, vcpu: u32, by: Option<u32>) {
         self.tell(Told::Kicked { target: Vcpu(vcpu), by: by.map(Vcpu) });
     }
 
-    /// `vcpu` halts until kicked, or until `deadline`.
+    /// Halts `vcpu` until it is kicked, or until `deadline`.
     pub(crate) fn halt(&mut self, vcpu: u32, deadline: Option<u64>) {
         let now = self.now;
         let state = &mut self.vcpus[vcpu as usize];
@@ -219,7 +220,7 @@ impl Machine<'_> {
         });
     }
 
-    /// `vcpu` spins; the policy says what becomes of its pCPU.
+    /// Reports a long spin of `vcpu`; the policy decides what happens to its pCPU.
     pub(crate) fn long_spin(&mut self, vcpu: u32, source: SpinSource) {
         let known = |name: Option<u32>| name.filter(|&name| name != vcpu).map(Vcpu);
         let told =
@@ -229,7 +230,7 @@ impl Machine<'_> {
         self.tell(Told::LongSpin(Spin { vcpu: Vcpu(vcpu), source, hint, truth }));
     }
 
-    /// `from` interrupts `to`.
+    /// Sends an interrupt from `from` to `to`.
     pub(crate) fn interrupt(&mut self, from: u32, to: u32, number: u32) {
         let state = &mut self.vcpus[to as usize];
         state.pending |= 1 << (number & 31);
@@ -241,7 +242,7 @@ impl Machine<'_> {
         self.tell(Told::Ipi { from: Vcpu(from), to: Vcpu(to) });
     }
 
-    /// An interrupt reaches `vcpu`: it goes on at once, to take it.
+    /// Delivers an interrupt to `vcpu`, which continues at once to take it.
     pub(super) fn interrupted(&mut self, vcpu: u32) {
         let state = &self.vcpus[vcpu as usize];
         if state.pcpu.is_none() || state.pending == 0 || state.in_handler {
@@ -254,7 +255,7 @@ impl Machine<'_> {
         self.add(now, Event::Resume { vcpu, stamp });
     }
 
-    /// The next interrupt that the current vCPU takes, and what it has left to do after it.
+    /// The next interrupt that the current vCPU takes, and the work it has left after that.
     pub(super) fn take_interrupt(&mut self) -> Option<(u32, u64)> {
         let now = self.now;
         let vcpu = self.current;
@@ -286,7 +287,7 @@ impl Machine<'_> {
         self.cpu().critical = true;
     }
 
-    /// The critical section is over; returns whether the host waits for that.
+    /// Ends the critical section. Returns whether the host waits for its end.
     pub(crate) fn leave_critical(&mut self) -> bool {
         let notes = self.costs.notes;
         let state = self.cpu();
@@ -311,7 +312,8 @@ impl Machine<'_> {
         self.scheduler.is_preempted(Vcpu(vcpu))
     }
 
-    /// All who run are stopped and looked at: those found in one loop twice spin for long.
+    /// Stops and samples all running vCPUs: one that is found twice in the same loop has spun for
+    /// long.
     pub(super) fn sample(&mut self) {
         self.add(self.now + self.sample_every, Event::Sample);
         for vcpu in 0..self.vcpus.len() as u32 {
@@ -338,7 +340,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Something else on the host takes `pcpu` for a while. The scheduler knows nothing of it.
+    /// Lets other load on the host take `pcpu` for a while. The scheduler does not know about it.
     pub(super) fn background(&mut self, pcpu: u32) {
         let most = self.background.as_ref().map_or(0, |background| 2 * background.for_ns);
         let ns = self.rng.below(most + 1);
@@ -349,7 +351,7 @@ impl Machine<'_> {
         self.plan_background(pcpu);
     }
 
-    /// The programs should return: whoever sleeps has something to see.
+    /// Tells the programs to return, and wakes the sleeping vCPUs so that they see it.
     pub(super) fn stop(&mut self) {
         self.books_at_stop = Some(self.books_now());
         self.add(self.now.saturating_add(self.grace_ns), Event::GiveUp);
