@@ -2,14 +2,14 @@
 //! The clock of all measurements: the time stamp counter, scaled to nanoseconds.
 //!
 //! A guest can make no system call, so host and guests read the counter with `rdtsc` and scale it
-//! alike: `ns = (ticks - origin) * scale >> 32`. The rate is measured once for each process, as the
-//! median of a few spans. Where there is no such counter, ticks are nanoseconds of the system's
-//! monotonic clock.
+//! in the same way: `ns = (ticks - origin) * scale >> 32`. The rate is measured once per process,
+//! as the median over a few spans. Where there is no such counter, ticks are nanoseconds of the
+//! system's monotonic clock.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Converts the time stamp counter to nanoseconds since the clock was made.
+/// Converts the time stamp counter to nanoseconds since the clock was created.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: u64,
@@ -17,7 +17,7 @@ pub struct Clock {
     scale: u64,
 }
 
-/// Spans over which the rate is measured, and how long each is: an interruption spoils one of them.
+/// How many spans the rate is measured over, and how long each is: an interruption spoils only one.
 const SPANS: usize = 5;
 const SPAN: Duration = Duration::from_millis(4);
 
@@ -36,7 +36,7 @@ impl Clock {
         self.ns(ticks())
     }
 
-    /// Nanoseconds since the start when the host's counter showed `ticks`.
+    /// Nanoseconds from the start until the host's counter showed `ticks`.
     #[inline]
     #[must_use]
     pub fn ns(&self, ticks: u64) -> u64 {
@@ -44,7 +44,7 @@ impl Clock {
         ((since * u128::from(self.scale)) >> 32) as u64
     }
 
-    /// Ticks in `span`, or as many as there can be.
+    /// Ticks in `span`, or the largest number there is.
     #[must_use]
     pub fn ticks_in(&self, span: Duration) -> u64 {
         let ticks = (span.as_nanos() << 32) / u128::from(self.scale);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading a TOML file: whatever is wrong with it is reported with file, line and expectation.
+//! Reading a TOML file: every error is reported with file, line and expectation.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::Error;
 
-/// What Rust calls a type, and what people who write files do.
+/// Rust's names for types, and the words that users understand.
 const TYPES: [(&str, &str); 5] = [
     ("expected u64", "expected a whole number, 0 or more"),
     ("expected u32", "expected a whole number, 0 to 4294967295"),
@@ -18,7 +18,7 @@ const TYPES: [(&str, &str); 5] = [
     ("expected f64", "expected a number"),
 ];
 
-/// The text of a TOML file, and how the file is called.
+/// The text of a TOML file, and the file's name.
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'a> {
     file: &'a str,
@@ -26,22 +26,22 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// The file called `file`, which holds `text`.
+    /// The file called `file`, whose contents are `text`.
     #[must_use]
     pub const fn new(file: &'a str, text: &'a str) -> Self {
         Self { file, text }
     }
 
-    /// The name of what it describes: that of the file, without folder and extension.
+    /// The name of what the file describes: the file's own name, without folder and extension.
     #[must_use]
     pub fn name(&self) -> &'a str {
         Path::new(self.file).file_stem().and_then(|stem| stem.to_str()).unwrap_or(self.file)
     }
 
-    /// What it describes.
+    /// Parses what the file describes.
     ///
     /// # Errors
-    /// For text that is no TOML, keys that are unknown or missing, and values of another type.
+    /// If the text is not TOML, a key is unknown or missing, or a value has the wrong type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         toml::from_str(self.text).map_err(|error| {
             let mut what = error.message().trim_end().to_owned();
@@ -52,8 +52,8 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// Refuses the value of a key, such as `factors.cpus.2`: where the file has the first of `keys`
-    /// that it has, or else the innermost table on the way to the first.
+    /// Refuses the value of a key, such as `factors.cpus.2`. The error points to the first of
+    /// `keys` that the file contains, or else to the innermost table on the way to the first key.
     #[must_use]
     pub fn refuse(&self, keys: &[&str], what: impl Display) -> Error {
         let whole = keys.iter().find_map(|key| self.find(key).ok());
@@ -61,8 +61,8 @@ impl<'a> Document<'a> {
         self.at(whole.or_else(nearest), what)
     }
 
-    /// Where the value of `key` begins; as an error, where the innermost table on the way to it
-    /// does, if there is any.
+    /// Where the value of `key` begins. The error is where the innermost table on the way to it
+    /// begins, if there is one.
     fn find(&self, key: &str) -> Result<usize, Option<usize>> {
         let root = DeTable::parse(self.text).map_err(|_| None)?;
         let (mut here, mut table, mut list) = (None, Some(root.get_ref()), None);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An engine: whatever runs programs on the vCPUs of a world; and how a run is to be.
+//! An engine, which runs programs on the vCPUs of a world; and the configuration of a run.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -12,13 +12,13 @@ use crate::{Accounts, Error, Program, World};
 
 /// A way to run programs on vCPUs that can be taken away.
 pub trait Engine {
-    /// The world its programs live in.
+    /// The world in which its programs run.
     type World: World;
 
     /// Why a run has no result.
     type Error: From<Error> + std::error::Error + Send + Sync + 'static;
 
-    /// What its host says of the yields it was asked for: [`NoYields`] where there is no policy.
+    /// What its host reports about the yields it was asked for; [`NoYields`] without a policy.
     type Yields: Yields;
 
     /// The name of the engine in records: `kvm`, `threads`, `sim`.
@@ -27,33 +27,33 @@ pub trait Engine {
     /// Whether the engine exists on this machine.
     ///
     /// # Errors
-    /// Says why not, and what would help.
+    /// Why the engine does not exist here, and what would help.
     fn availability() -> Result<(), Self::Error>;
 
-    /// Runs `program` on every vCPU for the time that `config` says.
+    /// Runs `program` on every vCPU for the time that `config` gives.
     ///
     /// # Errors
-    /// When the engine is unavailable, the configuration makes no sense, or the run ended with a
-    /// fault, a panic, or vCPUs that did not stop. Nothing of the run is left in any case.
+    /// If the engine is unavailable, the configuration makes no sense, or the run ended with a
+    /// fault, a panic, or vCPUs that did not stop. In every case nothing of the run is left.
     fn run<P: Program<Self::World>>(
         config: &Config,
         program: &P,
     ) -> Result<Outcome<Self::Yields>, Self::Error>;
 
-    /// About how long a halt, a kick and a wake-up take on `pcpus` pCPUs of this engine, in
-    /// nanoseconds, if it is known without being measured.
+    /// About how long a halt, a kick and a wake-up take together on `pcpus` pCPUs of this engine,
+    /// in nanoseconds, if that is known without measuring it.
     fn wake_ns() -> Option<u64> {
         None
     }
 }
 
-/// What became of yields, and why: typed, until it is printed.
+/// The outcomes of yields, and their reasons: typed until they are printed.
 pub trait Yields: Clone + Debug + Default + Serialize + Send + 'static {
-    /// Every reason that was given, as `directed:lock-holder`, `skipped:running` and so on, and how
-    /// often.
+    /// Every reason that was given, as `directed:lock-holder`, `skipped:running` and so on, with
+    /// how often it was given.
     fn codes(&self) -> BTreeMap<String, u64>;
 
-    /// How often a yield went to the vCPU that was truly waited for.
+    /// How often a yield went to the vCPU that was really waited for.
     fn hits(&self) -> u64;
 }
 
@@ -71,26 +71,26 @@ impl Yields for NoYields {
     }
 }
 
-/// How the vCPUs that read the PM timer at the same time share it.
+/// The rule by which vCPUs that read the PM timer at the same time share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PmTimerRule {
     /// A mutex for each read: what VMMs do today.
     Mutex,
-    /// S5's rule as published: whoever finds the lock taken waits until it is free, and returns
-    /// what it then finds.
+    /// S5's rule as published: a reader that finds the lock taken waits until it is free, and
+    /// returns the time that it then finds.
     Published,
-    /// The same, but a loser waits for the one update that it found, and no further.
+    /// The same, but a loser waits only for the one update that it found.
     Refresh,
-    /// Nobody waits for anybody, but all share the latest time returned: for clocks that may differ
-    /// from CPU to CPU.
+    /// No reader waits for another, but all share the latest time returned: for clocks that may
+    /// differ from CPU to CPU.
     Clamped,
-    /// Nobody waits for anybody, and nothing is shared: all trust the clock.
+    /// No reader waits for another, and nothing is shared: all trust the clock.
     LockFree,
 }
 
 impl PmTimerRule {
-    /// All rules, from what is done today to what should be.
+    /// All rules, from today's practice to the best.
     pub const ALL: [Self; 5] =
         [Self::Mutex, Self::Published, Self::Refresh, Self::Clamped, Self::LockFree];
 
@@ -107,10 +107,10 @@ impl PmTimerRule {
     }
 }
 
-/// The most vCPUs that a run may have, whatever an engine can do.
+/// The most vCPUs that a run can have, whatever an engine supports.
 pub const VCPUS_MAX: u32 = 1024;
 
-/// How a run is to be. A span of [`Duration::MAX`] is for ever.
+/// The configuration of a run. A span of [`Duration::MAX`] means for ever.
 #[derive(Clone, Copy, Debug)]
 pub struct Config<'run> {
     /// Virtual CPUs, 1 to [`VCPUS_MAX`]; an engine, or the system, may have room for fewer.
@@ -123,31 +123,33 @@ pub struct Config<'run> {
     pub grace: Duration,
     /// How long a vCPU keeps its processor while others wait.
     pub slice: Duration,
-    /// How much longer it may, once a slice, if it says that it is in a critical section; zero is
-    /// never.
+    /// How much longer it may keep it, once per slice, if it announces that it is in a critical
+    /// section; zero means not at all.
     pub critical: Duration,
-    /// What becomes of the processor of a vCPU that spins: a yield policy that the engine knows.
+    /// The yield policy, which decides what happens to a spinning vCPU's processor; the engine must
+    /// know it.
     pub policy: &'run str,
-    /// Whether locks that can wait do, or only ever spin: "compiled in but off".
+    /// Whether locks that can wait do so, or only spin: "compiled in but off".
     pub paravirtual: bool,
-    /// Whether locks publish who holds them and who waits, for the host to read. The policy
-    /// `pv-hint` has them do so in any case.
+    /// Whether locks publish their holders and waiters, for the host to read. The policy `pv-hint`
+    /// makes them do so in any case.
     pub publishes: bool,
-    /// How long a vCPU may spin in one loop of pauses until it tells the host; zero is never.
+    /// How long a vCPU may spin in one loop of pauses before it reports to the host; zero means for
+    /// ever.
     ///
-    /// This is pause-loop exiting without the hardware, for all locks of `overlock`, those included
-    /// that know nothing of being virtual. It costs a look at the clock for each pause.
+    /// This is pause-loop exiting without the hardware, for all locks of `overlock`, including
+    /// those that know nothing of being virtual. It costs a reading of the clock for each pause.
     pub pause_window: Duration,
     /// How the vCPUs share the PM timer.
     pub pm_timer: PmTimerRule,
-    /// How often all running vCPUs are stopped to see whether they spin; `None` is never.
+    /// How often all running vCPUs are stopped to check whether they spin; `None` means never.
     pub sample_every: Option<Duration>,
-    /// About how long a halt, a kick and a wake-up take, in nanoseconds: what locks take their
-    /// budgets from. [`workload::run`](crate::workload::run) measures it where it is `None`; a bare
-    /// [`Engine::run`] then assumes something.
+    /// About how long a halt, a kick and a wake-up take together, in nanoseconds: locks derive
+    /// their budgets from it. If it is `None`, [`workload::run`](crate::workload::run) measures it,
+    /// and a bare [`Engine::run`] assumes a value.
     pub wake_ns: Option<u64>,
-    /// Notes who runs where, and who holds which lock, for this long from the middle of the run:
-    /// see [`Timeline`](crate::Timeline).
+    /// Records which vCPU runs where, and which holds which lock, for this long from the middle of
+    /// the run: see [`Timeline`](crate::Timeline).
     pub timeline: Option<Duration>,
     /// Ends the run early when it becomes true.
     pub cancel: Option<&'run AtomicBool>,
@@ -176,10 +178,10 @@ impl Config<'_> {
         }
     }
 
-    /// Checks what makes sense in no world.
+    /// Refuses configurations that make no sense in any world.
     ///
     /// # Errors
-    /// Says what is wrong, and what to choose instead.
+    /// What is wrong, and what to choose instead.
     pub fn check(&self) -> Result<(), Error> {
         if self.vcpus == 0 || self.vcpus > VCPUS_MAX {
             let vcpus = self.vcpus;

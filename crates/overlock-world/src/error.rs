@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be wrong with an experiment before any world runs it.
+//! What can be wrong with an experiment before a world runs it.
 
 /// A sentence that says what is wrong, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

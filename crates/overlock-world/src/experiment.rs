@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An experiment as a file: factors, workload, host, and what others have published of it.
+//! An experiment as a file: factors, workload, host, and the published figures to compare with.
 //!
 //! ```
 //! use overlock_world::experiment::Experiment;
@@ -31,7 +31,7 @@
 //! # Ok::<(), overlock_world::Error>(())
 //! ```
 //!
-//! The same file runs in every world that has an [`Engine`]. What a world can't do, it says.
+//! The same file runs in every world that has an [`Engine`]. A world reports what it can't do.
 
 use std::time::Duration;
 
@@ -50,12 +50,12 @@ mod check;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// The name, in records: that of the file.
+    /// The name in records: that of the file.
     #[serde(default)]
     pub name: String,
-    /// What it asks, in a line.
+    /// The question it asks, in one line.
     pub about: String,
-    /// Where its set-up comes from, and what was chosen.
+    /// The source of its set-up, and what was chosen freely.
     pub source: String,
     /// What the vCPUs do.
     pub workload: Workload,
@@ -64,7 +64,7 @@ pub struct Experiment {
     /// What all points have in common.
     #[serde(default)]
     pub host: Host,
-    /// What others have found, to be held beside ours.
+    /// Figures that others have found, for comparison with ours.
     #[serde(default)]
     pub published: Vec<Published>,
 }
@@ -75,11 +75,11 @@ pub struct Experiment {
 pub enum Workload {
     /// One that comes with this crate: see [`Profile::names`].
     Named(String),
-    /// One of its own.
+    /// One of the experiment's own.
     Own(Profile),
 }
 
-/// As `untagged` would have it, but mistakes are reported with their key and line.
+/// Deserializes like `untagged`, but reports mistakes with their key and line.
 impl<'de> Deserialize<'de> for Workload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
@@ -113,10 +113,10 @@ pub struct Factors {
     pub policies: Vec<String>,
     /// Numbers of vCPUs.
     pub cpus: Vec<u32>,
-    /// Lengths of a critical section; empty is the workload's own.
+    /// Lengths of a critical section; if empty, the workload's own.
     #[serde(default)]
     pub section_ns: Vec<u64>,
-    /// Lengths of the work between sections; empty is the workload's own.
+    /// Lengths of the work between critical sections; if empty, the workload's own.
     #[serde(default)]
     pub think_ns: Vec<u64>,
     /// Rules for the PM timer, for workloads that read it.
@@ -128,18 +128,18 @@ pub struct Factors {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Host {
-    /// The host that a simulation takes unless another is asked for.
+    /// The host on which a simulation runs unless another is named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// How many vCPUs may run at a time.
     pub pcpus: u32,
-    /// How long one keeps its pCPU while others wait.
+    /// How long a vCPU keeps its pCPU while others wait.
     pub slice_ns: u64,
-    /// How much longer, inside a critical section; 0 is not at all.
+    /// How much longer it may keep it inside a critical section; 0 means not at all.
     pub grace_ns: u64,
-    /// How long a vCPU spins until it tells the host, under policies other than `none`.
+    /// How long a vCPU spins before it reports to the host, under policies other than `none`.
     pub pause_window_ns: u64,
-    /// How often to look whether vCPUs spin, under the same policies; 0 is never.
+    /// How often to check whether vCPUs spin, under the same policies; 0 means never.
     pub sample_ns: u64,
     /// Seconds of a run.
     pub seconds: f64,
@@ -162,48 +162,49 @@ impl Default for Host {
     }
 }
 
-/// A figure that others have published, or that is to be held beside one.
+/// A published figure, or one that is to be compared with a published one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// The lock, as it is called here.
+    /// The lock, by our name.
     pub lock: String,
-    /// The yield policy, as it is called here.
+    /// The yield policy, by our name.
     #[serde(default = "none")]
     pub policy: String,
-    /// The rule for the PM timer; the first of the factors' by default.
+    /// The rule for the PM timer; by default the first of the factors'.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<PmTimerRule>,
     /// vCPUs.
     pub cpus: u32,
-    /// Nanoseconds between sections or reads; whatever the factors say first, by default.
+    /// Nanoseconds between critical sections or reads; by default the first value in the factors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think_ns: Option<u64>,
     /// What was measured, by the name of our figure: `ops_per_s`, `of_1x`, ...
     pub figure: String,
-    /// What came out; nothing where nobody has published it.
+    /// The published result; absent if none has been published.
     #[serde(default)]
     pub value: Option<f64>,
-    /// In which unit, where it is not our figure's.
+    /// Its unit, if that is not the unit of our figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// Whether less is better, as of seconds, where more of our figure is.
+    /// Whether less is better, as with seconds, where more is better in our figure.
     #[serde(default)]
     pub less_is_better: bool,
     /// By how many percent the published figure varied.
     #[serde(default)]
     pub noise_percent: f64,
-    /// What it is to be divided by.
+    /// The point by which to divide the figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<Over>,
     /// Why ours may differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Where that is written.
+    /// Where it was published.
     pub source: String,
 }
 
-/// The point that a figure is divided by: the same, but for what is said here.
+/// The point by which a figure is divided: the figure's own point, except for the fields given
+/// here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Over {
@@ -219,16 +220,16 @@ pub struct Over {
     /// Another number of vCPUs.
     #[serde(default)]
     pub cpus: Option<u32>,
-    /// Every read-modify-write sequentially consistent; a simulator can charge for that.
+    /// Whether every read-modify-write is sequentially consistent; a simulator can charge for that.
     #[serde(default)]
     pub seq_cst: bool,
-    /// What came out there.
+    /// The published result at that point.
     #[serde(default)]
     pub value: Option<f64>,
 }
 
 impl Published {
-    /// What was published, over its base: above 1 is better.
+    /// The published figure divided by its base: above 1 is better.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let value = self.value?;
@@ -253,7 +254,7 @@ fn lock_free() -> Vec<PmTimerRule> {
 /// One combination of an experiment's factors.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// The workload, its lengths chosen.
+    /// The workload, with its lengths chosen.
     pub profile: Profile,
     /// The lock.
     pub lock: Lock,
@@ -266,10 +267,11 @@ pub struct Point {
 }
 
 impl Experiment {
-    /// The experiment that the file called `file` describes, which holds `text`.
+    /// Parses the experiment in `text`, the contents of the file called `file`.
     ///
     /// # Errors
-    /// An [`Error`] says, with the line, what is wrong with the text, or with the experiment.
+    /// An [`Error`] that says what is wrong with the text or with the experiment, and in which
+    /// line.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let document = Document::new(file, text);
         let mut experiment: Self = document.read()?;
@@ -290,14 +292,14 @@ impl Experiment {
     /// The workload, once for each combination of lengths.
     ///
     /// # Errors
-    /// If there is no such workload, or one that no run could do.
+    /// If there is no such workload, or no run could do it.
     pub fn profiles(&self) -> Result<Vec<Profile>, Error> {
         let profiles = self.lengths()?;
         profiles.iter().try_for_each(Profile::check)?;
         Ok(profiles)
     }
 
-    /// The same, whether or not a run could do it.
+    /// The same, even if no run could do them.
     fn lengths(&self) -> Result<Vec<Profile>, Error> {
         let profile = match &self.workload {
             Workload::Named(name) => Profile::named(name)?,
@@ -313,7 +315,7 @@ impl Experiment {
         Ok(profiles)
     }
 
-    /// Every combination of the factors, those of one workload together.
+    /// Every combination of the factors; those with the same workload lengths come together.
     pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
         let factors = &self.factors;
         let profiles = self.profiles().unwrap_or_default();
@@ -336,7 +338,7 @@ impl Experiment {
         })
     }
 
-    /// How `point` is to be run.
+    /// The configuration for running `point`.
     #[must_use]
     pub fn config<'run>(&self, point: &'run Point) -> Config<'run> {
         let host = &self.host;
@@ -355,10 +357,10 @@ impl Experiment {
         }
     }
 
-    /// Runs every point once on engine `E`, in order, and hands each record to `take`.
+    /// Runs every point once on engine `E`, in order, and passes each record to `take`.
     ///
     /// # Errors
-    /// Those of [`workload::run`], at the first point that has one.
+    /// Those of [`workload::run`], at the first point that fails.
     pub fn run<E: Engine>(
         &self,
         mut take: impl FnMut(&Point, Record<E::Yields>),

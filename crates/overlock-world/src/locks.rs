@@ -24,21 +24,21 @@ pub const LOCKS: [&str; 8] = [
     "native-hybrid",
 ];
 
-/// S3's subject as it was before S3: the paravirtual queue locks with all their read-modify-writes
-/// sequentially consistent, to compare with. They are asked for by name only.
+/// S3's subject as it was before S3, for comparison: the paravirtual queue locks with all their
+/// read-modify-writes sequentially consistent. They are used only when asked for by name.
 pub const COMPARATORS: [&str; 2] = ["sequential-queued", "sequential-hybrid"];
 
-/// Stands in the place of a lock's name for what a lock of strict order could do at best: vCPUs
-/// that hand a token round, each change of hands one section, one kick and one halt.
+/// Takes the place of a lock's name to show the best that a lock of strict order could do: vCPUs
+/// pass a token round, and each hand-over takes one critical section, one kick and one halt.
 ///
-/// Nothing else of a profile is done: the work between sections would hide the limit.
+/// The rest of a profile is left out: the work between critical sections would hide the limit.
 pub const HAND_OVER: &str = "hand-over";
 
 const NATIVE: &str = "native-";
 const SEQUENTIAL: &str = "sequential-";
 const OFF: &str = "-off";
 
-/// What a lock is, among those that differ in nothing else.
+/// How a lock is built, among builds that differ in nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Build {
     /// It knows nothing of being virtual.
@@ -47,24 +47,24 @@ pub enum Build {
     Off,
     /// It may halt, and is kicked.
     Paravirtual,
-    /// The same, sequentially consistent.
+    /// The same, with sequentially consistent read-modify-writes.
     Sequential,
 }
 
-/// A lock as the guest is built and booted: native, paravirtual, or that switched off.
+/// A lock as the guest is built and booted: native, paravirtual, or paravirtual but switched off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// As typed, and as in the records.
+    /// The name as typed, and as it appears in the records.
     pub name: String,
     /// As in [`LOCKS`], [`COMPARATORS`], or [`HAND_OVER`].
     pub built: &'static str,
-    /// Whether it may wait instead of spin.
+    /// Whether it can wait instead of spinning.
     pub paravirtual: bool,
 }
 
 impl Lock {
-    /// The lock of this name: one of [`LOCKS`], a paravirtual one of them with `-off`, one of
-    /// [`COMPARATORS`], or [`HAND_OVER`].
+    /// The lock with this name: one of [`LOCKS`], a paravirtual one of them followed by `-off`, one
+    /// of [`COMPARATORS`], or [`HAND_OVER`].
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let find = |among: &[&'static str], name: &str| {
@@ -111,25 +111,25 @@ impl Lock {
     }
 }
 
-/// Whether the lock called `name` goes to whoever asked first.
+/// Whether the lock called `name` serves its waiters in order.
 pub(crate) fn in_order(name: &str) -> bool {
     matches!(plain(name), "ticket" | "queued")
 }
 
-/// The name of the algorithm of a lock of this name.
+/// The name of the algorithm of a lock with this name.
 fn plain(name: &str) -> &str {
     name.strip_prefix(NATIVE).or_else(|| name.strip_prefix(SEQUENTIAL)).unwrap_or(name)
 }
 
-/// Something to be done with a lock whose type is only known by name.
+/// Something to do with a lock whose type is known only by its name.
 pub(crate) trait UseLock {
-    /// What comes of it.
+    /// The result.
     type Output;
     /// Does it with locks of type `L`.
     fn with<L: ConstLock + 'static>(self) -> Self::Output;
 }
 
-/// Has `user` use the lock called `name` on vCPUs of world `W`; nothing if there is none such.
+/// Lets `user` use the lock called `name` on vCPUs of world `W`; `None` if there is no such lock.
 pub(crate) fn with_lock<W: World, U: UseLock>(name: &str, user: U) -> Option<U::Output> {
     Some(match name {
         "test-and-set" => user.with::<TestAndSet<W::Aware, Locks>>(),

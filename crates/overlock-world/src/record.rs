@@ -27,31 +27,31 @@ pub struct WaitNs {
     pub p99: u64,
     /// The 99.9th percentile.
     pub p999: u64,
-    /// The longest that ended.
+    /// The longest wait that ended.
     pub max: u64,
 }
 
-/// What became of the time that vCPUs waited for one lock, all of them together.
+/// What happened during the time for which all vCPUs together waited for one lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
     /// Nanoseconds waited.
     pub waited_ns: u64,
-    /// Those of them in which the holder was ready to run, but without a processor.
+    /// Nanoseconds of that during which the holder was ready to run, but without a processor.
     pub holder_off_ns: u64,
-    /// Those in which the lock was free, but could only go to a vCPU that was without a processor;
-    /// 0 for locks that go to anyone.
+    /// Nanoseconds of that during which the lock was free, but could go only to a vCPU that was
+    /// without a processor; 0 for locks that go to any vCPU.
     pub next_off_ns: u64,
-    /// Those in which the holder waited for an answer to an interrupt, from a vCPU that was without
-    /// a processor. The holder may have been without one too.
+    /// Nanoseconds of that during which the holder waited for an answer to an interrupt, from a
+    /// vCPU that was without a processor. The holder may have been without one too.
     pub debtor_off_ns: u64,
 }
 
-/// What a workload has seen of itself.
+/// What a workload counted about itself.
 pub(crate) struct Seen<'a> {
     pub(crate) tallies: &'a [Tally],
     pub(crate) locks: Vec<Losses>,
     pub(crate) counters: Vec<(&'static str, u64)>,
-    /// What each vCPU noted for a timeline; empty without one.
+    /// What each vCPU recorded for a timeline; empty without one.
     pub(crate) logs: &'a [Log],
 }
 
@@ -76,59 +76,63 @@ pub struct Record<Y> {
     pub ncs_ns: u64,
     /// How long the vCPUs ran, in seconds.
     pub seconds: f64,
-    /// Operations of all vCPUs in a second.
+    /// Operations of all vCPUs per second.
     pub ops_per_s: f64,
     /// Operations of each vCPU.
     pub ops_per_cpu: Spread,
-    /// Jain's index of fairness over operations: 1 is equal, 1/n is one vCPU alone.
+    /// Jain's index of fairness over operations: 1 if all are equal, 1/n if one vCPU did
+    /// everything.
     pub jain: f64,
     /// Waits for locks.
     pub wait_ns: WaitNs,
-    /// All of them by length: how many were of so many nanoseconds or less, and longer than those
-    /// of the entry before. A power of two has four entries; those without waits are left out.
+    /// All waits by length: how many took at most the given number of nanoseconds, and longer than
+    /// those of the entry before. A power of two has four entries; entries without waits are left
+    /// out.
     pub wait_counts: Vec<(u64, u64)>,
-    /// The longest wait, one included that went on when the run ended.
+    /// The longest wait, including one that was still going on when the run ended.
     pub longest_stall_ns: u64,
-    /// CPU seconds used in a second: at most `pcpus`.
+    /// CPU seconds used per second: at most `pcpus`.
     pub cpu_s_per_s: f64,
-    /// CPU seconds in a second that went into waiting for locks.
+    /// CPU seconds per second that went into waiting for locks.
     pub spin_s_per_s: f64,
-    /// Seconds in a second that vCPUs were runnable without a processor, all together.
+    /// Seconds per second for which vCPUs were runnable without a processor, in total.
     pub steal_s_per_s: f64,
-    /// Where the waits went, lock by lock. They count on to their own end where the run ends first.
+    /// Where the waits went, lock by lock. Waits that outlast the run are counted to their own end.
     pub locks: Vec<Losses>,
-    /// Seconds in a second that vCPUs had a pCPU, but their threads none of the system's CPUs: what
-    /// the system took. It is part of `cpu_s_per_s`.
+    /// Seconds per second for which vCPUs had a pCPU but their threads had none of the system's
+    /// CPUs: what the system took. It is part of `cpu_s_per_s`.
     pub run_delay_s_per_s: f64,
-    /// Slices that ended with a preemption, in a second, and by how many nanoseconds each was
-    /// outstayed on average.
+    /// Slices per second that ended with a preemption. `overrun_ns` is by how many nanoseconds each
+    /// was outstayed on average.
     pub slices_per_s: f64,
     /// See `slices_per_s`.
     pub overrun_ns: f64,
-    /// The length that slices should have had over the one they had: 1 is what the configuration
-    /// says, and so is the rate of preemptions then.
+    /// The ratio of the configured slice length to the actual one: 1 means that slices were as long
+    /// as configured, and preemptions as frequent.
     pub slices_of_nominal: f64,
-    /// What locks were told about a halt, a kick and a wake-up, in nanoseconds; 0 is nothing.
+    /// How long a halt, a kick and a wake-up take according to what locks were told, in
+    /// nanoseconds; 0 if they were told nothing.
     pub wake_ns: u64,
-    /// Whether locks published who holds and who waits.
+    /// Whether locks published their holders and waiters.
     pub publishes: bool,
-    /// Nanoseconds that a read of the PM timer took, on average; 0 without reads.
+    /// Nanoseconds that a read of the PM timer took on average; 0 without reads.
     pub timer_read_ns: f64,
-    /// CPU seconds in a second that went into reads of the PM timer.
+    /// CPU seconds per second that went into reads of the PM timer.
     pub timer_cpu_s_per_s: f64,
-    /// Reads of the PM timer that went backwards: must be 0.
+    /// Reads of the PM timer that went backwards: this must be 0.
     pub timer_backwards: u64,
     /// Exits of all vCPUs, by kind.
     pub exits: BTreeMap<Name, u64>,
-    /// Yields, by what came of them and why; and who was passed over, and why.
+    /// Yields by outcome and reason, and skipped vCPUs by reason.
     pub yields: Y,
-    /// How often a yield went to the vCPU that was truly waited for.
+    /// How often a yield went to the vCPU that was really waited for.
     pub yield_hits: u64,
     /// Events inside the lock.
     pub counters: BTreeMap<Name, u64>,
     /// What the host saw of each vCPU.
     pub vcpus: Vec<Accounts>,
-    /// Who ran where and held what, if that was asked for; a record of its own in files.
+    /// Which vCPU ran where and held what, if that was asked for; in files it is a record of its
+    /// own.
     #[serde(skip)]
     pub timeline: Option<Timeline>,
 }
@@ -195,7 +199,7 @@ impl<Y: Yields> Record<Y> {
 }
 
 impl<Y> Record<Y> {
-    /// The same with yields of another type, for whoever holds records of several engines.
+    /// The same with yields of another type, for code that holds records of several engines.
     #[must_use]
     pub fn map_yields<Z>(self, map: impl FnOnce(Y) -> Z) -> Record<Z> {
         Record {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long a thread was ready to run, but on none of the system's CPUs.
+//! How long a thread was ready to run without having one of the system's CPUs.
 
 use std::fs::File;
 use std::io;
@@ -8,21 +8,21 @@ use std::os::unix::fs::FileExt;
 /// The run delay of one thread of this process, as the system counts it: the second figure of
 /// `/proc/PID/task/TID/schedstat` (Linux, Documentation/scheduler/sched-stats.rst).
 ///
-/// Opened once, so that a reading is one system call (about 0.5 µs) and allocates nothing.
+/// The file is opened once, so a reading is one system call (about 0.5 µs) and allocates nothing.
 #[derive(Debug)]
 pub struct RunDelay(File);
 
 impl RunDelay {
-    /// That of `thread`, as the system numbers it.
+    /// The run delay of `thread`, by the system's number.
     ///
     /// # Errors
-    /// If there is no such thread, or the system does not count (a kernel without `SCHED_INFO`), or
-    /// has no file left.
+    /// If there is no such thread, the system does not count run delays (a kernel without
+    /// `SCHED_INFO`), or no file descriptor is left.
     pub fn of(thread: i32) -> io::Result<Self> {
         File::open(format!("/proc/self/task/{thread}/schedstat")).map(Self)
     }
 
-    /// Nanoseconds so far; nothing once the thread has ended.
+    /// Nanoseconds so far; `None` once the thread has ended.
     #[must_use]
     pub fn ns(&self) -> Option<u64> {
         // Three numbers of at most 20 digits.
@@ -51,7 +51,7 @@ mod tests {
         assert!(delay.ns().unwrap() >= first);
         drop(end);
         thread.join().unwrap();
-        // The system may take the thread out of its list a moment after it was joined.
+        // The system may remove the thread from its list a moment after the join.
         while delay.ns().is_some() {
             std::thread::yield_now();
         }

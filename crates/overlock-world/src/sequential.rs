@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cells that order more than they are asked to: what a lock costs if all its read-modify-writes
-//! are sequentially consistent.
+//! Cells with stronger ordering than asked for: they show what a lock costs if all its
+//! read-modify-writes are sequentially consistent.
 //!
-//! That is how Linux's paravirtual queued lock was before S3, which relaxes the `cmpxchg` of its
-//! fast path to acquire. Locks over these cells are the comparator. On x86-64 every
-//! read-modify-write is a full barrier anyway and the code is the same; the difference is to be
-//! found where loads and stores are exclusive (aarch64: `casal` for `casa`).
+//! Linux's paravirtual queued lock was like that before S3, which relaxes the `cmpxchg` of its fast
+//! path to acquire. Locks over these cells are the comparator. On x86-64 every read-modify-write is
+//! a full barrier anyway and the code is the same; the difference shows on machines with exclusive
+//! loads and stores (aarch64: `casal` for `casa`).
 
 use std::sync::atomic::Ordering;
 use std::sync::atomic::Ordering::SeqCst;
 
 use overlock::atomic::{Atomic, ConstAtomic};
 
-/// A cell whose read-modify-writes are sequentially consistent, whatever their caller asks for.
+/// A cell whose read-modify-writes are sequentially consistent, whatever ordering the caller asks
+/// for.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Sequential<C>(pub C);
@@ -42,7 +43,7 @@ impl<T, C: Atomic<T>> Atomic<T> for Sequential<C> {
 
     #[inline(always)]
     fn compare_exchange(&self, current: T, new: T, _: Ordering, failure: Ordering) -> Result<T, T> {
-        // ORDERING: as above. One that fails is a load, and stays what it is.
+        // ORDERING: as above. A compare-exchange that fails is a load, and keeps its ordering.
         self.0.compare_exchange(current, new, SeqCst, failure)
     }
 }
@@ -57,7 +58,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-    /// Notes the orderings that reach it.
+    /// Records the orderings that reach it.
     #[derive(Default)]
     struct Notes(Mutex<Vec<Ordering>>);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The few sums that every measurement ends in.
+//! The few statistics that every measurement ends in.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,9 +26,9 @@ impl Spread {
     }
 }
 
-/// Jain's index of fairness: the square of the sum over n times the sum of squares. 1 is equal, 1/n
-/// is one alone; 1 where nobody has anything (R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of
-/// Fairness", DEC-TR-301, 1984).
+/// Jain's index of fairness: the square of the sum over n times the sum of squares. 1 means all are
+/// equal, 1/n that one has everything; it is 1 if all values are zero (R. Jain, D. Chiu, W. Hawe,
+/// "A Quantitative Measure of Fairness", DEC-TR-301, 1984).
 #[must_use]
 pub fn jain(values: &[u64]) -> f64 {
     let sum: f64 = values.iter().map(|&v| v as f64).sum();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who ran where, and who waited for and held which lock, for a part of a run.
+//! Which vCPU ran where, and which waited for and held which lock, for a part of a run.
 //!
-//! It is noted where it is known anyway: what the host decides under the lock of its own state,
-//! and what a vCPU has looked at its clock for, after the release. Room is made before the run, and
-//! whoever has none left notes nothing more; the timeline then ends there for all. A run without a
-//! timeline pays one branch for each section and each decision.
+//! Each event is recorded where it is known anyway: the host's decisions under the lock of its own
+//! state, and a vCPU's times after the release, from clock readings that it needs in any case. Room
+//! is reserved before the run. A recorder that has none left stops recording, and the timeline then
+//! ends there for all. A run without a timeline pays one branch for each critical section and each
+//! decision.
 
 use serde::Serialize;
 use std::cell::UnsafeCell;
@@ -12,16 +13,16 @@ use std::collections::BTreeMap;
 
 use crate::{Accounts, Config};
 
-/// Room for this many notes of each kind, shared equally among the vCPUs.
+/// How many records of each kind there is room for, shared equally among the vCPUs.
 const ROOM: usize = 1 << 17;
 
-/// How many of them each vCPU has, given the number of vCPUs.
+/// How many of them each vCPU gets, given the number of vCPUs.
 fn room(vcpus: u32) -> usize {
     ROOM / vcpus.max(1) as usize
 }
 
-/// Room for the notes of a vCPU of so many. It has been written to, so that no first touch of a
-/// page falls into what is noted.
+/// Room for the records of one of `vcpus` vCPUs. It has been written to, so that no first touch of
+/// a page falls into the recorded part.
 #[must_use]
 pub fn prepared<T: Copy>(vcpus: u32, blank: T) -> Vec<T> {
     let mut notes = vec![blank; room(vcpus)];
@@ -29,7 +30,7 @@ pub fn prepared<T: Copy>(vcpus: u32, blank: T) -> Vec<T> {
     notes
 }
 
-/// A vCPU, as its host has it.
+/// The state of a vCPU, as its host sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It owns this pCPU.
@@ -43,11 +44,11 @@ pub enum Standing {
 /// A part of a vCPU's life with one standing, in nanoseconds of the clock that vCPUs read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stint {
-    /// How it stood.
+    /// The standing.
     pub standing: Standing,
-    /// Since when.
+    /// When it began.
     pub from_ns: u64,
-    /// Until when.
+    /// When it ended.
     pub to_ns: u64,
 }
 
@@ -60,17 +61,17 @@ pub(crate) struct Hold {
     pub(crate) released_ns: u64,
 }
 
-/// The part of a run that is noted, in nanoseconds of the clock that vCPUs read.
+/// The part of a run that is recorded, in nanoseconds of the clock that vCPUs read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// From here on,
+    /// The beginning of the part.
     pub from_ns: u64,
-    /// up to here.
+    /// The end of the part.
     pub to_ns: u64,
 }
 
 impl Window {
-    /// The part in the middle of a run that its configuration asks for.
+    /// The part in the middle of a run that the configuration asks for.
     #[must_use]
     pub fn of(config: &Config<'_>) -> Option<Self> {
         let ns = |span: std::time::Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
@@ -78,7 +79,8 @@ impl Window {
         config.timeline.map(|span| Window { from_ns, to_ns: from_ns.saturating_add(ns(span)) })
     }
 
-    /// Whether something that lasted so long was at least in part within.
+    /// Whether something that lasted from `from_ns` to `to_ns` was at least partly within the
+    /// window.
     #[inline]
     #[must_use]
     pub fn has(self, from_ns: u64, to_ns: u64) -> bool {
@@ -94,25 +96,26 @@ pub(crate) struct Log {
     holds: UnsafeCell<Vec<Hold>>,
 }
 
-// SAFETY: `note` and `read` say who may call them when.
+// SAFETY: `note` and `read` document who may call them and when.
 unsafe impl Sync for Log {}
 
 impl Log {
     pub(crate) fn new(window: Window, vcpus: u32) -> Self {
-        // Not zeros, which the system would give without writing them.
+        // These are not zeros, which the system would provide without writing them.
         let (lock, ns) = (u32::MAX, u64::MAX);
         let blank = Hold { lock, asked_ns: ns, taken_ns: ns, released_ns: ns };
         Self { window, holds: UnsafeCell::new(prepared(vcpus, blank)) }
     }
 
-    /// Notes a section, if it is within the window and there is room. It allocates nothing.
+    /// Records a critical section, if it is within the window and there is room. It allocates
+    /// nothing.
     ///
     /// # Safety
-    /// Only one thread calls this, and nobody reads meanwhile.
+    /// Only one thread calls this, and no other thread reads meanwhile.
     #[inline]
     pub(crate) unsafe fn note(&self, hold: Hold) {
         if self.window.has(hold.asked_ns, hold.released_ns) {
-            // SAFETY: passed on to the caller.
+            // SAFETY: the caller guarantees it.
             let holds = unsafe { &mut *self.holds.get() };
             if holds.len() < holds.capacity() {
                 holds.push(hold);
@@ -120,32 +123,32 @@ impl Log {
         }
     }
 
-    /// What was noted, and whether there was room for all of it.
+    /// The recorded sections, and whether there was room for all of them.
     ///
     /// # Safety
-    /// The vCPU that notes has ended.
+    /// The vCPU that records has ended.
     unsafe fn read(&self) -> (&[Hold], bool) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller guarantees it.
         let holds = unsafe { &*self.holds.get() };
         (holds, holds.len() < holds.capacity())
     }
 }
 
-/// Everything that was noted of a run.
+/// Everything that was recorded of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Timeline {
-    /// From here on, in nanoseconds of the clock that vCPUs read, all is noted,
+    /// When the recording begins, in nanoseconds of the clock that vCPUs read.
     pub from_ns: u64,
-    /// up to here: to the end of what was asked for, or to where there was no more room.
+    /// When it ends: where it was asked to end, or where there was no more room.
     pub to_ns: u64,
-    /// vCPU; `running`, `ready` or `halted`; the pCPU if it is running; from; to.
+    /// vCPU; `running`, `ready` or `halted`; the pCPU if it is running; beginning; end.
     pub stints: Vec<(u32, &'static str, Option<u32>, u64, u64)>,
-    /// vCPU; lock; when it asked for it, had it, and had released it at the latest.
+    /// vCPU; lock; when it asked for the lock, when it had it, and by when it had released it.
     pub holds: Vec<(u32, u32, u64, u64, u64)>,
 }
 
 impl Timeline {
-    /// Sums up what the host and the vCPUs have noted. All vCPUs have ended.
+    /// Combines the records of the host and the vCPUs. All vCPUs have ended.
     pub(crate) fn new(window: Window, ended_ns: u64, vcpus: &[Accounts], logs: &[Log]) -> Self {
         let mut to_ns = window.to_ns.min(ended_ns);
         let (mut stints, mut holds) = (Vec::new(), Vec::new());
@@ -176,8 +179,8 @@ impl Timeline {
     }
 }
 
-/// Ends each section where the next one under the same lock begins, at the latest: a release is
-/// stamped when the kick that comes with it is done, and by then the lock is often another's.
+/// Ends each critical section no later than where the next one under the same lock begins: a
+/// release is stamped once its kick is done, and by then another vCPU often has the lock.
 fn end_at_the_next(holds: &mut [(u32, u32, u64, u64, u64)]) {
     let mut next = BTreeMap::new();
     for (_, lock, _, taken_ns, released_ns) in holds.iter_mut().rev() {
@@ -232,7 +235,7 @@ mod tests {
             [(0, 0, 1, 10, 30), (1, 1, 2, 12, 14), (2, 0, 3, 20, 25), (1, 0, 4, 26, 40)];
         end_at_the_next(&mut holds);
         assert_eq!(holds.map(|hold| hold.4), [20, 14, 25, 40]);
-        // The first one's release is stamped at 515, when the second has it since 514.
+        // The first release is stamped at 515, when the second vCPU has had the lock since 514.
         let logs = [log(9, &[510]), log(9, &[512])];
         let timeline = Timeline::new(WINDOW, 1_000, &[life(600), life(600)], &logs);
         assert_eq!(timeline.holds, [(0, 0, 510, 512, 514), (1, 0, 512, 514, 517)]);
@@ -245,7 +248,7 @@ mod tests {
         let logs = [log(2, &[510, 520, 530]), log(100, &[505, 540, 550])];
         let timeline = Timeline::new(WINDOW, 1_000, &[life(600), life(600)], &logs);
         assert_eq!((timeline.to_ns, timeline.holds.len()), (525, 3));
-        // The same if it was the host that had none.
+        // The same if it was the host that had no room.
         let timeline = Timeline::new(WINDOW, 1_000, &[life(600), life(560)], &[]);
         assert_eq!(timeline.to_ns, 560);
     }

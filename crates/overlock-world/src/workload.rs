@@ -7,8 +7,8 @@
 //!    └── [sleep] ◄── [read the PM timer] ◄───────────────────────────┘
 //! ```
 //!
-//! A [`Profile`] says how long and how often. Those in `profiles/` are modelled on known loads;
-//! each says where its numbers come from, and which of them were simply chosen.
+//! A [`Profile`] gives the lengths and frequencies. Those in `profiles/` are modelled on known
+//! loads; each names the source of its numbers, and which of them were simply chosen.
 
 mod mix;
 mod place;
@@ -35,11 +35,11 @@ use crate::record::Seen;
 use crate::timeline::Window;
 use crate::{Error, Record, World};
 
-/// Held while a run counts what happens in its locks.
+/// Held while a run counts the events of its locks.
 static COUNTING: Mutex<()> = Mutex::new(());
 
-/// What a halt, a kick and a wake-up can take, in nanoseconds: less than the least is no halt, more
-/// than the most no wake-up but another's slice.
+/// The bounds on what a halt, a kick and a wake-up can take together, in nanoseconds: a shorter
+/// time is not a halt, and a longer one includes another vCPU's slice.
 const WAKE_NS: (u64, u64) = (1_000, 250_000);
 
 /// The yield policy that acts on what locks publish.
@@ -47,12 +47,12 @@ const PV_HINT: &str = "pv-hint";
 
 /// Runs `profile` under the lock called `lock`, or [`HAND_OVER`], on engine `E`.
 ///
-/// The first run of an engine in a process is preceded by one of 20 ms that measures what a halt, a
-/// kick and a wake-up take there, unless `config` or the engine says.
+/// Before an engine's first run in a process, a run of 20 ms measures what a halt, a kick and a
+/// wake-up take there, unless `config` or the engine specifies it.
 ///
 /// # Errors
-/// Those of [`Engine::run`], and an [`Error`] if there is no such lock, or `profile` is one that no
-/// run could do.
+/// Those of [`Engine::run`], and an [`Error`] if there is no such lock, or if no run could do
+/// `profile`.
 pub fn run<E: Engine>(
     config: &Config,
     profile: &Profile,
@@ -97,7 +97,7 @@ impl<E: Engine> UseLock for Run<'_, '_, E> {
         let ordered = in_order(lock);
         let mix = Mix::<E::World, L>::new(profile, config.vcpus, ordered, config.publishes);
         let mix = mix.noting(Window::of(config), config.vcpus);
-        // The counters are the process's, so no other run may count between the two looks.
+        // The counters belong to the process, so no other run may count between the two readings.
         let counting = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
         let before = Counted::now();
         let outcome = E::run(config, &mix)?;
@@ -115,14 +115,15 @@ fn hand_over<E: Engine>(config: &Config, profile: &Profile) -> Result<Record<E::
     Ok(Record::new::<E>(config, profile, HAND_OVER, outcome, seen))
 }
 
-/// About how long a halt, a kick and a wake-up take where pCPUs are idle, in nanoseconds: what one
-/// of a row of hand-overs takes, measured once for each engine and number of pCPUs, at most two.
+/// About how long a halt, a kick and a wake-up take together where pCPUs are idle, in nanoseconds:
+/// the time per hand-over in a series of them, measured once for each engine and number of pCPUs,
+/// at most two.
 fn wake_ns<E: Engine>(config: &Config) -> Result<u64, E::Error> {
     static MEASURED: Mutex<Option<HashMap<(&str, u32), u64>>> = Mutex::new(None);
     if let Some(known) = E::wake_ns() {
         return Ok(known);
     }
-    // On more, no other pCPU has anything to do with it.
+    // With more, the other pCPUs take no part.
     let pcpus = config.pcpus.min(2);
     let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
     let measured = measured.get_or_insert_default();
@@ -135,8 +136,8 @@ fn wake_ns<E: Engine>(config: &Config) -> Result<u64, E::Error> {
         ..Config::new(2 * pcpus, pcpus)
     };
     let record = hand_over::<E>(&turns, &Profile::named("micro")?)?;
-    // Between two turns of one vCPU are those of the others; the median, so that nothing that
-    // interrupts the measurement counts. A run that was cut short has no turn.
+    // Between two turns of one vCPU come the turns of the others. The median excludes interruptions
+    // of the measurement. A run that was cut short has no turn.
     let turns = u64::from(turns.vcpus - 1).max(1);
     let wake_ns = (record.wait_ns.p50 / turns).clamp(WAKE_NS.0, WAKE_NS.1);
     measured.insert((E::NAME, pcpus), wake_ns);

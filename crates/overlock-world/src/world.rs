@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verbs of a world: all that a program on its vCPUs can do beyond computing.
+//! The verbs of a world: everything that a program on its vCPUs can do beyond computing.
 //!
 //! | verb | what happens |
 //! |---|---|
@@ -13,10 +13,10 @@
 //! | [`pm_timer`](World::pm_timer) | reads a device |
 //! | [`enter_critical`](World::enter_critical) | asks not to be preempted |
 //!
-//! A world also says what its memory is made of ([`Word`](World::Word)), so that what programs
-//! share can be real atomics, or cells that cost time; and what the platforms of `overlock` are on
-//! its vCPUs. It says nothing of how all this is done. In a world of virtual time a verb is a step
-//! of the machine, and `work_ns` comes to an end because the machine says so.
+//! A world also defines what its memory is made of ([`Word`](World::Word)), so that programs share
+//! real atomics, or cells that cost time; and it defines the platforms of `overlock` on its vCPUs.
+//! It does not define how all this is done. In a world of virtual time a verb is a step of the
+//! machine, and `work_ns` ends when the machine says so.
 
 use std::alloc::Layout;
 use std::marker::PhantomData;
@@ -25,29 +25,29 @@ use std::ptr::NonNull;
 use overlock::atomic::ConstAtomic;
 use overlock::platform::Platform;
 
-/// Where vCPUs live. Every verb is about the vCPU that calls it.
+/// The place where vCPUs live. Every verb concerns the vCPU that calls it.
 ///
 /// # Panics
-/// The verbs may panic, or end the process, where the caller is no vCPU of this world.
+/// The verbs may panic, or end the process, if the caller is not a vCPU of this world.
 pub trait World: Copy + Send + Sync + 'static {
-    /// What the words are that programs share.
+    /// The words that programs share.
     type Word: ConstAtomic<u32>;
 
     /// The platform of locks that know of being virtual.
     type Aware: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstAtomic<u32>>;
 
-    /// The platform of locks that only ever spin.
+    /// The platform of locks that only spin.
     type Native: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstAtomic<u32>>;
 
-    /// As [`Aware`](Self::Aware), with cells whose read-modify-writes are sequentially consistent
-    /// ([`Sequential`](crate::Sequential)). A world that has no such cells names `Aware` again, and
-    /// is not asked for the locks that need them.
+    /// Like [`Aware`](Self::Aware), with cells whose read-modify-writes are sequentially consistent
+    /// ([`Sequential`](crate::Sequential)). A world without such cells names `Aware` again, and is
+    /// not asked for the locks that need them.
     type Ordered: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstAtomic<u32>>;
 
-    /// Memory in which what programs share is to lie, until the run is over; nothing where it may
-    /// lie anywhere. Locks hash their addresses, so a world that repeats runs exactly has a say.
+    /// Memory for what programs share, until the run is over; `None` if it may lie anywhere. Locks
+    /// hash their addresses, so a world that repeats runs exactly decides where it lies.
     ///
-    /// What it returns is aligned, large enough and nobody else's.
+    /// The memory returned is aligned, large enough and not used by anything else.
     fn memory(layout: Layout) -> Option<NonNull<u8>> {
         let _ = layout;
         None
@@ -62,27 +62,28 @@ pub trait World: Copy + Send + Sync + 'static {
     /// Whether the program should return.
     fn stopping() -> bool;
 
-    /// Nanoseconds since the run began. In a section of measurement this is the whole cost of
-    /// looking: it should be cheap.
+    /// Nanoseconds since the run began. In a measured critical section this call is the only
+    /// overhead, so it should be cheap.
     fn now_ns() -> u64;
 
-    /// Nanoseconds that this vCPU was without a processor, halted or robbed, so far.
+    /// Nanoseconds for which this vCPU was without a processor so far, halted or robbed.
     fn away_ns() -> u64;
 
-    /// Computes for `ns` nanoseconds of this vCPU's own time: what is taken away is added.
+    /// Computes for `ns` nanoseconds of this vCPU's own time: time without a processor does not
+    /// count.
     fn work_ns(ns: u64);
 
     /// Pauses once in a loop that waits, as the locks do.
     fn relax();
 
     /// Halts while `word` holds `expected`, until kicked, interrupted, or until `now_ns()` reaches
-    /// `deadline_ns`. It may also return for no reason.
+    /// `deadline_ns`. It may also return spuriously.
     ///
-    /// A kick that comes between the look at `word` and the halt is not lost: the halt returns at
+    /// A kick that comes between the load of `word` and the halt is not lost: the halt returns at
     /// once.
     fn halt_unless(word: &Self::Word, expected: u32, deadline_ns: Option<u64>);
 
-    /// Halts for `ns` nanoseconds, interrupts aside, or until the program should return.
+    /// Halts for `ns` nanoseconds despite interrupts, or until the program should return.
     fn sleep_ns(ns: u64);
 
     /// Kicks vCPU `target`: ends its halt, or its next one if it is not halted.
@@ -91,15 +92,15 @@ pub trait World: Copy + Send + Sync + 'static {
     /// Sends interrupt `number` (below 32) to vCPU `target`.
     fn interrupt(target: u32, number: u32);
 
-    /// Sends interrupt `number` (below 32) to all other vCPUs, with one call of the host.
+    /// Sends interrupt `number` (below 32) to all other vCPUs, with one call to the host.
     fn interrupt_all(number: u32);
 
     /// Asks the host to let vCPU `target`, or any other, run instead of this one, whatever the
     /// yield policy.
     fn yield_to(target: Option<u32>);
 
-    /// Tells the host that this vCPU spins in vain. What becomes of its processor is the yield
-    /// policy's to say, which may ask the program for a [`hint`](Program::hint).
+    /// Reports to the host that this vCPU spins in vain. The yield policy decides what happens to
+    /// its processor, and may ask the program for a [`hint`](Program::hint).
     fn long_spin();
 
     /// Reads the ACPI PM timer: 3.579545 MHz, 24 bits.
@@ -108,20 +109,20 @@ pub trait World: Copy + Send + Sync + 'static {
     /// Whether vCPU `number` has lost its processor. Only a hint: it may be stale.
     fn is_preempted(number: u32) -> bool;
 
-    /// Asks the host not to take the processor for a moment.
+    /// Asks the host not to take the processor away for a moment.
     fn enter_critical();
 
-    /// Ends what [`enter_critical`](Self::enter_critical) began, and gives back what it borrowed.
+    /// Ends what [`enter_critical`](Self::enter_critical) began, and returns the time it borrowed.
     fn leave_critical();
 }
 
 /// What a vCPU runs.
 ///
 /// # What a program may do
-/// Compute, use atomics and what it shares by reference, call the verbs of its world. It may *not*
-/// make system calls, allocate, print, use thread-locals or unwind: in some worlds there is no
-/// operating system to ask. It must not own anything whose destructor matters either: a run that is
-/// ended by force never runs it.
+/// It may compute, use atomics and what it shares by reference, and call the verbs of its world. It
+/// must *not* make system calls, allocate, print, use thread-locals or unwind: in some worlds there
+/// is no operating system to ask. Nor may it own anything whose destructor matters: a run that is
+/// ended by force never runs destructors.
 pub trait Program<W: World>: Sync {
     /// The body of every vCPU. It returns soon after [`World::stopping`] turns true.
     fn run(&self, vcpu: Vcpu<W>);
@@ -142,7 +143,7 @@ pub trait Program<W: World>: Sync {
         Hint::default()
     }
 
-    /// The vCPU that `spinner` truly waits for, which no host can know; the oracle does.
+    /// The vCPU for which `spinner` really waits. No host can know it; the oracle does.
     fn truth(&self, spinner: u32) -> Hint {
         self.hint(spinner)
     }
@@ -150,15 +151,15 @@ pub trait Program<W: World>: Sync {
     /// How many waits of `vcpu` have ended so far.
     ///
     /// Hardware with pause-loop exiting sees the end of a wait as a gap in the pauses. A host that
-    /// samples does not; this stands for the gap. So a vCPU that two samples find in the same loop,
-    /// but in different waits, does not spin for long.
+    /// samples does not; this count replaces the gap. So a vCPU that two samples find in the same
+    /// loop, but in different waits, has not spun for long.
     fn progress(&self, vcpu: u32) -> u64 {
         let _ = vcpu;
         0
     }
 
-    /// Called on the host, for one vCPU at a time, when `vcpu` gets a processor again that it was
-    /// ready for from `since_ns` to `until_ns`: the moment to find out who has waited for it.
+    /// Called on the host, for one vCPU at a time, when `vcpu` gets a processor again after it was
+    /// ready from `since_ns` to `until_ns`: the moment to find out which vCPUs have waited for it.
     fn was_away(&self, vcpu: u32, since_ns: u64, until_ns: u64) {
         let _ = (vcpu, since_ns, until_ns);
     }
@@ -167,12 +168,12 @@ pub trait Program<W: World>: Sync {
 /// How many waiters a [`Hint`] can name.
 pub const HINT_WAITERS: usize = 4;
 
-/// Whom a spinning vCPU waits for, as far as its program knows.
+/// The vCPUs for which a spinning vCPU waits, as far as its program knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hint {
-    /// The vCPU that holds the lock, or that owes an answer to it or to the spinner.
+    /// The vCPU that holds the lock, or that owes an answer to the holder or to the spinner.
     pub holder: Option<u32>,
-    /// The first of those that stand between that one and the spinner, in order.
+    /// The first of the waiters between that vCPU and the spinner, in order.
     pub waiters: [Option<u32>; HINT_WAITERS],
 }
 

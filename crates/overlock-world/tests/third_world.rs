@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Can a world be written outside the laboratory, and run the laboratory's experiment file?
 //!
-//! This one is as simple as a world can be: virtual time, vCPUs in turns. A vCPU is a thread that
-//! runs while it has the baton. Each has a clock of its own; whoever is on a pCPU and furthest
-//! behind has the baton, until it is a little ahead of the next. Slices go round. Nothing in it
-//! depends on real time, so a run is the same every time.
+//! This one is as simple as a world can be: virtual time, and vCPUs in turns. A vCPU is a thread
+//! that runs while it has the baton. Each has a clock of its own. Of the vCPUs on a pCPU, the one
+//! that is furthest behind has the baton, until it is a little ahead of the next. Slices rotate.
+//! Nothing in it depends on real time, so a run is the same every time.
 
 use std::cell::Cell as LocalCell;
 use std::collections::VecDeque;
@@ -20,11 +20,11 @@ use overlock_world::locks::HAND_OVER;
 use overlock_world::workload::{Profile, run};
 use overlock_world::{Accounts, Config, Engine, Error, NoYields, Outcome, Program, Vcpu, World};
 
-/// What an access to a cell, a pause and a call of the host take, in nanoseconds.
+/// The cost of an access to a cell, a pause and a call to the host, in nanoseconds.
 const ACCESS: u64 = 10;
 const PAUSE: u64 = 50;
 const CALL: u64 = 500;
-/// How far ahead of the next one a vCPU may get before it passes the baton on.
+/// How far ahead of the next vCPU one may get before it passes the baton on.
 const SKEW: u64 = 10_000;
 
 /// A cell whose every access takes time.
@@ -55,7 +55,7 @@ macro_rules! timed {
 }
 timed!(u8 => AtomicU8, u16 => AtomicU16, u32 => AtomicU32);
 
-/// Where a vCPU is.
+/// The state of a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stand {
     Queued,
@@ -111,7 +111,7 @@ impl State {
             self.baton = vcpu;
             return;
         }
-        // All sleep: time goes on to the first that wants to be woken.
+        // All vCPUs sleep: time jumps to the first that wants to be woken.
         let due = self.all.iter().filter_map(|one| match one.stand {
             Stand::Halted { deadline } => deadline,
             _ => None,
@@ -147,7 +147,7 @@ struct Machine {
     program: *const (),
 }
 
-// SAFETY: the program is shared between all vCPUs, as every `Program` may be.
+// SAFETY: all vCPUs share the program, as every `Program` allows.
 unsafe impl Sync for Machine {}
 
 thread_local! {
@@ -158,7 +158,8 @@ fn here() -> (&'static Machine, usize) {
     HERE.get().expect("this thread is no vCPU")
 }
 
-/// Has the calling vCPU take `ns`, do `act`, and wait for the baton; then it answers interrupts.
+/// Spends `ns` of the calling vCPU's time, performs `act`, waits for the baton, and then takes
+/// interrupts.
 fn turn<T>(ns: u64, act: impl FnOnce(&mut State, usize) -> T) -> T {
     let (machine, own) = here();
     let mut state = machine.state.lock().unwrap();
@@ -232,7 +233,7 @@ fn interrupt(targets: impl Fn(usize) -> bool, number: u32) {
     });
 }
 
-/// The platform of locks here.
+/// The platform of locks in this world.
 #[derive(Clone, Copy, Debug)]
 struct Turns<const WAITS: bool>;
 
@@ -246,7 +247,7 @@ fn table<P: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstA
 macro_rules! platform {
     ($waits:literal) => {
         // SAFETY: a CPU is a thread with a number of its own, cells are atomics, and the machine
-        // remembers kicks of those that have not halted yet.
+        // remembers kicks of CPUs that have not halted yet.
         unsafe impl Platform for Turns<$waits> {
             type Byte = Timed<AtomicU8>;
             type Half = Timed<AtomicU16>;
@@ -318,7 +319,7 @@ impl World for RoundRobin {
         see(|one| one.life.steal_ns + one.life.halted_ns)
     }
     fn work_ns(ns: u64) {
-        // By slices, so that it can be taken away in between.
+        // Works slice by slice, so that it can be taken away in between.
         let slice = here().0.state.lock().unwrap().slice;
         (0..ns / slice).for_each(|_| step(slice));
         if !ns.is_multiple_of(slice) {
@@ -389,7 +390,7 @@ impl Engine for InTurns {
     }
 
     fn run<P: Program<RoundRobin>>(config: &Config, p: &P) -> Result<Outcome<NoYields>, Error> {
-        // The tables of the platforms are the process's.
+        // The tables of the platforms belong to the process.
         static ALONE: Mutex<()> = Mutex::new(());
         let _alone = ALONE.lock();
         let life = || One {
@@ -408,14 +409,14 @@ impl Engine for InTurns {
         state.pass(0);
         let duration = config.duration.as_nanos() as u64;
         let interrupt = |program: *const (), number| {
-            // SAFETY: made for this very program, which outlives the machine.
+            // SAFETY: the pointer was made from this very program, which outlives the machine.
             unsafe { &*program.cast::<P>() }.interrupt(Vcpu::current(), number);
         };
         let program = std::ptr::from_ref(p).cast();
         let turns = (0..vcpus).map(|_| Condvar::new()).collect();
         let state = Mutex::new(state);
         let machine = Machine { state, turns, duration, interrupt, program };
-        // SAFETY: the threads of the scope below use it, and end before it does.
+        // SAFETY: only the threads of the scope below use it, and they end before it does.
         let machine: &'static Machine = unsafe { &*std::ptr::from_ref(&machine) };
         std::thread::scope(|scope| {
             for own in 0..vcpus {
@@ -458,7 +459,7 @@ fn the_laboratorys_experiment_file_runs_and_is_the_same_every_time() {
             records.iter().find(|r| (r.lock.as_str(), r.cpus, r.cs_ns) == (lock, cpus, 1000));
         found.unwrap().ops_per_s
     };
-    // What the project is about is to be seen here too.
+    // The effects that the project is about show here too.
     assert!(of("native-ticket", 8) < 0.2 * of("native-ticket", 2), "a strict spin lock collapses");
     assert!(of("hybrid", 8) > 2.0 * of("native-ticket", 8), "one that halts and steals does not");
     experiment.host.seconds = 0.01;

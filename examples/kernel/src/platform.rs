@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The platform: what the locks ask of the world (contract: `overlock::platform`).
+//! The platform: what the locks require of the world (contract: `overlock::platform`).
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
@@ -13,10 +13,10 @@ use crate::arch;
 pub struct Cores;
 
 static SLOTS: [Slot<Cores>; arch::MAX_CPUS] = [const { Slot::new() }; arch::MAX_CPUS];
-/// 16 entries a bucket, four of them for each CPU.
+/// 16 entries per bucket, four of them per CPU.
 static BUCKETS: [Bucket<Cores>; arch::MAX_CPUS / 4] = [const { Bucket::new() }; arch::MAX_CPUS / 4];
 
-// SAFETY: P1 and P3: `halt_while`. P2: any interrupt. P4: an interrupt that nobody waits for does
+// SAFETY: P1 and P3: `halt_while`. P2: any interrupt. P4: an interrupt for which no CPU waits does
 // nothing. P6: the pause instruction. P7, P8: numbers and tables are fixed. P9: one counter. P10:
 // waiting is never off. P5, P11: the defaults.
 unsafe impl Platform for Cores {
@@ -42,7 +42,7 @@ unsafe impl Platform for Cores {
         &BUCKETS
     }
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
-        // This kernel has no timer, so what must end in time spins.
+        // This kernel has no timer, so a wait with a deadline spins.
         if deadline_ns.is_none() && !arch::in_nmi() {
             arch::halt_while(word, expected);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be read but makes no experiment, told with its line.
+//! Refuses what can be read but is not an experiment, and names the line.
 
 use super::{Experiment, Factors, Host};
 use crate::engine::VCPUS_MAX;
@@ -40,7 +40,7 @@ fn lock(name: &str, key: &str, document: &Document<'_>) -> Result<(), Error> {
     Err(document.refuse(&[key], format!("there is no lock '{name}'; choose from {known}")))
 }
 
-/// Refuses published figures of points that the factors don't have, and values that are none.
+/// Refuses published figures of points that the factors don't have, and impossible values.
 pub(super) fn published(experiment: &Experiment, document: &Document<'_>) -> Result<(), Error> {
     let factors = &experiment.factors;
     for (at, published) in experiment.published.iter().enumerate() {
@@ -85,7 +85,7 @@ pub(super) fn published(experiment: &Experiment, document: &Document<'_>) -> Res
     Ok(())
 }
 
-/// Refuses hosts that can run nothing.
+/// Refuses hosts that can't run anything.
 pub(super) fn host(host: &Host, document: &Document<'_>) -> Result<(), Error> {
     let Host { pcpus, slice_ns, seconds, runs, .. } = host;
     for (zero, key) in
@@ -102,12 +102,12 @@ pub(super) fn host(host: &Host, document: &Document<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses workloads that nobody knows, or no run could do.
+/// Refuses workloads that are unknown, or that no run could do.
 pub(super) fn workload(experiment: &Experiment, document: &Document<'_>) -> Result<(), Error> {
     let told = experiment.lengths();
     let profiles = told.map_err(|Error(what)| document.refuse(&["workload"], what))?;
     if let Some((key, what)) = profiles.iter().find_map(|profile| profile.mistake()) {
-        // Lengths may be varied; all else is the workload's own.
+        // Lengths can be factors; everything else belongs to the workload.
         let (factor, own) = (format!("factors.{key}"), format!("workload.{key}"));
         let keys = [factor.as_str(), own.as_str(), "workload"];
         let varied = usize::from(!["section_ns", "think_ns"].contains(&key));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loop that every workload is.
+//! The loop that every workload consists of.
 //!
-//! # What a section contains
-//! Between the return of `lock` and the call of `unlock` a vCPU looks at its clock once, reads two
-//! words of its own record, writes one word of its own ([`Place`]; two where locks publish), says
-//! that it is in a critical section, and works. Everything else that is counted is counted after
-//! the release. The lock's line holds the lock alone.
+//! # What a critical section contains
+//! Between the return of `lock` and the call of `unlock` a vCPU reads its clock once, reads two
+//! words of its own record, writes one word of its own ([`Place`]; two if locks publish), announces
+//! that it is in a critical section, and works. Everything else is counted after the release. The
+//! lock's cache line holds only the lock.
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -27,7 +27,7 @@ const SHOOTDOWN: u32 = 3;
 #[repr(align(128))]
 struct Held<L>(L);
 
-/// What the host notes of the waits for one lock: see [`Losses`].
+/// What the host records about the waits for one lock: see [`Losses`].
 #[derive(Debug, Default)]
 struct Lost {
     holder_off_ns: AtomicU64,
@@ -41,13 +41,13 @@ struct Lost {
 struct Desk<C> {
     /// The latest shootdown it has answered.
     answered: C,
-    /// The shootdown that it waits for answers to, or 0.
+    /// The shootdown for whose answers it waits, or 0.
     asks: C,
-    /// When it asked; for the host.
+    /// When it asked, for the host.
     asked_ns: AtomicU64,
 }
 
-/// What a vCPU notes when a section is over, for the host; on a line of its own.
+/// What a vCPU records for the host at the end of a critical section, on a line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Released {
@@ -59,22 +59,22 @@ struct Released {
 #[derive(Debug)]
 pub(crate) struct Mix<'a, W: World, L> {
     profile: &'a Profile,
-    /// Whether a lock goes to whoever asked first.
+    /// Whether a lock serves its waiters in order.
     in_order: bool,
     locks: Shelf<Held<L>>,
     lost: Vec<Lost>,
     tallies: Vec<Tally>,
     /// Nanoseconds that each vCPU has waited for each lock.
     waited: Vec<Vec<AtomicU64>>,
-    /// Where each vCPU is: the truth.
+    /// The place of each vCPU: the truth.
     places: Vec<Place>,
-    /// The same as far as the guest publishes it, if it does.
+    /// The places as far as the guest publishes them, if it does.
     page: Option<Vec<Place>>,
     released: Vec<Released>,
     desks: Vec<Desk<W::Word>>,
-    /// What each vCPU notes for a timeline; empty without one.
+    /// What each vCPU records for a timeline; empty without one.
     logs: Vec<Log>,
-    /// The latest shootdown that was asked for, on each lock.
+    /// The latest shootdown that was asked for, under any lock.
     shootdowns: W::Word,
 }
 
@@ -99,7 +99,7 @@ impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
         }
     }
 
-    /// The same, with vCPUs that note their sections in `window`, if there is one.
+    /// The same, with vCPUs that record their critical sections in `window`, if there is one.
     pub(crate) fn noting(self, window: Option<Window>, vcpus: u32) -> Self {
         let log = |window| (0..vcpus).map(|_| Log::new(window, vcpus)).collect();
         Self { logs: window.map_or_else(Vec::new, log), ..self }
@@ -113,7 +113,7 @@ impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
         &self.tallies
     }
 
-    /// What waiting for each lock came to.
+    /// The losses while waiting for each lock.
     pub(crate) fn losses(&self) -> Vec<Losses> {
         let of = |(at, lost): (usize, &Lost)| Losses {
             waited_ns: self.waited.iter().map(|locks| locks[at].load(Relaxed)).sum(),
@@ -124,7 +124,7 @@ impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
         self.lost.iter().enumerate().map(of).collect()
     }
 
-    /// Those that `asker` waits for answers from.
+    /// The vCPUs for whose answers `asker` waits.
     fn debtors(&self, asker: u32) -> impl Iterator<Item = u32> + '_ {
         let request = self.desks[asker as usize].asks.load(Relaxed);
         let owes = move |target: u32, desk: &Desk<W::Word>| {
@@ -134,8 +134,8 @@ impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
         (0..).zip(desks).filter(move |&(n, desk)| owes(n, desk)).map(|(n, _)| n)
     }
 
-    /// Nanoseconds that vCPUs have waited for lock number `at` between two moments, if all who
-    /// began to wait still do.
+    /// Nanoseconds that vCPUs have waited for lock number `at` between two moments, provided that
+    /// all vCPUs that began to wait still do.
     fn waited(&self, at: usize, since_ns: u64, until_ns: u64) -> u64 {
         let waits = waiters(&self.places, at);
         waits.map(|(_, began)| until_ns.saturating_sub(began.max(since_ns))).sum()
@@ -174,7 +174,7 @@ impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
             page.releases();
         }
         place.releases();
-        // SAFETY: taken above.
+        // SAFETY: the lock was taken above.
         unsafe { lock.unlock() };
         vcpu.leave_critical();
         let released_ns = vcpu.now_ns();
@@ -183,7 +183,7 @@ impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
         add(&self.waited[own][at], tally.end(start, taken));
         if let Some(log) = self.logs.get(own) {
             let (asked_ns, taken_ns) = (start.now_ns, taken.now_ns);
-            // SAFETY: only this vCPU notes here, and the log is read when it has ended.
+            // SAFETY: only this vCPU records here, and the log is read once it has ended.
             unsafe { log.note(Hold { lock: at as u32, asked_ns, taken_ns, released_ns }) };
         }
     }
@@ -197,8 +197,8 @@ impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
         vcpu.interrupt_all(SHOOTDOWN);
         for (target, desk) in (0..).zip(&self.desks) {
             while target != vcpu.number()
-                // ORDERING: Acquire → the Release in `interrupt`; the other has dropped what it had
-                // to.
+                // ORDERING: Acquire → the Release in `interrupt`; the other vCPU has dropped its
+                // stale translations.
                 && desk.answered.load(Acquire) < request
                 && !vcpu.stopping()
             {
@@ -216,8 +216,8 @@ impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
         *last = ticks;
     }
 
-    /// The vCPU that `spinner` waits for and those before it, as `places` tell it, and as `debts`
-    /// do; the holder first.
+    /// The vCPU that `spinner` waits for and those before it, according to `places` and, if
+    /// `debts`, according to unanswered interrupts; the holder comes first.
     fn line(&self, places: &[Place], spinner: u32, debts: bool) -> Hint {
         let at = places[spinner as usize].waits_for().map(|(at, _)| at);
         let holder = at.and_then(|at| holder(places, at));
@@ -263,15 +263,15 @@ impl<W: World, L: ConstLock> Program<W> for Mix<'_, W, L> {
         self.desks[vcpu.number() as usize].answered.store(request, Release);
     }
 
-    /// The holder of the spinner's lock, and those that will have it before the spinner, if the
-    /// locks publish that.
+    /// The holder of the spinner's lock, and the waiters that will have it before the spinner, if
+    /// the locks publish them.
     fn hint(&self, spinner: u32) -> Hint {
         let page = self.page.as_ref();
         page.map_or_else(Hint::default, |page| self.line(page, spinner, false))
     }
 
-    /// Who owes the spinner an answer; who owes one to the holder of its lock; that holder; and
-    /// those that will have the lock before the spinner.
+    /// The vCPUs that owe the spinner an answer; those that owe one to the holder of its lock; that
+    /// holder; and the waiters that will have the lock before the spinner.
     fn truth(&self, spinner: u32) -> Hint {
         self.line(&self.places, spinner, true)
     }
@@ -283,14 +283,14 @@ impl<W: World, L: ConstLock> Program<W> for Mix<'_, W, L> {
     fn was_away(&self, vcpu: u32, since_ns: u64, until_ns: u64) {
         let place = &self.places[vcpu as usize];
         if let Some(at) = place.held() {
-            // It has held the lock all the time, so nobody's wait can have ended.
+            // It has held the lock all the time, so no wait can have ended.
             add(&self.lost[at].holder_off_ns, self.waited(at, since_ns, until_ns));
         }
         for (holder, desk) in (0..).zip(&self.desks) {
             if desk.asks.load(Relaxed) == 0 || !self.debtors(holder).eq([vcpu]) {
                 continue;
             }
-            // The last to answer keeps the holder as long as all of them.
+            // The last vCPU to answer delays the holder as long as all of them.
             let Some(at) = self.places[holder as usize].held() else { continue };
             let asked_ns = desk.asked_ns.load(Relaxed);
             add(&self.lost[at].debtor_off_ns, self.waited(at, since_ns.max(asked_ns), until_ns));
@@ -299,7 +299,7 @@ impl<W: World, L: ConstLock> Program<W> for Mix<'_, W, L> {
         let first = waiters(&self.places, at).min_by_key(|&(_, since)| since);
         let is_next = self.in_order && first.is_some_and(|(number, _)| number == vcpu);
         if is_next && holder(&self.places, at).is_none() {
-            // The lock has been its own since the release.
+            // The lock has been its own to take since the release.
             let since_ns = since_ns.max(self.last_release(at));
             add(&self.lost[at].next_off_ns, self.waited(at, since_ns, until_ns));
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a vCPU is in respect of the locks: one word that only it writes, on a line of its own.
+//! A vCPU's relation to the locks: one word that only the vCPU writes, on a line of its own.
 //!
 //! | word | meaning |
 //! |---|---|
@@ -7,13 +7,13 @@
 //! | 2·n + 1 | waits for lock n |
 //! | 2·n + 2 | holds lock n |
 //!
-//! So there is never a moment in which it holds a lock and also waits for it, or in which nobody
-//! would believe that it does either; and the store on taking the lock is the only one in the
-//! section. Host and oracle read these words; waiters do not, so the line is not contended.
+//! So there is never a moment at which the vCPU appears both to hold a lock and to wait for it, or
+//! to do neither; and the store on taking the lock is the only one in the critical section. Host
+//! and oracle read these words; waiters do not, so the line is not contended.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Where one vCPU is.
+/// The place of one vCPU.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Place {
@@ -23,20 +23,20 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// It waits for lock `at` from now on.
+    /// Records that it waits for lock `at` from now on.
     #[inline]
     pub(crate) fn waits(&self, at: usize, now_ns: u64) {
         self.since_ns.store(now_ns, Relaxed);
         self.word.store(2 * at as u32 + 1, Relaxed);
     }
 
-    /// It has taken lock `at`.
+    /// Records that it has taken lock `at`.
     #[inline(always)]
     pub(crate) fn holds(&self, at: usize) {
         self.word.store(2 * at as u32 + 2, Relaxed);
     }
 
-    /// It is about to release its lock.
+    /// Records that it is about to release its lock.
     #[inline(always)]
     pub(crate) fn releases(&self) {
         self.word.store(0, Relaxed);
@@ -55,7 +55,7 @@ impl Place {
     }
 }
 
-/// Those that wait for lock number `at`, and since when.
+/// The vCPUs that wait for lock number `at`, and since when.
 pub(crate) fn waiters(places: &[Place], at: usize) -> impl Iterator<Item = (u32, u64)> + '_ {
     let waits = move |(vcpu, place): (u32, &Place)| {
         place.waits_for().filter(|&(lock, _)| lock == at).map(|(_, since)| (vcpu, since))
@@ -63,13 +63,13 @@ pub(crate) fn waiters(places: &[Place], at: usize) -> impl Iterator<Item = (u32,
     (0..).zip(places).filter_map(waits)
 }
 
-/// Who holds lock number `at`.
+/// The vCPU that holds lock number `at`.
 pub(crate) fn holder(places: &[Place], at: usize) -> Option<u32> {
     (0..).zip(places).find(|(_, place)| place.held() == Some(at)).map(|(vcpu, _)| vcpu)
 }
 
-/// Those that will have a lock of strict order before `spinner`, which waits for lock number `at`:
-/// the next one first.
+/// The vCPUs that will have a lock of strict order before `spinner`, which waits for lock number
+/// `at`: the next one first.
 pub(crate) fn before(places: &[Place], at: usize, spinner: u32) -> impl Iterator<Item = u32> + '_ {
     let own = places[spinner as usize].waits_for().map_or(0, |(_, since)| since);
     let after = move |after: u64| {

@@ -5,32 +5,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Document, Error};
 
-/// How long and how often; read from TOML.
+/// Lengths and frequencies, read from TOML.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// The name, in records and on the command line.
+    /// The name in records and on the command line.
     #[serde(default)]
     pub name: String,
-    /// What it does, in a line.
+    /// What it does, in one line.
     pub about: String,
-    /// Where its numbers come from, and what must not be concluded from it.
+    /// The source of its numbers, and what must not be concluded from it.
     pub source: String,
-    /// Nanoseconds of work outside of all locks in an operation.
+    /// Nanoseconds of work outside all locks per operation.
     pub think_ns: u64,
-    /// How many locks there are; a section takes one of them at random.
+    /// How many locks there are; a critical section takes one of them at random.
     pub locks: usize,
-    /// Sections in an operation.
+    /// Critical sections per operation.
     pub sections: u32,
-    /// Nanoseconds of work in a section.
+    /// Nanoseconds of work in a critical section.
     pub section_ns: u64,
-    /// One operation in this many has a TLB shootdown in its first section; 0 is none.
+    /// One operation in this many has a TLB shootdown in its first critical section; 0 means none.
     #[serde(default)]
     pub shootdown_every: u64,
-    /// Reads of the PM timer in an operation.
+    /// Reads of the PM timer per operation.
     #[serde(default)]
     pub timer_reads: u32,
-    /// One operation in this many ends with a sleep; 0 is none.
+    /// One operation in this many ends with a sleep; 0 means none.
     #[serde(default)]
     pub sleep_every: u64,
     /// Nanoseconds of a sleep.
@@ -38,12 +38,12 @@ pub struct Profile {
     pub sleep_ns: u64,
 }
 
-/// The most locks, and the most sections or reads in an operation. A lock and what is told of it
-/// take half a kibibyte, and vCPUs look at the stop flag between operations only.
+/// The most locks, and the most critical sections or reads per operation. A lock and its
+/// bookkeeping take half a kibibyte, and vCPUs check the stop flag only between operations.
 const LOCKS_MAX: usize = 4096;
 const TIMES_MAX: u32 = 4096;
 
-/// The longest operation without any wait, in nanoseconds. Beyond this a run of a second says
+/// The longest operation without any wait, in nanoseconds. With longer ones a run of a second means
 /// nothing, and vCPUs would not stop within [`Config::grace`](crate::Config::grace).
 const OPERATION_MAX_NS: u64 = 1_000_000_000;
 
@@ -62,10 +62,10 @@ impl Profile {
         BUILT_IN.iter().map(|&(name, _)| name)
     }
 
-    /// The profile of this name that comes with this crate.
+    /// The profile with this name that comes with this crate.
     ///
     /// # Errors
-    /// An [`Error`] if there is none such.
+    /// An [`Error`] if there is no such profile.
     pub fn named(name: &str) -> Result<Self, Error> {
         let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
             let known: Vec<_> = Self::names().collect();
@@ -75,10 +75,11 @@ impl Profile {
         Self::parse(name, text)
     }
 
-    /// The profile that the file called `file` describes, which holds `text`.
+    /// Parses the profile in `text`, the contents of the file called `file`.
     ///
     /// # Errors
-    /// An [`Error`] says, with the line, what is wrong with the text, or why it cannot be run.
+    /// An [`Error`] that says what is wrong with the text, and in which line, or why it cannot be
+    /// run.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let document = Document::new(file, text);
         let mut profile: Self = document.read()?;
@@ -89,7 +90,7 @@ impl Profile {
         }
     }
 
-    /// Nanoseconds of an operation in which nobody waits.
+    /// The duration of an operation without any wait, in nanoseconds.
     fn operation_ns(&self) -> u64 {
         let sections = self.section_ns.saturating_mul(self.sections.into());
         let sleep = if self.sleep_every == 0 { 0 } else { self.sleep_ns };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a lock of strict order could do at best: vCPUs that hand a token round, without any lock.
+//! The best that a lock of strict order could do: vCPUs pass a token round, without any lock.
 //!
 //! ```text
 //!   vCPU 0          vCPU 1          vCPU 2
@@ -10,14 +10,15 @@
 //! ```
 //!
 //! A lock that goes to the queue head, where all waiters sleep, pays at least this for each
-//! change of hands: one kick, one wake-up of the kicked, one halt of the kicker, which goes on
+//! hand-over: one kick, one wake-up of the kicked vCPU, and one halt of the kicker, which runs
 //! beside the wake-up. So this rate is the limit of such locks wherever vCPUs outnumber pCPUs. It
 //! is no limit where the waiters keep their pCPUs and spin. With two or three vCPUs the token is
 //! often back before its last owner has halted, which saves a halt and a wake-up.
 //!
 //! # Invariants
-//! - T1: exactly one vCPU has the token, or it is on its way to the one whose desk it lies on.
-//! - T2: a vCPU that stops passes the token on; so every halted one is kicked in the end.
+//! - T1: exactly one vCPU has the token, or the token is on its way to the vCPU on whose desk it
+//!   lies.
+//! - T2: a vCPU that stops passes the token on, so every halted vCPU is eventually kicked.
 
 use std::sync::atomic::Ordering::*;
 
@@ -27,7 +28,7 @@ use super::Profile;
 use super::tally::{Moment, Tally, add};
 use crate::{Program, Vcpu, World};
 
-/// Where a vCPU finds the token: 1 while it is there.
+/// Where a vCPU finds the token: the cell is 1 while the token is there.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Desk<C>(C);
@@ -41,7 +42,7 @@ pub(crate) struct Ring<'a, W: World> {
 }
 
 impl<'a, W: World> Ring<'a, W> {
-    /// The first vCPU will bring the token.
+    /// A ring in which the first vCPU has the token.
     pub(crate) fn new(profile: &'a Profile, vcpus: u32) -> Self {
         Self {
             profile,
@@ -66,7 +67,7 @@ impl<W: World> Program<W> for Ring<'_, W> {
         let mut stopping = false;
         while !stopping {
             let start = tally.begin::<W>();
-            // ORDERING: Acquire → the Release below; what the one before has done is seen.
+            // ORDERING: Acquire → the Release below; this sees what the vCPU before has done.
             while desk.load(Acquire) == 0 {
                 vcpu.halt_unless(desk, 0, None);
             }

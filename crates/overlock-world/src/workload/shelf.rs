@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A row of values that lies where the world says.
+//! A row of values that lies where the world decides.
 
 use std::alloc::Layout;
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use crate::World;
 pub(crate) struct Shelf<T> {
     first: NonNull<T>,
     count: usize,
-    /// Where the world has no say.
+    /// The values, if the world does not decide where they lie.
     _own: Vec<T>,
 }
 
@@ -29,7 +29,7 @@ impl<T> Shelf<T> {
             return Self { first, count, _own: own };
         };
         for index in 0..count {
-            // SAFETY: inside the memory that the world has just given away.
+            // SAFETY: the place is inside the memory that the world has just given away.
             unsafe { first.add(index).write(make()) };
         }
         Self { first, count, _own: Vec::new() }
@@ -40,8 +40,8 @@ impl<T> Deref for Shelf<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `new` has made `count` values there, which lie there until the run is over: in
-        // the vector, which is never changed, or in memory that is nobody else's.
+        // SAFETY: `new` has made `count` values there, which stay there until the run is over: in
+        // the vector, which is never changed, or in memory that nothing else uses.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.count) }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one vCPU counts of itself while it runs a workload.
+//! What one vCPU counts about itself while it runs a workload.
 //!
-//! Everything here is written by that vCPU alone, on lines of its own, and outside of critical
-//! sections. It is no part of the world: in virtual time it costs nothing.
+//! Only that vCPU writes these values, on lines of its own, and outside critical sections. They are
+//! not part of the world: in virtual time they cost nothing.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,20 +14,20 @@ use crate::World;
 /// The longest wait that is distinguished from longer ones, in nanoseconds: 18 minutes.
 const WAIT_MAX_NS: u64 = 1 << 40;
 
-/// How many digits of a wait are kept: two make 128 steps of each power of two, so that it is known
-/// to within 0.8 %.
+/// How many digits of a wait are kept: two make 128 steps per power of two, so a wait is known to
+/// within 0.8 %.
 const DIGITS: u8 = 2;
 
-/// An empty histogram of waits. One that can be merged with any other.
+/// An empty histogram of waits, which can be merged with any other.
 pub fn histogram() -> Histogram<u32> {
     Histogram::new_with_bounds(1, WAIT_MAX_NS, DIGITS).expect("bounds that make sense")
 }
 
-/// A histogram that one vCPU fills, and others read when it has ended.
+/// A histogram that one vCPU fills, and that others read once it has ended.
 #[derive(Debug)]
 pub(crate) struct Waits(UnsafeCell<Histogram<u32>>);
 
-// SAFETY: `record` and `read` say who may call them when.
+// SAFETY: `record` and `read` document who may call them and when.
 unsafe impl Sync for Waits {}
 
 impl Default for Waits {
@@ -77,7 +77,7 @@ pub(crate) struct Tally {
     pub(crate) spun_ns: AtomicU64,
     /// Nanoseconds from asking for the PM timer to having its answer.
     pub(crate) timer_ns: AtomicU64,
-    /// Those of them that were spent on a processor.
+    /// Nanoseconds of those that were spent on a processor.
     pub(crate) timer_cpu_ns: AtomicU64,
     /// Reads of the PM timer.
     pub(crate) timer_reads: AtomicU64,
@@ -94,7 +94,7 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Now: one look at the clock, and one at what the host says.
+    /// The present moment: one reading of the clock, and one of the host's account.
     #[inline(always)]
     pub(crate) fn now<W: World>() -> Self {
         Self { now_ns: W::now_ns(), away_ns: W::away_ns() }
@@ -102,7 +102,7 @@ impl Moment {
 }
 
 impl Tally {
-    /// A wait begins.
+    /// Records that a wait begins.
     #[inline]
     pub(crate) fn begin<W: World>(&self) -> Moment {
         let start = Moment::now::<W>();
@@ -110,8 +110,9 @@ impl Tally {
         start
     }
 
-    /// A wait that went from `start` to `end` is over; says how many nanoseconds it took. Called
-    /// when the lock has been released: this takes longer than many a section.
+    /// Records the end of a wait that went from `start` to `end`, and returns how many nanoseconds
+    /// it took. Called once the lock has been released, because this takes longer than many a
+    /// critical section.
     pub(crate) fn end(&self, start: Moment, end: Moment) -> u64 {
         self.waiting_since.store(0, Relaxed);
         let wait = end.now_ns.saturating_sub(start.now_ns);
@@ -125,7 +126,7 @@ impl Tally {
         wait
     }
 
-    /// A read of the PM timer went from `start` until now.
+    /// Records a read of the PM timer that went from `start` until now.
     pub(crate) fn read<W: World>(&self, start: Moment, backwards: bool) {
         let end = Moment::now::<W>();
         let took = end.now_ns - start.now_ns;
@@ -135,7 +136,7 @@ impl Tally {
         add(&self.timer_backwards, u64::from(backwards));
     }
 
-    /// The longest wait, one that is going on at `now_ns` included.
+    /// The longest wait, including one that is still going on at `now_ns`.
     pub(crate) fn longest_stall_ns(&self, now_ns: u64) -> u64 {
         let since = self.waiting_since.load(Relaxed);
         let going_on = if since == 0 { 0 } else { now_ns.saturating_sub(since) };
@@ -143,7 +144,7 @@ impl Tally {
     }
 }
 
-/// Adds to a counter that nobody else writes.
+/// Adds to a counter that no other thread writes.
 #[inline]
 pub(crate) fn add(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Relaxed) + value, Relaxed);
