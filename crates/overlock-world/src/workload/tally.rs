@@ -41,7 +41,7 @@ impl Waits {
     /// the bound.
     ///
     /// # Safety
-    /// Only one thread calls this, and nobody reads meanwhile.
+    /// Only one thread calls this, and no other thread reads meanwhile.
     #[inline]
     pub(crate) unsafe fn record(&self, value: u64) {
         // SAFETY: passed on to the caller.

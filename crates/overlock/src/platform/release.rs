@@ -28,7 +28,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use super::Platform;
 use crate::atomic::Atomic;
 
-/// How a platform takes and releases a lock that nobody waits for (P11).
+/// How a platform takes and releases a lock that has no waiters (P11).
 ///
 /// On x86-64, a load of bytes that a locked instruction has just written waits until that
 /// instruction is done, which took a third of an uncontended pair. So the two operations on words

@@ -13,7 +13,7 @@
 //! | `LOCKED` | The lock is held. | the CPU that takes it | the release |
 //! | `steals` | How often the queue head has been passed. | each steal, or its release | the queue head when it leaves the queue |
 //! | `HALTED` | The queue head has halted and is in the table of waiters. | the queue head, or the holder that promoted it asleep | the queue head when it is back; a steal that finds it kicked |
-//! | `NO_STEALING` | Nobody may pass the queue head. | the queue head; in strict order, the CPU that makes it the head | the queue head |
+//! | `NO_STEALING` | No newcomer may pass the queue head. | the queue head; in strict order, the CPU that makes it the head | the queue head |
 //! | `SPINNER` | A newcomer spins outside the queue: a release need not kick. | that newcomer | that newcomer |
 //! | `tail` | The code of the last node in the queue, or zero. | each waiter that joins | the queue head, if it is also the last |
 //!
