@@ -87,7 +87,7 @@ use libc::{EINVAL, EPERM, ETIMEDOUT, c_int, clockid_t, pthread_cond_t, pthread_m
 use crate::counters::{self, Event};
 use crate::errno::Preserved;
 use crate::mutex::{self, Mutex};
-use crate::{choice, clock, real};
+use crate::{choice, clock, real, thread};
 
 mod layout;
 
@@ -346,8 +346,13 @@ unsafe extern "C" fn overlock_cond_leave(wait: *mut Wait, timed_out: c_int) -> c
     let wait = unsafe { &*wait };
     // SAFETY: still registered, so still there.
     unsafe { Cond::new(wait.cond) }.deregister();
+    // The thread that holds the mutex is likely the one that signalled, and this one often runs on
+    // its processor: spinning would keep the mutex from being released.
+    let woken = &thread::this().woken;
+    woken.set(1);
     // SAFETY: the program's mutex.
     let error = mutex::lock(unsafe { Mutex::new(wait.mutex) });
+    woken.set(0);
     if error == 0 && timed_out != 0 { ETIMEDOUT } else { error }
 }
 

@@ -13,8 +13,8 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 use overlock::platform::{Costs, Platform, ReadModifyWrite, Threads};
 use overlock::{Bucket, Cpu, Slot};
 
-use crate::numbers;
 use crate::world::WORLD;
+use crate::{numbers, thread};
 
 /// See the [module documentation](self).
 pub(crate) struct Process;
@@ -33,7 +33,7 @@ unsafe impl Platform for Process {
 
     #[inline]
     fn costs() -> Costs {
-        Threads::costs()
+        Threads::costs().with_spins(thread::this().woken.get() == 0)
     }
 
     fn note_wake(took_ns: impl FnOnce() -> u64) {

@@ -12,6 +12,7 @@ struct overlock_thread {
 	uint32_t number;
 	uint64_t identity;
 	uint32_t policy;
+	uint32_t woken;
 };
 
 __attribute__((visibility("hidden"), tls_model("initial-exec"))) __thread struct overlock_thread overlock_thread;

@@ -20,6 +20,8 @@ pub(crate) struct Thread {
     identity: Cell<u64>,
     /// Whether it is a real-time thread (bit 0), and for how many contended calls to believe so.
     pub(crate) policy: Cell<u32>,
+    /// 1 while it takes a mutex after a condition variable has woken it, else 0.
+    pub(crate) woken: Cell<u32>,
 }
 
 /// The record of the calling thread.

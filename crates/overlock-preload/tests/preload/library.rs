@@ -99,6 +99,15 @@ fn counters_know_what_is_libcs_and_what_conditions_do() {
     assert_eq!(count(&record, "cond", "waits"), 0);
 }
 
+/// The thread that signals still holds the mutex; the woken one waits for it without spinning.
+#[test]
+fn a_thread_that_a_condition_has_woken_does_not_spin() {
+    let program = compile("cond.c", "counted-cond", &[]);
+    let record = counters_of("hybrid", &program, "signalled_long_before_the_mutex_is_free");
+    assert!(count(&record, "events", "pv_wait_head") >= 1, "{record}");
+    assert_eq!(count(&record, "events", "pv_yield"), 0, "{record}");
+}
+
 /// Of what is passed on, only waits count, and each counts where it was.
 #[test]
 fn waits_in_what_stays_libcs_are_counted() {

@@ -13,11 +13,15 @@ pub struct Costs {
     /// are about 0.2 µs. A world that has its own time and explores every pause as a separate case
     /// should use fewer.
     pub pauses_per_look: u32,
+    /// Whether a waiter may spin before it halts. It should not where the lock holder is likely to
+    /// be off its processor for as long as the waiter is on one: a thread that a condition variable
+    /// has just woken often runs in place of the thread that signalled, which still holds the lock.
+    pub spins: bool,
 }
 
 impl Costs {
-    /// A wake-up latency of 5 µs, and 16 pauses between two readings of the clock.
-    pub const DEFAULT: Self = Self { wake_ns: 5_000, pauses_per_look: 16 };
+    /// A wake-up latency of 5 µs, 16 pauses between two readings of the clock, and spins.
+    pub const DEFAULT: Self = Self { wake_ns: 5_000, pauses_per_look: 16, spins: true };
 
     /// The same costs with another wake-up latency.
     #[must_use]
@@ -29,6 +33,12 @@ impl Costs {
     #[must_use]
     pub const fn with_pauses_per_look(self, pauses_per_look: u32) -> Self {
         Self { pauses_per_look, ..self }
+    }
+
+    /// The same costs for a waiter that may spin before it halts, or may not.
+    #[must_use]
+    pub const fn with_spins(self, spins: bool) -> Self {
+        Self { spins, ..self }
     }
 }
 

@@ -39,13 +39,18 @@ const INTERVAL_MAX: u32 = 64;
 
 /// How long a newcomer spins before it joins the queue, in nanoseconds of its own time.
 pub(super) const fn newcomer_spins_ns(costs: Costs, yields: bool) -> u64 {
-    if yields { costs.wake_ns * SPIN_WAKES } else { costs.wake_ns * SPIN_BLIND_FIFTHS / 5 }
+    match (costs.spins, yields) {
+        (false, _) => 0,
+        (true, true) => costs.wake_ns * SPIN_WAKES,
+        (true, false) => costs.wake_ns * SPIN_BLIND_FIFTHS / 5,
+    }
 }
 
 /// How long the queue head spins before it halts, in nanoseconds of its own time since it last saw
 /// the lock change hands.
 pub(super) const fn head_spins_ns(costs: Costs, yields: bool, unfair: bool) -> u64 {
     match (unfair, yields) {
+        _ if !costs.spins => 0,
         (true, true) => costs.wake_ns * SPIN_WAKES,
         (true, false) => costs.wake_ns * SPIN_BLIND_HEAD_WAKES,
         (false, _) => costs.wake_ns * SPIN_BLIND_FIFTHS / 5,
@@ -85,6 +90,15 @@ mod tests {
                 assert_eq!(spins(slow), 4 * spins(COSTS));
                 assert!(spins(COSTS) >= newcomer_spins_ns(COSTS, false));
             }
+        }
+    }
+
+    #[test]
+    fn a_waiter_that_should_not_spin_does_not() {
+        let costs = COSTS.with_spins(false);
+        for yields in [false, true] {
+            assert_eq!(newcomer_spins_ns(costs, yields), 0);
+            assert!([false, true].iter().all(|&unfair| head_spins_ns(costs, yields, unfair) == 0));
         }
     }
 
