@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be typed: every sub-command, flag and example.
+//! The command line: every sub-command, flag and example.
 //!
-//! The help texts are written to teach: they say what a flag is for and end in examples that run.
+//! The help texts teach: they say what a flag is for and end in examples that run.
 
 use crate::bench::{Lengths, Phase};
 use crate::units::Nanos;
@@ -43,12 +43,12 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     #[command(hide = true)]
     ManPages(ManPagesArgs),
-    /// One run of `bench`, in a process of its own.
+    /// One run of `bench`, in its own process.
     #[command(hide = true, name = "bench-child")]
     BenchChild {
         spec: String,
     },
-    /// Runs of `sim` and `reproduce`, in a process of its own.
+    /// Runs of `sim` and `reproduce`, in their own process.
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     #[command(hide = true, name = "sim-child")]
     SimChild,
@@ -56,10 +56,11 @@ pub(crate) enum Command {
 
 /// Measure locks against std, parking_lot and pthread on this machine.
 ///
-/// A point is a number of threads, and mean lengths of their critical sections and of the pauses in
-/// between: the combinations of --threads, --cs and --ncs, or random ones. At each point the locks
-/// take turns, run by run in shuffled order, so that a noisy moment of the machine hits all of them
-/// alike. Ratios are taken inside one round of turns. Tables show medians over the rounds.
+/// A point is a number of threads, and the mean lengths of their critical sections and of the
+/// pauses between them: the combinations of --threads, --cs and --ncs, or random ones. At each
+/// point the locks take turns, run by run in shuffled order, so that a noisy moment of the machine
+/// affects all of them alike. Ratios are taken inside one round of turns. Tables show medians over
+/// the rounds.
 #[derive(Debug, Args)]
 #[command(after_help = BENCH_EXAMPLES)]
 pub(crate) struct BenchArgs {
@@ -76,7 +77,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
     pub(crate) cs: Vec<Nanos>,
 
-    /// Mean lengths of the pause between two sections
+    /// Mean lengths of the pause between two critical sections
     #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
     pub(crate) ncs: Vec<Nanos>,
 
@@ -93,23 +94,23 @@ pub(crate) struct BenchArgs {
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) random: Option<u16>,
 
-    /// Random points also with several locks, lengths that change, or a thread that holds longer
+    /// Also draw points with several locks, changing lengths, or one thread that holds longer
     #[arg(long, requires = "random")]
     pub(crate) wide: bool,
 
-    /// Several locks, of which threads take the k-th 1/k times as often as the first (Zipf's law)
+    /// Use several locks; threads take the k-th 1/k times as often as the first (Zipf's law)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) locks_count: Option<u32>,
 
-    /// Other means in the second half of each run: sections and pauses
+    /// Use other means in the second half of each run: critical sections and pauses
     #[arg(long, value_name = "CS/NCS")]
     pub(crate) phase: Option<Phase>,
 
-    /// Sections of the first thread this many times as long
+    /// Make the critical sections of the first thread this many times as long
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) uneven: Option<u32>,
 
-    /// Seconds of each run
+    /// Length of each run in seconds
     #[arg(long, value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
 
@@ -121,7 +122,7 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     pub(crate) seed: Option<u64>,
 
-    /// Say where each lock's time went: held, handed over, free though wanted, wanted by nobody
+    /// Show where each lock's time went: held, handed over, free though wanted, wanted by no thread
     #[arg(long)]
     pub(crate) explain: bool,
 
@@ -129,7 +130,7 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     pub(crate) counters: bool,
 
-    /// Check the bounds that Overlock promises, list each point that misses one; exit 1 if any
+    /// Check the bounds that Overlock promises and list each point that misses one; exit 1 if any
     #[arg(long)]
     pub(crate) check: bool,
 
@@ -138,7 +139,7 @@ pub(crate) struct BenchArgs {
 }
 
 impl BenchArgs {
-    /// The spreads that were asked for, or `default`.
+    /// Returns the requested spreads, or `default`.
     pub(crate) fn lengths_or(&self, default: &[Lengths]) -> Vec<Lengths> {
         if self.lengths.is_empty() { default.to_vec() } else { self.lengths.clone() }
     }
@@ -146,14 +147,14 @@ impl BenchArgs {
 
 /// Run an unmodified program under a chosen lock.
 ///
-/// The program's pthread mutexes, spin locks and condition variables become ours by LD_PRELOAD.
-/// It keeps the terminal, its signals and its exit code (128 + n if signal n ended it). What the
-/// locks saw is printed to standard error at its end.
+/// LD_PRELOAD replaces the program's pthread mutexes, spin locks and condition variables with ours.
+/// The program keeps the terminal, its signals and its exit code (128 + n if signal n ended it).
+/// When it ends, `run` prints the events of the locks to standard error.
 #[derive(Debug, Args)]
 #[command(override_usage = "overlock run [LOCK | --lock LOCK] [--json] -- PROGRAM [ARGS]...")]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// hybrid, ticket, queued or test-and-set; libc to preload nothing, none to replace nothing
+    /// hybrid, ticket, queued or test-and-set; libc preloads nothing, none replaces nothing
     /// [default: hybrid]
     #[arg(value_name = "LOCK")]
     pub(crate) lock_first: Option<String>,
@@ -162,7 +163,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "LOCK", conflicts_with = "lock_first")]
     pub(crate) lock: Option<String>,
 
-    /// Print the counters as JSON, one line for each process
+    /// Print the counters as JSON, one line per process
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -181,18 +182,18 @@ What the counters mean: overlock reference";
 
 /// Run a program under several locks in turns and say which one suits it.
 ///
-/// One run to see that the program works, one to see that it waits for locks at all, then rounds:
-/// each round runs it once under every lock, in shuffled order, so that a noisy moment hits all
-/// alike, and once under `none`, the preload library that replaces nothing, to tell what preloading
-/// costs. What is compared is wall time, or the program's own figure if --metric says how to read
-/// it. Ratios are formed inside a round; locks are ranked by the median of theirs. If the interval
-/// of a ratio includes 1 there is no verdict: it could be noise. On a tie the lock is preferred
-/// that lets no thread wait for ever.
+/// The first run checks that the program works, the second that it waits for locks at all. Rounds
+/// follow: each runs the program once under every lock, in shuffled order, so that a noisy moment
+/// affects all alike, and once under `none`, the preload library that replaces nothing, to show
+/// what preloading costs. The compared figure is wall time, or the program's own figure if --metric
+/// says how to read it. Ratios are formed inside a round; locks are ranked by the median of theirs.
+/// If the interval of a ratio includes 1 there is no verdict: the difference could be noise. On a
+/// tie, the lock that lets no thread wait for ever is preferred.
 #[derive(Debug, Args)]
 #[command(override_usage = "overlock compare [OPTIONS] -- PROGRAM [ARGS]...")]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub(crate) struct CompareArgs {
-    /// Locks to compare; libc is the program as it is, and the baseline
+    /// Locks to compare; libc is the unmodified program, and the baseline
     #[arg(long, value_delimiter = ',', value_name = "LOCK,...")]
     #[arg(default_value = "libc,hybrid,ticket,queued,test-and-set")]
     pub(crate) locks: Vec<String>,
@@ -201,15 +202,16 @@ pub(crate) struct CompareArgs {
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) runs: u16,
 
-    /// Rounds that are run first and not counted
+    /// Rounds to run first without counting them
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub(crate) warmup: u16,
 
-    /// Regular expression for the program's own figure: the last match's first group is the number
+    /// Regular expression for the program's own figure: the first group of its last match is the
+    /// number
     #[arg(long, value_name = "REGEX")]
     pub(crate) metric: Option<String>,
 
-    /// The figure is better when it is higher, as operations per second are
+    /// Prefer a higher figure, as with operations per second
     #[arg(long, requires = "metric")]
     pub(crate) higher_is_better: bool,
 
@@ -217,7 +219,7 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     pub(crate) check_output: bool,
 
-    /// Lines of standard output to leave out of that check because they vary (times, say)
+    /// Lines of standard output that this check ignores because they vary (times, say)
     #[arg(long, value_name = "REGEX", requires = "check_output")]
     pub(crate) ignore: Option<String>,
 
@@ -249,12 +251,12 @@ Examples:
       -- dd if=/dev/zero of=/dev/null bs=64k count=4096
   overlock compare --locks libc,hybrid --runs 21 --out kept.jsonl -- make -j8 --version
 
-A program that crashes, hangs or prints something else under a lock is reported, and the others
-go on. Ctrl-C ends the run; whole rounds are printed and kept.
+If the program crashes, hangs or prints something else under a lock, that is reported, and the
+other locks go on. Ctrl-C ends the run; whole rounds are printed and kept.
 What columns and fields mean: overlock reference
 Exit codes: 0 fine, 1 the program failed under some lock, 2 could not run or write, 130 interrupted.";
 
-/// Say what this machine offers for running and measuring locks, and what would be better.
+/// Show what this machine offers for running and measuring locks, and what would be better.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Print one JSON record instead of the table
@@ -262,7 +264,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
-/// Say what counters, columns and JSON fields mean: the whole page, or what it says of one name.
+/// Explain counters, columns and JSON fields: print the whole page, or the rows of one name.
 #[derive(Debug, Args)]
 #[command(after_help = REFERENCE_EXAMPLES)]
 pub(crate) struct ReferenceArgs {
@@ -279,7 +281,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS_EXAMPLES)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// The shell to complete for
     pub(crate) shell: clap_complete::Shell,
 }
 
@@ -305,7 +307,7 @@ pub(crate) struct OutputArgs {
     #[arg(long)]
     pub(crate) csv: bool,
 
-    /// Also write JSON Lines to a file, each result as it comes
+    /// Also write JSON Lines to a file, each result as soon as there is one
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -313,7 +315,7 @@ pub(crate) struct OutputArgs {
 /// A named set of points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Grid {
-    /// Four points that everybody asks for and 12 random ones: under two minutes with 7 locks
+    /// Four common points and 12 random ones: under two minutes with 7 locks
     Quick,
     /// These four, 36 points of a grid from 50 ns to 50 us, and 60 wide random ones: half an hour
     Full,
@@ -321,8 +323,8 @@ pub(crate) enum Grid {
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
-  overlock bench                                      four known points, 12 of the day's seed
-  overlock bench --random 40 --seed 7 --check         points that no lock was tuned to
+  overlock bench                                      four common points, 12 of the day's seed
+  overlock bench --random 40 --seed 7 --check         points that no lock was tuned for
   overlock bench --random 40 --wide --locks all       with many locks, phases, long holders
   overlock bench --threads 16 --cs 0,1us --ncs 1us --seconds 1 --runs 9
   overlock bench --threads 2 --cs 1us --ncs 1us --explain
@@ -330,42 +332,42 @@ Examples:
   overlock bench --threads 8 --cs 200ns --ncs 1us --lengths exp,uniform,fixed,bimodal
                                                       does the spread of the lengths matter?
   overlock bench --threads 16 --cs 50ns --ncs 1us --phase 20us/0
-                                                      short sections, then long ones
+                                                      short critical sections, then long ones
   taskset -c 0 overlock bench --threads 2             two threads on one CPU
   overlock bench --grid full --out full.jsonl         everything, every sample kept
 
 Locks:
   main   hybrid queued ticket std parking-lot pthread yield
-  ours   hybrid queued ticket test-and-set, and native-ticket, which never waits but spins
+  ours   hybrid queued ticket test-and-set, and native-ticket, which never halts but spins
   peers  std parking-lot parking-lot-fair pthread pthread-adaptive pthread-spin spin-ticket,
          and yield: a test-and-set lock that calls sched_yield and never halts
 
 Reading the tables (more: overlock reference):
   cs, ncs   mean lengths of critical sections and pauses; those of each operation are drawn
-  floor     one operation of one thread without a lock: work, and what the harness costs
+  floor     one operation of one thread without a lock: work, and the cost of the harness
   of best   throughput over that of the best peer at this point, in the same round (median);
-            which peer that is, the other rounds say (if any), so that luck does not make it;
+            the other rounds (if any) decide which peer is best, so that luck does not;
             none where a lone thread spends most of its time in the floor
-  p50 ...   waits, by a sample: 1 operation in 64 is stamped, more of them where they are long
+  p50 ...   waits, from a sample: 1 operation in 64 is stamped, more of them where they are long
   Jain      fairness: 1 all threads had the same share, 1/threads one had everything
-  stall     the longest time any thread stood before the lock, also if it never got it; above
-            2 ms to within 2 ms, below it by the sample
-  CPU/s     CPU seconds burnt in a second: the price of waiting
+  stall     the longest time that any thread waited for the lock, even if it never got it; above
+            2 ms to within 2 ms, below that from the sample
+  CPU/s     CPU seconds used in a second: the price of waiting
 
-With --explain, the lock's time: held; stopped (held by a thread without a CPU); hand-over and
-kept (free and wanted for at most 1 us before another, or the same thread, has it); unseen (free
-and wanted for longer: nobody looked); unwanted. Speed is what the log left of the throughput.
-And the threads: CPUs that worked or waited (the kernel's part of both), and how many threads
-stood in the run queue or slept.
+--explain shows the lock's time: held; stopped (held by a thread without a CPU); hand-over and
+kept (free and wanted for at most 1 us before another, or the same, thread has it); unseen (free
+and wanted for longer: no thread checked it); unwanted. Speed is the share of the throughput that
+logging left. For the threads it shows how many CPUs worked or waited (and the kernel's part of
+both), and how many threads stood in the run queue or slept.
 
 The recommendation weighs throughput, Jain's index and the longest stall (ten times as long weighs
-as much as a fifth of the throughput), prefers locks that can't starve anybody where that is a
-tie, and is a verdict only with 6 rounds or more. docs/bench.md has all rules and fields.
+as much as a fifth of the throughput). On a tie it prefers locks that can't starve a thread. It is
+a verdict only with 6 rounds or more. docs/bench.md has all rules and fields.
 
-Ctrl-C ends the run; what is finished is printed and kept.
+Ctrl-C ends the run; finished results are printed and kept.
 Exit codes: 0 fine, 1 a lock lost an update, died, or failed --check, 2 could not run or write, 130 interrupted.";
 
-/// Keeps the first of equals in a list.
+/// Removes repeated items and keeps the first of each.
 pub(crate) fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut kept = Vec::new();
     for item in items {
@@ -376,7 +378,7 @@ pub(crate) fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T>
     kept
 }
 
-/// Parses a length of a run.
+/// Parses the length of a run.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     let value: f64 = text
         .strip_suffix('s')

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bounds on what was measured: `--check`.
+//! Bounds on the results: `--check`.
 //!
-//! A bound is missed only if the whole interval lies on the wrong side. If the median misses it
-//! and the interval doesn't, the bound is *unclear*: more rounds are needed, and it doesn't fail
-//! the check.
+//! A bound is missed only if the whole interval lies on the wrong side. If the median misses it and
+//! the interval doesn't, the bound is *unclear*: it needs more rounds, and it doesn't fail the
+//! check.
 
 use crate::output::{self, Sink};
 use crate::stats::Interval;
@@ -11,7 +11,7 @@ use anyhow::Result;
 use serde::Serialize;
 use std::fmt;
 
-/// Which side of its limit a value has to be on.
+/// The side of its limit on which a value must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Side {
@@ -19,7 +19,7 @@ pub(crate) enum Side {
     AtMost,
 }
 
-/// What became of a bound.
+/// The outcome of a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Verdict {
@@ -38,7 +38,7 @@ impl fmt::Display for Side {
 }
 
 impl fmt::Display for Verdict {
-    /// All are equally wide.
+    /// Pads all to the same width.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Verdict::Met => "met    ",
@@ -61,8 +61,8 @@ pub(crate) fn judge(value: Interval, side: Side, limit: f64) -> Verdict {
     }
 }
 
-/// Ends the `lines` for people with the counts of `verdicts`, and tells all; returns whether no
-/// bound was missed.
+/// Appends the counts of `verdicts` to the table's `lines` and prints everything; returns whether
+/// no bound was missed.
 pub(crate) fn conclude(
     mut lines: Vec<String>,
     verdicts: impl Iterator<Item = Verdict> + Clone,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The clock of all measurements: the time stamp counter where it can be trusted.
 //!
-//! On x86-64 with a TSC that neither stops nor changes its rate (and with the kernel trusting it
-//! enough to keep time by it) a stamp is one `rdtsc`. Elsewhere it is `clock_gettime`. The same
-//! clock stamps every lock of a run, so its cost (10 to 20 ns) is the same for all.
+//! On x86-64 with a TSC that neither stops nor changes its rate (and that the kernel trusts enough
+//! to keep time by it) a stamp is one `rdtsc`. Elsewhere it is `clock_gettime`. The same clock
+//! stamps every lock of a run, so its cost (10 to 20 ns) is the same for all.
 
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// How stamps are taken and what a tick is worth.
+/// How to take stamps, and what a tick is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Clock {
     tsc: bool,
@@ -37,7 +37,7 @@ impl Clock {
         ticks as f64 / elapsed.as_nanos() as f64
     }
 
-    /// A stamp in ticks; never 0.
+    /// Takes a stamp in ticks; never 0.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         #[cfg(target_arch = "x86_64")]
@@ -49,12 +49,12 @@ impl Clock {
         monotonic_ns()
     }
 
-    /// The rate of the time stamp counter in kHz, if that is the clock.
+    /// Returns the rate of the time stamp counter in kHz, if it is the clock.
     pub(crate) fn tsc_khz(&self) -> Option<u64> {
         self.tsc.then_some((self.ticks_per_ns * 1e6).round() as u64)
     }
 
-    /// The rate of the clock.
+    /// Returns the rate of the clock.
     pub(crate) fn ticks_per_ns(self) -> f64 {
         self.ticks_per_ns
     }
@@ -77,9 +77,9 @@ fn monotonic_ns() -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
-/// Says whether the TSC ticks at one rate, always, on all CPUs alike.
+/// Returns whether the TSC ticks at one constant rate on all CPUs.
 ///
-/// The kernel watches this all the time and drops the TSC as its clock source when it drifts.
+/// The kernel checks this continuously, and drops the TSC as its clock source when it drifts.
 pub(crate) fn tsc_is_trusted() -> bool {
     cfg!(target_arch = "x86_64")
         && std::fs::read_to_string(

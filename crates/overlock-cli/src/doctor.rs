@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock doctor`: what this machine offers, and what would be better.
 //!
-//! Every finding is something that changes how locks behave here or how far a measurement can be
-//! trusted. None of them fails: the exit code is 0 whatever is found.
+//! Every finding is something that changes how locks behave here, or how far a measurement can be
+//! trusted. None of them fails: the exit code is 0 whatever the findings.
 
 use crate::args::DoctorArgs;
 use crate::clock::{self, Clock};
@@ -16,10 +16,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long steal is watched.
+/// How long `doctor` watches steal.
 const STEAL_WATCH: Duration = Duration::from_millis(500);
 
-/// One thing found out.
+/// One finding.
 #[derive(Debug, Serialize)]
 struct Finding {
     name: &'static str,
@@ -100,8 +100,8 @@ fn cpus() -> Finding {
     Finding::new("CPUs", format!("{allowed} usable of {online} online"))
         .advise(
             allowed < online,
-            "an affinity mask or a cgroup limits this process; more threads than usable CPUs is \
-             exactly where the choice of lock matters",
+            "an affinity mask or a cgroup limits this process; the choice of lock matters most with \
+             more threads than usable CPUs",
         )
         .advise(
             allowed == 1,
@@ -123,8 +123,8 @@ fn quota() -> Finding {
         None => Finding::new("cgroup CPU limit", "none"),
         Some(cpus) => Finding::new("cgroup CPU limit", format!("{cpus:.2} CPUs")).advise(
             true,
-            "when the quota is used up every thread stops, a lock holder too; set a larger quota \
-             for clean measurements, or keep it to see what production sees",
+            "when the quota is used up every thread stops, including a lock holder; set a larger \
+             quota for clean measurements, or keep it to see what production sees",
         ),
     }
 }
@@ -139,7 +139,7 @@ fn load() -> Finding {
     let load = machine::load_average();
     let busy = load > 0.5 * sys::allowed_cpus() as f64;
     Finding::new("load average", format!("{load}"))
-        .advise(busy, "others are running here; trust ratios of interleaved runs only")
+        .advise(busy, "other processes are running; trust only ratios of interleaved runs")
 }
 
 fn steal() -> Finding {
@@ -159,7 +159,7 @@ fn hypervisor() -> Finding {
         None => Finding::new("hypervisor", "none: bare metal"),
         Some(name) => Finding::new("hypervisor", name).advise(
             true,
-            "a virtual CPU can lose its processor while it holds a lock; `bench` shows steal for \
+            "a virtual CPU can lose its processor while it holds a lock; `bench` reports steal for \
              every run",
         ),
     }
@@ -187,7 +187,7 @@ fn tsc() -> Finding {
     );
     Finding::new("time stamp counter", found).advise(
         cfg!(target_arch = "x86_64") && !clock::tsc_is_trusted(),
-        "stamps cost more without it; see /sys/devices/system/clocksource and the boot log",
+        "time stamps cost more without it; see /sys/devices/system/clocksource and the boot log",
     )
 }
 
@@ -195,7 +195,7 @@ fn governor() -> Finding {
     match first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
         None => Finding::new("CPU frequency", "not under this kernel's control"),
         Some(name) => {
-            let advice = "frequencies that move make sections longer or shorter than they say: \
+            let advice = "a changing frequency changes the length of critical sections: \
                           cpupower frequency-set -g performance";
             Finding::new("CPU frequency", format!("governor {name}"))
                 .advise(name != "performance", advice)
@@ -208,14 +208,14 @@ fn futex() -> Finding {
         Ok(()) => Finding::new("futex", "works"),
         Err(error) => Finding::new("futex", error.to_string()).advise(
             true,
-            "waiting locks need futex(2); a sandbox seems to forbid it, so only spinning is left",
+            "locks that halt need futex(2); a sandbox seems to forbid it, so waiters can only spin",
         ),
     }
 }
 
 fn restartable_sequences() -> Finding {
     let armed = Threads::has_restartable_sequences();
-    let found = if armed { "armed" } else { "not here" };
+    let found = if armed { "armed" } else { "not available" };
     Finding::new("restartable sequences", found).advise(
         !armed,
         "with rseq(2), membarrier(2) (Linux 5.10) and the GNU C library 2.35 on x86-64, \
@@ -232,7 +232,7 @@ fn slice_extension() -> Finding {
     )
 }
 
-/// The engines of `overlock lab`, each with what it says of itself.
+/// Checks the engines of `overlock lab` and reports what each says of itself.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn engines() -> [Finding; 2] {
     crate::lab::engines().map(|(name, available)| match available {
@@ -243,7 +243,7 @@ fn engines() -> [Finding; 2] {
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 fn engines() -> [Finding; 1] {
-    [Finding::new("/dev/kvm", "of no use here").advise(true, "`lab` needs Linux on x86-64")]
+    [Finding::new("/dev/kvm", "not usable").advise(true, "`lab` needs Linux on x86-64")]
 }
 
 fn preload_library() -> Finding {

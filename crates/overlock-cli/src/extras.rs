@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What comes with an installed command: completions for shells, and manual pages.
+//! What an installed command needs besides itself: completions for shells, and manual pages.
 
 use crate::args::{Cli, CompletionsArgs, ManPagesArgs};
 use crate::{Outcome, output};

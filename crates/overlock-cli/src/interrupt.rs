@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ctrl-C: remembered, so that what was measured can still be printed. A second one ends at once,
-//! and leaves nothing behind: no program that was being measured, no file, no bar.
+//! Ctrl-C: remembered, so that the results so far can still be printed. A second one ends the
+//! process at once, and leaves nothing behind: no measured program, no file, no progress bar.
 
 use crate::output;
 use anyhow::{Context, Result};
@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr};
 
 static SEEN: AtomicBool = AtomicBool::new(false);
 
-// What the second one has to clear away. Each is written by the one thread that measures, and read
-// by a signal handler that ends the process.
+// What the second Ctrl-C has to clear away. The one thread that measures writes these; a signal
+// handler that ends the process reads them.
 static GROUP: AtomicI32 = AtomicI32::new(0);
 static FILE: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 static LINE: AtomicBool = AtomicBool::new(false);
 
-/// Begins to watch for SIGINT and SIGTERM.
+/// Starts watching for SIGINT and SIGTERM.
 pub(crate) fn watch() -> Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: `came` makes async-signal-safe calls only.
+        // SAFETY: `came` makes only async-signal-safe calls.
         unsafe { signal_hook::low_level::register(signal, came) }
             .context("could not watch for Ctrl-C")?;
     }
@@ -44,7 +44,7 @@ fn came() {
     }
     if LINE.load(Relaxed) {
         let clear = b"\r\x1b[K";
-        // SAFETY: the bytes are readable. There is nobody to tell if it fails.
+        // SAFETY: the bytes are readable. A failure could not be reported anywhere.
         unsafe { libc::write(libc::STDERR_FILENO, clear.as_ptr().cast(), clear.len()) };
     }
     // SAFETY: ends the process at once.
@@ -75,7 +75,7 @@ pub(crate) struct FileWatch(());
 impl FileWatch {
     pub(crate) fn new(path: &Path) -> Self {
         let path = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
-        // Leaked, for the handler may hold it at any time: a few bytes, once or twice in a run.
+        // Leaked, because the handler can hold it at any time: a few bytes, once or twice in a run.
         FILE.store(path.into_raw(), Relaxed);
         FileWatch(())
     }
@@ -87,24 +87,24 @@ impl Drop for FileWatch {
     }
 }
 
-/// Says whether a second Ctrl-C has to clear the line of the progress bar.
+/// Sets whether a second Ctrl-C has to clear the line of the progress bar.
 pub(crate) fn clear_line(is_needed: bool) {
     LINE.store(is_needed, Relaxed);
 }
 
-/// Tells the user that it came too early for any result.
+/// Tells the user that Ctrl-C came too early for any result.
 pub(crate) fn tell_that_nothing_is_done() {
     output::complain(
-        "overlock: ended before the first round was over, so there is nothing to tell",
+        "overlock: interrupted before the end of the first round, so there are no results",
     );
 }
 
-/// Says whether one has come.
+/// Returns whether a Ctrl-C has come.
 pub(crate) fn seen() -> bool {
     SEEN.load(Relaxed)
 }
 
-/// The flag that says so.
+/// Returns the flag that [`seen`] reads.
 pub(crate) fn flag() -> &'static AtomicBool {
     &SEEN
 }

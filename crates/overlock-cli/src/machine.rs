@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the numbers were measured on, and how quiet it was.
+//! The machine behind the numbers, and how quiet it was.
 
 use crate::clock::Clock;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// The machine, as every result file names it.
+/// The machine, as every result file describes it.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     /// CPUs this process may use.
@@ -32,14 +32,14 @@ impl Machine {
     }
 }
 
-/// The first line of a file, without white space around it, if it can be read and is not empty.
+/// Returns the first line of a file, trimmed, if it can be read and is not empty.
 pub(crate) fn first_line(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().next()?.trim();
     (!line.is_empty()).then(|| line.to_owned())
 }
 
-/// The value of the first `key : value` line in /proc/cpuinfo.
+/// Returns the value of the first `key : value` line in /proc/cpuinfo.
 pub(crate) fn cpuinfo(key: &str) -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     text.lines().find_map(|line| {
@@ -71,17 +71,17 @@ pub(crate) fn hypervisor() -> Option<String> {
     first_line("/sys/hypervisor/type")
 }
 
-/// The load average of the last minute; 0 where there is none to read.
+/// Returns the load average of the last minute; 0 if it can't be read.
 pub(crate) fn load_average() -> f64 {
     first_line("/proc/loadavg").and_then(|line| line.split(' ').next()?.parse().ok()).unwrap_or(0.0)
 }
 
-/// CPU time of the whole machine by /proc/stat, in its ticks.
+/// CPU time of the whole machine from /proc/stat, in its ticks.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CpuTimes {
     pub(crate) total: u64,
     pub(crate) steal: u64,
-    /// What processes and interrupts of this machine took.
+    /// Time that processes and interrupts of this machine took.
     #[serde(default)]
     pub(crate) busy: u64,
 }
@@ -90,7 +90,7 @@ pub(crate) struct CpuTimes {
 const TICKS_PER_S: f64 = 100.0;
 
 impl CpuTimes {
-    /// Sums up the CPUs that this process may run on; those of others disturb nobody here.
+    /// Sums up the CPUs that this process may run on; load on other CPUs disturbs nothing here.
     pub(crate) fn now() -> Self {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let mut sum = CpuTimes::default();
@@ -115,7 +115,7 @@ impl CpuTimes {
         }
     }
 
-    /// What has passed since `earlier`.
+    /// Returns the time that has passed since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         CpuTimes {
             total: self.total.saturating_sub(earlier.total),
@@ -124,8 +124,8 @@ impl CpuTimes {
         }
     }
 
-    /// The share (0 to 1) of all CPU time that neither was idle nor went to a process that used
-    /// `own_seconds`: what the hypervisor and other processes took. Two ticks are not told from
+    /// Returns the share (0 to 1) of all CPU time that neither was idle nor went to a process that
+    /// used `own_seconds`: what the hypervisor and other processes took. Two ticks or less count as
     /// rounding.
     pub(crate) fn disturbance(self, own_seconds: f64) -> f64 {
         let others = (self.busy as f64 - own_seconds * TICKS_PER_S).max(0.0);
@@ -133,13 +133,13 @@ impl CpuTimes {
         if taken <= 2.0 { 0.0 } else { taken / self.total.max(1) as f64 }
     }
 
-    /// The share (0 to 1) of all CPU time that the hypervisor gave to someone else.
+    /// Returns the share (0 to 1) of all CPU time that the hypervisor gave to other guests.
     pub(crate) fn steal_share(self) -> f64 {
         if self.total == 0 { 0.0 } else { self.steal as f64 / self.total as f64 }
     }
 }
 
-/// The number of the CPU that a line of /proc/stat is about, if it is about one.
+/// Returns the number of the CPU that a line of /proc/stat describes, if it describes one.
 fn cpu_number(line: &str) -> Option<usize> {
     line.strip_prefix("cpu")?.split(' ').next()?.parse().ok()
 }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn what_others_took_is_not_ours() {
         let passed = CpuTimes { total: 100, steal: 10, busy: 70 };
-        // 50 ticks are ours, so others had 20.
+        // 50 ticks are ours, so others took 20.
         assert!((passed.disturbance(0.5) - 0.3).abs() < 1e-9);
         assert!(CpuTimes { steal: 1, ..passed }.disturbance(0.69) == 0.0);
         assert!(CpuTimes { steal: 0, ..passed }.disturbance(0.75) == 0.0);

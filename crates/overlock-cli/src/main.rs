@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `overlock` command: from "which lock suits this machine?" to a program that runs on it.
 //!
-//! This file only parses, dispatches and turns what happened into an exit code. Tables and records
-//! go to standard output; progress, warnings and errors go to standard error, so that
-//! `overlock ... --json | jq` always works.
+//! This file only parses, dispatches, and turns the outcome into an exit code. Tables and records
+//! go to standard output; progress, warnings and errors go to standard error, so that `overlock ...
+//! --json | jq` always works.
 
 mod args;
 mod bench;
@@ -42,13 +42,13 @@ use args::{Cli, Command};
 use clap::Parser;
 use std::process::ExitCode;
 
-/// How a command that could run came out.
+/// The outcome of a command that could run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Fine,
     CheckFailed,
     Interrupted,
-    /// The exit code of a program that was run.
+    /// The exit code of the program that the command ran.
     Code(u8),
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where results go: tables for people, JSON Lines or CSV for programs, and a file as they come.
+//! Where results go: tables for people, JSON Lines or CSV for programs, and a file that grows with
+//! each record.
 //!
-//! These are the only places that write to standard output and standard error.
+//! Only this file writes to standard output and standard error.
 
 use crate::Outcome;
 use crate::args::OutputArgs;
@@ -27,13 +28,14 @@ pub(crate) struct Sink {
     file: Option<ResultFile>,
 }
 
-/// Where records are kept as they come.
+/// The file that keeps records as they are written.
 #[derive(Debug)]
 struct ResultFile {
     file: File,
-    /// The bytes of whole records.
+    /// The length of all whole records in bytes.
     length: u64,
-    /// Why it could not take a record. Later ones are not tried, and the command can't end well.
+    /// The error of the first record that could not be written. Later records are not tried, and
+    /// the command ends in an error.
     broken: Option<io::Error>,
 }
 
@@ -44,8 +46,8 @@ impl ResultFile {
         Ok(ResultFile { file, length: 0, broken: None })
     }
 
-    /// Writes a line. That the first can't be written is an error at once, before anything is
-    /// measured. After that there are results to show, so the complaint is made and remembered.
+    /// Writes a line. If the first line can't be written, that is an error at once, before anything
+    /// is measured. Later there are results to show, so a failure is reported and remembered.
     fn write(&mut self, line: &str) -> Result<()> {
         if self.broken.is_some() {
             return Ok(());
@@ -55,9 +57,9 @@ impl ResultFile {
             Err(error) if self.length == 0 => bail!("can't write the result file: {error}"),
             Err(error) => {
                 complain(&format!(
-                    "overlock: can't write the result file: {error}; going on without"
+                    "overlock: can't write the result file: {error}; continuing without it"
                 ));
-                // No half record, where the file can be cut.
+                // Leave no half record, where the file can be truncated.
                 let _ = self.file.set_len(self.length);
                 self.broken = Some(error);
             }
@@ -67,7 +69,7 @@ impl ResultFile {
 }
 
 impl Sink {
-    /// Opens the result file, if one is asked for, before anything is measured.
+    /// Opens the result file, if one was requested, before anything is measured.
     pub(crate) fn open(args: &OutputArgs) -> Result<Self> {
         let format = match args {
             OutputArgs { json: true, .. } => Format::Json,
@@ -78,18 +80,18 @@ impl Sink {
         Ok(Sink { format, file })
     }
 
-    /// Writes a record to the file, and to standard output if that speaks JSON.
+    /// Writes a record to the file, and to standard output if its format is JSON.
     pub(crate) fn record(&mut self, record: &impl Serialize) -> Result<()> {
         let line = serde_json::to_string(record)?;
         self.file.as_mut().map_or(Ok(()), |file| file.write(&line))?;
         if self.format == Format::Json { print(&line) } else { Ok(()) }
     }
 
-    /// Ends the command with `outcome`, or in an error if the result file is not whole.
+    /// Ends the command with `outcome`, or with an error if the result file is incomplete.
     pub(crate) fn end(self, outcome: Outcome) -> Result<Outcome> {
         match self.file.and_then(|file| file.broken) {
-            // As a sentence: if it was a pipe, that is no reader of standard output who left.
-            Some(error) => bail!("the result file is not whole: {error}"),
+            // As text: a broken pipe here does not mean that standard output's reader left.
+            Some(error) => bail!("the result file is incomplete: {error}"),
             None => Ok(outcome),
         }
     }
@@ -102,7 +104,7 @@ impl Sink {
         print(&terminal::wrapped(text, terminal::stdout_width()))
     }
 
-    /// Prints a line of CSV if that was asked for.
+    /// Prints a line of CSV if that was requested.
     pub(crate) fn csv(&self, fields: &[String]) -> Result<()> {
         if self.format == Format::Csv { print(&fields.join(",")) } else { Ok(()) }
     }
@@ -116,12 +118,12 @@ pub(crate) fn print(line: &str) -> Result<()> {
         .context("can't write to standard output")
 }
 
-/// Prints a line to standard error. If even that fails there is nobody left to tell.
+/// Prints a line to standard error. If even that fails, it can't be reported.
 pub(crate) fn complain(line: &str) {
     let _ = writeln!(io::stderr(), "{}", terminal::wrapped(line, terminal::stderr_width()));
 }
 
-/// Says whether the reader of standard output went away, which is its right.
+/// Returns whether the reader of standard output closed it, which it may do.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .root_cause()

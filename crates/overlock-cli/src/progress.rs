@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The progress bar: on a terminal only, gone when the work is done or given up.
+//! The progress bar: shown only on a terminal, and removed when the work is done or given up.
 
 use crate::interrupt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often the bar is drawn between two steps, for its estimate to move.
+/// How often the bar is redrawn between two steps, so that its estimate moves.
 const REDRAW: Duration = Duration::from_millis(500);
 
 /// A bar that knows how many equal steps there are.
@@ -18,7 +18,7 @@ pub(crate) struct Progress {
     pace: Arc<Mutex<Pace>>,
 }
 
-/// How fast the steps went so far.
+/// The pace of the steps so far.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     began: Instant,
@@ -36,8 +36,9 @@ impl Pace {
         self.stepped = now;
     }
 
-    /// Estimates what is left of `total` steps, each as long as those before. A step that takes
-    /// longer than they did makes the others longer too. Nothing is known before the first step.
+    /// Estimates the time left of `total` steps, assuming the pace of those before. A step that
+    /// takes longer makes the estimate for the others longer too. Before the first step there is no
+    /// estimate.
     fn left(&self, now: Instant, total: u64) -> Option<Duration> {
         let begun = now - self.stepped;
         let usual = (self.stepped - self.began).checked_div(self.steps)?;
@@ -63,7 +64,7 @@ impl Progress {
             let text = text.write_str(&left.map_or_else(|| "some time".into(), short));
             text.expect("the bar's text is in memory");
         };
-        // The message is cut where the terminal ends: a bar of two lines would leave one behind.
+        // The message is cut at the terminal's edge: a bar of two lines would leave one behind.
         let style =
             ProgressStyle::with_template("{bar:16} {percent:>3} %, {left} left: {wide_msg}")
                 .expect("the template is a constant that is valid")
@@ -75,12 +76,12 @@ impl Progress {
         Progress { bar, pace }
     }
 
-    /// Says what is going on now.
+    /// Shows what is going on now.
     pub(crate) fn say(&self, message: &str) {
         self.bar.set_message(message.to_owned());
     }
 
-    /// Adds steps to those that there are.
+    /// Adds steps to the total.
     pub(crate) fn more(&self, steps: u64) {
         self.bar.inc_length(steps);
     }
@@ -131,7 +132,7 @@ mod tests {
         pace.step(at(10.0));
         let left = |pace: &Pace, now| pace.left(at(now), 4).unwrap().as_secs_f64();
         assert_eq!([10.0, 14.0, 20.0].map(|now| left(&pace, now)), [30.0, 26.0, 20.0]);
-        // The second step takes longer than the first: the others will too.
+        // The second step takes longer than the first: the estimate for the others grows.
         assert_eq!([24.0, 40.0].map(|now| left(&pace, now)), [24.0, 40.0]);
         for _ in 0..3 {
             pace.step(at(40.0));

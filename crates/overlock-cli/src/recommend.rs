@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rule by which a lock is recommended.
+//! The rule that recommends a lock.
 //!
-//! The lock that came out best is recommended, with one exception: if it may starve a waiter, the
-//! best of those that can't is preferred when it ties, that is, when the interval of its ratio to
-//! the best includes 1, or when its median is within [`NEAR_TIE`] of it. What is lost is little or
-//! nothing; what is gained is that no thread waits for ever, which a throughput hides.
+//! The lock with the best result is recommended, with one exception: if it can starve a waiter, the
+//! best of those that can't is preferred on a tie, that is, when the interval of its ratio to the
+//! best includes 1, or when its median is within [`NEAR_TIE`] of it. This costs little or nothing,
+//! and guarantees what a throughput hides: that no thread waits for ever.
 
 use crate::stats::Interval;
 
-/// Less than this between two locks is not worth a thread that waits for ever: 5 %. Repeated
-/// comparisons of one program on one machine differ by about as much.
+/// A difference smaller than this between two locks is not worth a thread that waits for ever: 5 %.
+/// Repeated comparisons of one program on one machine differ by about as much.
 pub(crate) const NEAR_TIE: f64 = 0.95;
 
-/// Says whether a lock bounds how often a waiter is passed, so that nobody waits for ever.
+/// Returns whether a lock bounds how often a waiter is passed, so that no thread waits for ever.
 pub(crate) fn starves_nobody(lock: &str) -> bool {
     matches!(lock, "hybrid" | "queued" | "ticket")
 }
 
-/// Says whether a lock ties with the best, of which it is `ratio` as good.
+/// Returns whether a lock ties with the best, given the ratio of the two.
 pub(crate) fn ties(ratio: Interval) -> bool {
     ratio.includes(1.0) || ratio.median >= NEAR_TIE
 }
 
-/// Chooses among `ranked` locks, the best first, each with how good it is over the best.
+/// Chooses among `ranked` locks, the best first, each with its ratio to the best.
 pub(crate) fn preferred<'a>(
     ranked: impl IntoIterator<Item = (&'a str, Interval)>,
 ) -> Option<&'a str> {
@@ -52,7 +52,7 @@ mod tests {
             (ratio(0.9, 0.94, 0.99), "test-and-set"),
         ] {
             assert_eq!(preferred([("test-and-set", one), ("hybrid", other)]), Some(chosen));
-            // A lock that starves nobody needs no other.
+            // A lock that starves no thread needs no other.
             assert_eq!(preferred([("ticket", one), ("hybrid", other)]), Some("ticket"));
             let three = [("test-and-set", one), ("libc", one), ("queued", other)];
             assert_eq!(preferred(three) == Some("queued"), chosen == "hybrid");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The JSON records: the same from every world, so that tools can rely on them.
 //!
-//! Fields may be added, never renamed.
+//! Fields can be added, but are never renamed.
 
 use crate::bench::Lengths;
 use crate::machine::Machine;
@@ -63,9 +63,9 @@ pub(crate) struct PointRecord<'a, Sample> {
     /// Throughput over that of the peer that is best in the other rounds, if there are any, by
     /// rounds; absent if there is no peer.
     pub(crate) of_best_peer: Option<Interval>,
-    /// The best of all rounds together.
+    /// The best peer over all rounds.
     pub(crate) best_peer: Option<&'a str>,
-    /// An operation of one thread without a lock, work included: what the harness itself takes.
+    /// An operation of one thread without a lock, work included: the cost of the harness itself.
     pub(crate) floor_ns: Option<f64>,
     /// How lengths are spread around `cs_ns` and `ncs_ns`.
     pub(crate) lengths: Option<Lengths>,
@@ -81,8 +81,8 @@ pub(crate) struct PointRecord<'a, Sample> {
     pub(crate) steal: f64,
 }
 
-/// Adds counts of waits by length: how many were of so many nanoseconds or less, and longer than
-/// those of the entry before.
+/// Adds counts of waits by length: each entry counts the waits that took its number of nanoseconds
+/// or less, and longer than the entry before.
 pub(crate) fn merged<'a>(parts: impl Iterator<Item = &'a [(u64, u64)]>) -> Vec<(u64, u64)> {
     let mut sums = BTreeMap::<u64, u64>::new();
     for &(ns, count) in parts.flatten() {
@@ -97,7 +97,7 @@ pub(crate) fn merged<'a>(parts: impl Iterator<Item = &'a [(u64, u64)]>) -> Vec<(
 pub(crate) struct ProcessRecord<'a, Sample> {
     pub(crate) kind: &'static str,
     pub(crate) world: &'static str,
-    /// The command, as one would type it.
+    /// The command, as a user would type it.
     pub(crate) workload: String,
     pub(crate) lock: &'a str,
     pub(crate) policy: &'static str,
@@ -107,7 +107,7 @@ pub(crate) struct ProcessRecord<'a, Sample> {
     /// Runs of the program in a second of wall time.
     pub(crate) ops_per_s: Option<Interval>,
     pub(crate) cpu_s_per_s: f64,
-    /// Of a run of its own; empty for locks that had none.
+    /// Events from a separate run; empty for locks that had none.
     pub(crate) counters: BTreeMap<String, u64>,
     /// How the program's own figure was read; absent if it was wall time.
     pub(crate) metric: Option<&'a str>,

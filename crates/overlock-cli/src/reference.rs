@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `overlock reference`: the page of all counters, columns and fields, or what it says of a word.
+//! `overlock reference`: the page of all counters, columns and fields, or the rows of one name.
 
 use crate::args::ReferenceArgs;
 use crate::{Outcome, output};
@@ -13,16 +13,16 @@ pub(crate) fn main(args: &ReferenceArgs) -> Result<Outcome> {
     match &args.word {
         None => output::print(PAGE.trim_end())?,
         Some(word) => match about(word) {
-            found if found.is_empty() => bail!(
-                "the reference says nothing of '{word}'; the whole page is: overlock reference"
-            ),
+            found if found.is_empty() => {
+                bail!("the reference has no '{word}'; for the whole page run: overlock reference")
+            }
             found => output::print(&found)?,
         },
     }
     Ok(Outcome::Fine)
 }
 
-/// The rows of tables that explain `word`, each below its heading.
+/// Returns the table rows that explain `word`, each below its heading.
 fn about(word: &str) -> String {
     let mut found = Vec::new();
     let mut heading = None;

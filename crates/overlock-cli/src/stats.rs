@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The few statistics that every table here rests on.
+//! The few statistics behind every table here.
 //!
-//! Medians, not means: one run that lost its CPU to a neighbour must not move the result. The
-//! interval around a median is the exact, distribution-free one from order statistics: the k-th
-//! smallest to the k-th largest sample covers the true median with a probability that is a
-//! binomial tail and depends on nothing but the number of samples. Below six samples no interval
-//! reaches 95 %; then it is min..max and [`coverage`] says what that is worth (75 % at three).
+//! They are medians, not means: one run that lost its CPU to a neighbour must not move the result.
+//! The interval around a median is the exact, distribution-free one from order statistics: the k-th
+//! smallest to the k-th largest sample covers the true median with a probability that is a binomial
+//! tail and depends only on the number of samples. Below six samples no interval reaches 95 %; then
+//! the interval is min..max and [`coverage`] gives its probability (75 % at three).
 //!
 //! Source: David and Nagaraja, *Order Statistics*, section 7.1.
 
 use serde::{Deserialize, Serialize};
 
-/// The confidence asked of an interval when there are samples enough for it.
+/// The confidence required of an interval when there are enough samples.
 pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// A median and the interval that covers it.
@@ -35,31 +35,31 @@ impl Interval {
         })
     }
 
-    /// Says whether `value` could be the true median.
+    /// Returns whether `value` could be the true median.
     pub(crate) fn includes(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 
-    /// Half of the width over the median: 0.05 reads "± 5 %".
+    /// Returns half of the width over the median: 0.05 reads "± 5 %".
     pub(crate) fn spread(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.high - self.low) / (2.0 * self.median).abs() }
     }
 }
 
-/// The probability that the interval of `n` samples covers the true median.
+/// Returns the probability that the interval of `n` samples covers the true median.
 pub(crate) fn coverage(n: usize) -> f64 {
     if n == 0 { 0.0 } else { 1.0 - 2.0 * tail(n, skipped(n)) }
 }
 
-/// Says what the columns `low` and `high` of a table of `rounds` rounds are worth.
+/// Describes how far the columns `low` and `high` of a table of `rounds` rounds can be trusted.
 pub(crate) fn describe(rounds: usize) -> String {
     match rounds {
-        1 => "1 round, so low and high say nothing".into(),
+        1 => "1 round, so low and high mean nothing".into(),
         n => format!("{n} rounds; low..high covers the median with {:.0} %", coverage(n) * 100.0),
     }
 }
 
-/// How many samples may be dropped at each end with at least [`CONFIDENCE`] left.
+/// Returns how many samples can be dropped at each end with at least [`CONFIDENCE`] left.
 fn skipped(n: usize) -> usize {
     let mut skip = 0;
     while 2 * (skip + 1) < n && 1.0 - 2.0 * tail(n, skip + 1) >= CONFIDENCE {
@@ -68,7 +68,7 @@ fn skipped(n: usize) -> usize {
     skip
 }
 
-/// The probability that at most `k` of `n` fair coins show heads.
+/// Returns the probability that at most `k` of `n` fair coins show heads.
 fn tail(n: usize, k: usize) -> f64 {
     let mut term = 0.5_f64.powf(n as f64);
     let mut sum = term;
@@ -95,7 +95,7 @@ fn median_sorted(sorted: &[f64]) -> Option<f64> {
     }
 }
 
-/// The geometric mean, which is the mean that ratios have; nothing if there are no values.
+/// Returns the geometric mean, the right mean for ratios; nothing if there are no values.
 pub(crate) fn geomean(values: &[f64]) -> Option<f64> {
     if values.is_empty() {
         return None;

@@ -15,9 +15,9 @@ use std::time::Duration;
 pub(crate) struct Usage {
     /// User and system time, in seconds.
     pub(crate) cpu_seconds: f64,
-    /// The part of it that the kernel took, by its sampling of ticks.
+    /// The kernel's part of it, from its sampling of ticks.
     pub(crate) system_seconds: f64,
-    /// Context switches of threads that had to wait, and of threads that could have gone on.
+    /// Context switches of threads that had to wait, and of threads that were preempted.
     pub(crate) voluntary: i64,
     pub(crate) involuntary: i64,
     /// The most memory ever resident, in KiB.
@@ -37,12 +37,12 @@ impl From<libc::rusage> for Usage {
     }
 }
 
-/// What this process has used so far, all threads together.
+/// Returns what this process has used so far, all threads together.
 pub(crate) fn own_usage() -> Usage {
     usage_of(libc::RUSAGE_SELF)
 }
 
-/// What this thread has used so far.
+/// Returns what this thread has used so far.
 pub(crate) fn thread_usage() -> Usage {
     usage_of(libc::RUSAGE_THREAD)
 }
@@ -55,26 +55,26 @@ fn usage_of(whom: i32) -> Usage {
     unsafe { usage.assume_init() }.into()
 }
 
-/// The number of this thread in the kernel.
+/// Returns the kernel's number of this thread.
 pub(crate) fn thread_id() -> i32 {
     // SAFETY: takes nothing and touches no memory.
     unsafe { libc::gettid() }
 }
 
-/// How many CPUs this process may run on: its affinity mask, not what is plugged in.
+/// Counts the CPUs that this process may run on: its affinity mask, not the CPUs plugged in.
 pub(crate) fn allowed_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Says whether this thread may run on CPU number `cpu`; yes if the system doesn't tell.
+/// Returns whether this thread may run on CPU number `cpu`; yes if the system doesn't tell.
 pub(crate) fn may_run_on(cpu: usize) -> bool {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: `set` is writable and as large as is said.
+    // SAFETY: `set` is writable and as large as stated.
     let failed =
         unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) != 0 };
     // SAFETY: all-zero bytes are a valid set, so it is initialised even if the call failed.
     let set = unsafe { set.assume_init() };
-    // SAFETY: the number is checked to be one of the set's.
+    // SAFETY: the number was checked to be in the set.
     failed || cpu >= 8 * size_of::<libc::cpu_set_t>() || unsafe { libc::CPU_ISSET(cpu, &set) }
 }
 
@@ -86,42 +86,42 @@ pub(crate) fn run_on(cpu: usize) -> std::io::Result<()> {
     if cpu >= 8 * size_of::<libc::cpu_set_t>() {
         return Err(std::io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: the number is one of the set's, as checked.
+    // SAFETY: the number is in the set, as checked.
     unsafe { libc::CPU_SET(cpu, set) };
-    // SAFETY: `set` is readable and as large as is said.
+    // SAFETY: `set` is readable and as large as stated.
     let failed = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) != 0 };
     if failed { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Ends the process at once, whatever its other threads are doing.
+/// Ends the process at once, whatever its other threads do.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` has no preconditions; nothing buffered is left to write at the call sites.
     unsafe { libc::_exit(code) }
 }
 
-/// Says whether the file at `path` carries capabilities.
+/// Returns whether the file at `path` carries capabilities.
 pub(crate) fn has_file_capabilities(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
     let name = c"security.capability";
-    // SAFETY: both strings end in a nul; a size of nought asks for the length and writes nothing.
+    // SAFETY: both strings end in a nul; a size of 0 asks for the length and writes nothing.
     let length = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), null_mut(), 0) };
     length > 0
 }
 
-/// A descriptor that becomes readable when process `pid` ends.
+/// Opens a descriptor that becomes readable when process `pid` ends.
 pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     // SAFETY: takes two integers and touches no memory.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: the call has just made this descriptor, and nobody else knows it.
+    // SAFETY: the call has just made this descriptor, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Waits until `fd` is readable; false if `limit` passed or a signal came first.
+/// Waits until `fd` is readable; returns false if `limit` passed or a signal came first.
 pub(crate) fn wait_readable(fd: &OwnedFd, limit: Duration) -> bool {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
-    // SAFETY: `poll` is one valid entry, and one is the count given.
+    // SAFETY: `poll` is one valid entry, and the count given is one.
     unsafe { libc::poll(&raw mut poll, 1, limit) > 0 }
 }
 
@@ -145,27 +145,27 @@ pub(crate) fn wait4(pid: i32) -> io::Result<(i32, Usage)> {
 
 /// Sends a signal to a process, or to a process group if `pid` is negative.
 ///
-/// That it has gone already is fine.
+/// It is no error if the process has already gone.
 pub(crate) fn kill(pid: i32, signal: i32) {
     // SAFETY: takes two integers and touches no memory.
     unsafe { libc::kill(pid, signal) };
 }
 
-/// Says whether this process ignores a signal: `nohup` has that done.
+/// Returns whether this process ignores a signal, as under `nohup`.
 pub(crate) fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: asks only, and `action` is writable and of the right type.
+    // SAFETY: only reads the setting, and `action` is writable and of the right type.
     unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
     // SAFETY: all-zero bytes are a valid sigaction, so it is initialised even if the call failed.
     unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
-/// The usual name of a signal.
+/// Returns the usual name of a signal.
 pub(crate) fn signal_name(signal: i32) -> String {
     signal_hook::low_level::signal_name(signal).unwrap_or("unnamed").to_owned()
 }
 
-/// The period of the scheduler's tick: coarse clocks advance once a tick.
+/// Returns the period of the scheduler's tick: coarse clocks advance once per tick.
 pub(crate) fn tick_ns() -> Option<u64> {
     let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `tick` is a valid timespec to write to.
@@ -173,7 +173,7 @@ pub(crate) fn tick_ns() -> Option<u64> {
     (!failed).then(|| tick.tv_nsec.unsigned_abs())
 }
 
-/// Tries to wake nobody on a futex.
+/// Tries to wake a waiter on a futex that has none.
 pub(crate) fn futex_works() -> io::Result<()> {
     let word = 0_u32;
     let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
@@ -182,14 +182,14 @@ pub(crate) fn futex_works() -> io::Result<()> {
     if woken < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Says whether a thread may ask for a few microseconds more before it is preempted.
+/// Returns whether a thread can ask for a few more microseconds before it is preempted.
 ///
-/// Asks for the current setting, which an older kernel answers with EINVAL. The numbers are those
-/// of `PR_RSEQ_SLICE_EXTENSION` and `PR_RSEQ_SLICE_EXTENSION_GET` in Linux 7.0's `prctl.h`.
+/// Asks for the current setting; an older kernel answers with EINVAL. The numbers are those of
+/// `PR_RSEQ_SLICE_EXTENSION` and `PR_RSEQ_SLICE_EXTENSION_GET` in Linux 7.0's `prctl.h`.
 pub(crate) fn slice_extension() -> bool {
     const SLICE_EXTENSION: i32 = 79;
     const GET: libc::c_ulong = 1;
     const UNUSED: libc::c_ulong = 0;
-    // SAFETY: asks for a setting; takes integers and touches no memory.
+    // SAFETY: reads a setting; takes integers and touches no memory.
     unsafe { libc::prctl(SLICE_EXTENSION, GET, UNUSED, UNUSED, UNUSED) >= 0 }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plain tables: the first column to the left, numbers to the right, no lines to draw.
+//! Plain tables: the first column to the left, numbers to the right, no rules.
 //!
 //! A table that is wider than the terminal becomes several, one below the other, each with the
 //! first column: no row is ever broken.
@@ -21,7 +21,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table in so many columns of a terminal.
+    /// Lays out the table in `width` columns of a terminal.
     fn fitted(&self, width: Option<usize>) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)
@@ -35,7 +35,7 @@ impl Table {
         parts.join("\n")
     }
 
-    /// The first column and some others.
+    /// Lays out the first column and some others.
     fn part(&self, widths: &[usize], columns: &[usize]) -> String {
         let mut text = String::new();
         for row in &self.rows {
@@ -54,10 +54,10 @@ impl Table {
     }
 }
 
-/// Before each column.
+/// The gap before each column.
 const GAP: &str = "  ";
 
-/// Which columns stand side by side: the first, and as many more as fit, but one at least.
+/// Groups columns that fit side by side: the first, and as many more as fit, but at least one.
 fn parts(widths: &[usize], width: usize) -> impl Iterator<Item = Vec<usize>> {
     let mut next = 1;
     let mut first = true;

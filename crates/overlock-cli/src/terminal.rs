@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How wide the terminal is, and text that keeps to it.
+//! The width of the terminal, and text that fits into it.
 //!
-//! `COLUMNS` comes first, because it is how a user says so; then what the terminal says. Into a
-//! file or a pipe nothing is broken, so that programs find each row and each sentence in one line.
+//! `COLUMNS` takes precedence, because the user set it; then comes the terminal's own width. Text
+//! into a file or a pipe is never broken, so that programs find each row and each sentence on one
+//! line.
 
 use std::borrow::Cow;
 use std::io;
 use std::os::fd::AsFd;
 use terminal_size::{Width, terminal_size_of};
 
-/// Nothing readable fits into less.
+/// Below this width nothing is readable.
 const NARROWEST: usize = 20;
 
-/// The columns of the terminal that standard output is, if it is one.
+/// Returns the width of the terminal at standard output, if it is one.
 pub(crate) fn stdout_width() -> Option<usize> {
     width_of(io::stdout())
 }
 
-/// The columns of the terminal that standard error is, if it is one.
+/// Returns the width of the terminal at standard error, if it is one.
 pub(crate) fn stderr_width() -> Option<usize> {
     width_of(io::stderr())
 }
@@ -28,8 +29,8 @@ fn width_of(stream: impl AsFd) -> Option<usize> {
     width.filter(|width| *width > 0).map(|width: usize| width.max(NARROWEST))
 }
 
-/// Breaks sentences at spaces. What is indented stays as it is: rows of tables, which have their
-/// own way, and commands to copy.
+/// Breaks sentences at spaces. Indented lines stay as they are: rows of tables, which have their
+/// own layout, and commands to copy.
 pub(crate) fn wrapped(text: &str, width: Option<usize>) -> Cow<'_, str> {
     let Some(width) = width else { return text.into() };
     let options = textwrap::Options::new(width).subsequent_indent("  ").break_words(false);

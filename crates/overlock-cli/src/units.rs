@@ -2,7 +2,7 @@
 //! Durations and numbers as people write and read them.
 //!
 //! Durations on the command line carry a unit (`100ns`, `1us`, `10µs`, `2.5ms`, `1s`); only a bare
-//! `0` may go without, because a nought is a nought in every unit.
+//! `0` needs none, because zero is the same in every unit.
 
 /// A duration in whole nanoseconds, as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -10,7 +10,7 @@ pub(crate) struct Nanos(pub(crate) u64);
 
 const UNITS: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
 
-/// The longest critical section or pause that is still an experiment and not a typing error.
+/// The longest critical section or pause that is plausible and not a typing error.
 const LONGEST_NS: f64 = 1e9;
 
 impl std::str::FromStr for Nanos {
@@ -38,7 +38,7 @@ impl std::str::FromStr for Nanos {
 }
 
 impl std::fmt::Display for Nanos {
-    /// The shortest exact form, which parses back to the same.
+    /// Prints the shortest exact form, which parses back to the same value.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             0 => write!(f, "0"),

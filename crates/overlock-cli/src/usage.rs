@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was typed wrongly: a sentence for the mistakes that `run` and `compare` invite, and the
-//! parser's own words for the others.
+//! Errors in the command line: our own sentence for the mistakes that `run` and `compare` invite,
+//! and the parser's message for all others.
 
 use crate::args::Cli;
 use crate::output;
@@ -10,7 +10,7 @@ use clap::error::{ContextKind, ErrorKind};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Tells the user what is wrong, or what was asked for (`--help`).
+/// Prints what is wrong, or what the user asked for (`--help`).
 pub(crate) fn explain(error: &clap::Error, args: &[OsString]) -> ExitCode {
     match mistake(error, args) {
         Some(sentence) => {
@@ -18,14 +18,14 @@ pub(crate) fn explain(error: &clap::Error, args: &[OsString]) -> ExitCode {
             ExitCode::from(2)
         }
         None => {
-            // If nobody can be told, the exit code still tells.
+            // If even this fails, the exit code still tells.
             let _ = error.print();
             ExitCode::from(if error.use_stderr() { 2 } else { 0 })
         }
     }
 }
 
-/// The sentence for a mistake about the program to be run.
+/// Returns the sentence for a mistake about the program to run.
 fn mistake(error: &clap::Error, args: &[OsString]) -> Option<String> {
     let name = args.get(1)?.to_str().filter(|name| ["run", "compare"].contains(name))?;
     let has_dashes = args.iter().any(|word| word == "--");
@@ -53,8 +53,8 @@ fn mistake(error: &clap::Error, args: &[OsString]) -> Option<String> {
     Some(format!("put -- before the program, as in\n  overlock{ours} --{program}"))
 }
 
-/// Where the program seems to begin: the first word that is no flag of ours, no value of one and no
-/// lock.
+/// Finds where the program seems to begin: the first word that is none of our flags, none of their
+/// values and no lock.
 fn program(name: &str, args: &[OsString]) -> Option<usize> {
     let command = Cli::command();
     let flags = command.find_subcommand(name)?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that can make a number doubtful, each with what to do about it.
+//! Everything that can make a number doubtful, each with advice.
 
 use crate::machine::Machine;
 use crate::output;
 use crate::process::waits::Waits;
 
-/// Steal above this share moves results more than locks differ.
+/// Steal above this share affects results more than locks differ.
 pub(crate) const STEAL_LIMIT: f64 = 0.02;
 
 /// Runs of the same thing that differ by more than this are reported as doubtful.
@@ -26,7 +26,7 @@ pub(crate) enum Warning {
 }
 
 impl Warning {
-    /// Warns if the load average says that others are running here.
+    /// Warns if the load average shows other processes running.
     pub(crate) fn busy_machine(machine: &Machine) -> Option<Self> {
         let load = machine.load_average;
         (load > 0.5 * machine.cpus as f64)
@@ -38,7 +38,8 @@ impl Warning {
         (share > STEAL_LIMIT).then(|| Warning::Steal { share, place: place.to_string() })
     }
 
-    /// Warns if a program waited for no lock of ours, or mostly for others, or if nobody knows.
+    /// Warns if a program waited for no lock of ours, or mostly for others, or if its waits are
+    /// unknown.
     pub(crate) fn waits(waits: &Waits) -> Option<Self> {
         let (lock, others) = (waits.lock.clone(), waits.unreplaced());
         match waits.replaced() {
@@ -68,8 +69,8 @@ impl std::fmt::Display for Warning {
         match self {
             Warning::BusyMachine { load, cpus } => write!(
                 f,
-                "the load average is {load} on {cpus} CPUs before anything was started; \
-                 end what else is running, or read ratios only and never absolute figures"
+                "the load average was {load} on {cpus} CPUs before anything was started; \
+                 end other processes, or trust only ratios and no absolute figures"
             ),
             Warning::Steal { share, place } => write!(
                 f,
@@ -84,43 +85,43 @@ impl std::fmt::Display for Warning {
             ),
             Warning::Drift { percent } => write!(
                 f,
-                "the CPU's speed changed by {percent:.0} % during the run, so sections were not as \
-                 long as they say; fix the frequency, or repeat on a quieter machine"
+                "the CPU's speed changed by {percent:.0} % during the run, so critical sections did \
+                 not have their stated length; fix the frequency, or repeat on a quieter machine"
             ),
             Warning::Disturbed { disturbed, runs, retaken, worst } => write!(
                 f,
-                "in {disturbed} of {runs} runs others took more than 5 % of the CPU time, up to \
-                 {:.0} % ({retaken} runs were taken again for that); repeat on a quieter machine",
+                "in {disturbed} of {runs} runs other processes took more than 5 % of the CPU time, up to \
+                 {:.0} % ({retaken} runs were repeated because of that); repeat on a quieter machine",
                 worst * 100.0
             ),
             Warning::Undrained { lock, point, threads } => write!(
                 f,
-                "{threads} thread(s) were still queueing for {lock} after the window was over \
+                "{threads} thread(s) were still queueing for {lock} after the measured time \
                  ({point}); they were ended with their process, and the check of mutual exclusion \
                  allows for one update from each"
             ),
             Warning::NoWaits { lock, others } if others.is_empty() => write!(
                 f,
                 "under {lock} no thread of the program ever waited for a pthread lock, so the \
-                 choice of lock can't matter; give it more threads, or know that locks of other \
+                 choice of lock can't matter; give it more threads, and note that locks of other \
                  kinds (Go's, Java's, Rust's std, C11's mtx_t) are not replaced"
             ),
             Warning::NoWaits { lock, others } => write!(
                 f,
-                "under {lock} the program waited for no lock that is replaced, but for {}: these \
-                 stay libc's, so the choice of lock can't matter",
+                "under {lock} the program waited for no lock that Overlock replaces, but for {}: \
+                 these stay libc's, so the choice of lock can't matter",
                 others.join(", ")
             ),
             Warning::MostlyOthers { lock, others } => write!(
                 f,
-                "under {lock} the program waited mostly for what is not replaced: {}; the choice \
-                 of lock can't change that",
+                "under {lock} the program waited mostly for what Overlock does not replace: {}; \
+                 the choice of lock can't change that",
                 others.join(", ")
             ),
             Warning::NoCounters { lock } => write!(
                 f,
-                "under {lock} the program left no counters (it may have ended by a signal or by \
-                 _exit), so nobody knows whether it waits for locks at all"
+                "under {lock} the program left no counters (a signal or _exit may have ended it), \
+                 so it is unknown whether it waits for locks at all"
             ),
         }
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which lock to use on this machine: one rule, and a verdict only if the rounds carry it.
+//! Which lock to use on this machine: one rule, and a verdict only if the rounds support it.
 //!
 //! # The rule
-//! 1. A lock is *out* if it let a thread stand for more than 50 ms where up to 16 compete, or gave
+//! 1. A lock is *out* if it let a thread wait for more than 50 ms where up to 16 compete, or gave
 //!    half of them nothing (Jain's index below 0.5), and another lock didn't.
-//! 2. What is left is ranked by its *score*: the geometric mean over the points of
-//!    throughput × Jain's index × (longest stall, at least 2 ms)^-0.1. So a stall ten times as long
-//!    weighs as much as a fifth of the throughput.
+//! 2. The remaining locks are ranked by their *score*: the geometric mean over the points of
+//!    throughput × Jain's index × (longest stall, at least 2 ms)^-0.1. So a stall ten times as
+//!    long weighs as much as a fifth of the throughput.
 //! 3. Two scores are compared round by round. If the interval of their ratio includes 1, or the
-//!    ratio is less than 2 %, that is a tie. Of all that tie with the best score, locks that can't
-//!    starve anybody go first, then the one whose longest stall is shortest.
+//!    ratio is less than 2 %, that is a tie. Among all locks that tie with the best score, those
+//!    that can't starve a thread come first, then the one with the shortest longest stall.
 //! 4. With fewer than 6 rounds no interval covers the median with 95 %: there is no verdict, only
 //!    the lock that looks best.
 
@@ -24,10 +24,10 @@ use serde::Serialize;
 /// Below this index half of the threads get nothing.
 const FAIR: f64 = 0.5;
 
-/// What the longest stall weighs: a tenth of an order of magnitude for each one.
+/// Weight of the longest stall: a tenth of an order of magnitude for each order of magnitude.
 const STALL_WEIGHT: f64 = 0.1;
 
-/// Scores closer than this are a tie, however sure the difference is.
+/// Scores closer than this are a tie, however certain the difference is.
 const NEAR: f64 = 0.02;
 
 /// What to use on this machine, and why.
@@ -36,7 +36,7 @@ pub(crate) struct Advice {
     kind: &'static str,
     /// The lock that the rule chooses.
     pub(crate) lock: &'static str,
-    /// Whether the rounds carry that choice.
+    /// Whether the rounds support that choice.
     verdict: bool,
     /// Locks that tie with it.
     ties: Vec<&'static str>,
@@ -61,13 +61,13 @@ impl Candidate<'_> {
         Interval::of(&rounds.map(|(own, other)| own / other).collect::<Vec<_>>())
     }
 
-    /// Says whether `best` is not better for sure.
+    /// Returns whether `best` is not certainly better.
     fn ties_with(&self, best: &Candidate<'_>) -> bool {
         best.over(self).is_none_or(|ratio| ratio.includes(1.0) || ratio.median < 1.0 + NEAR)
     }
 }
 
-/// Applies the rule to all locks that were measured everywhere, if there are two.
+/// Applies the rule to all locks that were measured at every point, if there are at least two.
 pub(crate) fn advice(results: &Results, lines: &[LockSummary]) -> Option<Advice> {
     if lines.len() < 2 {
         return None;
@@ -99,13 +99,13 @@ pub(crate) fn advice(results: &Results, lines: &[LockSummary]) -> Option<Advice>
     };
     if !ties.is_empty() {
         sentence += &format!(" It ties with {}", ties.join(", "));
-        sentence += if chosen.cannot_starve { ", but can't starve anybody." } else { "." };
+        sentence += if chosen.cannot_starve { ", but can't starve a thread." } else { "." };
     }
     sentence += &passed_over(chosen, lines, some_are_calm, is_calm);
     Some(Advice { kind: "advice", lock: chosen.line.lock, verdict, ties, sentence })
 }
 
-/// Why the fastest lock is not the one to use, if it isn't.
+/// Explains why the fastest lock is not the one to use, if it isn't.
 fn passed_over(
     chosen: &Candidate<'_>,
     lines: &[LockSummary],
@@ -163,7 +163,7 @@ fn candidate<'a>(line: &'a LockSummary, points: &[PointRuns]) -> Option<Candidat
     Some(Candidate { line, cannot_starve, scores })
 }
 
-/// The score of one run.
+/// Computes the score of one run.
 fn score(sample: &RunSample) -> f64 {
     let stall_s = (sample.longest_stall_ns / 1e9).max(GRAIN.as_secs_f64());
     sample.ops_per_s.max(f64::MIN_POSITIVE) * jain(sample) * stall_s.powf(-STALL_WEIGHT)
@@ -178,8 +178,8 @@ mod tests {
     use crate::machine::Machine;
     use crate::units::Nanos;
 
-    /// Results of one point: for each lock its name, throughput by rounds, stall in ms and the ops
-    /// of its threads.
+    /// Returns the results of one point: for each lock its name, throughput by rounds, stall in ms,
+    /// and the ops of its threads.
     fn results(locks: &[(&str, &[f64], f64, &[u64])]) -> Results {
         let mut results = Results::new(Machine::observe(&Clock::calibrate()));
         let locks = locks.iter().map(|(name, rounds, stall_ms, ops)| {

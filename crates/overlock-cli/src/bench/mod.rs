@@ -2,8 +2,8 @@
 //! `overlock bench`: locks × threads × critical sections × pauses, interleaved.
 //!
 //! For each point the locks take turns: a *round* is one run of every lock in an order shuffled
-//! from the seed. Ratios are formed inside a round and only then summarised, so that whatever
-//! slows the machine for a while cancels out.
+//! from the seed. Ratios are formed inside a round and only then summarised, so that anything that
+//! slows the machine for some time cancels out.
 
 mod advice;
 mod check;
@@ -52,10 +52,11 @@ pub(crate) use steps::Lengths;
 /// How often each lock's uncontended pair is timed.
 const PAIR_ROUNDS: usize = 200;
 
-/// How long the loop without a lock is timed in each round: thousands of the longest operations.
+/// How long each round times the loop without a lock: thousands of the longest operations.
 const FLOOR_SECONDS: f64 = 0.02;
 
-/// How often one run may be taken again. All together may not take half as long again as planned.
+/// How often one run may be repeated. All repetitions together may add at most half of the planned
+/// time.
 const RETAKES: usize = 2;
 
 /// Runs the sub-command.
@@ -100,13 +101,13 @@ struct Bench {
     plan: Plan,
     clock: Clock,
     work: Work,
-    /// How many more runs may be taken again.
+    /// How many more runs may be repeated.
     retakes: usize,
     results: Results,
 }
 
 impl Bench {
-    /// Measures everything in the plan; stops early, keeping what is whole, on Ctrl-C.
+    /// Measures everything in the plan. On Ctrl-C it stops early and keeps the whole rounds.
     fn measure(&mut self, sink: &mut Sink) -> Result<()> {
         let mut progress = Progress::new(self.plan.runs() as u64);
         progress.say("uncontended pairs");
@@ -130,7 +131,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Takes all rounds of one point. A lock that fails is out, for this point and all others.
+    /// Measures all rounds of one point. A lock that fails is dropped, at this point and all
+    /// others.
     fn measure_point(&mut self, point: Point, progress: &mut Progress) -> Result<PointRuns> {
         let mut locks: Vec<LockRuns> =
             self.plan.locks.iter().map(|lock| LockRuns::new(lock)).collect();
@@ -159,7 +161,7 @@ impl Bench {
     }
 
     /// Runs one lock once, and again if the hypervisor or other processes took too much of the time
-    /// meanwhile: of three runs the one that was disturbed least is kept.
+    /// during the run: of three runs, the least disturbed is kept.
     fn measure_run(
         &mut self,
         lock: &'static str,
@@ -183,7 +185,7 @@ impl Bench {
         Ok(best)
     }
 
-    /// Has `spec` run; nothing comes back from a lock that failed or a run cut short.
+    /// Runs `spec` in a child process; returns nothing if the lock failed or the run was cut short.
     fn run(
         &mut self,
         lock: &'static str,
@@ -200,7 +202,7 @@ impl Bench {
         Ok(None)
     }
 
-    /// Nanoseconds of an operation of `point` by one thread without a lock.
+    /// Measures an operation of `point` by one thread without a lock, in nanoseconds.
     fn measure_floor(&self, point: Point, round: usize) -> Result<Option<f64>> {
         let alone = Point { threads: 1, uneven: 1, ..point };
         let spec = RunSpec { seconds: FLOOR_SECONDS, ..self.spec(FLOOR, alone, round) };
@@ -210,7 +212,7 @@ impl Bench {
         })
     }
 
-    /// What a lock has to do in a round: the same for all locks.
+    /// Builds the task of one lock in a round: the same for all locks.
     fn spec(&self, lock: &str, point: Point, round: usize) -> RunSpec {
         let mix = |phase: Phase| Mix {
             cs_links: self.work.links(phase.cs.0),

@@ -2,7 +2,7 @@
 //! The locks under test, ours and the peers, behind one trait and in one table.
 //!
 //! Every use is monomorphised: the worker loop is compiled once for each lock with its fast path
-//! inlined, as it would be in an application. The table holds two function pointers a lock.
+//! inlined, as in an application. The table holds two function pointers per lock.
 
 use super::worker::{self, RunSample, RunSpec};
 use crate::sys;
@@ -14,11 +14,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::time::Duration;
 
-/// Something that lets one thread at a time through.
+/// Something that lets in one thread at a time.
 pub(crate) trait Subject: Send + Sync + 'static {
     fn new() -> Self;
 
-    /// Prepares the lock at the address where it will stay; for locks that may not move.
+    /// Prepares the lock at its final address, for locks that must not move.
     fn init(&self) {}
 
     /// Runs `section` while holding the lock.
@@ -30,7 +30,7 @@ pub(crate) trait Subject: Send + Sync + 'static {
 pub(crate) enum Origin {
     Ours,
     Peer,
-    /// Deliberately broken: proves that mutual exclusion and stalls are seen for what they are.
+    /// Deliberately broken: proves that the harness detects lost updates and stalls.
     Broken,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Origin {
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) origin: Origin,
-    /// Whether nobody waits for ever, however the others behave.
+    /// Whether no thread waits for ever, whatever the others do.
     pub(crate) cannot_starve: bool,
     pub(crate) run: fn(&RunSpec) -> io::Result<RunSample>,
     /// The same with event counters compiled in, if the lock has any.
@@ -68,7 +68,7 @@ const fn entry<S: Subject>(name: &'static str, origin: Origin) -> Entry {
     Entry { name, origin, cannot_starve: false, run, run_counted: run, pair }
 }
 
-/// The same lock, whose waiters are let in after a bounded number of others or a bounded time.
+/// Marks a lock that bounds how many others, or how much time, can go before a waiter.
 const fn bounded(entry: Entry) -> Entry {
     Entry { cannot_starve: true, ..entry }
 }
@@ -101,7 +101,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Entry> {
 /// No lock at all, which shows what the harness itself costs.
 pub(crate) const FLOOR: &str = "broken-noop";
 
-/// All locks that may be offered to people.
+/// Returns all locks that users can choose.
 pub(crate) fn offered() -> impl Iterator<Item = &'static Entry> {
     SUBJECTS.iter().filter(|entry| entry.origin != Origin::Broken)
 }
@@ -118,7 +118,7 @@ impl<L: ConstLock + 'static> Subject for Ours<L> {
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
         self.0.lock();
         let result = section();
-        // SAFETY: taken three lines above, and a section that panics ends the whole run.
+        // SAFETY: taken three lines above, and a critical section that panics ends the whole run.
         unsafe { self.0.unlock() };
         result
     }
@@ -168,7 +168,7 @@ impl Subject for ParkingLotFair {
 /// The C library's mutex, normal or adaptive.
 struct Pthread<const ADAPTIVE: bool>(UnsafeCell<libc::pthread_mutex_t>);
 
-// SAFETY: a pthread mutex is made to be used by all threads through one shared address.
+// SAFETY: a pthread mutex is meant to be shared by all threads at one address.
 unsafe impl<const ADAPTIVE: bool> Send for Pthread<ADAPTIVE> {}
 // SAFETY: as above.
 unsafe impl<const ADAPTIVE: bool> Sync for Pthread<ADAPTIVE> {}
@@ -196,7 +196,7 @@ impl<const ADAPTIVE: bool> Subject for Pthread<ADAPTIVE> {
 /// The C library's spin lock.
 struct PthreadSpin(UnsafeCell<libc::pthread_spinlock_t>);
 
-// SAFETY: a pthread spin lock is made to be used by all threads through one shared address.
+// SAFETY: a pthread spin lock is meant to be shared by all threads at one address.
 unsafe impl Send for PthreadSpin {}
 // SAFETY: as above.
 unsafe impl Sync for PthreadSpin {}
@@ -207,13 +207,13 @@ impl Subject for PthreadSpin {
     }
 
     fn init(&self) {
-        // SAFETY: no other thread knows the lock yet, and it stays at this address from now on.
+        // SAFETY: no other thread knows the lock yet, and it stays at this address.
         unsafe { libc::pthread_spin_init(self.0.get(), libc::PTHREAD_PROCESS_PRIVATE) };
     }
 
     #[inline]
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        // SAFETY: `init` initialised it where it is.
+        // SAFETY: `init` initialised it at this address.
         unsafe { libc::pthread_spin_lock(self.0.get()) };
         let result = section();
         // SAFETY: as above, and this thread holds it.
@@ -234,11 +234,12 @@ impl Subject for spin::mutex::TicketMutex<()> {
     }
 }
 
-/// A test-and-set lock that gives its CPU away and never halts: unfair without bound, and never
-/// idle for long while somebody who wants it runs.
+/// A test-and-set lock that yields its CPU and never halts: unfair without bound, and never idle
+/// for long while a thread that wants it runs.
 struct Yield(AtomicBool);
 
-/// Looks before each `sched_yield`, each after a PAUSE: 0.1 to 1 µs, as long as a short section.
+/// Loads before each `sched_yield`, each after a PAUSE: 0.1 to 1 µs, as long as a short critical
+/// section.
 const LOOKS: u32 = 20;
 
 impl Yield {

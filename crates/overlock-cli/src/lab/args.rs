@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be typed after `overlock lab`.
+//! The command line of `overlock lab`.
 
 use crate::args::{OutputArgs, seconds};
 use crate::units::Nanos;
@@ -10,15 +10,15 @@ use std::path::PathBuf;
 
 /// Measure locks and yield policies on virtual CPUs that are really taken away.
 ///
-/// A scheduler of our own runs many vCPUs on few pCPUs and preempts them in the middle of whatever
-/// they do. Every combination of the lists is a point. Points with the same workload, --cs and
-/// --ncs take turns, run by run in shuffled order, so that a noisy moment hits all alike; ratios
-/// are formed inside one round of turns. One vCPU a pCPU (1x) is always measured along, and so is
-/// the policies `none` and `report`: everything is told in relation to them.
+/// A scheduler of our own runs many vCPUs on few pCPUs and preempts them at any instruction. Every
+/// combination of the lists is a point. Points with the same workload, --cs and --ncs take turns,
+/// run by run in shuffled order, so that a noisy moment affects all alike; ratios are formed inside
+/// one round of turns. One vCPU per pCPU (1x) and the policies `none` and `report` are always
+/// measured too, because all other results are given relative to them.
 ///
 /// Without any list this is a tour of a minute: locks from 1x to 8x overcommit under full
 /// contention and under half of it, yield policies under a lock that only spins, and the rules by
-/// which vCPUs share the ACPI PM timer. With --check it goes to 16x, and takes two minutes.
+/// which vCPUs share the ACPI PM timer. With --check the tour goes to 16x and takes two minutes.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LabArgs {
@@ -30,11 +30,11 @@ pub(crate) struct LabArgs {
     pub(super) measure: MeasureArgs,
 }
 
-/// What is to be measured, in whatever world.
+/// What to measure, in any world.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MeasureArgs {
-    /// Run the experiment that this file describes: its factors, workload and host, in place of
-    /// the lists and spans below
+    /// Run the experiment that this file describes: its factors, workload and host replace the
+    /// lists and spans below
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["locks", "policies", "cpus", "pcpus", "workload", "cs", "ncs"])]
     #[arg(conflicts_with_all = ["contention", "timer", "slice", "pause_window", "sample", "grace"])]
@@ -44,7 +44,7 @@ pub(crate) struct MeasureArgs {
     #[arg(long, value_delimiter = ',', value_name = "LOCK,...")]
     pub(super) locks: Vec<String>,
 
-    /// Yield policies: who gets the processor of a vCPU that spins for long; names, or `all`
+    /// Yield policies: which vCPU gets the processor of one that spins for long; names, or `all`
     #[arg(long, value_delimiter = ',', value_name = "POLICY,...")]
     pub(super) policies: Vec<String>,
 
@@ -53,7 +53,7 @@ pub(crate) struct MeasureArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) cpus: Vec<u32>,
 
-    /// How many of them may run at a time [default: 2, or 1 where there is only one CPU; in `sim`
+    /// How many of them can run at a time [default: 2, or 1 where there is only one CPU; in `sim`
     /// all of the host's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
     pub(crate) pcpus: Option<u32>,
@@ -66,12 +66,12 @@ pub(crate) struct MeasureArgs {
     #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
     pub(super) cs: Vec<Nanos>,
 
-    /// Lengths of the work between two sections [default: the workload's own]
+    /// Lengths of the work between two critical sections [default: the workload's own]
     #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
     pub(super) ncs: Vec<Nanos>,
 
-    /// How much is asked of the lock: choose the work between two sections so that the vCPUs, if
-    /// they never waited, would ask for this share (50%, ...) of what hand-overs allow
+    /// How contended the lock is: choose the work between two critical sections so that the vCPUs,
+    /// if they never waited, would demand this share (50%, ...) of what hand-overs allow
     #[arg(long, value_delimiter = ',', value_name = "PERCENT,...", value_parser = percent)]
     #[arg(conflicts_with = "ncs")]
     pub(super) contention: Vec<f64>,
@@ -84,21 +84,21 @@ pub(crate) struct MeasureArgs {
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     pub(super) slice: Nanos,
 
-    /// How long a vCPU spins until it tells the host, under policies other than `none`; 0 is for
-    /// ever
+    /// How long a vCPU spins before it reports to the host, under policies other than `none`; 0
+    /// means for ever
     #[arg(long, value_name = "TIME", default_value = "50us")]
     pub(super) pause_window: Nanos,
 
-    /// Under the same policies, how often to look whether a running vCPU is in a loop of pauses,
-    /// for locks that report nothing; 0 is never
+    /// Under the same policies, how often to check whether a running vCPU is in a loop of pauses,
+    /// for locks that report nothing; 0 means never
     #[arg(long, value_name = "TIME", default_value = "0")]
     pub(super) sample: Nanos,
 
-    /// How much longer than its slice a vCPU inside a critical section may stay
+    /// How much longer than its slice a vCPU may run while inside a critical section
     #[arg(long, value_name = "TIME", default_value = "0")]
     pub(super) grace: Nanos,
 
-    /// Seconds of each run [default: 0.5; 0.2 on the tour]
+    /// Length of each run in seconds [default: 0.5; 0.2 on the tour]
     #[arg(long, value_parser = seconds)]
     pub(super) seconds: Option<f64>,
 
@@ -110,16 +110,17 @@ pub(crate) struct MeasureArgs {
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
 
-    /// Run each point once more and record who ran where and who held the lock, for this long in
-    /// the middle of the run; `overlock report` draws it. Nothing else is taken from that run
+    /// Run each point once more and record which vCPU ran where and which held the lock, for this
+    /// long in the middle of the run; `overlock report` draws it. Nothing else is taken from that
+    /// run
     #[arg(long, value_name = "TIME")]
     pub(super) timeline: Option<Nanos>,
 
-    /// Say for each point where the time went, which yields were tried, and why others were not
+    /// Show for each point where the time went, which yields were tried, and why others were not
     #[arg(long)]
     pub(super) explain: bool,
 
-    /// Judge what is measured by the bounds that Overlock promises; fail if one is missed
+    /// Judge the results by the bounds that Overlock promises; fail if one is missed
     #[arg(long)]
     pub(super) check: bool,
 
@@ -128,7 +129,8 @@ pub(crate) struct MeasureArgs {
 }
 
 impl MeasureArgs {
-    /// The same with the spans of an experiment's host; `--seconds` and `--runs` stand above them.
+    /// Replaces the spans by those of an experiment's host; `--seconds` and `--runs` take
+    /// precedence.
     pub(super) fn with(&self, experiment: &Experiment) -> Self {
         let host = &experiment.host;
         Self {
@@ -143,17 +145,17 @@ impl MeasureArgs {
         }
     }
 
-    /// The seed of the order in which points take turns.
+    /// Returns the seed of the order in which points take turns.
     pub(crate) const fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// How often each point is run.
+    /// Returns how often each point is run.
     pub(super) fn rounds(&self) -> usize {
         self.runs.unwrap_or(3).into()
     }
 
-    /// Says whether nothing was asked for in particular.
+    /// Returns whether nothing in particular was requested.
     pub(super) fn is_tour(&self) -> bool {
         let named = [&self.locks, &self.policies, &self.workload];
         named.into_iter().all(Vec::is_empty)
@@ -165,7 +167,7 @@ impl MeasureArgs {
     }
 }
 
-/// Reads `50%`, or `50`, as a half.
+/// Parses `50%`, or `50`, as a half.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>();
     let share = number.ok().filter(|percent| (1.0..=1000.0).contains(percent));
@@ -188,13 +190,13 @@ pub(crate) enum EngineChoice {
 pub(super) enum Rule {
     /// A mutex for each read
     Mutex,
-    /// Whoever finds the lock taken waits until it is free, and returns what it then finds
+    /// A reader that finds the lock taken waits until it is free, and returns what it then finds
     Published,
-    /// Whoever finds another reader at work waits for its result and returns that
+    /// A reader that finds another at work waits for its result and returns that
     Refresh,
-    /// Nobody waits for anybody, and no value is behind one returned before
+    /// No reader waits for another, and no value is behind one returned before
     Clamped,
-    /// Nobody waits for anybody, nothing is shared: as good as the clock is
+    /// No reader waits and nothing is shared: the values are as good as the clock
     LockFree,
 }
 
@@ -218,7 +220,7 @@ Examples:
   overlock lab --locks ticket --contention 50%,200%   half of what hand-overs allow, and twice
   overlock lab --check --runs 9                       the tour, judged
   overlock lab --policies round-robin,skip-spinners,oracle --workload ebizzy --explain
-  overlock lab --policies all --pause-window 0 --sample 200us    spinners that say nothing
+  overlock lab --policies all --pause-window 0 --sample 200us    spinners that report nothing
   overlock lab --experiment experiments/micro.toml    the same file runs in every world
   overlock lab --workload pmtimer --cpus 8,16 --out timer.jsonl
   overlock lab --locks ticket,hybrid --cpus 8 --timeline 20ms --out t.jsonl
@@ -226,47 +228,47 @@ Examples:
 
 Locks:
   paravirtual  test-and-set ticket queued hybrid: spin, then halt until they are kicked
-  native       native-test-and-set ...: the same, not knowing of being virtual; they only spin
+  native       native-test-and-set ...: the same, unaware of virtual CPUs; they only spin
   off          test-and-set-off ...: the paravirtual code, switched off at run time
-  hand-over    no lock: the vCPUs hand a token round, and each change of hands is one kick and one
-               halt; with more vCPUs than pCPUs a lock of strict order can do no better
+  hand-over    no lock: the vCPUs pass a token round, and each hand-over is one kick and one
+               halt; with more vCPUs than pCPUs a lock in strict order can do no better
 
-Policies, for whoever spins longer than --pause-window, or is found to by --sample [default: none]:
-  none           the spinner spins on, and is never asked: no exits, no yields
-  report         the same, but the host is told: what the others are compared with
-  yield          the pCPU goes to whoever lags most in CPU time
+Policies, for vCPUs that spin longer than --pause-window, or that --sample finds [default: none]:
+  none           the spinner spins on without an exit: no reports, no yields
+  report         the spinner reports to the host, which does nothing: the base of comparison
+  yield          the pCPU goes to the vCPU that lags most in CPU time
   round-robin    to the next vCPU that is ready, after the last one boosted
-  skip-spinners  the same, but spinners only every other time: what Linux does since 2012
+  skip-spinners  the same, but spinners only every other time: Linux's policy since 2012
   spin-count     the same, but the more a vCPU spins the longer it is skipped
-  load-gate      skip-spinners with a short scan, and none where there is room for all
-  pv-hint        to the lock's holder as locks publish it, else to the next waiter off CPU
+  load-gate      skip-spinners with a short scan, and none where all vCPUs have a pCPU
+  pv-hint        to the lock holder as locks publish it, else to the next waiter off CPU
   kick-boost     skip-spinners; and a kicked queue head gets the kicker's pCPU
   ipi-first      to a vCPU that owes an answer to an interrupt
-  oracle         to the one that is truly waited for: the yardstick
-With --policies and without --locks the lock is native-ticket, as the others hardly spin.
+  oracle         to the vCPU that is truly waited for: the yardstick
+With --policies and without --locks the lock is native-ticket, because the others hardly spin.
 
 Reading the tables:
   over      vCPUs for each pCPU: the overcommit
-  of 1x     throughput over that of the same lock and policy with one vCPU a pCPU
-  of limit  throughput over that of hand-over, where it is measured along
+  of 1x     throughput over that of the same lock and policy with one vCPU per pCPU
+  of limit  throughput over that of hand-over, where that is measured too
   Jain      fairness: 1 all vCPUs did the same, 1/vCPUs one did everything
-  stall     the longest time any vCPU stood before the lock, also if it never got it
-  CPU/s     CPU seconds used in a second; spin/s those of them that went into waiting for locks
-  steal/s   seconds in a second that vCPUs were ready without a pCPU, all vCPUs together
-  exits/s   times in a second that a vCPU left the guest; the records say what for
+  stall     the longest time that any vCPU waited for the lock, even if it never got it
+  CPU/s     CPU seconds used in a second; spin/s: the part spent waiting for locks
+  steal/s   seconds in a second for which vCPUs were ready without a pCPU, all vCPUs together
+  exits/s   how often per second a vCPU left the guest; the records give the reasons
   unfair    the share of acquisitions that overtook a queue
   off, on   the paravirtual build, switched off and on; native is the build without it
-  slices/s  slices that ended with a preemption; of nominal: their length as it should be over as
-            it was
+  slices/s  slices that ended with a preemption; of nominal: their nominal length over their
+            actual length
   of report throughput over that of the same lock under the policy report; of none, of robin, of
             oracle: over that of the others, where they are measured
   asked/s   spins and kicks that the policy had to decide on; yielded: the share that let another
-            vCPU run; right: the share known to have let the one run that was waited for
+            vCPU run; right: the share known to have run the vCPU that was waited for
   in reads  the share of the CPU time between asking for the PM timer and having its value
 
---contention runs hand-over first, at 2x, for what hand-overs allow. P pCPUs that never wait do
-P / (ncs + cs) operations in a second; ncs is chosen so that this is the wanted share of it.
+--contention first runs hand-over, at 2x, to measure what hand-overs allow. P pCPUs that never wait
+do P / (ncs + cs) operations per second; ncs is chosen so that this is the requested share of it.
 
-Ctrl-C ends the run; what is finished is printed and kept.
+Ctrl-C ends the run; finished results are printed and kept.
 Exit codes: 0 fine, 1 a run failed (a guest faulted or did not stop) or --check found a bound
 missed, 2 could not run or write, 130 interrupted.";

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be typed after `overlock report`.
+//! The command line of `overlock report`.
 
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// Turn results into one page to look at: tables, charts, and what they were measured with.
+/// Turn results into one page of tables and charts.
 ///
 /// Takes the JSON Lines that `bench`, `compare`, `lab` and the others write with --json or --out,
 /// in any mixture. The page is one HTML file that needs no network and no script: throughput
 /// against overcommit, waits, fairness, ratios to a baseline, and timelines of `lab --timeline`.
-/// Several runs of one experiment stand side by side. Nothing is computed but medians over runs;
-/// every number comes from the records.
+/// Several runs of one experiment stand side by side. The only computed figures are medians over
+/// runs; every number comes from the records.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReportArgs {
@@ -18,7 +18,7 @@ pub(crate) struct ReportArgs {
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
 
-    /// Where the page goes; `-` is standard output
+    /// File to write the page to; `-` is standard output
     #[arg(short, long = "output", value_name = "PAGE", default_value = "report.html")]
     pub(super) output: PathBuf,
 
@@ -26,7 +26,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_enum, value_name = "KIND")]
     pub(super) chart: Option<Chart>,
 
-    /// What stands above everything else
+    /// Title of the page
     #[arg(long, value_name = "TEXT")]
     pub(super) title: Option<String>,
 }
@@ -53,7 +53,7 @@ Examples:
   overlock lab --cpus 8 --timeline 20ms --out t.jsonl     where the timelines come from
   overlock report t.jsonl --chart timeline -o t.svg       one chart, as a picture
 
-A line that is no record is named with its file and number; all others are still reported, the page
-says what is missing, and the exit code is 2. docs/report.md has the rules.
+A line that is not a record is named with its file and number; all others are still reported, the
+page says what is missing, and the exit code is 2. docs/report.md has the rules.
 What the columns mean: overlock reference
-Exit codes: 0 fine, 2 a file could not be read as a whole, or the page not be written.";
+Exit codes: 0 fine, 2 a file could not be read completely, or the page could not be written.";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be typed after `overlock sim`.
+//! The command line of `overlock sim`.
 
 use super::sweep::Shard;
 use crate::lab::{MeasureArgs, Tail};
@@ -9,18 +9,17 @@ use std::path::PathBuf;
 
 /// Run the laboratory's experiments in virtual time, on a host of any size.
 ///
-/// The locks, the scheduler of the vCPUs and the yield policies are those of `overlock lab`; what
-/// everything costs is what a host's file says: how long a cache line is on its way, what an exit,
-/// a switch and a wake-up take. So this says what would happen on 36 cores as far as the model
-/// goes, and nothing else: `overlock validate` holds it against the laboratory where both can run.
-/// The same command with the same seed gives the same figures, to the last digit.
+/// The locks, the scheduler of the vCPUs and the yield policies are those of `overlock lab`; a
+/// host's file says what everything costs: how long a cache line is on its way, what an exit, a
+/// switch and a wake-up take. So this predicts what would happen on 36 cores, as far as the model
+/// goes and no further: `overlock validate` compares it with the laboratory where both can run. The
+/// same command with the same seed gives the same figures, to the last digit.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SimArgs {
     /// The host: dev-kvm and dev-threads (the machine that this was written on, measured); x5570,
     /// x7560, power8, e5-2699v3, e5-2620v4, opteron-48, four-sockets (from the literature); or a
-    /// file that ends in .toml
-    /// [default: dev-kvm, or what the experiment's file says]
+    /// file that ends in .toml [default: dev-kvm, or the host that the experiment's file names]
     #[arg(long, value_name = "HOST")]
     pub(super) host: Option<String>,
 
@@ -28,8 +27,8 @@ pub(crate) struct SimArgs {
     #[arg(long)]
     pub(super) seq_cst: bool,
 
-    /// Charge cache lines from another socket as those from this one. This bounds what a lock that
-    /// knows of sockets could gain
+    /// Charge cache lines from another socket like those from this one. This bounds what a
+    /// NUMA-aware lock could gain
     #[arg(long)]
     pub(super) flat: bool,
 
@@ -39,18 +38,18 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "PERCENT", value_parser = loss)]
     pub(super) what_if: Option<f64>,
 
-    /// For --what-if: what the 99.9th percentile of waits may be, in times of that with one vCPU
-    /// for each pCPU, or as a time (5ms)
+    /// For --what-if: the limit on the 99.9th percentile of waits, as a multiple of that with one
+    /// vCPU for each pCPU (10x), or as a time (5ms)
     #[arg(long, value_name = "TIMES", default_value = "10x", requires = "what_if")]
     pub(super) p999: Tail,
 
-    /// Keep each run in a file in this folder as it comes. The same command finds it there and
-    /// makes only what is missing
+    /// Keep each run in a file in this folder as soon as it ends. The same command finds it there
+    /// and makes only the missing runs
     #[arg(long, value_name = "FOLDER")]
     pub(super) sweep: Option<PathBuf>,
 
-    /// Make only this part of a sweep. Parts may be made at the same time, and on other machines.
-    /// Once all files are in one folder, the command without --shard prints the results
+    /// Make only this part of a sweep. Parts can run at the same time, and on other machines. Once
+    /// all files are in one folder, the command without --shard prints the results
     #[arg(long, value_name = "I/N", requires = "sweep")]
     pub(super) shard: Option<Shard>,
 
@@ -62,7 +61,7 @@ pub(crate) struct SimArgs {
     pub(super) measure: MeasureArgs,
 }
 
-/// Reads `10%`, or `10`, as a tenth.
+/// Parses `10%`, or `10`, as a tenth.
 fn loss(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>();
     let loss = percent.ok().filter(|percent| (0.0..100.0).contains(percent));
@@ -77,8 +76,8 @@ Examples:
   overlock sim --host my.toml --workload ebizzy --policies all --pcpus 16 --cpus 32
   overlock sim --what-if 20% --locks native-ticket,queued,hybrid --workload kernbench
   overlock sim --sweep runs --shard 1/2 --locks all --cpus 4,8,16 --seconds 0.05; the same with
-      --shard 2/2, then without --shard              two parts, which may run anywhere, and the whole
+      --shard 2/2, then without --shard              two parts, which can run anywhere, and the whole
 
-All lists and columns are those of `overlock lab --help`; --pcpus is all of the host's by default.
+All lists and columns are those of `overlock lab --help`; --pcpus defaults to all of the host's.
 Exit codes: 0 fine, 1 a run failed or --check found a bound missed, 2 could not run or write, 130
 interrupted.";

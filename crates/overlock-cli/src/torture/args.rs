@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be typed after `overlock torture`.
+//! The command line of `overlock torture`.
 
 use clap::Args;
 use overlock_sim::{CPUS, Plan};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Take CPUs away from the locks on purpose, at every step and at random, and check what they do.
+/// Take CPUs away from the locks on purpose, at every step and at random, and check the locks.
 ///
-/// The locks' own source runs in virtual time, on a machine whose CPUs are coroutines. First, in
-/// fixed scripts, each CPU is taken away at each single step of its acquisition and release. Then
-/// come random worlds, run after run, until told: CPUs taken away and interrupted, waiters woken
-/// for no reason, kicks late and twice, locks freed by their last user, waiters that give up.
+/// The locks' own source runs in virtual time, on a machine whose CPUs are coroutines. First come
+/// fixed scripts, in which each CPU is taken away at every single step of its acquisition and
+/// release. Then come random worlds, run after run, until the time is up: CPUs are taken away and
+/// interrupted, waiters wake without a kick, kicks come late and twice, a lock's last user frees
+/// it, waiters give up.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TortureArgs {
@@ -20,11 +21,11 @@ pub(crate) struct TortureArgs {
     #[arg(default_value = "all")]
     pub(super) lock: Vec<String>,
 
-    /// Where all chance comes from
+    /// Seed of everything that is random
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
 
-    /// How long, for all locks together (90s, 20m, 2h) [default: until Ctrl-C]
+    /// Total time for all locks (90s, 20m, 2h) [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = span)]
     pub(super) span: Option<Duration>,
 
@@ -38,7 +39,7 @@ pub(crate) struct TortureArgs {
     #[arg(value_parser = clap::value_parser!(u64).range(2..=CPUS as u64))]
     pub(super) cpus: Option<u64>,
 
-    /// Repeat one run, as a failure has printed it
+    /// Repeat one run, named as a failure printed it
     #[arg(long, value_name = "RUN", conflicts_with_all = ["span", "seed", "steps", "cpus"])]
     pub(super) replay: Option<Plan>,
 
@@ -59,22 +60,21 @@ Examples:
   overlock torture --lock hybrid --replay random:0x5eed:20000
 
 Locks:
-  test-and-set ticket queued hybrid      halting and kicked by number
-  test-and-set-by-address                halting on the lock word itself, as on a futex
+  test-and-set ticket queued hybrid      whose waiters halt and are kicked by number
+  test-and-set-by-address                whose waiters halt on the lock word, as on a futex
   ticket-narrow                          with 8-bit tickets
-  native-test-and-set native-ticket native-queued native-hybrid   which never halt
+  native-test-and-set native-ticket native-queued native-hybrid   whose waiters never halt
   refresh                                a shared value that one CPU refreshes for all
-  mixed                                  all of these that are kicked by number, in one run
+  mixed                                  all of these that kick by number, in one run
 
-What is checked: mutual exclusion; no lost wake-up; progress whenever somebody who is there could
-go on; order of the queue; how often the queue head is passed; no access after release; kicks;
-deadlines; nothing left behind. A failure prints the last events and the command that repeats it
-bit for bit.
+The checks: mutual exclusion; no lost wake-up; progress whenever a CPU that is present could go on;
+order of the queue; how often the queue head is passed; no access after release; kicks; deadlines;
+nothing left behind. A failure prints the last events and the command that repeats it bit for bit.
 
-Memory is sequentially consistent here: weaker orders are for the model checker.
+Memory is sequentially consistent here: weaker orders are left to the model checker.
 Exit codes: 0 fine, 1 a check failed, 2 could not run or write, 130 interrupted before the time was up.";
 
-/// Parses a length of time that people torture locks for.
+/// Parses the length of time to torture locks for.
 fn span(text: &str) -> Result<Duration, String> {
     const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     let digits = text.trim_end_matches(|c: char| c.is_alphabetic());

@@ -219,7 +219,7 @@ fn the_run_under_way_ends_with_the_command() {
     interrupt(child.id());
     wait_until(|| !has_run_under_way(child.id()));
     let said: Said = child.wait_with_output().unwrap().into();
-    said.ends(130, "before the first round was over");
+    said.ends(130, "before the end of the first round");
 }
 
 /// `timeout` signals the whole process group, the run under way too.

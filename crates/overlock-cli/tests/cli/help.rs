@@ -96,7 +96,7 @@ fn the_reference_answers_for_one_name() {
     let said = said(&["reference", "pv_wait_head"]);
     assert!(said.stdout.contains("the queue head halted"), "{said:?}");
     crate::support::said(&["reference", "pv_wait_heads"])
-        .ends(2, "says nothing of 'pv_wait_heads'");
+        .ends(2, "has no 'pv_wait_heads'");
     for name in ["run", "compare", "bench"] {
         let help = crate::support::said(&[name, "--help"]).stdout;
         assert!(help.contains("overlock reference"), "{name}: {help}");

@@ -148,8 +148,8 @@ fn a_disk_that_fills_up_meanwhile_costs_the_file_only() {
     }
     let said: Said = command.output().unwrap().into();
     assert!(said.stdout.contains("wall time"), "{said:?}");
-    assert!(said.stderr.contains("going on without"), "{said:?}");
-    said.ends(2, "the result file is not whole: File too large");
+    assert!(said.stderr.contains("continuing without"), "{said:?}");
+    said.ends(2, "the result file is incomplete: File too large");
 }
 
 /// A reader of `--out` that leaves is not one of standard output, who may.
@@ -178,7 +178,7 @@ fn a_result_pipe_that_breaks_is_told() {
         "--",
         "true",
     ]);
-    said.ends(2, "the result file is not whole: Broken pipe");
+    said.ends(2, "the result file is incomplete: Broken pipe");
     assert!(read_one.join().unwrap().contains("\"run\""));
 }
 

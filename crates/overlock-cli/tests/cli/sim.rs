@@ -194,7 +194,7 @@ fn an_interrupted_sweep_says_how_to_go_on() {
     let folder = tempfile::tempdir().unwrap();
     for (more, sentence) in [
         (&["--sweep", folder.path().to_str().unwrap()][..], "the same command goes on from there"),
-        (&[], "there is nothing to tell"),
+        (&[], "so there are no results"),
     ] {
         let (child, _) = endless(more);
         interrupt(child.id());
