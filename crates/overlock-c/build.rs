@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives the shared library its name in the dynamic linker's eyes, and keeps it loaded.
+//! Sets the shared library's soname, and keeps the library loaded.
 //!
-//! The header's inline code knows the bits of the lock words, so a program works with the version
-//! of the library that it was compiled for and no other: the name carries the minor version as long
-//! as the major one is zero.
+//! The header's inline code knows the bits of the lock words, so a program works only with the
+//! version of the library that it was compiled for: the soname carries the minor version as long as
+//! the major one is zero.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles what must be C, and has the linker give the exported names their versions.
+//! Compiles what must be C, and makes the linker give the exported names their versions.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ fn main() {
     println!("cargo:rerun-if-changed=versions.map");
     let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     let link = |argument: &str| println!("cargo:rustc-cdylib-link-arg={argument}");
-    // Rust has a version script of its own, and GNU's linker takes no second one. LLVM's does: it
+    // Rust has its own version script, and GNU's linker accepts no second one. LLVM's does: it
     // comes with Rust, and is what Rust uses on x86-64 anyway.
     if let Some(folder) = linkers_of_rust() {
         link(&format!("-B{}", folder.display()));
@@ -19,7 +19,7 @@ fn main() {
         link(&format!("-Wl,--wrap={name}"));
     }
     // No -fexceptions: with it, `pthread_cleanup_push` would only guard call instructions, and a
-    // cancellation may arrive between any two.
+    // cancellation can arrive between any two.
     cc::Build::new()
         .file("src/block.c")
         .file("src/compat.c")
@@ -35,9 +35,9 @@ fn main() {
     link_unwinder();
 }
 
-/// Has the unwinder linked in that Rust's standard library asks for, instead of libgcc_s: that is
+/// Links the unwinder that Rust's standard library needs statically, instead of libgcc_s: that is
 /// one library less to load, a third of what preloading costs a process. Nothing here unwinds.
-/// Where the compiler has no such archive, libgcc_s it is.
+/// Without such an archive of the compiler, libgcc_s is used.
 fn link_unwinder() {
     let compiler = cc::Build::new().get_compiler();
     let output = compiler.to_command().arg("-print-file-name=libgcc_eh.a").output();
@@ -50,7 +50,7 @@ fn link_unwinder() {
     }
 }
 
-/// What `src/compat.c` stands before.
+/// The functions that `src/compat.c` wraps.
 const WRAPPED: [&str; 14] = [
     "dlsym",
     "dlvsym",
@@ -68,7 +68,7 @@ const WRAPPED: [&str; 14] = [
     "stat64",
 ];
 
-/// Where Rust keeps LLVM's linker under the name that a C compiler looks for.
+/// Finds where Rust keeps LLVM's linker under the name that a C compiler looks for.
 fn linkers_of_rust() -> Option<PathBuf> {
     let rustc = std::env::var_os("RUSTC")?;
     let output = std::process::Command::new(rustc).args(["--print", "sysroot"]).output().ok()?;

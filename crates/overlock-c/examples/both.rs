@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Rust half of a program whose C half (`both.c`) takes the same lock.
 //!
-//! The program links one Rust library, this one, which brings Overlock for both halves: the queued
+//! The program links one Rust library, this one, which provides Overlock for both halves: the queue
 //! locks find their waiters in tables of the process, and two copies of the library would have two
-//! of them.
+//! sets of tables.
 
 use std::ffi::c_ulong;
 
@@ -21,15 +21,14 @@ pub struct Account {
 /// Adds one to the balance, `times` times.
 ///
 /// # Safety
-/// `account` points to an account that is only changed by holders of its lock.
+/// `account` points to an account that only holders of its lock change.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rust_deposits(account: *mut Account, times: c_ulong) {
     for _ in 0..times {
-        // SAFETY: the account is alive; the lock is shared and changes through atomic accesses
-        // only.
+        // SAFETY: the account is alive; the lock is shared, and only atomic accesses change it.
         let lock = unsafe { &(*account).lock };
         lock.lock();
-        // SAFETY: this thread holds the lock, so nobody else reaches the balance.
+        // SAFETY: this thread holds the lock, so no other thread accesses the balance.
         unsafe { (*account).balance += 1 };
         // SAFETY: taken above.
         unsafe { lock.unlock() };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Overlock: locks for threads whose processor may be taken away.
+ * Overlock: locks for threads whose processor can be taken away.
  * C11 and C++11 or later; Linux; gcc or clang.
  *
  *     static ol_mutex_t lock = OL_MUTEX_INIT;
@@ -9,32 +9,34 @@
  *     ...
  *     ol_mutex_unlock(&lock);
  *
- * | lock              | who is next                                 | timed | for                 |
- * |-------------------|---------------------------------------------|-------|---------------------|
- * | ol_mutex_t        | the same as ol_hybrid_t                     | yes   | anything            |
- * | ol_hybrid_t       | whoever runs, then first come, first served | yes   | speed, starves none |
- * | ol_queued_t       | first come, first served; one try on entry  | yes   | even waiting times  |
- * | ol_ticket_t       | first come, first served, strictly          | no    | strict order        |
- * | ol_test_and_set_t | whoever comes at the right moment           | yes   | a baseline          |
- * | ol_shared_t       | whoever comes at the right moment           | yes   | several processes   |
+ * | lock              | which thread is next                          | timed | use it for             |
+ * |-------------------|-----------------------------------------------|-------|------------------------|
+ * | ol_mutex_t        | the same as ol_hybrid_t                       | yes   | anything               |
+ * | ol_hybrid_t       | a running thread; then first come, first      | yes   | speed, no starvation   |
+ * |                   | served                                        |       |                        |
+ * | ol_queued_t       | first come, first served; one try on entry    | yes   | even waiting times     |
+ * | ol_ticket_t       | first come, first served, strictly            | no    | strict order           |
+ * | ol_test_and_set_t | any thread that comes at the right moment     | yes   | a baseline             |
+ * | ol_shared_t       | any thread that comes at the right moment     | yes   | several processes      |
  *
- * Each is 4 bytes, and zero bytes are an unlocked lock: static memory, calloc and fresh mappings
+ * Each lock is 4 bytes, and zero bytes are an unlocked lock: static memory, calloc and fresh mappings
  * need no initialiser. A lock needs no destruction.
  *
  * Rules:
- *   - The thread that took a lock releases it. Taking a lock twice waits for ever. Releasing one that
- *     nobody holds is a bug, but leaves it free: it is counted ("unlock_of_free") and said once, and a
- *     debugger finds the place by a breakpoint on ol_unlock_of_free.
- *   - A lock does not move while somebody uses it. Its memory may be freed by whoever takes it
- *     last: a release touches the lock once, and uses only its address afterwards.
+ *   - The thread that took a lock releases it. A thread that takes a lock twice waits for ever.
+ *     Releasing a lock that no thread holds is a bug, but leaves it free: the library counts it
+ *     ("unlock_of_free") and reports it once, and a debugger finds the place by a breakpoint on
+ *     ol_unlock_of_free.
+ *   - A lock must not move while a thread uses it. The last thread to take it can free its memory: a
+ *     release touches the lock once, and uses only its address afterwards.
  *   - ol_shared_t works between processes that map the same memory; the others within one process.
  *     It is not robust: if a process dies with the lock, the lock stays taken (a timed acquisition
  *     notices).
- *   - After fork, the child may use every lock that no other thread held at that moment.
- *   - A signal handler takes no locks.
- *   - errno is left alone.
+ *   - After fork, the child can use every lock that no other thread held at that moment.
+ *   - A signal handler must not take locks.
+ *   - No function changes errno.
  *
- * The functions that can fail return 0 or an error number, as those of POSIX threads do.
+ * Functions that can fail return 0 or an error number, like those of POSIX threads.
  */
 #ifndef OVERLOCK_H
 #define OVERLOCK_H
@@ -49,14 +51,14 @@
 #error "overlock.h needs the __atomic builtins of gcc and clang"
 #endif
 
-/* The version of this header. The library says its own: ol_version(). */
+/* The version of this header. ol_version() returns that of the library. */
 #define OL_VERSION_MAJOR 0
 #define OL_VERSION_MINOR 1
 #define OL_VERSION_PATCH 0
 #define OL_VERSION "0.1.0"
 
-/* The thread sanitizer sees the atomic operations that are inline here, and not those of the library.
- * So it is told what a slow path has acquired; what a release publishes it sees by itself. */
+/* The thread sanitizer sees the atomic operations that are inline here, but not those of the library.
+ * So the header announces what a slow path has acquired; the sanitizer itself sees what a release publishes. */
 #ifndef OL_DETAIL_ACQUIRED
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -100,27 +102,27 @@ typedef ol_hybrid_t ol_mutex_t;
 
 /* ---- The process ----------------------------------------------------------------------------- */
 
-/* Switches waiting off: without it locks only spin, which is right where every thread has a core of
- * its own. To be called before the first lock is used: it can't be switched off (EBUSY) when a thread
- * has waited for a lock, nor on again. ol_shared_t always waits. */
+/* Switches halting off: locks then only spin, which is right where every thread has its own core. Call
+ * this before the first use of a lock: once a thread has waited for a lock, halting can be switched
+ * neither off (EBUSY) nor on again. ol_shared_t always halts. */
 int ol_set_waiting(bool on);
 
-/* The version of the library that is linked, as OL_VERSION is that of the header. Where the first two
- * numbers of both differ, the program must be compiled again. */
+/* Returns the version of the linked library; OL_VERSION is that of the header. If their first two
+ * numbers differ, the program must be compiled again. */
 const char *ol_version(void);
 
-/* The name of counter number `index`, or NULL past the last one:
+/* Returns the name of counter number `index`, or NULL past the last one:
  *     for (size_t i = 0; (name = ol_counter_name(i)) != NULL; i++) ... */
 const char *ol_counter_name(size_t index);
 
 /* Writes to `count` how often an event has happened since the start, to the locks that these
- * functions took or released. Nothing is counted on uncontended paths. Returns 0, or EINVAL if
- * there is no such event. */
+ * functions took or released. Uncontended paths count nothing. Returns 0, or EINVAL if there is no
+ * such event. */
 int ol_counter(const char *name, uint64_t *count);
 
-/* ---- The words, as the library has them ------------------------------------------------------ */
+/* ---- The lock words, as the library defines them ---------------------------------------------- */
 
-/* What an acquisition sets, and what asks a release to call somebody back. */
+/* The bits that an acquisition sets, and those that make a release kick a waiter. */
 #define OL_TEST_AND_SET_TAKE 1u
 #define OL_TEST_AND_SET_SLOW 2u
 #define OL_TICKET_TAKE 2u
@@ -164,14 +166,14 @@ OL_INLINE bool ol_detail_take(uint32_t *word, uint32_t take)
                                        __ATOMIC_RELAXED);
 }
 
-/* As above, but leaves the cache line alone if the lock is taken: for who will not wait for it. */
+/* As above, but leaves the cache line alone if the lock is taken: for callers that do not wait. */
 OL_INLINE bool ol_detail_try_take(uint32_t *word, uint32_t take)
 {
     return __atomic_load_n(word, __ATOMIC_RELAXED) == 0 && ol_detail_take(word, take);
 }
 
-/* Clears `take` in the word of a held lock and returns the word before. If nobody holds the lock, it reports
- * that, changes nothing and returns 0. The first guess is a lock that nobody waits for, because to load a word
+/* Clears `take` in the word of a held lock and returns the word before. If no thread holds the lock, it reports
+ * that, changes nothing and returns 0. The first guess is a lock without waiters, because to load a word
  * that a locked instruction has just written costs a third of an uncontended pair.
  * ORDERING, here and below: every release is Release, with the Acquire of the next acquisition. */
 OL_INLINE uint32_t ol_detail_release(uint32_t *word, uint32_t take)
@@ -187,7 +189,7 @@ OL_INLINE uint32_t ol_detail_release(uint32_t *word, uint32_t take)
     return before;
 }
 
-/* What a slow path returned, which has taken the lock if that is 0. */
+/* Returns a slow path's result, and announces the acquisition if that is 0. */
 OL_INLINE int ol_detail_taken(void *lock, int error)
 {
     if (error == 0)
@@ -195,28 +197,29 @@ OL_INLINE int ol_detail_taken(void *lock, int error)
     return error;
 }
 
-/* A time in numbers of one size, whatever the size of time_t is here and in the library. No time has
- * nanoseconds that no time has. */
+/* A time in numbers of one size, whatever the size of time_t here and in the library. NULL becomes a time
+ * with invalid nanoseconds. */
 OL_INLINE int64_t ol_detail_s(const struct timespec *at) { return at != NULL ? at->tv_sec : 0; }
 OL_INLINE int64_t ol_detail_ns(const struct timespec *at) { return at != NULL ? at->tv_nsec : -1; }
 
 /* ---- The functions ------------------------------------------------------------------------------
  *
  * void ol_X_lock(ol_X_t *lock)
- *     Takes the lock, waiting as long as it takes.
+ *     Takes the lock; waits as long as necessary.
  * int ol_X_trylock(ol_X_t *lock)
- *     Takes the lock: 0. EBUSY if that is not possible at once.
+ *     Takes the lock and returns 0, or returns EBUSY if that is not possible at once.
  * int ol_X_timedlock(ol_X_t *lock, const struct timespec *at)
- *     Takes the lock: 0. ETIMEDOUT when CLOCK_MONOTONIC has reached `at` and the lock was not to be
- *     had; EINVAL if it is not free and `at` is NULL or its nanoseconds are not below a second.
+ *     Takes the lock and returns 0. Returns ETIMEDOUT if CLOCK_MONOTONIC has reached `at` before the
+ *     lock could be taken; EINVAL if it is not free and `at` is NULL or its nanoseconds are not below
+ *     a second.
  * void ol_X_unlock(ol_X_t *lock)
  *     Releases the lock, which the caller holds.
  *
  * Uncontended, each is one atomic read-modify-write and no call (for tickets: and two loads).
  */
 
-/* The hybrid lock: unfair while that pays, orderly before it hurts. While a waiter is the queue head
- * at most 4,095 acquisitions pass it. */
+/* The hybrid lock: unfair while that pays, orderly before it hurts. At most 4,095 acquisitions pass a
+ * waiter while it is the queue head. */
 OL_INLINE void ol_hybrid_lock(ol_hybrid_t *lock)
 {
     if (!ol_detail_take(&lock->word, OL_HYBRID_TAKE)) {
@@ -255,7 +258,7 @@ OL_INLINE OL_CHECKED int ol_mutex_timedlock(ol_mutex_t *lock, const struct times
 }
 OL_INLINE void ol_mutex_unlock(ol_mutex_t *lock) { ol_hybrid_unlock(lock); }
 
-/* The queued lock: one line, served in order; a newcomer may try its luck once. */
+/* The queued lock: one queue, served in order; a newcomer tries once to take the lock on entry. */
 OL_INLINE void ol_queued_lock(ol_queued_t *lock)
 {
     if (!ol_detail_take(&lock->word, OL_QUEUED_TAKE)) {
@@ -286,7 +289,7 @@ OL_INLINE void ol_queued_unlock(ol_queued_t *lock)
 }
 
 /* The ticket lock: first come, first served, among the first 16,383 threads of a process. It has no
- * timed acquisition, for a ticket can't be handed back. */
+ * timed acquisition, because a ticket can't be handed back. */
 OL_INLINE OL_CHECKED int ol_ticket_trylock(ol_ticket_t *lock)
 {
     /* ORDERING: drawing a ticket decides an order only; the load that finds it served acquires. */
@@ -296,7 +299,7 @@ OL_INLINE OL_CHECKED int ol_ticket_trylock(ol_ticket_t *lock)
     if (!__atomic_compare_exchange_n(&lock->tail, &ticket, next, false, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED))
         return EBUSY;
-    /* The tickets may have gone round once since `head` was read; then this one has to wait. */
+    /* The tickets may have wrapped around since `head` was read; then this one has to wait. */
     if ((__atomic_load_n(&lock->head, __ATOMIC_ACQUIRE) & ~OL_TICKET_SLOW) != head) {
         ol_ticket_lock_slow(lock, head);
         OL_DETAIL_ACQUIRED(lock);
@@ -314,7 +317,7 @@ OL_INLINE void ol_ticket_lock(ol_ticket_t *lock)
 
 OL_INLINE void ol_ticket_unlock(ol_ticket_t *lock)
 {
-    /* ORDERING: Acquire, so that the tail is looked at after the head; the release is Release. */
+    /* ORDERING: Acquire, so that the tail is loaded after the head; the release is Release. */
     uint16_t before = __atomic_load_n(&lock->head, __ATOMIC_ACQUIRE);
     do {
         if (__atomic_load_n(&lock->tail, __ATOMIC_RELAXED) == (before & ~OL_TICKET_SLOW)) {
@@ -327,8 +330,8 @@ OL_INLINE void ol_ticket_unlock(ol_ticket_t *lock)
         ol_ticket_unlock_slow(lock, before);
 }
 
-/* The test-and-set lock: anybody's who comes at the right moment. A waiter may be passed any number
- * of times. */
+/* The test-and-set lock: any thread that comes at the right moment takes it. A waiter can be passed any
+ * number of times. */
 OL_INLINE void ol_test_and_set_lock(ol_test_and_set_t *lock)
 {
     if (!ol_detail_take(&lock->word, OL_TEST_AND_SET_TAKE)) {
@@ -412,7 +415,7 @@ OL_INLINE void ol_shared_unlock(ol_shared_t *lock)
 
 namespace overlock {
 
-/* A lock by its C functions. */
+/* A lock, given its C functions. */
 template <class C, void (*Lock)(C *), int (*TryLock)(C *), void (*Unlock)(C *)>
 class basic_lock {
 public:
@@ -424,7 +427,7 @@ public:
     bool try_lock() noexcept { return TryLock(&lock_) == 0; }
     void unlock() noexcept { Unlock(&lock_); }
 
-    /* The C lock, for C code that takes it too. */
+    /* The C lock, for C code that also takes it. */
     using native_handle_type = C *;
     native_handle_type native_handle() noexcept { return &lock_; }
 
@@ -432,7 +435,7 @@ private:
     C lock_ = {};
 };
 
-/* A lock by its C functions that a waiter may give up waiting for. */
+/* A lock, given its C functions, whose waiters can give up. */
 template <class C, void (*Lock)(C *), int (*TryLock)(C *), int (*TimedLock)(C *, const timespec *),
           void (*Unlock)(C *)>
 class timed_lock : public basic_lock<C, Lock, TryLock, Unlock> {
@@ -443,7 +446,7 @@ public:
         return try_lock_until(std::chrono::steady_clock::now() + time);
     }
 
-    /* Waits by the steady clock, and looks at `Clock` again afterwards: it may have been set. */
+    /* Waits by the steady clock, and reads `Clock` again afterwards, because it may have been set. */
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &at)
     {
@@ -455,7 +458,7 @@ public:
     }
 
 private:
-    /* Waits for a positive time, but an hour at most. */
+    /* Waits for a positive time, but at most for an hour. */
     template <class Rep, class Period>
     bool try_lock_within(const std::chrono::duration<Rep, Period> &time)
     {

@@ -10,18 +10,19 @@ use overlock::counters::Event;
 use crate::misuse::unlocks_of_free;
 
 overlock::lock_class!(
-    /// The class of the locks in `overlock.h`. Rust code that shares a lock with C may count
+    /// The class of the locks in `overlock.h`. Rust code that shares a lock with C can count
     /// elsewhere.
     pub CLocks
 );
 
-/// Longer than any event's name, with its end.
+/// Longer than any event's name and its terminator.
 const NAME_SIZE: usize = 32;
 
 /// The counter that is not a lock's event, but a bug of the program.
 const UNLOCK_OF_FREE: &str = "unlock_of_free";
 
-/// The names of all events as C strings, in the order of [`Event::ALL`], and of what comes after.
+/// The names of all events as C strings, in the order of [`Event::ALL`], and of the counters after
+/// them.
 static NAMES: [[u8; NAME_SIZE]; Event::ALL.len() + 1] = {
     let mut names = [[0; NAME_SIZE]; Event::ALL.len() + 1];
     let mut i = 0;
@@ -35,7 +36,8 @@ static NAMES: [[u8; NAME_SIZE]; Event::ALL.len() + 1] = {
     names
 };
 
-/// The name of counter number `index`, or null past the last one. The string lives for ever.
+/// Returns the name of counter number `index`, or null past the last one. The string lives for
+/// ever.
 #[unsafe(no_mangle)]
 pub extern "C" fn ol_counter_name(index: usize) -> *const c_char {
     NAMES.get(index).map_or(ptr::null(), |name| name.as_ptr().cast())

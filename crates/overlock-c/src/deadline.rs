@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Points in time as C has them.
+//! Points in time, as C represents them.
 
 use core::ffi::c_int;
 
@@ -7,8 +7,8 @@ use libc::EINVAL;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// A time in nanoseconds. What lies before the clock's zero is zero, what lies after 584 years is
-/// never.
+/// Converts a time to nanoseconds. A time before the clock's zero becomes zero, a time after 584
+/// years becomes never.
 ///
 /// # Errors
 /// `EINVAL` if the nanoseconds are not below a second.

@@ -3,10 +3,10 @@
 //!
 //! The header has the uncontended path of each lock inline and describes the interface; this
 //! library has the rest. A lock is the same object on both sides: `ol_hybrid_t` is a [`Hybrid`],
-//! and a Rust program that links this crate may share it with its C half. What the header believes
-//! of a lock word is compared with the truth in `tests/suite/header.rs`.
+//! and a Rust program that links this crate can share it with its C half. `tests/suite/header.rs`
+//! compares the header's assumptions about a lock word with the real layout.
 //!
-//! No function unwinds: a panic, which only a bug in Overlock could cause, aborts at the edge
+//! No function unwinds: a panic, which only a bug in Overlock could cause, aborts at the boundary
 //! (`extern "C"`).
 
 mod counters;
@@ -34,7 +34,7 @@ pub type Hybrid = overlock::Hybrid<Threads, CLocks>;
 /// `ol_shared_t`.
 pub type SharedLock = overlock::TestAndSet<Shared, CLocks>;
 
-/// The header says that each lock is four bytes; so its word is at their beginning.
+/// Asserts the header's claim that each lock is four bytes; so its word is at its beginning.
 macro_rules! assert_layout {
     ($($lock:ty: $align:literal),*) => {$(
         const _: () = assert!(size_of::<$lock>() == 4 && align_of::<$lock>() == $align);
@@ -42,14 +42,14 @@ macro_rules! assert_layout {
 }
 assert_layout!(TestAndSet: 4, Ticket: 2, Queued: 4, Hybrid: 4, SharedLock: 4);
 
-/// Switches waiting on or off for all locks but `ol_shared_t`: `ol_set_waiting`. Zero, or `EBUSY`
-/// if a lock has been waited for.
+/// Switches halting on or off for all locks but `ol_shared_t`: `ol_set_waiting`. Returns zero, or
+/// `EBUSY` if a thread has already waited for a lock.
 #[unsafe(no_mangle)]
 pub extern "C" fn ol_set_waiting(on: bool) -> c_int {
     if Threads::set_waiting(on) { 0 } else { libc::EBUSY }
 }
 
-/// The version of this library, for a program to compare with its header's: `ol_version`.
+/// Returns the version of this library, for a program to compare with its header's: `ol_version`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ol_version() -> *const c_char {
     const VERSION: &CStr =
@@ -63,12 +63,12 @@ pub extern "C" fn ol_version() -> *const c_char {
 /// The slow paths that every lock has.
 macro_rules! slow_paths {
     ($($lock:ty: $lock_slow:ident, $unlock_slow:ident;)*) => {$(
-        /// Waits for a lock that the inline path could not take. `ticket` is the one it drew, if
-        /// the lock has tickets.
+        /// Waits for a lock that the inline path could not take. `ticket` is the one that the
+        /// inline path drew, if the lock has tickets.
         ///
         /// # Safety
-        /// `lock` points to a live lock, and nothing but locks' functions writes to it. A drawn
-        /// ticket is passed on once.
+        /// `lock` points to a live lock, and only the locks' functions write to it. A drawn ticket
+        /// is passed on once.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $lock_slow(lock: *const $lock, ticket: u32) {
             // SAFETY: the caller's promise.
@@ -76,8 +76,8 @@ macro_rules! slow_paths {
             lock.lock_slow_path(ticket);
         }
 
-        /// Calls back a waiter of a lock that the inline path has released. The cell it changed
-        /// held `before`. Only the address of the lock counts.
+        /// Kicks a waiter of a lock that the inline path has released. The cell that it changed
+        /// held `before`. Only the address of the lock is used.
         #[unsafe(no_mangle)]
         pub extern "C" fn $unlock_slow(lock: *const $lock, before: u32) {
             <$lock>::after_release(lock, before);
@@ -85,14 +85,14 @@ macro_rules! slow_paths {
     )*};
 }
 
-/// The slow paths of the locks that can be given up waiting for.
+/// The slow paths of the locks whose waiters can give up.
 macro_rules! timed_slow_paths {
     ($($lock:ty: $trylock_slow:ident, $timedlock_slow:ident;)*) => {$(
-        /// Takes a lock if that is possible without waiting. Its word was not zero, but perhaps it
-        /// is only waited for, and may be passed. Returns 0 or `EBUSY`.
+        /// Takes a lock if that is possible without waiting. Its word was not zero, but the lock
+        /// may be free, with waiters that the caller is allowed to pass. Returns 0 or `EBUSY`.
         ///
         /// # Safety
-        /// `lock` points to a live lock, and nothing but locks' functions writes to it.
+        /// `lock` points to a live lock, and only the locks' functions write to it.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $trylock_slow(lock: *const $lock) -> c_int {
             // SAFETY: the caller's promise.
@@ -101,11 +101,12 @@ macro_rules! timed_slow_paths {
         }
 
         /// Waits for a lock until `CLOCK_MONOTONIC` reads `s` seconds and `ns` nanoseconds. Returns
-        /// 0, `ETIMEDOUT`, or `EINVAL` where that is no time. (Numbers, because the size of
-        /// `time_t` is a matter of the program's compiler flags on 32-bit machines.)
+        /// 0, `ETIMEDOUT`, or `EINVAL` if that is not a valid time. (The time is passed as two
+        /// numbers because the size of `time_t` depends on the program's compiler flags on 32-bit
+        /// machines.)
         ///
         /// # Safety
-        /// `lock` points to a live lock, and nothing but locks' functions writes to it.
+        /// `lock` points to a live lock, and only the locks' functions write to it.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $timedlock_slow(lock: *const $lock, s: i64, ns: i64) -> c_int {
             // SAFETY: the caller's promise.

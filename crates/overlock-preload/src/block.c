@@ -2,13 +2,13 @@
 /*
  * The frame of a thread that waits for a condition variable.
  *
- * The wait is a cancellation point: a thread cancelled here is unwound by force, through this frame and out of the program's call. Rust
- * frames must not be unwound by force, so this one is C, and the exported names jump straight into it. What is decided
- * is decided in cond.rs; this file only blocks.
+* The wait is a cancellation point: a thread cancelled here is unwound by force, through this frame and out of the
+ * program's call. Rust frames must not be unwound by force, so this one is C, and the exported names jump straight into
+ * it. cond.rs makes all decisions; this file only blocks.
  *
- * Cancellation is asynchronous around the system call and nowhere else, as it is in libc's own cancellation points. It may
- * strike between the kernel's wake-up and the end of that window; then a signal has been used up, and the clean-up passes it on.
- * pthread_cleanup_push of C is guarded by a jump buffer and so holds at every instruction (see build.rs).
+* Cancellation is asynchronous around the system call and nowhere else, as in libc's own cancellation points. It can strike
+ * between the kernel's wake-up and the end of that window; then a signal has been used up, and the clean-up passes it on.
+ * C's pthread_cleanup_push is guarded by a jump buffer and so holds at every instruction (see build.rs).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What one wait is about: `Wait` in cond.rs. */
+/* The arguments of one wait: `Wait` in cond.rs. */
 struct wait {
 	pthread_cond_t *cond;
 	pthread_mutex_t *mutex;
@@ -42,8 +42,8 @@ int overlock_cond_leave(struct wait *wait, int timed_out);
 void overlock_cond_cancelled(struct wait *wait);
 
 /*
- * Sleeps until the sequence has moved on. Returns whether the time was up first. Leaves errno alone.
- * The kernel refuses a time before its clock's zero, which has passed as that has.
+ * Sleeps until the sequence has moved on. Returns whether the timeout came first. Preserves errno.
+ * The kernel refuses a time before its clock's zero; such a time has passed just as zero has.
  */
 static int block(const struct wait *wait, const struct timespec *at)
 {
@@ -112,7 +112,7 @@ int overlock_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clocki
 	struct wait wait;
 	int error;
 
-	if (clock < 0) /* no clock to wait by, and not to be taken for UNTIMED and its like */
+	if (clock < 0) /* not a clock, and not to be mistaken for UNTIMED or CLOCK_OF_COND */
 		return EINVAL;
 	error = wait_until(cond, mutex, clock, at, &wait);
 	if (error == HANDED_TO_LIBC)
@@ -126,7 +126,7 @@ static void gate_cancelled(void *mutex)
 	overlock_gate_cancelled(mutex);
 }
 
-/* Sleeps for some nanoseconds at most, while the gate has a value. Leaves errno alone. */
+/* Sleeps for at most `ns` nanoseconds, while the gate has the value. Preserves errno. */
 static void gate_sleep(const uint32_t *gate, uint32_t value, uint64_t ns)
 {
 	struct timespec time = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which lock this process uses, and whether it is a forked child.
 //!
-//! Both are one choice among tables of functions, because every lock and unlock goes through it:
+//! Both are one choice among tables of functions, because every lock and unlock goes through a
+//! table:
 //!
 //! ```text
 //!   UNDECIDED ──first lock operation,──▶ hybrid │ ticket │ queued │ test-and-set │ none
 //!       ▲       or the constructor          │
-//!       └── fork, in the child (world.rs) ──┘      and from there to the lock's table for children
+//!       └── fork, in the child (world.rs) ──┘      and then the lock's table for children
 //! ```
 //!
-//! The decision is lazy: constructors of other libraries and memory allocators may lock before our
+//! The decision is lazy: constructors of other libraries and memory allocators can lock before our
 //! own constructor runs. It is made once, before the first lock is taken, because two algorithms
 //! must never share a lock word.
 
@@ -22,8 +23,8 @@ use crate::mutex::Mutex;
 use crate::world::{self, WORLD};
 use crate::{counters, message, thread, word};
 
-/// What can be done to the lock word of a mutex. The functions return 0 or an error number. A
-/// thread that is cancelled while it waits at the gate is unwound through them.
+/// The operations on the lock word of a mutex. The functions return 0 or an error number. A thread
+/// that is cancelled while it waits at the gate is unwound through them.
 pub(crate) struct Operations {
     /// The name of the lock, as in `OVERLOCK_LOCK`.
     pub(crate) name: &'static str,
@@ -31,14 +32,14 @@ pub(crate) struct Operations {
     pub(crate) lock: extern "C-unwind" fn(&Mutex) -> c_int,
     /// Takes the lock if it is free, or returns `EBUSY`.
     pub(crate) try_lock: extern "C" fn(&Mutex) -> c_int,
-    /// Takes the lock, or returns `ETIMEDOUT` once `CLOCK_MONOTONIC` has reached so many
+    /// Takes the lock, or returns `ETIMEDOUT` once `CLOCK_MONOTONIC` has reached this time in
     /// nanoseconds.
     pub(crate) lock_until: extern "C-unwind" fn(&Mutex, u64) -> c_int,
-    /// Releases the lock. The caller holds it, or is entitled to release it for whoever does.
+    /// Releases the lock. The caller holds it, or is entitled to release it for the holder.
     pub(crate) unlock: unsafe extern "C" fn(&Mutex) -> c_int,
 }
 
-/// The table until the decision: each function decides and starts again.
+/// The table before the decision: each function decides and starts again.
 pub(crate) const UNDECIDED: Operations = {
     extern "C-unwind" fn lock(mutex: &Mutex) -> c_int {
         (decide().lock)(mutex)
@@ -56,13 +57,14 @@ pub(crate) const UNDECIDED: Operations = {
     Operations { name: "undecided", lock, try_lock, lock_until, unlock }
 };
 
-/// The index of the lock in `word::TABLES`, once that is decided. A child inherits it.
+/// The index of the lock in `word::TABLES`, once decided. A forked child inherits it.
 static CHOICE: AtomicU32 = AtomicU32::new(0);
 
-/// The number of forks behind the youngest ancestor that has noticed, or this process.
+/// The number of forks behind this process, or behind its youngest ancestor that noticed its own
+/// fork.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The table of this process.
+/// Returns the table of this process.
 #[inline(always)]
 pub(crate) fn operations() -> &'static Operations {
     let first = (&raw const word::TABLES).cast::<Operations>();
@@ -77,8 +79,8 @@ fn use_table(index: usize) {
     WORLD.current.store(index * size_of::<Operations>(), Release);
 }
 
-/// Whether this process keeps libc's own locks: `OVERLOCK_LOCK=none`. Not for the fast paths, which
-/// find their way by the table.
+/// Returns whether this process keeps libc's own locks: `OVERLOCK_LOCK=none`. The fast paths don't
+/// ask; they go through the table.
 pub(crate) fn is_none() -> bool {
     ensure_decided();
     let table = |index: usize| index * size_of::<Operations>();
@@ -86,8 +88,8 @@ pub(crate) fn is_none() -> bool {
     current == table(word::NONE) || current == table(word::NONE + word::LOCKS)
 }
 
-/// The number of forks behind this process; a mutex stamped with it has no traces of vanished
-/// threads.
+/// Returns the number of forks behind this process. A mutex stamped with it has no traces of
+/// vanished threads.
 #[inline]
 pub(crate) fn generation() -> u32 {
     // ORDERING: Acquire ← the Release in `use_table`: the generation is there.
@@ -97,7 +99,7 @@ pub(crate) fn generation() -> u32 {
     WORLD.generation.load(Relaxed)
 }
 
-/// Decides now, unless that was done before.
+/// Decides now, unless the decision was made before.
 #[inline]
 pub(crate) fn ensure_decided() {
     if WORLD.current.load(Relaxed) == 0 {
@@ -105,14 +107,14 @@ pub(crate) fn ensure_decided() {
     }
 }
 
-/// Decides, at the first operation of a process: which lock it uses, or, in a forked child, only
-/// that it is one.
+/// Makes the decision at the first operation of a process: which lock it uses, or, in a forked
+/// child, only that it is a child.
 #[cold]
 #[inline(never)]
 fn decide() -> &'static Operations {
     // ORDERING: Acquire ← the Release below: with a choice, the first process has a table.
     match CHOICE.load(Acquire) {
-        // Whoever decides at the same time reads the same environment and stores the same.
+        // A thread that decides at the same time reads the same environment and stores the same.
         0 => {
             let index = read_choice();
             world::wipe_on_fork();
@@ -139,11 +141,11 @@ fn decide() -> &'static Operations {
     operations()
 }
 
-/// The index in `word::TABLES` of the lock that `OVERLOCK_LOCK` names.
+/// Returns the index in `word::TABLES` of the lock that `OVERLOCK_LOCK` names.
 ///
-/// A name that is no lock ends the process with status 2. At this point the program has not run a
-/// line of its own `main`, so nothing is lost; going on with some default would let a typing error
-/// pass for a measurement.
+/// A name that is not a lock ends the process with status 2. At this point the program has not run
+/// a line of its own `main`, so nothing is lost; continuing with some default would let a typing
+/// error pass for a measurement.
 fn read_choice() -> usize {
     let name = match environment(c"OVERLOCK_LOCK") {
         None => return 1,
@@ -157,14 +159,15 @@ fn read_choice() -> usize {
     }
 }
 
-/// A variable of the environment, unless the program has more rights than whoever started it.
+/// Reads a variable of the environment, unless the program has more rights than the user that
+/// started it.
 pub(crate) fn environment(name: &CStr) -> Option<&'static CStr> {
     unsafe extern "C" {
         fn secure_getenv(name: *const libc::c_char) -> *const libc::c_char;
     }
-    // SAFETY: the name is a C string. A thread that calls `setenv` at this moment would race: the
-    // first lock is taken by a constructor, before the program can have started a thread, and what
-    // is asked for at the end might race with any exit handler that reads the environment.
+    // SAFETY: the name is a C string. A thread that calls `setenv` at this moment would race. The
+    // first lock is taken by a constructor, before the program can have started a thread; a read at
+    // the end of the process might race, as might any exit handler that reads the environment.
     let value = unsafe { secure_getenv(name.as_ptr()) };
     // SAFETY: null, or a C string.
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
@@ -174,7 +177,7 @@ fn refuse(name: &[u8]) -> ! {
     message::write(&[
         b"overlock: OVERLOCK_LOCK=",
         name,
-        b" is no lock; choose hybrid, ticket, queued or test-and-set\n",
+        b" is not a lock; choose hybrid, ticket, queued or test-and-set\n",
     ]);
     // SAFETY: ends the process at once, without running code of the program.
     unsafe { libc::_exit(2) }

@@ -7,22 +7,23 @@ use crate::errno::Preserved;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// The longest wait, in nanoseconds, before `CLOCK_REALTIME` is read again. The clock may be set
-/// while a thread waits, and a deadline on it must follow; this is how late the thread may notice.
+/// The longest wait, in nanoseconds, before `CLOCK_REALTIME` is read again. That clock can be set
+/// while a thread waits, and a deadline on it must follow; the thread notices at most this much
+/// later.
 const REALTIME_SLICE_NS: u64 = NS_PER_S;
 
 /// The shortest and the longest sleep of a [`Poll`], in nanoseconds: about the cost of a sleep, and
-/// what a program may lose unnoticed.
+/// a delay that a program does not notice.
 const POLL_NS: core::ops::RangeInclusive<u64> = 20_000..=1_000_000;
 
-/// A deadline as POSIX has it: a time on one of two clocks.
+/// A deadline as POSIX defines it: a time on one of two clocks.
 pub(crate) struct Deadline {
     clock: clockid_t,
     at_ns: u64,
 }
 
 impl Deadline {
-    /// The deadline `at` on `clock`.
+    /// Creates the deadline `at` on `clock`.
     ///
     /// # Errors
     /// `EINVAL` if the nanoseconds are not in 0 to 999,999,999. (A clock is checked with
@@ -38,8 +39,9 @@ impl Deadline {
     }
 
     /// Tries until `attempt` returns 0, or returns `ETIMEDOUT` if the deadline has passed.
-    /// `attempt` is given a time on `CLOCK_MONOTONIC`, in nanoseconds, at which to give up and
-    /// return an error.
+    /// Tries until `attempt` returns 0, or returns `ETIMEDOUT` if the deadline has passed.
+    /// `attempt` receives a time on `CLOCK_MONOTONIC`, in nanoseconds, at which it has to give up
+    /// and return an error.
     pub(crate) fn attempt(&self, mut attempt: impl FnMut(u64) -> c_int) -> c_int {
         if self.clock == libc::CLOCK_MONOTONIC {
             return attempt(self.at_ns);
@@ -56,12 +58,12 @@ impl Deadline {
     }
 }
 
-/// Whether the nanoseconds of a time are less than a second.
+/// Returns whether the nanoseconds of a time are less than a second.
 pub(crate) fn is_valid(at: &timespec) -> bool {
     u64::try_from(at.tv_nsec).is_ok_and(|ns| ns < NS_PER_S)
 }
 
-/// Whether a mutex or a condition variable can be waited for on this clock.
+/// Returns whether a thread can wait for a mutex or a condition variable on this clock.
 pub(crate) fn is_supported(clock: clockid_t) -> bool {
     clock == libc::CLOCK_REALTIME || clock == libc::CLOCK_MONOTONIC
 }
@@ -73,7 +75,7 @@ fn now_ns(clock: clockid_t) -> u64 {
     now.tv_sec as u64 * NS_PER_S + now.tv_nsec as u64
 }
 
-/// Sleeps that grow from one to the next, for a thread that has to ask again and again.
+/// Sleeps that grow from one to the next, for a thread that has to poll.
 pub(crate) struct Poll {
     next_ns: u64,
 }
@@ -88,15 +90,15 @@ impl Poll {
     pub(crate) fn sleep(&mut self) {
         let _errno = Preserved::new();
         let pause = timespec { tv_sec: 0, tv_nsec: self.next_ns as i64 };
-        // SAFETY: `pause` is readable; nobody asks for what is left of an interrupted sleep.
-        // `clock_nanosleep` would be a cancellation point, which locking a mutex must not be: so
-        // the system call itself.
+        // SAFETY: `pause` is readable; the rest of an interrupted sleep is not needed.
+        // `clock_nanosleep` would be a cancellation point, which locking a mutex must not be, so
+        // this is the system call itself.
         unsafe { libc::syscall(libc::SYS_nanosleep, &raw const pause, 0usize) };
         self.next_ns = (self.next_ns * 2).min(*POLL_NS.end());
     }
 
     /// Sleeps once, not beyond `deadline_ns` on `CLOCK_MONOTONIC`. Returns false, without sleeping,
-    /// if that has passed.
+    /// if the deadline has passed.
     pub(crate) fn sleep_until(&mut self, deadline_ns: u64) -> bool {
         let left = deadline_ns.saturating_sub(now_ns(libc::CLOCK_MONOTONIC));
         if left == 0 {

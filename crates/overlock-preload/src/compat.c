@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Calls of libc by the oldest version that they have, so that a library built with a new glibc runs with an old one (2.31).
+ * Calls of libc by their oldest version, so that a library built with a new glibc runs with an old one (2.31).
  *
- * The linker sends every reference to `name`, also Rust's, to `__wrap_name` (build.rs). Before glibc 2.34 some of these are in
- * libraries of their own, which a program without threads need not have: they are weak, and nothing is called that is not there.
- * To depend on those libraries would have every program load them.
+ * The linker redirects every reference to `name`, including Rust's, to `__wrap_name` (build.rs). Before glibc 2.34 some of
+ * these are in separate libraries, which a program without threads need not load: the references are weak, and a missing
+ * function is never called. A dependency on those libraries would make every program load them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,7 +23,7 @@
 #define SECOND "GLIBC_2.17"
 #endif
 
-/* Defines __wrap_NAME as a call of NAME as it was in a version, or, where that is not there, as `otherwise`. */
+/* Defines __wrap_NAME as a call of one version of NAME, or, where that is missing, as `otherwise`. */
 #define WRAP(result, name, version, parameters, arguments, otherwise)     \
 	extern result old_##name parameters __attribute__((weak));        \
 	__asm__(".symver old_" #name ", " #name "@" version);             \
@@ -34,15 +34,15 @@
 	}
 
 /*
- * Before glibc 2.34, a way into the dynamic linker for libc itself. A program that does not have the library for everybody else
- * may still need what lies behind our own calls.
+ * Before glibc 2.34, a way into the dynamic linker for libc itself. A program that does not load the public library may
+ * still need the functions that our own calls wrap.
  */
 extern void *__libc_dlopen_mode(const char *name, int mode) __attribute__((weak));
 extern void *__libc_dlsym(void *object, const char *name) __attribute__((weak));
 
 static void *from_libdl(const char *name)
 {
-	/* RTLD_NOW, and a bit that says who asks. */
+	/* RTLD_NOW, and a bit that identifies libc as the caller. */
 	void *libdl = __libc_dlopen_mode != NULL ? __libc_dlopen_mode("libdl.so.2", (int)0x80000002) : NULL;
 
 	return libdl != NULL ? __libc_dlsym(libdl, name) : NULL;
@@ -77,7 +77,7 @@ WRAP(void, __pthread_register_cancel, SECOND, (__pthread_unwind_buf_t *frame), (
 WRAP(void, __pthread_unregister_cancel, SECOND, (__pthread_unwind_buf_t *frame), (frame), (void)0)
 WRAP(void, __pthread_unwind_next, SECOND, (__pthread_unwind_buf_t *frame), (frame), abort())
 
-/* Before glibc 2.33 these were no functions of libc at all. Rust's library has them for its backtraces. */
+/* Before glibc 2.33 these were not functions of libc at all. Rust's library uses them for its backtraces. */
 int __wrap_fstat64(int file, void *about);
 int __wrap_fstat64(int file, void *about)
 {

@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pthread_cond_t`: a sequence number to sleep on, and a count of who has not left yet.
+//! `pthread_cond_t`: a sequence number to sleep on, and a count of the waiters that have not left
+//! yet.
 //!
 //! # State
 //!
 //! | here | |
 //! |---|---|
 //! | `flags` | libc's own word: bit 0 process-shared, bit 1 `CLOCK_MONOTONIC`; bit 31 [`CLAIMED`] |
-//! | `sequence` | moved on by every signal and broadcast that may find a sleeper; the futex word |
-//! | `waiters` | fork generation (32 bits), count (31; signals under way count too), somebody destroys (1) |
-//! | `numbered` | how many waits there have been |
-//! | `awake` | how many of those, from the first on, have been seen awake |
+//! | `sequence` | advanced by every signal and broadcast that may find a sleeper; the futex word |
+//! | `waiters` | fork generation (32 bits), count (31; signals under way count too), `destroy`
+//! waits (1) |
+//! | `numbered` | the number of waits so far |
+//! | `awake` | how many of those, from the first on, are known to be awake |
 //!
-//! All zeros is a condition variable that nobody waits for, for libc as for us, so initialisation
-//! stays libc's. Where libc keeps its flags differs (`__wrefs` is at byte 36 since glibc 2.25, and
-//! at byte 28 since 2.41), so it is found out ([`Layout::find`]); ours lie in the words behind
-//! that, all around ([`Layout::place`]).
+//! All zeros is a condition variable without waiters, for libc as for us, so initialisation stays
+//! libc's. The place of libc's flags varies (`__wrefs` is at byte 36 since glibc 2.25, and at byte
+//! 28 since 2.41), so [`Layout::find`] finds it out; our fields lie in the words behind it,
+//! cyclically ([`Layout::place`]).
 //!
 //! # Life of a wait
 //!
 //! ```text
-//!   waiter, holding the mutex              who signals, having held the mutex since
+//!   waiter, holding the mutex              signaller, having held the mutex since
 //!   ─────────────────────────              ────────────────────────────────────────
 //!   W1 waiters += 1                        S1 waiters == 0? numbered == awake? done
 //!   W2 seen = sequence; numbered += 1         waiters += 1
 //!   W3 release the mutex                   S2 sequence += 1
-//!   W4 FUTEX_WAIT while sequence == seen   S3 FUTEX_WAKE one, or all; nobody slept, or all:
+//!   W4 FUTEX_WAIT while sequence == seen   S3 FUTEX_WAKE one, or all; if none slept, or all:
 //!   W5 waiters -= 1                           awake = numbered, as it was in S1
 //!   W6 take the mutex                      S4 waiters -= 1
 //! ```
@@ -34,49 +36,49 @@
 //! the sequence changed and W4 returns. Otherwise the waiter sleeps before S3, which wakes it or
 //! another sleeper. If S1 ends the signal, the waiter is awake already:
 //!
-//! **A waiter that is awake needs no signal.** A woken thread takes some microseconds to come back,
-//! and whoever fills a queue signals at each element meanwhile. Every waiter that S1 numbered had
-//! read the sequence before S2, so none of them can fall asleep after it; and if S3 finds nobody
-//! asleep, or wakes all, none of them sleeps. From then on, until somebody is numbered anew, S1
-//! spares the rest. `awake` may be too low, when signals overtake each other, but never too high.
+//! **A waiter that is awake needs no signal.** A woken thread takes some microseconds to return,
+//! and a thread that fills a queue signals at each element meanwhile. Every waiter that S1 counted
+//! had read the sequence before S2, so none of them can fall asleep after it; and if S3 finds no
+//! sleeper, or wakes all, none of them sleeps. From then on, until a new waiter is numbered, S1
+//! skips the rest. `awake` may be too low, when signals overtake each other, but never too high.
 //!
-//! **A signal wakes somebody who was blocked already**, if anybody was. Let A be blocked when the
-//! signal starts. Whoever registered before S2 and does not sleep yet is woken by S2. If A sleeps,
-//! S3 wakes a sleeper: the kernel takes the first in its queue, in order of arrival, and A came
-//! before anyone who registered after S2. With real-time priorities the kernel takes the highest
-//! first. That may be B, who arrived between S2 and S3 while the signal was still in progress;
-//! nothing says that B came after it. B can only know that the signal has begun from a thread that
-//! S2 woke, and then the signal has done its duty already.
+//! **A signal wakes a waiter that was already blocked**, if there was one. Let A be blocked when
+//! the signal starts. S2 wakes every waiter that registered before S2 and does not sleep yet. If A
+//! sleeps, S3 wakes a sleeper: the kernel takes the first in its queue, in order of arrival, and A
+//! came before every waiter that registered after S2. With real-time priorities the kernel takes
+//! the highest first. That may be B, which arrived between S2 and S3 while the signal was still in
+//! progress; nothing shows that B came after the signal. B can only know that the signal has begun
+//! from a thread that S2 woke, and then the signal has already done its duty.
 //!
-//! **More may be woken than were signalled**, which POSIX allows: everybody between W2 and W4 is,
-//! by any signal.
+//! **A signal may wake more waiters than one**, which POSIX allows: any signal wakes every waiter
+//! between W2 and W4.
 //!
-//! **Destruction is safe as soon as nobody is blocked**, even while those that were woken still
-//! leave, and the signal that woke them is not over: [`destroy`] waits for the count to reach zero.
-//! The leaving waiter's last access is W5, before it takes the mutex (which the destroyer may
-//! hold), and the signal's is S4. The one access that may come later is the `FUTEX_WAKE` for the
+//! **Destruction is safe as soon as no thread is blocked**, even while woken threads still leave,
+//! and the signal that woke them is not over: [`destroy`] waits for the count to reach zero. The
+//! leaving waiter's last access is W5, before it takes the mutex (which the destroyer may hold),
+//! and the signal's is S4. The one access that may come later is the `FUTEX_WAKE` for the
 //! destroyer, which uses the address alone.
 //!
-//! **The sequence may wrap around**: a waiter that is stopped between W2 and W4 for exactly 2³²
-//! signals would sleep through them, and through more until somebody else waits. Bionic and musl
-//! accept the like.
+//! **The sequence can wrap around**: a waiter that is stopped between W2 and W4 for exactly 2³²
+//! signals would sleep through them, and through more until another thread waits. Bionic and musl
+//! accept the same.
 //!
-//! **A cancelled waiter uses up no signal**: it passes on one, needed or not.
+//! **A cancelled waiter uses up no signal**: it passes one on, needed or not.
 //!
-//! # What is libc's
+//! # What stays libc's
 //!
-//! A process-shared condition variable is libc's, and the processes that share it need not run
-//! under Overlock. But libc can't release one of *our* mutexes. So the first wait with a mutex of
-//! ours, which only threads of this process can share, claims the condition variable for us
-//! ([`CLAIMED`]). The other way round is simple: our wait releases and takes a mutex of libc's by
-//! libc's own functions.
+//! A process-shared condition variable is libc's, because the processes that share it need not run
+//! under Overlock. But libc can't release one of *our* mutexes. So the first wait with one of our
+//! mutexes, which only threads of this process can share, claims the condition variable for us
+//! ([`CLAIMED`]). The opposite case is simple: our wait releases and takes libc's mutex by libc's
+//! own functions.
 //!
 //! # Orderings
 //!
 //! The mutex orders a waiter and the signals that must reach it (above), so their accesses are
-//! relaxed, but for `numbered`: W2 releases it and S1 acquires it, so that a waiter that S1 has
-//! counted, by whatever way, does not read what S2 writes. W5 is a Release that the destroyer
-//! acquires: it may reuse the memory.
+//! relaxed, except for `numbered`: W2 releases it and S1 acquires it, so that a waiter that S1 has
+//! counted, by whatever path, does not read what S2 writes. W5 is a Release that the destroyer
+//! acquires, because it may reuse the memory.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -102,7 +104,7 @@ const MONOTONIC: u32 = 1 << 1;
 /// waiters.)
 const CLAIMED: u32 = 1 << 31;
 
-/// In `waiters`: somebody waits in `destroy`.
+/// In `waiters`: a thread waits in `destroy`.
 const DESTROYING: u64 = 1;
 /// In `waiters`: one waiter.
 const ONE: u64 = 2;
@@ -116,7 +118,7 @@ const CLOCK_OF_COND: clockid_t = -2;
 /// In place of an error number: the condition variable is libc's. The same in block.c.
 const HANDED_TO_LIBC: c_int = -1;
 
-/// A `pthread_cond_t`: six words of 64 bits, in which [`Layout`] says what is where.
+/// A `pthread_cond_t`: six words of 64 bits; [`Layout`] says which is which.
 #[repr(C)]
 struct Cond {
     words: [UnsafeCell<u64>; 6],
@@ -139,7 +141,7 @@ pub(crate) struct Wait {
 }
 
 impl Cond {
-    /// The condition variable behind a pointer that the program passed.
+    /// Views the condition variable behind a pointer that the program passed.
     ///
     /// # Safety
     /// `cond` points to an initialised condition variable that outlives the use of the reference.
@@ -151,8 +153,8 @@ impl Cond {
 
     fn half(&self, byte: usize) -> &AtomicU32 {
         let words = self.words.as_ptr();
-        // SAFETY: a half of a word of this condition variable, which lets it be changed; for as
-        // long as it lives it is only accessed as this atomic, by us.
+        // SAFETY: a half of a word of this condition variable, behind an `UnsafeCell`; during its
+        // life only we access it, and only as this atomic.
         unsafe { AtomicU32::from_ptr(words.byte_add(byte).cast_mut().cast()) }
     }
 
@@ -189,12 +191,12 @@ impl Cond {
         self.flags().load(Relaxed) & (SHARED | CLAIMED) == SHARED || choice::is_none()
     }
 
-    /// Makes a process-shared condition variable ours, unless somebody waits in libc's way: then
+    /// Makes a process-shared condition variable ours, unless a thread waits in libc's way: then
     /// two mutexes are in use at once, which POSIX forbids.
     fn claim(&self) -> Result<(), c_int> {
         if self.flags().load(Relaxed) & !(SHARED | MONOTONIC) == 0 {
-            // What libc has kept there. Whoever else comes for the first time holds the same mutex,
-            // and nobody waits.
+            // Clear what libc has kept there. Any other first user holds the same mutex, and there
+            // are no waiters.
             self.waiters().store(0, Relaxed);
             self.numbered().store(0, Relaxed);
             self.awake().store(0, Relaxed);
@@ -205,7 +207,7 @@ impl Cond {
         claimed.map(|_| ()).map_err(|_| EINVAL)
     }
 
-    /// W1, and before S2. In a forked child, the waiters that the parent had are not counted.
+    /// W1, and before S2. In a forked child, the parent's waiters are not counted.
     fn register(&self) {
         let generation = u64::from(choice::generation()) << 32;
         let _ = self.waiters().fetch_update(Relaxed, Relaxed, |waiters| {
@@ -214,7 +216,7 @@ impl Cond {
         });
     }
 
-    /// W5, S4. The condition variable may be gone afterwards.
+    /// W5, S4. The condition variable may no longer exist afterwards.
     fn deregister(&self) {
         let waiters = core::ptr::from_ref(self.waiters());
         let operation = self.operation(libc::FUTEX_WAKE);
@@ -225,7 +227,7 @@ impl Cond {
         }
     }
 
-    /// The futex operation for waiters of this process, or of all.
+    /// Returns the futex operation for waiters of this process, or of all processes.
     fn operation(&self, operation: c_int) -> c_int {
         let is_shared = self.flags().load(Relaxed) & SHARED != 0;
         if is_shared { operation } else { operation | libc::FUTEX_PRIVATE_FLAG }
@@ -237,7 +239,7 @@ impl Cond {
         if self.waiters().load(Relaxed) & COUNT == 0 {
             return;
         }
-        // ORDERING: Acquire ← the Release in `overlock_cond_enter`: whoever is counted here has
+        // ORDERING: Acquire ← the Release in `overlock_cond_enter`: every waiter counted here has
         // read the sequence, and not what S2 is about to write.
         let numbered = self.numbered().load(Acquire);
         if numbered == self.awake().load(Relaxed) {
@@ -256,15 +258,15 @@ impl Cond {
     }
 }
 
-/// A futex operation that needs no time: what it returned. `errno` stays what it was.
+/// Calls a futex operation without a timeout and returns its result. `errno` is preserved.
 fn futex(word: *const AtomicU32, operation: c_int, value: u32) -> i64 {
     let _errno = Preserved::new();
-    // SAFETY: the kernel takes the address as a name (to wake), or reads the word and fails if
-    // there is none (to wait).
+    // SAFETY: to wake, the kernel takes the address as a name; to wait, it reads the word, and
+    // fails if there is none.
     unsafe { libc::syscall(libc::SYS_futex, word, operation, value, 0usize, 0usize, 0usize) }
 }
 
-/// The operation and the clock that a wait needs, or `EINVAL`.
+/// Returns the operation and the clock that a wait needs, or `EINVAL`.
 fn check(cond: &Cond, clock: clockid_t, at: *const timespec) -> Result<c_int, c_int> {
     let wait = cond.operation(libc::FUTEX_WAIT_BITSET);
     if clock == UNTIMED {
@@ -284,7 +286,7 @@ fn check(cond: &Cond, clock: clockid_t, at: *const timespec) -> Result<c_int, c_
     Ok(if is_realtime { wait | libc::FUTEX_CLOCK_REALTIME } else { wait })
 }
 
-/// W1 to W3. Returns 0 if the thread shall now sleep, `HANDED_TO_LIBC` with libc's function in
+/// W1 to W3. Returns 0 if the thread has to sleep now, `HANDED_TO_LIBC` with libc's function in
 /// `wait`, or an error number.
 ///
 /// # Safety
@@ -336,7 +338,7 @@ unsafe extern "C" fn overlock_cond_enter(
     error
 }
 
-/// W5 and W6, for a thread that was woken or whose time was up.
+/// W5 and W6, for a thread that was woken or that timed out.
 ///
 /// # Safety
 /// For block.c: after `overlock_cond_enter` returned 0.
@@ -356,7 +358,7 @@ unsafe extern "C" fn overlock_cond_leave(wait: *mut Wait, timed_out: c_int) -> c
     if error == 0 && timed_out != 0 { ETIMEDOUT } else { error }
 }
 
-/// W5 and W6, for a thread that was cancelled: it may have been woken as well, so it passes a
+/// W5 and W6, for a thread that was cancelled: a signal may have woken it too, so it passes a
 /// wake-up on.
 ///
 /// # Safety
@@ -369,7 +371,7 @@ unsafe extern "C" fn overlock_cond_cancelled(wait: *mut Wait) {
     let cond = unsafe { Cond::new(wait.cond) };
     cond.wake(1);
     cond.deregister();
-    // The thread's clean-up handlers run next and expect the mutex. There is nobody to return an
+    // The thread's clean-up handlers run next and expect the mutex. There is no caller to return an
     // error to.
     // SAFETY: the program's mutex.
     mutex::lock(unsafe { Mutex::new(wait.mutex) });
@@ -405,10 +407,10 @@ pub(crate) unsafe fn broadcast(cond: *mut pthread_cond_t) -> c_int {
     0
 }
 
-/// `pthread_cond_destroy`: returns when everybody who was woken has left.
+/// `pthread_cond_destroy`: returns when all woken threads have left.
 ///
 /// # Safety
-/// `cond` points to an initialised condition variable on which nobody is blocked.
+/// `cond` points to an initialised condition variable on which no thread is blocked.
 pub(crate) unsafe fn destroy(cond: *mut pthread_cond_t) -> c_int {
     // SAFETY: the caller's.
     let cond = unsafe { Cond::new(cond) };
@@ -417,10 +419,10 @@ pub(crate) unsafe fn destroy(cond: *mut pthread_cond_t) -> c_int {
         return unsafe { real::cond_destroy(cond.as_ptr()) };
     }
     let generation = u64::from(choice::generation()) << 32;
-    // ORDERING: Acquire ← the Release in `deregister`; whoever left has done so before the memory
-    // is reused.
+    // ORDERING: Acquire ← the Release in `deregister`; every waiter has left before the memory is
+    // reused.
     let mut waiters = cond.waiters().fetch_or(DESTROYING, Acquire);
-    // The waiters of the process that this one was forked from are not here to leave.
+    // Waiters of the process that this one was forked from are not here to leave.
     while waiters & COUNT != 0 && waiters & !(COUNT | DESTROYING) == generation {
         let count = (waiters | DESTROYING) as u32;
         futex(core::ptr::from_ref(cond.waiters()).cast(), cond.operation(libc::FUTEX_WAIT), count);

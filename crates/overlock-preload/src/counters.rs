@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happened in this process, written at its end.
+//! What happened in this process, written when it ends.
 //!
 //! With `OVERLOCK_COUNTERS=FILE` in the environment, a process that ends by `exit` or by returning
 //! from `main` appends one line of JSON to FILE, in one `write`, so that the lines of several
@@ -15,11 +15,11 @@
 //!  "events":{"pv_wait_node":5, ...}}
 //! ```
 //!
-//! `unreplaced` counts the waits in what stays libc's (`passed_on.rs`).
-//! `events` are those of the lock itself, by Linux's names. A forked child counts from zero and
-//! writes a line of its own. A process that is killed or ends by `_exit` or `exec` writes none.
+//! `unreplaced` counts the waits in what stays libc's (`passed_on.rs`). `events` are those of the
+//! lock itself, by Linux's names. A forked child counts from zero and writes its own line. A
+//! process that is killed or ends by `_exit` or `exec` writes none.
 //!
-//! Only what is slow anyway is counted: an uncontended lock and unlock leaves no trace.
+//! Only slow paths count: an uncontended lock and unlock leaves no trace.
 
 use core::ffi::CStr;
 use core::fmt::{self, Write as _};
@@ -32,11 +32,11 @@ use overlock::counters::Event as LockEvent;
 use crate::{choice, message, thread};
 
 overlock::lock_class!(
-    /// The class of all locks of this library: where their own events are counted.
+    /// The class of all locks of this library, which counts their own events.
     pub(crate) Preload
 );
 
-/// What is counted.
+/// The events.
 #[derive(Clone, Copy)]
 pub(crate) enum Event {
     /// A thread found the mutex taken and queued.
@@ -45,31 +45,31 @@ pub(crate) enum Event {
     MutexTimed,
     /// A call to lock a mutex that is libc's.
     MutexHandedToLibc,
-    /// A mutex was unlocked that nobody held.
+    /// A program unlocked a mutex that no thread held.
     UnlockOfFree,
     /// A wait on a condition variable.
     CondWait,
     /// The same, with a deadline.
     CondTimed,
-    /// A signal or broadcast while somebody may have slept.
+    /// A signal or broadcast when a thread may have been asleep.
     CondWake,
     /// A wait on a condition variable that is libc's.
     CondHandedToLibc,
     /// A thread found the spin lock taken.
     SpinContended,
-    /// It has spun and yielded in vain, and sleeps.
+    /// A thread spun and yielded in vain, and sleeps.
     SpinSlept,
     /// A thread found a read-write lock taken.
     RwlockWait,
     /// A thread found a semaphore at zero.
     SemaphoreWait,
-    /// A thread was not the last to come to a barrier.
+    /// A thread came to a barrier, and was not the last.
     BarrierWait,
 }
 
 const EVENTS: usize = Event::BarrierWait as usize + 1;
 
-/// How many copies of the counters there are, so that threads seldom write to the same cache line.
+/// The number of copies of the counters, so that threads seldom write to the same cache line.
 const SHARDS: usize = 16;
 
 #[repr(align(64))]
@@ -77,7 +77,7 @@ struct Shard([AtomicU64; EVENTS]);
 
 static COUNTS: [Shard; SHARDS] = [const { Shard([const { AtomicU64::new(0) }; EVENTS]) }; SHARDS];
 
-/// What the locks' own events had come to when this process was forked.
+/// The counts of the locks' own events when this process was forked.
 static BEFORE_FORK: [AtomicU64; LockEvent::ALL.len()] =
     [const { AtomicU64::new(0) }; LockEvent::ALL.len()];
 
@@ -92,7 +92,7 @@ fn sum(event: Event) -> u64 {
     COUNTS.iter().map(|shard| shard.0[event as usize].load(Relaxed)).sum()
 }
 
-/// Starts again from zero. For a forked child, whose parent reports what it did itself.
+/// Starts again from zero, in a forked child, whose parent reports its own events itself.
 pub(crate) fn reset() {
     for count in COUNTS.iter().flat_map(|shard| &shard.0) {
         count.store(0, Relaxed);
@@ -108,14 +108,14 @@ pub(crate) fn report() {
     let mut line = Line::default();
     if write_line(&mut line).is_err() {
         return message::write(&[
-            b"overlock: the counters do not fit their buffer; none written\n",
+            b"overlock: the counters do not fit into their buffer; none were written\n",
         ]);
     }
     let Err(error) = append(path, &line.bytes[..line.length]) else { return };
     let why: &[u8] = match error {
         libc::ELOOP => b"it is a symbolic link",
-        libc::ESPIPE | libc::ENXIO => b"it is no regular file",
-        libc::ENOSPC | libc::EDQUOT => b"there is no room",
+        libc::ESPIPE | libc::ENXIO => b"it is not a regular file",
+        libc::ENOSPC | libc::EDQUOT => b"the disk is full or over quota",
         // SAFETY: always succeeds.
         _ if unsafe { libc::geteuid() } != STARTED_BY.load(Relaxed) => {
             b"the process has changed its user, and the new one may not write there"
@@ -131,17 +131,17 @@ pub(crate) fn report() {
     ]);
 }
 
-/// The user at the start.
+/// The user that started the process.
 static STARTED_BY: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// Remembers who started the process.
+/// Remembers the user that started the process.
 pub(crate) fn note_user() {
     // SAFETY: always succeeds.
     STARTED_BY.store(unsafe { libc::geteuid() }, Relaxed);
 }
 
-/// Appends to a regular file that is not behind a link, whose name may be anybody's choice. Does
-/// not wait for anything.
+/// Appends to a regular file that is not behind a link, because anybody may have chosen its name.
+/// Never waits.
 fn append(path: &CStr, line: &[u8]) -> Result<(), c_int> {
     // SAFETY: always points to the calling thread's `errno`.
     let errno = || unsafe { *libc::__errno_location() };
@@ -158,10 +158,10 @@ fn append(path: &CStr, line: &[u8]) -> Result<(), c_int> {
         return Err(errno());
     }
     let mut about = core::mem::MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: `about` is writable, and on these machines as the kernel has it. (libc's function is
-    // not in every glibc.)
+    // SAFETY: `about` is writable, and on these machines has the kernel's layout. (Not every glibc
+    // has the function.)
     let error = unsafe { libc::syscall(libc::SYS_fstat, file, about.as_mut_ptr()) };
-    // SAFETY: zeros are a valid value, and so is what the kernel has stored.
+    // SAFETY: zeros are a valid value, and so is what the kernel stored.
     let mode = unsafe { about.assume_init() }.st_mode;
     let result = if error != 0 || mode & libc::S_IFMT != libc::S_IFREG {
         Err(libc::ESPIPE)
@@ -174,12 +174,12 @@ fn append(path: &CStr, line: &[u8]) -> Result<(), c_int> {
             Err(_) => Err(errno()),
         }
     };
-    // SAFETY: ours.
+    // SAFETY: the descriptor is ours.
     unsafe { libc::close(file) };
     result
 }
 
-/// What the command knows the library's file by: these bytes, and the version after them.
+/// The bytes by which the command recognises the library's file; the version follows them.
 macro_rules! library_mark {
     () => {
         concat!("overlock-preload ", env!("CARGO_PKG_VERSION"))
@@ -238,7 +238,7 @@ fn write_line(line: &mut Line) -> fmt::Result {
     line.write_str("}}\n")
 }
 
-/// A line of text in a fixed buffer: the end of a process is no time to allocate.
+/// A line of text in a fixed buffer, because a process must not allocate while it ends.
 struct Line {
     bytes: [u8; 8192],
     length: usize,
@@ -251,8 +251,8 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Writes bytes of unknown encoding as the inside of a JSON string: what is not printable ASCII
-    /// becomes `?`.
+    /// Writes bytes of unknown encoding as the inside of a JSON string; bytes that are not
+    /// printable ASCII become `?`.
     fn write_escaped(&mut self, bytes: &[u8]) -> fmt::Result {
         for &byte in bytes {
             match byte {

@@ -2,10 +2,10 @@
 //! `errno`, which the pthread functions leave alone.
 //!
 //! Programs read `errno` of an earlier call after they have unlocked a mutex. libc's own locks
-//! never touch it, so neither may ours, although they make system calls that fail as a matter of
-//! course (a futex word that has just changed).
+//! never touch it, so ours must not either, although they make system calls that routinely fail
+//! (because a futex word has just changed).
 
-/// Restores `errno` on drop to what it was at the start.
+/// Restores `errno` on drop to its value at the start.
 #[must_use]
 pub(crate) struct Preserved(libc::c_int);
 

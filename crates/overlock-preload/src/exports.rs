@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names that the dynamic linker binds programs to, each with all the versions that glibc has
-//! had of it. What they do is in [`mutex`], [`cond`], [`spin`] and
-//! [`passed_on`].
+//! The names to which the dynamic linker binds programs, each in all the versions that glibc has
+//! had of it. Their code is in [`mutex`], [`cond`], [`spin`] and [`passed_on`].
 //!
-//! A program asks for a version, by its linker or by `dlvsym`, and one that is not here it finds in
-//! libc. The two do not exclude each other on one object, so none may be left out. They are defined
-//! in assembly because only the unit that defines a symbol can give it a version; `versions.map`
-//! declares these to the linker.
+//! A program asks for a version, by its linker or by `dlvsym`, and finds one that is missing here
+//! in libc. Calls of the two libraries do not exclude each other on one object, so none may be left
+//! out. The names are defined in assembly because only the unit that defines a symbol can give it a
+//! version; `versions.map` declares the versions to the linker.
 //!
 //! Safety is the same for all: POSIX obliges the program to pass pointers to initialised objects.
 //!
@@ -82,8 +81,8 @@ functions! {
     }
 }
 
-/// glibc's first condition variable of this machine, which programs of 2003 use: its initialisation
-/// wrote a word only.
+/// glibc's first condition variable on this machine, which programs of 2003 use: its initialisation
+/// wrote only a word.
 #[cfg(target_arch = "x86_64")]
 unsafe extern "C" fn first_cond_init(cond: *mut pthread_cond_t, _attributes: *const ()) -> c_int {
     // SAFETY: the program's memory, of a size that has not changed.
@@ -115,15 +114,16 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Exports a function: `name (at version, at version) code, operands`. The code is what the name
-/// does, in the end a jump, so that no frame lies between the program and the function.
+/// Exports a function: `name (at version, at version) code, operands`. The code ends in a jump, so
+/// that no frame lies between the program and the function.
 macro_rules! export {
     ($name:literal ($($at:literal $version:literal),+) [$($code:literal),+] $($operands:tt)*) => {
         core::arch::global_asm!(
             ".pushsection .text.overlock_exports, \"ax\", @progbits",
             ".p2align 4",
             $(
-                // A label for each version: not every assembler lets one have several.
+                // A label for each version, because not every assembler allows several versions of
+                // one.
                 concat!(".globl overlock_export_", $name, ".", $version),
                 concat!(".type overlock_export_", $name, ".", $version, ", @function"),
                 concat!("overlock_export_", $name, ".", $version, ":"),
@@ -152,8 +152,8 @@ mod versions {
         };
     }
 
-    /// Exports the calls that every lock and unlock is: if the mutex is a normal one, a jump to
-    /// what the table in use says, else to the function given.
+    /// Exports the calls of every lock and unlock: if the mutex is a normal one, a jump to the
+    /// function in the table in use, else to the given function.
     macro_rules! by_table {
         ($($name:literal ($($at:literal $version:literal),+) => $field:ident, $else:path;)*) => {$(
             export!(

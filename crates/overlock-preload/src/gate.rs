@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiting for a mutex outside its lock's line, in an order that the kernel keeps.
+//! Waiting for a mutex outside its lock's queue, in an order that the kernel keeps.
 //!
-//! Some threads must not, or can't, stand in the line of a lock:
+//! Some threads must not, or can't, join the queue of a lock:
 //!
-//! * real-time threads, which POSIX has served by priority;
-//! * threads that may be cancelled at any instruction, and would leave their place behind;
+//! * real-time threads, which POSIX requires to be served by priority;
+//! * threads that can be cancelled at any instruction, and would leave their place behind;
 //! * threads beyond the number that a lock word can name (`numbers.rs`).
 //!
-//! They wait at the *gate* of the mutex, a futex of its own. While anybody waits there, a release
-//! does not open the lock: it hands it over, closed as it is, to whom the kernel wakes, which is
-//! the waiter of the highest priority, and the first among equals. So those at the gate go before
-//! those in the queue.
+//! They wait at the *gate* of the mutex, a futex of its own. While a thread waits there, a release
+//! does not open the lock: it hands the lock over, still closed, to the waiter that the kernel
+//! wakes, which has the highest priority and is the first among equals. So waiters at the gate go
+//! before those in the queue.
 //!
 //! # State
 //!
-//! `gate`, in the mutex: how many wait (31 bits), and whether the lock is handed over and not taken
-//! yet (bit 0, *open*). A bit in `__kind` says that somebody has ever waited there: it takes the
-//! mutex off the fast path for good, and costs other mutexes nothing.
+//! `gate`, in the mutex: the number of waiters (31 bits), and whether the lock has been handed over
+//! and not been taken yet (bit 0, *open*). A bit in `__kind` records that a thread has ever waited
+//! there: it takes the mutex off the fast path for good, and costs other mutexes nothing.
 //!
 //! ```text
 //!   waits                                       releases
@@ -25,8 +25,8 @@
 //!   (n,0) -> (n-1,0)   gives up
 //! ```
 //!
-//! A release that looked before the waiter came opens the lock. So each waiter also tries the lock
-//! itself from time to time, ever more seldom: after [`RECHECK_NS`].
+//! A release that checked before the waiter came opens the lock. So each waiter also tries the lock
+//! itself from time to time, at growing intervals ([`RECHECK_NS`]).
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -41,12 +41,12 @@ const OPEN: u32 = 1;
 /// In `gate`: one waiter.
 const ONE: u32 = 2;
 
-/// The first and the longest time between two tries of the lock, in nanoseconds: a release takes
-/// much less between its look and its end, unless it loses its processor.
+/// The first and the longest time between two attempts on the lock, in nanoseconds: a release takes
+/// much less between its check and its end, unless it loses its processor.
 const RECHECK_NS: core::ops::RangeInclusive<u64> = 1_000_000..=256_000_000;
 
-/// How many contended calls of a thread may pass before it is asked again whether it is a real-time
-/// one: a system call each.
+/// How many contended calls of a thread pass before the kernel is asked again whether it is a
+/// real-time thread, which is a system call.
 const POLICY_CALLS: u32 = 16;
 
 /// `PTHREAD_CANCEL_DEFERRED` and `PTHREAD_CANCEL_ASYNCHRONOUS`.
@@ -58,9 +58,9 @@ unsafe extern "C-unwind" {
 }
 
 unsafe extern "C-unwind" {
-    /// In block.c: sleeps while the gate says so, at most so long. With `cancellable`, the thread
-    /// may be cancelled meanwhile: then it is unwound, through the frames from here to the
-    /// program's, after `overlock_gate_cancelled`.
+    /// In block.c: sleeps while `gate` has the value `value`, for at most `ns`. With
+    /// `cancellable`, the thread can be cancelled during the sleep: then it is unwound, through the
+    /// frames from here to the program's, after `overlock_gate_cancelled`.
     fn overlock_gate_sleep(
         mutex: *const Mutex,
         gate: *const u32,
@@ -70,12 +70,12 @@ unsafe extern "C-unwind" {
     );
 }
 
-/// Whether the calling thread, which finds a lock taken, is to wait at the gate.
+/// Returns whether the calling thread, which found a lock taken, has to wait at the gate.
 pub(crate) fn is_for_me() -> bool {
     may_be_cancelled() || is_realtime() || numbers::current().is_none()
 }
 
-/// Whether the thread may be cancelled at any instruction.
+/// Returns whether the thread can be cancelled at any instruction.
 fn may_be_cancelled() -> bool {
     let kind = set_cancel_type(DEFERRED);
     if kind == ASYNCHRONOUS {
@@ -84,8 +84,8 @@ fn may_be_cancelled() -> bool {
     kind == ASYNCHRONOUS
 }
 
-/// Says when the thread may be cancelled, and returns what it was. The thread may be cancelled
-/// here, if it is to be asynchronously.
+/// Sets when the thread can be cancelled, and returns the previous setting. An asynchronous
+/// cancellation can strike here.
 fn set_cancel_type(kind: libc::c_int) -> libc::c_int {
     let mut old = DEFERRED;
     // SAFETY: `old` is writable.
@@ -93,7 +93,7 @@ fn set_cancel_type(kind: libc::c_int) -> libc::c_int {
     old
 }
 
-/// Whether the thread is a real-time one, or was at one of its last contended calls.
+/// Returns whether the thread is a real-time one, or was at one of its last contended calls.
 fn is_realtime() -> bool {
     let policy = &thread::this().policy;
     let (calls, known) = (policy.get() >> 1, policy.get() & 1 != 0);
@@ -117,7 +117,7 @@ pub(crate) fn wait(mutex: &Mutex, deadline_ns: Option<u64>) -> bool {
     mutex.gate.fetch_add(ONE, Relaxed);
     let cancellable = libc::c_int::from(may_be_cancelled());
     if cancellable != 0 {
-        // Only while it sleeps.
+        // Cancellable only while it sleeps.
         set_cancel_type(DEFERRED);
     }
     let has_it = wait_inside(mutex, deadline_ns, cancellable);
@@ -163,8 +163,8 @@ fn take(mutex: &Mutex) -> bool {
     has_it
 }
 
-/// `(n,1) -> (n-1,0)`, `(n,0) -> (n-1,0)`: goes, with the lock if it is handed over. Returns
-/// whether it is.
+/// `(n,1) -> (n-1,0)`, `(n,0) -> (n-1,0)`: leaves, with the lock if it was handed over. Returns
+/// whether it was.
 fn leave(mutex: &Mutex) -> bool {
     // ORDERING: Acquire ← the Release in `hand_over`: the lock is taken.
     let before = mutex.gate.fetch_update(Acquire, Relaxed, |gate| Some((gate & !OPEN) - ONE));
@@ -175,18 +175,19 @@ fn leave(mutex: &Mutex) -> bool {
     has_it
 }
 
-/// `(n,o) -> (n-1,o)`: goes with the lock, which was open. Nobody can have handed it over since.
+/// `(n,o) -> (n-1,o)`: leaves with the lock, which was open. No release can have handed it over
+/// since.
 fn leave_with_lock(mutex: &Mutex) {
     mutex.gate.fetch_sub(ONE, Relaxed);
 }
 
-/// `(n,0) -> (n,1)`: hands a lock over to whom the kernel chooses at the gate. Returns false if
-/// nobody waits there. The caller holds the lock, and has noted that it does not any more.
+/// `(n,0) -> (n,1)`: hands a lock over to the waiter at the gate that the kernel chooses. Returns
+/// false if there is none. The caller holds the lock, and has recorded that it does not any more.
 pub(crate) fn hand_over(mutex: &Mutex) -> bool {
     let gate = mutex.gate.as_ptr();
     let open = |gate| (gate >= ONE).then_some(gate | OPEN);
-    // ORDERING: Release → the Acquire in `leave`; the critical section is over, and the mutex is
-    // not touched again.
+    // ORDERING: Release → the Acquire in `leave`; the critical section is over, and this thread
+    // does not touch the mutex again.
     let given = mutex.gate.fetch_update(Release, Relaxed, open).is_ok();
     if given {
         Threads::kick_any(gate.cast());
@@ -194,7 +195,8 @@ pub(crate) fn hand_over(mutex: &Mutex) -> bool {
     given
 }
 
-/// The thread is cancelled while it waits at the gate: it goes, and passes on what it was handed.
+/// Cancels the calling thread's wait at the gate: it leaves, and passes on a lock that it was
+/// handed.
 ///
 /// # Safety
 /// For block.c, from within [`wait`]: the mutex is alive.
@@ -203,7 +205,8 @@ unsafe extern "C" fn overlock_gate_cancelled(mutex: *const Mutex) {
     // SAFETY: the caller's.
     let mutex = unsafe { &*mutex };
     if leave(mutex) {
-        // It stays cancelled; what the owner of a mutex is asked is not its business.
+        // The thread stays cancelled. `release`, unlike `unlock`, does not check for the owner,
+        // which this thread has not become.
         crate::mutex::release(mutex);
     }
 }

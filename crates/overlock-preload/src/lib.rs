@@ -7,9 +7,9 @@
 //!
 //! | environment | meaning |
 //! |---|---|
-//! | `OVERLOCK_LOCK` | `hybrid` (default), `ticket`, `queued` or `test-and-set`; `none` keeps libc's locks, to see what the library alone costs; anything else ends the process with status 2 |
+//! | `OVERLOCK_LOCK` | `hybrid` (default), `ticket`, `queued` or `test-and-set`; `none` keeps libc's locks, to measure what the library alone costs; anything else ends the process with status 2 |
 //! | `OVERLOCK_COUNTERS` | a file to which the process appends a line of JSON when it exits (`counters.rs`) |
-//! | `OVERLOCK_CHECK` | `1`: says where the program does what it may not (`misuse.rs`) |
+//! | `OVERLOCK_CHECK` | `1`: reports where the program misuses a mutex (`misuse.rs`) |
 //!
 //! # What is replaced
 //!
@@ -25,15 +25,16 @@
 //! * Mutexes that are robust, priority-inheriting, priority-protecting or process-shared, and
 //!   process-shared condition variables with such mutexes: recognised by their own bytes and handed
 //!   over in every call.
-//! * Read-write locks, barriers and semaphores: that a thread has to wait is counted, and the call
-//!   passed on (`passed_on.rs`).
+//! * Read-write locks, barriers and semaphores: the library counts when a thread has to wait, and
+//!   passes the call on (`passed_on.rs`).
 //! * `pthread_once`, and the locks inside libc.
 //! * C11's `mtx_*` and `cnd_*`: in glibc they call its own functions directly, not by name, and so
 //!   never reach us. They are the same objects in memory, so a program must not mix both kinds of
-//!   calls on one object; C11 says as much.
-//! * What a library calls that was opened with `RTLD_DEEPBIND` or `dlmopen`: the dynamic linker
-//!   binds it to libc before anything preloaded. If it shares mutexes with the rest of the program,
-//!   which has ours, run that program without Overlock: the two do not exclude each other.
+//!   calls on one object; C11 forbids that too.
+//! * Calls of a library that was opened with `RTLD_DEEPBIND` or `dlmopen`: the dynamic linker binds
+//!   them to libc before anything preloaded. If such a library shares mutexes with the rest of the
+//!   program, which uses ours, run that program without Overlock: the two do not exclude each
+//!   other.
 //!
 //! # Rules for this code
 //!
@@ -45,10 +46,10 @@
 //!
 //! A forked child keeps what the forking thread held and may unlock it, even if other threads of
 //! the parent were waiting for it (`word.rs`); it may destroy condition variables on which threads
-//! of the parent were blocked (`cond.rs`). What other threads of the parent held stays locked. It
-//! knows that it is a child because the kernel has cleared some memory (`world.rs`), also after a
-//! bare `clone` system call. A child of `vfork` shares the parent's memory and its locks, as it
-//! should.
+//! of the parent were blocked (`cond.rs`). What other threads of the parent held stays locked. The
+//! child knows that it is a child because the kernel has cleared some memory (`world.rs`), even
+//! after a bare `clone` system call. A child of `vfork` shares the parent's memory and its locks,
+//! as it should.
 
 #[cfg(not(all(
     target_os = "linux",
@@ -56,7 +57,7 @@
     any(target_arch = "x86_64", target_arch = "aarch64")
 )))]
 compile_error!(
-    "the layouts of pthread_mutex_t and pthread_cond_t are known for glibc on x86-64 and aarch64 only"
+    "the layouts of pthread_mutex_t and pthread_cond_t are known only for glibc on x86-64 and aarch64"
 );
 
 mod choice;

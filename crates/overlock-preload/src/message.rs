@@ -9,7 +9,7 @@ pub(crate) fn write(parts: &[&[u8]]) {
     for (vector, part) in vectors.iter_mut().zip(parts) {
         *vector = libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
     }
-    // SAFETY: `count` vectors describe live slices, which `writev` only reads. There is nobody to
-    // tell if it fails.
+    // SAFETY: `count` vectors describe live slices, which `writev` only reads. A failure could not
+    // be reported anywhere.
     unsafe { libc::writev(libc::STDERR_FILENO, vectors.as_ptr(), count as libc::c_int) };
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a program may not do, and libc lets pass.
+//! Errors of a program that libc lets pass.
 //!
-//! libc's unlock of a free normal mutex leaves it free. Ours leaves it alone; and as that is a bug
-//! of the program, which may under libc have let two threads into one critical section, it is
-//! counted, and said once. With `OVERLOCK_CHECK=1` in the environment, each place that does it is
-//! named, up to a number.
+//! libc's unlock of a free normal mutex leaves it free, and so does ours. Since that is a bug of
+//! the program, and under libc may have let two threads into one critical section, the library
+//! counts it and reports it once. With `OVERLOCK_CHECK=1` in the environment, it reports each place
+//! that does it, up to a number.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -16,10 +16,10 @@ use crate::counters::{self, Event};
 use crate::errno::Preserved;
 use crate::message;
 
-/// What a program has done.
+/// An error of a program.
 #[derive(Clone, Copy)]
 pub(crate) enum Misuse {
-    /// It unlocked a normal mutex that nobody held, or waited for a condition with one.
+    /// The program unlocked a normal mutex that no thread held, or waited for a condition with one.
     UnlockOfFree,
 }
 
@@ -27,7 +27,7 @@ impl Misuse {
     const fn text(self) -> &'static [u8] {
         match self {
             Self::UnlockOfFree => {
-                b"a mutex was unlocked, or a condition waited for with it, that nobody held"
+                b"the program unlocked a mutex that no thread held, or waited for a condition with it"
             }
         }
     }
@@ -39,10 +39,10 @@ impl Misuse {
     }
 }
 
-/// So many places are named.
+/// How many places are reported.
 const PLACES: u32 = 16;
 
-/// Counts it, says it if it is the first, and returns 0, for libc lets it pass.
+/// Counts the error, reports the first, and returns 0, because libc lets it pass.
 #[cold]
 #[inline(never)]
 pub(crate) fn notice(misuse: Misuse) -> c_int {
@@ -56,7 +56,7 @@ pub(crate) fn notice(misuse: Misuse) -> c_int {
             say_with_place(misuse);
         }
     } else if !SAID.swap(true, Relaxed) {
-        let hint = b"; OVERLOCK_CHECK=1 says where (said once)\n";
+        let hint = b"; OVERLOCK_CHECK=1 reports where (reported once)\n";
         message::write(&[b"overlock: ", misuse.text(), hint]);
     }
     0
@@ -103,12 +103,12 @@ fn hexadecimal(mut value: usize, digits: &mut [u8; 16]) -> &[u8] {
 
 #[repr(C)]
 struct Search {
-    /// Where this library is loaded.
+    /// The address at which this library is loaded.
     own: *const c_void,
     found: *const c_void,
 }
 
-/// Where the program has called this library from: the innermost frame that is not ours.
+/// Finds where the program called this library: the innermost frame that is not ours.
 fn caller() -> *const c_void {
     unsafe extern "C" {
         fn _Unwind_Backtrace(
@@ -120,18 +120,18 @@ fn caller() -> *const c_void {
     unsafe extern "C" fn each(frame: *mut c_void, search: *mut c_void) -> c_int {
         // SAFETY: the variable that `_Unwind_Backtrace` was given.
         let search = unsafe { &mut *search.cast::<Search>() };
-        // SAFETY: the frame that it is at. What is called lies before where it returns to.
+        // SAFETY: the frame that the unwinder is at. The call lies before its return address.
         let address = (unsafe { _Unwind_GetIP(frame) } - 1) as *const c_void;
         search.found = address;
         c_int::from(base_of(address) != search.own)
     }
     let mut search = Search { own: base_of(caller as *const c_void), found: core::ptr::null() };
-    // SAFETY: `each` has the signature that it wants, and does not unwind.
+    // SAFETY: `each` has the required signature, and does not unwind.
     unsafe { _Unwind_Backtrace(each, (&raw mut search).cast()) };
     search.found
 }
 
-/// Where the object is loaded that an address lies in, or null.
+/// Returns the address at which the object that contains `address` is loaded, or null.
 fn base_of(address: *const c_void) -> *const c_void {
     let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `info` is writable; the address need not mean anything.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pthread_mutex_t`: what kind a mutex is, who owns it, and what POSIX makes of that.
+//! `pthread_mutex_t`: the kind of a mutex, its owner, and the consequences that POSIX draws.
 //!
 //! # State
 //!
@@ -9,27 +9,30 @@
 //! |---|---|---|
 //! | 0 | `__lock` | the lock word |
 //! | 4 | `__count` | the same. Recursive: how often its owner has locked it |
-//! | 8 | `__owner` | the same: what the kernel calls the thread that holds it, or 0 |
-//! | 12 | `__nusers` | the same: 1 if somebody holds it |
+//! | 8 | `__owner` | the same: the kernel's number of the thread that holds it, or 0 |
+//! | 12 | `__nusers` | the same: 1 if a thread holds it |
 //! | 16 | `__kind` | the same: type in the low two bits, flags above |
 //! | 20 | `__spins` | the fork stamp of the word (`word.rs`) |
 //! | 24 | `__list` | recursive, error-checking: the identity of the owning thread, or 0 |
-//! | 32 | `__list` | who waits outside the lock's line (`gate.rs`) |
+//! | 32 | `__list` | the waiters outside the lock's queue (`gate.rs`) |
 //!
-//! Programs read `__owner` and `__count` (Chromium does, and gdb's scripts), so they are there.
-//! Every initialiser, static or `pthread_mutex_init`, writes the kind and zeros. That is our
-//! initial state too, so initialisation stays libc's. Because the kind is where libc has it, a
-//! mutex that is robust, protects or inherits priorities, or is shared between processes is
-//! recognised by its own bytes and handed to libc in all calls, untouched.
+//! Programs read `__owner` and `__count` (Chromium does, and gdb's scripts), so we keep them. Every
+//! initialiser, static or `pthread_mutex_init`, writes the kind and zeros. That is our initial
+//! state too, so initialisation stays libc's. Because the kind is where libc has it, a mutex that
+//! is robust, protects or inherits priorities, or is shared between processes is recognised by its
+//! own bytes and handed to libc in all calls, untouched.
 //!
 //! # Invariants
 //!
 //! * I1: `owner` is a thread's number only between that thread's acquisition and its release, and
-//!   only that thread writes it then. So "`owner` is mine" is true or false for good while I look,
-//!   whatever others do.
-//! * I2: `holder` (`__owner` and `__nusers` in one) is zero unless somebody has taken the word, and
-//!   again before it is released. A normal mutex that is unlocked while it is zero was not locked.
-//! * I3: `depth` is read and written by the owner only.
+//!   only that thread writes it then. So a thread that compares `owner` with itself gets an answer
+//!   that no other thread can change.
+//! * I2: `holder` (`__owner` and `__nusers` in one) is zero unless a thread has taken the word, and
+//!   is zero again before the word is released. A normal mutex that is unlocked while `holder` is
+//!   zero was not locked.
+//! * I3: only the owner reads and writes `depth`.
+//! * I4: after the release of the lock word, nothing of the mutex is accessed: it may no longer
+//!   exist.
 //! * I4: after the lock word is released, nothing of the mutex is touched: it may be gone.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -42,7 +45,7 @@ use crate::clock::{self, Deadline};
 use crate::counters::{self, Event};
 use crate::{gate, real, thread};
 
-/// The bits of `kind` that say nothing about the type: lock elision is on (256) or off (512).
+/// The bits of `kind` that do not belong to the type: lock elision is on (256) or off (512).
 /// `PTHREAD_MUTEX_NORMAL` set explicitly comes with the latter.
 pub(crate) const ELISION: u32 = 0x300;
 
@@ -56,17 +59,17 @@ pub(crate) struct Mutex {
     /// The lock word.
     pub(crate) word: AtomicU32,
     depth: AtomicU32,
-    /// The holder's thread, and in the upper half their number.
+    /// The holder's thread, and in the upper half the number of holders.
     holder: AtomicU64,
     kind: AtomicU32,
     /// The fork stamp of the word.
     pub(crate) stamp: AtomicU32,
     owner: AtomicU64,
-    /// Who waits outside the lock's line: see [`gate`].
+    /// The waiters outside the lock's queue: see [`gate`].
     pub(crate) gate: AtomicU32,
 }
 
-/// In `kind`, ours: somebody has waited at the gate. (libc uses the bits up to 2⁹.)
+/// In `kind`, ours: a thread has waited at the gate. (libc uses the bits up to 2⁹.)
 const GATED: u32 = 1 << 30;
 
 /// In `holder`: one thread holds the mutex.
@@ -79,20 +82,20 @@ const _: () = assert!(core::mem::offset_of!(Mutex, kind) == 16);
 // The lower half of `holder` is `__owner`.
 const _: () = assert!(cfg!(target_endian = "little"));
 
-/// What a mutex does when its owner locks it again, or somebody else unlocks it.
+/// What a mutex does when its owner locks it again, or another thread unlocks it.
 enum Kind {
     /// `PTHREAD_MUTEX_NORMAL`, `PTHREAD_MUTEX_DEFAULT` and `PTHREAD_MUTEX_ADAPTIVE_NP`: it does not
     /// know its owner.
     Normal,
     Recursive,
     ErrorCheck,
-    /// Robust, priority-inheriting or -protecting, process-shared, or destroyed: libc's. All are,
-    /// under `OVERLOCK_LOCK=none`.
+    /// Robust, priority-inheriting or -protecting, process-shared, or destroyed: libc's. All
+    /// mutexes are libc's under `OVERLOCK_LOCK=none`.
     Libc,
 }
 
 impl Mutex {
-    /// The mutex behind a pointer that the program passed.
+    /// Views the mutex behind a pointer that the program passed.
     ///
     /// # Safety
     /// `mutex` points to an initialised mutex that outlives the reference; after the release it is
@@ -104,12 +107,12 @@ impl Mutex {
         unsafe { &*mutex.cast::<Self>() }
     }
 
-    /// What libc knows it by.
+    /// Returns the pointer by which libc knows the mutex.
     pub(crate) fn as_ptr(&self) -> *mut libc::pthread_mutex_t {
         (&raw const *self).cast_mut().cast()
     }
 
-    /// Whether this is a normal mutex: the one comparison before the fast path.
+    /// Returns whether this is a normal mutex: the one comparison before the fast path.
     #[inline(always)]
     fn is_normal(&self) -> bool {
         self.kind.load(Relaxed) & !ELISION == 0
@@ -125,30 +128,31 @@ impl Mutex {
         }
     }
 
-    /// Whether this mutex is handed to libc.
+    /// Returns whether this mutex is handed to libc.
     pub(crate) fn is_libcs(&self) -> bool {
         matches!(self.kind(), Kind::Libc)
     }
 
-    /// Whether the caller holds this mutex, as far as its type can tell.
+    /// Returns whether the caller holds this mutex, as far as its type can tell.
     pub(crate) fn may_be_mine(&self) -> bool {
         matches!(self.kind(), Kind::Normal | Kind::Libc) || self.is_mine()
     }
 
-    /// Notes that somebody waits at the gate.
+    /// Records that a thread waits at the gate.
     pub(crate) fn gated(&self) {
         if self.kind.load(Relaxed) & GATED == 0 {
             self.kind.fetch_or(GATED, Relaxed);
         }
     }
 
-    /// Notes that the caller holds the mutex: it has just taken the word.
+    /// Records that the caller holds the mutex: it has just taken the word.
     #[inline(always)]
     pub(crate) fn hold(&self) {
         self.holder.store(ONE_USER | u64::from(thread::tid()), Relaxed);
     }
 
-    /// Notes that nobody does, before the word is released. False if nobody did.
+    /// Records that no thread holds the mutex, before the word is released. Returns false if none
+    /// did.
     #[inline(always)]
     pub(crate) fn let_go(&self) -> bool {
         let was_held = self.is_held();
@@ -158,7 +162,7 @@ impl Mutex {
         was_held
     }
 
-    /// Whether somebody holds the mutex.
+    /// Returns whether a thread holds the mutex.
     #[inline(always)]
     pub(crate) fn is_held(&self) -> bool {
         self.holder.load(Relaxed) != 0
@@ -168,7 +172,7 @@ impl Mutex {
         self.owner.load(Relaxed) == thread::identity()
     }
 
-    /// Notes the caller as the owner, who has just taken the lock word.
+    /// Records the caller, which has just taken the lock word, as the owner.
     fn own(&self, kind: &Kind) {
         self.owner.store(thread::identity(), Relaxed);
         if matches!(kind, Kind::Recursive) {
@@ -187,8 +191,8 @@ impl Mutex {
         }
     }
 
-    /// Locks a mutex that knows its owner, taking the word with `take` unless the caller has it
-    /// already.
+    /// Locks a mutex that knows its owner; takes the word with `take` unless the caller already
+    /// owns it.
     fn lock_owned(&self, kind: &Kind, again: c_int, take: impl FnOnce() -> c_int) -> c_int {
         if self.is_mine() {
             return if matches!(kind, Kind::Recursive) { self.deepen() } else { again };
@@ -218,8 +222,8 @@ pub(crate) fn try_lock(mutex: &Mutex) -> c_int {
 #[inline(always)]
 pub(crate) fn unlock(mutex: &Mutex) -> c_int {
     if mutex.is_normal() {
-        // SAFETY: the program says that it holds the mutex; a normal mutex takes its word for it,
-        // as POSIX allows.
+        // SAFETY: the program asserts that it holds the mutex; a normal mutex trusts it, as POSIX
+        // allows.
         unsafe { (operations().unlock)(mutex) }
     } else {
         unlock_by_kind(mutex)
@@ -274,14 +278,14 @@ pub(crate) extern "C" fn unlock_by_kind(mutex: &Mutex) -> c_int {
     release(mutex)
 }
 
-/// Releases a mutex of the program's, by the gate or by the lock. The caller is the owner, or says
-/// so of a normal mutex.
+/// Releases one of the program's mutexes, by the gate or by the lock. The caller is the owner, or
+/// claims to be in the case of a normal mutex.
 pub(crate) fn release(mutex: &Mutex) -> c_int {
     if mutex.gate.load(Relaxed) != 0 && mutex.let_go() {
         if gate::hand_over(mutex) {
             return 0;
         }
-        // They have gone.
+        // The waiters at the gate have gone.
         mutex.hold();
     }
     // SAFETY: the caller's.

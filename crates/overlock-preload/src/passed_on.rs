@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stays libc's: calls that are passed on.
+//! Calls that stay libc's and are passed on.
 //!
-//! Two things pass on. Read-write locks, semaphores and barriers always do; it is only noted here
-//! that a thread has to wait, so that a user who asks why a program gains nothing from another
-//! mutex learns where it waits instead. And with `OVERLOCK_LOCK=none` everything does: then the
-//! library is loaded, starts and stands before libc, and replaces nothing. What a program takes
-//! longer then is the price of preloading, and of no lock.
+//! Two cases pass calls on. Read-write locks, semaphores and barriers always do; here the library
+//! only counts that a thread has to wait, so that a user who asks why a program gains nothing from
+//! another mutex learns where it waits instead. And with `OVERLOCK_LOCK=none` everything does: then
+//! the library is loaded, starts and intercepts calls, but replaces nothing. The time that a
+//! program then loses is the price of preloading, not of a lock.
 //!
-//! Whether a call will wait is found out by the call that doesn't: `tryrdlock`, `trywrlock`,
-//! `sem_getvalue`. So a wait is counted too much where the lock gets free just then, which is no
-//! matter. Waiting for a semaphore is a cancellation point, and so has C frames (`passed_on.c`).
-//! The others are none in glibc.
+//! The call that does not wait finds out whether the other would: `tryrdlock`, `trywrlock`,
+//! `sem_getvalue`. So a wait is counted in excess where the lock becomes free just then, which does
+//! not matter. Waiting for a semaphore is a cancellation point, and so needs C frames
+//! (`passed_on.c`). The others are no cancellation points in glibc.
 
 use core::ffi::c_void;
 
@@ -23,7 +23,7 @@ use crate::real;
 
 /// libc's own mutexes: the table for `OVERLOCK_LOCK=none`.
 pub(crate) const OPERATIONS: Operations = {
-    /// The counters distinguish a call that waits; libc spins, or sleeps, by itself.
+    /// Tries first, so that the counters show calls that wait; libc itself spins or sleeps.
     extern "C-unwind" fn lock(mutex: &Mutex) -> c_int {
         match try_lock(mutex) {
             EBUSY => {
@@ -38,7 +38,7 @@ pub(crate) const OPERATIONS: Operations = {
         // SAFETY: the program's own call, passed on.
         unsafe { real::mutex_trylock(mutex.as_ptr()) }
     }
-    /// Not called: no mutex is of our kinds, so that calls with a deadline are passed on before.
+    /// Never called: no mutex is of our kinds, so calls with a deadline are passed on earlier.
     extern "C-unwind" fn lock_until(mutex: &Mutex, deadline_ns: u64) -> c_int {
         let (tv_sec, tv_nsec) = (deadline_ns / 1_000_000_000, deadline_ns % 1_000_000_000);
         let at = timespec { tv_sec: tv_sec as i64, tv_nsec: tv_nsec as i64 };
@@ -90,8 +90,8 @@ waits_unless! {
     clockwrlock: rwlock_clockwrlock unless rwlock_trywrlock (clock: clockid_t, at: *const timespec);
 }
 
-/// `pthread_barrier_wait`: everybody waits but the last to come, and libc tells one of all threads
-/// that it was the serial one. That need not be the last, but there is one for each round too.
+/// `pthread_barrier_wait`: every thread waits except the last, and libc tells one of all threads
+/// that it was the serial one. That need not be the last, but there is exactly one per round too.
 ///
 /// # Safety
 /// As for libc's function.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Process`: the threads of a process that knows nothing of Overlock.
 //!
-//! The clauses of the platform's contract are answered as by [`Threads`], but for these:
+//! The clauses of the platform's contract hold as for [`Threads`], except for these:
 //!
 //! | clause | answer |
 //! |---|---|
-//! | P7, P8 | Numbers are taken back from threads that are gone, without a destructor ([`numbers`](crate::numbers)); slots and the table lie in memory that a forked child does not inherit ([`world`](crate::world)). |
+//! | P7, P8 | Numbers are taken back from threads that have ended, without a destructor ([`numbers`](crate::numbers)); slots and the table lie in memory that a forked child does not inherit ([`world`](crate::world)). |
 //! | P11 | None. A cheap release gains nothing behind a call (ARCHITECTURE.md), and a program may forbid itself `membarrier` at any time: a sandbox then kills it, or refuses. |
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};

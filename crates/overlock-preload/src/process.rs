@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happens to the process as a whole: it starts, forks and ends.
+//! Events of the process as a whole: it starts, forks and ends.
 
 use overlock::platform::Threads;
 
@@ -31,8 +31,8 @@ extern "C" fn start() {
     }
     counters::note_user();
     choice::ensure_decided();
-    // SAFETY: the handler only stores to atomics. It fails only for want of memory, this early in
-    // the life of a process.
+    // SAFETY: the handler only stores to atomics. `pthread_atfork` fails only for lack of memory,
+    // this early in the life of a process.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
 }
 

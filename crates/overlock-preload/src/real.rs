@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The functions that ours stand before: libc's, or those of the next library that was preloaded.
+//! The functions that ours intercept: libc's, or those of the next preloaded library.
 //!
 //! Each is looked up when it is first needed. The look-up takes only locks of the dynamic loader,
 //! which are not ours, and allocates nothing if the function exists.
@@ -14,8 +14,7 @@ use libc::{
 
 use crate::message;
 
-/// The version under which glibc's present condition variable goes; there is an older one of a
-/// different layout.
+/// The version of glibc's present condition variable; there is an older one of a different layout.
 #[cfg(target_arch = "x86_64")]
 const COND_VERSION: &CStr = c"GLIBC_2.3.2";
 #[cfg(target_arch = "aarch64")]

@@ -3,17 +3,17 @@
 //!
 //! # State
 //!
-//! The type is one `int`, all of it the lock: there is no room to say whether the lock is shared
+//! The type is one `int`, all of it the lock: there is no room to record whether the lock is shared
 //! between processes. So one algorithm serves both, and its word is libc's own, so that a process
 //! under Overlock and one without it can share a spin lock: [`FREE`] is what libc's
 //! `pthread_spin_init` stores. Initialisation and destruction stay libc's.
 //!
 //! # Waiting
 //!
-//! A waiter reads the word until it looks free and then tries to take it: first spinning, then
-//! giving its CPU to whoever can run, and then sleeping for growing times. The sleep lets the
-//! holder run even if it has a lower real-time priority, where yielding would return at once, for
-//! ever. `OVERLOCK_LOCK` does not change any of this.
+//! A waiter reads the word until the lock is free and then tries to take it: it first spins, then
+//! yields its CPU, and then sleeps for growing times. The sleep lets the holder run even if it has
+//! a lower real-time priority, where a yield would return at once, for ever. `OVERLOCK_LOCK` does
+//! not change any of this.
 
 use core::hint::spin_loop;
 use core::sync::atomic::AtomicI32;
@@ -25,19 +25,19 @@ use crate::clock::Poll;
 use crate::counters::{self, Event};
 use crate::{choice, real};
 
-/// What libc's spin lock holds when it is free.
+/// The word of libc's spin lock when it is free.
 const FREE: i32 = if cfg!(target_arch = "x86_64") { 1 } else { 0 };
 
-/// What it holds when it is taken. (On x86-64 libc's own waiters count further down: anything but
+/// The word when the lock is taken. (On x86-64 libc's own waiters count further down: anything but
 /// [`FREE`] is taken.)
 const TAKEN: i32 = 1 - FREE;
 
-/// How often a waiter looks before it yields: some microseconds, a few short critical sections.
-/// Longer would only burn a CPU that a preempted holder may need.
+/// How often a waiter loads the word before it yields: some microseconds, a few short critical
+/// sections. Longer spinning would only burn a CPU that a preempted holder may need.
 const SPINS: u32 = 256;
 
-/// How often it yields before it sleeps. If others can run, each yield lasts as long as their time
-/// slice.
+/// How often a waiter yields before it sleeps. If others can run, each yield lasts as long as their
+/// time slice.
 const YIELDS: u32 = 8;
 
 /// `pthread_spin_lock`.
@@ -51,7 +51,8 @@ pub(crate) fn lock(word: &AtomicI32) {
 /// `pthread_spin_trylock`.
 #[inline(always)]
 pub(crate) fn try_lock(word: &AtomicI32) -> c_int {
-    // ORDERING: Acquire ← the Release of `unlock`; the section sees what the last one wrote.
+    // ORDERING: Acquire ← the Release of `unlock`; this critical section sees the writes of the
+    // last.
     match word.compare_exchange(FREE, TAKEN, Acquire, Relaxed) {
         Ok(_) => 0,
         Err(_) => EBUSY,
@@ -61,7 +62,7 @@ pub(crate) fn try_lock(word: &AtomicI32) -> c_int {
 /// `pthread_spin_unlock`.
 #[inline(always)]
 pub(crate) fn unlock(word: &AtomicI32) {
-    // ORDERING: Release → the Acquire of `try_lock`; publishes the section.
+    // ORDERING: Release → the Acquire of `try_lock`; publishes the critical section.
     word.store(FREE, Release);
 }
 
@@ -70,7 +71,7 @@ pub(crate) fn unlock(word: &AtomicI32) {
 fn lock_slow(word: &AtomicI32) {
     counters::add(Event::SpinContended);
     if choice::is_none() {
-        // SAFETY: the program's own call, passed on. It can't fail.
+        // SAFETY: the program's own call, passed on, which can't fail.
         unsafe { real::spin_lock(word.as_ptr()) };
         return;
     }

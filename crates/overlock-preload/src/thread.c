@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the library knows of each thread: `Thread` in thread.rs.
+ * The library's record of each thread: `Thread` in thread.rs.
  *
- * In C, because the fast path reads it: with this model of thread-local storage that is one load, which it is not for a
- * thread-local of Rust in a shared library. A library that is preloaded is there from the start, so the model costs nothing.
+ * It is in C because the fast path reads it: with this model of thread-local storage that is one load, which it is not
+ * for a thread-local of Rust in a shared library. A preloaded library is there from the start, so the model costs nothing.
  */
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the library knows of each thread.
+//! The library's record of each thread.
 //!
 //! It is plain zero-initialised memory of the thread (thread.c): it needs no constructor and no
 //! destructor, so it works while a thread starts, in the destructors of other thread-local data,
@@ -12,24 +12,24 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The record of a thread: `struct overlock_thread` in thread.c.
 #[repr(C)]
 pub(crate) struct Thread {
-    /// The kernel's number of the thread, or zero if nobody has asked for it yet.
+    /// The kernel's number of the thread, or zero before it is first needed.
     tid: Cell<u32>,
     /// Its number among the waiters: see [`numbers`](crate::numbers).
     pub(crate) number: Cell<u32>,
-    /// Who it is, for mutexes that must know their owner; or zero.
+    /// The thread's identity for mutexes that know their owner; or zero.
     identity: Cell<u64>,
-    /// Whether it is a real-time thread (bit 0), and for how many contended calls to believe so.
+    /// Whether it is a real-time thread (bit 0), and for how many contended calls to rely on that.
     pub(crate) policy: Cell<u32>,
     /// 1 while it takes a mutex after a condition variable has woken it, else 0.
     pub(crate) woken: Cell<u32>,
 }
 
-/// The record of the calling thread.
+/// Returns the record of the calling thread.
 #[inline(always)]
 pub(crate) fn this<'a>() -> &'a Thread {
     let record: *const Thread;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: adds the thread pointer, which the ABI keeps at `fs:0` too, and the offset of the
+    // SAFETY: adds the thread pointer, which the ABI also keeps at `fs:0`, and the offset of the
     // record from it, which the dynamic linker has stored.
     unsafe {
         core::arch::asm!(
@@ -57,7 +57,7 @@ pub(crate) fn this<'a>() -> &'a Thread {
     unsafe { &*record }
 }
 
-/// The calling thread's number in the kernel, as libc stores it in a mutex.
+/// Returns the kernel's number of the calling thread, as libc stores it in a mutex.
 #[inline(always)]
 pub(crate) fn tid() -> u32 {
     match NonZeroU32::new(this().tid.get()) {
@@ -75,16 +75,16 @@ fn ask_tid() -> u32 {
     tid
 }
 
-/// In a forked child: its thread has another number for the kernel.
+/// Forgets the kernel's number in a forked child, whose thread has another.
 pub(crate) fn forget_tid() {
     this().tid.set(0);
 }
 
-/// Who the calling thread is, for mutexes that must know their owner.
+/// Returns the identity of the calling thread, for mutexes that know their owner.
 ///
 /// The numbers come from one counter of the process and are never used twice. A forked child's
-/// thread is who it was, and so still owns what it had locked. (The kernel's number would change at
-/// `fork` and may be given to another thread.)
+/// thread keeps its identity, and so still owns what it had locked. (The kernel's number would
+/// change at `fork` and could be given to another thread.)
 #[inline]
 pub(crate) fn identity() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lock word of a mutex, under whichever algorithm this process has chosen.
+//! The lock word of a mutex, under the algorithm that this process has chosen.
 //!
-//! For each algorithm there are two tables of functions ([`Operations`]): for a process that was
-//! executed, and for a child that was forked. The functions of the first are the lock's own inlined
-//! fast path, and a call for the rest.
+//! For each algorithm there are two tables of functions ([`Operations`]): one for a process that
+//! was executed, and one for a child that was forked. The functions of the first are the lock's own
+//! inlined fast path, and a call for the rest.
 //!
 //! # After a fork
 //!
 //! A forked child has the words with the traces of waiting threads, but not the threads: handing a
-//! lock to the next in the queue would hand it to nobody. But the memory of a lock that the child
-//! does not use is not the child's to mend: it may be shared with the parent, or gone. So each word
-//! is cleaned when the child first uses it ([`adopt`]):
+//! lock to the next waiter in the queue would hand it to a thread that does not exist. But the
+//! child must not repair the memory of a lock that it does not use: that memory may be shared with
+//! the parent, or gone. So each word is cleaned when the child first uses it ([`adopt`]):
 //!
 //! * I1: a mutex carries in `stamp` the number of forks behind the process that last cleaned its
 //!   word; 0 in a new one.
-//! * I2: in a forked child, nobody touches a word whose stamp is not the process's own. Who finds
-//!   one claims it (`stamp`: *claimed*), writes the word of a lock without waiters, and stamps it.
-//! * I3: whether that lock is held is not for the word to say, which may name a waiter that was
-//!   about to take it. A mutex says who holds it (`holder`, in `mutex.rs`), from after the holder
-//!   has taken the word until before it releases it. The child's copy of a thread is what it had
-//!   done up to some moment; so if nobody holds the mutex, nobody had begun a critical section that
-//!   was not over.
+//! * I2: a forked child does not touch a word whose stamp is not the process's own. A thread that
+//!   finds one claims it (`stamp`: *claimed*), writes the word of a lock without waiters, and
+//!   stamps it.
+//! * I3: the word does not tell whether that lock is held, because it may name a waiter that was
+//!   about to take it. The mutex records its holder (`holder`, in `mutex.rs`) from after the holder
+//!   has taken the word until before it releases it. The child's copy of a thread is the state that
+//!   the thread had reached at some moment; so if the mutex has no holder, no critical section was
+//!   under way.
 //!
-//! What another thread held at the fork stays locked in the child, as with every implementation of
+//! What another thread held at the fork stays locked in the child, as in every implementation of
 //! POSIX.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -39,14 +40,14 @@ use crate::mutex::Mutex;
 use crate::passed_on;
 use crate::platform::Process;
 
-/// How many locks there are to choose from.
+/// The number of locks to choose from.
 pub(crate) const LOCKS: usize = 5;
 
 /// The index of libc's own locks in [`TABLES`].
 pub(crate) const NONE: usize = 5;
 
-/// The tables: of a process that has not decided, of all locks, and of all locks in a forked child.
-/// The first lock is the default.
+/// The tables: of an undecided process, of all locks, and of all locks in a forked child. The first
+/// lock is the default.
 pub(crate) static TABLES: [Operations; 1 + 2 * LOCKS] = [
     choice::UNDECIDED,
     Hybrid::<Process, Preload>::OPERATIONS,
@@ -61,14 +62,15 @@ pub(crate) static TABLES: [Operations; 1 + 2 * LOCKS] = [
     passed_on::OPERATIONS,
 ];
 
-/// In a stamp: somebody is cleaning the word.
+/// In a stamp: a thread is cleaning the word.
 const CLAIMED: u32 = 1 << 31;
 
 /// A lock that lives in one 32-bit word and can give up at a deadline.
 trait Algorithm: ConstLock + Sized + 'static {
     const NAME: &str;
 
-    /// Takes the lock unless `CLOCK_MONOTONIC` reaches `deadline_ns` first. Returns whether it did.
+    /// Takes the lock unless `CLOCK_MONOTONIC` reaches `deadline_ns` first. Returns whether it took
+    /// it.
     fn lock_until(&self, deadline_ns: u64) -> bool;
 
     const OPERATIONS: Operations = Operations {
@@ -88,7 +90,7 @@ trait Algorithm: ConstLock + Sized + 'static {
     };
 }
 
-/// Names the locks that can leave their queue.
+/// Implements the locks whose waiters can leave the queue.
 macro_rules! can_give_up {
     ($($lock:ident $name:literal;)*) => {
         $(
@@ -112,8 +114,8 @@ can_give_up! {
 impl Algorithm for Ticket<Process, Preload> {
     const NAME: &str = "ticket";
 
-    /// A ticket once drawn must be served, so this draws none and asks for the lock from time to
-    /// time instead. Such a thread has no place in the queue: while others always wait it may never
+    /// A ticket once drawn must be served, so this draws none and tries the lock from time to time
+    /// instead. Such a thread has no place in the queue: while others keep waiting it may never
     /// find the lock free.
     fn lock_until(&self, deadline_ns: u64) -> bool {
         let mut poll = Poll::new();
@@ -135,7 +137,7 @@ fn lock_of<L: Algorithm>(mutex: &Mutex) -> &L {
         assert!(size_of::<L>() == size_of::<u32>() && align_of::<L>() <= align_of::<u32>());
     }
     // SAFETY: L has the size of the word and needs no greater alignment; it consists of atomic
-    // words, for which every bit pattern is valid; and for as long as the process lives only this
+    // words, for which every bit pattern is valid; and throughout the life of the process only this
     // one L is used on the word, because the choice is made once.
     unsafe { &*(&raw const mutex.word).cast::<L>() }
 }
@@ -186,7 +188,7 @@ unsafe extern "C" fn unlock<L: Algorithm>(mutex: &Mutex) -> c_int {
     if !mutex.let_go() {
         return misuse::notice(Misuse::UnlockOfFree);
     }
-    // SAFETY: somebody holds the mutex, and the caller is entitled to release it.
+    // SAFETY: a thread holds the mutex, and the caller is entitled to release it.
     unsafe { lock_of::<L>(mutex).unlock() };
     0
 }
@@ -210,15 +212,16 @@ extern "C-unwind" fn lock_until_in_child<L: Algorithm>(mutex: &Mutex, deadline_n
 /// As for [`Operations::unlock`].
 unsafe extern "C" fn unlock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
     adopt::<L>(mutex);
-    // SAFETY: the caller's; a word that was adopted is held as before.
+    // SAFETY: the caller's; an adopted word is held as before.
     unsafe { unlock::<L>(mutex) }
 }
 
-/// Cleans a word of the traces of vanished threads, if it is foreign (I2).
+/// Cleans a word of the traces of vanished threads, if its stamp is foreign (I2).
 #[inline]
 fn adopt<L: Algorithm>(mutex: &Mutex) {
     let generation = choice::generation();
-    // ORDERING: Acquire ← the Release in `clean`; who sees the stamp sees the cleaned word.
+    // ORDERING: Acquire ← the Release in `clean`; a thread that sees the stamp sees the cleaned
+    // word.
     if mutex.stamp.load(Acquire) != generation {
         clean::<L>(mutex, generation);
     }
@@ -248,8 +251,8 @@ fn clean<L: Algorithm>(mutex: &Mutex, generation: u32) {
         lock.lock();
     }
     mutex.gate.store(0, Relaxed);
-    // SAFETY: L has the size of the word and needs no greater alignment (`lock_of`). Nobody else in
-    // this process touches it before it is stamped.
+    // SAFETY: L has the size of the word and needs no greater alignment (`lock_of`). No other
+    // thread in this process touches the word before it is stamped.
     unsafe { (&raw const mutex.word).cast_mut().cast::<L>().write(lock) };
     // ORDERING: Release → the Acquires above and in `adopt`; publishes the cleaned word.
     mutex.stamp.store(generation, Release);

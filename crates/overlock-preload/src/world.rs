@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory that a forked child must not inherit: which lock it uses, and who waits.
+//! The memory that a forked child must not inherit: the choice of the lock, and the waiters.
 //!
-//! The kernel clears it in the child (`MADV_WIPEONFORK`, Linux 4.14), before a line of anybody's
-//! code runs there: before the fork handlers of a memory allocator that was loaded first, and also
-//! in a child made by a bare `clone`, which runs no handlers at all. So zero is what everything
-//! here says in a process that has not used a lock yet. Where the kernel can't (the pages are
-//! larger than 4 KiB, or an emulator knows no such advice), our own fork handler clears it.
+//! The kernel clears it in the child (`MADV_WIPEONFORK`, Linux 4.14) before any code runs there:
+//! before the fork handlers of a memory allocator that was loaded first, and also in a child made
+//! by a bare `clone`, which runs no handlers at all. So everything here is zero in a process that
+//! has not used a lock yet. Where the kernel can't clear it (the pages are larger than 4 KiB, or an
+//! emulator does not know this advice), our own fork handler does.
 //!
 //! A child of `vfork` shares the parent's memory and its locks, as it should.
 
@@ -23,32 +23,32 @@ const WIPE_ON_FORK: libc::c_int = 18;
 /// See the [module documentation](self). The alignment gives it pages of its own.
 #[repr(C, align(4096))]
 pub(crate) struct World {
-    /// The table of functions in use, as a distance from the first: see [`choice`](crate::choice).
+    /// The table of functions in use, as an offset from the first: see [`choice`](crate::choice).
     pub(crate) current: AtomicUsize,
-    /// How many forks lie between the process that was executed and this one; zero in a child that
+    /// The number of forks between the process that was executed and this one; zero in a child that
     /// has not noticed yet that it is one.
     pub(crate) generation: AtomicU32,
     /// Whether a thread of a child is about to notice.
     pub(crate) noticing: AtomicBool,
-    /// Whether a thread looks for numbers of threads that are gone.
+    /// Whether a thread sweeps numbers whose threads are gone.
     pub(crate) sweeping: AtomicBool,
     /// All numbers ever taken are less than this.
     pub(crate) used: AtomicU32,
-    /// Numbers below that which nobody has, about.
+    /// About how many numbers below that are free.
     pub(crate) free: AtomicU32,
-    /// How many numbers may be taken before the next look for those of threads that are gone.
+    /// How many numbers can be taken before the next sweep.
     pub(crate) sweep_at: AtomicU32,
-    /// The time in seconds of the last such look, where it found none.
+    /// The time in seconds of the last sweep, if it found nothing.
     pub(crate) swept_in_vain: AtomicU32,
-    /// Who has each number: process and thread as the kernel numbers them, or zero.
+    /// The owner of each number: process and thread as the kernel numbers them, or zero.
     pub(crate) owners: [AtomicU64; MAX_CPUS],
-    /// Who has halted for which lock.
+    /// The halted waiters, by lock.
     pub(crate) waiters: [Bucket<Process>; 1 << 12],
     /// The waiters' records.
     pub(crate) slots: [Slot<Process>; MAX_CPUS],
 }
 
-/// The one of this process.
+/// The instance of this process.
 pub(crate) static WORLD: World = World {
     current: AtomicUsize::new(0),
     generation: AtomicU32::new(0),
@@ -63,29 +63,29 @@ pub(crate) static WORLD: World = World {
     slots: [const { Slot::new() }; MAX_CPUS],
 };
 
-/// Whether the kernel clears it in a child. Outside, for the child wants to know.
+/// Whether the kernel clears the static in a child. Kept outside it, because the child reads this.
 static IS_WIPED: AtomicBool = AtomicBool::new(false);
 
-/// Asks the kernel to clear it in forked children.
+/// Asks the kernel to clear the static in forked children.
 pub(crate) fn wipe_on_fork() {
     if !has_own_pages() {
         return;
     }
     let _errno = Preserved::new();
     let world = (&raw const WORLD).cast_mut().cast();
-    // SAFETY: the range is that of the static, in pages of its own; what changes is only what a
+    // SAFETY: the range is that of the static, in pages of its own; the call changes only what a
     // forked child finds there.
     let error = unsafe { libc::madvise(world, size_of::<World>(), WIPE_ON_FORK) };
     IS_WIPED.store(error == 0, Relaxed);
 }
 
-/// Whether the static has its pages to itself: they are not larger than its alignment.
+/// Returns whether the static has its pages to itself: they are not larger than its alignment.
 fn has_own_pages() -> bool {
-    // SAFETY: reads what the kernel has passed.
+    // SAFETY: reads a value that the kernel has passed.
     unsafe { libc::getauxval(libc::AT_PAGESZ) == align_of::<World>() as libc::c_ulong }
 }
 
-/// Clears it, in a forked child's only thread, unless the kernel has.
+/// Clears the static, in a forked child's only thread, unless the kernel has.
 pub(crate) fn clear_in_child() {
     if IS_WIPED.load(Relaxed) {
         return;
@@ -93,7 +93,7 @@ pub(crate) fn clear_in_child() {
     let used = (WORLD.used.load(Relaxed) as usize).min(MAX_CPUS);
     WORLD.owners[..used].iter().for_each(|owner| owner.store(0, Relaxed));
     let slots = WORLD.slots[..used].as_ptr().cast_mut();
-    // SAFETY: nobody else runs, no reference to a slot is in use here, and a slot consists of
+    // SAFETY: no other thread runs, no reference to a slot is in use here, and a slot consists of
     // atomic words, all zero in a new one.
     unsafe { core::ptr::write_bytes(slots, 0, used) };
     // SAFETY: as above.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the test programs share: a check that ends the program, the clock, the counters. */
+/* Shared by the test programs: a check that ends the program, the clock, the counters. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -46,7 +46,7 @@ static inline uint64_t counted(const char *event)
     return count;
 }
 
-/* How often anybody has halted. */
+/* Returns how often any thread has halted. */
 static inline uint64_t halts(void)
 {
     return counted("pv_wait_head") + counted("pv_wait_node") + counted("pv_wait_again");

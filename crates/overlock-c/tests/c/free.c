@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A program with a bug: it unlocks locks that nobody holds. Each stays free, and excludes as before.
+ * A program with a bug: it unlocks locks that no thread holds. Each stays free, and excludes as before.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"

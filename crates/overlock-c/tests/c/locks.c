@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Every lock within one process: exclusion, trylock, timedlock, static initialisers, halting and
- * being called back, and going on after fork.
+ * Every lock within one process: exclusion, trylock, timedlock, static initialisers, halts and
+ * kicks, and use after fork.
  *
- * With -DBROKEN the locks do nothing, and the program must fail: that shows that it can.
+ * With -DBROKEN the locks do nothing, and the program must fail: this shows that it can.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <sched.h>
@@ -75,7 +75,7 @@ static void *adds(void *argument)
         lock->lock(lock->object);
         unsigned long old = sum;
         if (round % YIELD_EVERY == 0)
-            sched_yield(); /* Others come in here if the lock lets them. */
+            sched_yield(); /* Other threads come in here if the lock lets them. */
         sum = old + 1;
         lock->unlock(lock->object);
     }
@@ -153,7 +153,7 @@ static void *takes_once_in_time(void *argument)
     return NULL;
 }
 
-/* A child process that has a copy of the lock, but not of the thread that waits for it. */
+/* A child process has a copy of the lock, but not of the thread that waits for it. */
 static void child_goes_on(const struct lock *lock)
 {
     pid_t child = fork();
@@ -169,7 +169,7 @@ static void child_goes_on(const struct lock *lock)
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* A waiter halts; the inline release has to find that out and call it back. */
+/* A waiter halts; the inline release has to notice that and kick it. */
 static void calls_back(const struct lock *lock, void *(*waiter)(void *))
 {
     sum = 0;

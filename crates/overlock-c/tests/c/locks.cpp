@@ -22,7 +22,7 @@ template <class Lock>
 void has_the_shape_of_a_lock()
 {
     static_assert(sizeof(Lock) == 4, "nothing but the C lock");
-    static_assert(std::is_standard_layout<Lock>::value, "it may lie in shared memory");
+    static_assert(std::is_standard_layout<Lock>::value, "it can lie in shared memory");
     static_assert(std::is_trivially_destructible<Lock>::value, "nothing to destroy");
     static_assert(std::is_nothrow_default_constructible<Lock>::value, "it can't fail");
     static_assert(!std::is_copy_constructible<Lock>::value, "a lock stays where it is");
@@ -95,7 +95,7 @@ void gives_up()
     CHECK(guard.owns_lock());
 }
 
-/* Two locks at once, in both orders: std::scoped_lock backs off with try_lock. */
+/* Takes two locks at once, in both orders: std::scoped_lock backs off with try_lock. */
 void takes_two()
 {
     overlock::hybrid a;
@@ -115,7 +115,7 @@ void takes_two()
     CHECK(sum == 2ul * rounds);
 }
 
-/* C code and C++ code take the same lock. */
+/* Takes the same lock from C code and from C++ code. */
 void shares_with_c()
 {
     std::lock_guard<overlock::mutex> guard(global);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The lock for several processes: exclusion through a mapping, a call across processes, and a
+/* The lock for several processes: exclusion through a mapping, a kick across processes, and a
  * holder that is killed. */
 #define _DEFAULT_SOURCE
 #include <sched.h>
@@ -12,7 +12,7 @@
 
 enum { PROCESSES = 3, ROUNDS = 20000, YIELD_EVERY = 64 };
 
-/* What the processes share. The mapping's zero bytes are an unlocked lock. */
+/* The shared memory. The mapping's zero bytes are an unlocked lock. */
 struct pool {
     ol_shared_t lock;
     volatile unsigned long sum;
@@ -90,8 +90,8 @@ static void takes_it_and_sleeps(void)
         pause();
 }
 
-/* As documented: the lock is not robust. A timed acquisition notices, and who knows that nobody
- * uses the lock may make it anew. */
+/* As documented: the lock is not robust. A timed acquisition notices, and a process that
+ * knows that no other uses the lock can initialise it again. */
 static void survives_no_holder(void)
 {
     pid_t holder = child(takes_it_and_sleeps);

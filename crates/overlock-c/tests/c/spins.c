@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* With waiting switched off nobody ever halts; the locks still exclude and can be given up. */
+/* With waiting switched off no thread ever halts; the locks still exclude, and waiters can give up. */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 

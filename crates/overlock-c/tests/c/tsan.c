@@ -9,8 +9,8 @@ enum { THREADS = 4, ROUNDS = 5000, ROUNDS_BETWEEN_MEETINGS = 500 };
 
 static int arrived;
 
-/* Returns when all threads have come here as often as this one. The order of relaxed accesses is no
-   synchronization, so a race across a meeting is still one. Without meetings, a thread may end before
+/* Returns when all threads have come here as often as this one. Relaxed accesses do not
+   synchronize, so a race across a meeting is still one. Without meetings, a thread may end before
    the next begins, and then the sanitizer has forgotten what it did. */
 static void meet(int times)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What machine code do the inline paths become?
+//! Which machine code do the inline paths become?
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
 use crate::support::{self, C};
 
-/// The instructions of each function in an object file, by name.
+/// Returns the instructions of each function in an object file, by name.
 fn functions(listing: &str) -> BTreeMap<String, Vec<String>> {
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut name = String::new();
@@ -20,13 +20,13 @@ fn functions(listing: &str) -> BTreeMap<String, Vec<String>> {
     all
 }
 
-/// Whether an instruction locks a cache line. An exchange with memory does without the prefix.
+/// Returns whether an instruction locks a cache line. An exchange with memory needs no prefix.
 fn is_locked(instruction: &str) -> bool {
     instruction.starts_with("lock ")
         || instruction.starts_with("xchg ") && instruction.contains('(')
 }
 
-/// Checks one function: on the way to its first return it locks once and calls nobody.
+/// Checks one function: up to its first return it locks once and makes no call.
 fn check(name: &str, code: &[String]) -> Result<(), String> {
     let end = code.iter().position(|i| i.starts_with("ret")).ok_or("it never returns")?;
     let fast = &code[..end];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does the header believe the truth about the lock words?
+//! Does the header describe the lock words correctly?
 
 use std::fmt::Write;
 use std::fs;
@@ -10,7 +10,7 @@ use overlock_c::{Hybrid, Queued, SharedLock, TestAndSet, Ticket};
 
 use crate::support::{C, CXX, Compiler};
 
-/// Assertions in C or C++ that a lock type is what it is in Rust.
+/// Returns assertions in C or C++ that a lock type matches its Rust counterpart.
 fn assertions<L: SlowPath>(name: &str) -> String {
     let upper = name.to_uppercase();
     let mut text = String::new();
@@ -23,16 +23,16 @@ fn assertions<L: SlowPath>(name: &str) -> String {
     text
 }
 
-/// Assertions that the header is of this crate's version.
+/// Returns assertions that the header is of this crate's version.
 fn version() -> String {
     let parts = env!("CARGO_PKG_VERSION").split('.').zip(["MAJOR", "MINOR", "PATCH"]);
-    // By one too much each, so that a nought behind it makes another number.
+    // Each is one too many, so that an appended zero makes another number.
     let one_more = |number: &str| number.parse::<u32>().expect("a number") + 1;
     let same = |(number, part)| format!("SAME(OL_VERSION_{part} + 1, {}u);\n", one_more(number));
     parts.map(same).collect()
 }
 
-/// Whether a compiler finds these assertions true.
+/// Returns whether a compiler finds these assertions true.
 fn agrees(compiler: Compiler, assertions: &str) -> bool {
     let folder = tempfile::tempdir().expect("a folder for the source");
     let source = folder.path().join("assertions.h");

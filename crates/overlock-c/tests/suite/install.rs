@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does an installed Overlock serve the README's programs, found by pkg-config, linked both ways?
+//! Does an installed Overlock serve the README's programs, found by pkg-config and linked both
+//! ways?
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::process::Command;
 
 use crate::support::{self, C, CXX, Compiler};
 
-/// The code blocks of the README in a language.
+/// Returns the README's code blocks in one language.
 fn examples(language: &str) -> Vec<String> {
     let readme = fs::read_to_string(support::package().join("README.md")).expect("a README");
     let fence = format!("```{language}\n");
@@ -15,7 +16,7 @@ fn examples(language: &str) -> Vec<String> {
     blocks.map(|rest| rest.split("```").next().expect("a block ends").to_owned()).collect()
 }
 
-/// Installs what cargo has built below `prefix`.
+/// Installs below `prefix` what cargo has built.
 fn install(prefix: &Path) {
     let mut make = Command::new("make");
     make.arg("-C").arg(support::package()).arg("install");
@@ -24,7 +25,7 @@ fn install(prefix: &Path) {
     support::succeeds(&mut make);
 }
 
-/// What pkg-config says about the installed library.
+/// Returns what pkg-config prints about the installed library.
 fn pkg_config(prefix: &Path, arguments: &[&str]) -> Vec<String> {
     let mut command = Command::new("pkg-config");
     command.args(arguments).arg("overlock");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The C and C++ interface, from outside: one question a module.
+//! The C and C++ interface, from outside: one question per module.
 
 #[cfg(target_arch = "x86_64")]
 mod code;

@@ -37,7 +37,7 @@ fn the_program_would_notice_a_lock_that_does_nothing() {
     }
 }
 
-/// What a fault of the header makes of a program's exit: it must not be success.
+/// Checks that a fault in the header makes a program fail.
 #[track_caller]
 fn finds(language: Language, source: &str, from: &str, to: &str) {
     let header = support::package().join("include/overlock.h");
@@ -57,7 +57,7 @@ fn finds(language: Language, source: &str, from: &str, to: &str) {
     assert!(String::from_utf8_lossy(&out.stderr).contains("not so: "), "{out:?}");
 }
 
-/// A lock that anybody takes at once.
+/// A lock that any thread takes at once.
 const TAKEN: &str = "return __atomic_compare_exchange_n(word, &free, take";
 const TAKEN_AT_ONCE: &str = "return free == 0 || __atomic_compare_exchange_n(word, &free, take";
 
@@ -79,7 +79,7 @@ fn an_unlock_that_does_not_look_is_noticed() {
     finds(C, "tests/c/free.c", "else if (before == 0)", "else if (before == ~0u)");
 }
 
-/// Builds and runs a program under the thread sanitizer; nothing where there is none that works.
+/// Builds and runs a program under the thread sanitizer; returns nothing where it does not work.
 fn sanitized(defines: &[&str]) -> Option<std::process::Output> {
     let folder = tempfile::tempdir().expect("a folder for the program");
     let program = folder.path().join("program");
@@ -91,7 +91,8 @@ fn sanitized(defines: &[&str]) -> Option<std::process::Output> {
         support::skip("the thread sanitizer: its library is not installed");
         return None;
     }
-    // Its shadow memory has no place for a program that the kernel has put somewhere odd.
+    // Its shadow memory has no place for a program that the kernel has loaded at an unusual
+    // address.
     let mut command = Command::new("setarch");
     let out = command.args(["-R", "timeout", "120"]).arg(&program).output().expect("util-linux");
     if String::from_utf8_lossy(&out.stderr).contains("FATAL: ThreadSanitizer") {
@@ -106,7 +107,7 @@ fn the_thread_sanitizer_sees_what_locks_order() {
     if let Some(out) = sanitized(&[]) {
         assert!(out.status.success(), "{out:?}");
     }
-    // Without the header's annotations there are races, which aren't.
+    // Without the header's annotations it reports races that do not exist.
     if let Some(out) = sanitized(&["-DOL_DETAIL_ACQUIRED(lock)=((void)(lock))"]) {
         let said = String::from_utf8_lossy(&out.stderr);
         assert!(said.contains("data race"), "{out:?}");
@@ -118,7 +119,7 @@ fn nobody_halts_when_waiting_is_off() {
     works(C, "tests/c/spins.c", &support::static_library());
 }
 
-/// The library of this package is never unloaded; one that contains it may be.
+/// The library of this package is never unloaded; one that contains it can be.
 #[test]
 fn a_thread_outlives_a_library_that_contains_the_locks() {
     for compiler in C.compilers() {

@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A test program that takes longer hangs.
+/// A test program that takes longer counts as hung.
 const TIMEOUT_S: &str = "120";
 
-/// A language with the compilers that may be there for it.
+/// A language with the compilers that a machine can have for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Language {
     standard: &'static str,
@@ -22,7 +22,7 @@ pub(crate) const C: Language = Language { standard: "-std=c11", compilers: ["gcc
 pub(crate) const CXX: Language = Language { standard: "-std=c++17", compilers: ["g++", "clang++"] };
 
 impl Language {
-    /// The compilers that this machine has; the others are skipped visibly.
+    /// Returns the compilers that this machine has; the others are skipped visibly.
     pub(crate) fn compilers(self) -> Vec<Compiler> {
         let (present, missing): (Vec<_>, Vec<_>) =
             self.compilers.into_iter().partition(|name| is_present(name));
@@ -34,7 +34,7 @@ impl Language {
     }
 }
 
-/// A compiler, strict.
+/// A compiler with strict options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compiler {
     /// Its command.
@@ -43,7 +43,7 @@ pub(crate) struct Compiler {
 }
 
 impl Compiler {
-    /// The compiler with everything but the sources and the output.
+    /// Returns the compiler's command, without the sources and the output.
     pub(crate) fn command(self) -> Command {
         let mut command = Command::new(self.name);
         command
@@ -69,12 +69,13 @@ impl Compiler {
     }
 }
 
-/// Says that something is not tested here, past the test harness, which would keep it to itself.
+/// Reports that something is not tested here, directly to standard error, because the test harness
+/// hides output.
 pub(crate) fn skip(what: &str) {
     writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
 }
 
-/// Whether a command can be started.
+/// Returns whether a command can be started.
 pub(crate) fn is_present(name: &str) -> bool {
     Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success())
 }
@@ -84,7 +85,7 @@ pub(crate) fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where cargo has put the libraries, beside this test.
+/// Returns where cargo has put the libraries, beside this test.
 pub(crate) fn built() -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     test.parent().expect("a file is in a folder").to_path_buf()
@@ -95,7 +96,7 @@ pub(crate) fn static_library() -> PathBuf {
     built().join("liboverlock_c.a")
 }
 
-/// What a program needs beside the static library, as the pkg-config file says.
+/// Returns the libraries that a program needs beside the static one, from the pkg-config file.
 pub(crate) fn private_libs() -> Vec<String> {
     let template = package().join("overlock.pc.in");
     let template = fs::read_to_string(template).expect("the template of the pkg-config file");

@@ -314,7 +314,7 @@ fn arguments_need_not_be_text() {
 #[test]
 fn an_end_before_the_first_round_is_told() {
     let said = compare(&["--runs", "2"], "kill -INT $PPID; sleep 9");
-    said.ends(130, "before the first round was over");
+    said.ends(130, "before the end of the first round");
 }
 
 #[test]

@@ -95,8 +95,7 @@ fn the_reference_knows_every_field_of_a_comparison() {
 fn the_reference_answers_for_one_name() {
     let said = said(&["reference", "pv_wait_head"]);
     assert!(said.stdout.contains("the queue head halted"), "{said:?}");
-    crate::support::said(&["reference", "pv_wait_heads"])
-        .ends(2, "has no 'pv_wait_heads'");
+    crate::support::said(&["reference", "pv_wait_heads"]).ends(2, "has no 'pv_wait_heads'");
     for name in ["run", "compare", "bench"] {
         let help = crate::support::said(&[name, "--help"]).stdout;
         assert!(help.contains("overlock reference"), "{name}: {help}");

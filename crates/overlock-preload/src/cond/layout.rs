@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where in a condition variable libc keeps its flags, and where that leaves room for ours.
+//! Where libc keeps its flags in a condition variable, and where that leaves room for our fields.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -11,17 +11,17 @@ use super::{MONOTONIC, SHARED};
 /// The bytes of a `pthread_cond_t`.
 const SIZE: usize = size_of::<pthread_cond_t>();
 
-/// The byte of libc's flags, plus one; or zero before anybody has asked.
+/// The byte of libc's flags, plus one; or zero before it is known.
 static FLAGS: AtomicU32 = AtomicU32::new(0);
 
-/// What is where in a condition variable.
+/// The layout of a condition variable.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     flags: u32,
 }
 
 impl Layout {
-    /// The layout of this libc.
+    /// Returns the layout of this libc.
     #[inline]
     pub(super) fn get() -> Self {
         match FLAGS.load(Relaxed).checked_sub(1) {
@@ -38,22 +38,22 @@ impl Layout {
         Self { flags }
     }
 
-    /// The byte of libc's flags.
+    /// Returns the byte of libc's flags.
     #[inline]
     pub(super) fn flags(self) -> usize {
         self.flags as usize
     }
 
-    /// The index of our word number `n`, from 0 to 3: the words that follow the one of libc's
-    /// flags, and from the last on the first.
+    /// Returns the index of our word number `n`, from 0 to 3: the words that follow the one of
+    /// libc's flags, cyclically.
     #[inline]
     pub(super) fn place(self, n: usize) -> usize {
         (self.flags() / 8 + 1 + n) % (SIZE / 8)
     }
 
-    /// Finds libc's flags by what `pthread_cond_init` makes of a shared, monotonic condition
-    /// variable: all that may differ from one of neither kind is one aligned word, and that must
-    /// hold the two flags. `None` if this libc does anything else.
+    /// Finds libc's flags by what `pthread_cond_init` writes for a shared, monotonic condition
+    /// variable: only one aligned word can differ from a variable that is neither, and that word
+    /// must hold the two flags. `None` if this libc does anything else.
     fn find() -> Option<u32> {
         if lacks_threads() {
             return Some(FLAGS_BEFORE_2_34);
@@ -69,10 +69,10 @@ impl Layout {
     }
 }
 
-/// Where the flags were when libc had its threads in a library of its own.
+/// The byte of the flags in versions of libc that had threads in a separate library.
 const FLAGS_BEFORE_2_34: u32 = 36;
 
-/// Whether this libc is older than 2.34, and the program has not loaded its threads.
+/// Returns whether this libc is older than 2.34, and the program has not loaded its threads.
 fn lacks_threads() -> bool {
     let mut attributes = MaybeUninit::<libc::pthread_condattr_t>::uninit();
     // SAFETY: `attributes` is writable.
@@ -81,7 +81,7 @@ fn lacks_threads() -> bool {
     unsafe { libc::pthread_condattr_setpshared(attributes.as_mut_ptr(), 0) == libc::ENOSYS }
 }
 
-/// What libc's `pthread_cond_init` writes, over zeros.
+/// Returns what libc's `pthread_cond_init` writes over zeros.
 fn initialised(shared: libc::c_int, clock: libc::clockid_t) -> Option<[u32; SIZE / 4]> {
     let mut attributes = MaybeUninit::<libc::pthread_condattr_t>::uninit();
     let attributes = attributes.as_mut_ptr();

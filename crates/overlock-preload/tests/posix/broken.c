@@ -36,7 +36,7 @@ static void nap(void)
 	nanosleep(&time, NULL);
 }
 
-/* A first-come-first-served lock that knows nothing of fork: `next` in __lock, `serving` in __count. */
+/* A first-come-first-served lock that ignores fork: `next` in __lock, `serving` in __count. */
 static void ticket_lock(pthread_mutex_t *mutex)
 {
 	unsigned mine = atomic_fetch_add((atomic_uint *)&mutex->__data.__lock, 1);

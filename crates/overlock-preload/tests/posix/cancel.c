@@ -112,7 +112,7 @@ static void *wait_with_cancellation_disabled(void *unused)
 	EQ(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL), 0);
 	wait_for_ever(unused);
 	EQ(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL), 0);
-	/* The wait leaves the type as it was. */
+	/* The wait does not change the type. */
 	EQ(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type), 0);
 	EQ(type, PTHREAD_CANCEL_DEFERRED);
 	state.returned++;
@@ -138,7 +138,7 @@ CASE(disabled_cancellation_does_not_end_the_wait)
 
 CASE(early_errors_do_not_cancel)
 {
-	/* A wait that fails at once is free to cancel or not, but if it returns, the mutex is held. */
+	/* A wait that fails at once may act on the cancellation or not, but if it returns, the mutex is held. */
 	struct timespec bad = { 0, -1 };
 	pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 
@@ -172,7 +172,7 @@ CASE(cancelled_waiter_uses_up_no_signal)
 			join(survivor);
 			EQ(state.passed, 1);
 		} else {
-			/* It was woken and did not notice that it was cancelled: it had the permit. */
+			/* The signal woke it before it noticed the cancellation: it had the permit. */
 			EQ(pthread_mutex_lock(&state.mutex), 0);
 			state.permits = 1;
 			EQ(pthread_cond_signal(&state.cond), 0);

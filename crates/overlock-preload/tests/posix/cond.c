@@ -2,7 +2,7 @@
 /* pthread_cond_wait, _timedwait, _clockwait, _signal, _broadcast, _destroy (POSIX.1-2017; clockwait: Issue 8). */
 #include "mutex.h"
 
-/* A condition with its predicate: a number of permits to go. */
+/* A condition with its predicate: a number of permits. */
 struct gate {
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;
@@ -234,7 +234,7 @@ CASE(timed_waits_time_out_and_not_early)
 	EQ(pthread_mutex_trylock(&mutex), EBUSY);
 }
 
-/* A loop that ends on ETIMEDOUT alone must end. */
+/* A loop that ends only on ETIMEDOUT must end. */
 CASE(a_time_before_the_clock_began_has_passed)
 {
 	static const struct timespec ancient[] = { { -1, 0 }, { -5, 999999999 } };
@@ -312,7 +312,7 @@ CASE(bad_time_or_clock_is_einval)
 	EQ(pthread_cond_clockwait(&cond, &mutex, -1, &at), EINVAL);
 	at = in_ms(CLOCK_REALTIME, -1000);
 	EQ(pthread_cond_clockwait(&cond, &mutex, -2, &at), EINVAL);
-	/* The mutex was not released meanwhile, nor is it now. */
+	/* The wait never released the mutex, so it is still held. */
 	EQ(pthread_mutex_unlock(&mutex), 0);
 	EQ(pthread_cond_destroy(&cond), 0);
 }
@@ -335,7 +335,7 @@ CASE(wait_without_the_mutex_is_eperm)
 
 CASE(recursive_mutex_is_released_once)
 {
-	/* POSIX warns of it; libc releases one level, and so the wait times out with the mutex held all along. */
+	/* POSIX warns of this; libc releases one level, so the mutex stays held until the wait times out. */
 	pthread_mutex_t mutex = new_mutex(PTHREAD_MUTEX_RECURSIVE);
 	pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 	struct timespec at = in_ms(CLOCK_REALTIME, 20);
@@ -391,7 +391,7 @@ CASE(errno_is_left_alone)
 	EQ(errno, ECHILD);
 }
 
-/* A condition whose memory is gone as soon as it is destroyed. */
+/* A condition whose memory is freed as soon as it is destroyed. */
 struct fleeting {
 	pthread_mutex_t mutex;
 	pthread_cond_t *cond;
@@ -412,7 +412,7 @@ static void *wait_for_go(void *argument)
 
 CASE(destroy_right_after_broadcast)
 {
-	/* The example in the rationale of pthread_cond_destroy: nobody is blocked any more, but not everybody has left. */
+	/* The example in the rationale of pthread_cond_destroy: no thread is blocked any more, but not all have left. */
 	for (int round = 0; round < 300; round++) {
 		struct fleeting fleeting = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 		int destroy_with_mutex = round % 2;
@@ -443,7 +443,7 @@ CASE(destroy_right_after_broadcast)
 	}
 }
 
-/* A bounded buffer of one: every item is handed over by a signal, and one lost signal stops everything. */
+/* A bounded buffer of one: a signal hands every item over, and one lost signal stops everything. */
 static struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t not_empty, not_full;
@@ -453,7 +453,7 @@ static struct {
 
 enum { PAIRS = 4, ITEMS = 5000 };
 
-/* Waits in one of the ways there are: now and then too short, so that whoever gives up races with a signal, which must not be lost. */
+/* Waits in one of the possible ways: sometimes too short, so that a waiter that gives up races with a signal, which must not be lost. */
 static void wait_somehow(pthread_cond_t *cond, long i)
 {
 	struct timespec at;
@@ -533,8 +533,8 @@ CASE(no_signal_is_lost_when_sent_without)
 
 enum { TURNS = 20000 };
 
-/* Hands the turn to the other of two, in most turns with two signals more than it needs: that those found nobody asleep, or
- * somebody who went back to sleep, must not cost the next one its effect. Nobody else and no deadline would make up for it. */
+/* Hands the turn to the other of two, in most turns with two signals more than it needs: if these find no thread asleep, or
+ * one that goes back to sleep, the next signal must still work. No other thread and no deadline would make up for a lost one. */
 static void *take_turns(void *own)
 {
 	pthread_cond_t *mine = own != NULL ? &buffer.not_empty : &buffer.not_full;

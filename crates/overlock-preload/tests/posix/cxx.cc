@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What C++ programs reach the same calls through: std::mutex and its kin, and initialisation before main. */
+/* How C++ programs reach the same calls: by std::mutex and its relatives, and by initialisation before main. */
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -160,7 +160,7 @@ CASE(cancellation_runs_destructors)
 	EQ(pthread_cancel(thread), 0);
 	CHECK(join(thread) == PTHREAD_CANCELED);
 	EQ(destroyed.load(), 1);
-	/* Nobody unlocked it: the cancelled thread held it when its clean-up ran. */
+	/* No thread unlocked it: the cancelled thread held it when its clean-up ran. */
 	CHECK(!mutex.try_lock());
 }
 

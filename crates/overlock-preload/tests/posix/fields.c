@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What programs and debuggers read of a mutex behind libc's back, and what libc has to offer them. */
+/* The fields of a mutex that programs and debuggers read behind libc's back, and the resources that libc provides. */
 #include "mutex.h"
 
 #include <sys/syscall.h>
@@ -85,7 +85,7 @@ static void *wait_for_it(void *argument)
 	return argument;
 }
 
-/* All of the keys for thread-specific data are the program's. */
+/* All keys for thread-specific data belong to the program. */
 CASE(all_keys_are_the_programs)
 {
 	pthread_t threads[4];

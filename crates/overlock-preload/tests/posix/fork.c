@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* fork: the child has the forking thread only, and what that thread held (POSIX.1-2017, fork and pthread_atfork). */
+/* fork: the child has only the forking thread, and what that thread held (POSIX.1-2017, fork and pthread_atfork). */
 #include "mutex.h"
 
 #include <sys/syscall.h>
@@ -30,7 +30,7 @@ static void *count_in_child(void *argument)
 	return NULL;
 }
 
-/* Uses a mutex that is free as several threads would, and so shows that nothing is left on it. */
+/* Uses a free mutex from several threads, which shows that no trace of waiters is left on it. */
 static void use_with_threads(pthread_mutex_t *mutex)
 {
 	struct counter counter = { .mutex = mutex, .rounds = 500 };
@@ -50,7 +50,7 @@ CASE(child_unlocks_what_its_thread_locked)
 		int knows_owner = type == PTHREAD_MUTEX_ERRORCHECK || type == PTHREAD_MUTEX_RECURSIVE;
 		pid_t child;
 
-		/* libc takes the child for another owner, because its thread has a new number for the kernel. */
+		/* libc takes the child for another owner, because the kernel has given its thread a new number. */
 		if (knows_owner && !is_overlock())
 			continue;
 		EQ(pthread_mutex_lock(&mutex), 0);
@@ -324,7 +324,7 @@ CASE(vfork_and_exec)
 	stop_busy_threads(threads);
 }
 
-/* A mutex that others wait for, at an address of the caller's choice. */
+/* A mutex with waiters, at an address that the caller chooses. */
 static void fork_beside_waiters(pthread_mutex_t *mutex)
 {
 	struct section section = { .mutex = mutex };

@@ -182,7 +182,7 @@ CASE(recursive_overflow_is_eagain)
 	struct timespec later = in_ms(CLOCK_REALTIME, 60000);
 
 	EQ(pthread_mutex_lock(&mutex), 0);
-	/* Four thousand million calls later: */
+	/* Four billion calls later: */
 	mutex.__data.__count = ~0u;
 	EQ(pthread_mutex_lock(&mutex), EAGAIN);
 	EQ(pthread_mutex_trylock(&mutex), EAGAIN);
@@ -206,7 +206,7 @@ CASE(destroy_of_locked_is_ebusy)
 
 CASE(destroyed_is_refused)
 {
-	/* Not asked for by POSIX; libc does it and finds bugs with it. */
+	/* POSIX does not require this; libc does it, and it finds bugs. */
 	for_each_type(type) {
 		pthread_mutex_t mutex = new_mutex(type);
 		struct timespec later = in_ms(CLOCK_REALTIME, 60000);
@@ -307,6 +307,6 @@ CASE(no_call_is_a_cancellation_point)
 	pause_ms(100);
 	EQ(pthread_mutex_unlock(&mutexes[1]), 0);
 	CHECK(join(thread) == PTHREAD_CANCELED);
-	/* It was not cancelled with the mutex in its hands. */
+	/* The thread was not cancelled while it held the mutex. */
 	EQ(pthread_mutex_lock(&mutexes[1]), 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the cases about mutexes have in common. */
+/* Shared by the cases about mutexes. */
 #ifndef MUTEX_H
 #define MUTEX_H
 

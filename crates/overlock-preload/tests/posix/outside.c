@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Threads that can't stand in the line of a lock: real-time ones, those that may be cancelled anywhere, and too many. */
+/* Threads that can't join the queue of a lock: real-time threads, threads that can be cancelled anywhere, and too many threads. */
 #include "mutex.h"
 
 
@@ -15,7 +15,7 @@ static void *wait_and_note(void *argument)
 	return NULL;
 }
 
-/* A thread of a real-time priority, or none if this process may not have any. */
+/* A thread of a real-time priority, if this process may have one. */
 static int start_realtime(pthread_t *thread, int priority)
 {
 	struct sched_param parameter = { .sched_priority = priority };
@@ -132,7 +132,7 @@ static void *count_one(void *by_condition)
 	return NULL;
 }
 
-/* As many threads as a lock word has no names for; fewer, if the machine has no room. */
+/* More threads than a lock word can name; fewer, if the machine has no room. */
 static int start_crowd(pthread_t *threads, void *argument)
 {
 	pthread_attr_t attributes;

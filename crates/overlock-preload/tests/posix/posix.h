@@ -7,8 +7,8 @@
  *
  * The exit status is 0 if all cases passed, 1 if one failed. A case fails by a CHECK or EQ that does not hold, by dying, or by
  * still running after POSIX_WATCHDOG_S seconds (default 120): a lost wake-up never ends. Then the case is killed with all its
- * children. Nothing else is timed: a pause is only ever used to give a *wrong* implementation time to show itself, or to
- * tell that a deadline was not met too early.
+ * children. Nothing else is timed: a pause only gives a *wrong* implementation time to show itself, or
+ * checks that a deadline was not met too early.
  */
 #ifndef POSIX_H
 #define POSIX_H
@@ -58,7 +58,7 @@ static struct test_case **last_case = &cases;
 			fail(__FILE__, __LINE__, #condition " does not hold"); \
 	} while (0)
 
-/* The call returns the error number (or any int) that is expected. */
+/* Checks that the call returns the expected error number (or any int). */
 #define EQ(call, expected) equal(__FILE__, __LINE__, #call, (call), (expected))
 
 __attribute__((noreturn, unused)) static void fail(const char *file, int line, const char *what)
@@ -88,7 +88,7 @@ __attribute__((unused)) static void pause_ms(long ms)
 		;
 }
 
-/* The time on a clock, some milliseconds from now. */
+/* Returns the time on a clock, some milliseconds from now. */
 __attribute__((unused)) static struct timespec in_ms(clockid_t clock, long ms)
 {
 	struct timespec time;
@@ -130,7 +130,7 @@ __attribute__((unused)) static void *join(pthread_t thread)
 	return result;
 }
 
-/* Runs a function in a thread of its own, to its end, and returns what it returned. */
+/* Runs a function to its end in its own thread, and returns its result. */
 __attribute__((unused)) static long elsewhere(void *(*run)(void *), void *argument)
 {
 	return (long)join(start(run, argument));
@@ -156,7 +156,7 @@ __attribute__((unused)) static void expect_success(pid_t child)
 	EQ(WEXITSTATUS(status), 0);
 }
 
-/* Whether this runs on Overlock's locks: the few cases where libc falls short ask. */
+/* Returns whether this runs on Overlock's locks: for the few cases where libc falls short. */
 __attribute__((unused)) static int is_overlock(void)
 {
 	const char *preloaded = getenv("LD_PRELOAD");
@@ -210,7 +210,7 @@ int main(int argc, char **argv)
 		return run_all();
 	for (struct test_case *c = cases; c != NULL; c = c->next) {
 		if (strcmp(c->name, argv[1]) == 0) {
-			/* A process group of its own, to be killed as a whole. */
+			/* Its own process group, so that it can be killed as a whole. */
 			setpgid(0, 0);
 			signal(SIGALRM, on_watchdog);
 			alarm(watchdog != NULL ? (unsigned)atoi(watchdog) : 120);

@@ -164,7 +164,7 @@ CASE(priority_ceiling)
 	make(&mutex, wanted);
 	EQ(pthread_mutex_getprioceiling(&mutex, &ceiling), 0);
 	error = pthread_mutex_lock(&mutex);
-	/* Not everybody may raise a priority. */
+	/* Not every user may raise a priority. */
 	if (error == EPERM || error == EINVAL)
 		return;
 	EQ(error, 0);
@@ -208,7 +208,7 @@ CASE(processes_share_a_mutex)
 				for (int k = 0; k < 5000; k++) {
 					EQ(pthread_mutex_lock(&room->mutex), 0);
 					long seen = room->count;
-					/* Now and then the holder loses its CPU. */
+					/* Sometimes the holder loses its CPU. */
 					if (k % 64 == 0)
 						sched_yield();
 					room->count = seen + 1;

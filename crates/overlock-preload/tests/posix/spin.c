@@ -47,7 +47,7 @@ static void *count(void *argument)
 		if (i % 3 != 0 || pthread_spin_trylock(&counter->spin) != 0)
 			EQ(pthread_spin_lock(&counter->spin), 0);
 		seen = counter->count;
-		/* Now and then the holder loses its CPU. */
+		/* Sometimes the holder loses its CPU. */
 		if (i % 64 == 0)
 			sched_yield();
 		counter->count = seen + 1;
@@ -126,7 +126,7 @@ CASE(partner_of_shared_lock)
 	FILE *memory;
 
 	if (file == NULL)
-		return; /* only run by the case below */
+		return; /* run only by the case below */
 	memory = fopen(file, "r+");
 	CHECK(memory != NULL);
 	counter = mmap(NULL, sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(memory), 0);
@@ -185,7 +185,7 @@ CASE(urgent_waiter_lets_the_holder_run)
 	EQ(pthread_attr_setschedparam(&attributes, &high), 0);
 	EQ(pthread_spin_init(&urgent.spin, PTHREAD_PROCESS_PRIVATE), 0);
 	EQ(pthread_spin_lock(&urgent.spin), 0);
-	/* libc's lock spins for ever here, until the kernel throttles it; and not everybody may use real-time priorities. */
+	/* libc's lock spins for ever here, until the kernel throttles it; and not every user may use real-time priorities. */
 	if (!is_overlock())
 		return;
 	error = pthread_create(&thread, &attributes, lock_urgently, NULL);

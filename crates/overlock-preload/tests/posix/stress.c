@@ -6,7 +6,7 @@
 
 enum { THREADS = 12, ROUNDS = 5000 };
 
-/* Locks in one of the ways there are. */
+/* Locks in one of the possible ways. */
 static void lock_somehow(pthread_mutex_t *mutex, long i)
 {
 	struct timespec later;
@@ -80,8 +80,8 @@ CASE(counting_in_every_way)
 	run_counters(count_somehow, ROUNDS / 10);
 }
 
-/* The rationale of pthread_mutex_destroy: whoever drops the last reference frees the object right after its unlock, while others may still be
- * on their way out of theirs. The memory is made unreadable at once. */
+/* The rationale of pthread_mutex_destroy: the thread that drops the last reference frees the object right after its unlock, while others may still
+ * be returning from theirs. The memory is made unreadable at once. */
 struct object {
 	pthread_mutex_t mutex;
 	int references;
@@ -157,7 +157,7 @@ CASE(memory_is_reused_right_after_unlock)
 	join(thread);
 }
 
-/* Thread-local data is destroyed when most of the thread is gone; its destructors may still lock. */
+/* Thread-local data is destroyed when most of the thread is gone; its destructors can still lock. */
 static pthread_mutex_t late = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t late_recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static pthread_key_t key;

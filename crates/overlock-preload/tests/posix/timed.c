@@ -89,7 +89,7 @@ CASE(times_out_and_not_early)
 			at = (struct timespec){ -1, 0 };
 			EQ(lock_until(way, &mutex, &at), ETIMEDOUT);
 			end_holder(&holder);
-			/* Whoever gave up has left no trace. */
+			/* The waiters that gave up have left no trace. */
 			EQ(pthread_mutex_trylock(&mutex), 0);
 			EQ(pthread_mutex_unlock(&mutex), 0);
 			EQ(pthread_mutex_destroy(&mutex), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What POSIX leaves undefined, and libc lets pass: programs have got used to it. */
+/* Behaviour that POSIX leaves undefined and libc tolerates: programs depend on it. */
 #include "mutex.h"
 
 static void expect_usable(pthread_mutex_t *mutex)
@@ -89,7 +89,7 @@ static void *unlock_it(void *mutex)
 	return NULL;
 }
 
-/* A mutex as a semaphore: somebody else gives it back. */
+/* A mutex used as a semaphore: another thread releases it. */
 CASE(unlock_by_another_thread)
 {
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -53,10 +53,10 @@ CASE(every_version_is_of_one_library)
 		void *plain = dlsym(RTLD_DEFAULT, calls[i].name);
 
 		CHECK(versioned != NULL);
-		/* Not every version is a linker's to choose. */
+		/* A linker can't choose every version. */
 		if (plain == NULL)
 			continue;
-		/* The initialisation is libc's, but for the oldest layout. */
+		/* The initialisation is libc's, except for the oldest layout. */
 		if (strcmp(calls[i].name, "pthread_cond_init") == 0)
 			CHECK(!is_overlock() || strstr(object_of(versioned), "overlock") != NULL);
 		else if (strcmp(object_of(versioned), object_of(plain)) != 0)
@@ -77,7 +77,7 @@ static void *make_ready(void *argument)
 	return argument;
 }
 
-/* Waits as a library does that has looked its calls up. */
+/* Waits like a library that has looked its calls up. */
 CASE(versioned_wait_meets_linked_signal)
 {
 	int (*wait)(pthread_cond_t *, pthread_mutex_t *);

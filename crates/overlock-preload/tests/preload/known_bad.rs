@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Do the conformance cases notice a library that is wrong?
+//! Do the conformance cases notice a faulty library?
 //!
-//! `tests/posix/broken.c` has one fault at a time. The case meant for it must fail with the fault
+//! `tests/posix/broken.c` has one fault at a time. The case that covers it must fail with the fault
 //! and pass without it.
 
 use std::path::Path;
@@ -60,20 +60,20 @@ const FAULTS: [(&str, &str, &[&str]); 31] = [
     ("spin_trylock_has_the_wrong_error", "spin.c", &["lock_trylock_unlock"]),
 ];
 
-/// Runs one case with a fault, or with none, and returns whether it passed, with what it said.
+/// Runs one case with a fault, or with none; returns whether it passed, and its output.
 fn passes(program: &Path, case: &str, library: &Path, fault: &str) -> (bool, String) {
     let output = Command::new(program)
         .arg(case)
         .env("LD_PRELOAD", library)
         .env("BROKEN", fault)
-        // Some faults show by never ending. Without a fault there is all the time a case may want.
+        // Some faults make a case hang. Without a fault the case can take as long as it needs.
         .env("POSIX_WATCHDOG_S", if fault == "none" { "120" } else { "5" })
         .output()
         .expect("the program was just compiled");
     (output.status.success(), text(&output))
 }
 
-/// What has gone unnoticed, if anything.
+/// Returns the cases that did not notice the fault.
 fn check(library: &Path, fault: &str, source: &str, cases: &[&str]) -> Vec<String> {
     let program = compile(source, &format!("{fault}-{}", source.replace('.', "-")), &[]);
     let mut unnoticed = Vec::new();
@@ -91,7 +91,7 @@ fn check(library: &Path, fault: &str, source: &str, cases: &[&str]) -> Vec<Strin
 fn every_fault_is_noticed() {
     let library = compile("broken.c", "broken.so", &["-shared", "-fPIC"]);
     let check = |&(fault, source, cases): &_| check(&library, fault, source, cases);
-    // Several at once: most of the time is spent on faults that never end.
+    // Several faults at once: most of the time goes into faults that make a case hang.
     let unnoticed: Vec<String> = std::thread::scope(|scope| {
         let workers: Vec<_> = (FAULTS.chunks(FAULTS.len().div_ceil(8)))
             .map(|faults| scope.spawn(move || faults.iter().flat_map(check).collect::<Vec<_>>()))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the library does beside POSIX: the choice of the lock, the counters, and which calls it
-//! takes over.
+//! What the library does besides POSIX: the choice of the lock, the counters, and which calls it
+//! replaces.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::support::{LOCKS, compile, library, text, under};
 use serde_json::Value;
 
-/// A file of this test's own that does not exist yet.
+/// Names a file for one test that does not exist yet.
 fn fresh_file(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_file(&path);
@@ -29,7 +29,7 @@ fn unknown_lock_ends_the_process_before_it_starts() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         text(&output),
-        "overlock: OVERLOCK_LOCK=spinny is no lock; choose hybrid, ticket, queued or test-and-set\n"
+        "overlock: OVERLOCK_LOCK=spinny is not a lock; choose hybrid, ticket, queued or test-and-set\n"
     );
 }
 
@@ -108,14 +108,14 @@ fn a_thread_that_a_condition_has_woken_does_not_spin() {
     assert_eq!(count(&record, "events", "pv_yield"), 0, "{record}");
 }
 
-/// Of what is passed on, only waits count, and each counts where it was.
+/// Of the calls that are passed on, only those that wait count, each under its kind.
 #[test]
 fn waits_in_what_stays_libcs_are_counted() {
     let program = compile("passed_on.c", "counted-passed-on", &[]);
     for (case, rwlock, semaphore, barrier) in [
         ("readers_and_writers_wait", 6, 0, 0),
         ("a_free_lock_is_no_wait", 0, 0, 0),
-        // The one that is refused with EDEADLK has found the lock taken.
+        // The call that is refused with EDEADLK has found the lock taken.
         ("a_deadline_is_kept", 2, 0, 0),
         ("semaphores_wait", 0, 3, 0),
         ("a_wait_for_a_semaphore_is_cancelled", 0, 3, 0),
@@ -130,7 +130,8 @@ fn waits_in_what_stays_libcs_are_counted() {
     }
 }
 
-/// With `none` every mutex, condition variable and spin lock is libc's, and says so where it waits.
+/// With `none` every mutex, condition variable and spin lock is libc's, and the counters show the
+/// waits.
 #[test]
 fn none_replaces_nothing() {
     let stress = compile("stress.c", "none-stress", &[]);
@@ -186,9 +187,9 @@ fn counters_go_to_regular_files_only() {
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("coreutils").success());
     for (file, why) in [
         (link.as_path(), "it is a symbolic link"),
-        // Nobody reads it: to open it would wait for ever.
-        (pipe.as_path(), "it is no regular file"),
-        (Path::new("/dev/full"), "it is no regular file"),
+        // The pipe has no reader: to open it would wait for ever.
+        (pipe.as_path(), "it is not a regular file"),
+        (Path::new("/dev/full"), "it is not a regular file"),
     ] {
         let output =
             under("hybrid", "true").env("OVERLOCK_COUNTERS", file).output().expect("true exists");
@@ -219,7 +220,7 @@ fn unlocks_of_free_mutexes_are_counted_and_said_with_their_place() {
     assert!(places.lines().all(|line| line.contains(&place)), "{places}");
 }
 
-/// A program may forbid itself the call at any time, and a sandbox may kill for it.
+/// A program can forbid itself the call at any time, and a sandbox can kill for it.
 #[test]
 fn the_library_calls_no_membarrier() {
     let program = compile("sandboxed.c", "sandboxed", &[]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The library is tested from outside: whole programs run with it, in C, C++ and whatever the
-//! system has.
+//! Tests of the library from outside: whole programs run with it, in C, C++ and as the system
+//! provides them.
 
 mod known_bad;
 mod library;

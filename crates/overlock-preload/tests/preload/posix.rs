@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Do the pthread calls do what POSIX says?
+//! Do the pthread calls behave as POSIX specifies?
 //!
-//! The cases are C and C++ programs in `tests/posix/`. Each runs against libc first, which proves
-//! the cases, and then under each lock of the library. `known_bad.rs` proves that they can fail.
+//! The cases are C and C++ programs in `tests/posix/`. Each runs against libc first, which
+//! validates the cases, and then under each lock of the library. `known_bad.rs` shows that they can
+//! fail.
 
 use std::process::Command;
 
@@ -13,7 +14,7 @@ fn conforms(source: &str) {
     conforms_under(source, &LOCKS);
 }
 
-/// Also where the library passes everything on.
+/// Runs them also where the library passes everything on.
 fn conforms_and_passes_on(source: &str) {
     conforms_under(source, &[&LOCKS[..], &["none"]].concat());
 }
@@ -99,6 +100,6 @@ fn fields_that_programs_read() {
 }
 
 #[test]
-fn threads_that_cannot_stand_in_line() {
+fn threads_that_cannot_queue() {
     conforms("outside.c");
 }
