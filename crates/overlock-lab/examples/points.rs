@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs workloads on vCPUs and prints one JSON record a line.
+//! Runs workloads on vCPUs and prints one JSON record per line.
 //!
 //! `cargo run --release --example points -- kvm micro ticket,hybrid none 8 2 300`: engine,
-//! workload, locks, yield policies, vCPUs, pCPUs, milliseconds; then, if wanted, the pause window
-//! in microseconds, and `publish` if locks are to publish holder and waiters under any policy.
+//! workload, locks, yield policies, vCPUs, pCPUs, milliseconds; then, optionally, the pause window
+//! in microseconds, and `publish` to make locks publish holder and waiters under any policy.
 
 use std::io::{Write, stdout};
 use std::time::Duration;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A virtual machine monitor whose vCPUs enter `KVM_RUN` only while `overlock_host`'s scheduler
-//! lets them: all that there is to it, without the laboratory.
+//! lets them: the whole integration, without the laboratory.
 //!
-//! `cargo run --example vmm -- 4 1`: four vCPUs on one pCPU, each of which counts to a number, says
-//! so through a port, and halts for good. What they counted, and who ran for how long, is printed.
+//! `cargo run --example vmm -- 4 1`: four vCPUs on one pCPU, each of which counts to a number,
+//! reports that through a port, and halts for good. The program prints what each vCPU reported and
+//! how long it ran.
 //!
 //! Where KVM has its interrupt controller in the kernel (`KVM_CREATE_IRQCHIP`, split or not), `hlt`
-//! and IPIs never reach user space, and a vCPU that sleeps in `KVM_RUN` keeps its pCPU. Leave it
-//! out, or let a paravirtual guest halt through a port.
+//! and IPIs never reach user space, and a vCPU that sleeps in `KVM_RUN` keeps its pCPU. Leave the
+//! controller out, or let a paravirtual guest halt through a port.
 
 use std::io::{Write, stdout};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, Ordering::Relaxed};
@@ -46,7 +47,7 @@ struct Post {
 
 struct Host {
     sched: Mutex<Sched>,
-    /// Told when slices have changed.
+    /// Notified when slices have changed.
     timer: Condvar,
     posts: Vec<Post>,
     start: Instant,
@@ -57,7 +58,7 @@ impl Host {
         Nanos(self.start.elapsed().as_nanos() as u64)
     }
 
-    /// Tells the scheduler what happened, and does what it says.
+    /// Reports an event to the scheduler, and carries out its decision.
     fn tell(&self, sched: &mut Sched, event: Event) {
         match sched.on(self.now(), event) {
             Some(Action::Run { vcpu, .. }) => self.posts[vcpu.index()].gate.notify_one(),
@@ -65,7 +66,7 @@ impl Host {
                 let post = &self.posts[vcpu.index()];
                 let flag = post.immediate_exit.load(Relaxed);
                 // SAFETY: the run page is mapped until the vCPU has stopped, and a stopped one owns
-                // nothing that could be preempted. Only atomics touch the flag.
+                // no pCPU that could be preempted. Only atomics touch the flag.
                 unsafe { AtomicU8::from_ptr(flag) }.store(1, Relaxed);
                 // SAFETY: sends a signal that is handled; the thread has not ended, as above.
                 unsafe {
@@ -78,7 +79,7 @@ impl Host {
         self.timer.notify_one();
     }
 
-    /// The body of a vCPU's thread: in the guest only while the scheduler has it running.
+    /// The body of a vCPU's thread: in the guest only while the scheduler lets the vCPU run.
     fn run(&self, vcpu: Vcpu, mut fd: VcpuFd) -> Result<u64, Error> {
         let post = &self.posts[vcpu.index()];
         post.immediate_exit.store(&raw mut fd.get_kvm_run().immediate_exit, Relaxed);
@@ -97,8 +98,8 @@ impl Host {
                 }
             };
             let flag = post.immediate_exit.load(Relaxed);
-            // SAFETY: its own run page. A signal that came while the thread was out finds the flag
-            // as the scheduler wants it.
+            // SAFETY: this thread's own run page. If a signal came while the thread was out, the
+            // flag has the value that the scheduler wants.
             unsafe { AtomicU8::from_ptr(flag) }.store(sched.is_preempting(pcpu).into(), Relaxed);
             drop(sched);
             let left = match fd.run() {
@@ -122,7 +123,8 @@ impl Host {
         }
     }
 
-    /// Ends slices, until all vCPUs have stopped. The laboratory has a timer for each thread.
+    /// Ends slices until all vCPUs have stopped. The laboratory instead has a timer for each
+    /// thread.
     fn keep_time(&self) {
         let mut sched = self.sched.lock().unwrap();
         let Config { vcpus, pcpus, .. } = *sched.config();
@@ -155,7 +157,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs a machine until all its vCPUs have halted; what each said, and how it spent its time.
+/// Runs a machine until all its vCPUs have halted; returns what each reported, and its times.
 pub(crate) fn run(vcpus: u32, pcpus: u32) -> Result<Vec<(u64, Usage)>, Error> {
     // SAFETY: the handler does nothing; without SA_RESTART the signal makes KVM_RUN return.
     unsafe {

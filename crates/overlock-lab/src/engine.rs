@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the two engines have in common: how a run is conducted.
+//! The part that both engines share: how a run is conducted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -21,8 +21,8 @@ use crate::{Error, Yields};
 
 /// An engine of this crate. See [`overlock_world::Engine`] for what it does.
 ///
-/// One run at a time, on either engine: another in this process waits for it. No thread of a run is
-/// left when it has ended, however it did.
+/// Either engine does one run at a time: another run in this process waits for it. When a run has
+/// ended, however it did, none of its threads is left.
 pub trait Engine:
     overlock_world::Engine<Error = Error, Yields = Yields, World: World<Word = AtomicU32>>
 {
@@ -33,14 +33,14 @@ impl<E> Engine for E where
 {
 }
 
-/// The shortest slice, and the shortest time between two samples: about three times what it takes
-/// to get a vCPU out of the guest and back (16 to 18 µs where KVM itself is nested).
+/// The shortest slice, and the shortest time between two samples: about three times what an exit
+/// and an entry of a vCPU take (16 to 18 µs where KVM itself is nested).
 const SHORTEST: Duration = Duration::from_micros(50);
 
-/// A halt, a kick and a wake-up where nobody has measured them, in nanoseconds.
+/// The assumed time of a halt, a kick and a wake-up before it is measured, in nanoseconds.
 const WAKE_NS: u64 = 20_000;
 
-/// The same configuration for the scheduler.
+/// Translates the configuration for the scheduler.
 pub(crate) fn scheduler(config: &Config) -> sched::Config {
     sched::Config {
         slice: nanos(config.slice),
@@ -49,7 +49,7 @@ pub(crate) fn scheduler(config: &Config) -> sched::Config {
     }
 }
 
-/// Checks what makes no sense here.
+/// Refuses configurations that make no sense here.
 pub(crate) fn check(config: &Config) -> Result<(), Error> {
     config.check()?;
     if config.slice < SHORTEST {
@@ -62,30 +62,31 @@ pub(crate) fn check(config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// The span as the host counts, or as long as it can: so `Duration::MAX` is for ever.
+/// Converts the span to the host's unit, up to its maximum: so `Duration::MAX` is for ever.
 pub(crate) fn nanos(span: Duration) -> Nanos {
     Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Waits until no other run of this process goes on, and keeps others from beginning until dropped:
-/// a guest on KVM has all that is mapped when it begins, which must not be unmapped under it; and
-/// all runs want the same CPUs.
+/// Waits until no other run of this process goes on, and keeps others from starting until the guard
+/// is dropped: a guest on KVM has all memory that is mapped when it starts, which must not be
+/// unmapped under it; and all runs need the same CPUs.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static RUNNING: Mutex<()> = Mutex::new(());
     // A run that panicked has left nothing behind.
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A vCPU that is ready to be moved to its thread, and what that thread does.
+/// A vCPU that is ready to move to its thread, and the work of that thread.
 pub(crate) trait Runner: Send {
-    /// Runs vCPU `number` until the host says [`Next::Leave`](crate::host::Next::Leave).
+    /// Runs vCPU `number` until the host returns [`Next::Leave`](crate::host::Next::Leave).
     fn run(self, host: &Host, number: u32);
 }
 
-/// Conducts a run: makes the shared records, has `make` make the vCPUs, starts and supervises them.
+/// Conducts a run: makes the shared records, calls `make` to make the vCPUs, starts and supervises
+/// them.
 ///
-/// `make` gets the records and everything the process has mapped. The caller has checked `config`,
-/// and is [`alone`].
+/// `make` gets the records and everything that the process has mapped. The caller has checked
+/// `config`, and is [`alone`].
 pub(crate) fn conduct<W: Door, P: Program<W>, R: Runner>(
     config: &Config,
     program: &P,
@@ -125,7 +126,7 @@ pub(crate) fn conduct<W: Door, P: Program<W>, R: Runner>(
         }
         host.supervise(config);
         for thread in threads {
-            // The end of the scope waits for the closures only, not for the threads to be gone.
+            // The end of the scope waits only for the closures, not for the threads to be gone.
             // None of them panics: `drive` sees to that.
             let _ = thread.join();
         }
@@ -154,7 +155,7 @@ fn drive<R: Runner>(host: &Host, number: u32, runner: R) {
     host.finish(number);
 }
 
-/// A record for every vCPU, each knowing all others.
+/// Makes a record for every vCPU, each of which can find all others.
 fn records<W: Door, P: Program<W>>(shared: &Shared, program: &P) -> Vec<VcpuRecord> {
     let mut records = Vec::with_capacity(shared.vcpus as usize);
     let all: *const VcpuRecord = records.as_ptr();

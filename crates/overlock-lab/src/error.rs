@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can go wrong in a run, each with what was attempted and where.
+//! The errors of a run, each with what was attempted and where.
 
 use std::io;
 use std::time::Duration;
@@ -14,18 +14,18 @@ pub enum Error {
     Unavailable {
         /// `kvm` or `threads`.
         engine: &'static str,
-        /// Why, and what would help.
+        /// The reason, and a remedy.
         reason: String,
     },
     /// The configuration makes no sense.
     #[error("{0}")]
     Config(String),
-    /// The operating system refused something the engine needs.
+    /// The operating system refused something that the engine needs.
     #[error("could not {attempt}: {source}")]
     Io {
         /// What was attempted, with a remedy if there is one.
         attempt: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// KVM refused to make or to run a vCPU, or the system to make its thread.
@@ -33,14 +33,14 @@ pub enum Error {
     Refused {
         /// The vCPU.
         vcpu: u32,
-        /// Who refused: `KVM` or `the system`.
+        /// The one that refused: `KVM` or `the system`.
         by: &'static str,
         /// What was attempted.
         attempt: &'static str,
-        /// What was said.
+        /// Its error.
         source: io::Error,
     },
-    /// A program did what a guest cannot do.
+    /// A program did something that a guest cannot do.
     #[error("vCPU {vcpu} faulted: {what}\n  {place}")]
     Fault {
         /// The vCPU.
@@ -55,7 +55,7 @@ pub enum Error {
     Panicked {
         /// The vCPU.
         vcpu: u32,
-        /// The message, where it can be known: a guest cannot format one.
+        /// The message, if it is known: a guest cannot format one.
         message: Option<String>,
         /// Where it panicked.
         place: Place,
@@ -65,12 +65,12 @@ pub enum Error {
     Runaway {
         /// How long the engine waited.
         grace: Duration,
-        /// Which vCPUs, and where they were.
+        /// The stuck vCPUs, and where they were.
         stuck: Vec<Stuck>,
     },
 }
 
-/// A vCPU that was ended by force.
+/// A vCPU that the engine ended by force.
 #[derive(Clone, Debug)]
 pub struct Stuck {
     /// The vCPU.

@@ -6,7 +6,7 @@
 //! | 0 | shut |
 //! | 1 | open; the next [`Gate::pass`] shuts it and goes through |
 //!
-//! It is a futex and nothing else (that of the platform of threads), so that a signal handler may
+//! It is a futex and nothing else (that of the platform of threads), so that a signal handler can
 //! wait here: no allocation, no lock.
 
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Release};
@@ -20,13 +20,13 @@ pub(crate) struct Gate(AtomicU32);
 impl Gate {
     /// Opens the gate. Opening it twice lets the thread through once.
     pub(crate) fn open(&self) {
-        // ORDERING: Release → the Acquire in `pass`; what the opener did is seen behind the gate.
+        // ORDERING: Release → the Acquire in `pass`; the passing thread sees what the opener did.
         self.0.store(1, Release);
         Threads::kick_any(&raw const self.0);
     }
 
-    /// Waits until the gate is open, or for about `ns` nanoseconds, shuts it and goes through. It
-    /// may also go through for no reason.
+    /// Waits until the gate is open, or for about `ns` nanoseconds, then shuts it and goes through.
+    /// The wait can also end for no reason.
     pub(crate) fn pass(&self, ns: Option<u64>) {
         // ORDERING: Acquire → the Release in `open`.
         if self.0.swap(0, Acquire) == 0 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host: what both engines share. It owns the scheduler and tells vCPU threads when to run.
+//! The host that both engines share. It owns the scheduler and tells vCPU threads when to run.
 //!
-//! A vCPU is a thread of its own, which only enters the guest while its vCPU owns a processor.
-//! Whatever brings it out ends in [`Host::exit`], which tells the scheduler, carries out what that
-//! decides and sleeps until the vCPU owns a processor again. There is no thread that schedules:
-//! whoever gives a processor up wakes the next owner itself, slices end by a timer of the vCPU's
-//! own thread, and a halt times out at the gate that its thread sleeps at. The thread that started
-//! the run ([`supervise`](Host::supervise)) sleeps until the end of it, or the next sample.
+//! Each vCPU has its own thread, which enters the guest only while the vCPU owns a processor. Every
+//! way out of the guest ends in [`Host::exit`], which tells the scheduler, carries out its decision
+//! and sleeps until the vCPU owns a processor again. No thread does the scheduling: the thread that
+//! gives a processor up wakes the next owner itself, a timer of the vCPU's own thread ends a slice,
+//! and a halt times out at the gate at which its thread sleeps. The thread that started the run
+//! ([`supervise`](Host::supervise)) sleeps until the end of it, or the next sample.
 //!
 //! ```text
 //!  vCPU thread      guest ──exit──► Host::exit ──► scheduler ──► Run me: back into the guest
@@ -15,14 +15,14 @@
 //!                                        └──► Preempt another ──► signal ─► its thread exits
 //! ```
 //!
-//! Who runs, who waits and since when is the scheduler's to say; nothing here remembers it.
+//! Only the scheduler knows which vCPUs run or wait and since when; nothing here remembers it.
 //!
 //! # Invariants
 //! - H1: a vCPU is in the guest only while the scheduler has it running.
-//! - H2: `evict` is set before the signal is sent, and cleared by the vCPU's own thread when it is
-//!   out of the guest, before it asks for its standing. So an eviction that comes too late to bring
-//!   the thread out is seen before it goes in again; and so is the end of its slice, whose signal
-//!   comes after that end and may come too late likewise.
+//! - H2: `evict` is set before the signal is sent, and the vCPU's own thread clears it when it is
+//!   out of the guest, before it asks for its standing. So the thread sees an eviction that comes
+//!   too late to bring it out before it enters again; the same holds for the end of its slice,
+//!   whose signal comes after that end and can come too late as well.
 //! - H3: no thread sleeps or makes a slow system call with the state locked; wakes and signals are
 //!   collected and sent afterwards.
 //! - H4: `exit` does not allocate: the threads engine calls it from a signal handler.
@@ -55,20 +55,20 @@ use crate::guest::abi::{Call, MAX_VCPUS, VcpuRecord};
 use crate::maps::Code;
 use crate::slice_timer::SliceTimer;
 
-/// Why a vCPU is out of the guest.
+/// The reason why a vCPU is out of the guest.
 #[derive(Debug)]
 pub(crate) enum Exit {
-    /// Its thread is ready and has never been in.
+    /// Its thread is ready and has never been in the guest.
     Ready,
-    /// It called.
+    /// It made a hypercall.
     Call(Call, [u64; 2]),
-    /// A signal brought it out, at this instruction if it was asked for.
+    /// A signal brought it out; with the instruction's address if that was requested.
     Evicted(Option<u64>),
     /// Its program has returned, or has ended with an error.
     Ended(Result<(), Error>),
 }
 
-/// What a vCPU's thread does next.
+/// The next step of a vCPU's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Next {
@@ -83,40 +83,40 @@ pub(crate) enum Next {
 #[repr(align(128))]
 struct Post {
     gate: Gate,
-    /// It should come out of the guest.
+    /// The vCPU has to leave the guest.
     evict: AtomicBool,
     /// Its instruction pointer is wanted.
     sample: AtomicBool,
-    /// Its thread, as the system numbers it; 0 until it is ready.
+    /// The system's number of its thread; 0 until it is ready.
     thread: AtomicI32,
-    /// The processor that it is to run on, and the one whose CPU its thread is bound to, plus one.
+    /// The processor that it has to run on, and the one whose CPU its thread is bound to, plus one.
     pcpu: AtomicU32,
     bound: AtomicU32,
-    /// Ends its slices; made by its thread.
+    /// The timer that ends its slices; its thread makes it.
     timer: OnceLock<SliceTimer>,
     /// When its slice ends if others wait for a processor, else 0; written with the state locked.
     slice_end: AtomicU64,
-    /// What the timer was last set to.
+    /// The time to which the timer was last set.
     timer_set: AtomicU64,
-    /// How often it read the PM timer, which needs no scheduler.
+    /// How often it read the PM timer, for which no scheduler is needed.
     pm_reads: AtomicU64,
-    /// Since when it owns a processor, if it does.
+    /// The time since which it owns a processor, if it does.
     granted: AtomicU64,
     delay: Delay,
 }
 
-/// What the host notes of a vCPU, beyond what its scheduler knows.
+/// The host's record of a vCPU, beyond what its scheduler knows.
 #[derive(Debug, Default)]
 struct Guest {
-    /// Its thread has come.
+    /// Its thread has started.
     ready: bool,
-    /// When it wants to be woken, if it is halted.
+    /// When it wants to wake up, if it is halted.
     deadline: Option<u64>,
-    /// The spin loop that the last sample found it in, and how far its program was.
+    /// The spin loop in which the last sample found it, and the progress of its program.
     last_loop: Option<(u64, u64)>,
     /// It has been interrupted since it last had nothing to answer.
     owes: bool,
-    /// When the slice began and ended for whose end it is asked to come out.
+    /// The beginning and the end of the slice because of whose end it has to leave the guest.
     slice_over: Option<(u64, u64)>,
     /// What it was doing when it ended.
     last: &'static str,
@@ -127,18 +127,18 @@ struct Guest {
 struct State {
     scheduler: Scheduler<Box<dyn Policy + Send>>,
     guests: Vec<Guest>,
-    /// vCPUs whose threads have not come yet.
+    /// vCPUs whose threads have not started yet.
     missing: u32,
     failure: Option<Error>,
     /// When the first vCPU entered the guest.
     started: Option<u64>,
-    /// When the stop flag was set, and when it is to be.
+    /// When the stop flag was set, and when it has to be.
     stopped: Option<u64>,
     end_at: Option<u64>,
-    /// What had been counted when it was set: what comes after is not part of the run.
+    /// The counts at that moment: what comes after is not part of the run.
     books_at_stop: Option<(Vec<Accounts>, Tally)>,
     next_sample: Option<u64>,
-    /// For a timeline, if one is taken.
+    /// The notes for a timeline, if one is recorded.
     notes: Option<Notes>,
     /// vCPUs that were ended by force, and where.
     stuck: Vec<Stuck>,
@@ -172,18 +172,18 @@ impl CpuSet {
     }
 }
 
-/// What is left to do once the state is unlocked.
+/// The work that is left once the state is unlocked.
 #[derive(Clone, Copy, Debug, Default)]
 struct Errands {
     wake: CpuSet,
     evict: CpuSet,
-    /// Whose timers are to be set to the ends of their slices.
+    /// vCPUs whose timers have to be set to the ends of their slices.
     arm: CpuSet,
-    /// The supervisor has something to see.
+    /// The supervisor has to check the state.
     alarm: bool,
 }
 
-/// What a vCPU's thread does after a turn.
+/// The next step of a vCPU's thread after a turn.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Go(Next),
@@ -207,7 +207,7 @@ pub(crate) struct Host<'run> {
 }
 
 impl<'run> Host<'run> {
-    /// A host for the vCPUs of `records`, whose threads come out of the guest when they get
+    /// Makes a host for the vCPUs of `records`, whose threads leave the guest when they get
     /// `signal`.
     pub(crate) fn new(
         config: &Config,
@@ -217,7 +217,7 @@ impl<'run> Host<'run> {
     ) -> Result<Self, Error> {
         let policy = yield_to::by_name(config.policy, config.vcpus).ok_or_else(|| {
             let (policy, known) = (config.policy, yield_to::NAMES.join(", "));
-            Error::Config(format!("no yield policy is called {policy}; there are {known}"))
+            Error::Config(format!("no yield policy is called {policy}; choose from {known}"))
         })?;
         let scheduler = Scheduler::new(engine::scheduler(config), policy)
             .map_err(|error| Error::Config(error.to_string()))?;
@@ -262,20 +262,20 @@ impl<'run> Host<'run> {
         })
     }
 
-    /// Whether vCPU `vcpu` should not enter the guest before it has called [`exit`](Self::exit).
+    /// Returns whether vCPU `vcpu` must call [`exit`](Self::exit) before it enters the guest.
     pub(crate) fn evicted(&self, vcpu: u32) -> bool {
         let post = &self.posts[vcpu as usize];
         let end = post.slice_end.load(Relaxed);
         post.evict.load(Relaxed) || (end != 0 && end <= self.clock.now_ns())
     }
 
-    /// Whether the next eviction should say where the vCPU was.
+    /// Returns whether the next eviction should report where the vCPU was.
     pub(crate) fn wants_sample(&self, vcpu: u32) -> bool {
         self.posts[vcpu as usize].sample.load(Relaxed)
     }
 
-    /// Called by a vCPU's own thread whenever it is out of the guest; returns when it may go in
-    /// again.
+    /// Handles an exit. A vCPU's own thread calls this whenever it is out of the guest; it returns
+    /// when the vCPU may enter again.
     pub(crate) fn exit(&self, vcpu: u32, mut exit: Exit) -> Next {
         let post = &self.posts[vcpu as usize];
         if matches!(exit, Exit::Ready)
@@ -305,7 +305,7 @@ impl<'run> Host<'run> {
         }
     }
 
-    /// Has the calling thread be that of a vCPU.
+    /// Makes the calling thread that of a vCPU.
     fn begin(&self, post: &Post) -> Result<(), Error> {
         // SAFETY: takes no arguments and cannot fail.
         let thread = unsafe { libc::gettid() };
@@ -316,7 +316,7 @@ impl<'run> Host<'run> {
         Ok(())
     }
 
-    /// The calling thread, which is that of `vcpu`, is about to end.
+    /// Records that the calling thread, which is that of `vcpu`, is about to end.
     pub(crate) fn finish(&self, vcpu: u32) {
         self.posts[vcpu as usize].delay.finish();
     }
@@ -335,12 +335,13 @@ impl<'run> Host<'run> {
             && let Some(timer) = post.timer.get()
         {
             let ns = end.saturating_sub(self.clock.now_ns());
-            // A little late, lest it come before the end by our clock, whose rate is measured.
+            // A little late, so that it does not come before the end by our clock, whose rate is
+            // measured.
             timer.set(ns.saturating_add(1_000 + ns / 1_000));
         }
     }
 
-    /// Has a thread that is about to be woken run on the CPU of its processor. Left to itself, the
+    /// Makes a thread that is about to wake up run on the CPU of its processor. Without this, the
     /// system often queues it behind the thread that wakes it, and leaves another CPU idle.
     fn bind(&self, post: &Post) {
         let (pcpu, thread) = (post.pcpu.load(Relaxed), post.thread.load(Relaxed));
@@ -349,7 +350,7 @@ impl<'run> Host<'run> {
             return;
         }
         // SAFETY: all-zero is the empty set, and `cpu` is one that the system has listed. If the
-        // thread has ended, nothing happens.
+        // thread has ended, the call does nothing.
         unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             libc::CPU_SET(cpu, &mut set);
@@ -357,7 +358,7 @@ impl<'run> Host<'run> {
         }
     }
 
-    /// Does something to the state, and says what is left to do now that it is unlocked.
+    /// Does something to the state, and returns the work that is left now that it is unlocked.
     fn turn<T>(&self, act: impl FnOnce(&mut Turn) -> T) -> (T, Errands) {
         let mut state = self.lock();
         let now = self.clock.now_ns();
@@ -366,17 +367,17 @@ impl<'run> Host<'run> {
         (result, turn.errands)
     }
 
-    /// A turn by the thread of `vcpu`, and what it does next.
+    /// Takes a turn for the thread of `vcpu`, and returns its next step.
     fn turn_of(&self, vcpu: u32, act: impl FnOnce(&mut Turn), waits: impl FnOnce()) -> Step {
         let (step, mut errands) = self.turn(|turn| {
             act(turn);
             turn.step(vcpu)
         });
-        // Before the errands: whoever they wake may preempt this thread at once.
+        // Before the errands: a thread that they wake can preempt this one at once.
         if matches!(step, Step::Wait(_)) {
             waits();
         }
-        // This thread is out of the guest already, and has seen for itself.
+        // This thread is out of the guest already, and needs no signal to itself.
         for own in [&mut errands.wake, &mut errands.evict, &mut errands.arm] {
             own.remove(vcpu);
         }
@@ -389,7 +390,7 @@ impl<'run> Host<'run> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes and signals; with the state unlocked (H3).
+    /// Sends wakes and signals; with the state unlocked (H3).
     fn run(&self, errands: Errands) {
         for at in errands.wake.iter() {
             self.bind(&self.posts[at]);
@@ -400,8 +401,9 @@ impl<'run> Host<'run> {
             post.evict.store(true, Relaxed);
             let thread = post.thread.load(Relaxed);
             if thread != 0 {
-                // SAFETY: sends a signal that every engine has installed a handler for. A thread
-                // that has ended is not found, and one that took its number ignores it.
+                // SAFETY: sends a signal for which every engine has installed a handler. A thread
+                // that has ended is not found, and a thread that took its number ignores the
+                // signal.
                 unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, self.signal) };
             }
         }
@@ -414,7 +416,7 @@ impl<'run> Host<'run> {
     }
 }
 
-/// The system's CPUs for so many processors, one each; none if this process may not use as many.
+/// Returns one of the system's CPUs for each processor; none if this process may not use as many.
 fn cpus(pcpus: usize) -> Vec<usize> {
     // SAFETY: all-zero is the empty set, which the call fills.
     let set = unsafe {

@@ -2,12 +2,12 @@
 //! The KVM engine: functions of this process on real vCPUs, at CPL 3.
 //!
 //! A run makes a virtual machine whose memory is this process ([`memory`]), gives each vCPU a stack
-//! and the register state of a user program ([`vcpu`]), and lets the host decide who runs. There is
-//! no interrupt controller, no kernel in the guest, no descriptor table: a fault shuts the vCPU
-//! down with its registers intact, which is all that [`fault`] needs to say what happened.
+//! and the register state of a user program ([`vcpu`]), and lets the host decide which vCPU runs.
+//! There is no interrupt controller, no kernel in the guest, no descriptor table: a fault shuts the
+//! vCPU down with its registers intact, which is all that [`fault`] needs to explain it.
 //!
-//! User privilege is what makes it fast everywhere: a KVM that itself runs in a virtual machine
-//! without hardware support executes user code natively and emulates the rest.
+//! User privilege makes it fast everywhere: a KVM that itself runs in a virtual machine without
+//! hardware support executes user code natively and emulates the rest.
 
 mod fault;
 mod interrupt;
@@ -64,8 +64,8 @@ impl Engine for KvmEngine {
     }
 }
 
-/// Makes a virtual machine, however many signals come meanwhile: it waits for every processor once,
-/// and gives up when it is interrupted.
+/// Makes a virtual machine, however many signals come meanwhile: the system call waits for every
+/// processor once, and gives up when it is interrupted.
 fn create_vm(kvm: &Kvm) -> Result<VmFd, Error> {
     loop {
         match kvm.create_vm() {
@@ -83,7 +83,7 @@ fn create_vm(kvm: &Kvm) -> Result<VmFd, Error> {
 /// Opens `/dev/kvm` if it can do what the engine needs.
 fn open() -> Result<Kvm, Error> {
     let unavailable = |reason: String| Error::Unavailable { engine: KvmEngine::NAME, reason };
-    // kvm-ioctls says only that it failed; the system says why.
+    // kvm-ioctls reports only that it failed; the system reports why.
     OpenOptions::new().read(true).write(true).open("/dev/kvm").map_err(|e| {
         unavailable(match e.kind() {
             io::ErrorKind::NotFound => "there is no /dev/kvm; load the kvm module, or enable \

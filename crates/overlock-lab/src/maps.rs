@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this process has mapped: `/proc/self/maps`.
+//! The mappings of this process: `/proc/self/maps`.
 //!
-//! A guest on KVM gets all of it, at the same addresses; both engines ask it what is code.
+//! A guest on KVM gets all of them, at the same addresses; both engines use the list to recognise
+//! code.
 //!
-//! The list is taken when a run starts. What the process maps later is unknown to that guest and
-//! faults there; what it unmaps later makes `KVM_RUN` fail. Both end the run with an error.
+//! The list is taken when a run starts. Memory that the process maps later is unknown to that guest
+//! and faults there; memory that it unmaps later makes `KVM_RUN` fail. Both end the run with an
+//! error.
 
 use std::fs;
 
 use crate::Error;
 
-/// A page-aligned range of the process that a guest may use.
+/// A page-aligned range of the process that a guest can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
     /// First address, in the process and in the guest alike.
@@ -30,7 +32,7 @@ impl Region {
     }
 }
 
-/// Lists what the process has mapped now.
+/// Lists the present mappings of the process.
 ///
 /// # Errors
 /// When `/proc/self/maps` cannot be read.
@@ -52,17 +54,17 @@ impl Code {
         Self(regions.iter().copied().filter(|region| region.executable).collect())
     }
 
-    /// Whether `address` can be executed and read.
+    /// Returns whether `address` can be executed and read.
     pub(crate) fn contains(&self, address: u64) -> bool {
         self.0.iter().any(|region| (region.start..region.end).contains(&address))
     }
 }
 
-/// One line of the file, or nothing if a guest has no use for the mapping.
+/// Parses one line of the file; returns nothing if a guest has no use for the mapping.
 ///
-/// Left out are unreadable ranges (guard pages, reservations), the kernel's own pages (`[vdso]` and
-/// its data would make a closure that asks the time appear to work) and mapped devices, such as the
-/// run pages of the vCPUs themselves.
+/// It leaves out unreadable ranges (guard pages, reservations), the kernel's own pages (with
+/// `[vdso]` and its data, a closure that asks for the time would appear to work) and mapped
+/// devices, such as the run pages of the vCPUs themselves.
 fn parse_line(line: &str) -> Option<Region> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;

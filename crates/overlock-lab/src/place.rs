@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where in the program something happened: an address, its symbol, and who probably called it.
+//! Where in the program something happened: an address, its symbol, and its probable callers.
 //!
-//! A guest has no unwinder, so callers are found the way old kernels did it: every word on the
-//! stack that points behind a call instruction is taken for a return address. A stale one may slip
-//! in; none is missed. Names and lines come from the debug information of this process.
+//! A guest has no unwinder, so callers are found as in old kernels: every word on the stack that
+//! points behind a call instruction is taken for a return address. A stale one may slip in; none is
+//! missed. Names and lines come from the debug information of this process.
 
 use std::fmt;
 
@@ -28,35 +28,36 @@ const CALLERS_READ: usize = 32;
 const PROGRAM_BEGINS: &str = "overlock_lab::guest::door::begin";
 
 impl Place {
-    /// The place at `address`, with the callers whose return addresses lie in `stack`.
+    /// Finds the place at `address`, with the callers whose return addresses lie in `stack`.
     ///
-    /// `is_code` says whether an address can be executed.
+    /// `is_code` returns whether an address can be executed.
     pub(crate) fn find(address: u64, stack: &[u64], is_code: impl Fn(u64) -> bool) -> Self {
         let is_return = |word: u64| {
             // A call takes at most seven bytes.
             is_code(word) && is_code(word.wrapping_sub(7)) && follows_call(word)
         };
-        // Looking a return address up finds the call before it; the address itself needs one more.
+        // Looking up a return address finds the call before it; `address` itself needs one more
+        // byte.
         let here = if is_code(address) { symbols(address + 1) } else { Vec::new() };
         let there = stack.iter().filter(|&&word| is_return(word)).take(CALLERS_READ);
         let names = here.into_iter().chain(there.flat_map(|&word| symbols(word)));
-        // What called the program is the same engine every time.
+        // The callers of the program are the same engine every time.
         let mut names = names.take_while(|name| !name.starts_with(PROGRAM_BEGINS));
         let symbol = if is_code(address) { names.next() } else { None };
         Self { address, symbol, callers: names.collect() }
     }
 
-    /// A place of which nothing is known.
+    /// Returns a place about which nothing is known.
     pub(crate) fn unknown() -> Self {
         Self { address: 0, symbol: None, callers: Vec::new() }
     }
 
-    /// Whether the code was on its way through the panic machinery.
+    /// Returns whether the code was on its way through the panic machinery.
     pub(crate) fn is_panic(&self) -> bool {
         self.symbol.iter().chain(&self.callers).any(|name| is_panic_machinery(name))
     }
 
-    /// The same place seen from the code that panicked.
+    /// Returns the same place seen from the code that panicked.
     pub(crate) fn without_panic_machinery(mut self) -> Self {
         if let Some(last) = self.callers.iter().rposition(|name| is_panic_machinery(name)) {
             self.callers.drain(..=last);
@@ -79,7 +80,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What runs between the code that panics and the one that catches it.
+/// Returns whether a function runs between the code that panics and the code that catches it.
 fn is_panic_machinery(name: &str) -> bool {
     const PARTS: [&str; 6] = [
         "core::panicking::",
@@ -92,8 +93,8 @@ fn is_panic_machinery(name: &str) -> bool {
     PARTS.iter().any(|part| name.contains(part))
 }
 
-/// The functions whose code precedes `address`, with file and line when known: usually one, or
-/// several, innermost first, where functions were inlined.
+/// Returns the functions whose code precedes `address`, with file and line when known: usually one,
+/// or several, innermost first, where functions were inlined.
 fn symbols(address: u64) -> Vec<String> {
     let mut found = Vec::new();
     backtrace::resolve(address as *mut _, |symbol| {
@@ -107,13 +108,14 @@ fn symbols(address: u64) -> Vec<String> {
     found
 }
 
-/// A function's name without the types it was made for, which take three lines for a lock on a
-/// guest. What a method is of stays: `<app::Ring as overlock_lab::Program>::run`.
+/// Returns a function's name without its type arguments, which take three lines for a lock on a
+/// guest. The type of a method's receiver stays: `<app::Ring as overlock_lab::Program>::run`.
 fn without_generics(name: &str) -> String {
     let (mut short, mut depth) = (String::with_capacity(name.len()), 0);
     let mut before = ' ';
     for (at, letter) in name.char_indices() {
-        // Behind a name they are its types; anywhere else they say whose method it is.
+        // After a name they are its type arguments; anywhere else they are the receiver of a
+        // method.
         let types = before.is_alphanumeric() || matches!(before, '_' | '}' | ']' | '>');
         let turbofish = short.ends_with("::") && !name[at..].starts_with("<impl ");
         match letter {
@@ -131,8 +133,8 @@ fn without_generics(name: &str) -> String {
     short
 }
 
-/// Whether the bytes before `address` form a call: `e8` with a 32-bit distance, or `ff /2` with a
-/// register or memory operand of 2 to 7 bytes.
+/// Returns whether the bytes before `address` form a call: `e8` with a 32-bit distance, or `ff /2`
+/// with a register or memory operand of 2 to 7 bytes.
 fn follows_call(address: u64) -> bool {
     // SAFETY: the caller has made sure that the seven bytes before `address` are mapped code.
     let before: [u8; 7] = unsafe { *((address - 7) as *const [u8; 7]) };

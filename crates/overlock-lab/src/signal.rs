@@ -19,10 +19,10 @@ pub(crate) fn threads() -> i32 {
     libc::SIGRTMIN() + 2
 }
 
-/// Has the process call `handler` on `signal`, and returns what was called before.
+/// Makes the process call `handler` on `signal`, and returns the previous action.
 ///
 /// # Errors
-/// When the system refuses, which it does only for the signals that cannot be handled.
+/// When the system refuses, which it does only for signals that cannot be handled.
 pub(crate) fn install(signal: i32, handler: Handler, flags: i32) -> Result<libc::sigaction, Error> {
     // SAFETY: all-zero is a valid `sigaction` (an empty mask, the default handler).
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -30,7 +30,7 @@ pub(crate) fn install(signal: i32, handler: Handler, flags: i32) -> Result<libc:
     action.sa_flags = libc::SA_SIGINFO | flags;
     // SAFETY: as above.
     let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: both structures are valid, and `handler` has the type that SA_SIGINFO asks for.
+    // SAFETY: both structures are valid, and `handler` has the type that SA_SIGINFO requires.
     let result = unsafe { libc::sigaction(signal, ptr::from_ref(&action), &raw mut before) };
     if result == 0 {
         return Ok(before);
@@ -38,11 +38,11 @@ pub(crate) fn install(signal: i32, handler: Handler, flags: i32) -> Result<libc:
     Err(Error::Io { attempt: "install a signal handler", source: io::Error::last_os_error() })
 }
 
-/// Lets `signal` come to the calling thread, out of its own handler. Safe in a handler.
+/// Unblocks `signal` for the calling thread, inside its own handler. Safe in a handler.
 pub(crate) fn unblock(signal: i32) {
-    // SAFETY: all-zero is as good as any; the next call fills it.
+    // SAFETY: any value will do; the next call fills it.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is valid, and `signal` is one that the system has.
+    // SAFETY: the set is valid, and `signal` is a valid number.
     unsafe {
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, signal);

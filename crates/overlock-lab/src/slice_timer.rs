@@ -2,9 +2,9 @@
 //! A timer that brings one thread out of the guest at the end of its slice.
 //!
 //! The supervisor could send that signal, but it is a thread itself: with every core busy it has to
-//! wait for one, and slices of 1 ms became 2.3 ms. A POSIX timer fires from the clock interrupt, on
-//! the spot. The supervisor still looks after every slice; so a signal that finds its thread out of
-//! the guest may be lost.
+//! wait for one, and slices of 1 ms became 2.3 ms. A POSIX timer fires directly from the clock
+//! interrupt. The supervisor still checks after every slice, so a signal that finds its thread out
+//! of the guest can be lost.
 
 use std::io;
 use std::ptr;
@@ -15,19 +15,19 @@ use crate::Error;
 #[derive(Debug)]
 pub(crate) struct SliceTimer(libc::timer_t);
 
-// SAFETY: the system's number for the timer, which any thread of the process may use.
+// SAFETY: the system's number of the timer, which any thread of the process can use.
 unsafe impl Send for SliceTimer {}
 
 // SAFETY: as above.
 unsafe impl Sync for SliceTimer {}
 
 impl SliceTimer {
-    /// A timer that sends `signal` to this thread.
+    /// Makes a timer that sends `signal` to this thread.
     ///
     /// # Errors
     /// When the system has no timer left.
     pub(crate) fn for_this_thread(signal: i32) -> Result<Self, Error> {
-        // SAFETY: all-zero is a valid `sigevent`; what matters is set next.
+        // SAFETY: all-zero is a valid `sigevent`; the fields that matter are set next.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = signal;
@@ -44,7 +44,7 @@ impl SliceTimer {
         }
     }
 
-    /// Has the timer fire once, `ns` nanoseconds (at least one) from now.
+    /// Sets the timer to fire once, `ns` nanoseconds (at least one) from now.
     pub(crate) fn set(&self, ns: u64) {
         let ns = ns.max(1);
         let once = libc::itimerspec {
@@ -54,15 +54,15 @@ impl SliceTimer {
                 tv_nsec: (ns % 1_000_000_000) as i64,
             },
         };
-        // SAFETY: the timer exists until `self` is dropped. It can only fail for a time out of
-        // range.
+        // SAFETY: the timer exists until `self` is dropped. The call can only fail for a time out
+        // of range.
         unsafe { libc::timer_settime(self.0, 0, &raw const once, ptr::null_mut()) };
     }
 }
 
 impl Drop for SliceTimer {
     fn drop(&mut self) {
-        // SAFETY: made by `for_this_thread` and deleted nowhere else.
+        // SAFETY: created by `for_this_thread` and deleted nowhere else.
         unsafe { libc::timer_delete(self.0) };
     }
 }

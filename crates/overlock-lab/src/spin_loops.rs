@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds out from the instruction pointer alone that a vCPU spins.
+//! Detects from the instruction pointer alone that a vCPU spins.
 //!
-//! A good spin loop contains the processor's pause instruction, and hardly anything else does. So
-//! a vCPU that two samples in a row find near the same pause instruction spins, whatever lock it
-//! spins on and without its cooperation. This is what pause-loop exiting does in hardware, by
-//! counting.
+//! A good spin loop contains the processor's pause instruction, and hardly anything else does. So a
+//! vCPU that two samples in a row find near the same pause instruction spins, whatever lock it
+//! spins on and without its cooperation. Pause-loop exiting does this in hardware, by counting.
 //!
 //! Code beside a spin loop is mistaken for it if two samples in a row hit it; the cost is a
 //! needless yield.
 
 use crate::maps::Code;
 
-/// How far from its pause instruction a spin loop may reach, in bytes: the loops of this project's
-/// locks are 10 to 40 bytes long. Twice that and critical sections next to a loop would be taken
+/// How far a spin loop can reach from its pause instruction, in bytes: the loops of this project's
+/// locks are 10 to 40 bytes long. With twice that, critical sections next to a loop would be taken
 /// for it.
 const REACH: u64 = 48;
 
 /// The encoding of the pause instruction.
 const PAUSE: [u8; 2] = [0xf3, 0x90];
 
-/// The pause instruction nearest to `rip`, if one is in reach: the identity of the loop.
+/// Returns the pause instruction nearest to `rip`, if one is in reach: the identity of the loop.
 pub(crate) fn loop_at(code: &Code, rip: u64) -> Option<u64> {
     (rip.saturating_sub(REACH)..=rip.saturating_add(REACH))
         .filter(|&at| code.contains(at) && code.contains(at.wrapping_add(1)))

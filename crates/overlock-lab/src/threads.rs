@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The threads engine: a vCPU is an OS thread, parked and resumed with a signal.
 //!
-//! A program runs as it does on KVM, only that the guest is an ordinary function and a call of the
-//! host an ordinary call. What KVM does with exits is done here with one flag, `in_guest`:
+//! A program runs as it does on KVM, except that the guest is an ordinary function and a hypercall
+//! an ordinary call. One flag, `in_guest`, replaces KVM's exits:
 //!
 //! ```text
 //!             in_guest                        not in_guest
@@ -13,10 +13,10 @@
 //!                                               └─ Next::Leave ──► out of the program at once
 //! ```
 //!
-//! A signal that finds its thread out of the guest does nothing: the thread looks at
+//! A signal that finds its thread out of the guest does nothing: the thread checks
 //! [`Host::evicted`] before it goes back in.
 //!
-//! # Why the handler may do what it does
+//! # Why the handler may do this
 //! It calls [`Host::exit`], which locks and sleeps. That would be unsound if it interrupted code
 //! that holds the same lock. It does not: it acts only if `in_guest` is set, and then the thread is
 //! in the program, which by its contract makes no library calls at all. `Host::exit` does not

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run does to its process. One test alone, so that threads and CPU time can be counted.
+//! What a run does to its process. A single test, so that it can count threads and CPU time.
 
 #[path = "engines/support.rs"]
 mod support;
@@ -68,35 +68,38 @@ fn cpu_time_is_that_of_the_pcpus<E: Engine>() {
     E::run(&config, &program).unwrap();
     let used = cpu_time() - before;
     let span = Duration::from_nanos(span.into_inner());
-    // Four vCPUs that always want to run, on one pCPU: were they not parked, two cores were busy.
+    // Four vCPUs that always want to run, on one pCPU: if they were not parked, two cores would be
+    // busy.
     assert!(used < span.mul_f64(1.5), "{used:?} of CPU time in {span:?} on one pCPU");
 }
 
-/// Runs `act` while this process may have only `more` open files besides those it has.
+/// Runs `act` while this process can open only `more` files besides those it has.
 fn with_few_files<T>(more: usize, act: impl FnOnce() -> T) -> T {
-    // The limit is on the number that a file gets, and numbers may lie free between those in use.
+    // The limit applies to the number that a file gets, and there may be free numbers between those
+    // in use.
     let in_use = |number: &u64| fs::exists(format!("/proc/self/fd/{number}")).unwrap();
     let limit = (0..).filter(|number| !in_use(number)).nth(more).unwrap();
     let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the call fills the structure.
     assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut before) }, 0);
     let few = libc::rlimit { rlim_cur: limit, ..before };
-    // SAFETY: a soft limit below the hard one, which is put back below.
+    // SAFETY: a soft limit below the hard one, restored below.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const few) }, 0);
     let result = act();
-    // SAFETY: the limit that was there.
+    // SAFETY: the previous limit.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const before) }, 0);
     result
 }
 
 fn a_vcpu_that_kvm_refuses_ends_the_run() {
-    // Each vCPU is a file. These are enough for the machine and some of its vCPUs, not for all.
+    // Each vCPU is a file. This limit suffices for the machine and some of its vCPUs, but not for
+    // all.
     let error = with_few_files(8, || error::<KvmEngine>(&config(32, 2), |_| ()));
     let text = error.to_string();
     assert!(matches!(error, Error::Refused { vcpu: 1..32, .. }), "{text}");
     assert!(text.contains("refused to create it") && text.contains("open files"), "{text}");
     assert_eq!(vcpu_threads(), 0);
-    // Nothing was left open either, and the next run is like any other.
+    // Nothing was left open either, so the next run works.
     let program = Body(|_: Vcpu<overlock_lab::Ports>| {});
     with_few_files(8, || KvmEngine::run(&config(2, 2), &program)).unwrap();
 }

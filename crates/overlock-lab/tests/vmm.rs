@@ -25,7 +25,7 @@ fn vcpus_that_share_pcpus_all_come_to_their_end_and_never_run_on_more() {
         assert!(lives.iter().all(|&(said, _)| said == 1), "each says so once: {lives:?}");
         let ran: u64 = lives.iter().map(|(_, usage)| usage.ran.0).sum();
         assert!(ran <= span * u64::from(pcpus), "{ran} ns on {pcpus} pCPUs in {span} ns");
-        // Where they are more than the pCPUs, somebody has waited.
+        // If there are more vCPUs than pCPUs, some vCPU has waited.
         let waited = lives.iter().any(|(_, usage)| usage.steal.0 > 0);
         assert_eq!(waited, vcpus > pcpus, "{lives:?}");
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a vCPU and its host share: one [`VcpuRecord`] each, and the numbers of the hypercalls.
+//! The memory that a vCPU and its host share: one [`VcpuRecord`] each, and the numbers of the
+//! hypercalls.
 //!
 //! ```text
 //!            writes                        reads
@@ -9,18 +10,18 @@
 //! ```
 //!
 //! Both sides run in one address space, so a record is an ordinary shared structure and every field
-//! is an atomic. No field carries another's data: what must be ordered is ordered by the exit or
-//! the entry itself, which a vCPU's own thread performs.
+//! is an atomic. No field carries another's data: the exit or the entry itself, which a vCPU's own
+//! thread performs, orders what must be ordered.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use overlock_world::clock::Clock;
 use overlock_world::{Hint, VCPUS_MAX};
 
-/// The most vCPUs a run may have.
+/// The most vCPUs that a run can have.
 pub(crate) const MAX_VCPUS: usize = VCPUS_MAX as usize;
 
-/// A call of the host by a guest, with two arguments.
+/// A hypercall, with two arguments.
 ///
 /// On the KVM engine, `Call as u16` is the port that is written, with the arguments in `rdi` and
 /// `rsi`.
@@ -35,20 +36,20 @@ pub(crate) enum Call {
     Halt = 0x502,
     /// Kick vCPU argument 0.
     Kick = 0x503,
-    /// Spinning for long, in vain.
+    /// The vCPU has spun for long, in vain.
     LongSpin = 0x504,
     /// Send interrupt argument 1 to vCPU argument 0.
     Ipi = 0x505,
     /// The critical section that outlived its slice is over.
     EndGrace = 0x506,
-    /// Please let vCPU argument 0 run instead of this one, or any other if there is no such vCPU.
+    /// Let vCPU argument 0 run instead of this one, or any other if there is no such vCPU.
     YieldTo = 0x507,
     /// Send interrupt argument 0 to all other vCPUs.
     IpiAll = 0x508,
 }
 
 impl Call {
-    /// The call behind a port number.
+    /// Returns the call behind a port number.
     pub(crate) fn from_port(port: u16) -> Option<Self> {
         use Call::{EndGrace, Finished, Halt, Ipi, IpiAll, Kick, LongSpin, Started, YieldTo};
         [Started, Finished, Halt, Kick, LongSpin, Ipi, EndGrace, YieldTo, IpiAll]
@@ -60,18 +61,18 @@ impl Call {
 /// The port of the ACPI PM timer, where QEMU and Xen guests also find one.
 pub(crate) const PM_TIMER_PORT: u16 = 0x608;
 
-/// What all vCPUs of a run share.
+/// The part that all vCPUs of a run share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// The programs should return.
+    /// Tells the programs to return.
     pub(crate) stop: AtomicBool,
     /// The clock of the run.
     pub(crate) clock: Clock,
     /// Number of vCPUs.
     pub(crate) vcpus: u32,
-    /// Whether locks that can wait do.
+    /// Whether locks that can halt do.
     pub(crate) waits: bool,
-    /// How long a loop of pauses lasts until it exits to the host; 0 is never.
+    /// How long a loop of pauses lasts before it exits to the host; 0 means for ever.
     pub(crate) pause_window_ticks: u64,
     /// About how long a halt, a kick and a wake-up take, in nanoseconds.
     pub(crate) wake_ns: u64,
@@ -79,8 +80,8 @@ pub(crate) struct Shared {
     pub(crate) tables: *const (),
 }
 
-// SAFETY: the pointer is written before any vCPU starts, and points to what is shared between
-// threads.
+// SAFETY: the pointer is written before any vCPU starts, and points to memory that threads can
+// share.
 unsafe impl Sync for Shared {}
 
 /// The record of one vCPU.
@@ -94,14 +95,14 @@ pub(crate) struct VcpuRecord {
     pub(crate) own: u64,
     /// All records of the run, [`Shared::vcpus`] of them.
     pub(crate) all: *const VcpuRecord,
-    /// What all vCPUs share.
+    /// The part that all vCPUs share.
     pub(crate) shared: *const Shared,
     /// The number of this vCPU.
     pub(crate) number: u32,
-    /// When the loop of pauses that it is in began, and its last pause, in ticks.
+    /// When the current loop of pauses began, and its last pause, in ticks.
     pub(crate) first_pause: AtomicU64,
     pub(crate) last_pause: AtomicU64,
-    /// What to add to the time stamp counter to get the host's.
+    /// The number to add to the time stamp counter to get the host's.
     pub(crate) tsc_offset: AtomicU64,
 
     /// Runnable, but without a processor.
@@ -111,24 +112,25 @@ pub(crate) struct VcpuRecord {
     /// Nanoseconds halted, so far.
     pub(crate) halted_ns: AtomicU64,
 
-    /// In a critical section: please don't take the processor now.
+    /// The vCPU is in a critical section, and asks to keep its processor.
     pub(crate) critical: AtomicBool,
-    /// The host waited for the end of the critical section and wants [`Call::EndGrace`].
+    /// The host waits for the end of the critical section and wants [`Call::EndGrace`].
     pub(crate) yield_wanted: AtomicBool,
 
-    /// Interrupts that wait for delivery, a bit each.
+    /// Pending interrupts, a bit each.
     pub(crate) pending: AtomicU32,
-    /// Interrupts are not to be delivered.
+    /// Interrupts must not be delivered.
     pub(crate) interrupts_off: AtomicBool,
-    /// Delivers what is pending; made for the program that runs.
+    /// Delivers the pending interrupts; made for the program that runs.
     pub(crate) deliver: extern "C" fn(&VcpuRecord),
-    /// Whom this vCPU waits for, as the guest publishes it, and as it is; asked by the host.
+    /// Returns whom this vCPU waits for, as the guest publishes it, and as it is; the host calls
+    /// it.
     pub(crate) hint: fn(&VcpuRecord) -> Hint,
     pub(crate) truth: fn(&VcpuRecord) -> Hint,
-    /// How often its waits have ended, asked by the host.
+    /// Returns how often the vCPU's waits have ended; the host calls it.
     pub(crate) progress: fn(&VcpuRecord) -> u64,
-    /// Tells the program that the vCPU was without a processor, and from when to when; runs on the
-    /// host.
+    /// Tells the program that the vCPU was without a processor, and from when to when; the host
+    /// calls it.
     pub(crate) was_away: fn(&VcpuRecord, u64, u64),
     /// The program that runs.
     pub(crate) program: *const (),
@@ -142,19 +144,19 @@ unsafe impl Sync for VcpuRecord {}
 unsafe impl Send for VcpuRecord {}
 
 impl VcpuRecord {
-    /// What all vCPUs of the run share.
+    /// Returns the part that all vCPUs of the run share.
     pub(crate) fn shared(&self) -> &Shared {
         // SAFETY: points to the run's `Shared`, which outlives all its records.
         unsafe { &*self.shared }
     }
 
-    /// The record of vCPU `number`, if there is one.
+    /// Returns the record of vCPU `number`, if there is one.
     pub(crate) fn other(&self, number: u32) -> Option<&VcpuRecord> {
         // SAFETY: `all` points to `vcpus` records and `number` is below that.
         (number < self.shared().vcpus).then(|| unsafe { &*self.all.add(number as usize) })
     }
 
-    /// Whether an interrupt could be delivered now.
+    /// Returns whether an interrupt could be delivered now.
     pub(crate) fn deliverable(&self) -> bool {
         self.pending.load(Relaxed) != 0 && !self.interrupts_off.load(Relaxed)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the words of locks are made of on a vCPU: real memory, accessed in the order that the lock
-//! asks for, or in a stronger one.
+//! The cells of locks on a vCPU: real memory, accessed in the order that the lock asks for, or in a
+//! stronger one.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
@@ -20,7 +20,7 @@ pub trait Cells: Copy + Debug + Send + Sync + 'static {
     /// Whether orderings are raised.
     const FULL: bool;
 
-    /// The memory of a word.
+    /// Returns the memory of a word.
     fn memory(word: &Self::Word) -> &AtomicU32;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The guest's door: how a vCPU finds its own record and calls its host, in the two worlds here.
 //!
-//! That is all in which a vCPU of KVM and a parked thread differ. Every verb of
-//! [`World`](overlock_world::World) is built on it here, once.
+//! A vCPU of KVM and a parked thread differ in nothing else. This file builds every verb of
+//! [`World`](overlock_world::World) on the door, once.
 
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 
@@ -13,13 +13,13 @@ use overlock_world::{Hint, Program, Vcpu, World};
 use super::abi::{Call, VcpuRecord};
 use super::platform::Guest;
 
-/// How a vCPU finds its record and calls its host.
+/// The way in which a vCPU finds its record and calls its host.
 ///
 /// # Safety
-/// `record` returns the record of the vCPU that asks, whenever called from a program that an engine
-/// of this world runs.
+/// `record` returns the record of the calling vCPU, whenever a program that an engine of this world
+/// runs calls it.
 pub unsafe trait Door: World<Word = AtomicU32> {
-    /// The record of the calling vCPU.
+    /// Returns the record of the calling vCPU.
     #[doc(hidden)]
     fn record() -> Record;
 
@@ -32,7 +32,7 @@ pub unsafe trait Door: World<Word = AtomicU32> {
 #[derive(Clone, Copy, Debug)]
 pub struct Record(pub(crate) &'static VcpuRecord);
 
-/// A call of the host, opaque outside this crate.
+/// A hypercall, opaque outside this crate.
 #[derive(Clone, Copy, Debug)]
 pub struct CallNumber(pub(crate) Call);
 
@@ -76,7 +76,7 @@ pub(crate) fn relax<D: Door>() {
 }
 
 pub(crate) fn halt_unless<D: Door>(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
-    // A kick that comes between this look and the halt is remembered by the host.
+    // The host remembers a kick that comes between this load and the halt.
     if word.load(Relaxed) == expected {
         call::<D>(Call::Halt, [deadline_ns.unwrap_or(0), 0]);
     }
@@ -102,7 +102,7 @@ pub(crate) fn leave_critical<D: Door>() {
     }
 }
 
-/// The verbs of a world that has a [`Door`]; the PM timer is its own.
+/// The verbs of a world that has a [`Door`]; each world has its own PM timer.
 macro_rules! verbs {
     () => {
         type Word = std::sync::atomic::AtomicU32;
@@ -172,7 +172,7 @@ macro_rules! verbs {
 }
 pub(crate) use verbs;
 
-/// The first thing a vCPU runs, and the last: it never returns to a caller's frame.
+/// Starts a vCPU's program, as its outermost frame: it never returns to a caller's frame.
 pub(crate) fn begin<W: Door, P: Program<W>>(program: &P) {
     call::<W>(Call::Started, [ticks(), 0]);
     program.run(Vcpu::current());
@@ -180,16 +180,16 @@ pub(crate) fn begin<W: Door, P: Program<W>>(program: &P) {
 
 /// Delivers pending interrupts until there are none. Runs on the vCPU, on top of the program.
 ///
-/// The host has seen `pending` set and `interrupts_off` clear, and has stopped the vCPU at whatever
-/// it was doing. An interrupt that arrives while this runs finds `interrupts_off` set; it is seen
-/// by the look at `pending` that follows the clearing, or by the host at the exit that its arrival
+/// The host has found `pending` set and `interrupts_off` clear, and has stopped the vCPU at some
+/// instruction. An interrupt that arrives while this runs finds `interrupts_off` set; the load of
+/// `pending` that follows the clearing sees it, or the host does at the exit that its arrival
 /// causes.
 pub(crate) extern "C" fn deliver<W: Door, P: Program<W>>(record: &VcpuRecord) {
     // SAFETY: the engine made this function for the program it runs, and `program` points to it.
     let program = unsafe { &*record.program.cast::<P>() };
     while record.deliverable() {
         record.interrupts_off.store(true, Relaxed);
-        // ORDERING: Acquire → the Release with which the host sets a bit; what senders did is seen.
+        // ORDERING: Acquire → the Release with which the host sets a bit; shows what senders did.
         let mut pending = record.pending.swap(0, Acquire);
         while pending != 0 {
             program.interrupt(Vcpu::current(), pending.trailing_zeros());
@@ -199,13 +199,13 @@ pub(crate) extern "C" fn deliver<W: Door, P: Program<W>>(record: &VcpuRecord) {
     }
 }
 
-/// Asks the program what it publishes of whom a vCPU waits for. Runs on the host.
+/// Asks the program for the hint that it publishes about a vCPU's wait. Runs on the host.
 pub(crate) fn hint<W: Door, P: Program<W>>(record: &VcpuRecord) -> Hint {
     // SAFETY: the engine made this function for the program it runs, and `program` points to it.
     unsafe { &*record.program.cast::<P>() }.hint(record.number)
 }
 
-/// Asks the program whom a vCPU waits for. Runs on the host.
+/// Asks the program which vCPU a vCPU really waits for. Runs on the host.
 pub(crate) fn truth<W: Door, P: Program<W>>(record: &VcpuRecord) -> Hint {
     // SAFETY: as in `hint`.
     unsafe { &*record.program.cast::<P>() }.truth(record.number)

@@ -3,20 +3,20 @@
 //!
 //! | clause | answer |
 //! |---|---|
-//! | P1 | `wait` looks at the word before it calls the host. |
-//! | P2 | A kick that came too early, an interrupt, and a deadline end a halt. |
+//! | P1 | `wait` loads the word before it calls the host. |
+//! | P2 | A kick that came too early, an interrupt, or a deadline ends a halt. |
 //! | P3 | A kick is a call of the host. If its target is not halted, the host remembers it, and the target's next halt returns at once. |
 //! | P4 | The host ignores a kick of a vCPU that does not exist or has ended. |
 //! | P5 | Not implemented: see below. |
-//! | P6 | The pause instruction; where the run asks for it, with a look at the time stamp counter, and a call of the host when the loop has become long: what pause-loop exiting does in hardware. |
+//! | P6 | The pause instruction; if the run asks for it, also a reading of the time stamp counter, and a hypercall when the loop has become long, as pause-loop exiting does in hardware. |
 //! | P7 | A vCPU's number never changes, and is below `MAX_VCPUS`. |
 //! | P8 | The tables are made for each run, and all vCPUs share them. |
 //! | P9 | The time stamp counter, scaled; its offset to the host's is measured when a vCPU starts. |
-//! | P10 | `Guest<W, false>` never waits; `Guest<W, true>` waits if the run says so. |
+//! | P10 | `Guest<W, false>` never halts; `Guest<W, true>` halts if the run allows it. |
 //!
-//! It does not implement `yield_now`: a call of the host and a change of vCPUs cost more than the
-//! lock can gain from an earlier turn. Spinners that wait for one off its pCPU are the host's
-//! affair, by its yield policy.
+//! It does not implement `yield_now`: a hypercall and a switch of vCPUs cost more than the lock can
+//! gain from an earlier turn. Spinners that wait for a vCPU off its pCPU are left to the host's
+//! yield policy.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, Ordering::Relaxed};
@@ -30,26 +30,27 @@ use super::abi::{Call, VcpuRecord};
 use super::cells::{Cells, Full, Real};
 use super::door::{CallNumber, Door};
 
-/// A vCPU of world `W`, on which locks wait (`WAITS`) or only ever spin, and are made of `C`.
+/// A vCPU of world `W`, on which locks halt (`WAITS`) or only ever spin, and are made of `C`.
 #[derive(Clone, Copy, Debug)]
 pub struct Guest<W, const WAITS: bool, C = Real>(PhantomData<(W, C)>);
 
-/// Ticks between two pauses of one loop, at most: longer and it counts as another loop.
+/// Ticks between two pauses of one loop, at most: after a longer time the pause starts another
+/// loop.
 ///
-/// Hardware says 128, but looks at nothing in between. Here a look at a contended lock word may
-/// come between, which is 250 to 1000 ticks.
+/// The hardware's limit is 128, but hardware loads nothing in between. Here a load of a contended
+/// lock word can come between, which takes 250 to 1000 ticks.
 const GAP_TICKS: u64 = 4096;
 
 /// Buckets of the table of halted vCPUs, at least: 16 entries each.
 const BUCKETS: usize = 256;
 
-/// What the locks of one platform share in one run.
+/// Data that the locks of one platform share in one run.
 struct Table<P: Platform> {
     slots: Vec<Slot<P>>,
     buckets: Vec<Bucket<P>>,
 }
 
-/// What the locks of a run share.
+/// Data that all locks of a run share.
 pub(crate) struct Tables<W: Door> {
     waiting: Table<Guest<W, true>>,
     spinning: Table<Guest<W, false>>,
@@ -57,7 +58,7 @@ pub(crate) struct Tables<W: Door> {
 }
 
 impl<W: Door> Tables<W> {
-    /// Empty tables for `vcpus` vCPUs.
+    /// Makes empty tables for `vcpus` vCPUs.
     pub(crate) fn new(vcpus: u32) -> Self {
         Self {
             waiting: Table::new(vcpus),
@@ -66,7 +67,7 @@ impl<W: Door> Tables<W> {
         }
     }
 
-    /// The tables of the run that the calling vCPU belongs to.
+    /// Returns the tables of the run that the calling vCPU belongs to.
     fn current() -> &'static Self {
         // SAFETY: the engine made the tables for this world, and they outlive the run.
         unsafe { &*W::record().0.shared().tables.cast() }
@@ -93,8 +94,8 @@ impl<W: Door, const WAITS: bool, C: Cells> Guest<W, WAITS, C> {
             (false, false) => (&raw const tables.spinning).cast(),
             (true, _) => (&raw const tables.sequential).cast::<Table<Self>>(),
         };
-        // SAFETY: of the three, the table that was made for this very platform; the assertion keeps
-        // a fourth one out.
+        // SAFETY: of the three, this is the table that was made for this very platform; the
+        // assertion rules out a fourth.
         unsafe { &*table }
     }
 }
@@ -168,7 +169,7 @@ unsafe impl<W: Door, const WAITS: bool, C: Cells> Platform for Guest<W, WAITS, C
     }
 }
 
-/// Counts a pause, and tells the host when pauses have followed each other for `window` ticks.
+/// Counts a pause, and calls the host when pauses have followed each other for `window` ticks.
 fn pause_loop<W: Door>(record: &VcpuRecord, window: u64) {
     let now = ticks();
     let gap = now.wrapping_sub(record.last_pause.load(Relaxed));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How exits are counted.
+//! The accounting of exits.
 
 use overlock_host::sched::Usage;
 use overlock_world::Accounts;
@@ -7,7 +7,7 @@ use overlock_world::Accounts;
 use super::Exit;
 use crate::guest::abi::Call;
 
-/// Adds the time that the scheduler has measured, and what the system says of the thread.
+/// Adds the time that the scheduler has measured, and the run delay of the thread.
 pub(super) fn with(life: Accounts, usage: Usage, run_delay_ns: u64) -> Accounts {
     let (ran_ns, steal_ns, halted_ns) = (usage.ran.0, usage.steal.0, usage.halted.0);
     Accounts { ran_ns, steal_ns, halted_ns, run_delay_ns, ..life }

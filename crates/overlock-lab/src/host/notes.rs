@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How each vCPU stood and since when, for a timeline.
+//! The state of each vCPU over time, for a timeline.
 
 use overlock_host::Pcpu;
 use overlock_host::sched::Standing as Stands;
 use overlock_world::timeline::{Standing, Stint, Window, prepared};
 
-/// The notes of a run. Room is made before it: the threads engine notes in a signal handler (H4).
+/// The notes of a run. Room is allocated before it: the threads engine notes in a signal handler
+/// (H4).
 #[derive(Debug)]
 pub(super) struct Notes {
     window: Window,
@@ -14,14 +15,14 @@ pub(super) struct Notes {
 
 #[derive(Debug)]
 struct Life {
-    /// How it stands now, and since when.
+    /// Its present state, and since when.
     standing: Standing,
     since_ns: u64,
     stints: Vec<Stint>,
 }
 
 impl Notes {
-    /// Notes for this many vCPUs, all of which are halted.
+    /// Makes notes for this many vCPUs, all of which are halted.
     pub(super) fn new(window: Window, vcpus: u32) -> Self {
         let standing = Standing::Halted;
         let blank = Stint { standing, from_ns: u64::MAX, to_ns: u64::MAX };
@@ -29,7 +30,7 @@ impl Notes {
         Self { window, lives: (0..vcpus).map(life).collect() }
     }
 
-    /// `vcpu` stands so from `now_ns` on.
+    /// Records that `vcpu` is in this state from `now_ns` on.
     pub(super) fn note(&mut self, vcpu: u32, stands: Stands, now_ns: u64) {
         let standing = match stands {
             Stands::Running(Pcpu(pcpu)) => Standing::Running(pcpu),
@@ -48,8 +49,8 @@ impl Notes {
         (life.standing, life.since_ns) = (standing, now_ns);
     }
 
-    /// The stints of `vcpu`, the one included that goes on, unless there was no room for those
-    /// before it.
+    /// Returns the stints of `vcpu`, including the one that goes on, unless there was no room for
+    /// those before it.
     pub(super) fn of(&self, vcpu: u32, now_ns: u64) -> Vec<Stint> {
         let life = &self.lives[vcpu as usize];
         let mut stints = life.stints.clone();
@@ -77,7 +78,7 @@ mod tests {
         let running = Stands::Running(Pcpu(1));
         notes.note(0, running, 50);
         notes.note(0, Stands::Queued(Pcpu(0)), 150);
-        // Another queue is the same to it.
+        // Another queue makes no difference to it.
         notes.note(0, Stands::Queued(Pcpu(1)), 160);
         notes.note(0, running, 170);
         let stint = |standing, from_ns, to_ns| Stint { standing, from_ns, to_ns };

@@ -36,7 +36,7 @@ impl Timer {
             PmTimerRule::Clamped => {
                 Self::Clamped(PmTimer::new(width, clock, Clamped::default(), NoSci))
             }
-            // All of the laboratory rests on the time stamp counter being one on all CPUs.
+            // The whole laboratory relies on a time stamp counter that is the same on all CPUs.
             PmTimerRule::LockFree => Self::LockFree(PmTimer::new(width, clock, Pure, NoSci)),
         }
     }
@@ -52,9 +52,9 @@ impl Timer {
     }
 }
 
-/// The rule of [`overlock::Refresh`]: whoever finds a refresh under way waits for that one, and
-/// returns its result. Its cells are those that the model checker knows; here they are real, and
-/// who waits for long halts on a futex.
+/// The rule of [`overlock::Refresh`]: a reader that finds a refresh under way waits for it and
+/// returns its result. Its cells are those that the model checker tests; here they are real memory,
+/// and a reader that waits for long halts on a futex.
 #[derive(Debug)]
 pub(super) struct Shared(Refresh<u64, Threads>);
 
@@ -66,7 +66,7 @@ impl Default for Shared {
 
 impl ReadRule for Shared {
     fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos {
-        // Refreshes come one after the other, so the last one is the latest: never behind it.
+        // Refreshes come one after the other, so the last one is the latest: no value is behind it.
         Nanos(self.0.join(|| clock().0.max(self.0.last())))
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The end of a run, and samples: all that no vCPU's own thread brings about.
+//! The end of a run, and samples: everything that no vCPU's own thread does.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use overlock_host::sched::yield_to::Tally;
 use overlock_host::{Nanos, Pcpu, Vcpu};
 use overlock_world::{Accounts, Config};
 
-/// How often to look whether a run that can be cancelled is.
+/// How often to check whether a run has been cancelled, if it can be.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// What the host has to say when a run is over.
+/// The host's account of a run that is over.
 #[derive(Debug)]
 pub(crate) struct Report {
     /// Nanoseconds from the first entry to the setting of the stop flag.
     pub(crate) ran_ns: u64,
-    /// When that was.
+    /// The time of that setting.
     pub(crate) stopped_ns: u64,
     pub(crate) accounts: Vec<Accounts>,
     pub(crate) yields: Tally,
@@ -30,8 +30,8 @@ pub(crate) struct Report {
 }
 
 impl Host<'_> {
-    /// Waits for the end of the run until all vCPUs have ended. Called by the thread that started
-    /// them.
+    /// Waits until the run has ended and all vCPUs with it. The thread that started them calls
+    /// this.
     pub(crate) fn supervise(&self, config: &Config) {
         loop {
             let (stopped, errands) = self.turn(|turn| turn.look(config));
@@ -43,7 +43,7 @@ impl Host<'_> {
             if state.alive == 0 {
                 return;
             }
-            // What happened since the look may have asked for an earlier one, unheard.
+            // An event since the last check may have asked for an earlier one, unnoticed.
             let now = self.clock.now_ns();
             match state.next_alarm(config) {
                 Some(alarm) if alarm <= now => {}
@@ -60,7 +60,7 @@ impl Host<'_> {
         }
     }
 
-    /// Notes how long each thread has waited for one of the system's CPUs, up to the end of the
+    /// Records how long each thread has waited for one of the system's CPUs, up to the end of the
     /// run.
     fn note_delays(&self) {
         let delays: Vec<u64> = self.posts.iter().map(|post| post.delay.sum()).collect();
@@ -71,7 +71,7 @@ impl Host<'_> {
         }
     }
 
-    /// The run is over: every vCPU has ended.
+    /// Accounts for the run, which is over: every vCPU has ended.
     pub(crate) fn report(&self, grace: Duration) -> Report {
         let mut state = self.lock();
         // A run whose programs return by themselves has no stop.
@@ -85,10 +85,10 @@ impl Host<'_> {
         Report { ran_ns, stopped_ns, accounts, yields, failure: state.failure.take().or(runaway) }
     }
 
-    /// `vcpu` was ended by force, at the place that `find` finds.
+    /// Records that `vcpu` was ended by force, at the place that `find` finds.
     pub(crate) fn abandoned(&self, vcpu: u32, find: impl FnOnce() -> Place) {
         let mut state = self.lock();
-        // Where it was is of no interest when the run has ended for a better reason.
+        // Its place is of no interest when the run has ended for a better reason.
         if state.failure.is_some() {
             return;
         }
@@ -101,7 +101,7 @@ impl Host<'_> {
 }
 
 impl Turn<'_> {
-    /// Does everything that is due; says whether that was to set the stop flag.
+    /// Does everything that is due; returns whether that was to set the stop flag.
     fn look(&mut self, config: &Config) -> bool {
         let Some(started) = self.state.started else { return false };
         self.look_for_a_sample(config, started);
@@ -125,7 +125,7 @@ impl Turn<'_> {
         false
     }
 
-    /// Takes the sample that is due, the first one period after the start: asks everyone in the
+    /// Takes the sample that is due, the first one period after the start: asks every vCPU in the
     /// guest where it is.
     fn look_for_a_sample(&mut self, config: &Config, started: u64) {
         let Some(every) = config.sample_every else { return };
@@ -144,7 +144,8 @@ impl Turn<'_> {
 }
 
 impl State {
-    /// The life of each vCPU, with the `delay` of its thread, and the yields, until `now`.
+    /// Returns the accounts of each vCPU, with the `delay` of its thread, and the yields, until
+    /// `now`.
     fn books(
         &self,
         host: &Host,
@@ -160,7 +161,7 @@ impl State {
         (lives.collect(), self.scheduler.tally().clone())
     }
 
-    /// When to look next, if not only when all have ended.
+    /// Returns when to check next, if not only when all have ended.
     fn next_alarm(&self, config: &Config) -> Option<u64> {
         self.started?;
         let end = match self.stopped {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One turn at the state: the scheduler hears of what has happened, and its answer is carried out.
+//! One turn at the state: the scheduler hears of an event, and its answer is carried out.
 //!
-//! The scheduler keeps the standing of each vCPU. Here is only what follows from it: what a guest
-//! may see (the preempted flag, its steal time), whom to wake, whom to signal, whose timer to set.
+//! The scheduler keeps the standing of each vCPU. This file has only the consequences: what a guest
+//! can see (the preempted flag, its steal time), which threads to wake or to signal, which timer to
+//! set.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -20,12 +21,12 @@ pub(super) struct Turn<'a> {
     pub(super) state: &'a mut State,
     /// The moment.
     pub(super) now: u64,
-    /// What is left to do once the state is unlocked.
+    /// The work that is left once the state is unlocked.
     pub(super) errands: Errands,
 }
 
 impl Turn<'_> {
-    /// Deals with `vcpu` having left the guest.
+    /// Handles the exit of `vcpu` from the guest.
     pub(super) fn out(&mut self, vcpu: u32, exit: Exit) {
         let guest = &mut self.state.guests[vcpu as usize];
         accounts::count(&mut guest.accounts, &exit);
@@ -40,7 +41,7 @@ impl Turn<'_> {
         match exit {
             Exit::Ready => self.ready(vcpu),
             Exit::Call(call, arguments) => {
-                // Whoever calls is not in a loop of pauses.
+                // A vCPU that makes a hypercall is not in a loop of pauses.
                 self.state.guests[vcpu as usize].last_loop = None;
                 self.call(vcpu, call, arguments);
             }
@@ -56,7 +57,7 @@ impl Turn<'_> {
         self.look_at_preemption(vcpu);
     }
 
-    /// What the thread of `vcpu` does next.
+    /// Returns the next step of the thread of `vcpu`.
     pub(super) fn step(&self, vcpu: u32) -> Step {
         match self.standing(vcpu) {
             Standing::Running(_) => Step::Go(Next::Enter),
@@ -66,7 +67,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Wakes `vcpu` if it is halted and its time has come.
+    /// Wakes `vcpu` if it is halted and its deadline has passed.
     pub(super) fn look_at_deadline(&mut self, vcpu: u32) {
         let due = |deadline| deadline <= self.now;
         if self.standing(vcpu) == Standing::Halted
@@ -80,7 +81,7 @@ impl Turn<'_> {
         self.state.scheduler.standing(Vcpu(vcpu)).unwrap_or(Standing::Stopped)
     }
 
-    /// The processor that `vcpu` is on.
+    /// Returns the processor that `vcpu` is on.
     fn pcpu(&self, vcpu: u32) -> Option<Pcpu> {
         match self.standing(vcpu) {
             Standing::Running(pcpu) => Some(pcpu),
@@ -88,7 +89,7 @@ impl Turn<'_> {
         }
     }
 
-    /// `vcpu` has a thread. Once all have, all start.
+    /// Records that `vcpu` has a thread. Once all have, all start.
     fn ready(&mut self, vcpu: u32) {
         if !std::mem::replace(&mut self.state.guests[vcpu as usize].ready, true) {
             self.state.missing -= 1;
@@ -138,14 +139,14 @@ impl Turn<'_> {
                 }
             }
             Call::EndGrace => {
-                // Whether its slice is over is the scheduler's to say, by a preemption.
+                // The scheduler decides, by a preemption, whether its slice is over.
                 self.host.records[vcpu as usize].yield_wanted.store(false, Relaxed);
                 self.tell(Event::CriticalSection { vcpu: me, inside: false });
             }
         }
     }
 
-    /// `from` interrupts `to`.
+    /// Interrupts `to` on behalf of `from`.
     fn interrupt(&mut self, from: u32, to: u32, number: u64) {
         // ORDERING: Release → the Acquire in `deliver`; the receiver sees what the sender did.
         self.host.records[to as usize].pending.fetch_or(1 << (number & 31), Release);
@@ -156,7 +157,8 @@ impl Turn<'_> {
         self.tell(Event::Ipi { from: Vcpu(from), to: Vcpu(to) });
     }
 
-    /// A signal brought `vcpu` out: for its processor, for a sample, or for an interrupt.
+    /// Handles a signal that brought `vcpu` out: for its processor, for a sample, or for an
+    /// interrupt.
     fn evicted(&mut self, vcpu: u32, rip: Option<u64>) {
         let Some(rip) = rip else { return };
         self.host.posts[vcpu as usize].sample.store(false, Relaxed);
@@ -172,7 +174,7 @@ impl Turn<'_> {
         }
     }
 
-    /// `vcpu` spins; the policy says what becomes of its processor.
+    /// Reports that `vcpu` spins; the policy decides what to do with its processor.
     fn long_spin(&mut self, vcpu: u32, source: SpinSource) {
         let record = &self.host.records[vcpu as usize];
         let known = |name: Option<u32>| name.filter(|&name| name != vcpu).map(Vcpu);
@@ -182,16 +184,16 @@ impl Turn<'_> {
         self.tell(Event::LongSpin(Spin { vcpu: Vcpu(vcpu), source, hint, truth }));
     }
 
-    /// Kicks `vcpu`, or wakes it because its time has come.
+    /// Kicks `vcpu`, or wakes it because its deadline has passed.
     fn wake(&mut self, vcpu: u32, by: Option<Vcpu>) {
         self.tell(Event::Kicked { target: Vcpu(vcpu), by });
     }
 
-    /// If the slice of `vcpu` is over, tells the scheduler.
+    /// Tells the scheduler if the slice of `vcpu` is over.
     fn look_at_slice(&mut self, vcpu: u32) {
         let Some(pcpu) = self.pcpu(vcpu) else { return };
         let Some(Nanos(end)) = self.state.scheduler.slice_end(pcpu) else {
-            // Nobody waits any more; an end that has passed must not bring it out again.
+            // No vCPU waits any more; an end that has passed must not bring it out again.
             return self.host.posts[vcpu as usize].slice_end.store(0, Relaxed);
         };
         if end > self.now {
@@ -212,12 +214,12 @@ impl Turn<'_> {
         }
         let record = &self.host.records[vcpu as usize];
         let inside = record.critical.load(Relaxed);
-        // If that earns it a grace, the guest has to say when the section is over.
+        // If that earns it a grace, the guest has to report the end of the critical section.
         record.yield_wanted.store(inside, Relaxed);
         self.tell(Event::CriticalSection { vcpu: Vcpu(vcpu), inside });
     }
 
-    /// If `vcpu` was asked to come out, it is.
+    /// If `vcpu` was asked to leave the guest, tells the scheduler that it has.
     fn look_at_preemption(&mut self, vcpu: u32) {
         let Some(pcpu) = self.pcpu(vcpu) else { return };
         if !self.state.scheduler.is_preempting(pcpu) {
@@ -237,7 +239,7 @@ impl Turn<'_> {
         }
     }
 
-    /// `vcpu` will never run again.
+    /// Ends `vcpu`, which will never run again.
     fn end(&mut self, vcpu: u32) {
         let guest = &mut self.state.guests[vcpu as usize];
         guest.last = match self.state.scheduler.standing(Vcpu(vcpu)) {
@@ -265,7 +267,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Tells the scheduler, does what it says, and lets those concerned see it.
+    /// Tells the scheduler, carries out its answer, and shows the effects to the vCPUs concerned.
     fn tell(&mut self, event: Event) {
         let alone = self.state.scheduler.queued() == 0;
         let action = self.state.scheduler.on(Nanos(self.now), event);
@@ -309,7 +311,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Has the timer of the owner of `pcpu` end its slice, if anybody waits for a processor.
+    /// Sets the timer of the owner of `pcpu` to end its slice, if any vCPU waits for a processor.
     fn set_slice(&mut self, pcpu: Pcpu) {
         let Some(Vcpu(owner)) = self.state.scheduler.owner(pcpu) else { return };
         let end = self.state.scheduler.slice_end(pcpu).map_or(0, |end| end.0);
@@ -317,7 +319,8 @@ impl Turn<'_> {
         self.errands.arm.insert(owner);
     }
 
-    /// Lets the guest see how `vcpu` stands, and its program what a wait for a processor did.
+    /// Shows the guest the standing of `vcpu`, and its program the effect of a wait for a
+    /// processor.
     fn show(&mut self, vcpu: Vcpu) {
         let standing = self.standing(vcpu.0);
         if let Some(notes) = &mut self.state.notes {

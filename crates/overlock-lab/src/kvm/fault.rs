@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Says what a guest did wrong, from nothing but its registers.
+//! Explains what a guest did wrong, from nothing but its registers.
 //!
 //! The guest has no exception handlers, so its first exception shuts the vCPU down, and its
-//! instruction pointer still is where it happened. What exactly it was, KVM may or may not
-//! remember; the instruction itself tells most of it.
+//! instruction pointer still points to the faulting instruction. KVM may not remember which
+//! exception it was; the instruction itself shows most of it.
 
 use kvm_ioctls::VcpuFd;
 
@@ -13,7 +13,7 @@ use crate::Error;
 use crate::maps::Code;
 use crate::place::Place;
 
-/// Explains why vCPU `vcpu` cannot go on; `otherwise` if its registers do not say.
+/// Explains why vCPU `vcpu` cannot go on; returns `otherwise` if its registers do not show it.
 pub(super) fn explain(
     vcpu: u32,
     fd: &VcpuFd,
@@ -43,7 +43,9 @@ pub(super) fn explain(
             0 if otherwise == "shut down" => "divided by zero, or shut down by itself".into(),
             3 => "executed a breakpoint".into(),
             6 => "executed an instruction that this processor does not have".into(),
-            13 => "executed a privileged instruction, or used an address that cannot be".into(),
+            13 => {
+                "executed a privileged instruction, or used an address that is not canonical".into()
+            }
             0 => otherwise.into(),
             number => format!("{otherwise} after exception {number}"),
         },
@@ -58,12 +60,12 @@ fn page_fault(address: u64, stack: &Stack) -> String {
             format!("overflowed its stack of {} KiB", (stack.top - stack.bottom) >> 10)
         }
         _ => format!(
-            "used address {address:#x}, which was not mapped, or not for that, when the run began"
+            "used address {address:#x}, which was not mapped for this access when the run began"
         ),
     }
 }
 
-/// The two bytes of code at `address`.
+/// Returns the two bytes of code at `address`.
 fn bytes(code: &Code, address: u64) -> Option<[u8; 2]> {
     let both = code.contains(address) && code.contains(address.wrapping_add(1));
     // SAFETY: both bytes are mapped code.

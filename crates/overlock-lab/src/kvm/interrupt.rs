@@ -2,12 +2,13 @@
 //! Interrupts at CPL 3, without the processor's help.
 //!
 //! The host stops the vCPU at any instruction, pushes that instruction's address onto the stack and
-//! lets the vCPU go on at [`entry`]. That saves every register a compiled function may change, has
-//! the program's handler called, restores them and *returns* to the interrupted instruction.
+//! makes the vCPU continue at [`entry`]. That saves every register that a compiled function can
+//! change, calls the program's handler, restores the registers and *returns* to the interrupted
+//! instruction.
 //!
 //! ```text
 //!   high  ...                      ◄ rsp when interrupted, and again afterwards
-//!         128 bytes                  the red zone: the interrupted function may use it
+//!         128 bytes                  the red zone: the interrupted function can use it
 //!         interrupted rip          ◄ rsp when `entry` begins
 //!         flags, nine registers
 //!   low   XSAVE area, 64-aligned
@@ -19,26 +20,26 @@ use std::arch::naked_asm;
 
 use crate::guest::abi::VcpuRecord;
 
-/// Bytes below the stack pointer that a function may use without moving it.
+/// Bytes below the stack pointer that a function can use without moving it.
 const RED_ZONE: u64 = 128;
 
-/// What must be free on the stack for an interrupt, in bytes; the handler's own needs included.
+/// Bytes that must be free on the stack for an interrupt, including the handler's own needs.
 pub(crate) const ROOM: u64 = 16 << 10;
 
-/// What the guest may use of the extended state: x87, SSE, AVX, AVX-512. The C library's `memcpy`
-/// takes what it finds.
+/// The part of the extended state that the guest may use: x87, SSE, AVX, AVX-512. The C library's
+/// `memcpy` uses whatever is available.
 pub(crate) const EXTENDED_STATE: u64 = 0xe7;
 
 /// Bytes that XSAVE needs for [`EXTENDED_STATE`] (Intel SDM volume 1, 13.5: the ZMM state ends at
 /// 2688), rounded up to 64.
 const AREA: usize = 2688;
 
-/// Where the host puts the interrupted address, given the interrupted stack pointer.
+/// Returns where the host puts the interrupted address, given the interrupted stack pointer.
 pub(crate) fn frame(rsp: u64) -> u64 {
     rsp - RED_ZONE - 8
 }
 
-/// Where the vCPU goes on when it is interrupted; not a function that Rust code could call.
+/// The code at which an interrupted vCPU continues; not a function that Rust code could call.
 #[unsafe(naked)]
 pub(crate) extern "C" fn entry() {
     naked_asm!(
@@ -57,7 +58,7 @@ pub(crate) extern "C" fn entry() {
         "cld",
         "sub rsp, {area}",
         "and rsp, -64",
-        // XSAVE leaves most of the header alone, and XRSTOR wants it zero.
+        // XSAVE leaves most of the header alone, and XRSTOR requires it to be zero.
         "xor eax, eax",
         "mov [rsp + 512], rax",
         "mov [rsp + 520], rax",

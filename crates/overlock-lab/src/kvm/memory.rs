@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory of a guest: this very process, at its own virtual addresses.
 //!
-//! Every region of the process keeps its virtual address in the guest and is given guest-physical
+//! Every region of the process keeps its virtual address in the guest and gets guest-physical
 //! addresses one after the other from [`FIRST_GPA`] on, because process addresses (47 bits) need
 //! not fit the guest-physical width.
 //!
@@ -24,10 +24,10 @@ use super::paging::{PageTables, TABLES_GPA};
 use crate::Error;
 use crate::maps::Region;
 
-/// Guest-physical address of the first region: above everything a PC has at fixed addresses.
+/// Guest-physical address of the first region: above all fixed addresses of a PC.
 const FIRST_GPA: u64 = 1 << 32;
 
-/// Where the task state segment is, guest-virtual and guest-physical. Linux lets no process map
+/// Address of the task state segment, guest-virtual and guest-physical. Linux lets no process map
 /// this page (`vm.mmap_min_addr`), and page 0 stays unmapped so that a null pointer faults.
 pub(crate) const TSS: u64 = 0x1000;
 
@@ -56,7 +56,7 @@ impl GuestMemory {
         let memory = Self::zeroed((TABLES_GPA + tables.len()) as usize)?;
         let first = (TABLES_GPA / 8) as usize;
         for (at, word) in (first..).zip(tables.words()) {
-            // SAFETY: `zeroed` was asked for room for all words behind `TABLES_GPA`.
+            // SAFETY: `zeroed` has allocated room for all words behind `TABLES_GPA`.
             unsafe { memory.start.add(at).write(word) };
         }
         // SAFETY: the memory is mapped until `memory` is dropped; see `Drop`.
@@ -81,8 +81,8 @@ impl GuestMemory {
 
 impl Drop for GuestMemory {
     fn drop(&mut self) {
-        // SAFETY: mapped by `zeroed` with this length, and nobody holds a reference into it. A
-        // guest that still used it would find its slot empty and stop with an error.
+        // SAFETY: mapped by `zeroed` with this length, and no reference into it is left. A guest
+        // that still used it would find its slot empty and stop with an error.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -90,7 +90,7 @@ impl Drop for GuestMemory {
 /// Makes `bytes` at `address` of this process the guest-physical memory at `gpa`.
 ///
 /// # Safety
-/// The range is mapped. The guest may read and write it, as far as its page tables allow.
+/// The range is mapped. The guest can read and write it, as far as its page tables allow.
 unsafe fn set_slot(vm: &VmFd, slot: u32, gpa: u64, address: u64, bytes: u64) -> Result<(), Error> {
     let region = kvm_userspace_memory_region {
         slot,

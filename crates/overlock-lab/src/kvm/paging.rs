@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The tables are built once, before any vCPU runs, in memory that becomes guest-physical memory
-//! from [`TABLES_GPA`] on. Accessed and dirty bits are set beforehand so that nobody ever writes
-//! to them again: a hypervisor that walks these tables in software then has no reason to.
+//! from [`TABLES_GPA`] on. Accessed and dirty bits are set beforehand so that the processor never
+//! writes to them again: a hypervisor that walks these tables in software then has no reason to.
 //!
 //! Source: Intel SDM volume 3A, 4.5 "4-level paging".
 
@@ -37,7 +37,7 @@ pub(crate) struct PageTables {
 }
 
 impl PageTables {
-    /// Tables that map nothing.
+    /// Makes tables that map nothing.
     pub(crate) fn new() -> Self {
         Self { tables: vec![Box::new([0; 512])] }
     }
@@ -56,22 +56,22 @@ impl PageTables {
         }
     }
 
-    /// Maps one page that only the processor itself may read: the task state segment.
+    /// Maps one page that only the processor itself can read: the task state segment.
     pub(crate) fn map_supervisor(&mut self, address: u64, gpa: u64) {
         *self.leaf(address) = gpa | PRESENT | ACCESSED | DIRTY | NO_EXECUTE;
     }
 
-    /// The tables as guest-physical memory from [`TABLES_GPA`] on.
+    /// Returns the tables as guest-physical memory from [`TABLES_GPA`] on.
     pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
         self.tables.iter().flat_map(|table| table.iter().copied())
     }
 
-    /// Bytes that [`words`](Self::words) yields.
+    /// Returns the number of bytes that [`words`](Self::words) yields.
     pub(crate) fn len(&self) -> u64 {
         self.tables.len() as u64 * PAGE
     }
 
-    /// The level-1 entry of `address`, with the tables above it made when missing.
+    /// Returns the level-1 entry of `address`; makes the tables above it if they are missing.
     fn leaf(&mut self, address: u64) -> &mut u64 {
         let mut table = 0;
         for level in [3, 2, 1] {
@@ -87,7 +87,7 @@ impl PageTables {
     }
 }
 
-/// Which entry of a table at `level` (0 is the last) translates `address`.
+/// Returns the index of the entry that translates `address` in a table at `level` (0 is the last).
 fn index(address: u64, level: u32) -> usize {
     ((address >> (12 + 9 * level)) & 0x1ff) as usize
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The world of a vCPU: its record is at the GS base, a call of the host is a port access.
+//! The world of a vCPU: its record is at the GS base, a hypercall is a port access.
 
 use std::arch::asm;
 
@@ -10,7 +10,7 @@ use crate::guest::door::{self, CallNumber, Door, Record, verbs};
 
 /// A vCPU under KVM that calls its host through ports.
 ///
-/// Its verbs work in a guest alone. Called from anywhere else they fault at once: the GS base of a
+/// Its verbs work only in a guest. Called from anywhere else they fault at once: the GS base of a
 /// Linux program is zero, where nothing is ever mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports;
@@ -20,7 +20,7 @@ unsafe impl Door for Ports {
     #[inline(always)]
     fn record() -> Record {
         let own: *const VcpuRecord;
-        // SAFETY: reads one word; the record outlives the vCPU, and so everything that can ask.
+        // SAFETY: reads one word; the record outlives the vCPU, and so every caller.
         let record = unsafe {
             asm!("mov {}, gs:[0]", out(reg) own, options(pure, readonly, nostack, preserves_flags));
             &*own
@@ -29,9 +29,9 @@ unsafe impl Door for Ports {
     }
 
     fn call(CallNumber(call): CallNumber, arguments: [u64; 2]) {
-        // The arguments stay in registers, where an interrupt that comes just before cannot hurt
+        // The arguments stay in registers, where an interrupt that comes just before cannot damage
         // them.
-        // SAFETY: what the host changes in answer, it changes through atomics.
+        // SAFETY: the host's answer changes memory only through atomics.
         unsafe {
             asm!(
                 "out dx, al",

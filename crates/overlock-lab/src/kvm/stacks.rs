@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The stacks of the vCPUs, each above a page that nobody may touch.
+//! The stacks of the vCPUs, each above an inaccessible page.
 
 use std::io;
 use std::ptr::{self, NonNull};
@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use super::paging::PAGE;
 use crate::Error;
 
-/// Bytes of a stack. Programs don't recurse, but unoptimised ones use plenty of it.
+/// Bytes of a stack. Programs don't recurse, but unoptimised ones use plenty of stack.
 const STACK: usize = 256 << 10;
 
 /// Bytes from one stack to the next: its guard page comes first.
@@ -30,12 +30,12 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// Whether `bytes` from `address` on are on the stack.
+    /// Returns whether `bytes` from `address` on are on the stack.
     pub(crate) fn contains(&self, address: u64, bytes: u64) -> bool {
         address >= self.bottom && address <= self.top - bytes
     }
 
-    /// Whether `address` is in the guard page.
+    /// Returns whether `address` is in the guard page.
     pub(crate) fn overflown_by(&self, address: u64) -> bool {
         (self.bottom - PAGE..self.bottom).contains(&address)
     }
@@ -69,7 +69,8 @@ impl Stacks {
         Ok(stacks)
     }
 
-    /// The stack of vCPU `number`, which is below the number that the stacks were made for.
+    /// Returns the stack of vCPU `number`, which is below the number of vCPUs in
+    /// [`new`](Self::new).
     pub(crate) fn stack(&self, number: u32) -> Stack {
         let first = self.start.as_ptr() as u64 + number as u64 * STRIDE as u64;
         Stack { bottom: first + PAGE, top: first + STRIDE as u64 }

@@ -11,8 +11,8 @@
 //!      └───────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! The signal's handler sets `immediate_exit` in the vCPU's run page, so that a signal which
-//! comes just before `KVM_RUN` is not lost. Source: Linux, Documentation/virt/kvm/api.rst,
+//! The signal's handler sets `immediate_exit` in the vCPU's run page, so that a signal that comes
+//! just before `KVM_RUN` is not lost. Source: Linux, Documentation/virt/kvm/api.rst,
 //! "immediate_exit".
 
 use std::cell::Cell;
@@ -40,8 +40,8 @@ use super::ports::Ports;
 /// The value of CR2 until a page fault changes it: no canonical address.
 pub(crate) const NO_FAULT: u64 = 0xdead_0000_0000_0000;
 
-/// How far a guest's time stamp counter may seem behind the host's and still be the same: what lies
-/// between the two readings is one exit.
+/// How far a guest's time stamp counter can seem behind the host's and still count as the same: one
+/// exit lies between the two readings.
 const SAME_COUNTER_TICKS: u64 = 3_000_000;
 
 thread_local! {
@@ -57,7 +57,7 @@ extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     }
 }
 
-/// Has the engine's signal end `KVM_RUN`.
+/// Makes the engine's signal end `KVM_RUN`.
 pub(crate) fn install_handler() -> Result<(), Error> {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     if INSTALLED.get().is_none() {
@@ -79,7 +79,7 @@ impl KvmVcpu {
     /// Makes a vCPU that will run `P` on `stack`, with `record` at its GS base.
     ///
     /// # Errors
-    /// [`Error::Refused`] when KVM does not want to.
+    /// [`Error::Refused`] if KVM refuses.
     pub(crate) fn new<P: Program<Ports>>(
         kvm: &Kvm,
         vm: &VmFd,
@@ -91,7 +91,7 @@ impl KvmVcpu {
         let mut fd = vm.create_vcpu(u64::from(number)).map_err(refused("create it"))?;
         let cpuid = kvm
             .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
-            .map_err(refused("say what processor it has (KVM_GET_SUPPORTED_CPUID)"))?;
+            .map_err(refused("report its processor's features (KVM_GET_SUPPORTED_CPUID)"))?;
         fd.set_cpuid2(&cpuid).map_err(refused("set its CPUID"))?;
         let mut system = fd.get_sregs().map_err(refused("read its registers"))?;
         user_mode(&mut system, record);
@@ -104,7 +104,7 @@ impl KvmVcpu {
         fd.set_regs(&kvm_regs {
             rip: start::<P> as *const () as u64,
             rdi: record.program as u64,
-            // As if called: the return address lies below a multiple of 16.
+            // As after a call: the return address lies below a multiple of 16.
             rsp: stack.top - 8,
             rflags: 2,
             ..Default::default()
@@ -114,8 +114,8 @@ impl KvmVcpu {
         Ok(Self { fd, number, stack })
     }
 
-    /// Has signals that came while the vCPU was out not end the next entry, unless one was an
-    /// eviction.
+    /// Ensures that signals that came while the vCPU was out do not end the next entry, unless one
+    /// was an eviction.
     fn forget_signals(&mut self, host: &Host) {
         self.fd.set_kvm_immediate_exit(0);
         if host.evicted(self.number) {
@@ -123,13 +123,15 @@ impl KvmVcpu {
         }
     }
 
-    /// Runs the guest until something happens that the host must know.
+    /// Runs the guest until an event that the host must handle.
     fn enter(&mut self, host: &Host) -> Exit {
         loop {
             match self.fd.run() {
                 Ok(VcpuExit::IoOut(port, _)) => {
                     let Some(call) = Call::from_port(port) else {
-                        return Exit::Ended(Err(self.fault(host, "wrote to a port nobody has")));
+                        return Exit::Ended(Err(
+                            self.fault(host, "wrote to a port that does not exist")
+                        ));
                     };
                     let regs = self.fd.sync_regs().regs;
                     match call {
@@ -147,7 +149,9 @@ impl KvmVcpu {
                 }
                 Err(e) if e.errno() == libc::EAGAIN => {}
                 Ok(VcpuExit::Shutdown) => return Exit::Ended(Err(self.fault(host, "shut down"))),
-                Ok(_) => return Exit::Ended(Err(self.fault(host, "left for no known reason"))),
+                Ok(_) => {
+                    return Exit::Ended(Err(self.fault(host, "left for an unknown reason")));
+                }
                 Err(e) if e.errno() == libc::EFAULT => {
                     let what = "used memory that the process has unmapped or never had";
                     return Exit::Ended(Err(self.fault(host, what)));
@@ -157,9 +161,9 @@ impl KvmVcpu {
         }
     }
 
-    /// Notes by how much the guest's time stamp counter differs from the host's.
+    /// Records the difference between the guest's time stamp counter and the host's.
     ///
-    /// Asking KVM would not do: a software-only KVM has an offset and does not apply it.
+    /// KVM's own answer would not do: a software-only KVM has an offset and does not apply it.
     fn compare_counters(&self, host: &Host, guests: u64) {
         let ahead = ticks().wrapping_sub(guests);
         if ahead > SAME_COUNTER_TICKS {
@@ -167,9 +171,9 @@ impl KvmVcpu {
         }
     }
 
-    /// Has the guest go on in its interrupt handler.
+    /// Makes the guest continue in its interrupt handler.
     fn inject(&mut self, host: &Host) -> Result<(), Error> {
-        // A port access is only complete after one more entry, which must come before anything
+        // A port access is complete only after one more entry, which must come before anything
         // else.
         self.fd.set_kvm_immediate_exit(1);
         let completed = self.fd.run().map(drop);
@@ -184,8 +188,8 @@ impl KvmVcpu {
         if !self.stack.contains(frame - interrupt::ROOM, interrupt::ROOM + 8) {
             return Err(self.fault(host, "has no stack left for an interrupt"));
         }
-        // SAFETY: the word is on this vCPU's stack, below all that it uses, and the vCPU is not
-        // running.
+        // SAFETY: the word is on this vCPU's stack, below all data that it uses, and the vCPU is
+        // not running.
         unsafe { (frame as *mut u64).write(regs.rip) };
         regs.rsp = frame;
         regs.rip = interrupt::entry as *const () as u64;
@@ -196,7 +200,7 @@ impl KvmVcpu {
         self.fd.sync_regs().regs.rip
     }
 
-    /// Where the guest is, and who called it.
+    /// Returns where the guest is, and its callers.
     pub(super) fn place(&self, host: &Host, rip: u64, rsp: u64) -> Place {
         let words = (self.stack.top.saturating_sub(rsp) / 8) as usize;
         let stack = if rsp.is_multiple_of(8) && self.stack.contains(rsp, 8) {
@@ -258,11 +262,11 @@ extern "C" fn start<P: Program<Ports>>(program: &P) -> ! {
     }
 }
 
-/// The system registers of a 64-bit user program.
+/// Sets the system registers of a 64-bit user program.
 ///
-/// Protected mode with paging, SSE and XSAVE on, no descriptor table at all. Ports are open to it
-/// because the I/O permission bitmap of its task state segment lies in a page of zeroes; a
-/// privilege level in the flags (IOPL) would be simpler but is not honoured by every KVM.
+/// Protected mode with paging, SSE and XSAVE on, no descriptor table at all. The program can use
+/// ports because the I/O permission bitmap of its task state segment lies in a page of zeroes; a
+/// privilege level in the flags (IOPL) would be simpler, but not every KVM honours it.
 fn user_mode(system: &mut kvm_sregs, record: &VcpuRecord) {
     let flat = |selector, type_, long: u8| kvm_segment {
         limit: 0xffff_ffff,

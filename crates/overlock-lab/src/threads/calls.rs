@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The world of a parked thread: its record is in a thread-local, a call of the host is a call.
+//! The world of a parked thread: its record is in a thread-local, a hypercall is a function call.
 
 use std::sync::OnceLock;
 
@@ -15,7 +15,7 @@ use crate::signal;
 /// A thread that calls its host directly.
 ///
 /// # Panics
-/// Its verbs panic on a thread that is no vCPU.
+/// Its verbs panic on a thread that is not a vCPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Calls;
 
@@ -44,7 +44,7 @@ impl World for Calls {
 
     fn pm_timer() -> u32 {
         let context = current();
-        // Out of the guest, so that nobody is parked inside the device.
+        // Out of the guest, so that no thread is parked inside the device.
         context.set_in_guest(false);
         let value = context.host().pm_timer(context.record().number);
         context.set_in_guest(true);
@@ -60,15 +60,15 @@ impl World for Calls {
 }
 
 fn current() -> &'static Context {
-    Context::current().expect("this thread is no vCPU of the threads engine")
+    Context::current().expect("this thread is not a vCPU of the threads engine")
 }
 
 /// Leaves the program for good, from inside a call.
 fn leave_here(context: &Context) -> ! {
     let here = 0_u64;
     let saved = context.leave_from(leave_here as *const () as u64, (&raw const here) as u64);
-    // SAFETY: the program called, so this thread's `enter` has not returned, and the frames in
-    // between (the program's, this function's and its callers') own nothing.
+    // SAFETY: the program made the call, so this thread's `enter` has not returned, and the frames
+    // in between (the program's, this function's and its callers') own nothing.
     unsafe { leave(saved) }
 }
 
@@ -101,13 +101,13 @@ extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, interrupted: *mut libc:
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Has the engine's signal park threads.
+/// Makes the engine's signal park threads.
 pub(super) fn install_handler() -> Result<(), Error> {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     if INSTALLED.get().is_none() {
         // Blocked in its own handler: signals pile up while the system keeps a thread from running,
-        // and with SA_NODEFER the second of two would find the first one's handler interrupted
-        // before its first instruction, in place of the program.
+        // and with SA_NODEFER the second of two would interrupt the first one's handler before its
+        // first instruction, instead of the program.
         signal::install(signal::threads(), on_signal, libc::SA_RESTART)?;
         INSTALLED.get_or_init(|| ());
     }

@@ -2,7 +2,7 @@
 //! One vCPU's thread: how it enters the program, and how it is taken out of it for good.
 //!
 //! A program that does not stop, or that faults, must be left without its help. [`enter`] therefore
-//! notes its stack pointer before it calls the program, and [`leave`] returns from `enter` whatever
+//! saves its stack pointer before it calls the program, and [`leave`] returns from `enter` whatever
 //! the program is doing. Everything in between is forgotten: frames of the program, which by
 //! contract own nothing, and frames of this engine, which own nothing whenever `leave` can come.
 
@@ -33,7 +33,7 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// A thread that will run `P` as the vCPU of a record.
+    /// Makes a thread that will run `P` as the vCPU of a record.
     pub(crate) fn new<P: Program<Calls>>(_record: &VcpuRecord) -> Self {
         Self { body: body::<P> }
     }
@@ -66,13 +66,13 @@ thread_local! {
     static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
 }
 
-/// What a vCPU's thread knows of itself.
+/// A vCPU thread's own data.
 #[derive(Debug)]
 pub(super) struct Context {
     /// The host of the run; its lifetime is erased, the thread ends before it does.
     host: *const Host<'static>,
     record: *const VcpuRecord,
-    /// The program is running, and may be interrupted.
+    /// The program is running, and can be interrupted.
     in_guest: AtomicBool,
     /// The stack pointer of [`enter`].
     saved: Cell<u64>,
@@ -80,18 +80,18 @@ pub(super) struct Context {
     bottom: u64,
     /// The instruction pointer of the program when it was left by force.
     interrupted: Cell<u64>,
-    /// A copy of the program's stack from there on: the original is overwritten by what comes next.
+    /// A copy of the program's stack from there on: later frames overwrite the original.
     frames: RefCell<Vec<u64>>,
     /// Signal, its code and the address accessed, if the program was left because of a fault.
     fault: Cell<Option<(i32, i32, u64)>>,
-    /// How it panicked, if it did.
+    /// The panic, if there was one.
     error: RefCell<Option<Error>>,
 }
 
 impl Context {
-    /// The context of the vCPU that this thread runs, if it runs one.
+    /// Returns the context of the vCPU that this thread runs, if it runs one.
     pub(super) fn current() -> Option<&'static Self> {
-        // SAFETY: set by `run` while its context lives; whoever asks runs on the same thread, above
+        // SAFETY: set by `run` while its context lives; every caller runs on the same thread, above
         // it.
         unsafe { CURRENT.get().as_ref() }
     }
@@ -104,7 +104,7 @@ impl Context {
 
     /// This vCPU's record.
     pub(super) fn record(&self) -> &'static VcpuRecord {
-        // SAFETY: the records outlive the run, and nobody keeps one longer than the run.
+        // SAFETY: the records outlive the run, and no caller keeps one longer than the run.
         unsafe { &*self.record }
     }
 
@@ -113,16 +113,16 @@ impl Context {
         self.in_guest.load(Relaxed)
     }
 
-    /// Says whether the program is running. The other side is a signal handler on this very thread,
-    /// so a compiler fence is all the order there is to keep.
+    /// Sets whether the program is running. The other side is a signal handler on this very thread,
+    /// so a compiler fence is the only order needed.
     pub(super) fn set_in_guest(&self, inside: bool) {
         compiler_fence(std::sync::atomic::Ordering::SeqCst);
         self.in_guest.store(inside, Relaxed);
         compiler_fence(std::sync::atomic::Ordering::SeqCst);
     }
 
-    /// Deals with having left the program, until it may be entered again. Called not in guest;
-    /// returns in guest if it may.
+    /// Handles an exit from the program, until it may be entered again. Called outside the guest;
+    /// on return the thread is in the guest if the vCPU may enter.
     pub(super) fn exit(&self, exit: Exit) -> Next {
         let (host, number) = (self.host(), self.record().number);
         let mut next = host.exit(number, exit);
@@ -140,7 +140,7 @@ impl Context {
         }
     }
 
-    /// Delivers interrupts that wait, on top of the program. Called in guest.
+    /// Delivers pending interrupts, on top of the program. Called in the guest.
     pub(super) fn interrupt(&self) {
         let record = self.record();
         if record.deliverable() {
@@ -148,7 +148,7 @@ impl Context {
         }
     }
 
-    /// Notes where the program was, and gives the stack pointer that [`leave`] needs. Allocates
+    /// Records where the program was, and returns the stack pointer that [`leave`] needs. Allocates
     /// nothing.
     pub(super) fn leave_from(&self, address: u64, stack: u64) -> u64 {
         self.set_in_guest(false);
@@ -157,27 +157,27 @@ impl Context {
         self.saved.get()
     }
 
-    /// What is on the program's stack from `stack` on, up to [`FRAME_WORDS`].
+    /// Returns the words on the program's stack from `stack` on, up to [`FRAME_WORDS`].
     fn stack_from(&self, stack: u64) -> &[u64] {
         let stack = stack.max(self.bottom).next_multiple_of(8);
         let words = (self.saved.get().saturating_sub(stack) / 8) as usize;
         // SAFETY: from the program's stack pointer up to that of `enter` is this thread's own
-        // stack, and nobody writes there before the slice is gone.
+        // stack, and nothing writes there before the slice is gone.
         unsafe { std::slice::from_raw_parts(stack as *const u64, words.min(FRAME_WORDS)) }
     }
 
-    /// Notes why the program is left. Called from a signal handler, so it explains nothing yet.
+    /// Records why the program is left. Called from a signal handler, so it explains nothing yet.
     pub(super) fn note_fault(&self, number: i32, code: i32, accessed: u64) {
         self.fault.set(Some((number, code, accessed)));
     }
 
-    /// Has the vCPU end with an error.
+    /// Makes the vCPU end with an error.
     pub(super) fn set_error(&self, error: Error) {
         self.error.borrow_mut().get_or_insert(error);
     }
 
-    /// Where the program is when its instruction pointer is `address` and its stack pointer is
-    /// `stack`.
+    /// Returns where the program is when its instruction pointer is `address` and its stack pointer
+    /// is `stack`.
     pub(super) fn place(&self, address: u64, stack: u64) -> Place {
         self.place_with(address, self.stack_from(stack))
     }
@@ -186,7 +186,7 @@ impl Context {
         Place::find(address, frames, |address| self.host().code.contains(address))
     }
 
-    /// Tells the host how it ended.
+    /// Tells the host how the program ended.
     fn finish(&self) {
         let (host, number) = (self.host(), self.record().number);
         let address = self.interrupted.get();
@@ -198,7 +198,7 @@ impl Context {
                 what: fault::explain(signal, code, accessed, self.bottom),
                 place: place(),
             }),
-            // Back from the program, or never let in, in which case the host knows.
+            // The program has returned, or never started, in which case the host knows.
             (None, None) if address == 0 => Ok(()),
             (None, None) => return host.abandoned(number, place),
         };
@@ -206,9 +206,9 @@ impl Context {
     }
 }
 
-/// The lowest address of this thread's stack that may be used.
+/// Returns the lowest address of this thread's stack that may be used.
 fn stack_bottom() -> u64 {
-    // SAFETY: all-zero is as good as any; the next call fills it.
+    // SAFETY: any value will do; the next call fills it.
     let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
     let (mut start, mut bytes, mut guard) = (ptr::null_mut(), 0, 0);
     // SAFETY: this thread exists.
@@ -226,7 +226,7 @@ fn stack_bottom() -> u64 {
     start as u64 + guard as u64
 }
 
-/// Runs the program. The only way in.
+/// Runs the program. The only entry.
 extern "C" fn body<P: Program<Calls>>(context: &Context) {
     // SAFETY: the record was made for a program of this type, which outlives the run.
     let program = unsafe { &*context.record().program.cast::<P>() };
@@ -234,12 +234,12 @@ extern "C" fn body<P: Program<Calls>>(context: &Context) {
         return;
     }
     context.interrupt();
-    // The hook of `fault` has noted what there is to say about a panic.
+    // The hook of `fault` has recorded the panic, if there was one.
     let _ = catch_unwind(AssertUnwindSafe(|| begin::<Calls, P>(program)));
     context.set_in_guest(false);
 }
 
-/// Calls `body(context)` with its own stack pointer noted in `saved`.
+/// Calls `body(context)` after saving its own stack pointer in `saved`.
 ///
 /// # Safety
 /// `body` does not unwind, and `saved` is writable.
@@ -266,10 +266,10 @@ unsafe extern "C" fn enter(
     )
 }
 
-/// Returns from the [`enter`] that noted `saved`.
+/// Returns from the [`enter`] that saved `saved`.
 ///
 /// # Safety
-/// That `enter` has not returned, it was this thread's, and no frame above it owns anything.
+/// That `enter` has not returned, it belongs to this thread, and no frame above it owns anything.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn leave(saved: u64) -> ! {
     naked_asm!(

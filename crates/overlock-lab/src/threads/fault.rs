@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Faults and panics of a program on a thread: caught, named, and the end of that run only.
+//! Faults and panics of a program on a thread: caught, explained, and limited to that run.
 
 use std::panic::{self, PanicHookInfo};
 use std::ptr;
@@ -11,15 +11,15 @@ use crate::{Error, signal};
 /// The signals of a faulting program.
 const FAULTS: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
 
-/// How far below a stack an access is still taken for an overflow, in bytes: two guard pages.
+/// How far below a stack an access still counts as an overflow, in bytes: two guard pages.
 const NEAR: u64 = 8192;
 
-/// What handled [`FAULTS`] before.
+/// The previous actions for [`FAULTS`].
 static BEFORE: OnceLock<[libc::sigaction; FAULTS.len()]> = OnceLock::new();
 
-/// Has faults and panics of a program end the program instead of the process.
+/// Makes faults and panics of a program end the program instead of the process.
 ///
-/// Faults and panics anywhere else are passed on to whoever handled them before.
+/// Faults and panics anywhere else are passed on to their previous handlers.
 pub(super) fn install_handlers() -> Result<(), Error> {
     if BEFORE.get().is_some() {
         return Ok(());
@@ -27,7 +27,8 @@ pub(super) fn install_handlers() -> Result<(), Error> {
     // SAFETY: all-zero is a valid `sigaction`.
     let mut before: [libc::sigaction; FAULTS.len()] = unsafe { std::mem::zeroed() };
     for (before, fault) in before.iter_mut().zip(FAULTS) {
-        // On the alternate stack, which Rust gives every thread: the fault may be a stack overflow.
+        // On the alternate stack, which Rust gives every thread, because the fault may be a stack
+        // overflow.
         *before = signal::install(fault, on_fault, libc::SA_ONSTACK)?;
     }
     BEFORE.get_or_init(|| before);
@@ -55,7 +56,7 @@ extern "C" fn on_fault(number: i32, info: *mut libc::siginfo_t, interrupted: *mu
     registers[libc::REG_RDI as usize] = saved as i64;
 }
 
-/// Restores what handled this fault before, and lets it happen again.
+/// Restores the previous action for this fault, and lets it happen again.
 fn pass_on(number: i32) {
     let at = FAULTS.iter().position(|&fault| fault == number).unwrap_or(0);
     if let Some(before) = BEFORE.get() {
@@ -64,7 +65,7 @@ fn pass_on(number: i32) {
     }
 }
 
-/// Says what a fault signal means.
+/// Explains what a fault signal means.
 pub(super) fn explain(number: i32, code: i32, accessed: u64, bottom: u64) -> String {
     match number {
         libc::SIGSEGV if (bottom.saturating_sub(NEAR)..bottom).contains(&accessed) => {
@@ -74,7 +75,7 @@ pub(super) fn explain(number: i32, code: i32, accessed: u64, bottom: u64) -> Str
             format!("used the null pointer (address {accessed:#x})")
         }
         libc::SIGSEGV | libc::SIGBUS => {
-            format!("used address {accessed:#x}, which is not mapped, or not for that")
+            format!("used address {accessed:#x}, which is not mapped for this access")
         }
         libc::SIGILL => "executed ud2 or another instruction that does not exist".into(),
         libc::SIGFPE => "divided by zero".into(),

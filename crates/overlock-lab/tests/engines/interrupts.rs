@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Are interrupts delivered, once each, and without a trace in what they interrupt?
+//! Is each interrupt delivered once, without a trace in the code that it interrupts?
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -13,7 +13,7 @@ crate::on_both_engines!(
     interrupts_and_preemption_mix,
 );
 
-/// Vcpu 0 sends, the others compute and answer.
+/// vCPU 0 sends, the others compute and answer.
 struct Ring {
     /// Interrupts each vCPU has answered.
     answers: [AtomicU64; 4],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two engines, asked the same questions.
+//! The same questions to both engines.
 
 mod failures;
 mod interrupts;

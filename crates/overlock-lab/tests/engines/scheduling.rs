@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does the host really decide who runs?
+//! Does the host really decide which vCPU runs?
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
@@ -26,7 +26,7 @@ crate::on_both_engines!(
     the_stop_flag_is_set_when_the_time_is_over,
 );
 
-/// Takes turns at a lock that knows nothing of vCPUs.
+/// Takes turns at a lock that is unaware of vCPUs.
 fn locked(lock: &AtomicBool, section: impl FnOnce()) {
     while lock.swap(true, Acquire) {
         while lock.load(Relaxed) {
@@ -59,9 +59,9 @@ fn a_preempted_vcpu_is_out_of_the_guest<E: Engine>() {
     let program = Body(|vcpu: Vcpu<E::World>| {
         let own = usize::from(vcpu.number() != 0);
         let (mine, other) = (&beats[own], &beats[1 - own]);
-        // However many looks fit into the time that a busy machine needs to preempt both.
+        // As many loads as fit into the time that a busy machine needs to preempt both.
         let more = || looks.load(Relaxed) < 2000 || !preempted.iter().all(|one| one.load(Relaxed));
-        // On one pCPU, the other vCPU stands still for as long as this one is not away.
+        // On one pCPU, the other vCPU stands still as long as this one is not away.
         while more() && !vcpu.stopping() {
             let (away, before) = (vcpu.away_ns(), other.load(SeqCst));
             for _ in 0..1000 {
@@ -130,7 +130,7 @@ fn a_kick_before_the_halt_is_not_lost<E: Engine>() {
                 while rounds.load(SeqCst) < round && !vcpu.stopping() {}
             } else {
                 while kicked.load(SeqCst) < round && !vcpu.stopping() {}
-                // The word never changes: only the kick that has already come ends this.
+                // The word never changes: only the kick that has already come ends this halt.
                 vcpu.halt_unless(&word, 0, None);
                 rounds.store(round, SeqCst);
             }
@@ -188,7 +188,7 @@ fn sampling_finds_a_spinner_that_says_nothing<E: Engine>() {
     assert_eq!(outcome.vcpus[1].sampled_spins, 0, "plain code was taken for a spin loop");
 }
 
-/// Two vCPUs that take turns, each spinning until it is its own.
+/// Two vCPUs that take turns; each spins until the turn is its own.
 struct Turns(AtomicU32);
 
 const ROUNDS: u32 = 20;
@@ -210,7 +210,7 @@ impl<W: World> Program<W> for Turns {
 
 fn a_long_spin_gives_the_processor_to_the_hinted_holder<E: Engine>() {
     let mut config = config(2, 1);
-    // No slice ends within the test: only the report can let the other one in.
+    // No slice ends within the test: only the report can let the other vCPU in.
     config.slice = Duration::from_secs(20);
     config.policy = "pv-hint";
     let turns = Turns(AtomicU32::new(0));
@@ -238,8 +238,8 @@ fn a_yield_is_honoured_under_any_policy<E: Engine>() {
     assert!(outcome.vcpus.iter().all(|vcpu| vcpu.yields > 0), "{outcome:?}");
 }
 
-/// How often a vCPU that runs finds the other one inside its critical section, on one pCPU: it was
-/// taken away there.
+/// Counts how often a running vCPU finds the other one inside its critical section, on one pCPU:
+/// the other was preempted there.
 fn taken_away_inside<E: Engine>(grace: Duration) -> (u32, u64) {
     let inside = [const { AtomicBool::new(false) }; 2];
     let found = AtomicU32::new(0);
@@ -263,7 +263,7 @@ fn taken_away_inside<E: Engine>(grace: Duration) -> (u32, u64) {
 fn a_critical_section_is_not_interrupted_within_its_grace<E: Engine>() {
     let (found, graces) = taken_away_inside::<E>(Duration::ZERO);
     assert!(found > 0, "sections longer than a slice are interrupted");
-    assert_eq!(graces, 0, "where there is no grace, nobody has to call at its end");
+    assert_eq!(graces, 0, "without a grace, no vCPU has to call at its end");
     let (found, graces) = taken_away_inside::<E>(Duration::from_secs(10));
     assert_eq!(found, 0);
     assert!(graces > 0);
@@ -305,7 +305,7 @@ fn the_longest_spans_are_for_ever<E: Engine>() {
         while !vcpu.stopping() {}
     });
     let outcome = E::run(&config, &program).unwrap();
-    assert!(!early.into_inner(), "for ever was over");
+    assert!(!early.into_inner(), "a span without end was over");
     let exits = |vcpu: &Accounts| vcpu.preemptions + vcpu.long_spins + vcpu.evictions;
     assert_eq!(outcome.vcpus.iter().map(exits).sum::<u64>(), 0, "{outcome:?}");
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests of the engines share.
+//! Code that the tests of the engines share.
 
 use std::io::{Write, stderr};
 use std::time::Duration;
 
 use overlock_lab::{Config, Engine, Error, Program, Vcpu, World};
 
-/// Whether `E` exists here; says why not, past the test harness's capture.
+/// Returns whether `E` exists here; if not, reports why, past the test harness's capture.
 pub(crate) fn available<E: Engine>(test: &str) -> bool {
     match E::availability() {
         Ok(()) => true,
@@ -45,7 +45,7 @@ pub(crate) fn config(vcpus: u32, pcpus: u32) -> Config<'static> {
     config
 }
 
-/// A function as a program.
+/// A closure as a program.
 pub(crate) struct Body<F>(pub(crate) F);
 
 impl<W: World, F: Fn(Vcpu<W>) + Sync> Program<W> for Body<F> {

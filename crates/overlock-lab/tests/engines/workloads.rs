@@ -38,7 +38,8 @@ fn point<E: Engine>(config: &Config, profile: &str, lock: &str) -> Record<Yields
 
 fn every_lock_carries_the_micro_workload<E: Engine>() {
     for lock in LOCKS.into_iter().chain(COMPARATORS) {
-        // Sections that are long enough for two vCPUs to meet in, however busy the machine is.
+        // Critical sections that are long enough for two vCPUs to meet in, however busy the machine
+        // is.
         let profile = Profile { section_ns: 5_000, ..Profile::named("micro").unwrap() };
         let record = run::<E>(&config(4), &profile, lock).unwrap();
         assert!(record.ops_per_s > 0.0 && record.ops_per_cpu.max > 0, "{record:?}");
@@ -59,13 +60,14 @@ fn every_profile_runs<E: Engine>() {
 
 fn shootdowns_are_answered_by_halted_and_preempted_vcpus<E: Engine>() {
     let mut config = config(6);
-    // A lock that only spins needs help to get anywhere on a third of the processors it wants.
+    // A lock that only spins needs help to make progress on a third of the processors that it
+    // wants.
     config.pause_window = Duration::from_micros(50);
     config.policy = "yield";
     config.duration = Duration::from_millis(200);
     for lock in ["hybrid", "native-ticket"] {
         let record = point::<E>(&config, "ebizzy", lock);
-        // One exit for each shootdown, however many are interrupted.
+        // One exit for each shootdown, however many vCPUs it interrupts.
         assert!(record.exits["interrupt"] >= 2, "{record:?}");
         let shootdowns = record.ops_per_s * record.seconds / 16.0;
         assert!(record.exits["interrupt"] as f64 <= shootdowns + 6.0, "{record:?}");
@@ -90,19 +92,20 @@ fn locks_that_may_not_wait_do_not_halt<E: Engine>() {
 }
 
 fn each_change_of_hands_is_a_kick_and_a_halt<E: Engine>() {
-    // So many that each has halted before the token is back.
+    // Enough vCPUs that each has halted before the token is back.
     let record = point::<E>(&config(8), "micro", HAND_OVER);
     let operations = record.ops_per_s * record.seconds;
     assert!(operations > 10.0, "{record:?}");
     let each = |exit: &str| record.exits[exit] as f64 / operations;
     assert!((0.9..=1.1).contains(&each("kick")), "{record:?}");
     assert!((0.7..=1.1).contains(&each("halt")), "{record:?}");
-    // The token goes round, so nobody can be ahead by more than one.
+    // The token goes round, so no vCPU can be ahead by more than one.
     assert!(record.ops_per_cpu.max - record.ops_per_cpu.min <= 1, "{record:?}");
 }
 
 fn a_preempted_holder_is_blamed_for_the_waits_behind_it<E: Engine>() {
-    // Sections as long as slices: nearly every one is interrupted, and hardly any hand-over is.
+    // Critical sections as long as slices: nearly every one is interrupted, and hardly any
+    // hand-over is.
     let profile = Profile { section_ns: 1_000_000, ..Profile::named("micro").unwrap() };
     let config = Config { duration: Duration::from_millis(300), ..config(6) };
     for lock in ["native-ticket", "native-test-and-set"] {
@@ -113,7 +116,7 @@ fn a_preempted_holder_is_blamed_for_the_waits_behind_it<E: Engine>() {
         assert!(lost <= losses.waited_ns + losses.waited_ns / 10, "{losses:?}");
         assert_eq!(losses.next_off_ns > 0, lock == "native-ticket", "{losses:?}");
     }
-    // Where there is a processor for everyone, nobody is without.
+    // With a processor for every vCPU, none is without.
     let record = run::<E>(
         &Config { duration: config.duration, ..Config::new(2, 2) },
         &profile,
@@ -172,7 +175,7 @@ fn what_locks_publish_leads_to_the_holder_and_costs_nothing_unless_asked_for<E: 
     assert!(named("directed:next-waiter") + named("directed:lock-holder") > 0, "{hinted:?}");
     let reported = point::<E>(&Config { policy: "report", ..base }, "micro", "native-ticket");
     assert!(!reported.publishes && reported.exits["long-spin"] > 0, "{reported:?}");
-    assert_eq!(reported.yields.codes().len(), 1, "one that is told of spins and never yields");
+    assert_eq!(reported.yields.codes().len(), 1, "a policy that sees spins and never yields");
 }
 
 fn a_wake_up_is_measured_and_told<E: Engine>() {
