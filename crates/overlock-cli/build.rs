@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bakes into the command the commit it was built from, so that a result file can name it, and the
-//! preload library, so that the command is one file that needs no other.
+//! Builds into the command the commit that it was built from, so that a result file can name it,
+//! and the preload library, so that the command is one file that needs no other.
 //!
-//! A library that programs preload can't be a dependency in Cargo's sense: its functions would take
-//! the place of libc's in this very command. So it is built here, as a package of its own: its
-//! sources come along with this one's (`preload/`), and all it depends on, this depends on too, so
-//! that nothing is downloaded. Only in release builds: for a build under development the library is
-//! found beside the command.
+//! A library that programs preload can't be a dependency in Cargo's sense: its functions would
+//! replace libc's in this very command. So it is built here, as a separate package: its sources
+//! come along with this one's (`preload/`), and this package depends on all of its dependencies
+//! too, so that nothing is downloaded. This happens only in release builds: during development the
+//! library is found beside the command.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn commit() -> String {
     if commit.is_empty() { "unknown".into() } else { commit.into() }
 }
 
-/// Whether this build has the library in it: where there is one, in release builds.
+/// Returns whether this build contains the library: on supported targets, in release builds.
 fn is_bundled() -> bool {
     let is = |name: &str, values: &[&str]| values.contains(&variable(name).as_str());
     is("PROFILE", &["release"])
@@ -47,7 +47,7 @@ fn is_bundled() -> bool {
         && is("CARGO_CFG_TARGET_ARCH", &["x86_64", "aarch64"])
 }
 
-/// Builds the library as a package of its own below `out`.
+/// Builds the library as a separate package below `out`.
 fn build_preload(out: &Path) -> PathBuf {
     let here = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let (package, target, triple) = (out.join("preload"), out.join("target"), variable("TARGET"));
@@ -56,7 +56,7 @@ fn build_preload(out: &Path) -> PathBuf {
     let mut cargo = Command::new(variable("CARGO"));
     cargo.args(["build", "--release", "--offline", "--target", &triple, "--target-dir"]);
     cargo.arg(&target).current_dir(&package);
-    // Those of `cargo clippy` and of this very build.
+    // The settings of `cargo clippy` and of this very build.
     for name in ["RUSTC_WORKSPACE_WRAPPER", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET"] {
         cargo.env_remove(name);
     }
@@ -66,8 +66,8 @@ fn build_preload(out: &Path) -> PathBuf {
     target.join(triple).join("release/liboverlock_preload.so")
 }
 
-/// The manifest of that package: `overlock` is the crate beside this one, or the published one of
-/// the same version.
+/// Makes the manifest of that package: `overlock` is the crate beside this one, or the published
+/// one of the same version.
 fn manifest(here: &Path) -> String {
     let version = variable("CARGO_PKG_VERSION");
     let beside = here.join("../overlock");
@@ -101,7 +101,7 @@ strip = true
     )
 }
 
-/// Copies a folder, through links.
+/// Copies a folder, following links.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -115,7 +115,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file, unless it is so already: its time tells cargo what has changed.
+/// Writes a file, unless its content is unchanged: its time tells cargo what has changed.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match fs::read(path) {
         Ok(old) if old == bytes => Ok(()),

@@ -35,9 +35,9 @@ fn main() {
     link_unwinder();
 }
 
-/// Links the unwinder that Rust's standard library needs statically, instead of libgcc_s: that is
-/// one library less to load, a third of what preloading costs a process. Nothing here unwinds.
-/// Without such an archive of the compiler, libgcc_s is used.
+/// Statically links the unwinder that Rust's standard library needs, instead of libgcc_s: that is
+/// one library less to load, a third of what preloading costs a process. Nothing here unwinds. If
+/// the compiler has no such archive, libgcc_s is used.
 fn link_unwinder() {
     let compiler = cc::Build::new().get_compiler();
     let output = compiler.to_command().arg("-print-file-name=libgcc_eh.a").output();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bench --check`: the bounds that Overlock promises, judged point by point.
 //!
-//! [`bounds`] says what it is to meet or to miss one.
+//! See [`bounds`] for when a bound is met or missed.
 
 use super::results::{LockRuns, PointRuns, Results, jain};
 use super::subjects::Origin;
@@ -17,7 +17,7 @@ use serde::Serialize;
 /// Throughput of the hybrid lock over that of the best peer, at each point and on average.
 const HYBRID_EACH: f64 = 0.85;
 const HYBRID_MEAN: f64 = 1.0;
-/// The same where there is nothing but the lock, with a tail no worse than that peer's.
+/// The same where critical sections and pauses are empty, with a tail no worse than that peer's.
 const HYBRID_BARE: f64 = 0.9;
 /// Fairness of the hybrid lock at up to 16 threads.
 const HYBRID_JAIN: f64 = 0.95;
@@ -26,7 +26,7 @@ const NO_COLLAPSE: f64 = 10.0;
 const NO_COLLAPSE_THREADS: usize = 16;
 /// An uncontended pair of the hybrid lock over that of `std`.
 const HYBRID_PAIR: f64 = 0.55;
-/// Pairs of the others may differ by code alignment alone; 3 % is what that was seen to cost.
+/// Pairs of the others can differ by code alignment alone; 3 % is the largest effect that was seen.
 const PAIR: f64 = 1.03;
 
 /// One bound at one place.
@@ -74,7 +74,7 @@ impl std::fmt::Display for Check {
     }
 }
 
-/// Judges everything that was measured; returns whether no bound was missed.
+/// Judges all results; returns whether no bound was missed.
 pub(crate) fn all(results: &Results, sink: &mut Sink) -> Result<bool> {
     let mut checks: Vec<Check> = Vec::new();
     for runs in &results.points {
@@ -100,7 +100,8 @@ pub(crate) fn all(results: &Results, sink: &mut Sink) -> Result<bool> {
     bounds::conclude(lines, checks.iter().map(|check| check.verdict), sink)
 }
 
-/// The hybrid lock at one point: throughput and fairness, and the tail where that can be told.
+/// Judges the hybrid lock at one point: throughput and fairness, and the tail where it is
+/// measurable.
 fn hybrid(runs: &PointRuns) -> Vec<Check> {
     let Some(lock) = runs.find("hybrid") else { return Vec::new() };
     let check = |bound, values: &[f64]| Check::new(bound, "hybrid", runs.point, values);
@@ -124,7 +125,7 @@ fn hybrid(runs: &PointRuns) -> Vec<Check> {
     checks
 }
 
-/// The longest stall of each round, anywhere, over parking_lot's.
+/// Judges the longest stall of each round, at any point, over parking_lot's.
 fn hybrid_stall(results: &Results) -> Option<Check> {
     let longest = |name: &str| -> Option<Vec<f64>> {
         let locks: Option<Vec<&LockRuns>> = results.points.iter().map(|of| of.find(name)).collect();
@@ -145,7 +146,7 @@ fn hybrid_mean(results: &Results) -> Option<Check> {
     Check::new(bound, "hybrid", "all points", &means)
 }
 
-/// Queueing locks that wait must not collapse where one that spins does.
+/// Queue locks that halt must not collapse where one that spins does.
 fn no_collapse(runs: &PointRuns) -> Vec<Check> {
     if runs.point.threads != NO_COLLAPSE_THREADS {
         return Vec::new();
@@ -161,7 +162,7 @@ fn no_collapse(runs: &PointRuns) -> Vec<Check> {
         .collect()
 }
 
-/// An uncontended pair against that of the peer that is closest in kind.
+/// Compares an uncontended pair with that of the most similar peer.
 fn pairs(results: &Results) -> Vec<Check> {
     let ours = results.pairs.iter().filter(|pair| pair.lock.origin == Origin::Ours);
     ours.filter_map(|pair| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The process around each run: started, watched and, if it hangs, ended by the parent.
+//! The process around each run: the parent starts it, watches it and, if it hangs, ends it.
 //!
-//! The specification goes down as one JSON argument and the sample comes back as one JSON line.
-//! The child ends by `_exit` right after that line, which takes along any thread that is still
-//! spinning, so nothing leaks into the next run.
+//! The specification goes down as one JSON argument and the sample comes back as one JSON line. The
+//! child ends by `_exit` right after that line, which also ends any thread that still spins, so
+//! nothing leaks into the next run.
 
 use super::subjects::{self, Counted, Entry};
 use super::worker::{RunSample, RunSpec};
@@ -16,14 +16,15 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a child may be asked to do.
+/// The tasks of a child.
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
     Run(RunSpec),
     Pairs { locks: Vec<String>, rounds: usize, clock: Clock },
 }
 
-/// Beyond the window itself: start, drain and the scheduler's mercy under 64 spinning threads.
+/// Time beyond the window itself: start, drain, and delays by the scheduler with 64 spinning
+/// threads.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Pairs timed at a stretch: about 50 µs, far below a scheduler tick.
@@ -33,13 +34,14 @@ const PAIRS: u32 = 4_000;
 #[derive(Debug)]
 pub(crate) enum Ended<T> {
     Well(T),
-    /// The lock's own fault: the sentence says what happened.
+    /// The lock's own fault: the sentence explains it.
     Badly(String),
-    /// Ended by the user's Ctrl-C, or by `timeout` and its like, which reach the child as well.
+    /// Ended by the user's Ctrl-C, or by a tool such as `timeout`, whose signal reaches the child
+    /// too.
     Interrupted,
 }
 
-/// Runs one lock at one point in a process of its own.
+/// Runs one lock at one point in its own process.
 pub(crate) fn run(spec: RunSpec) -> Result<Ended<RunSample>> {
     let limit = Duration::from_secs_f64(spec.seconds) + PATIENCE;
     ask(&Order::Run(spec), limit)
@@ -95,7 +97,7 @@ fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &str) -> Resu
     }
 }
 
-/// The child's side: does what `order` says, prints the answer and ends the process.
+/// Runs in the child: does the task of `order`, prints the answer and ends the process.
 pub(crate) fn obey(order: &str) -> Result<()> {
     let answer = match serde_json::from_str(order).context("this command is for bench itself")? {
         Order::Run(spec) => serde_json::to_string(&run_here(&spec)?)?,
@@ -130,10 +132,10 @@ fn lock(name: &str) -> Result<&'static Entry> {
     }
 }
 
-/// Takes the locks in turns, `rounds` times.
+/// Times the locks in turns, `rounds` times.
 ///
-/// On a second thread, because some C libraries leave out the locked instruction in a process that
-/// has only one, and no program that uses locks has only one.
+/// It uses a second thread, because some C libraries leave out the locked instruction in a process
+/// that has only one thread, and no program that uses locks has only one.
 fn time_pairs(locks: Vec<&'static Entry>, rounds: usize, clock: Clock) -> Vec<Vec<f64>> {
     let timer = std::thread::spawn(move || {
         let mut samples = vec![Vec::with_capacity(rounds); locks.len()];

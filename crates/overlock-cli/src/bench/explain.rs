@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table of `bench --explain`: where the time of a lock and of its threads went.
 //!
-//! The lock's time comes from runs of their own, in which every operation is logged (see
-//! `timeline.rs`); the threads' time from the ordinary runs by the kernel's accounts (see
+//! The lock's time comes from separate runs, in which every operation is logged (see
+//! `timeline.rs`); the threads' time comes from the kernel's accounts of the ordinary runs (see
 //! `sched.rs`), so it is undisturbed.
 
 use super::results::{LockRuns, PointRuns};
@@ -29,14 +29,14 @@ pub(crate) struct Explained {
     kept: f64,
     unseen: f64,
     unwanted: f64,
-    /// Sections that a thread has before another gets the lock.
+    /// Critical sections that a thread has before another gets the lock.
     turn: f64,
     /// The longest time for which the lock was free though wanted, in any round.
     longest_unseen_ns: f64,
     /// Throughput of the logged runs over that of the ordinary ones.
     speed: f64,
-    /// CPUs that did the work of sections and pauses, that waited, and that ran the kernel, which
-    /// is part of both.
+    /// CPUs that did the work of critical sections and pauses, that waited, and that ran the
+    /// kernel, which is part of both.
     working: f64,
     waiting: f64,
     system: f64,
@@ -48,7 +48,7 @@ pub(crate) struct Explained {
     involuntary_per_s: f64,
 }
 
-/// Explains one lock at one point; nothing if no run of it was logged.
+/// Explains one lock at one point; returns nothing if no run of it was logged.
 fn explain(runs: &PointRuns, lock: &LockRuns) -> Option<Explained> {
     let point = runs.point;
     let timelines: Vec<Timeline> = lock.logged.iter().filter_map(|run| run.timeline).collect();
@@ -86,9 +86,9 @@ fn explain(runs: &PointRuns, lock: &LockRuns) -> Option<Explained> {
 }
 
 impl PointRuns {
-    /// CPUs that worked: what the operations of a run take without a lock.
+    /// Returns the CPUs that worked: the time of the operations of a run without a lock.
     ///
-    /// Where lengths change in the middle the floor has both halves, each for half of the time.
+    /// Where lengths change in the middle, the floor has both halves, each for half of the time.
     fn working(&self, sample: &RunSample) -> f64 {
         let extra = self.point.cs.0 as f64 * f64::from(self.point.uneven - 1);
         let first = sample.ops.first().copied().unwrap_or(0) as f64 / sample.seconds;
@@ -101,7 +101,7 @@ pub(crate) fn all(runs: &PointRuns) -> Vec<Explained> {
     runs.ranked().into_iter().filter_map(|lock| explain(runs, lock)).collect()
 }
 
-/// The table for people.
+/// Formats the table for people.
 pub(crate) fn table(runs: &PointRuns, all: &[Explained]) -> String {
     let mut lock = Table::new(&[
         "lock's time",

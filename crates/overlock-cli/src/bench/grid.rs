@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which points and which locks a benchmark measures.
+//! The points and the locks that a benchmark measures.
 
 use super::random;
 use super::steps::Lengths;
@@ -20,9 +20,9 @@ pub(crate) struct Point {
     pub(crate) lengths: Lengths,
     /// How many locks there are; threads choose among them by Zipf's law.
     pub(crate) locks: u32,
-    /// What the lengths are in the second half of each run, if they change.
+    /// The lengths in the second half of each run, if they change.
     pub(crate) then: Option<Phase>,
-    /// How many times as long the sections of the first thread are.
+    /// How many times as long the critical sections of the first thread are.
     pub(crate) uneven: u32,
 }
 
@@ -45,23 +45,24 @@ impl FromStr for Phase {
 }
 
 impl Point {
-    /// One lock, and lengths that stay exponential around the same means for all.
+    /// Makes a point with one lock and exponential lengths, whose means stay the same for all
+    /// threads.
     pub(crate) const fn plain(threads: usize, cs: Nanos, ncs: Nanos) -> Self {
         Point { threads, cs, ncs, lengths: Lengths::Exp, locks: 1, then: None, uneven: 1 }
     }
 
-    /// Says whether all sections and pauses are empty: nothing but the lock.
+    /// Returns whether all critical sections and pauses are empty, so that only the lock remains.
     pub(crate) fn is_bare(&self) -> bool {
         self.cs == Nanos(0) && self.ncs == Nanos(0) && self.then.is_none()
     }
 
-    /// What the threads do, one after another.
+    /// Returns the phases of the threads, one after another.
     pub(crate) fn phases(&self) -> impl Iterator<Item = Phase> {
         let Point { cs, ncs, .. } = *self;
         std::iter::once(Phase { cs, ncs }).chain(self.then)
     }
 
-    /// The shape of the lengths, and whatever else is not plain.
+    /// Describes the shape of the lengths, and anything else that is not plain.
     pub(crate) fn shape(&self) -> String {
         let mut shape = self.lengths.to_string();
         if let Some(Phase { cs, ncs }) = self.then {
@@ -85,7 +86,7 @@ impl std::fmt::Display for Point {
     }
 }
 
-/// Everything that is to be measured.
+/// Everything that a benchmark measures.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) points: Vec<Point>,
@@ -94,14 +95,15 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     pub(crate) seed: u64,
     pub(crate) counted: bool,
-    /// Whether to say where the time of each lock went.
+    /// Whether to explain where the time of each lock went.
     pub(crate) explained: bool,
-    /// Whether each point has a row, and not a table: nobody named it, and there are many.
+    /// Whether each point gets a row instead of a table: the user did not name the points, and
+    /// there are many.
     pub(crate) rows: bool,
 }
 
 impl Plan {
-    /// Fills in what the arguments leave open; `day` is the seed if none is given.
+    /// Fills in what the arguments leave open; `day` is the seed if the user gives none.
     pub(crate) fn new(args: &BenchArgs, cpus: usize, day: u64) -> Result<Self> {
         let seed = args.seed.unwrap_or(day);
         let random = |count| {
@@ -132,29 +134,30 @@ impl Plan {
 }
 
 impl Plan {
-    /// How many runs there are.
+    /// Returns the number of runs.
     pub(crate) fn runs(&self) -> usize {
         self.points.len() * self.rounds * self.locks.len()
     }
 }
 
-/// Random points of the grids.
+/// The number of random points in the grids.
 const QUICK_RANDOM: u16 = 12;
 const FULL_RANDOM: u16 = 60;
 
-/// Threads enough that most of them are not running: 8 for each CPU, fewer on a large machine.
+/// Returns enough threads that most of them do not run: 8 for each CPU, fewer on a large machine.
 fn crowd(cpus: usize) -> usize {
     (8 * cpus).min(64).max(2 * cpus)
 }
 
-/// The four points that people ask for first. They say little: whoever writes a lock has seen them.
+/// Returns the four points that people ask for first. They tell little: every author of a lock has
+/// seen them.
 fn known(cpus: usize) -> Vec<Point> {
     let nothing = |threads| Point::plain(threads, Nanos(0), Nanos(0));
     let some = |threads| Point::plain(threads, Nanos(1_000), Nanos(1_000));
     vec![nothing(1), nothing(cpus.max(2)), nothing(crowd(cpus)), some(crowd(cpus))]
 }
 
-/// A coarse grid over the space that random points are drawn from.
+/// Returns a coarse grid over the space from which random points are drawn.
 fn full() -> Vec<Point> {
     let mut points = Vec::new();
     for cs in [50, 1_000, 50_000] {
@@ -171,7 +174,7 @@ fn joined(mut points: Vec<Point>, more: Vec<Point>) -> Vec<Point> {
     points
 }
 
-/// The product of the lists, which stand for themselves where they are given.
+/// Returns the product of the lists; a list that the user gives replaces the default.
 fn cross(args: &BenchArgs, cpus: usize) -> Vec<Point> {
     let or = |given: &[Nanos]| match given {
         [] => vec![Nanos(0), Nanos(1_000)],
@@ -193,7 +196,7 @@ fn cross(args: &BenchArgs, cpus: usize) -> Vec<Point> {
     points
 }
 
-/// The same point with what the arguments vary everywhere.
+/// Returns the same point with the settings that apply everywhere.
 fn varied(point: Point, args: &BenchArgs) -> Point {
     Point {
         locks: args.locks_count.unwrap_or(point.locks),
@@ -203,12 +206,13 @@ fn varied(point: Point, args: &BenchArgs) -> Point {
     }
 }
 
-/// The number of the day since 1970: a seed that changes, and that everybody has alike.
+/// Returns the number of the day since 1970: a seed that changes daily and is the same for all
+/// users.
 pub(crate) fn day(now: SystemTime) -> u64 {
     now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / (24 * 60 * 60))
 }
 
-/// The locks of the group `main`: ours that wait, and the peers that are best somewhere.
+/// The locks of the group `main`: ours that halt, and the peers that are best somewhere.
 const MAIN: [&str; 7] = ["hybrid", "queued", "ticket", "std", "parking-lot", "pthread", "yield"];
 
 /// Resolves lock names and the group names `main`, `all`, `ours` and `peers`.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A log-linear histogram that one thread fills and another may read at any moment.
+//! A log-linear histogram that one thread fills and another can read at any moment.
 //!
 //! Each power of two is cut into 32 equal buckets, so a value is known to within 3.1 %, from 0 to
 //! `u64::MAX`, in 7.6 KiB. Recording is a shift and a plain increment: there is one writer, so a
-//! relaxed load and store suffice. The reader needs no hand-shake, because a thread that is stuck
-//! in a lock for ever must still be readable.
+//! relaxed load and store suffice. The reader needs no hand-shake, because it must be able to read
+//! the histogram of a thread that is stuck in a lock for ever.
 //!
-//! That rules out the crate `hdrhistogram`, whose recorders have to answer the reader. The one of
-//! `overlock-lab` is like this one, but builds only where there is a laboratory.
+//! That rules out the crate `hdrhistogram`, whose recorders have to answer the reader. The
+//! histogram of `overlock-lab` is like this one, but builds only where the laboratory does.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 const SUB_BITS: u32 = 5;
 const SUB: usize = 1 << SUB_BITS;
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUB;
-/// Buckets that [`counts`] makes one of.
+/// The number of buckets that [`counts`] merges into one.
 const COARSE: usize = SUB / 4;
 
 /// Counts of values, by size.
@@ -29,7 +29,7 @@ impl Histogram {
         Histogram { counts: [const { AtomicU32::new(0) }; BUCKETS] }
     }
 
-    /// Counts one value. Only one thread may do so.
+    /// Counts one value. Only one thread may call it.
     #[inline]
     pub(crate) fn record(&self, value: u64) {
         let count = &self.counts[bucket(value)];
@@ -59,8 +59,9 @@ pub(crate) fn quantile<'a>(parts: impl Iterator<Item = &'a Histogram>, quantile:
     0
 }
 
-/// All values of `parts` together: how many were this large or less, and larger than those of the
-/// entry before. Each power of two has four entries; those without values are left out.
+/// Counts all values of `parts` together: each entry counts those that are this large or less, and
+/// larger than the entry before. Each power of two has four entries; those without values are left
+/// out.
 pub(crate) fn counts<'a>(
     parts: impl Iterator<Item = &'a Histogram>,
 ) -> impl Iterator<Item = (u64, u64)> {
@@ -82,7 +83,7 @@ fn bucket(value: u64) -> usize {
     (shift as usize) * SUB + usize::try_from(value >> shift).unwrap_or(0)
 }
 
-/// The least value of a bucket; none beyond the last one.
+/// Returns the least value of a bucket; nothing beyond the last one.
 fn low(index: usize) -> Option<u64> {
     let group = index / SUB;
     let value = match group {

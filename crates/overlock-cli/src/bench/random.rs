@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Points drawn at random from the whole space: what no lock can be tuned to.
+//! Points drawn at random from the whole space, to which no lock can be tuned.
 //!
-//! Numbers of threads, sections and pauses are drawn so that each order of magnitude is as likely
-//! as any other; now and then a section or a pause is empty. Point `i` of a seed is the same
-//! however many are drawn.
+//! Numbers of threads, critical sections and pauses are drawn so that every order of magnitude is
+//! equally likely; sometimes a critical section or a pause is empty. Point `i` of a seed is the
+//! same however many are drawn.
 
 use super::grid::{Phase, Point};
 use super::steps::{Lengths, fraction};
@@ -16,22 +16,22 @@ const MOST_THREADS: f64 = 64.0;
 const SHORTEST: f64 = 50.0;
 const LONGEST: f64 = 50_000.0;
 
-/// How often a section is empty, and how often there is no pause.
+/// How often a critical section is empty, and how often there is no pause.
 const EMPTY: f64 = 0.125;
 const BACK_TO_BACK: f64 = 0.2;
 
-/// How often a point of the wide space has several locks, lengths that change, or a thread that
-/// holds longer: each by itself.
+/// How often a point of the wide space has several locks, changing lengths, or a thread that holds
+/// longer: each independently.
 const ODD: f64 = 0.3;
 
-/// Draws `count` points: plain ones, or with `wide` the same with oddities.
+/// Draws `count` points: plain ones, or with `wide` the same points with these variations.
 pub(crate) fn points(count: u16, seed: u64, lengths: &[Lengths], wide: bool) -> Vec<Point> {
     let seeds = (0..u64::from(count)).map(|index| seed_of(seed, index));
     seeds.map(|seed| point(&mut Rng::new(seed), lengths, wide)).collect()
 }
 
 fn point(rng: &mut Rng, lengths: &[Lengths], wide: bool) -> Point {
-    // The range is cut so that 1 and 64 are as likely as their neighbours are.
+    // The range is cut so that 1 and 64 are as likely as their neighbours.
     let threads = magnitude(rng, 1.0, MOST_THREADS + 1.0) as usize;
     let cs = duration(rng, EMPTY);
     let ncs = duration(rng, BACK_TO_BACK);
@@ -55,12 +55,12 @@ fn duration(rng: &mut Rng, zero: f64) -> Nanos {
     Nanos(if is_zero { 0 } else { two_figures(nanos) })
 }
 
-/// A number from `low` to `high`, of which the logarithm is uniform.
+/// Draws a number from `low` to `high` whose logarithm is uniform.
 fn magnitude(rng: &mut Rng, low: f64, high: f64) -> f64 {
     low * (high / low).powf(fraction(rng))
 }
 
-/// Nobody wants to read more.
+/// Rounds to two figures, which is all that a reader needs.
 fn two_figures(nanos: f64) -> u64 {
     let unit = 10_f64.powf(nanos.log10().floor() - 1.0);
     ((nanos / unit).round() * unit).round() as u64

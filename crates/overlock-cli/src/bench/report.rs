@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables and records that a benchmark ends in.
+//! The tables and records at the end of a benchmark.
 
 use super::grid::{Phase, Point};
 use super::results::{LockRuns, PointRuns, Results};
@@ -18,7 +18,7 @@ const CSV_HEADER: &str = "lock,threads,cs_ns,ncs_ns,ops_per_s,ops_low,ops_high,o
 wait_p50_ns,wait_p99_ns,wait_p999_ns,wait_max_ns,longest_stall_ns,cpu_s_per_s,floor_ns,lengths,\
 locks_count,then_cs_ns,then_ncs_ns,uneven";
 
-/// Reports one finished point; for people in one row or in a table of its own.
+/// Reports one finished point; for people as a row or as a table.
 pub(crate) fn point(
     runs: &PointRuns,
     results: &Results,
@@ -42,7 +42,7 @@ pub(crate) fn point(
     sink.people(&if rows { row(runs, results.points.is_empty()) } else { table(runs) })
 }
 
-/// One line for a point, and before the first one a header: the shares of the best peer.
+/// Formats one line for a point, with a header before the first one: the shares of the best peer.
 fn row(runs: &PointRuns, is_first: bool) -> String {
     let (mut header, mut line) = (String::new(), String::new());
     let mut cell = |name: &str, text: String, width: usize| {
@@ -117,7 +117,7 @@ fn record<'a>(
     }
 }
 
-/// The events of all rounds together.
+/// Sums the events of all rounds.
 fn counters(lock: &LockRuns) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for (event, count) in lock.samples.iter().flat_map(|sample| &sample.counters) {
@@ -183,7 +183,7 @@ fn table(runs: &PointRuns) -> String {
     format!("{}  ({}; floor {floor})\n{table}", runs.point, stats::describe(rounds))
 }
 
-/// Prints what the whole benchmark says: one line for each lock, failures, and the advice.
+/// Prints the result of the whole benchmark: one line for each lock, failures, and the advice.
 pub(crate) fn finish(results: &Results, sink: &mut Sink) -> Result<()> {
     let summaries = summary::of(results);
     if !summaries.is_empty() {
@@ -221,7 +221,7 @@ pub(crate) fn finish(results: &Results, sink: &mut Sink) -> Result<()> {
         }
         sink.people(&format!(
             "Summary: geometric mean over all points ({}); pair is an uncontended lock and \
-             unlock;\nJain is the worst, also of the points with up to 16 threads;\n\
+             unlock;\nJain is the worst, then the worst of the points with up to 16 threads;\n\
              p99.9/pl and stall/pl are over parking-lot's, where threads compete\n{table}",
             results.points.len()
         ))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was measured, and the medians and ratios that follow from it.
+//! The measurements, and the medians and ratios that follow from them.
 
 use super::grid::Point;
 use super::subjects::{Entry, Origin};
@@ -10,14 +10,14 @@ use crate::stats::{self, Interval};
 use crate::warnings::Warning;
 use serde::Serialize;
 
-/// The share of CPU time that the hypervisor and other processes may take in a run, which is
-/// otherwise taken again.
+/// The share of CPU time that the hypervisor and other processes may take in a run; a run that
+/// loses more is repeated.
 pub(crate) const DISTURBED: f64 = 0.05;
 
-/// The share of an operation from which on the floor is most of it.
+/// The share of an operation above which the floor is most of it.
 const FLOOR_SHARE: f64 = 0.5;
 
-/// Everything a benchmark has found out so far.
+/// Everything that a benchmark has found out so far.
 #[derive(Debug)]
 pub(crate) struct Results {
     pub(crate) machine: Machine,
@@ -63,11 +63,11 @@ pub(crate) struct PointRuns {
 pub(crate) struct LockRuns {
     pub(crate) lock: &'static Entry,
     pub(crate) samples: Vec<RunSample>,
-    /// Runs whose every operation was logged; they count for nothing else.
+    /// Runs whose every operation was logged; they are used for nothing else.
     pub(crate) logged: Vec<RunSample>,
 }
 
-/// A lock that did something no lock may do.
+/// A lock that did something that no lock may do.
 #[derive(Debug, Serialize)]
 pub(crate) struct Failure {
     kind: &'static str,
@@ -79,7 +79,7 @@ impl Failure {
     pub(crate) fn lost_updates(lock: &'static str, point: Point, lost: u64) -> Self {
         let times = if lost == 1 { "an update" } else { "updates" };
         let sentence = format!(
-            "lock {lock} lost {times} ({lost}) at {point}: two threads were in the section at once"
+            "lock {lock} lost {times} ({lost}) at {point}: two threads were in the critical section at once"
         );
         Failure { kind: "failure", lock, sentence }
     }
@@ -94,7 +94,7 @@ impl LockRuns {
         LockRuns { lock, samples: Vec::new(), logged: Vec::new() }
     }
 
-    /// One figure of every round.
+    /// Returns one figure of every round.
     pub(crate) fn each(&self, figure: impl Fn(&RunSample) -> f64) -> Vec<f64> {
         self.samples.iter().map(figure).collect()
     }
@@ -111,7 +111,7 @@ impl LockRuns {
         self.median(|sample| sample.ops_per_s)
     }
 
-    /// The median throughput of the rounds but one, unless it is the only one.
+    /// Returns the median throughput of all rounds except one, unless it is the only one.
     fn ops_per_s_without(&self, round: usize) -> f64 {
         let mut others = self.each(|sample| sample.ops_per_s);
         if others.len() > 1 {
@@ -128,7 +128,7 @@ impl LockRuns {
         self.worst(|sample| sample.longest_stall_ns)
     }
 
-    /// `figure` of this lock over that of `other`, round by round.
+    /// Returns `figure` of this lock over that of `other`, round by round.
     pub(crate) fn over(&self, other: &LockRuns, figure: impl Fn(&RunSample) -> f64) -> Vec<f64> {
         let pairs = self.samples.iter().zip(&other.samples);
         pairs.map(|(ours, theirs)| figure(ours) / figure(theirs).max(f64::MIN_POSITIVE)).collect()
@@ -141,7 +141,7 @@ impl LockRuns {
     }
 }
 
-/// Jain's index over the threads of a run.
+/// Computes Jain's index over the threads of a run.
 pub(crate) fn jain(sample: &RunSample) -> f64 {
     overlock_world::stats::jain(&sample.ops)
 }
@@ -155,11 +155,11 @@ impl PointRuns {
         PointRuns { point, floor_ns: stats::median(floors).unwrap_or(0.0), locks }
     }
 
-    /// Says whether a ratio of throughputs is one of locks, and not of the work around them.
+    /// Returns whether a ratio of throughputs compares the locks, and not the work around them.
     ///
-    /// A lone thread has its floor and the uncontended pair in each operation. Where the floor is
-    /// most of the fastest one's operation, all locks look alike, whatever their pairs cost. With
-    /// several threads the work is what the locks are there to arrange, and nothing is left out.
+    /// Each operation of a lone thread consists of its floor and the uncontended pair. Where the
+    /// floor is most of the fastest lock's operation, all locks look alike, whatever their pairs
+    /// cost. With several threads the locks are there to arrange the work, so every point counts.
     pub(crate) fn has_ratios(&self) -> bool {
         let fastest = self.locks.iter().map(LockRuns::ops_per_s).fold(0.0, f64::max);
         self.point.threads > 1 || self.floor_ns * fastest < FLOOR_SHARE * 1e9
@@ -169,7 +169,7 @@ impl PointRuns {
         self.locks.iter().find(|runs| runs.lock.name == name)
     }
 
-    /// The peer with the highest median throughput here, of all rounds.
+    /// Returns the peer with the highest median throughput here, over all rounds.
     pub(crate) fn best_peer(&self) -> Option<&LockRuns> {
         self.best_peer_by(LockRuns::ops_per_s)
     }
@@ -179,13 +179,13 @@ impl PointRuns {
         peers.max_by(|a, b| ops_per_s(a).total_cmp(&ops_per_s(b)))
     }
 
-    /// Throughput over that of the best peer, round by round.
+    /// Returns the throughput over that of the best peer, round by round.
     ///
-    /// The peer that a round is compared with is the best of the *other* rounds. The best of the
-    /// same round would often be the luckiest: of peers that are equal the one that the noise
-    /// favoured, and a lock as good as each of them would seem to be worse than all. (Now and then
-    /// the others choose one that is a little worse; that favours the lock by less.) With one
-    /// round it must be the same.
+    /// A round is compared with the peer that is best in the *other* rounds. The best of the same
+    /// round would often be the luckiest: among equal peers, the one that the noise favoured, so
+    /// that a lock as good as each of them would seem worse than all. (Sometimes the other rounds
+    /// choose a peer that is a little worse; that favours the lock by less.) With a single round it
+    /// must be that same round.
     pub(crate) fn of_best_peer(&self, runs: &LockRuns) -> Option<Vec<f64>> {
         if !self.has_ratios() {
             return None;
@@ -198,7 +198,7 @@ impl PointRuns {
         (0..runs.samples.len()).map(ratio).collect()
     }
 
-    /// Locks by median throughput, the best first.
+    /// Returns the locks by median throughput, the best first.
     pub(crate) fn ranked(&self) -> Vec<&LockRuns> {
         let mut ranked: Vec<&LockRuns> = self.locks.iter().collect();
         ranked.sort_by(|a, b| b.ops_per_s().total_cmp(&a.ops_per_s()));
@@ -220,7 +220,7 @@ impl Results {
         self.failures.iter().any(|failure| failure.lock == lock)
     }
 
-    /// Everything that makes these results doubtful.
+    /// Returns everything that makes these results doubtful.
     pub(crate) fn warnings(&self, before: Work, after: Work) -> Vec<Warning> {
         let mut warnings = Vec::new();
         warnings.extend(self.most_stolen());
@@ -234,7 +234,7 @@ impl Results {
         warnings
     }
 
-    /// The point at which the hypervisor took the most.
+    /// Finds the point at which the hypervisor took the most.
     fn most_stolen(&self) -> Option<Warning> {
         let shares = self.points.iter().map(|runs| {
             let mut times = CpuTimes::default();
@@ -245,7 +245,7 @@ impl Results {
         Warning::steal(share, format!("at most: {point}"))
     }
 
-    /// Runs that were disturbed although they were taken again, of all.
+    /// Counts the runs that stayed disturbed although they were repeated.
     fn disturbed(&self) -> Option<Warning> {
         let samples = || self.points.iter().flat_map(|of| &of.locks).flat_map(|of| &of.samples);
         let disturbed = samples().filter(|sample| sample.disturbance > DISTURBED).count();
@@ -255,7 +255,7 @@ impl Results {
         (disturbed > 0).then_some(Warning::Disturbed { disturbed, runs, retaken, worst })
     }
 
-    /// The widest of all ratios that came out too wide.
+    /// Finds the widest of all ratios that came out too wide.
     fn widest(&self) -> Option<Warning> {
         let ratios = self.points.iter().flat_map(|runs| {
             runs.locks.iter().filter_map(move |lock| {
@@ -266,7 +266,7 @@ impl Results {
         Warning::widest(ratios)
     }
 
-    /// The run that left the most threads in a lock.
+    /// Finds the run that left the most threads in a lock.
     fn undrained(&self) -> Option<Warning> {
         let runs = self.points.iter().flat_map(|runs| {
             runs.locks.iter().map(move |lock| {
@@ -297,7 +297,7 @@ mod tests {
         x ^ x >> 31
     }
 
-    /// Equal locks, of which each round favours another: `hybrid` and all peers.
+    /// Makes equal locks, of which each round favours another: `hybrid` and all peers.
     fn equals(seed: u64) -> PointRuns {
         let entries = subjects::offered()
             .filter(|entry| entry.name == "hybrid" || entry.origin == Origin::Peer);
@@ -311,7 +311,7 @@ mod tests {
         PointRuns { point: Point::plain(2, Nanos(0), Nanos(0)), floor_ns: 0.0, locks }
     }
 
-    /// The geometric mean over many points, of what `ratios` says of `hybrid`.
+    /// Returns the geometric mean over many points of the `ratios` of `hybrid`.
     fn mean(ratios: impl Fn(&PointRuns, &LockRuns) -> Vec<f64>) -> f64 {
         let points = (0..500).map(equals);
         let all: Vec<f64> =
@@ -323,7 +323,7 @@ mod tests {
     fn luck_makes_no_best_peer() {
         let fair = mean(|runs, lock| runs.of_best_peer(lock).unwrap());
         assert!((0.995..1.005).contains(&fair), "{fair}");
-        // The obvious way, which punishes a lock for the number of its peers.
+        // The naive way, which punishes a lock for the number of its peers.
         let naive =
             mean(|runs, lock| lock.over(runs.best_peer().unwrap(), |sample| sample.ops_per_s));
         assert!(naive < 0.98, "{naive}");

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which operations are stamped.
+//! The choice of the operations that are stamped.
 //!
-//! A stamped operation reads the clock twice, once inside the lock. To stamp each would cost more
-//! than an empty section does, so only one of many is: at random, so that no lock's rhythm falls in
-//! with it.
+//! A stamped operation reads the clock twice, once inside the lock. To stamp every operation would
+//! cost more than an empty critical section, so only one of many is stamped: at random, so that no
+//! lock's rhythm coincides with it.
 
 use overlock_sim::Rng;
 
 /// The mean gap between samples where operations are shortest.
 pub(crate) const MOST: u32 = 64;
 
-/// What two stamps cost, about.
+/// The approximate cost of two stamps.
 const STAMPS_NS: f64 = 25.0;
 
-/// The share of an operation that stamps may cost on average, if that leaves a gap below [`MOST`].
+/// The share of an operation that stamps can cost on average, if that leaves a gap below [`MOST`].
 const SHARE: f64 = 0.01;
 
-/// The mean gap for operations that take a thread at least `nanos`: the longer they are, the fewer
-/// there are, and the less it matters to stamp them all.
+/// Returns the mean gap for operations that take a thread at least `nanos`: the longer they are,
+/// the fewer there are, and the less it matters to stamp them all.
 pub(crate) fn gap(nanos: u64) -> u32 {
     let gap = STAMPS_NS / (SHARE * nanos.max(1) as f64);
     (gap.ceil() as u32).clamp(1, MOST)
@@ -38,7 +38,7 @@ impl Sampling {
         sampling
     }
 
-    /// Says whether the operation that comes now is to be stamped.
+    /// Returns whether to stamp the next operation.
     #[inline(always)]
     pub(crate) fn is_due(&mut self) -> bool {
         self.left -= 1;
@@ -49,7 +49,7 @@ impl Sampling {
         true
     }
 
-    /// A gap from 1 to one less than twice the mean, each as likely as any other.
+    /// Draws a gap from 1 to one less than twice the mean, each equally likely.
     fn draw(&mut self) -> u32 {
         1 + self.rng.below(u64::from(2 * self.mean - 1)) as u32
     }
@@ -70,8 +70,8 @@ mod tests {
         }
     }
 
-    /// Waits as a real lock has them, most of them short and a few very long, all of them sorted
-    /// against the few that are stamped.
+    /// Waits like those of a real lock, most of them short and a few very long: all of them,
+    /// sorted, are compared with the few that are stamped.
     #[test]
     fn sampled_percentiles_are_those_of_all_waits() {
         let mut rng = Rng::new(4);

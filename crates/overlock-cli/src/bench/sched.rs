@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel did with the threads of a run, by its own accounts.
+//! How the kernel scheduled the threads of a run, by its own accounts.
 //!
-//! Read just before and just after the window, so nothing is disturbed in it. CPU time and switches
-//! are those of `getrusage` for the process less those of the coordinator. Time in the run queue is
-//! the threads' [`RunDelay`]; it grows when a thread gets its CPU, so one that still
-//! waits at the end has waited for longer than it says. The time in the kernel is sampled by its
-//! tick (1 to 10 ms): a rough figure in short runs.
+//! The accounts are read just before and just after the window, so nothing disturbs it. CPU time
+//! and switches are those of `getrusage` for the process, without those of the coordinator. Time in
+//! the run queue is the threads' [`RunDelay`]; it grows when a thread gets its CPU, so a thread
+//! that still waits at the end has waited for longer than the account shows. The kernel samples its
+//! own time by its tick (1 to 10 ms): a rough figure in short runs.
 
 use crate::sys::{self, Usage};
 use overlock_world::RunDelay;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-/// Rates over the window: CPUs and threads are averages, switches are by second.
+/// Rates over the window: CPUs and threads are averages, switches are per second.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Sched {
     /// CPUs that the threads kept busy.
     pub(crate) cpu: f64,
-    /// CPUs that the coordinator kept busy meanwhile: what its watching takes from the threads.
+    /// CPUs that the coordinator kept busy: what its watching takes from the threads.
     pub(crate) coordinator: f64,
     /// CPU time of the whole process, in seconds.
     pub(crate) cpu_seconds: f64,
@@ -27,7 +27,7 @@ pub(crate) struct Sched {
     pub(crate) queued: Option<f64>,
     /// Switches of threads that went to sleep.
     pub(crate) voluntary_per_s: f64,
-    /// Switches of threads that lost their CPU, or offered it by `sched_yield`.
+    /// Switches of threads that lost their CPU, or yielded it by `sched_yield`.
     pub(crate) involuntary_per_s: f64,
 }
 
@@ -52,7 +52,7 @@ impl Account {
         }
     }
 
-    /// What has passed since `earlier`.
+    /// Returns what has passed since `earlier`.
     pub(crate) fn since(&self, earlier: &Account) -> Sched {
         let seconds = (self.at - earlier.at).as_secs_f64().max(f64::MIN_POSITIVE);
         let rate = |figure: &dyn Fn(&Usage) -> f64| {
@@ -72,7 +72,7 @@ impl Account {
     }
 }
 
-/// Seconds that a thread of this process has stood in the run queue.
+/// Returns the seconds that a thread of this process has stood in the run queue.
 fn seconds_queued(thread: i32) -> Option<f64> {
     Some(RunDelay::of(thread).ok()?.ns()? as f64 / 1e9)
 }

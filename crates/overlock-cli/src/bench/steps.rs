@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lengths of critical sections and pauses, drawn before a run begins.
 //!
-//! Real sections vary. With fixed lengths threads fall into step with one another, and a lock that
-//! has learnt the one length looks better than it is. So each thread has a table of steps from
-//! which it reads one for each operation: that costs a load, where drawing costs a logarithm.
+//! The critical sections of real programs vary. With fixed lengths threads fall into step with one
+//! another, and a lock that has adapted to the one length looks better than it is. So each thread
+//! has a table of steps from which it reads one for each operation: that costs a load, where
+//! drawing costs a logarithm.
 //!
-//! A table is drawn by strata: one length from each of [`STEPS`] slices of the distribution that
-//! are equally likely, in random order. All tables then have the same mean to the last link, so no
+//! A table is drawn by strata: one length from each of [`STEPS`] equally likely slices of the
+//! distribution, in random order. All tables then have the same mean to the last link, so no
 //! thread, lock or round has more work than another.
 
 use clap::ValueEnum;
@@ -20,13 +21,13 @@ pub(crate) const STEPS: usize = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Lengths {
-    /// Exponential: mostly short, now and then several times the mean
+    /// Exponential: mostly short, sometimes several times the mean
     Exp,
     /// Uniform: anything from 0 to twice the mean
     Uniform,
-    /// All alike, as no program has them
+    /// All the same, which no program has
     Fixed,
-    /// Nine of ten short, each tenth 20 times as long
+    /// Nine of ten short, every tenth 20 times as long
     Bimodal,
 }
 
@@ -35,7 +36,7 @@ impl Lengths {
     pub(crate) const ALL: [Lengths; 4] =
         [Lengths::Exp, Lengths::Uniform, Lengths::Fixed, Lengths::Bimodal];
 
-    /// The length, in means, that a share `p` of all lengths is below.
+    /// Returns the length, in means, below which a share `p` of all lengths lies.
     fn quantile(self, p: f64) -> f64 {
         match self {
             Lengths::Exp => -(1.0 - p).ln(),
@@ -55,12 +56,13 @@ impl Lengths {
         let mut drawn: Vec<f64> = strata.collect();
         let scale = mean * STEPS as f64 / drawn.iter().sum::<f64>();
         rng.shuffle(&mut drawn);
-        // What rounding takes from one length the next one gets, so that short means come out too.
+        // The next length gets what rounding takes from one, so that short means come out right
+        // too.
         let mut sum = 0.0_f64;
         let whole = |length: f64| {
             let before = sum.round();
             sum += length * scale;
-            // Too long a section is cut at some seconds of work.
+            // A critical section that is too long is cut at some seconds of work.
             (sum.round() - before) as u32
         };
         drawn.into_iter().map(whole).collect()
@@ -78,32 +80,32 @@ impl std::fmt::Display for Lengths {
     }
 }
 
-/// A number from 0 to just under 1.
+/// Draws a number from 0 to just under 1.
 pub(crate) fn fraction(rng: &mut Rng) -> f64 {
     (rng.bits() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// What one operation is to do, in links of work.
+/// The work of one operation, in links.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Step {
     pub(crate) cs: u32,
     pub(crate) ncs: u32,
-    /// Which of the locks it takes.
+    /// The index of the lock that it takes.
     pub(crate) cell: u32,
 }
 
-/// What a thread does for a while: mean lengths in links of work.
+/// The mix of a thread's operations for some time: mean lengths in links of work.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Mix {
     pub(crate) cs_links: f64,
     pub(crate) ncs_links: f64,
     pub(crate) lengths: Lengths,
-    /// How many locks there are.
+    /// The number of locks.
     pub(crate) cells: u32,
 }
 
 impl Mix {
-    /// The same with sections `factor` times as long.
+    /// Returns the same mix with critical sections `factor` times as long.
     pub(crate) fn holding(self, factor: u32) -> Self {
         Mix { cs_links: self.cs_links * f64::from(factor), ..self }
     }
@@ -121,8 +123,8 @@ impl Mix {
     }
 }
 
-/// Draws which lock each step takes by Zipf's law: the k-th of them 1/k times as often as the
-/// first, as the objects of real programs are.
+/// Draws the lock that each step takes by Zipf's law: the k-th of them 1/k times as often as the
+/// first, as objects of real programs are accessed.
 ///
 /// Source: L. Breslau and others, "Web Caching and Zipf-like Distributions", INFOCOM 1999.
 fn cells(count: u32, rng: &mut Rng) -> Vec<u32> {

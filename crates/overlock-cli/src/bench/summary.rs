@@ -5,10 +5,10 @@ use super::results::{PointRuns, Results, jain};
 use crate::stats::{self, Interval};
 use serde::Serialize;
 
-/// Up to this many threads nobody should ever be seen to stall.
+/// Up to this many threads, no thread should ever be seen to stall.
 pub(crate) const CALM_THREADS: usize = 16;
 
-/// What all points together say about one lock.
+/// The results of one lock at all points together.
 #[derive(Debug, Serialize)]
 pub(crate) struct LockSummary {
     kind: &'static str,
@@ -28,7 +28,7 @@ pub(crate) struct LockSummary {
     pub(crate) calm_stall_ns: f64,
 }
 
-/// Where a lock did worst.
+/// The point at which a lock did worst.
 #[derive(Debug, Serialize)]
 pub(crate) struct WorstPoint {
     pub(crate) ratio: f64,
@@ -82,7 +82,7 @@ fn line(name: &'static str, results: &Results) -> LockSummary {
     }
 }
 
-/// For each round the geometric mean over all points.
+/// Returns the geometric mean over all points for each round.
 pub(crate) fn geomeans(name: &str, points: &[PointRuns]) -> Vec<f64> {
     let ratios: Vec<Vec<f64>> =
         points.iter().filter_map(|runs| runs.of_best_peer(runs.find(name)?)).collect();

@@ -1,45 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the time of a lock went: `bench --explain`.
 //!
-//! In a run of its own each thread logs three stamps of every operation: when it asked for the
-//! lock, when it had it, and when it was about to release it. Afterwards all logs are merged in the
-//! order of the grants, which is the order of the holders, and each moment of the lock's time is
-//! one of:
-//! * **held**, between a grant and its release; of that **stopped**, where the section took 20 µs
-//!   more than its work takes: its holder had no CPU;
-//! * **hand-over**, free and wanted, in a gap of at most 1 µs before *another* thread has it: what
-//!   a change of hands costs;
+//! In a separate run, each thread logs three stamps of every operation: when it asked for the lock,
+//! when it got it, and when it was about to release it. Afterwards all logs are merged in the order
+//! of the grants, which is the order of the holders, and each moment of the lock's time is one of:
+//! * **held**, between a grant and its release; part of it is **stopped**, where the critical
+//!   section took 20 µs more than its work takes: its holder had no CPU;
+//! * **hand-over**, free and wanted, in a gap of at most 1 µs before *another* thread has it: the
+//!   cost of a hand-over;
 //! * **kept**, the same before the *last holder* has it again: the lock's own path, and the pause;
-//! * **unseen**, free and wanted, in a longer gap: who wanted it slept, looked elsewhere, or had no
-//!   CPU;
+//! * **unseen**, free and wanted, in a longer gap: the threads that wanted it slept, did not check
+//!   it, or had no CPU;
 //! * **unwanted**, free, and no thread had asked.
 //!
-//! A gap is wanted from the first request on that it leaves unserved, whichever thread is served
-//! next. What this can't see: whether a waiter had a CPU (the kernel's accounts tell that for all
-//! waits together, see `sched.rs`), and what happens between a release's stamp and the release
-//! itself, which counts as the gap. Three stamps cost some tens of nanoseconds an operation: the
-//! speed of the logged run over that of ordinary ones is printed beside the figures, and far below
-//! 1 they are those of a workload with longer sections and pauses.
+//! A gap is wanted from the first request that it leaves unserved, whichever thread is served next.
+//! The log can't show whether a waiter had a CPU (the kernel's accounts show that for all waits
+//! together, see `sched.rs`), nor what happens between a release's stamp and the release itself,
+//! which counts as part of the gap. Three stamps cost some tens of nanoseconds per operation: the
+//! speed of the logged run over that of ordinary runs is printed beside the figures, and far below
+//! 1 they are those of a workload with longer critical sections and pauses.
 
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The longest gap that is a hand-over, in ns: a cache line changes CPUs in 0.05 to 0.5 µs and the
-/// stamps take some more; no wake-up is as short.
+/// The longest gap that counts as a hand-over, in ns: a cache line changes CPUs in 0.05 to 0.5 µs
+/// and the stamps take some more; no wake-up is as short.
 const HAND_OVER_NS: f64 = 1_000.0;
 
-/// How much longer than its work a section is if its holder lost its CPU, in ns: interrupts take
-/// less, time slices more.
+/// How much longer than its work a critical section is if its holder lost its CPU, in ns:
+/// interrupts take less, time slices more.
 const STOPPED_NS: f64 = 20_000.0;
 
-/// Operations that all threads together may log: 48 MB.
+/// The number of operations that all threads together can log: 48 MB.
 const CAPACITY: usize = 3 << 19;
 
 /// Not stamped yet.
 const NEVER: u64 = u64::MAX;
 
-/// One operation; its fields are the writer's alone, and read when it has finished.
+/// One operation; only the writer accesses its fields until it has finished, then the reader does.
 #[derive(Debug)]
 struct Entry {
     asked: AtomicU64,
@@ -53,7 +52,7 @@ struct Entry {
 pub(crate) struct Log(Vec<Entry>);
 
 impl Log {
-    /// A log for one of `threads`; its memory is touched now, not when it is written to.
+    /// Makes a log for one of `threads`; touches its memory now, not when it is written to.
     pub(crate) fn new(threads: usize) -> Self {
         let entry = || Entry {
             asked: AtomicU64::new(NEVER),
@@ -90,7 +89,7 @@ pub(crate) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Also says yes where nothing is to be logged.
+    /// Returns whether the log is full, or nothing is to be logged.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.next == self.entries.len()
@@ -104,8 +103,8 @@ impl Writer<'_> {
         entry.granted.store(NEVER, Relaxed);
     }
 
-    /// Ends it, still inside the lock. Before the window, at `begin`, no more than the last one is
-    /// kept.
+    /// Ends the operation, still inside the lock. Of the operations before the window, at `begin`,
+    /// it keeps only the last.
     #[inline]
     pub(crate) fn hold(&mut self, granted: u64, links: u32, released: u64, begin: u64) {
         let entry = &self.entries[self.next];
@@ -116,23 +115,23 @@ impl Writer<'_> {
     }
 }
 
-/// An [`Entry`] that was read.
+/// An [`Entry`] after reading.
 #[derive(Clone, Copy, Debug)]
 struct Operation {
     asked: u64,
-    /// [`NEVER`] if it was still waiting at the end.
+    /// [`NEVER`] if the thread was still waiting at the end.
     granted: u64,
     released: u64,
     links: u64,
     thread: usize,
 }
 
-/// How a lock spent its time: shares of the logged time, which together are 1.
+/// The division of a lock's time: shares of the logged time, which together are 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Timeline {
     /// Held, and its holder worked.
     pub(crate) held: f64,
-    /// Held by somebody without a CPU.
+    /// Held by a thread without a CPU.
     pub(crate) stopped: f64,
     /// Free, wanted, and taken by another within 1 µs.
     pub(crate) hand_over: f64,
@@ -140,17 +139,17 @@ pub(crate) struct Timeline {
     pub(crate) kept: f64,
     /// Free and wanted for longer.
     pub(crate) unseen: f64,
-    /// Free, and wanted by nobody.
+    /// Free, and wanted by no thread.
     pub(crate) unwanted: f64,
-    /// Mean number of sections that a thread has before another gets the lock.
+    /// Mean number of critical sections that a thread has before another gets the lock.
     pub(crate) turn: f64,
     /// The longest time for which the lock was free though wanted.
     pub(crate) longest_unseen_ns: f64,
-    /// What was logged: until the window or the first log was over.
+    /// The logged time: until the end of the window or of the first full log.
     pub(crate) span_ns: f64,
 }
 
-/// What a stamp and a link are worth.
+/// The values of a stamp and a link.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Scale {
     pub(crate) ticks_per_ns: f64,
@@ -158,7 +157,7 @@ pub(crate) struct Scale {
 }
 
 impl Timeline {
-    /// Sums up what `logs` have between `begin` and `end`.
+    /// Sums up the parts of `logs` between `begin` and `end`.
     pub(crate) fn of<'a>(
         logs: impl Iterator<Item = &'a Log>,
         begin: u64,
@@ -169,7 +168,7 @@ impl Timeline {
         for (thread, log) in logs.enumerate() {
             let first = operations.len();
             operations.extend(log.operations().map(|of| Operation { thread, ..of }));
-            // A thread whose log is full goes on unseen, so nothing counts from there on.
+            // A thread whose log is full goes on unlogged, so nothing counts from there on.
             if let Some(last) = operations[first..].last()
                 && operations.len() - first == log.0.len()
             {
@@ -180,11 +179,11 @@ impl Timeline {
     }
 }
 
-/// Puts the operations on one line of time.
+/// Merges the operations into one sequence.
 fn sum(mut operations: Vec<Operation>, begin: u64, end: u64, scale: Scale) -> Timeline {
     operations.sort_unstable_by_key(|operation| operation.granted);
-    // For each grant, the first request that is served by it or by a later one: from that moment on
-    // the gap before the grant is wanted.
+    // For each grant, the first request that it or a later grant serves: from that moment on the
+    // gap before the grant is wanted.
     let mut wanted = vec![NEVER; operations.len() + 1];
     for (index, operation) in operations.iter().enumerate().rev() {
         wanted[index] = wanted[index + 1].min(operation.asked);
@@ -243,7 +242,8 @@ impl Default for Ticks {
 }
 
 impl Ticks {
-    /// Adds a section; what it took beyond its work is the holder's, or the lack of one.
+    /// Adds a critical section; time beyond its work counts as the holder's, or as the lack of a
+    /// CPU.
     fn hold(&mut self, operation: &Operation) {
         let from = operation.granted.max(self.begin);
         let length = operation.released.min(self.end).saturating_sub(from);
@@ -256,7 +256,8 @@ impl Ticks {
         self.held += length - stopped;
     }
 
-    /// Adds a gap that is wanted from `wanted` on; `kept` says whether it ends where it began.
+    /// Adds a gap that is wanted from `wanted` on; `kept` tells whether the lock stays with its
+    /// last holder.
     fn gap(&mut self, from: u64, to: u64, wanted: u64, kept: bool) {
         let to = to.min(self.end);
         let middle = wanted.clamp(from.min(to), to);
@@ -304,13 +305,13 @@ mod tests {
     fn each_gap_is_what_it_is() {
         let operations = vec![
             operation(0, 100, 100, 1_100),
-            // Asked during the section, got it 300 after: a hand-over.
+            // Asked during the critical section, got the lock 300 after it: a hand-over.
             operation(1, 500, 1_400, 2_400),
-            // Asked 2,000 after it was free, and took it at once.
+            // Asked 2,000 after the lock was free, and took it at once.
             operation(0, 4_400, 4_400, 5_400),
             // Asked long before, and came 3,600 late.
             operation(1, 5_000, 9_000, 9_500),
-            // The last holder again, though another wants it.
+            // The last holder again, though another thread wants it.
             operation(1, 9_700, 9_700, 9_900),
             // Never got it.
             operation(2, 9_600, NEVER, NEVER),
@@ -331,7 +332,7 @@ mod tests {
         assert_eq!((found.held, found.stopped, found.unwanted), (0.01, 0.49, 0.5));
     }
 
-    /// Random operations, each tick judged by itself.
+    /// Random operations, with each tick judged separately.
     #[test]
     fn the_sums_are_those_of_every_single_tick() {
         for seed in 0..50 {

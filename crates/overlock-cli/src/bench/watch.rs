@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The search for starved threads, which leave no sample of their own.
 //!
-//! A worker that stamped every wait would measure its stamps. So each only keeps a word, on a cache
-//! line of its own, which says how often it has been let in and whether it waits now. The
-//! coordinator looks at all words every [`GRAIN`], sleeping in between. A thread that it finds at
-//! two looks in the same wait has waited all the time between them.
+//! A worker that stamped every wait would measure its stamps. So each worker only keeps a word, on
+//! its own cache line, which shows how often it has been let in and whether it waits now. The
+//! coordinator reads all words every [`GRAIN`], and sleeps in between. A thread that it finds in
+//! the same wait at two readings has waited all the time between them.
 //!
-//! What it can't see: waits shorter than the grain (those are left to the samples), and which
-//! part of a grain a wait took at its two ends. The estimate is the time from the first look that
-//! saw it to the last, and one grain for the two ends together: off by up to a grain, and right on
-//! average.
+//! It can't see waits shorter than the grain (the samples cover those), nor which part of a grain a
+//! wait took at its two ends. The estimate is the time from the first reading that saw the wait to
+//! the last, plus one grain for the two ends together: off by up to a grain, and right on average.
 
 use std::time::Duration;
 
-/// The time between two looks.
+/// The time between two readings.
 ///
-/// A look preempts a worker. All of them together took 0.9 % of one CPU (median of 672 runs with 1
-/// to 37 threads; `sched.coordinator` in the records). Stalls that people notice are ten times as
+/// A reading preempts a worker. All of them together took 0.9 % of one CPU (median of 672 runs with
+/// 1 to 37 threads; `sched.coordinator` in the records). Stalls that people notice are ten times as
 /// long.
 pub(crate) const GRAIN: Duration = Duration::from_millis(2);
 
@@ -25,13 +24,13 @@ pub(crate) const GRAIN: Duration = Duration::from_millis(2);
 pub(crate) struct Progress(pub(crate) u64);
 
 impl Progress {
-    /// The word of a thread that asks for its entry `entered + 1`.
+    /// Makes the word of a thread that asks for its entry `entered + 1`.
     #[inline]
     pub(crate) const fn waiting(entered: u64) -> Self {
         Progress(entered << 1 | 1)
     }
 
-    /// The word of a thread that has been let in `entered` times and doesn't wait.
+    /// Makes the word of a thread that has been let in `entered` times and doesn't wait.
     #[inline]
     pub(crate) const fn running(entered: u64) -> Self {
         Progress(entered << 1)
@@ -46,17 +45,17 @@ impl Progress {
     }
 }
 
-/// What the looks at one thread have found so far.
+/// The findings about one thread so far.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     last: Progress,
-    /// When it was first seen in the wait it is in.
+    /// The time at which its present wait was first seen.
     since: u64,
     /// Whether this wait has been counted as long.
     is_counted: bool,
 }
 
-/// What all looks have found, in ticks of the clock.
+/// The findings about all threads, in ticks of the clock.
 #[derive(Debug)]
 pub(crate) struct Watch {
     threads: Vec<Option<Seen>>,
@@ -72,7 +71,7 @@ impl Watch {
         Watch { threads: vec![None; threads], grain, long, longest: 0, long_stalls: 0 }
     }
 
-    /// Takes in what the word of `thread` was at `now`.
+    /// Takes in the word that `thread` had at `now`.
     pub(crate) fn look(&mut self, thread: usize, word: Progress, now: u64) {
         match &mut self.threads[thread] {
             Some(seen) if seen.last == word && word.is_waiting() => {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Work that takes a known time and touches no memory.
 //!
-//! A critical section of 1 µs must cost 1 µs of CPU, however often its thread is preempted
-//! in it: a deadline on the clock would let preempted time count as work. So it is a chain of
-//! dependent shifts and exclusive ors, calibrated at the start and checked again at the end. There
-//! is no PAUSE in it, which would give way to a sibling hyper-thread, and no load or store, which
-//! would keep the memory system busy. A length of 0 is one branch.
+//! A critical section of 1 µs must cost 1 µs of CPU, however often its thread is preempted in it: a
+//! deadline on the clock would count preempted time as work. So the work is a chain of dependent
+//! shifts and exclusive ors, calibrated at the start and checked again at the end. It has no PAUSE,
+//! which would yield to a sibling hyper-thread, and no load or store, which would keep the memory
+//! system busy. A length of 0 is one branch.
 
 use crate::clock::Clock;
 
-/// How far a later calibration may be off before the lengths of sections can't be believed.
+/// How far a later calibration can be off before the lengths of critical sections can't be trusted.
 pub(crate) const DRIFT_LIMIT: f64 = 0.05;
 
-/// Where the chain stands. Each thread has its own and carries it from one piece of work to the
+/// The state of the chain. Each thread has its own and carries it from one piece of work to the
 /// next, in a register.
 #[derive(Debug)]
 pub(crate) struct Chain(u64);
@@ -22,7 +22,7 @@ impl Chain {
         Chain(0x9e37_79b9_7f4a_7c15)
     }
 
-    /// Spends `links` links of the chain, neither earlier nor later than where it is called.
+    /// Spends `links` links of the chain, exactly at the place of the call.
     #[inline(always)]
     pub(crate) fn spend(&mut self, links: u32) {
         if links == 0 {
@@ -40,12 +40,12 @@ impl Chain {
 
 /// Returns `x`, which the compiler must have computed by now and can't know afterwards.
 ///
-/// As `black_box`, but that goes through memory.
+/// Like `black_box`, except that that goes through memory.
 #[inline(always)]
 fn opaque(mut x: u64) -> u64 {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    // SAFETY: no instruction at all; for the compiler it may change `x` and all shared memory, so
-    // no access to a lock is moved past it.
+    // SAFETY: no instruction at all; the compiler must assume that it changes `x` and all shared
+    // memory, so it moves no access to a lock past it.
     unsafe {
         core::arch::asm!("/* {x} */", x = inout(reg) x, options(nostack, preserves_flags));
     }
@@ -64,7 +64,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Measures the chain for about 20 ms; the fastest of many tries is the one not disturbed.
+    /// Measures the chain for about 20 ms; the fastest of many tries is the undisturbed one.
     pub(crate) fn calibrate(clock: &Clock) -> Self {
         const LINKS: u32 = 40_000;
         let mut chain = Chain::new();
@@ -79,12 +79,13 @@ impl Work {
         Work { per_ns: f64::from(LINKS) / clock.to_ns(fastest.max(1)) }
     }
 
-    /// How many links take `nanos`; not rounded, for it may be the mean of many lengths.
+    /// Returns how many links take `nanos`; not rounded, because it may be the mean of many
+    /// lengths.
     pub(crate) fn links(self, nanos: u64) -> f64 {
         nanos as f64 * self.per_ns
     }
 
-    /// The relative difference between two calibrations.
+    /// Returns the relative difference between two calibrations.
     pub(crate) fn drift(self, other: Self) -> f64 {
         (self.per_ns / other.per_ns - 1.0).abs()
     }

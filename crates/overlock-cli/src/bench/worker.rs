@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run of one lock: threads that take turns in critical sections while a coordinator watches.
 //!
-//! It happens in a process of its own, which the parent starts for each run (see `child.rs`). That
-//! is what bounds a collapsed lock: 64 threads that spin in order on 2 CPUs can need a minute to
-//! drain after the stop, and nothing but the end of their process stops them. It also means that no
-//! run inherits the parked threads, the heap or the address layout of the one before.
+//! It happens in its own process, which the parent starts for each run (see `child.rs`). That
+//! bounds the damage of a collapsed lock: 64 threads that spin in order on 2 CPUs can need a minute
+//! to drain after the stop, and only the end of their process stops them. It also means that no run
+//! inherits the parked threads, the heap or the address layout of the one before.
 //!
 //! # Life of an operation
 //! ```text
@@ -12,24 +12,24 @@
 //!     │              │ own word       │ own word, section    └ outside the lock
 //!     └ sampled?     └ stamp, if so   └ stamp, if so; counter
 //! ```
-//! An ordinary operation reads no clock: around the lock there is a load of the step, two stores
-//! to the thread's own word, a countdown to the next sample, and one look at a line that is hardly
-//! ever written. What that costs is measured with no lock at all, and is the *floor* of a point.
+//! An ordinary operation reads no clock: around the lock there is a load of the step, two stores to
+//! the thread's own word, a countdown to the next sample, and one load of a line that is hardly
+//! ever written. The cost of these is measured without any lock, and is the *floor* of a point.
 //!
 //! # Invariants
 //! - W1: an operation counts if it was granted between the coordinator's first and last reading of
 //!   the words, and time counts between the same two readings. So it doesn't matter if they come
 //!   late.
-//! - W2: a thread's word says that it waits exactly while it is in `lock` (see `watch.rs`).
+//! - W2: a thread's word shows a wait exactly while the thread is in `lock` (see `watch.rs`).
 //! - W3: with no thread between its grant and its release, the protected counters together equal
-//!   the sum of all threads' grants. Each is a plain load and a plain store: a lock that lets two
-//!   in loses updates.
+//!   the sum of all threads' grants. Each counter changes by a plain load and a plain store: a lock
+//!   that lets two threads in loses updates.
 //!
 //! # Orderings
 //! `finished` carries W3: its release publishes all that the thread did to the coordinator, and a
 //! thread that hasn't finished is allowed an error of one update. The rest is Relaxed: statistics
-//! with one writer each, and counters that are exactly as ordered as the lock under test makes
-//! them.
+//! with one writer each, and counters that are ordered exactly as well as the lock under test
+//! orders them.
 
 use super::histogram::{self, Histogram};
 use super::sample::Sampling;
@@ -51,7 +51,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-/// A wait this long is what a user notices, so it is counted.
+/// A user notices a wait this long, so it is counted.
 pub(crate) const STALL_NS: f64 = 50e6;
 
 /// How long threads may take to see the end of the window before they are given up.
@@ -59,26 +59,26 @@ pub(crate) const STALL_NS: f64 = 50e6;
 /// Waiting lists of barging locks drain within a few scheduler rounds; a spinning queue doesn't.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// How long all threads may take to come to the lock for the first time.
+/// How long all threads may take to reach the lock for the first time.
 const START: Duration = Duration::from_secs(5);
 
 /// Threads that never recurse need little stack.
 const STACK_BYTES: usize = 128 << 10;
 
-/// What to run, as the parent tells it to its child.
+/// The task of a run, as the parent passes it to its child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RunSpec {
     pub(crate) lock: String,
     pub(crate) threads: usize,
-    /// What the threads do, one mix after another, each for an equal part of the window.
+    /// The mixes of operations, one after another, each for an equal part of the window.
     pub(crate) mixes: Vec<Mix>,
-    /// How many times as long the sections of the first thread are.
+    /// How many times as long the critical sections of the first thread are.
     pub(crate) uneven: u32,
     /// Links of work in a nanosecond.
     pub(crate) links_per_ns: f64,
     /// Whether to stamp every operation at the first lock, for `--explain`.
     pub(crate) logged: bool,
-    /// Of the lengths and the samples.
+    /// Seed of the lengths and the samples.
     pub(crate) seed: u64,
     /// Mean number of operations from one sample to the next.
     pub(crate) gap: u32,
@@ -89,13 +89,13 @@ pub(crate) struct RunSpec {
     pub(crate) clock: Clock,
 }
 
-/// What one run measured.
+/// The measurements of one run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RunSample {
     pub(crate) ops_per_s: f64,
     /// Acquisitions of each thread inside the window.
     pub(crate) ops: Vec<u64>,
-    /// The window as it really was, in seconds.
+    /// The actual length of the window, in seconds.
     pub(crate) seconds: f64,
     /// Waits that were stamped; percentiles are theirs.
     pub(crate) sampled: u64,
@@ -104,15 +104,15 @@ pub(crate) struct RunSample {
     pub(crate) wait_p999_ns: f64,
     /// The longest of the stamped waits.
     pub(crate) wait_max_ns: f64,
-    /// The stamped waits by length: nanoseconds at most, and how many.
+    /// The stamped waits by length: upper bound in nanoseconds, and number.
     pub(crate) wait_counts: Vec<(u64, u64)>,
-    /// The longest time any thread stood before the lock, granted or not: stamped, or seen by the
-    /// coordinator to within its grain.
+    /// The longest time that any thread waited for the lock, granted or not: stamped, or seen by
+    /// the coordinator to within its grain.
     pub(crate) longest_stall_ns: f64,
     /// Stalls longer than [`STALL_NS`].
     pub(crate) long_stalls: u64,
     pub(crate) cpu_s_per_s: f64,
-    /// What the kernel did with the threads meanwhile.
+    /// How the kernel scheduled the threads meanwhile.
     pub(crate) sched: Sched,
     /// How the first lock spent its time, if it was logged.
     pub(crate) timeline: Option<Timeline>,
@@ -120,17 +120,17 @@ pub(crate) struct RunSample {
     pub(crate) cpu_times: CpuTimes,
     /// The share of the machine's CPU time that the hypervisor and other processes took.
     pub(crate) disturbance: f64,
-    /// How many runs were thrown away before this one, because more was taken from them.
+    /// How many more disturbed runs were thrown away before this one.
     pub(crate) retaken: usize,
     /// Threads that hadn't left the lock when they were given up.
     pub(crate) undrained: usize,
-    /// Updates that the protected counters lost (or won): not 0 is a broken lock.
+    /// Updates that the protected counters lost (or gained): any number but 0 proves a broken lock.
     pub(crate) lost_updates: u64,
     /// Events of the lock by Linux's names, warm-up included; empty unless they were counted.
     pub(crate) counters: BTreeMap<String, u64>,
 }
 
-/// A lock and what it protects, side by side as in a `Mutex<T>`.
+/// A lock and the data that it protects, side by side as in a `Mutex<T>`.
 #[repr(align(128))]
 struct Cell<S> {
     lock: S,
@@ -143,10 +143,10 @@ impl<S: Subject> Cell<S> {
     }
 }
 
-/// What the coordinator tells the threads; they look at it once in each operation.
+/// The coordinator's signals to the threads, which they load once in each operation.
 #[repr(align(128))]
 struct Signal {
-    /// Which mix it is the turn of; beyond the last one, that the run is over.
+    /// The index of the present mix; beyond the last one, the run is over.
     mix: AtomicUsize,
     /// When the window began and ended, in ticks; `u64::MAX` before that.
     begin: AtomicU64,
@@ -154,24 +154,24 @@ struct Signal {
 }
 
 impl Signal {
-    /// Says whether a wait that ended at `now` counts.
+    /// Returns whether a wait that ended at `now` counts.
     fn is_open(&self, now: u64) -> bool {
         (self.begin.load(Relaxed)..self.end.load(Relaxed)).contains(&now)
     }
 }
 
-/// A thread's word, on a cache line of its own: the coordinator reads it, rarely.
+/// A thread's word, on its own cache line: the coordinator reads it, rarely.
 #[repr(align(128))]
 struct Word(AtomicU64);
 
-/// What one thread leaves behind.
+/// The results of one thread.
 #[repr(align(128))]
 struct Record {
     word: Word,
     finished: AtomicBool,
     longest: AtomicU64,
     sampled: AtomicU64,
-    /// The thread's number in the kernel.
+    /// The kernel's number of the thread.
     tid: AtomicI32,
     waits: Histogram,
     log: Log,
@@ -199,18 +199,18 @@ impl Record {
         Progress(self.word.0.load(Relaxed))
     }
 
-    /// Says whether the thread has come to the lock at all.
+    /// Returns whether the thread has reached the lock at all.
     fn has_come(&self) -> bool {
         self.progress() != Progress::running(0)
     }
 
-    /// Says whether the thread has left the lock for good.
+    /// Returns whether the thread has left the lock for good.
     fn has_finished(&self) -> bool {
         // ORDERING: Acquire → the store at the end of `work_loop`.
         self.finished.load(Acquire)
     }
 
-    /// Takes in a stamped wait.
+    /// Records a stamped wait.
     #[cold]
     fn record(&self, ticks: u64) {
         self.sampled.store(self.sampled.load(Relaxed) + 1, Relaxed);
@@ -221,7 +221,7 @@ impl Record {
     }
 }
 
-/// Everything that the threads of a run share.
+/// The data that the threads of a run share.
 struct Shared<S> {
     cells: Vec<Cell<S>>,
     signal: Signal,
@@ -230,8 +230,8 @@ struct Shared<S> {
     spec: RunSpec,
 }
 
-/// Runs `spec` with lock `S` in this process, which should end afterwards: threads that hang in the
-/// lock stay behind.
+/// Runs `spec` with lock `S` in this process, which should end afterwards, because threads that
+/// hang in the lock stay behind.
 ///
 /// # Errors
 /// If the system won't start that many threads.
@@ -261,7 +261,7 @@ pub(crate) fn run<S: Subject>(spec: &RunSpec) -> io::Result<RunSample> {
     Ok(coordinate(&shared))
 }
 
-/// What thread `index` does until the window is over.
+/// The loop of thread `index` until the window is over.
 fn work_loop<S: Subject>(shared: &Shared<S>, index: usize) {
     let spec = &shared.spec;
     let mut rng = Rng::new(seed_of(spec.seed, index as u64));
@@ -344,7 +344,7 @@ impl Worker<'_> {
     }
 }
 
-/// Opens the window, watches what the threads do in it, and sums up.
+/// Opens the window, watches the threads in it, and sums up.
 fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
     let Shared { signal, records, spec, .. } = shared;
     let clock = spec.clock;
@@ -401,7 +401,7 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
     }
 }
 
-/// Watches the threads until the window is over, and has them change from mix to mix.
+/// Watches the threads until the window is over, and switches them from mix to mix.
 fn watch<S: Subject>(shared: &Shared<S>, begin: u64) -> Watch {
     let Shared { signal, records, spec, .. } = shared;
     let clock = spec.clock;
@@ -436,7 +436,7 @@ fn wait_until(limit: Duration, done: impl Fn() -> bool) {
     }
 }
 
-/// Compares the protected counters with what the threads say (W3).
+/// Compares the protected counters with the threads' own counts (W3).
 ///
 /// Returns how many threads are still at the lock, and how far the counters are off beyond the one
 /// update that each of those may be about to make.

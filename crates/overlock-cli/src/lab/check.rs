@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `lab --check`: the bounds that Overlock promises for virtual CPUs, judged point by point.
 //!
-//! What it is to be met or missed says [`bounds`].
+//! See [`bounds`] for when a bound is met or missed.
 
 use super::plan::{NO_POLICY, ORACLE, PV_HINT, Point, ROUND_ROBIN, SKIP_SPINNERS};
 use super::results::{GroupRuns, PointRuns, ops_per_s, reads_per_s};
@@ -26,15 +26,15 @@ const LEAST_SERVED: f64 = 0.85;
 const LEAST_SERVED_OVER: f64 = 8.0;
 /// The paravirtual build, switched off, over the native one, at 1x.
 const OFF: f64 = 0.98;
-/// Locks of strict order over the measured limit of such locks, and over native ones.
+/// Locks in strict order over the measured limit of such locks, and over native ones.
 const STRICT: [&str; 2] = ["ticket", "queued"];
 const OF_LIMIT: f64 = 0.5;
 const OF_NATIVE: f64 = 10.0;
-/// Over 1x where half of what the hand-overs allow is asked for.
+/// Over 1x, where the demand is half of what the hand-overs allow.
 const HALF_CONTENDED: f64 = 0.8;
 /// The hint over the truth.
 const OF_ORACLE: f64 = 0.9;
-/// The lock-free read of the PM timer over the one under a mutex, where a read is no exit.
+/// The lock-free read of the PM timer over the one under a mutex, where a read is not an exit.
 const OF_MUTEX: f64 = 3.0;
 
 /// One bound at one point.
@@ -53,7 +53,7 @@ pub(super) struct Check {
 }
 
 impl Check {
-    /// What is asked, and where: the same for all points of a group.
+    /// Returns the bound and its place: the same for all points of a group.
     fn title(&self) -> String {
         format!("  {}: {} is {} {}", self.workload, self.bound, self.side, three(self.limit))
     }
@@ -89,12 +89,10 @@ pub(super) fn of(group: &GroupRuns) -> Vec<Check> {
     bounds.iter().flat_map(each).collect()
 }
 
-/// Tells all that was judged; returns whether no bound was missed.
+/// Prints all verdicts; returns whether no bound was missed.
 pub(super) fn tell(checks: &[Check], sink: &mut Sink) -> Result<bool> {
     if checks.is_empty() {
-        bail!(
-            "--check found nothing to judge; leave the lists out to have it measure what it needs"
-        );
+        bail!("--check found nothing to judge; leave the lists out, and it measures what it needs");
     }
     let mut lines = vec!["Checks:".to_owned()];
     let mut title = String::new();
@@ -133,13 +131,13 @@ fn over(point: &Point) -> f64 {
     f64::from(point.cpus) / f64::from(point.pcpus)
 }
 
-/// Whether `runs` is of this lock, without a policy, where vCPUs outnumber pCPUs.
+/// Returns whether `runs` is of this lock, without a policy, where vCPUs outnumber pCPUs.
 fn crowded(runs: &PointRuns, locks: &[&str]) -> bool {
     let Point { lock, policy, .. } = &runs.point;
     locks.contains(&lock.name.as_str()) && policy == NO_POLICY && over(&runs.point) > 1.0
 }
 
-/// Whether vCPUs do nothing but ask for the one lock.
+/// Returns whether vCPUs do nothing but ask for the one lock.
 fn saturated(group: &GroupRuns) -> bool {
     let profile = &group.profile;
     profile.locks == 1 && profile.sections > 0 && profile.think_ns == 0
@@ -199,7 +197,7 @@ fn half_contended(group: &GroupRuns, runs: &PointRuns) -> Option<Check> {
     check(group, runs, ("throughput over 1x", AtLeast, HALF_CONTENDED), of_1x(group, runs))
 }
 
-/// The rule of 2012 over the one before it.
+/// Compares the rule of 2012 with the one before it.
 fn rule(group: &GroupRuns, runs: &PointRuns) -> Option<Check> {
     (runs.point.policy == SKIP_SPINNERS).then_some(())?;
     let value = runs.over(group.under(&runs.point, ROUND_ROBIN)?, ops_per_s);
@@ -212,7 +210,7 @@ fn hint(group: &GroupRuns, runs: &PointRuns) -> Option<Check> {
     check(group, runs, ("throughput over oracle", AtLeast, OF_ORACLE), value)
 }
 
-/// The lock-free read over that under `rule`, where vCPUs outnumber pCPUs.
+/// Compares the lock-free read with that under `rule`, where vCPUs outnumber pCPUs.
 fn timer(
     group: &GroupRuns,
     runs: &PointRuns,

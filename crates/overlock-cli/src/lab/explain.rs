@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `lab --explain`: where the time of each point went, in sentences.
 //!
-//! Only what was counted is told: how long vCPUs waited for each lock while its holder, or the only
-//! one it could go to, was off CPU; and the reason codes of every spin that the host heard of.
+//! It reports only counted facts: how long vCPUs waited for each lock while its holder, or the only
+//! vCPU that could take it, was off CPU; and the reason codes of every spin that the host heard of.
 
 use super::results::{Asked, GroupRuns, PointRuns, timer_share};
 use crate::units::{count, three, time};
 use overlock_world::Losses;
 
-/// The explanation of every point of a group, for people.
+/// Explains every point of a group, for people.
 pub(super) fn text(group: &GroupRuns) -> String {
     let mut text = String::from("Where the time went:\n");
     for runs in &group.points {
@@ -20,7 +20,7 @@ pub(super) fn text(group: &GroupRuns) -> String {
     text
 }
 
-/// The explanation of one point.
+/// Explains one point.
 pub(super) fn sentences(group: &GroupRuns, runs: &PointRuns) -> Vec<String> {
     let mut sentences = vec![spent(group, runs), away(runs)];
     sentences.extend(late(runs));
@@ -32,7 +32,7 @@ pub(super) fn sentences(group: &GroupRuns, runs: &PointRuns) -> Vec<String> {
     sentences
 }
 
-/// How the pCPUs' time divides.
+/// Describes how the pCPUs' time divides.
 fn spent(group: &GroupRuns, runs: &PointRuns) -> String {
     let profile = &group.profile;
     if profile.sections == 0 {
@@ -52,8 +52,8 @@ fn spent(group: &GroupRuns, runs: &PointRuns) -> String {
         n => format!("the {n} {lock} locks"),
     };
     format!(
-        "Of {} pCPU seconds in a second {} ({}) went into waiting for {locks}, {} into all else \
-         that vCPUs did, and {} stood idle.",
+        "Of {} pCPU seconds in a second {} ({}) went into waiting for {locks}, {} into everything \
+         else that vCPUs did, and {} were idle.",
         three(pcpus),
         three(spun),
         percent(spun, pcpus),
@@ -62,7 +62,7 @@ fn spent(group: &GroupRuns, runs: &PointRuns) -> String {
     )
 }
 
-/// How often and how long vCPUs had no pCPU against their will.
+/// Describes how often and how long vCPUs had no pCPU against their will.
 fn away(runs: &PointRuns) -> String {
     let preempted = exits_per_s(runs, "preemption");
     let steal = runs.median(|record| record.steal_s_per_s);
@@ -80,7 +80,7 @@ fn away(runs: &PointRuns) -> String {
     )
 }
 
-/// How well slices were kept, and what the system took.
+/// Describes how well slices were kept, and what the system took.
 fn late(runs: &PointRuns) -> Option<String> {
     let slices = runs.median(|record| record.slices_per_s);
     (slices > 0.0).then(|| {
@@ -94,7 +94,7 @@ fn late(runs: &PointRuns) -> Option<String> {
     })
 }
 
-/// What waiting without spinning cost.
+/// Describes the cost of waiting without spinning.
 fn slept(runs: &PointRuns) -> Option<String> {
     let (halts, kicks) = (exits_per_s(runs, "halt"), exits_per_s(runs, "kick"));
     let ops = runs.median(|record| record.ops_per_s);
@@ -108,10 +108,10 @@ fn slept(runs: &PointRuns) -> Option<String> {
     })
 }
 
-/// How many locks of a workload are told of one by one.
+/// The number of locks of a workload that are described one by one.
 const WORST: usize = 4;
 
-/// What those were doing that were waited for, lock by lock where there are several.
+/// Describes the vCPUs that were waited for, lock by lock where there are several.
 fn lost(group: &GroupRuns, runs: &PointRuns) -> Vec<String> {
     let locks = runs.losses();
     let sum = |of: fn(&Losses) -> u64| locks.iter().map(of).sum::<u64>() as f64;
@@ -152,15 +152,15 @@ fn lost(group: &GroupRuns, runs: &PointRuns) -> Vec<String> {
     sentences
 }
 
-/// What the host was asked by spinners and kickers, what it did, and why not otherwise.
+/// Describes the requests of spinners and kickers to the host, its answers, and their reasons.
 fn asked(runs: &PointRuns) -> Vec<String> {
     let Asked { times, hits, .. } = runs.asked();
     if times == 0.0 {
-        return vec!["The host was told of no spin, so no yield was tried.".into()];
+        return vec!["No spin was reported to the host, so it tried no yield.".into()];
     }
     let mut sentences = vec![format!(
         "The host was asked for a yield {} times a second; in {} of these the pCPU is known to \
-         have gone to the very vCPU that was waited for.",
+         have gone to the vCPU that was waited for.",
         count(times / runs.seconds()),
         percent(hits, times),
     )];
@@ -177,13 +177,16 @@ fn asked(runs: &PointRuns) -> Vec<String> {
         (!parts.is_empty()).then(|| format!("{what}: {}.", parts.join("; ")))
     };
     sentences.extend(list("directed", "It went to a chosen vCPU"));
-    sentences.extend(list("plain", "It went to whoever lagged most, for want of a better one"));
+    sentences.extend(list(
+        "plain",
+        "It went to the vCPU that lagged most, because there was no better one",
+    ));
     sentences.extend(list("stayed", "It stayed with its owner"));
     sentences.extend(list("skipped", "Passed over, each time it was asked"));
     sentences
 }
 
-/// What a reason code says; the code itself if it is one of a later date.
+/// Returns the meaning of a reason code; the code itself if it is a newer one.
 fn meaning(why: &str) -> &str {
     match why {
         "next-in-turn" => "the next in turn",
@@ -191,29 +194,29 @@ fn meaning(why: &str) -> &str {
         "skipped-before" => "a spinner that had been skipped before",
         "lock-holder" => "the preempted holder, as the guest named it",
         "next-waiter" => "the next waiter, preempted, as the guest named it",
-        "owes-ipi" => "one that owed the spinner an answer to an interrupt",
-        "owes-holder" => "one that owed the holder an answer to an interrupt",
-        "ipi-pending" => "one with an interrupt to answer",
-        "kicked-head" => "the queue's head, just kicked",
+        "owes-ipi" => "a vCPU that owed the spinner an answer to an interrupt",
+        "owes-holder" => "a vCPU that owed the holder an answer to an interrupt",
+        "ipi-pending" => "a vCPU with an interrupt to answer",
+        "kicked-head" => "the queue head, just kicked",
         "true-holder" => "the vCPU truly waited for, which was preempted",
-        "named" => "one that was asked for by name",
+        "named" => "a vCPU that was requested by number",
         "policy-never" => "the policy never yields",
         "policy-undirected" => "the policy gives no direction",
         "no-candidate" => "every other vCPU was passed over",
-        "not-overcommitted" => "there were pCPUs for all",
+        "not-overcommitted" => "there were pCPUs for all vCPUs",
         "holder-running" => "the holder was running, and spinning was right",
         "holder-halted" => "the holder slept",
-        "holder-unknown" => "nobody knew the holder",
-        "target-unfit" => "the one named could not have it",
+        "holder-unknown" => "the holder was unknown",
+        "target-unfit" => "the requested vCPU could not run",
         "ahead-of-share" => "ahead of its share of CPU time",
-        "nobody-waits" => "nobody waited for a pCPU",
+        "nobody-waits" => "no vCPU waited for a pCPU",
         "itself" => "the spinner itself",
-        "running" => "one that ran already",
-        "halted" => "one that slept until a kick",
-        "stopped" => "one that had ended",
-        "spinning" => "one that had spun itself",
-        "no-ipi" => "one that owed no answer",
-        "beyond-scan" => "one beyond the end of the scan",
+        "running" => "a vCPU that ran already",
+        "halted" => "a vCPU that slept until a kick",
+        "stopped" => "a vCPU that had ended",
+        "spinning" => "a vCPU that had spun itself",
+        "no-ipi" => "a vCPU that owed no answer",
+        "beyond-scan" => "a vCPU beyond the end of the scan",
         code => code,
     }
 }

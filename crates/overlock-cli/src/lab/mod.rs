@@ -45,26 +45,26 @@ pub(crate) use what_if::{Tail, WhatIf};
 /// Runs a workload once, in some world.
 pub(crate) type Run<'run> = Box<dyn Fn(&Config<'_>, &Profile, &str) -> Result<Ran> + 'run>;
 
-/// What a run came to: a record, or a guest that did what no guest may do.
+/// The outcome of a run: a record, or the fault of a guest.
 pub(crate) type Ran = std::result::Result<Record, String>;
 
-/// A point that is to be run: how, what, and the lock.
+/// A point to run: its configuration, workload and lock.
 pub(crate) type Planned<'plan> = (Config<'plan>, &'plan Profile, &'static str);
 
-/// Makes so many rounds of runs in advance; returns how that ended if there is nothing to tell.
+/// Makes this many rounds of runs in advance; returns the outcome if there is nothing to report.
 pub(crate) type Ahead<'run> = Box<dyn Fn(&[Planned<'_>], usize) -> Result<Option<Outcome>> + 'run>;
 
 /// A world to measure in.
 pub(crate) struct Place<'run> {
     /// Runs a workload there.
     pub(crate) run: Run<'run>,
-    /// Does so in advance, where that is faster than one after the other.
+    /// Does so in advance, where that is faster than one run after the other.
     pub(crate) ahead: Option<Ahead<'run>>,
-    /// What is asked of the results besides.
+    /// A further question about the results.
     pub(crate) what_if: Option<WhatIf>,
-    /// pCPUs, if nothing else is asked for.
+    /// The number of pCPUs by default.
     pub(crate) pcpus: u32,
-    /// Whether its vCPUs take this machine's CPUs.
+    /// Whether its vCPUs use this machine's CPUs.
     pub(crate) is_real: bool,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn main(args: &LabArgs) -> Result<Outcome> {
     measure(&args.measure, Place { run, ahead: None, what_if: None, pcpus, is_real: true })
 }
 
-/// Measures what is asked for.
+/// Measures what the arguments request.
 pub(crate) fn measure(args: &MeasureArgs, place: Place<'_>) -> Result<Outcome> {
     let experiment = args.experiment.as_deref().map(|path| read(path, &|_, _| Ok(())));
     let experiment = experiment.transpose()?;
@@ -119,7 +119,7 @@ pub(crate) fn measure(args: &MeasureArgs, place: Place<'_>) -> Result<Outcome> {
     })
 }
 
-/// Warns of what makes real measurements doubtful.
+/// Warns of conditions that make real measurements doubtful.
 fn doubts(machine: &Machine, pcpus: u32) {
     if let Some(warning) = Warning::busy_machine(machine) {
         warning.print();
@@ -133,7 +133,8 @@ fn doubts(machine: &Machine, pcpus: u32) {
     }
 }
 
-/// Whether an experiment suits whoever is to run it; an error has its line in the document.
+/// Returns whether an experiment suits the world that is to run it; an error has its line in the
+/// document.
 type Suits<'a> = &'a dyn Fn(&Experiment, &Document<'_>) -> Result<()>;
 
 /// Reads an experiment's file.
@@ -147,7 +148,7 @@ pub(crate) fn read(path: &Path, suits: Suits<'_>) -> Result<Experiment> {
     Ok(experiment)
 }
 
-/// A world, and how it is to run.
+/// A world, and how to run in it.
 struct Lab<'args> {
     run: Run<'args>,
     args: &'args MeasureArgs,
@@ -165,7 +166,7 @@ impl<'args> Lab<'args> {
     ) -> Result<Self> {
         let seconds = args.seconds.unwrap_or(match (args.is_tour(), args.check) {
             (true, false) => 0.2,
-            // In less, those of 16 vCPUs that happen to run a little more stand out.
+            // In shorter runs, those of 16 vCPUs that happen to run a little more stand out.
             _ => 0.5,
         });
         if let Some(span) = args.timeline
@@ -177,13 +178,13 @@ impl<'args> Lab<'args> {
         Ok(Lab { run, args, published, what_if, seconds })
     }
 
-    /// The points of a group, as they will be run.
+    /// Returns the points of a group, as they will be run.
     fn plan<'plan>(&self, group: &'plan Group) -> impl Iterator<Item = Planned<'plan>> {
         let planned = |point| (self.config(point), &group.profile, point.lock.built);
         group.points.iter().map(planned)
     }
 
-    /// How many hand-overs a second vCPUs can make that do nothing else.
+    /// Measures how many hand-overs per second vCPUs can make that do nothing else.
     fn hand_overs(&self, profile: &Profile, pcpus: u32) -> Result<f64> {
         let point = plan::limit(pcpus);
         let record = (self.run)(&self.config(&point), profile, point.lock.built)?;
@@ -192,7 +193,7 @@ impl<'args> Lab<'args> {
         Ok(record.ops_per_s.max(1.0))
     }
 
-    /// Sees that the engine starts, and that the spans make sense to it.
+    /// Checks that the engine starts, and that the spans make sense to it.
     fn try_engine(&self) -> Result<()> {
         let point = Point { policy: ORACLE.into(), ..plan::limit(1) };
         let config = Config { duration: Duration::from_millis(1), ..self.config(&point) };
@@ -249,7 +250,7 @@ impl<'args> Lab<'args> {
         Ok(met && failed == 0)
     }
 
-    /// Takes all rounds of one group. A point that fails is out.
+    /// Measures all rounds of one group. A point that fails is dropped.
     fn measure_group(
         &self,
         runs: &mut GroupRuns,
@@ -265,7 +266,7 @@ impl<'args> Lab<'args> {
                 if failures.iter().all(|failure| failure.point != name) {
                     match self.sample(&self.config(point), point, &group.profile)? {
                         Ok(sample) if !interrupt::seen() => runs.points[index].samples.push(sample),
-                        // A run that was cut short is no measure.
+                        // A run that was cut short is not a measurement.
                         Ok(_) => {}
                         Err(failure) => failures.push(failure),
                     }
@@ -280,8 +281,8 @@ impl<'args> Lab<'args> {
         Ok(failures)
     }
 
-    /// Runs each point once more for its timeline, if that is wanted. What else came of it is
-    /// dropped: noting takes time.
+    /// Runs each point once more for its timeline, if one was requested. Its other results are
+    /// dropped, because recording takes time.
     fn note_group(
         &self,
         runs: &mut GroupRuns,
@@ -310,7 +311,7 @@ impl<'args> Lab<'args> {
         Ok(())
     }
 
-    /// Runs one point once. A guest's own fault is a failure of the point; all else ends the
+    /// Runs one point once. A guest's own fault is a failure of the point; any other error ends the
     /// command.
     fn sample(
         &self,
@@ -384,16 +385,16 @@ impl<'args> Lab<'args> {
     }
 }
 
-/// The engine that was asked for, if it is available.
+/// Returns the requested engine, if it is available.
 pub(crate) fn engine(choice: EngineChoice) -> Result<Run<'static>> {
     let kvm = KvmEngine::availability();
     match (choice, kvm) {
         (EngineChoice::Kvm | EngineChoice::Auto, Ok(())) => Ok(Box::new(on::<KvmEngine>)),
         (EngineChoice::Kvm, Err(error)) => {
-            bail!("{error}; or play vCPUs by threads: --engine threads")
+            bail!("{error}; or use threads as vCPUs: --engine threads")
         }
         (EngineChoice::Auto, Err(error)) => {
-            output::complain(&format!("note: {error}; vCPUs are played by threads instead"));
+            output::complain(&format!("note: {error}; threads serve as vCPUs instead"));
             ThreadsEngine::availability()?;
             Ok(Box::new(on::<ThreadsEngine>))
         }
@@ -405,7 +406,7 @@ pub(crate) fn engine(choice: EngineChoice) -> Result<Run<'static>> {
 }
 
 /// Runs a workload on an engine of the laboratory. A guest's own fault is a failure of the point;
-/// all else ends the command.
+/// any other error ends the command.
 fn on<E: overlock_lab::Engine>(config: &Config<'_>, profile: &Profile, lock: &str) -> Result<Ran> {
     match run::<E>(config, profile, lock) {
         Ok(record) => Ok(Ok(record.map_yields(|yields| Codes::of(&yields)))),
@@ -416,7 +417,7 @@ fn on<E: overlock_lab::Engine>(config: &Config<'_>, profile: &Profile, lock: &st
     }
 }
 
-/// What the engines say of themselves, for `doctor`: which one, and why not if not.
+/// Returns for each engine, for `doctor`, whether it is available, and if not, why.
 pub(crate) fn engines() -> [(&'static str, Result<(), String>); 2] {
     let said = |available: Result<(), Error>| available.map_err(|error| error.to_string());
     [

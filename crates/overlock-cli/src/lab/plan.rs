@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is to be measured: groups of points that take turns.
+//! The plan: groups of points that take turns.
 
 use super::args::MeasureArgs;
 use crate::args::unique;
@@ -12,12 +12,12 @@ use overlock_world::workload::Profile;
 use overlock_world::{Document, PmTimerRule, VCPUS_MAX};
 use std::path::Path;
 
-/// The yield policy under which the host is told of no spin.
+/// The yield policy under which vCPUs report no spin to the host.
 pub(super) const NO_POLICY: &str = "none";
-/// The one under which it is told of all, as under any other, and yields to nobody: what others are
-/// compared with.
+/// The policy under which vCPUs report all spins, as under any other, and the host never yields:
+/// the others are compared with it.
 pub(super) const REPORT: &str = "report";
-/// Those that tables and bounds name.
+/// Policies that tables and bounds name.
 pub(super) const ROUND_ROBIN: &str = "round-robin";
 pub(super) const SKIP_SPINNERS: &str = "skip-spinners";
 pub(super) const PV_HINT: &str = "pv-hint";
@@ -26,7 +26,8 @@ pub(super) const ORACLE: &str = "oracle";
 /// The rule for workloads to which it does not matter.
 const LOCK_FREE: [PmTimerRule; 1] = [PmTimerRule::LockFree];
 
-/// The locks of the tour: what each paravirtual mechanism is to be compared with, and itself.
+/// The locks of the tour: the base of comparison for each paravirtual mechanism, and the mechanism
+/// itself.
 const TOUR_LOCKS: [&str; 8] = [
     "native-ticket",
     "ticket",
@@ -37,7 +38,7 @@ const TOUR_LOCKS: [&str; 8] = [
     "hybrid-off",
     HAND_OVER,
 ];
-/// Those of them that wait, for the part of the tour that is less than fully contended.
+/// Those of them that halt, for the part of the tour that is less than fully contended.
 const TOUR_WAITERS: [&str; 3] = ["ticket", "queued", "hybrid"];
 const TOUR_POLICIES: [&str; 6] = [NO_POLICY, REPORT, ROUND_ROBIN, SKIP_SPINNERS, PV_HINT, ORACLE];
 
@@ -46,14 +47,14 @@ const TOUR_POLICIES: [&str; 6] = [NO_POLICY, REPORT, ROUND_ROBIN, SKIP_SPINNERS,
 pub(super) struct Point {
     pub(super) lock: Lock,
     pub(super) policy: String,
-    /// How the PM timer is shared; it matters only to workloads that read it.
+    /// The rule for sharing the PM timer; it matters only to workloads that read it.
     pub(super) timer: PmTimerRule,
     pub(super) cpus: u32,
     pub(super) pcpus: u32,
 }
 
 impl Point {
-    /// vCPUs for each pCPU, as people write it.
+    /// Formats the number of vCPUs for each pCPU.
     pub(super) fn overcommit(&self) -> String {
         format!("{}x", three(f64::from(self.cpus) / f64::from(self.pcpus)))
     }
@@ -79,7 +80,8 @@ impl std::fmt::Display for Point {
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) profile: Profile,
-    /// The share of the hand-over limit that is asked for, if that chose the work between sections.
+    /// The requested share of the hand-over limit, if that chose the work between critical
+    /// sections.
     pub(super) contention: Option<f64>,
     pub(super) points: Vec<Point>,
 }
@@ -129,29 +131,29 @@ impl Factors {
         Group { profile, contention: None, points }
     }
 
-    /// Makes the group in which the vCPUs ask for this share of `limit` hand-overs in a second.
+    /// Makes the group in which the vCPUs demand this share of `limit` hand-overs per second.
     fn contended(&self, profile: &Profile, share: f64, limit: f64) -> Group {
         let sections = f64::from(profile.sections);
-        // Operations in a second that ask each lock for that share of what it can do.
+        // Operations per second that demand that share of what each lock can do.
         let operations = share * limit * profile.locks as f64 / sections.max(1.0);
         let period = f64::from(self.pcpus) / operations * 1e9;
         let think = period - sections * profile.section_ns as f64;
-        // To the microsecond, which is as well as the limit is known.
+        // Rounded to the microsecond, because the limit is known no better.
         let think_ns = (think.max(0.0) / 1e3).round() as u64 * 1000;
         let group = self.group(Profile { think_ns, ..profile.clone() });
         Group { contention: Some(share), ..group }
     }
 }
 
-/// The point that tells how many hand-overs a second there can be.
+/// Returns the point that measures how many hand-overs per second there can be.
 pub(super) fn limit(pcpus: u32) -> Point {
     let (policy, timer) = (NO_POLICY.to_owned(), PmTimerRule::LockFree);
     let lock = Lock { name: HAND_OVER.into(), built: HAND_OVER, paravirtual: true };
     Point { lock, policy, timer, cpus: 2 * pcpus, pcpus }
 }
 
-/// Makes the groups that the arguments ask for. `limit` measures how many hand-overs a second
-/// there can be under a workload, where that is asked for.
+/// Makes the groups that the arguments request. `limit` measures how many hand-overs per second
+/// there can be under a workload, if the arguments depend on it.
 pub(super) fn groups(
     args: &MeasureArgs,
     pcpus: u32,
@@ -219,12 +221,12 @@ pub(super) fn groups(
     Ok(groups)
 }
 
-/// Refuses yield policies that nobody knows.
+/// Refuses unknown yield policies.
 pub(super) fn check_policies(experiment: &Experiment, document: &Document<'_>) -> Result<()> {
     for (at, policy) in experiment.factors.policies.iter().enumerate() {
         if !POLICIES.contains(&policy.as_str()) {
             let known = POLICIES.join(", ");
-            let what = format!("no yield policy is called {policy}; there are {known}");
+            let what = format!("no yield policy is called {policy}; choose from {known}");
             return Err(document.refuse(&[&format!("factors.policies.{at}")], what).into());
         }
     }
@@ -259,7 +261,7 @@ fn profile(name: &str) -> Result<Profile> {
     let path = Path::new(name);
     if path.extension().is_none_or(|extension| extension != "toml") {
         return Profile::named(name)
-            .map_err(|error| anyhow!("{error}; one of your own is a file: --workload my.toml"));
+            .map_err(|error| anyhow!("{error}; or name a file: --workload my.toml"));
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("can't read {name}"))?;
     Ok(Profile::parse(name, &text)?)
@@ -274,7 +276,7 @@ fn policies(names: &[String]) -> Result<Vec<String>> {
             known if POLICIES.contains(&known) => chosen.push(name.clone()),
             _ => {
                 let known = POLICIES.join(", ");
-                bail!("no yield policy is called {name}; there are {known} (or all)");
+                bail!("no yield policy is called {name}; choose from {known} (or all)");
             }
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The record of one point: the fields that all worlds have, and what only a host can know.
+//! The record of one point: the fields that all worlds have, and those that only a host knows.
 
 use super::args::MeasureArgs;
 use super::explain;
@@ -26,8 +26,8 @@ pub(super) struct LabRecord<'a> {
     pcpus: u32,
     cs_ns: u64,
     ncs_ns: u64,
-    /// The share of the hand-over limit that is asked for; absent if the work between sections was
-    /// not chosen by it.
+    /// The requested share of the hand-over limit; absent if it did not choose the work between
+    /// critical sections.
     contention: Option<f64>,
     seconds: f64,
     samples: &'a [Sample],
@@ -39,56 +39,56 @@ pub(super) struct LabRecord<'a> {
     wait_counts: Vec<(u64, u64)>,
     longest_stall_ns: u64,
     cpu_s_per_s: f64,
-    /// Events in the lock, of all rounds together; so are exits and yields.
+    /// Events in the lock, of all rounds together; the same holds for exits and yields.
     counters: BTreeMap<String, u64>,
     /// Probability that an interval of this record covers its true median.
     interval_coverage: f64,
     /// Share of the machine's CPU time that its own hypervisor took away.
     steal: f64,
-    /// Whether the lock might wait: false for native ones, and for those switched off.
+    /// Whether the lock could halt: false for native ones, and for those switched off.
     paravirtual: bool,
-    /// How the PM timer was shared; absent if nobody read it.
+    /// The rule for sharing the PM timer; absent if no vCPU read it.
     timer: Option<&'static str>,
     slice_ns: u64,
     pause_window_ns: u64,
-    /// How often running vCPUs were looked at for spinning; 0 is never.
+    /// How often running vCPUs were checked for spinning; 0 means never.
     sample_ns: u64,
     grace_ns: u64,
     /// Throughput over that of the same with one vCPU for each pCPU, by rounds.
     of_1x: Option<Interval>,
     /// Throughput over that of the same without a yield policy, by rounds.
     of_none: Option<Interval>,
-    /// Throughput over that of the same where spins are reported and nobody yields, by rounds.
+    /// Throughput over that of the same where vCPUs report spins and none yields, by rounds.
     of_report: Option<Interval>,
     /// Throughput over that of the same under the policy that always knows, by rounds.
     of_oracle: Option<Interval>,
     /// Throughput over that of the native build of the same lock, by rounds.
     of_native: Option<Interval>,
-    /// Throughput over what a lock of strict order could do at best, by rounds.
+    /// Throughput over the best that a lock in strict order could do, by rounds.
     of_limit: Option<Interval>,
-    /// CPU seconds in a second that went into waiting for locks.
+    /// CPU seconds in a second that were spent waiting for locks.
     spin_s_per_s: f64,
-    /// Seconds in a second that vCPUs were ready without a pCPU, all together.
+    /// Seconds in a second for which vCPUs were ready without a pCPU, all together.
     steal_s_per_s: f64,
-    /// Seconds in a second that vCPUs had a pCPU, but the system gave their threads no CPU.
+    /// Seconds in a second for which vCPUs had a pCPU, but the system gave their threads no CPU.
     run_delay_s_per_s: f64,
-    /// Slices that ended with a preemption, in a second, and the length they should have had over
-    /// the one they had.
+    /// Slices per second that ended with a preemption, and their nominal length over their actual
+    /// length.
     slices_per_s: f64,
     slices_of_nominal: f64,
-    /// What a halt, a kick and a wake-up were measured to take.
+    /// The measured time of a halt, a kick and a wake-up.
     wake_ns: u64,
-    /// Whether locks published who holds and who waits.
+    /// Whether locks published their holder and waiters.
     publishes: bool,
     /// The share of acquisitions that overtook a queue; absent for locks that never do.
     unfair_share: Option<f64>,
     exits: BTreeMap<String, u64>,
     yields: BTreeMap<String, u64>,
-    /// Yields that went to the very vCPU that was waited for.
+    /// Yields that went to the vCPU that was waited for.
     yield_hits: u64,
     #[serde(skip)]
     asked: Asked,
-    /// Of one read; absent if nobody read it.
+    /// Time of one read; absent if no vCPU read it.
     timer_read_ns: Option<Interval>,
     timer_backwards: u64,
     /// With --explain: where the time went, in sentences.
@@ -102,7 +102,7 @@ pub(super) struct Beside<'a> {
     kind: &'static str,
     #[serde(flatten)]
     published: &'a Published,
-    /// Ours: a number, or an interval; nothing if there is no figure of that name.
+    /// Our figure: a number, or an interval; nothing if there is no figure of that name.
     ours: Option<Value>,
 }
 
@@ -135,7 +135,7 @@ impl std::fmt::Display for Beside<'_> {
     }
 }
 
-/// Whether a published figure is about this point.
+/// Returns whether a published figure is about this point.
 pub(super) fn is_of(published: &Published, point: &Point) -> bool {
     (&published.lock, &published.policy, published.cpus)
         == (&point.lock.name, &point.policy, point.cpus)
@@ -215,7 +215,7 @@ impl<'a> LabRecord<'a> {
         }
     }
 
-    /// The same for a spreadsheet, without samples and what the locks count of themselves.
+    /// Formats the same for a spreadsheet, without samples and the locks' own counters.
     pub(super) fn csv(&self) -> Vec<String> {
         let number = |value: f64| format!("{value:.4}");
         let ratio = |value: Option<Interval>| value.map_or_else(String::new, |v| number(v.median));
@@ -254,7 +254,7 @@ impl<'a> LabRecord<'a> {
     }
 }
 
-/// Why vCPUs left the guest, as the laboratory names it.
+/// The reasons why vCPUs left the guest, as the laboratory names them.
 const EXITS: [&str; 9] = [
     "halt",
     "kick",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was measured, and the medians, sums and ratios that follow from it.
+//! The measurements, and the medians, sums and ratios that follow from them.
 
 use super::plan::{Group, Point};
 use crate::stats::{self, Interval};
@@ -9,16 +9,16 @@ use overlock_world::{Losses, PmTimerRule, Yields};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What one run came to, in whatever world.
+/// The record of one run, in any world.
 pub(crate) type Record = overlock_world::Record<Codes>;
 
-/// The reasons of a yield policy, as all worlds and files have them.
+/// The reasons of a yield policy, as all worlds and files represent them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Codes(BTreeMap<String, u64>);
 
 impl Codes {
-    /// Those of an engine.
+    /// Converts the reasons of an engine.
     pub(crate) fn of(yields: &impl Yields) -> Self {
         Self(yields.codes())
     }
@@ -29,7 +29,7 @@ impl Codes {
 pub(super) struct Sample {
     #[serde(flatten)]
     pub(super) record: Record,
-    /// Share of the machine's CPU time that its own hypervisor took away meanwhile.
+    /// Share of the machine's CPU time that its own hypervisor took away during the run.
     pub(super) machine_steal: f64,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Sample {
 pub(super) struct PointRuns {
     pub(super) point: Point,
     pub(super) samples: Vec<Sample>,
-    /// A run for its timeline alone, if one was asked for.
+    /// A run only for its timeline, if one was requested.
     pub(super) noted: Option<Record>,
 }
 
@@ -46,13 +46,13 @@ pub(super) struct PointRuns {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) times: f64,
-    /// Another vCPU did.
+    /// How often another vCPU did.
     pub(super) yielded: f64,
-    /// It is known to be the one that was waited for.
+    /// How often that is known to be the vCPU that was waited for.
     pub(super) hits: f64,
 }
 
-/// A guest that did something no guest may do.
+/// A guest that did something that no guest may do.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Failure {
     pub(super) kind: &'static str,
@@ -65,8 +65,7 @@ pub(super) struct Failure {
 pub(super) struct GroupRuns {
     /// The group's name, for people.
     pub(super) title: String,
-    /// The share of the hand-over limit that is asked for, if the work between sections was chosen
-    /// by it.
+    /// The requested share of the hand-over limit, if it chose the work between critical sections.
     pub(super) contention: Option<f64>,
     pub(super) profile: Profile,
     pub(super) points: Vec<PointRuns>,
@@ -96,8 +95,8 @@ impl PointRuns {
         self.each(|record| record.seconds).iter().sum()
     }
 
-    /// `figure` here over that of `other`, round by round; nothing if one is 0, as that is no
-    /// measure.
+    /// Returns `figure` here over that of `other`, round by round; nothing if one is 0, because
+    /// that is not a measurement.
     pub(super) fn over(
         &self,
         other: &PointRuns,
@@ -121,7 +120,7 @@ impl PointRuns {
         sums
     }
 
-    /// How often each reason was given, in all rounds together.
+    /// Returns how often each reason was given, in all rounds together.
     pub(super) fn yields(&self) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
         for (code, count) in self.samples.iter().flat_map(|s| &s.record.yields.0) {
@@ -130,7 +129,7 @@ impl PointRuns {
         sums
     }
 
-    /// What waiting for each lock came to, in all rounds together.
+    /// Returns the losses by waiting for each lock, in all rounds together.
     pub(super) fn losses(&self) -> Vec<Losses> {
         let count = self.samples.iter().map(|sample| sample.record.locks.len()).max().unwrap_or(0);
         let mut sums = vec![Losses::default(); count];
@@ -145,7 +144,7 @@ impl PointRuns {
         sums
     }
 
-    /// What the host was asked by spinners and kickers, in all rounds together.
+    /// Returns what spinners and kickers asked of the host, in all rounds together.
     pub(super) fn asked(&self) -> Asked {
         let yields = self.yields();
         let sum = |kind: &str| -> f64 {
@@ -157,8 +156,8 @@ impl PointRuns {
         Asked { times: yielded + sum("stayed:"), yielded, hits }
     }
 
-    /// The reasons of one kind (`directed`, `plain`, `stayed`, `skipped`), and how often each was
-    /// given in all rounds together, the most frequent first.
+    /// Returns the reasons of one kind (`directed`, `plain`, `stayed`, `skipped`), and how often
+    /// each was given in all rounds together, the most frequent first.
     pub(super) fn reasons(&self, kind: &str) -> Vec<(String, u64)> {
         let yields = self.yields();
         let of_kind = yields.into_iter().filter_map(|(code, count)| {
@@ -170,42 +169,42 @@ impl PointRuns {
         reasons
     }
 
-    /// The operations of the vCPU that did least over those of the average one.
+    /// Returns the operations of the vCPU that did the least over those of the average one.
     pub(super) fn least_served(record: &Record) -> f64 {
         record.ops_per_cpu.min as f64 / record.ops_per_cpu.avg.max(1.0)
     }
 
-    /// The median share of the machine's CPU time that was not ours to use.
+    /// Returns the median share of the machine's CPU time that the hypervisor withheld.
     pub(super) fn machine_steal(&self) -> f64 {
         let shares: Vec<f64> = self.samples.iter().map(|sample| sample.machine_steal).collect();
         stats::median(&shares).unwrap_or(0.0)
     }
 }
 
-/// Operations in a second, as every ratio needs it.
+/// Returns operations per second, as every ratio needs them.
 pub(super) fn ops_per_s(record: &Record) -> f64 {
     record.ops_per_s
 }
 
-/// Exits of all vCPUs in a second, whatever for. A preemption is an eviction, and counted as that.
+/// Counts exits of all vCPUs per second, for any reason. A preemption counts as an eviction.
 pub(super) fn exits_per_s(record: &Record) -> f64 {
     let exits = record.exits.iter().filter(|(kind, _)| **kind != "preemption");
     exits.map(|(_, count)| *count as f64).sum::<f64>() / record.seconds
 }
 
-/// Reads of the PM timer in a second.
+/// Returns reads of the PM timer per second.
 pub(super) fn reads_per_s(record: &Record) -> f64 {
     record.exits.get("pm-timer").copied().unwrap_or(0) as f64 / record.seconds
 }
 
-/// The share of the CPU time used that went into reading the PM timer; what was taken away
-/// meanwhile is not counted.
+/// Returns the share of the used CPU time that was spent reading the PM timer; time that was taken
+/// away meanwhile is not counted.
 pub(super) fn timer_share(record: &Record) -> f64 {
     record.timer_cpu_s_per_s / record.cpu_s_per_s.max(f64::MIN_POSITIVE)
 }
 
 impl GroupRuns {
-    /// A group without runs.
+    /// Makes a group without runs.
     pub(super) fn new(group: &Group) -> Self {
         let runs =
             |point: &Point| PointRuns { point: point.clone(), samples: Vec::new(), noted: None };
@@ -221,19 +220,19 @@ impl GroupRuns {
         self.points.iter().find(|runs| like(&runs.point))
     }
 
-    /// The same with one vCPU for each pCPU.
+    /// Finds the same with one vCPU for each pCPU.
     pub(super) fn at_1x(&self, point: &Point) -> Option<&PointRuns> {
         self.find(|other| *other == Point { cpus: other.pcpus, ..point.clone() })
     }
 
-    /// What a lock of strict order could do there at best.
+    /// Finds the best that a lock in strict order could do there.
     pub(super) fn limit(&self, point: &Point) -> Option<&PointRuns> {
         self.find(|other| {
             other.lock.built == HAND_OVER && (other.cpus, other.pcpus) == (point.cpus, point.pcpus)
         })
     }
 
-    /// A lock of strict order that knows nothing of being virtual, in its place.
+    /// Finds a lock in strict order that is unaware of virtual CPUs, at the same place.
     pub(super) fn native_ticket(&self, point: &Point) -> Option<&PointRuns> {
         self.find(|other| {
             other.lock.name == "native-ticket"
@@ -241,12 +240,12 @@ impl GroupRuns {
         })
     }
 
-    /// The same under another yield policy.
+    /// Finds the same under another yield policy.
     pub(super) fn under(&self, point: &Point, policy: &str) -> Option<&PointRuns> {
         self.find(|other| *other == Point { policy: policy.into(), ..point.clone() })
     }
 
-    /// The same lock, built otherwise.
+    /// Finds another build of the same lock.
     pub(super) fn built(&self, point: &Point, build: Build) -> Option<&PointRuns> {
         self.find(|other| {
             other.lock.build() == build
@@ -255,13 +254,13 @@ impl GroupRuns {
         })
     }
 
-    /// The same under another rule for the PM timer.
+    /// Finds the same under another rule for the PM timer.
     pub(super) fn with_timer(&self, point: &Point, timer: PmTimerRule) -> Option<&PointRuns> {
         self.find(|other| *other == Point { timer, ..point.clone() })
     }
 
-    /// The share of acquisitions that overtook a queue, as a median; nothing for locks that never
-    /// do.
+    /// Returns the share of acquisitions that overtook a queue, as a median; nothing for locks that
+    /// never do.
     pub(super) fn unfair(&self, runs: &PointRuns) -> Option<f64> {
         let sections = f64::from(self.profile.sections);
         (runs.point.lock.family() == "hybrid" && sections > 0.0).then(|| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables of a group, each with one question.
+//! The tables of a group, each for one question.
 
 use super::plan::{NO_POLICY, ORACLE, Point, REPORT, ROUND_ROBIN};
 use super::results::{
@@ -11,7 +11,7 @@ use crate::units::{count, three, time};
 use overlock_world::PmTimerRule;
 use overlock_world::locks::Build;
 
-/// Everything that there is to tell of a group; empty if nothing was measured.
+/// Returns all tables of a group; empty if nothing was measured.
 pub(super) fn all(group: &GroupRuns) -> String {
     let Some(first) = group.points.first() else { return String::new() };
     let world = first.samples.first().map_or("", |sample| &sample.record.world);
@@ -26,14 +26,16 @@ pub(super) fn all(group: &GroupRuns) -> String {
     if group.profile.sections > 0 {
         text += &throughput(group).to_string();
         text += &titled(
-            "Each vCPU's operations in a second, and acquisitions out of turn:",
+            "Operations per second of each vCPU, and acquisitions out of turn:",
             Some(fairness(group)),
         );
-        text +=
-            &titled("What being virtual costs (off) and brings (on), over native:", builds(group));
+        text += &titled(
+            "What the paravirtual build costs (off) and gains (on), over native:",
+            builds(group),
+        );
     }
     text += &titled(
-        "Throughput over that of the policy report, under which spins are reported as well:",
+        "Throughput over that under the policy report, which also reports spins:",
         policies(group),
     );
     text += &reasons(group);
@@ -66,7 +68,7 @@ fn percent(share: f64) -> String {
     format!("{} %", three(100.0 * share))
 }
 
-/// How much is done, what it costs, and how long one waits.
+/// How much work is done, what it costs, and how long waits are.
 fn throughput(group: &GroupRuns) -> Table {
     let mut table = Table::new(&[
         "lock",
@@ -115,7 +117,7 @@ fn throughput(group: &GroupRuns) -> Table {
     table
 }
 
-/// S4's table: does anybody starve, and how many acquisitions overtake a queue?
+/// S4's table: does any vCPU starve, and how many acquisitions overtake a queue?
 fn fairness(group: &GroupRuns) -> Table {
     let mut table =
         Table::new(&["lock", "vCPUs", "over", "min", "avg", "max", "min/avg", "Jain", "unfair"]);
@@ -175,7 +177,7 @@ fn builds(group: &GroupRuns) -> Option<Table> {
     (rows > 0).then_some(table)
 }
 
-/// What the yield policies bring, and how often they were right.
+/// The gains of the yield policies, and how often they were right.
 fn policies(group: &GroupRuns) -> Option<Table> {
     let mut table = Table::new(&[
         "lock, policy",
@@ -212,13 +214,13 @@ fn policies(group: &GroupRuns) -> Option<Table> {
     (rows > 0).then_some(table)
 }
 
-/// The smallest share that is told of; `--explain` and the records have them all.
+/// The smallest share that is shown; `--explain` and the records have them all.
 const TOLD: f64 = 0.01;
 
-/// What came of each spin, by reason code; empty without policies.
+/// The outcome of each spin, by reason code; empty without policies.
 fn reasons(group: &GroupRuns) -> String {
     let mut table = Table::new(&["lock, policy", "vCPUs", "over"]);
-    let mut reasons = vec!["what came of it, and why".to_owned()];
+    let mut reasons = vec!["the outcome, and why".to_owned()];
     for runs in group.points.iter().filter(|runs| runs.point.policy != NO_POLICY) {
         let point = &runs.point;
         let Asked { times, .. } = runs.asked();
@@ -239,10 +241,10 @@ fn reasons(group: &GroupRuns) -> String {
     }
     let rows: Vec<String> = table.to_string().lines().map(str::to_owned).collect();
     let rows = rows.iter().zip(&reasons).map(|(row, why)| format!("{row}  {why}\n"));
-    format!("\nYields by reason code, of those asked:\n{}", rows.collect::<String>())
+    format!("\nYields by reason code, as shares of the requests:\n{}", rows.collect::<String>())
 }
 
-/// S5's question: how long do reads of the timer take, and what does each rule bring?
+/// S5's question: how long do reads of the timer take, and what does each rule gain?
 fn timers(group: &GroupRuns) -> Option<Table> {
     let mut table = Table::new(&[
         "rule",

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The record of a timeline: of a run that counts for nothing else, so that noting costs no figure.
+//! The record of a timeline, from a run that is used for nothing else, so that recording affects no
+//! figure.
 
 use super::results::{GroupRuns, PointRuns, ops_per_s};
 use overlock_world::Timeline;
 use serde::Serialize;
 
-/// Who ran where and held what, for a part of one run.
+/// Which vCPU ran where and held which lock, for a part of one run.
 #[derive(Debug, Serialize)]
 pub(super) struct TimelineRecord<'a> {
     kind: &'static str,
@@ -17,14 +18,14 @@ pub(super) struct TimelineRecord<'a> {
     pcpus: u32,
     cs_ns: u64,
     ncs_ns: u64,
-    /// Throughput of the noted run over the median of the others.
+    /// Throughput of the recorded run over the median of the others.
     speed: Option<f64>,
     #[serde(flatten)]
     timeline: &'a Timeline,
 }
 
 impl<'a> TimelineRecord<'a> {
-    /// Nothing, where none was taken.
+    /// Makes the record; nothing, if no timeline was taken.
     pub(super) fn new(group: &'a GroupRuns, runs: &'a PointRuns) -> Option<Self> {
         let noted = runs.noted.as_ref()?;
         let median = runs.median(ops_per_s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What-if: how far can a host be overcommitted until throughput or the tail of waits suffers?
+//! What-if: how far can a host be overcommitted before throughput or the tail of waits suffers?
 
 use super::results::{GroupRuns, PointRuns, ops_per_s};
 use crate::output::Sink;
@@ -10,12 +10,12 @@ use anyhow::Result;
 use serde::Serialize;
 use std::str::FromStr;
 
-/// What the 99.9th percentile of waits may be.
+/// The limit on the 99.9th percentile of waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Tail {
-    /// So many times what it is with one vCPU for each pCPU.
+    /// A multiple of that with one vCPU for each pCPU.
     Times(f64),
-    /// This long, whatever it is there.
+    /// A fixed time.
     Span(Nanos),
 }
 
@@ -29,10 +29,10 @@ impl FromStr for Tail {
     }
 }
 
-/// The loss that is borne.
+/// The acceptable loss.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WhatIf {
-    /// Of throughput, as a share of that with one vCPU for each pCPU.
+    /// The share of the throughput with one vCPU for each pCPU that may be lost.
     pub(crate) loss: f64,
     pub(crate) tail: Tail,
 }
@@ -55,8 +55,8 @@ struct Answer<'a> {
     /// Throughput there, over that with one vCPU for each pCPU, and the 99.9th percentile of waits.
     of_1x: f64,
     p999_ns: u64,
-    /// The first number of vCPUs at which a bound does not hold, which, and by how much; absent if
-    /// all that was tried is within them.
+    /// The first number of vCPUs at which a bound does not hold, the bound, and by how much; absent
+    /// if everything that was tried is within the bounds.
     fails_at: Option<u32>,
     fails_by: Option<String>,
 }
@@ -94,8 +94,8 @@ impl WhatIf {
         };
         let loss = three(100.0 * self.loss);
         sink.people(&format!(
-            "What if: the highest overcommit of those tried at which throughput is within {loss} % \
-             of 1x, and p99.9 at most {tail} ({}):\n{table}",
+            "What if: the highest tried overcommit at which throughput is within {loss} % of \
+             1x, and p99.9 is at most {tail} ({}):\n{table}",
             stats::describe(rounds)
         ))
     }
@@ -137,7 +137,7 @@ impl WhatIf {
         }
     }
 
-    /// Why a point is out of bounds, or nothing.
+    /// Explains why a point is out of bounds; returns nothing if it is not.
     fn fails(&self, runs: &PointRuns, base: &PointRuns) -> Option<String> {
         let (ratio, tail) = (of_1x(runs, base), p999(runs));
         let most = match self.tail {

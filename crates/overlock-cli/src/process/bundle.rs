@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The preload library that a release build of this command has in it.
+//! The preload library that a release build of this command contains.
 //!
-//! The dynamic loader wants a file. It is written once, below the user's cache folder, and looked
-//! at each time: it must be this command's own, to the byte. Renaming it into its place leaves
-//! programs alone that have an older one loaded.
+//! The dynamic loader needs a file. It is written once, below the user's cache folder, and checked
+//! each time: it must equal this command's own library byte for byte. Renaming the file into its
+//! place leaves programs alone that have an older one loaded.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -11,15 +11,15 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Empty in builds that have none.
+/// Empty in builds that contain none.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/liboverlock_preload.so"));
 
-/// Whether there is one.
+/// Returns whether this build contains the library.
 pub(super) fn is_here() -> bool {
     !LIBRARY.is_empty()
 }
 
-/// The file of the library, written if need be.
+/// Returns the file of the library; writes it if necessary.
 pub(super) fn unpacked(name: &str) -> Result<PathBuf> {
     let folder = cache()?.join("overlock").join(env!("CARGO_PKG_VERSION"));
     let path = folder.join(name);
@@ -28,8 +28,8 @@ pub(super) fn unpacked(name: &str) -> Result<PathBuf> {
     }
     write(&folder, &path).with_context(|| {
         format!(
-            "can't keep the preload library in {}; name a folder that can be written to in \
-             XDG_CACHE_HOME, or the library's file in OVERLOCK_PRELOAD",
+            "can't keep the preload library in {}; set XDG_CACHE_HOME to a writable folder, or \
+             OVERLOCK_PRELOAD to the library's file",
             folder.display()
         )
     })?;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock compare`: one program, several locks, taking turns.
 //!
-//! First the program is run once as it is: if that doesn't work, nothing about locks can be learnt
-//! from it; then once with counters, which tell whether it waits for locks at all. Then come the
-//! rounds. Beside the locks, each round runs the program under the preload library that replaces
-//! nothing ([`NONE`]): what that takes longer is the price of preloading, and of no lock. A lock
-//! under which the program crashes, hangs, prints something else or loses its figure is reported
-//! and left out from then on; the others go on.
+//! First the program runs once unmodified: if that fails, the comparison can tell nothing about
+//! locks. Then it runs once with counters, which show whether it waits for locks at all. The rounds
+//! follow. Beside the locks, each round runs the program under the preload library that replaces
+//! nothing ([`NONE`]): the time that this takes longer is the price of preloading, not of a lock. A
+//! lock under which the program crashes, hangs, prints something else or loses its figure is
+//! reported and left out from then on; the others go on.
 
 use super::expect::Expected;
 use super::preload::{self, LIBC, NONE, Target};
@@ -31,13 +31,13 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// A run is hung when it takes this many times as long as the first one, ...
+/// A run counts as hung when it takes this many times as long as the first one, ...
 const HUNG_FACTOR: f64 = 20.0;
 /// ... but not before this many seconds.
 const HUNG_SECONDS: f64 = 30.0;
 
 /// A lock this many times worse than the baseline in every one of the first rounds is left out:
-/// nobody needs to know to the percent how bad it is, and everybody would wait for it.
+/// nobody needs the exact percentage, and everybody would have to wait for it.
 pub(super) const BEATEN_FACTOR: f64 = 5.0;
 const BEATEN_ROUNDS: usize = 3;
 
@@ -49,7 +49,7 @@ pub(super) struct Failure {
     pub(super) sentence: String,
 }
 
-/// One run, written as it comes.
+/// One run, written as soon as it ends.
 #[derive(Debug, Serialize)]
 struct SampleRecord<'a> {
     kind: &'static str,
@@ -65,12 +65,12 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     let locks = chosen(&args.locks)?;
     let metric = args.metric.as_deref().map(Regex::new).transpose();
     let mut rules = Rules {
-        metric: metric.context("--metric is no regular expression")?,
+        metric: metric.context("--metric is not a regular expression")?,
         any_exit_code: args.any_exit_code,
         timeout: args.timeout.map(Duration::from_secs_f64),
     };
     let ignore = args.ignore.as_deref().map(bytes::Regex::new).transpose();
-    let ignore = ignore.context("--ignore is no regular expression")?;
+    let ignore = ignore.context("--ignore is not a regular expression")?;
     let target = Target::new(&args.command, &locks)?;
     let mut sink = Sink::open(&args.output)?;
     interrupt::watch()?;
@@ -118,7 +118,7 @@ fn chosen(names: &[String]) -> Result<Vec<String>> {
         preload::known(name)?;
         if locks.contains(name) {
             bail!(
-                "--locks has {name} twice, and a lock compared with itself tells nothing; name \
+                "--locks has {name} twice, but comparing a lock with itself tells nothing; name \
                  each once"
             );
         }
@@ -134,7 +134,7 @@ fn chosen(names: &[String]) -> Result<Vec<String>> {
     Ok(locks)
 }
 
-/// Runs the program once as it is; nothing if Ctrl-C came.
+/// Runs the program once unmodified; returns nothing if Ctrl-C came.
 fn pilot(rules: &Rules, target: &Target) -> Result<Option<(Sample, Vec<u8>)>> {
     match rules.run(target, LIBC, None)? {
         Trial::Good(sample, stdout) => Ok(Some((sample, stdout))),
@@ -161,8 +161,9 @@ struct Compare<'a> {
 }
 
 impl Compare<'_> {
-    /// Runs the program once with counters, and warns if it never waits for a lock of ours: then
-    /// the figures to come are about noise. No round has counters, for their sake.
+    /// Runs the program once with counters, and warns if it never waits for one of our locks: then
+    /// the figures only show noise. The rounds run without counters, so that these do not affect
+    /// the figures.
     fn probe(&mut self) -> Result<()> {
         let ours = |lock: &&String| ![LIBC, NONE].contains(&lock.as_str());
         let Some(lock) = self.locks.iter().find(ours).cloned() else {
@@ -182,7 +183,7 @@ impl Compare<'_> {
         Ok(())
     }
 
-    /// Runs all rounds; stops early, keeping whole rounds, on Ctrl-C.
+    /// Runs all rounds. On Ctrl-C it stops early and keeps the whole rounds.
     fn measure(&mut self, sink: &mut Sink) -> Result<Vec<Series>> {
         let (warmup, runs) = (usize::from(self.args.warmup), usize::from(self.args.runs));
         let mut all: Vec<Series> = self.locks.iter().map(|lock| Series::new(lock)).collect();
@@ -219,7 +220,7 @@ impl Compare<'_> {
         Ok(all)
     }
 
-    /// Runs the program once; nothing comes back from a failure or a run cut short.
+    /// Runs the program once; returns nothing after a failure or a run cut short.
     fn run(&mut self, lock: &str, counters: Option<&Path>) -> Result<Option<Sample>> {
         let complaint = match self.rules.run(&self.target, lock, counters)? {
             Trial::Good(sample, stdout) => match self.difference(lock, &stdout)? {
@@ -236,7 +237,7 @@ impl Compare<'_> {
     /// Marks the locks that need no more rounds.
     fn find_beaten(&self, all: &mut [Series]) {
         if self.waits.replaced() == Some(0) {
-            // What differs is noise, and three rounds of it prove nothing.
+            // The difference is noise, and three rounds of it prove nothing.
             return;
         }
         let Some(baseline) = report::baseline(all).map(|series| series.values()) else { return };
@@ -251,7 +252,7 @@ impl Compare<'_> {
         self.failures.iter().any(|failure| failure.lock == lock)
     }
 
-    /// Says where standard output differs from that of the first run, if it must not.
+    /// Describes where standard output differs from that of the first run, if it must not differ.
     fn difference(&self, lock: &str, stdout: &[u8]) -> Result<Option<String>> {
         let difference = self.expected.as_ref().and_then(|expected| expected.difference(stdout));
         match difference {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Can a program be preloaded at all? Answered from its file, before anything is started.
+//! Can a program be preloaded at all? The answer comes from its file, before anything is started.
 //!
-//! `LD_PRELOAD` is a wish to the dynamic loader. A static program has no loader; for a set-uid or
-//! set-gid program, or one with file capabilities, the loader ignores the wish, as it does if the
-//! library is none. In all these cases the program would run with its own locks and the figures
-//! would be about nothing. The loader of another C library than glibc can't load the library.
+//! `LD_PRELOAD` is a request to the dynamic loader. A static program has no loader; for a set-uid
+//! or set-gid program, or one with file capabilities, the loader ignores the request, as it does if
+//! the file is not a library. In all these cases the program would run with its own locks and the
+//! figures would mean nothing. The loader of a C library other than glibc can't load the library.
 //!
 //! Source: ELF-64 object file format 1.5; ld.so(8), "Secure-execution mode"; execve(2) on `#!`.
 
@@ -28,7 +28,7 @@ const HEADER_LEN: usize = 64;
 const PROGRAM_HEADER_LEN: usize = 56;
 /// Length of the longest path that the kernel takes.
 const PATH_MAX: u64 = 4096;
-/// As many program headers as any sane program has; more is a damaged file.
+/// The most program headers of any sane program; more means a damaged file.
 const HEADERS_MAX: u64 = 1024;
 
 const SET_UID: u32 = 0o4000;
@@ -60,9 +60,9 @@ fn is_executable(meta: &fs::Metadata) -> bool {
     meta.permissions().mode() & 0o111 != 0
 }
 
-/// Says in a sentence why the program at `path` can't be preloaded, if it can't.
+/// Refuses the program at `path`, with a reason, if it can't be preloaded.
 ///
-/// For a script it is the interpreter that counts; with `#!/usr/bin/env NAME`, also `NAME`.
+/// For a script the interpreter counts; with `#!/usr/bin/env NAME`, also `NAME`.
 pub(crate) fn refuse(path: &Path) -> Result<()> {
     refuse_privileged(path)?;
     let mut file = File::open(path).with_context(|| format!("can't read {}", path.display()))?;
@@ -76,7 +76,7 @@ pub(crate) fn refuse(path: &Path) -> Result<()> {
     }
     if head.len() < HEADER_LEN || head[4] != 2 {
         bail!(
-            "{} is not a 64-bit program, and the preload library is: it can't be loaded into it",
+            "{} is not a 64-bit program, so the 64-bit preload library can't be loaded into it",
             path.display()
         );
     }
@@ -87,8 +87,8 @@ pub(crate) fn refuse(path: &Path) -> Result<()> {
             path.display()
         ),
         Some(loader) if !is_glibcs(&loader) => bail!(
-            "{} is linked with another C library than glibc (its loader is {}), and the preload \
-             library knows glibc's locks only; link it with glibc, or use the Rust crate or the C \
+            "{} is linked with a C library other than glibc (its loader is {}), and the preload \
+             library only knows glibc's locks; link it with glibc, or use the Rust crate or the C \
              header",
             path.display(),
             loader.escape_ascii()
@@ -97,20 +97,20 @@ pub(crate) fn refuse(path: &Path) -> Result<()> {
     }
 }
 
-/// Says in a sentence why the file at `path` is not the library to preload, if it isn't.
+/// Refuses the file at `path`, with a reason, if it isn't the preload library.
 pub(crate) fn refuse_library(path: &Path) -> Result<()> {
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut head));
     read.with_context(|| format!("can't read {}", path.display()))?;
     let is_shared_object = head.len() == HEADER_LEN && head[16..18].contains(&ET_DYN);
     if !head.starts_with(b"\x7fELF\x02") || !is_shared_object {
-        bail!("{} is no 64-bit shared library: nothing would be preloaded", path.display());
+        bail!("{} is not a 64-bit shared library: nothing would be preloaded", path.display());
     }
     let bytes = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
     match library_version(&bytes) {
         None => bail!("{} is a library, but not Overlock's: no lock would change", path.display()),
         Some(version) if version != env!("CARGO_PKG_VERSION").as_bytes() => bail!(
-            "{} is of version {}, and this command of {}: take the library that came with it",
+            "{} has version {}, but this command has {}: use the library that came with it",
             path.display(),
             version.escape_ascii(),
             env!("CARGO_PKG_VERSION")
@@ -119,14 +119,16 @@ pub(crate) fn refuse_library(path: &Path) -> Result<()> {
     }
 }
 
-/// The version of the preload library, if this is one: it writes it into each line of counters.
+/// Returns the version of the preload library, if this is one: it writes it into each line of
+/// counters.
 fn library_version(library: &[u8]) -> Option<&[u8]> {
     const MARK: &[u8] = b"\"library\":\"overlock-preload ";
     let (_, rest) = library.split_at_checked(memmem::find(library, MARK)? + MARK.len())?;
     Some(&rest[..memchr::memchr(b'"', rest)?])
 }
 
-/// Whether a path is that of glibc's dynamic loader, on the machines the preload library is for.
+/// Returns whether a path is that of glibc's dynamic loader, on the machines that the preload
+/// library supports.
 fn is_glibcs(loader: &[u8]) -> bool {
     let name = loader.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     name.starts_with(b"ld-linux")
@@ -151,7 +153,7 @@ fn refuse_privileged(path: &Path) -> Result<()> {
     );
 }
 
-/// Checks what a `#!` line starts.
+/// Checks the program that a `#!` line starts.
 fn refuse_interpreter(script: &Path, line: &[u8]) -> Result<()> {
     let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
@@ -169,7 +171,7 @@ fn refuse_interpreter(script: &Path, line: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Looks through the program headers for the path of the loader.
+/// Searches the program headers for the path of the loader.
 fn loader(file: &mut File, head: &[u8]) -> Result<Option<Vec<u8>>> {
     let little = head[5] == 1;
     let number = |bytes: &[u8]| {

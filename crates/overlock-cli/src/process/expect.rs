@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a program must print under every lock: what it printed in the first run.
+//! The output that a program must print under every lock: that of the first run.
 
 use regex::bytes::Regex;
 
-/// Lines of standard output, without those that may vary.
+/// Lines of standard output, without those that can vary.
 #[derive(Debug)]
 pub(super) struct Expected {
     lines: Vec<Vec<u8>>,
@@ -15,7 +15,7 @@ impl Expected {
         Expected { lines: kept(stdout, ignore.as_ref()), ignore }
     }
 
-    /// Says where `stdout` is different, if it is.
+    /// Describes where `stdout` differs, if it does.
     pub(super) fn difference(&self, stdout: &[u8]) -> Option<String> {
         let found = kept(stdout, self.ignore.as_ref());
         if found == self.lines {
@@ -30,13 +30,13 @@ impl Expected {
     }
 }
 
-/// The lines that must not vary.
+/// Returns the lines that must not vary.
 fn kept(stdout: &[u8], ignore: Option<&Regex>) -> Vec<Vec<u8>> {
     let kept = |line: &&[u8]| ignore.is_none_or(|pattern| !pattern.is_match(line));
     stdout.split(|byte| *byte == b'\n').filter(kept).map(<[u8]>::to_vec).collect()
 }
 
-/// Shows the beginning of a line, which may be binary and of any length.
+/// Quotes the beginning of a line, which can be binary and of any length.
 fn quote(line: &[u8]) -> String {
     const SHOWN: usize = 60;
     let dots = if line.len() > SHOWN { "..." } else { "" };

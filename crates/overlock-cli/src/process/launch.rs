@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program under watch: started, waited for to the microsecond, measured and, if need be, ended.
+//! A supervised program: started, waited for to the microsecond, measured and, if need be, ended.
 //!
 //! The wait is on a pidfd, so it ends when the program does and not at the next poll; `wait4` then
-//! tells what the program used. Nothing here is a thread of ours that could disturb it.
+//! returns what the program used. No thread of ours could disturb it.
 
 use crate::interrupt::GroupWatch;
 use crate::sys::{self, Usage};
@@ -52,7 +52,8 @@ impl Running {
         Ok(Running { pid, pidfd, started, wall: Duration::ZERO, usage: None })
     }
 
-    /// Waits for the end, at most for `limit` or until a signal comes; nothing if it still runs.
+    /// Waits for the end, at most for `limit` or until a signal comes; returns nothing if it still
+    /// runs.
     pub(crate) fn wait(&mut self, limit: Duration) -> Result<Option<Ended>> {
         if !sys::wait_readable(&self.pidfd, limit) {
             return Ok(None);
@@ -72,7 +73,7 @@ impl Running {
         sys::kill(self.pid, signal);
     }
 
-    /// Has the process group that the program leads killed by a second Ctrl-C.
+    /// Makes a second Ctrl-C kill the process group that the program leads.
     pub(crate) fn watch_group(&self) -> GroupWatch {
         GroupWatch::new(self.pid)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the preload library is, and the environment that makes a program use it.
+//! The place of the preload library, and the environment that makes a program use it.
 
 use super::run::COUNTERS;
 use super::{bundle, elf};
@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// The lock the program has by itself: nothing is preloaded.
+/// The program's own locks: nothing is preloaded.
 pub(crate) const LIBC: &str = "libc";
 
-/// libc's locks again, under the preload library, which replaces nothing: for what that costs.
+/// libc's locks again, under the preload library, which replaces nothing: to measure the cost of
+/// that.
 pub(crate) const NONE: &str = "none";
 
 /// Locks that the preload library offers.
@@ -21,7 +22,7 @@ pub(crate) const LOCKS: [&str; 4] = ["hybrid", "ticket", "queued", "test-and-set
 
 const LIBRARY: &str = "liboverlock_preload.so";
 
-/// Names the library's file if it isn't where it is looked for.
+/// The variable that names the library's file if it isn't in one of its usual places.
 const OVERRIDE: &str = "OVERLOCK_PRELOAD";
 
 /// Checks the name of a lock for a program.
@@ -32,14 +33,14 @@ pub(crate) fn known(lock: &str) -> Result<()> {
     bail!("there is no lock '{lock}' for programs; choose from {}, {LIBC}", LOCKS.join(", "))
 }
 
-/// Where an installed library is, from the folder of this program.
+/// The folder of an installed library, relative to this program's.
 const INSTALLED: &str = "../lib/overlock";
 
-/// Where cargo builds it, the same way.
+/// The folders where cargo builds it, likewise.
 const BUILT: [&str; 4] = [".", "deps", "../release", "../debug"];
 
-/// Finds the library: the one that is named, the one installed with this program, the one in it, or
-/// the one that cargo has built beside it.
+/// Finds the library: the one that the variable names, the one installed with this program, the one
+/// inside it, or the one that cargo has built beside it.
 pub(crate) fn library() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(OVERRIDE) {
         let path = PathBuf::from(path);
@@ -56,7 +57,7 @@ pub(crate) fn library() -> Result<PathBuf> {
         elf::refuse_library(&installed).context("the installation is of two versions")?;
         return Ok(installed);
     }
-    // Who builds the library alone wants to see that one.
+    // A user who builds only the library wants to use that one.
     let is_newer = |path: &PathBuf| modified(path) > modified(&program);
     match BUILT.iter().find_map(|place| file(place)) {
         Some(built) if !bundle::is_here() || is_newer(&built) => {
@@ -65,8 +66,8 @@ pub(crate) fn library() -> Result<PathBuf> {
         }
         _ if bundle::is_here() => bundle::unpacked(LIBRARY),
         _ => bail!(
-            "there is no {LIBRARY} beside {}, nor in {INSTALLED}, and a build without --release has \
-             none in it; build it with\n  cargo build -p overlock-preload\nor name it in {OVERRIDE}",
+            "there is no {LIBRARY} beside {}, nor in {INSTALLED}, and a build without --release \
+             contains none; build it with\n  cargo build -p overlock-preload\nor name it in {OVERRIDE}",
             program.display()
         ),
     }
@@ -76,7 +77,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|meta| meta.modified()).ok()
 }
 
-/// A program that has been found able to run under the locks asked for.
+/// A program that can run under the requested locks.
 #[derive(Debug)]
 pub(crate) struct Target {
     path: PathBuf,
@@ -97,7 +98,7 @@ impl Target {
         Ok(Target { path, args: args.to_vec(), library })
     }
 
-    /// The program under `lock`, ready to be started.
+    /// Makes the command that runs the program under `lock`.
     pub(crate) fn command(&self, lock: &str) -> Command {
         let mut command = Command::new(&self.path);
         command.args(&self.args);
@@ -116,7 +117,7 @@ impl Target {
         command
     }
 
-    /// The command as one would type it.
+    /// Returns the command as a user would type it.
     pub(crate) fn typed(&self) -> String {
         let words: Vec<String> = [self.path.as_os_str()]
             .into_iter()
@@ -127,7 +128,7 @@ impl Target {
     }
 }
 
-/// A word as one would type it in a shell.
+/// Quotes a word as a user would type it in a shell.
 pub(crate) fn typed(word: &OsStr) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_=./:,+@%".contains(c);
     match word.to_str() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a comparison tells in the end: the ranked table, what failed, the doubts and the verdict.
+//! The end of a comparison: the ranked table, the failures, the doubts and the verdict.
 
 use super::compare::{BEATEN_FACTOR, Failure};
 use super::preload::{LIBC, NONE, Target};
@@ -20,12 +20,13 @@ use anyhow::Result;
 /// Results that vary by more than this are reported as doubtful.
 const SPREAD_LIMIT: f64 = 0.15;
 
-/// What the others are compared with: the program as it is, or else the first lock.
+/// Returns the series that the others are compared with: the unmodified program, or else the first
+/// lock.
 pub(super) fn baseline(all: &[Series]) -> Option<&Series> {
     all.iter().find(|series| series.lock == LIBC).or(all.first())
 }
 
-/// All that is known.
+/// Everything that is known.
 pub(super) struct Report<'a> {
     pub(super) args: &'a CompareArgs,
     pub(super) target: &'a Target,
@@ -47,11 +48,11 @@ impl Report<'_> {
             sink.record(failure)?;
             output::complain(&format!("failed: under {}, {}", failure.lock, failure.sentence));
         }
-        // The library that replaces nothing is no choice.
+        // The library that replaces nothing is not a choice.
         let locks: Vec<&Series> =
             ranked.iter().copied().filter(|series| series.lock != NONE).collect();
         if !self.failures.is_empty() && locks.len() < 2 {
-            sink.people("No verdict: too few locks came through to compare any.")?;
+            sink.people("No verdict: too few locks are left to compare.")?;
         }
         let Some(baseline) = baseline else { return Ok(()) };
         let findings = Findings {
@@ -72,7 +73,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// The locks by the ratios that the table shows, the best first.
+    /// Returns the locks by the ratios that the table shows, the best first.
     fn ranked(&self, baseline: &Series) -> Vec<&Series> {
         let higher = self.args.higher_is_better;
         let ratio = |series: &Series| series.better_than(baseline, higher).map(|all| all.median);
@@ -186,7 +187,7 @@ fn csv(series: &Series) -> Vec<Vec<String>> {
     series.samples.iter().enumerate().map(line).collect()
 }
 
-/// The share of CPU time that the hypervisor took away during some runs.
+/// Returns the share of CPU time that the hypervisor took away during some runs.
 fn steal<'a>(all: impl IntoIterator<Item = &'a Series>) -> f64 {
     let mut times = CpuTimes::default();
     let samples = all.into_iter().flat_map(|series| &series.samples);

@@ -2,7 +2,7 @@
 //! `overlock run`: an unmodified program under a chosen lock.
 //!
 //! The program keeps the terminal, the signals and the exit code; this process only waits beside
-//! it, passes on what is sent to it instead, and prints the library's counters afterwards.
+//! it, passes on signals that are sent to it instead, and prints the library's counters afterwards.
 
 use super::launch::{self, Ended};
 use super::preload::{self, LIBC, Target};
@@ -18,12 +18,12 @@ use signal_hook::low_level::siginfo::Cause;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Names the file to which the library appends its counters when a process ends.
+/// The variable that names the file to which the library appends its counters when a process ends.
 pub(crate) const COUNTERS: &str = "OVERLOCK_COUNTERS";
 
-/// Signals that are passed on to the program when some process has sent them to this one, as
-/// supervisors do. Those of the terminal (Ctrl-C, Ctrl-\) come from the kernel and reach the
-/// program by themselves; here they must only not kill.
+/// Signals that are passed on to the program when another process has sent them to this one, as
+/// supervisors do. Signals of the terminal (Ctrl-C, Ctrl-\) come from the kernel and reach the
+/// program directly; here they only must not kill.
 const PASSED_ON: [i32; 6] =
     [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
@@ -38,7 +38,7 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
         command.env(COUNTERS, counters.path());
     }
 
-    // What is ignored here (`nohup`) shall be ignored there; a handler would undo that.
+    // A signal that is ignored here (`nohup`) must be ignored there; a handler would undo that.
     let signals = PASSED_ON.iter().filter(|signal| !sys::is_ignored(**signal));
     let mut signals = SignalsInfo::<WithOrigin>::new(signals).context("can't watch for signals")?;
     let mut child = launch::Running::start(command)?;
@@ -61,12 +61,12 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
     }))
 }
 
-/// Prints what the processes of the program have written: one object each, or their sum.
+/// Prints the counters of the program's processes: one object each, or their sum.
 fn print_counters(text: &str, json: bool) {
     let objects = objects(text);
     if objects.is_empty() {
         output::complain(
-            "overlock: the program left no counters (it may have ended by a signal or by _exit)",
+            "overlock: the program left no counters (a signal or _exit may have ended it)",
         );
     } else if json {
         objects.iter().for_each(|object| output::complain(&object.to_string()));
@@ -80,12 +80,12 @@ fn print_counters(text: &str, json: bool) {
     }
 }
 
-/// What each process has written.
+/// Parses what each process has written.
 fn objects(text: &str) -> Vec<Value> {
     serde_json::Deserializer::from_str(text).into_iter().map_while(Result::ok).collect()
 }
 
-/// The counters of all processes, added up; nothing if none has written any.
+/// Adds up the counters of all processes; returns nothing if none has written any.
 pub(crate) fn counters(text: &str) -> Option<BTreeMap<String, u64>> {
     let objects = objects(text);
     (!objects.is_empty()).then(|| sums(&objects))
@@ -101,7 +101,7 @@ fn table(objects: &[Value]) -> Table {
     table
 }
 
-/// Adds up the counters of all processes, inner ones as `outer.inner`; leaves out what is 0.
+/// Adds up the counters of all processes, inner ones as `outer.inner`; leaves out zeros.
 fn sums(objects: &[Value]) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     objects.iter().for_each(|object| add("", object, &mut sums));

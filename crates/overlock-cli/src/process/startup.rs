@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What preloading costs by itself: the dynamic loader's work for one more library, and that
+//! The cost of preloading itself: the dynamic loader's work for one more library, and that
 //! library's own start.
 //!
-//! It is paid once by each process, whatever lock is chosen. So a program of many short processes
-//! that waits for nothing is slower under every lock, by this much, and no lock is to blame.
+//! Each process pays it once, whatever lock is chosen. So a program of many short processes that
+//! waits for nothing is slower under every lock, by this much, and no lock is to blame.
 
 use super::preload::{LIBC, NONE};
 use super::verdict::Series;
@@ -19,7 +19,7 @@ pub(super) struct StartUp {
 }
 
 impl StartUp {
-    /// Nothing, where one of the two was not measured.
+    /// Computes it; nothing, if one of the two was not measured.
     pub(super) fn of(all: &[Series]) -> Option<Self> {
         let find = |lock: &str| all.iter().find(|series| series.lock == lock);
         let (libc, none) = (find(LIBC)?, find(NONE)?);
@@ -37,7 +37,7 @@ impl StartUp {
         let range = format!("{}..{}", show(low), show(high));
         let is = "none is libc under the preload library, which then replaces nothing";
         if self.seconds.includes(0.0) {
-            format!("{is}: preloading alone makes no difference that could be told ({range})")
+            format!("{is}: preloading alone makes no measurable difference ({range})")
         } else {
             format!("{is}: preloading alone takes {} of each run ({range})", show(median))
         }

@@ -16,13 +16,13 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// How often Ctrl-C and the time limit are looked at; the end of the program is seen at once.
+/// How often Ctrl-C and the time limit are checked; the end of the program is seen at once.
 const POLL: Duration = Duration::from_millis(100);
 
-/// What a good run measured.
+/// The measurements of a good run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Sample {
-    /// The figure that is compared: the program's own, or wall time in seconds.
+    /// The compared figure: the program's own, or wall time in seconds.
     pub(crate) value: f64,
     pub(crate) wall_s: f64,
     /// User and system time of the program and the children it waited for.
@@ -31,17 +31,18 @@ pub(crate) struct Sample {
     pub(crate) cpu_times: CpuTimes,
 }
 
-/// How a run came out.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) enum Trial {
-    /// With standard output, which the sample doesn't keep: there are many, and it may be large.
+    /// With standard output, which the sample doesn't keep: there are many samples, and it can be
+    /// large.
     Good(Sample, Vec<u8>),
-    /// The sentence says what went wrong.
+    /// The sentence explains what went wrong.
     Bad(String),
     Interrupted,
 }
 
-/// What makes a run good, and how to read it.
+/// The criteria of a good run, and how to read it.
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) metric: Option<Regex>,
@@ -61,7 +62,8 @@ impl Rules {
         let (mut stdout, mut stderr) = (spool()?, spool()?);
         let mut command = target.command(lock);
         command.envs(counters.map(|path| (run::COUNTERS, path)));
-        // A group of its own, so that a hang can be ended with everything the program started.
+        // Its own process group, so that a hang can be ended with everything that the program
+        // started.
         command.process_group(0).stdin(Stdio::null());
         command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
         let before = CpuTimes::now();
@@ -76,7 +78,7 @@ impl Rules {
                 Trial::Bad(format!("hung: killed after {limit} s (see --timeout)"))
             });
         };
-        // What it left running in the background would disturb the next run.
+        // Processes left in the background would disturb the next run.
         running.kill_rest();
         let (stdout, stderr) = (read(&mut stdout)?, read(&mut stderr)?);
         let texts = [&stderr, &stdout].map(|bytes| String::from_utf8_lossy(bytes));
@@ -94,7 +96,7 @@ impl Rules {
         Ok(Trial::Good(Sample { value, wall_s, cpu_s, max_rss_kib, cpu_times }, stdout))
     }
 
-    /// Waits for the end; nothing if the time limit passed or Ctrl-C came first.
+    /// Waits for the end; returns nothing if the time limit passed or Ctrl-C came first.
     fn watch(&self, running: &mut Running) -> Result<Option<Ended>> {
         let deadline = self.timeout.map(|limit| Instant::now() + limit);
         loop {
@@ -117,8 +119,8 @@ impl Rules {
         }
     }
 
-    /// Reads the figure from the output: the last match, the first of its groups that matched if it
-    /// has any.
+    /// Reads the figure from the output: the last match, and the first of its groups that matched
+    /// if it has any.
     fn value(&self, stdout: &str, stderr: &str, wall_s: f64) -> Result<f64, String> {
         let Some(metric) = &self.metric else { return Ok(wall_s) };
         let found = [stderr, stdout].iter().find_map(|text| metric.captures_iter(text).last());
@@ -131,8 +133,8 @@ impl Rules {
             Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
             Ok(value) => Err(format!("--metric found {value}; ratios need a figure above 0")),
             Err(_) => Err(format!(
-                "--metric found '{figure}', which is not a number; put brackets around the digits \
-                 alone, as in 'rate: *([0-9.]+)'"
+                "--metric found '{figure}', which is not a number; put parentheses around only \
+                 the digits, as in 'rate: *([0-9.]+)'"
             )),
         }
     }
@@ -145,7 +147,7 @@ fn read(file: &mut File) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The last line that a failed program said, which mostly is the reason.
+/// Quotes the last line that a failed program printed, which usually is the reason.
 fn last_words(stderr: &str) -> String {
     let last = stderr.lines().rev().find(|line| !line.trim().is_empty());
     last.map_or_else(String::new, |line| format!("; it said: {}", line.trim()))

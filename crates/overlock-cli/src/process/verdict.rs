@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which lock suits the program, and whether the figures are good enough to say so.
+//! Which lock suits the program, and whether the figures are good enough to tell.
 
 use super::preload::LIBC;
 use super::startup::StartUp;
@@ -14,7 +14,7 @@ use serde::Serialize;
 pub(crate) struct Series {
     pub(crate) lock: String,
     pub(crate) samples: Vec<Sample>,
-    /// So bad that it was left out after a few rounds.
+    /// So bad that it was left out after some rounds.
     pub(crate) beaten: bool,
 }
 
@@ -35,12 +35,12 @@ impl Series {
         self.each(|sample| sample.value)
     }
 
-    /// How many times better than `other` this lock is, round by round: above 1 is better.
+    /// Returns how many times better than `other` this lock is, round by round: above 1 is better.
     pub(crate) fn better_than(&self, other: &Series, higher_is_better: bool) -> Option<Interval> {
         Interval::of(&self.better_than_values(&other.values(), higher_is_better))
     }
 
-    /// The ratios themselves.
+    /// Returns the ratios themselves.
     pub(crate) fn better_than_values(&self, other: &[f64], higher_is_better: bool) -> Vec<f64> {
         let rounds = self.samples.iter().zip(other);
         let ratios = rounds.map(|(own, other)| own.value / other);
@@ -48,7 +48,7 @@ impl Series {
     }
 }
 
-/// What there is to judge by.
+/// The evidence.
 #[derive(Debug)]
 pub(super) struct Findings<'a> {
     /// The locks, the best first.
@@ -58,25 +58,25 @@ pub(super) struct Findings<'a> {
     /// The library that replaces nothing, if it was measured.
     pub(super) none: Option<&'a Series>,
     pub(super) startup: Option<StartUp>,
-    /// How often a thread waited for a lock that could be another, if that is known.
+    /// How often a thread waited for a lock that can be replaced, if that is known.
     pub(super) waits: Option<u64>,
     pub(super) higher_is_better: bool,
 }
 
-/// What is known in the end.
+/// The result.
 #[derive(Debug, Serialize)]
 pub(crate) struct Verdict {
     kind: &'static str,
     /// The lock to use; nothing if that would be a guess.
     pub(crate) lock: Option<String>,
     pub(crate) sentence: String,
-    /// Of a run of its own; absent if the program left no counters.
+    /// From a separate run; absent if the program left no counters.
     waits: Option<u64>,
-    /// What preloading alone costs; absent if that was not measured.
+    /// The cost of preloading itself; absent if it was not measured.
     startup: Option<StartUp>,
 }
 
-/// Judges what was found; nothing if there is nothing to choose from.
+/// Judges the findings; returns nothing if there is nothing to choose from.
 pub(super) fn judge(findings: &Findings<'_>) -> Option<Verdict> {
     let (lock, sentence) = findings.judge()?;
     let Findings { waits, startup, .. } = *findings;
@@ -93,7 +93,7 @@ impl<'a> Findings<'a> {
         if best.lock == self.baseline.lock { self.keep(best) } else { self.change(best) }
     }
 
-    /// Says why no figure can tell anything about locks, if that is so.
+    /// Explains why no figure can tell anything about locks, if that is so.
     fn nothing_to_learn(&self, best: &Series) -> Option<String> {
         let rounds = self.baseline.samples.len();
         let figures = || self.ranked.iter().flat_map(|series| series.values());
@@ -106,8 +106,8 @@ impl<'a> Findings<'a> {
         }
         if self.waits == Some(0) {
             return Some(
-                "no thread waited for a lock that could be another, so what differs is the start \
-                 of the library, and noise."
+                "no thread waited for a lock that can be replaced, so the differences come from the \
+                 start of the library, and from noise."
                     .into(),
             );
         }
@@ -117,7 +117,7 @@ impl<'a> Findings<'a> {
         })
     }
 
-    /// The baseline came out best.
+    /// Handles the case that the baseline came out best.
     fn keep(&self, best: &'a Series) -> Option<(Option<&'a str>, String)> {
         let next = *self.ranked.get(1)?;
         let ratio = self.over(best, next)?;
@@ -148,7 +148,7 @@ impl<'a> Findings<'a> {
         ))
     }
 
-    /// Another lock came out best.
+    /// Handles the case that another lock came out best.
     fn change(&self, best: &'a Series) -> Option<(Option<&'a str>, String)> {
         let ratio = self.over(best, self.baseline)?;
         if ratio.includes(1.0) {
@@ -165,12 +165,12 @@ impl<'a> Findings<'a> {
             format!("Use {chosen}: it is {} as good as {}.", times(ratio), self.baseline.lock);
         if chosen != best.lock {
             sentence += &format!(
-                " {} came out {} as good as that, but may let a thread wait for ever.",
+                " {} came out {} as good as that, but can let a thread wait for ever.",
                 best.lock,
                 times(self.over(best, lock)?)
             );
         } else if !recommend::starves_nobody(chosen) {
-            sentence += " It may let a thread wait for ever";
+            sentence += " It can let a thread wait for ever";
             let fair = certain.iter().find(|lock| recommend::starves_nobody(&lock.lock));
             sentence += &match fair.and_then(|fair| Some((fair, self.over(fair, lock)?))) {
                 Some((fair, ratio)) => {
@@ -191,7 +191,7 @@ impl<'a> Findings<'a> {
         Some((Some(chosen), sentence))
     }
 
-    /// Two locks that can't be told apart, one of them the baseline.
+    /// Describes two locks that can't be told apart, one of them the baseline.
     fn tie(&self, best: &Series, next: &Series, ratio: Interval) -> String {
         let mut sentence = format!(
             "No verdict: {} came out {} as good as {}, and that could be noise; more --runs or \
@@ -203,14 +203,14 @@ impl<'a> Findings<'a> {
         let fair = [best, next].into_iter().find(|lock| recommend::starves_nobody(&lock.lock));
         if let Some(fair) = fair.filter(|_| !recommend::starves_nobody(&self.baseline.lock)) {
             sentence += &format!(
-                " Where no thread may wait for ever, take {}: {} does not promise that.",
+                " If no thread may wait for ever, use {}: {} does not guarantee that.",
                 fair.lock, self.baseline.lock
             );
         }
         sentence
     }
 
-    /// How many times better one lock is than another.
+    /// Returns how many times better one lock is than another.
     fn over(&self, lock: &Series, other: &Series) -> Option<Interval> {
         lock.better_than(other, self.higher_is_better)
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a program waits for locks at all, and for which, as its counters tell.
+//! Whether a program waits for locks at all, and for which, according to its counters.
 
 use std::collections::BTreeMap;
 
-/// Counters of waits for what the preload library replaces.
+/// Counters of waits for locks that the preload library replaces.
 const REPLACED: [&str; 5] =
     ["mutex.locks_contended", "mutex.timed", "cond.waits", "cond.timed", "spin.locks_contended"];
 
-/// Counters of waits for what it doesn't, and what to call that. Only calls are known of mutexes
-/// and condition variables that are libc's.
+/// Counters of waits for those that it doesn't, and their names. For libc's own mutexes and
+/// condition variables, only the calls are counted.
 const UNREPLACED: [(&str, &str, &str); 5] = [
     ("unreplaced.rwlock_waits", "read-write locks", "waits"),
     ("unreplaced.semaphore_waits", "semaphores", "waits"),
@@ -17,11 +17,11 @@ const UNREPLACED: [(&str, &str, &str); 5] = [
     ("cond.handed_to_libc", "condition variables of such mutexes", "calls"),
 ];
 
-/// What was counted in a run of its own, under one lock.
+/// The counts of a separate run, under one lock.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     pub(crate) lock: String,
-    /// Nothing if the program left no counters: it may have ended by a signal or by `_exit`.
+    /// Nothing if the program left no counters: a signal or `_exit` may have ended it.
     counters: Option<BTreeMap<String, u64>>,
 }
 
@@ -30,19 +30,20 @@ impl Waits {
         Waits { lock, counters }
     }
 
-    /// The counters of `lock`, if that is the one that was counted.
+    /// Returns the counters of `lock`, if that is the one that was counted.
     pub(crate) fn of(&self, lock: &str) -> BTreeMap<String, u64> {
         let own = self.counters.as_ref().filter(|_| self.lock == lock);
         own.cloned().unwrap_or_default()
     }
 
-    /// How often a thread waited for a lock that could be another; nothing if that is not known.
+    /// Returns how often a thread waited for a lock that can be replaced; nothing if that is not
+    /// known.
     pub(crate) fn replaced(&self) -> Option<u64> {
         let counters = self.counters.as_ref()?;
         Some(REPLACED.iter().filter_map(|name| counters.get(*name)).sum())
     }
 
-    /// How often it waited for what could not, by what that was.
+    /// Returns how often threads waited for locks that can't, by kind.
     pub(crate) fn unreplaced(&self) -> Vec<String> {
         let count = |name| self.counters.as_ref().and_then(|counters| counters.get(name));
         let each = UNREPLACED.iter().filter_map(|(name, what, unit)| {
@@ -51,7 +52,7 @@ impl Waits {
         each.map(|(count, what, unit)| format!("{what} ({count} {unit})")).collect()
     }
 
-    /// Whether it waited for the latter much more often: then they are what matters.
+    /// Returns whether the latter waits are much more frequent: then they are what matters.
     pub(crate) fn are_mostly_unreplaced(&self) -> bool {
         let count = |name: &str| self.counters.as_ref().and_then(|counters| counters.get(name));
         let is_wait = |(_, _, unit): &&(_, _, &str)| *unit == "waits";

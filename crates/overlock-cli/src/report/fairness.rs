@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who gets how much: Jain's index, and what the vCPU that did least, the average one and the one
-//! that did most have done.
+//! How the work is shared: Jain's index, and the work of the vCPU that did the least, of the
+//! average one, and of the one that did the most.
 
 use super::figure::Caption;
 use super::group::Cell;
@@ -21,7 +21,8 @@ struct Bars<'a> {
     name: &'a str,
     look: Look,
     jain: f64,
-    /// Operations of the vCPU that did least, and of the one that did most, over the average.
+    /// Operations of the vCPU that did the least, and of the one that did the most, over the
+    /// average.
     least: f64,
     most: f64,
 }
@@ -30,7 +31,7 @@ struct Bars<'a> {
 const ROW: f64 = 34.0;
 
 impl<'a> Fairness<'a> {
-    /// Nothing for a lone vCPU, or where the records have no shares.
+    /// Makes the chart; nothing for a lone vCPU, or where the records have no shares.
     pub(super) fn of(cells: impl Iterator<Item = &'a Cell<'a>>, palette: &Palette) -> Option<Self> {
         let bars = |cell: &'a Cell<'a>| {
             let average = |spread: &Spread| spread.avg.max(f64::MIN_POSITIVE);

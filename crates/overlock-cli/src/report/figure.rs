@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all charts have in common: the picture with its title and description for those who do not
-//! see it, the legend, the grid.
+//! The parts that all charts share: the picture with its title and description for screen readers,
+//! the legend, the grid.
 
 use super::palette::{Palette, px};
 use super::scale::Scale;
 use maud::{Markup, PreEscaped, html};
 
-/// How charts look, wherever they are.
+/// The style of charts, on a page or alone.
 pub(super) const CHART_STYLE: &str = include_str!("chart.css");
 
-/// What a chart says of itself.
+/// The title and description of a chart.
 #[derive(Debug)]
 pub(super) struct Caption {
     pub(super) title: String,
-    /// The same in words, for a reader who hears the page.
+    /// The same in words, for screen readers.
     pub(super) description: String,
 }
 
-/// An SVG of this size, around what is in it.
+/// Makes an SVG of this size around its content.
 pub(super) fn svg(caption: &Caption, width: f64, height: f64, inside: &Markup) -> Markup {
     html! {
         svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img"
@@ -29,11 +29,11 @@ pub(super) fn svg(caption: &Caption, width: f64, height: f64, inside: &Markup) -
     }
 }
 
-/// The widths that a chart is drawn in, for wide and for narrow screens; paper is wide.
+/// The widths in which a chart is drawn, for wide and for narrow screens; paper counts as wide.
 const WIDE: f64 = 720.0;
 const NARROW: f64 = 340.0;
 
-/// A chart in both widths.
+/// Draws a chart in both widths.
 pub(super) fn both(caption: &Caption, draw: impl Fn(f64) -> (f64, Markup)) -> Markup {
     let drawn = |width: f64| {
         let (height, inside) = draw(width);
@@ -48,7 +48,7 @@ pub(super) fn both(caption: &Caption, draw: impl Fn(f64) -> (f64, Markup)) -> Ma
     }
 }
 
-/// A small chart that has one width everywhere.
+/// Draws a small chart that has one width everywhere.
 pub(super) fn small(caption: &Caption, draw: impl Fn(f64) -> (f64, Markup)) -> Markup {
     let (height, inside) = draw(NARROW);
     html! {
@@ -59,7 +59,7 @@ pub(super) fn small(caption: &Caption, draw: impl Fn(f64) -> (f64, Markup)) -> M
     }
 }
 
-/// Names what the looks of the series mean.
+/// Names the series and their looks.
 pub(super) fn legend<'a>(series: impl Iterator<Item = &'a str>, palette: &Palette) -> Markup {
     html! {
         ul class="legend" aria-hidden="true" {
@@ -77,7 +77,7 @@ pub(super) fn legend<'a>(series: impl Iterator<Item = &'a str>, palette: &Palett
     }
 }
 
-/// Lines across the chart, each with its value to the left.
+/// Draws lines across the chart, each with its value to the left.
 pub(super) fn rows(
     y: &Scale,
     ticks: &[f64],
@@ -93,8 +93,7 @@ pub(super) fn rows(
     }
 }
 
-/// Heights at which texts do not lie on each other, as near to where they should be as that
-/// allows, from `top` to `bottom`.
+/// Moves labels apart so that they do not overlap, as little as possible, from `top` to `bottom`.
 pub(super) fn apart(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
@@ -112,7 +111,7 @@ pub(super) fn apart(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64>
     heights
 }
 
-/// Text that is HTML already: of this program's own making only.
+/// Marks text as HTML: only for constants of this program.
 pub(super) fn own(text: &'static str) -> PreEscaped<&'static str> {
     PreEscaped(text)
 }

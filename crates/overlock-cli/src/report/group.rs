@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Points to experiments, and runs of one experiment to one another.
+//! Sorts points into experiments, and runs of one experiment together.
 //!
-//! Points that differ in nothing but lock, policy and number of vCPUs are one experiment. Runs of
-//! it on the same machine and from the same commit are pooled in its charts: the median of their
-//! medians, from the lowest `low` to the highest `high`. Others get charts of their own, as what
-//! differs between them may be anything.
+//! Points that differ only in lock, policy and number of vCPUs are one experiment. Runs of it on
+//! the same machine and from the same commit are pooled in its charts: the median of their medians,
+//! from the lowest `low` to the highest `high`. Other runs get their own charts, because they can
+//! differ in anything.
 
 use super::read::Run;
 use super::record::Point;
@@ -20,7 +20,7 @@ pub(super) struct Section<'a> {
     pub(super) setups: Vec<Setup<'a>>,
 }
 
-/// Those of one machine and one commit.
+/// The points of one machine and one commit.
 #[derive(Debug)]
 pub(super) struct Setup<'a> {
     pub(super) runs: Vec<&'a Run>,
@@ -36,7 +36,7 @@ pub(super) struct Cell<'a> {
     pub(super) points: Vec<(&'a Run, &'a Point)>,
 }
 
-/// Sorts all points into sections, in the order in which they come.
+/// Sorts all points into sections, in their order of appearance.
 pub(super) fn sections(runs: &[Run]) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
     for (run, point) in runs.iter().flat_map(|run| run.points.iter().map(move |p| (run, p))) {
@@ -55,13 +55,13 @@ pub(super) fn sections(runs: &[Run]) -> Vec<Section<'_>> {
     sections
 }
 
-/// Names the experiment of a point by all that its points have in common.
+/// Names the experiment of a point by everything that its points have in common.
 fn title(point: &Point) -> String {
     let mut parts = vec![point.workload.clone()];
     let length = |name: &str, ns: Option<u64>| ns.map(|ns| format!("{name} {}", Nanos(ns)));
     parts.extend(length("critical section", point.cs_ns));
     match point.contention {
-        // The pause was chosen by a measurement, and differs from run to run.
+        // A measurement chose the pause, which differs from run to run.
         Some(share) => parts.push(format!("contention {} %", three(100.0 * share))),
         None => parts.extend(length("pause", point.ncs_ns)),
     }
@@ -102,12 +102,12 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// All cells of all setups.
+    /// Returns all cells of all setups.
     pub(super) fn cells(&self) -> impl Iterator<Item = &Cell<'a>> {
         self.setups.iter().flat_map(|setup| &setup.cells)
     }
 
-    /// Names of the runs that it has.
+    /// Returns the names of the section's runs.
     pub(super) fn run_names(&self) -> Vec<&'a str> {
         self.setups
             .iter()
@@ -117,24 +117,24 @@ impl<'a> Section<'a> {
 }
 
 impl<'a> Setup<'a> {
-    /// The series, in the order in which they come.
+    /// Returns the series, in their order of appearance.
     pub(super) fn series(&self) -> Vec<&str> {
         crate::args::unique(self.cells.iter().map(|cell| cell.series.as_str()))
     }
 
-    /// The numbers of vCPUs, the fewest first.
+    /// Returns the numbers of vCPUs, the fewest first.
     pub(super) fn cpus(&self) -> Vec<u32> {
         let mut all = crate::args::unique(self.cells.iter().filter_map(|cell| cell.cpus));
         all.sort_unstable();
         all
     }
 
-    /// The cells with one number of vCPUs.
+    /// Returns the cells with one number of vCPUs.
     pub(super) fn at(&self, cpus: u32) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.cpus == Some(cpus))
     }
 
-    /// `Run A`, or `Runs A, B`.
+    /// Formats `Run A`, or `Runs A, B`.
     pub(super) fn label(&self) -> String {
         let names: Vec<&str> = self.runs.iter().map(|run| run.name.as_str()).collect();
         format!("Run{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
@@ -142,7 +142,8 @@ impl<'a> Setup<'a> {
 }
 
 impl Cell<'_> {
-    /// The interval of all runs: the median of medians, from the lowest low to the highest high.
+    /// Returns the interval of all runs: the median of medians, from the lowest low to the highest
+    /// high.
     pub(super) fn interval(&self, of: impl Fn(&Point) -> Option<Interval>) -> Option<Interval> {
         let all: Vec<Interval> = self.points.iter().filter_map(|(_, point)| of(point)).collect();
         let medians: Vec<f64> = all.iter().map(|interval| interval.median).collect();
@@ -153,13 +154,13 @@ impl Cell<'_> {
         })
     }
 
-    /// The median over runs.
+    /// Returns the median over runs.
     pub(super) fn median(&self, of: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
         let all: Vec<f64> = self.points.iter().filter_map(|(_, point)| of(point)).collect();
         stats::median(&all)
     }
 
-    /// `8 vCPUs (4x)`.
+    /// Formats `8 vCPUs (4x)`.
     pub(super) fn place(&self) -> String {
         let name = self.points.first().map_or("vCPU", |(_, point)| point.sharer());
         let plural = if self.cpus == Some(1) { "" } else { "s" };
@@ -171,7 +172,7 @@ impl Cell<'_> {
     }
 }
 
-/// `2` and not `2.00`.
+/// Formats `2` instead of `2.00`.
 pub(super) fn three_short(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { three(value) }
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `overlock report`: results as one page to look at.
+//! `overlock report`: results as one page.
 //!
 //! ```text
 //! files ─► read ─► record ─► group ─► charts, tables ─► page
 //! ```
 //!
-//! Nothing is measured or judged here, and no number is made up: what a record does not hold is
-//! not shown. Records come from anywhere, so all text goes through `maud`, which escapes it.
+//! This command measures and judges nothing, and invents no number: if a record does not hold a
+//! figure, the page does not show it. Records can come from anywhere, so all text goes through
+//! `maud`, which escapes it.
 
 mod args;
 mod fairness;
@@ -49,11 +50,11 @@ pub(crate) fn main(args: &ReportArgs) -> Result<Outcome> {
     }
     write(&args.output, &text(args, &results)?)?;
     tell(&args.output, &results);
-    // Each complaint has been made; the exit code says that there were some.
+    // Every complaint has been printed; the exit code shows that there were some.
     Ok(if results.complaints.is_empty() { Outcome::Fine } else { Outcome::Code(2) })
 }
 
-/// The page, or the picture.
+/// Makes the page, or the picture.
 fn text(args: &ReportArgs, results: &Results) -> Result<String> {
     let sections = group::sections(&results.runs);
     Ok(match args.chart {
@@ -62,19 +63,19 @@ fn text(args: &ReportArgs, results: &Results) -> Result<String> {
     })
 }
 
-/// Whether both are one file.
+/// Returns whether both are one file.
 fn is_same(one: &Path, other: &Path) -> bool {
     let (one, other) = (one.canonicalize(), other.canonicalize());
     one.is_ok_and(|one| other.is_ok_and(|other| one == other && one.is_file()))
 }
 
-/// Writes the page in one go: one that was there before stays until this one is whole.
+/// Writes the page in one step: an existing page stays until the new one is complete.
 fn write(path: &Path, text: &str) -> Result<()> {
     if path.as_os_str() == "-" {
         return output::print(text);
     }
     let what = || format!("can't write {}", path.display());
-    // A device or a pipe is no file to be replaced.
+    // A device or a pipe is not a file to be replaced.
     if fs::metadata(path).is_ok_and(|known| !known.is_file()) {
         return fs::write(path, text).with_context(what);
     }
@@ -88,7 +89,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// As readable as any new file: the umask says for whom.
+/// Makes the file as readable as any new file, by the umask.
 fn readable<'a, 'b>(
     builder: &'a mut tempfile::Builder<'b, 'b>,
 ) -> &'a mut tempfile::Builder<'b, 'b> {
@@ -101,7 +102,7 @@ fn readable<'a, 'b>(
     builder
 }
 
-/// Says what was written.
+/// Reports what was written.
 fn tell(path: &Path, results: &Results) {
     let points: usize = results.runs.iter().map(|run| run.points.len()).sum();
     let timelines: usize = results.runs.iter().map(|run| run.timelines.len()).sum();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records without a chart: verdicts and failures as sentences, all else as tables of their fields.
+//! Records without a chart: verdicts and failures as sentences, others as tables of their fields.
 
 use super::read::Run;
 use super::record::Other;
@@ -9,7 +9,7 @@ use crate::units::three;
 use maud::{Markup, html};
 use serde_json::Value;
 
-/// A sentence of this kind, with its tone.
+/// Returns the sentence of this record, with its tone, if it has one.
 fn sentence(other: &Other) -> Option<(&'static str, String)> {
     let tone = match other.kind.as_str() {
         "verdict" | "advice" => "good",
@@ -17,7 +17,7 @@ fn sentence(other: &Other) -> Option<(&'static str, String)> {
         _ => return None,
     };
     let text = other.value.get("sentence")?.as_str()?;
-    // What could be noise is no good news.
+    // A result that could be noise is not good news.
     let is_open = other.value.get("verdict") == Some(&Value::Bool(false))
         || (other.kind == "verdict" && other.value.get("lock").is_none_or(Value::is_null));
     let tone = if is_open { "open" } else { tone };
@@ -31,7 +31,7 @@ fn sentence(other: &Other) -> Option<(&'static str, String)> {
     ))
 }
 
-/// What a command ended in.
+/// Shows the sentences in which a command ended.
 pub(super) fn sentences(run: &Run) -> Markup {
     html! {
         @for (tone, text) in run.others.iter().filter_map(sentence) {
@@ -40,7 +40,7 @@ pub(super) fn sentences(run: &Run) -> Markup {
     }
 }
 
-/// A field of a record: its name, and what it is.
+/// Returns the fields of a record, by name.
 fn fields(value: &Value) -> Vec<(String, &Value)> {
     let Value::Object(all) = value else { return Vec::new() };
     let plain = |(name, value): (&String, &'_ Value)| name != "kind" && !value.is_array();
@@ -84,7 +84,7 @@ fn cell(value: Option<&Value>) -> Markup {
     }
 }
 
-/// What a kind of record is called on the page.
+/// Returns the heading for a kind of record.
 fn heading(kind: &str) -> &str {
     match kind {
         "pair" => "Uncontended lock and unlock",
@@ -98,7 +98,7 @@ fn heading(kind: &str) -> &str {
     }
 }
 
-/// Tables of all other records of a run, one for each kind.
+/// Makes tables of all other records of a run, one for each kind.
 pub(super) fn tables(run: &Run) -> Markup {
     let rest = || run.others.iter().filter(|other| sentence(other).is_none());
     let kinds = unique(rest().map(|other| other.kind.as_str()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Throughput against overcommit: how much each lock does as more vCPUs share the pCPUs.
+//! Throughput against overcommit: how much each lock achieves as more vCPUs share the pCPUs.
 
 use super::figure::{Caption, apart, rows};
 use super::group::{Cell, Section, Setup, three_short};
@@ -10,7 +10,7 @@ use crate::stats::Interval;
 use crate::units::count;
 use maud::{Markup, html};
 
-/// One chart, ready to be drawn in any width.
+/// One chart, which can be drawn in any width.
 #[derive(Debug)]
 pub(super) struct Overcommit<'a> {
     series: Vec<Line<'a>>,
@@ -27,10 +27,10 @@ struct Line<'a> {
     dots: Vec<(f64, Interval)>,
 }
 
-/// As tall as wide screens like it.
+/// A height that suits wide screens.
 const HEIGHT: f64 = 320.0;
 
-/// Ratios of the highest to the lowest throughput from which on a linear axis hides the lowest.
+/// The ratio of the highest to the lowest throughput above which a linear axis hides the lowest.
 const FAR_APART: f64 = 50.0;
 
 fn dots(cells: &[&Cell<'_>]) -> Vec<(f64, Interval)> {
@@ -41,8 +41,8 @@ fn dots(cells: &[&Cell<'_>]) -> Vec<(f64, Interval)> {
 }
 
 impl<'a> Overcommit<'a> {
-    /// Nothing, where there are fewer than two overcommits. The vertical axis is that of the whole
-    /// section, so that setups can be compared.
+    /// Makes the chart; nothing if there are fewer than two overcommits. The vertical axis is that
+    /// of the whole section, so that setups can be compared.
     pub(super) fn of(
         section: &Section<'_>,
         setup: &'a Setup<'_>,
@@ -92,7 +92,7 @@ impl<'a> Overcommit<'a> {
         }
     }
 
-    /// Draws it; a wide one has the names at the ends of the lines, a narrow one below.
+    /// Draws the chart; a wide one has the names at the ends of the lines, a narrow one below.
     pub(super) fn draw(&self, width: f64) -> (f64, Markup) {
         let is_wide = width > 500.0;
         let longest = self.series.iter().map(|line| line.name.len()).max().unwrap_or(0) as f64;
@@ -137,14 +137,14 @@ impl<'a> Overcommit<'a> {
         (HEIGHT, drawn)
     }
 
-    /// Each overcommit that was measured, or as many as there is room for.
+    /// Returns the measured overcommits, or as many as there is room for.
     fn ticks(&self, is_wide: bool) -> impl Iterator<Item = f64> {
         let room = if is_wide { 12 } else { 6 };
         self.overs.iter().copied().step_by(self.overs.len().div_ceil(room))
     }
 
     fn line(&self, index: usize, line: &Line<'_>, x: &Scale, y: &Scale) -> Markup {
-        // Intervals at the same place stand side by side.
+        // Intervals at the same place are drawn side by side.
         let middle = (self.series.len() - 1) as f64 / 2.0;
         let step = (16.0 / self.series.len() as f64).min(4.0);
         let aside = (index as f64 - middle) * step;
@@ -174,18 +174,18 @@ impl<'a> Overcommit<'a> {
     }
 }
 
-/// A tick: `2 M` and not `2.00 M`.
+/// Formats a tick: `2 M` instead of `2.00 M`.
 pub(super) fn count_short(value: f64) -> String {
     trimmed_unit(&count(value))
 }
 
-/// A number without noughts at its end, and its unit.
+/// Formats a number without trailing zeros, and its unit.
 pub(super) fn trimmed_unit(text: &str) -> String {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let number = match number.contains('.') {
         true => number.trim_end_matches('0').trim_end_matches('.'),
         false => number,
     };
-    // Nothing is nothing in every unit.
+    // Zero needs no unit.
     if number == "0" { number.into() } else { format!("{number} {unit}").trim_end().to_owned() }
 }

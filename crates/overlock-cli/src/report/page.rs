@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The page: what was measured, then each experiment with its charts and its table.
+//! The page: the runs, then each experiment with its charts and its table.
 
 use super::fairness::Fairness;
 use super::figure::{CHART_STYLE, both, legend, own, small};
@@ -18,13 +18,13 @@ use crate::stats::Interval;
 use crate::units::{count, three, time};
 use maud::{DOCTYPE, Markup, html};
 
-/// How the page looks, beside its charts.
+/// The style of the page, without its charts.
 const STYLE: &str = include_str!("page.css");
 
-/// Zooms into timelines. All else works without.
+/// Zooms into timelines. Everything else works without it.
 const SCRIPT: &str = include_str!("page.js");
 
-/// What a browser may do with the page: nothing but show it, with what is in it.
+/// The browser's permissions for the page: only to show it, with what it contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       base-uri 'none'; form-action 'none'";
 
@@ -53,7 +53,7 @@ pub(super) fn page(results: &Results, sections: &[Section<'_>], title: Option<&s
                     (contents(sections, runs))
                 }
                 main {
-                    // A benchmark's summary is what one looks for first.
+                    // Readers look for a benchmark's summary first.
                     @for run in runs.iter().filter(|run| !run.summaries.is_empty()) {
                         (rest(run, runs.len() > 1, &palette))
                     }
@@ -78,19 +78,19 @@ pub(super) fn page(results: &Results, sections: &[Section<'_>], title: Option<&s
     }
 }
 
-/// What could not be read, so that nobody takes the page for the whole.
+/// Shows what could not be read, so that readers do not take the page for complete.
 fn missing(results: &Results) -> Markup {
     html! {
         @if !results.complaints.is_empty() {
             div class="missing" role="note" {
-                p { strong { "Not everything could be read." } " What is missing:" }
+                p { strong { "Some input could not be read." } " What is missing:" }
                 ul { @for complaint in &results.complaints { li { (complaint) } } }
             }
         }
     }
 }
 
-/// One run in a few sentences.
+/// Describes one run in some sentences.
 fn about(run: &Run, many: bool) -> Markup {
     html! {
         section class="run" {
@@ -125,7 +125,7 @@ fn contents(sections: &[Section<'_>], runs: &[Run]) -> Markup {
     }
 }
 
-/// One experiment: the charts of each setup, and one table.
+/// Shows one experiment: the charts of each setup, and one table.
 fn section(number: usize, section: &Section<'_>, palette: &Palette) -> Markup {
     html! {
         section class="experiment" id={ "s" (number) } {
@@ -141,7 +141,7 @@ fn section(number: usize, section: &Section<'_>, palette: &Palette) -> Markup {
     }
 }
 
-/// Says how several runs became one chart.
+/// Explains how several runs became one chart.
 fn pooled(setup: &Setup<'_>) -> Markup {
     html! {
         @if setup.runs.len() > 1 {
@@ -159,7 +159,7 @@ fn charts(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup
     }
     let overcommit = Overcommit::of(section, setup, palette);
     let cpus = setup.cpus();
-    // Four in two rows of two, not three and one.
+    // Four charts in two rows of two, not three and one.
     let row = if matches!(cpus.len(), 1 | 2 | 4) { "two" } else { "three" };
     html! {
         @match &overcommit {
@@ -176,7 +176,7 @@ fn charts(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup
     }
 }
 
-/// The waits with each number of vCPUs.
+/// Draws the waits with each number of vCPUs.
 fn waits(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup {
     html! { @for cpus in setup.cpus() {
         @if let Some(chart) = WaitCurves::of(section, setup.at(cpus), palette) {
@@ -185,7 +185,7 @@ fn waits(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup 
     } }
 }
 
-/// The shares of vCPUs, with each number of them.
+/// Draws the shares of vCPUs, with each number of them.
 fn shares(setup: &Setup<'_>, palette: &Palette) -> Markup {
     html! { @for cpus in setup.cpus() {
         @if let Some(chart) = Fairness::of(setup.at(cpus), palette) {
@@ -194,12 +194,12 @@ fn shares(setup: &Setup<'_>, palette: &Palette) -> Markup {
     } }
 }
 
-/// How many vCPUs, and the overcommit.
+/// Formats the number of vCPUs, and the overcommit.
 pub(super) fn place(setup: &Setup<'_>, cpus: u32) -> String {
     setup.at(cpus).next().map_or_else(String::new, Cell::place)
 }
 
-/// Throughput where there is no second overcommit to draw a line to.
+/// Draws the throughput if there is no second overcommit to draw a line to.
 fn at_one_point(setup: &Setup<'_>, palette: &Palette) -> Markup {
     let row = |cell: &'_ Cell<'_>| cell.interval(|point| point.ops_per_s);
     let rows: Vec<(&str, Interval)> =
@@ -233,7 +233,7 @@ fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
     };
     let figures = Intervals {
         title: metric.map_or("Wall time".into(), |metric| format!("The figure {metric}")),
-        unit: if metric.is_some() { "as the program says".into() } else { "of a run".into() },
+        unit: if metric.is_some() { "as the program prints it".into() } else { "of a run".into() },
         ratios: false,
         rows: rows(|point| point.value),
         show: if metric.is_some() { count } else { |seconds| time(1e9 * seconds) },
@@ -243,7 +243,7 @@ fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
         @if has_none {
             p class="note" {
                 code { (NONE) } " is libc under the preload library, which then replaces nothing: \
-                 what differs from libc is the price of preloading."
+                 the difference to libc is the price of preloading."
             }
         }
         @for chart in [ratios, figures] { @if !chart.rows.is_empty() {
@@ -259,7 +259,7 @@ fn timelines(runs: &[Run]) -> Markup {
             section class="experiment" id="timelines" {
                 h2 { "Timelines" }
                 p class="note" {
-                    "Each is of a run that counts for nothing else. "
+                    "Each comes from a run that is used for nothing else. "
                     span class="scripted" {
                         "Drag to move, press + and − or use Ctrl and the wheel to zoom, 0 for all."
                     }
@@ -282,7 +282,7 @@ fn timelines(runs: &[Run]) -> Markup {
     }
 }
 
-/// What a run says beside its points.
+/// Shows the results of a run besides its points.
 fn rest(run: &Run, many: bool, palette: &Palette) -> Markup {
     let ratios = run.summaries.iter();
     let ratios = ratios.filter_map(|line| Some((line.lock.as_str(), line.of_best_peer?)));
@@ -297,7 +297,7 @@ fn rest(run: &Run, many: bool, palette: &Palette) -> Markup {
     html! {
         @if !tables.0.is_empty() || !chart.rows.is_empty() {
             section class="experiment" {
-                h2 { @if many { "Run " (run.name) " as a whole" } @else { "All in all" } }
+                h2 { @if many { "Run " (run.name) " as a whole" } @else { "Overall" } }
                 @if !chart.rows.is_empty() {
                     (both(&chart.caption(), |width| chart.draw(width, palette)))
                 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a series looks like: colour and marker by the algorithm, dashes by how it is built. So a
-//! lock looks the same in every chart of a page, and nothing depends on colour alone.
+//! The look of a series: colour and marker by the algorithm, dashes by the build. So a lock looks
+//! the same in every chart of a page, and nothing depends on colour alone.
 
 use super::group::Section;
 use maud::{Markup, html};
@@ -8,11 +8,11 @@ use maud::{Markup, html};
 /// Colours in the style sheet.
 const COLOURS: usize = 8;
 
-/// The usual ones, each with a colour of its own.
+/// The usual locks, each with its own colour.
 const KNOWN: [&str; 8] =
     ["hybrid", "ticket", "queued", "test-and-set", "std", "parking-lot", "pthread", "libc"];
 
-/// Which series has which look.
+/// The look of each series.
 #[derive(Debug)]
 pub(super) struct Palette(Vec<String>);
 
@@ -21,7 +21,7 @@ pub(super) struct Palette(Vec<String>);
 pub(super) struct Look {
     colour: usize,
     marker: usize,
-    /// Of the style sheet: `solid`, `native`, `off`.
+    /// A class of the style sheet: `solid`, `native`, `off`.
     dash: &'static str,
 }
 
@@ -38,7 +38,7 @@ impl Palette {
             let mut cells = sections.iter().flat_map(Section::cells);
             cells.any(|cell| key(&cell.series) == known)
         };
-        // Names that nobody uses give their colours to others.
+        // Unused names give their colours to others.
         let (known, others) = keys.split_at(KNOWN.len());
         let mut others = others.iter().cloned();
         let mut looks: Vec<String> = Vec::new();
@@ -62,7 +62,8 @@ impl Palette {
     }
 }
 
-/// By what a series gets its colour: its yield policy, or else the algorithm of its lock.
+/// Returns the part of a series' name that decides its colour: its yield policy, or else the
+/// algorithm of its lock.
 fn key(series: &str) -> &str {
     match series.rsplit_once(", ") {
         Some((_, policy)) => policy,
@@ -74,12 +75,12 @@ fn key(series: &str) -> &str {
 }
 
 impl Look {
-    /// The classes of a group whose strokes and fills are of this look.
+    /// Returns the classes of a group whose strokes and fills have this look.
     pub(super) fn class(self) -> String {
         format!("c{} {}", self.colour, self.dash)
     }
 
-    /// A marker of about this half width, hollow for locks that are native or off.
+    /// Draws a marker of about this half width, hollow for locks that are native or off.
     pub(super) fn marker(self, x: f64, y: f64, r: f64) -> Markup {
         let class = if self.dash == "solid" { "mark" } else { "mark hollow" };
         let point = |dx: f64, dy: f64| format!("{:.1} {:.1}", x + dx * r, y + dy * r);
@@ -96,7 +97,7 @@ impl Look {
     }
 }
 
-/// A length in an SVG: a tenth of a pixel is enough.
+/// Formats a length in an SVG: a tenth of a pixel is enough.
 pub(super) fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)

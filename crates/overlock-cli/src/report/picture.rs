@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One chart as a picture of its own, for a document.
+//! One chart as a separate picture, for a document.
 
 use super::args::Chart;
 use super::fairness::Fairness;
@@ -16,10 +16,10 @@ use maud::{Markup, html};
 
 const WIDTH: f64 = 720.0;
 
-/// Room for the title above the chart, which on a page is text.
+/// Room for the title above the chart; on a page the title is text.
 const HEADING: f64 = 30.0;
 
-/// The first chart of this kind that the results have.
+/// Draws the first chart of this kind that the results have.
 pub(super) fn picture(chart: Chart, results: &Results, sections: &[Section<'_>]) -> Result<String> {
     let palette = Palette::of(sections);
     let mut setups = sections.iter().flat_map(|of| of.setups.iter().map(move |setup| (of, setup)));
@@ -35,10 +35,10 @@ pub(super) fn picture(chart: Chart, results: &Results, sections: &[Section<'_>])
     found.with_context(|| missing(chart))
 }
 
-/// Why there is no such chart.
+/// Explains why there is no such chart.
 fn missing(chart: Chart) -> String {
     match chart {
-        Chart::Overcommit => "throughput against overcommit takes points with two numbers of vCPUs",
+        Chart::Overcommit => "throughput against overcommit needs points with two numbers of vCPUs",
         Chart::Waits => "no point has waits",
         Chart::Fairness => "no point has shares of two vCPUs",
         Chart::Timeline => "there is no timeline; lab --timeline records them",
@@ -67,7 +67,7 @@ fn one(kind: Chart, section: &Section<'_>, setup: &Setup<'_>, palette: &Palette)
     Some(alone(&caption, height, &inside))
 }
 
-/// An SVG with the style sheet in it.
+/// Makes an SVG that contains the style sheet.
 fn alone(caption: &Caption, height: f64, inside: &Markup) -> String {
     alone_in(caption, (WIDTH, height, inside.clone()))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Intervals one below the other: ratios to something that is 1, or figures of locks at one point.
+//! Intervals one below the other: ratios to something at 1, or figures of locks at one point.
 
 use super::figure::Caption;
 use super::palette::{Palette, px};
@@ -11,9 +11,9 @@ use maud::{Markup, html};
 #[derive(Debug)]
 pub(super) struct Intervals<'a> {
     pub(super) title: String,
-    /// What the values are: `of libc, above 1 is better`.
+    /// The meaning of the values: `of libc, above 1 is better`.
     pub(super) unit: String,
-    /// Whether 1 is what others are compared with.
+    /// Whether 1 is the base of comparison.
     pub(super) ratios: bool,
     pub(super) rows: Vec<(&'a str, Interval)>,
     pub(super) show: fn(f64) -> String,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files to runs. A line that is no record is complained of, and all others are kept.
+//! Reads files into runs. A line that is not a record is reported, and all others are kept.
 
 use super::record::{Head, Other, Point, Summary, Timeline};
 use anyhow::{Context, Result, bail};
@@ -8,10 +8,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// A line longer than this is no record: the largest have samples of a thousand vCPUs.
+/// A line longer than this is not a record: the largest have samples of a thousand vCPUs.
 const LONGEST_LINE: u64 = 256 << 20;
 
-/// Complaints about one file beyond which it is not read on: it is something else altogether.
+/// The number of complaints after which the rest of a file is not read: it is something else
+/// altogether.
 const HOPELESS: usize = 5;
 
 /// All records from one `run` record to the next.
@@ -20,7 +21,7 @@ pub(super) struct Run {
     /// A, B, C, ...
     pub(super) name: String,
     pub(super) file: String,
-    /// Absent where the file does not say.
+    /// Absent if the file does not have it.
     pub(super) head: Option<Head>,
     pub(super) points: Vec<Point>,
     pub(super) summaries: Vec<Summary>,
@@ -32,12 +33,12 @@ pub(super) struct Run {
 #[derive(Debug, Default)]
 pub(super) struct Results {
     pub(super) runs: Vec<Run>,
-    /// Each a sentence that names file and line.
+    /// Sentences, each of which names file and line.
     pub(super) complaints: Vec<String>,
 }
 
-/// Reads all files. It is an error only to name one twice: as two runs, it would seem to agree
-/// with itself.
+/// Reads all files. The only error is to name one twice: as two runs, it would seem to agree with
+/// itself.
 pub(super) fn files(paths: &[PathBuf]) -> Result<Results> {
     let mut results = Results::default();
     let mut known = Vec::new();
@@ -59,7 +60,7 @@ pub(super) fn files(paths: &[PathBuf]) -> Result<Results> {
     Ok(results)
 }
 
-/// A to Z, then AA, AB, ...
+/// Formats A to Z, then AA, AB, ...
 fn letters(number: usize) -> String {
     let last = char::from(b'A' + (number % 26) as u8);
     let before = number.checked_sub(26).map_or_else(String::new, |rest| letters(rest / 26));
@@ -88,7 +89,7 @@ fn lines(mut input: impl BufRead, name: &str, results: &mut Results) -> Result<(
         let kept = match std::str::from_utf8(&bytes) {
             Ok(text) if text.trim().is_empty() => continue,
             Ok(text) => run.take(text, results),
-            Err(_) => Err(anyhow::anyhow!("this is no text")),
+            Err(_) => Err(anyhow::anyhow!("this is not text")),
         };
         if let Err(error) = kept {
             results.complaints.push(format!("{name}:{number}: {error:#}"));
@@ -107,12 +108,12 @@ fn lines(mut input: impl BufRead, name: &str, results: &mut Results) -> Result<(
 }
 
 impl Run {
-    /// Whether nothing is known, not even the command.
+    /// Returns whether nothing is known, not even the command.
     fn is_empty(&self) -> bool {
         self.head.is_none() && !self.has_results()
     }
 
-    /// Whether there is anything to show.
+    /// Returns whether there is anything to show.
     pub(super) fn has_results(&self) -> bool {
         !(self.points.is_empty()
             && self.summaries.is_empty()
@@ -120,8 +121,8 @@ impl Run {
             && self.others.is_empty())
     }
 
-    /// Whether it was made on the same machine and from the same commit, as far as both say; one
-    /// that does not say is like none but those of its own file.
+    /// Returns whether both come from the same machine and the same commit, as far as both record
+    /// it; a run that does not record it is only like runs of its own file.
     pub(super) fn is_like(&self, other: &Run) -> bool {
         match (&self.head, &other.head) {
             (Some(one), Some(other)) => {
@@ -136,7 +137,7 @@ impl Run {
     /// Takes one record. One of the kind `run` ends this run and begins another.
     fn take(&mut self, line: &str, results: &mut Results) -> Result<()> {
         let value: Value = serde_json::from_str(line.trim_end()).map_err(|error| {
-            // The position within a line says more than "line 1".
+            // The position within a line tells more than "line 1".
             let cause = error.to_string();
             let cause = cause.split(" at line ").next().unwrap_or_default().to_owned();
             anyhow::anyhow!("not a record: {cause} at column {}", error.column())
@@ -162,7 +163,7 @@ impl Run {
                 timeline.check().with_context(bad)?;
                 self.timelines.push(timeline);
             }
-            // Each run of a program is in the samples of its point as well.
+            // Each run of a program is also in the samples of its point.
             "sample" => {}
             _ => self.others.push(Other { kind, value }),
         }
@@ -177,14 +178,14 @@ impl Summary {
 }
 
 impl Timeline {
-    /// Checks what a chart relies on.
+    /// Checks the facts on which a chart relies.
     fn check(&self) -> Result<()> {
         if self.from_ns >= self.to_ns {
             bail!("it ends at {} ns, but begins at {} ns", self.to_ns, self.from_ns);
         }
         let vcpus = self.stints.iter().map(|stint| stint.0).chain(self.holds.iter().map(|h| h.0));
         if let Some(vcpu) = vcpus.filter(|vcpu| *vcpu >= self.cpus).max() {
-            bail!("it speaks of vCPU {vcpu}, but there are only {}", self.cpus);
+            bail!("it names vCPU {vcpu}, but there are only {}", self.cpus);
         }
         Ok(())
     }

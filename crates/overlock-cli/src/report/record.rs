@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records as a reader sees them: what a chart needs is typed, and may be absent.
+//! The records as a reader sees them: the fields that a chart needs are typed, and can be absent.
 
 use crate::record::{Spread, Waits};
 use crate::stats::Interval;
@@ -17,7 +17,7 @@ pub(super) struct Head {
     pub(super) machine: Machine,
 }
 
-/// What a run was made on.
+/// The machine of a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct Machine {
@@ -79,10 +79,10 @@ pub(super) struct Summary {
 /// vCPU, state (`running`, `ready`, `halted`), pCPU, from, to.
 pub(super) type Stint = (u32, String, Option<u32>, u64, u64);
 
-/// vCPU, lock, asked, taken, released; the last two are absent for what lasted beyond the end.
+/// vCPU, lock, asked, taken, released; the last two are absent if they came after the end.
 pub(super) type Hold = (u32, u32, u64, Option<u64>, Option<u64>);
 
-/// Who ran where, who waited for which lock and who held it, for a part of a run.
+/// Which vCPU ran where, waited for which lock and held which, for a part of a run.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Timeline {
     pub(super) world: String,
@@ -95,16 +95,16 @@ pub(super) struct Timeline {
     pub(super) ncs_ns: u64,
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
-    /// Throughput of the noted run over the median of the others.
+    /// Throughput of the recorded run over the median of the others.
     pub(super) speed: Option<f64>,
     pub(super) stints: Vec<Stint>,
     pub(super) holds: Vec<Hold>,
-    /// How long it was before it was cut for drawing.
+    /// Its length before it was cut for drawing.
     #[serde(skip)]
     pub(super) cut: Option<u64>,
 }
 
-/// A sentence that a command ended in, and other records that are shown as they are.
+/// A sentence in which a command ended, and other records that are shown unchanged.
 #[derive(Debug)]
 pub(super) struct Other {
     pub(super) kind: String,
@@ -112,7 +112,7 @@ pub(super) struct Other {
 }
 
 impl Machine {
-    /// Whether it is the same, however busy.
+    /// Returns whether it is the same machine, whatever its load.
     pub(super) fn is(&self, other: &Self) -> bool {
         let load_average = other.load_average;
         Machine { load_average, ..self.clone() } == *other
@@ -120,7 +120,7 @@ impl Machine {
 }
 
 impl Point {
-    /// The lock; its yield policy if it has one; the rule of the timer if that was read.
+    /// Returns the lock; its yield policy if it has one; the rule of the timer if it was read.
     pub(super) fn series(&self) -> String {
         let policy = self.policy.as_deref().filter(|policy| *policy != "none");
         let lock = Some(self.lock.as_str()).filter(|lock| *lock != "none" || self.timer.is_none());
@@ -128,23 +128,24 @@ impl Point {
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether threads or programs ran on the machine itself, as in `bench` and `compare`; a point
-    /// of `bench` tells from one of the laboratory's threads by the spread of its lengths.
+    /// Returns whether threads or programs ran on the machine itself, as in `bench` and `compare`;
+    /// the spread of its lengths distinguishes a point of `bench` from one of the laboratory's
+    /// threads.
     pub(super) fn is_real(&self) -> bool {
         self.world == "process" || self.lengths.is_some()
     }
 
-    /// What shares the processors.
+    /// Returns the name of what shares the processors.
     pub(super) fn sharer(&self) -> &'static str {
         if self.is_real() { "thread" } else { "vCPU" }
     }
 
-    /// What they share.
+    /// Returns the name of what they share.
     pub(super) fn shared(&self) -> &'static str {
         if self.is_real() { "CPU" } else { "pCPU" }
     }
 
-    /// vCPUs for each pCPU, or threads for each CPU.
+    /// Returns the vCPUs for each pCPU, or threads for each CPU.
     pub(super) fn over(&self) -> Option<f64> {
         let (cpus, pcpus) = (self.cpus?, self.pcpus.filter(|pcpus| *pcpus > 0)?);
         Some(f64::from(cpus) / f64::from(pcpus))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From values to pixels, and where the ticks are.
+//! Converts values to pixels, and places the ticks.
 
 /// An axis: values from `from` to `to` on pixels from `start` to `end`.
 #[derive(Clone, Copy, Debug)]
@@ -12,14 +12,14 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// A linear axis from 0 to a round number at or above `highest`.
+    /// Makes a linear axis from 0 to a round number at or above `highest`.
     pub(super) fn linear(highest: f64, start: f64, end: f64) -> Self {
         let highest = if highest.is_finite() && highest > 0.0 { highest } else { 1.0 };
         let step = step(highest, 5.0);
         Scale { from: 0.0, to: (highest / step - 1e-9).ceil() * step, start, end, log: false }
     }
 
-    /// An axis of equal steps for equal ratios, over all `values` above 0.
+    /// Makes an axis of equal steps for equal ratios, over all `values` above 0.
     pub(super) fn log(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Self {
         let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
         for value in values.filter(|value| value.is_finite() && *value > 0.0) {
@@ -33,17 +33,17 @@ impl Scale {
         Scale { from, to, start, end, log: true }
     }
 
-    /// A linear axis over exactly this span.
+    /// Makes a linear axis over exactly this span.
     pub(super) fn span(from: f64, to: f64, start: f64, end: f64) -> Self {
         Scale { from, to: if to > from { to } else { from + 1.0 }, start, end, log: false }
     }
 
-    /// The same values on other pixels.
+    /// Places the same values on other pixels.
     pub(super) fn on(self, start: f64, end: f64) -> Self {
         Scale { start, end, ..self }
     }
 
-    /// Where a value is; at the nearer end if it is beyond.
+    /// Returns the pixel of a value; the nearer end if the value is beyond.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(self.from) / self.from).ln() / (self.to / self.from).ln()
@@ -53,7 +53,7 @@ impl Scale {
         self.start + share.clamp(0.0, 1.0) * (self.end - self.start)
     }
 
-    /// Values worth a line across the chart.
+    /// Returns the values that deserve a line across the chart.
     pub(super) fn ticks(&self, about: f64) -> Vec<f64> {
         if self.log {
             let decades = (self.to / self.from).log10().round().max(1.0);
@@ -69,7 +69,7 @@ impl Scale {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, about `steps` of which make `span`.
+/// Returns 1, 2 or 5 times a power of ten, about `steps` of which make `span`.
 fn step(span: f64, steps: f64) -> f64 {
     let rough = span / steps;
     let power = 10_f64.powf(rough.log10().floor());

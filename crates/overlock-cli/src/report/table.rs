@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The numbers themselves. Each cell has the record's own value in it, beside the three figures
-//! that people read.
+//! The numbers themselves. Each cell contains the record's own value, beside the three figures that
+//! it shows.
 
 use super::group::Section;
 use super::record::Point;
@@ -9,13 +9,13 @@ use crate::stats::Interval;
 use crate::units::{count, three, time};
 use maud::{Markup, html};
 
-/// A number of the record, and how it is shown.
+/// A number of the record, and its text on the page.
 type Figure = (f64, String);
 
-/// One column of a table of points; left out where no record has it.
+/// One column of a table of points; omitted if no record has it.
 struct Column {
     name: &'static str,
-    /// What it means.
+    /// The meaning of the column.
     about: &'static str,
     figure: fn(&Point) -> Option<Figure>,
 }
@@ -44,18 +44,18 @@ fn share(point: &Point, of: fn(&Spread) -> f64) -> Option<Figure> {
     point.ops_per_cpu.as_ref().map(of).map(counted)
 }
 
-/// The program's own figure, or its wall time.
+/// Returns the program's own figure, or its wall time.
 fn value(point: &Point, of: fn(Interval) -> f64) -> Option<Figure> {
     let value = of(point.value?);
     let shown = if point.metric.is_some() { count(value) } else { time(value * 1e9) };
     Some((value, shown))
 }
 
-/// The columns of points, in their order.
+/// The columns for points, in order.
 const COLUMNS: &[Column] = &[
     Column {
         name: "figure",
-        about: "what is compared: the program's own figure, or wall time; median over rounds",
+        about: "the compared figure: the program's own, or wall time; median over rounds",
         figure: |p| value(p, |v| v.median),
     },
     Column {
@@ -81,7 +81,7 @@ const COLUMNS: &[Column] = &[
     },
     Column {
         name: "ops/s",
-        about: "operations in a second, all vCPUs together; median over rounds",
+        about: "operations per second of all vCPUs together; median over rounds",
         figure: |p| ops(p, |v| v.median),
     },
     Column {
@@ -102,7 +102,7 @@ const COLUMNS: &[Column] = &[
     },
     Column {
         name: "of report",
-        about: "throughput over that of the same where spins are reported and nobody yields",
+        about: "throughput over that of the same where vCPUs report spins and none yields",
         figure: |p| ratio(p.of_report),
     },
     Column { name: "p50", about: "the median wait for the lock", figure: |p| wait(p, |w| w.p50) },
@@ -123,28 +123,32 @@ const COLUMNS: &[Column] = &[
     },
     Column {
         name: "stall",
-        about: "the longest time before the lock, also of those that never got it",
+        about: "the longest time spent waiting for the lock, even without ever getting it",
         figure: |p| p.longest_stall_ns.map(timed),
     },
     Column {
         name: "least",
-        about: "operations in a run of the vCPU that did least",
+        about: "operations in a run of the vCPU that did the least",
         figure: |p| share(p, |s| s.min as f64),
     },
-    Column { name: "average", about: "of the average one", figure: |p| share(p, |s| s.avg) },
+    Column {
+        name: "average",
+        about: "operations of the average vCPU",
+        figure: |p| share(p, |s| s.avg),
+    },
     Column {
         name: "most",
-        about: "of the one that did most",
+        about: "operations of the vCPU that did the most",
         figure: |p| share(p, |s| s.max as f64),
     },
     Column {
         name: "Jain",
-        about: "fairness: 1 if all did the same",
+        about: "fairness: 1 if all vCPUs did the same",
         figure: |p| p.jain.map(|jain| (jain, three(jain))),
     },
     Column {
         name: "timer read",
-        about: "what a read of the PM timer took",
+        about: "the time of a read of the PM timer",
         figure: |p| p.timer_read_ns.map(|r| (r.median, time(r.median))),
     },
     Column {
@@ -154,24 +158,24 @@ const COLUMNS: &[Column] = &[
     },
     Column {
         name: "rounds",
-        about: "how often it was run",
+        about: "the number of runs",
         figure: |p| {
             (!p.samples.is_empty()).then(|| (p.samples.len() as f64, p.samples.len().to_string()))
         },
     },
 ];
 
-/// A number as the record has it, shown as people read it.
+/// Shows a number with the value of the record behind it.
 pub(super) fn number((raw, shown): &Figure) -> Markup {
     html! { data value=(raw) { (shown) } }
 }
 
-/// A table that scrolls by itself where it is wider than the page.
+/// Makes a table that scrolls by itself where it is wider than the page.
 pub(super) fn scrolled(label: &str, table: &Markup) -> Markup {
     html! { div class="scroll" role="region" tabindex="0" aria-label=(label) { (table) } }
 }
 
-/// All points of a section, a row each.
+/// Makes a table of all points of a section, a row each.
 pub(super) fn points(section: &Section<'_>) -> Markup {
     let all = || section.cells().flat_map(|cell| &cell.points);
     let has = |column: &&Column| all().any(|(_, point)| (column.figure)(point).is_some());
@@ -219,12 +223,12 @@ pub(super) fn points(section: &Section<'_>) -> Markup {
     scrolled(&format!("All numbers: {}", section.title), &table)
 }
 
-/// The figure that a section is about.
+/// Returns the main figure of a section.
 fn figure(section: &Section<'_>, point: &Point) -> Option<Interval> {
     if section.is_process { point.value } else { point.ops_per_s }
 }
 
-/// Runs beside each other, where there are several: how well do they agree?
+/// Shows runs beside each other, if there are several: how well do they agree?
 pub(super) fn side_by_side(section: &Section<'_>) -> Option<Markup> {
     let names = section.run_names();
     if names.len() < 2 {
@@ -278,7 +282,7 @@ pub(super) fn side_by_side(section: &Section<'_>) -> Option<Markup> {
     Some(scrolled(&format!("Run by run: {}", section.title), &table))
 }
 
-/// The highest over the lowest; nothing for one alone.
+/// Returns the highest over the lowest; nothing for a single value.
 fn apart(medians: impl Iterator<Item = f64>) -> String {
     let all: Vec<f64> = medians.collect();
     let low = all.iter().copied().fold(f64::INFINITY, f64::min);

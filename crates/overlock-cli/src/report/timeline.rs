@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which vCPU ran on which pCPU, and which one held the lock meanwhile.
+//! Which vCPU ran on which pCPU, and which one held the lock.
 //!
-//! The lanes are an SVG within the picture whose units are nanoseconds, so that zooming is a change
-//! of its `viewBox`. Without a script the whole span is shown.
+//! The lanes are an SVG within the picture whose units are nanoseconds, so that zooming only
+//! changes its `viewBox`. Without a script the whole span is shown.
 
 use super::figure::{Caption, svg};
 use super::palette::px;
@@ -11,8 +11,8 @@ use super::scale::Scale;
 use crate::units::{Nanos, three, time};
 use maud::{Markup, html};
 
-/// Where there are more sections than this, the rest of the time is not drawn: pages grow to
-/// megabytes, and browsers slow.
+/// If there are more critical sections than this, the rest of the time is not drawn: pages grow to
+/// megabytes, and browsers become slow.
 const DRAWN: usize = 5_000;
 
 const LANE: f64 = 18.0;
@@ -22,14 +22,14 @@ const WIDTH: f64 = 1000.0;
 /// Room for half of the last tick's text.
 const RIGHT: f64 = 28.0;
 
-/// One thing that lasted, in nanoseconds from the start of the timeline.
+/// One interval, in nanoseconds from the start of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Span {
     from: f64,
     to: f64,
 }
 
-/// A lane's height, its name, and what is in it.
+/// A lane: its height, its name, and its content.
 struct Lane {
     name: String,
     inside: Markup,
@@ -40,23 +40,23 @@ impl Span {
         self.to - self.from
     }
 
-    /// The common part, if there is one.
+    /// Returns the common part, if there is one.
     fn and(self, other: Span) -> Option<Span> {
         let both = Span { from: self.from.max(other.from), to: self.to.min(other.to) };
         (both.from < both.to).then_some(both)
     }
 }
 
-/// What the timeline says of the lock as a whole.
+/// Facts about the lock over the whole timeline.
 #[derive(Debug, PartialEq)]
 pub(super) struct Shares {
-    /// Of the span: held, and held by a vCPU without a pCPU.
+    /// Shares of the span: held, and held by a vCPU without a pCPU.
     held: f64,
     off: f64,
 }
 
 impl Timeline {
-    /// The same up to where the sections become too many to draw.
+    /// Returns the timeline up to the point at which the critical sections become too many to draw.
     pub(super) fn shown(&self) -> Timeline {
         let mut shown = self.clone();
         shown.holds.sort_by_key(|hold| hold.3.unwrap_or(u64::MAX));
@@ -78,13 +78,13 @@ impl Timeline {
         (self.to_ns - self.from_ns) as f64
     }
 
-    /// When `vcpu` was in one of these states.
+    /// Returns when `vcpu` was in one of these states.
     fn stints<'a>(&'a self, vcpu: u32, states: &'a [&str]) -> impl Iterator<Item = Span> + 'a {
         let of = move |(of, state, ..): &&Stint| *of == vcpu && states.contains(&state.as_str());
         self.stints.iter().filter(of).filter_map(|(.., from, to)| self.span(*from, *to))
     }
 
-    /// When it held which lock.
+    /// Returns when the vCPU held which lock.
     fn held(&self, vcpu: u32) -> impl Iterator<Item = (u32, Span)> + '_ {
         let holds = self.holds.iter().filter(move |hold| hold.0 == vcpu);
         holds.filter_map(|(_, lock, _, taken, released)| {
@@ -93,18 +93,18 @@ impl Timeline {
         })
     }
 
-    /// When it waited for a lock.
+    /// Returns when the vCPU waited for a lock.
     fn waited(&self, vcpu: u32) -> impl Iterator<Item = Span> + '_ {
         let holds = self.holds.iter().filter(move |hold| hold.0 == vcpu);
         holds.filter_map(|(_, _, asked, taken, _)| self.span(*asked, taken.unwrap_or(self.to_ns)))
     }
 
-    /// Parts of `span` in which `vcpu` had no pCPU.
+    /// Returns the parts of `span` in which `vcpu` had no pCPU.
     fn off(&self, vcpu: u32, span: Span) -> impl Iterator<Item = Span> + '_ {
         self.stints(vcpu, &["ready", "halted"]).filter_map(move |stint| stint.and(span))
     }
 
-    /// The locks that were taken.
+    /// Returns the locks that were taken.
     fn locks(&self) -> Vec<u32> {
         let mut locks = crate::args::unique(self.holds.iter().map(|hold| hold.1));
         locks.sort_unstable();
@@ -112,7 +112,7 @@ impl Timeline {
         locks
     }
 
-    /// How much of the time lock `lock` was held, and by whom.
+    /// Returns for which share of the time lock `lock` was held, and by whom.
     pub(super) fn shares(&self, lock: u32) -> Shares {
         let (mut held, mut off) = (0.0, 0.0);
         for vcpu in 0..self.cpus {
@@ -143,7 +143,7 @@ impl Timeline {
         Caption { title, description: self.sentence() }
     }
 
-    /// What there is to see.
+    /// Describes the timeline in words.
     pub(super) fn sentence(&self) -> String {
         let locks = self.locks().into_iter().map(|lock| {
             let Shares { held, off } = self.shares(lock);
@@ -159,27 +159,27 @@ impl Timeline {
         if let Some(all) = self.cut {
             let [shown, all] = [self.length(), all as f64].map(time);
             sentences.push(format!(
-                "The first {shown} of {all} are shown: there are over {DRAWN} critical sections \
-                 already."
+                "Only the first {shown} of {all} are shown: they have over {DRAWN} critical \
+                 sections."
             ));
         }
         if let Some(speed) = self.speed {
             let speed = three(speed);
             sentences.push(format!(
-                "The run did {speed} times the throughput of those that were not noted."
+                "The run had {speed} times the throughput of the runs without a timeline."
             ));
         }
         sentences.join(" ")
     }
 
-    /// The picture on a page.
+    /// Draws the picture on a page.
     pub(super) fn draw(&self, id: &str) -> Markup {
         let (width, height, inside) = self.picture();
         let picture = svg(&self.caption(), width, height, &inside);
         html! { div class="zoom" id=(id) data-span=(self.length()) tabindex="0" { (picture) } }
     }
 
-    /// Width, height and what is in the picture.
+    /// Returns the width, height and content of the picture.
     pub(super) fn picture(&self) -> (f64, f64, Markup) {
         let lanes = self.lanes();
         let height = LANE * lanes.len() as f64;
@@ -225,7 +225,7 @@ impl Timeline {
         pcpus.chain(locks).chain(vcpus).collect()
     }
 
-    /// Whose turn it was on a pCPU.
+    /// Draws which vCPU ran on a pCPU.
     fn pcpu(&self, pcpu: u32) -> Markup {
         let of = self.stints.iter().filter(|stint| stint.1 == "running" && stint.2 == Some(pcpu));
         html! {
@@ -239,7 +239,7 @@ impl Timeline {
         }
     }
 
-    /// Who held a lock; all over again where that vCPU had no pCPU.
+    /// Draws which vCPU held a lock, and draws over it where that vCPU had no pCPU.
     fn lock(&self, lock: u32) -> Markup {
         let of = |vcpu: u32| self.held(vcpu).filter(move |(of, _)| *of == lock);
         html! {
@@ -262,7 +262,7 @@ impl Timeline {
         }
     }
 
-    /// The life of a vCPU.
+    /// Draws the life of a vCPU.
     fn vcpu(&self, vcpu: u32) -> Markup {
         let holds: String = self.held(vcpu).map(|(_, span)| bar(span, 2.0, BAR)).collect();
         let waits: String = self.waited(vcpu).map(|span| bar(span, 12.0, 2.0)).collect();
@@ -288,14 +288,14 @@ impl Timeline {
     }
 }
 
-/// A rectangle as a path.
+/// Draws a rectangle as a path.
 fn bar(span: Span, top: f64, height: f64) -> String {
     let Span { from, .. } = span;
     let length = span.length();
     format!("M{from} {top}h{length}v{height}h-{length}z")
 }
 
-/// What the colours mean.
+/// Explains the colours.
 pub(super) fn legend() -> Markup {
     let key = |class: &str, text: &str| {
         html! { li {
@@ -319,7 +319,7 @@ pub(super) fn legend() -> Markup {
 mod tests {
     use super::*;
 
-    /// vCPU 0 holds from 10 to 60, and has no pCPU from 30 to 50 of it.
+    /// vCPU 0 holds the lock from 10 to 60, and has no pCPU from 30 to 50.
     fn timeline() -> Timeline {
         serde_json::from_str(
             r#"{"world":"kvm","workload":"micro","lock":"ticket","policy":"none","cpus":2,
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn nothing_is_drawn_beyond_the_ends() {
         let picture = timeline().draw("t").into_string();
-        // vCPU 0 ran before and after, and vCPU 1 waits to the end.
+        // vCPU 0 ran before and after, and vCPU 1 waits until the end.
         for path in ["M0 2h30v12h-30z", "M50 2h50v12h-50z", "M5 12h95v2h-95z"] {
             assert!(picture.contains(path), "{path} is not in {picture}");
         }

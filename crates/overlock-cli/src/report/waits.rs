@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long waits for the lock last: a curve, or percentiles, as far as the records have them.
+//! How long waits for the lock last: a curve, or percentiles, depending on the records.
 //!
 //! The horizontal axis is the share of waits that are no longer, each nine as wide as the one
-//! before (as G. Tene's HdrHistogram plots it); the longest wait is at the right end.
+//! before (like G. Tene's plots of HdrHistogram); the longest wait is at the right end.
 
 use super::figure::{Caption, rows};
 use super::group::{Cell, Section};
@@ -24,8 +24,8 @@ struct Curve<'a> {
     name: &'a str,
     look: Look,
     percentiles: [f64; 4],
-    /// The share of waits that are longer than this many nanoseconds; empty where the records have
-    /// percentiles only.
+    /// The share of waits that are longer than this many nanoseconds; empty if the records only
+    /// have percentiles.
     longer: Vec<(f64, f64)>,
 }
 
@@ -34,7 +34,7 @@ struct Curve<'a> {
 pub(super) struct WaitCurves<'a> {
     series: Vec<Curve<'a>>,
     y: Scale,
-    /// How many nines there are from left to right.
+    /// The number of nines from left to right.
     nines: f64,
 }
 
@@ -48,7 +48,7 @@ fn values(cell: &Cell<'_>) -> Option<[f64; 4]> {
     Some([p50, p99, p999, longest.fold(0.0, f64::max)])
 }
 
-/// All waits of a cell, as shares that are longer than so long.
+/// Returns all waits of a cell, each as the share of waits that are longer.
 fn longer(cell: &Cell<'_>) -> Vec<(f64, f64)> {
     let counts = merged(cell.points.iter().map(|(_, point)| &point.wait_counts[..]));
     let total = counts.iter().map(|&(_, count)| count as f64).sum::<f64>();
@@ -60,7 +60,8 @@ fn longer(cell: &Cell<'_>) -> Vec<(f64, f64)> {
 }
 
 impl<'a> WaitCurves<'a> {
-    /// The waits of these cells, on the vertical axis of their section; nothing if nobody waited.
+    /// Draws the waits of these cells, on the vertical axis of their section; nothing if there were
+    /// no waits.
     pub(super) fn of(
         section: &Section<'_>,
         cells: impl Iterator<Item = &'a Cell<'a>>,
@@ -129,7 +130,7 @@ impl<'a> WaitCurves<'a> {
 }
 
 impl Curve<'_> {
-    /// What the line goes through: all that is known, and the longest at its end.
+    /// Returns the corners of the line: all known values, and the longest at its end.
     fn corners(&self) -> impl Iterator<Item = (f64, f64)> {
         let percentiles = LONGER.into_iter().zip(self.percentiles);
         let known = if self.longer.is_empty() { 0 } else { 3 };
@@ -138,7 +139,7 @@ impl Curve<'_> {
     }
 }
 
-/// A tick of a power of ten: `10 us` and not `10.0 us`.
+/// Formats a tick of a power of ten: `10 us` instead of `10.0 us`.
 fn time_short(ns: f64) -> String {
     let units = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
     let (scale, unit) = units.into_iter().find(|(scale, _)| ns >= *scale).unwrap_or((1.0, "ns"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was measured, in a sentence; and what makes it doubtful.
+//! A sentence on what was measured, and on what makes it doubtful.
 
 use super::overcommit::trimmed_unit;
 use super::read::Run;
@@ -9,16 +9,16 @@ use crate::units::{three, time};
 use crate::warnings::STEAL_LIMIT;
 use std::ffi::OsStr;
 
-/// The command as one would type it.
+/// Returns the command as a user would type it.
 pub(super) fn command(head: &Head) -> Option<String> {
     let words: Vec<String> = head.command.iter().map(|word| typed(OsStr::new(word))).collect();
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// What a run was made on and with; only what its record says.
+/// Describes the machine and the program of a run; only what its record contains.
 pub(super) fn setting(run: &Run) -> String {
     let Some(head) = &run.head else {
-        return format!("{} does not say on which machine, with which command.", run.file);
+        return format!("{} does not record the machine and the command.", run.file);
     };
     let mut parts = Vec::new();
     let machine = &head.machine;
@@ -36,7 +36,7 @@ pub(super) fn setting(run: &Run) -> String {
     format!("Measured {}.", parts.join(", "))
 }
 
-/// How much was measured.
+/// Describes how much was measured.
 pub(super) fn extent(run: &Run) -> String {
     let mut parts = Vec::new();
     let plural = |n: usize, name: &str| format!("{n} {name}{}", if n == 1 { "" } else { "s" });
@@ -59,24 +59,24 @@ pub(super) fn extent(run: &Run) -> String {
     if parts.is_empty() { String::new() } else { format!("{}.", parts.join(", ")) }
 }
 
-/// What the intervals of a run are worth.
+/// Describes what the intervals of a run mean.
 pub(super) fn coverage(run: &Run) -> Option<String> {
     let mut all = run.points.iter().filter_map(|point| point.interval_coverage);
     let first = all.next()?;
     let least = all.fold(first, f64::min);
     Some(if least < 0.005 {
-        "With one round an interval says nothing.".into()
+        "With one round an interval means nothing.".into()
     } else {
         format!("Low to high covers the true median with {:.0} %.", 100.0 * least)
     })
 }
 
-/// Everything about a run that makes its numbers doubtful.
+/// Returns everything about a run that makes its numbers doubtful.
 pub(super) fn doubts(run: &Run) -> Vec<String> {
     let mut doubts = Vec::new();
     if let Some(head) = &run.head {
         if head.commit.as_deref().is_some_and(|commit| commit.ends_with("-dirty")) {
-            doubts.push("It was built from sources with changes that no commit has.".into());
+            doubts.push("It was built from sources with uncommitted changes.".into());
         }
         if let (Some(load), Some(cpus)) = (head.machine.load_average, head.machine.cpus)
             && load > 0.5 * cpus as f64
@@ -98,7 +98,7 @@ pub(super) fn doubts(run: &Run) -> Vec<String> {
     let few = run.points.iter().map(|point| point.samples.len()).min();
     if let Some(few @ 1..6) = few {
         let rounds = if few == 1 { "1 round is".into() } else { format!("{few} rounds are") };
-        doubts.push(format!("{rounds} too few for intervals of 95 %; 6 can have them."));
+        doubts.push(format!("{rounds} too few for intervals of 95 %; 6 are enough."));
     }
     doubts
 }

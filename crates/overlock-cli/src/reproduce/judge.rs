@@ -8,30 +8,30 @@ use crate::units::three;
 use overlock_world::experiment::{Experiment, Published};
 use serde::Serialize;
 
-/// Differences below this are none, unless the published figure varied by more.
+/// Differences below this count as none, unless the published figure varied by more.
 const NOISE: f64 = 0.02;
 /// Effects that differ by a factor below this agree roughly.
 const ROUGH: f64 = 1.25;
 
-/// The share of CPU time in reads of the PM timer; less that of the lock-free rule, it is what
-/// readers wait for each other.
+/// The share of CPU time in reads of the PM timer; without that of the lock-free rule, it is the
+/// time for which readers wait for each other.
 pub(super) const TIMER_WAIT_SHARE: &str = "timer_wait_share";
 
-/// The figures that can be told, by name.
+/// The known figures, by name.
 pub(super) const FIGURES: [&str; 6] =
     ["ops_per_s", "jain", "least_served", "most_served", "unfair_share", TIMER_WAIT_SHARE];
 
-/// Whether there is such a figure.
+/// Returns whether there is such a figure.
 pub(super) fn knows(figure: &str) -> bool {
     FIGURES.contains(&figure)
 }
 
-/// What a figure by itself is where nothing happens: 1 for spreads, 0 for shares.
+/// Returns the value of a figure without any effect: 1 for spreads, 0 for shares.
 fn neutral(figure: &str) -> f64 {
     if ["jain", "least_served", "most_served"].contains(&figure) { 1.0 } else { 0.0 }
 }
 
-/// One figure in every round of a workload with `sections` critical sections in an operation.
+/// Returns one figure in every round of a workload with `sections` critical sections per operation.
 pub(super) fn values(records: &[&Record], sections: u32, figure: &str) -> Option<Vec<f64>> {
     let of: fn(&Record) -> f64 = match figure {
         "ops_per_s" => |r| r.ops_per_s,
@@ -49,13 +49,13 @@ pub(super) fn values(records: &[&Record], sections: u32, figure: &str) -> Option
     Some(records.iter().map(|record| of(record) / each).collect())
 }
 
-/// Whether two figures say the same.
+/// Whether two figures agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Agreement {
     Yes,
     No,
-    /// Nothing was published.
+    /// There is no published figure.
     Open,
 }
 
@@ -80,24 +80,24 @@ pub(super) struct Judged<'a> {
     experiment: &'a str,
     #[serde(flatten)]
     published: &'a Published,
-    /// The published figure as ours is shown: over its base, if it has one; more is better.
+    /// The published figure in the form of ours: over its base, if it has one; more is better.
     published_ratio: Option<f64>,
-    /// What that says has happened: see [`effect`].
+    /// The effect that it shows: see [`effect`].
     published_effect: Option<f64>,
     ours: Interval,
     ours_effect: f64,
     direction: Agreement,
-    /// Whether the effects are as large as each other, to a quarter.
+    /// Whether the effects are equally large, to within a quarter.
     size: Agreement,
 }
 
-/// What a figure says has happened: how far it is from what it is where nothing happens. That is a
-/// gain or a loss for ratios.
+/// Returns the effect that a figure shows: its distance from the value without any effect. For
+/// ratios, that is a gain or a loss.
 fn effect(published: &Published, value: f64) -> f64 {
     value - if published.over.is_some() { 1.0 } else { neutral(&published.figure) }
 }
 
-/// Whether two effects are as large as each other: both within the noise, or roughly.
+/// Returns whether two effects are equally large: both within the noise, or roughly.
 fn as_large(theirs: f64, ours: f64, noise: f64) -> bool {
     let ratio = ours / theirs;
     theirs.abs().max(ours.abs()) <= noise || ratio > 1.0 / ROUGH && ratio < ROUGH
@@ -116,7 +116,7 @@ impl<'a> Judged<'a> {
                 let noise = NOISE.max(published.noise_percent / 100.0);
                 let direction = match published.over {
                     Some(_) => Agreement::of(side(theirs, noise) == side(ours_effect, noise)),
-                    // A share or a spread by itself has no direction.
+                    // A share or a spread without a base has no direction.
                     None => Agreement::Open,
                 };
                 (direction, Agreement::of(as_large(theirs, ours_effect, noise)))
@@ -135,7 +135,7 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// What is compared, in words.
+    /// Describes what is compared.
     fn what(&self) -> String {
         let Published { lock, policy, timer, figure, .. } = self.published;
         let mut own = vec![];
@@ -161,17 +161,17 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// Whether an effect is a gain, a loss, or neither.
+/// Returns whether an effect is a gain, a loss, or neither.
 fn side(effect: f64, noise: f64) -> i8 {
     i8::from(effect > noise) - i8::from(effect < -noise)
 }
 
-/// An effect as people read it.
+/// Formats an effect for people.
 fn percent(effect: f64) -> String {
     format!("{:+.1} %", 100.0 * effect)
 }
 
-/// What there is to tell of an experiment.
+/// Makes the table of an experiment.
 pub(super) fn table(experiment: &Experiment, host: &str, judged: &[Judged]) -> String {
     let mut table = Table::new(&[
         "figure",
@@ -251,12 +251,12 @@ mod tests {
             (120.0, 100.0, true, 1.2, No, No),
             (100.1, 100.0, false, 1.01, Yes, Yes),
             (100.1, 100.0, false, 1.05, No, No),
-            // Two points apart, but beyond the noise, and not as large.
+            // Two points apart, but beyond the noise, and not equally large.
             (105.0, 100.0, false, 1.07, Yes, No),
             (103.0, 100.0, false, 1.015, No, No),
             // Ratios within a quarter of each other, and yet 4 % is not 16 %.
             (104.0, 100.0, false, 1.16, Yes, No),
-            // Nor is three times as good twice as good.
+            // Nor is three times as good the same as twice as good.
             (300.0, 100.0, false, 2.0, Yes, No),
             (300.0, 100.0, false, 2.8, Yes, Yes),
             (50.0, 100.0, false, 0.48, Yes, Yes),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `overlock reproduce`: what the five documents have published, beside the same simulated.
+//! `overlock reproduce`: the published figures of the five documents, beside a simulation.
 //!
-//! An experiment's file holds the published figures beside its set-up. Only the points that they
-//! are about are run, each once for every seed; a ratio is formed between two runs of one seed.
+//! An experiment's file holds the published figures beside its set-up. Only the points of these
+//! figures are run, once for every seed; a ratio is formed between two runs of one seed.
 
 mod judge;
 
@@ -24,30 +24,30 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 
-/// Hold what the five documents have published beside the same experiments, simulated.
+/// Compare the published figures of the five documents with simulations of the same experiments.
 ///
-/// S1 is about what a paravirtual lock costs on bare metal, S2 about directed yields, S3 about
-/// memory orderings, S4 about a lock that lets itself be passed, S5 about the ACPI PM timer. For
-/// each figure: what was published, what the simulation says, whether direction and rough size (to
-/// within a quarter) agree, and if not, what is known of the reason. Loads and hosts are models:
-/// the files in experiments/ say what was taken from where, and what was chosen or fitted.
+/// S1 is about the cost of a paravirtual lock on bare metal, S2 about directed yields, S3 about
+/// memory orderings, S4 about a lock that newcomers can pass, S5 about the ACPI PM timer. For each
+/// figure this shows the published value, the simulated value, whether direction and rough size (to
+/// within a quarter) agree, and if not, the known reason. Loads and hosts are models: the files in
+/// experiments/ cite the source of each number, and mark those that were chosen or fitted.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReproduceArgs {
-    /// Which of them: S1 to S5 [default: all]
+    /// The documents: S1 to S5 [default: all]
     #[arg(value_name = "S1..S5", value_parser = ["S1", "S2", "S3", "S4", "S5"])]
     #[arg(ignore_case = true)]
     documents: Vec<String>,
 
-    /// An experiment's file of your own, with published figures
+    /// Your own experiment's file, with published figures
     #[arg(long, value_name = "FILE")]
     experiment: Vec<PathBuf>,
 
-    /// One short run of each point: within a minute in all
+    /// Make one short run of each point: within a minute in total
     #[arg(long)]
     quick: bool,
 
-    /// How many processes simulate at a time [default: one for each CPU]
+    /// Number of processes that simulate at a time [default: one for each CPU]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroU16>,
 
@@ -81,7 +81,7 @@ const EXPERIMENTS: [(&str, &str, &str); 9] = [
     ("S5", "s5", include_str!("../../experiments/s5.toml")),
 ];
 
-/// How much shorter a quick run is.
+/// The length of a quick run, relative to a full one.
 const QUICK: f64 = 0.2;
 
 /// Runs the sub-command.
@@ -111,7 +111,7 @@ pub(crate) fn main(args: &ReproduceArgs) -> Result<Outcome> {
         if interrupt::seen() {
             progress.finish();
             crate::output::complain(&format!(
-                "interrupted: {} is not judged, nor what was to come after it",
+                "interrupted: {} is not judged, nor are the experiments after it",
                 experiment.name
             ));
             return sink.end(Outcome::Interrupted);
@@ -155,7 +155,7 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// Makes all runs that the experiment's figures take.
+    /// Makes all runs that the experiment's figures need.
     fn make(&mut self, jobs: usize, progress: &Progress) -> Result<()> {
         let mut tasks = BTreeMap::new();
         for published in &self.experiment.published {
@@ -176,7 +176,7 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// What a figure comes to in each round, over its base.
+    /// Returns a figure's value in each round, over its base.
     fn figures(&self, published: &Published) -> Result<Vec<f64>> {
         let own = self.values(published, &Over::default())?;
         let Some(over) = &published.over else { return Ok(own) };
@@ -189,8 +189,8 @@ impl<'a> Runs<'a> {
         let profiles = self.experiment.profiles()?;
         let sections = profiles.first().map_or(0, |profile| profile.sections);
         let values = |records: &[&sim::Record]| judge::values(records, sections, &published.figure);
-        let mut found = values(&records)
-            .with_context(|| format!("no figure is called {}", published.figure))?;
+        let mut found =
+            values(&records).with_context(|| format!("there is no figure {}", published.figure))?;
         if published.figure == judge::TIMER_WAIT_SHARE {
             let free = values(&self.records(published, &without_lock(over))?);
             for (value, free) in found.iter_mut().zip(free.unwrap_or_default()) {
@@ -200,7 +200,7 @@ impl<'a> Runs<'a> {
         Ok(found)
     }
 
-    /// The runs of the point that `published` is about, but for what `over` says.
+    /// Returns the runs of the point that `published` describes, except for what `over` replaces.
     fn records(&self, published: &Published, over: &Over) -> Result<Vec<&sim::Record>> {
         let made = |task: &Task| {
             let record = self.done.get(&task.key()?);
@@ -209,7 +209,7 @@ impl<'a> Runs<'a> {
         self.tasks(published, over)?.iter().map(made).collect()
     }
 
-    /// The same, to be run.
+    /// Returns the same runs as tasks.
     fn tasks(&self, published: &Published, over: &Over) -> Result<Vec<Task>> {
         let lock = over.lock.as_ref().unwrap_or(&published.lock);
         let policy = over.policy.as_ref().unwrap_or(&published.policy);
@@ -226,7 +226,7 @@ impl<'a> Runs<'a> {
             format!("{}: no point has the published {}", self.experiment.name, published.figure)
         })?;
         let task = |round: u16| {
-            // The same chance for all points of a round.
+            // The same seed for all points of a round.
             let seed = seed_of(self.seed, round.into());
             let setup = Setup { host: self.host.clone(), seed, seq_cst: over.seq_cst };
             let config = Config {
@@ -239,7 +239,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// The points that a figure takes.
+/// Returns the points that a figure needs.
 fn sides(published: &Published) -> Vec<Over> {
     let mut sides: Vec<Over> =
         [Some(Over::default()), published.over.clone()].into_iter().flatten().collect();
@@ -249,18 +249,18 @@ fn sides(published: &Published) -> Vec<Over> {
     sides
 }
 
-/// The same where nobody waits for anybody.
+/// Returns the same point where no vCPU waits for another.
 fn without_lock(over: &Over) -> Over {
     Over { timer: Some(PmTimerRule::LockFree), ..over.clone() }
 }
 
-/// Refuses experiments that can't be reproduced: without a host, or with figures nobody knows.
+/// Refuses experiments that can't be reproduced: without a host, or with unknown figures.
 fn suits(experiment: &Experiment, document: &Document<'_>) -> Result<()> {
     sim::suits(experiment, None, document)?;
     for (at, Published { figure, .. }) in experiment.published.iter().enumerate() {
         if !judge::knows(figure) {
             let known = judge::FIGURES.join(", ");
-            let what = format!("no figure is called {figure}; there are {known}");
+            let what = format!("there is no figure {figure}; choose from {known}");
             return Err(document.refuse(&[&format!("published.{at}.figure")], what).into());
         }
     }

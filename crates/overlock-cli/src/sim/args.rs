@@ -53,7 +53,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "I/N", requires = "sweep")]
     pub(super) shard: Option<Shard>,
 
-    /// How many processes simulate at a time [default: one for each CPU]
+    /// Number of processes that simulate at a time [default: one for each CPU]
     #[arg(long, value_name = "N")]
     pub(super) jobs: Option<NonZeroU16>,
 

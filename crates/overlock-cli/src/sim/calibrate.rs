@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `overlock calibrate`: measures what the simulator charges for, here and now.
+//! `overlock calibrate`: measures the costs that the simulator charges, on this machine.
 //!
 //! | figure | how |
 //! |---|---|
 //! | `pause`, `clock`, `rmw`, `full` | loops of a million |
 //! | the ways of a line | two threads that change one word in turns, for each pair of CPUs |
-//! | `call`, `halt` | a vCPU alone that kicks itself |
-//! | `switch` | two vCPUs on one pCPU that hand a token to and fro, less two calls |
+//! | `call`, `halt` | a single vCPU that kicks itself |
+//! | `switch` | two vCPUs on one pCPU that pass a token to and fro, less two calls |
 //! | `wake` | a hand-over among 4 vCPUs on 2 pCPUs, less a call |
-//! | `evict` | by how much spinners outstay their slices |
-//! | `port`, `notes` | a read of the PM timer; an uncontended pair, less what is in it |
+//! | `evict` | by how much spinners overrun their slices |
+//! | `port`, `notes` | a read of the PM timer; an uncontended pair, less its parts |
 //!
-//! The rest is assumed, and says so.
+//! The other costs are assumed, and marked as such.
 
 use crate::Outcome;
 use crate::lab::{EngineChoice, Run, engine};
@@ -34,28 +34,29 @@ use std::time::{Duration, Instant};
 
 /// Measure what cache lines, exits, switches and wake-ups cost here, and write a host's file.
 ///
-/// Give the file to `overlock sim --host` and `overlock validate --host`. Take it on a quiet
-/// machine: every figure is a median, but what others do in the meantime is in it all the same.
+/// Pass the file to `overlock sim --host` and `overlock validate --host`. Run this on a quiet
+/// machine: every figure is a median, but other processes still affect it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   overlock calibrate --out here.toml
   overlock calibrate --engine threads")]
 pub(crate) struct CalibrateArgs {
-    /// Whose exits and switches: those of the laboratory's engine
+    /// The engine of the laboratory whose exits and switches to measure
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
     engine: EngineChoice,
 
-    /// Write the profile to this file, and not to standard output
+    /// Write the profile to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// Iterations of a loop that is timed.
+/// Iterations of a timed loop.
 const LOOP: u32 = 200_000;
 /// How often each loop and run is repeated; the median counts.
 const REPEATS: usize = 5;
-/// Turns of a word between two threads, how often they are timed, and which share of these times is
-/// shorter than the one that counts: what others take of a CPU is not the line's way.
+/// Turns of a word between two threads, how often they are timed, and the share of these times that
+/// is shorter than the one that counts: CPU time that other processes take is not part of the
+/// line's way.
 const TURNS: u32 = 1_000;
 const SPELLS: usize = 40;
 const SHORTER: usize = SPELLS / 4;
@@ -75,7 +76,7 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<Outcome> {
         costs: costs(&lab)?,
     };
     let text = toml(&profile);
-    // What cannot be read back is no profile.
+    // A profile that cannot be read back is not a profile.
     HostProfile::parse("calibrated", &text)?;
     match &args.out {
         Some(path) => {
@@ -87,7 +88,7 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// The profile as a file.
+/// Formats the profile as a file.
 fn toml(profile: &HostProfile) -> String {
     let Topology { sockets, clusters, cores, threads } = profile.topology;
     let mut text = format!(
@@ -133,7 +134,7 @@ fn costs(lab: &Run<'_>) -> Result<Costs> {
             "half of a round trip of a word between two CPUs, lower quartile, median of pairs",
         )
     };
-    let call = || measured(calls.call, "a vCPU alone that kicks itself");
+    let call = || measured(calls.call, "a single vCPU that kicks itself");
     Ok(Costs {
         hit: assumed(1, "a load from the first-level cache"),
         rmw: measured(rmw, "a fetch_add in a loop"),
@@ -144,8 +145,8 @@ fn costs(lab: &Run<'_>) -> Result<Costs> {
         memory: assumed(90, "local memory"),
         share: assumed(10, "copies of a shared line leave its home one every 10 ns"),
         pause: measured(pause, "a pause in a loop"),
-        clock: measured(clock, "a look at the time stamp counter in a loop"),
-        notes: measured(notes, "an uncontended pair, less its accesses and looks at the clock"),
+        clock: measured(clock, "a reading of the time stamp counter in a loop"),
+        notes: measured(notes, "an uncontended pair, less its accesses and readings of the clock"),
         acquire: assumed(0, "loads of x86 acquire"),
         release: assumed(0, "stores of x86 release"),
         full: measured(full, "a full fence in a loop"),
@@ -154,16 +155,16 @@ fn costs(lab: &Run<'_>) -> Result<Costs> {
         wake: measured(calls.hand_over - calls.call, "a hand-over, less a call"),
         switch: measured(
             calls.switch,
-            "two vCPUs on one pCPU that hand a token to and fro, less two calls",
+            "two vCPUs on one pCPU that pass a token to and fro, less two calls",
         ),
-        evict: measured(calls.evict, "by how much spinners outstay their slices"),
-        interrupt: measured(calls.evict, "taken to be as long as evict"),
+        evict: measured(calls.evict, "by how much spinners overrun their slices"),
+        interrupt: measured(calls.evict, "assumed to be as long as evict"),
         port: measured(calls.port, "a read of the PM timer without a lock"),
         device: assumed(30, "reading the clock and scaling"),
     })
 }
 
-/// Nanoseconds of one turn of a loop.
+/// Returns the nanoseconds of one turn of a loop.
 fn per_turn(mut turn: impl FnMut()) -> f64 {
     let clock = Clock::start();
     let spans: Vec<f64> = (0..REPEATS)
@@ -176,8 +177,8 @@ fn per_turn(mut turn: impl FnMut()) -> f64 {
     median(&spans).unwrap_or(0.0)
 }
 
-/// Nanoseconds that a line takes from one CPU to another: the median over all pairs of the first
-/// eight CPUs. Threads of one core, and sockets, are not told apart.
+/// Returns the nanoseconds that a line takes from one CPU to another: the median over all pairs of
+/// the first eight CPUs. It does not distinguish threads of one core, nor sockets.
 fn transfer() -> Result<f64> {
     let cpus: Vec<usize> = (0..1024).filter(|&cpu| sys::may_run_on(cpu)).take(8).collect();
     let mut ways = Vec::new();
@@ -189,10 +190,10 @@ fn transfer() -> Result<f64> {
             ways.push(spells[SHORTER]);
         }
     }
-    median(&ways).context("there is one CPU only, and so no line that moves between two")
+    median(&ways).context("there is only one CPU, so no line can move between two")
 }
 
-/// Two threads on two CPUs that change a word in turns.
+/// Times two threads on two CPUs that change a word in turns.
 fn turns(one: usize, other: usize) -> Result<f64> {
     #[repr(align(128))]
     struct Line(AtomicU32);
@@ -202,7 +203,7 @@ fn turns(one: usize, other: usize) -> Result<f64> {
         let mut start = Instant::now();
         for turn in (odd..2 * TURNS).step_by(2) {
             let deadline = Instant::now() + Duration::from_secs(20);
-            // ORDERING: Acquire and Release pair with each other: turns follow turns.
+            // ORDERING: Acquire and Release pair with each other: each turn follows the last.
             while word.load(Acquire) != turn {
                 if turn % 64 == 0 && Instant::now() > deadline {
                     bail!("CPUs {one} and {other} did not take turns within 20 s");
@@ -210,7 +211,7 @@ fn turns(one: usize, other: usize) -> Result<f64> {
                 spin_loop();
             }
             if turn < 2 {
-                // Both have come.
+                // Both threads have started.
                 start = Instant::now();
             }
             word.store(turn + 1, Release);
@@ -227,7 +228,7 @@ fn turns(one: usize, other: usize) -> Result<f64> {
     Ok(took.as_nanos() as f64 / f64::from(2 * TURNS - 1))
 }
 
-/// The median of a figure over some runs of a laboratory.
+/// Returns the median of a figure over some runs of a laboratory.
 fn median_of(
     lab: &Run<'_>,
     workload: &str,
@@ -244,7 +245,7 @@ fn median_of(
     median(&figures).context("no runs")
 }
 
-/// What only an engine can tell, in nanoseconds.
+/// The costs that only an engine can measure, in nanoseconds.
 #[derive(Debug)]
 struct Calls {
     call: f64,
@@ -258,13 +259,13 @@ impl Calls {
     fn measure(lab: &Run<'_>) -> Result<Self> {
         let port = median_of(lab, "pmtimer", "hybrid", (1, 1), |r| r.timer_read_ns)?;
         let turn = |r: &super::Record| 1e9 / r.ops_per_s.max(1.0);
-        // It hands the token to itself: one kick, and no halt.
+        // The vCPU hands the token to itself: one kick, and no halt.
         let call = median_of(lab, "micro", HAND_OVER, (1, 1), turn)?;
         let two = median_of(lab, "micro", HAND_OVER, (2, 1), turn)?;
         let row = |r: &super::Record| r.wait_ns.p50 as f64 / 3.0;
         let hand_over = median_of(lab, "micro", HAND_OVER, (4, 2), row)?;
         let evict = median_of(lab, "micro", "native-ticket", (4, 2), |r| r.overrun_ns)?;
-        // With one pCPU, a turn is a kick, a halt and a change of vCPUs.
+        // With one pCPU, a turn is a kick, a halt and a switch of vCPUs.
         let switch = (two - 2.0 * call).max(0.0);
         Ok(Self { call, switch, hand_over, evict, port })
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The runs of a command: planned, made in many processes, kept, and found when they are asked for.
+//! The runs of a command: planned, made in many processes, kept, and found when they are needed.
 //!
-//! A run is asked for by its configuration alone, and for the nth time in the nth round. So its
-//! seed is that of the round, the same for all points: they differ by what they are, not by chance.
+//! A caller asks for a run by its configuration alone, and for the nth time in the nth round. So
+//! its seed is that of the round, the same for all points: they differ only in their configuration,
+//! not by chance.
 
 use super::pool;
 use super::sweep::{Folder, Shard};
@@ -28,9 +29,9 @@ pub(super) struct Cells {
     pub(super) jobs: usize,
     pub(super) sweep: Option<PathBuf>,
     pub(super) shard: Option<Shard>,
-    /// How often each run was asked for.
+    /// How often each run was requested.
     pub(super) asked: RefCell<BTreeMap<String, u64>>,
-    /// Those that have been made.
+    /// The runs that have been made.
     pub(super) made: RefCell<BTreeMap<String, Record>>,
 }
 
@@ -44,12 +45,12 @@ impl Cells {
         Task::new(&setup, config, profile, lock)
     }
 
-    /// What tells a run from others, but for its round.
+    /// Returns what distinguishes a run from others, except for its round.
     fn point(&self, config: &Config<'_>, profile: &Profile, lock: &str) -> Result<String> {
         self.task(config, profile, lock, 0).key()
     }
 
-    /// The next run of a point: one that has been made, or made now.
+    /// Returns the next run of a point: one that has been made, or made now.
     pub(super) fn run(&self, config: &Config<'_>, profile: &Profile, lock: &str) -> Result<Ran> {
         if config.timeline.is_some() {
             // Beyond all rounds, and in no file.
@@ -68,8 +69,8 @@ impl Cells {
         made.map_or_else(|| task.run(), |record| Ok(Ok(record)))
     }
 
-    /// Makes what is planned and has not been made. Returns how it ended if there is nothing to
-    /// tell: it was interrupted, or is a part of a sweep whose other parts are missing.
+    /// Makes the planned runs that are missing. Returns the outcome if there is nothing to report:
+    /// it was interrupted, or is a part of a sweep whose other parts are missing.
     pub(super) fn ahead(&self, plan: &[Planned<'_>], rounds: usize) -> Result<Option<Outcome>> {
         let mut tasks = Vec::new();
         for round in 1..=rounds as u64 {
@@ -86,8 +87,8 @@ impl Cells {
                 let commit = env!("OVERLOCK_COMMIT");
                 if commit.ends_with("-dirty") || commit == "unknown" {
                     output::complain(
-                        "warning: this program was built from changes without a commit; runs of \
-                         other such builds are taken for its own: use a new folder for each",
+                        "warning: this program was built from changes without a commit; it \
+                         takes runs of other such builds for its own: use a new folder for each",
                     );
                 }
                 let (folder, found) = Folder::open(path, shard)?;
@@ -123,7 +124,7 @@ impl Cells {
         if interrupt::seen() {
             match &self.sweep {
                 Some(folder) => output::complain(&format!(
-                    "interrupted: {} of {} runs are in {}; the same command goes on from there",
+                    "interrupted: {} of {} runs are in {}; the same command continues from there",
                     found.len() + kept,
                     found.len() + missing.len(),
                     folder.display()
@@ -143,7 +144,7 @@ impl Cells {
             ));
         }
         if absent == 0 || self.shard.is_none() {
-            // One that failed is told when it is asked for.
+            // A failed run is reported when it is requested.
             return Ok(None);
         }
         failed.iter().for_each(|said| output::complain(said));

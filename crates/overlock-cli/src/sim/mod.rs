@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `overlock sim`: what `overlock lab` measures, in virtual time, on a host of any topology.
+//! `overlock sim`: the measurements of `overlock lab`, in virtual time, on a host of any topology.
 
 mod args;
 pub(crate) mod calibrate;
@@ -24,7 +24,7 @@ use std::path::Path;
 /// The host of simulations that name none.
 pub(crate) const DEFAULT_HOST: &str = "dev-kvm";
 
-/// vCPUs for each pCPU that what-if tries, unless it is told others.
+/// The vCPUs for each pCPU that what-if tries by default.
 const LADDER: [f64; 9] = [1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0];
 
 /// Runs the sub-command.
@@ -61,7 +61,7 @@ pub(crate) fn main(args: &SimArgs) -> Result<Outcome> {
     measure(&on_ladder(args, pcpus), place)
 }
 
-/// The arguments, with numbers of vCPUs for what-if where none are said.
+/// Returns the arguments, with numbers of vCPUs for what-if if the user gave none.
 fn on_ladder(args: &SimArgs, pcpus: u32) -> MeasureArgs {
     let mut measure = args.measure.clone();
     let pcpus = f64::from(measure.pcpus.unwrap_or(pcpus));
@@ -72,7 +72,7 @@ fn on_ladder(args: &SimArgs, pcpus: u32) -> MeasureArgs {
     measure
 }
 
-/// Refuses an experiment that its host, or the `instead` of it, has no room for.
+/// Refuses an experiment that needs more room than its host, or the one that `instead` names, has.
 pub(crate) fn suits(
     experiment: &Experiment,
     instead: Option<&str>,
@@ -95,12 +95,12 @@ pub(crate) fn suits(
     Ok(())
 }
 
-/// The host of this name, or in this file.
+/// Returns the host of this name, or in this file.
 pub(crate) fn host(name: &str) -> Result<HostProfile> {
     let path = Path::new(name);
     if path.extension().is_none_or(|extension| extension != "toml") {
         return HostProfile::named(name).context(
-            "one of your own is a file: --host my.toml (`overlock calibrate` writes one)",
+            "for your own host name a file: --host my.toml (`overlock calibrate` writes one)",
         );
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("can't read {name}"))?;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many runs at once: one process for each CPU, which is given one task after the other.
+//! Many runs at once: one process for each CPU, which gets one task after the other.
 //!
-//! Processes and not threads, since the locks of a run always lie at the same addresses. A task
-//! goes down as a line of JSON and comes back as one; a process ends when there are no more.
+//! The pool uses processes and not threads, because the locks of a run always lie at the same
+//! addresses. A task goes down as a line of JSON, and its answer comes back as one; a process ends
+//! when there are no more tasks.
 
 use super::task::Task;
 use crate::lab::{Ran, Record};
@@ -16,20 +17,20 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How often to look for Ctrl-C.
+/// How often to check for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What comes back of a task.
+/// A child process's answer to a task.
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
     Record(Box<Record>),
     Failed(String),
-    /// What can't be simulated at all.
+    /// The task can't be simulated at all.
     Refused(String),
 }
 
-/// Runs `tasks` in `jobs` processes, the longest first, and hands each result to `take` as it
-/// comes. Ends early on Ctrl-C.
+/// Runs `tasks` in `jobs` processes, the longest first, and passes each result to `take` as soon as
+/// there is one. Ends early on Ctrl-C.
 pub(crate) fn run(
     tasks: &[&Task],
     jobs: usize,
@@ -50,7 +51,8 @@ pub(crate) fn run(
     }
     let mut children: Vec<Child> = (0..jobs).map(|_| spawn()).collect::<Result<_>>()?;
     let next = AtomicUsize::new(0);
-    // The child that gave up its task by itself: it is not killed, and may say why it has died.
+    // The child process that gave up its task by itself: it is not killed, and its error is
+    // reported.
     let mut lost = None;
     let taken = std::thread::scope(|scope| {
         let (sender, results) = channel();
@@ -63,7 +65,7 @@ pub(crate) fn run(
                 None => drop(send(Err(anyhow!("a process without pipes")))),
             });
         }
-        // The channel closes with the last of those that feed.
+        // The channel closes when the last feeding thread drops its sender.
         drop(sender);
         let taken = loop {
             if interrupt::seen() {
@@ -84,7 +86,8 @@ pub(crate) fn run(
                 Err(RecvTimeoutError::Disconnected) => break Ok(()),
             }
         };
-        // Nobody is given any more; and if there was an end before the end, nobody goes on.
+        // No child gets another task; if the run ends early, the supervisor kills all other
+        // children.
         let left = next.swap(order.len(), Relaxed) < order.len();
         if left || taken.is_err() || interrupt::seen() {
             let others = (0..).zip(&mut children).filter(|(number, _)| Some(*number) != lost);
@@ -94,12 +97,12 @@ pub(crate) fn run(
     });
     let mut died = None;
     for (number, mut child) in children.into_iter().enumerate() {
-        let status = child.wait().context("a process that simulates is lost")?;
+        let status = child.wait().context("a simulating process is lost")?;
         if lost == Some(number) && !status.success() {
             died = Some(status);
         }
     }
-    // Those that died of the same Ctrl-C are no error.
+    // Children that died of the same Ctrl-C are not an error.
     match (taken, died) {
         _ if interrupt::seen() => Ok(()),
         (Err(error), Some(status)) => Err(anyhow!("{error:#} ({status})")),
@@ -107,7 +110,7 @@ pub(crate) fn run(
     }
 }
 
-/// How many processes there should be, unless somebody says otherwise.
+/// Returns the default number of processes.
 pub(crate) fn jobs() -> usize {
     sys::allowed_cpus()
 }
@@ -122,7 +125,7 @@ fn spawn() -> Result<Child> {
         .context("could not start a process for simulations")
 }
 
-/// Gives one process task after task.
+/// Gives one child process task after task.
 fn feed(
     mut orders: ChildStdin,
     answers: ChildStdout,
@@ -144,7 +147,7 @@ fn feed(
 
 fn ask(orders: &mut ChildStdin, answers: &mut impl BufRead, task: &Task) -> Result<Ran> {
     let lost = || format!("{}: the process that simulated it has died", task.name());
-    // As a sentence: a broken pipe of ours is not that of the reader of our output.
+    // As text: our broken pipe is not that of the reader of our output.
     let told = |error: std::io::Error| anyhow!("{}: {error}", lost());
     writeln!(orders, "{}", serde_json::to_string(task)?).map_err(told)?;
     let mut line = String::new();
@@ -159,7 +162,7 @@ fn ask(orders: &mut ChildStdin, answers: &mut impl BufRead, task: &Task) -> Resu
     }
 }
 
-/// The child's side: runs what it is told until it is told no more.
+/// Runs in the child process: runs the tasks that it gets until there are no more.
 pub(crate) fn obey() -> Result<()> {
     for line in stdin().lock().lines() {
         let task: Task = serde_json::from_str(&line?).context("this command is for sim itself")?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A sweep's folder: runs that have been made, in files that can be copied together.
+//! A sweep's folder: finished runs, in files that can be copied together.
 //!
-//! Each part of a sweep adds lines to a file of its own. Whoever reads the folder takes the lines
-//! of all files: pieces merge by lying in one folder. A line counts if it is whole, so a sweep that
-//! was killed is taken up where it was.
+//! Each part of a sweep appends lines to its own file. A reader of the folder takes the lines of
+//! all files, so parts merge when their files lie in one folder. Only complete lines count, so a
+//! sweep that was killed continues where it was.
 
 use super::task::Task;
 use crate::lab::Record;
@@ -24,11 +24,11 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// All of it.
+    /// The whole sweep.
     pub(crate) const WHOLE: Self = Self { number: 1, of: 1 };
 
-    /// Whether the run at this place in the plan is this part's. Neighbours, which take about as
-    /// long as each other, go to different parts.
+    /// Returns whether the run at this place in the plan belongs to this part. Neighbours, which
+    /// take about the same time, go to different parts.
     pub(crate) const fn has(self, at: usize) -> bool {
         at % self.of == self.number - 1
     }
@@ -46,7 +46,7 @@ impl FromStr for Shard {
     }
 }
 
-/// A run that has been made, as a line of a file.
+/// A finished run, as a line of a file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Cell<'a> {
     kind: &'a str,
@@ -63,7 +63,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder, or makes it, and finds what has been made.
+    /// Opens the folder, or makes it, and finds the finished runs.
     pub(crate) fn open(path: &Path, shard: Shard) -> Result<(Self, BTreeMap<String, Record>)> {
         let name = path.display();
         fs::create_dir_all(path).with_context(|| format!("can't make the folder {name}"))?;
@@ -85,13 +85,13 @@ impl Folder {
         let cell =
             Cell { kind: "cell", key: task.key()?, run: task.name(), record: record.clone() };
         let line = serde_json::to_string(&cell)?;
-        // In one piece, so that a part that runs twice by mistake does no harm.
+        // In one piece, so that running a part twice by mistake does no harm.
         let written = self.file.write_all(format!("{line}\n").as_bytes());
         written.with_context(|| format!("can't write {}", self.path.display()))
     }
 }
 
-/// Opens a file for more lines. Where the last one is half a line, that ends here.
+/// Opens a file for appending. If its last line is incomplete, ends that line first.
 fn append(path: &Path) -> std::io::Result<File> {
     let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
     let mut last = [b'\n'];
@@ -105,7 +105,7 @@ fn append(path: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// The runs in a file. Lines that are none are told and left out.
+/// Reads the runs in a file. Other lines are reported and skipped.
 fn read(path: &Path) -> Result<BTreeMap<String, Record>> {
     let name = path.display();
     let bytes = fs::read(path).with_context(|| format!("can't read {name}"))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One run of a simulation, as data: it can be made in any process, on any machine, at any time.
+//! One run of a simulation, as data: any process can make it, on any machine, at any time.
 
 use super::simulate;
 use crate::interrupt;
@@ -11,7 +11,7 @@ use overlock_world::{Config, PmTimerRule};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// All that the result of a run depends on, but for the program that makes it.
+/// Everything that the result of a run depends on, except for the program that makes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Task {
     host: HostProfile,
@@ -31,13 +31,13 @@ pub(crate) struct Task {
     sample_ns: u64,
 }
 
-/// Spans that a file can hold.
+/// Converts spans so that a file can hold them.
 fn ns(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Task {
-    /// What `setup` would run.
+    /// Makes the task that `setup` would run.
     pub(crate) fn new(setup: &Setup, config: &Config<'_>, profile: &Profile, lock: &str) -> Self {
         Self {
             host: setup.host.clone(),
@@ -58,7 +58,7 @@ impl Task {
         }
     }
 
-    /// Runs it here.
+    /// Runs the task in this process.
     pub(crate) fn run(&self) -> Result<Ran> {
         let setup = Setup { host: self.host.clone(), seed: self.seed, seq_cst: self.seq_cst };
         let sample = Duration::from_nanos(self.sample_ns);
@@ -77,7 +77,8 @@ impl Task {
         simulate(&setup, &config, &self.profile, &self.lock)
     }
 
-    /// Tells it from all others, and from the same of another version of this program: 16 digits.
+    /// Distinguishes the task from all others, and from the same task of another version of this
+    /// program: 16 digits.
     ///
     /// FNV-1a (Fowler, Noll, Vo) of the task as text.
     pub(crate) fn key(&self) -> Result<String> {
@@ -89,12 +90,12 @@ impl Task {
         Ok(format!("{hash:016x}"))
     }
 
-    /// About how long it takes, against others.
+    /// Estimates how long the task takes, relative to others.
     pub(crate) fn size(&self) -> u64 {
         self.duration_ns.saturating_mul(self.cpus.into())
     }
 
-    /// What it is about, for people.
+    /// Names the task, for people.
     pub(crate) fn name(&self) -> String {
         let Self { profile, lock, policy, cpus, seed, .. } = self;
         format!("{}, {lock}, {policy}, {cpus} vCPUs, seed {seed}", profile.name)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `overlock validate`: the laboratory and the simulator, asked the same.
+//! `overlock validate`: the same points in the laboratory and in the simulator.
 
 use super::{DEFAULT_HOST, host, simulate};
 use crate::Outcome;
@@ -20,13 +20,13 @@ use overlock_world::workload::Profile;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Run the same points in the laboratory and in the simulator, and tell how far they are apart.
+/// Run the same points in the laboratory and in the simulator, and compare the results.
 ///
-/// For each workload and number of vCPUs on 2 pCPUs: throughput of every lock in both, the ratio of
-/// the two, and whether they rank the locks alike (Spearman's correlation). The host should be one
-/// that `overlock calibrate` has measured with the same engine, on the same day. Nothing is judged:
-/// a ratio within a quarter and a rank agreement of 0.9 are what the simulator is to reach before
-/// its figures for hosts that nobody has are worth much.
+/// For each workload and number of vCPUs on 2 pCPUs this shows the throughput of every lock in
+/// both, the ratio of the two, and whether they rank the locks alike (Spearman's correlation). The
+/// host should be one that `overlock calibrate` has measured with the same engine, on the same day.
+/// Nothing is judged: the simulator should reach a ratio within a quarter and a rank agreement of
+/// 0.9 before its figures for hosts that nobody has measured mean much.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ValidateArgs {
@@ -76,7 +76,7 @@ Examples:
 
 Exit codes: 0 told, 2 could not run or write, 130 interrupted.";
 
-/// One point in both.
+/// One point in both worlds.
 #[derive(Debug, Serialize)]
 struct Both {
     kind: &'static str,
@@ -88,18 +88,18 @@ struct Both {
     lab_low: f64,
     lab_high: f64,
     sim_ops_per_s: f64,
-    /// The simulator's over the laboratory's.
+    /// The simulator's throughput over the laboratory's.
     ratio: f64,
 }
 
-/// How alike the two rank the locks and policies of one workload and number of vCPUs.
+/// How similarly the two rank the locks and policies of one workload and number of vCPUs.
 #[derive(Debug, Serialize)]
 struct Ranks {
     kind: &'static str,
     workload: String,
     cpus: u32,
     rank_agreement: Option<f64>,
-    /// Points whose ratio is within a quarter, of all.
+    /// The number of points whose ratio is within a quarter.
     within_a_quarter: usize,
     points: usize,
 }
@@ -246,8 +246,8 @@ impl Ranks {
     }
 }
 
-/// Spearman's rank correlation: 1 is the same order, -1 the reverse; nothing for fewer than two.
-/// Values within 5 % of each other count as equal, and share their rank.
+/// Computes Spearman's rank correlation: 1 is the same order, -1 the reverse; nothing for fewer
+/// than two. Values within 5 % of each other count as equal, and share their rank.
 fn spearman(one: &[f64], other: &[f64]) -> Option<f64> {
     let ranks = |values: &[f64]| -> Vec<f64> {
         let below = |a: f64, b: f64| a < b && b / a.max(f64::MIN_POSITIVE) > 1.05;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock torture`: the locks on a machine that takes CPUs away on purpose.
 //!
-//! Locks take turns of a tenth of a second, so that whenever it ends each has had its share. A lock
-//! that fails is out; the others go on.
+//! Locks take turns of a tenth of a second, so that each has had its share whenever the torture
+//! ends. A lock that fails is dropped; the others go on.
 
 mod args;
 mod series;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use args::TortureArgs;
 
-/// How long one lock is tortured before it is the next one's turn.
+/// How long one lock is tortured before the next one's turn.
 const TURN: Duration = Duration::from_millis(100);
 
 /// Runs the sub-command.
@@ -63,7 +63,7 @@ pub(crate) fn main(args: &TortureArgs) -> Result<Outcome> {
     })
 }
 
-/// The locks of that name; those that are wrong on purpose only by their full name.
+/// Returns the locks of that name; deliberately broken ones only by their full name.
 fn choose(names: &[String]) -> Result<Vec<&'static Subject>> {
     let good = || subjects().filter(|subject| subject.known_bad.is_empty());
     let mut chosen: Vec<&'static Subject> = Vec::new();
@@ -85,12 +85,12 @@ fn choose(names: &[String]) -> Result<Vec<&'static Subject>> {
     Ok(chosen)
 }
 
-/// Runs one plan again, twice, to see that it repeats.
+/// Runs one plan again, twice, to check that it repeats.
 fn repeat(subject: &'static Subject, plan: Plan, sink: &mut Sink) -> Result<Outcome> {
     let report = run(subject, plan);
     ensure!(
         report == run(subject, plan),
-        "two runs of {plan} differ, which must not be: please report this as a bug of overlock-sim"
+        "two runs of {plan} differ, which must not happen: please report this as a bug of overlock-sim"
     );
     let mut series = Series::new(subject);
     series.add(plan, &report);
@@ -139,7 +139,7 @@ struct Torture<'a> {
 }
 
 impl Torture<'_> {
-    /// Whether it has been told to end.
+    /// Returns whether the torture has to end.
     fn is_over(&self) -> bool {
         interrupt::seen()
             || self.args.span.is_some_and(|span| self.began.elapsed() >= span)
@@ -161,7 +161,7 @@ impl Torture<'_> {
         Ok(())
     }
 
-    /// Runs random worlds until told to end.
+    /// Runs random worlds until the torture has to end.
     fn random(&mut self, sink: &mut Sink) -> Result<()> {
         let cpus = self.args.cpus.and_then(|cpus| usize::try_from(cpus).ok());
         let mut next = vec![0; self.all.len()];
@@ -195,7 +195,7 @@ impl Torture<'_> {
         self.live.suspend(|| tell(self.all[index].subject, plan, report, sink))
     }
 
-    /// What has been done to each lock, as a table.
+    /// Tabulates what has been done to each lock.
     fn summary(&self) -> String {
         let mut header = vec!["lock", "runs", "injections", "steps", "acquired", "passed"];
         header.extend(Fault::ALL.map(Fault::name));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One lock's runs, and what came of them.
+//! One lock's runs, and their results.
 
 use overlock::counters::Event;
 use overlock_sim::{Failure, Fault, Faults, Plan, Report, Subject};
@@ -98,7 +98,7 @@ pub(super) struct SeriesRecord {
     virtual_s: f64,
     /// Real time.
     seconds: f64,
-    /// The most acquisitions by others that a queue head has seen.
+    /// The most acquisitions by others that passed a queue head.
     longest_bypass: u32,
     /// How often a release took over the kick of another.
     takeovers: u64,

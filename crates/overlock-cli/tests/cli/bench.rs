@@ -48,7 +48,7 @@ fn a_lock_that_does_not_exclude_is_caught_and_the_others_go_on() {
     assert!(said.stdout.contains("No verdict (2 rounds; 6 or more can tell): "), "{said:?}");
 }
 
-/// One thread has the lock, and no other ever leaves a sample of its wait.
+/// One thread has the lock, and no other thread ever leaves a sample of its wait.
 #[test]
 fn a_lock_that_starves_all_threads_but_one_is_seen() {
     let args = ["--cs", "0", "--ncs", "0", "--seconds", "0.2", "--runs", "1", "--threads", "4"];
@@ -57,7 +57,7 @@ fn a_lock_that_starves_all_threads_but_one_is_seen() {
     assert_eq!(said.code, Some(0), "{said:?}");
     let points = said.records("point");
     let unfair = points.iter().find(|point| point["lock"] == "broken-favourite").unwrap();
-    // A second look, a grain later, sees the first of the waits; the window has a hundred.
+    // A second reading, a grain later, sees the first of the waits; the window has a hundred.
     assert!(unfair["longest_stall_ns"].as_f64().unwrap() > 150e6, "{unfair}");
     assert_eq!(unfair["long_stalls"], 3, "{unfair}");
     assert!((unfair["jain"].as_f64().unwrap() - 0.25).abs() < 1e-9, "{unfair}");
@@ -106,7 +106,7 @@ fn lengths_phases_locks_and_long_holders_are_recorded() {
     assert!(widths.len() == 5 && widths.iter().all(|width| *width == widths[0]), "{csv:?}");
 }
 
-/// A lone thread that works for 20 us has a floor of that, and no ratio; two threads have one.
+/// A lone thread that works for 20 us has a floor of 20 us, and no ratio; two threads have one.
 #[test]
 fn where_the_floor_is_most_of_it_there_is_no_ratio() {
     let args = ["--cs", "10us", "--ncs", "10us", "--seconds", "0.02", "--runs", "1", "--json"];
@@ -127,7 +127,7 @@ fn an_explanation_accounts_for_all_of_the_time() {
     for lock in &explained {
         let figure = |key: &str| lock[key].as_f64().unwrap();
         let shares = ["held", "stopped", "hand_over", "kept", "unseen", "unwanted"].map(figure);
-        // Each is the median of two rounds, of which each sums to 1.
+        // Each is the median of two rounds, and each round sums to 1.
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{lock}");
         assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{lock}");
         assert!(figure("held") > 0.0 && figure("turn") >= 1.0 && figure("speed") > 0.0, "{lock}");
@@ -209,7 +209,7 @@ fn the_table_is_ranked_and_ends_in_advice() {
     }
 }
 
-/// A run may be ten minutes long; whoever ends it won't wait for that.
+/// A run can take ten minutes; a user who ends it does not wait for that.
 #[test]
 fn the_run_under_way_ends_with_the_command() {
     let args = ["bench", "--cs", "0", "--ncs", "0", "--seconds", "300", "--threads", "1"];
@@ -222,7 +222,7 @@ fn the_run_under_way_ends_with_the_command() {
     said.ends(130, "before the end of the first round");
 }
 
-/// `timeout` signals the whole process group, the run under way too.
+/// `timeout` signals the whole process group, including the run under way.
 #[test]
 fn the_end_of_the_whole_group_is_no_fault_of_a_lock() {
     let args = ["bench", "--cs", "0", "--ncs", "0", "--seconds", "30", "--threads", "1"];
@@ -236,7 +236,7 @@ fn the_end_of_the_whole_group_is_no_fault_of_a_lock() {
     assert!(!said.stderr.contains("failed"), "{said:?}");
 }
 
-/// Says whether a process has a child that is about a run.
+/// Returns whether a process has a child that does a run.
 fn has_run_under_way(pid: u32) -> bool {
     let pid = pid.to_string();
     std::fs::read_dir("/proc").unwrap().flatten().any(|process| {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `overlock boot`: kernels that really start, and every way in which they don't.
+//! `overlock boot`: kernels that really start, and the ways in which they fail to.
 //!
-//! Machines are emulated, so nothing here depends on /dev/kvm. Where QEMU or Xen is missing, a test
-//! skips and says so.
+//! Machines are emulated, so nothing here depends on /dev/kvm. If QEMU or Xen is missing, a test
+//! skips and reports it.
 
 use super::support::{Said, overlock, said};
 use std::io::{self, Write as _};
@@ -31,7 +31,8 @@ fn has_xen() -> bool {
     found && has_qemu()
 }
 
-/// Every check of a kernel in this world must be fine, and there must be this many at least.
+/// Asserts that every check of a kernel in this world is fine, and that there are at least this
+/// many.
 fn verified(world: &[&str], least: usize) {
     let said = said(&[&["boot", "--json", "--cpus", "4"], world].concat());
     let checks = said.records("check");
@@ -63,8 +64,8 @@ fn xen_keeps_the_contract() {
     }
 }
 
-/// 8 vCPUs on 2 processors: every poll is ended by a kick that was sent, or by Xen of its own
-/// accord, and no update is lost.
+/// 8 vCPUs on 2 processors: a kick that was sent, or Xen itself, ends every poll, and no update is
+/// lost.
 #[test]
 fn polls_under_xen_are_ended_by_kicks() {
     if !has_xen() {
@@ -82,8 +83,8 @@ fn polls_under_xen_are_ended_by_kicks() {
     said.ends(0, "");
 }
 
-/// What the contract asks of a platform is what the locks need of it: without, they hang, and that
-/// is told.
+/// The locks need what the contract requires of a platform: without it they hang, and the command
+/// reports that.
 #[test]
 fn a_lock_on_a_platform_that_loses_kicks_hangs() {
     if !has_qemu() {

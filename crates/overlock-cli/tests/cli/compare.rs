@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock compare` rank, judge, survive failing programs and explain bad input?
 //!
-//! The test programs behave as `OVERLOCK_LOCK` tells them, so every outcome is decided in advance.
+//! The test programs act on `OVERLOCK_LOCK`, so every outcome is known in advance.
 
 use crate::support::{Said, interrupt, overlock, program, said, wait_until};
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ fn compare(flags: &[&str], script: &str) -> Said {
     said(&[&["compare"], flags, &["--", "sh", "-c", script]].concat())
 }
 
-/// A program whose figure depends on its lock alone, with a little noise from its process id.
+/// A program whose figure depends only on its lock, with a little noise from its process id.
 const FIGURE: &str = r#"case "$OVERLOCK_LOCK" in
     hybrid) rate=200;; ticket) rate=100;; *) rate=150;; esac
     echo "rate: $rate.$(($$ % 10))""#;
@@ -47,7 +47,7 @@ fn equal_locks_get_no_verdict() {
     assert!(said.stdout.contains("No verdict: "), "{}", said.stdout);
 }
 
-/// What is said of a program that writes these counters, and whose figure says `ticket`.
+/// Returns the output for a program that writes these counters, and whose figure favours `ticket`.
 fn with_counters(counters: &str) -> Said {
     let script = r#"[ -z "$OVERLOCK_COUNTERS" ] || echo "$0" > "$OVERLOCK_COUNTERS"
         [ "$OVERLOCK_LOCK" = ticket ] && echo 1 || echo 2"#;
@@ -60,7 +60,7 @@ fn a_program_that_waits_for_no_lock_of_ours_gets_no_verdict() {
     let silent = r#"{"pid":7,"mutex":{"timed":0},"spin":{"slept":0}}"#;
     with_counters(silent).ends(0, "under ticket no thread of the program ever waited");
     let libcs = r#"{"pid":7,"mutex":{"handed_to_libc":3},"unreplaced":{"rwlock_waits":4}}"#;
-    let sentence = "no lock that is replaced, but for read-write locks (4 waits), mutexes that are \
+    let sentence = "no lock that Overlock replaces, but for read-write locks (4 waits), mutexes that are \
                     process-shared, robust or priority-aware (3 calls)";
     with_counters(libcs).ends(0, sentence);
     for counters in [silent, libcs] {
@@ -68,12 +68,13 @@ fn a_program_that_waits_for_no_lock_of_ours_gets_no_verdict() {
         assert!(said.stdout.contains("No verdict: no thread waited"), "{said:?}");
         assert!(!said.stdout.contains("overlock run"), "{said:?}");
     }
-    // The same figures, of a program that waits.
+    // The same figures, from a program that waits.
     let said = with_counters(r#"{"pid":7,"cond":{"waits":1}}"#);
     assert!(said.stdout.contains("Use ticket: it is 2.00x"), "{said:?}");
     assert!(!said.stderr.contains("under ticket"), "{said:?}");
     let mostly = r#"{"pid":7,"cond":{"waits":1},"unreplaced":{"barrier_waits":11}}"#;
-    with_counters(mostly).ends(0, "waited mostly for what is not replaced: barriers (11 waits)");
+    with_counters(mostly)
+        .ends(0, "waited mostly for what Overlock does not replace: barriers (11 waits)");
     with_counters("").ends(0, "under ticket the program left no counters");
 }
 
@@ -98,7 +99,7 @@ fn a_near_tie_goes_to_the_lock_that_starves_nobody() {
     assert!(far.contains("hybrid, which doesn't, is 0.750x"), "{far}");
 }
 
-/// A lock that loses nothing but the start of the library does not lose.
+/// A lock that loses only the start of the library does not lose.
 #[test]
 fn the_price_of_preloading_is_no_merit_of_libc() {
     let compare = |none: &str| {
@@ -113,12 +114,12 @@ fn the_price_of_preloading_is_no_merit_of_libc() {
     assert!(part.contains("Keep libc: it is 1.30x"), "{part}");
 }
 
-/// The rank is that of the ratios in the table, also where the medians of the figures say
-/// otherwise.
+/// The rank follows the ratios in the table, even where the medians of the figures are in another
+/// order.
 #[test]
 fn ranks_follow_the_ratios_that_are_printed() {
     // Over libc, hybrid is better than ticket in all rounds but one, and by the medians of their
-    // figures (31.5 and 31) it is the other way round.
+    // figures (31.5 and 31) the order is the reverse.
     let script = r#"file="$0/of-$OVERLOCK_LOCK"; n=$(cat "$file" 2>/dev/null || echo 1)
         [ -n "$OVERLOCK_COUNTERS" ] || echo $((n + 1)) > "$file"
         case "$OVERLOCK_LOCK" in
@@ -211,7 +212,7 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
     let one = ["--runs", "1", "--locks", "libc,hybrid"];
     let with = |flags: &[&str], script: &str| compare(&[&one[..2], flags].concat(), script);
     with(&["--locks", "mutex"], "true").ends(2, "there is no lock 'mutex' for programs");
-    with(&["--metric", "("], "true").ends(2, "--metric is no regular expression");
+    with(&["--metric", "("], "true").ends(2, "--metric is not a regular expression");
     with(&["--metric", "rate"], "echo slow").ends(2, "matches nothing");
     with(&["--metric", "rate: (.*)"], "echo rate: fast").ends(2, "'fast', which is not a number");
     with(&["--higher-is-better"], "true").ends(2, "--metric");
@@ -257,7 +258,7 @@ fn programs_that_cannot_be_preloaded_are_refused() {
     elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
     let mut small = elf.clone();
     small[4] = 1;
-    // One program header: where the path of the loader is.
+    // One program header: the one with the path of the loader.
     let mut musl = elf.clone();
     (musl[32], musl[54], musl[56]) = (64, 56, 1);
     musl.resize(64 + 56, 0);
@@ -292,7 +293,7 @@ fn binary_output_is_compared_byte_by_byte() {
     said.ends(1, r"line 1 is 'a\xfe' and was 'a\xff' in the first run");
 }
 
-/// A name, an argument and a folder may hold any bytes.
+/// A name, an argument and a folder can contain any bytes.
 #[test]
 fn arguments_need_not_be_text() {
     let odd = OsStr::from_bytes(b"\xff'");
@@ -336,7 +337,7 @@ fn whole_rounds_are_kept_when_the_comparison_is_interrupted() {
     assert!(points.iter().all(|point| point["samples"].as_array().unwrap().len() == 1));
 }
 
-/// Two of them end the command at once, and neither the program nor a file is left.
+/// Two of them end the command at once, and leave neither the program nor a file.
 #[test]
 fn nothing_is_left_after_ctrl_c() {
     for times in [1, 2] {
@@ -354,7 +355,7 @@ fn nothing_is_left_after_ctrl_c() {
         (0..times).for_each(|_| interrupt(child.id()));
         assert_eq!(child.wait().unwrap().code(), Some(130));
         let process = format!("/proc/{}", pid().unwrap().trim());
-        // Killed, and reaped by whoever inherits it.
+        // Killed, and reaped by the process that inherits it.
         wait_until(|| {
             let status = std::fs::read_to_string(format!("{process}/status")).unwrap_or_default();
             status.is_empty() || status.contains("State:\tZ")
@@ -363,7 +364,7 @@ fn nothing_is_left_after_ctrl_c() {
     }
 }
 
-/// In rows and sentences: what is indented is to be copied and stays whole.
+/// In rows and sentences: indented lines are for copying and stay whole.
 #[test]
 fn tables_and_messages_fit_the_terminal() {
     let flags = ["compare", "--locks", "libc,ticket", "--runs", "2", "--", "true"];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does the help say what is true? Its examples are run, and its reference knows every name.
+//! Is the help true? Its examples are run, and its reference knows every name.
 
 use crate::support::{OVERLOCK, Said, overlock, said};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// The commands below "Examples:", as they would be typed.
+/// Returns the commands below "Examples:", as a user would type them.
 fn examples(name: &str) -> Vec<String> {
     let help = said(&[name, "--help"]).stdout;
     let (_, examples) = help.split_once("Examples:\n").expect("every help has examples");
@@ -17,7 +17,7 @@ fn examples(name: &str) -> Vec<String> {
     text.lines().map(|line| line.trim().to_owned()).collect()
 }
 
-/// Runs an example by the shell, as written.
+/// Runs an example in the shell, as written.
 fn run(example: &str, folder: &Path) -> Said {
     let path = std::env::join_paths(
         [Path::new(OVERLOCK).parent().unwrap().to_owned()]
@@ -52,7 +52,7 @@ fn examples_work_as_written() {
     }
 }
 
-/// All names of fields, at any depth.
+/// Collects all names of fields, at any depth.
 fn names(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => fields.iter().for_each(|(name, value)| {
@@ -64,7 +64,7 @@ fn names(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The first cells of the page's tables.
+/// Returns the first cells of the page's tables.
 pub(crate) fn explained() -> BTreeSet<String> {
     let page = said(&["reference"]).stdout;
     let rows = page.lines().filter_map(|line| line.strip_prefix('|'));
@@ -88,7 +88,7 @@ fn the_reference_knows_every_field_of_a_comparison() {
         assert!(found.contains(name), "the comparison has no {name}: {found:?}");
     }
     let unknown: Vec<_> = found.difference(&page).collect();
-    assert!(unknown.is_empty(), "the reference says nothing of {unknown:?}");
+    assert!(unknown.is_empty(), "the reference does not explain {unknown:?}");
 }
 
 #[test]

@@ -12,12 +12,12 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-/// A run of the laboratory, as short as one can be.
+/// A run of the laboratory, as short as possible.
 fn lab(engine: &str, more: &[&str]) -> Said {
     said(&[&["lab", "--engine", engine, "--seconds", "0.02"], more].concat())
 }
 
-/// Says why not, past the test harness's capture, if there is no KVM.
+/// Returns whether KVM works; if not, reports why, past the test harness's capture.
 fn kvm_works(test: &str) -> bool {
     let doctor = said(&["doctor", "--json"]).records("doctor").remove(0);
     let findings = doctor["findings"].as_array().unwrap();
@@ -29,7 +29,7 @@ fn kvm_works(test: &str) -> bool {
     works
 }
 
-/// What every record of a point must have, whatever came out.
+/// Checks the fields that every record of a point must have, whatever the result.
 fn check_point(point: &Value, engine: &str, runs: usize) {
     assert_eq!(point["world"], engine, "{point}");
     let samples = point["samples"].as_array().unwrap();
@@ -53,7 +53,7 @@ fn check_point(point: &Value, engine: &str, runs: usize) {
     }
 }
 
-/// The locks, vCPUs and policies of the points.
+/// Returns the locks, vCPUs and policies of the points.
 fn names(points: &[Value]) -> BTreeSet<(String, u64, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let name = |point: &Value| {
@@ -118,8 +118,8 @@ fn policies_are_measured_against_none_and_explained() {
     assert_eq!(tables.code, Some(0), "{tables:?}");
     let parts = [
         "native-ticket, oracle",
-        "over that of the policy report",
-        "Yields by reason code, of those asked:",
+        "over that under the policy report",
+        "Yields by reason code, as shares of the requests:",
         "directed: true-holder ",
         "Where the time went",
     ];
@@ -141,8 +141,8 @@ fn the_timer_is_read_under_every_rule() {
     }
 }
 
-/// At half of what hand-overs allow, the work between sections follows from a measured limit; the
-/// limit itself is measured along if asked for, and judged.
+/// At half of what hand-overs allow, the work between critical sections follows from a measured
+/// limit; the limit itself is measured too if requested, and judged.
 #[test]
 fn contention_chooses_the_work_and_the_check_judges() {
     let more = ["--locks", "ticket,hand-over", "--pcpus", "1", "--cpus", "3", "--runs", "1"];
@@ -170,7 +170,8 @@ fn contention_chooses_the_work_and_the_check_judges() {
 
 #[test]
 fn csv_has_as_many_fields_as_names() {
-    // Sections longer than a slice: whoever comes to run meanwhile finds the lock taken, and halts.
+    // Critical sections longer than a slice: a vCPU that runs meanwhile finds the lock taken, and
+    // halts.
     let more = ["--locks", "ticket", "--cpus", "2", "--pcpus", "1", "--runs", "1", "--cs", "2ms"];
     let run = ["lab", "--engine", "threads", "--seconds", "0.1", "--csv"];
     let said = said(&[&run[..], &more].concat());
@@ -241,7 +242,7 @@ fn the_help_knows_every_lock_policy_and_workload() {
     }
 }
 
-/// A spinner that reports nothing is found by where it is, and the policy asked about it.
+/// A sample finds a spinner that reports nothing by its place, and asks the policy about it.
 #[test]
 fn a_spinner_that_reports_nothing_is_sampled() {
     let spinning = ["--policies", "round-robin", "--pause-window", "0", "--pcpus", "1"];

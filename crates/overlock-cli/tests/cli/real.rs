@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command with the preload library itself, under a program of which it is known where it
-//! waits.
+//! The command with the preload library itself, under a program whose waits are known.
 
 use crate::support::{Said, overlock};
 use std::ffi::OsStr;
@@ -8,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// The library in the profile of this test. Cargo builds no `cdylib` for a test, so this does.
+/// The library in the profile of this test. Cargo builds no `cdylib` for a test, so this function
+/// does.
 static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = Path::new(crate::support::OVERLOCK).parent().unwrap();
     let profile = match folder.file_name().and_then(OsStr::to_str).unwrap() {
@@ -26,7 +26,8 @@ static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
     folder.join("liboverlock_preload.so")
 });
 
-/// The program that waits, compiled once: a test must not start what another still writes.
+/// The program that waits, compiled once: a test must not start a program that another test still
+/// writes.
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("waits");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/waits.c");
@@ -36,7 +37,7 @@ static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     program
 });
 
-/// What the command says of the program that waits in `kind`.
+/// Returns the command's output for the program that waits in `kind`.
 fn said(flags: &[&str], kind: &str) -> Said {
     let mut command = overlock(flags);
     command.env("OVERLOCK_PRELOAD", &*LIBRARY).arg("--").arg(&*PROGRAM).arg(kind);

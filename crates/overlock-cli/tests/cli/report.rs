@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Is a page whole, true to its records, safe to open, and clear about what it could not read?
+//! Is a page complete, true to its records, safe to open, and clear about what it could not read?
 
 use crate::support::{Said, overlock, said};
 use scraper::{ElementRef, Html, Selector};
@@ -31,7 +31,7 @@ impl Desk {
         self.path(name)
     }
 
-    /// Reports these files, and what became of the page.
+    /// Reports these files; returns the output, and the page if there is one.
     fn report(&self, files: &[&Path], more: &[&str]) -> (Said, Option<String>) {
         let page = self.path("page.html");
         let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
@@ -39,7 +39,7 @@ impl Desk {
         (said, fs::read_to_string(page).ok())
     }
 
-    /// The page of these files, which must be whole.
+    /// Returns the page of these files, which must be complete.
     fn page(&self, files: &[&Path]) -> Html {
         let (said, page) = self.report(files, &[]);
         assert_eq!(said.code, Some(0), "{said:?}");
@@ -47,7 +47,7 @@ impl Desk {
     }
 }
 
-/// A page that a browser reads without mending it.
+/// Checks a page that a browser reads without repairing it.
 fn parsed(page: &str) -> Html {
     let html = Html::parse_document(page);
     assert!(html.errors.is_empty(), "{:?}", html.errors);
@@ -86,7 +86,7 @@ fn experiment(commit: &str, faster: f64) -> Vec<Value> {
     [run(commit)].into_iter().chain(points).collect()
 }
 
-/// Every number in a record, at any depth.
+/// Collects every number in a record, at any depth.
 fn numbers(value: &Value, found: &mut Vec<f64>) {
     match value {
         Value::Number(number) => found.push(number.as_f64().unwrap()),
@@ -133,7 +133,7 @@ fn the_page_says_what_was_measured_and_how_sure_it_is() {
         "seed 7",
         "3 rounds",
         "covers the true median with 75 %",
-        "changes that no commit has",
+        "uncommitted changes",
         "3 rounds are too few",
     ] {
         assert!(about.contains(part), "'{part}' is not in {about}");
@@ -154,7 +154,7 @@ fn runs_of_one_commit_are_pooled_and_others_stand_beside() {
     let two = desk.file("2.jsonl", &experiment("abc", 2.0));
     let other = desk.file("3.jsonl", &experiment("def", 0.5));
     let page = desk.page(&[&one, &two, &other]);
-    // Median of 9 M and 18 M, from 0.9 of the one to 1.1 of the other; and half of it beside.
+    // The median of 9 M and 18 M, from 0.9 of the one to 1.1 of the other; and half of it beside.
     let overcommit = all(&page, "div.wide > svg > desc");
     let told: Vec<String> = overcommit.iter().map(|desc| desc.text().collect()).collect();
     assert!(told[0].contains("hybrid: 1x 13.5 M (8.10 M to 19.8 M)"), "{told:?}");
@@ -196,7 +196,7 @@ fn nothing_in_a_record_becomes_markup() {
     assert!(!picture.descendants().any(|node| node.has_tag_name("script")));
 }
 
-/// vCPU 0 loses its pCPU with the lock.
+/// vCPU 0 loses its pCPU while it holds the lock.
 fn timeline(lock: &str) -> Value {
     json!({"kind": "timeline", "world": "kvm", "workload": "micro", "lock": lock, "policy": lock,
            "cpus": 2, "pcpus": 1, "cs_ns": 0, "ncs_ns": 0, "from_ns": 0, "to_ns": 1000,
@@ -254,7 +254,7 @@ fn waits_are_drawn_from_all_of_them_where_the_records_have_them() {
     let counts: Vec<_> = (0..20_u64).map(|n| json!([100 << n, 1 << (20 - n)])).collect();
     whole["wait_counts"] = json!(counts);
     assert_eq!(corners(four), 4, "percentiles only");
-    // All but the last of them, of which none is longer; and the longest.
+    // All but the last of them, which none exceeds; and the longest.
     assert_eq!(corners(whole), 20);
 }
 
@@ -351,7 +351,7 @@ fn results_come_by_a_pipe_and_pages_go_by_one() {
     assert_eq!(all(&parsed(&said.stdout), "table.points tbody tr").len(), 4);
 }
 
-/// Numbers that no run has, but that a file can.
+/// Numbers that no run has, but that a file can contain.
 #[test]
 fn odd_numbers_break_no_chart() {
     let desk = Desk::new();
@@ -406,8 +406,8 @@ fn said_timeline_too_long() {
     said(&long).ends(2, "longer than half a run");
 }
 
-/// What is true of any timeline: one vCPU on a pCPU at a time, each vCPU in one state at a time,
-/// and sections in the order of their parts.
+/// Checks what is true of any timeline: one vCPU on a pCPU at a time, each vCPU in one state at a
+/// time, and critical sections in the order of their parts.
 fn check_timeline(timeline: &Value) {
     let rows = |name: &str| timeline[name].as_array().unwrap().clone();
     let ns = |row: &Value, at: usize| row[at].as_u64().unwrap();

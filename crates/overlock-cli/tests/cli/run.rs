@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does `overlock run` leave the program as it is, but for its locks?
+//! Does `overlock run` leave the program unchanged, except for its locks?
 
 use crate::support::{OVERLOCK, Said, c_library, overlock, said, send, stand_in};
 use std::io::{BufRead, BufReader};
@@ -82,7 +82,7 @@ fn a_missing_or_wrong_library_is_told() {
     said.ends(2, "is of version 0.0.1, and this command of");
 
     if !cfg!(debug_assertions) {
-        return; // A release build has the library in it.
+        return; // A release build contains the library.
     }
     let folder = tempfile::tempdir().unwrap();
     let alone = folder.path().join("overlock");
@@ -129,7 +129,7 @@ fn a_full_disk_is_named() {
     said_with_out("/dev/full").ends(2, "can't write the result file: No space left on device");
 }
 
-/// What is measured is shown all the same, and the exit code tells that the file is not whole.
+/// The results are shown all the same, and the exit code tells that the file is incomplete.
 #[test]
 fn a_disk_that_fills_up_meanwhile_costs_the_file_only() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,7 +139,7 @@ fn a_disk_that_fills_up_meanwhile_costs_the_file_only() {
     // SAFETY: both calls are async-signal-safe.
     unsafe {
         command.pre_exec(|| {
-            // A write past the limit fails, instead of killing, as on a full disk.
+            // A write past the limit fails, as on a full disk, instead of killing the process.
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
             let limit = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
             libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit);
@@ -152,7 +152,7 @@ fn a_disk_that_fills_up_meanwhile_costs_the_file_only() {
     said.ends(2, "the result file is incomplete: File too large");
 }
 
-/// A reader of `--out` that leaves is not one of standard output, who may.
+/// A reader of `--out` that leaves is not the reader of standard output, which may leave.
 #[test]
 fn a_result_pipe_that_breaks_is_told() {
     let folder = tempfile::tempdir().unwrap();

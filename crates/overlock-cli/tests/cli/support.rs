@@ -10,10 +10,10 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-/// The file of the command.
+/// Returns the file of the command.
 pub(crate) const OVERLOCK: &str = env!("CARGO_BIN_EXE_overlock");
 
-/// What a command said and how it ended.
+/// The output of a command, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -32,7 +32,7 @@ impl From<Output> for Said {
 }
 
 impl Said {
-    /// Asserts the exit code and that standard error has a part of a sentence.
+    /// Asserts the exit code, and that standard error contains a part of a sentence.
     #[track_caller]
     pub(crate) fn ends(&self, code: i32, sentence: &str) {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -40,7 +40,7 @@ impl Said {
         assert!(!self.stderr.contains("panicked"), "{self:?}");
     }
 
-    /// The JSON records of one kind on standard output.
+    /// Returns the JSON records of one kind on standard output.
     #[track_caller]
     pub(crate) fn records(&self, kind: &str) -> Vec<serde_json::Value> {
         let parse = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect(line);
@@ -48,19 +48,19 @@ impl Said {
     }
 }
 
-/// The command, not yet started. A library that does nothing stands in for the preload library, so
-/// that preloading it changes nothing but the environment, which the test programs read.
+/// Makes the command without starting it. A library that does nothing stands in for the preload
+/// library, so that preloading changes only the environment, which the test programs read.
 pub(crate) fn overlock(args: &[&str]) -> Command {
     let mut command = Command::new(OVERLOCK);
     command.args(args).env("OVERLOCK_PRELOAD", &*STAND_IN).env_remove("OVERLOCK_LOCK");
     command.env_remove("COLUMNS");
-    // SAFETY: `signal` may be called between fork and exec.
+    // SAFETY: `signal` is safe to call between fork and exec.
     unsafe { command.pre_exec(heed_signals) };
     command
 }
 
-/// As from a terminal, however the tests were started: a job in the background of a script is born
-/// with SIGINT and SIGQUIT ignored, and the command leaves ignored what is.
+/// Sets signals as a terminal does, however the tests were started: a background job of a script
+/// starts with SIGINT and SIGQUIT ignored, and the command keeps ignored signals ignored.
 fn heed_signals() -> io::Result<()> {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
         // SAFETY: the default action runs no code of ours.
@@ -74,14 +74,14 @@ pub(crate) fn said(args: &[&str]) -> Said {
     overlock(args).output().unwrap().into()
 }
 
-/// glibc's `libdl`, which is empty or loaded already, with the mark of the preload library behind
-/// its end, where no loader looks.
+/// glibc's `libdl`, which is empty or already loaded, with the mark of the preload library after
+/// its end, where no loader reads.
 static STAND_IN: LazyLock<PathBuf> = LazyLock::new(|| {
     let libdl = c_library().with_file_name("libdl.so.2");
     stand_in("stand-in.so", &libdl, env!("CARGO_PKG_VERSION"))
 });
 
-/// A copy of a library that says it is a preload library.
+/// A copy of a library that claims to be a preload library.
 pub(crate) fn stand_in(name: &str, library: &Path, version: &str) -> PathBuf {
     let mut bytes = fs::read(library).unwrap();
     bytes.extend(format!("\"library\":\"overlock-preload {version}\"").into_bytes());
@@ -112,14 +112,14 @@ pub(crate) fn interrupt(pid: u32) {
     send("INT", pid);
 }
 
-/// Sends a signal to a process, or to a group if there is a minus before it, by the shell's own
+/// Sends a signal to a process, or to a group if its id has a minus sign, by the shell's own
 /// `kill`.
 pub(crate) fn send(signal: &str, to: impl Display) {
     let kill = format!("kill -{signal} {to}");
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
 }
 
-/// Returns when `done` says so; gives up after a minute.
+/// Returns when `done` returns true; gives up after a minute.
 #[track_caller]
 pub(crate) fn wait_until(done: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);

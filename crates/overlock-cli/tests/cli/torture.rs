@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does `overlock torture` torture all locks, catch those that are wrong, and repeat what it says?
+//! Does `overlock torture` torture all locks, catch the broken ones, and repeat what it reports?
 
 use crate::support::{Said, interrupt, overlock, said};
 use std::process::Stdio;

@@ -149,9 +149,7 @@ impl KvmVcpu {
                 }
                 Err(e) if e.errno() == libc::EAGAIN => {}
                 Ok(VcpuExit::Shutdown) => return Exit::Ended(Err(self.fault(host, "shut down"))),
-                Ok(_) => {
-                    return Exit::Ended(Err(self.fault(host, "left for an unknown reason")));
-                }
+                Ok(_) => return Exit::Ended(Err(self.fault(host, "left for unknown reasons"))),
                 Err(e) if e.errno() == libc::EFAULT => {
                     let what = "used memory that the process has unmapped or never had";
                     return Exit::Ended(Err(self.fault(host, what)));
