@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Compares the locks under unmodified programs and leaves a table and a JSON Lines file for each in
-# the folder given as the first argument (default: results). Needs, from Debian: sysbench,
+# Compares the locks under unmodified programs and writes a table and a JSON Lines file for each to
+# the folder given as the first argument (default: results). It needs from Debian: sysbench,
 # rocksdb-tools, memcached, libmemcached-tools, xz-utils, g++ and python3.
 #
 #   cargo build --release -p overlock-cli -p overlock-preload && experiments/compare.sh
 #
-# Names of experiments after the folder choose some of them; WRAP is put before each comparison.
+# Names of experiments after the folder select some of them; WRAP is put before each comparison.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(realpath -m "${1:-results}")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Minimal Debian roots, unpacked once below cargo's target folder and kept: another libc, and a
-//! machine that knows nothing of Overlock. They need root, `debootstrap`, and Debian's archive.
+//! machine without Overlock. They need root, `debootstrap`, and Debian's archive.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,13 +9,13 @@ use anyhow::{Context, Result};
 
 use crate::target;
 
-/// A root, or why there can be none here.
+/// A root, or the reason why there can be none here.
 pub(crate) enum Root {
     Unpacked(PathBuf),
     Impossible(String),
 }
 
-/// The root of a suite; unpacks it unless an earlier run has.
+/// Returns the root of a suite; unpacks it unless an earlier run has.
 pub(crate) fn root_of(suite: &str) -> Result<Root> {
     let user = Command::new("id").arg("-u").output().context("no coreutils")?;
     if user.stdout.trim_ascii() != b"0" {
@@ -32,18 +32,18 @@ pub(crate) fn root_of(suite: &str) -> Result<Root> {
     clear(&folder)?;
     std::fs::create_dir_all(&folder)?;
     let mut debootstrap = Command::new("debootstrap");
-    // It reports each package that it unpacks; what went wrong it says on standard error too.
+    // It reports each package that it unpacks on standard output, and errors on standard error.
     debootstrap.args(["--variant=minbase", suite]).arg(&folder).stdout(Stdio::null());
     if !debootstrap.status()?.success() {
         return Ok(Root::Impossible(format!(
-            "debootstrap made no root of {suite}; can it reach an archive?"
+            "debootstrap could not make a root of {suite}; can it reach an archive?"
         )));
     }
     std::fs::write(done, "")?;
     Ok(Root::Unpacked(folder))
 }
 
-/// Runs a command in a root that has a `/proc` of its own for that time.
+/// Runs a command in a root that has its own `/proc` for that time.
 pub(crate) fn inside(folder: &Path, words: &[&str]) -> Command {
     let script = "mount -t proc proc \"$0/proc\" && exec chroot \"$0\" /usr/bin/env \"$@\"";
     let mut command = Command::new("unshare");

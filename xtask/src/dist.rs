@@ -1,12 +1,13 @@
-//! What can be installed: everything under one prefix, an archive of it, and a Debian package.
+//! Everything that can be installed: all files under one prefix, an archive of them, and a Debian
+//! package.
 //!
 //! ```text
 //! PREFIX/bin/overlock                        the command
-//!        lib/overlock/                       the preload library; what was installed
+//!        lib/overlock/                       the preload library; the list of installed files
 //!        lib/, include/, lib/pkgconfig/      the C library, by crates/overlock-c/Makefile
 //!        share/man/man1/                     a page for each sub-command
 //!        share/{bash-completion,zsh,fish}/   completions
-//!        share/doc/overlock/                 this text in longer, licences, a test
+//!        share/doc/overlock/                 documents, licences, a test
 //! ```
 
 use std::fs;
@@ -24,7 +25,7 @@ mod trial;
 
 pub(crate) use trial::check as check_in_roots;
 
-/// Names the files of an installation, for `uninstall`.
+/// The list of an installation's files, for `uninstall`.
 const LIST: &str = "lib/overlock/installed-files";
 
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -41,7 +42,7 @@ const DOCUMENTS: [(&str, &str); 5] = [
     ("packaging/test.sh", "test.sh"),
 ];
 
-/// Builds all, and writes the archive and the package to `target/dist`.
+/// Builds everything, and writes the archive and the package to `target/dist`.
 pub(crate) fn dist() -> Result<bool> {
     let built = build()?;
     let out = target()?.join("dist");
@@ -60,7 +61,7 @@ pub(crate) fn dist() -> Result<bool> {
     Ok(true)
 }
 
-/// Builds all, and installs it under a prefix.
+/// Builds everything, and installs it under a prefix.
 pub(crate) fn install(prefix: &str) -> Result<bool> {
     let prefix = std::path::absolute(prefix)?;
     let pretended = prefix.display().to_string();
@@ -69,7 +70,7 @@ pub(crate) fn install(prefix: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Removes what `install` has put under a prefix, and folders that are empty then.
+/// Removes what `install` has put under a prefix, and folders that are then empty.
 pub(crate) fn uninstall(prefix: &str) -> Result<bool> {
     let prefix = std::path::absolute(prefix)?;
     let list = prefix.join(LIST);
@@ -83,7 +84,7 @@ pub(crate) fn uninstall(prefix: &str) -> Result<bool> {
             }
             _ => {}
         }
-        // A folder that is not empty refuses to go, as it should.
+        // A folder that is not empty can't be removed, as it should be.
         let folders = file.ancestors().skip(1).take_while(|folder| *folder != prefix);
         for folder in folders {
             if fs::remove_dir(folder).is_err() {
@@ -95,18 +96,18 @@ pub(crate) fn uninstall(prefix: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Where things go.
+/// The destination of an installation.
 struct Layout {
-    /// The folder that stands for the prefix.
+    /// The folder that serves as the prefix.
     prefix: PathBuf,
-    /// What the prefix will be called.
+    /// The prefix as installed files name it.
     pretended: String,
-    /// Where libraries for the linker are, below the prefix.
+    /// The folder of libraries for the linker, below the prefix.
     libdir: String,
 }
 
 impl Layout {
-    /// Copies all from cargo's folder `built`.
+    /// Copies all files from cargo's folder `built`.
     fn install(&self, built: &Path) -> Result<()> {
         let before = files(&self.prefix)?;
         let overlock = built.join("overlock");
@@ -127,7 +128,7 @@ impl Layout {
             copy(&root().join(from), &to, 0o644)?;
         }
         let mut installed = files(&self.prefix)?;
-        // What an installation before this one has put there is on its list.
+        // The list also keeps files that an earlier installation has put there.
         let known = fs::read_to_string(self.prefix.join(LIST)).unwrap_or_default();
         installed.retain(|file| !before.contains(file) || known.lines().any(|line| line == file));
         write(&self.prefix.join(LIST), installed.join("\n").as_bytes())
@@ -136,13 +137,13 @@ impl Layout {
     fn program(&self, from: &Path, name: &str) -> Result<()> {
         let to = self.prefix.join(name);
         copy(from, &to, 0o755)?;
-        // The names of functions stay: `lab` tells by them where a guest has failed.
+        // The names of functions stay: `lab` uses them to show where a guest has failed.
         strip(&to, "--strip-debug")
     }
 
     fn c_library(&self, built: &Path) -> Result<()> {
         let libs = self.prefix.join(&self.libdir);
-        // `make` writes to DESTDIR/PREFIX; a link lets that be our folder.
+        // `make` writes to DESTDIR/PREFIX; a link makes that our folder.
         let scratch = tempdir()?;
         let destination = scratch.join("d");
         let pretended = destination.join(self.pretended.trim_start_matches('/'));
@@ -162,7 +163,7 @@ impl Layout {
     }
 }
 
-/// Builds what is installed; returns where it is.
+/// Builds the packages to install; returns the folder that they are in.
 fn build() -> Result<PathBuf> {
     let packages = ["-p", "overlock-cli", "-p", "overlock-preload", "-p", "overlock-c"];
     let mut cargo = Command::new(env!("CARGO"));
@@ -175,7 +176,7 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// All files and links below a folder, by their paths from it.
+/// Returns all files and links below a folder, by their paths from it.
 fn files(folder: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -197,7 +198,7 @@ fn files(folder: &Path) -> Result<Vec<String>> {
 
 fn copy(from: &Path, to: &Path, mode: u32) -> Result<()> {
     let bytes = fs::read(from).with_context(|| format!("can't read {}", from.display()))?;
-    // Not over the old file, which a program may run.
+    // Not over the old file, because a program may run it.
     let _ = fs::remove_file(to);
     write(to, &bytes)?;
     fs::set_permissions(to, fs::Permissions::from_mode(mode))?;

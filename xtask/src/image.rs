@@ -1,7 +1,7 @@
-//! The kernel image of `overlock-boot`: the one place that knows how it is compiled.
+//! The kernel image of `overlock-boot`: only this file knows how it is compiled.
 //!
-//! Where the toolchain has the target `x86_64-unknown-none`, that; else the host's own target, told
-//! to leave everything of an operating system out.
+//! It uses the target `x86_64-unknown-none` if the toolchain has it; else the host's own target,
+//! with flags that leave the operating system out.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +13,7 @@ mod code;
 const NONE: &str = "x86_64-unknown-none";
 const HOSTED: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds the image, optimised, and returns where it is. What cargo says goes to standard error.
+/// Builds the optimised image, and returns its path. Cargo's output goes to standard error.
 pub(crate) fn build() -> Result<PathBuf> {
     let target = if has_target(NONE) { NONE } else { HOSTED };
     let folder = crate::root().join("target").join("boot");
@@ -22,7 +22,7 @@ pub(crate) fn build() -> Result<PathBuf> {
     cargo.args(["build", "--release", "--locked", "--quiet", "-p", "overlock-boot"]);
     cargo.args(["--bin", "overlock-boot", "--target", target, "--target-dir"]).arg(&folder);
     cargo.env("RUSTFLAGS", flags).env_remove("CARGO_ENCODED_RUSTFLAGS");
-    // Nobody unwinds there, and the linker may know machine code only.
+    // Nothing unwinds there, and the linker may only accept machine code.
     cargo.env("CARGO_PROFILE_RELEASE_PANIC", "abort").env("CARGO_PROFILE_RELEASE_LTO", "off");
     let status = cargo.current_dir(crate::root()).status().context("cargo did not start")?;
     if !status.success() {
@@ -31,8 +31,8 @@ pub(crate) fn build() -> Result<PathBuf> {
     Ok(folder.join(target).join("release").join("overlock-boot"))
 }
 
-/// Builds it, prints how large the locks' verbs are in it, and compares them with the native ones.
-/// Returns whether they differ in nothing but what is known.
+/// Builds the image, prints how large the locks' verbs are in it, and compares them with the native
+/// ones. Returns whether they differ only in the known ways.
 pub(crate) fn code() -> Result<bool> {
     code::check(&build()?)
 }

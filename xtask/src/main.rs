@@ -16,23 +16,23 @@ mod weak;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  ci       what the integration machine runs: .ci/run
-  roots    the preload library in a Debian 13 root, whose glibc is another; as root,
-           with debootstrap, and skips, saying so, without
-  dist     target/dist: one archive with the command, the preload library, the C library, manual
-           pages and completions, and a Debian package of the same
-  debian   the package in clean roots of Debian 12 and 13, or of the suites that are named:
-           installed, tested, removed
-  install --prefix DIR    build, and install all of that under DIR
+  ci       run what the integration machine runs: .ci/run
+  roots    test the preload library in a Debian 13 root, which has another glibc; needs root and
+           debootstrap, and skips visibly without them
+  dist     build target/dist: one archive with the command, the preload library, the C library,
+           manual pages and completions, and a Debian package of the same files
+  debian   install, test and remove the package in clean roots of Debian 12 and 13, or of the
+           suites that are named
+  install --prefix DIR    build everything, and install it under DIR
   uninstall --prefix DIR  remove it again
-  image    build the kernel image of overlock-boot, and print where it is; [--code] print how
-           large the locks are in it, and compare those that are switched off with the native ones
-  tidy     the rules of STYLE.md that a program can check (also a test)
-  verify   the long checks: models without bounds, every ordering, and 20 minutes of
-           torture for each lock; [--for TIME] torture each lock so long instead
-  weak     weak memory: miri, the orderings in aarch64 code, and suites under qemu-user;
-           as far as this machine has the tools, and says what it skips
-  help     this text
+  image    build the kernel image of overlock-boot, and print its path; [--code] print how large
+           the locks are in it, and compare those that are switched off with the native ones
+  tidy     check the rules of STYLE.md that a program can check (also a test)
+  verify   run the long checks: models without bounds, every ordering, and 20 minutes of
+           torture for each lock; [--for TIME] torture each lock for TIME instead
+  weak     check weak memory: miri, the orderings in aarch64 code, and suites under qemu-user;
+           as far as this machine has the tools, with a list of what it skipped
+  help     print this text
 
 Exit codes: 0 fine, 1 a check failed, 2 could not run.";
 
@@ -86,7 +86,7 @@ fn target() -> Result<PathBuf> {
     program.ancestors().nth(2).map(Path::to_owned).context("xtask is not where cargo puts it")
 }
 
-/// Runs a command in the root; says whether it succeeded.
+/// Runs a command in the root; returns whether it succeeded.
 fn run(command: &mut Command) -> Result<bool> {
     println!("+ {command:?}");
     let status = command.current_dir(root()).status();
@@ -102,7 +102,7 @@ fn tidy() -> Result<bool> {
     Ok(found.is_empty())
 }
 
-/// The locks whose torture the promise of twenty minutes each is about.
+/// The locks that `verify` tortures, for twenty minutes each by default.
 const LOCKS: [&str; 5] = ["test-and-set", "ticket", "queued", "hybrid", "mixed"];
 
 fn verify(time: &str) -> Result<bool> {

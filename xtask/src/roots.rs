@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask roots`: does a preload library that was built here run where another glibc is?
+//! `cargo xtask roots`: does a preload library that was built here run with another glibc?
 //!
-//! Copies the library and the compiled POSIX suites into a minimal Debian 13 (glibc 2.41), and runs
-//! them there. Skips, and says so, where there is no such root (`debian.rs`).
+//! It copies the library and the compiled POSIX suites into a minimal Debian 13 (glibc 2.41), and
+//! runs them there. It skips visibly where there is no such root (`debian.rs`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,22 +12,22 @@ use anyhow::{Context, Result, bail};
 use crate::debian::{Root, inside, root_of};
 use crate::{root, run, target};
 
-/// The suite whose libc is newer than that of the machine which this is developed on.
+/// The suite whose libc is newer than that of the development machine.
 const SUITE: &str = "trixie";
 
-/// All locks run these, whose state lies in the caller's objects: their layouts are libc's.
+/// The cases that all locks run: their state lies in the caller's objects, in libc's layout.
 const OF_LAYOUT: [&str; 3] = ["cond.c", "mutex.c", "fork.c"];
 
-/// What the default lock runs as well.
+/// The cases that only the default lock also runs.
 const OTHERS: [&str; 7] =
     ["cancel.c", "fields.c", "special.c", "spin.c", "timed.c", "tolerated.c", "versions.c"];
 
 const LOCKS: [&str; 4] = ["hybrid", "ticket", "queued", "test-and-set"];
 
-/// Where in the root everything goes.
+/// The folder in the root for all files.
 const FOLDER: &str = "overlock";
 
-/// Runs it all. True also where it had to be skipped.
+/// Runs everything. Also returns true if it had to skip.
 pub(crate) fn check() -> Result<bool> {
     if !cfg!(target_arch = "x86_64") {
         println!("skipped: only known to work on x86-64");
@@ -60,7 +60,7 @@ pub(crate) fn check() -> Result<bool> {
     Ok(sound)
 }
 
-/// A suite without its ending.
+/// Returns the name of a suite without its ending.
 fn name_of(source: &str) -> &str {
     source.trim_end_matches(".c")
 }
@@ -78,7 +78,7 @@ fn compile(source: &str, place: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs one suite under one lock in the root, with a `/proc` of its own. Cases say what failed.
+/// Runs one suite under one lock in the root, with its own `/proc`. The cases print what failed.
 fn passes(folder: &Path, source: &str, lock: &str) -> Result<bool> {
     let words = [
         format!("LD_PRELOAD=/{FOLDER}/liboverlock_preload.so"),

@@ -1,6 +1,6 @@
 //! The rules of STYLE.md that a program can check.
 //!
-//! Each rule is one function from a file to what it found wrong, and is shown to notice by a test.
+//! Each rule is one function that returns the faults of a file; a test shows that it notices them.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ struct File {
     text: String,
 }
 
-/// Everything that is wrong with the tree, a line each.
+/// Returns everything that is wrong with the tree, a line each.
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let files = files(root)?;
     let rules = [
@@ -62,7 +62,7 @@ fn metadata(root: &Path) -> Result<Vec<(String, String)>> {
     Ok(arrows)
 }
 
-/// Which of our crates may depend on which.
+/// The dependencies between our crates that are allowed.
 const ARROWS: &[(&str, &str)] = &[
     ("overlock-boot", "overlock"),
     ("overlock-c", "overlock"),
@@ -94,7 +94,7 @@ fn is_rust(file: &File) -> bool {
     file.path.ends_with(".rs")
 }
 
-/// The code of a line, without a comment at its end.
+/// Returns the code of a line, without a comment at its end.
 fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or(line)
 }
@@ -121,7 +121,7 @@ fn ordering_says_why(file: &File) -> Vec<String> {
         .collect()
 }
 
-/// Comments have at most 100 columns, but for tables and links; rustfmt sees to the code.
+/// Comments have at most 100 columns, except for tables and links; rustfmt takes care of the code.
 fn lines_fit(file: &File) -> Vec<String> {
     if !is_rust(file) {
         return Vec::new();
@@ -180,7 +180,7 @@ fn files_are_short(file: &File) -> Vec<String> {
     }
 }
 
-/// The bits of the locks' words are known to `raw/word` alone.
+/// Only `raw/word` knows the bits of the locks' words.
 fn masks_stay_with_the_word(file: &File) -> Vec<String> {
     let locks = file.path.strip_prefix("crates/overlock/src/raw/");
     if locks.is_none_or(|path| path.starts_with("word")) {
@@ -195,7 +195,7 @@ fn masks_stay_with_the_word(file: &File) -> Vec<String> {
         .collect()
 }
 
-/// The words that the glossary replaces: the quoted ones in the last column of its table.
+/// Returns the words that the glossary replaces: the quoted ones in the last column of its table.
 fn banned_words(files: &[File]) -> Vec<String> {
     let glossary = files.iter().find(|file| file.path == "docs/glossary.md");
     let rows = glossary.into_iter().flat_map(|file| file.text.lines());

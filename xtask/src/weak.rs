@@ -1,15 +1,15 @@
 //! Weak memory: `cargo xtask weak`.
 //!
-//! A build machine is usually an x86-64, which reorders little, so the tests that run on it say
-//! little about orderings. The models do (`crates/overlock/tests/loom.rs`). Here the rest is
-//! looked at, each part as far as this machine has the tools for it:
+//! A build machine is usually an x86-64, which reorders little, so the tests that run on it show
+//! little about orderings. The models do (`crates/overlock/tests/loom.rs`). This file checks the
+//! rest, each part as far as this machine has the tools for it:
 //!
 //! | part | shows | does not show |
 //! |---|---|---|
 //! | miri | the interpreter finds no undefined behaviour, with stores that other threads see late | more than two threads that count, on `Native` |
-//! | aarch64 code | the compiler makes of each verb what its ordering asks for and nothing stronger ([`mod@code`]) | the slow halves |
+//! | aarch64 code | the compiler emits for each verb what its ordering requires and nothing stronger ([`mod@code`]) | the slow halves |
 //! | aarch64 slow halves | no steal in them does more than acquire ([`sites`]) | their other orderings |
-//! | aarch64 suites | the library works with that processor's atomic instructions, sizes and system calls | reordering: the emulator's host is what it is |
+//! | aarch64 suites | the library works with that processor's atomic instructions, sizes and system calls | reordering: the emulator cannot reorder more than its host |
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -26,11 +26,11 @@ use toolchain::Toolchain;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// What became of one part.
+/// The outcome of one part.
 enum Outcome {
     Passed,
     Failed,
-    /// Not tried, for this reason.
+    /// Skipped, for this reason.
     Skipped(String),
 }
 
@@ -42,7 +42,7 @@ impl From<bool> for Outcome {
     }
 }
 
-/// Checks everything that this machine can check, and lists what that was.
+/// Checks everything that this machine can check, and lists the parts.
 pub(crate) fn check() -> Result<bool> {
     let mut parts = vec![("miri", miri()?)];
     match Toolchain::find(&folder()) {
@@ -67,20 +67,20 @@ pub(crate) fn check() -> Result<bool> {
     Ok(!parts.iter().any(|(_, outcome)| matches!(outcome, Failed)))
 }
 
-/// Where the compiler and what it builds are kept: it must not disturb the builds of the other one.
+/// Returns the folder of the compiler and of what it builds, which must not disturb other builds.
 fn folder() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
     root().join(target).join("weak")
 }
 
-/// Whether a command can be started and is content with being asked who it is.
+/// Returns whether a command can be started and answers a request for its version.
 fn is_present(command: &[&str]) -> bool {
     let mut asked = Command::new(command[0]);
     asked.args(&command[1..]).arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
     asked.status().is_ok_and(|status| status.success())
 }
 
-/// The locks of the crate without features under miri, of this toolchain or of an installed
+/// Runs the locks of the crate without features under miri, of this toolchain or of an installed
 /// nightly.
 fn miri() -> Result<Outcome> {
     let installed: [&[&str]; 2] =
@@ -94,7 +94,8 @@ fn miri() -> Result<Outcome> {
     Ok(run(&mut command)?.into())
 }
 
-/// A compilation of the probes, without its kind of output. The library must have been built.
+/// Makes a command that compiles the probes, without the kind of output. The library must have been
+/// built.
 fn probes(toolchain: &Toolchain, features: &str) -> Command {
     let built = built(toolchain);
     let mut rustc = toolchain.rustc();
@@ -106,7 +107,7 @@ fn probes(toolchain: &Toolchain, features: &str) -> Command {
     rustc
 }
 
-/// Where the library for aarch64 and the probes are.
+/// Returns the folder of the library for aarch64 and the probes.
 fn built(toolchain: &Toolchain) -> PathBuf {
     toolchain.target_dir().join(TARGET).join("release")
 }
@@ -121,7 +122,7 @@ fn code(toolchain: &Toolchain) -> Result<Outcome> {
     let assembly = built(toolchain).join("probes.s");
     for kind in code::KINDS {
         let mut rustc = probes(toolchain, kind.features);
-        // Quietly: that it may be told not to call functions is said to be unstable.
+        // Quietly, because the compiler warns that the option against function calls is unstable.
         toolchain::succeeds(rustc.args(["--crate-type=lib", "--emit=asm", "-o"]).arg(&assembly))?;
         match code::check(&std::fs::read_to_string(&assembly)?, kind) {
             Ok(said) => println!("{}: {said}", kind.name),
@@ -163,7 +164,7 @@ fn no_linker(tool: &str) -> Outcome {
 const SUITES: [&str; 7] =
     ["conformance", "contract", "refresh", "fork", "fork_first", "adversity", "bare"];
 
-/// Tests that are left out under user-mode emulation, and why.
+/// Tests that are skipped under user-mode emulation, and why.
 const BEYOND_QEMU: [(&str, &str); 3] = [
     ("p10_waiting_can_be_switched_off", "it starts its own executable, which is not emulated then"),
     ("a_child_can_have_threads_that_wait", "QEMU's own state does not survive it"),

@@ -1,4 +1,4 @@
-//! The Debian package: the files of an installation under /usr, and what dpkg wants to know.
+//! The Debian package: the files of an installation under /usr, and dpkg's metadata.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(super) fn package(built: &Path, out: &Path) -> Result<PathBuf> {
     let libdir = format!("lib/{triplet}");
     Layout { prefix: usr.clone(), pretended: "/usr".into(), libdir: libdir.clone() }
         .install(built)?;
-    // dpkg keeps its own list, and wants one file of licences.
+    // dpkg keeps its own list, and requires one file of licences.
     fs::remove_file(usr.join(super::LIST))?;
     let documents = usr.join("share/doc/overlock");
     fs::rename(documents.join("LICENSE-MIT"), documents.join("copyright"))?;
@@ -39,7 +39,7 @@ pub(super) fn package(built: &Path, out: &Path) -> Result<PathBuf> {
     let control = control(architecture, glibc, size_kib(&usr)?);
     let meta = stage.join("DEBIAN");
     write(&meta.join("control"), control.as_bytes())?;
-    // The cache of the dynamic linker has to know the shared library.
+    // The dynamic linker's cache must contain the shared library.
     write(&meta.join("triggers"), b"activate-noawait ldconfig\n")?;
     write(&meta.join("md5sums"), sums(&stage)?.as_bytes())?;
     let package = out.join(format!("overlock_{}_{architecture}.deb", version()));
@@ -60,14 +60,14 @@ fn control(architecture: &str, (major, minor): (u32, u32), kib: u64) -> String {
          Installed-Size: {kib}\n\
          Depends: libc6 (>= {major}.{minor}), libgcc-s1\n\
          Description: locks for CPUs that get taken away\n \
-         Ticket, queued and hybrid locks that spin, halt and are called back, for C and C++, and\n \
+         Ticket, queued and hybrid locks whose waiters spin, halt and are kicked, for C and C++, and\n \
          for any dynamically linked program by LD_PRELOAD; with a command that measures and\n \
          compares locks, and a laboratory with real virtual CPUs.\n",
         version()
     )
 }
 
-/// The newest version of glibc whose symbols a file needs.
+/// Returns the newest version of glibc whose symbols a file needs.
 fn newest_glibc(file: &Path) -> Result<(u32, u32)> {
     let output = Command::new("objdump").arg("-T").arg(file).output();
     let output = output.context("can't run objdump; install binutils")?;
@@ -86,7 +86,7 @@ fn size_kib(folder: &Path) -> Result<u64> {
     Ok(bytes.map(|meta| meta.len().div_ceil(1024)).sum())
 }
 
-/// The lines of `md5sum` for all files.
+/// Returns the lines of `md5sum` for all files.
 fn sums(stage: &Path) -> Result<String> {
     let mut names = files(&stage.join("usr"))?;
     names.retain(|name| !stage.join("usr").join(name).is_symlink());

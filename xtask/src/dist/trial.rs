@@ -13,8 +13,8 @@ use crate::{run, target};
 /// Debian 12 and 13.
 const SUITES: [&str; 2] = ["bookworm", "trixie"];
 
-/// Builds the package and tries it in a copy of the root of each suite. Skips, and says so, where
-/// there is no root.
+/// Builds the package and tries it in a copy of the root of each suite. Skips visibly where there
+/// is no root.
 pub(crate) fn check(suites: &[&str]) -> Result<bool> {
     let mut roots = Vec::new();
     for &suite in if suites.is_empty() { &SUITES } else { suites } {

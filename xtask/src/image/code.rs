@@ -1,7 +1,7 @@
-//! What the locks' verbs become in the kernel image: how large they are, and that a lock whose
-//! waiting is compiled in but switched off executes what the native one does, or what is known.
+//! The code of the locks' verbs in the kernel image: how large it is, and that a lock whose waiting
+//! is compiled in but switched off executes what the native one does, except for known differences.
 //!
-//! Read from the image by `nm` and `objdump`. The verbs stand there as functions of their own
+//! `nm` and `objdump` read it from the image. The verbs are separate functions there
 //! (`crates/overlock-boot/src/image/probes.rs`).
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// The locks as the probes call them, and as the crate does.
+/// The locks, as the probes name them, and as the crate does.
 const LOCKS: [(&str, &str); 4] = [
     ("test_and_set", "TestAndSet"),
     ("ticket", "Ticket"),
@@ -18,8 +18,8 @@ const LOCKS: [(&str, &str); 4] = [
     ("hybrid", "Hybrid"),
 ];
 
-/// What the unlock of a lock executes while waiting is switched off: all of the native one and the
-/// instructions named here, or these instead of it. Only patching of code could do without.
+/// What the unlock of a lock executes while waiting is switched off: the whole native one and the
+/// instructions named here, or these instead of it. Only code patching could avoid them.
 const UNLOCK_OFF: [&[&str]; 4] = [
     &["xor", "xchg", "test", "jne", "ret"],
     &["movzbl WAITING", "test", "je", "addw", "ret"],
@@ -31,9 +31,9 @@ const UNLOCK_OFF: [&[&str]; 4] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Function {
     bytes: u64,
-    /// Its instructions, by address, with names of what is outside.
+    /// Its instructions, by address, with names for what is outside.
     code: Vec<(u64, String)>,
-    /// The function outside that it jumps to, and how many bytes that has.
+    /// The size in bytes of the outside function that it jumps to.
     slow: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ fn said(tool: &str, args: &[&str], image: &Path) -> Result<String> {
     Ok(String::from_utf8(said.stdout)?)
 }
 
-/// `ADDRESS SIZE KIND NAME`, a line each.
+/// Parses `ADDRESS SIZE KIND NAME`, a line each.
 fn symbols(listing: &str) -> Symbols {
     let symbol = |line: &str| {
         let mut words = line.split_whitespace();
@@ -60,7 +60,7 @@ fn symbols(listing: &str) -> Symbols {
     listing.lines().filter_map(symbol).collect()
 }
 
-/// The instructions of a disassembly, by address.
+/// Parses the instructions of a disassembly, by address.
 fn instructions(listing: &str) -> BTreeMap<u64, &str> {
     let instruction = |line| {
         let (address, code) = str::split_once(line, ":\t")?;
@@ -69,13 +69,13 @@ fn instructions(listing: &str) -> BTreeMap<u64, &str> {
     listing.lines().filter_map(instruction).collect()
 }
 
-/// Where an instruction jumps or calls to.
+/// Returns the target of a jump or call.
 fn target(code: &str) -> Option<u64> {
     let (operands, _) = code.split('#').next()?.split_once(" <")?;
     u64::from_str_radix(operands.split_whitespace().last()?, 16).ok()
 }
 
-/// An instruction without what depends on where the function stands.
+/// Returns an instruction without the parts that depend on the function's address.
 fn normal(code: &str, from: u64, bytes: u64) -> String {
     let (instruction, comment) = code.split_once('#').unwrap_or((code, ""));
     let words: Vec<&str> = instruction.split_whitespace().collect();
@@ -106,8 +106,8 @@ impl Function {
         self.code.iter().map(|(_, code)| code.as_str()).collect()
     }
 
-    /// What is executed while waiting is switched off and nobody has halted: `je` after the look at
-    /// the switch is taken, `jne` to the kick is not.
+    /// Returns what is executed while waiting is switched off and no waiter has halted: the `je`
+    /// after the load of the switch is taken, the `jne` to the kick is not.
     fn executed_off(&self) -> Vec<&str> {
         let mut done = Vec::new();
         let mut at = 0;
@@ -124,7 +124,7 @@ impl Function {
     }
 }
 
-/// What is wrong with one lock, if anything.
+/// Describes what is wrong with one lock, if anything is.
 fn difference(verbs: &[Function; 4], allowed: &[&str]) -> Option<String> {
     let [lock, unlock, native_lock, native_unlock] = verbs;
     if lock.text() != native_lock.text() {
@@ -137,7 +137,7 @@ fn difference(verbs: &[Function; 4], allowed: &[&str]) -> Option<String> {
         .then(|| format!("unlock executes {off:?} while switched off, not {allowed:?}"))
 }
 
-/// Prints the sizes, and compares. Returns whether all is as it is known to be.
+/// Prints the sizes, and compares. Returns whether everything is as expected.
 pub(super) fn check(image: &Path) -> Result<bool> {
     let symbols = symbols(&said("nm", &["-S"], image)?);
     let listing = said("objdump", &["-d", "--no-show-raw-insn"], image)?;

@@ -1,13 +1,13 @@
-//! Does the aarch64 code of the locks order as much as their source asks for, and no more?
+//! Does the aarch64 code of the locks order as much as their source requires, and no more?
 //!
 //! On x86-64 an acquiring, a releasing and a full read-modify-write are the same instruction; on
 //! aarch64 they are not, and S3's point is that a lock is taken with acquire alone. The probes
-//! (`crates/overlock/tests/code/probes.rs`) are functions around one verb of one lock each. Of the
-//! compiler's assembly this asks: whatever takes a lock acquires and does not release; whatever
-//! releases it releases and does not acquire; no barrier in either. `NAME_try_lock` of `hybrid` and
-//! `queued` is the stealing path by itself: one load, one CAS.
+//! (`crates/overlock/tests/code/probes.rs`) are functions around one verb of one lock each. This
+//! file requires of the compiler's assembly: code that takes a lock acquires and does not release;
+//! code that releases it releases and does not acquire; neither has a barrier. `NAME_try_lock` of
+//! `hybrid` and `queued` is the stealing path by itself: one load, one CAS.
 //!
-//! The source's orderings are the models' business, and the audit's, which refuses one that is
+//! The models check the source's orderings, and so does the audit, which refuses one that is
 //! stronger than needed.
 
 use std::collections::BTreeMap;
@@ -18,14 +18,14 @@ use anyhow::{Result, bail, ensure};
 /// A kind of atomic instructions that aarch64 compilers emit.
 pub(super) struct Kind {
     pub(super) name: &'static str,
-    /// What makes the compiler emit it.
+    /// The compiler features that select it.
     pub(super) features: &'static str,
-    /// What the CAS of the stealing path is then: an instruction, or a function that is called.
+    /// The CAS of the stealing path: an instruction, or a function that is called.
     steal: &'static str,
 }
 
 /// Exclusive pairs; the single instructions of ARMv8.1; and calls to a function that chooses
-/// between the two while the program runs, the default.
+/// between the two at run time, the default.
 pub(super) const KINDS: &[Kind] = &[
     Kind { name: "LL/SC", features: "-lse,-outline-atomics", steal: "ldaxr" },
     Kind { name: "LSE", features: "+lse,-outline-atomics", steal: "casa" },
@@ -40,13 +40,13 @@ const STEALING: [&str; 4] = [
     "queued_threads_try_lock",
 ];
 
-/// The probe with a CAS that is too strong: it has to be refused.
+/// The probe with a CAS that is too strong, which the check must refuse.
 pub(super) const TOO_STRONG: &str = "strong_try_lock";
 
 /// Ten locks with three verbs each.
 const PROBES: usize = 30;
 
-/// What the memory accesses of some code order.
+/// The order that the memory accesses of some code impose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Order {
     acquires: bool,
@@ -69,7 +69,7 @@ impl BitOr for Order {
 /// The instructions of ARMv8.1 whose name ends in their order, then in their size.
 const SINGLE: [&str; 7] = ["cas", "swp", "ldadd", "ldclr", "ldeor", "ldset", "stadd"];
 
-/// What an instruction orders. Barriers of any kind count as everything: a lock needs none.
+/// Returns what an instruction orders. Barriers of any kind count as everything: a lock needs none.
 pub(super) fn order(instruction: &str) -> Order {
     let mut words = instruction.split_whitespace();
     let name = words.next().unwrap_or_default();
@@ -92,8 +92,8 @@ pub(super) fn order(instruction: &str) -> Order {
     }
 }
 
-/// The instructions of each function in a compiler's assembly. A function that the compiler found
-/// to be the same as another has an assignment only.
+/// Returns the instructions of each function in a compiler's assembly. A function that the compiler
+/// found to be the same as another has only an assignment.
 fn functions(assembly: &str) -> BTreeMap<&str, Vec<&str>> {
     let mut all: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut same = Vec::new();
@@ -117,7 +117,7 @@ fn functions(assembly: &str) -> BTreeMap<&str, Vec<&str>> {
     all
 }
 
-/// Whether a function orders what its verb asks for.
+/// Checks that a function orders what its verb requires.
 fn is_right(name: &str, code: &[&str]) -> Result<()> {
     let wanted = if name.ends_with("_unlock") { RELEASE } else { ACQUIRE };
     let found = code.iter().map(|instruction| order(instruction)).fold(RELAXED, Order::bitor);
@@ -125,7 +125,7 @@ fn is_right(name: &str, code: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Checks the probes in a compiler's assembly. Returns what there was to check.
+/// Checks the probes in a compiler's assembly. Returns a summary of what it checked.
 pub(super) fn check(assembly: &str, kind: &Kind) -> Result<String> {
     let all = functions(assembly);
     let is_probe = |name: &str| name.ends_with("_lock") || name.ends_with("_unlock");

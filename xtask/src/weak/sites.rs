@@ -1,9 +1,9 @@
-//! Do the slow halves steal as the fast ones do, with acquire alone?
+//! Do the slow halves steal like the fast ones, with acquire alone?
 //!
 //! There the compiler mixes a steal with much else into one function, some of which has to release.
-//! So each atomic instruction of the linked probes is traced to the function of the source that it
-//! was inlined from, by the debug information; what those functions order is then as readable as
-//! in a function by itself.
+//! So each atomic instruction of the linked probes is traced, by the debug information, to the
+//! source function from which it was inlined; what those functions order is then as clear as in a
+//! separate function.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::code::{ACQUIRE, BOTH, Order, RELAXED, TOO_STRONG, order};
 
-/// The functions whose atomic instructions all are attempts to take a lock: module and name.
+/// The functions all of whose atomic instructions are attempts to take a lock: module and name.
 const TAKING: [(&str, &str); 5] = [
     ("::queue::", "::try_take"),
     ("::newcomer::", "::spin_as_newcomer"),
@@ -22,8 +22,8 @@ const TAKING: [(&str, &str); 5] = [
     ("::hand_off::", "::take"),
 ];
 
-/// Checks a library of probes made of exclusive pairs, with debug information. Returns what there
-/// was to check.
+/// Checks a library of probes made of exclusive pairs, with debug information. Returns a summary of
+/// what it checked.
 pub(super) fn check(library: &Path) -> Result<String> {
     let listing = said(tool("objdump").args(["-d", "--no-show-raw-insn"]).arg(library))?;
     let instructions = ordered(&listing);
@@ -44,7 +44,7 @@ fn said(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(out.stdout)?)
 }
 
-/// The instructions in a disassembly that order anything, by address.
+/// Returns the instructions in a disassembly that order anything, by address.
 fn ordered(listing: &str) -> BTreeMap<String, Order> {
     let parse = |line: &str| {
         let (address, instruction) = line.split_once(":\t")?;
@@ -54,8 +54,8 @@ fn ordered(listing: &str) -> BTreeMap<String, Order> {
     listing.lines().filter_map(parse).collect()
 }
 
-/// What each function of the source orders, by the chains of inlined functions that `addr2line`
-/// prints: an address, then pairs of a function and its place, innermost first.
+/// Returns what each function of the source orders, from the chains of inlined functions that
+/// `addr2line` prints: an address, then pairs of a function and its place, innermost first.
 fn sites<'a>(
     instructions: &BTreeMap<String, Order>,
     traces: &'a str,
@@ -71,7 +71,7 @@ fn sites<'a>(
             continue;
         }
         let _place = lines.next();
-        // The first function that is not a cell's is where the access stands.
+        // The first function that does not belong to a cell contains the access.
         if let Some(order) = found.take_if(|_| !cell(line)) {
             let name = line.split("::{{closure}}").next().unwrap_or(line);
             let site = sites.entry(name).or_insert((RELAXED, 0));
@@ -124,7 +124,7 @@ mod tests {
         let bad =
             traces.clone() + &chain(after, "overlock::raw::queue::QueueLock<P,O,C>::try_take");
         assert!(found("stlxr", &bad).is_err());
-        // The strong probe would look like all others to a check that sees no release.
+        // The strong probe would look like all others to a check that ignores releases.
         assert!(found("stxr", &traces).is_err());
         assert!(found("stlxr", "").is_err(), "nothing to check is no success");
     }

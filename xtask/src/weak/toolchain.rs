@@ -2,8 +2,8 @@
 //! Debian's, unpacked into a folder.
 //!
 //! Debian's compiler is never installed: it would bring a second `rustc` into the search path, and
-//! a foreign architecture into the package manager's lists. Its packages are fetched with lists of
-//! their own and unpacked beside the build, which needs no privilege either.
+//! a foreign architecture into the package manager's lists. Its packages are fetched with separate
+//! lists and unpacked beside the build, which needs no privilege either.
 
 use std::fmt;
 use std::fs;
@@ -16,7 +16,7 @@ use super::TARGET;
 
 /// A compiler that can build for [`TARGET`].
 pub(super) struct Toolchain {
-    /// Where Debian's packages lie unpacked, if it is Debian's.
+    /// The folder of Debian's unpacked packages, if it is Debian's compiler.
     debian: Option<PathBuf>,
     target_dir: PathBuf,
 }
@@ -70,7 +70,7 @@ impl Toolchain {
     pub(super) fn cargo(&self) -> Command {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.env("CARGO_TARGET_DIR", &self.target_dir);
-        // The probes are linked by hand, by a linker that knows machine code only.
+        // The probes are linked by hand, by a linker that only accepts machine code.
         cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
         if let Some(root) = &self.debian {
             cargo.env("RUSTC", compiler(root));
@@ -85,7 +85,7 @@ impl Toolchain {
         }
     }
 
-    /// Whether the compiler runs and has the target's standard library.
+    /// Returns whether the compiler runs and has the target's standard library.
     fn works(&self) -> bool {
         let mut asked = self.rustc();
         asked.args(["--print", "target-libdir", "--target", TARGET]).stderr(Stdio::null());
@@ -100,18 +100,18 @@ impl Toolchain {
     }
 }
 
-/// Debian's `rustc` among its unpacked packages.
+/// Returns Debian's `rustc` among its unpacked packages.
 fn compiler(root: &Path) -> PathBuf {
     root.join("usr/bin/rustc")
 }
 
-/// The middle number of a version.
+/// Returns the middle number of a version.
 fn minor(version: &str) -> Option<u32> {
     version.split('.').nth(1)?.parse().ok()
 }
 
 /// Fetches Debian's compiler with the standard libraries of both machines, and unpacks them: all of
-/// them or, if something fails, nothing.
+/// them or, if something fails, none.
 fn unpack(root: &Path) -> Result<()> {
     ensure!(cfg!(target_arch = "x86_64"), "it is fetched for x86-64 only");
     let fetched = root.with_extension("fetched");
@@ -143,7 +143,7 @@ fn unpack(root: &Path) -> Result<()> {
     Ok(fs::remove_dir_all(&fetched)?)
 }
 
-/// Runs a command quietly; what it complains of is the error.
+/// Runs a command quietly; its complaints become the error.
 pub(super) fn succeeds(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_owned();
     let out = command.output().with_context(|| format!("{} did not start", name.display()))?;

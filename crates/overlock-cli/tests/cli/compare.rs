@@ -60,8 +60,8 @@ fn a_program_that_waits_for_no_lock_of_ours_gets_no_verdict() {
     let silent = r#"{"pid":7,"mutex":{"timed":0},"spin":{"slept":0}}"#;
     with_counters(silent).ends(0, "under ticket no thread of the program ever waited");
     let libcs = r#"{"pid":7,"mutex":{"handed_to_libc":3},"unreplaced":{"rwlock_waits":4}}"#;
-    let sentence = "no lock that Overlock replaces, but for read-write locks (4 waits), mutexes that are \
-                    process-shared, robust or priority-aware (3 calls)";
+    let sentence = "no lock that Overlock replaces, but for read-write locks (4 waits), mutexes \
+                    that are process-shared, robust or priority-aware (3 calls)";
     with_counters(libcs).ends(0, sentence);
     for counters in [silent, libcs] {
         let said = with_counters(counters);
