@@ -167,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_single_cpus_are_told_from_others() {
+    fn lines_of_single_cpus_are_recognised() {
         let lines = ["cpu  1 2 3", "cpu0 1 2 3", "cpu17 1 2 3", "intr 5", ""];
         assert_eq!(lines.map(cpu_number), [None, Some(0), Some(17), None, None]);
         assert!(CpuTimes::now().total > 0);
     }
 
     #[test]
-    fn what_others_took_is_not_ours() {
+    fn the_time_of_other_processes_is_not_ours() {
         let passed = CpuTimes { total: 100, steal: 10, busy: 70 };
         // 50 ticks are ours, so others took 20.
         assert!((passed.disturbance(0.5) - 0.3).abs() < 1e-9);

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tie_goes_to_the_lock_that_starves_nobody() {
+    fn a_tie_goes_to_the_lock_that_starves_no_thread() {
         let one = ratio(1.0, 1.0, 1.0);
         for (other, chosen) in [
             (ratio(0.8, 0.9, 1.01), "hybrid"),

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_wide_goes_below() {
+    fn wide_tables_are_split() {
         let halves = "  lock        ops/s\n  std        1.00 M\n  pthread-µ       3\n\n  \
                         lock       worst\n  std          0.5\n  pthread-µ\n";
         assert_eq!(table().fitted(Some(25)), halves);

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_nobody_opens_is_waited_at_for_its_time() {
+    fn a_wait_at_a_closed_gate_times_out() {
         let start = std::time::Instant::now();
         while start.elapsed() < std::time::Duration::from_millis(20) {
             Gate::default().pass(Some(5_000_000));

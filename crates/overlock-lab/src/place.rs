@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_told_without_its_types() {
+    fn a_name_loses_its_type_arguments() {
         for (name, short) in [
             ("app::f", "app::f"),
             ("begin<Calls, Mix<Hybrid<Guest<Calls, true>, Locks>>>", "begin"),

@@ -13,7 +13,7 @@ use std::time::Instant;
 use overlock_lab::KvmEngine;
 
 #[test]
-fn vcpus_that_share_pcpus_all_come_to_their_end_and_never_run_on_more() {
+fn vcpus_that_share_pcpus_all_finish_and_never_run_on_more() {
     if !support::available::<KvmEngine>("the example of a VMM") {
         return;
     }

@@ -51,7 +51,7 @@ impl Function {
                 self.name.to_bytes(),
                 b", which the program has called; run it without Overlock\n",
             ]);
-            // SAFETY: ends the process: there is no way to do what it asked for.
+            // SAFETY: ends the process: its request can't be fulfilled.
             unsafe { libc::abort() }
         }
         self.address.store(found, Relaxed);

@@ -62,7 +62,7 @@ const TAKEN: &str = "return __atomic_compare_exchange_n(word, &free, take";
 const TAKEN_AT_ONCE: &str = "return free == 0 || __atomic_compare_exchange_n(word, &free, take";
 
 #[test]
-fn every_program_notices_a_lock_that_anybody_takes() {
+fn every_program_notices_a_lock_that_any_thread_takes() {
     finds(C, "tests/c/locks.c", TAKEN, TAKEN_AT_ONCE);
     finds(C, "tests/c/spins.c", TAKEN, TAKEN_AT_ONCE);
     finds(C, "tests/c/shared.c", TAKEN, TAKEN_AT_ONCE);
@@ -115,7 +115,7 @@ fn the_thread_sanitizer_sees_what_locks_order() {
 }
 
 #[test]
-fn nobody_halts_when_waiting_is_off() {
+fn no_thread_halts_when_waiting_is_off() {
     works(C, "tests/c/spins.c", &support::static_library());
 }
 

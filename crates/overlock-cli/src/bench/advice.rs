@@ -208,7 +208,7 @@ mod tests {
     const EVEN: &[u64] = &[50, 50];
 
     #[test]
-    fn of_equals_the_one_that_cannot_starve_goes_first() {
+    fn among_equals_the_lock_that_cannot_starve_comes_first() {
         for names in [["std", "hybrid"], ["hybrid", "std"]] {
             let locks = [(names[0], FAST, 1.0, EVEN), (names[1], LIKE, 1.0, EVEN)];
             let advice = advise(&results(&locks));

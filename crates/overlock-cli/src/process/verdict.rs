@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_with_the_winner_are_told() {
+    fn ties_with_the_winner_are_reported() {
         let libc = series("libc", &LIBC);
         let fast = series("hybrid", &LIBC.map(|v| v / 2.0));
         let tie = series("ticket", &[5.0, 5.4, 5.1, 5.9, 5.2, 5.5]);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tie_goes_to_the_lock_that_starves_nobody() {
+    fn a_tie_goes_to_the_lock_that_starves_no_thread() {
         let libc = series("libc", &LIBC);
         let fast = series("test-and-set", &LIBC.map(|v| v / 2.0));
         let near = series("hybrid", &LIBC.map(|v| v / 1.92));

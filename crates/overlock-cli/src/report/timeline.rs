@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_holder_loses_is_told() {
+    fn the_losses_of_a_holder_are_reported() {
         let timeline = timeline();
         assert_eq!(timeline.shares(0), Shares { held: 0.5, off: 0.2 });
         let sentence = timeline.sentence();

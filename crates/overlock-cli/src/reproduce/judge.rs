@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn spreads_are_told_by_how_far_they_are_from_equal_and_shares_from_nothing() {
+    fn spreads_are_judged_by_their_distance_from_one_and_shares_from_zero() {
         use Agreement::{No, Open, Yes};
         for (figure, value, ours, size) in [
             ("least_served", 0.93, 0.92, Yes),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_published_is_open_and_unknown_figures_are_none() {
+    fn unpublished_figures_are_open_and_unknown_ones_are_none() {
         let open = Published { value: None, ..published(1.0, 1.0, false) };
         let judged = Judged::new("mine", &open, vec![2.0]);
         assert_eq!((judged.direction, judged.size), (Agreement::Open, Agreement::Open));

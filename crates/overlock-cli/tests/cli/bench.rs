@@ -140,7 +140,7 @@ fn an_explanation_accounts_for_all_of_the_time() {
 }
 
 #[test]
-fn the_seed_of_the_day_is_told() {
+fn the_seed_of_the_day_is_printed() {
     let said = bench(&["1", "--threads", "1", "--locks", "std"]);
     assert!(said.stdout.starts_with("Seed of the day: "), "{said:?}");
     assert!(

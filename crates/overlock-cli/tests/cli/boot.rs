@@ -78,7 +78,7 @@ fn polls_under_xen_are_ended_by_kicks() {
         assert_eq!(point["lost"], 0, "{point}");
         assert_eq!(count("halts"), count("kicked") + count("overdue") + count("stray"), "{point}");
         assert!(count("kicked") + count("stale") <= count("kicks"), "{point}");
-        assert!(count("kicked") > 0, "nobody waited: {point}");
+        assert!(count("kicked") > 0, "no vCPU waited: {point}");
     }
     said.ends(0, "");
 }
@@ -127,7 +127,7 @@ fn a_panic_a_silence_and_a_reset_are_one_clear_error() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_what_brings_it() {
+fn a_missing_part_is_named_with_its_remedy() {
     let nowhere = |variable: &str, value: &str, args: &[&str]| -> Said {
         overlock(args).env(variable, value).output().expect("it starts").into()
     };

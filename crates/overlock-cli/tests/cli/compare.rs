@@ -80,7 +80,7 @@ fn a_program_that_waits_for_no_lock_of_ours_gets_no_verdict() {
 
 /// A tie within 5 % goes to the lock that lets no thread wait for ever; the figures are exact.
 #[test]
-fn a_near_tie_goes_to_the_lock_that_starves_nobody() {
+fn a_near_tie_goes_to_the_lock_that_starves_no_thread() {
     let compare = |hybrid: &str| {
         let script = r#"case "$OVERLOCK_LOCK" in
             test-and-set) echo 200;; hybrid) echo $0;; *) echo 100;; esac"#;
@@ -226,7 +226,7 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
 }
 
 #[test]
-fn a_forgotten_program_or_dashes_are_told_with_what_to_type() {
+fn a_missing_program_or_missing_dashes_are_explained() {
     for (typed, sentence) in [
         ("compare", "name a program, after --, as in\n  overlock compare -- make -j8"),
         ("compare --", "name a program after --, as in\n  overlock compare -- make -j8"),
@@ -313,7 +313,7 @@ fn arguments_need_not_be_text() {
 }
 
 #[test]
-fn an_end_before_the_first_round_is_told() {
+fn an_end_before_the_first_round_is_reported() {
     let said = compare(&["--runs", "2"], "kill -INT $PPID; sleep 9");
     said.ends(130, "before the end of the first round");
 }

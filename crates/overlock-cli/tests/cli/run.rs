@@ -65,7 +65,7 @@ fn counters_are_printed_after_the_program() {
 }
 
 #[test]
-fn a_missing_or_wrong_library_is_told() {
+fn a_missing_or_wrong_library_is_reported() {
     let args = ["run", "--", "true"];
     let mut command = overlock(&args);
     command.env("OVERLOCK_PRELOAD", "/no/such/library.so");
@@ -154,7 +154,7 @@ fn a_disk_that_fills_up_meanwhile_costs_the_file_only() {
 
 /// A reader of `--out` that leaves is not the reader of standard output, which may leave.
 #[test]
-fn a_result_pipe_that_breaks_is_told() {
+fn a_broken_result_pipe_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status();

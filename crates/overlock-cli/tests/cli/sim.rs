@@ -183,7 +183,7 @@ fn a_process_that_dies_is_an_error() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_refused_and_nobody_is_said_to_have_died() {
+fn an_impossible_simulation_is_refused_and_no_child_is_reported_dead() {
     let said = sim(&["--locks", "sequential-queued", "--cpus", "4,8", "--jobs", "2"]);
     said.ends(2, "sequential-queued");
     assert!(!said.stderr.contains("signal") && !said.stderr.contains("died"), "{said:?}");
@@ -236,7 +236,7 @@ fn what_if_finds_where_a_lock_breaks_down() {
 }
 
 #[test]
-fn published_figures_stand_beside_ours_and_agreement_is_told() {
+fn published_figures_stand_beside_ours_with_their_agreement() {
     let said = said(&["reproduce", "s3", "--quick", "--json"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     let figures = said.records("reproduced");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A program whose second thread waits for the first, in the kind of lock that is named, or in none. */
+/* A program whose second thread waits for the first, at the kind of lock that its argument names, or at none. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <string.h>

@@ -246,7 +246,7 @@ impl Turn<'_> {
             Some(Standing::Halted) if !guest.ready => "had not begun",
             Some(Standing::Queued(_)) => "was waiting for a processor",
             Some(Standing::Running(_)) => "was running",
-            Some(Standing::Halted) => "was halted, and nobody kicked it",
+            Some(Standing::Halted) => "was halted, and no vCPU kicked it",
             Some(Standing::Stopped) | None => return,
         };
         self.state.alive -= 1;

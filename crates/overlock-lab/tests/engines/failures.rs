@@ -14,8 +14,8 @@ crate::on_both_engines!(
     an_abort_names_the_function,
     a_stack_overflow_is_a_fault,
     a_runaway_is_ended_and_named,
-    a_halt_that_nobody_ends_is_named,
-    a_fault_ends_those_who_wait_for_the_faulty,
+    a_halt_without_a_kick_is_named,
+    a_fault_ends_the_vcpus_that_wait_for_the_faulty_one,
     a_fault_leaves_the_next_run_alone,
     nonsense_is_refused,
 );
@@ -110,7 +110,7 @@ fn waits_for_ever<W: World<Word = AtomicU32>>(vcpu: Vcpu<W>) {
     }
 }
 
-fn a_halt_that_nobody_ends_is_named<E: Engine>() {
+fn a_halt_without_a_kick_is_named<E: Engine>() {
     let mut config = config(2, 2);
     config.duration = Duration::from_millis(20);
     config.grace = Duration::from_millis(50);
@@ -123,7 +123,7 @@ fn a_halt_that_nobody_ends_is_named<E: Engine>() {
     assert!(text.contains("vCPU 1 was halted") && text.contains("waits_for_ever"), "{text}");
 }
 
-fn a_fault_ends_those_who_wait_for_the_faulty<E: Engine>() {
+fn a_fault_ends_the_vcpus_that_wait_for_the_faulty_one<E: Engine>() {
     // One spins, one waits for a processor, one is halted; none of them would ever stop.
     let error = error::<E>(&config(4, 2), |vcpu| match vcpu.number() {
         0 => {

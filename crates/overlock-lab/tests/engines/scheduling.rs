@@ -150,7 +150,7 @@ fn a_halt_ends_at_its_deadline<E: Engine>() {
         }
     });
     let outcome = E::run(&config(2, 1), &program).unwrap();
-    assert_eq!(early.into_inner(), 0, "a halt that nobody kicked ended early");
+    assert_eq!(early.into_inner(), 0, "a halt ended early without a kick");
     assert!(outcome.vcpus.iter().all(|vcpu| vcpu.halts == 10));
 }
 

@@ -16,13 +16,13 @@ crate::on_both_engines!(
     shootdowns_are_answered_by_halted_and_preempted_vcpus,
     every_rule_keeps_the_timer_monotone,
     locks_that_may_not_wait_do_not_halt,
-    each_change_of_hands_is_a_kick_and_a_halt,
+    each_hand_over_is_a_kick_and_a_halt,
     a_preempted_holder_is_blamed_for_the_waits_behind_it,
-    pause_loops_are_reported_by_locks_that_know_nothing,
+    native_locks_report_pause_loops,
     unknown_names_are_refused,
     slices_are_as_long_as_they_should_be_for_every_lock,
     what_locks_publish_leads_to_the_holder_and_costs_nothing_unless_asked_for,
-    a_wake_up_is_measured_and_told,
+    a_wake_up_is_measured_and_recorded,
     an_experiment_file_runs,
 );
 
@@ -91,7 +91,7 @@ fn locks_that_may_not_wait_do_not_halt<E: Engine>() {
     assert_eq!(point::<E>(&config(6), "micro", "native-ticket").exits["halt"], 0);
 }
 
-fn each_change_of_hands_is_a_kick_and_a_halt<E: Engine>() {
+fn each_hand_over_is_a_kick_and_a_halt<E: Engine>() {
     // Enough vCPUs that each has halted before the token is back.
     let record = point::<E>(&config(8), "micro", HAND_OVER);
     let operations = record.ops_per_s * record.seconds;
@@ -127,7 +127,7 @@ fn a_preempted_holder_is_blamed_for_the_waits_behind_it<E: Engine>() {
     assert!(losses.holder_off_ns + losses.next_off_ns < losses.waited_ns / 10, "{losses:?}");
 }
 
-fn pause_loops_are_reported_by_locks_that_know_nothing<E: Engine>() {
+fn native_locks_report_pause_loops<E: Engine>() {
     let window = Duration::from_micros(100);
     let reporting = Config { pause_window: window, policy: "skip-spinners", ..config(6) };
     let record = point::<E>(&reporting, "micro", "native-ticket");
@@ -178,7 +178,7 @@ fn what_locks_publish_leads_to_the_holder_and_costs_nothing_unless_asked_for<E: 
     assert_eq!(reported.yields.codes().len(), 1, "a policy that sees spins and never yields");
 }
 
-fn a_wake_up_is_measured_and_told<E: Engine>() {
+fn a_wake_up_is_measured_and_recorded<E: Engine>() {
     let record = point::<E>(&config(2), "micro", "hybrid");
     assert!((1_000..=1_000_000).contains(&record.wake_ns), "{} ns", record.wake_ns);
     let told = Config { wake_ns: Some(12_345), ..config(2) };

@@ -92,7 +92,7 @@ fn initialised(shared: libc::c_int, clock: libc::clockid_t) -> Option<[u32; SIZE
     errors |= unsafe { libc::pthread_condattr_setpshared(attributes, shared) };
     // SAFETY: as above.
     errors |= unsafe { libc::pthread_condattr_setclock(attributes, clock) };
-    // SAFETY: as above, and `cond` is writable. Nobody waits for it, so nothing is left to destroy.
+    // SAFETY: as above, and `cond` is writable. It has no waiters, so nothing is left to destroy.
     errors |= unsafe { libc::pthread_cond_init(cond.as_mut_ptr(), attributes) };
     // SAFETY: all its bytes were zeros or are libc's by now, and any pattern is valid.
     (errors == 0).then(|| unsafe { cond.as_ptr().cast::<[u32; SIZE / 4]>().read() })

@@ -171,7 +171,7 @@ static void *meet(void *unused)
 	return (void *)(long)pthread_barrier_wait(&barrier);
 }
 
-/* Two waits: of three threads, one is told that it is the serial one. */
+/* Two waits: libc tells one of three threads that it is the serial one. */
 CASE(barriers_wait)
 {
 	pthread_t threads[3];

@@ -204,7 +204,7 @@ fn counters_go_to_regular_files_only() {
 }
 
 #[test]
-fn unlocks_of_free_mutexes_are_counted_and_said_with_their_place() {
+fn unlocks_of_free_mutexes_are_counted_and_reported_with_their_place() {
     let program = compile("tolerated.c", "counted-tolerated", &[]);
     let case = "unlock_of_a_free_mutex";
     // Normal and adaptive mutexes, three times each.
