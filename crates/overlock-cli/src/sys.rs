@@ -17,7 +17,7 @@ pub(crate) struct Usage {
     pub(crate) cpu_seconds: f64,
     /// The kernel's part of it, from its sampling of ticks.
     pub(crate) system_seconds: f64,
-    /// Context switches of threads that had to wait, and of threads that were preempted.
+    /// Context switches of threads that had to wait, and of threads that could have continued.
     pub(crate) voluntary: i64,
     pub(crate) involuntary: i64,
     /// The most memory ever resident, in KiB.
