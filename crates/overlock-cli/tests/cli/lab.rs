@@ -72,7 +72,7 @@ fn measures_and_records(engine: &str) {
     let cross = ["native-ticket", "hybrid", "hybrid-off"]
         .iter()
         .flat_map(|lock| [1, 3].map(|cpus| ((*lock).to_owned(), cpus, "none".to_owned())));
-    assert_eq!(names(&points), cross.collect(), "one vCPU a pCPU is measured along");
+    assert_eq!(names(&points), cross.collect(), "one vCPU per pCPU is always measured");
     for point in &points {
         check_point(point, engine, 2);
         assert_eq!(point["paravirtual"], point["lock"] == "hybrid");
@@ -211,8 +211,8 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
         ("--engine", "xen", "possible values: auto, kvm, threads"),
         ("--locks", "nonsense", "there is no lock 'nonsense'; choose from test-and-set"),
         ("--locks", "native-ticket-off", "there is no lock 'native-ticket-off'"),
-        ("--policies", "nonsense", "no yield policy is called nonsense; there are none, report"),
-        ("--workload", "nonsense", "pmtimer; one of your own is a file: --workload my.toml"),
+        ("--policies", "nonsense", "no yield policy is called nonsense; choose from none, report"),
+        ("--workload", "nonsense", "pmtimer; or name a file: --workload my.toml"),
         ("--sample", "1us", "leave no time to run"),
         ("--workload", "/no/such.toml", "can't read /no/such.toml"),
         ("--cpus", "0", "0 is not in 1..=1024"),

@@ -78,8 +78,11 @@ fn the_reference_knows_every_counter_of_the_library() {
         for counter in counters.into_iter().flatten() {
             let name =
                 if group == "events" { counter.clone() } else { format!("{group}.{counter}") };
-            assert!(page.contains(&name), "the reference says nothing of {name}");
+            assert!(page.contains(&name), "the reference does not explain {name}");
         }
-        assert!(value.is_object() || page.contains(group), "the reference says nothing of {group}");
+        assert!(
+            value.is_object() || page.contains(group),
+            "the reference does not explain {group}"
+        );
     }
 }

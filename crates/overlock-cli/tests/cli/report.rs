@@ -313,7 +313,7 @@ fn without_results_there_is_no_page() {
         (&empty, "empty.jsonl: the file is empty"),
         (&head, "there is nothing to report"),
         (&other, "other.txt: the rest is not read"),
-        (&binary, "binary:1: this is no text"),
+        (&binary, "binary:1: this is not text"),
         (&desk.0.path().to_owned(), "can't read line 1"),
     ] {
         let (said, page) = desk.report(&[file], &[]);

@@ -73,13 +73,13 @@ fn a_missing_or_wrong_library_is_reported() {
     said.ends(2, "OVERLOCK_PRELOAD names /no/such/library.so, which can't be read");
     command.env("OVERLOCK_PRELOAD", "/etc/passwd");
     let said: Said = command.output().unwrap().into();
-    said.ends(2, "/etc/passwd is no 64-bit shared library");
+    said.ends(2, "/etc/passwd is not a 64-bit shared library");
     command.env("OVERLOCK_PRELOAD", c_library());
     let said: Said = command.output().unwrap().into();
     said.ends(2, "is a library, but not Overlock's");
     command.env("OVERLOCK_PRELOAD", stand_in("old.so", &c_library(), "0.0.1"));
     let said: Said = command.output().unwrap().into();
-    said.ends(2, "is of version 0.0.1, and this command of");
+    said.ends(2, "has version 0.0.1, but this command has");
 
     if !cfg!(debug_assertions) {
         return; // A release build contains the library.

@@ -26,7 +26,7 @@ fn the_laboratorys_flags_measure_in_virtual_time_and_repeat_to_the_last_digit() 
     let one = sim(&more);
     assert_eq!(one.code, Some(0), "{one:?}");
     let points_of_one = points(&one);
-    assert_eq!(points_of_one.len(), 6, "1x is measured along: {one:?}");
+    assert_eq!(points_of_one.len(), 6, "1x is always measured: {one:?}");
     for point in &points_of_one {
         assert_eq!((&point["world"], &point["pcpus"]), (&"sim".into(), &2.into()));
         assert!(point["ops_per_s"]["median"].as_f64().unwrap() > 0.0, "{point}");
@@ -78,14 +78,14 @@ fn bad_experiments_are_refused_with_file_line_and_expectation() {
             "skip-spinners\"]",
             "skip-spinners\", \"hope\"]",
             "policies",
-            "no yield policy is called hope; there are",
+            "no yield policy is called hope; choose from",
         ),
         ("cpus = [36, 54, 72]", "cpus = [36]", "cpus = 54", "is about 54 vCPUs, which the factors"),
         (
             "least_served",
             "luck",
             "figure = \"luck",
-            "no figure is called luck; there are ops_per_s",
+            "there is no figure luck; choose from ops_per_s",
         ),
     ] {
         assert!(good.contains(from), "{from}");

@@ -262,7 +262,7 @@ fn taken_away_inside<E: Engine>(grace: Duration) -> (u32, u64) {
 
 fn a_critical_section_is_not_interrupted_within_its_grace<E: Engine>() {
     let (found, graces) = taken_away_inside::<E>(Duration::ZERO);
-    assert!(found > 0, "sections longer than a slice are interrupted");
+    assert!(found > 0, "critical sections longer than a slice are interrupted");
     assert_eq!(graces, 0, "without a grace, no vCPU has to call at its end");
     let (found, graces) = taken_away_inside::<E>(Duration::from_secs(10));
     assert_eq!(found, 0);
