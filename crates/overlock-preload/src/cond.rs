@@ -8,8 +8,7 @@
 //! |---|---|
 //! | `flags` | libc's own word: bit 0 process-shared, bit 1 `CLOCK_MONOTONIC`; bit 31 [`CLAIMED`] |
 //! | `sequence` | advanced by every signal and broadcast that may find a sleeper; the futex word |
-//! | `waiters` | fork generation (32 bits), count (31; signals under way count too), `destroy`
-//! waits (1) |
+//! | `waiters` | fork generation (32 bits), count (31; signals under way count too), `destroy` waits (1) |
 //! | `numbered` | the number of waits so far |
 //! | `awake` | how many of those, from the first on, are known to be awake |
 //!

@@ -174,7 +174,7 @@ impl<'a> Findings<'a> {
             let fair = certain.iter().find(|lock| recommend::starves_nobody(&lock.lock));
             sentence += &match fair.and_then(|fair| Some((fair, self.over(fair, lock)?))) {
                 Some((fair, ratio)) => {
-                    format!("; {}, which doesn't, is {} as good.", fair.lock, times(ratio))
+                    format!("; {}, which can't, is {} as good.", fair.lock, times(ratio))
                 }
                 None => ".".into(),
             };
@@ -315,7 +315,7 @@ mod tests {
         let far = series("hybrid", &LIBC.map(|v| v / 1.5));
         let verdict = told(&[&fast, &far, &libc], &libc, false).unwrap();
         assert_eq!(verdict.lock.as_deref(), Some("test-and-set"));
-        assert!(verdict.sentence.contains("hybrid, which doesn't, is 0.750x"), "{verdict:?}");
+        assert!(verdict.sentence.contains("hybrid, which can't, is 0.750x"), "{verdict:?}");
     }
 
     #[test]

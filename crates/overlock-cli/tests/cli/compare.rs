@@ -96,7 +96,7 @@ fn a_near_tie_goes_to_the_lock_that_starves_no_thread() {
     );
     let far = compare("150");
     assert!(far.contains("Use test-and-set: it is 2.00x"), "{far}");
-    assert!(far.contains("hybrid, which doesn't, is 0.750x"), "{far}");
+    assert!(far.contains("hybrid, which can't, is 0.750x"), "{far}");
 }
 
 /// A lock that loses only the start of the library does not lose.
