@@ -81,6 +81,12 @@ pub unsafe trait Platform: Sized + 'static {
     /// Whether [`yield_now`](Self::yield_now) gives the processor to another CPU that can run.
     const YIELDS: bool = false;
 
+    /// Whether [`waits`](Self::waits) is a branch that is patched in the code, and so costs next to
+    /// nothing. Then every unlock asks it, and while waiting is switched off executes what it does
+    /// on a platform that never waits. Elsewhere most unlocks check for halted waiters even then:
+    /// the check is cheaper than the question.
+    const WAITS_IS_PATCHED: bool = false;
+
     /// What waiting costs in this world. It may change at any time, as
     /// [`note_wake`](Self::note_wake) reports wake-ups.
     #[inline(always)]
@@ -97,8 +103,9 @@ pub unsafe trait Platform: Sized + 'static {
 
     /// Whether waiting is switched on now: the run-time choice that S1 calls `nopvspin`.
     ///
-    /// Slow paths call it, and so does the unlock of [`Ticket`](crate::Ticket), once. The answer
-    /// may change only while no lock of the platform is held or waited for.
+    /// Slow paths call it, and so does the unlock of [`Ticket`](crate::Ticket), once; where
+    /// [`WAITS_IS_PATCHED`](Self::WAITS_IS_PATCHED), the unlock of every lock does. The answer may
+    /// change only while no lock of the platform is held or waited for.
     #[inline(always)]
     fn waits() -> bool {
         Self::WAITS

@@ -40,6 +40,8 @@ macro_rules! faces {
     };
 }
 
+use crate::platform::{CheapRelease, Platform};
+
 pub mod hybrid;
 pub mod queue;
 pub mod queued;
@@ -51,6 +53,13 @@ pub use hybrid::Hybrid;
 pub use queued::Queued;
 pub use test_and_set::TestAndSet;
 pub use ticket::{Narrow, Ticket, Wide, Width};
+
+/// Whether waiting is switched off in the code, so that a release is the native one. Not where the
+/// platform has cheap releases, which leave steals to be counted.
+#[inline(always)]
+fn is_patched_out<P: Platform>() -> bool {
+    P::WAITS_IS_PATCHED && !P::Release::EXISTS && !P::waits()
+}
 
 /// A lock without the data it protects.
 ///

@@ -140,7 +140,7 @@ use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::platform::{CheapRelease, Platform};
 use crate::raw::word::queue::{LockWord, rmw};
-use crate::raw::{RawLock, RawTimedLock};
+use crate::raw::{RawLock, RawTimedLock, is_patched_out};
 use crate::waiters::Key;
 
 mod enqueue;
@@ -280,6 +280,11 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
     #[inline]
     unsafe fn unlock(&self) {
         const { assert!(P::WAITS || !P::Release::EXISTS, "a cheap release is for CPUs that wait") };
+        if is_patched_out::<P>() {
+            // ORDERING: Release, O2. Nobody has halted.
+            self.word.fetch_sub(rmw::RELEASE, Release);
+            return;
+        }
         if P::Release::EXISTS && P::Release::clear_low_byte(&self.word) {
             return;
         }

@@ -62,7 +62,7 @@ use crate::counters::{Class, Event, Uncounted};
 use crate::park;
 use crate::platform::Platform;
 use crate::raw::word::test_and_set::FlagWord;
-use crate::raw::{RawLock, RawTimedLock};
+use crate::raw::{RawLock, RawTimedLock, is_patched_out};
 use crate::spin::Spin;
 
 /// How long a waiter spins before it halts, in nanoseconds. This is well below the joint cost of a
@@ -185,7 +185,7 @@ unsafe impl<P: Platform, C: Class> RawLock for TestAndSet<P, C> {
     unsafe fn unlock(&self) {
         let address = &raw const *self;
         // ORDERING: Release, O2. (w,1) -> (0,0); the word is not touched again (I3).
-        if P::WAITS {
+        if P::WAITS && !is_patched_out::<P>() {
             let before = self.word.swap(FlagWord::FREE.bits(), Release);
             if FlagWord::new(before).has_waiters() {
                 Self::kick(address);
