@@ -22,7 +22,7 @@ pub(crate) fn build() -> Result<PathBuf> {
     cargo.args(["build", "--release", "--locked", "--quiet", "-p", "overlock-boot"]);
     cargo.args(["--bin", "overlock-boot", "--target", target, "--target-dir"]).arg(&folder);
     cargo.env("RUSTFLAGS", flags).env_remove("CARGO_ENCODED_RUSTFLAGS");
-    // Nothing unwinds there, and the linker may only accept machine code.
+    // Nothing unwinds there, and the linker may understand machine code only.
     cargo.env("CARGO_PROFILE_RELEASE_PANIC", "abort").env("CARGO_PROFILE_RELEASE_LTO", "off");
     let status = cargo.current_dir(crate::root()).status().context("cargo did not start")?;
     if !status.success() {
@@ -31,8 +31,8 @@ pub(crate) fn build() -> Result<PathBuf> {
     Ok(folder.join(target).join("release").join("overlock-boot"))
 }
 
-/// Builds the image, prints how large the locks' verbs are in it, and compares them with the native
-/// ones. Returns whether they differ only in the known ways.
+/// Builds it, prints how large the locks' verbs are in it, and compares those that are switched off
+/// with the native ones. Returns whether they execute the same.
 pub(crate) fn code() -> Result<bool> {
     code::check(&build()?)
 }

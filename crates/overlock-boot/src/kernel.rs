@@ -7,13 +7,13 @@
 use core::mem;
 use core::ptr;
 use core::sync::atomic::{
-    AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    AtomicBool, AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
 use overlock::Platform;
 
 use crate::cpus::{self, count};
-use crate::platform::{World, is_broken};
+use crate::platform::{Sabotage, World, broken, is_broken, switch};
 
 /// One world: its platforms, and its machine.
 pub trait Kernel: Sized + 'static {
@@ -82,6 +82,34 @@ pub fn everywhere<K: Kernel>(job: fn(usize)) {
     while DONE.load(Acquire) < others {
         core::hint::spin_loop();
     }
+}
+
+static WAITING: AtomicBool = AtomicBool::new(false);
+static WRITTEN: AtomicBool = AtomicBool::new(false);
+
+/// Switches waiting on or off for all locks, none of which is in use. Called by the first CPU.
+///
+/// All CPUs take part. While the first writes code the others do nothing else, and then they forget
+/// what they have fetched of it.
+pub fn set_waiting<K: Kernel>(on: bool) {
+    WAITING.store(on || broken(Sabotage::AlwaysWaits), Relaxed);
+    WRITTEN.store(false, Relaxed);
+    everywhere::<K>(|cpu| {
+        K::Machine::without_interrupts(|| {
+            if cpu == 0 {
+                // SAFETY: the image is mapped for writing. The other CPUs are in the loop below, no
+                // interrupt comes in here, and the handlers of non-maskable ones take no lock now.
+                unsafe { switch::set(WAITING.load(Relaxed)) };
+                // ORDERING: Release, with the Acquire below: the code is written.
+                WRITTEN.store(true, Release);
+            }
+            // ORDERING: Acquire, as above.
+            while !WRITTEN.load(Acquire) {
+                core::hint::spin_loop();
+            }
+            switch::forget_code();
+        });
+    });
 }
 
 /// Calls back all CPUs but this one, whatever is wrong with the platform's kicks.

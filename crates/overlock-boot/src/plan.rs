@@ -35,6 +35,11 @@ impl<'a> Plan<'a> {
         self.get(key).and_then(|value| value.parse().ok()).unwrap_or(default)
     }
 
+    /// Whether locks are to wait where they can.
+    pub fn wants_waiting(&self) -> bool {
+        self.number("nopvspin", 0) == 0
+    }
+
     /// The parts of `key`'s value, or of `default`.
     pub fn list(
         &self,

@@ -13,16 +13,17 @@
 //! | P7 | A CPU's number is in its record, and never changes. |
 //! | P8 | Static arrays. |
 //! | P9 | The time stamp counter, which all CPUs of one machine share. |
-//! | P10 | [`set_waiting`]. |
+//! | P10 | A branch that is patched ([`switch`]), by [`set_waiting`](crate::kernel::set_waiting). |
 //! | P11 | No cheap releases. |
 
 mod bare;
 mod kvm;
+pub(crate) mod switch;
 mod xen;
 
 use core::fmt;
 use core::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst,
+    AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst,
 };
 
 use crate::cpus::{self, PerCpu, count};
@@ -35,14 +36,6 @@ pub use xen::{NativeXen, Xen};
 /// Buckets of a table of halted CPUs, 16 entries each: four waits for each of 32 CPUs, four times
 /// over. 2 KiB.
 pub const BUCKETS: usize = 32;
-
-/// Whether locks wait. One world is in use at a time.
-static WAITING: AtomicBool = AtomicBool::new(true);
-
-/// Switches waiting on or off, while no lock is in use.
-pub fn set_waiting(on: bool) {
-    WAITING.store(on || broken(Sabotage::AlwaysWaits), Relaxed);
-}
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,10 +221,11 @@ macro_rules! platform {
     ($aware:ident, $native:ident) => {
         $crate::platform::platform!(@ $aware {
             const WAITS: bool = true;
+            const WAITS_IS_PATCHED: bool = true;
 
             #[inline(always)]
             fn waits() -> bool {
-                $crate::platform::WAITING.load(core::sync::atomic::Ordering::Relaxed)
+                $crate::platform::switch::is_on()
             }
             fn costs() -> overlock::platform::Costs {
                 use $crate::platform::World;

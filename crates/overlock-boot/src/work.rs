@@ -21,9 +21,6 @@ const SILENCE_NS: u64 = 5_000_000_000;
 /// Does all that the plan asks for, and ends the machine.
 pub fn run<K: Kernel>(plan: Plan<'_>) -> ! {
     K::arrive();
-    if plan.number("nopvspin", 0) == 1 {
-        platform::set_waiting(false);
-    }
     if let Some(how) = plan.get("broken") {
         platform::sabotage(platform::Sabotage::called(how).expect("a way to break a platform"));
     }

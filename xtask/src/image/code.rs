@@ -1,8 +1,9 @@
-//! The code of the locks' verbs in the kernel image: how large it is, and that a lock whose waiting
-//! is compiled in but switched off executes what the native one does, except for known differences.
+//! The locks' verbs in the kernel image: how large they are, and whether a lock whose waiting is
+//! compiled in but switched off executes what the native one executes.
 //!
-//! `nm` and `objdump` read it from the image. The verbs are separate functions there
-//! (`crates/overlock-boot/src/image/probes.rs`).
+//! Read from the image by `nm` and `objdump`. The verbs are functions of their own there
+//! (`crates/overlock-boot/src/image/probes.rs`), and the image is linked with waiting switched off
+//! (`crates/overlock-boot/src/platform/switch.rs`): what is read is what is executed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,14 +19,8 @@ const LOCKS: [(&str, &str); 4] = [
     ("hybrid", "Hybrid"),
 ];
 
-/// What the unlock of a lock executes while waiting is switched off: the whole native one and the
-/// instructions named here, or these instead of it. Only code patching could avoid them.
-const UNLOCK_OFF: [&[&str]; 4] = [
-    &["xor", "xchg", "test", "jne", "ret"],
-    &["movzbl WAITING", "test", "je", "addw", "ret"],
-    &["mov", "lock xadd", "test", "jne", "ret"],
-    &["mov", "lock xadd", "test", "jne", "ret"],
-];
+/// The switch that is off, a NOP of five bytes.
+const SWITCH: &str = "nopl 0x0(%rax,%rax,1)";
 
 /// A function of the image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +72,7 @@ fn target(code: &str) -> Option<u64> {
 
 /// Returns an instruction without the parts that depend on the function's address.
 fn normal(code: &str, from: u64, bytes: u64) -> String {
-    let (instruction, comment) = code.split_once('#').unwrap_or((code, ""));
+    let instruction = code.split_once('#').map_or(code, |(instruction, _)| instruction);
     let words: Vec<&str> = instruction.split_whitespace().collect();
     let verb = words.first().copied().unwrap_or_default();
     if let Some(to) = target(instruction) {
@@ -86,8 +81,7 @@ fn normal(code: &str, from: u64, bytes: u64) -> String {
             None => format!("{verb} outside"),
         };
     }
-    let text = words.join(" ");
-    if comment.contains("WAITING") { format!("{verb} WAITING") } else { text }
+    words.join(" ")
 }
 
 fn function(name: &str, symbols: &Symbols, code: &BTreeMap<u64, &str>) -> Result<Function> {
@@ -106,38 +100,32 @@ impl Function {
         self.code.iter().map(|(_, code)| code.as_str()).collect()
     }
 
-    /// Returns what is executed while waiting is switched off and no waiter has halted: the `je`
-    /// after the load of the switch is taken, the `jne` to the kick is not.
+    /// What is executed where no branch is taken: up to the first return, without the switch.
     fn executed_off(&self) -> Vec<&str> {
-        let mut done = Vec::new();
-        let mut at = 0;
-        while let Some((_, code)) = self.code.iter().find(|(own, _)| *own == at) {
-            done.push(code.as_str());
-            let next = self.code.iter().map(|(own, _)| *own).find(|own| *own > at);
-            at = match code.split_once(" +0x") {
-                Some(("je" | "jmp", to)) => u64::from_str_radix(to, 16).unwrap_or(u64::MAX),
-                _ if code == "ret" => break,
-                _ => next.unwrap_or(u64::MAX),
-            };
+        let mut code = self.text();
+        if let Some(end) = code.iter().position(|code| *code == "ret") {
+            code.truncate(end + 1);
         }
-        done
+        if let Some(switch) = code.iter().position(|code| *code == SWITCH) {
+            code.remove(switch);
+        }
+        code
     }
 }
 
-/// Describes what is wrong with one lock, if anything is.
-fn difference(verbs: &[Function; 4], allowed: &[&str]) -> Option<String> {
+/// What is wrong with one lock, if anything.
+fn difference(verbs: &[Function; 4]) -> Option<String> {
     let [lock, unlock, native_lock, native_unlock] = verbs;
     if lock.text() != native_lock.text() {
         return Some(format!("lock is {:?}, native {:?}", lock.text(), native_lock.text()));
     }
-    let off = unlock.executed_off();
-    let known = off.len() == allowed.len()
-        && off.iter().zip(allowed).all(|(code, begins)| code.starts_with(begins));
-    (!known && off != native_unlock.text())
-        .then(|| format!("unlock executes {off:?} while switched off, not {allowed:?}"))
+    let (off, native) = (unlock.executed_off(), native_unlock.text());
+    (off != native)
+        .then(|| format!("unlock executes {off:?} while switched off, the native one {native:?}"))
 }
 
-/// Prints the sizes, and compares. Returns whether everything is as expected.
+/// Prints the sizes, and compares. Returns whether no lock that is switched off differs from the
+/// native one.
 pub(super) fn check(image: &Path) -> Result<bool> {
     let symbols = symbols(&said("nm", &["-S"], image)?);
     let listing = said("objdump", &["-d", "--no-show-raw-insn"], image)?;
@@ -145,7 +133,7 @@ pub(super) fn check(image: &Path) -> Result<bool> {
     println!("| lock | lock | unlock | slow lock | kick | native: lock | unlock | slow lock |");
     println!("|---|---|---|---|---|---|---|---|");
     let mut fine = true;
-    for ((probe, name), allowed) in LOCKS.into_iter().zip(UNLOCK_OFF) {
+    for (probe, name) in LOCKS {
         let verb = |verb: &str| function(&format!("{probe}_{verb}"), &symbols, &code);
         let verbs = [
             verb("bare_lock")?,
@@ -165,7 +153,7 @@ pub(super) fn check(image: &Path) -> Result<bool> {
             native_unlock.bytes,
             slow(native_lock)
         );
-        if let Some(difference) = difference(&verbs, allowed) {
+        if let Some(difference) = difference(&verbs) {
             println!("{name}: {difference}");
             fine = false;
         }
@@ -181,17 +169,20 @@ mod tests {
   137690:\tlock cmpxchg %ecx,(%rdi)
   137694:\tjne    126030 <lock_slow>
   13769a:\tret
-  1376a0:\tmovzbl 0xa921(%rip),%eax        # 142008 <WAITING>
-  1376a7:\ttest   %al,%al
-  1376a9:\tje     1376b0 <unlock+0x10>
-  1376ab:\tjmp    134a40 <kick>
-  1376b0:\taddw   $0x2,(%rdi)
-  1376b4:\tret
+  1376a0:\tnopl   0x0(%rax,%rax,1)
+  1376a5:\taddw   $0x2,(%rdi)
+  1376a9:\tret
+  1376aa:\tmov    $0x2,%ax
+  1376ae:\tlock xadd %ax,(%rdi)
+  1376b3:\tjne    134a40 <kick>
+  1376b9:\tret
+  1376c0:\taddw   $0x2,(%rdi)
+  1376c4:\tret
 ";
     const SYMBOLS: &str = "
 0000000000137690 000000000000000b T lock
-00000000001376a0 0000000000000015 T unlock
-00000000001376b0 0000000000000005 T native_unlock
+00000000001376a0 000000000000001a T unlock
+00000000001376c0 0000000000000005 T native_unlock
 0000000000126030 0000000000000400 t lock_slow
 0000000000134a40 00000000000000d8 t kick
 ";
@@ -209,20 +200,28 @@ mod tests {
             verbs.clone().map(|verb| verb.slow),
             [Some(0x400), Some(0xd8), Some(0x400), None]
         );
-        let off = ["movzbl WAITING", "test %al,%al", "je +0x10", "addw $0x2,(%rdi)", "ret"];
-        assert!(verbs[1].executed_off().iter().zip(off).all(|(code, is)| code.starts_with(is)));
-        assert_eq!(difference(&verbs, UNLOCK_OFF[1]), None);
+        assert_eq!(verbs[1].executed_off(), ["addw $0x2,(%rdi)", "ret"]);
+        assert_eq!(difference(&verbs), None);
+    }
+
+    /// What the unlock in place of the one above is found to be.
+    fn found(from: &str, to: &str) -> bool {
+        let listing = LISTING.replacen(from, to, 1);
+        assert_ne!(listing, LISTING);
+        difference(&verbs(&listing)).is_some_and(|found| found.starts_with("unlock executes"))
     }
 
     #[test]
     fn one_more_instruction_is_found() {
-        let sound = verbs(LISTING);
-        let mut broken = sound.clone();
+        let mut broken = verbs(LISTING);
         broken[0].code.insert(0, (0, "nop".to_owned()));
-        assert!(
-            difference(&broken, UNLOCK_OFF[1]).is_some_and(|found| found.starts_with("lock is"))
-        );
-        let slower = verbs(&LISTING.replace("test   %al,%al", "lock incl (%rdi)"));
-        assert!(difference(&slower, UNLOCK_OFF[1]).is_some_and(|found| found.contains("executes")));
+        assert!(difference(&broken).is_some_and(|found| found.starts_with("lock is")));
+        // A switch in memory, a second NOP, one of another size, a dearer release, a switch that
+        // is linked as on.
+        assert!(found("nopl   0x0(%rax,%rax,1)", "cmpb   $0x0,0xa921(%rip)   # 142008 <WAITING>"));
+        assert!(found("addw   $0x2", "nopl   0x0(%rax,%rax,1)\n  1376a7:\taddw   $0x2"));
+        assert!(found("nopl   0x0(%rax,%rax,1)", "nopl   (%rax)"));
+        assert!(found("addw   $0x2", "lock addw $0x2"));
+        assert!(found("nopl   0x0(%rax,%rax,1)", "jmp    1376aa <unlock+0xa>"));
     }
 }

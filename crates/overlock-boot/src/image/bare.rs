@@ -7,7 +7,7 @@
 use core::arch::global_asm;
 use core::sync::atomic::AtomicU32;
 
-use overlock_boot::kernel::{Kernel, work};
+use overlock_boot::kernel::{Kernel, set_waiting, work};
 use overlock_boot::machine::segments::{INTERRUPT_STACKS, STACK, STACKS};
 use overlock_boot::machine::{serial, start};
 use overlock_boot::plan::Plan;
@@ -152,7 +152,10 @@ extern "C" fn first(info: usize) -> ! {
     // SAFETY: memory below 1 MiB that nobody uses, large enough for a few instructions.
     unsafe { from.copy_to(core::ptr::with_exposed_provenance_mut(to), bytes) };
     match plan.get("on").unwrap_or("bare") {
-        "bare" => begin::<Bare>(plan),
+        "bare" => {
+            set_waiting::<Bare>(plan.wants_waiting());
+            begin::<Bare>(plan)
+        }
         kvm => {
             Kvm::detect(kvm == "kvm-stand-in", &plan);
             begin::<Kvm>(plan)

@@ -3,7 +3,7 @@
 
 use core::arch::global_asm;
 
-use overlock_boot::kernel::{Machine as _, work};
+use overlock_boot::kernel::{Machine as _, set_waiting, work};
 use overlock_boot::machine::segments::{STACK, STACKS};
 use overlock_boot::plan::Plan;
 use overlock_boot::platform::Xen;
@@ -53,6 +53,7 @@ extern "C" fn first(info: &'static StartInfo) -> ! {
     super::set_exit(Xen::exit);
     // SAFETY: once, on the first vCPU, with what Xen passed.
     let plan = Plan(unsafe { start::first(info) });
+    set_waiting::<Xen>(plan.wants_waiting());
     start::others(info, plan.number("smp", 1) as usize, work::<Xen>);
     run::<Xen>(plan)
 }

@@ -17,9 +17,9 @@ use core::arch::naked_asm;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::bare::refuses;
-use super::{Bare, Ended, Sabotage, Wait, World, broken, set_waiting};
+use super::{Bare, Ended, Sabotage, Wait, World, broken};
 use crate::cpus::{self, MAX, PerCpu};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, set_waiting};
 use crate::machine::halt::{Means, halt_if};
 use crate::machine::{apic, io};
 use crate::plan::Plan;
@@ -155,8 +155,8 @@ impl Kvm {
         STAND_IN.store(stand_in, Relaxed);
         let all = Features { features: FEATURE_PV_UNHALT | FEATURE_STEAL_TIME, hints: 0 };
         let offered = if stand_in { Some(all) } else { Self::offered() };
-        let mode = decide(offered, plan.number("smp", 1) as usize, plan.number("nopvspin", 0) == 1);
-        set_waiting(mode == Mode::Wait);
+        let mode = decide(offered, plan.number("smp", 1) as usize, !plan.wants_waiting());
+        set_waiting::<Self>(mode == Mode::Wait);
         let (word, why) = match mode {
             Mode::Wait => ("wait", ""),
             Mode::Spin(why) => ("spin", why),

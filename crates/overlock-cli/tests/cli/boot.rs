@@ -83,8 +83,30 @@ fn polls_under_xen_are_ended_by_kicks() {
     said.ends(0, "");
 }
 
-/// The locks need what the contract requires of a platform: without it they hang, and the command
-/// reports that.
+/// The switch is patched into the code at boot, in either position: the locks wait, or never do.
+#[test]
+fn waiting_is_switched_at_boot() {
+    if !has_qemu() {
+        return;
+    }
+    let waits = |more: &[&str]| -> u64 {
+        let args = ["boot", "--cpus", "4", "--cs", "50us", "--runs", "1", "--json", "--seconds"];
+        let said = said(&[&args[..], &["0.1", "--locks", "paravirtual"], more].concat());
+        let count = |point: &serde_json::Value| -> u64 {
+            let events = ["pv_wait_head", "pv_wait_node", "pv_wait_again", "pv_kick_unlock"];
+            events.iter().filter_map(|event| point["counters"][event].as_u64()).sum()
+        };
+        let points = said.records("point");
+        assert_eq!(points.len(), 4, "{said:?}");
+        assert!(points.iter().all(|point| point["lost"] == 0), "{said:?}");
+        points.iter().map(count).sum()
+    };
+    assert!(waits(&[]) > 0);
+    assert_eq!(waits(&["--nopvspin"]), 0);
+}
+
+/// The locks need what the contract asks of a platform: without it they hang, and the report says
+/// so.
 #[test]
 fn a_lock_on_a_platform_that_loses_kicks_hangs() {
     if !has_qemu() {

@@ -8,9 +8,9 @@ use overlock::{Cpu, Platform as _, RawLock as _, Ticket};
 
 use super::{Verdict, ensure, me};
 use crate::cpus;
-use crate::kernel::{Kernel, Machine as _, everywhere};
+use crate::kernel::{Kernel, Machine as _, everywhere, set_waiting};
 use crate::machine::clock;
-use crate::platform::{Sabotage, broken, set_waiting};
+use crate::platform::{Sabotage, broken};
 use crate::work::locks::{Counted, counted};
 
 pub(super) fn p4<K: Kernel>() -> Verdict {
@@ -115,7 +115,7 @@ pub(super) fn p10<K: Kernel>() -> Verdict {
     }
     const { assert!(size_of::<Ticket<overlock::platform::Native>>() == 4) };
     WANTING.store(0, SeqCst);
-    set_waiting(false);
+    set_waiting::<K>(false);
     let before = halts();
     lock::<K>().lock();
     everywhere::<K>(|cpu| {
@@ -133,6 +133,6 @@ pub(super) fn p10<K: Kernel>() -> Verdict {
         // SAFETY: just taken; by the first CPU before.
         unsafe { lock::<K>().unlock() };
     });
-    set_waiting(true);
+    set_waiting::<K>(true);
     ensure(halts() == before, "a lock waited all the same")
 }
