@@ -64,6 +64,9 @@ pub enum Sabotage {
     NeverHalts,
     /// A wait looks so early that a kick between the look and the halt is lost (P3).
     LooksEarly,
+    /// An interrupt that is pending comes in between `sti` and `hlt`, as where `hlt` traps (P3,
+    /// F12).
+    LosesGrace,
     /// A kick is not sent (P3).
     KicksNobody,
     /// A wait in an interrupt forgets the kick of the wait outside it (P3).
@@ -102,6 +105,7 @@ impl fmt::Display for Sabotage {
             Self::NeverLooks => "never looks at the word",
             Self::NeverHalts => "never halts",
             Self::LooksEarly => "looks so early that a kick is lost",
+            Self::LosesGrace => "lets the kick in between sti and hlt",
             Self::KicksNobody => "loses kicks",
             Self::ForgetsOuter => "forgets the wait outside",
             Self::HaltsAnywhere => "halts in a non-maskable interrupt",

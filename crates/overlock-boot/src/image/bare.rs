@@ -153,6 +153,9 @@ extern "C" fn first(info: usize) -> ! {
     unsafe { from.copy_to(core::ptr::with_exposed_provenance_mut(to), bytes) };
     match plan.get("on").unwrap_or("bare") {
         "bare" => {
+            if plan.get("halt") == Some("call") {
+                Bare::halt_by_call();
+            }
             set_waiting::<Bare>(plan.wants_waiting());
             begin::<Bare>(plan)
         }

@@ -21,8 +21,11 @@ pub const SPURIOUS: u8 = 0xff;
 
 const BASE: usize = 0xfee0_0000;
 const ID: usize = 0x20;
+const PROCESSOR_PRIORITY: usize = 0xa0;
 const EOI: usize = 0xb0;
 const SPURIOUS_VECTOR: usize = 0xf0;
+/// Eight registers of 32 vectors each, 16 bytes apart.
+const REQUESTED: usize = 0x200;
 const COMMAND: usize = 0x300;
 const COMMAND_TO: usize = 0x310;
 const LVT_TIMER: usize = 0x320;
@@ -71,6 +74,13 @@ pub fn calibrate() {
     clock::spin_ns(2_000_000);
     COUNTS_PER_MS.store((u32::MAX - read(CURRENT_COUNT)) / 2, Relaxed);
     write(INITIAL_COUNT, 0);
+}
+
+/// Whether an interrupt is pending that only the interrupt flag holds back.
+pub fn is_pending() -> bool {
+    let class = read(PROCESSOR_PRIORITY) as usize >> 4;
+    // Two classes of 16 vectors share a register.
+    (class + 1..16).any(|class| read(REQUESTED + class / 2 * 16) >> (class % 2 * 16) & 0xffff != 0)
 }
 
 /// The handler of the interrupt is done.

@@ -18,6 +18,26 @@
 //! * The caller had interrupts off, for a lock that handlers take too. They must stay off, but a
 //!   CPU that halts so sleeps for ever. The task priority then shuts out all but kicks, which
 //!   touch nothing; they alone come in.
+//!
+//! # Where `hlt` traps (F12)
+//!
+//! In a confidential guest `hlt` raises an exception, whose handler calls the host. By then the one
+//! instruction of grace is over: a kick comes in before the call, and the call halts for ever. Such
+//! a guest leaves interrupts off and makes a call that returns when one is pending ([`Means::Call`]):
+//!
+//! ```text
+//!   waiter                         kicker
+//!   cli
+//!   word == expected?              word = new
+//!   call; sti                      interrupt: stays pending until `sti`, and ends the call
+//! ```
+//!
+//! For Intel's TDX the call is `TDG.VP.VMCALL<Instruction.HLT>`, told in R12 that interrupts are
+//! *not* blocked, though they are: else the host may leave the CPU halted. No such machine has run
+//! this; [`host`] plays the host's side.
+//!
+//! Sources: Intel, *Guest-Host-Communication Interface for TDX*, 3.8; Linux 6.12,
+//! arch/x86/coco/tdx/tdx.c (`tdx_safe_halt`).
 
 use core::arch::naked_asm;
 use core::sync::atomic::Ordering::Relaxed;
@@ -38,6 +58,24 @@ unsafe extern "C" fn enable_and_halt() {
     naked_asm!("sti", "hlt", "ret")
 }
 
+/// The same without the grace of `sti`: an interrupt that is pending comes in before the `hlt`.
+///
+/// # Safety
+/// As for [`enable_and_halt`].
+#[unsafe(naked)]
+unsafe extern "C" fn enable_and_halt_late() {
+    naked_asm!("sti", "nop", "hlt", "ret")
+}
+
+/// Lets in the interrupts that are pending.
+///
+/// # Safety
+/// As for [`enable_and_halt`].
+#[unsafe(naked)]
+unsafe extern "C" fn let_in() {
+    naked_asm!("sti", "nop", "cli", "ret")
+}
+
 /// Where a return of a non-maskable interrupt is to go instead of `to`.
 pub fn skip(to: u64) -> u64 {
     // `sti` is one byte, and so is `hlt`.
@@ -54,13 +92,24 @@ unsafe extern "C" fn plain_halt() {
     naked_asm!("hlt", "ret")
 }
 
-/// What ends a halt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a CPU halts.
+#[derive(Clone, Copy, Debug)]
 pub enum Means {
-    /// Interrupts, one of which is the kick.
+    /// `hlt` with interrupts enabled, one of which is the kick.
     Interrupts,
-    /// The hypervisor, with interrupts as they are.
+    /// `hlt` with interrupts as they are; the hypervisor ends it.
     Hypervisor,
+    /// A call that returns, with interrupts still off, when one is pending.
+    Call(fn()),
+}
+
+/// Plays the host of a confidential guest, for [`Means::Call`]: returns when an interrupt is pending,
+/// or a non-maskable one has come.
+pub fn host() {
+    let ended_by = &cpus::this().ended_by;
+    while ended_by.load(Relaxed) == NOTHING && !apic::is_pending() {
+        core::hint::spin_loop();
+    }
 }
 
 /// What has ended a halt ([`cpus::PerCpu::ended_by`]): nothing that the kernel saw.
@@ -70,8 +119,13 @@ const KICK: u8 = 1;
 /// Another interrupt.
 const OTHER: u8 = 2;
 
-/// An interrupt has come. The first one ends the halt, if there is one.
-pub(super) fn note(is_kick: bool) {
+/// An interrupt has come, and will return to `to`. The first one ends the halt, if there is one.
+pub(super) fn note(is_kick: bool, to: u64) {
+    // `sti` and `nop` are one byte each.
+    if to == (enable_and_halt_late as *const ()).addr() as u64 + 2 {
+        // It came before the `hlt`.
+        return;
+    }
     let by = if is_kick { KICK } else { OTHER };
     // It may have been ended already.
     let _ = cpus::this().ended_by.compare_exchange(NOTHING, by, Relaxed, Relaxed);
@@ -113,19 +167,37 @@ fn halt(enabled: bool, means: Means) -> u8 {
     let ended_by = &cpus::this().ended_by;
     // This halt may be in an interrupt that has ended another.
     let outer = ended_by.swap(NOTHING, Relaxed);
-    if means == Means::Hypervisor && !enabled {
+    if matches!(means, Means::Hypervisor) && !enabled {
         // SAFETY: a kick ends it, by KVM's word.
         unsafe { plain_halt() };
     } else {
         let before = (!enabled).then(|| apic::set_priority(KICKS_ONLY));
-        // SAFETY: nobody waits before the handlers are in place.
-        unsafe { enable_and_halt() };
+        match means {
+            Means::Call(call) => halt_by(call),
+            // SAFETY: no CPU waits before the handlers are in place.
+            _ if broken(Sabotage::LosesGrace) => unsafe { enable_and_halt_late() },
+            // SAFETY: as above.
+            _ => unsafe { enable_and_halt() },
+        }
         io::disable_interrupts();
         if let Some(before) = before {
             apic::set_priority(before);
         }
     }
     ended_by.swap(outer, Relaxed)
+}
+
+/// Halts by `call`, and lets in what has ended it.
+fn halt_by(call: fn()) {
+    if broken(Sabotage::LosesGrace) {
+        // What comes in here came before the call, and does not end it.
+        // SAFETY: no CPU waits before the handlers are in place.
+        unsafe { let_in() };
+        cpus::this().ended_by.store(NOTHING, Relaxed);
+    }
+    call();
+    // SAFETY: as above.
+    unsafe { let_in() };
 }
 
 #[cfg(test)]
@@ -140,5 +212,9 @@ mod tests {
         assert_eq!(code, [0xfb, 0xf4, 0xc3], "sti, hlt, ret");
         let sti = start.addr() as u64;
         assert_eq!([sti, sti + 1, sti + 2].map(skip), [sti, sti + 2, sti + 2]);
+        let late: *const u8 = (enable_and_halt_late as *const ()).cast();
+        // SAFETY: four instructions of one byte each.
+        let code = unsafe { late.cast::<[u8; 4]>().read() };
+        assert_eq!(code, [0xfb, 0x90, 0xf4, 0xc3], "sti, nop, hlt, ret");
     }
 }

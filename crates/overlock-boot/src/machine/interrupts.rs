@@ -89,26 +89,26 @@ stub!(spurious_stub, handle_spurious,);
 stub!(fault_stub, handle_fault,);
 stub!(fault_with_code_stub, handle_fault, "add rsp, 8");
 
-extern "C" fn handle_tick(_frame: &mut Frame) {
-    halt::note(false);
+extern "C" fn handle_tick(frame: &mut Frame) {
+    halt::note(false, frame.rip);
     apic::end_of_interrupt();
     tick();
     apic::next_tick();
 }
 
-extern "C" fn handle_kick(_frame: &mut Frame) {
-    halt::note(true);
+extern "C" fn handle_kick(frame: &mut Frame) {
+    halt::note(true, frame.rip);
     count(&cpus::this().tally.arrived);
     apic::end_of_interrupt();
 }
 
-extern "C" fn handle_spurious(_frame: &mut Frame) {
-    halt::note(false);
+extern "C" fn handle_spurious(frame: &mut Frame) {
+    halt::note(false, frame.rip);
 }
 
 extern "C" fn handle_nmi(frame: &mut Frame) {
     let me = cpus::this();
-    halt::note(false);
+    halt::note(false, frame.rip);
     let saved = apic::save();
     me.in_nmi.fetch_add(1, Relaxed);
     count(&me.tally.nmis);

@@ -11,12 +11,12 @@
 //! The others as in [`platform`](super). A deadline is kept to a tick of the timer: where that does
 //! not tick, a wait with one spins.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::{Ended, Sabotage, Wait, World, broken};
 use crate::cpus::{self, PerCpu};
 use crate::kernel::{Kernel, Machine};
-use crate::machine::halt::{Means, halt_if};
+use crate::machine::halt::{Means, halt_if, host};
 use crate::machine::{apic, io, serial};
 
 /// A processor that halts until an interrupt.
@@ -24,6 +24,16 @@ use crate::machine::{apic, io, serial};
 pub struct Bare;
 
 super::platform!(Bare, NativeBare);
+
+/// Whether CPUs halt by a call instead of `hlt` (F12).
+static CALLS: AtomicBool = AtomicBool::new(false);
+
+impl Bare {
+    /// Has CPUs halt as in a confidential guest, where `hlt` traps. Before any of them waits.
+    pub fn halt_by_call() {
+        CALLS.store(true, Relaxed);
+    }
+}
 
 /// Whether nothing would end this wait here, or not in time.
 pub(super) fn refuses(wait: &Wait<'_, impl FnOnce()>) -> bool {
@@ -41,7 +51,11 @@ impl World for Bare {
         if refuses(&wait) {
             return Ended::Refused;
         }
-        halt_if(wait, Means::Interrupts, || false)
+        let means = match CALLS.load(Relaxed) {
+            true => Means::Call(host),
+            false => Means::Interrupts,
+        };
+        halt_if(wait, means, || false)
     }
 
     fn call_back(cpu: &PerCpu) {

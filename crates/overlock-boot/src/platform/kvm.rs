@@ -193,7 +193,9 @@ impl World for Kvm {
             return halt_if(wait, Means::Hypervisor, || false);
         }
         let unhalted = &cpus::this().unhalted;
-        let remembers = || unhalted.swap(false, Relaxed) && !broken(Sabotage::LooksEarly);
+        // What is remembered makes up for a halt that is too late.
+        let forgets = broken(Sabotage::LooksEarly) || broken(Sabotage::LosesGrace);
+        let remembers = || unhalted.swap(false, Relaxed) && !forgets;
         let ended = halt_if(wait, Means::Interrupts, remembers);
         // A kick that has ended a halt is spent.
         unhalted.swap(false, Relaxed);

@@ -67,6 +67,11 @@ pub(crate) struct BootArgs {
     #[arg(long)]
     pub(super) nopvspin: bool,
 
+    /// With --on tcg: halt as a confidential guest has to, whose `hlt` traps to the host: by a call
+    /// that returns when an interrupt is pending. The kernel plays the host
+    #[arg(long)]
+    pub(super) halt_by_call: bool,
+
     /// Seconds without a word from the kernel until it counts as hung
     #[arg(long, default_value = "60", value_parser = seconds)]
     pub(super) timeout: f64,

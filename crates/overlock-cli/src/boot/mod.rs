@@ -17,7 +17,7 @@ use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::record::RunRecord;
 use crate::{interrupt, sys};
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use results::Setting;
 use said::{Check, Said, Sample};
 use serde::Serialize;
@@ -27,6 +27,9 @@ pub(crate) use args::BootArgs;
 use args::World;
 use guest::Ended;
 use machine::Machine;
+
+/// How many checks there are, for the progress; Xen has two fewer.
+const CHECKS: usize = 50;
 
 /// A check, as a record.
 #[derive(Serialize)]
@@ -40,6 +43,9 @@ struct CheckRecord<'a> {
 /// Runs the sub-command.
 pub(crate) fn main(args: &BootArgs) -> Result<Outcome> {
     let locks = args.locks().map_err(|name| anyhow!("no lock is called {name}"))?;
+    if args.halt_by_call && args.on != World::Tcg {
+        bail!("--halt-by-call needs --on tcg: no other world halts so");
+    }
     let image = machine::image()?;
     let machine = Machine::new(args, &image, &plan(args, &locks))?;
     let mut sink = Sink::open(&args.output)?;
@@ -50,7 +56,8 @@ pub(crate) fn main(args: &BootArgs) -> Result<Outcome> {
             "note: the kernel plays KVM's side of the interface itself, on an emulated machine",
         );
     }
-    let steps = if args.verify { 48 } else { locks.len() * args.cpus().len() * args.runs as usize };
+    let steps =
+        if args.verify { CHECKS } else { locks.len() * args.cpus().len() * args.runs as usize };
     let heard = Heard { progress: Progress::new(steps as u64), samples: Vec::new(), failed: false };
     let (heard, ended) = listen(args, machine, heard, &mut sink)?;
     let fine = report(args, heard, &mut sink)?;
@@ -86,6 +93,9 @@ fn plan(args: &BootArgs, locks: &[&str]) -> String {
         args.seed,
         u8::from(args.nopvspin),
     );
+    if args.halt_by_call {
+        plan += " halt=call";
+    }
     if let Some(broken) = &args.broken {
         plan += &format!(" broken={broken}");
     }
