@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the kernel says how it came out: a serial line, or Xen's console.
+//! The console: a serial line, or Xen's.
 //!
-//! One CPU speaks at a time: the first, or one that panics.
+//! One CPU writes at a time: the first, the holder of the lock that is measured, or one that
+//! panics.
 
 use core::fmt::{self, Write};
 use core::mem;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-/// Writes bytes to whoever listens.
+/// Writes bytes to the console.
 pub type Output = fn(&[u8]);
 
 /// Runs `work` while this CPU takes no interrupts.
@@ -17,14 +18,14 @@ pub type Shut = fn(work: &mut dyn FnMut());
 static OUTPUT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static SHUT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// From here on everything goes to `output`, and is written with interrupts shut out by `shut`.
+/// Sends all further lines to `output`, with interrupts disabled by `shut`.
 pub fn set(output: Output, shut: Shut) {
     SHUT.store(shut as *mut (), Relaxed);
     OUTPUT.store(output as *mut (), Relaxed);
 }
 
-/// Says a line, with interrupts off: the compiled `core` of a hosted target formats text with a red
-/// zone below its stack pointer, which an interrupt on the same stack would overwrite.
+/// Writes a line, with interrupts off: the compiled `core` of a hosted target formats text with a
+/// red zone below its stack pointer, which an interrupt on the same stack would overwrite.
 pub fn line(text: fmt::Arguments<'_>) {
     let shut = SHUT.load(Relaxed);
     if shut.is_null() {
@@ -33,7 +34,7 @@ pub fn line(text: fmt::Arguments<'_>) {
     // SAFETY: `set` stored a `Shut`, and pointers to functions and to data are alike here.
     let shut = unsafe { mem::transmute::<*mut (), Shut>(shut) };
     shut(&mut || {
-        // The console takes everything.
+        // Writing to the console never fails.
         let _ = writeln!(Console, "{text}");
     });
 }
@@ -55,7 +56,7 @@ impl Write for Console {
     }
 }
 
-/// Text inside a JSON string: what would end or bend it becomes a blank.
+/// Text for a JSON string: quotes, backslashes and control characters become blanks.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain<T>(pub T);
 
@@ -73,7 +74,7 @@ impl<T: fmt::Display> fmt::Display for Plain<T> {
     }
 }
 
-/// Says a line.
+/// Writes a line to the console.
 #[macro_export]
 macro_rules! say {
     ($($arg:tt)*) => {

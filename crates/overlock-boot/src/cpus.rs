@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel knows of each CPU, found through the GS segment.
+//! A record for each CPU, found through the GS segment.
 
 use core::arch::asm;
 use core::sync::atomic::{
@@ -16,7 +16,7 @@ pub struct PerCpu {
     /// The address of this record: what GS:0 holds.
     own: AtomicUsize,
     number: AtomicU32,
-    /// What the hardware calls it: the number of its APIC.
+    /// The number of its APIC.
     pub apic: AtomicU32,
     /// Whether it can be kicked (F8).
     pub up: AtomicBool,
@@ -28,9 +28,9 @@ pub struct PerCpu {
     pub tick_counts: AtomicU32,
     /// The event channel it is kicked by, under Xen; zero before there is one.
     pub port: AtomicU32,
-    /// How many waits it is inside, one in an interrupt of another.
+    /// How many waits it is inside; more than one where an interrupt waits.
     pub waits_open: AtomicU32,
-    /// A kick that a stand-in for KVM has to remember for it.
+    /// A kick that the stand-in for KVM remembers.
     pub unhalted: AtomicBool,
     /// What has ended its halt: see `machine::halt`.
     pub ended_by: AtomicU8,
@@ -41,7 +41,7 @@ pub struct PerCpu {
 /// How many counts there are.
 pub const COUNTS: usize = 11;
 
-/// What became of waits and kicks. Written by its CPU, in interrupts too.
+/// Waits and kicks by outcome. Written by its CPU, in interrupts too.
 #[derive(Debug)]
 pub struct Tally {
     /// Waits that found their word changed.
@@ -54,7 +54,7 @@ pub struct Tally {
     pub overdue: AtomicU64,
     /// The ones that something else ended: an interrupt, or a hypervisor of its own accord.
     pub stray: AtomicU64,
-    /// Halts that came back with their word as it was.
+    /// Halts that ended with their word unchanged.
     pub futile: AtomicU64,
     /// Kicks that were sent.
     pub kicks: AtomicU64,
@@ -137,7 +137,7 @@ impl PerCpu {
     }
 }
 
-/// The record of the CPU that asks. Its GS base is the address of its record.
+/// The record of the calling CPU. Its GS base is the address of its record.
 #[inline]
 pub fn this() -> &'static PerCpu {
     let own: *const PerCpu;
@@ -155,7 +155,7 @@ pub fn of(cpu: usize) -> &'static PerCpu {
     &RECORDS[cpu]
 }
 
-/// Makes the record of CPU number `cpu` ready; its address is what GS is to be based on.
+/// Prepares the record of CPU number `cpu`, and returns its address, which GS is to be based on.
 pub fn prepare(cpu: usize) -> usize {
     let record = &RECORDS[cpu];
     let address = core::ptr::from_ref(record).addr();
@@ -164,10 +164,10 @@ pub fn prepare(cpu: usize) -> usize {
     address
 }
 
-/// The CPU that calls can be kicked and given work.
+/// Marks the calling CPU as up: it can be kicked and given work.
 pub fn is_up() {
     let me = this();
-    // ORDERING: Release, with the Acquire of whoever counts the CPUs: the record is complete.
+    // ORDERING: Release, with the Acquire of `started`: the record is complete.
     me.up.store(true, Release);
     // ORDERING: as above.
     STARTED.fetch_add(1, Release);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every world's kernel can do, and how its CPUs get work.
+//! What the kernel needs of each world, and how it gives work to its CPUs.
 //!
-//! The first CPU hands out jobs: functions that all CPUs run, one job after another. In between the
-//! others wait, by the very means that the locks wait by.
+//! The first CPU hands out jobs: functions that all CPUs run, one job after another. Between two
+//! jobs the others wait as the locks do.
 
 use core::mem;
 use core::ptr;
@@ -17,7 +17,7 @@ use crate::platform::{Sabotage, World, broken, is_broken, switch};
 
 /// One world: its platforms, and its machine.
 pub trait Kernel: Sized + 'static {
-    /// What `--on` calls it.
+    /// Its name after `--on`.
     const NAME: &'static str;
     /// Locks that wait.
     type Aware: World + Platform<Byte: Zero8, Half: Zero16, Word = AtomicU32>;
@@ -34,15 +34,15 @@ pub trait Kernel: Sized + 'static {
     }
 }
 
-/// Interrupts, and the end.
+/// Interrupts, and the end of the machine.
 pub trait Machine {
     /// Lets this CPU's timer tick at this interval in microseconds, or not at all.
     fn tick_every_us(us: Option<u32>);
     /// Runs `work` while this CPU takes no interrupts.
     fn without_interrupts<R>(work: impl FnOnce() -> R) -> R;
-    /// Sends CPU number `cpu` an interrupt that it can't shut out, if this machine has such.
+    /// Sends CPU number `cpu` a non-maskable interrupt. Returns whether this machine has any.
     fn interrupt_for_sure(cpu: usize) -> bool;
-    /// Ends this machine; 0 is fine.
+    /// Ends this machine. Code 0 means success.
     fn exit(code: u8) -> !;
 }
 
@@ -54,14 +54,14 @@ pub trait Zero16: overlock::atomic::ConstAtomic<u16> {}
 impl<T: overlock::atomic::ConstAtomic<u16>> Zero16 for T {}
 
 static JOB: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
-/// Counts jobs; what the others wait on.
+/// Counts jobs. The other CPUs wait for it to change.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 static DONE: AtomicU32 = AtomicU32::new(0);
 
-/// How many have begun.
+/// How many CPUs have begun the job, and (above) how many have done it.
 static BEGUN: AtomicU32 = AtomicU32::new(0);
 
-/// Has all CPUs run `job`, this one among them, and returns when all have.
+/// Runs `job` on all CPUs, this one included, and returns when all have done it.
 pub fn everywhere<K: Kernel>(job: fn(usize)) {
     let others = cpus::started() as u32 - 1;
     BEGUN.store(0, Relaxed);
@@ -71,7 +71,7 @@ pub fn everywhere<K: Kernel>(job: fn(usize)) {
     NUMBER.fetch_add(1, Release);
     call_all::<K>();
     while BEGUN.load(Relaxed) < others {
-        // Where the platform is broken on purpose, they may have missed it.
+        // A platform that is broken on purpose may have lost the kick.
         if is_broken() {
             call_all::<K>();
         }
@@ -112,7 +112,7 @@ pub fn set_waiting<K: Kernel>(on: bool) {
     });
 }
 
-/// Calls back all CPUs but this one, whatever is wrong with the platform's kicks.
+/// Kicks all other CPUs, even on a platform whose kicks are broken.
 fn call_all<K: Kernel>() {
     for cpu in 1..cpus::started() {
         count(&cpus::this().tally.kicks);
@@ -120,7 +120,7 @@ fn call_all<K: Kernel>() {
     }
 }
 
-/// What all CPUs but the first do for ever.
+/// The loop of every CPU but the first.
 pub fn work<K: Kernel>() -> ! {
     K::arrive();
     let me = cpus::this().number();

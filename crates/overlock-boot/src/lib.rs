@@ -8,8 +8,8 @@
 //! | [`platform::Xen`] | a vCPU of Xen, paravirtual | clear, check, `SCHEDOP_poll` | `EVTCHNOP_send` |
 //!
 //! The kernel has no processes, no memory allocator and no drivers but for a console. It starts all
-//! CPUs, runs what its command line asks for ([`plan`]), and says how it came out on the console, a
-//! JSON record a line. `overlock boot` builds it, starts it under QEMU and reads the records.
+//! CPUs, runs what its command line asks for ([`plan`]), and reports the results on the console,
+//! one JSON record per line. `overlock boot` builds it, starts it under QEMU and reads the records.
 //!
 //! A kernel of your own needs one of the files in `platform/` and little else: `docs/kernels.md`.
 

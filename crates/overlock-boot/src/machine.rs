@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bare machine: processors, their interrupt controllers, a clock, a serial line.
 //!
-//! One address space, mapped to itself; interrupts on stacks of their own (the compiled `core` of a
+//! One identity-mapped address space; interrupts on stacks of their own (the compiled `core` of a
 //! hosted target may use the red zone below the stack pointer, which an interrupt on the same stack
 //! would overwrite).
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel: its entries in assembly, and what it does when it panics.
 //!
-//! It is one only where it is built as one (`--cfg overlock_image`, see `overlock boot`); otherwise
-//! it says so.
+//! It is a kernel only if it is built as one (`--cfg overlock_image`, see `overlock boot`). Built
+//! for the host, it prints a hint.
 
 #![cfg_attr(overlock_image, no_std, no_main)]
 

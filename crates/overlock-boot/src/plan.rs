@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel is asked to do: its command line, words of the form `key=value`.
+//! The kernel's command line: words of the form `key=value`.
 //!
 //! | key | value | default |
 //! |---|---|---|
 //! | `on` | `bare`, `kvm`, `kvm-stand-in` | `bare`; Xen is found by the entry that is used |
 //! | `halt` | `call`: on a bare machine, CPUs halt by a call to a host that the kernel plays | |
 //! | `smp` | how many CPUs there are to start | 1 |
-//! | `do` | `micro`, `contract`, `conformance`, `nesting`; and for tests of who listens `hang`, `fault`, `reset`; several with `:` | `micro` |
+//! | `do` | `micro`, `contract`, `conformance`, `nesting`; to test `overlock boot`, `hang`, `fault`, `reset`; several with `:` | `micro` |
 //! | `locks` | names of locks with `:` between | `hybrid` |
 //! | `cpus` | numbers of CPUs to take part, with `:` between | `smp` |
 //! | `ms` | how long a run lasts | 200 |
@@ -15,10 +15,10 @@
 //! | `cs`, `ncs` | nanoseconds of a critical section and between two | 0 |
 //! | `seed` | of the order in which locks take turns | 1 |
 //! | `tick`, `ticks` | microseconds between ticks in `nesting`, and how many are enough | 1000, 200 |
-//! | `broken` | for tests of who listens: the platform is broken, `looks-early` or `kicks-nobody` | |
+//! | `broken` | to test `overlock boot`: a defect of the platform, `looks-early` or `kicks-nobody` | |
 //! | `nopvspin` | `1` switches waiting off | 0 |
 
-/// The command line, and questions to it.
+/// The command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a>(pub &'a str);
 
@@ -36,7 +36,7 @@ impl<'a> Plan<'a> {
         self.get(key).and_then(|value| value.parse().ok()).unwrap_or(default)
     }
 
-    /// Whether locks are to wait where they can.
+    /// Whether locks wait where the world lets them.
     pub fn wants_waiting(&self) -> bool {
         self.number("nopvspin", 0) == 0
     }

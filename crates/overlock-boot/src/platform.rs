@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The platforms: what all worlds have in common, and each world's own part in a file of its own.
 //!
-//! A [`World`] says how a CPU halts and how it is called back; `platform!` makes a platform of it,
-//! and the native twin beside it, on which the same locks only ever spin: what a kernel without
-//! paravirtual locks has. The clauses of the contract that all worlds answer alike:
+//! A [`World`] halts a CPU and calls it back. `platform!` makes a platform of it, and a native twin
+//! on which the same locks only spin, as in a kernel without paravirtual locks. All worlds keep
+//! these clauses of the contract in the same way:
 //!
 //! | clause | answer |
 //! |---|---|
-//! | P4 | A CPU that is not up is sent nothing. |
+//! | P4 | No kick is sent to a CPU that is not up. |
 //! | P5 | The default: no processor is given away. |
 //! | P6 | The processor's pause instruction. |
 //! | P7 | A CPU's number is in its record, and never changes. |
@@ -33,14 +33,14 @@ pub use bare::{Bare, NativeBare};
 pub use kvm::{Features, Kvm, Mode, NativeKvm, decide};
 pub use xen::{NativeXen, Xen};
 
-/// Buckets of a table of halted CPUs, 16 entries each: four waits for each of 32 CPUs, four times
-/// over. 2 KiB.
+/// Buckets in the table of halted CPUs, of 16 entries each: four waits for each of 32 CPUs, four
+/// times over. 2 KiB.
 pub const BUCKETS: usize = 32;
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It did not begin: nothing here could end it in time.
+    /// It did not begin: nothing could have ended it in time.
     Refused,
     /// It did not halt: the word had changed.
     Early,
@@ -52,7 +52,7 @@ pub enum Ended {
     Otherwise,
 }
 
-/// What is wrong with the platform, on purpose: each check must find what it is there for.
+/// A defect that the platform is given on purpose. Each check must find those it exists for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Sabotage {
@@ -60,7 +60,7 @@ pub enum Sabotage {
     None,
     /// A wait does not look at its word (P1).
     NeverLooks,
-    /// A wait finds its word changed, always (P2).
+    /// A wait always takes its word for changed (P2).
     NeverHalts,
     /// A wait looks so early that a kick between the look and the halt is lost (P3).
     LooksEarly,
@@ -86,7 +86,7 @@ pub enum Sabotage {
 }
 
 impl Sabotage {
-    /// All that the kernel's command line can ask for, by name.
+    /// Those that the kernel's command line can ask for, by name.
     const NAMED: [(&str, Self); 2] =
         [("looks-early", Self::LooksEarly), ("kicks-nobody", Self::KicksNobody)];
 
@@ -123,12 +123,12 @@ pub fn sabotage(how: Sabotage) {
     SABOTAGE.store(how as u8, SeqCst);
 }
 
-/// Whether the platform is broken in this way. Asked by waits and kicks only, which are slow.
+/// Whether the platform has this defect. Only waits and kicks ask, which are slow anyway.
 pub(crate) fn broken(how: Sabotage) -> bool {
     SABOTAGE.load(Relaxed) == how as u8
 }
 
-/// Whether it is broken in any.
+/// Whether it has any.
 pub(crate) fn is_broken() -> bool {
     !broken(Sabotage::None)
 }
@@ -139,19 +139,19 @@ pub struct Wait<'a, B> {
     word: &'a AtomicU32,
     expected: u32,
     pub(crate) deadline_ns: Option<u64>,
-    /// Done after the look.
+    /// Runs after the look.
     pub(crate) between: B,
 }
 
 impl<B: FnOnce()> Wait<'_, B> {
-    /// Looks at the word: whether it is still worth it to halt.
+    /// Looks at the word, and returns whether to halt.
     pub(crate) fn is_worth_it(&self) -> bool {
         // ORDERING: Acquire, with what the kicker wrote before it changed the word (P3).
         let same = self.word.load(Acquire) == self.expected;
         same && !broken(Sabotage::NeverHalts) || broken(Sabotage::NeverLooks)
     }
 
-    /// Whether it must not begin, for its deadline has passed.
+    /// Whether it must not begin because its deadline has passed.
     fn is_late(&self) -> bool {
         has_passed(self.deadline_ns) && !broken(Sabotage::ForgetsTime)
     }
@@ -162,7 +162,7 @@ pub(crate) fn has_passed(deadline_ns: Option<u64>) -> bool {
     deadline_ns.is_some_and(|deadline| deadline <= clock::now_ns())
 }
 
-/// What tells one world from another.
+/// What differs between worlds.
 pub trait World: 'static {
     /// What halting and waking costs, in nanoseconds.
     const WAKE_NS: u64;
@@ -182,8 +182,8 @@ pub trait World: 'static {
     }
 }
 
-/// [`overlock::Platform::wait`] with `between` done after the look at the word, where a kick is
-/// easily lost. Counts what became of it.
+/// [`overlock::Platform::wait`] with `between` run after the look at the word, where a kick is most
+/// easily lost. Counts how the wait ended.
 pub fn wait_with<W: World>(
     word: &AtomicU32,
     expected: u32,

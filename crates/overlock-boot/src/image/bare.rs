@@ -29,7 +29,7 @@ macro_rules! to_long_mode {
             // Paging, protection, numeric errors, no emulation of the FPU.
             "mov eax, 0x80000033\n mov cr0, eax\n",
             "lgdt [boot_gdt_register]\n",
-            // A far jump, which the assembler has no word for in this syntax.
+            // A far jump, which this syntax of the assembler can't express.
             ".byte 0xea\n .long ",
             $then,
             "\n .word 8\n"
@@ -51,7 +51,7 @@ global_asm!(
     "map_2: .skip 4 * 4096",
     ".section .rodata.boot, \"a\"",
     ".balign 8",
-    // Nothing, 64-bit code, data, 32-bit code.
+    // Null, 64-bit code, data, 32-bit code.
     "boot_gdt: .quad 0, 0x00af9b000000ffff, 0x00cf93000000ffff, 0x00cf9b000000ffff",
     "boot_gdt_register: .word 31",
     ".long boot_gdt, 0",
@@ -139,7 +139,7 @@ unsafe extern "C" {
     static trampoline_end: u8;
 }
 
-/// Where the first CPU arrives.
+/// The entry of the first CPU.
 extern "C" fn first(info: usize) -> ! {
     super::set_exit(serial::exit);
     super::probes::keep();
@@ -149,7 +149,7 @@ extern "C" fn first(info: usize) -> ! {
     unsafe { start::first() };
     let (from, to) = (&raw const trampoline, start::TRAMPOLINE);
     let bytes = (&raw const trampoline_end).addr() - from.addr();
-    // SAFETY: memory below 1 MiB that nobody uses, large enough for a few instructions.
+    // SAFETY: unused memory below 1 MiB, large enough for the trampoline.
     unsafe { from.copy_to(core::ptr::with_exposed_provenance_mut(to), bytes) };
     match plan.get("on").unwrap_or("bare") {
         "bare" => {
@@ -172,11 +172,11 @@ fn begin<K: Kernel>(plan: Plan<'_>) -> ! {
     run::<K>(plan)
 }
 
-/// What the other CPUs are to do.
+/// The function that the other CPUs run.
 static WORK: core::sync::atomic::AtomicPtr<()> =
     core::sync::atomic::AtomicPtr::new(core::ptr::null_mut());
 
-/// Where each other CPU arrives.
+/// The entry of every other CPU.
 extern "C" fn other(cpu: usize) -> ! {
     let work = WORK.load(core::sync::atomic::Ordering::SeqCst);
     // SAFETY: `begin` stored a `fn() -> !` before it started this CPU.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What compiled code expects of a C library, and of an unwinder that is never called.
+//! The functions that compiled code expects of a C library, and of an unwinder that never runs.
 
 use core::arch::global_asm;
 

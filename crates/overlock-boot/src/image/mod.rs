@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two ways into the kernel, and the one out of it that nobody wants.
+//! The kernel's two entry points, and its panic handler.
 
 mod bare;
 mod memory;
@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use overlock_boot::console::Plain;
 use overlock_boot::say;
 
-/// How this world's machine ends.
+/// Ends the machine of the world that is in use.
 static EXIT: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 type Exit = fn(u8) -> !;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks' verbs as functions with plain names, for whoever wants to see what they become:
-//! `cargo xtask image --code` does.
+//! The locks' verbs as functions with plain names, so that `cargo xtask image --code` finds them in
+//! the disassembly.
 
 use overlock::{Hybrid, Queued, RawLock, TestAndSet, Ticket};
 use overlock_boot::platform::{Bare, NativeBare};
@@ -14,7 +14,7 @@ macro_rules! probes {
             }
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $unlock_it(lock: &$lock) {
-                // SAFETY: the caller's word; nobody calls it.
+                // SAFETY: the caller holds the lock. (There is no caller.)
                 unsafe { lock.unlock() };
             }
         )*

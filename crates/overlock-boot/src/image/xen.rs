@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From where Xen enters a paravirtual guest (64-bit, mapped, RSI: start information) to Rust.
+//! The entry of a paravirtual guest of Xen (64-bit, mapped, start information in RSI).
 
 use core::arch::global_asm;
 
@@ -29,7 +29,7 @@ global_asm!(
     "text_note 6, \"overlock\"",
     "text_note 5, \"xen-3.0\"",
     "text_note 8, \"generic\"",
-    // Entry, hypercalls, and that addresses are those that the image is linked for.
+    // The entry, the hypercall page, and that the image runs at the addresses it is linked for.
     "address_note 1, xen_start",
     "address_note 2, {page}",
     "address_note 3, 0",
@@ -48,7 +48,7 @@ global_asm!(
     first = sym first,
 );
 
-/// Where the first vCPU arrives.
+/// The entry of the first vCPU.
 extern "C" fn first(info: &'static StartInfo) -> ! {
     super::set_exit(Xen::exit);
     // SAFETY: once, on the first vCPU, with what Xen passed.

@@ -11,12 +11,12 @@ use super::clock;
 use super::io::{self, wrmsr};
 use crate::cpus;
 
-/// A kick. Of the highest class of priority, so that it alone comes in where the task priority
-/// shuts out the rest.
+/// The vector of a kick. Its class of priority is the highest: it alone comes in where the task
+/// priority shuts out the rest.
 pub const KICK: u8 = 0xf1;
-/// The timer's tick.
+/// The vector of the timer's tick.
 pub const TICK: u8 = 0x40;
-/// What arrives when an interrupt was withdrawn.
+/// The vector that arrives in place of an interrupt that was withdrawn.
 pub const SPURIOUS: u8 = 0xff;
 
 const BASE: usize = 0xfee0_0000;
@@ -58,9 +58,9 @@ fn write(register: usize, value: u32) {
     unsafe { core::ptr::with_exposed_provenance_mut::<u32>(BASE + register).write_volatile(value) };
 }
 
-/// Switches this CPU's APIC on.
+/// Enables this CPU's APIC.
 pub fn enable() {
-    // SAFETY: the base where it always is, enabled.
+    // SAFETY: the default base, enabled.
     unsafe { wrmsr(IA32_APIC_BASE, BASE as u64 | ENABLED) };
     write(SPURIOUS_VECTOR, 1 << 8 | u32::from(SPURIOUS));
     write(LVT_TIMER, MASKED);
@@ -83,13 +83,13 @@ pub fn is_pending() -> bool {
     (class + 1..16).any(|class| read(REQUESTED + class / 2 * 16) >> (class % 2 * 16) & 0xffff != 0)
 }
 
-/// The handler of the interrupt is done.
+/// Ends the interrupt that is being handled.
 pub fn end_of_interrupt() {
     write(EOI, 0);
 }
 
-/// Lets the timer tick every `us` microseconds, or not at all. Each tick asks for the next when it
-/// is done: on a machine that is too slow for its ticks, the work that they interrupt goes on.
+/// Lets the timer tick every `us` microseconds, or not at all. Each tick arms the next at its end:
+/// even a machine that is too slow for its ticks gets on with the work that they interrupt.
 pub fn tick_every_us(us: Option<u32>) {
     let count = us.map_or(0, |us| {
         (u64::from(COUNTS_PER_MS.load(Relaxed)) * u64::from(us) / 1000).max(1) as u32
@@ -101,13 +101,13 @@ pub fn tick_every_us(us: Option<u32>) {
     next_tick();
 }
 
-/// Asks for the next tick of this CPU, if it is to have one.
+/// Arms the next tick of this CPU, if it has ticks.
 pub(super) fn next_tick() {
     write(INITIAL_COUNT, cpus::this().tick_counts.load(Relaxed));
 }
 
-/// Sends a command. Not to be interrupted between its halves by another of this CPU; an NMI saves
-/// the upper one ([`save`]).
+/// Sends a command. No other command of this CPU may come between its halves: interrupts are off,
+/// and an NMI saves the upper half ([`save`]).
 fn command(to: u32, command: u32) {
     io::without_interrupts(|| {
         while read(COMMAND) & SENDING != 0 {
@@ -138,12 +138,12 @@ pub fn start_others(page: u8) {
     }
 }
 
-/// The upper half of a command that an NMI may have interrupted.
+/// Reads the upper half of a command that an NMI may have interrupted.
 pub fn save() -> u32 {
     read(COMMAND_TO)
 }
 
-/// Puts it back.
+/// Restores it.
 pub fn restore(saved: u32) {
     while read(COMMAND) & SENDING != 0 {
         core::hint::spin_loop();

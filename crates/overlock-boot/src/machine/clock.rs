@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The time stamp counter as a clock in nanoseconds.
 //!
-//! `ns = (ticks * scale) >> 32`. The rate is measured against the 8254 timer, or told by Xen.
+//! `ns = (ticks * scale) >> 32`. The rate is measured against the 8254 timer, or comes from Xen.
 
 use core::arch::x86_64::_rdtsc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -23,7 +23,8 @@
 //!
 //! In a confidential guest `hlt` raises an exception, whose handler calls the host. By then the one
 //! instruction of grace is over: a kick comes in before the call, and the call halts for ever. Such
-//! a guest leaves interrupts off and makes a call that returns when one is pending ([`Means::Call`]):
+//! a guest leaves interrupts off and makes a call that returns when one is pending
+//! ([`Means::Call`]):
 //!
 //! ```text
 //!   waiter                         kicker
@@ -32,9 +33,9 @@
 //!   call; sti                      interrupt: stays pending until `sti`, and ends the call
 //! ```
 //!
-//! For Intel's TDX the call is `TDG.VP.VMCALL<Instruction.HLT>`, told in R12 that interrupts are
-//! *not* blocked, though they are: else the host may leave the CPU halted. No such machine has run
-//! this; [`host`] plays the host's side.
+//! On Intel's TDX the call is `TDG.VP.VMCALL<Instruction.HLT>`. Its R12 says that interrupts are
+//! *not* blocked, though they are: else the host may leave the CPU halted. This has not run on such
+//! a machine; [`host`] plays the host's side.
 //!
 //! Sources: Intel, *Guest-Host-Communication Interface for TDX*, 3.8; Linux 6.12,
 //! arch/x86/coco/tdx/tdx.c (`tdx_safe_halt`).
@@ -76,7 +77,7 @@ unsafe extern "C" fn let_in() {
     naked_asm!("sti", "nop", "cli", "ret")
 }
 
-/// Where a return of a non-maskable interrupt is to go instead of `to`.
+/// Where a non-maskable interrupt returns to, in place of `to`.
 pub fn skip(to: u64) -> u64 {
     // `sti` is one byte, and so is `hlt`.
     let hlt = (enable_and_halt as *const ()).addr() as u64 + 1;
@@ -103,8 +104,8 @@ pub enum Means {
     Call(fn()),
 }
 
-/// Plays the host of a confidential guest, for [`Means::Call`]: returns when an interrupt is pending,
-/// or a non-maskable one has come.
+/// Plays the host of a confidential guest, for [`Means::Call`]: returns when an interrupt is
+/// pending, or a non-maskable one has come.
 pub fn host() {
     let ended_by = &cpus::this().ended_by;
     while ended_by.load(Relaxed) == NOTHING && !apic::is_pending() {
@@ -119,7 +120,7 @@ const KICK: u8 = 1;
 /// Another interrupt.
 const OTHER: u8 = 2;
 
-/// An interrupt has come, and will return to `to`. The first one ends the halt, if there is one.
+/// Notes an interrupt, which will return to `to`. The first one ends the halt, if there is one.
 pub(super) fn note(is_kick: bool, to: u64) {
     // `sti` and `nop` are one byte each.
     if to == (enable_and_halt_late as *const ()).addr() as u64 + 2 {
@@ -131,8 +132,8 @@ pub(super) fn note(is_kick: bool, to: u64) {
     let _ = cpus::this().ended_by.compare_exchange(NOTHING, by, Relaxed, Relaxed);
 }
 
-/// Halts once if `wait` is still worth it. A kick that the hypervisor `remembers` makes it return
-/// at once.
+/// Halts once, unless the word of `wait` has changed. A kick that the hypervisor `remembers` makes
+/// it return at once.
 pub fn halt_if(
     wait: Wait<'_, impl FnOnce()>,
     means: Means,
@@ -165,7 +166,7 @@ pub fn halt_if(
 /// Halts once; interrupts are off, and were `enabled` before. Returns what ended it.
 fn halt(enabled: bool, means: Means) -> u8 {
     let ended_by = &cpus::this().ended_by;
-    // This halt may be in an interrupt that has ended another.
+    // This halt may be inside an interrupt that has ended another.
     let outer = ended_by.swap(NOTHING, Relaxed);
     if matches!(means, Means::Hypervisor) && !enabled {
         // SAFETY: a kick ends it, by KVM's word.

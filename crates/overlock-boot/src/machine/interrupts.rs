@@ -11,7 +11,7 @@ use super::segments::{Raw, TableRegister};
 use super::{apic, halt};
 use crate::cpus::{self, count};
 
-/// What a handler does besides counting: chosen by the work that runs.
+/// What a handler does besides counting; set by the work that runs.
 static ON_TICK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static ON_NMI: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
@@ -38,13 +38,13 @@ pub fn on_nmi(hook: Option<fn()>) {
     set(&ON_NMI, hook);
 }
 
-/// A tick has come, from whatever timer.
+/// Handles a tick, whatever timer it is from.
 pub fn tick() {
     count(&cpus::this().tally.ticks);
     call(&ON_TICK);
 }
 
-/// What the processor pushes, above what the stubs push.
+/// The registers that a stub pushes, and above them what the processor pushes.
 #[repr(C)]
 struct Frame {
     saved: [u64; 10],
@@ -55,7 +55,7 @@ struct Frame {
     ss: u64,
 }
 
-/// A stub that saves what a function may change, and calls `$handler` with the frame.
+/// A stub that saves the registers that a function may change, and calls `$handler` with the frame.
 macro_rules! stub {
     ($name:ident, $handler:path, $($error:literal)?) => {
         #[unsafe(naked)]

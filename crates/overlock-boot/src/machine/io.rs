@@ -61,7 +61,7 @@ pub unsafe fn enable_interrupts() {
     unsafe { asm!("sti", options(nostack)) };
 }
 
-/// Runs `work` with interrupts disabled, and then has them as they were.
+/// Runs `work` with interrupts disabled, and then restores the interrupt flag.
 pub fn without_interrupts<R>(work: impl FnOnce() -> R) -> R {
     let enabled = interrupts_enabled();
     disable_interrupts();
@@ -73,7 +73,7 @@ pub fn without_interrupts<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Resets the machine as a bug would: a fault without a handler, three times over.
+/// Resets the machine as a bug would: by a triple fault.
 pub fn reset() -> ! {
     let none = [0_u8; 10];
     // SAFETY: an empty table of handlers, on purpose: nothing comes after the fault.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stacks, and the descriptor and task-state tables that lead interrupts to theirs.
+//! Stacks, and the descriptor and task-state tables by which interrupts find theirs.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -18,14 +18,14 @@ pub const INTERRUPT_STACKS: usize = 4;
 #[repr(C, align(4096))]
 pub struct Raw<T>(pub UnsafeCell<T>);
 
-// SAFETY: whoever makes one of these says who uses it; all are reached through raw pointers.
+// SAFETY: the comment of each such static names its user; all access is through raw pointers.
 unsafe impl<T> Sync for Raw<T> {}
 
 /// All stacks: for each CPU the one it starts on, then those of its interrupts.
 pub static STACKS: Raw<[[u8; STACK]; MAX * (1 + INTERRUPT_STACKS)]> =
     Raw(UnsafeCell::new([[0; STACK]; MAX * (1 + INTERRUPT_STACKS)]));
 
-/// Of a 64-bit task state segment, what is used.
+/// A 64-bit task state segment, as far as it is used.
 #[repr(C, packed(4))]
 struct TaskState {
     reserved: u32,
@@ -71,7 +71,7 @@ pub fn stack_top(cpu: usize, which: usize) -> usize {
     STACKS.0.get().addr() + (cpu * (1 + INTERRUPT_STACKS) + which + 1) * STACK
 }
 
-/// Gives this CPU, which is to be number `cpu`, its tables and its record.
+/// Makes this CPU number `cpu`, with that number's tables and record.
 ///
 /// # Safety
 /// Called once for each number, by the CPU that will have it, on the bare machine, with interrupts

@@ -4,13 +4,13 @@
 use super::{apic, clock, interrupts, io, segments};
 use crate::{console, cpus, say};
 
-/// Where the others start, in real mode: a page below 1 MiB that nobody else uses.
+/// The page where the other CPUs start, in real mode: below 1 MiB, and otherwise unused.
 pub const TRAMPOLINE: usize = 0x8000;
 
-/// How long the others may take until they are up.
+/// How long the other CPUs may take to come up.
 const START_TIMEOUT_NS: u64 = 20_000_000_000;
 
-/// What QEMU tells a kernel that it starts directly (`hvm_start_info`, Xen's public headers).
+/// What QEMU passes to a kernel that it starts directly (`hvm_start_info`, Xen's public headers).
 #[repr(C)]
 struct StartInfo {
     magic: u32,
@@ -23,7 +23,7 @@ struct StartInfo {
 
 const MAGIC: u32 = 0x336e_c578;
 
-/// The command line that stands in the start information at `address`.
+/// The command line in the start information at `address`.
 ///
 /// # Safety
 /// `address` is what the loader passed, and is mapped.
@@ -34,12 +34,12 @@ pub unsafe fn command_line(address: usize) -> &'static str {
     if info.magic != MAGIC || at == 0 {
         return "";
     }
-    // SAFETY: a string that ends in zero, which the loader left in memory that nobody else uses.
+    // SAFETY: a string that ends in zero, in memory that the loader has set aside.
     let line = unsafe { core::ffi::CStr::from_ptr(core::ptr::with_exposed_provenance(at)) };
     line.to_str().unwrap_or("")
 }
 
-/// Makes the first CPU ready: clock, interrupts, console.
+/// Prepares the first CPU: clock, interrupts, console.
 ///
 /// # Safety
 /// Called once, by the CPU that started first, with interrupts disabled.
@@ -47,7 +47,7 @@ pub unsafe fn first() {
     console::set(super::serial::write, |work| io::without_interrupts(work));
     // SAFETY: the caller's word.
     unsafe {
-        // Both of the old interrupt controllers off.
+        // Mask both of the old interrupt controllers.
         io::outb(0xa1, 0xff);
         io::outb(0x21, 0xff);
         interrupts::prepare();
@@ -57,7 +57,7 @@ pub unsafe fn first() {
     apic::calibrate();
 }
 
-/// Makes the CPU that calls ready, as number `cpu`.
+/// Prepares the calling CPU, as number `cpu`.
 ///
 /// # Safety
 /// As for [`segments::load`].
@@ -86,7 +86,7 @@ pub fn others(wanted: usize) {
     say!("{{\"kind\":\"started\",\"cpus\":{wanted}}}");
 }
 
-/// Where each other CPU arrives with a stack: makes it ready, and has it `work`.
+/// Prepares another CPU, which has a stack by now, and runs `work` on it.
 ///
 /// # Safety
 /// Called once by each CPU but the first, with the number that it got.

@@ -8,8 +8,8 @@
 //! | P3 | A kick is an interrupt, which can't come in between the look and the halt ([`halt`]); sending it comes after the change of the word in program order, which x86 keeps. |
 //! | P4 | A running CPU takes the interrupt and forgets it. |
 //!
-//! The others as in [`platform`](super). A deadline is kept to a tick of the timer: where that does
-//! not tick, a wait with one spins.
+//! The others as in [`platform`](super). A deadline is met to within a tick of the timer. Where the
+//! timer does not tick, a wait with a deadline is refused, and the lock spins.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -29,13 +29,14 @@ super::platform!(Bare, NativeBare);
 static CALLS: AtomicBool = AtomicBool::new(false);
 
 impl Bare {
-    /// Has CPUs halt as in a confidential guest, where `hlt` traps. Before any of them waits.
+    /// Makes CPUs halt as in a confidential guest, where `hlt` traps. Called before any of them
+    /// waits.
     pub fn halt_by_call() {
         CALLS.store(true, Relaxed);
     }
 }
 
-/// Whether nothing would end this wait here, or not in time.
+/// Whether nothing would end this wait, or not in time.
 pub(super) fn refuses(wait: &Wait<'_, impl FnOnce()>) -> bool {
     let me = cpus::this();
     let ticks = || me.ticking.load(Relaxed) && io::interrupts_enabled();
@@ -44,7 +45,7 @@ pub(super) fn refuses(wait: &Wait<'_, impl FnOnce()>) -> bool {
 }
 
 impl World for Bare {
-    /// An interrupt and the end of a halt under an emulator. A processor of its own needs 2 us.
+    /// An interrupt and the return from a halt, under an emulator. A real processor needs 2 us.
     const WAKE_NS: u64 = 20_000;
 
     fn halt(wait: Wait<'_, impl FnOnce()>) -> Ended {

@@ -31,10 +31,10 @@ pub struct Kvm;
 
 super::platform!(Kvm, NativeKvm);
 
-/// Whether there is no KVM, but something that plays it.
+/// Whether there is no KVM, and the kernel plays its side.
 static STAND_IN: AtomicBool = AtomicBool::new(false);
 
-/// Whether the host tells of steal time.
+/// Whether the host reports steal time.
 static TELLS_STEAL: AtomicBool = AtomicBool::new(false);
 
 /// `KVM_HC_KICK_CPU`: wake a vCPU from its halt. Arguments: flags (0), number of its APIC.
@@ -63,17 +63,18 @@ const FEATURE_PV_UNHALT: u32 = 1 << 7;
 /// `KVM_HINTS_REALTIME`: a vCPU is never taken off its processor.
 const HINT_REALTIME: u32 = 1;
 
-/// What locks are to do.
+/// What the locks do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Spin for a while, and wait.
+    /// Spin for a while, then wait.
     Wait,
-    /// Spin: for this reason.
+    /// Only spin, for this reason.
     Spin(&'static str),
 }
 
 /// Decides as Linux does (arch/x86/kernel/kvm.c, `kvm_spinlock_init`, 6.12): waiting is off where
-/// it can't be had, where no vCPU is ever taken away, on one CPU, and where the user says so.
+/// the host does not offer it, where no vCPU is ever taken away, on one CPU, and at the user's
+/// wish.
 pub fn decide(offered: Option<Features>, cpus: usize, nopvspin: bool) -> Mode {
     match offered {
         None => Mode::Spin("this is no KVM"),
@@ -106,7 +107,7 @@ static STEALS: [Steal; MAX] = [const {
     }
 }; MAX];
 
-/// The hypercall. A processor of the other maker has another instruction for it.
+/// The hypercall on Intel's processors. AMD's have an instruction of their own for it.
 #[unsafe(naked)]
 unsafe extern "C" fn vmcall(apic: u64, call: u64) {
     naked_asm!(
@@ -149,8 +150,8 @@ impl Kvm {
         })
     }
 
-    /// Finds out what the host offers, and switches waiting on or off; once, on the first CPU. A
-    /// `stand_in` for the host has all that KVM has, on a bare machine.
+    /// Detects what the host offers, and switches waiting on or off. Called once, on the first CPU,
+    /// before the others start. A `stand_in` offers all that KVM offers, on a bare machine.
     pub fn detect(stand_in: bool, plan: &Plan<'_>) {
         STAND_IN.store(stand_in, Relaxed);
         let all = Features { features: FEATURE_PV_UNHALT | FEATURE_STEAL_TIME, hints: 0 };
@@ -170,7 +171,7 @@ impl Kvm {
 
     /// The hypercall that wakes the vCPU with this APIC.
     fn hypercall_kick(apic: u32) {
-        // SAFETY: the host offers it, else waiting is off and nobody is kicked.
+        // SAFETY: the host offers it; else waiting is off, and no lock kicks.
         unsafe {
             if IS_AMD.load(Relaxed) {
                 vmmcall(u64::from(apic), KICK_CPU);
@@ -193,11 +194,11 @@ impl World for Kvm {
             return halt_if(wait, Means::Hypervisor, || false);
         }
         let unhalted = &cpus::this().unhalted;
-        // What is remembered makes up for a halt that is too late.
+        // A kick that is remembered would hide both defects.
         let forgets = broken(Sabotage::LooksEarly) || broken(Sabotage::LosesGrace);
         let remembers = || unhalted.swap(false, Relaxed) && !forgets;
         let ended = halt_if(wait, Means::Interrupts, remembers);
-        // A kick that has ended a halt is spent.
+        // A kick that has ended a halt is consumed.
         unhalted.swap(false, Relaxed);
         ended
     }

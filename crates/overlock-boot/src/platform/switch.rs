@@ -3,8 +3,8 @@
 //! costs what a native lock costs.
 //!
 //! Every place that asks [`is_on`] is five bytes of code: a NOP, behind which lies the native path,
-//! or a jump to the path that waits. The image is linked with NOPs. Each place leaves its address and
-//! the jump's target in a table, which [`set`] walks.
+//! or a jump to the path that waits. The image is linked with NOPs. Each place puts its address and
+//! the jump's target into a table, which [`set`] walks.
 //!
 //! ```text
 //!   off                          on
@@ -67,8 +67,8 @@ pub(super) fn is_on() -> bool {
 /// All places, as the linker has put them together.
 fn sites() -> &'static [Site] {
     let (from, to): (*const Site, *const Site);
-    // SAFETY: two addresses, which the linker defines for every section whose name is an identifier.
-    // The section exists: it is named here.
+    // SAFETY: two addresses, which the linker defines for every section whose name is an
+    // identifier. The section exists: it is named here.
     unsafe {
         asm!(
             ".pushsection waiting_sites, \"aR\"",
@@ -103,7 +103,7 @@ pub(crate) unsafe fn set(on: bool) {
     }
 }
 
-/// Makes this CPU forget what it has fetched of the code before.
+/// Makes this CPU discard the code that it has already fetched.
 pub(crate) fn forget_code() {
     // A serialising instruction.
     let _ = __cpuid(0);

@@ -7,7 +7,7 @@
 //! | P2 | Any event that this vCPU takes ends a poll, and so does one left by a nested wait. |
 //! | P3 | A kick makes an event pending, and a poll with one pending returns at once: below. |
 //! | P4 | An event on the channel of a running vCPU stays until its next wait clears it. A vCPU without a channel is sent none. |
-//! | P9 | As Xen's own clock, which ends a poll at its deadline. |
+//! | P9 | The clock is set to Xen's own, by which a poll ends at its deadline. |
 //!
 //! The others as in [`platform`](super).
 //!
@@ -57,7 +57,7 @@ pub struct Xen;
 super::platform!(Xen, NativeXen);
 
 impl World for Xen {
-    /// Two hypercalls and a choice of Xen's scheduler, under an emulator.
+    /// Two hypercalls and a decision of Xen's scheduler, under an emulator.
     const WAKE_NS: u64 = 50_000;
 
     fn halt(wait: Wait<'_, impl FnOnce()>) -> Ended {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a check says what it found.
+//! Reports of checks.
 
 use core::fmt::Display;
 
 use crate::console::Plain;
 use crate::say;
 
-/// Says how the check `what` came out, and returns whether it is fine.
+/// Reports the result of the check `what`, and returns whether it is fine.
 pub(super) fn tell(what: impl Display, fine: bool, found: impl Display) -> bool {
     let (what, found) = (Plain(what), Plain(found));
     say!("{{\"kind\":\"check\",\"what\":\"{what}\",\"fine\":{fine},\"found\":\"{found}\"}}");
     fine
 }
 
-/// Says which check begins, so that a kernel that hangs has said where.
+/// Reports that a check begins, so that the last line of a kernel that hangs says where.
 pub(super) fn begin(what: impl Display) {
     say!("{{\"kind\":\"begin\",\"what\":\"{}\"}}", Plain(what));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One suite for every lock: the questions of the crate's own conformance suite, asked of CPUs.
+//! One suite for every lock: the crate's own conformance suite, on CPUs in place of threads.
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
@@ -17,7 +17,7 @@ use crate::plan::Plan;
 struct Count(UnsafeCell<u64>);
 
 // SAFETY: only holders of the lock under test touch it; a broken one loses updates, which is what
-// is looked for. (A race on an aligned u64 tears nothing here; the accesses are volatile.)
+// the suite looks for. (A race on an aligned u64 tears nothing here; the accesses are volatile.)
 unsafe impl Sync for Count {}
 
 static COUNT: Count = Count(UnsafeCell::new(0));
@@ -41,7 +41,7 @@ fn bump() {
 
 /// CPUs that count together lose no update. Every third time they try first.
 fn excludes<K: Kernel, L: ConstLock + 'static>() -> bool {
-    // SAFETY: nobody else runs.
+    // SAFETY: no other CPU runs.
     unsafe { *COUNT.0.get() = 0 };
     everywhere::<K>(|_| {
         let lock = lock::<L>();
@@ -76,7 +76,7 @@ fn elsewhere<K: Kernel, L: ConstLock + 'static>() -> bool {
     TOOK.load(Relaxed)
 }
 
-/// `try_lock` says the truth.
+/// `try_lock` tells the truth.
 fn tries_truly<K: Kernel, L: ConstLock + 'static>() -> bool {
     let lock = lock::<L>();
     let free = (0..1000).all(|_| {
@@ -102,23 +102,26 @@ impl<K: Kernel> UseLock for Ask<'_, K> {
     fn with<L: ConstLock + 'static>(self) -> bool {
         PLACE.store(0, SeqCst);
         let name = self.0;
-        let mut fine =
-            tell(format_args!("conformance: {name} tries truly"), tries_truly::<K, L>(), "");
+        let mut fine = tell(
+            format_args!("conformance: {name} tells the truth in try_lock"),
+            tries_truly::<K, L>(),
+            "",
+        );
         fine &= tell(format_args!("conformance: {name} excludes"), excludes::<K, L>(), "");
         fine & tell(format_args!("conformance: {name} ends as it began"), is_as_new(), "")
     }
 }
 
-/// Whether the lock says that it is free and that nobody waits. (A ticket lock counts.)
+/// Whether the lock's word says that it is free and has no waiters. (A ticket lock's has counted.)
 fn is_as_new() -> bool {
     let word = PLACE.load(SeqCst);
     word & 0xffff == word >> 16 || word & 0xff == 0
 }
 
-/// Excludes nobody: shows that the suite notices.
+/// A lock that excludes no CPU, which the suite must find.
 struct NoLock(#[allow(dead_code, reason = "as large as a lock")] AtomicU32);
 
-// SAFETY: none: it is wrong, and used to be found out only.
+// SAFETY: none: it is wrong on purpose, and protects nothing that matters.
 unsafe impl RawLock for NoLock {
     fn lock(&self) {}
     fn try_lock(&self) -> bool {
@@ -134,7 +137,7 @@ impl ConstLock for NoLock {
     const NEW: Self = Self(AtomicU32::new(0));
 }
 
-/// Asks all locks. Returns whether all are sound, and one that excludes nobody is found.
+/// Checks all locks. Returns whether all are sound, and the one that excludes no CPU is found.
 pub(super) fn check<K: Kernel>(plan: Plan<'_>) -> bool {
     EACH.store(plan.number("ops", 16_000) / cpus::started() as u64, Relaxed);
     let mut fine = true;
@@ -145,7 +148,7 @@ pub(super) fn check<K: Kernel>(plan: Plan<'_>) -> bool {
         // Long enough for two CPUs to run at the same time, on however few processors.
         EACH.store(100_000, Relaxed);
         let found = (0..50).any(|_| !excludes::<K, NoLock>()) && !tries_truly::<K, NoLock>();
-        fine &= tell("conformance: a lock that excludes nobody is found", found, "");
+        fine &= tell("conformance: a lock that excludes no CPU is found", found, "");
     }
     fine
 }

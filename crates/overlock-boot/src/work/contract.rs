@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The platform contract, clause by clause. Each is asked of the platform as it is, and then of one
-//! that is broken on purpose, which it must find.
+//! The platform contract, clause by clause. Each check runs on the platform as it is, and then on
+//! one that is broken on purpose, which it must find.
 //!
-//! What is asked is how a wait *ended* ([`Ended`]), which the platform knows, not how long it took:
-//! a busy host may hold a machine up at any instruction. The timer ticks meanwhile, so that a wait
-//! that has lost its kick ends too.
+//! The checks look at how a wait *ended* ([`Ended`]), which the platform knows, and not at how long
+//! it took: a busy host may stop a machine at any instruction. The timer ticks meanwhile, so that a
+//! wait that has lost its kick ends too.
 
 mod calls;
 mod rest;
@@ -22,14 +22,14 @@ use crate::platform::{Ended, Sabotage, sabotage};
 /// Nothing, or what is wrong.
 type Verdict = Result<(), &'static str>;
 
-/// A clause, what asks for it, and the platforms that it must find wrong.
+/// A clause, its check, and the defects that the check must find.
 struct Clause {
     what: &'static str,
     check: fn() -> Verdict,
     finds: &'static [Sabotage],
 }
 
-/// How often the timer ticks in the meantime.
+/// The period of the timer during a check.
 const TICK_US: u32 = 20_000;
 
 #[rustfmt::skip]
@@ -55,21 +55,21 @@ fn clauses<K: Kernel>() -> [Clause; 15] {
     ]
 }
 
-/// Whether a platform of this world can be broken in this way.
+/// Whether a platform of this world can have this defect.
 fn can_be<K: Kernel>(how: Sabotage) -> bool {
     match how {
         // Elsewhere a kick is an interrupt, held back: a nested wait has nothing to take away.
         Sabotage::ForgetsOuter => K::NAME == "xen",
         // A paravirtual guest of Xen has no interrupts that it can't shut out.
         Sabotage::HaltsAnywhere => K::NAME != "xen",
-        // It polls a channel, and has no `sti` either.
+        // Its wait has no `sti`: it polls a channel.
         Sabotage::LosesGrace => K::NAME != "xen",
         Sabotage::SharesNumbers | Sabotage::AlwaysWaits => cpus::started() > 1,
         _ => true,
     }
 }
 
-/// Asks all clauses. Returns whether all are kept, and all that are broken on purpose are found.
+/// Checks all clauses. Returns whether all are kept, and all defects are found.
 pub(super) fn check<K: Kernel>() -> bool {
     let mut fine = true;
     let f8 = Clause {
@@ -120,8 +120,8 @@ fn by_kick(ended: Ended) -> Verdict {
     }
 }
 
-/// Waits until `changed`, if that ever comes: an interrupt is on its way. Two ticks of the timer
-/// end it in any case.
+/// Waits until `changed`, by an interrupt that is on its way. Gives up after two ticks of the
+/// timer.
 fn await_change(changed: impl Fn() -> bool) {
     let ticks = &cpus::this().tally.ticks;
     let enough = ticks.load(Relaxed) + 2;

@@ -11,18 +11,18 @@ overlock::lock_class!(
     pub(super) Counted
 );
 
-/// All of them. Those that begin with `native` never wait: they know nothing of being virtual.
+/// All of them. Those that begin with `native` never wait.
 pub(super) const NAMES: &str = "test-and-set:ticket:queued:hybrid:native-test-and-set:native-ticket:native-queued:native-hybrid";
 
-/// Something to be done with a lock whose type is only known by name.
+/// Work with a lock whose type is chosen by name.
 pub(super) trait UseLock {
-    /// What comes of it.
+    /// Its result.
     type Output;
-    /// Does it with locks of type `L`.
+    /// Does the work with locks of type `L`.
     fn with<L: ConstLock + 'static>(self) -> Self::Output;
 }
 
-/// Has `user` use the lock called `name`.
+/// Lets `user` use the lock called `name`.
 pub(super) fn with_lock<K: Kernel, U: UseLock>(name: &str, user: U) -> U::Output {
     match name {
         "test-and-set" => user.with::<TestAndSet<K::Aware, Counted>>(),

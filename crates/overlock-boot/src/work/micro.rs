@@ -17,7 +17,7 @@ use crate::machine::clock;
 use crate::plan::Plan;
 use crate::say;
 
-/// What the run that is under way is about; written before its job is handed out.
+/// The run that is under way; written before its job is handed out.
 struct Run {
     cpus: AtomicUsize,
     cs_ns: AtomicU64,
@@ -96,7 +96,7 @@ fn take<L: ConstLock + 'static>(cs_ns: u64) -> (u64, u64, u64) {
         *sum
     };
     if got >= RUN.speak_ns.load(Relaxed) {
-        // The holder speaks, and nobody else at the same time.
+        // Only the holder writes.
         RUN.speak_ns.store(got + SILENCE_NS, Relaxed);
         say!("{{\"kind\":\"alive\",\"ops\":{sum}}}");
     }
@@ -107,7 +107,7 @@ fn take<L: ConstLock + 'static>(cs_ns: u64) -> (u64, u64, u64) {
 }
 
 /// The part of one CPU. What it does counts as soon as every CPU has had the lock once: before
-/// that, those who happen to run first have it for themselves.
+/// that, the CPUs that happen to run first have it to themselves.
 fn job<L: ConstLock + 'static>(cpu: usize) {
     let active = RUN.cpus.load(Relaxed);
     if cpu >= active {
@@ -152,7 +152,7 @@ impl<K: Kernel> UseLock for Start<K> {
     }
 }
 
-/// Runs one lock once, and says how it came out. Returns whether no update was lost.
+/// Runs one lock once, and reports the run. Returns whether no update was lost.
 fn once<K: Kernel>(name: &str, cpus: usize, round: u64) -> bool {
     for did in &DID {
         did.before.store(0, Relaxed);
@@ -166,7 +166,7 @@ fn once<K: Kernel>(name: &str, cpus: usize, round: u64) -> bool {
     RUN.ended_ns.store(0, Relaxed);
     RUN.speak_ns.store(clock::now_ns() + SILENCE_NS, Relaxed);
     RUN.ended.store(false, Relaxed);
-    // SAFETY: nobody else runs.
+    // SAFETY: no other CPU runs.
     unsafe { *SUM.0.get() = 0 };
     let before = Seen::now::<K>();
     with_lock::<K, _>(name, Start::<K>(core::marker::PhantomData));
@@ -202,7 +202,7 @@ pub(super) fn rounds<K: Kernel>(plan: Plan<'_>) -> bool {
     for round in 0..plan.number("runs", 3) {
         for cpus in plan.list("cpus", plan.get("smp").unwrap_or("1")) {
             let cpus = cpus.parse().unwrap_or(1).clamp(1, crate::cpus::started());
-            // Each round begins with another lock, so that none has the best place.
+            // Each round begins with a different lock, so that its place favours none.
             let first = (seed + round as usize) % many;
             for name in locks().cycle_from(first).take(many) {
                 fine &= once::<K>(name, cpus, round);

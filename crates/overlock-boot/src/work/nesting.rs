@@ -61,7 +61,7 @@ impl Guarded {
     fn clear(&self) {
         self.lock.store(0, SeqCst);
         self.taken.store(0, SeqCst);
-        // SAFETY: nobody runs.
+        // SAFETY: no other CPU runs.
         unsafe { *self.count.get() = 0 };
     }
 
@@ -94,7 +94,7 @@ fn in_nmi<L: ConstLock + 'static>() {
     NMI.count_and_unlock::<L>();
 }
 
-/// What each CPU does until the locks were taken often enough.
+/// Each CPU's loop, until the locks have been taken often enough.
 fn task<K: Kernel, L: ConstLock + 'static>(cpu: usize) {
     K::Machine::tick_every_us(Some(TICK_US.load(Relaxed)));
     let mut turn = cpu as u64;

@@ -56,7 +56,7 @@ impl Seen {
     }
 }
 
-/// What of it is not zero, as the fields of an object.
+/// The counts that are not zero, as the fields of an object.
 struct Counts<'a>(&'a Seen);
 
 impl Display for Counts<'_> {
@@ -83,7 +83,7 @@ impl<I: Iterator<Item = u64> + Clone> Display for List<I> {
     }
 }
 
-/// Says how a run came out.
+/// Reports a run.
 pub(super) fn tell<'a, W: Iterator<Item = &'a Waits> + Clone>(
     point: &Point<'_>,
     ops: impl Iterator<Item = u64> + Clone,

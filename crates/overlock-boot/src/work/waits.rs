@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long one waited: a log-linear histogram without memory of its own making.
+//! Waiting times: a log-linear histogram that allocates nothing.
 //!
 //! Each power of two is cut into 16 equal buckets, so a value is known to within 6.3 %.
 

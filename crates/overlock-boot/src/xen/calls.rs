@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hypercalls: a call into a page that Xen fills with them.
+//! Hypercalls: calls into a page that Xen fills.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -43,8 +43,7 @@ pub fn write(bytes: &[u8]) {
     unsafe { call(abi::CONSOLE_IO, [0, bytes.len() as u64, bytes.as_ptr().addr() as u64, 0]) };
 }
 
-/// Ends the machine, if the domain is Xen's first: by a reboot, which QEMU is told to take for the
-/// end.
+/// Ends the machine, if the domain is Xen's first, by a reboot, on which QEMU is told to exit.
 pub fn reboot() -> ! {
     let reason = abi::REBOOT;
     // SAFETY: reads one number.

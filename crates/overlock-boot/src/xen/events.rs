@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events: Xen's interrupts. One channel a vCPU is for kicks, and masked: a kick wakes a poll and
-//! interrupts nobody. One is for the vCPU's timer.
+//! Events: Xen's interrupts. One channel a vCPU is for kicks, and masked: a kick ends a poll and
+//! interrupts no vCPU. One is for the vCPU's timer.
 
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
@@ -33,14 +33,13 @@ fn bit(port: u32) -> (usize, u64) {
     (port as usize / 64, 1 << (port % 64))
 }
 
-/// No more interrupts for events on `port`.
+/// Masks `port`: its events interrupt no vCPU.
 pub fn mask(port: u32) {
     let (word, bit) = bit(port);
     shared().mask[word].fetch_or(bit, SeqCst);
 }
 
-/// Forgets an event that is pending on `port`, and returns whether one was. Nothing is moved across
-/// it.
+/// Clears the event on `port`, and returns whether one was pending. No access is moved across it.
 pub fn take(port: u32) -> bool {
     let (word, bit) = bit(port);
     shared().pending[word].fetch_and(!bit, SeqCst) & bit != 0
@@ -63,12 +62,12 @@ pub fn enabled() -> bool {
     own().upcall_mask.load(Relaxed) == 0
 }
 
-/// This vCPU takes no events from here on.
+/// Disables events on this vCPU.
 pub fn disable() {
     own().upcall_mask.store(1, SeqCst);
 }
 
-/// This vCPU takes events from here on, those first that are pending.
+/// Enables events on this vCPU, and takes those that are pending.
 pub fn enable() {
     own().upcall_mask.store(0, SeqCst);
     if own().upcall_pending.load(SeqCst) != 0 {
@@ -88,7 +87,7 @@ pub fn without<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Makes this vCPU's channels: the kick's, masked, and the timer's.
+/// Binds this vCPU's channels: the kick's, masked, and the timer's.
 pub fn bind() {
     let me = cpus::this();
     let kick = calls::bind(me.number(), None);
@@ -132,8 +131,8 @@ extern "C" fn handle() {
     let own = own();
     own.upcall_pending.store(0, SeqCst);
     own.pending_words.swap(0, SeqCst);
-    // The only channel of this vCPU that is not masked. Those of all vCPUs share one word: what is
-    // pending for another is left to that one.
+    // The only channel of this vCPU that is not masked. The channels of all vCPUs share a word, so
+    // other bits in it are left alone.
     if take(TIMERS[cpus::this().number()].load(Relaxed)) {
         interrupts::tick();
         start::ask_for_tick();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From Xen's entry to all vCPUs running.
 //!
-//! Xen has built page tables that map the image, the list of machine frames and itself; they do as
-//! they are, for all vCPUs.
+//! Xen has built page tables that map the image, the list of machine frames and itself. All vCPUs
+//! use them as they are.
 
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
@@ -14,7 +14,7 @@ use crate::cpus::{self, MAX};
 use crate::machine::{clock, segments};
 use crate::{console, say};
 
-/// How long the others may take until they are up.
+/// How long the other vCPUs may take to come up.
 const START_TIMEOUT_NS: u64 = 30_000_000_000;
 
 static RUNSTATES: [Runstate; MAX] = [const {
@@ -31,10 +31,10 @@ pub fn runstate(cpu: usize) -> &'static Runstate {
 }
 
 fn ensure(result: i64, what: &str) {
-    assert!(result == 0, "Xen would not {what}: {result}");
+    assert!(result == 0, "Xen refused to {what}: {result}");
 }
 
-/// Makes the first vCPU ready. Returns the command line.
+/// Prepares the first vCPU. Returns the command line.
 ///
 /// # Safety
 /// Called once, with what Xen passed, by the vCPU that started first.
@@ -50,7 +50,7 @@ pub unsafe fn first(info: &'static StartInfo) -> &'static str {
         ensure(calls::call(abi::UPDATE_VA_MAPPING, [page, entry, 2, 0]), "map the shared page");
         let upcall = (events::upcall as *const ()).addr() as u64;
         let failsafe = (failsafe as *const ()).addr() as u64;
-        ensure(calls::call(abi::SET_CALLBACKS, [upcall, failsafe, 0, 0]), "take callbacks");
+        ensure(calls::call(abi::SET_CALLBACKS, [upcall, failsafe, 0, 0]), "register callbacks");
     }
     events::shared().mask.iter().for_each(|word| word.store(0, SeqCst));
     set_clock();
@@ -71,7 +71,7 @@ fn set_clock() {
     clock::set(scale, at.wrapping_sub(since));
 }
 
-/// What each vCPU does for itself.
+/// Prepares the calling vCPU.
 fn this_vcpu() {
     let me = cpus::this().number();
     let area = (&raw const RUNSTATES[me]).addr() as u64;
@@ -79,7 +79,7 @@ fn this_vcpu() {
         // SAFETY: Xen writes this vCPU's times into an area of their layout from here on.
         unsafe { calls::call(abi::VCPU_OP, [op, me as u64, argument, 0]) }
     };
-    ensure(op(abi::VCPU_REGISTER_RUNSTATE, (&raw const area).addr() as u64), "tell of times");
+    ensure(op(abi::VCPU_REGISTER_RUNSTATE, (&raw const area).addr() as u64), "report run states");
     ensure(op(abi::VCPU_STOP_PERIODIC, 0), "stop a timer");
     events::bind();
     cpus::is_up();
@@ -90,7 +90,7 @@ fn this_vcpu() {
 static PERIODS_NS: [AtomicU64; MAX] = [const { AtomicU64::new(0) }; MAX];
 
 /// Lets this vCPU's timer tick every `us` microseconds, or not at all. Xen's periodic timer would
-/// stand still while the vCPU polls, so each tick asks for the next, when it is done.
+/// stand still while the vCPU polls, so each tick arms the next at its end.
 pub fn tick_every_us(us: Option<u32>) {
     let me = cpus::this();
     PERIODS_NS[me.number()].store(u64::from(us.unwrap_or(0)) * 1000, Relaxed);
@@ -98,7 +98,7 @@ pub fn tick_every_us(us: Option<u32>) {
     ask_for_tick();
 }
 
-/// Asks for the next tick of this vCPU, if it is to have one.
+/// Arms the next tick of this vCPU, if it has ticks.
 pub(super) fn ask_for_tick() {
     #[repr(C)]
     struct SingleShot {
@@ -123,7 +123,7 @@ unsafe extern "C" fn other() {
     naked_asm!("cld", "call {}", "ud2", sym other_in_rust)
 }
 
-/// Where Xen goes when it can't return to the guest: nowhere.
+/// Xen's callback for when it can't return to the guest. Stops the vCPU.
 #[unsafe(naked)]
 unsafe extern "C" fn failsafe() {
     naked_asm!("ud2")
@@ -172,7 +172,7 @@ fn context(cpu: usize, top: u64) -> Context {
     }
 }
 
-/// Starts all other vCPUs, and has them `work`, until there are `wanted` in all.
+/// Starts the other vCPUs, which run `work`, and waits until `wanted` are up in all.
 pub fn others(info: &StartInfo, wanted: usize, work: fn() -> !) {
     WORK.store(work as *mut (), SeqCst);
     // The image's frames are numbered by their addresses: it is linked for where it is loaded.
@@ -190,7 +190,7 @@ pub fn others(info: &StartInfo, wanted: usize, work: fn() -> !) {
                 calls::call(abi::VCPU_OP, [abi::VCPU_UP, cpu as u64, 0, 0]),
             ]
         };
-        assert!(results == [0, 0], "Xen would not start vCPU {cpu}: {results:?}");
+        assert!(results == [0, 0], "Xen refused to start vCPU {cpu}: {results:?}");
     }
     let deadline = clock::now_ns() + START_TIMEOUT_NS;
     while cpus::started() < wanted {

@@ -8,10 +8,9 @@ use overlock_world::locks::LOCKS;
 
 /// Run the locks inside a kernel: on a bare machine, as a guest of KVM, as a guest of Xen.
 ///
-/// A small kernel image is built (or found), started under QEMU, and runs the workload of all
-/// worlds, or its checks. QEMU's own emulation (TCG) needs nothing of the machine; Xen runs inside
-/// it, with the image as its first domain and more vCPUs than processors, and takes them away as
-/// Xen does.
+/// Builds (or finds) a small kernel image and starts it under QEMU, where it runs the workload of
+/// all worlds, or its checks. QEMU's own emulation (TCG) needs nothing of the machine. Xen runs
+/// inside it, with the image as its first domain, and schedules more vCPUs than it has processors.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BootArgs {
@@ -19,8 +18,8 @@ pub(crate) struct BootArgs {
     #[arg(long, value_enum, default_value_t = World::Tcg)]
     pub(super) on: World,
 
-    /// With --on kvm: let the kernel play the host's side too, on an emulated machine. Chosen
-    /// anyway where there is no /dev/kvm
+    /// With --on kvm: let the kernel play the host's side too, on an emulated machine. The
+    /// default where there is no /dev/kvm
     #[arg(long)]
     pub(super) stand_in: bool,
 
@@ -104,7 +103,7 @@ pub(crate) enum World {
 }
 
 impl BootArgs {
-    /// The locks that are asked for, each once, or the name that is none.
+    /// The requested locks, each once, or the name that is not a lock's.
     pub(super) fn locks(&self) -> Result<Vec<&str>, &str> {
         let mut locks = Vec::new();
         for name in &self.locks {

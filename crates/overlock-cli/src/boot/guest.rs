@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A kernel that runs: what it says, and the four ways in which it ends.
+//! A running kernel: its output, and the four ways in which it ends.
 
 use super::machine::{Machine, not_started};
 use super::said::Said;
@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How a kernel ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// It did all it was asked for, and this is what it thinks of it.
+    /// It did everything it was asked for, and reported whether all was fine.
     Whole { fine: bool },
     /// By Ctrl-C.
     Interrupted,
@@ -51,7 +51,7 @@ fn read(from: impl Read + Send + 'static, to: Sender<String>) {
     });
 }
 
-/// Runs a machine to its end, and hands on what the kernel says.
+/// Runs a machine to its end, and passes each of the kernel's records to `hear`.
 ///
 /// # Errors
 /// If the machine does not start, the kernel panics, resets the machine, or is silent for

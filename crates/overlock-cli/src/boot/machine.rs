@@ -24,7 +24,7 @@ pub(super) struct Machine {
     pub(super) qemu: Command,
     /// Whether the kernel plays KVM itself.
     pub(super) stand_in: bool,
-    /// What QEMU needs, until it has ended.
+    /// Files that QEMU needs until it exits.
     _files: TempDir,
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock boot`: the same locks inside a kernel, on an emulated machine, under KVM, under Xen.
 //!
-//! The kernel measures; this command builds it, starts it, listens, and tells. All rounds of all
-//! locks run in one boot, in turns.
+//! The kernel measures. This command builds it, starts it, reads its records and prints the
+//! results. All rounds of all locks run in one boot, in turns.
 
 mod args;
 mod guest;
@@ -109,8 +109,8 @@ fn plan(args: &BootArgs, locks: &[&str]) -> String {
     plan
 }
 
-/// Listens to the kernel until it ends. A failure ends the command, but what was measured before
-/// it is told.
+/// Listens to the kernel until it ends. A failure ends the command, but not before the results so
+/// far are reported.
 fn listen(
     args: &BootArgs,
     machine: Machine,
@@ -156,7 +156,7 @@ fn listen(
     }
 }
 
-/// What records and tables call the world.
+/// The world's name in records and tables.
 fn name(world: World) -> &'static str {
     match world {
         World::Tcg => "tcg",
@@ -165,7 +165,7 @@ fn name(world: World) -> &'static str {
     }
 }
 
-/// Tells what was measured. Returns whether nothing was lost and no check failed.
+/// Reports the results. Returns whether no update was lost and no check failed.
 fn report(args: &BootArgs, heard: Heard, sink: &mut Sink) -> Result<bool> {
     let pcpus = match args.on {
         World::Xen => args.pcpus,
@@ -181,7 +181,10 @@ fn report(args: &BootArgs, heard: Heard, sink: &mut Sink) -> Result<bool> {
         sink.csv(&record.csv())?;
         if runs.unsent() > 0 {
             let unsent = runs.unsent();
-            output::complain(&format!("failed: {}: {unsent} kicks came unsent", runs.lock));
+            output::complain(&format!(
+                "failed: {}: {unsent} kicks arrived that no CPU had sent",
+                runs.lock
+            ));
             fine = false;
         }
         if runs.lost() > 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was measured: the records of all worlds, and the tables.
+//! The results: records in the form that all worlds share, and tables.
 
 use super::said::Sample;
 use crate::record::{Spread, Waits};
@@ -17,7 +17,7 @@ pub(super) struct Runs {
     pub(super) samples: Vec<Sample>,
 }
 
-/// What is the same for all of them.
+/// What all runs have in common.
 #[derive(Debug)]
 pub(super) struct Setting {
     pub(super) world: &'static str,
@@ -85,8 +85,8 @@ impl Runs {
         self.samples.iter().map(|sample| sample.lost).sum()
     }
 
-    /// Kicks that ended or preceded a wait and that nobody had sent: must be 0. (Two that are sent
-    /// while none is taken arrive as one.)
+    /// Kicks that arrived although no CPU had sent them: must be 0. (Two that are sent before
+    /// either is taken arrive as one.)
     pub(super) fn unsent(&self) -> u64 {
         (self.sum("kicked") + self.sum("stale")).saturating_sub(self.sum("kicks"))
     }
@@ -159,7 +159,7 @@ impl BootRecord<'_> {
     }
 }
 
-/// Puts each sample to those of its lock and number of CPUs.
+/// Groups samples by lock and number of CPUs.
 pub(super) fn gather(samples: Vec<Sample>) -> Vec<Runs> {
     let mut all: Vec<Runs> = Vec::new();
     for sample in samples {
@@ -173,7 +173,7 @@ pub(super) fn gather(samples: Vec<Sample>) -> Vec<Runs> {
     all
 }
 
-/// How much is done and how long one waits; and what became of waits and kicks.
+/// The tables: throughput and waiting times; waits and kicks by outcome.
 pub(super) fn tables(all: &[Runs]) -> String {
     let median = |ratio: Option<Interval>| ratio.map_or_else(|| "-".into(), |r| three(r.median));
     let mut done = Table::new(&[
@@ -243,7 +243,7 @@ pub(super) fn tables(all: &[Runs]) -> String {
         ]);
     }
     format!(
-        "{done}\nWhat became of waits and kicks, all rounds together:\n{waits}\n\
+        "{done}\nWaits and kicks by outcome, all rounds together:\n{waits}\n\
          halts (polls under Xen) end by a kick, by their deadline (overdue), or otherwise (stray). \
          early: the\nword had changed before the halt. stale: a kick found by a later wait. futile: \
          halts that ended with\nthe word as it was.\n"

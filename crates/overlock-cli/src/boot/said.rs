@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel says, a JSON record a line.
+//! What the kernel says: one JSON record per line.
 
 use crate::record::Waits;
 use serde::{Deserialize, Serialize};
@@ -21,11 +21,11 @@ pub(super) enum Said {
     Alive { ops: u64 },
     /// One check.
     Check(Check),
-    /// What became of one CPU's waits.
+    /// One CPU's waits by outcome.
     Cpu {},
-    /// It can't go on.
+    /// It panicked.
     Panic { why: String },
-    /// It has done all it was asked for.
+    /// It has done everything it was asked for.
     End { fine: bool },
 }
 

@@ -14,9 +14,9 @@ use crate::platform::{Ended, Sabotage, World as _, broken, sabotage, wait_with};
 
 /// What the first CPU waits on.
 static WORD: AtomicU32 = AtomicU32::new(0);
-/// How far the first CPU is: it asks for a kick by a new number.
+/// The progress of the first CPU: it asks for a kick by a new number.
 static ASKED: AtomicU32 = AtomicU32::new(0);
-/// How far the second is: the number of the last kick that it has sent.
+/// The progress of the second: the number of the last kick that it has sent.
 static SENT: AtomicU32 = AtomicU32::new(0);
 /// What the first CPU found wrong.
 static WRONG: AtomicU32 = AtomicU32::new(0);
@@ -38,11 +38,11 @@ fn kick<K: Kernel>(cpu: usize) {
     K::Aware::kick(&raw const WORD, Cpu::new(cpu).expect("0 or 1"));
 }
 
-/// What the second CPU does: as it is asked, it changes the word, kicks, and says that it has.
+/// The second CPU's part: when asked, it changes the word, kicks, and says that it has kicked.
 fn answer<K: Kernel>(rounds: u32) {
     for round in 1..=rounds {
         until(&ASKED, round);
-        // At another moment each time.
+        // At a different moment each time.
         (0..round % 64 * 8).for_each(|_| core::hint::spin_loop());
         WORD.store(round, SeqCst);
         kick::<K>(0);
@@ -79,7 +79,7 @@ pub(super) fn between<K: Kernel>() -> Verdict {
             }
         });
         if !asked.get() {
-            // A kick from before has ended it: the next will do.
+            // An earlier kick has ended it: try again.
             return is_lost::<K>(round);
         }
         by_kick(ended).is_err()
@@ -133,7 +133,7 @@ pub(super) fn each<K: Kernel>() -> Verdict {
 const TURNS: u32 = 5_000;
 
 /// Two CPUs each wait for the other's change of one word, and nothing else ends a wait, no timer
-/// either. A lost kick stops both for ever, which whoever started this machine notices.
+/// either. A lost kick stops both for ever, which `overlock boot` notices.
 pub(super) fn ping_pong<K: Kernel>() -> Verdict {
     together::<K>(|cpu| {
         if cpu > 1 {
@@ -156,7 +156,7 @@ pub(super) fn ping_pong<K: Kernel>() -> Verdict {
 const RESCUED: u32 = 2;
 
 /// The first CPU waits without interrupts, and is kicked after its look. Where the platform is
-/// broken a second kick, from one that is not, brings it back.
+/// broken, a second kick, from a sound one, ends the wait.
 pub(super) fn interrupts_off<K: Kernel>() -> Verdict {
     together::<K>(|cpu| match cpu {
         0 => K::Machine::without_interrupts(|| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clauses that no wait is needed for: who is kicked, numbers, clocks, the switch.
+//! Clauses that need no wait: which CPUs are kicked, numbers, clocks, the switch.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
@@ -31,8 +31,8 @@ pub(super) fn p4<K: Kernel>() -> Verdict {
     )
 }
 
-/// Every CPU's timer ticks at the same time, and each CPU has its own ticks: a handler that takes
-/// another's leaves that one waiting for ever.
+/// The timers of all CPUs tick at the same time, and each CPU gets its own ticks: one that takes
+/// another's leaves that CPU waiting for ever.
 pub(super) fn ticks<K: Kernel>() -> Verdict {
     everywhere::<K>(|_| {
         let ticks = &cpus::this().tally.ticks;
@@ -96,12 +96,12 @@ pub(super) fn p9<K: Kernel>() -> Verdict {
 }
 
 static OFF_LOCK: AtomicU32 = AtomicU32::new(0);
-/// How many want the lock that the first CPU holds.
+/// How many CPUs want the lock that the first one holds.
 static WANTING: AtomicU32 = AtomicU32::new(0);
-/// How long it holds the lock, which is long enough for a wait.
+/// How long it holds the lock: long enough for a waiter to halt.
 const HELD_NS: u64 = 20_000_000;
 
-/// What locks have counted of waits and kicks.
+/// The locks' counts of waits and kicks.
 fn halts() -> [u64; 4] {
     let seen = counted();
     [Event::PvWaitHead, Event::PvWaitNode, Event::PvWaitAgain, Event::PvKickUnlock]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clauses that one CPU can ask of itself: waits, their ends, kicks of its own.
+//! Clauses that one CPU can check alone: waits, how they end, and kicks of its own.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -12,9 +12,9 @@ use crate::kernel::{Kernel, Machine as _};
 use crate::machine::interrupts;
 use crate::platform::{Ended, Sabotage, broken, wait_with};
 
-/// How often each is asked.
+/// How often each is checked.
 const TIMES: usize = 20;
-/// How long a deadline is away.
+/// How far away a deadline is.
 const SOON_NS: u64 = 5_000_000;
 
 fn wait<K: Kernel>(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) -> Ended {
@@ -62,7 +62,7 @@ pub(super) fn deadline<K: Kernel>() -> Verdict {
     })
 }
 
-/// A wait whose kick comes after the look, from this CPU itself. Returns how it ended.
+/// Waits, with a kick after the look from this CPU itself. Returns how the wait ended.
 fn kicked_between<K: Kernel>() -> Ended {
     loop {
         let (word, sent) = (AtomicU32::new(0), Cell::new(false));
