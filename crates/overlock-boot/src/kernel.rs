@@ -56,10 +56,10 @@ impl<T: overlock::atomic::ConstAtomic<u16>> Zero16 for T {}
 static JOB: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 /// Counts jobs. The other CPUs wait for it to change.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
-static DONE: AtomicU32 = AtomicU32::new(0);
-
-/// How many CPUs have begun the job, and (above) how many have done it.
+/// How many other CPUs have begun the job.
 static BEGUN: AtomicU32 = AtomicU32::new(0);
+/// How many have done it.
+static DONE: AtomicU32 = AtomicU32::new(0);
 
 /// Runs `job` on all CPUs, this one included, and returns when all have done it.
 pub fn everywhere<K: Kernel>(job: fn(usize)) {
