@@ -84,7 +84,9 @@ pub fn everywhere<K: Kernel>(job: fn(usize)) {
     }
 }
 
+/// What [`set_waiting`] is to switch to.
 static WAITING: AtomicBool = AtomicBool::new(false);
+/// Whether the first CPU has written the code.
 static WRITTEN: AtomicBool = AtomicBool::new(false);
 
 /// Switches waiting on or off for all locks, none of which is in use. Called by the first CPU.
