@@ -251,6 +251,13 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         }
     }
 
+    /// Releases the lock as on a platform that never waits.
+    #[inline(always)]
+    fn release_natively(&self) {
+        // ORDERING: Release, O2. No CPU has halted.
+        self.word.fetch_sub(rmw::RELEASE, Release);
+    }
+
     /// Kicks the queue head, if necessary, after a release that found it halted.
     #[cold]
     #[inline(never)]
@@ -281,9 +288,7 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
     unsafe fn unlock(&self) {
         const { assert!(P::WAITS || !P::Release::EXISTS, "a cheap release is for CPUs that wait") };
         if is_patched_out::<P>() {
-            // ORDERING: Release, O2. Nobody has halted.
-            self.word.fetch_sub(rmw::RELEASE, Release);
-            return;
+            return self.release_natively();
         }
         if P::Release::EXISTS && P::Release::clear_low_byte(&self.word) {
             return;
