@@ -93,6 +93,10 @@ fn main() -> ExitCode {
         Command::ManPages(args) => extras::man_pages(&args),
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         Command::SimChild => sim::pool::obey().map(|()| Outcome::Fine),
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        Command::CountChild { locks } => {
+            reproduce::instructions::obey(&locks).map(|()| Outcome::Fine)
+        }
         Command::BenchChild { spec } => bench::obey(&spec).map(|()| Outcome::Fine),
     };
     match done {

@@ -21,12 +21,7 @@ pub(super) const TIMER_WAIT_SHARE: &str = "timer_wait_share";
 pub(super) const FIGURES: [&str; 6] =
     ["ops_per_s", "jain", "least_served", "most_served", "unfair_share", TIMER_WAIT_SHARE];
 
-/// Returns whether there is such a figure.
-pub(super) fn knows(figure: &str) -> bool {
-    FIGURES.contains(&figure)
-}
-
-/// Returns the value of a figure without any effect: 1 for spreads, 0 for shares.
+/// What a figure by itself is where nothing happens: 1 for spreads, 0 for shares.
 fn neutral(figure: &str) -> f64 {
     if ["jain", "least_served", "most_served"].contains(&figure) { 1.0 } else { 0.0 }
 }
@@ -135,7 +130,19 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// Describes what is compared.
+    pub(super) const fn published_effect(&self) -> Option<f64> {
+        self.published_effect
+    }
+
+    pub(super) const fn direction(&self) -> Agreement {
+        self.direction
+    }
+
+    pub(super) const fn size(&self) -> Agreement {
+        self.size
+    }
+
+    /// What is compared, in words.
     fn what(&self) -> String {
         let Published { lock, policy, timer, figure, .. } = self.published;
         let mut own = vec![];

@@ -4,6 +4,7 @@
 //! An experiment's file holds the published figures beside its set-up. Only the points of these
 //! figures are run, once for every seed; a ratio is formed between two runs of one seed.
 
+pub(crate) mod instructions;
 mod judge;
 
 use crate::Outcome;
@@ -15,6 +16,7 @@ use crate::sim::task::Task;
 use crate::sim::{self, pool};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use instructions::{Pair, cost};
 use judge::Judged;
 use overlock_sim::performance::{HostProfile, Setup};
 use overlock_sim::seed_of;
@@ -107,6 +109,7 @@ pub(crate) fn main(args: &ReproduceArgs) -> Result<Outcome> {
     let progress = Progress::new(0);
     for experiment in &experiments {
         let mut runs = Runs::new(experiment, args)?;
+        let skipped = runs.count();
         runs.make(jobs, &progress)?;
         if interrupt::seen() {
             progress.finish();
@@ -119,13 +122,23 @@ pub(crate) fn main(args: &ReproduceArgs) -> Result<Outcome> {
         let judge = |published| -> Result<Judged<'_>> {
             Ok(Judged::new(&experiment.name, published, runs.figures(published)?))
         };
-        let judged: Vec<_> = experiment.published.iter().map(judge).collect::<Result<_>>()?;
+        let judged: Vec<_> = runs.published().map(judge).collect::<Result<_>>()?;
         progress.suspend(|| -> Result<()> {
             for one in &judged {
                 sink.record(one)?;
             }
             sink.people(&judge::table(experiment, &runs.host.name, &judged))?;
-            Ok(())
+            if let Err(why) = &skipped {
+                crate::output::complain(&format!(
+                    "skipped: the instructions of {}: {why:#}",
+                    experiment.name
+                ));
+            }
+            let costs = cost::all(experiment, &runs.host, &runs.pairs)?;
+            for cost in &costs {
+                sink.record(cost)?;
+            }
+            cost::table(&costs).map_or(Ok(()), |counted| sink.people(&counted))
         })?;
     }
     progress.finish();
@@ -135,6 +148,8 @@ pub(crate) fn main(args: &ReproduceArgs) -> Result<Outcome> {
 /// The runs of an experiment, each made once.
 struct Runs<'a> {
     experiment: &'a Experiment,
+    /// What its locks execute, where figures are about that and it can be counted.
+    pairs: Vec<Pair>,
     host: HostProfile,
     seed: u64,
     rounds: u16,
@@ -147,6 +162,7 @@ impl<'a> Runs<'a> {
         let host = experiment.host.machine.as_deref().unwrap_or(sim::DEFAULT_HOST);
         Ok(Self {
             experiment,
+            pairs: Vec::new(),
             host: sim::host(host)?,
             seed: args.seed,
             rounds: if args.quick { 1 } else { experiment.host.runs },
@@ -155,10 +171,26 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// Makes all runs that the experiment's figures need.
+    /// Counts what the locks execute, if a figure is about that. What could not be counted is not
+    /// judged.
+    fn count(&mut self) -> Result<()> {
+        if self.experiment.published.iter().any(instructions::counts) {
+            self.pairs = instructions::count(&self.experiment.factors.locks)?;
+        }
+        Ok(())
+    }
+
+    /// The published figures that ours can be held beside.
+    fn published(&self) -> impl Iterator<Item = &'a Published> + use<'a> {
+        let counted = !self.pairs.is_empty();
+        self.experiment.published.iter().filter(move |one| counted || !instructions::counts(one))
+    }
+
+    /// Makes all runs that the experiment's figures take.
     fn make(&mut self, jobs: usize, progress: &Progress) -> Result<()> {
         let mut tasks = BTreeMap::new();
-        for published in &self.experiment.published {
+        let simulated = |published: &&Published| !instructions::counts(published);
+        for published in self.experiment.published.iter().filter(simulated) {
             for over in sides(published) {
                 for task in self.tasks(published, &over)? {
                     tasks.insert(task.key()?, task);
@@ -181,10 +213,17 @@ impl<'a> Runs<'a> {
         let own = self.values(published, &Over::default())?;
         let Some(over) = &published.over else { return Ok(own) };
         let base = self.values(published, over)?;
-        Ok(own.into_iter().zip(base).map(|(own, base)| own / base).collect())
+        // Of throughput more is better, of instructions less.
+        let less = instructions::counts(published);
+        let ratio = |(own, base): (f64, f64)| if less { base / own } else { own / base };
+        Ok(own.into_iter().zip(base).map(ratio).collect())
     }
 
     fn values(&self, published: &Published, over: &Over) -> Result<Vec<f64>> {
+        if instructions::counts(published) {
+            let lock = over.lock.as_ref().unwrap_or(&published.lock);
+            return Ok(vec![instructions::value(&self.pairs, lock, &published.figure)?]);
+        }
         let records = self.records(published, over)?;
         let profiles = self.experiment.profiles()?;
         let sections = profiles.first().map_or(0, |profile| profile.sections);
@@ -258,9 +297,10 @@ fn without_lock(over: &Over) -> Over {
 fn suits(experiment: &Experiment, document: &Document<'_>) -> Result<()> {
     sim::suits(experiment, None, document)?;
     for (at, Published { figure, .. }) in experiment.published.iter().enumerate() {
-        if !judge::knows(figure) {
-            let known = judge::FIGURES.join(", ");
-            let what = format!("there is no figure {figure}; choose from {known}");
+        let known = [&judge::FIGURES[..], &instructions::FIGURES].concat();
+        if !known.contains(&figure.as_str()) {
+            let known = known.join(", ");
+            let what = format!("no figure is called {figure}; there are {known}");
             return Err(document.refuse(&[&format!("published.{at}.figure")], what).into());
         }
     }

@@ -10,6 +10,8 @@ mod help;
 mod lab;
 mod real;
 mod report;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod reproduce;
 mod run;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod sim;
