@@ -5,7 +5,7 @@ use crate::sim::Record;
 use crate::stats::Interval;
 use crate::table::Table;
 use crate::units::three;
-use overlock_world::experiment::{Experiment, Published};
+use overlock_world::experiment::Published;
 use serde::Serialize;
 
 /// Differences below this count as none, unless the published figure varied by more.
@@ -68,11 +68,21 @@ impl Agreement {
     }
 }
 
+/// Where ours was measured.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct At {
+    pub(super) world: &'static str,
+    pub(super) ours_cpus: u32,
+    pub(super) ours_pcpus: u32,
+}
+
 /// A published figure beside ours.
 #[derive(Debug, Serialize)]
 pub(super) struct Judged<'a> {
     kind: &'static str,
     experiment: &'a str,
+    #[serde(flatten)]
+    at: At,
     #[serde(flatten)]
     published: &'a Published,
     /// The published figure in the form of ours: over its base, if it has one; more is better.
@@ -99,7 +109,12 @@ fn as_large(theirs: f64, ours: f64, noise: f64) -> bool {
 }
 
 impl<'a> Judged<'a> {
-    pub(super) fn new(experiment: &'a str, published: &'a Published, ours: Vec<f64>) -> Self {
+    pub(super) fn new(
+        experiment: &'a str,
+        at: At,
+        published: &'a Published,
+        ours: Vec<f64>,
+    ) -> Self {
         let zero = Interval { median: 0.0, low: 0.0, high: 0.0 };
         let ours = Interval::of(&ours).unwrap_or(zero);
         let theirs = published.ratio();
@@ -120,6 +135,7 @@ impl<'a> Judged<'a> {
         Self {
             kind: "reproduced",
             experiment,
+            at,
             published,
             published_ratio: theirs,
             published_effect,
@@ -178,8 +194,8 @@ fn percent(effect: f64) -> String {
     format!("{:+.1} %", 100.0 * effect)
 }
 
-/// Makes the table of an experiment.
-pub(super) fn table(experiment: &Experiment, host: &str, judged: &[Judged]) -> String {
+/// What there is to tell of an experiment in one world.
+pub(super) fn table(heading: &str, judged: &[Judged]) -> String {
     let mut table = Table::new(&[
         "figure",
         "vCPUs",
@@ -204,7 +220,7 @@ pub(super) fn table(experiment: &Experiment, host: &str, judged: &[Judged]) -> S
         let think = published.think_ns.map(|ns| format!(", {ns} ns apart")).unwrap_or_default();
         table.row(vec![
             format!("{}{think}", one.what()),
-            published.cpus.to_string(),
+            one.at.ours_cpus.to_string(),
             one.published_ratio.map_or_else(|| "-".into(), three),
             three(one.ours.median),
             three(one.ours.low),
@@ -216,10 +232,7 @@ pub(super) fn table(experiment: &Experiment, host: &str, judged: &[Judged]) -> S
             raw,
         ]);
     }
-    let mut text = format!(
-        "{}: {}\n{} pCPUs of {host}. {}\n\n{table}",
-        experiment.name, experiment.about, experiment.host.pcpus, experiment.source
-    );
+    let mut text = format!("{heading}\n\n{table}");
     let mut told: Vec<&str> = Vec::new();
     for note in judged.iter().filter_map(|one| one.published.note.as_deref()) {
         if !told.contains(&note) {
@@ -233,6 +246,7 @@ pub(super) fn table(experiment: &Experiment, host: &str, judged: &[Judged]) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use overlock_world::experiment::Experiment;
 
     fn published(value: f64, base: f64, less: bool) -> Published {
         let less = if less { "true" } else { "false" };
@@ -271,7 +285,7 @@ mod tests {
             (50.0, 100.0, false, 2.0, No, No),
         ] {
             let published = published(value, base, less);
-            let judged = Judged::new("mine", &published, vec![ours]);
+            let judged = Judged::new("mine", At::default(), &published, vec![ours]);
             assert_eq!((judged.direction, judged.size), (direction, size), "{judged:?}");
         }
     }
@@ -290,7 +304,7 @@ mod tests {
             let figure = figure.to_owned();
             let alone =
                 Published { figure, over: None, value: Some(value), ..published(1.0, 1.0, false) };
-            let judged = Judged::new("mine", &alone, vec![ours]);
+            let judged = Judged::new("mine", At::default(), &alone, vec![ours]);
             assert_eq!((judged.direction, judged.size), (Open, size), "{judged:?}");
         }
     }
@@ -298,7 +312,7 @@ mod tests {
     #[test]
     fn unpublished_figures_are_open_and_unknown_ones_are_none() {
         let open = Published { value: None, ..published(1.0, 1.0, false) };
-        let judged = Judged::new("mine", &open, vec![2.0]);
+        let judged = Judged::new("mine", At::default(), &open, vec![2.0]);
         assert_eq!((judged.direction, judged.size), (Agreement::Open, Agreement::Open));
         assert!(values(&[], 1, "luck").is_none());
     }

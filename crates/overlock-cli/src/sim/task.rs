@@ -3,7 +3,7 @@
 
 use super::simulate;
 use crate::interrupt;
-use crate::lab::Ran;
+use crate::lab::{Ran, Run};
 use anyhow::{Context, Result};
 use overlock_sim::performance::{HostProfile, Setup};
 use overlock_world::workload::Profile;
@@ -58,11 +58,20 @@ impl Task {
         }
     }
 
-    /// Runs the task in this process.
+    /// Simulates it here.
     pub(crate) fn run(&self) -> Result<Ran> {
         let setup = Setup { host: self.host.clone(), seed: self.seed, seq_cst: self.seq_cst };
+        simulate(&setup, &self.config(), &self.profile, &self.lock)
+    }
+
+    /// Has `run` make it in a world of its own, without host, seed and `seq_cst`.
+    pub(crate) fn run_by(&self, run: &Run<'_>) -> Result<Ran> {
+        run(&self.config(), &self.profile, &self.lock)
+    }
+
+    fn config(&self) -> Config<'_> {
         let sample = Duration::from_nanos(self.sample_ns);
-        let config = Config {
+        Config {
             duration: Duration::from_nanos(self.duration_ns),
             slice: Duration::from_nanos(self.slice_ns),
             critical: Duration::from_nanos(self.grace_ns),
@@ -73,8 +82,7 @@ impl Task {
             pm_timer: self.timer,
             cancel: Some(interrupt::flag()),
             ..Config::new(self.cpus, self.pcpus)
-        };
-        simulate(&setup, &config, &self.profile, &self.lock)
+        }
     }
 
     /// Distinguishes the task from all others, and from the same task of another version of this

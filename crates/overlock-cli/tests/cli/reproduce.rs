@@ -26,7 +26,7 @@ fn of<'a>(counts: &'a [Value], lock: &str, release: &str) -> &'a Value {
 
 #[test]
 fn a_switch_costs_instructions_and_a_paravirtual_release_a_locked_one() {
-    let said = said(&["reproduce", "S1", "--quick", "--json"]);
+    let said = said(&["reproduce", "S1", "--quick", "--json", "--no-lab"]);
     let Some(counts) = counted(&said) else { return };
     let native = of(&counts, "native-ticket", "instruction");
     let (off, on) =
@@ -78,7 +78,8 @@ fn counts_that_differ_from_the_published_ones_are_told() {
     };
     for (value, direction, size) in [(2, "yes", "yes"), (9, "yes", "no"), (1, "no", "no")] {
         std::fs::write(&path, text(value)).unwrap();
-        let said = said(&["reproduce", "--json", "--experiment", path.to_str().unwrap()]);
+        let said =
+            said(&["reproduce", "--json", "--no-lab", "--experiment", path.to_str().unwrap()]);
         if counted(&said).is_none() {
             return;
         }
@@ -88,8 +89,52 @@ fn counts_that_differ_from_the_published_ones_are_told() {
 }
 
 #[test]
+fn the_same_experiments_run_on_real_vcpus_at_the_same_overcommit() {
+    let said = said(&["reproduce", "S4", "S3", "--quick", "--json"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let figures = said.records("reproduced");
+    let here: Vec<_> = figures.iter().filter(|figure| figure["world"] == "kvm").collect();
+    if said.stderr.contains("skipped: the laboratory's side") {
+        assert!(here.is_empty(), "{said:?}");
+        writeln!(stderr(), "SKIPPED the laboratory: {}", said.stderr).expect("stderr");
+        return;
+    }
+    let number = |figure: &Value, name: &str| figure[name].as_u64().unwrap();
+    let mut overcommits = Vec::new();
+    for figure in &here {
+        let pcpus = if figure["experiment"] == "s4-36-cores" || figure["experiment"] == "s4-micro" {
+            36
+        } else if figure["experiment"] == "s3" {
+            16
+        } else {
+            32
+        };
+        let (own, pcpus_here) = (number(figure, "ours_cpus"), number(figure, "ours_pcpus"));
+        assert_eq!(number(figure, "cpus") * pcpus_here, own * pcpus, "{figure}");
+        let simulated = |one: &&Value| {
+            let same = |name: &str| one[name] == figure[name];
+            one["world"] == "sim" && same("experiment") && same("lock") && same("figure")
+        };
+        assert!(figures.iter().any(|one| simulated(&one)), "{figure}");
+        assert!(figure["ours"]["median"].as_f64().unwrap() >= 0.0, "{figure}");
+        overcommits.push(own);
+    }
+    assert!(overcommits.contains(&6) && overcommits.contains(&1), "1x to 3x: {overcommits:?}");
+    let sequential = here.iter().filter(|figure| figure["experiment"] == "s3").count();
+    assert_eq!(sequential, 1, "by the lock with sequentially consistent accesses: {said:?}");
+}
+
+#[test]
+fn without_the_laboratory_there_is_none() {
+    let said = said(&["reproduce", "S3", "--quick", "--json", "--no-lab"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.records("reproduced").iter().all(|figure| figure["world"] == "sim"), "{said:?}");
+    assert!(!said.stderr.contains("laboratory"), "{said:?}");
+}
+
+#[test]
 fn where_nothing_may_be_traced_counts_are_skipped_and_said_to_be() {
-    let mut command = overlock(&["reproduce", "S1", "--quick", "--json"]);
+    let mut command = overlock(&["reproduce", "S1", "--quick", "--json", "--no-lab"]);
     // SAFETY: the two calls may be made between fork and exec.
     unsafe { command.pre_exec(forbid_ptrace) };
     let said = Said::from(command.output().unwrap());

@@ -6,7 +6,7 @@
 //! locked one, by the host's profile: dearer than most are, so what comes out is an upper bound.
 
 use super::Pair;
-use crate::reproduce::judge::{Agreement, Judged};
+use crate::reproduce::judge::{Agreement, At, Judged};
 use crate::table::Table;
 use crate::units::three;
 use anyhow::Result;
@@ -64,7 +64,9 @@ pub(in crate::reproduce) fn all<'a>(
             let over = one.over.as_ref().and_then(|over| over.lock.as_ref());
             one.figure == "ops_per_s" && one.lock == pair.lock && over == Some(&native.lock)
         };
-        let beside = |one| Judged::new(&experiment.name, one, vec![1.0 / (1.0 + of_operation)]);
+        let beside = |one| {
+            Judged::new(&experiment.name, At::default(), one, vec![1.0 / (1.0 + of_operation)])
+        };
         let judged: Vec<_> = experiment.published.iter().filter(is_it).map(beside).collect();
         let effects = || judged.iter().filter_map(Judged::published_effect);
         let yes = |of: fn(&Judged<'_>) -> Agreement| {
