@@ -13,8 +13,11 @@ const NOISE: f64 = 0.02;
 /// Effects that differ by a factor below this agree roughly.
 const ROUGH: f64 = 1.25;
 
-/// The share of CPU time in reads of the PM timer; without that of the lock-free rule, it is the
-/// time for which readers wait for each other.
+/// The world of the simulator, as records call it.
+pub(super) const SIMULATED: &str = "sim";
+
+/// The share of CPU time in reads of the PM timer; less that of the lock-free rule, it is what
+/// readers wait for each other.
 pub(super) const TIMER_WAIT_SHARE: &str = "timer_wait_share";
 
 /// The known figures, by name.
@@ -234,7 +237,9 @@ pub(super) fn table(heading: &str, judged: &[Judged]) -> String {
     }
     let mut text = format!("{heading}\n\n{table}");
     let mut told: Vec<&str> = Vec::new();
-    for note in judged.iter().filter_map(|one| one.published.note.as_deref()) {
+    // They are about the model.
+    let simulated = judged.iter().filter(|one| one.at.world == SIMULATED);
+    for note in simulated.filter_map(|one| one.published.note.as_deref()) {
         if !told.contains(&note) {
             told.push(note);
             text += &format!("  note: {note}\n");

@@ -167,11 +167,13 @@ fn tell(
     if interrupt::seen() {
         return Ok(Outcome::Interrupted);
     }
-    let judge = |published| -> Result<Judged<'_>> {
-        let ours = runs.figures(published)?;
-        Ok(Judged::new(&experiment.name, runs.at(published), published, ours))
-    };
-    let judged: Vec<_> = runs.published().map(judge).collect::<Result<_>>()?;
+    let (mut judged, mut baseless) = (Vec::new(), 0);
+    for published in runs.published() {
+        match runs.figures(published)? {
+            none if none.is_empty() => baseless += 1,
+            ours => judged.push(Judged::new(&experiment.name, runs.at(published), published, ours)),
+        }
+    }
     if judged.is_empty() {
         return Ok(Outcome::Fine);
     }
@@ -180,6 +182,11 @@ fn tell(
             sink.record(one)?;
         }
         sink.people(&judge::table(&runs.heading(), &judged))?;
+        if baseless > 0 {
+            sink.people(&format!(
+                "Left out: {baseless} ratios to what was zero in every round.\n"
+            ))?;
+        }
         if let Err(why) = &skipped {
             let name = &experiment.name;
             crate::output::complain(&format!("skipped: the instructions of {name}: {why:#}"));

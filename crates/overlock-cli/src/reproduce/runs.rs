@@ -100,7 +100,7 @@ impl<'a> Runs<'a> {
     /// Where a figure was measured.
     pub(super) fn at(&self, published: &Published) -> judge::At {
         let (world, pcpus) = match self.place {
-            Place::Simulator(_) => ("sim", self.experiment.host.pcpus),
+            Place::Simulator(_) => (judge::SIMULATED, self.experiment.host.pcpus),
             Place::Laboratory(_, pcpus) => ("kvm", pcpus),
         };
         let cpus = self.cpus(published.cpus).unwrap_or(published.cpus);
@@ -168,15 +168,12 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// What a figure comes to in each round, over its base.
+    /// What a figure comes to in each round, over its base; without the rounds whose base is zero.
     pub(super) fn figures(&self, published: &Published) -> Result<Vec<f64>> {
         let own = self.values(published, &Over::default())?;
         let Some(over) = &published.over else { return Ok(own) };
         let base = self.values(published, over)?;
-        // Of throughput more is better, of instructions less.
-        let less = instructions::counts(published);
-        let ratio = |(own, base): (f64, f64)| if less { base / own } else { own / base };
-        Ok(own.into_iter().zip(base).map(ratio).collect())
+        Ok(ratios(&own, &base, instructions::counts(published)))
     }
 
     fn values(&self, published: &Published, over: &Over) -> Result<Vec<f64>> {
@@ -250,6 +247,13 @@ impl<'a> Runs<'a> {
     }
 }
 
+/// One over the other in each round in which that is a number, or the other over the one where less
+/// is better.
+fn ratios(own: &[f64], base: &[f64], less_is_better: bool) -> Vec<f64> {
+    let ratio = |(own, base): (&f64, &f64)| if less_is_better { base / own } else { own / base };
+    own.iter().zip(base).map(ratio).filter(|ratio| ratio.is_finite()).collect()
+}
+
 /// The points that a figure takes.
 fn sides(published: &Published) -> Vec<Over> {
     let mut sides: Vec<Over> =
@@ -270,5 +274,17 @@ fn sequential(lock: &Lock) -> Result<&'static str> {
     match Lock::named(&format!("sequential-{}", lock.built)) {
         Some(sequential) => Ok(sequential.built),
         None => bail!("there is no sequentially consistent {}", lock.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ratios;
+
+    #[test]
+    fn what_has_no_base_is_no_ratio() {
+        assert_eq!(ratios(&[1.0, 0.0, 3.0, 0.0], &[2.0, 0.0, 0.0, 4.0], false), [0.5, 0.0]);
+        assert_eq!(ratios(&[4.0], &[2.0], true), [0.5]);
+        assert!(ratios(&[1.0], &[0.0], false).is_empty());
     }
 }
