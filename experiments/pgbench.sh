@@ -209,7 +209,7 @@ esac
 if [ $# -gt 1 ]; then fail "one folder at most"; fi
 if [ $# = 1 ]; then
     if [ $what != run ]; then mkdir -p "$1"; fi
-    folder=$(realpath "$1")
+    folder=$(realpath -e "$1") || fail "there is no folder $1"
 elif [ $what = both ]; then
     folder=$(mktemp -d) && chmod 755 "$folder"
     trap 'rm -rf "$folder"' EXIT

@@ -2,8 +2,8 @@
 //! `overlock reproduce`: the published figures of the five documents, beside a simulation.
 //!
 //! An experiment's file holds the published figures beside its set-up. Only the points that they
-//! are about are run, each once for every seed; a ratio is formed between two runs of one seed. Where
-//! there are real vCPUs, they run there too.
+//! are about are run, each once for every seed; a ratio is formed between two runs of one seed.
+//! Where there are real vCPUs, they run on those too.
 
 pub(crate) mod instructions;
 mod judge;

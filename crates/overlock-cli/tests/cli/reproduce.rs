@@ -65,7 +65,7 @@ fn a_switch_costs_instructions_and_a_paravirtual_release_a_locked_one() {
 fn counts_that_differ_from_the_published_ones_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
-    // A test-and-set lock is taken by one locked instruction, and released by a store or by another.
+    // A test-and-set lock is taken by a locked instruction, and released by a store or another.
     let text = |value: u32| {
         format!(
             "about = ''\nsource = ''\nworkload = 'micro'\n[factors]\n\

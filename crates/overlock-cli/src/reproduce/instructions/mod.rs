@@ -68,7 +68,7 @@ impl Pair {
     }
 }
 
-/// One of [`FIGURES`] of the lock called `lock`, released by an instruction as that of a kernel is.
+/// One of [`FIGURES`] of the lock called `lock`, released by an instruction, as in a kernel.
 pub(super) fn value(pairs: &[Pair], lock: &str, figure: &str) -> Result<f64> {
     let is_it = |pair: &&Pair| pair.lock == lock && pair.release == Release::Instruction;
     let pair = pairs.iter().find(is_it);
@@ -76,8 +76,8 @@ pub(super) fn value(pairs: &[Pair], lock: &str, figure: &str) -> Result<f64> {
     Ok(if figure == FIGURES[0] { both.instructions } else { both.locked }.into())
 }
 
-/// Counts the pairs of these locks, each released by an instruction and, where there are restartable
-/// sequences and the lock uses them, by one.
+/// Counts the pairs of these locks, each released by an instruction and, where there are
+/// restartable sequences and the lock uses them, by one.
 pub(super) fn count(locks: &[String]) -> Result<Vec<Pair>> {
     let mut pairs = child(locks, Release::Instruction)?;
     pairs.extend(child(locks, Release::Sequence)?);
@@ -129,7 +129,7 @@ fn pair_named(name: &str) -> Result<Pair> {
     pair.map(|pair| Pair { lock: name.to_owned(), ..pair })
 }
 
-/// Counts for a lock of this build, whose release is, or is not, a restartable sequence where it can be.
+/// Counts for a lock of this build, which has a restartable sequence to release it or not.
 fn pair<L: ConstLock>(build: Build, has_one: bool) -> Result<Pair> {
     let lock = L::NEW;
     let sequence = has_one && Threads::has_restartable_sequences();

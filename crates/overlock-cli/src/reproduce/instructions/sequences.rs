@@ -2,8 +2,8 @@
 //! How a process under single steps gets through its restartable sequences.
 //!
 //! The kernel cuts a sequence off whenever it interrupts its thread, and each step is an
-//! interruption. So the kernel is told to watch the thread no longer; and the thread's record, which
-//! says that from then on, is set to what it said before. Nobody else uses the locks of that
+//! interruption. So the kernel is told to watch the thread no longer; and the thread's record,
+//! which says that from then on, is set to what it said before. Nobody else uses the locks of that
 //! process, so nothing that the watch was for can happen.
 
 use std::ffi::{CStr, c_uint, c_void};
@@ -21,8 +21,8 @@ const SIGNATURE: u32 = 0x5305_3053;
 /// The length of every record before Linux 6.3; later ones are multiples of it.
 const UNIT: u32 = 32;
 
-/// Has the kernel forget the sequences of this thread, which go on as if it watched. For a process of
-/// one thread that ends soon. Returns whether that could be done.
+/// Has the kernel forget the sequences of this thread, which go on as if it watched. For a process
+/// of one thread that ends soon. Returns whether that could be done.
 pub(super) fn outlast() -> bool {
     let find = |name: &CStr| {
         // SAFETY: a valid name; asks for a symbol of whoever has it.

@@ -37,8 +37,8 @@ pub(super) type Call<T> = unsafe extern "C" fn(&T);
 /// The process may not trace its children, or `prepare` could not do its work.
 ///
 /// # Safety
-/// After `prepare` the child may call `call(of)`. This process has one thread, or else neither of them
-/// needs what another may have held when it was forked.
+/// After `prepare` the child may call `call(of)`. This process has one thread, or else neither of
+/// them needs what another may have held when it was forked.
 pub(super) unsafe fn executed<T>(
     call: Call<T>,
     of: &T,
@@ -156,8 +156,8 @@ impl Drop for Child {
 /// Whether the instruction that begins with these bytes is a locked one: by its prefix, or because
 /// it is an exchange with memory.
 ///
-/// Source: Intel, *Software Developer's Manual*, volume 2, sections 2.1.1 (prefixes) and 2.2.1 (REX),
-/// "LOCK" and "XCHG".
+/// Source: Intel, *Software Developer's Manual*, volume 2, sections 2.1.1 (prefixes) and 2.2.1
+/// (REX), "LOCK" and "XCHG".
 fn is_locked(bytes: &[u8]) -> bool {
     const LOCK: u8 = 0xf0;
     const OTHERS: [u8; 10] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf2, 0xf3];
