@@ -167,6 +167,12 @@ fn tell(
     if interrupt::seen() {
         return Ok(Outcome::Interrupted);
     }
+    if let Err(why) = skipped {
+        let name = &experiment.name;
+        progress.suspend(|| {
+            crate::output::complain(&format!("skipped: the instructions of {name}: {why:#}"));
+        });
+    }
     let (mut judged, mut baseless) = (Vec::new(), 0);
     for published in runs.published() {
         match runs.figures(published)? {
@@ -186,10 +192,6 @@ fn tell(
             sink.people(&format!(
                 "Left out: {baseless} ratios to what was zero in every round.\n"
             ))?;
-        }
-        if let Err(why) = &skipped {
-            let name = &experiment.name;
-            crate::output::complain(&format!("skipped: the instructions of {name}: {why:#}"));
         }
         let costs = cost::all(experiment, &runs.host, &runs.pairs)?;
         for cost in &costs {

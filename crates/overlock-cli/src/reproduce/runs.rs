@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::sim::task::Task;
 use crate::sim::{self, pool};
 use crate::units::three;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use overlock_sim::performance::{HostProfile, Setup};
 use overlock_sim::seed_of;
 use overlock_world::experiment::{Experiment, Over, Point, Published};
@@ -82,9 +82,11 @@ impl<'a> Runs<'a> {
             (Place::Simulator(_), true) => !self.pairs.is_empty(),
             (Place::Simulator(_), false) => true,
             (Place::Laboratory(..), true) => false,
-            (Place::Laboratory(..), false) => {
-                sides(one).iter().all(|over| self.cpus(over.cpus.unwrap_or(one.cpus)).is_some())
-            }
+            (Place::Laboratory(..), false) => sides(one).iter().all(|over| {
+                let lock = over.lock.as_ref().unwrap_or(&one.lock);
+                self.cpus(over.cpus.unwrap_or(one.cpus)).is_some()
+                    && (!over.seq_cst || sequential(lock).is_some())
+            }),
         };
         self.experiment.published.iter().filter(can)
     }
@@ -118,9 +120,7 @@ impl<'a> Runs<'a> {
                 let not = published.iter().filter(|one| !instructions::counts(one)).count();
                 let not = match not - self.published().count() {
                     0 => String::new(),
-                    left => format!(
-                        " Left out: {left} figures whose overcommit {pcpus} CPUs can't have."
-                    ),
+                    left => format!(" Left out: {left} figures that can't be had on {pcpus} CPUs."),
                 };
                 format!(
                     "{name} in the laboratory: {pcpus} CPUs of this machine, {} of {} s.{not}",
@@ -222,7 +222,9 @@ impl<'a> Runs<'a> {
             format!("{}: no point has the published {}", self.experiment.name, published.figure)
         })?;
         let (lock, seq_cst) = match self.place {
-            Place::Laboratory(..) if over.seq_cst => (sequential(&point.lock)?, false),
+            Place::Laboratory(..) if over.seq_cst => {
+                (sequential(lock).context("no sequentially consistent lock of that name")?, false)
+            }
             _ => (point.lock.built, over.seq_cst),
         };
         let (vcpus, pcpus) = match self.place {
@@ -269,12 +271,9 @@ fn without_lock(over: &Over) -> Over {
     Over { timer: Some(PmTimerRule::LockFree), ..over.clone() }
 }
 
-/// The same lock with sequentially consistent accesses: a laboratory can't charge for them.
-fn sequential(lock: &Lock) -> Result<&'static str> {
-    match Lock::named(&format!("sequential-{}", lock.built)) {
-        Some(sequential) => Ok(sequential.built),
-        None => bail!("there is no sequentially consistent {}", lock.name),
-    }
+/// The same lock with sequentially consistent accesses, for worlds that can't charge for them.
+fn sequential(lock: &str) -> Option<&'static str> {
+    Lock::named(&format!("sequential-{lock}")).map(|lock| lock.built)
 }
 
 #[cfg(test)]
