@@ -52,7 +52,7 @@ pub(crate) enum Command {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     #[command(hide = true, name = "sim-child")]
     SimChild,
-    /// What `reproduce` counts in a process of its own.
+    /// Counts instructions for `reproduce`, in a process of its own.
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     #[command(hide = true, name = "count-child")]
     CountChild {

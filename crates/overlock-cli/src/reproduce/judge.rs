@@ -13,18 +13,18 @@ const NOISE: f64 = 0.02;
 /// Effects that differ by a factor below this agree roughly.
 const ROUGH: f64 = 1.25;
 
-/// The world of the simulator, as records call it.
+/// The name of the simulator's world in records.
 pub(super) const SIMULATED: &str = "sim";
 
-/// The share of CPU time in reads of the PM timer; less that of the lock-free rule, it is what
-/// readers wait for each other.
+/// The share of CPU time in reads of the PM timer; without that of the lock-free rule, it is the
+/// time for which readers wait for each other.
 pub(super) const TIMER_WAIT_SHARE: &str = "timer_wait_share";
 
 /// The known figures, by name.
 pub(super) const FIGURES: [&str; 6] =
     ["ops_per_s", "jain", "least_served", "most_served", "unfair_share", TIMER_WAIT_SHARE];
 
-/// What a figure by itself is where nothing happens: 1 for spreads, 0 for shares.
+/// Returns the value of a figure without any effect: 1 for spreads, 0 for shares.
 fn neutral(figure: &str) -> f64 {
     if ["jain", "least_served", "most_served"].contains(&figure) { 1.0 } else { 0.0 }
 }
@@ -71,7 +71,7 @@ impl Agreement {
     }
 }
 
-/// Where ours was measured.
+/// Where our figure was measured.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct At {
     pub(super) world: &'static str,
@@ -161,7 +161,7 @@ impl<'a> Judged<'a> {
         self.size
     }
 
-    /// What is compared, in words.
+    /// Describes what is compared.
     fn what(&self) -> String {
         let Published { lock, policy, timer, figure, .. } = self.published;
         let mut own = vec![];
@@ -197,7 +197,7 @@ fn percent(effect: f64) -> String {
     format!("{:+.1} %", 100.0 * effect)
 }
 
-/// What there is to tell of an experiment in one world.
+/// The table and the notes of an experiment in one world.
 pub(super) fn table(heading: &str, judged: &[Judged]) -> String {
     let mut table = Table::new(&[
         "figure",
@@ -237,7 +237,7 @@ pub(super) fn table(heading: &str, judged: &[Judged]) -> String {
     }
     let mut text = format!("{heading}\n\n{table}");
     let mut told: Vec<&str> = Vec::new();
-    // They are about the model.
+    // The notes are about the model.
     let simulated = judged.iter().filter(|one| one.at.world == SIMULATED);
     for note in simulated.filter_map(|one| one.published.note.as_deref()) {
         if !told.contains(&note) {

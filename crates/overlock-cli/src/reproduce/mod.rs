@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock reproduce`: the published figures of the five documents, beside a simulation.
 //!
-//! An experiment's file holds the published figures beside its set-up. Only the points that they
-//! are about are run, each once for every seed; a ratio is formed between two runs of one seed.
-//! Where there are real vCPUs, they run on those too.
+//! An experiment's file holds the published figures beside its set-up. Only the points of these
+//! figures are run, once for every seed; a ratio is formed between two runs of one seed. Where
+//! there is /dev/kvm, the points also run on real vCPUs.
 
 pub(crate) mod instructions;
 mod judge;
@@ -27,15 +27,15 @@ use std::path::PathBuf;
 
 /// Compare the published figures of the five documents with simulations of the same experiments.
 ///
-/// S1 is about what a paravirtual lock costs on bare metal, S2 about directed yields, S3 about
-/// memory orderings, S4 about a lock that lets itself be passed, S5 about the ACPI PM timer. For
-/// each figure: what was published, what the simulation says, whether direction and rough size (to
-/// within a quarter) agree, and if not, what is known of the reason. Loads and hosts are models:
-/// the files in experiments/ say what was taken from where, and what was chosen or fitted.
+/// S1 is about the cost of a paravirtual lock on bare metal, S2 about directed yields, S3 about
+/// memory orderings, S4 about a lock that newcomers can pass, S5 about the ACPI PM timer. For each
+/// figure this shows the published value, the simulated value, whether direction and rough size (to
+/// within a quarter) agree, and if not, the known reason. Loads and hosts are models: the files in
+/// experiments/ cite the source of each number, and mark those that were chosen or fitted.
 ///
 /// Where there is /dev/kvm, each experiment also runs in the laboratory, on 2 of this machine's
-/// CPUs: those of its figures whose overcommit 2 CPUs can have. For S1, which is about the cost
-/// where nobody waits, the instructions of an uncontended lock and unlock are counted too.
+/// CPUs, as far as 2 CPUs can have its overcommit. For S1, which is about locks that no thread
+/// waits for, the instructions of an uncontended lock and unlock are counted too.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReproduceArgs {
@@ -52,11 +52,11 @@ pub(crate) struct ReproduceArgs {
     #[arg(long)]
     quick: bool,
 
-    /// Simulate only: leave out the same experiments on this machine's vCPUs
+    /// Only simulate: do not run the experiments on this machine's vCPUs
     #[arg(long)]
     no_lab: bool,
 
-    /// How many processes simulate at a time [default: one for each CPU]
+    /// Number of processes that simulate at a time [default: one for each CPU]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroU16>,
 
@@ -90,10 +90,10 @@ const EXPERIMENTS: [(&str, &str, &str); 9] = [
     ("S5", "s5", include_str!("../../experiments/s5.toml")),
 ];
 
-/// pCPUs of the laboratory, if the machine has as many.
+/// The number of pCPUs of the laboratory, if the machine has that many.
 const LAB_PCPUS: u32 = 2;
 
-/// How much shorter a quick run is.
+/// The length of a quick run, relative to a full one.
 const QUICK: f64 = 0.2;
 
 /// Runs the sub-command.
@@ -140,8 +140,8 @@ pub(crate) fn main(args: &ReproduceArgs) -> Result<Outcome> {
     sink.end(Outcome::Fine)
 }
 
-/// The laboratory and how many of this machine's CPUs it is to use, where there is one and it is
-/// wanted.
+/// Returns the laboratory and the number of this machine's CPUs that it uses, if there is one and
+/// it is wanted.
 fn laboratory(args: &ReproduceArgs) -> Option<(Run<'static>, u32)> {
     if args.no_lab {
         return None;
@@ -155,7 +155,7 @@ fn laboratory(args: &ReproduceArgs) -> Option<(Run<'static>, u32)> {
     }
 }
 
-/// Makes the runs of an experiment in one world, judges them and tells of them.
+/// Makes the runs of an experiment in one world, judges them and reports them.
 fn tell(
     mut runs: Runs<'_>,
     experiment: &Experiment,

@@ -24,16 +24,16 @@ const LAB_SECONDS: f64 = 0.2;
 
 /// Where runs are made.
 pub(super) enum Place<'lab> {
-    /// In so many processes that simulate.
+    /// Simulated, in this number of processes.
     Simulator(usize),
-    /// On vCPUs that share so many of this machine's CPUs.
+    /// On vCPUs that share this number of this machine's CPUs.
     Laboratory(&'lab Run<'static>, u32),
 }
 
 /// The runs of an experiment, each made once.
 pub(super) struct Runs<'a> {
     experiment: &'a Experiment,
-    /// What its locks execute, where figures are about that and it can be counted.
+    /// What its locks execute, if figures are about that and it can be counted.
     pub(super) pairs: Vec<Pair>,
     pub(super) host: HostProfile,
     place: Place<'a>,
@@ -76,7 +76,7 @@ impl<'a> Runs<'a> {
         Ok(())
     }
 
-    /// The published figures that ours can be held beside.
+    /// The published figures with which ours can be compared.
     pub(super) fn published(&self) -> impl Iterator<Item = &'a Published> {
         let can = |one: &&Published| match (&self.place, instructions::counts(one)) {
             (Place::Simulator(_), true) => !self.pairs.is_empty(),
@@ -91,8 +91,8 @@ impl<'a> Runs<'a> {
         self.experiment.published.iter().filter(can)
     }
 
-    /// As many vCPUs as share the CPUs here as `cpus` share those of the experiment's host; nothing
-    /// if that is no whole number.
+    /// Returns the number of vCPUs that gives the overcommit here that `cpus` give on the host of
+    /// the experiment; `None` if that is no whole number.
     pub(super) fn cpus(&self, cpus: u32) -> Option<u32> {
         let Place::Laboratory(_, pcpus) = self.place else { return Some(cpus) };
         let all = cpus * pcpus;
@@ -109,7 +109,7 @@ impl<'a> Runs<'a> {
         judge::At { world, ours_cpus: cpus, ours_pcpus: pcpus }
     }
 
-    /// What stands above the table.
+    /// Returns the title of the table.
     pub(super) fn heading(&self) -> String {
         let Experiment { name, about, source, host, published, .. } = self.experiment;
         match self.place {
@@ -135,7 +135,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Makes all runs that the experiment's figures take.
+    /// Makes all runs that the experiment's figures need.
     pub(super) fn make(&mut self, progress: &Progress) -> Result<()> {
         let mut tasks = BTreeMap::new();
         for published in self.published().filter(|one| !instructions::counts(one)) {
@@ -168,7 +168,8 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// What a figure comes to in each round, over its base; without the rounds whose base is zero.
+    /// Returns a figure's value in each round, over its base, without the rounds whose base is
+    /// zero.
     pub(super) fn figures(&self, published: &Published) -> Result<Vec<f64>> {
         let own = self.values(published, &Over::default())?;
         let Some(over) = &published.over else { return Ok(own) };
@@ -196,7 +197,7 @@ impl<'a> Runs<'a> {
         Ok(found)
     }
 
-    /// The runs of the point that `published` is about, but for what `over` says.
+    /// Returns the runs of the point that `published` describes, except for what `over` replaces.
     fn records(&self, published: &Published, over: &Over) -> Result<Vec<&sim::Record>> {
         let made = |task: &Task| {
             let record = self.done.get(&task.key()?);
@@ -205,7 +206,7 @@ impl<'a> Runs<'a> {
         self.tasks(published, over)?.iter().map(made).collect()
     }
 
-    /// The same, to be run.
+    /// Returns the same runs as tasks.
     fn tasks(&self, published: &Published, over: &Over) -> Result<Vec<Task>> {
         let lock = over.lock.as_ref().unwrap_or(&published.lock);
         let policy = over.policy.as_ref().unwrap_or(&published.policy);
@@ -256,7 +257,7 @@ fn ratios(own: &[f64], base: &[f64], less_is_better: bool) -> Vec<f64> {
     own.iter().zip(base).map(ratio).filter(|ratio| ratio.is_finite()).collect()
 }
 
-/// The points that a figure takes.
+/// Returns the points that a figure needs.
 fn sides(published: &Published) -> Vec<Over> {
     let mut sides: Vec<Over> =
         [Some(Over::default()), published.over.clone()].into_iter().flatten().collect();
@@ -266,7 +267,7 @@ fn sides(published: &Published) -> Vec<Over> {
     sides
 }
 
-/// The same where nobody waits for anybody.
+/// Returns the same point where no vCPU waits for another.
 fn without_lock(over: &Over) -> Over {
     Over { timer: Some(PmTimerRule::LockFree), ..over.clone() }
 }

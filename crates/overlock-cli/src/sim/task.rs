@@ -58,13 +58,13 @@ impl Task {
         }
     }
 
-    /// Simulates it here.
+    /// Runs the task in this process.
     pub(crate) fn run(&self) -> Result<Ran> {
         let setup = Setup { host: self.host.clone(), seed: self.seed, seq_cst: self.seq_cst };
         simulate(&setup, &self.config(), &self.profile, &self.lock)
     }
 
-    /// Has `run` make it in a world of its own, without host, seed and `seq_cst`.
+    /// Runs the task by `run`, in another world, which has no host file, seed or `seq_cst`.
     pub(crate) fn run_by(&self, run: &Run<'_>) -> Result<Ran> {
         run(&self.config(), &self.profile, &self.lock)
     }

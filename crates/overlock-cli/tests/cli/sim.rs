@@ -236,7 +236,7 @@ fn what_if_finds_where_a_lock_breaks_down() {
 }
 
 #[test]
-fn published_figures_stand_beside_ours_and_agreement_is_told() {
+fn published_figures_stand_beside_ours_with_their_agreement() {
     let said = said(&["reproduce", "s3", "--quick", "--json", "--no-lab"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     let figures = said.records("reproduced");

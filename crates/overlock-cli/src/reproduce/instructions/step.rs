@@ -11,12 +11,12 @@ use std::hint::black_box;
 use std::io::Error;
 use std::ptr::null_mut;
 
-/// More steps than any way to a call, or through one, has.
+/// More steps than it takes to reach or to execute any call.
 const STEPS_MAX: usize = 100_000;
 
-/// How a child ends that may not be traced.
+/// The exit status of a child that may not be traced.
 const UNTRACED: i32 = 77;
-/// How a child ends that could not be prepared.
+/// The exit status of a child that could not be prepared.
 const UNPREPARED: i32 = 78;
 
 /// What a call executes, its return included.
