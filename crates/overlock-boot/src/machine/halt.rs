@@ -104,12 +104,16 @@ pub enum Means {
     Call(fn()),
 }
 
+/// Pauses between two polls of the host's stand-in.
+const PAUSES: u32 = 100;
+
 /// Plays the host of a confidential guest, for [`Means::Call`]: returns when an interrupt is
 /// pending, or a non-maskable one has come.
 pub fn host() {
     let ended_by = &cpus::this().ended_by;
     while ended_by.load(Relaxed) == NOTHING && !apic::is_pending() {
-        core::hint::spin_loop();
+        // An emulator serialises reads of the APIC: without pauses, the kicker's write can starve.
+        (0..PAUSES).for_each(|_| core::hint::spin_loop());
     }
 }
 
@@ -147,7 +151,15 @@ pub fn halt_if(
     let ended = if worth_it {
         (wait.between)();
         io::disable_interrupts();
-        let kicked = remembers() || halt(enabled, means) != OTHER;
+        // A hypervisor's kick is no interrupt. Without one, a halt that no interrupt ended is stray:
+        // an emulator may end it early.
+        let silent = matches!(means, Means::Hypervisor);
+        let kicked = remembers()
+            || match halt(enabled, means) {
+                KICK => true,
+                NOTHING => silent,
+                _ => false,
+            };
         match kicked {
             true => Ended::Kicked,
             false if has_passed(wait.deadline_ns) => Ended::Overdue,

@@ -34,6 +34,11 @@ impl Bare {
     pub fn halt_by_call() {
         CALLS.store(true, Relaxed);
     }
+
+    /// Whether they do. Then a CPU that halts keeps its processor busy: the host is played by a loop.
+    pub(crate) fn halts_by_call() -> bool {
+        CALLS.load(Relaxed)
+    }
 }
 
 /// Whether nothing would end this wait, or not in time.
