@@ -151,8 +151,8 @@ pub fn halt_if(
     let ended = if worth_it {
         (wait.between)();
         io::disable_interrupts();
-        // A hypervisor's kick is no interrupt. Without one, a halt that no interrupt ended is stray:
-        // an emulator may end it early.
+        // A hypervisor's kick is no interrupt. Without a hypervisor, a halt that no interrupt ended
+        // is stray: an emulator may end it early.
         let silent = matches!(means, Means::Hypervisor);
         let kicked = remembers()
             || match halt(enabled, means) {

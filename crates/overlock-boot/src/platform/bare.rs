@@ -35,7 +35,8 @@ impl Bare {
         CALLS.store(true, Relaxed);
     }
 
-    /// Whether they do. Then a CPU that halts keeps its processor busy: the host is played by a loop.
+    /// Whether they do. Then a CPU that halts keeps its processor busy, because a loop plays the
+    /// host.
     pub(crate) fn halts_by_call() -> bool {
         CALLS.load(Relaxed)
     }
