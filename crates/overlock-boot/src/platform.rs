@@ -13,7 +13,7 @@
 //! | P7 | A CPU's number is in its record, and never changes. |
 //! | P8 | Static arrays. |
 //! | P9 | The time stamp counter, which all CPUs of one machine share. |
-//! | P10 | A branch that is patched ([`switch`]), by [`set_waiting`](crate::kernel::set_waiting). |
+//! | P10 | A branch that is patched (`platform/switch.rs`), by [`set_waiting`](crate::kernel::set_waiting). |
 //! | P11 | No cheap releases. |
 
 mod bare;
