@@ -209,7 +209,7 @@ fn suits(experiment: &Experiment, document: &Document<'_>) -> Result<()> {
         let known = [&judge::FIGURES[..], &instructions::FIGURES].concat();
         if !known.contains(&figure.as_str()) {
             let known = known.join(", ");
-            let what = format!("no figure is called {figure}; there are {known}");
+            let what = format!("there is no figure {figure}; choose from {known}");
             return Err(document.refuse(&[&format!("published.{at}.figure")], what).into());
         }
     }

@@ -186,8 +186,8 @@ impl<'a> Runs<'a> {
         let profiles = self.experiment.profiles()?;
         let sections = profiles.first().map_or(0, |profile| profile.sections);
         let values = |records: &[&sim::Record]| judge::values(records, sections, &published.figure);
-        let mut found = values(&records)
-            .with_context(|| format!("no figure is called {}", published.figure))?;
+        let mut found =
+            values(&records).with_context(|| format!("there is no figure {}", published.figure))?;
         if published.figure == judge::TIMER_WAIT_SHARE {
             let free = values(&self.records(published, &without_lock(over))?);
             for (value, free) in found.iter_mut().zip(free.unwrap_or_default()) {
