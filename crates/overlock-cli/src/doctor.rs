@@ -5,12 +5,12 @@
 //! trusted. None of them fails: the exit code is 0 whatever the findings.
 
 use crate::args::DoctorArgs;
-use crate::clock::{self, Clock};
 use crate::machine::{self, CpuTimes, first_line};
 use crate::process::{elf, preload};
 use crate::{Outcome, output, sys};
 use anyhow::Result;
 use overlock::platform::Threads;
+use overlock_world::clock::{self, Stamps};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -180,7 +180,7 @@ fn tick() -> Finding {
 }
 
 fn tsc() -> Finding {
-    let clock = Clock::calibrate();
+    let clock = Stamps::calibrate();
     let found = clock.tsc_khz().map_or_else(
         || "not trusted: clock_gettime is used".into(),
         |khz| format!("trusted, {:.1} MHz", khz as f64 / 1e3),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine behind the numbers, and how quiet it was.
 
-use crate::clock::Clock;
+use overlock_world::clock::Stamps;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -20,7 +20,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn observe(clock: &Clock) -> Self {
+    pub(crate) fn observe(clock: &Stamps) -> Self {
         Machine {
             cpus: crate::sys::allowed_cpus(),
             cpu_model: cpu_model(),

@@ -10,7 +10,6 @@ mod bench;
 #[cfg(target_os = "linux")]
 mod boot;
 mod bounds;
-mod clock;
 mod doctor;
 mod extras;
 mod interrupt;

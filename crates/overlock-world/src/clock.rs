@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The clock of all measurements: the time stamp counter, scaled to nanoseconds.
+//! The clocks of all measurements: the time stamp counter, scaled.
 //!
-//! A guest can make no system call, so host and guests read the counter with `rdtsc` and scale it
-//! in the same way: `ns = (ticks - origin) * scale >> 32`. The rate is measured once per process,
-//! as the median over a few spans. Where there is no such counter, ticks are nanoseconds of the
-//! system's monotonic clock.
+//! | clock | a reading is | for |
+//! |---|---|---|
+//! | [`Clock`] | nanoseconds since its start, an integer | worlds: a guest can make no system call, so host and guests read the counter and scale it in the same way |
+//! | [`Stamps`] | ticks; the reader scales them later | the benchmark: a stamp on the measured path is one instruction |
+//!
+//! The rate of the counter is measured in one way for both, once per process: the median over a few
+//! spans, so that an interruption spoils only one of them. Where there is no such counter, ticks are
+//! nanoseconds of the system's monotonic clock; `Stamps` takes these also where the kernel does not
+//! trust the counter.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
 
 /// Converts the time stamp counter to nanoseconds since the clock was created.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +24,7 @@ pub struct Clock {
     scale: u64,
 }
 
-/// How many spans the rate is measured over, and how long each is: an interruption spoils only one.
+/// How many spans the rate is measured over, and how long each is.
 const SPANS: usize = 5;
 const SPAN: Duration = Duration::from_millis(4);
 
@@ -25,8 +32,7 @@ impl Clock {
     /// A clock that starts at zero now. The first call in a process takes 20 ms.
     #[must_use]
     pub fn start() -> Self {
-        static SCALE: OnceLock<u64> = OnceLock::new();
-        let scale = *SCALE.get_or_init(measure);
+        let scale = ((1_u64 << 32) as f64 / ticks_per_ns()) as u64;
         Self { origin: ticks(), scale }
     }
 
@@ -52,6 +58,69 @@ impl Clock {
     }
 }
 
+/// Takes stamps in ticks, of the time stamp counter or of the system's monotonic clock.
+///
+/// The counter is taken where its rate is constant and the same on all CPUs. The same clock stamps
+/// every lock of a run, so its cost (10 to 20 ns) is the same for all.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stamps {
+    tsc: bool,
+    ticks_per_ns: f64,
+}
+
+impl Stamps {
+    /// Chooses the clock of this machine. The first call in a process takes 20 ms.
+    #[must_use]
+    pub fn calibrate() -> Self {
+        if tsc_is_trusted() {
+            Self { tsc: true, ticks_per_ns: ticks_per_ns() }
+        } else {
+            Self { tsc: false, ticks_per_ns: 1.0 }
+        }
+    }
+
+    /// Takes a stamp in ticks; never 0.
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        if self.tsc { ticks() } else { monotonic() }
+    }
+
+    /// The rate of the time stamp counter in kHz, if it is the clock.
+    #[must_use]
+    pub fn tsc_khz(&self) -> Option<u64> {
+        self.tsc.then_some((self.ticks_per_ns * 1e6).round() as u64)
+    }
+
+    /// The rate of the clock, in ticks per nanosecond.
+    #[must_use]
+    pub fn ticks_per_ns(&self) -> f64 {
+        self.ticks_per_ns
+    }
+
+    /// Converts ticks to nanoseconds.
+    #[must_use]
+    pub fn to_ns(&self, ticks: u64) -> f64 {
+        ticks as f64 / self.ticks_per_ns
+    }
+
+    /// Converts nanoseconds to ticks.
+    #[must_use]
+    pub fn to_ticks(&self, nanos: f64) -> u64 {
+        (nanos * self.ticks_per_ns) as u64
+    }
+}
+
+/// Whether the time stamp counter ticks at one constant rate on all CPUs.
+///
+/// The kernel checks this continuously, and drops the counter as its clock source when it drifts.
+#[must_use]
+pub fn tsc_is_trusted() -> bool {
+    const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    cfg!(target_arch = "x86_64")
+        && std::fs::read_to_string(SOURCE).is_ok_and(|source| source.trim() == "tsc")
+}
+
 /// The time stamp counter.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
@@ -65,24 +134,32 @@ pub fn ticks() -> u64 {
 #[cfg(not(target_arch = "x86_64"))]
 #[must_use]
 pub fn ticks() -> u64 {
+    monotonic()
+}
+
+/// Nanoseconds since some moment of this process; never 0.
+fn monotonic() -> u64 {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1
 }
 
-/// Nanoseconds per tick, times 2^32.
-fn measure() -> u64 {
-    let mut scales: Vec<u64> = (0..SPANS).map(|_| scale_over(SPAN)).collect();
-    scales.sort_unstable();
-    scales[SPANS / 2]
+/// The rate of [`ticks`], measured by the first call.
+fn ticks_per_ns() -> f64 {
+    static RATE: OnceLock<f64> = OnceLock::new();
+    *RATE.get_or_init(|| {
+        let mut rates: Vec<f64> = (0..SPANS).map(|_| rate_over(SPAN)).collect();
+        rates.sort_by(f64::total_cmp);
+        rates[SPANS / 2]
+    })
 }
 
-fn scale_over(span: Duration) -> u64 {
+fn rate_over(span: Duration) -> f64 {
     let (start, first) = (Instant::now(), ticks());
     while start.elapsed() < span {
         std::hint::spin_loop();
     }
     let (elapsed, last) = (start.elapsed(), ticks());
-    ((elapsed.as_nanos() << 32) / u128::from((last - first).max(1))) as u64
+    (last - first).max(1) as f64 / elapsed.as_nanos() as f64
 }
 
 #[cfg(test)]
@@ -95,5 +172,23 @@ mod tests {
         std::thread::sleep(Duration::from_millis(50));
         let (ours, theirs) = (clock.now_ns() as f64, start.elapsed().as_nanos() as f64);
         assert!((ours / theirs - 1.0).abs() < 0.05, "{ours} ns against {theirs} ns");
+    }
+
+    #[test]
+    fn stamps_of_both_sources_measure_a_sleep() {
+        for stamps in [Stamps::calibrate(), Stamps { tsc: false, ticks_per_ns: 1.0 }] {
+            let start = stamps.now();
+            std::thread::sleep(Duration::from_millis(20));
+            let slept = stamps.to_ns(stamps.now() - start);
+            assert!(slept >= 19e6, "{stamps:?} saw {slept} ns in a sleep of 20 ms");
+        }
+    }
+
+    #[test]
+    fn ticks_and_nanoseconds_convert_both_ways() {
+        let stamps = Stamps { tsc: true, ticks_per_ns: 2.1 };
+        assert_eq!(stamps.to_ticks(1000.0), 2100);
+        assert!((stamps.to_ns(2100) - 1000.0).abs() < 1e-9);
+        assert_eq!(stamps.tsc_khz(), Some(2_100_000));
     }
 }

@@ -174,14 +174,14 @@ mod tests {
     use super::*;
     use crate::bench::grid::Point;
     use crate::bench::{subjects, summary};
-    use crate::clock::Clock;
     use crate::machine::Machine;
     use crate::units::Nanos;
+    use overlock_world::clock::Stamps;
 
     /// Returns the results of one point: for each lock its name, throughput by rounds, stall in ms,
     /// and the ops of its threads.
     fn results(locks: &[(&str, &[f64], f64, &[u64])]) -> Results {
-        let mut results = Results::new(Machine::observe(&Clock::calibrate()));
+        let mut results = Results::new(Machine::observe(&Stamps::calibrate()));
         let locks = locks.iter().map(|(name, rounds, stall_ms, ops)| {
             let mut runs = LockRuns::new(subjects::find(name).unwrap());
             let sample = |ops_per_s: &f64| RunSample {

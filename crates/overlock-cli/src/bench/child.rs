@@ -7,9 +7,9 @@
 
 use super::subjects::{self, Counted, Entry};
 use super::worker::{RunSample, RunSpec};
-use crate::clock::Clock;
 use crate::{interrupt, sys};
 use anyhow::{Context, Result, bail};
+use overlock_world::clock::Stamps;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
     Run(RunSpec),
-    Pairs { locks: Vec<String>, rounds: usize, clock: Clock },
+    Pairs { locks: Vec<String>, rounds: usize, clock: Stamps },
 }
 
 /// Time beyond the window itself: start, drain, and delays by the scheduler with 64 spinning
@@ -48,7 +48,11 @@ pub(crate) fn run(spec: RunSpec) -> Result<Ended<RunSample>> {
 }
 
 /// Times uncontended pairs of all locks in turns; returns for each lock its samples in ns.
-pub(crate) fn pairs(locks: &[&Entry], rounds: usize, clock: Clock) -> Result<Ended<Vec<Vec<f64>>>> {
+pub(crate) fn pairs(
+    locks: &[&Entry],
+    rounds: usize,
+    clock: Stamps,
+) -> Result<Ended<Vec<Vec<f64>>>> {
     let locks = locks.iter().map(|lock| lock.name.to_owned()).collect();
     ask(&Order::Pairs { locks, rounds, clock }, PATIENCE)
 }
@@ -136,7 +140,7 @@ fn lock(name: &str) -> Result<&'static Entry> {
 ///
 /// It uses a second thread, because some C libraries leave out the locked instruction in a process
 /// that has only one thread, and no program that uses locks has only one.
-fn time_pairs(locks: Vec<&'static Entry>, rounds: usize, clock: Clock) -> Vec<Vec<f64>> {
+fn time_pairs(locks: Vec<&'static Entry>, rounds: usize, clock: Stamps) -> Vec<Vec<f64>> {
     let timer = std::thread::spawn(move || {
         let mut samples = vec![Vec::with_capacity(rounds); locks.len()];
         for _ in 0..rounds {

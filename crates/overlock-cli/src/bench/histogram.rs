@@ -6,8 +6,8 @@
 //! relaxed load and store suffice. The reader needs no hand-shake, because it must be able to read
 //! the histogram of a thread that is stuck in a lock for ever.
 //!
-//! That rules out the crate `hdrhistogram`, whose recorders have to answer the reader. The
-//! histogram of `overlock-lab` is like this one, but builds only where the laboratory does.
+//! That rules out the crate `hdrhistogram`, whose recorders have to answer the reader. Records of
+//! worlds, which are read after the run, use it.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

@@ -26,7 +26,6 @@ mod worker;
 
 use crate::Outcome;
 use crate::args::BenchArgs;
-use crate::clock::Clock;
 use crate::machine::Machine;
 use crate::output::Sink;
 use crate::progress::Progress;
@@ -38,6 +37,7 @@ use anyhow::Result;
 use child::Ended;
 use grid::{Plan, Point};
 use overlock_sim::seed_of;
+use overlock_world::clock::Stamps;
 use results::{DISTURBED, Failure, LockRuns, Pair, PointRuns, Results};
 use std::time::SystemTime;
 use steps::Mix;
@@ -64,7 +64,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
     let plan = Plan::new(args, sys::allowed_cpus(), grid::day(SystemTime::now()))?;
     let mut sink = Sink::open(&args.output)?;
     interrupt::watch()?;
-    let clock = Clock::calibrate();
+    let clock = Stamps::calibrate();
     let work = Work::calibrate(&clock);
     let machine = Machine::observe(&clock);
     sink.record(&RunRecord::new(&machine, plan.seed))?;
@@ -99,7 +99,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
 /// A benchmark under way.
 struct Bench {
     plan: Plan,
-    clock: Clock,
+    clock: Stamps,
     work: Work,
     /// How many more runs may be repeated.
     retakes: usize,

@@ -45,7 +45,7 @@ pub(crate) struct Entry {
     /// The same with event counters compiled in, if the lock has any.
     pub(crate) run_counted: fn(&RunSpec) -> io::Result<RunSample>,
     /// Nanoseconds of one uncontended pair, averaged over the given number of pairs.
-    pub(crate) pair: fn(&crate::clock::Clock, u32) -> f64,
+    pub(crate) pair: fn(&overlock_world::clock::Stamps, u32) -> f64,
 }
 
 overlock::lock_class!(

@@ -7,7 +7,7 @@
 //! which would yield to a sibling hyper-thread, and no load or store, which would keep the memory
 //! system busy. A length of 0 is one branch.
 
-use crate::clock::Clock;
+use overlock_world::clock::Stamps;
 
 /// How far a later calibration can be off before the lengths of critical sections can't be trusted.
 pub(crate) const DRIFT_LIMIT: f64 = 0.05;
@@ -65,7 +65,7 @@ pub(crate) struct Work {
 
 impl Work {
     /// Measures the chain for about 20 ms; the fastest of many tries is the undisturbed one.
-    pub(crate) fn calibrate(clock: &Clock) -> Self {
+    pub(crate) fn calibrate(clock: &Stamps) -> Self {
         const LINKS: u32 = 40_000;
         let mut chain = Chain::new();
         let fastest = (0..200)
@@ -98,7 +98,7 @@ mod tests {
     /// Twice the links take twice the time (the fastest of many tries, so load can't fail it).
     #[test]
     fn time_grows_with_links() {
-        let clock = Clock::calibrate();
+        let clock = Stamps::calibrate();
         let mut chain = Chain::new();
         let mut fastest = |links| {
             let mut time = || {

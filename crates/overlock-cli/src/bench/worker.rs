@@ -39,10 +39,10 @@ use super::subjects::Subject;
 use super::timeline::{Log, Scale, Timeline, Writer};
 use super::watch::{GRAIN, Progress, Watch};
 use super::work::Chain;
-use crate::clock::Clock;
 use crate::machine::CpuTimes;
 use crate::sys;
 use overlock_sim::{Rng, seed_of};
+use overlock_world::clock::Stamps;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -86,7 +86,7 @@ pub(crate) struct RunSpec {
     pub(crate) seconds: f64,
     /// Whether to count the lock's events.
     pub(crate) counted: bool,
-    pub(crate) clock: Clock,
+    pub(crate) clock: Stamps,
 }
 
 /// The measurements of one run.
@@ -308,7 +308,7 @@ const LOGGED: u8 = 2;
 struct Worker<'a> {
     record: &'a Record,
     signal: &'a Signal,
-    clock: Clock,
+    clock: Stamps,
     chain: Chain,
     entered: u64,
     log: Writer<'a>,
@@ -318,7 +318,7 @@ impl Worker<'_> {
     /// One critical section and the pause after it.
     #[inline(always)]
     fn operation<S: Subject, const KIND: u8>(&mut self, cell: &Cell<S>, step: Step) {
-        let stamp = |clock: &Clock| if KIND == PLAIN { 0 } else { clock.now() };
+        let stamp = |clock: &Stamps| if KIND == PLAIN { 0 } else { clock.now() };
         let asked = stamp(&self.clock);
         self.record.set(Progress::waiting(self.entered));
         self.entered += 1;
@@ -448,7 +448,7 @@ fn exclusion<S: Subject>(shared: &Shared<S>) -> (usize, u64) {
 }
 
 /// Times `pairs` uncontended lock and unlock pairs; returns nanoseconds for one.
-pub(crate) fn pair<S: Subject>(clock: &Clock, pairs: u32) -> f64 {
+pub(crate) fn pair<S: Subject>(clock: &Stamps, pairs: u32) -> f64 {
     let cell = Box::new(Cell::<S>::new());
     cell.lock.init();
     let spin = |pairs| {

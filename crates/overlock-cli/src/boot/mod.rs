@@ -11,13 +11,13 @@ mod results;
 mod said;
 
 use crate::Outcome;
-use crate::clock::Clock;
 use crate::machine::Machine as Host;
 use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::record::RunRecord;
 use crate::{interrupt, sys};
 use anyhow::{Result, anyhow, bail};
+use overlock_world::clock::Stamps;
 use results::Setting;
 use said::{Check, Said, Sample};
 use serde::Serialize;
@@ -50,7 +50,7 @@ pub(crate) fn main(args: &BootArgs) -> Result<Outcome> {
     let machine = Machine::new(args, &image, &plan(args, &locks))?;
     let mut sink = Sink::open(&args.output)?;
     interrupt::watch()?;
-    sink.record(&RunRecord::new(&Host::observe(&Clock::calibrate()), args.seed))?;
+    sink.record(&RunRecord::new(&Host::observe(&Stamps::calibrate()), args.seed))?;
     if args.on == World::Kvm && machine.stand_in {
         output::complain(
             "note: the kernel plays KVM's side of the interface itself, on an emulated machine",

@@ -19,7 +19,6 @@ mod timeline;
 mod what_if;
 
 use crate::Outcome;
-use crate::clock::Clock;
 use crate::machine::{CpuTimes, Machine};
 use crate::output::{self, Sink};
 use crate::progress::Progress;
@@ -29,6 +28,7 @@ use crate::warnings::Warning;
 use crate::{interrupt, sys};
 use anyhow::{Context, Result, bail};
 use overlock_lab::{Error, KvmEngine, ThreadsEngine};
+use overlock_world::clock::Stamps;
 use overlock_world::experiment::{Experiment, Published};
 use overlock_world::workload::{Profile, run};
 use overlock_world::{Config, Document, Engine};
@@ -100,7 +100,7 @@ pub(crate) fn measure(args: &MeasureArgs, place: Place<'_>) -> Result<Outcome> {
     }
     let mut sink = Sink::open(&args.output)?;
     interrupt::watch()?;
-    let machine = Machine::observe(&Clock::calibrate());
+    let machine = Machine::observe(&Stamps::calibrate());
     sink.record(&RunRecord::new(&machine, args.seed))?;
     if is_real {
         doubts(&machine, pcpus);

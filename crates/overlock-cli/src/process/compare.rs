@@ -16,7 +16,6 @@ use super::trial::{Rules, Sample, Trial};
 use super::verdict::Series;
 use super::waits::Waits;
 use crate::args::CompareArgs;
-use crate::clock::Clock;
 use crate::interrupt::FileWatch;
 use crate::machine::Machine;
 use crate::output::Sink;
@@ -26,6 +25,7 @@ use crate::shuffle::shuffled;
 use crate::warnings::Warning;
 use crate::{Outcome, interrupt};
 use anyhow::{Context, Result, bail};
+use overlock_world::clock::Stamps;
 use regex::{Regex, bytes};
 use serde::Serialize;
 use std::path::Path;
@@ -74,7 +74,7 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     let target = Target::new(&args.command, &locks)?;
     let mut sink = Sink::open(&args.output)?;
     interrupt::watch()?;
-    let machine = Machine::observe(&Clock::calibrate());
+    let machine = Machine::observe(&Stamps::calibrate());
     sink.record(&RunRecord::new(&machine, args.seed))?;
     Warning::busy_machine(&machine).iter().for_each(Warning::print);
 

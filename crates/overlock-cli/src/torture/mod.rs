@@ -9,7 +9,6 @@ mod series;
 
 use crate::Outcome;
 use crate::args::OutputArgs;
-use crate::clock::Clock;
 use crate::interrupt;
 use crate::machine::Machine;
 use crate::output::Sink;
@@ -19,6 +18,7 @@ use crate::units::count;
 use anyhow::{Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use overlock_sim::{Fault, Plan, Report, Subject, injections, run, seed_of, subject, subjects};
+use overlock_world::clock::Stamps;
 use series::{FailureRecord, Series, replay};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ pub(crate) fn main(args: &TortureArgs) -> Result<Outcome> {
     let output = OutputArgs { json: args.json, csv: false, out: args.out.clone() };
     let mut sink = Sink::open(&output)?;
     interrupt::watch()?;
-    sink.record(&RunRecord::new(&Machine::observe(&Clock::calibrate()), args.seed))?;
+    sink.record(&RunRecord::new(&Machine::observe(&Stamps::calibrate()), args.seed))?;
     if let Some(plan) = args.replay {
         let [subject] = chosen[..] else {
             bail!("a run can be repeated only if its lock is named: add --lock NAME");
