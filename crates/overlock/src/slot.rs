@@ -32,7 +32,7 @@ pub use id::Cpu;
 pub(crate) use id::NodeId;
 pub(crate) use node::{Node, RELEASED, state};
 use repair::Trace;
-pub(crate) use repair::Traced;
+pub(crate) use repair::{Care, Traced, Waiter, step};
 
 /// How deep lock operations with a node can nest on one CPU.
 pub const LEVELS: usize = 4;

@@ -59,7 +59,7 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("ticket.rs advance add_half", Relaxed, "ticket_cheap_two"),
     ("ticket.rs clear_slow fetch_and", Relaxed, "ticket_again"),
     ("ticket.rs is_served load", Relaxed, "ticket_two"),
-    ("ticket.rs kick fence", Relaxed, "ticket_two"),
+    ("ticket.rs kick_next fence", Relaxed, "ticket_two"),
     ("ticket.rs set_slow fetch_or", Acquire, "ticket_two"),
     ("ticket.rs set_slow fetch_or", Release, "ticket_again"),
     ("ticket.rs unlock fetch_add", Relaxed, "ticket_two"),

@@ -143,6 +143,7 @@ use crate::raw::word::queue::{LockWord, rmw};
 use crate::raw::{RawLock, RawTimedLock, is_patched_out};
 use crate::waiters::Key;
 
+mod abandon;
 mod enqueue;
 mod hand_off;
 mod head;

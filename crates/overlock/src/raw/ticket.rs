@@ -53,6 +53,8 @@
 //!   set `S` may overwrite it; it has then moved `head`. So the waiter calls `membarrier` and sets
 //!   `S` once more. If `head` still serves the same ticket, the release of that ticket has not
 //!   begun, or sees `S`.
+//! * I6: the node of a waiter that was thrown out (`ticket/gone.rs`) names the lock and its ticket
+//!   until the CPU that serves the ticket skips it. The lock is then alive, its ticket still out.
 //!
 //! ```text
 //!   release of ticket h                waiter
@@ -116,9 +118,11 @@ use crate::platform::{CheapRelease, MAX_CPUS, Platform};
 use crate::raw::RawLock;
 use crate::raw::word::ticket::{Head, after, count, rmw};
 use crate::slot::state::{TICKET_HALTED, TICKET_RUNNING};
-use crate::slot::{Entered, Slot};
+use crate::slot::{Entered, Slot, step};
 use crate::spin::Spin;
 use crate::waiters::{self, Key};
+
+mod gone;
 
 /// How long the next waiter spins before it halts: about half of what a halt and a wake-up cost.
 fn spin_next_ns<P: Platform>() -> u64 {
@@ -263,10 +267,13 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         }
         let entered = Slot::<P>::enter();
         match &entered {
-            Some(entered) => entered.trace(self, Self::mend),
+            Some(entered) => entered.trace(self, Self::CARE),
             None => C::count(Event::LockNoNode),
         }
         let ticket = drawn.unwrap_or_else(|| self.draw(entered.is_some()));
+        if let Some(entered) = &entered {
+            entered.has_got_to(step::drawn(ticket));
+        }
         let mut event = Event::PvWaitNode;
         while !self.spin(ticket) && !self.halt(ticket, entered.as_ref(), event) {
             event = Event::PvWaitAgain;
@@ -364,21 +371,6 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         }
     }
 
-    /// Removes the tickets of all waiters from a lock. The ticket being served stays: it belongs to
-    /// the holder, or to a waiter that no longer exists.
-    ///
-    /// # Safety
-    /// `lock` is a live lock of this type, and no other CPU uses it at the same time.
-    unsafe fn mend(lock: *const ()) {
-        // SAFETY: the caller guarantees that the lock is alive.
-        let lock = unsafe { &*lock.cast::<Self>() };
-        let served = lock.look().served();
-        lock.head.store(W::cut(served), Relaxed);
-        if W::bits(lock.tail.load(Relaxed)) != served {
-            lock.tail.store(W::cut(after(served)), Relaxed);
-        }
-    }
-
     /// Clears the flag if no ticket is out behind this one, which is the holder's (I3).
     fn clear_slow(&self, ticket: u32) {
         let is_last = || W::bits(self.tail.load(Relaxed)) == W::bits(W::cut(after(ticket)));
@@ -394,14 +386,24 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
     }
 
     /// Kicks the waiter whose ticket comes after the one in `head`, if it has halted. The lock has
-    /// been released: only its address is used (I4).
+    /// been released: only its address is used (I4), unless that ticket was abandoned (I6).
     #[cold]
     #[inline(never)]
-    pub(crate) fn kick(lock: *const Self, head: Head) {
+    pub(crate) fn kick(lock: *const Self, mut head: Head) {
+        while let Some(skipped) = Self::kick_next(lock, head) {
+            head = skipped;
+        }
+    }
+
+    /// [`kick`](Self::kick), or the head by which the next ticket was skipped, if it kicks another.
+    fn kick_next(lock: *const Self, head: Head) -> Option<Head> {
         let ticket = W::bits(W::cut(after(head.served())));
         // ORDERING: Acquire, O4.
         P::fence(Acquire);
         for waiter in waiters::find::<P>(Key::new(lock, ticket)) {
+            if let Some(head) = Self::skip(lock, waiter, ticket) {
+                return head.has_halted().then_some(head);
+            }
             let state = &waiter.node::<P>().state;
             // The waiter may sleep in `TICKET_RUNNING`: a late release of another lock, for which
             // it halted before, may have lost its CPU before it kicked. So this kicks anyway.
@@ -409,6 +411,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
             C::count(Event::PvKickUnlock);
             P::kick(state, waiter.cpu());
         }
+        None
     }
 }
 

@@ -53,6 +53,8 @@ pub(crate) mod state {
     pub(crate) const TICKET_RUNNING: u32 = 7;
     /// `ticket.rs`: halted, or about to.
     pub(crate) const TICKET_HALTED: u32 = 8;
+    /// `ticket.rs`: abandoned. The upper half is the ticket; the CPU that would serve it skips it.
+    pub(crate) const TICKET_ABANDONED: u32 = 11;
     /// `park.rs`: awake.
     pub(crate) const UNPARKED: u32 = 9;
     /// `park.rs`: halted, or about to. The upper half is the tag of the word that the CPU halts
@@ -87,10 +89,21 @@ impl<P: Platform> Node<P> {
         Self { state: cell(), next: cell(), since: cell(), kicked: cell(), trace: Trace::new() }
     }
 
+    /// Whether the CPU of this node waits for `lock` with it.
+    pub(crate) fn is_for<L>(&self, lock: *const L) -> bool {
+        self.trace.names(lock)
+    }
+
     /// Marks a node that its CPU left behind: no CPU can reach it any more.
     pub(crate) fn release(&self) {
         // ORDERING: Release, with the Acquire of `Slot::take`.
         self.state.store(RELEASED, Release);
+    }
+
+    /// [`release`](Self::release), for a node whose trace still names a lock.
+    pub(crate) fn release_traced(&self) {
+        self.trace.wipe();
+        self.release();
     }
 }
 
@@ -103,7 +116,7 @@ mod tests {
     #[test]
     fn no_two_states_share_a_lower_half() {
         let queue = [WAITING, HALTED, HEAD, HEAD_HALTED, KICKED, ABANDONED, KICKING];
-        let others = [TICKET_RUNNING, TICKET_HALTED, UNPARKED, PARKED];
+        let others = [TICKET_RUNNING, TICKET_HALTED, TICKET_ABANDONED, UNPARKED, PARKED];
         let all = || queue.into_iter().chain(others);
         for (i, one) in all().enumerate() {
             assert!(one < 1 << 16);

@@ -14,25 +14,58 @@
 //! A lock that was held by a vanished thread stays locked in the child, as POSIX prescribes; so
 //! does a lock that was about to be handed to a vanished waiter.
 //!
+//! # A waiter that is thrown out
+//!
+//! A signal handler may jump out of the wait that it interrupted. The waiter's frames are then gone
+//! at whatever instruction they were, while its node is in the queue. [`Slot::abandon`] finds its
+//! waits by their traces, which also record where on the stack a wait is and how far it has got
+//! ([`step`]), and gives them up. That is impossible while it joins or leaves the queue, for some
+//! ten instructions, because then nothing tells which of them have been executed.
+//!
 //! Traces are plain atomics, not cells of the platform, because they take no part in any lock's
 //! protocol.
 
-use core::ptr;
-use core::sync::atomic::AtomicPtr;
-#[cfg(feature = "threads")]
-use core::sync::atomic::Ordering::Acquire;
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::marker::PhantomData;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicPtr, AtomicU32, compiler_fence};
+use core::{mem, ptr};
 
-use super::{Entered, Slot};
-#[cfg(feature = "threads")]
+use super::{Cpu, Entered, LEVELS, NodeId, RELEASED, Slot};
 use crate::atomic::Atomic;
 use crate::platform::Platform;
 
-/// Which lock a CPU waits for, and how to take all waiters out of it.
+/// Which lock a CPU waits for, and how to take waiters out of it.
 #[derive(Debug)]
 pub(super) struct Trace {
     lock: AtomicPtr<()>,
-    mend: AtomicPtr<()>,
+    /// A [`Care`].
+    care: AtomicPtr<()>,
+    /// Where on its stack the CPU waits.
+    at: AtomicPtr<()>,
+    /// A [`step`].
+    step: AtomicU32,
+}
+
+/// How far a wait has got.
+pub(crate) mod step {
+    /// It is joining the queue or leaving it.
+    pub(crate) const MOVING: u32 = 0;
+    /// It has its place in the queue.
+    pub(crate) const QUEUED: u32 = 1;
+    /// `ticket.rs`: it has drawn the ticket in the upper half.
+    const DRAWN: u32 = 2;
+    /// It was abandoned; its node is left behind.
+    pub(crate) const ABANDONED: u32 = 3;
+
+    /// The step of a wait that has drawn `ticket`.
+    pub(crate) const fn drawn(ticket: u32) -> u32 {
+        DRAWN | ticket << 16
+    }
+
+    /// The ticket that a wait at this step has drawn.
+    pub(crate) const fn ticket(step: u32) -> Option<u32> {
+        if step & 0xffff == DRAWN { Some(step >> 16) } else { None }
+    }
 }
 
 /// Removes all waiters from the lock at the given address. Whether the lock is held does not
@@ -42,18 +75,49 @@ pub(super) struct Trace {
 /// The lock is alive, and no other CPU uses it at the same time.
 pub(crate) type Mend = unsafe fn(lock: *const ());
 
+/// Takes one waiter out of the lock at the given address. Returns false if that is impossible.
+///
+/// # Safety
+/// The lock is alive. The waiter is one of this CPU, and never goes on.
+pub(crate) type Abandon = unsafe fn(lock: *const (), waiter: Waiter) -> bool;
+
+/// A waiter, for [`Abandon`].
+pub(crate) enum Waiter {
+    /// It spins outside the queue.
+    Newcomer,
+    /// It waits with this node, and has got to this [`step`].
+    Queued(NodeId, u32),
+}
+
+/// How to take waiters out of a lock.
+pub(crate) struct Care {
+    pub(crate) mend: Mend,
+    pub(crate) abandon: Abandon,
+}
+
 impl Trace {
     pub(super) const fn new() -> Self {
-        Self { lock: AtomicPtr::new(ptr::null_mut()), mend: AtomicPtr::new(ptr::null_mut()) }
+        let [lock, care, at] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
+        Self { lock, care, at, step: AtomicU32::new(step::MOVING) }
     }
 
     /// Names `lock` from here on, or no lock if it is null.
-    fn leave(&self, lock: *mut (), mend: *mut ()) {
+    fn leave(&self, lock: *mut (), care: *mut (), at: *mut ()) {
         self.wipe();
+        self.at.store(at, Relaxed);
+        self.step.store(step::MOVING, Relaxed);
         // ORDERING: Release, with the Acquire in `named`: this store comes after the one in `wipe`.
-        self.mend.store(mend, Release);
+        self.care.store(care, Release);
         // ORDERING: Release, with the Acquire in `named`.
         self.lock.store(lock, Release);
+    }
+
+    /// Names `lock`, for which the CPU waits here on its stack.
+    #[inline]
+    fn leave_here<L>(&self, lock: *const L, care: &'static Care) {
+        let here = 0_u8;
+        let at = (&raw const here).cast_mut().cast();
+        self.leave(lock.cast_mut().cast(), (&raw const *care).cast_mut().cast(), at);
     }
 
     /// Names no lock from here on.
@@ -61,18 +125,19 @@ impl Trace {
         self.lock.store(ptr::null_mut(), Relaxed);
     }
 
-    /// The lock that the trace names, and how to mend it.
-    #[cfg(feature = "threads")]
-    fn named(&self) -> Option<(*const (), Mend)> {
+    /// Whether the trace names this lock.
+    pub(super) fn names<L>(&self, lock: *const L) -> bool {
+        self.lock.load(Relaxed).cast_const() == lock.cast()
+    }
+
+    /// The lock that the trace names, and how to take waiters out of it.
+    fn named(&self) -> Option<(*const (), &'static Care)> {
         // ORDERING: Acquire, with the Releases in `leave`: a child sees the stores of its parent's
         // threads in their order.
-        let (lock, mend) = (self.lock.load(Acquire), self.mend.load(Relaxed));
-        if lock.is_null() || mend.is_null() {
-            return None;
-        }
-        // SAFETY: `leave` stored a `Mend` before it stored the lock, and a function pointer and a
-        // data pointer have the same size and validity on the platforms that fork.
-        Some((lock.cast_const(), unsafe { core::mem::transmute::<*mut (), Mend>(mend) }))
+        let (lock, care) = (self.lock.load(Acquire), self.care.load(Relaxed));
+        // SAFETY: `leave` stored a `&'static Care`, or null, before it stored the lock.
+        let care = unsafe { care.cast::<Care>().as_ref() }?;
+        (!lock.is_null()).then_some((lock.cast_const(), care))
     }
 
     /// Mends the lock that the trace names, if there is one and `is_ours` says that its memory is
@@ -84,9 +149,9 @@ impl Trace {
     unsafe fn follow(&self, is_ours: &impl Fn(*const ()) -> bool) {
         let named = self.named();
         self.wipe();
-        if let Some((lock, mend)) = named.filter(|(lock, _)| is_ours(*lock)) {
+        if let Some((lock, care)) = named.filter(|(lock, _)| is_ours(*lock)) {
             // SAFETY: a lock is alive while a trace names it, and the caller is the only CPU.
-            unsafe { mend(lock) };
+            unsafe { (care.mend)(lock) };
         }
     }
 }
@@ -95,18 +160,18 @@ impl Trace {
 /// newcomer and leave its own trace; it then puts back the trace that it found.
 pub(crate) struct Traced<P: Platform> {
     slot: Option<&'static Slot<P>>,
-    before: (*mut (), *mut ()),
+    before: [*mut (); 3],
 }
 
 impl<P: Platform> Traced<P> {
     /// Records that this CPU spins for `lock` outside its queue.
-    pub(crate) fn newcomer<L>(lock: *const L, mend: Mend) -> Self {
+    pub(crate) fn newcomer<L>(lock: *const L, care: &'static Care) -> Self {
         let slot = P::cpu().map(P::slot);
-        let mut before = (ptr::null_mut(), ptr::null_mut());
+        let mut before = [ptr::null_mut(); 3];
         if let Some(slot) = slot {
             let trace = &slot.newcomer;
-            before = (trace.lock.load(Relaxed), trace.mend.load(Relaxed));
-            trace.leave(lock.cast_mut().cast(), mend as *mut ());
+            before = [&trace.lock, &trace.care, &trace.at].map(|part| part.load(Relaxed));
+            trace.leave_here(lock, care);
         }
         Self { slot, before }
     }
@@ -115,15 +180,82 @@ impl<P: Platform> Traced<P> {
 impl<P: Platform> Drop for Traced<P> {
     fn drop(&mut self) {
         if let Some(slot) = self.slot {
-            slot.newcomer.leave(self.before.0, self.before.1);
+            let [lock, care, at] = self.before;
+            slot.newcomer.leave(lock, care, at);
         }
     }
 }
 
 impl<P: Platform> Entered<P> {
     /// Records that this CPU waits for `lock` with this node.
-    pub(crate) fn trace<L>(&self, lock: *const L, mend: Mend) {
-        self.node().trace.leave(lock.cast_mut().cast(), mend as *mut ());
+    pub(crate) fn trace<L>(&self, lock: *const L, care: &'static Care) {
+        self.node().trace.leave_here(lock, care);
+    }
+
+    /// Records how far the wait has got, a [`step`], between what was done before and what is done
+    /// next.
+    #[inline]
+    pub(crate) fn has_got_to(&self, step: u32) {
+        // A signal handler of this CPU reads it.
+        compiler_fence(AcqRel);
+        self.node().trace.step.store(step, Relaxed);
+        compiler_fence(AcqRel);
+    }
+
+    /// The token of a node that this CPU uses, for a waiter that is abandoned.
+    pub(crate) fn again(id: NodeId) -> Self {
+        Self { id, platform: PhantomData }
+    }
+
+    /// Ends the use of the node like [`leave_behind`](Self::leave_behind), but leaves the trace.
+    pub(crate) fn leave_abandoned(self) {
+        self.has_got_to(step::ABANDONED);
+        mem::forget(self);
+    }
+}
+
+impl<P: Platform> Slot<P> {
+    /// Whether this CPU waits for a lock, or has left a node behind. For that CPU itself.
+    #[doc(hidden)]
+    pub fn is_waiting(&self) -> bool {
+        self.busy.load(Relaxed) != 0 || self.newcomer.named().is_some()
+    }
+
+    /// Whether this CPU has a node for one more wait. For that CPU itself.
+    #[doc(hidden)]
+    pub fn has_free_node(&self) -> bool {
+        let busy = self.busy.load(Relaxed);
+        (0..LEVELS).any(|level| {
+            busy & 1 << level == 0 || self.nodes[level].state.load(Relaxed) == RELEASED
+        })
+    }
+
+    /// Gives up the waits of this CPU, which is number `cpu`, of which `is_gone` says so, given
+    /// their places on the stack. Returns false if that is impossible for one of them; its lock is
+    /// then unusable.
+    ///
+    /// # Safety
+    /// The caller runs on this CPU and has interrupted those waits, which never go on. Their locks
+    /// are alive.
+    #[doc(hidden)]
+    pub unsafe fn abandon(&self, cpu: Cpu, is_gone: impl Fn(usize) -> bool) -> bool {
+        let mut all = true;
+        let gone = |trace: &Trace| trace.named().filter(|_| is_gone(trace.at.load(Relaxed).addr()));
+        for level in (0..LEVELS).rev() {
+            let trace = &self.nodes[level].trace;
+            let step = trace.step.load(Relaxed);
+            if let Some((lock, care)) = gone(trace).filter(|_| step != step::ABANDONED) {
+                let waiter = Waiter::Queued(NodeId::new(cpu, level), step);
+                // SAFETY: a lock is alive while a trace names it; the rest is the caller's.
+                all &= unsafe { (care.abandon)(lock, waiter) };
+            }
+        }
+        if let Some((lock, care)) = gone(&self.newcomer) {
+            self.newcomer.wipe();
+            // SAFETY: as above.
+            all &= unsafe { (care.abandon)(lock, Waiter::Newcomer) };
+        }
+        all
     }
 }
 
@@ -151,20 +283,22 @@ mod tests {
     use crate::platform::Threads;
 
     unsafe fn nothing(_lock: *const ()) {}
-    unsafe fn nothing_else(_lock: *const ()) {
-        unreachable!("it mends nothing");
+    unsafe fn none(_lock: *const (), _waiter: Waiter) -> bool {
+        unreachable!("it abandons nothing");
     }
+    static ONE: Care = Care { mend: nothing, abandon: none };
+    static ANOTHER: Care = Care { mend: nothing, abandon: none };
 
     #[test]
     fn a_handler_s_trace_gives_way_to_the_one_that_it_found() {
         let trace = &Threads::slot(Threads::cpu().unwrap()).newcomer;
-        let named = || trace.named().map(|(lock, mend)| (lock.addr(), mend as usize));
+        let named = || trace.named().map(|(lock, care)| (lock.addr(), &raw const *care));
         let (outer, inner) = (1_u8, 2_u8);
-        let first = Traced::<Threads>::newcomer(&raw const outer, nothing);
-        let is_first = Some(((&raw const outer).addr(), nothing as Mend as usize));
+        let first = Traced::<Threads>::newcomer(&raw const outer, &ONE);
+        let is_first = Some(((&raw const outer).addr(), &raw const ONE));
         assert_eq!(named(), is_first);
-        let second = Traced::<Threads>::newcomer(&raw const inner, nothing_else);
-        assert_eq!(named(), Some(((&raw const inner).addr(), nothing_else as Mend as usize)));
+        let second = Traced::<Threads>::newcomer(&raw const inner, &ANOTHER);
+        assert_eq!(named(), Some(((&raw const inner).addr(), &raw const ANOTHER)));
         drop(second);
         assert_eq!(named(), is_first);
         drop(first);
@@ -175,7 +309,7 @@ mod tests {
     fn a_node_that_is_taken_again_names_no_lock_of_its_earlier_wait() {
         let lock = 0_u8;
         let entered = Slot::<Threads>::enter().unwrap();
-        entered.trace(&raw const lock, nothing_else);
+        entered.trace(&raw const lock, &ONE);
         assert!(entered.node().trace.named().is_some());
         drop(entered);
         let entered = Slot::<Threads>::enter().unwrap();

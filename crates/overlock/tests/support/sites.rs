@@ -60,7 +60,8 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("raw/queue/kick.rs", "kick_found", Role::Kicks(Kind::Queue)),
     ("raw/queue/kick.rs", "kick_halted", Role::Kicks(Kind::Queue)),
     ("raw/queue/kick.rs", "is_head_kicked", Role::Kicks(Kind::Queue)),
-    ("raw/ticket.rs", "kick", Role::Kicks(Kind::Ticket)),
+    ("raw/ticket.rs", "kick_next", Role::Kicks(Kind::Ticket)),
+    ("raw/ticket/gone.rs", "skip", Role::Kicks(Kind::Ticket)),
     ("park.rs", "kick_halted", Role::Kicks(Kind::Park)),
 ];
 

@@ -17,12 +17,12 @@ use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use super::{Order, hand_off::GONE, kick::stamp, mend};
+use super::{Order, QueueLock, hand_off::GONE, kick::stamp};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
 use crate::raw::word::queue::LockWord;
-use crate::slot::{Entered, Node, NodeId, Slot, state};
+use crate::slot::{Entered, Node, NodeId, Slot, state, step};
 use crate::waiters::Key;
 
 /// A place in the queue of a lock: this CPU's node, queued.
@@ -65,7 +65,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         let node = entered.node();
         node.state.store(state::WAITING, Relaxed);
         node.next.store(0, Relaxed);
-        entered.trace(word, mend::<P>);
+        entered.trace(word, QueueLock::<P, O, C>::CARE);
         let mut seen = LockWord::new(word.load(Relaxed));
         let before = loop {
             let taken = seen.taken_by_newcomer();
@@ -97,6 +97,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
     ) -> Option<Self> {
         match before {
             Some(before) if self.link_behind(before) => {
+                self.entered.has_got_to(step::QUEUED);
                 let Some(slept) = self.wait_for_promotion(deadline_ns) else {
                     C::count(Event::LockTimeout);
                     self.entered.leave_behind();
@@ -107,8 +108,9 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
                 self.is_seen = slept;
             }
             _ => {
-                self.node().since.store(stamp::<P>(), Relaxed);
                 self.node().state.store(state::HEAD, Relaxed);
+                self.entered.has_got_to(step::QUEUED);
+                self.node().since.store(stamp::<P>(), Relaxed);
             }
         }
         Some(self)

@@ -10,7 +10,7 @@ use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
 use crate::raw::word::queue::LockWord;
-use crate::slot::{NodeId, state};
+use crate::slot::{NodeId, state, step};
 use crate::waiters;
 
 /// In a node's `next`: the waiter has left before its successor linked itself.
@@ -20,6 +20,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     /// Takes the lock if it is free, and leaves the queue.
     pub(super) fn take(self) -> Result<(), Self> {
         let mut seen = self.look();
+        self.entered.has_got_to(step::MOVING);
         while !seen.is_locked() {
             let new = seen.taken_by_head(self.entered.id(), Self::STRICT);
             // ORDERING: Acquire: O1 and Q-O7.
@@ -34,12 +35,14 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 Err(now) => seen = LockWord::new(now),
             }
         }
+        self.entered.has_got_to(step::QUEUED);
         Err(self)
     }
 
     /// Leaves the queue without the lock.
     pub(super) fn give_up(self) {
         C::count(Event::LockTimeout);
+        self.entered.has_got_to(step::MOVING);
         let mut seen = self.look();
         loop {
             let new = seen.without_head(self.entered.id(), Self::STRICT);

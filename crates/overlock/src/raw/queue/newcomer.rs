@@ -30,7 +30,7 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::{NAP_NS, Order, QueueLock, kick, mend, policy};
+use super::{NAP_NS, Order, QueueLock, kick, policy};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
@@ -65,7 +65,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 !leaves && spin.pause::<P>() && !seen.is_stealing_disabled() && !late();
             if goes_on && !announced && seen.has_queue() && !seen.has_spinner() {
                 traced
-                    .get_or_insert_with(|| Traced::<P>::newcomer(&raw const self.word, mend::<P>));
+                    .get_or_insert_with(|| Traced::<P>::newcomer(&raw const self.word, Self::CARE));
                 // (t,0,0,h,n,1) -> (t,1,0,h,n,1)
                 announced = self.swap(seen, seen.with_spinner());
                 continue;

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Giving up a wait from outside: a signal handler has interrupted it and never returns to it.
+//!
+//! The handler runs on the waiter's own CPU, so the waiter stands still at some instruction between
+//! joining the queue and leaving it. What it would do at a deadline is then possible: every step of
+//! [`Place::come_back`] has the same effect if it is repeated, and none is left out.
+
+use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use super::enqueue::Place;
+use super::{Order, QueueLock, kick, mend};
+use crate::atomic::Atomic;
+use crate::counters::Class;
+use crate::platform::Platform;
+use crate::raw::word::queue::{LockWord, rmw};
+use crate::slot::{Care, Entered, NodeId, Waiter, state, step};
+use crate::waiters::{self, Key};
+
+impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
+    pub(super) const CARE: &'static Care = &Care { mend: mend::<P>, abandon: Self::abandon };
+
+    /// See [`Abandon`](crate::slot::Care).
+    ///
+    /// # Safety
+    /// `word` is the word of a live lock. The waiter is one of this CPU, and never goes on.
+    unsafe fn abandon(word: *const (), waiter: Waiter) -> bool {
+        // SAFETY: the caller guarantees that the word is alive.
+        let word = unsafe { &*word.cast::<P::Word>() };
+        match waiter {
+            Waiter::Newcomer => abandon_newcomer::<P, C>(word),
+            Waiter::Queued(id, step::QUEUED) => Place::<P, O, C>::again(word, id).abandon_place(),
+            Waiter::Queued(..) => return false,
+        }
+        true
+    }
+}
+
+impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
+    /// The place of this CPU's node, which is in the queue.
+    fn again(word: &'a P::Word, id: NodeId) -> Self {
+        let key = Key::new(ptr::from_ref(word), 0);
+        let entered = Entered::again(id);
+        Self { word, key, entered, is_seen: false, has_slept: true, class: PhantomData }
+    }
+
+    /// Leaves the queue, as the head or behind others.
+    fn abandon_place(self) {
+        let node_state = &self.node().state;
+        loop {
+            let seen = node_state.load(Relaxed);
+            match seen {
+                state::WAITING | state::HALTED => {
+                    if self.abandon(seen) {
+                        return self.entered.leave_behind();
+                    }
+                }
+                state::ABANDONED => return self.entered.leave_behind(),
+                _ => break,
+            }
+        }
+        // ORDERING: Acquire, Q-O6.
+        node_state.swap(state::HEAD, Acquire);
+        waiters::remove::<P>(self.key, self.entered.id());
+        // (*,h,*,*) -> (*,0,*,*)
+        self.word.fetch_and(rmw::HEAD_IS_BACK, Relaxed);
+        self.give_up();
+    }
+}
+
+/// Clears `SPINNER`, which the newcomer may have set, and kicks the queue head that was left asleep
+/// because of it (I4). If another newcomer set it, the kick is only early.
+fn abandon_newcomer<P: Platform, C: Class>(word: &P::Word) {
+    let mut seen = LockWord::new(word.load(Relaxed));
+    while seen.has_spinner() {
+        let new = seen.without_spinner();
+        match word.compare_exchange(seen.bits(), new.bits(), Relaxed, Relaxed) {
+            Ok(_) => break,
+            Err(now) => seen = LockWord::new(now),
+        }
+    }
+    if seen.is_head_halted() {
+        kick::kick_head::<P, C>(Key::new(ptr::from_ref(word), 0));
+    }
+}
