@@ -37,9 +37,6 @@
 
 #![no_std]
 
-#[cfg(feature = "threads")]
-extern crate std;
-
 #[doc(hidden)]
 pub mod abi;
 pub mod atomic;

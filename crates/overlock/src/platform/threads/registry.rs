@@ -35,27 +35,29 @@ static TAKEN: [AtomicU64; MAX_CPUS.div_ceil(64)] =
 /// Every number that was ever taken is less than this.
 static USED: AtomicU32 = AtomicU32::new(0);
 
-/// The key whose destructor returns the number, plus one; zero before the first thread.
+/// The key under which a thread keeps its number plus one, and whose destructor returns it; plus
+/// one. Zero before the first thread, and [`GONE`] at the end.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-std::thread_local! {
-    /// This thread's number plus one, or zero. It has no destructor, so it can be read at any time
-    /// in a thread's life.
-    static NUMBER: Cell<u16> = const { Cell::new(0) };
-}
+/// In [`KEY`]: it has been deleted.
+const GONE: u32 = u32::MAX;
 
 /// This thread's number. Takes one if the thread has none yet; `None` if all are taken.
 #[inline]
 pub(super) fn current() -> Option<Cpu> {
-    match NUMBER.get() {
-        0 => take(),
-        n => Cpu::new(usize::from(n) - 1),
-    }
+    let key = key()?;
+    number(key).or_else(|| take(key))
+}
+
+/// This thread's number, if it has one.
+#[inline]
+fn number(key: libc::pthread_key_t) -> Option<Cpu> {
+    // SAFETY: `key` is a live key; libc reads plain memory of the thread.
+    unsafe { libc::pthread_getspecific(key) }.addr().checked_sub(1).and_then(Cpu::new)
 }
 
 #[cold]
-fn take() -> Option<Cpu> {
-    let key = key()?;
+fn take(key: libc::pthread_key_t) -> Option<Cpu> {
     let cpu = TAKEN.iter().enumerate().find_map(|(i, word)| take_bit(i, word))?;
     let value = ptr::without_provenance::<c_void>(cpu.index() + 1);
     // SAFETY: `key` is a live key; the value is only compared, never dereferenced.
@@ -66,7 +68,6 @@ fn take() -> Option<Cpu> {
     }
     super::WAITING.fix();
     USED.fetch_max(cpu.index() as u32 + 1, Relaxed);
-    NUMBER.set(cpu.index() as u16 + 1);
     Some(cpu)
 }
 
@@ -92,14 +93,13 @@ fn give_back(cpu: Cpu) {
 }
 
 extern "C" fn thread_exits(value: *mut c_void) {
-    NUMBER.set(0);
     if let Some(cpu) = value.addr().checked_sub(1).and_then(Cpu::new) {
         give_back(cpu);
     }
 }
 
 extern "C" fn child_forked() {
-    let own = NUMBER.get().checked_sub(1).map(usize::from);
+    let own = known_key().and_then(number).map(Cpu::index);
     // Usually many threads wait for few locks. This looks each lock up once, unless they alternate.
     let last = Cell::new((0, false));
     let is_ours = |lock: *const ()| {
@@ -150,19 +150,35 @@ extern "C" fn watch_forks() {
 static AT_UNLOAD: extern "C" fn() = delete_key;
 
 extern "C" fn delete_key() {
-    if let Some(key) = KEY.load(Relaxed).checked_sub(1) {
-        // SAFETY: `key` made this key. A thread that uses it from here on gets an error that says
-        // it is gone.
+    if let Some(key) = known_key() {
+        KEY.store(GONE, Relaxed);
+        // SAFETY: `make_key` made this key. A thread that is about to use it gets an error that
+        // says it is gone.
         unsafe { libc::pthread_key_delete(key) };
     }
 }
 
-/// The key, created once. Two threads may each create one at the same time; the loser deletes its
-/// own.
+/// The key, if it exists.
+#[inline]
+fn known_key() -> Option<libc::pthread_key_t> {
+    // ORDERING: Acquire, with the Release in `make_key`: the key exists.
+    match KEY.load(Acquire) {
+        0 | GONE => None,
+        key => Some(key - 1),
+    }
+}
+
+/// The key, created once; `None` once it is deleted.
+#[inline]
 fn key() -> Option<libc::pthread_key_t> {
-    // ORDERING: Acquire, with the Release below: the key exists.
-    if let Some(key) = KEY.load(Acquire).checked_sub(1) {
-        return Some(key);
+    known_key().or_else(make_key)
+}
+
+/// Creates the key. Two threads may each create one at the same time; the loser deletes its own.
+#[cold]
+fn make_key() -> Option<libc::pthread_key_t> {
+    if KEY.load(Relaxed) == GONE {
+        return None;
     }
     // For a linker that has left `AT_LOAD`, here and in `rseq`, out of a static library.
     watch_forks();
@@ -178,7 +194,7 @@ fn key() -> Option<libc::pthread_key_t> {
         Err(theirs) => {
             // SAFETY: no other thread has seen this key.
             unsafe { libc::pthread_key_delete(key) };
-            Some(theirs - 1)
+            (theirs != GONE).then_some(theirs - 1)
         }
     }
 }
