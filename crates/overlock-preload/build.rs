@@ -25,6 +25,7 @@ fn main() {
         .file("src/compat.c")
         .file("src/thread.c")
         .file("src/passed_on.c")
+        .file("src/unwind.c")
         .std("gnu11")
         .flag("-fasynchronous-unwind-tables")
         .flag("-fno-exceptions")
@@ -50,8 +51,8 @@ fn link_unwinder() {
     }
 }
 
-/// The functions that `src/compat.c` wraps.
-const WRAPPED: [&str; 14] = [
+/// The functions that `src/compat.c` wraps, and `src/unwind.c`.
+const WRAPPED: [&str; 16] = [
     "dlsym",
     "dlvsym",
     "dladdr",
@@ -60,12 +61,14 @@ const WRAPPED: [&str; 14] = [
     "pthread_condattr_setclock",
     "pthread_key_create",
     "pthread_key_delete",
+    "pthread_getspecific",
     "pthread_setspecific",
     "__pthread_register_cancel",
     "__pthread_unregister_cancel",
     "__pthread_unwind_next",
     "fstat64",
     "stat64",
+    "rust_eh_personality",
 ];
 
 /// Finds where Rust keeps LLVM's linker under the name that a C compiler looks for.

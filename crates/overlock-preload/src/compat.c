@@ -72,6 +72,7 @@ WRAP(int, pthread_condattr_setclock, SECOND, (pthread_condattr_t *attributes, cl
      ENOSYS)
 WRAP(int, pthread_key_create, FIRST, (pthread_key_t *key, void (*end)(void *)), (key, end), ENOSYS)
 WRAP(int, pthread_key_delete, FIRST, (pthread_key_t key), (key), ENOSYS)
+WRAP(void *, pthread_getspecific, FIRST, (pthread_key_t key), (key), NULL)
 WRAP(int, pthread_setspecific, FIRST, (pthread_key_t key, const void *value), (key, value), ENOSYS)
 WRAP(void, __pthread_register_cancel, SECOND, (__pthread_unwind_buf_t *frame), (frame), (void)0)
 WRAP(void, __pthread_unregister_cancel, SECOND, (__pthread_unwind_buf_t *frame), (frame), (void)0)

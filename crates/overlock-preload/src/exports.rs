@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names to which the dynamic linker binds programs, each in all the versions that glibc has
-//! had of it. Their code is in [`mutex`], [`cond`], [`spin`] and [`passed_on`].
+//! had of it. Their code is in [`mutex`], [`cond`], [`spin`], [`passed_on`] and [`jump`].
 //!
 //! A program asks for a version, by its linker or by `dlvsym`, and finds one that is missing here
 //! in libc. Calls of the two libraries do not exclude each other on one object, so none may be left
@@ -13,13 +13,14 @@
 //! [`cond`]: crate::cond
 //! [`spin`]: crate::spin
 //! [`passed_on`]: crate::passed_on
+//! [`jump`]: crate::jump
 
 use core::sync::atomic::AtomicI32;
 
 use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, sem_t, timespec};
 
 use crate::mutex::Mutex;
-use crate::{cond, mutex, passed_on, spin};
+use crate::{cond, jump, mutex, passed_on, spin};
 
 /// Defines the functions behind the exported names.
 macro_rules! functions {
@@ -211,6 +212,10 @@ mod versions {
         "pthread_rwlock_timedwrlock" ("@" "2.2.5", "@@" "2.34") => passed_on::timedwrlock;
         "pthread_rwlock_clockwrlock" ("@" "2.30", "@@" "2.34") => passed_on::clockwrlock;
         "pthread_barrier_wait" ("@" "2.2.5", "@@" "2.34") => passed_on::barrier_wait;
+        "longjmp" ("@@" "2.2.5") => jump::longjmp;
+        "_longjmp" ("@@" "2.2.5") => jump::longjmp;
+        "siglongjmp" ("@@" "2.2.5") => jump::longjmp;
+        "__longjmp_chk" ("@@" "2.11") => jump::longjmp_chk;
         "sem_wait" ("@" "2.2.5", "@@" "2.34") => overlock_sem_wait;
         "sem_timedwait" ("@" "2.2.5", "@@" "2.34") => overlock_sem_timedwait;
         "sem_clockwait" ("@" "2.30", "@@" "2.34") => overlock_sem_clockwait;
@@ -272,6 +277,10 @@ mod versions {
         "pthread_rwlock_timedwrlock" ("@" "2.17", "@@" "2.34") => passed_on::timedwrlock;
         "pthread_rwlock_clockwrlock" ("@" "2.30", "@@" "2.34") => passed_on::clockwrlock;
         "pthread_barrier_wait" ("@" "2.17", "@@" "2.34") => passed_on::barrier_wait;
+        "longjmp" ("@@" "2.17") => jump::longjmp;
+        "_longjmp" ("@@" "2.17") => jump::longjmp;
+        "siglongjmp" ("@@" "2.17") => jump::longjmp;
+        "__longjmp_chk" ("@@" "2.17") => jump::longjmp_chk;
         "sem_wait" ("@" "2.17", "@@" "2.34") => overlock_sem_wait;
         "sem_timedwait" ("@" "2.17", "@@" "2.34") => overlock_sem_timedwait;
         "sem_clockwait" ("@" "2.30", "@@" "2.34") => overlock_sem_clockwait;

@@ -27,13 +27,19 @@
 //!
 //! A release that checked before the waiter came opens the lock. So each waiter also tries the lock
 //! itself from time to time, at growing intervals ([`RECHECK_NS`]).
+//!
+//! A signal handler may jump out of the wait that it interrupted (`jump.rs`), so each thread has a
+//! list of its waits, which lies on its stack.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::cell::Cell;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::compiler_fence;
 
-use overlock::platform::{Platform as _, Threads};
+use overlock::platform::{Platform, Threads};
 
 use crate::choice::operations;
 use crate::mutex::Mutex;
+use crate::platform::Process;
 use crate::{numbers, thread};
 
 /// In `gate`: the lock is handed over.
@@ -72,7 +78,12 @@ unsafe extern "C-unwind" {
 
 /// Returns whether the calling thread, which found a lock taken, has to wait at the gate.
 pub(crate) fn is_for_me() -> bool {
-    may_be_cancelled() || is_realtime() || numbers::current().is_none()
+    may_be_cancelled() || is_realtime() || !can_queue()
+}
+
+/// Returns whether the thread has a number, and a node for its wait.
+fn can_queue() -> bool {
+    numbers::current().is_some_and(|cpu| Process::slot(cpu).has_free_node())
 }
 
 /// Returns whether the thread can be cancelled at any instruction.
@@ -110,39 +121,114 @@ fn is_realtime() -> bool {
     is_realtime
 }
 
+/// How far a wait has got.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The gate does not count it yet.
+    New,
+    /// The gate counts it.
+    Counted,
+    /// It is joining or leaving.
+    Moving,
+}
+
+/// A wait of a thread, on its stack.
+pub(crate) struct AtGate {
+    mutex: *const Mutex,
+    stage: Cell<Stage>,
+    /// The wait that this one has interrupted.
+    outer: *const AtGate,
+}
+
+impl AtGate {
+    /// Begins a wait. It must not move before [`end`](Self::end).
+    fn begin(&self, mutex: &Mutex) {
+        thread::this().at_gate.set(self);
+        mutex.gated();
+        self.is(Stage::Moving);
+        mutex.gate.fetch_add(ONE, Relaxed);
+        self.is(Stage::Counted);
+    }
+
+    /// Records the stage between what was done before and what is done next, for a signal handler.
+    fn is(&self, stage: Stage) {
+        compiler_fence(AcqRel);
+        self.stage.set(stage);
+        compiler_fence(AcqRel);
+    }
+
+    fn end(&self) {
+        thread::this().at_gate.set(self.outer);
+    }
+}
+
+/// Ends the waits of this thread of which `is_gone` says so, given their places on the stack.
+/// Returns false if one of them was joining or leaving; its mutex is then unusable.
+///
+/// # Safety
+/// A signal handler of this thread has interrupted those waits, and they never go on.
+pub(crate) unsafe fn abandon(is_gone: impl Fn(usize) -> bool) -> bool {
+    let innermost = &thread::this().at_gate;
+    // SAFETY: the handler runs above the frames of these waits.
+    while let Some(wait) = unsafe { innermost.get().as_ref() } {
+        if !is_gone((&raw const *wait).addr()) {
+            break;
+        }
+        innermost.set(wait.outer);
+        match wait.stage.get() {
+            Stage::New => {}
+            // SAFETY: a thread was waiting for the mutex a moment ago.
+            Stage::Counted => give_up(unsafe { &*wait.mutex }),
+            Stage::Moving => return false,
+        }
+    }
+    true
+}
+
 /// Waits for the mutex, until `CLOCK_MONOTONIC` reaches `deadline_ns`. Returns whether the caller
 /// holds it.
 pub(crate) fn wait(mutex: &Mutex, deadline_ns: Option<u64>) -> bool {
-    mutex.gated();
-    mutex.gate.fetch_add(ONE, Relaxed);
     let cancellable = libc::c_int::from(may_be_cancelled());
     if cancellable != 0 {
         // Cancellable only while it sleeps.
         set_cancel_type(DEFERRED);
     }
-    let has_it = wait_inside(mutex, deadline_ns, cancellable);
+    let outer = thread::this().at_gate.get();
+    let record = AtGate { mutex, stage: Cell::new(Stage::New), outer };
+    record.begin(mutex);
+    let has_it = wait_inside(mutex, deadline_ns, cancellable, &record);
+    record.end();
     if cancellable != 0 {
         set_cancel_type(ASYNCHRONOUS);
     }
     has_it
 }
 
-fn wait_inside(mutex: &Mutex, deadline_ns: Option<u64>, cancellable: libc::c_int) -> bool {
+fn wait_inside(
+    mutex: &Mutex,
+    deadline_ns: Option<u64>,
+    cancellable: libc::c_int,
+    record: &AtGate,
+) -> bool {
     let mut recheck_ns = *RECHECK_NS.start();
     loop {
         let seen = mutex.gate.load(Relaxed);
         if seen & OPEN != 0 {
+            record.is(Stage::Moving);
             if take(mutex) {
                 return true;
             }
+            record.is(Stage::Counted);
             continue;
         }
         if (operations().try_lock)(mutex) == 0 {
+            record.is(Stage::Moving);
             leave_with_lock(mutex);
             return true;
         }
         let now = Threads::now_ns();
         if deadline_ns.is_some_and(|at| now >= at) {
+            record.is(Stage::Moving);
             return leave(mutex);
         }
         let ns = deadline_ns.map_or(recheck_ns, |at| recheck_ns.min(at - now));
@@ -202,11 +288,18 @@ pub(crate) fn hand_over(mutex: &Mutex) -> bool {
 /// For block.c, from within [`wait`]: the mutex is alive.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn overlock_gate_cancelled(mutex: *const Mutex) {
+    let record = thread::this().at_gate.get();
+    // SAFETY: the record of the wait that is being cancelled, whose frame is still there.
+    thread::this().at_gate.set(unsafe { (*record).outer });
     // SAFETY: the caller's.
-    let mutex = unsafe { &*mutex };
+    give_up(unsafe { &*mutex });
+}
+
+/// Leaves the gate, and passes on a lock that was handed over.
+fn give_up(mutex: &Mutex) {
     if leave(mutex) {
-        // The thread stays cancelled. `release`, unlike `unlock`, does not check for the owner,
-        // which this thread has not become.
+        // `release`, unlike `unlock`, does not check for the owner, which this thread has not
+        // become.
         crate::mutex::release(mutex);
     }
 }

@@ -18,6 +18,7 @@
 //! | `pthread_mutex_lock`, `_trylock`, `_timedlock`, `_clocklock`, `_unlock`, `_destroy` | `mutex.rs` on `word.rs` |
 //! | `pthread_cond_wait`, `_timedwait`, `_clockwait`, `_signal`, `_broadcast`, `_destroy` | `cond.rs` and `block.c` |
 //! | `pthread_spin_lock`, `_trylock`, `_unlock` | `spin.rs` |
+//! | `longjmp`, `_longjmp`, `siglongjmp` | `jump.rs`, then libc's |
 //!
 //! # What stays libc's
 //!
@@ -67,6 +68,7 @@ mod counters;
 mod errno;
 mod exports;
 mod gate;
+mod jump;
 mod message;
 mod misuse;
 mod mutex;

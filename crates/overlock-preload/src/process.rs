@@ -3,7 +3,7 @@
 
 use overlock::platform::Threads;
 
-use crate::{choice, cond, counters, message, world};
+use crate::{choice, cond, counters, jump, message, world};
 
 /// Runs before the constructors of the lock library, which would arm its restartable sequences.
 #[used]
@@ -31,6 +31,7 @@ extern "C" fn start() {
     }
     counters::note_user();
     choice::ensure_decided();
+    jump::prepare();
     // SAFETY: the handler only stores to atomics. `pthread_atfork` fails only for lack of memory,
     // this early in the life of a process.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };

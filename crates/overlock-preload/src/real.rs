@@ -128,6 +128,37 @@ functions! {
     cond_destroy = c"pthread_cond_destroy", Some(COND_VERSION), (cond: *mut pthread_cond_t);
 }
 
+/// libc's `longjmp`, which is also its `_longjmp` and its `siglongjmp`.
+pub(crate) static LONGJMP: Jump = Jump(Function::new(c"siglongjmp", None));
+
+/// libc's `__longjmp_chk`, which refuses to jump down.
+pub(crate) static LONGJMP_CHK: Jump = Jump(Function::new(c"__longjmp_chk", None));
+
+/// One of libc's jumps.
+pub(crate) struct Jump(Function);
+
+impl Jump {
+    /// Looks the function up: signal handlers call it, and the look-up is not for them.
+    pub(crate) fn prepare(&self) {
+        self.0.address();
+    }
+
+    /// Jumps.
+    ///
+    /// # Safety
+    /// As for libc's function.
+    pub(crate) unsafe fn call(&self, buffer: *mut c_void, value: c_int) -> ! {
+        // SAFETY: libc's functions have this signature.
+        let jump = unsafe {
+            core::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, c_int) -> !>(
+                self.0.address(),
+            )
+        };
+        // SAFETY: the caller's.
+        unsafe { jump(buffer, value) }
+    }
+}
+
 /// The address of libc's `pthread_cond_wait`, for the C frame that calls it.
 pub(crate) fn cond_wait() -> *mut c_void {
     static FUNCTION: Function = Function::new(c"pthread_cond_wait", Some(COND_VERSION));

@@ -13,6 +13,7 @@ struct overlock_thread {
 	uint64_t identity;
 	uint32_t policy;
 	uint32_t woken;
+	const void *at_gate;
 };
 
 __attribute__((visibility("hidden"), tls_model("initial-exec"))) __thread struct overlock_thread overlock_thread;

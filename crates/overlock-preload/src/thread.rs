@@ -9,6 +9,8 @@ use core::cell::Cell;
 use core::num::{NonZeroU32, NonZeroU64};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::gate::AtGate;
+
 /// The record of a thread: `struct overlock_thread` in thread.c.
 #[repr(C)]
 pub(crate) struct Thread {
@@ -22,6 +24,8 @@ pub(crate) struct Thread {
     pub(crate) policy: Cell<u32>,
     /// 1 while it takes a mutex after a condition variable has woken it, else 0.
     pub(crate) woken: Cell<u32>,
+    /// Its innermost wait at a gate: see [`gate`](crate::gate).
+    pub(crate) at_gate: Cell<*const AtGate>,
 }
 
 /// Returns the record of the calling thread.

@@ -35,6 +35,7 @@ use crate::choice::{self, Operations};
 use crate::clock::Poll;
 use crate::counters::{self, Event, Preload};
 use crate::gate;
+use crate::jump::overlock_guarded;
 use crate::misuse::{self, Misuse};
 use crate::mutex::Mutex;
 use crate::passed_on;
@@ -147,12 +148,13 @@ extern "C-unwind" fn lock<L: Algorithm>(mutex: &Mutex) -> c_int {
         mutex.hold();
         return 0;
     }
-    lock_contended::<L>(mutex)
+    // SAFETY: the function has that signature.
+    unsafe { overlock_guarded(mutex, 0, lock_contended::<L>) }
 }
 
 #[cold]
 #[inline(never)]
-extern "C-unwind" fn lock_contended<L: Algorithm>(mutex: &Mutex) -> c_int {
+extern "C-unwind" fn lock_contended<L: Algorithm>(mutex: &Mutex, _unused: u64) -> c_int {
     counters::add(Event::MutexContended);
     if gate::is_for_me() {
         gate::wait(mutex, None);
@@ -172,6 +174,11 @@ extern "C" fn try_lock<L: Algorithm>(mutex: &Mutex) -> c_int {
 }
 
 extern "C-unwind" fn lock_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
+    // SAFETY: the function has that signature.
+    unsafe { overlock_guarded(mutex, deadline_ns, wait_until::<L>) }
+}
+
+extern "C-unwind" fn wait_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
     if gate::is_for_me() {
         return if gate::wait(mutex, Some(deadline_ns)) { 0 } else { ETIMEDOUT };
     }

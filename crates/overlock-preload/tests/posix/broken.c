@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,13 +37,33 @@ static void nap(void)
 	nanosleep(&time, NULL);
 }
 
-/* A first-come-first-served lock that ignores fork: `next` in __lock, `serving` in __count. */
+/* A first-come-first-served lock that ignores forks and jumps: `next` in __lock, `serving` in __count. */
 static void ticket_lock(pthread_mutex_t *mutex)
 {
 	unsigned mine = atomic_fetch_add((atomic_uint *)&mutex->__data.__lock, 1);
 
 	while (atomic_load((atomic_uint *)&mutex->__data.__count) != mine)
 		sched_yield();
+}
+
+static __thread int has_jumped;
+
+void siglongjmp(sigjmp_buf target, int value)
+{
+	static void (*real)(sigjmp_buf, int) __attribute__((noreturn));
+
+	if (real == NULL)
+		*(void **)&real = dlsym(RTLD_NEXT, "siglongjmp");
+	has_jumped = 1;
+	real(target, value);
+}
+
+/* Waits until the lock is free and the thread has never jumped. */
+static int lock_unless_jumped(pthread_mutex_t *mutex)
+{
+	while (has_jumped || pthread_mutex_trylock(mutex) != 0)
+		sched_yield();
+	return 0;
 }
 
 int pthread_mutex_lock(pthread_mutex_t *mutex)
@@ -52,10 +73,12 @@ int pthread_mutex_lock(pthread_mutex_t *mutex)
 
 	if (is("lock_does_nothing"))
 		return 0;
-	if (is("ticket_lock_unaware_of_fork")) {
+	if (is("vanished_waiters_keep_their_tickets")) {
 		ticket_lock(mutex);
 		return 0;
 	}
+	if (is("any_jump_ends_a_wait"))
+		return lock_unless_jumped(mutex);
 	if (is("recursion_without_limit") && mutex->__data.__count == UINT_MAX)
 		return 0;
 	error = real(mutex);
@@ -83,7 +106,7 @@ int pthread_mutex_unlock(pthread_mutex_t *mutex)
 	REAL(pthread_mutex_unlock, "");
 	int error;
 
-	if (is("ticket_lock_unaware_of_fork")) {
+	if (is("vanished_waiters_keep_their_tickets")) {
 		atomic_fetch_add((atomic_uint *)&mutex->__data.__count, 1);
 		return 0;
 	}

@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::support::{compile, text};
 
 /// Each fault, and the cases that must notice it.
-const FAULTS: [(&str, &str, &[&str]); 31] = [
+const FAULTS: [(&str, &str, &[&str]); 33] = [
     ("lock_does_nothing", "stress.c", &["counting"]),
     ("lock_does_nothing", "mutex.c", &["lock_waits_for_unlock"]),
     ("lock_clobbers_errno", "mutex.c", &["errno_is_left_alone"]),
@@ -30,7 +30,35 @@ const FAULTS: [(&str, &str, &[&str]); 31] = [
     ("nanoseconds_are_not_checked", "timed.c", &["bad_nanoseconds_are_einval"]),
     ("clocks_are_confused", "timed.c", &["times_out_and_not_early", "locks_when_released_in_time"]),
     ("clock_is_not_checked", "timed.c", &["bad_clock_is_einval"]),
-    ("ticket_lock_unaware_of_fork", "fork.c", &["child_unlocks_a_mutex_that_others_waited_for"]),
+    (
+        "vanished_waiters_keep_their_tickets",
+        "fork.c",
+        &["child_unlocks_a_mutex_that_others_waited_for"],
+    ),
+    (
+        "vanished_waiters_keep_their_tickets",
+        "jumps.c",
+        &[
+            "a_waiter_jumps_out",
+            "a_waiter_jumps_out_from_a_stack_above",
+            "a_waiter_jumps_out_again_and_again",
+            "a_waiter_exits_in_a_handler",
+            "a_waiter_is_cancelled_in_a_handler",
+            "a_jump_leaves_the_inner_wait_only",
+            #[cfg(target_arch = "x86_64")]
+            "a_waiter_jumps_out_after_every_instruction",
+            #[cfg(target_arch = "x86_64")]
+            "waiters_jump_out_while_others_lock_and_unlock",
+        ],
+    ),
+    (
+        "any_jump_ends_a_wait",
+        "jumps.c",
+        &[
+            "a_jump_within_a_handler_leaves_the_wait_alone",
+            "a_jump_within_a_handler_on_another_stack_leaves_the_wait_alone",
+        ],
+    ),
     ("dead_owner_is_not_reported", "special.c", &["robust_mutex_reports_a_dead_owner"]),
     ("lock_does_nothing", "special.c", &["processes_share_a_mutex"]),
     ("shared_condition_is_private", "special.c", &["processes_share_a_condition"]),

@@ -103,3 +103,8 @@ fn fields_that_programs_read() {
 fn threads_that_cannot_queue() {
     conforms("outside.c");
 }
+
+#[test]
+fn handlers_that_leave_a_wait() {
+    conforms("jumps.c");
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Signal handlers that never return to the wait that they interrupted.
+//!
+//! A handler may leave by `siglongjmp` or end its thread, and libc's mutexes survive that although
+//! POSIX leaves it undefined: their waiters leave nothing behind in them. Ours have a place in a
+//! queue, which somebody has to give up. The last moment at which that is possible is the jump
+//! itself: the waiter's frames are still there, and its mutex is alive. So this library replaces
+//! `longjmp` and its relatives. They give up the waits whose frames are about to go, and then call
+//! libc's. A handler that ends its thread, is cancelled, or throws an exception unwinds the waits;
+//! their outermost frame, [`overlock_guarded`], gives them up then.
+//!
+//! # Which frames go
+//!
+//! Those below the target of the jump, on the stack on which the wait is. `jmp_buf` contains the
+//! target's stack pointer, but libc disguises it by a secret of the process. Another `jmp_buf`,
+//! made here at a known stack pointer, tells the secret; it is not kept.
+//!
+//! # What this misses
+//!
+//! A jump that does not go through libc: `setcontext`, or a language's own.
+
+use core::ffi::c_void;
+
+use libc::c_int;
+use overlock::Cpu;
+use overlock::platform::Platform;
+
+use crate::mutex::Mutex;
+use crate::platform::Process;
+use crate::{gate, message, numbers, real, thread};
+
+/// A `jmp_buf`: at least as large as any libc's.
+type Buffer = [usize; 64];
+
+/// Where in a `jmp_buf` the stack pointer is.
+#[cfg(target_arch = "x86_64")]
+const STACK_POINTER: usize = 6;
+#[cfg(target_arch = "aarch64")]
+const STACK_POINTER: usize = 13;
+
+unsafe extern "C" {
+    /// Fills the buffer as `setjmp` does, and returns the stack pointer that it contains, plain.
+    fn overlock_sample_jump(buffer: *mut Buffer) -> usize;
+}
+
+#[cfg(target_arch = "x86_64")]
+core::arch::global_asm!(
+    ".pushsection .text.overlock_sample_jump, \"ax\", @progbits",
+    ".hidden overlock_sample_jump",
+    ".globl overlock_sample_jump",
+    ".type overlock_sample_jump, @function",
+    "overlock_sample_jump:",
+    ".cfi_startproc",
+    "sub rsp, 8",
+    ".cfi_def_cfa_offset 16",
+    "call _setjmp@PLT",
+    "mov rax, rsp",
+    "add rsp, 8",
+    ".cfi_def_cfa_offset 8",
+    "ret",
+    ".cfi_endproc",
+    ".size overlock_sample_jump, . - overlock_sample_jump",
+    ".popsection",
+    ".pushsection .text.overlock_guarded, \"ax\", @progbits",
+    ".hidden overlock_guarded",
+    ".globl overlock_guarded",
+    ".type overlock_guarded, @function",
+    "overlock_guarded:",
+    ".cfi_startproc",
+    // The address of the personality, relative and by way of a pointer.
+    ".cfi_personality 0x9b, overlock_personality_address",
+    "sub rsp, 8",
+    ".cfi_def_cfa_offset 16",
+    "call rdx",
+    "add rsp, 8",
+    ".cfi_def_cfa_offset 8",
+    "ret",
+    ".cfi_endproc",
+    ".size overlock_guarded, . - overlock_guarded",
+    ".popsection",
+    ".pushsection .data.rel.ro.overlock_personality_address, \"aw\", @progbits",
+    ".p2align 3",
+    "overlock_personality_address:",
+    ".quad overlock_personality",
+    ".popsection"
+);
+
+#[cfg(target_arch = "aarch64")]
+core::arch::global_asm!(
+    ".pushsection .text.overlock_sample_jump, \"ax\", @progbits",
+    ".hidden overlock_sample_jump",
+    ".globl overlock_sample_jump",
+    ".type overlock_sample_jump, @function",
+    "overlock_sample_jump:",
+    ".cfi_startproc",
+    "stp x29, x30, [sp, -16]!",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset 29, -16",
+    ".cfi_offset 30, -8",
+    "bl _setjmp",
+    "mov x0, sp",
+    "ldp x29, x30, [sp], 16",
+    ".cfi_def_cfa_offset 0",
+    ".cfi_restore 29",
+    ".cfi_restore 30",
+    "ret",
+    ".cfi_endproc",
+    ".size overlock_sample_jump, . - overlock_sample_jump",
+    ".popsection",
+    ".pushsection .text.overlock_guarded, \"ax\", @progbits",
+    ".hidden overlock_guarded",
+    ".globl overlock_guarded",
+    ".type overlock_guarded, @function",
+    "overlock_guarded:",
+    ".cfi_startproc",
+    // The address of the personality, relative and by way of a pointer.
+    ".cfi_personality 0x9b, overlock_personality_address",
+    "stp x29, x30, [sp, -16]!",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset 29, -16",
+    ".cfi_offset 30, -8",
+    "blr x2",
+    "ldp x29, x30, [sp], 16",
+    ".cfi_def_cfa_offset 0",
+    ".cfi_restore 29",
+    ".cfi_restore 30",
+    "ret",
+    ".cfi_endproc",
+    ".size overlock_guarded, . - overlock_guarded",
+    ".popsection",
+    ".pushsection .data.rel.ro.overlock_personality_address, \"aw\", @progbits",
+    ".p2align 3",
+    "overlock_personality_address:",
+    ".quad overlock_personality",
+    ".popsection"
+);
+
+/// Undoes or does what libc does to a stack pointer beside the exclusive or with its secret.
+fn turned(word: usize) -> usize {
+    if cfg!(target_arch = "x86_64") { word.rotate_right(17) } else { word }
+}
+
+/// Returns the stack pointer to which a jump leads, or `None` if this libc keeps it in some other
+/// way.
+///
+/// # Safety
+/// `setjmp` has filled the buffer.
+unsafe fn target(buffer: *const usize) -> Option<usize> {
+    let mut samples = [[0; 64]; 2];
+    // SAFETY: the buffers are large enough, and no jump leads to them.
+    let plain = samples.each_mut().map(|sample| unsafe { overlock_sample_jump(sample) });
+    let secret = turned(samples[0][STACK_POINTER]) ^ plain[0];
+    // SAFETY: the caller's.
+    let target = turned(unsafe { *buffer.add(STACK_POINTER) }) ^ secret;
+    let is_understood = turned(samples[1][STACK_POINTER]) ^ secret == plain[1];
+    (is_understood && target.is_multiple_of(size_of::<usize>())).then_some(target)
+}
+
+/// The frames that a jump from here to `target` removes.
+struct Gone {
+    target: usize,
+    here: usize,
+    /// The stack for signal handlers, if the thread is on it.
+    handlers: Option<core::ops::Range<usize>>,
+}
+
+impl Gone {
+    fn new(target: usize) -> Self {
+        let mut stack = core::mem::MaybeUninit::<libc::stack_t>::zeroed();
+        // SAFETY: `stack` is writable; the call only asks.
+        unsafe { libc::sigaltstack(core::ptr::null(), stack.as_mut_ptr()) };
+        // SAFETY: zeros are a valid value, and so is what the kernel has stored.
+        let stack = unsafe { stack.assume_init() };
+        let base = stack.ss_sp.addr();
+        let handlers = (stack.ss_flags & libc::SS_ONSTACK != 0).then(|| base..base + stack.ss_size);
+        Self { target, here: (&raw const base).addr(), handlers }
+    }
+
+    /// Returns whether a wait at this place of a stack goes.
+    fn contains(&self, at: usize) -> bool {
+        match &self.handlers {
+            Some(stack) if stack.contains(&self.target) => stack.contains(&at) && at < self.target,
+            Some(stack) => stack.contains(&at) || at < self.target,
+            // A jump to a lower address leads to another stack.
+            None if self.target < self.here => at < self.target,
+            None => (self.here..self.target).contains(&at),
+        }
+    }
+}
+
+/// Returns whether the calling thread is in a wait, or may be.
+fn is_waiting() -> bool {
+    !thread::this().at_gate.get().is_null()
+        || number().is_some_and(|cpu| Process::slot(cpu).is_waiting())
+}
+
+/// Returns the number of the calling thread, if it has ever waited.
+fn number() -> Option<Cpu> {
+    (thread::this().number.get() != 0).then(numbers::current)?
+}
+
+/// Gives up the waits of this thread whose frames are about to go.
+///
+/// # Safety
+/// They go.
+unsafe fn give_up(gone: &Gone) {
+    let _errno = crate::errno::Preserved::new();
+    let is_gone = |at| gone.contains(at);
+    // SAFETY: the caller's.
+    let mut all = unsafe { gate::abandon(is_gone) };
+    if let Some(cpu) = number() {
+        // SAFETY: the caller's; a thread waits only for mutexes that are alive.
+        all &= unsafe { Process::slot(cpu).abandon(cpu, is_gone) };
+    }
+    if !all {
+        message::write(&[
+            b"overlock: a signal handler left a wait for a mutex for good, at a moment when the ",
+            b"mutex can't be repaired; run this program without Overlock\n",
+        ]);
+        // SAFETY: ends the process: otherwise its threads would wait for the mutex for ever.
+        unsafe { libc::abort() }
+    }
+}
+
+/// # Safety
+/// `setjmp` has filled the buffer, and the jump is about to happen.
+unsafe fn before_jump(buffer: *const usize) {
+    if !is_waiting() {
+        return;
+    }
+    // SAFETY: the caller's.
+    if let Some(target) = unsafe { target(buffer) } {
+        // SAFETY: the caller's.
+        unsafe { give_up(&Gone::new(target)) };
+    }
+}
+
+/// `longjmp`, `_longjmp` and `siglongjmp`.
+pub(crate) unsafe extern "C" fn longjmp(buffer: *mut c_void, value: c_int) -> ! {
+    // SAFETY: the program's.
+    unsafe { before_jump(buffer.cast()) };
+    // SAFETY: the program's own call, passed on.
+    unsafe { real::LONGJMP.call(buffer, value) }
+}
+
+/// `__longjmp_chk`, which programs compiled with `_FORTIFY_SOURCE` call.
+pub(crate) unsafe extern "C" fn longjmp_chk(buffer: *mut c_void, value: c_int) -> ! {
+    // SAFETY: the program's.
+    unsafe { before_jump(buffer.cast()) };
+    // SAFETY: the program's own call, passed on.
+    unsafe { real::LONGJMP_CHK.call(buffer, value) }
+}
+
+/// Looks up what a signal handler will call.
+pub(crate) fn prepare() {
+    real::LONGJMP.prepare();
+    real::LONGJMP_CHK.prepare();
+}
+
+/// For unwind.c: gives up the waits below an address of this thread's stack, whose frames are being
+/// unwound.
+#[unsafe(no_mangle)]
+extern "C" fn overlock_unwound(below: usize) {
+    if is_waiting() {
+        // SAFETY: the unwinder runs above those frames, and removes them.
+        unsafe { give_up(&Gone::new(below)) };
+    }
+}
+
+unsafe extern "C-unwind" {
+    /// Calls `wait`, which may wait for the mutex, in a frame that notices when it is unwound.
+    pub(crate) fn overlock_guarded(
+        mutex: &Mutex,
+        deadline_ns: u64,
+        wait: extern "C-unwind" fn(&Mutex, u64) -> c_int,
+    ) -> c_int;
+}
