@@ -115,7 +115,7 @@ impl Layout {
         let library = self.prefix.join("lib/overlock/liboverlock_preload.so");
         copy(&built.join("liboverlock_preload.so"), &library, 0o644)?;
         strip(&library, "--strip-unneeded")?;
-        self.c_library(built)?;
+        self.c_library(&built.with_file_name("small"))?;
         let pages = self.prefix.join("share/man/man1");
         succeeds(Command::new(&overlock).arg("man-pages").arg(&pages))?;
         for (shell, file) in COMPLETIONS {
@@ -165,10 +165,12 @@ impl Layout {
 
 /// Builds the packages to install; returns the folder that they are in.
 fn build() -> Result<PathBuf> {
-    let packages = ["-p", "overlock-cli", "-p", "overlock-preload", "-p", "overlock-c"];
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--release", "--locked"]).args(packages).current_dir(root());
-    succeeds(&mut cargo)?;
+    let program = ["--release", "-p", "overlock-cli", "-p", "overlock-preload"];
+    let c_library = ["--profile", "small", "--no-default-features", "-p", "overlock-c"];
+    for packages in [&program[..], &c_library] {
+        let mut cargo = Command::new(env!("CARGO"));
+        succeeds(cargo.args(["build", "--locked"]).args(packages).current_dir(root()))?;
+    }
     Ok(target()?.join("release"))
 }
 

@@ -8,9 +8,15 @@
 //!
 //! No function unwinds: a panic, which only a bug in Overlock could cause, aborts at the boundary
 //! (`extern "C"`).
+//!
+//! The installed libraries contain nothing of Rust's standard library: `freestanding.rs`.
+
+#![cfg_attr(not(feature = "std"), no_std)]
 
 mod counters;
 mod deadline;
+#[cfg(not(feature = "std"))]
+mod freestanding;
 mod misuse;
 
 use core::ffi::{CStr, c_char, c_int};

@@ -3,7 +3,7 @@
 //! ways?
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{self, C, CXX, Compiler};
@@ -16,13 +16,47 @@ fn examples(language: &str) -> Vec<String> {
     blocks.map(|rest| rest.split("```").next().expect("a block ends").to_owned()).collect()
 }
 
+/// The libraries as they are installed, which cargo does not build for a test.
+fn small() -> PathBuf {
+    let target = support::built().join("../..");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--profile", "small", "--no-default-features"]);
+    cargo.args(["--package", env!("CARGO_PKG_NAME"), "--target-dir"]).arg(&target);
+    support::succeeds(cargo.current_dir(support::package()));
+    target.join("small")
+}
+
 /// Installs below `prefix` what cargo has built.
-fn install(prefix: &Path) {
+fn install(prefix: &Path, built: &Path) {
     let mut make = Command::new("make");
     make.arg("-C").arg(support::package()).arg("install");
     make.arg(format!("PREFIX={}", prefix.display()));
-    make.arg(format!("BUILT={}", support::built().display()));
+    make.arg(format!("BUILT={}", built.display()));
     support::succeeds(&mut make);
+}
+
+/// The most bytes that the installed libraries may have: half as much again as they had on x86-64.
+const LARGEST: [(&str, u64); 2] = [("liboverlock.so", 70_000), ("liboverlock.a", 165_000)];
+
+/// Parts of the names that only Rust's standard library has, and of the unwinder's.
+const FOREIGN: [&str; 4] = ["3std", "gimli", "backtrace", "_Unwind_"];
+
+/// Returns what is wrong with the size and the contents of installed libraries.
+fn faults(prefix: &Path) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (name, most) in LARGEST {
+        let library = prefix.join("lib").join(name);
+        let size = fs::metadata(&library).expect("an installed library").len();
+        if size > most {
+            faults.push(format!("{name} has {size} bytes"));
+        }
+        let mut nm = Command::new("nm");
+        nm.args(if name.ends_with(".so") { &["--dynamic"][..] } else { &[] }).arg(library);
+        let symbols = support::succeeds(&mut nm);
+        let foreign = symbols.lines().filter(|line| FOREIGN.iter().any(|part| line.contains(part)));
+        faults.extend(foreign.map(|line| format!("{name} has {line}")));
+    }
+    faults
 }
 
 /// Returns what pkg-config prints about the installed library.
@@ -54,13 +88,16 @@ fn the_readme_s_programs_compile_and_run_with_an_installed_library() {
     }
     let folder = tempfile::tempdir().expect("a folder to install to");
     let prefix = folder.path();
-    install(prefix);
+    install(prefix, &small());
+    assert_eq!(faults(prefix), [""; 0]);
     assert_eq!(pkg_config(prefix, &["--modversion"]), [env!("CARGO_PKG_VERSION")]);
 
     let shared = pkg_config(prefix, &["--libs"]);
     let mut fixed = pkg_config(prefix, &["--variable=libdir"]);
     fixed[0] += "/liboverlock.a";
-    fixed.extend(support::private_libs());
+    fixed.push("-pthread".to_owned());
+    let all_static = [&["-static".to_owned()][..], &pkg_config(prefix, &["--static", "--libs"])];
+    let all_static = all_static.concat();
 
     for (language, compilers) in [("c", C.compilers()), ("cpp", CXX.compilers())] {
         let sources = examples(language);
@@ -70,8 +107,26 @@ fn the_readme_s_programs_compile_and_run_with_an_installed_library() {
             fs::write(&source, text).expect("a source file");
             for compiler in &compilers {
                 runs(*compiler, prefix, &source, &shared, &prefix.join("lib"));
-                runs(*compiler, prefix, &source, &fixed, Path::new("/nowhere"));
+                for libs in [&fixed, &all_static] {
+                    runs(*compiler, prefix, &source, libs, Path::new("/nowhere"));
+                }
             }
         }
+    }
+}
+
+#[test]
+fn libraries_with_rust_s_standard_library_are_too_large() {
+    for tool in ["make", "nm"] {
+        if !support::is_present(tool) {
+            return support::skip(&format!("the size of libraries: there is no {tool}"));
+        }
+    }
+    let folder = tempfile::tempdir().expect("a folder to install to");
+    install(folder.path(), &support::built());
+    let faults = faults(folder.path());
+    for (name, _) in LARGEST {
+        assert!(faults.iter().any(|fault| fault.contains("bytes") && fault.contains(name)));
+        assert!(faults.iter().any(|fault| fault.contains("_Unwind") && fault.contains(name)));
     }
 }
