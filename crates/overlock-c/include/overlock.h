@@ -25,8 +25,8 @@
  * Rules:
  *   - The thread that took a lock releases it. A thread that takes a lock twice waits for ever.
  *     Releasing a lock that no thread holds is a bug, but leaves it free: the library counts it
- *     ("unlock_of_free") and reports it once, and a debugger finds the place by a breakpoint on
- *     ol_unlock_of_free.
+ *     ("unlock_of_free") and reports it once. With OVERLOCK_CHECK=1 in the environment it reports each
+ *     place, up to 16 times. A debugger can stop at ol_unlock_of_free.
  *   - A lock must not move while a thread uses it. The last thread to take it can free its memory: a
  *     release touches the lock once, and uses only its address afterwards.
  *   - ol_shared_t works between processes that map the same memory; the others within one process.
@@ -158,6 +158,13 @@ OL_SLOW int ol_shared_trylock_slow(ol_shared_t *lock);
 OL_SLOW int ol_shared_timedlock_slow(ol_shared_t *lock, int64_t s, int64_t ns);
 OL_SLOW void ol_shared_unlock_slow(ol_shared_t *lock, uint32_t before);
 
+/* The library reports the place to which it returns: so this is neither a jump nor a function of its own. */
+OL_INLINE __attribute__((always_inline)) void ol_detail_unlock_of_free(void)
+{
+    ol_unlock_of_free();
+    __asm__ volatile("");
+}
+
 /* ORDERING, here and below: every acquisition is Acquire, with the Release of every release. */
 OL_INLINE bool ol_detail_take(uint32_t *word, uint32_t take)
 {
@@ -182,7 +189,7 @@ OL_INLINE uint32_t ol_detail_release(uint32_t *word, uint32_t take)
     while (!__atomic_compare_exchange_n(word, &before, before - take, true, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED)) {
         if (!(before & take)) {
-            ol_unlock_of_free();
+            ol_detail_unlock_of_free();
             return 0;
         }
     }
@@ -321,7 +328,7 @@ OL_INLINE void ol_ticket_unlock(ol_ticket_t *lock)
     uint16_t before = __atomic_load_n(&lock->head, __ATOMIC_ACQUIRE);
     do {
         if (__atomic_load_n(&lock->tail, __ATOMIC_RELAXED) == (before & ~OL_TICKET_SLOW)) {
-            ol_unlock_of_free();
+            ol_detail_unlock_of_free();
             return;
         }
     } while (!__atomic_compare_exchange_n(&lock->head, &before, (uint16_t)(before + OL_TICKET_TAKE), true,
@@ -361,7 +368,7 @@ OL_INLINE void ol_test_and_set_unlock(ol_test_and_set_t *lock)
     if (before & OL_TEST_AND_SET_SLOW)
         ol_test_and_set_unlock_slow(lock, before);
     else if (before == 0)
-        ol_unlock_of_free();
+        ol_detail_unlock_of_free();
 }
 
 /* The lock for memory that several processes map: a test-and-set lock whose waiters the kernel
@@ -394,7 +401,7 @@ OL_INLINE void ol_shared_unlock(ol_shared_t *lock)
     if (before & OL_SHARED_SLOW)
         ol_shared_unlock_slow(lock, before);
     else if (before == 0)
-        ol_unlock_of_free();
+        ol_detail_unlock_of_free();
 }
 
 #ifdef __cplusplus

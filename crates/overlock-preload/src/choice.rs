@@ -14,14 +14,14 @@
 //! own constructor runs. It is made once, before the first lock is taken, because two algorithms
 //! must never share a lock word.
 
-use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use libc::c_int;
+use overlock::platform::report;
 
 use crate::mutex::Mutex;
 use crate::world::{self, WORLD};
-use crate::{counters, message, thread, word};
+use crate::{counters, thread, word};
 
 /// The operations on the lock word of a mutex. The functions return 0 or an error number. A thread
 /// that is cancelled while it waits at the gate is unwound through them.
@@ -147,7 +147,7 @@ fn decide() -> &'static Operations {
 /// a line of its own `main`, so nothing is lost; continuing with some default would let a typing
 /// error pass for a measurement.
 fn read_choice() -> usize {
-    let name = match environment(c"OVERLOCK_LOCK") {
+    let name = match report::environment(c"OVERLOCK_LOCK") {
         None => return 1,
         Some(name) if name.is_empty() => return 1,
         Some(name) => name.to_bytes(),
@@ -159,22 +159,8 @@ fn read_choice() -> usize {
     }
 }
 
-/// Reads a variable of the environment, unless the program has more rights than the user that
-/// started it.
-pub(crate) fn environment(name: &CStr) -> Option<&'static CStr> {
-    unsafe extern "C" {
-        fn secure_getenv(name: *const libc::c_char) -> *const libc::c_char;
-    }
-    // SAFETY: the name is a C string. A thread that calls `setenv` at this moment would race. The
-    // first lock is taken by a constructor, before the program can have started a thread; a read at
-    // the end of the process might race, as might any exit handler that reads the environment.
-    let value = unsafe { secure_getenv(name.as_ptr()) };
-    // SAFETY: null, or a C string.
-    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
-}
-
 fn refuse(name: &[u8]) -> ! {
-    message::write(&[
+    report::write(&[
         b"overlock: OVERLOCK_LOCK=",
         name,
         b" is not a lock; choose hybrid, ticket, queued or test-and-set\n",

@@ -28,8 +28,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use libc::c_int;
 
 use overlock::counters::Event as LockEvent;
+use overlock::platform::report;
 
-use crate::{choice, message, thread};
+use crate::{choice, thread};
 
 overlock::lock_class!(
     /// The class of all locks of this library, which counts their own events.
@@ -104,10 +105,10 @@ pub(crate) fn reset() {
 
 /// Appends the line to the file that the environment names, if it names one.
 pub(crate) fn report() {
-    let Some(path) = choice::environment(c"OVERLOCK_COUNTERS") else { return };
+    let Some(path) = report::environment(c"OVERLOCK_COUNTERS") else { return };
     let mut line = Line::default();
     if write_line(&mut line).is_err() {
-        return message::write(&[
+        return report::write(&[
             b"overlock: the counters do not fit into their buffer; none were written\n",
         ]);
     }
@@ -122,7 +123,7 @@ pub(crate) fn report() {
         }
         _ => b"check the folder and its permissions",
     };
-    message::write(&[
+    report::write(&[
         b"overlock: can't write the counters to ",
         path.to_bytes(),
         b" (OVERLOCK_COUNTERS): ",

@@ -23,11 +23,11 @@ use core::ffi::c_void;
 
 use libc::c_int;
 use overlock::Cpu;
-use overlock::platform::Platform;
+use overlock::platform::{Platform, report};
 
 use crate::mutex::Mutex;
 use crate::platform::Process;
-use crate::{gate, message, numbers, real, thread};
+use crate::{gate, numbers, real, thread};
 
 /// A `jmp_buf`: at least as large as any libc's.
 type Buffer = [usize; 64];
@@ -213,7 +213,7 @@ unsafe fn give_up(gone: &Gone) {
         all &= unsafe { Process::slot(cpu).abandon(cpu, is_gone) };
     }
     if !all {
-        message::write(&[
+        report::write(&[
             b"overlock: a signal handler left a wait for a mutex for good, at a moment when the ",
             b"mutex can't be repaired; run this program without Overlock\n",
         ]);

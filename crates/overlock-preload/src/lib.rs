@@ -69,7 +69,6 @@ mod errno;
 mod exports;
 mod gate;
 mod jump;
-mod message;
 mod misuse;
 mod mutex;
 mod numbers;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events of the process as a whole: it starts, forks and ends.
 
-use overlock::platform::Threads;
+use overlock::platform::{Threads, report};
 
-use crate::{choice, cond, counters, jump, message, world};
+use crate::{choice, cond, counters, jump, world};
 
 /// Runs before the constructors of the lock library, which would arm its restartable sequences.
 #[used]
@@ -22,7 +22,7 @@ static END: extern "C" fn() = end;
 
 extern "C" fn start() {
     if !cond::is_layout_known() {
-        message::write(&[
+        report::write(&[
             b"overlock: this libc's condition variables are unlike any that Overlock knows; ",
             b"run without Overlock\n",
         ]);

@@ -11,8 +11,7 @@ use libc::{
     c_int, clockid_t, pthread_barrier_t, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t, sem_t,
     timespec,
 };
-
-use crate::message;
+use overlock::platform::report;
 
 /// The version of glibc's present condition variable; there is an older one of a different layout.
 #[cfg(target_arch = "x86_64")]
@@ -46,7 +45,7 @@ impl Function {
             None => unsafe { libc::dlsym(libc::RTLD_NEXT, name) },
         };
         if found.is_null() {
-            message::write(&[
+            report::write(&[
                 b"overlock: this libc has no ",
                 self.name.to_bytes(),
                 b", which the program has called; run it without Overlock\n",

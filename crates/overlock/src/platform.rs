@@ -46,6 +46,9 @@ pub use release::{CheapRelease, ReadModifyWrite};
 pub use shared::Shared;
 #[cfg(feature = "threads")]
 pub use threads::Threads;
+#[cfg(feature = "threads")]
+#[doc(hidden)]
+pub use threads::report;
 
 /// The most CPUs a platform may number: what fits in the 16-bit tail of a lock word beside two bits
 /// of nesting level.

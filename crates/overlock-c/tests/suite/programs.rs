@@ -37,15 +37,22 @@ fn the_program_would_notice_a_lock_that_does_nothing() {
     }
 }
 
-/// Checks that a fault in the header makes a program fail.
+/// Returns a folder with a header that has a fault.
 #[track_caller]
-fn finds(language: Language, source: &str, from: &str, to: &str) {
+fn faulty_header(from: &str, to: &str) -> tempfile::TempDir {
     let header = support::package().join("include/overlock.h");
     let header = std::fs::read_to_string(header).expect("the header");
     assert!(header.contains(from), "the header has no {from}");
-    let folder = tempfile::tempdir().expect("a folder for the program");
+    let folder = tempfile::tempdir().expect("a folder for the header");
     let faulty = folder.path().join("overlock.h");
     std::fs::write(&faulty, header.replacen(from, to, 1)).expect("a file for the header");
+    folder
+}
+
+/// Checks that a fault in the header makes a program fail.
+#[track_caller]
+fn finds(language: Language, source: &str, from: &str, to: &str) {
+    let folder = faulty_header(from, to);
     // This folder is searched before that of the real header.
     let include = ["-iquote", folder.path().to_str().expect("a path in UTF-8")];
     let compiler = language.compilers()[0];
@@ -77,6 +84,63 @@ fn an_unlock_that_does_not_look_is_noticed() {
     let odd = "&lock->tail, __ATOMIC_RELAXED) == (before | OL_TICKET_SLOW)";
     finds(C, "tests/c/free.c", looks, odd);
     finds(C, "tests/c/free.c", "else if (before == 0)", "else if (before == ~0u)");
+}
+
+/// The functions of a program, by address.
+fn functions(program: &Path) -> Vec<(u64, String)> {
+    let listing = support::succeeds(Command::new("nm").args(["-n", "--defined-only"]).arg(program));
+    let function = |line: &str| {
+        let mut parts = line.split_whitespace();
+        let address = u64::from_str_radix(parts.next()?, 16).ok()?;
+        parts.next().filter(|kind| kind.eq_ignore_ascii_case("t"))?;
+        Some((address, parts.next()?.to_owned()))
+    };
+    listing.lines().filter_map(function).collect()
+}
+
+/// Runs `tests/c/places.c` and returns what it says, and the functions that it names.
+fn places(check: &str, flags: &[&str]) -> (String, Vec<String>) {
+    let folder = tempfile::tempdir().expect("a folder for the program");
+    let source = support::package().join("tests/c/places.c");
+    let library = support::static_library();
+    let program = C.compilers()[0].program(&source, &library, flags, folder.path());
+    let out = support::run(Command::new(&program).env("OVERLOCK_CHECK", check));
+    assert!(out.status.success(), "{out:?}");
+    let said = String::from_utf8(out.stderr).expect("text");
+    let functions = functions(&program);
+    let by = format!("by {}+0x", program.display());
+    let offset = |line: &str| {
+        let rest = line.split_once(&by)?.1;
+        u64::from_str_radix(rest.split_whitespace().next()?, 16).ok()
+    };
+    let name = |offset| {
+        let after = functions.partition_point(|(address, _)| *address <= offset);
+        functions[after - 1].1.trim_end_matches(".cold").to_owned()
+    };
+    let named = said.lines().filter_map(offset).map(name).collect();
+    (said, named)
+}
+
+#[test]
+fn unlocks_of_free_locks_are_reported_with_their_place() {
+    for check in ["", "0"] {
+        let (said, named) = places(check, &[]);
+        assert_eq!((said.lines().count(), named.len()), (1, 0), "{said}");
+        assert!(said.contains("OVERLOCK_CHECK=1"), "{said}");
+    }
+    let (said, named) = places("1", &[]);
+    let locks = ["hybrid", "queued", "ticket", "test_and_set", "shared"];
+    let expected = locks.iter().cycle().map(|lock| format!("{lock}_unlocks"));
+    assert_eq!(named, expected.take(16).collect::<Vec<_>>(), "{said}");
+    assert_eq!(said.lines().count(), 16, "{said}");
+}
+
+#[test]
+fn a_place_that_is_the_caller_s_is_noticed() {
+    // The compiler turns a call at the end of a function into a jump.
+    let folder = faulty_header("__asm__ volatile(\"\");", "");
+    let (said, named) = places("1", &["-iquote", folder.path().to_str().expect("UTF-8")]);
+    assert!(named.iter().any(|name| name == "main"), "{said}");
 }
 
 /// Builds and runs a program under the thread sanitizer; returns nothing where it does not work.

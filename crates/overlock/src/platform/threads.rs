@@ -26,6 +26,7 @@ pub(super) mod clock;
 pub(super) mod futex;
 mod maps;
 mod registry;
+pub mod report;
 mod rseq;
 mod waiting;
 mod wakes;
