@@ -33,7 +33,9 @@
  *     It is not robust: if a process dies with the lock, the lock stays taken (a timed acquisition
  *     notices).
  *   - After fork, the child can use every lock that no other thread held at that moment.
- *   - A signal handler must not take locks.
+ *   - A signal handler must not take locks, and must return to a wait that it has interrupted: neither by
+ *     siglongjmp nor by pthread_exit may it leave the wait. A thread that waits must not be cancelled
+ *     asynchronously. No function is a cancellation point.
  *   - No function changes errno.
  *
  * Functions that can fail return 0 or an error number, like those of POSIX threads.

@@ -92,6 +92,13 @@ fn the_readme_s_programs_compile_and_run_with_an_installed_library() {
     assert_eq!(faults(prefix), [""; 0]);
     assert_eq!(pkg_config(prefix, &["--modversion"]), [env!("CARGO_PKG_VERSION")]);
 
+    let mut size = Command::new("size");
+    let sizes = support::succeeds(size.arg(prefix.join("lib/liboverlock.so")));
+    let zeros = sizes.lines().nth(1).and_then(|line| line.split_whitespace().nth(2));
+    let zeros: f64 = zeros.and_then(|bytes| bytes.parse().ok()).expect("text, data, bss");
+    let readme = fs::read_to_string(support::package().join("README.md")).expect("a README");
+    assert!(readme.contains(&format!("has {:.1} MB of tables", zeros / 1e6)), "{zeros} bytes");
+
     let shared = pkg_config(prefix, &["--libs"]);
     let mut fixed = pkg_config(prefix, &["--variable=libdir"]);
     fixed[0] += "/liboverlock.a";

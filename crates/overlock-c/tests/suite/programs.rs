@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the locks work in C and C++ programs, under every compiler and its strictest warnings?
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -176,6 +177,31 @@ fn the_thread_sanitizer_sees_what_locks_order() {
         let said = String::from_utf8_lossy(&out.stderr);
         assert!(said.contains("data race"), "{out:?}");
     }
+}
+
+/// Runs `tests/c/sandboxed.c`, where one system call is killed for or refused.
+fn sandboxed(call: &str, action: &str, tunables: &str) -> std::process::Output {
+    let folder = tempfile::tempdir().expect("a folder for the program");
+    let source = support::package().join("tests/c/sandboxed.c");
+    let program = C.compilers()[0].program(&source, &support::static_library(), &[], folder.path());
+    let mut command = Command::new("timeout");
+    command.arg("120").arg(program).args([call, action]).env("GLIBC_TUNABLES", tunables);
+    command.output().expect("coreutils")
+}
+
+#[test]
+fn the_locks_make_the_system_calls_that_the_readme_names() {
+    let calls = [("none", "kill", ""), ("membarrier", "refuse", "")];
+    // Where libc registers no restartable sequences, the locks have none.
+    for (call, action, tunables) in
+        calls.into_iter().chain([("membarrier", "kill", "glibc.pthread.rseq=0")])
+    {
+        let out = sandboxed(call, action, tunables);
+        assert!(out.status.success(), "{call} {action} {tunables}: {out:?}");
+    }
+    let out = sandboxed("sched_yield", "kill", "");
+    // `timeout` ends as the program did.
+    assert_eq!(out.status.signal(), Some(libc::SIGSYS), "{out:?}");
 }
 
 #[test]

@@ -29,7 +29,9 @@ impl Scope {
 /// `deadline_ns`. May return early.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, scope: Scope) {
     let until = deadline_ns.map(|at| libc::timespec {
-        tv_sec: (at / 1_000_000_000) as _,
+        // Where `time_t` has 32 bits, a later deadline is moved to its end; the wait may return
+        // early (P2).
+        tv_sec: libc::time_t::try_from(at / 1_000_000_000).unwrap_or(libc::time_t::MAX),
         tv_nsec: (at % 1_000_000_000) as _,
     });
     let until = until.as_ref().map_or(ptr::null(), ptr::from_ref);

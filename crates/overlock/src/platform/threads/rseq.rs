@@ -183,11 +183,14 @@ mod armed {
         // SAFETY: the C library's constants of these names: a `ptrdiff_t` and an `unsigned int`.
         let (offset, size) =
             unsafe { (*offset.cast::<libc::ptrdiff_t>(), *size.cast::<libc::c_uint>()) };
+        // A size of zero means that the kernel has refused, or that the user has forbidden it. Then
+        // a filter for system calls need not allow `membarrier`.
+        if size == 0 || offset == 0 {
+            return;
+        }
         let query = membarrier(CMD_QUERY);
         let knows = query > 0 && query & libc::c_long::from(CMD_PRIVATE_EXPEDITED_RSEQ) != 0;
-        // A size of zero means that the kernel has refused.
-        if size != 0 && offset != 0 && knows && membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
-        {
+        if knows && membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0 {
             ARMED.store(offset, Relaxed);
         }
     }
