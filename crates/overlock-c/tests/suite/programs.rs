@@ -2,10 +2,10 @@
 //! Do the locks work in C and C++ programs, under every compiler and its strictest warnings?
 
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
-use crate::support::{self, C, CXX, Language};
+use crate::support::{self, C, CXX, Compiler, Language};
 
 /// Compiles and runs a program with all compilers of its language.
 #[track_caller]
@@ -145,7 +145,7 @@ fn a_place_that_is_the_caller_s_is_noticed() {
 }
 
 /// Builds and runs a program under the thread sanitizer; returns nothing where it does not work.
-fn sanitized(defines: &[&str]) -> Option<std::process::Output> {
+fn sanitized(defines: &[&str]) -> Option<Output> {
     let folder = tempfile::tempdir().expect("a folder for the program");
     let program = folder.path().join("program");
     let mut compiler = C.compilers()[0].command();
@@ -180,7 +180,7 @@ fn the_thread_sanitizer_sees_what_locks_order() {
 }
 
 /// Runs `tests/c/sandboxed.c`, where one system call is killed for or refused.
-fn sandboxed(call: &str, action: &str, tunables: &str) -> std::process::Output {
+fn sandboxed(call: &str, action: &str, tunables: &str) -> Output {
     let folder = tempfile::tempdir().expect("a folder for the program");
     let source = support::package().join("tests/c/sandboxed.c");
     let program = C.compilers()[0].program(&source, &support::static_library(), &[], folder.path());
@@ -209,19 +209,38 @@ fn no_thread_halts_when_waiting_is_off() {
     works(C, "tests/c/spins.c", &support::static_library());
 }
 
+/// Runs a program that unloads a library while a thread that has used its locks lives on. The
+/// library is linked with these options too.
+fn outlives(compiler: Compiler, options: &[&str]) -> Output {
+    let folder = tempfile::tempdir().expect("a folder for the program");
+    let (program, library) = (folder.path().join("program"), folder.path().join("plugin.so"));
+    let source = support::package().join("tests/c/unload.c");
+    support::succeeds(compiler.command().args(["-pthread", "-o"]).arg(&program).arg(source));
+    let keeps = folder.path().join("keeps.c");
+    let text = "int __wrap_pthread_key_delete(unsigned key); \
+                int __wrap_pthread_key_delete(unsigned key) { return (int)(key - key); }\n";
+    std::fs::write(&keeps, text).expect("a file for the source");
+    let mut link = compiler.command();
+    link.args(["-shared", "-fPIC", "-Wl,-u,ol_ticket_lock_slow", "-o"]).arg(&library).arg(keeps);
+    link.arg(support::static_library()).args(support::private_libs());
+    support::succeeds(link.args(options));
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(&program).arg(&library).output().expect("coreutils")
+}
+
 /// The library of this package is never unloaded; one that contains it can be.
 #[test]
 fn a_thread_outlives_a_library_that_contains_the_locks() {
     for compiler in C.compilers() {
-        let folder = tempfile::tempdir().expect("a folder for the program");
-        let (program, library) = (folder.path().join("program"), folder.path().join("plugin.so"));
-        let source = support::package().join("tests/c/unload.c");
-        support::succeeds(compiler.command().args(["-pthread", "-o"]).arg(&program).arg(source));
-        let mut link = compiler.command();
-        link.args(["-shared", "-Wl,-u,ol_ticket_lock_slow", "-o"]).arg(&library);
-        support::succeeds(link.arg(support::static_library()).args(support::private_libs()));
-        support::succeeds(Command::new("timeout").arg("60").arg(&program).arg(&library));
+        let out = outlives(compiler, &[]);
+        assert!(out.status.success(), "{compiler:?}: {out:?}");
     }
+}
+
+#[test]
+fn a_library_that_leaves_its_key_behind_is_noticed() {
+    let out = outlives(C.compilers()[0], &["-Wl,--wrap=pthread_key_delete"]);
+    assert_eq!(out.status.signal(), Some(libc::SIGSEGV), "{out:?}");
 }
 
 #[test]
@@ -239,7 +258,23 @@ fn a_lock_that_is_unlocked_while_it_is_free_stays_free() {
     works(C, "tests/c/free.c", &support::static_library());
 }
 
+/// The Rust half of `examples/both.c`.
+fn rust_half() -> PathBuf {
+    support::built().join("../examples/libboth.a")
+}
+
 #[test]
 fn rust_and_c_take_the_same_lock() {
-    works(C, "examples/both.c", &support::built().join("../examples/libboth.a"));
+    works(C, "examples/both.c", &rust_half());
+}
+
+#[test]
+fn a_half_that_takes_another_s_lock_is_noticed() {
+    let header = faulty_header(TAKEN, TAKEN_AT_ONCE);
+    let folder = tempfile::tempdir().expect("a folder for the program");
+    let source = support::package().join("examples/both.c");
+    let include = ["-iquote", header.path().to_str().expect("a path in UTF-8")];
+    let program = C.compilers()[0].program(&source, &rust_half(), &include, folder.path());
+    let out = support::run(&Command::new(program));
+    assert_eq!(out.status.code(), Some(1), "{out:?}");
 }
