@@ -83,9 +83,9 @@ pub(crate) fn measure(args: &MeasureArgs, place: Place<'_>) -> Result<Outcome> {
     let told = experiment.as_ref().map(|experiment| args.with(experiment));
     let args = told.as_ref().unwrap_or(args);
     let pcpus = args.pcpus.unwrap_or(place.pcpus);
-    let is_real = place.is_real;
     let asks_what_if = place.what_if.is_some();
-    let lab = Lab::new(args, experiment.as_ref(), place.run, place.what_if)?;
+    let is_real = place.is_real;
+    let lab = Lab::new(args, experiment.as_ref(), place.run, (is_real, place.what_if))?;
     lab.try_engine()?;
     let groups = match &experiment {
         Some(experiment) => plan::of_experiment(experiment)?,
@@ -151,6 +151,8 @@ pub(crate) fn read(path: &Path, suits: Suits<'_>) -> Result<Experiment> {
 /// A world, and how to run in it.
 struct Lab<'args> {
     run: Run<'args>,
+    /// Whether what the machine does meanwhile matters.
+    is_real: bool,
     args: &'args MeasureArgs,
     published: &'args [Published],
     what_if: Option<WhatIf>,
@@ -162,7 +164,7 @@ impl<'args> Lab<'args> {
         args: &'args MeasureArgs,
         experiment: Option<&'args Experiment>,
         run: Run<'args>,
-        what_if: Option<WhatIf>,
+        (is_real, what_if): (bool, Option<WhatIf>),
     ) -> Result<Self> {
         let seconds = args.seconds.unwrap_or(match (args.is_tour(), args.check) {
             (true, false) => 0.2,
@@ -175,7 +177,7 @@ impl<'args> Lab<'args> {
             bail!("a timeline of {span} is longer than half a run of {seconds} s; use --seconds");
         }
         let published = experiment.map_or(&[][..], |experiment| &experiment.published);
-        Ok(Lab { run, args, published, what_if, seconds })
+        Ok(Lab { run, is_real, args, published, what_if, seconds })
     }
 
     /// Returns the points of a group, as they will be run.
@@ -319,11 +321,12 @@ impl<'args> Lab<'args> {
         point: &Point,
         profile: &Profile,
     ) -> Result<Result<Sample, Failure>> {
-        let before = CpuTimes::now();
+        let before = self.is_real.then(CpuTimes::now);
         let ran = (self.run)(config, profile, point.lock.built);
         Ok(match ran.with_context(|| point.to_string())? {
             Ok(record) => {
-                let machine_steal = CpuTimes::now().since(before).steal_share();
+                let during = before.map(|before| CpuTimes::now().since(before));
+                let machine_steal = during.map_or(0.0, |times| times.steal_share());
                 Ok(Sample { record, machine_steal })
             }
             Err(said) => {

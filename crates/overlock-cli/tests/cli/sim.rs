@@ -10,14 +10,11 @@ fn sim(more: &[&str]) -> Said {
     said(&[&["sim", "--seconds", "0.01", "--runs", "2"], more].concat())
 }
 
-/// Returns the records of points, without the fields that depend on the machine.
-fn points(said: &Said) -> Vec<Value> {
-    let mut points = said.records("point");
-    for sample in points.iter_mut().flat_map(|point| point["samples"].as_array_mut().unwrap()) {
-        sample["machine_steal"] = Value::Null;
-    }
-    points.iter_mut().for_each(|point| point["steal"] = Value::Null);
-    points
+/// Returns all records as they were printed, but for that of the run, which names command and
+/// machine.
+fn points(said: &Said) -> Vec<&str> {
+    let lines = said.stdout.lines();
+    lines.filter(|line| !line.starts_with("{\"kind\":\"run\"")).collect()
 }
 
 #[test]
@@ -25,15 +22,15 @@ fn the_laboratorys_flags_measure_in_virtual_time_and_repeat_to_the_last_digit() 
     let more = ["--locks", "native-ticket,hybrid,hybrid-off", "--cpus", "4", "--json"];
     let one = sim(&more);
     assert_eq!(one.code, Some(0), "{one:?}");
-    let points_of_one = points(&one);
+    let points_of_one = one.records("point");
     assert_eq!(points_of_one.len(), 6, "1x is always measured: {one:?}");
     for point in &points_of_one {
         assert_eq!((&point["world"], &point["pcpus"]), (&"sim".into(), &2.into()));
         assert!(point["ops_per_s"]["median"].as_f64().unwrap() > 0.0, "{point}");
     }
-    assert_eq!(points_of_one, points(&sim(&more)), "the same command, other figures");
+    assert_eq!(points(&one), points(&sim(&more)), "the same command, other figures");
     let other = sim(&[&more[..], &["--seed", "2"]].concat());
-    assert_ne!(points_of_one, points(&other), "another seed, the same figures");
+    assert_ne!(points(&one), points(&other), "another seed, the same figures");
 }
 
 #[test]
@@ -148,6 +145,33 @@ fn a_sweep_that_was_cut_off_is_taken_up_where_it_was() {
     // Another seed is another sweep, in the same folder.
     let other = sweep(folder.path(), &["--seed", "2"]);
     assert!(other.stderr.contains("0 runs found, 12 made"), "{other:?}");
+}
+
+#[test]
+fn a_run_that_fails_fails_its_part_and_leaves_the_others_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    // A holder loses the only pCPU to spinners whose slices outlast the grace for ending a run.
+    let lists = "sim --workload micro --cs 500ms --ncs 0 --pcpus 1 --cpus 1,3 --slice 11s \
+                 --locks native-ticket,hybrid --seconds 15 --runs 1 --json --sweep";
+    let sweep = |more: &[&str]| {
+        let path = [folder.path().to_str().unwrap()];
+        said(&[&lists.split_whitespace().collect::<Vec<_>>()[..], &path, more].concat())
+    };
+    let failed = "failed: micro, native-ticket, none, 3 vCPUs";
+    let parts = ["1/4", "2/4", "3/4", "4/4"].map(|part| sweep(&["--shard", part]));
+    let codes: Vec<_> = parts.iter().map(|part| part.code).collect();
+    let told: Vec<_> = parts.iter().map(|part| part.stderr.contains(failed)).collect();
+    assert_eq!(codes.iter().filter(|code| **code == Some(1)).count(), 1, "{parts:?}");
+    assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 3, "{parts:?}");
+    for (code, told) in codes.iter().zip(told) {
+        assert_eq!(told, *code == Some(1), "the part that fails says which run: {parts:?}");
+    }
+    // What failed is made again, for want of a result, and fails again: a run is a function.
+    let merged = sweep(&[]);
+    merged.ends(1, "did not stop");
+    assert!(merged.stderr.contains("3 runs found, 0 made; 1 of all 4 are missing"), "{merged:?}");
+    assert_eq!(merged.records("point").len(), 3, "{merged:?}");
+    assert_eq!(merged.records("failure").len(), 1, "{merged:?}");
 }
 
 /// Starts long runs in two processes, and returns when both simulate.
