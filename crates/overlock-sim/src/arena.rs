@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory in which the locks, slots and tables of a run lie: always at the same addresses.
 //!
-//! Locks hash their own address. To make a run a function of its seed, whichever process or thread
-//! repeats it, every run finds its memory at [`BASE`] and lays it out in the same order. A process
-//! has one such memory and performs one run at a time in it.
+//! Every run lays this memory out in the same order. A process performs one run at a time in it:
+//! see [`Region`].
 //!
 //! # State
 //!
@@ -13,7 +12,9 @@
 //! ```
 
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::MutexGuard;
+
+use crate::engine::Region;
 
 /// 64 GiB: above what a process that isn't position-independent uses, and far below where other
 /// processes and the kernel place their mappings.
@@ -23,7 +24,7 @@ const SIZE: usize = 1 << 20;
 pub(crate) const LINES: usize = 64;
 const LINE: usize = 64;
 
-static TURN: Mutex<()> = Mutex::new(());
+static REGION: Region = Region::new(BASE, SIZE);
 
 /// The right to use the memory; a run that has it runs alone.
 #[derive(Debug)]
@@ -38,9 +39,7 @@ impl Arena {
     /// # Panics
     /// If the system refuses the memory.
     pub(crate) fn enter() -> Self {
-        static MAPPED: OnceLock<()> = OnceLock::new();
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        MAPPED.get_or_init(|| map(BASE, SIZE));
+        let turn = REGION.take();
         // SAFETY: the mapping is SIZE bytes long and is never removed. This thread has the turn:
         // the previous run has ended, and no reference into the memory has outlived it (see `put`).
         unsafe { ptr::write_bytes(ptr::with_exposed_provenance_mut::<u8>(BASE), 0, SIZE) };
@@ -106,22 +105,4 @@ impl Arena {
         let (line, rest) = (offset as usize / LINE, offset % LINE as u32);
         (line < LINES).then_some((line, rest))
     }
-}
-
-/// Maps `size` bytes at `base`.
-///
-/// # Panics
-/// If the system refuses to.
-pub(crate) fn map(base: usize, size: usize) {
-    let (write, flags) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE,
-    );
-    // SAFETY: this makes a new mapping that replaces none.
-    let got = unsafe { libc::mmap(ptr::without_provenance_mut(base), size, write, flags, -1, 0) };
-    assert!(
-        got.expose_provenance() == base,
-        "can't map {size} bytes at {base:#x}, where runs repeat exactly: {}",
-        std::io::Error::last_os_error()
-    );
 }

@@ -1,71 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The atomic cell of this world. Each access is a step of the machine, and so a point at which the
 //! CPU can be taken away.
-//!
-//! All CPUs share one OS thread and switch only at steps, so an access needs no atomic instruction,
-//! and memory is sequentially consistent whatever ordering is asked for. Weaker memory is the model
-//! checker's task.
 
-use std::cell::Cell;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::panic::Location;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::{self, Relaxed};
 
 use overlock::LEVELS;
 use overlock::atomic::{Atomic, ConstAtomic};
 
 use crate::arena::Arena;
-use crate::atomic_cell::{Access, atomic_cells};
-use crate::machine;
+use crate::engine::{self, Access, Observer, Touch};
+use crate::machine::{self, Injected};
 
 /// An atomic cell holding a `T`.
-#[repr(transparent)]
-pub(crate) struct Word<T>(Cell<T>);
-
-impl<T> std::fmt::Debug for Word<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Word").finish_non_exhaustive()
-    }
-}
-
-// SAFETY: a cell in use lies in the arena, whose users run one after the other, each on one OS
-// thread; a cell that is not there yet has one owner.
-unsafe impl<T: Send> Sync for Word<T> {}
+pub(crate) type Word<T> = engine::Word<T, Injected>;
 
 impl<T: Copy + Into<u32>> Word<T> {
-    /// A cell with the value that it has before a run.
-    pub(crate) const fn holding(value: T) -> Self {
-        Self(Cell::new(value))
-    }
-
-    /// Reads without a step, on behalf of the machine itself or an oracle.
-    pub(crate) fn peek(&self) -> T {
-        self.0.get()
-    }
-
     pub(crate) fn offset(&self) -> u32 {
-        Arena::offset((&raw const self.0).addr())
-    }
-
-    /// Makes one access: a step, and then a change of the value if `change` returns a new one.
-    #[track_caller]
-    fn access(&self, change: impl FnOnce(T) -> Option<T>) -> T {
-        let site = Location::caller();
-        machine::step_onto(site, Some(self.offset()));
-        let old = self.0.get();
-        let new = change(old);
-        if let Some(new) = new {
-            self.0.set(new);
-        }
-        machine::accessed(site, self.offset(), old.into(), new.map(Into::into));
-        old
-    }
-
-    /// Every operation of a cell comes down to an access here, whatever its kind and ordering.
-    #[track_caller]
-    fn act(&self, _: Access, _: Ordering, change: impl FnOnce(T) -> Option<T>) -> T {
-        self.access(change)
+        Arena::offset(self.address())
     }
 
     /// The two steps of a cheap release (P11): a look, and a store. `new` computes the stored value
@@ -73,9 +27,9 @@ impl<T: Copy + Into<u32>> Word<T> {
     /// off in between.
     #[track_caller]
     fn sequence(&self, new: impl Fn(T, T) -> Option<T>) -> bool {
-        let site = Location::caller();
+        let (address, site) = (self.address(), Location::caller());
         machine::begin_sequence();
-        let seen = self.access(|_| None);
+        let seen = self.act(Access::Load, Relaxed, |_| None);
         if new(seen, seen).is_none() {
             return false;
         }
@@ -83,10 +37,11 @@ impl<T: Copy + Into<u32>> Word<T> {
         if machine::is_cut_off() {
             return false;
         }
-        let found = self.0.get();
+        let found = self.peek();
         let Some(stored) = new(seen, found) else { return false };
-        self.0.set(stored);
-        machine::accessed(site, self.offset(), found.into(), Some(stored.into()));
+        self.poke(stored);
+        let touch = Touch { address, access: Access::Store, order: Ordering::Release, site };
+        Injected::sees(&touch, (), found.into(), Some(stored.into()));
         true
     }
 }
@@ -96,7 +51,8 @@ impl Word<u32> {
     #[track_caller]
     pub(crate) fn set_lowest_bit(&self) -> bool {
         let is_free = |word| word & 0xffff == 0;
-        is_free(self.access(|word| is_free(word).then_some(word | 1)))
+        let take = |word| is_free(word).then_some(word | 1);
+        is_free(self.act(Access::ReadModifyWrite, Ordering::Acquire, take))
     }
 
     /// Stores a zero in the low byte if the upper half was zero at the look.
@@ -114,8 +70,6 @@ impl Word<u16> {
         self.sequence(|seen, _| (seen & unless == 0).then_some(seen.wrapping_add(n)))
     }
 }
-
-atomic_cells!(Word; u8, u16, u32);
 
 /// The 32-bit cell of a platform.
 pub(crate) trait Cell32: ConstAtomic<u32> + Debug {

@@ -2,8 +2,8 @@
 #![doc = include_str!("../README.md")]
 
 mod arena;
-mod atomic_cell;
 mod cell;
+mod engine;
 mod failure;
 mod faults;
 mod lock_model;

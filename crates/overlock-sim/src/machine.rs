@@ -15,14 +15,13 @@
 //!          +-------------------------------------------------------+
 //! ```
 //!
-//! Each running CPU has a time at which it makes its next step; the CPU with the earliest goes
-//! next. A CPU continues without switching coroutines until its time passes the *horizon*, the
-//! earliest time of anything else.
+//! Each running CPU has a time at which it makes its next step; the [`engine`](crate::engine) lets
+//! the CPU with the earliest go next.
 //!
 //! # Invariants
 //!
-//! * M1: time never goes back, and equal times are resolved by number: the seed alone determines a
-//!   run.
+//! * M1: the plan of a CPU is its next step if it runs, its return or wake-up if that has a time,
+//!   and otherwise void.
 //! * M2: at most as many CPUs are `Running` as there are processors.
 //! * M3: a kick is delivered once or twice, at once or late, but always delivered.
 
@@ -32,6 +31,7 @@ use std::panic::Location;
 use overlock::counters::Event as Counter;
 
 use crate::arena::Arena;
+use crate::engine::Core;
 use crate::failure::{Failure, Oracle};
 use crate::faults::{Fault, Faults};
 use crate::lock_model::{Layout, LockModel};
@@ -39,7 +39,7 @@ use crate::plan::Injection;
 use crate::rng::Rng;
 use crate::script::Script;
 use crate::subject::{Kind, Subject};
-use crate::trace::{Event, Trace, What};
+use crate::trace::{self, Trace, What};
 use crate::world::{CPUS, Verb, World};
 
 mod calls;
@@ -48,7 +48,7 @@ mod oracles;
 mod wait;
 
 pub(crate) use calls::{
-    accessed, begin_sequence, compute, count, enter, is_cut_off, membarrier, nap, now_ns, number,
+    Injected, begin_sequence, compute, count, enter, is_cut_off, membarrier, nap, now_ns, number,
     relax, slot, spend, step, step_onto, waiters, with, yield_to,
 };
 pub(crate) use wait::{Whom, kick, wait};
@@ -97,7 +97,7 @@ impl Op {
 #[derive(Debug)]
 pub(crate) struct CpuState {
     pub(crate) status: Status,
-    /// When it makes its next step.
+    /// When it makes its next step, if it runs.
     at: u64,
     slice_end: u64,
     /// Since when it has been running.
@@ -131,13 +131,20 @@ impl CpuState {
 /// A kick that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingKick {
-    at: u64,
     cpu: Option<usize>,
     offset: u32,
     /// The lock that it is for, if a lock made it.
     lock: Option<usize>,
     /// Whether it wakes all CPUs that wait there, not just one.
     all: bool,
+}
+
+/// Something that happens without a CPU's doing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    Kick(PendingKick),
+    /// The machine checks for stuck locks.
+    Audit,
 }
 
 /// What a run counts.
@@ -162,7 +169,7 @@ pub(crate) struct Machine {
     pub(crate) failure: Option<Failure>,
     pub(crate) tally: Tally,
     pub(crate) trace: Trace,
-    pub(crate) now: u64,
+    pub(crate) core: Core<Event>,
     /// Whether there are no more faults and no more work, so that all CPUs finish.
     pub(crate) draining: bool,
     memory: Memory,
@@ -171,11 +178,7 @@ pub(crate) struct Machine {
     pub(crate) injected_faults: Vec<Injection>,
     visits: BTreeMap<(&'static str, u32, u32), u32>,
     eligible: u64,
-    current: usize,
-    horizon: u64,
     ready: VecDeque<usize>,
-    kicks: Vec<PendingKick>,
-    audit_at: u64,
     until_away: u64,
     until_interrupt: u64,
     steps_most: u64,
@@ -207,7 +210,7 @@ impl Machine {
         let first = rng.index(numbers.len());
         let cpus: Vec<CpuState> = (0..world.cpus)
             .map(|index| CpuState {
-                status: Status::Running,
+                status: Status::Ready,
                 at: 0,
                 slice_end: 0,
                 since: 0,
@@ -227,7 +230,7 @@ impl Machine {
             LockModel::new(kind, (kind.place)(Arena::line(line)))
         };
         let locks = kinds.iter().enumerate().map(place).collect();
-        let mut machine = Self {
+        Self {
             subject,
             script: None,
             injected_faults: Vec::new(),
@@ -236,60 +239,55 @@ impl Machine {
             failure: None,
             tally: Tally::default(),
             trace: Trace::new(),
-            now: 0,
+            core: Core::new(cpus.len()),
             draining: false,
             visits: BTreeMap::new(),
             eligible: 0,
-            current: 0,
-            horizon: 0,
             ready: VecDeque::new(),
-            kicks: Vec::new(),
-            audit_at: world.stuck_ns / AUDITS,
             until_away: gap(&mut rng, world.away_one_in),
             until_interrupt: gap(&mut rng, world.interrupt_one_in),
             steps_most: steps,
             cpus,
             world,
             rng,
-        };
-        for cpu in 0..machine.cpus.len() {
-            machine.cpus[cpu].status = Status::Ready;
-            machine.gain(cpu);
         }
-        machine
     }
 
-    /// The CPU that makes the next step, or `None` when all have finished or the run has failed.
-    pub(crate) fn pick(&mut self) -> Option<usize> {
-        while self.failure.is_none() {
-            let mut next = Next::default();
-            for (index, cpu) in self.cpus.iter().enumerate() {
-                next.offer(cpu.due(), Due::Cpu(index));
-            }
-            for (index, kick) in self.kicks.iter().enumerate() {
-                next.offer(kick.at, Due::Kick(index));
-            }
-            if next.at == u64::MAX {
-                self.end();
-                return None;
-            }
-            next.offer(self.audit_at, Due::Audit);
-            self.now = self.now.max(next.at);
-            self.horizon = next.then;
-            match next.due {
-                Due::Cpu(cpu) if self.cpus[cpu].status == Status::Running => {
-                    self.current = cpu;
-                    return Some(cpu);
-                }
-                Due::Cpu(cpu) => self.timer(cpu),
-                Due::Kick(index) => {
-                    let kick = self.kicks.remove(index);
-                    self.deliver(kick);
-                }
-                Due::Audit => self.audit(),
-            }
+    /// Gives the first CPUs a processor.
+    fn start(&mut self) {
+        (0..self.cpus.len()).for_each(|cpu| self.gain(cpu));
+        self.plan_audit();
+    }
+
+    /// Whether the run has failed, or nothing will happen to any CPU.
+    fn is_over(&mut self) -> bool {
+        let something = self.cpus.iter().any(|cpu| cpu.due() != u64::MAX)
+            || self.core.coming().any(|event| matches!(event, Event::Kick(_)));
+        if !something {
+            self.end();
         }
-        None
+        !something || self.failure.is_some()
+    }
+
+    /// The time of a CPU's plan has come. Returns whether the CPU runs.
+    fn is_due(&mut self, cpu: usize) -> bool {
+        let runs = self.cpus[cpu].status == Status::Running;
+        if !runs {
+            self.timer(cpu);
+        }
+        runs
+    }
+
+    /// Plans what next happens to a CPU without another's doing (M1).
+    fn plan(&mut self, cpu: usize) {
+        match self.cpus[cpu].due() {
+            u64::MAX => self.core.withdraw(cpu as u32),
+            at => self.core.plan(cpu as u32, at),
+        }
+    }
+
+    fn plan_audit(&mut self) {
+        self.core.add(self.core.now + self.world.stuck_ns / AUDITS, Event::Audit);
     }
 
     fn timer(&mut self, cpu: usize) {
@@ -317,9 +315,9 @@ impl Machine {
     /// Wakes a halted CPU: it runs a little later, if there is a processor.
     fn wake(&mut self, cpu: usize, why: &'static str) {
         self.add(cpu, What::Wakes { why });
-        let until = self.now + self.world.wake.draw(&mut self.rng);
+        let until = self.core.now + self.world.wake.draw(&mut self.rng);
         self.cpus[cpu].status = Status::Away { until };
-        self.horizon = self.horizon.min(until);
+        self.plan(cpu);
     }
 
     /// Gives a ready CPU a processor, or puts it in the queue for one.
@@ -332,45 +330,47 @@ impl Machine {
         let slice = self.world.slice.draw(&mut self.rng);
         let state = &mut self.cpus[cpu];
         state.status = Status::Running;
-        state.at = self.now;
-        state.since = self.now;
-        state.slice_end = self.now + slice;
-        self.horizon = self.horizon.min(self.now);
+        state.at = self.core.now;
+        state.since = self.core.now;
+        state.slice_end = self.core.now + slice;
+        self.plan(cpu);
         self.add(cpu, What::Runs);
     }
 
     /// Takes the processor from the current CPU, whose state is `status` from now on.
     fn lose(&mut self, status: Status) {
-        self.cpus[self.current].status = status;
+        self.me().status = status;
+        self.plan(self.cpu());
         if let Some(next) = self.ready.pop_front() {
             self.gain(next);
         }
         if status == Status::Ready {
-            self.gain(self.current);
+            self.gain(self.cpu());
         }
     }
 
     /// Adds to the current CPU's time. Returns whether something else comes first.
     fn pass(&mut self, ns: u64) -> bool {
-        let cpu = &mut self.cpus[self.current];
-        cpu.at += ns;
-        if cpu.at < self.horizon {
-            self.now = cpu.at;
-            return false;
+        let me = self.me();
+        me.at += ns;
+        let at = me.at;
+        let others_first = !self.core.has_turn(at);
+        if others_first {
+            self.plan(self.cpu());
         }
-        true
+        others_first
     }
 
     pub(crate) fn add(&mut self, cpu: usize, what: What) {
         let level = self.cpus[cpu].level;
-        self.trace.add(Event { at: self.now, cpu: cpu as u8, level, what });
+        self.trace.add(trace::Event { at: self.core.now, cpu: cpu as u8, level, what });
     }
 
     /// Whether an access marks a waiter as about to be kicked by this CPU although another CPU had
     /// already marked it (Q6 in `queue.rs`; the mark is 6 and the number of its CPU, plus one).
     fn is_takeover(&self, site: &Location<'_>, offset: u32, old: u32, new: Option<u32>) -> bool {
         const KICKING: u32 = 6;
-        let number = self.cpus[self.current].number.unwrap_or(usize::MAX);
+        let number = self.cpus[self.cpu()].number.unwrap_or(usize::MAX);
         let mine = KICKING | (number.wrapping_add(1) as u32) << 16;
         new == Some(mine)
             && old & 0xffff == KICKING
@@ -381,12 +381,17 @@ impl Machine {
 
     /// The current CPU.
     pub(crate) fn cpu(&self) -> usize {
-        self.current
+        self.core.current as usize
+    }
+
+    /// The state of the current CPU.
+    fn me(&mut self) -> &mut CpuState {
+        &mut self.cpus[self.core.current as usize]
     }
 
     /// How far the current CPU's clock is ahead.
     pub(crate) fn skew(&self) -> u64 {
-        self.cpus[self.current].skew
+        self.cpus[self.cpu()].skew
     }
 
     pub(crate) fn note_fault(&mut self, fault: Fault) {
@@ -395,10 +400,10 @@ impl Machine {
 
     pub(crate) fn fail(&mut self, lock: Option<usize>, oracle: Oracle, text: String) {
         if self.failure.is_none() {
-            let (at_ns, cpu) = (self.now, self.current);
+            let (at_ns, cpu) = (self.core.now, self.cpu());
             self.failure = Some(Failure { oracle, at_ns, cpu, lock, text });
             // The running CPU stops at its next step.
-            self.horizon = 0;
+            self.core.interrupt();
         }
     }
 }
@@ -411,38 +416,6 @@ impl CpuState {
             Status::Away { until } | Status::Napping { until } => until,
             Status::Halted { until, surprise, .. } => until.min(surprise),
             Status::Ready | Status::Done => u64::MAX,
-        }
-    }
-}
-
-/// The next thing to happen.
-#[derive(Clone, Copy, Debug)]
-enum Due {
-    Cpu(usize),
-    Kick(usize),
-    Audit,
-}
-
-/// The first of all things due, and the time of the second.
-#[derive(Clone, Copy, Debug)]
-struct Next {
-    at: u64,
-    due: Due,
-    then: u64,
-}
-
-impl Default for Next {
-    fn default() -> Self {
-        Self { at: u64::MAX, due: Due::Audit, then: u64::MAX }
-    }
-}
-
-impl Next {
-    fn offer(&mut self, at: u64, due: Due) {
-        if at < self.at {
-            *self = Self { at, due, then: self.at };
-        } else {
-            self.then = self.then.min(at);
         }
     }
 }

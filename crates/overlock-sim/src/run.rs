@@ -80,7 +80,7 @@ pub fn run(subject: &'static Subject, plan: Plan) -> Report {
     Report {
         steps: machine.tally.steps,
         acquisitions: machine.tally.acquisitions,
-        virtual_ns: machine.now,
+        virtual_ns: machine.core.now,
         faults: machine.tally.faults,
         events: machine.tally.events,
         longest_bypass: machine.tally.longest_bypass,
@@ -242,7 +242,7 @@ fn perform(job: Job) {
         return ask(job);
     }
     let (verbs, verb, deadline) = with(|m| {
-        let now = m.now + m.skew();
+        let now = m.core.now + m.skew();
         let Kind { timed, .. } = *m.locks[job.lock].kind;
         let verb = if job.verb == Verb::Until && !timed { Verb::Try } else { job.verb };
         let deadline = (verb == Verb::Until).then_some(now + job.timeout_ns);

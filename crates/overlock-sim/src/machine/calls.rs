@@ -1,98 +1,89 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How code on a CPU of the machine, a coroutine, calls the machine beneath it.
 //!
-//! A machine belongs to the OS thread that runs it. Each call borrows it for a moment and never
-//! across a change of coroutine.
+//! Each call borrows the machine for a moment: see [`engine`](crate::engine).
 
-use std::cell::{Cell, RefCell};
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::ptr;
+use std::panic::Location;
 
-use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
 use overlock::counters::Event as Counter;
 use overlock::{Bucket, Cpu, Slot};
 
-use super::{AtStep, Machine, Status};
+use super::{AtStep, Event, Machine, Status};
+use crate::arena::Arena;
+use crate::engine::{self, Core, Cost, Home, Observer, Touch};
 use crate::failure::Oracle;
 use crate::faults::Fault;
 use crate::platform::{Inject, Waiting};
 use crate::run;
 use crate::trace::What;
-use crate::world::CPUS;
 
-/// Room for five nested contexts, unoptimised.
-const STACK: usize = 256 << 10;
 /// The cost of asking for the time or of yielding to another CPU, in nanoseconds.
 const CALL_NS: u64 = 5;
 
-type Fiber = Coroutine<(), (), (), DefaultStack>;
-
-thread_local! {
-    static MACHINE: RefCell<Option<Machine>> = const { RefCell::new(None) };
-    /// Whether the run is over, and coroutines that have not ended are being unwound.
-    static STOPPING: Cell<bool> = const { Cell::new(false) };
-    static YIELDERS: [Cell<*const Yielder<(), ()>>; CPUS] =
-        const { [const { Cell::new(ptr::null()) }; CPUS] };
-    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
-}
-
 /// Runs a machine until all CPUs have finished or an oracle has failed.
-pub(crate) fn enter(machine: Machine) -> Machine {
+pub(crate) fn enter(mut machine: Machine) -> Machine {
     let cpus = machine.cpus.len();
-    MACHINE.set(Some(machine));
-    let mut fibers: Vec<Fiber> = (0..cpus).map(start).collect();
-    let ran = catch_unwind(AssertUnwindSafe(|| {
-        while let Some(cpu) = with(Machine::pick) {
-            if let CoroutineResult::Return(()) = fibers[cpu].resume(()) {
-                with(|m| m.lose(Status::Done));
-            }
-        }
-    }));
-    if let Err(panic) = ran {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-        with(|m| m.fail(None, Oracle::Panic, text.unwrap_or_default()));
+    if let Err(panic) = engine::run(&mut machine, cpus) {
+        machine.fail(None, Oracle::Panic, engine::message(&*panic).unwrap_or_default());
     }
-    STOPPING.set(true);
-    for fiber in fibers {
-        if fiber.done() {
-            STACKS.with_borrow_mut(|stacks| stacks.push(fiber.into_stack()));
-        }
-    }
-    STOPPING.set(false);
-    MACHINE.take().expect("nobody else takes the machine")
+    machine
 }
 
-fn start(cpu: usize) -> Fiber {
-    let stack = STACKS.with_borrow_mut(Vec::pop).unwrap_or_else(|| {
-        DefaultStack::new(STACK).expect("there is address space for the stack of a coroutine")
-    });
-    Fiber::with_stack(stack, move |yielder, ()| {
-        YIELDERS.with(|yielders| yielders[cpu].set(ptr::from_ref(yielder)));
-        run::task(cpu);
-    })
+impl engine::Machine for Machine {
+    type Event = Event;
+
+    fn home<R>(visit: impl FnOnce(&Home<Self>) -> R) -> R {
+        thread_local! {
+            static HOME: Home<Machine> = const { Home::empty() };
+        }
+        HOME.with(visit)
+    }
+
+    fn core(&mut self) -> &mut Core<Event> {
+        &mut self.core
+    }
+
+    fn start(&mut self) {
+        self.start();
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.is_over()
+    }
+
+    fn is_due(&mut self, cpu: u32) -> bool {
+        self.is_due(cpu as usize)
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Kick(kick) => self.deliver(kick),
+            Event::Audit => self.audit(),
+        }
+    }
+
+    fn ended(&mut self) {
+        self.lose(Status::Done);
+    }
+
+    fn program(cpu: u32) {
+        run::task(cpu as usize);
+    }
 }
 
 /// Borrows the machine of this thread.
 pub(crate) fn with<R>(call: impl FnOnce(&mut Machine) -> R) -> R {
-    MACHINE.with_borrow_mut(|machine| {
-        call(machine.as_mut().expect("locks of this platform are used inside a run only"))
-    })
+    engine::with(call)
 }
 
 /// Lets other CPUs run until the machine picks this one again.
 pub(super) fn suspend() {
-    let cpu = with(|m| m.current);
-    let yielder = YIELDERS.with(|yielders| yielders[cpu].get());
-    // SAFETY: this is CPU `cpu`'s coroutine, whose yielder lives on its own stack for as long as it
-    // runs.
-    let yielder = unsafe { &*yielder };
-    yielder.suspend(());
+    engine::suspend::<Machine>();
 }
 
+/// Whether the run is over, and coroutines that have not ended are being unwound.
 pub(super) fn is_stopping() -> bool {
-    STOPPING.get()
+    engine::is_on_host::<Machine>()
 }
 
 /// Spends time.
@@ -137,14 +128,14 @@ pub(crate) fn step_onto(site: &'static Location<'static>, offset: Option<u32>) {
 pub(super) fn interrupt() {
     let level = with(|m| {
         m.note_fault(Fault::Interrupt);
-        m.add(m.current, What::Interrupt);
-        let cpu = &mut m.cpus[m.current];
+        m.add(m.cpu(), What::Interrupt);
+        let cpu = m.me();
         cpu.level += 1;
         usize::from(cpu.level)
     });
     run::handler(level);
     with(|m| {
-        let cpu = &mut m.cpus[m.current];
+        let cpu = m.me();
         cpu.level -= 1;
         cpu.cut_off = true;
     });
@@ -152,12 +143,12 @@ pub(super) fn interrupt() {
 
 /// Records that the current CPU begins a sequence.
 pub(crate) fn begin_sequence() {
-    with(|m| m.cpus[m.current].cut_off = false);
+    with(|m| m.me().cut_off = false);
 }
 
 /// Whether the sequence that the current CPU began last has been cut off.
 pub(crate) fn is_cut_off() -> bool {
-    is_stopping() || with(|m| m.cpus[m.current].cut_off)
+    is_stopping() || with(|m| m.cpus[m.cpu()].cut_off)
 }
 
 /// Cuts off the sequences of all CPUs: a sequence that is under way will not store. This takes
@@ -168,19 +159,33 @@ pub(crate) fn membarrier(site: &'static Location<'static>) {
     with(|m| m.cpus.iter_mut().for_each(|cpu| cpu.cut_off = true));
 }
 
-/// Reports an access that has just been made to the machine.
-pub(crate) fn accessed(site: &'static Location<'static>, offset: u32, old: u32, new: Option<u32>) {
-    if is_stopping() {
-        return;
+/// The cells of this machine: an access is a step, and the oracles see it.
+#[derive(Debug)]
+pub(crate) struct Injected;
+
+impl Cost for Injected {
+    type Charged = ();
+
+    fn charge(touch: &Touch) {
+        step_onto(touch.site, Some(Arena::offset(touch.address)));
     }
-    let failed = with(|m| {
-        m.add(m.current, What::Access { site, offset, old, new });
-        m.tally.takeovers += u64::from(m.is_takeover(site, offset, old, new));
-        m.watch(offset, old, new);
-        m.failure.is_some()
-    });
-    if failed {
-        suspend();
+}
+
+impl Observer for Injected {
+    fn sees(&Touch { address, site, .. }: &Touch, (): (), old: u32, new: Option<u32>) {
+        if is_stopping() {
+            return;
+        }
+        let offset = Arena::offset(address);
+        let failed = with(|m| {
+            m.add(m.cpu(), What::Access { site, offset, old, new });
+            m.tally.takeovers += u64::from(m.is_takeover(site, offset, old, new));
+            m.watch(offset, old, new);
+            m.failure.is_some()
+        });
+        if failed {
+            suspend();
+        }
     }
 }
 
@@ -190,8 +195,8 @@ pub(crate) fn relax() {
 
 pub(crate) fn nap(ns: u64) {
     with(|m| {
-        m.add(m.current, What::Naps { ns });
-        m.lose(Status::Napping { until: m.now + ns });
+        m.add(m.cpu(), What::Naps { ns });
+        m.lose(Status::Napping { until: m.core.now + ns });
     });
     suspend();
 }
@@ -207,7 +212,7 @@ pub(crate) fn yield_to(number: Option<usize>) {
         };
         let Some(next) = place.and_then(|place| m.ready.remove(place)) else { return false };
         m.ready.push_front(next);
-        m.add(m.current, What::Ready);
+        m.add(m.cpu(), What::Ready);
         m.lose(Status::Ready);
         true
     });
@@ -218,13 +223,13 @@ pub(crate) fn yield_to(number: Option<usize>) {
 
 /// The number of the running CPU.
 pub(crate) fn number() -> Option<usize> {
-    with(|m| m.cpus[m.current].number)
+    with(|m| m.cpus[m.cpu()].number)
 }
 
 /// The clock of the running CPU.
 pub(crate) fn now_ns() -> u64 {
     spend(CALL_NS);
-    with(|m| m.now + m.cpus[m.current].skew)
+    with(|m| m.core.now + m.cpus[m.cpu()].skew)
 }
 
 /// Counts an event that a lock reports.

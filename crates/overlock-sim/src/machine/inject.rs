@@ -33,11 +33,13 @@ impl Machine {
             Some(InjectedFault::Interrupt) => return AtStep::Interrupt,
             None => {}
         }
-        let cpu = &self.cpus[self.current];
-        if self.world.pcpus < self.world.cpus && self.now >= cpu.slice_end && !self.ready.is_empty()
+        let cpu = &self.cpus[self.cpu()];
+        if self.world.pcpus < self.world.cpus
+            && self.core.now >= cpu.slice_end
+            && !self.ready.is_empty()
         {
             self.note_fault(Fault::Slice);
-            self.add(self.current, What::Ready);
+            self.add(self.cpu(), What::Ready);
             self.lose(Status::Ready);
             return AtStep::Suspend;
         }
@@ -55,7 +57,7 @@ impl Machine {
         self.until_interrupt -= 1;
         if self.until_interrupt == 0 {
             self.until_interrupt = gap(&mut self.rng, self.world.interrupt_one_in);
-            if usize::from(self.cpus[self.current].level) + 1 < self.world.levels {
+            if usize::from(self.cpus[self.cpu()].level) + 1 < self.world.levels {
                 return AtStep::Interrupt;
             }
         }
@@ -64,7 +66,7 @@ impl Machine {
 
     /// Whether there is a cell of another CPU's slot at this offset.
     fn is_others(&self, offset: u32) -> bool {
-        let mine = self.memory.slots[self.current].addr();
+        let mine = self.memory.slots[self.cpu()].addr();
         let slots = Arena::offset(self.memory.slots[0].addr())..self.memory.table_offset;
         let own = Arena::offset(mine)..Arena::offset(mine + self.memory.slot_bytes);
         slots.contains(&offset) && !own.contains(&offset)
@@ -72,16 +74,16 @@ impl Machine {
 
     fn take_away(&mut self, ns: u64) -> AtStep {
         self.note_fault(Fault::Away);
-        self.add(self.current, What::Away { ns });
-        self.lose(Status::Away { until: self.now + ns });
+        self.add(self.cpu(), What::Away { ns });
+        self.lose(Status::Away { until: self.core.now + ns });
         AtStep::Suspend
     }
 
     /// The fault that the plan injects into the current CPU at this step, if any.
     fn injected(&mut self, site: &'static Location<'static>) -> Option<InjectedFault> {
         let next = self.injected_faults.last()?;
-        let cpu = &self.cpus[self.current];
-        if next.cpu != self.current || cpu.rounds > 0 || cpu.ops.is_empty() {
+        let cpu = &self.cpus[self.cpu()];
+        if next.cpu != self.cpu() || cpu.rounds > 0 || cpu.ops.is_empty() {
             return None;
         }
         let visits = self.visits.entry((site.file(), site.line(), site.column())).or_default();

@@ -20,10 +20,10 @@ impl Machine {
     }
 
     fn begin(&mut self, lock: usize, verb: Option<Verb>, deadline: Option<u64>) {
-        self.add(self.current, What::Begin { lock, verb: name(verb) });
+        self.add(self.cpu(), What::Begin { lock, verb: name(verb) });
         let LockModel { generation, takes, .. } = self.locks[lock];
-        let began = self.now;
-        let cpu = &mut self.cpus[self.current];
+        let began = self.core.now;
+        let cpu = self.me();
         cpu.ops.push(Op {
             lock,
             generation,
@@ -39,14 +39,14 @@ impl Machine {
     }
 
     fn finish(&mut self, got: bool) -> Op {
-        let op = self.cpus[self.current].ops.pop().expect("what ends has begun");
-        self.add(self.current, What::End { lock: op.lock, verb: name(op.verb), got });
+        let op = self.me().ops.pop().expect("what ends has begun");
+        self.add(self.cpu(), What::End { lock: op.lock, verb: name(op.verb), got });
         op
     }
 
     /// The current CPU's request has been answered.
     pub(crate) fn end_lock(&mut self, got: bool) {
-        let me = self.current;
+        let me = self.cpu();
         let op = self.finish(got);
         let (lock, model) = (op.lock, &mut self.locks[op.lock]);
         if got {
@@ -71,7 +71,7 @@ impl Machine {
                     model.passed = 0;
                 }
             }
-            let now = self.now + self.cpus[me].skew;
+            let now = self.core.now + self.cpus[me].skew;
             if op.verb == Some(Verb::Until) && op.deadline.is_some_and(|at| now < at) {
                 let text = format!("cpu {me} gave up before its deadline");
                 return self.fail(Some(lock), Oracle::Deadline, text);
@@ -87,26 +87,26 @@ impl Machine {
         model.owner = None;
         model.users -= 1;
         if model.users == 0 && !self.draining && self.rng.one_in(self.world.free_one_in) {
-            model.closing = Some(self.current);
+            model.closing = Some(self.core.current as usize);
         }
         self.begin(lock, None, None);
     }
 
     pub(crate) fn end_unlock(&mut self) {
         let lock = self.finish(true).lock;
-        self.cpus[self.current].rounds += 1;
-        if self.locks[lock].closing == Some(self.current) {
+        self.me().rounds += 1;
+        if self.locks[lock].closing == Some(self.cpu()) {
             self.locks[lock].closing = None;
             self.locks[lock].freed = true;
             self.note_fault(Fault::Freed);
-            self.add(self.current, What::Freed { lock });
+            self.add(self.cpu(), What::Freed { lock });
         }
         self.check_wakeups();
     }
 
     /// The current CPU begins the computation of a refresh. Returns its number.
     pub(crate) fn begin_refresh(&mut self, lock: usize) -> u32 {
-        let me = self.current;
+        let me = self.cpu();
         let model = &mut self.locks[lock];
         model.begun += 1;
         let number = model.begun;
@@ -121,7 +121,7 @@ impl Machine {
     /// the value is torn, or `None` if its own computation has failed. `known` and `begun` are
     /// their values when it asked.
     pub(crate) fn end_ask(&mut self, known: u32, begun: u32, answer: Option<Option<u32>>) {
-        let me = self.current;
+        let me = self.cpu();
         let op = self.finish(answer.is_some());
         let model = &mut self.locks[op.lock];
         model.users -= 1;
@@ -170,7 +170,7 @@ impl Machine {
     /// Checks an access by the current CPU.
     pub(super) fn watch(&mut self, offset: u32, old: u32, new: Option<u32>) {
         let Some((lock, rest)) = Arena::lock_at(offset) else { return };
-        let me = self.current;
+        let me = self.cpu();
         let model = &mut self.locks[lock];
         let allowed = self.cpus[me]
             .op()
@@ -190,7 +190,7 @@ impl Machine {
             Layout::Bit => {
                 model.word = new;
                 if old & LOCKED == 0 && new & LOCKED != 0 {
-                    model.taker = Some((me, self.now));
+                    model.taker = Some((me, self.core.now));
                     model.takes += 1;
                 }
             }
@@ -202,7 +202,7 @@ impl Machine {
                     self.cpus[me].ops.last_mut().expect("it asks").joined = true;
                 }
                 if old & LOCKED == 0 && new & LOCKED != 0 {
-                    model.taker = Some((me, self.now));
+                    model.taker = Some((me, self.core.now));
                     model.takes += 1;
                     self.taken(lock, old);
                 }
@@ -212,7 +212,7 @@ impl Machine {
 
     /// The current CPU has taken a lock with a queue, whose word was `old`.
     fn taken(&mut self, lock: usize, old: u32) {
-        let me = self.current;
+        let me = self.cpu();
         if self.locks[lock].place(me).is_some() {
             return self.leave_queue(lock, me);
         }
@@ -263,7 +263,7 @@ impl Machine {
         let state = &self.cpus[cpu];
         let asks = |op: &&Op| op.lock == lock && op.verb.is_some();
         let deadline = state.ops.iter().find(asks).and_then(|op| op.deadline);
-        deadline.is_some_and(|at| self.now + state.skew >= at)
+        deadline.is_some_and(|at| self.core.now + state.skew >= at)
     }
 
     /// Whether all CPUs involved with some lock have halted, with no CPU left to wake them.
@@ -299,7 +299,7 @@ impl Machine {
 
     /// Checks whether some lock is stuck, or some CPU that should have given up is still waiting.
     pub(super) fn audit(&mut self) {
-        self.audit_at = self.now + self.world.stuck_ns / AUDITS;
+        self.plan_audit();
         for lock in 0..self.locks.len() {
             let owed = if self.is_owed(lock) { self.locks[lock].owed + 1 } else { 0 };
             self.locks[lock].owed = owed;
@@ -335,7 +335,7 @@ impl Machine {
             (_, _, Some(at)) => (at, Oracle::Deadline, "has not given up long after its deadline"),
             _ => return None,
         };
-        let late = self.now > due.max(state.since) + self.world.stuck_ns;
+        let late = self.core.now > due.max(state.since) + self.world.stuck_ns;
         late.then_some((op.lock, oracle, text))
     }
 

@@ -6,7 +6,7 @@ use std::panic::Location;
 use std::ptr;
 
 use super::calls::{interrupt, is_stopping, step, suspend, with};
-use super::{CpuState, Machine, PendingKick, Status};
+use super::{CpuState, Event, Machine, PendingKick, Status};
 use crate::arena::Arena;
 use crate::cell::Word;
 use crate::failure::Oracle;
@@ -57,32 +57,33 @@ impl Machine {
     fn halt(&mut self, offset: u32, same: bool, deadline_ns: Option<u64>) -> bool {
         assert!(self.subject.waits, "wait was called on a platform that does not wait (P10)");
         self.watch(offset, 0, None);
-        let skew = self.cpus[self.current].skew;
+        let skew = self.cpus[self.cpu()].skew;
         let until = deadline_ns.map_or(u64::MAX, |at| at.saturating_sub(skew));
-        if !same || until <= self.now {
+        if !same || until <= self.core.now {
             return false;
         }
-        let state = &mut self.cpus[self.current];
+        let state = self.me();
         state.halts += 1;
-        let first = state.halts <= self.world.first_spurious;
+        let halts = state.halts;
+        let first = halts <= self.world.first_spurious;
         let surprise = if self.draining {
             u64::MAX
         } else if first {
-            self.now + SURPRISE_NS
+            self.core.now + SURPRISE_NS
         } else if self.rng.one_in(self.world.spurious_one_in) {
-            self.now + self.rng.magnitude(SURPRISE_NS)
+            self.core.now + self.rng.magnitude(SURPRISE_NS)
         } else {
             u64::MAX
         };
-        self.add(self.current, What::Halts { offset });
+        self.add(self.cpu(), What::Halts { offset });
         self.lose(Status::Halted { offset, until, surprise });
         self.check_wakeups();
         true
     }
 
     fn was_interrupted(&mut self) -> bool {
-        let level = usize::from(self.cpus[self.current].level);
-        std::mem::take(&mut self.cpus[self.current].interrupted) && level + 1 < self.world.levels
+        let level = usize::from(self.cpus[self.cpu()].level);
+        std::mem::take(&mut self.me().interrupted) && level + 1 < self.world.levels
     }
 
     fn kick(&mut self, offset: u32, whom: Whom) {
@@ -96,20 +97,18 @@ impl Machine {
             late_ns = self.world.late.draw(&mut self.rng);
             self.note_fault(Fault::LateKick);
         }
-        let lock = self.cpus[self.current].op().map(|op| op.lock);
-        self.add(self.current, What::Kicks { cpu, offset, late_ns });
+        let lock = self.cpus[self.cpu()].op().map(|op| op.lock);
+        self.add(self.cpu(), What::Kicks { cpu, offset, late_ns });
+        let kick = PendingKick { cpu, offset, lock, all };
         if !self.draining && self.rng.one_in(self.world.twice_one_in) {
-            let at = self.now + late_ns + self.world.late.draw(&mut self.rng);
+            let at = self.core.now + late_ns + self.world.late.draw(&mut self.rng);
             self.note_fault(Fault::TwiceKick);
-            self.kicks.push(PendingKick { at, cpu, offset, lock, all });
-            self.horizon = self.horizon.min(at);
+            self.core.add(at, Event::Kick(kick));
         }
-        let kick = PendingKick { at: self.now + late_ns, cpu, offset, lock, all };
         if late_ns == 0 {
             self.deliver(kick);
         } else {
-            self.kicks.push(kick);
-            self.horizon = self.horizon.min(kick.at);
+            self.core.add(self.core.now + late_ns, Event::Kick(kick));
         }
     }
 
@@ -118,7 +117,7 @@ impl Machine {
     /// joins the queue, within the same bound; its later kicks count as those of a waiter or of the
     /// holder. If the table has few buckets, tickets share them and all their waiters are kicked.
     fn count_kick(&mut self) {
-        let cpu = &mut self.cpus[self.current];
+        let cpu = &mut self.cpus[self.core.current as usize];
         let level = cpu.level;
         let Some(op) = cpu.ops.last_mut().filter(|op| op.level == level) else { return };
         let kind = self.locks[op.lock].kind;
@@ -171,8 +170,11 @@ impl Machine {
     /// Whether a kick is on its way that will wake this CPU, which has halted on the word at
     /// `offset`.
     pub(super) fn is_being_kicked(&self, cpu: usize, offset: u32) -> bool {
-        self.kicks
-            .iter()
-            .any(|kick| kick.cpu == Some(cpu) || kick.cpu.is_none() && kick.offset == offset)
+        self.core.coming().any(|event| match event {
+            Event::Kick(kick) => {
+                kick.cpu == Some(cpu) || kick.cpu.is_none() && kick.offset == offset
+            }
+            Event::Audit => false,
+        })
     }
 }

@@ -15,7 +15,7 @@
 
 use super::host_profile::Ns;
 use super::topology::{CpuSet, Distance, Topology};
-use crate::atomic_cell::Access;
+use crate::engine::Access;
 use crate::rng::Rng;
 
 /// The owner of a line that no pCPU owns.
@@ -42,7 +42,7 @@ struct Line {
 
 /// The number of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LineId(pub(crate) u32);
+pub struct LineId(pub(crate) u32);
 
 /// The result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,18 +2,18 @@
 //! The machine: vCPUs with clocks of their own, and one order of everything that others can see.
 //!
 //! # State
-//! A vCPU is a coroutine. While it owns a pCPU it has a clock of its own, `at`, which runs ahead of
-//! the machine's `now` by the duration of what the vCPU is still doing: a transfer, a pause, work.
-//! Only before something that others can see does it wait until `now` has caught up
-//! ([`sync`](calls::sync)). If nothing else is due earlier, that needs no change of coroutine.
+//! A vCPU that owns a pCPU has a clock of its own, `at`, which runs ahead of the machine's time by
+//! the duration of what the vCPU is still doing: a transfer, a pause, work. Only before something
+//! that others can see does it wait until the machine has caught up ([`sync`](calls::sync)): see
+//! [`engine`](crate::engine).
 //!
 //! A spinner sleeps: see [`spin`](super::spin).
 //!
 //! # Invariants
-//! - V1: visible accesses happen in the order of their times; those at equal times happen in the
+//! - T1: visible accesses happen in the order of their times; those at equal times happen in the
 //!   order in which they were planned.
-//! - V2: a vCPU that owns no pCPU has no valid `Resume` event; its remaining work is its `debt`.
-//! - V3: a vCPU that sleeps in a spin loop watches every line that the loop has read.
+//! - T2: a vCPU that owns no pCPU has no valid plan; its remaining work is its `debt`.
+//! - T3: a vCPU that sleeps in a spin loop watches every line that the loop has read.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,12 +25,11 @@ use overlock_world::{Accounts, Config, Hint};
 use super::Error;
 use super::coherence::{LineId, Lines};
 use super::engine::Setup;
-use super::events::{Event, Events};
 use super::host_profile::{Background, Ns};
 use super::spin::Loop;
 use super::timer::Timer;
 use super::world::Tables;
-use crate::atomic_cell::Access;
+use crate::engine::{Access, Core};
 use crate::rng::{Rng, seed_of};
 
 pub(crate) mod calls;
@@ -55,8 +54,6 @@ pub(crate) struct VcpuState {
     pub(crate) at: u64,
     /// The pCPU it owns.
     pub(crate) pcpu: Option<u32>,
-    /// The stamp of its valid `Resume` event.
-    stamp: u32,
     /// How much work it has left when it gets a pCPU again.
     debt: u64,
     /// The spin loop in which it is.
@@ -90,21 +87,37 @@ pub struct Counts {
     pub transfers: u64,
 }
 
+/// Something that happens without a vCPU's doing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// The owner's slice may be over.
+    Slice { pcpu: u32 },
+    /// The owner is out of the guest, as requested.
+    Evicted { vcpu: u32, pcpu: u32 },
+    /// An interrupt reaches a vCPU.
+    Interrupt { vcpu: u32 },
+    /// A halted vCPU is woken, if it is still in that halt.
+    Deadline { vcpu: u32, halt: u64 },
+    /// Other load on the host takes a pCPU for a while.
+    Background { pcpu: u32 },
+    /// All running vCPUs are sampled.
+    Sample,
+    /// The programs are told to return.
+    Stop,
+    /// The programs have not returned in time.
+    GiveUp,
+}
+
 /// How many events pass between two checks for an early end of the run.
 const CANCEL_EVERY: u64 = 1 << 16;
 
 /// See the [module documentation](self).
 pub(crate) struct Machine<'run> {
+    pub(crate) core: Core<Event>,
     pub(crate) costs: Ns,
-    pub(crate) now: u64,
-    /// The time of the first event.
-    pub(crate) horizon: u64,
-    pub(crate) events: Events,
     pub(crate) lines: Lines,
     pub(crate) rng: Rng,
     pub(crate) vcpus: Vec<VcpuState>,
-    /// The vCPU whose coroutine runs.
-    pub(crate) current: u32,
     pub(crate) guest: &'run dyn Guest,
     /// How long a loop of pauses lasts until it exits to the host; 0 means for ever.
     pub(crate) pause_window: u64,
@@ -140,7 +153,7 @@ impl Counts {
 
 impl std::fmt::Debug for Machine<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Machine").field("now", &self.now).finish_non_exhaustive()
+        f.debug_struct("Machine").field("now", &self.core.now).finish_non_exhaustive()
     }
 }
 
@@ -177,14 +190,11 @@ impl<'run> Machine<'run> {
         let costs = host.costs.ns();
         let stop_at = ns(config.duration);
         Ok(Self {
+            core: Core::new(config.vcpus as usize),
             costs,
-            now: 0,
-            horizon: 0,
-            events: Events::default(),
             lines: Lines::new(host.topology, costs, host.jitter_percent),
             rng: Rng::new(seed_of(setup.seed, 0)),
             vcpus: (0..config.vcpus).map(|_| VcpuState::default()).collect(),
-            current: 0,
             guest,
             pause_window: ns(config.pause_window),
             waits: config.paravirtual,
@@ -208,61 +218,38 @@ impl<'run> Machine<'run> {
     }
 
     pub(crate) fn cpu(&mut self) -> &mut VcpuState {
-        &mut self.vcpus[self.current as usize]
+        &mut self.vcpus[self.core.current as usize]
     }
 
-    /// Plans an event.
-    #[inline]
-    pub(crate) fn add(&mut self, at: u64, event: Event) {
-        self.horizon = self.horizon.min(at);
-        self.events.add(at, event);
-    }
-
-    /// Plans for `vcpu` to continue when its clock says so, replacing the previous plan.
+    /// Plans for `vcpu` to continue when its clock says so.
     #[inline]
     pub(crate) fn plan(&mut self, vcpu: u32) {
-        let state = &mut self.vcpus[vcpu as usize];
-        state.stamp = state.stamp.wrapping_add(1);
-        let (at, stamp) = (state.at, state.stamp);
-        self.add(at, Event::Resume { vcpu, stamp });
+        self.core.plan(vcpu, self.vcpus[vcpu as usize].at);
     }
 
     /// Plans the first events of a run.
-    pub(crate) fn start(&mut self) {
+    fn start(&mut self) {
         for vcpu in 0..self.vcpus.len() as u32 {
             // This keeps the vCPUs from all starting in the same nanosecond.
             self.vcpus[vcpu as usize].debt = self.rng.below(1_000);
             self.kick(vcpu, None);
         }
-        self.add(self.stop_at, Event::Stop);
+        self.core.add(self.stop_at, Event::Stop);
         if self.sample_every > 0 {
-            self.add(self.sample_every, Event::Sample);
+            self.core.add(self.sample_every, Event::Sample);
         }
         for pcpu in 0..self.slices.len() as u32 {
             self.plan_background(pcpu);
         }
     }
 
-    /// The vCPU whose coroutine continues next, or `None` at the end of the run.
+    /// Whether all vCPUs have ended, or the rest never will.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<u32> {
-        while self.alive > 0 && !self.given_up {
-            let (at, event) = self.events.pop()?;
-            self.now = self.now.max(at);
-            self.horizon = self.events.first();
-            if self.events.added().is_multiple_of(CANCEL_EVERY) {
-                self.look_at_cancel();
-            }
-            if let Event::Resume { vcpu, stamp } = event {
-                if self.vcpus[vcpu as usize].stamp == stamp {
-                    self.current = vcpu;
-                    return Some(vcpu);
-                }
-            } else {
-                self.happens(event);
-            }
+    fn is_over(&mut self) -> bool {
+        if self.core.planned().is_multiple_of(CANCEL_EVERY) {
+            self.look_at_cancel();
         }
-        None
+        self.alive == 0 || self.given_up
     }
 
     /// Ends the run now if it has been cancelled.
@@ -270,14 +257,13 @@ impl<'run> Machine<'run> {
         if self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
             && self.books_at_stop.is_none()
         {
-            self.stop_at = self.now.max(1);
+            self.stop_at = self.core.now.max(1);
             self.stop();
         }
     }
 
     fn happens(&mut self, event: Event) {
         match event {
-            Event::Resume { .. } => {}
             Event::Slice { pcpu } => self.slice(pcpu),
             Event::Evicted { vcpu, pcpu } => self.evicted(vcpu, pcpu),
             Event::Interrupt { vcpu } => self.interrupted(vcpu),
@@ -291,8 +277,9 @@ impl<'run> Machine<'run> {
         }
     }
 
-    /// Records that a vCPU's program has returned.
-    pub(crate) fn ended(&mut self, vcpu: u32) {
+    /// Records that the current vCPU's program has returned.
+    fn ended(&mut self) {
+        let vcpu = self.core.current;
         self.vcpus[vcpu as usize].ended = true;
         self.alive -= 1;
         self.tell(Told::Stopped(Vcpu(vcpu)));
@@ -333,7 +320,7 @@ impl<'run> Machine<'run> {
 
     pub(crate) fn counts(&self) -> Counts {
         Counts {
-            events: self.events.added(),
+            events: self.core.planned(),
             accesses: self.accesses,
             transfers: self.lines.transfers,
         }

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory in which the locks and tables of a run lie: always at the same addresses.
 //!
-//! Locks hash their own address. To make a run a function of experiment and seed, whichever process
-//! repeats it, every run lays its locks out from [`BASE`] on in the same order. A process has one
-//! such memory and performs one run at a time in it; the thread that performs it has the [`Turn`].
+//! Every run lays its locks out from [`BASE`] on in the same order. A process performs one run at a
+//! time in this memory ([`Region`]); the thread that performs it has the [`Turn`].
 
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::MutexGuard;
 
-use crate::arena;
+use crate::engine::Region;
 
 /// Beyond the arena of the other machine.
 const BASE: usize = 0x11_0000_0000;
 const SIZE: usize = 64 << 20;
 
-static TURN: Mutex<()> = Mutex::new(());
+static REGION: Region = Region::new(BASE, SIZE);
 
 thread_local! {
     /// How many bytes this thread's run uses; `None` if the thread does not have the turn.
@@ -32,9 +31,7 @@ pub(crate) struct Turn {
 impl Turn {
     /// Waits until no other thread performs a run.
     pub(crate) fn take() -> Self {
-        static MAPPED: OnceLock<()> = OnceLock::new();
-        let alone = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        MAPPED.get_or_init(|| arena::map(BASE, SIZE));
+        let alone = REGION.take();
         USED.set(Some(0));
         Self { _alone: alone }
     }

@@ -31,11 +31,9 @@
 //! failed compare-and-swaps cause for CPUs that only load. A spinner reads the clock after each
 //! pause instead of every sixteenth, and exceeds its budget by at most an eighth.
 
-mod cell;
 mod coherence;
 mod engine;
 mod error;
-mod events;
 mod host_profile;
 mod machine;
 mod memory;
@@ -44,10 +42,12 @@ mod timer;
 mod topology;
 mod world;
 
-pub use cell::Timed;
 pub use engine::{Setup, Simulation, Yields};
 pub use error::Error;
 pub use host_profile::{Background, Costs, Figure, HostProfile, Kind};
 pub use machine::Counts;
 pub use topology::Topology;
 pub use world::{OnHost, Simulated};
+
+/// The atomic cell of a simulated host, holding a `T`.
+pub type Timed<T> = crate::engine::Word<T, machine::calls::Coherent>;

@@ -15,7 +15,7 @@ use overlock_host::pm_timer::read::{Clamped, Lock, Mutexed, Published, Pure, Rea
 use overlock_host::pm_timer::{Clock, NoSci, PmTimer, Width};
 use overlock_world::PmTimerRule;
 
-use super::cell::Timed;
+use super::Timed;
 use super::machine::calls::{is_on_host, relax, spend, sync, with};
 use super::world::OnHost;
 

@@ -23,7 +23,7 @@ use overlock::platform::{Costs, Platform, ReadModifyWrite};
 use overlock::{Bucket, Cpu, Slot};
 use overlock_world::World;
 
-use super::cell::Timed;
+use super::Timed;
 use super::machine::calls::{call, is_on_host, long_spin, relax, spend, sync, with, work};
 use super::memory;
 
@@ -101,7 +101,7 @@ macro_rules! platform {
 
             #[inline]
             fn cpu() -> Option<Cpu> {
-                Cpu::new(with(|m| m.current) as usize)
+                Cpu::new(with(|m| m.core.current) as usize)
             }
 
             #[inline]
@@ -153,7 +153,7 @@ impl World for Simulated {
     }
 
     fn number() -> u32 {
-        with(|m| m.current)
+        with(|m| m.core.current)
     }
 
     fn count() -> u32 {

@@ -1,127 +1,100 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The calls of a vCPU: the way from its coroutine to the machine.
 //!
-//! The machine belongs to the one OS thread that runs it. Each call borrows it for a moment and
-//! never across a change of coroutine, nor while the host asks the program something.
+//! Each call borrows the machine for a moment: see [`engine`](crate::engine).
 
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::ptr;
 
-use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
 use overlock_host::sched::SpinSource;
 
-use super::{Guest, Machine};
-use crate::atomic_cell::Access;
-
-/// Room for a workload and an interrupt on top of it, unoptimised.
-const STACK: usize = 128 << 10;
-
-type Fiber = Coroutine<(), (), (), DefaultStack>;
-type Handle = Cell<*const Yielder<(), ()>>;
-
-thread_local! {
-    static MACHINE: Cell<*mut Machine<'static>> = const { Cell::new(ptr::null_mut()) };
-    /// Whether the host runs, not a vCPU, so that accesses take no time.
-    static ON_HOST: Cell<bool> = const { Cell::new(true) };
-    static YIELDERS: Cell<*const Handle> = const { Cell::new(ptr::null()) };
-}
+use super::{Event, Guest, Machine};
+use crate::engine::{self, Access, Core, Cost, Home, Observer, Touch};
+use crate::performance::coherence::LineId;
 
 /// Runs a machine until all vCPUs have ended, or the rest never will. The error names a vCPU that
 /// panicked, and its message.
 pub(crate) fn enter(machine: &mut Machine<'_>) -> Result<(), (u32, String)> {
+    // SAFETY: `engine::run` keeps the machine only until it returns, and `'static` reaches nobody
+    // who could keep a reference from it: vCPUs are unwound by then.
+    let machine: &mut Machine<'static> = unsafe { &mut *ptr::from_mut(machine).cast() };
     let vcpus = machine.vcpus.len();
-    let yielders: Vec<Handle> = (0..vcpus).map(|_| Cell::new(ptr::null())).collect();
-    MACHINE.set(ptr::from_mut(machine).cast());
-    YIELDERS.set(yielders.as_ptr());
-    let mut fibers: Vec<Fiber> = (0..vcpus).map(fiber).collect();
-    let ran = catch_unwind(AssertUnwindSafe(|| {
-        with(Machine::start);
-        while let Some(vcpu) = with(Machine::next) {
-            ON_HOST.set(false);
-            let result = fibers[vcpu as usize].resume(());
-            ON_HOST.set(true);
-            if let CoroutineResult::Return(()) = result {
-                with(|m| m.ended(vcpu));
-            }
-        }
-    }));
-    ON_HOST.set(true);
-    // vCPUs that have not ended are unwound; whatever they do meanwhile takes no time.
-    drop(fibers);
-    let vcpu = with(|m| m.current);
-    MACHINE.set(ptr::null_mut());
-    YIELDERS.set(ptr::null());
-    let Err(panic) = ran else { return Ok(()) };
-    let text = panic.downcast_ref::<String>().cloned();
-    match text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)) {
-        Some(text) => Err((vcpu, text)),
+    let Err(panic) = engine::run(machine, vcpus) else { return Ok(()) };
+    match engine::message(&*panic) {
+        Some(text) => Err((machine.core.current, text)),
         None => resume_unwind(panic),
     }
 }
 
-/// The coroutine of a vCPU.
-fn fiber(vcpu: usize) -> Fiber {
-    let stack = DefaultStack::new(STACK).expect("there is address space for a vCPU's stack");
-    Fiber::with_stack(stack, move |yielder, ()| {
-        handle(vcpu).set(ptr::from_ref(yielder));
-        with(|m| m.guest).run();
-    })
-}
+impl engine::Machine for Machine<'static> {
+    type Event = Event;
 
-/// The cell that holds the yielder of a vCPU.
-fn handle(vcpu: usize) -> &'static Handle {
-    // SAFETY: `YIELDERS` points to one cell per vCPU while there are fibers, and only fibers ask.
-    unsafe { &*YIELDERS.get().add(vcpu) }
+    #[inline]
+    fn home<R>(visit: impl FnOnce(&Home<Self>) -> R) -> R {
+        thread_local! {
+            static HOME: Home<Machine<'static>> = const { Home::empty() };
+        }
+        HOME.with(visit)
+    }
+
+    #[inline]
+    fn core(&mut self) -> &mut Core<Event> {
+        &mut self.core
+    }
+
+    fn start(&mut self) {
+        self.start();
+    }
+
+    #[inline]
+    fn is_over(&mut self) -> bool {
+        self.is_over()
+    }
+
+    #[inline]
+    fn is_due(&mut self, _: u32) -> bool {
+        true
+    }
+
+    fn happens(&mut self, event: Event) {
+        self.happens(event);
+    }
+
+    fn ended(&mut self) {
+        self.ended();
+    }
+
+    fn program(_: u32) {
+        with(|m| m.guest).run();
+    }
 }
 
 /// Borrows the machine of this thread.
 #[inline]
 pub(crate) fn with<R>(call: impl FnOnce(&mut Machine<'static>) -> R) -> R {
-    let machine = MACHINE.get();
-    assert!(!machine.is_null(), "only vCPUs of a simulated host may do this");
-    // SAFETY: `enter` has set the pointer to the machine that it borrows until it returns, and
-    // accesses the machine only through here. There is one thread, and no call is made within
-    // another: while the machine calls back into the program, the program may only use cells, which
-    // then do not come here (`ON_HOST`).
-    call(unsafe { &mut *machine })
+    engine::with(call)
 }
 
 /// Whether the host runs, or nothing does: time then stands still.
 #[inline]
 pub(crate) fn is_on_host() -> bool {
-    ON_HOST.get()
+    engine::is_on_host::<Machine<'static>>()
 }
 
 /// Lets the host ask the program something.
 pub(super) fn ask<R>(question: impl FnOnce() -> R) -> R {
-    let before = ON_HOST.replace(true);
-    let answer = question();
-    ON_HOST.set(before);
-    answer
+    <Machine<'static> as engine::Machine>::home(|home| home.ask(question))
 }
 
 /// Lets others run until this vCPU's next event.
 fn suspend() {
-    let yielder = handle(with(|m| m.current) as usize).get();
-    // SAFETY: this is that vCPU's fiber, whose yielder lives on its own stack for as long as it
-    // runs.
-    unsafe { &*yielder }.suspend(());
+    engine::suspend::<Machine<'static>>();
 }
 
 /// Waits until the machine's time has reached this vCPU's time.
 #[inline]
 pub(crate) fn sync() {
-    let ready = with(|m| {
-        let at = m.vcpus[m.current as usize].at;
-        // If others are due at the same moment, it is this vCPU's turn.
-        let ready = at < m.horizon || at == m.now;
-        if ready {
-            m.now = m.now.max(at);
-        }
-        ready
-    });
+    let ready = with(|m| m.core.has_turn(m.vcpus[m.core.current as usize].at));
     if !ready && !is_on_host() {
         wait_turn();
     }
@@ -131,7 +104,7 @@ pub(crate) fn sync() {
 #[cold]
 fn wait_turn() {
     loop {
-        with(|m| m.plan(m.current));
+        with(|m| m.plan(m.core.current));
         suspend();
         if is_on_host() || deliver() {
             return;
@@ -153,7 +126,7 @@ fn deliver() -> bool {
         with(|m| m.guest).interrupt(number);
         with(|m| m.end_interrupt(left));
     }
-    with(|m| m.vcpus[m.current as usize].at <= m.now)
+    with(|m| m.vcpus[m.core.current as usize].at <= m.core.now)
 }
 
 /// Spends this vCPU's own time.
@@ -174,40 +147,53 @@ pub(crate) fn work(ns: u64) {
     }
 }
 
-/// Accesses the cell at `address`, which `change` may change.
-#[inline]
-pub(crate) fn access(
-    address: usize,
-    kind: Access,
-    order_ns: impl FnOnce(&Machine<'_>) -> u64,
-    change: impl FnOnce() -> bool,
-) {
-    sync();
-    if is_on_host() {
-        change();
-        return;
-    }
-    with(|m| {
-        m.accesses += 1;
-        let vcpu = m.current as usize;
-        let pcpu = m.vcpus[vcpu].pcpu.unwrap_or(0);
-        let line = m.lines.find(address);
-        let done = m.lines.access(line, kind, pcpu, m.vcpus[vcpu].at, &mut m.rng);
-        let order_ns = order_ns(m);
-        let state = &mut m.vcpus[vcpu];
-        state.at = done.at + order_ns;
-        if kind == Access::Load {
-            state.spin.reads(line, m.lines.version(line));
-        } else {
-            state.spin.writes();
+/// The cells of vCPUs: an access costs what its cache line costs, and wakes spinners that watch the
+/// line.
+#[derive(Debug)]
+pub struct Coherent;
+
+impl Cost for Coherent {
+    /// The line, and when others can see the access; `None` on the host.
+    type Charged = Option<(LineId, u64)>;
+
+    #[inline]
+    fn charge(touch: &Touch) -> Self::Charged {
+        sync();
+        if is_on_host() {
+            return None;
         }
-        if change() {
-            m.lines.change(line);
-            if m.lines.is_watched(line) {
-                m.wake_watchers(line, done.seen);
+        Some(with(|m| {
+            m.accesses += 1;
+            let vcpu = m.core.current as usize;
+            let pcpu = m.vcpus[vcpu].pcpu.unwrap_or(0);
+            let line = m.lines.find(touch.address);
+            let done = m.lines.access(line, touch.access, pcpu, m.vcpus[vcpu].at, &mut m.rng);
+            let order_ns = m.order_ns(touch.access, touch.order);
+            let state = &mut m.vcpus[vcpu];
+            state.at = done.at + order_ns;
+            if touch.access == Access::Load {
+                state.spin.reads(line, m.lines.version(line));
+            } else {
+                state.spin.writes();
             }
+            (line, done.seen)
+        }))
+    }
+}
+
+impl Observer for Coherent {
+    #[inline]
+    fn sees(_: &Touch, charged: Self::Charged, old: u32, new: Option<u32>) {
+        let Some((line, seen)) = charged else { return };
+        if new.is_some_and(|new| new != old) {
+            with(|m| {
+                m.lines.change(line);
+                if m.lines.is_watched(line) {
+                    m.wake_watchers(line, seen);
+                }
+            });
         }
-    });
+    }
 }
 
 /// Pauses once in a loop that waits, or sleeps in it. `bounded` is for loops that read the clock.
@@ -251,7 +237,7 @@ pub(crate) fn call(
         m.cpu().at += ns;
     });
     sync();
-    with(|m| what(m, m.current));
+    with(|m| what(m, m.core.current));
     while !is_on_host() && with(|m| m.cpu().pcpu.is_none()) {
         wait_event();
     }

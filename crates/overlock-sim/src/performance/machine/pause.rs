@@ -11,8 +11,8 @@ impl Machine<'_> {
     /// Begins a pause of the current vCPU. Returns whether the vCPU sleeps until there is an event.
     pub(super) fn begin_pause(&mut self, bounded: bool) -> bool {
         let (window, pause) = (self.pause_window, self.costs.pause.max(1));
-        let Self { vcpus, lines, current, horizon, .. } = self;
-        let vcpu = *current;
+        let Self { vcpus, lines, core, .. } = self;
+        let vcpu = core.current;
         let state = &mut vcpus[vcpu as usize];
         let at = state.at;
         if window > 0 && at.saturating_sub(state.spin.last_pause) > GAP_NS {
@@ -28,26 +28,27 @@ impl Machine<'_> {
             0 => at + span,
             _ => (at + span).min(told_at.max(at + pause)),
         };
-        if until < *horizon {
+        if core.is_free_until(until) {
             state.at = until;
             return false;
         }
         state.spin.falls_asleep(at, vcpu, lines);
         state.at = until;
         if until < FOR_EVER {
-            self.plan(vcpu);
+            core.plan(vcpu, until);
         } else {
-            state.stamp = state.stamp.wrapping_add(1);
+            core.withdraw(vcpu);
         }
         true
     }
 
     /// Ends a pause. Returns whether to report a long spin to the host.
     pub(super) fn end_pause(&mut self) -> bool {
-        let Self { vcpus, lines, current, pause_window, .. } = self;
-        let state = &mut vcpus[*current as usize];
+        let Self { vcpus, lines, core, pause_window, .. } = self;
+        let vcpu = core.current;
+        let state = &mut vcpus[vcpu as usize];
         // The spinner still watches its lines if its own clock ended the sleep.
-        state.spin.wakes(*current, lines);
+        state.spin.wakes(vcpu, lines);
         state.spin.last_pause = state.at;
         *pause_window > 0 && state.at.saturating_sub(state.spin.first_pause) > *pause_window
     }

@@ -30,7 +30,7 @@ impl Machine<'_> {
     /// Passes an event to the scheduler, and carries out the action it returns.
     pub(super) fn tell(&mut self, event: Told) {
         let alone = self.scheduler.queued() == 0;
-        let action = self.scheduler.on(Nanos(self.now), event);
+        let action = self.scheduler.on(Nanos(self.core.now), event);
         if let Told::Halted(Vcpu(vcpu))
         | Told::Yielded(Vcpu(vcpu))
         | Told::YieldedTo { vcpu: Vcpu(vcpu), .. }
@@ -53,7 +53,7 @@ impl Machine<'_> {
                 let event = Event::Evicted { vcpu: vcpu.0, pcpu: pcpu.0 };
                 let evict = self.lines.varied(self.costs.evict, &mut self.rng);
                 let phase = self.phase(pcpu);
-                self.add(self.now + evict + phase, event);
+                self.core.add(self.core.now + evict + phase, event);
             }
             Some(Action::SetTimer { pcpu, .. }) => self.set_slice(pcpu.0),
             Some(Action::Idle { .. }) | None => {}
@@ -72,11 +72,11 @@ impl Machine<'_> {
 
     /// Records that `vcpu` has lost its pCPU.
     fn take_off(&mut self, vcpu: u32) {
-        let Self { vcpus, lines, now, .. } = self;
+        let Self { vcpus, lines, core, .. } = self;
         let state = &mut vcpus[vcpu as usize];
         let asleep = state.spin.wakes(vcpu, lines);
-        state.debt = asleep.unwrap_or(state.at).saturating_sub(*now);
-        state.stamp = state.stamp.wrapping_add(1);
+        state.debt = asleep.unwrap_or(state.at).saturating_sub(core.now);
+        core.withdraw(vcpu);
         (state.pcpu, state.yield_wanted) = (None, false);
     }
 
@@ -87,7 +87,7 @@ impl Machine<'_> {
             let after = self.lines.varied(after, &mut self.rng);
             let state = &mut self.vcpus[vcpu as usize];
             (state.pcpu, state.slice_over) = (Some(pcpu), None);
-            state.at = self.now + after + std::mem::take(&mut state.debt);
+            state.at = self.core.now + after + std::mem::take(&mut state.debt);
             self.plan(vcpu);
             self.show(vcpu);
         }
@@ -96,12 +96,12 @@ impl Machine<'_> {
 
     /// Shows `vcpu` how long it was away, and its program what that caused.
     fn show(&mut self, vcpu: u32) {
-        let Some(usage) = self.scheduler.usage(Nanos(self.now), Vcpu(vcpu)) else { return };
+        let Some(usage) = self.scheduler.usage(Nanos(self.core.now), Vcpu(vcpu)) else { return };
         let state = &mut self.vcpus[vcpu as usize];
         state.away_ns = usage.steal.0 + usage.halted.0;
         let stolen = usage.steal.0 - std::mem::replace(&mut state.steal_ns, usage.steal.0);
         if stolen > 0 {
-            let (guest, now) = (self.guest, self.now);
+            let (guest, now) = (self.guest, self.core.now);
             ask(|| guest.was_away(vcpu, now.saturating_sub(stolen), now));
         }
     }
@@ -112,19 +112,19 @@ impl Machine<'_> {
         let set = &mut self.slices[pcpu as usize];
         if end != 0 && (*set == 0 || end < *set) {
             *set = end;
-            self.add(end.max(self.now), Event::Slice { pcpu });
+            self.core.add(end.max(self.core.now), Event::Slice { pcpu });
         }
     }
 
     pub(super) fn slice(&mut self, pcpu: u32) {
-        if self.slices[pcpu as usize] > self.now {
+        if self.slices[pcpu as usize] > self.core.now {
             // The timer has been set to another time since.
             return;
         }
         self.slices[pcpu as usize] = 0;
         let Some(Nanos(end)) = self.scheduler.slice_end(Pcpu(pcpu)) else { return };
         let owner = self.scheduler.owner(Pcpu(pcpu));
-        if let (true, Some(Vcpu(owner))) = (end <= self.now, owner) {
+        if let (true, Some(Vcpu(owner))) = (end <= self.core.now, owner) {
             self.look_at_section(owner);
             self.tell(Told::Timer(Pcpu(pcpu)));
             if self.scheduler.is_preempting(Pcpu(pcpu)) {
@@ -161,8 +161,8 @@ impl Machine<'_> {
         state.accounts.preemptions += 1;
         if let Some((start, end)) = state.slice_over.take() {
             state.accounts.slices += 1;
-            state.accounts.slice_ns += self.now.saturating_sub(start);
-            state.accounts.overrun_ns += self.now.saturating_sub(end);
+            state.accounts.slice_ns += self.core.now.saturating_sub(start);
+            state.accounts.overrun_ns += self.core.now.saturating_sub(end);
         }
     }
 
@@ -170,16 +170,16 @@ impl Machine<'_> {
     fn delay(&mut self, vcpu: u32, ns: u64) {
         self.rouse(vcpu);
         let state = &mut self.vcpus[vcpu as usize];
-        state.at = state.at.max(self.now) + ns;
+        state.at = state.at.max(self.core.now) + ns;
         self.plan(vcpu);
     }
 
     /// Makes `vcpu` check its lines again if it sleeps in a spin loop.
     fn rouse(&mut self, vcpu: u32) {
-        let Self { vcpus, lines, now, .. } = self;
+        let Self { vcpus, lines, core, .. } = self;
         let state = &mut vcpus[vcpu as usize];
         if let Some(asleep) = state.spin.wakes(vcpu, lines) {
-            state.at = asleep.max(*now);
+            state.at = asleep.max(core.now);
         }
     }
 
@@ -190,7 +190,7 @@ impl Machine<'_> {
 
     /// Halts `vcpu` until it is kicked, or until `deadline`.
     pub(crate) fn halt(&mut self, vcpu: u32, deadline: Option<u64>) {
-        let now = self.now;
+        let now = self.core.now;
         let state = &mut self.vcpus[vcpu as usize];
         state.accounts.halts += 1;
         let due = deadline.is_some_and(|deadline| deadline <= now);
@@ -200,7 +200,7 @@ impl Machine<'_> {
         let halt = state.accounts.halts;
         self.tell(Told::Halted(Vcpu(vcpu)));
         if let (Some(deadline), Standing::Halted) = (deadline, self.standing(vcpu)) {
-            self.add(deadline, Event::Deadline { vcpu, halt });
+            self.core.add(deadline, Event::Deadline { vcpu, halt });
         }
     }
 
@@ -237,7 +237,7 @@ impl Machine<'_> {
         state.owes = true;
         if state.pcpu.is_some() {
             state.accounts.evictions += 1;
-            self.add(self.now + self.costs.interrupt, Event::Interrupt { vcpu: to });
+            self.core.add(self.core.now + self.costs.interrupt, Event::Interrupt { vcpu: to });
         }
         self.tell(Told::Ipi { from: Vcpu(from), to: Vcpu(to) });
     }
@@ -249,16 +249,13 @@ impl Machine<'_> {
             return;
         }
         self.rouse(vcpu);
-        let state = &mut self.vcpus[vcpu as usize];
-        state.stamp = state.stamp.wrapping_add(1);
-        let (now, stamp) = (self.now, state.stamp);
-        self.add(now, Event::Resume { vcpu, stamp });
+        self.core.plan(vcpu, self.core.now);
     }
 
     /// The next interrupt that the current vCPU takes, and the work it has left after that.
     pub(super) fn take_interrupt(&mut self) -> Option<(u32, u64)> {
-        let now = self.now;
-        let vcpu = self.current;
+        let now = self.core.now;
+        let vcpu = self.core.current;
         let state = self.cpu();
         if state.in_handler || state.pcpu.is_none() {
             return None;
@@ -305,7 +302,7 @@ impl Machine<'_> {
     }
 
     pub(crate) fn away_ns(&self) -> u64 {
-        self.vcpus[self.current as usize].away_ns
+        self.vcpus[self.core.current as usize].away_ns
     }
 
     pub(crate) fn is_preempted(&self, vcpu: u32) -> bool {
@@ -315,7 +312,7 @@ impl Machine<'_> {
     /// Stops and samples all running vCPUs: one that is found twice in the same loop has spun for
     /// long.
     pub(super) fn sample(&mut self) {
-        self.add(self.now + self.sample_every, Event::Sample);
+        self.core.add(self.core.now + self.sample_every, Event::Sample);
         for vcpu in 0..self.vcpus.len() as u32 {
             if self.vcpus[vcpu as usize].pcpu.is_none() {
                 continue;
@@ -336,7 +333,7 @@ impl Machine<'_> {
     pub(super) fn plan_background(&mut self, pcpu: u32) {
         if let Some(background) = &self.background {
             let after = self.rng.below(2 * background.every_ns) + 1;
-            self.add(self.now + after, Event::Background { pcpu });
+            self.core.add(self.core.now + after, Event::Background { pcpu });
         }
     }
 
@@ -354,7 +351,7 @@ impl Machine<'_> {
     /// Tells the programs to return, and wakes the sleeping vCPUs so that they see it.
     pub(super) fn stop(&mut self) {
         self.books_at_stop = Some(self.books_now());
-        self.add(self.now.saturating_add(self.grace_ns), Event::GiveUp);
+        self.core.add(self.core.now.saturating_add(self.grace_ns), Event::GiveUp);
         for vcpu in 0..self.vcpus.len() as u32 {
             if self.vcpus[vcpu as usize].spin.is_asleep() {
                 self.delay(vcpu, 0);
@@ -366,7 +363,7 @@ impl Machine<'_> {
 
     pub(super) fn books_now(&self) -> (Vec<Accounts>, Tally) {
         let of = |(vcpu, state): (u32, &VcpuState)| {
-            let usage = self.scheduler.usage(Nanos(self.now), Vcpu(vcpu)).unwrap_or_default();
+            let usage = self.scheduler.usage(Nanos(self.core.now), Vcpu(vcpu)).unwrap_or_default();
             let (ran_ns, steal_ns) = (usage.ran.0, usage.steal.0);
             Accounts { ran_ns, steal_ns, halted_ns: usage.halted.0, ..state.accounts.clone() }
         };

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The engine of both machines: time, the heap of events, the coroutines of CPUs, and their cells.
+//!
+//! It knows neither faults nor costs. [`crate::machine`] adds faults and oracles;
+//! [`crate::performance`] adds the costs of cache lines and the scheduler of `overlock-host`.
+//!
+//! # State
+//! A CPU is a coroutine with a clock of its own, which the machine keeps. The engine keeps the
+//! machine's time, `now`, and a heap of what is to happen: CPUs that continue, and whatever else
+//! the machine plans. Before something that others can see, a CPU asks whether it is its turn
+//! ([`Core::has_turn`]). If nothing else is due before the CPU's own clock, that needs no change of
+//! coroutine; otherwise the CPU plans to continue then, and lets others run ([`suspend`]).
+//!
+//! # Invariants
+//! - V1: time never goes back. Events at equal times happen in the order in which they were
+//!   planned: the seed alone determines a run.
+//! - V2: a CPU has at most one valid plan. A new plan, or its withdrawal, makes the old one void.
+//! - V3: the machine is borrowed for a moment at a time, never across a change of coroutine.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+mod core;
+mod fiber;
+mod heap;
+mod region;
+mod word;
+
+pub(crate) use self::core::Core;
+pub(crate) use fiber::{Home, suspend};
+pub(crate) use region::Region;
+
+pub(crate) use word::{Access, Cost, Observer, Touch, Word};
+
+/// A machine that the engine runs.
+pub(crate) trait Machine: Sized {
+    /// What happens to the machine without a CPU's doing.
+    type Event: Copy;
+
+    /// Passes on the home of this OS thread's machine.
+    fn home<R>(visit: impl FnOnce(&Home<Self>) -> R) -> R;
+
+    /// The engine's part of the machine.
+    fn core(&mut self) -> &mut Core<Self::Event>;
+
+    /// Plans the first events.
+    fn start(&mut self);
+
+    /// Whether the run is over, though more may be planned.
+    fn is_over(&mut self) -> bool;
+
+    /// The time of a CPU's plan has come. Returns whether the CPU's coroutine continues.
+    fn is_due(&mut self, cpu: u32) -> bool;
+
+    /// An event happens.
+    fn happens(&mut self, event: Self::Event);
+
+    /// The program of the current CPU has returned.
+    fn ended(&mut self);
+
+    /// The program of a CPU, on its coroutine.
+    fn program(cpu: u32);
+}
+
+/// Borrows the machine of this OS thread.
+///
+/// # Panics
+/// If there is none.
+#[inline]
+pub(crate) fn with<M: Machine, R>(call: impl FnOnce(&mut M) -> R) -> R {
+    let machine = M::home(Home::machine);
+    assert!(!machine.is_null(), "only the CPUs of a run may do this");
+    // SAFETY: `run` has set the pointer to the machine that it borrows until it returns, and
+    // accesses the machine only through here. There is one thread, and no call is made within
+    // another (V3): while a machine lets its program answer, the program may use only cells, which
+    // then leave the machine alone (`is_on_host`).
+    call(unsafe { &mut *machine })
+}
+
+/// Whether no CPU runs: the machine itself does, or nothing. Accesses then take no time.
+#[inline]
+pub(crate) fn is_on_host<M: Machine>() -> bool {
+    M::home(Home::is_on_host)
+}
+
+/// Runs a machine until it is over, or nothing is planned. CPUs that have not ended by then are
+/// unwound; whatever they do meanwhile takes no time. The error is the panic of a CPU, or of the
+/// machine.
+pub(crate) fn run<M: Machine>(machine: &mut M, cpus: usize) -> Result<(), Box<dyn Any + Send>> {
+    fiber::during(machine, cpus, |fibers| {
+        catch_unwind(AssertUnwindSafe(|| {
+            with(M::start);
+            while let Some(cpu) = with(next::<M>) {
+                if fibers.resume(cpu) {
+                    with(M::ended);
+                }
+            }
+        }))
+    })
+}
+
+/// The message of a panic, if it has one.
+pub(crate) fn message(panic: &(dyn Any + Send)) -> Option<String> {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
+}
+
+/// The CPU whose coroutine continues next.
+#[inline]
+fn next<M: Machine>(machine: &mut M) -> Option<u32> {
+    while !machine.is_over() {
+        match machine.core().next()? {
+            core::Due::Cpu(cpu) => {
+                if machine.is_due(cpu) {
+                    machine.core().current = cpu;
+                    return Some(cpu);
+                }
+            }
+            core::Due::Event(event) => machine.happens(event),
+            core::Due::Void => {}
+        }
+    }
+    None
+}
