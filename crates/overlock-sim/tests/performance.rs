@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do experiments run on simulated hosts, always with the same result, and with the expected costs?
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use overlock_sim::performance::{Counts, Error, HostProfile, Setup, Yields};
+use overlock::atomic::Atomic;
+use overlock_sim::performance::{Counts, Error, HostProfile, Setup, Simulated, Timed, Yields};
 use overlock_world::experiment::Experiment;
 use overlock_world::locks::{HAND_OVER, LOCKS};
 use overlock_world::workload::Profile;
@@ -108,6 +110,43 @@ fn a_hand_over_between_spinners_costs_the_way_of_the_line() {
     assert!(rate([36, 36], 0) > 1.5 * rate([36, 36], 1_000), "half of it is in two");
 }
 
+/// Two words of one line.
+#[derive(Default)]
+#[repr(align(64))]
+struct Neighbours {
+    watched: Timed<u32>,
+    other: Timed<u32>,
+}
+
+#[test]
+fn a_load_in_vain_takes_as_long_whether_machine_or_vcpu_makes_it() {
+    let ran = |looks_twice: bool| {
+        let mut setup = setup("e5-2699v3", 1);
+        // A second load takes no time then, and only keeps the machine from repeating the round.
+        setup.host.costs.hit.ns = 0;
+        let line = Neighbours::default();
+        let body = |vcpu: Vcpu<Simulated>| {
+            for turn in 1..=200 {
+                if vcpu.number() == 0 {
+                    vcpu.work_ns(3_000);
+                    line.other.fetch_add(1, Relaxed);
+                    line.watched.fetch_add(u32::from(turn % 10 == 0), Relaxed);
+                } else {
+                    while line.watched.load(Relaxed) < turn / 10 {
+                        assert!(!looks_twice || line.watched.load(Relaxed) <= turn / 10);
+                        vcpu.relax();
+                    }
+                }
+            }
+        };
+        let (outcome, counts) = setup.run_program(&millis(5, 4, 4), &Odd(body)).unwrap();
+        (format!("{:?}", outcome.vcpus), counts.events, counts.transfers)
+    };
+    let (once, twice) = (ran(false), ran(true));
+    assert!(once.2 > 700, "three vCPUs fetch the line for each of 200 changes: {once:?}");
+    assert_eq!(once, twice);
+}
+
 #[test]
 fn interrupts_are_answered_by_those_that_compute_spin_halt_and_wait_for_a_pcpu() {
     for lock in ["native-test-and-set", "hybrid"] {
@@ -182,10 +221,10 @@ fn readers_of_the_timer_wait_for_each_other_under_a_mutex_and_not_without_a_lock
 }
 
 /// A program that does what workloads never do.
-struct Odd(fn(Vcpu<overlock_sim::performance::Simulated>));
+struct Odd<F>(F);
 
-impl Program<overlock_sim::performance::Simulated> for Odd {
-    fn run(&self, vcpu: Vcpu<overlock_sim::performance::Simulated>) {
+impl<F: Fn(Vcpu<Simulated>) + Sync> Program<Simulated> for Odd<F> {
+    fn run(&self, vcpu: Vcpu<Simulated>) {
         (self.0)(vcpu);
     }
 }
@@ -195,7 +234,9 @@ fn a_host_that_is_too_small_a_program_that_never_stops_and_one_that_panics_are_t
     let profile = Profile::named("micro").unwrap();
     let error = setup("dev-kvm", 1).run(&millis(1, 4, 3), &profile, "hybrid").unwrap_err();
     assert!(error.to_string().contains("has 2 pCPUs, not 3"), "{error}");
-    let odd = |config: &Config, body| setup("dev-kvm", 1).run_program(config, &Odd(body));
+    let odd = |config: &Config, body: fn(Vcpu<Simulated>)| {
+        setup("dev-kvm", 1).run_program(config, &Odd(body))
+    };
     let error = odd(&millis(1, 2, 2), |vcpu| {
         assert!(vcpu.number() != 1, "one of two");
     });
@@ -217,8 +258,8 @@ fn halts_end_by_kick_deadline_and_early_kick() {
     let (outcome, _) = setup("e5-2699v3", 1)
         .run_program(
             &millis(50, 2, 2),
-            &Odd(|vcpu| {
-                let word = <overlock_sim::performance::Simulated as World>::Word::default();
+            &Odd(|vcpu: Vcpu<Simulated>| {
+                let word = <Simulated as World>::Word::default();
                 if vcpu.number() == 0 {
                     let before = vcpu.now_ns();
                     vcpu.halt_unless(&word, 1, None);

@@ -14,7 +14,7 @@
 //! sharing is real too.
 
 use super::host_profile::Ns;
-use super::topology::{CpuSet, Distance, Topology};
+use super::topology::{CpuSet, Distance, Distances, Topology};
 use crate::engine::Access;
 use crate::rng::Rng;
 
@@ -56,7 +56,7 @@ pub(crate) struct Done {
 /// The lines of a run. See the [module documentation](self).
 #[derive(Debug)]
 pub(crate) struct Lines {
-    topology: Topology,
+    distances: Distances,
     costs: Ns,
     jitter_percent: u64,
     /// The lines by the hash of their number: each entry is that number plus one, and the line's
@@ -70,11 +70,12 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn new(topology: Topology, costs: Ns, jitter_percent: u64) -> Self {
+    pub(crate) fn new(topology: &Topology, costs: Ns, jitter_percent: u64) -> Self {
+        let distances = Distances::new(topology);
         let index = vec![(0, 0); 1024];
         let lines = Vec::new();
         let last = (usize::MAX, LineId(0));
-        Self { topology, costs, jitter_percent, index, lines, last, transfers: 0 }
+        Self { distances, costs, jitter_percent, index, lines, last, transfers: 0 }
     }
 
     /// The line of this address.
@@ -172,8 +173,8 @@ impl Lines {
         let latency = match here.owner {
             NOBODY => self.costs.memory,
             owner => {
-                let owner = self.topology.distance(owner, pcpu);
-                self.latency(owner.max(self.topology.furthest(pcpu, &here.sharers)))
+                let owner = self.distances.between(owner, pcpu);
+                self.latency(owner.max(self.distances.furthest(pcpu, &here.sharers)))
             }
         };
         let seen = now.max(here.busy_until) + self.varied(latency, rng) + own;
@@ -190,7 +191,7 @@ impl Lines {
         let here = &self.lines[line.0 as usize];
         let latency = match here.owner {
             NOBODY => self.costs.memory,
-            owner => self.latency(self.topology.distance(owner, pcpu)),
+            owner => self.latency(self.distances.between(owner, pcpu)),
         };
         let start = now.max(here.busy_until);
         let at = start + self.varied(latency, rng) + self.costs.hit;
@@ -268,7 +269,7 @@ mod tests {
             share: 5,
             ..Ns::default()
         };
-        (Lines::new(TOPOLOGY, costs, 0), Rng::new(1))
+        (Lines::new(&TOPOLOGY, costs, 0), Rng::new(1))
     }
 
     /// pCPUs 0 and 1 are a core, 2 and 3 another core of the same socket, and 4 to 7 the other

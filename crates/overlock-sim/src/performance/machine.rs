@@ -192,7 +192,7 @@ impl<'run> Machine<'run> {
         Ok(Self {
             core: Core::new(config.vcpus as usize),
             costs,
-            lines: Lines::new(host.topology, costs, host.jitter_percent),
+            lines: Lines::new(&host.topology, costs, host.jitter_percent),
             rng: Rng::new(seed_of(setup.seed, 0)),
             vcpus: (0..config.vcpus).map(|_| VcpuState::default()).collect(),
             guest,
@@ -326,14 +326,14 @@ impl<'run> Machine<'run> {
         }
     }
 
-    /// Wakes all vCPUs that sleep until this line changes. It has changed, and they can see it at
-    /// `seen`.
-    pub(crate) fn wake_watchers(&mut self, line: LineId, seen: u64) {
+    /// Wakes all vCPUs that sleep until this line changes. Its word at this address has changed,
+    /// and they can see that at `seen`.
+    pub(crate) fn wake_watchers(&mut self, line: LineId, word: usize, seen: u64) {
         let watchers = self.lines.take_watchers(line);
         for &vcpu in &watchers {
             let Self { vcpus, lines, costs, .. } = self;
             let state = &mut vcpus[vcpu as usize];
-            state.at = state.spin.woken(line, seen, costs.pause.max(1), vcpu, lines);
+            state.at = state.spin.woken((line, word), seen, costs.pause.max(1), vcpu, lines);
             self.plan(vcpu);
         }
         self.lines.give_back(line, watchers);

@@ -9,7 +9,10 @@
 //! changes; if the host wants reports, every loop sleeps at most until the end of the pause window.
 //!
 //! A woken spinner counts as having loaded in vain once in each pause until then, and sees the
-//! change at its next load.
+//! change at its next load. If that change was to another word of the line, this load is in vain
+//! too. Where it is all that a round does, the machine makes it, with the same cost and at the same
+//! time, and the vCPU sleeps on without a change of coroutine: on a contended ticket lock, that is
+//! every second load.
 
 use super::coherence::{LineId, Lines};
 
@@ -20,12 +23,28 @@ const LINES: usize = 6;
 /// loops. Hardware uses 128 cycles, but on hardware no load of a contended line comes between.
 pub(crate) const GAP_NS: u64 = 4_000;
 
+/// A load that is all that a round does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Only {
+    /// The address that it loads.
+    pub(crate) word: usize,
+    /// What its ordering costs.
+    pub(crate) order_ns: u64,
+    /// When it ended.
+    pub(crate) done: u64,
+}
+
 /// A vCPU's spin loop, if it is in one.
 #[derive(Debug, Default)]
 pub(crate) struct Loop {
     /// The lines read in this round, and their versions at that time.
     read: [(u32, u32); LINES],
     reads: usize,
+    /// The only access of this round.
+    only: Option<Only>,
+    /// If it was woken by another word than that of its only load: the version of the line, which
+    /// holds as long as the load would be in vain.
+    vain: Option<u32>,
     /// Whether it has written, or read more lines than there is room for.
     busy: bool,
     /// Whether the pause of this round has begun, so that the next load begins another round.
@@ -44,9 +63,10 @@ pub(crate) struct Loop {
 impl Loop {
     /// Records a read by the vCPU.
     #[inline]
-    pub(crate) fn reads(&mut self, line: LineId, version: u32) {
+    pub(crate) fn reads(&mut self, line: LineId, version: u32, load: Only) {
+        self.only = None;
         if std::mem::take(&mut self.paused) {
-            (self.reads, self.busy) = (0, false);
+            (self.reads, self.busy, self.only) = (0, false, Some(load));
         }
         if self.read[..self.reads].iter().any(|&(read, _)| read == line.0) {
             return;
@@ -63,6 +83,7 @@ impl Loop {
     /// Records a write by the vCPU: this round differs from the last.
     #[inline]
     pub(crate) fn writes(&mut self) {
+        self.only = None;
         if std::mem::take(&mut self.paused) {
             self.reads = 0;
         }
@@ -82,34 +103,56 @@ impl Loop {
         Some(if bounded { (at - self.since) / 8 } else { u64::MAX })
     }
 
-    /// Puts the vCPU to sleep.
-    pub(crate) fn falls_asleep(&mut self, at: u64, vcpu: u32, lines: &mut Lines) {
+    /// Puts the vCPU to sleep. `for_ever` means until a line changes: not for a time, nor if the
+    /// host wants reports.
+    pub(crate) fn falls_asleep(&mut self, at: u64, for_ever: bool, vcpu: u32, lines: &mut Lines) {
         self.asleep = Some(at);
+        // A round that takes time beyond its load does more than load.
+        self.only = self.only.filter(|only| for_ever && only.done == at);
         for &(line, _) in &self.read[..self.reads] {
             lines.watch(LineId(line), vcpu);
         }
     }
 
-    /// Records that `by`, a watched line, has changed, which can be seen at `seen`. Returns when
-    /// the vCPU loads it.
+    /// Records that `word` of the watched line `by` has changed, which can be seen at `seen`.
+    /// Returns when the vCPU loads it.
     pub(crate) fn woken(
         &mut self,
-        by: LineId,
+        (by, word): (LineId, usize),
         seen: u64,
         pause: u64,
         vcpu: u32,
         lines: &mut Lines,
     ) -> u64 {
         let asleep = self.asleep.take().unwrap_or(seen);
+        // Accesses to a word all have its width, so another address is another word.
+        let in_vain = self.only.is_some_and(|only| only.word != word);
+        self.vain = in_vain.then(|| lines.version(by));
         for &(line, _) in self.read[..self.reads].iter().filter(|&&(line, _)| line != by.0) {
             lines.unwatch(LineId(line), vcpu);
         }
         asleep + seen.saturating_sub(asleep).div_ceil(pause) * pause
     }
 
+    /// The line and the load that the woken vCPU would make in vain, if it still would.
+    pub(crate) fn takes_in_vain(&mut self, lines: &Lines) -> Option<(LineId, Only)> {
+        let version = self.vain.take()?;
+        let line = LineId(self.read[0].0);
+        self.only.filter(|_| lines.version(line) == version).map(|only| (line, only))
+    }
+
+    /// Records that the machine has made the load, and puts the vCPU to sleep again.
+    pub(crate) fn sleeps_on(&mut self, line: LineId, load: Only, vcpu: u32, lines: &mut Lines) {
+        self.read[0].1 = lines.version(line);
+        self.only = Some(load);
+        self.asleep = Some(load.done);
+        lines.watch(line, vcpu);
+    }
+
     /// Ends the vCPU's sleep, whatever the lines do. Returns when it fell asleep by its own clock,
     /// which may be ahead of the machine's and must not go back.
     pub(crate) fn wakes(&mut self, vcpu: u32, lines: &mut Lines) -> Option<u64> {
+        self.vain = None;
         let asleep = self.asleep.take()?;
         for &(line, _) in &self.read[..self.reads] {
             lines.unwatch(LineId(line), vcpu);

@@ -39,23 +39,6 @@ impl Topology {
         self.sockets * self.clusters * self.cores * self.threads
     }
 
-    pub(crate) const fn distance(&self, one: u32, other: u32) -> Distance {
-        let core = self.threads;
-        let cluster = core * self.cores;
-        let socket = cluster * self.clusters;
-        if one == other {
-            Distance::Same
-        } else if one / core == other / core {
-            Distance::Core
-        } else if one / cluster == other / cluster {
-            Distance::Cluster
-        } else if one / socket == other / socket {
-            Distance::Socket
-        } else {
-            Distance::Remote
-        }
-    }
-
     /// The span of pCPU numbers within `distance` of `pcpu`.
     const fn within(&self, pcpu: u32, distance: Distance) -> (u32, u32) {
         let size = match distance {
@@ -68,15 +51,40 @@ impl Topology {
         let first = pcpu / size * size;
         (first, first + size)
     }
+}
+
+/// The distances that are not `Remote`, in ascending order.
+const NEAR: [Distance; 4] = [Distance::Same, Distance::Core, Distance::Cluster, Distance::Socket];
+
+/// The distances between all pCPUs of a host, looked up without divisions.
+#[derive(Debug)]
+pub(crate) struct Distances {
+    /// For each pCPU, the spans of pCPU numbers within each of [`NEAR`].
+    spans: Vec<[(u32, u32); 4]>,
+}
+
+impl Distances {
+    pub(crate) fn new(topology: &Topology) -> Self {
+        let spans = |pcpu| NEAR.map(|distance| topology.within(pcpu, distance));
+        Self { spans: (0..topology.pcpus()).map(spans).collect() }
+    }
+
+    /// The least distance within which all of something lies.
+    fn least(&self, pcpu: u32, covers: impl Fn(u32, u32) -> bool) -> Distance {
+        let spans = NEAR.into_iter().zip(self.spans[pcpu as usize]);
+        let mut covering = spans.filter(|&(_, (first, end))| covers(first, end));
+        covering.next().map_or(Distance::Remote, |(distance, _)| distance)
+    }
+
+    #[inline]
+    pub(crate) fn between(&self, one: u32, other: u32) -> Distance {
+        self.least(one, |first, end| (first..end).contains(&other))
+    }
 
     /// The distance from `pcpu` to the furthest member of `set`.
+    #[inline]
     pub(crate) fn furthest(&self, pcpu: u32, set: &CpuSet) -> Distance {
-        use Distance::{Cluster, Core, Remote, Same, Socket};
-        let covers = |distance: &Distance| {
-            let (first, end) = self.within(pcpu, *distance);
-            set.lies_within(first, end)
-        };
-        [Same, Core, Cluster, Socket].into_iter().find(covers).unwrap_or(Remote)
+        self.least(pcpu, |first, end| set.lies_within(first, end))
     }
 }
 
@@ -117,7 +125,8 @@ mod tests {
 
     #[test]
     fn distances_follow_the_numbers() {
-        let to = |other| HOST.distance(1, other);
+        let distances = Distances::new(&HOST);
+        let to = |other| distances.between(1, other);
         assert_eq!(HOST.pcpus(), 24);
         assert_eq!([to(1), to(0), to(2)], [Distance::Same, Distance::Core, Distance::Cluster]);
         assert_eq!([to(6), to(12)], [Distance::Socket, Distance::Remote]);
@@ -125,14 +134,15 @@ mod tests {
 
     #[test]
     fn the_furthest_of_a_set_is_the_furthest_of_its_members() {
+        let host = Distances::new(&HOST);
         for pcpu in 0..HOST.pcpus() {
             for other in 0..HOST.pcpus() {
                 for third in 0..HOST.pcpus() {
                     let mut set = CpuSet::only(other);
                     set.insert(third);
-                    let one = HOST.distance(pcpu, other);
-                    let most = one.max(HOST.distance(pcpu, third));
-                    assert_eq!(HOST.furthest(pcpu, &set), most, "{pcpu}: {other}, {third}");
+                    let one = host.between(pcpu, other);
+                    let most = one.max(host.between(pcpu, third));
+                    assert_eq!(host.furthest(pcpu, &set), most, "{pcpu}: {other}, {third}");
                     assert!(set.contains(other) && set.contains(third));
                 }
             }

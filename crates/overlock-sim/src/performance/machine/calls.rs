@@ -11,6 +11,7 @@ use overlock_host::sched::SpinSource;
 use super::{Event, Guest, Machine};
 use crate::engine::{self, Access, Core, Cost, Home, Observer, Touch};
 use crate::performance::coherence::LineId;
+use crate::performance::spin::Only;
 
 /// Runs a machine until all vCPUs have ended, or the rest never will. The error names a vCPU that
 /// panicked, and its message.
@@ -52,8 +53,8 @@ impl engine::Machine for Machine<'static> {
     }
 
     #[inline]
-    fn is_due(&mut self, _: u32) -> bool {
-        true
+    fn is_due(&mut self, vcpu: u32) -> bool {
+        !self.repeats(vcpu)
     }
 
     fn happens(&mut self, event: Event) {
@@ -172,7 +173,8 @@ impl Cost for Coherent {
             let state = &mut m.vcpus[vcpu];
             state.at = done.at + order_ns;
             if touch.access == Access::Load {
-                state.spin.reads(line, m.lines.version(line));
+                let only = Only { word: touch.address, order_ns, done: state.at };
+                state.spin.reads(line, m.lines.version(line), only);
             } else {
                 state.spin.writes();
             }
@@ -183,13 +185,13 @@ impl Cost for Coherent {
 
 impl Observer for Coherent {
     #[inline]
-    fn sees(_: &Touch, charged: Self::Charged, old: u32, new: Option<u32>) {
+    fn sees(touch: &Touch, charged: Self::Charged, old: u32, new: Option<u32>) {
         let Some((line, seen)) = charged else { return };
         if new.is_some_and(|new| new != old) {
             with(|m| {
                 m.lines.change(line);
                 if m.lines.is_watched(line) {
-                    m.wake_watchers(line, seen);
+                    m.wake_watchers(line, touch.address, seen);
                 }
             });
         }

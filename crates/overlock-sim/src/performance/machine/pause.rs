@@ -2,7 +2,8 @@
 //! A spinner's pause, which may turn into sleep: see [`spin`](super::super::spin).
 
 use super::Machine;
-use crate::performance::spin::GAP_NS;
+use crate::engine::Access;
+use crate::performance::spin::{GAP_NS, Only};
 
 /// A sleep that only an event ends.
 const FOR_EVER: u64 = u64::MAX / 4;
@@ -32,12 +33,13 @@ impl Machine<'_> {
             state.at = until;
             return false;
         }
-        state.spin.falls_asleep(at, vcpu, lines);
+        let for_ever = until >= FOR_EVER;
+        state.spin.falls_asleep(at, for_ever, vcpu, lines);
         state.at = until;
-        if until < FOR_EVER {
-            core.plan(vcpu, until);
-        } else {
+        if for_ever {
             core.withdraw(vcpu);
+        } else {
+            core.plan(vcpu, until);
         }
         true
     }
@@ -51,6 +53,24 @@ impl Machine<'_> {
         state.spin.wakes(vcpu, lines);
         state.spin.last_pause = state.at;
         *pause_window > 0 && state.at.saturating_sub(state.spin.first_pause) > *pause_window
+    }
+
+    /// Makes the load of a woken spinner that is in vain, and lets the spinner sleep on. Returns
+    /// whether it did; if not, the vCPU's coroutine has to continue.
+    pub(super) fn repeats(&mut self, vcpu: u32) -> bool {
+        let Self { vcpus, lines, rng, .. } = self;
+        let state = &mut vcpus[vcpu as usize];
+        let Some((line, only)) = state.spin.takes_in_vain(lines) else { return false };
+        let Some(pcpu) = state.pcpu else { return false };
+        if state.pending != 0 || state.owes || state.in_handler || self.books_at_stop.is_some() {
+            return false;
+        }
+        self.accesses += 1;
+        state.spin.last_pause = state.at;
+        let done = lines.access(line, Access::Load, pcpu, state.at, rng).at + only.order_ns;
+        state.at = done;
+        state.spin.sleeps_on(line, Only { done, ..only }, vcpu, lines);
+        true
     }
 
     /// Starts a new loop of pauses.
