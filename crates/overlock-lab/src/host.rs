@@ -30,7 +30,6 @@
 
 mod accounts;
 mod delay;
-mod notes;
 mod pm_timer;
 mod supervise;
 mod turn;
@@ -41,11 +40,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use overlock_host::sched::Scheduler;
 use overlock_host::sched::yield_to::{self, Policy, Tally};
 use overlock_world::clock::Clock;
-use overlock_world::timeline::Window;
+use overlock_world::timeline::{Notes, Window};
 use overlock_world::{Accounts, Config};
 
 use self::delay::Delay;
-use self::notes::Notes;
 use self::pm_timer::Timer;
 use self::turn::Turn;
 use crate::engine;

@@ -13,6 +13,10 @@ use std::collections::BTreeMap;
 
 use crate::{Accounts, Config};
 
+mod notes;
+
+pub use notes::Notes;
+
 /// How many records of each kind there is room for, shared equally among the vCPUs.
 const ROOM: usize = 1 << 17;
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use overlock_host::sched::{Action, Event, Spin, SpinHint, SpinSource, Standing};
 use overlock_host::{Nanos, Pcpu, Vcpu};
-use overlock_world::Hint;
+use overlock_world::{Hint, timeline};
 
 use super::{Errands, Exit, Host, Next, State, Step, accounts};
 use crate::guest::abi::Call;
@@ -324,7 +324,7 @@ impl Turn<'_> {
     fn show(&mut self, vcpu: Vcpu) {
         let standing = self.standing(vcpu.0);
         if let Some(notes) = &mut self.state.notes {
-            notes.note(vcpu.0, standing, self.now);
+            notes.note(vcpu.0, shown(standing), self.now);
         }
         let Some(usage) = self.state.scheduler.usage(Nanos(self.now), vcpu) else { return };
         let record = &self.host.records[vcpu.index()];
@@ -339,5 +339,14 @@ impl Turn<'_> {
         if stolen > 0 {
             (record.was_away)(record, self.now.saturating_sub(stolen), self.now);
         }
+    }
+}
+
+/// What a timeline shows of a vCPU's standing.
+fn shown(standing: Standing) -> timeline::Standing {
+    match standing {
+        Standing::Running(Pcpu(pcpu)) => timeline::Standing::Running(pcpu),
+        Standing::Queued(_) => timeline::Standing::Ready,
+        Standing::Halted | Standing::Stopped => timeline::Standing::Halted,
     }
 }

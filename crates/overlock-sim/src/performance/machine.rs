@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use overlock_host::sched::yield_to::{self, Policy, Tally};
 use overlock_host::sched::{Event as Told, Scheduler};
 use overlock_host::{Nanos, Vcpu};
+use overlock_world::timeline::{Notes, Window};
 use overlock_world::{Accounts, Config, Hint};
 
 use super::Error;
@@ -138,6 +139,8 @@ pub(crate) struct Machine<'run> {
     sample_every: u64,
     grace_ns: u64,
     pub(crate) stop_at: u64,
+    /// The notes for a timeline, if one is recorded.
+    notes: Option<Notes>,
     books_at_stop: Option<(Vec<Accounts>, Tally)>,
     alive: u32,
     given_up: bool,
@@ -211,6 +214,7 @@ impl<'run> Machine<'run> {
             sample_every: config.sample_every.map_or(0, ns),
             grace_ns: ns(config.grace),
             stop_at,
+            notes: Window::of(config).map(|window| Notes::new(window, config.vcpus)),
             books_at_stop: None,
             alive: config.vcpus,
             given_up: false,

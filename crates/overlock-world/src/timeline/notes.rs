@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of each vCPU over time, for a timeline.
+//! The state of each vCPU over time, as its host notes it.
 
-use overlock_host::Pcpu;
-use overlock_host::sched::Standing as Stands;
-use overlock_world::timeline::{Standing, Stint, Window, prepared};
+use super::{Standing, Stint, Window, prepared};
 
-/// The notes of a run. Room is allocated before it: the threads engine notes in a signal handler
-/// (H4).
+/// The notes of a run. Room is allocated before it, because a host may note in a signal handler.
 #[derive(Debug)]
-pub(super) struct Notes {
+pub struct Notes {
     window: Window,
     lives: Vec<Life>,
 }
@@ -23,7 +20,8 @@ struct Life {
 
 impl Notes {
     /// Makes notes for this many vCPUs, all of which are halted.
-    pub(super) fn new(window: Window, vcpus: u32) -> Self {
+    #[must_use]
+    pub fn new(window: Window, vcpus: u32) -> Self {
         let standing = Standing::Halted;
         let blank = Stint { standing, from_ns: u64::MAX, to_ns: u64::MAX };
         let life = |_| Life { standing, since_ns: 0, stints: prepared(vcpus, blank) };
@@ -31,12 +29,7 @@ impl Notes {
     }
 
     /// Records that `vcpu` is in this state from `now_ns` on.
-    pub(super) fn note(&mut self, vcpu: u32, stands: Stands, now_ns: u64) {
-        let standing = match stands {
-            Stands::Running(Pcpu(pcpu)) => Standing::Running(pcpu),
-            Stands::Queued(_) => Standing::Ready,
-            Stands::Halted | Stands::Stopped => Standing::Halted,
-        };
+    pub fn note(&mut self, vcpu: u32, standing: Standing, now_ns: u64) {
         let life = &mut self.lives[vcpu as usize];
         if life.standing == standing {
             return;
@@ -51,7 +44,8 @@ impl Notes {
 
     /// Returns the stints of `vcpu`, including the one that goes on, unless there was no room for
     /// those before it.
-    pub(super) fn of(&self, vcpu: u32, now_ns: u64) -> Vec<Stint> {
+    #[must_use]
+    pub fn of(&self, vcpu: u32, now_ns: u64) -> Vec<Stint> {
         let life = &self.lives[vcpu as usize];
         let mut stints = life.stints.clone();
         let last = life.until(now_ns);
@@ -75,11 +69,11 @@ mod tests {
     #[test]
     fn stints_follow_each_other_and_the_last_goes_on() {
         let mut notes = Notes::new(Window { from_ns: 100, to_ns: 200 }, 2);
-        let running = Stands::Running(Pcpu(1));
+        let running = Standing::Running(1);
         notes.note(0, running, 50);
-        notes.note(0, Stands::Queued(Pcpu(0)), 150);
-        // Another queue makes no difference to it.
-        notes.note(0, Stands::Queued(Pcpu(1)), 160);
+        notes.note(0, Standing::Ready, 150);
+        // It already is.
+        notes.note(0, Standing::Ready, 160);
         notes.note(0, running, 170);
         let stint = |standing, from_ns, to_ns| Stint { standing, from_ns, to_ns };
         let expected = [

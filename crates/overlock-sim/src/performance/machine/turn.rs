@@ -7,7 +7,7 @@
 use overlock_host::sched::yield_to::Tally;
 use overlock_host::sched::{Action, Event as Told, Spin, SpinHint, SpinSource, Standing};
 use overlock_host::{Nanos, Pcpu, Vcpu};
-use overlock_world::{Accounts, Hint};
+use overlock_world::{Accounts, Hint, timeline};
 
 use super::calls::ask;
 use super::{Event, Machine, VcpuState};
@@ -60,6 +60,16 @@ impl Machine<'_> {
         }
         if alone && self.scheduler.queued() > 0 {
             (0..self.slices.len() as u32).for_each(|pcpu| self.set_slice(pcpu));
+        }
+        self.note();
+    }
+
+    /// Notes the standings of all vCPUs, if a timeline is recorded.
+    fn note(&mut self) {
+        let Self { notes: Some(notes), scheduler, core, vcpus, .. } = self else { return };
+        for vcpu in 0..vcpus.len() as u32 {
+            let standing = scheduler.standing(Vcpu(vcpu)).unwrap_or(Standing::Stopped);
+            notes.note(vcpu, shown(standing), core.now);
         }
     }
 
@@ -365,9 +375,26 @@ impl Machine<'_> {
         let of = |(vcpu, state): (u32, &VcpuState)| {
             let usage = self.scheduler.usage(Nanos(self.core.now), Vcpu(vcpu)).unwrap_or_default();
             let (ran_ns, steal_ns) = (usage.ran.0, usage.steal.0);
-            Accounts { ran_ns, steal_ns, halted_ns: usage.halted.0, ..state.accounts.clone() }
+            let notes = self.notes.as_ref();
+            let stints = notes.map(|notes| notes.of(vcpu, self.core.now)).unwrap_or_default();
+            Accounts {
+                ran_ns,
+                steal_ns,
+                halted_ns: usage.halted.0,
+                stints,
+                ..state.accounts.clone()
+            }
         };
         let accounts = (0..).zip(&self.vcpus).map(of).collect();
         (accounts, self.scheduler.tally().clone())
+    }
+}
+
+/// What a timeline shows of a vCPU's standing.
+fn shown(standing: Standing) -> timeline::Standing {
+    match standing {
+        Standing::Running(Pcpu(pcpu)) => timeline::Standing::Running(pcpu),
+        Standing::Queued(_) => timeline::Standing::Ready,
+        Standing::Halted | Standing::Stopped => timeline::Standing::Halted,
     }
 }
