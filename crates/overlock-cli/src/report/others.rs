@@ -84,13 +84,58 @@ fn cell(value: Option<&Value>) -> Markup {
     }
 }
 
+/// The fields that tell rows apart, and those to read first. All others follow.
+const FIRST: [&str; 14] = [
+    "experiment",
+    "workload",
+    "figure",
+    "lock",
+    "policy",
+    "cpus",
+    "published_ratio",
+    "ours",
+    "direction",
+    "size",
+    "over.lock",
+    "over.policy",
+    "over.cpus",
+    "timer",
+];
+
+/// Returns the names of all fields that some row has, in the order in which to read them.
+fn columns<'a>(rows: &'a [Vec<(String, &Value)>]) -> Vec<&'a str> {
+    let filled = rows.iter().flatten().filter(|(_, value)| !value.is_null());
+    let mut columns = unique(filled.map(|(name, _)| name.as_str()));
+    let place = |name: &str| FIRST.iter().position(|first| *first == name);
+    columns.sort_by_key(|name| place(name).unwrap_or(FIRST.len()));
+    columns
+}
+
+/// Returns how to set a column: as numbers, text, or sentences. In a table that is too wide for
+/// paper, only the first columns are printed.
+fn tone(rows: &[Vec<(String, &Value)>], column: &str, is_wide: bool) -> String {
+    let values = rows.iter().flatten().filter(|(name, _)| name == column);
+    let set = match values.filter_map(|(_, value)| value.as_str()).map(str::len).max() {
+        None => "",
+        Some(0..=40) => "text",
+        Some(_) => "text long",
+    };
+    let is_more = is_wide && !FIRST.contains(&column);
+    if is_more { format!("{set} more") } else { set.into() }
+}
+
+/// How many columns a sheet of paper has room for.
+const PAPER: usize = 14;
+
 /// Returns the heading for a kind of record.
 fn heading(kind: &str) -> &str {
     match kind {
         "pair" => "Uncontended lock and unlock",
         "summary" => "Over all points",
         "check" => "Bounds that were checked",
-        "published" => "Published figures beside ours",
+        "published" | "reproduced" => "Published figures beside ours",
+        "validated" => "The laboratory and the simulator",
+        "ranks" => "Whether both rank the locks alike",
         "explain" => "Where each lock’s time went",
         "torture" => "Torture",
         "doctor" => "What the machine offers",
@@ -106,16 +151,19 @@ pub(super) fn tables(run: &Run) -> Markup {
         @for kind in kinds {
             @let rows: Vec<_> =
                 rest().filter(|other| other.kind == kind).map(|o| fields(&o.value)).collect();
-            @let columns = unique(rows.iter().flatten().map(|(name, _)| name.as_str()));
+            @let columns = columns(&rows);
+            @let is_wide = columns.len() > PAPER;
+            @let columns: Vec<_> =
+                columns.iter().map(|name| (*name, tone(&rows, name, is_wide))).collect();
             @let table = html! { table class="other" {
                 caption { (heading(kind)) }
-                thead { tr { @for name in &columns { th scope="col" { (name) } } } }
+                thead { tr { @for (name, tone) in &columns {
+                    th scope="col" class=(tone) { (name) }
+                } } }
                 tbody { @for row in &rows { tr {
-                    @for name in &columns {
+                    @for (name, tone) in &columns {
                         @let value = row.iter().find(|(field, _)| field == name).map(|(_, v)| *v);
-                        td class=[value.is_some_and(Value::is_string).then_some("text")] {
-                            (cell(value))
-                        }
+                        td class=(tone) { (cell(value)) }
                     }
                 } } }
             } };

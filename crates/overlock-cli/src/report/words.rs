@@ -33,7 +33,19 @@ pub(super) fn setting(run: &Run) -> String {
     parts.extend(head.version.as_ref().map(|version| format!("overlock {version}")));
     parts.extend(head.commit.as_ref().map(|commit| format!("commit {commit}")));
     parts.extend(head.seed.map(|seed| format!("seed {seed}")));
-    format!("Measured {}.", parts.join(", "))
+    let verb = if run.points.is_empty() {
+        "Run"
+    } else if is_simulated(run) {
+        "Simulated"
+    } else {
+        "Measured"
+    };
+    format!("{verb} {}.", parts.join(", "))
+}
+
+/// Returns whether virtual time was all that a run measured: the machine then made no difference.
+fn is_simulated(run: &Run) -> bool {
+    !run.points.is_empty() && run.points.iter().all(|point| point.world == "sim")
 }
 
 /// Describes how much was measured.
@@ -80,6 +92,7 @@ pub(super) fn doubts(run: &Run) -> Vec<String> {
         }
         if let (Some(load), Some(cpus)) = (head.machine.load_average, head.machine.cpus)
             && load > 0.5 * cpus as f64
+            && !is_simulated(run)
         {
             let load = three(load);
             doubts.push(format!("The machine was busy when it began: load average {load}."));

@@ -10,9 +10,12 @@ mod judge;
 mod runs;
 
 use crate::args::OutputArgs;
+use crate::clock::Clock;
 use crate::lab::{EngineChoice, Run};
+use crate::machine::Machine;
 use crate::output::Sink;
 use crate::progress::Progress;
+use crate::record::RunRecord;
 use crate::sim::{self, pool};
 use crate::{Outcome, interrupt, sys};
 use anyhow::{Result, bail};
@@ -115,6 +118,7 @@ pub(crate) fn main(args: &ReproduceArgs) -> Result<Outcome> {
     }
     let mut sink = Sink::open(&args.output)?;
     interrupt::watch()?;
+    sink.record(&RunRecord::new(&Machine::observe(&Clock::calibrate()), args.seed))?;
     let jobs = args.jobs.map_or_else(pool::jobs, |jobs| jobs.get().into());
     let lab = laboratory(args);
     let progress = Progress::new(0);

@@ -4,10 +4,13 @@
 use super::{DEFAULT_HOST, host, simulate};
 use crate::Outcome;
 use crate::args::{OutputArgs, seconds};
+use crate::clock::Clock;
 use crate::interrupt;
 use crate::lab::{EngineChoice, Run, engine};
+use crate::machine::Machine;
 use crate::output::Sink;
 use crate::progress::Progress;
+use crate::record::RunRecord;
 use crate::stats::median;
 use crate::table::Table;
 use crate::units::{count, three};
@@ -114,6 +117,7 @@ pub(crate) fn main(args: &ValidateArgs) -> Result<Outcome> {
         .collect::<Result<_>>()?;
     let mut sink = Sink::open(&args.output)?;
     interrupt::watch()?;
+    sink.record(&RunRecord::new(&Machine::observe(&Clock::calibrate()), 1))?;
     let groups = args.workload.len() * args.cpus.len();
     let progress = Progress::new((groups * locks.len() * args.policies.len()) as u64);
     let mut table = Table::new(&[
