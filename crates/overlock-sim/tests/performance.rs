@@ -120,10 +120,8 @@ struct Neighbours {
 
 #[test]
 fn a_load_in_vain_takes_as_long_whether_machine_or_vcpu_makes_it() {
-    let ran = |looks_twice: bool| {
-        let mut setup = setup("e5-2699v3", 1);
-        // A second load takes no time then, and only keeps the machine from repeating the round.
-        setup.host.costs.hit.ns = 0;
+    // Where spinners report, even if never in this run, their own coroutines make all loads.
+    let ran = |pause_window: Duration| {
         let line = Neighbours::default();
         let body = |vcpu: Vcpu<Simulated>| {
             for turn in 1..=200 {
@@ -133,18 +131,19 @@ fn a_load_in_vain_takes_as_long_whether_machine_or_vcpu_makes_it() {
                     line.watched.fetch_add(u32::from(turn % 10 == 0), Relaxed);
                 } else {
                     while line.watched.load(Relaxed) < turn / 10 {
-                        assert!(!looks_twice || line.watched.load(Relaxed) <= turn / 10);
                         vcpu.relax();
                     }
                 }
             }
         };
-        let (outcome, counts) = setup.run_program(&millis(5, 4, 4), &Odd(body)).unwrap();
-        (format!("{:?}", outcome.vcpus), counts.events, counts.transfers)
+        let config = Config { pause_window, ..millis(5, 4, 4) };
+        let setup = setup("e5-2699v3", 1);
+        let (outcome, counts) = setup.run_program(&config, &Odd(body)).unwrap();
+        (format!("{:?}", outcome.vcpus), counts.accesses, counts.transfers)
     };
-    let (once, twice) = (ran(false), ran(true));
-    assert!(once.2 > 700, "three vCPUs fetch the line for each of 200 changes: {once:?}");
-    assert_eq!(once, twice);
+    let (by_machine, by_vcpu) = (ran(Duration::ZERO), ran(Duration::from_secs(1)));
+    assert!(by_machine.2 > 600, "three vCPUs fetch the line for 200 changes: {by_machine:?}");
+    assert_eq!(by_machine, by_vcpu);
 }
 
 #[test]
