@@ -147,33 +147,6 @@ fn a_sweep_that_was_cut_off_is_taken_up_where_it_was() {
     assert!(other.stderr.contains("0 runs found, 12 made"), "{other:?}");
 }
 
-#[test]
-fn a_run_that_fails_fails_its_part_and_leaves_the_others_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    // A holder loses the only pCPU to spinners whose slices outlast the grace for ending a run.
-    let lists = "sim --workload micro --cs 500ms --ncs 0 --pcpus 1 --cpus 1,3 --slice 11s \
-                 --locks native-ticket,hybrid --seconds 15 --runs 1 --json --sweep";
-    let sweep = |more: &[&str]| {
-        let path = [folder.path().to_str().unwrap()];
-        said(&[&lists.split_whitespace().collect::<Vec<_>>()[..], &path, more].concat())
-    };
-    let failed = "failed: micro, native-ticket, none, 3 vCPUs";
-    let parts = ["1/4", "2/4", "3/4", "4/4"].map(|part| sweep(&["--shard", part]));
-    let codes: Vec<_> = parts.iter().map(|part| part.code).collect();
-    let told: Vec<_> = parts.iter().map(|part| part.stderr.contains(failed)).collect();
-    assert_eq!(codes.iter().filter(|code| **code == Some(1)).count(), 1, "{parts:?}");
-    assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 3, "{parts:?}");
-    for (code, told) in codes.iter().zip(told) {
-        assert_eq!(told, *code == Some(1), "the part that fails says which run: {parts:?}");
-    }
-    // What failed is made again, for want of a result, and fails again: a run is a function.
-    let merged = sweep(&[]);
-    merged.ends(1, "did not stop");
-    assert!(merged.stderr.contains("3 runs found, 0 made; 1 of all 4 are missing"), "{merged:?}");
-    assert_eq!(merged.records("point").len(), 3, "{merged:?}");
-    assert_eq!(merged.records("failure").len(), 1, "{merged:?}");
-}
-
 /// Starts long runs in two processes, and returns when both simulate.
 fn endless(more: &[&str]) -> (Child, Vec<String>) {
     let runs = ["sim", "--seconds", "600", "--runs", "2", "--locks", "hybrid", "--cpus", "4"];
