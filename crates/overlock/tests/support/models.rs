@@ -48,6 +48,8 @@ impl Class for Seen {
 pub(crate) enum Depth {
     /// Only the first executions, to see which sites there are.
     Glance,
+    /// This many executions with one preemption, and as many with the model's own bound.
+    Brief(usize),
     /// Up to the model's own bound on preemptions: minutes for all models together.
     Bounded,
     /// As `Bounded`, then with one more preemption, for at most [`LONG`].
@@ -55,11 +57,20 @@ pub(crate) enum Depth {
 }
 
 impl Depth {
-    /// The depth asked for: `OVERLOCK_VERIFY=long` in the environment, otherwise the bounded
-    /// exploration.
+    /// The depth asked for: `OVERLOCK_VERIFY` in the environment is `bounded` or `long`, otherwise
+    /// `Brief`.
+    ///
+    /// # Panics
+    /// If it is anything else.
     pub(crate) fn wanted() -> Self {
-        let long = std::env::var_os("OVERLOCK_VERIFY").is_some_and(|value| value == "long");
-        if long { Self::Long } else { Self::Bounded }
+        match std::env::var("OVERLOCK_VERIFY").as_deref() {
+            Ok("long") => Self::Long,
+            Ok("bounded") => Self::Bounded,
+            Ok(other) if !other.is_empty() => {
+                panic!("OVERLOCK_VERIFY={other}: choose bounded or long")
+            }
+            _ => Self::Brief(BRIEF),
+        }
     }
 }
 
@@ -83,19 +94,31 @@ pub(crate) fn explore(
 ) -> Report {
     let execution = Arc::new(execution);
     let again = Arc::clone(&execution);
-    let glance = depth == Depth::Glance;
-    let report = explore_once(preemptions, glance, None, move || execution());
-    match preemptions {
-        Some(bound) if depth == Depth::Long && report.failure.is_none() => {
-            report.and(explore_once(Some(bound + 1), false, Some(LONG), move || again()))
+    let first = move || execution();
+    let then = move || again();
+    match (depth, preemptions) {
+        (Depth::Glance, _) => explore_once(preemptions, Some(GLANCE), None, first),
+        (Depth::Brief(max), _) => {
+            let report = explore_once(Some(1), Some(max), None, first);
+            if report.failure.is_some() || preemptions == Some(1) {
+                return report;
+            }
+            report.and(explore_once(preemptions, Some(max), None, then))
         }
-        _ => report,
+        (Depth::Long, Some(bound)) => {
+            let report = explore_once(preemptions, None, None, first);
+            if report.failure.is_some() {
+                return report;
+            }
+            report.and(explore_once(Some(bound + 1), None, Some(LONG), then))
+        }
+        (Depth::Bounded | Depth::Long, _) => explore_once(preemptions, None, None, first),
     }
 }
 
 fn explore_once(
     preemptions: Option<usize>,
-    glance: bool,
+    max_executions: Option<usize>,
     max_duration: Option<Duration>,
     execution: impl Fn() + Send + Sync + 'static,
 ) -> Report {
@@ -103,9 +126,10 @@ fn explore_once(
     loom.max_branches = 20_000;
     loom.preemption_bound = preemptions;
     loom.max_duration = max_duration;
-    if glance {
-        loom.checkpoint_interval = GLANCE;
-        loom.max_permutations = Some(GLANCE);
+    if let Some(max) = max_executions {
+        // It counts them only at checkpoints.
+        loom.checkpoint_interval = max;
+        loom.max_permutations = Some(max);
     }
     EVENTS.set([0; Event::ALL.len()]);
     EXECUTIONS.set(0);
@@ -123,6 +147,17 @@ fn explore_once(
         sites: sites::executed(),
         reached: sites::reached(),
         failure: result.err().map(|panic| message(&*panic)),
+    }
+}
+
+impl Depth {
+    /// The next depth for a model that has not reached what it exists for.
+    pub(crate) fn deeper(self) -> Option<Self> {
+        match self {
+            Self::Brief(max) if max < BRIEF << 6 => Some(Self::Brief(max << 2)),
+            Self::Brief(_) => Some(Self::Bounded),
+            Self::Glance | Self::Bounded | Self::Long => None,
+        }
     }
 }
 
@@ -146,6 +181,10 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// Executions of a [`Depth::Glance`].
 const GLANCE: usize = 2_000;
+
+/// Executions of each half of a [`Depth::Brief`] at first: all models together then take a minute,
+/// and nearly all reach what they exist for.
+const BRIEF: usize = 10_000;
 
 fn message(panic: &dyn Any) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -6,16 +6,13 @@
 //! (`AcqRel` to `Acquire` and to `Release`, these two to `Relaxed`; a fence removed), with a cheap
 //! model that then fails. A site without a row fails the audit, and so does a row without a site.
 
-#[expect(dead_code, reason = "what a model must reach, and how deep, is for `tests/loom.rs`")]
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
-use support::models::Depth;
-use support::sites::{self, Site};
-use support::table::{model, models};
+use crate::support::models::Depth;
+use crate::support::sites::{self, Site};
+use crate::support::table::{model, models};
 
 /// Site, weakened ordering, and the model that then fails.
 const CAUGHT: &[(&str, Ordering, &str)] = &[
