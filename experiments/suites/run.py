@@ -97,6 +97,10 @@ class Suite:
     def report(self, file):
         """Writes a table, and the cases that differ; returns how many do."""
         different = 0
+        bad = [f"{case.name} ({self.results[case.name, 'libc'][0]})" for case in self.cases
+               if self.results[case.name, "libc"][0] != "0"]
+        print(f"{self.name:10} libc          {len(self.cases):5} cases, "
+              f"{len(self.cases) - len(bad)} passed; not: {', '.join(bad) or 'none'}", file=file)
         for lock in self.options.locks:
             verdicts = {case.name: self.verdict(case, lock) for case in self.cases}
             count = list(verdicts.values()).count
