@@ -3,8 +3,11 @@
 //!
 //! | clock | a reading is | for |
 //! |---|---|---|
-//! | [`Clock`] | nanoseconds since its start, an integer | worlds: a guest can make no system call, so host and guests read the counter and scale it in the same way |
-//! | [`Stamps`] | ticks; the reader scales them later | the benchmark: a stamp on the measured path is one instruction |
+//! | [`Clock`] | nanoseconds since its start | worlds |
+//! | [`Stamps`] | ticks, to be scaled later | the benchmark, whose stamp is one instruction |
+//!
+//! A guest can make no system call, so host and guests of a world read the counter and scale it in
+//! the same way.
 //!
 //! The rate of the counter is measured in one way for both, once per process: the median over a few
 //! spans, so that an interruption spoils only one of them. Where there is no such counter, ticks are

@@ -10,7 +10,6 @@ mod judge;
 mod runs;
 
 use crate::args::OutputArgs;
-use crate::clock::Clock;
 use crate::lab::{EngineChoice, Run};
 use crate::machine::Machine;
 use crate::output::Sink;
@@ -23,6 +22,7 @@ use clap::Args;
 use instructions::cost;
 use judge::Judged;
 use overlock_world::Document;
+use overlock_world::clock::Stamps;
 use overlock_world::experiment::{Experiment, Published};
 use runs::{Place, Runs};
 use std::num::NonZeroU16;
@@ -118,7 +118,7 @@ pub(crate) fn main(args: &ReproduceArgs) -> Result<Outcome> {
     }
     let mut sink = Sink::open(&args.output)?;
     interrupt::watch()?;
-    sink.record(&RunRecord::new(&Machine::observe(&Clock::calibrate()), args.seed))?;
+    sink.record(&RunRecord::new(&Machine::observe(&Stamps::calibrate()), args.seed))?;
     let jobs = args.jobs.map_or_else(pool::jobs, |jobs| jobs.get().into());
     let lab = laboratory(args);
     let progress = Progress::new(0);

@@ -4,7 +4,6 @@
 use super::{DEFAULT_HOST, host, simulate};
 use crate::Outcome;
 use crate::args::{OutputArgs, seconds};
-use crate::clock::Clock;
 use crate::interrupt;
 use crate::lab::{EngineChoice, Run, engine};
 use crate::machine::Machine;
@@ -18,6 +17,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use overlock_sim::performance::{HostProfile, Setup};
 use overlock_world::Config;
+use overlock_world::clock::Stamps;
 use overlock_world::locks::Lock;
 use overlock_world::workload::Profile;
 use serde::Serialize;
@@ -117,7 +117,7 @@ pub(crate) fn main(args: &ValidateArgs) -> Result<Outcome> {
         .collect::<Result<_>>()?;
     let mut sink = Sink::open(&args.output)?;
     interrupt::watch()?;
-    sink.record(&RunRecord::new(&Machine::observe(&Clock::calibrate()), 1))?;
+    sink.record(&RunRecord::new(&Machine::observe(&Stamps::calibrate()), 1))?;
     let groups = args.workload.len() * args.cpus.len();
     let progress = Progress::new((groups * locks.len() * args.policies.len()) as u64);
     let mut table = Table::new(&[
