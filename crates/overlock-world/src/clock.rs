@@ -4,13 +4,13 @@
 //! | clock | a reading is | for |
 //! |---|---|---|
 //! | [`Clock`] | nanoseconds since its start | worlds |
-//! | [`Stamps`] | ticks, to be scaled later | the benchmark, whose stamp is one instruction |
+//! | [`Stamps`] | ticks, to be scaled later | the benchmark: a stamp is one instruction |
 //!
 //! A guest can make no system call, so host and guests of a world read the counter and scale it in
 //! the same way.
 //!
-//! The rate of the counter is measured in one way for both, once per process: the median over a few
-//! spans, so that an interruption spoils only one of them. Where there is no such counter, ticks are
+//! The rate of the counter is measured once per process for both: the median over a few spans, so
+//! that an interruption spoils only one of them. Where there is no such counter, ticks are
 //! nanoseconds of the system's monotonic clock; `Stamps` takes these also where the kernel does not
 //! trust the counter.
 
