@@ -19,7 +19,7 @@ impl Machine<'_> {
 
     pub(super) fn doing(&self, vcpu: u32) -> &'static str {
         match self.standing(vcpu) {
-            Standing::Halted => "was halted, and nobody kicked it",
+            Standing::Halted => "was halted, and no vCPU kicked it",
             Standing::Queued(_) => "was waiting for a pCPU",
             Standing::Running(_) if self.vcpus[vcpu as usize].spin.is_asleep() => "was spinning",
             Standing::Running(_) => "was running",
