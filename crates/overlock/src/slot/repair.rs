@@ -91,6 +91,7 @@ pub(crate) enum Waiter {
 
 /// How to take waiters out of a lock.
 pub(crate) struct Care {
+    #[cfg_attr(not(feature = "threads"), allow(dead_code, reason = "only processes fork"))]
     pub(crate) mend: Mend,
     pub(crate) abandon: Abandon,
 }
