@@ -62,11 +62,27 @@ fn a_kick_before_the_halt_is_not_lost() {
 }
 
 #[test]
-fn a_kick_while_queued_is_not_lost_either() {
+fn a_kick_after_a_preemption_is_not_lost_either() {
     let mut sched = started(Config::new(2, 1), Stay);
+    sched.on(us(1_000), Event::Timer(P0));
+    assert_eq!(sched.on(us(1_000), Event::Preempted(V0)), run(V1, P0, us(2_000)));
+    // It may have been about to halt.
+    sched.on(us(1_001), kick(V0));
+    assert_eq!(sched.on(us(1_002), Event::Halted(V1)), run(V0, P0, us(2_002)));
+    assert_eq!(sched.on(us(1_003), Event::Halted(V0)), run(V0, P0, us(2_002)));
+}
+
+#[test]
+fn a_kick_of_a_vcpu_that_has_just_been_woken_adds_nothing() {
+    let mut sched = started(Config::new(2, 1), Stay);
+    // It was woken and has not run: what the second kick tells it, it will see anyway.
     sched.on(us(1), kick(V1));
     assert_eq!(sched.on(us(2), Event::Halted(V0)), run(V1, P0, us(1_002)));
-    assert_eq!(sched.on(us(3), Event::Halted(V1)), run(V1, P0, us(1_002)));
+    assert_eq!(sched.on(us(3), Event::Halted(V1)), Some(Action::Idle { pcpu: P0 }));
+    // A kick while it runs stays.
+    assert_eq!(sched.on(us(4), kick(V1)), run(V1, P0, us(1_004)));
+    sched.on(us(5), kick(V1));
+    assert_eq!(sched.on(us(6), Event::Halted(V1)), run(V1, P0, us(1_004)));
 }
 
 #[test]

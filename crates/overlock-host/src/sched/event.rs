@@ -26,8 +26,8 @@ use crate::{Nanos, Pcpu, Vcpu};
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The owner has nothing to do until it is kicked or interrupted. If it was kicked since it
-    /// last halted, it is sent back at once: a kick is never lost.
+    /// The owner has nothing to do until it is kicked or interrupted. If it was kicked while it ran
+    /// or was preempted, it is sent back at once: a kick is never lost.
     Halted(Vcpu),
     /// The owner has spun for longer than a lock is usually held.
     LongSpin(Spin),

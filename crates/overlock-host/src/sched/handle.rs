@@ -55,7 +55,7 @@ impl<P: Policy> Scheduler<P> {
         let record = &mut self.vcpus[vcpu.index()];
         record.account(self.now);
         (record.standing, record.kicked) = (Standing::Stopped, false);
-        (record.spinning, record.critical) = (false, false);
+        (record.spinning, record.critical, record.woken) = (false, false, false);
         let pcpu = pcpu?;
         self.clear(pcpu);
         Some(self.fill(pcpu))
@@ -151,7 +151,7 @@ impl<P: Policy> Scheduler<P> {
                 record.kicked = true;
                 return None;
             }
-            Standing::Queued(_) => record.kicked = true,
+            Standing::Queued(_) => record.kicked |= !record.woken,
             Standing::Halted => {
                 let home = record.home;
                 idle = self.idle_for(target, home);
@@ -162,7 +162,7 @@ impl<P: Policy> Scheduler<P> {
                 let record = &mut self.vcpus[target.index()];
                 record.time = record.time.max(level.map_or(record.time, |t| t.minus(credit)));
                 record.account(self.now);
-                record.begun = true;
+                (record.begun, record.woken) = (true, true);
                 self.queue(target, idle.unwrap_or(home));
             }
         }

@@ -95,7 +95,7 @@ impl<P: Policy> Scheduler<P> {
         }
         let record = &mut self.vcpus[vcpu.index()];
         record.account(self.now);
-        record.standing = Standing::Running(pcpu);
+        (record.standing, record.woken) = (Standing::Running(pcpu), false);
         record.home = pcpu;
         let slot = &mut self.slots[pcpu.index()];
         slot.owner = Some(vcpu);

@@ -84,6 +84,10 @@ pub(super) struct Record {
     pub(super) home: Pcpu,
     /// Whether a kick came while it was not halted; its next halt then returns at once.
     pub(super) kicked: bool,
+    /// Whether it was woken from a halt and has not run since. A further kick then has nothing to
+    /// add: the vCPU looks at its memory when it runs, after either. KVM merges such kicks too
+    /// (`pv_unhalted`, Linux 6.x arch/x86/kvm/x86.c).
+    pub(super) woken: bool,
     /// Whether it has been woken before, so that its sleep counts.
     pub(super) begun: bool,
     /// Whether it left the guest through a pause loop and has not entered it since.
@@ -104,6 +108,7 @@ impl Record {
             guest: Guest(0),
             home,
             kicked: false,
+            woken: false,
             begun: false,
             spinning: false,
             critical: false,

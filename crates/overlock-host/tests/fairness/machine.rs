@@ -58,6 +58,8 @@ struct Guest {
     deed: Deed,
     wakes: Option<Nanos>,
     kicked: bool,
+    /// Whether it was woken and has not run since: then a kick adds nothing.
+    woken: bool,
     ready_since: Nanos,
     longest_wait: Nanos,
     ran: Nanos,
@@ -103,6 +105,7 @@ impl<P: Policy> Machine<P> {
                 deed,
                 wakes: None,
                 kicked: false,
+                woken: false,
                 ready_since: Nanos::ZERO,
                 longest_wait: Nanos::ZERO,
                 ran: Nanos::ZERO,
@@ -244,8 +247,10 @@ impl<P: Policy> Machine<P> {
         let guest = &mut self.guests[n];
         guest.wakes = None;
         match guest.place {
-            Place::Asleep => (guest.place, guest.ready_since) = (Place::Ready, now),
-            Place::Ready | Place::On(_) => guest.kicked = true,
+            Place::Asleep => {
+                (guest.place, guest.ready_since, guest.woken) = (Place::Ready, now, true);
+            }
+            Place::Ready | Place::On(_) => guest.kicked |= !guest.woken,
             Place::Gone => {}
         }
     }
@@ -287,7 +292,7 @@ impl<P: Policy> Machine<P> {
                 let guest = &mut self.guests[vcpu.index()];
                 assert_eq!(guest.place, Place::Ready, "{vcpu} cannot run");
                 guest.longest_wait = guest.longest_wait.max(self.now - guest.ready_since);
-                guest.place = Place::On(p);
+                (guest.place, guest.woken) = (Place::On(p), false);
                 self.owners[p] = Some(vcpu);
                 self.timers[p] = Some(until);
             }
