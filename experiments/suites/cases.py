@@ -33,9 +33,14 @@ class Case:
 
 
 def compile_all(sources, names, flags, folder, also=()):
-    """Compiles each source to a program; returns the programs, and how many did not compile."""
+    """Compiles each source to a program, unless an earlier call has; returns the programs, and how
+    many did not compile."""
+    folder.mkdir(parents=True, exist_ok=True)
+
     def compile_one(source, name):
         program = folder / name
+        if program.exists():
+            return program
         command = ["cc", *flags(source), "-w", "-O1", str(source), *map(str, also), "-o",
                    str(program), "-pthread", "-lrt", "-lm", "-ldl"]
         done = subprocess.run(command, capture_output=True)
@@ -61,7 +66,6 @@ def posix(work, options):
     sources = sorted(source for area in POSIX_AREAS for source in root.glob(area + "/**/*.c"))
     names = ["_".join(source.relative_to(root).with_suffix("").parts[1:]) for source in sources]
     folder = work / "posix"
-    folder.mkdir()
     programs, failed = compile_all(
         sources, names, lambda _: ["-std=gnu99", "-D_GNU_SOURCE", f"-I{root / 'include'}"], folder,
         [root / "lib/common.c"])
@@ -89,13 +93,13 @@ def glibc(work, options):
     if options.glibc is None:
         return [], ["apt-get install glibc-source, or name an archive by --glibc"]
     root = work / "glibc"
-    root.mkdir()
+    root.mkdir(parents=True, exist_ok=True)
     parts = ["nptl/*", "sysdeps/pthread/*", "support/*", "test-skeleton.c",
              "malloc/scratch_buffer*", *(f"include/{name}" for name in GLIBC_HEADERS)]
     subprocess.run(["tar", "xf", options.glibc, "-C", root, "--strip-components=1", "--wildcards",
                     *(f"*/{part}" for part in parts)], check=True)
     own = work / "shim"
-    own.mkdir()
+    own.mkdir(exist_ok=True)
     (own / "shim.h").write_text(GLIBC_SHIM)
     (own / "config.h").touch()
     flags = ["-std=gnu11", "-D_GNU_SOURCE", "-DTIMEOUTFACTOR=1", f"-I{root}", f"-I{root}/support",
@@ -104,7 +108,6 @@ def glibc(work, options):
     library = glibc_support(root, own, flags)
     sources = sorted([*root.glob("nptl/tst-*.c"), *root.glob("sysdeps/pthread/tst-*.c")])
     folder = work / "glibc-tests"
-    folder.mkdir()
     programs, failed = compile_all(
         sources, [source.stem for source in sources],
         lambda source: [*flags, f"-I{source.parent}"], folder, [library])
@@ -114,18 +117,21 @@ def glibc(work, options):
 
 
 def glibc_support(root, own, flags):
-    """Builds the helpers of glibc's tests: those of `support/` that compile outside its build."""
+    """Builds the helpers of glibc's tests, unless an earlier call has: those of `support/` that
+    compile outside its build."""
     def compile_one(source):
         done = subprocess.run(["cc", *flags, "-w", "-c", source, "-o", own / f"{source.stem}.o"],
                               capture_output=True)
         return done.returncode == 0
 
+    library = own / "libsupport.a"
+    if library.exists():
+        return library
     skipped = ("tst-", "test-driver", "test-run", "links-dso")
     sources = [source for source in root.glob("support/*.c")
                if not source.stem.startswith(skipped) and "container" not in source.stem]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(compile_one, sources))
-    library = own / "libsupport.a"
     subprocess.run(["ar", "rcs", library, *own.glob("*.o")], check=True)
     return library
 

@@ -5,12 +5,13 @@ Overlock's, and prints each case that ends otherwise than under libc.
     cargo build --release -p overlock-preload && experiments/suites/run.py --out results
 
 A case that differs is repeated, alone on the machine, under both: a test that libc too fails now
-and then is "unsteady", not a difference. The exit code is 1 if there was a difference, 2 if
+and then in the same way is "unsteady", not a difference. The exit code is 1 if there was a difference, 2 if
 nothing could run. docs/suites.md lists what each suite needs, and what was seen.
 """
 
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -20,9 +21,10 @@ import sys
 import tempfile
 
 import cases
+import self_test
 
+SUITES = cases.SUITES | {"self-test": self_test.suite}
 LOCKS = ["none", "hybrid", "queued", "ticket", "test-and-set"]
-REPEATS = 4
 
 
 def run(case, lock, library, counters):
@@ -77,13 +79,18 @@ class Suite:
         print(f"{self.name}: {len(self.cases)} cases on {lock}", file=sys.stderr)
 
     def verdict(self, case, lock):
-        """Compares a lock with libc: `same`, `unsteady`, or `DIFFERS`."""
+        """Compares a lock with libc: `same`, `unsteady`, or `DIFFERS`; and how many runs had a
+        result that was never seen under libc."""
         libc, ours = self.results[case.name, "libc"], self.results[case.name, lock]
         if libc[:2] == ours[:2]:
-            return "same"
-        theirs = {self.go(case, "libc")[:2] for _ in range(REPEATS)} | {libc[:2]}
-        again = {self.go(case, lock)[:2] for _ in range(REPEATS)}
-        return "unsteady" if again <= theirs else "DIFFERS"
+            return "same", ""
+        repeats = range(self.options.repeats)
+        theirs = {libc[:2]} | {self.go(case, "libc")[:2] for _ in repeats}
+        again = [ours[:2]] + [self.go(case, lock)[:2] for _ in repeats]
+        others = sum(result not in theirs for result in again)
+        if others == 0:
+            return "unsteady", ""
+        return "DIFFERS", f", in {others} of {len(again)} runs"
 
     def waits(self, lock):
         """How often threads waited for a replaced mutex or condition variable in all cases."""
@@ -103,7 +110,7 @@ class Suite:
               f"{len(self.cases) - len(bad)} passed; not: {', '.join(bad) or 'none'}", file=file)
         for lock in self.options.locks:
             verdicts = {case.name: self.verdict(case, lock) for case in self.cases}
-            count = list(verdicts.values()).count
+            count = [verdict for verdict, _ in verdicts.values()].count
             passed = sum(self.results[case.name, lock][0] == "0" for case in self.cases)
             processes, contended, waits = self.waits(lock)
             print(f"{self.name:10} {lock:13} {len(self.cases):5} cases, {passed} passed,"
@@ -111,10 +118,11 @@ class Suite:
                   f" {count('DIFFERS')} different; {processes} processes,"
                   f" {contended} contended mutexes, {waits} waits for conditions", file=file)
             for case in self.cases:
-                if verdicts[case.name] == "same":
+                verdict, runs = verdicts[case.name]
+                if verdict == "same":
                     continue
                 libc, ours = self.results[case.name, "libc"], self.results[case.name, lock]
-                print(f"    {verdicts[case.name]} {case.name}: libc {libc[0]}, {lock} {ours[0]}",
+                print(f"    {verdict} {case.name}: libc {libc[0]}, {lock} {ours[0]}{runs}",
                       file=file)
                 (self.options.out / f"{case.name}-{lock}.txt").write_text(ours[2])
                 (self.options.out / f"{case.name}-libc.txt").write_text(libc[2])
@@ -139,22 +147,32 @@ def arguments():
     parser.add_argument("--locks", type=lambda names: names.split(","), default=LOCKS)
     parser.add_argument("--only", default="", metavar="TEXT",
                         help="cases whose name contains this")
+    parser.add_argument("--work", type=pathlib.Path, metavar="FOLDER",
+                        help="keep compiled tests here for the next call, instead of removing them")
     parser.add_argument("--jobs", type=int, default=4 * (os.cpu_count() or 1),
                         help="tests at once; most of them sleep")
+    parser.add_argument("--repeats", type=int, default=4, metavar="N",
+                        help="how often a case that differs is repeated under both")
+    parser.add_argument("--self-test", action="store_true",
+                        help="check that broken libraries are noticed, in some seconds")
     return parser.parse_args()
 
 
 def main():
     options = arguments()
+    if options.self_test:
+        return self_test.check()
     options.out = options.out.resolve()
     options.library = options.library.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
     if not options.library.exists():
         sys.exit(f"{options.library} is not there: cargo build --release -p overlock-preload")
     different = ran = 0
-    with tempfile.TemporaryDirectory() as work, open(options.out / "suites.txt", "a") as file:
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(open(options.out / "suites.txt", "a"))
+        work = options.work or pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for name in options.suites or cases.SUITES:
-            found, why_not = cases.SUITES[name](pathlib.Path(work), options)
+            found, why_not = SUITES[name](work.resolve(), options)
             for reason in why_not:
                 print(f"skipped: {name}: {reason}")
             found = [case for case in found if options.only in case.name]

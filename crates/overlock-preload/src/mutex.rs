@@ -33,7 +33,6 @@
 //! * I3: only the owner reads and writes `depth`.
 //! * I4: after the release of the lock word, nothing of the mutex is accessed: it may no longer
 //!   exist.
-//! * I4: after the lock word is released, nothing of the mutex is touched: it may be gone.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};

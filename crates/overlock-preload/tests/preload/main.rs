@@ -5,4 +5,5 @@
 mod known_bad;
 mod library;
 mod posix;
+mod suites;
 mod support;
