@@ -166,9 +166,10 @@ def stress(_work, _options):
     """stress-ng's stressors of what threads share, which verify themselves."""
     if not shutil.which("stress-ng"):
         return [], ["apt-get install stress-ng"]
-    names = ["mutex", "pthread", "sem", "futex", "malloc", "fork", "vm-addr", "tmpfs", "lockbus",
+    # None that fills the disk or the memory of the machine, as `resources` and `tmpfs` do.
+    names = ["mutex", "pthread", "sem", "futex", "malloc", "fork", "vm-addr", "lockbus",
              "schedpolicy", "tree", "mmap", "judy", "spawn", "nanosleep", "timer", "sigpipe",
-             "prefetch", "funccall", "peterson", "daemon", "exec", "clone", "mq", "resources"]
+             "prefetch", "funccall", "peterson", "daemon", "exec", "clone", "mq"]
     return [Case(name, ["stress-ng", f"--{name}", "2", "--timeout", "2", "--verify"], alone=True)
             for name in names], []
 
