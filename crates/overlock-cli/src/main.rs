@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
-        Err(error) => return usage::explain(&error, &args),
+        Err(error) => return usage::explain(error, &args),
     };
     let done = match cli.command {
         Command::Bench(args) => bench::main(&args),

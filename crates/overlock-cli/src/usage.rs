@@ -6,13 +6,14 @@ use crate::args::Cli;
 use crate::output;
 use crate::process::preload;
 use clap::CommandFactory as _;
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Prints what is wrong, or what the user asked for (`--help`).
-pub(crate) fn explain(error: &clap::Error, args: &[OsString]) -> ExitCode {
-    match mistake(error, args) {
+pub(crate) fn explain(mut error: clap::Error, args: &[OsString]) -> ExitCode {
+    suggest_no_hidden(&mut error);
+    match mistake(&error, args) {
         Some(sentence) => {
             output::complain(&format!("overlock: {sentence}"));
             ExitCode::from(2)
@@ -22,6 +23,18 @@ pub(crate) fn explain(error: &clap::Error, args: &[OsString]) -> ExitCode {
             let _ = error.print();
             ExitCode::from(if error.use_stderr() { 2 } else { 0 })
         }
+    }
+}
+
+/// Drops suggestions of commands that `--help` does not show.
+fn suggest_no_hidden(error: &mut clap::Error) {
+    let kind = ContextKind::SuggestedSubcommand;
+    let Some(ContextValue::Strings(names)) = error.remove(kind) else { return };
+    let cli = Cli::command();
+    let is_shown = |name: &String| cli.find_subcommand(name).is_some_and(|c| !c.is_hide_set());
+    let shown: Vec<_> = names.into_iter().filter(is_shown).collect();
+    if !shown.is_empty() {
+        error.insert(kind, ContextValue::Strings(shown));
     }
 }
 

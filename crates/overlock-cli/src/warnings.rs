@@ -80,7 +80,7 @@ impl std::fmt::Display for Warning {
             ),
             Warning::WideInterval { place, spread } => write!(
                 f,
-                "results vary by ±{:.0} % ({place}); use longer and more --runs",
+                "results vary by ±{:.0} % ({place}); make runs longer, and --runs more",
                 spread * 100.0
             ),
             Warning::Drift { percent } => write!(

@@ -81,9 +81,16 @@ pub struct Stuck {
     pub place: Place,
 }
 
+/// How many of the stuck vCPUs a message describes: the others mostly do the same.
+const DESCRIBED: usize = 8;
+
 fn listed(stuck: &[Stuck]) -> String {
     let line = |s: &Stuck| format!("\n  vCPU {} {}, {}", s.vcpu, s.doing, s.place);
-    stuck.iter().map(line).collect()
+    let lines: String = stuck.iter().take(DESCRIBED).map(line).collect();
+    match stuck.len().saturating_sub(DESCRIBED) {
+        0 => lines,
+        more => format!("{lines}\n  and {more} more vCPUs"),
+    }
 }
 
 fn said(message: &Option<String>) -> String {
@@ -93,5 +100,26 @@ fn said(message: &Option<String>) -> String {
 impl From<overlock_world::Error> for Error {
     fn from(overlock_world::Error(what): overlock_world::Error) -> Self {
         Self::Config(what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_describes_only_some_of_many_stuck_vcpus() {
+        let stuck = |count| {
+            let stuck = |vcpu| Stuck { vcpu, doing: "was running", place: Place::unknown() };
+            let error = Error::Runaway {
+                grace: Duration::from_secs(1),
+                stuck: (0..count).map(stuck).collect(),
+            };
+            error.to_string()
+        };
+        assert_eq!(stuck(8).matches("was running").count(), 8);
+        assert!(!stuck(8).contains("more"), "{}", stuck(8));
+        assert_eq!(stuck(99).matches("was running").count(), 8);
+        assert!(stuck(99).ends_with("\n  and 91 more vCPUs"), "{}", stuck(99));
     }
 }

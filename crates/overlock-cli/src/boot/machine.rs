@@ -39,8 +39,8 @@ pub(super) fn image() -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/"));
     if !root.join("crates/overlock-boot/image.ld").exists() {
         bail!(
-            "the source tree of this program is gone from {}, so the kernel image can't be built; \
-             build it elsewhere with `cargo xtask image` and name it in {IMAGE}",
+            "the kernel image is built in this program's source tree, which is not on this machine \
+             (there is none in {}); build it in one with `cargo xtask image` and name it in {IMAGE}",
             root.display()
         );
     }

@@ -5,6 +5,7 @@ use super::run::COUNTERS;
 use super::{bundle, elf};
 use anyhow::{Context, Result, bail};
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,7 +31,10 @@ pub(crate) fn known(lock: &str) -> Result<()> {
     if [LIBC, NONE].contains(&lock) || LOCKS.contains(&lock) {
         return Ok(());
     }
-    bail!("there is no lock '{lock}' for programs; choose from {}, {LIBC}", LOCKS.join(", "))
+    bail!(
+        "there is no lock '{lock}' for programs; choose from {}, {LIBC}, {NONE}",
+        LOCKS.join(", ")
+    )
 }
 
 /// The folder of an installed library, relative to this program's.
@@ -46,6 +50,7 @@ pub(crate) fn library() -> Result<PathBuf> {
         let path = PathBuf::from(path);
         let path = path
             .canonicalize()
+            .and_then(|path| File::open(&path).map(|_| path))
             .with_context(|| format!("{OVERRIDE} names {}, which can't be read", path.display()))?;
         elf::refuse_library(&path).with_context(|| format!("{OVERRIDE} names the wrong file"))?;
         return Ok(path);

@@ -36,10 +36,26 @@ impl StartUp {
         let Interval { median, low, high } = self.seconds;
         let range = format!("{}..{}", show(low), show(high));
         let is = "none is libc under the preload library, which then replaces nothing";
-        if self.seconds.includes(0.0) {
+        // Preloading takes time: an interval below zero is noise as well.
+        if low <= 0.0 {
             format!("{is}: preloading alone makes no measurable difference ({range})")
         } else {
             format!("{is}: preloading alone takes {} of each run ({range})", show(median))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_named_only_if_all_of_the_interval_is_some() {
+        let sentence = |median: f64, low: f64, high: f64| {
+            StartUp { seconds: Interval { median, low, high } }.sentence()
+        };
+        assert!(sentence(2e-4, 1e-4, 3e-4).contains("preloading alone takes 200 us"));
+        assert!(sentence(1e-4, -1e-4, 3e-4).contains("no measurable difference (-100 us..300 us)"));
+        assert!(sentence(-1e-4, -1e-4, -1e-4).contains("no measurable difference"));
     }
 }

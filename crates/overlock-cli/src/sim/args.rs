@@ -75,8 +75,10 @@ Examples:
   overlock sim --experiment experiments/micro.toml          the same file runs in every world
   overlock sim --host my.toml --workload ebizzy --policies all --pcpus 16 --cpus 32
   overlock sim --what-if 20% --locks native-ticket,queued,hybrid --workload kernbench
-  overlock sim --sweep runs --shard 1/2 --locks all --cpus 4,8,16 --seconds 0.05; the same with
-      --shard 2/2, then without --shard              two parts, which can run anywhere, and the whole
+  overlock sim --sweep runs --shard 1/2 --locks all --cpus 4,8,16 --seconds 0.05
+                                                            one of two parts, which can run
+                                                            anywhere; with --shard 2/2 the other,
+                                                            without --shard the whole
 
 All lists and columns are those of `overlock lab --help`; --pcpus defaults to all of the host's.
 Exit codes: 0 fine, 1 a run failed or --check found a bound missed, 2 could not run or write, 130

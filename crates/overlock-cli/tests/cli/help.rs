@@ -52,6 +52,13 @@ fn examples_work_as_written() {
     }
 }
 
+#[test]
+fn misspelt_commands_lead_to_commands_that_help_shows() {
+    let said = said(&["bnech"]);
+    assert!(said.stderr.contains("'bench'") && !said.stderr.contains("child"), "{said:?}");
+    said.ends(2, "a similar subcommand exists: 'bench'");
+}
+
 /// Collects all names of fields, at any depth.
 fn names(value: &Value, found: &mut BTreeSet<String>) {
     match value {

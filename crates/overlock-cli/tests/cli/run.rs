@@ -2,6 +2,7 @@
 //! Does `overlock run` leave the program unchanged, except for its locks?
 
 use crate::support::{OVERLOCK, Said, c_library, overlock, said, send, stand_in};
+use std::io::Write as _;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -74,6 +75,16 @@ fn a_missing_or_wrong_library_is_reported() {
     command.env("OVERLOCK_PRELOAD", "/etc/passwd");
     let said: Said = command.output().unwrap().into();
     said.ends(2, "/etc/passwd is not a 64-bit shared library");
+    let folder = tempfile::tempdir().unwrap();
+    let locked = folder.path().join("liboverlock_preload.so");
+    std::fs::copy(c_library(), &locked).unwrap();
+    std::fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
+    command.env("OVERLOCK_PRELOAD", &locked);
+    let said: Said = command.output().unwrap().into();
+    match std::fs::File::open(&locked) {
+        Ok(_) => writeln!(std::io::stderr(), "skipped: this user may read everything").unwrap(),
+        Err(_) => said.ends(2, "liboverlock_preload.so, which can't be read: Permission denied"),
+    }
     command.env("OVERLOCK_PRELOAD", c_library());
     let said: Said = command.output().unwrap().into();
     said.ends(2, "is a library, but not Overlock's");
@@ -86,7 +97,12 @@ fn a_missing_or_wrong_library_is_reported() {
     }
     let folder = tempfile::tempdir().unwrap();
     let alone = folder.path().join("overlock");
-    std::fs::copy(env!("CARGO_BIN_EXE_overlock"), &alone).unwrap();
+    // By another process: a child that a test beside this one starts during a copy here would
+    // inherit the open file, and a program that is open for writing does not run.
+    let copied = std::process::Command::new("cp")
+        .args([env!("CARGO_BIN_EXE_overlock").as_ref(), alone.as_os_str()])
+        .status();
+    assert!(copied.unwrap().success());
     let output =
         std::process::Command::new(alone).args(args).env_remove("OVERLOCK_PRELOAD").output();
     Said::from(output.unwrap()).ends(2, "cargo build -p overlock-preload");
@@ -94,7 +110,8 @@ fn a_missing_or_wrong_library_is_reported() {
 
 #[test]
 fn bad_input_is_a_sentence_and_exit_code_2() {
-    said(&["run", "no-lock", "--", "true"]).ends(2, "there is no lock 'no-lock' for programs");
+    let locks = "for programs; choose from hybrid, ticket, queued, test-and-set, libc, none";
+    said(&["run", "no-lock", "--", "true"]).ends(2, locks);
     said(&["run", "--", "no-such-program"])
         .ends(2, "there is no program 'no-such-program' in PATH");
     said(&["run", "--", "/no/such/program"]).ends(2, "can't run /no/such/program");

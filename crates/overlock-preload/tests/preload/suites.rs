@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the script that runs programs and test suites of other projects notice a broken library?
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -15,6 +16,8 @@ fn the_script_for_other_suites_notices_broken_libraries() {
             let cases = text(&output).lines().filter(|line| line.starts_with("ok: ")).count();
             assert!(cases > 0, "no case ran:\n{}", text(&output));
         }
-        Err(error) => println!("skipped: python3 does not run: {error}"),
+        Err(error) => {
+            writeln!(std::io::stderr(), "skipped: python3 does not run: {error}").unwrap();
+        }
     }
 }
