@@ -6,6 +6,9 @@ use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 
 use crate::World;
 
+#[cfg(feature = "threads")]
+pub mod verbs;
+
 overlock::lock_class!(
     /// All locks of the workloads.
     pub Locks

@@ -184,7 +184,7 @@ const GLANCE: usize = 2_000;
 
 /// Executions of each half of a [`Depth::Brief`] at first: all models together then take a minute,
 /// and nearly all reach what they exist for.
-const BRIEF: usize = 10_000;
+const BRIEF: usize = 2_500;
 
 fn message(panic: &dyn Any) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -14,8 +14,9 @@ mod step;
 
 use anyhow::{Context, Result, bail, ensure};
 use overlock::platform::{Native, Threads};
-use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
+use overlock::{Hybrid, Queued, TestAndSet, Ticket};
 use overlock_world::experiment::Published;
+use overlock_world::locks::verbs::Compiled;
 use overlock_world::locks::{Build, Lock};
 use serde::{Deserialize, Serialize};
 use std::os::unix::process::CommandExt;
@@ -130,7 +131,7 @@ fn pair_named(name: &str) -> Result<Pair> {
 }
 
 /// Counts for a lock of this build, which has a restartable sequence to release it or not.
-fn pair<L: ConstLock>(build: Build, has_one: bool) -> Result<Pair> {
+fn pair<L: Compiled>(build: Build, has_one: bool) -> Result<Pair> {
     let lock = L::NEW;
     let sequence = has_one && Threads::has_restartable_sequences();
     // In the child: the switch is thrown before the first lock is taken, and steps don't cut a
@@ -139,27 +140,14 @@ fn pair<L: ConstLock>(build: Build, has_one: bool) -> Result<Pair> {
         (build != Build::Off || Threads::set_waiting(false)) && (!sequence || sequences::outlast())
     };
     // SAFETY: nobody holds the lock, which is this process's own; it has one thread.
-    let locking = unsafe { executed(lock_it::<L>, &lock, prepare) }?;
+    let locking = unsafe { executed(L::LOCK, &lock, prepare) }?;
     let taken = || {
         let ready = prepare();
         lock.lock();
         ready
     };
     // SAFETY: as above, and the child has taken it in `taken`.
-    let unlocking = unsafe { executed(unlock_it::<L>, &lock, taken) }?;
+    let unlocking = unsafe { executed(L::UNLOCK, &lock, taken) }?;
     let release = if sequence { Release::Sequence } else { Release::Instruction };
     Ok(Pair { lock: String::new(), release, locking, unlocking })
-}
-
-#[inline(never)]
-extern "C" fn lock_it<L: ConstLock>(lock: &L) {
-    lock.lock();
-}
-
-/// # Safety
-/// The caller holds the lock.
-#[inline(never)]
-unsafe extern "C" fn unlock_it<L: ConstLock>(lock: &L) {
-    // SAFETY: the caller holds it.
-    unsafe { lock.unlock() };
 }

@@ -3,7 +3,9 @@
 //! path?
 
 use overlock::counters::Event;
-use overlock_sim::{Fault, Faults, Plan, seed_of, subjects, torture};
+use overlock_sim::{Fault, Faults, Plan, seed_of, torture};
+
+use crate::support::{each, good};
 
 const RUNS: u64 = 150;
 const STEPS: u64 = 20_000;
@@ -50,7 +52,7 @@ fn is_reachable(name: &str, event: Event) -> bool {
 
 #[test]
 fn every_lock_survives_a_swarm_of_random_worlds() {
-    for subject in subjects().filter(|subject| subject.known_bad.is_empty()) {
+    each("swarm::every_lock_survives_a_swarm_of_random_worlds", good(), |subject| {
         let (mut faults, mut events) = (Faults::default(), [0; Event::ALL.len()]);
         let (mut takeovers, mut crossed_kicks) = (0, 0);
         for index in 0..RUNS {
@@ -82,5 +84,5 @@ fn every_lock_survives_a_swarm_of_random_worlds() {
             let native = !ever_halts(subject.name);
             assert_eq!(faults.of(fault) == 0, native, "{}: {}", subject.name, fault.name());
         }
-    }
+    });
 }

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Is every faulty lock caught, and by the oracle meant for it?
 
-use overlock_sim::{Oracle, Report, Subject, injections, seed_of, subjects, torture};
+use overlock_sim::{Oracle, Report, Subject, injections, seed_of, torture};
+
+use crate::support::{bad, each};
 
 /// How many random runs a mistake has to show itself in. Most need a few, two need hundreds.
 const RUNS: u64 = 6_000;
-
-fn bad() -> impl Iterator<Item = &'static Subject> {
-    subjects().filter(|subject| !subject.known_bad.is_empty())
-}
 
 fn is_caught_as_meant(subject: &Subject, mut reports: impl Iterator<Item = Report>) {
     let failure = reports.find_map(|report| report.failure);
@@ -18,18 +16,22 @@ fn is_caught_as_meant(subject: &Subject, mut reports: impl Iterator<Item = Repor
 
 #[test]
 fn injections_catch_every_mistake() {
-    for subject in bad() {
+    each("busted::injections_catch_every_mistake", bad(), |subject| {
         is_caught_as_meant(subject, injections(subject).map(|(_, report)| report));
-    }
+    });
 }
 
 /// Starving a queue head takes 4,094 passes in a row, which random worlds hardly ever produce: the
 /// script does that.
 #[test]
 fn torture_catches_every_mistake() {
-    for subject in bad().filter(|subject| subject.name != "broken-bypass") {
-        is_caught_as_meant(subject, (0..RUNS).map(|i| torture(subject, seed_of(2, i), 20_000)));
-    }
+    each(
+        "busted::torture_catches_every_mistake",
+        bad().filter(|subject| subject.name != "broken-bypass"),
+        |subject| {
+            is_caught_as_meant(subject, (0..RUNS).map(|i| torture(subject, seed_of(2, i), 20_000)));
+        },
+    );
 }
 
 #[test]

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Is a run a function of its lock and plan, and of nothing else?
 
-use overlock_sim::{Plan, run, seed_of, subject, subjects, torture};
+use overlock_sim::{Plan, run, seed_of, subject, torture};
+
+use crate::support::good;
 
 #[test]
 fn a_run_repeats_bit_for_bit() {
-    for subject in subjects().filter(|subject| subject.known_bad.is_empty()) {
+    for subject in good() {
         for index in 0..5 {
             let seed = seed_of(1, index);
             let report = torture(subject, seed, 5_000);

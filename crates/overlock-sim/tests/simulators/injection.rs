@@ -4,15 +4,13 @@
 use std::collections::BTreeMap;
 
 use overlock::counters::Event;
-use overlock_sim::{Report, Subject, injections, interruptions, subjects};
+use overlock_sim::{Report, injections, interruptions};
 
-fn good() -> impl Iterator<Item = &'static Subject> {
-    subjects().filter(|subject| subject.known_bad.is_empty())
-}
+use crate::support::{each, good};
 
 #[test]
 fn every_lock_survives_the_loss_of_any_cpu_at_any_step() {
-    for subject in good() {
+    each("injection::every_lock_survives_the_loss_of_any_cpu_at_any_step", good(), |subject| {
         let mut taken_away = 0;
         for (plan, report) in injections(subject) {
             if let Some(failure) = report.failure {
@@ -21,7 +19,7 @@ fn every_lock_survives_the_loss_of_any_cpu_at_any_step() {
             taken_away += u64::from(report.injected);
         }
         assert!(taken_away > 200, "{}: only {taken_away} steps", subject.name);
-    }
+    });
 }
 
 /// The oracle of the bypass bound proves something only if the bound is nearly reached.
@@ -56,26 +54,31 @@ fn injections_go_through_halting_and_giving_up() {
 /// `queue.rs`).
 #[test]
 fn a_release_interrupted_before_its_kick_leaves_nobody_halted() {
-    for subject in good() {
-        let runs: Vec<_> = interruptions(subject).filter(|(_, report)| report.injected).collect();
-        for (plan, report) in &runs {
-            let name = subject.name;
-            assert_eq!(report.failure, None, "{name} {plan}\n{}", report.trace.join("\n"));
-        }
-        if ["queued", "hybrid"].contains(&subject.name) {
-            // These are the runs in which it comes to this: the head halts for both locks, and so
-            // does the handler.
-            let halts = |report: &&Report| {
-                report.events[Event::PvWaitHead as usize] >= 2
-                    && report.events[Event::PvWaitNode as usize] >= 1
-            };
-            let halted = runs.iter().map(|(_, report)| report).filter(halts).count();
-            assert!(halted > 20, "{}: {halted} of {}", subject.name, runs.len());
-            // In some of them a release replaces the name of the CPU that is away by its own.
-            let taken_over = runs.iter().filter(|(_, report)| report.takeovers > 0).count();
-            assert!(taken_over > 5, "{}: {taken_over} of {}", subject.name, runs.len());
-        }
-    }
+    each(
+        "injection::a_release_interrupted_before_its_kick_leaves_nobody_halted",
+        good(),
+        |subject| {
+            let runs: Vec<_> =
+                interruptions(subject).filter(|(_, report)| report.injected).collect();
+            for (plan, report) in &runs {
+                let name = subject.name;
+                assert_eq!(report.failure, None, "{name} {plan}\n{}", report.trace.join("\n"));
+            }
+            if ["queued", "hybrid"].contains(&subject.name) {
+                // These are the runs in which it comes to this: the head halts for both locks,
+                // and so does the handler.
+                let halts = |report: &&Report| {
+                    report.events[Event::PvWaitHead as usize] >= 2
+                        && report.events[Event::PvWaitNode as usize] >= 1
+                };
+                let halted = runs.iter().map(|(_, report)| report).filter(halts).count();
+                assert!(halted > 20, "{}: {halted} of {}", subject.name, runs.len());
+                // In some of them a release replaces the name of the CPU that is away by its own.
+                let taken_over = runs.iter().filter(|(_, report)| report.takeovers > 0).count();
+                assert!(taken_over > 5, "{}: {taken_over} of {}", subject.name, runs.len());
+            }
+        },
+    );
 }
 
 /// The kinds of locks share the nodes of a CPU. In the script for each pair of kinds, a kick for

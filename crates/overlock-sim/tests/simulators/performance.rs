@@ -31,7 +31,7 @@ fn text(record: &Record<Yields>) -> String {
 
 #[test]
 fn the_laboratorys_experiment_file_runs_and_shows_what_the_project_is_about() {
-    let file = include_str!("../../../experiments/micro.toml");
+    let file = include_str!("../../../../experiments/micro.toml");
     let mut experiment = Experiment::parse("micro", file).unwrap();
     experiment.host.seconds = 0.02;
     let setup = setup("dev-kvm", 1);

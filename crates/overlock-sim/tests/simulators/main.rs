@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Both simulators: one question per module.
+
+mod busted;
+mod injection;
+mod performance;
+mod replay;
+mod support;
+mod swarm;
