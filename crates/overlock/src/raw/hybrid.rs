@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | free | there are no waiters | takes the lock with one CAS |
 //! | stealing enabled | there is a queue | takes a free lock; a *steal*, counted in the word |
-//! | stealing disabled | the queue head has set `NO_STEALING`, or was passed [`MAX_BYPASS`] times | joins the queue |
+//! | stealing disabled | the queue head has set `NO_STEALING`, or was passed [`MAX_BYPASS`] times | waits until the head has had the lock, or joins the queue |
 //!
 //! State, transitions, invariants and orderings are those of [`queue`](super::queue); the policy is
 //! in `queue/policy.rs`.

@@ -3,12 +3,18 @@
 //!
 //! A running newcomer takes a free lock past a queue whose head can be passed (a *steal*, counted
 //! in the word). It spins for the lock, yielding its processor between two rounds where the
-//! platform can, and joins the queue when its budget is spent or stealing is disabled.
+//! platform can, and joins the queue when its budget is spent. While stealing is disabled it can't
+//! take the lock, but it stays: the queue head is about to, and stealing is enabled again. If it
+//! joined the queue, it would halt, and each turn of a head would send all running waiters to
+//! sleep.
+//!
+//! Its looks become rarer, from one in each pause to one in [`NEWCOMER_INTERVAL_MAX`], because each
+//! takes the line away from a holder that is about to write it.
 //!
 //! While there is a queue, one newcomer sets `SPINNER`. Releases then leave a halted queue head
 //! alone, because a running CPU will take the lock (golang/go#68578 does likewise). That newcomer
-//! is responsible for the queue head: when the tenure is over, it kicks the head and joins the
-//! queue behind it. So the kick costs no holder's time, and the head finds a processor.
+//! is responsible for the queue head: when the tenure is over, it kicks the head. So the kick costs
+//! no holder's time.
 //!
 //! # A steal that clears `HALTED`
 //!
@@ -30,7 +36,8 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::{NAP_NS, Order, QueueLock, kick, policy};
+use super::policy::{self, NEWCOMER_INTERVAL_MAX};
+use super::{NAP_NS, Order, QueueLock, kick};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
@@ -45,11 +52,9 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Spins for the lock outside the queue. Returns whether it took the lock.
     pub(super) fn spin_as_newcomer(&self, deadline_ns: Option<u64>) -> bool {
         let mut spin = Spin::new(policy::newcomer_spins_ns(P::costs(), P::YIELDS));
+        let mut interval = 1;
         let mut announced = false;
         let mut traced = None;
-        // Whether this newcomer has kicked the head and leaves to make room for it; it does so
-        // once.
-        let mut leaves = false;
         loop {
             let seen = self.look();
             if let Some(new) = seen.taken_by_newcomer() {
@@ -61,8 +66,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 continue;
             }
             let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
-            let mut goes_on =
-                !leaves && spin.pause::<P>() && !seen.is_stealing_disabled() && !late();
+            let goes_on = spin.pause_times::<P>(interval) && !late();
+            interval = policy::longer_interval(interval, NEWCOMER_INTERVAL_MAX);
             if goes_on && !announced && seen.has_queue() && !seen.has_spinner() {
                 traced
                     .get_or_insert_with(|| Traced::<P>::newcomer(&raw const self.word, Self::CARE));
@@ -71,9 +76,10 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 continue;
             }
             if goes_on && spin.has_looked() {
-                leaves = announced && self.kick_due_head(seen);
-                goes_on = !leaves;
-                if goes_on && P::YIELDS {
+                if announced {
+                    self.kick_due_head(seen);
+                }
+                if P::YIELDS {
                     C::count(Event::PvYield);
                     spin.yield_now::<P>();
                 }
@@ -85,15 +91,12 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         }
     }
 
-    /// Kicks a halted queue head whose tenure is over. Returns whether it did.
-    fn kick_due_head(&self, seen: LockWord) -> bool {
-        let due = seen.is_head_halted()
-            && kick::head_halted_for_ns::<P>(self.key())
-                .is_some_and(|ns| policy::disables_stealing(P::costs(), ns));
-        if due {
+    /// Kicks a halted queue head whose tenure is over.
+    fn kick_due_head(&self, seen: LockWord) {
+        let is_due = |ns| policy::disables_stealing(P::costs(), ns);
+        if seen.is_head_halted() && kick::head_halted_for_ns::<P>(self.key()).is_some_and(is_due) {
             kick::kick_head::<P, C>(self.key());
         }
-        due
     }
 
     /// `(t,s,0,1,n,0) -> (t,s,0,0,n+1,1)` if the queue head has been kicked, else
