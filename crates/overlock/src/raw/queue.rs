@@ -44,7 +44,7 @@
 //!     v                                 :                                    :     | h, and no
 //!     spins                             :                                    :     v newcomer
 //!  (t,0,0,h,n,1) -> (t,1,0,h,n,1) spins :                                    :   kick the head
-//!     | budget spent, or d              :                                    :
+//!     | budget spent                    :                                    :
 //!     v                                 :                                    :
 //!  (t,s,d,h,n,1) -> (me,s,d,h,n,1) ---->: spins; tenure over:                :
 //!                               waits   : (t,s,0,0,n,l) -> (t,s,1,0,n,l)     :
