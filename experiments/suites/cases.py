@@ -166,7 +166,7 @@ def stress(_work, _options):
     """stress-ng's stressors of what threads share, which verify themselves."""
     if not shutil.which("stress-ng"):
         return [], ["apt-get install stress-ng"]
-    # None that fills the disk or the memory of the machine, as `resources` and `tmpfs` do.
+    # Without `resources` and `tmpfs`, which use up memory or disk: runs with them filled the disk.
     names = ["mutex", "pthread", "sem", "futex", "malloc", "fork", "vm-addr", "lockbus",
              "schedpolicy", "tree", "mmap", "judy", "spawn", "nanosleep", "timer", "sigpipe",
              "prefetch", "funccall", "peterson", "daemon", "exec", "clone", "mq"]
