@@ -54,6 +54,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let mut spin = Spin::new(policy::newcomer_spins_ns(P::costs(), P::YIELDS));
         let mut interval = 1;
         let mut announced = false;
+        let mut has_kicked = false;
         let mut traced = None;
         loop {
             let seen = self.look();
@@ -76,8 +77,9 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 continue;
             }
             if goes_on && spin.has_looked() {
-                if announced {
-                    self.kick_due_head(seen);
+                // Once: a head that halts again, because the lock is still held, gains nothing by it.
+                if announced && !has_kicked {
+                    has_kicked = self.kick_due_head(seen);
                 }
                 if P::YIELDS {
                     C::count(Event::PvYield);
@@ -91,12 +93,15 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         }
     }
 
-    /// Kicks a halted queue head whose tenure is over.
-    fn kick_due_head(&self, seen: LockWord) {
+    /// Kicks a halted queue head whose tenure is over. Returns whether it did.
+    fn kick_due_head(&self, seen: LockWord) -> bool {
         let is_due = |ns| policy::disables_stealing(P::costs(), ns);
-        if seen.is_head_halted() && kick::head_halted_for_ns::<P>(self.key()).is_some_and(is_due) {
+        let kicks =
+            seen.is_head_halted() && kick::head_halted_for_ns::<P>(self.key()).is_some_and(is_due);
+        if kicks {
             kick::kick_head::<P, C>(self.key());
         }
+        kicks
     }
 
     /// `(t,s,0,1,n,0) -> (t,s,0,0,n+1,1)` if the queue head has been kicked, else
