@@ -77,7 +77,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 continue;
             }
             if goes_on && spin.has_looked() {
-                // Once: a head that halts again, because the lock is still held, gains nothing by it.
+                // Once: a head that halts again because the lock is held gains nothing by it.
                 if announced && !has_kicked {
                     has_kicked = self.kick_due_head(seen);
                 }
