@@ -22,7 +22,7 @@
 //! disables stealing when it has been the head for 10 wake-up latencies, or as soon after that as
 //! it has a processor. Waiters behind it are served in order, so the waiter in place k is passed at
 //! most k x 4,095 times. A newcomer has no claim until it has joined the queue, which it does after
-//! spinning for 8 wake-up latencies.
+//! spinning for as long.
 //!
 //! A head that has spun in vain halts. It enables stealing while it is halted, unless it has been
 //! the head for 40 wake-up latencies. The count goes on.
@@ -40,10 +40,10 @@
 //!
 //! # Limits
 //!
-//! A newcomer that loses its CPU while it has `SPINNER` set leaves a halted head unkicked. Other
-//! newcomers still take the lock; but if none comes, the lock stays free until the one that set
-//! `SPINNER` has a CPU again. The same holds for a head that disables stealing and then loses its
-//! CPU.
+//! A newcomer that loses its CPU while it has `SPINNER` set leaves a halted head unkicked until the
+//! head is due and a release finds that out. Other newcomers still take the lock; but if none
+//! comes, the lock stays free until the one that set `SPINNER` has a CPU again. The same holds for
+//! a head that disables stealing and then loses its CPU.
 //!
 //! A waiter that yields gives up its claim to the processor. Under Linux 6.18, a thread that yields
 //! to a working thread may get the processor back milliseconds later, so the longest stalls with

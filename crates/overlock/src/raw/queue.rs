@@ -89,7 +89,7 @@
 //!   counts only if `NO_STEALING` is clear.
 //! * I2: only the queue head resets the count, when it leaves the queue.
 //! * I3: a release that sees `HALTED` kicks the queue head, unless `SPINNER` says that a newcomer
-//!   is spinning and that newcomer may steal.
+//!   is spinning, that newcomer may steal, and the head is not known to be due.
 //! * I4: the newcomer that set `SPINNER` clears it by taking the lock, or by a CAS before it joins
 //!   the queue. So whenever the lock is free and the head has halted, a kick is on its way or a
 //!   newcomer is watching the lock.
@@ -263,8 +263,12 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     #[cold]
     #[inline(never)]
     pub(crate) fn kick(address: *const P::Word, before: LockWord) {
-        if !before.has_spinner() || !before.admits_newcomers() {
-            kick::kick_head::<P, C>(Key::new(address, 0));
+        let key = Key::new(address, 0);
+        let left_to_newcomer = before.has_spinner()
+            && before.admits_newcomers()
+            && !(policy::reads_tenure(before.steals()) && kick::is_head_due::<P>(key));
+        if !left_to_newcomer {
+            kick::kick_head::<P, C>(key);
         }
     }
 }

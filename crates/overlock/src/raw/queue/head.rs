@@ -55,7 +55,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                         Err(same) => self = same,
                     }
                 } else {
-                    interval = policy::longer_interval(interval, policy::HEAD_INTERVAL_MAX);
+                    interval = policy::longer_interval(interval);
                 }
             }
             if deadline_ns.is_some_and(|at| P::now_ns() >= at) {

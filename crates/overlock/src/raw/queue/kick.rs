@@ -3,6 +3,7 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use super::policy;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
@@ -70,9 +71,11 @@ pub(super) fn is_head_kicked<P: Platform>(key: Key) -> bool {
     waiters::find::<P>(key).any(|waiter| waiter.node::<P>().state.load(Relaxed) == state::KICKED)
 }
 
-/// How long the queue head has been the head, if it has halted.
-pub(super) fn head_halted_for_ns<P: Platform>(key: Key) -> Option<u64> {
-    waiters::find::<P>(key).map(|waiter| passed_ns::<P>(&waiter.node::<P>().since)).max()
+/// Whether the tenure of the queue head is over, if the head has halted.
+pub(super) fn is_head_due<P: Platform>(key: Key) -> bool {
+    waiters::find::<P>(key).any(|waiter| {
+        policy::disables_stealing(P::costs(), passed_ns::<P>(&waiter.node::<P>().since))
+    })
 }
 
 /// The platform's clock in units of 1,024 ns, truncated to 32 bits.

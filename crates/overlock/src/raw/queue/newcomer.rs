@@ -8,13 +8,15 @@
 //! joined the queue, it would halt, and each turn of a head would send all running waiters to
 //! sleep.
 //!
-//! Its looks become rarer, from one in each pause to one in [`NEWCOMER_INTERVAL_MAX`], because each
+//! Its looks become rarer, from one in each pause to one in eight, because each
 //! takes the line away from a holder that is about to write it.
 //!
 //! While there is a queue, one newcomer sets `SPINNER`. Releases then leave a halted queue head
 //! alone, because a running CPU will take the lock (golang/go#68578 does likewise). That newcomer
 //! is responsible for the queue head: when the tenure is over, it kicks the head. So the kick costs
-//! no holder's time.
+//! no holder's time. The newcomer may lose its processor, though, mostly to the lock holder: it
+//! yields, and Linux then lets the other thread run for a whole slice. So releases read the head's
+//! time now and then ([`policy::reads_tenure`]) and kick a head that is due themselves.
 //!
 //! # A steal that clears `HALTED`
 //!
@@ -36,8 +38,7 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::policy::{self, NEWCOMER_INTERVAL_MAX};
-use super::{NAP_NS, Order, QueueLock, kick};
+use super::{NAP_NS, Order, QueueLock, kick, policy};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
@@ -68,7 +69,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             }
             let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
             let goes_on = spin.pause_times::<P>(interval) && !late();
-            interval = policy::longer_interval(interval, NEWCOMER_INTERVAL_MAX);
+            interval = policy::longer_interval(interval);
             if goes_on && !announced && seen.has_queue() && !seen.has_spinner() {
                 traced
                     .get_or_insert_with(|| Traced::<P>::newcomer(&raw const self.word, Self::CARE));
@@ -95,9 +96,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
 
     /// Kicks a halted queue head whose tenure is over. Returns whether it did.
     fn kick_due_head(&self, seen: LockWord) -> bool {
-        let is_due = |ns| policy::disables_stealing(P::costs(), ns);
-        let kicks =
-            seen.is_head_halted() && kick::head_halted_for_ns::<P>(self.key()).is_some_and(is_due);
+        let kicks = seen.is_head_halted() && kick::is_head_due::<P>(self.key());
         if kicks {
             kick::kick_head::<P, C>(self.key());
         }

@@ -17,35 +17,40 @@
 
 use crate::platform::Costs;
 
-/// For how many wake-up latencies a CPU that can yield spins: as a newcomer before it joins the
-/// queue, and as the queue head before it halts. With 2, critical sections of 10 µs under 16
-/// threads lost a third to halts and kicks; 40 gained nothing more (2 CPUs, futex).
-const SPIN_WAKES: u64 = 8;
-/// The same for a newcomer that can't yield, in fifths of a wake-up latency: less than a halt
+/// For how many wake-up latencies a queue head can be passed, its *tenure*. A hand-over costs one
+/// or two, so this bounds the total cost of hand-overs; the tail of the waiting time is this times
+/// the number of waiters. CPUs that can yield spin for as long: a newcomer before it joins the
+/// queue, and a head before it halts. With 2, critical sections of 10 µs under 16 threads lost a
+/// third to halts and kicks; 5, 8 and 10 can't be told apart, and 40 gained nothing more (2 CPUs,
+/// futex).
+const TENURE_WAKES: u64 = 10;
+/// After how many tenures stealing stays disabled while the queue head halts: as a head that lost
+/// several turns to preemptions, and not to the others' luck.
+const LATE_TENURES: u64 = 4;
+/// How long a newcomer that can't yield spins, in fifths of a wake-up latency: less than a halt
 /// costs, because the newcomer may spin on the very processor that the holder needs.
 const SPIN_BLIND_FIFTHS: u64 = 2;
-/// The same for a queue head that can't yield: a usual critical section ends before that.
+/// How long a queue head that can't yield spins, in wake-up latencies: a usual critical section
+/// ends before that.
 const SPIN_BLIND_HEAD_WAKES: u64 = 3;
-/// For how many wake-up latencies a queue head can be passed. A hand-over costs one or two, so this
-/// bounds the total cost of hand-overs; the tail of the waiting time is this times the number of
-/// waiters.
-const TENURE_WAKES: u64 = 10;
 /// How long a queue head leaves a free lock alone, in nanoseconds: about as long as a holder takes
 /// to come straight back, which is two transfers of a cache line.
 pub(super) const HOLD_BACK_NS: u64 = 200;
-/// The most pauses between two looks by a queue head at a lock whose holder comes straight back.
-/// Its looks then cost the holder a few percent.
-pub(super) const HEAD_INTERVAL_MAX: u32 = 64;
-/// The most pauses between two looks by a newcomer, 0.1 to 0.4 µs: the transfer of a line or two.
-/// With 1, critical sections of 90 ns back to back lost a tenth to a fifth; with 16, sections of
-/// 400 ns with as long a pause lost as much.
-pub(super) const NEWCOMER_INTERVAL_MAX: u32 = 8;
+/// The most pauses between two looks by a newcomer, or by a queue head whose holder comes straight
+/// back: 0.1 to 0.4 µs, the transfer of a line or two. With 1, critical sections of 90 ns back to
+/// back lost a tenth to a fifth; with 16, sections of 400 ns with as long a pause lost as much.
+const INTERVAL_MAX: u32 = 8;
+
+/// The tenure of a queue head, in nanoseconds.
+const fn tenure_ns(costs: Costs) -> u64 {
+    costs.wake_ns * TENURE_WAKES
+}
 
 /// How long a newcomer spins before it joins the queue, in nanoseconds of its own time.
 pub(super) const fn newcomer_spins_ns(costs: Costs, yields: bool) -> u64 {
     match (costs.spins, yields) {
         (false, _) => 0,
-        (true, true) => costs.wake_ns * SPIN_WAKES,
+        (true, true) => tenure_ns(costs),
         (true, false) => costs.wake_ns * SPIN_BLIND_FIFTHS / 5,
     }
 }
@@ -55,7 +60,7 @@ pub(super) const fn newcomer_spins_ns(costs: Costs, yields: bool) -> u64 {
 pub(super) const fn head_spins_ns(costs: Costs, yields: bool, unfair: bool) -> u64 {
     match (unfair, yields) {
         _ if !costs.spins => 0,
-        (true, true) => costs.wake_ns * SPIN_WAKES,
+        (true, true) => tenure_ns(costs),
         (true, false) => costs.wake_ns * SPIN_BLIND_HEAD_WAKES,
         (false, _) => costs.wake_ns * SPIN_BLIND_FIFTHS / 5,
     }
@@ -63,18 +68,26 @@ pub(super) const fn head_spins_ns(costs: Costs, yields: bool, unfair: bool) -> u
 
 /// Whether a waiter that has been the queue head for `head_for_ns` disables stealing.
 pub(super) const fn disables_stealing(costs: Costs, head_for_ns: u64) -> bool {
-    head_for_ns >= costs.wake_ns * TENURE_WAKES
+    head_for_ns >= tenure_ns(costs)
 }
 
 /// Whether stealing stays disabled while such a waiter is halted; no CPU then uses the lock until
 /// the waiter is back.
 pub(super) const fn halts_without_stealing(costs: Costs, head_for_ns: u64) -> bool {
-    head_for_ns >= 4 * costs.wake_ns * TENURE_WAKES
+    head_for_ns >= tenure_ns(costs) * LATE_TENURES
 }
 
-/// How many pauses a waiter makes between two looks, at most `max`, if it made `pauses` so far.
-pub(super) const fn longer_interval(pauses: u32, max: u32) -> u32 {
-    if pauses >= max / 2 { max } else { pauses * 2 }
+/// Whether a release that may leave the queue head halted, because a newcomer spins, reads how long
+/// the head has been there. `steals` is how many acquisitions have passed the head. With powers of
+/// two the first reading after the tenure comes at twice the tenure at the latest, however long the
+/// critical sections are, and there are at most 12.
+pub(super) const fn reads_tenure(steals: u32) -> bool {
+    steals.is_power_of_two()
+}
+
+/// How many pauses a waiter makes between two looks, if it made `pauses` so far.
+pub(super) const fn longer_interval(pauses: u32) -> u32 {
+    if pauses >= INTERVAL_MAX / 2 { INTERVAL_MAX } else { pauses * 2 }
 }
 
 #[cfg(test)]
@@ -121,14 +134,12 @@ mod tests {
 
     #[test]
     fn looks_become_rarer_up_to_a_bound() {
-        for max in [HEAD_INTERVAL_MAX, NEWCOMER_INTERVAL_MAX] {
-            let mut pauses = 1;
-            for _ in 0..20 {
-                let longer = longer_interval(pauses, max);
-                assert!(longer > pauses || longer == max);
-                pauses = longer;
-            }
-            assert_eq!(pauses, max);
+        let mut pauses = 1;
+        for _ in 0..20 {
+            let longer = longer_interval(pauses);
+            assert!(longer > pauses || longer == INTERVAL_MAX);
+            pauses = longer;
         }
+        assert_eq!(pauses, INTERVAL_MAX);
     }
 }

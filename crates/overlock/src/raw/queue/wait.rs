@@ -31,17 +31,15 @@ use crate::slot::state;
 use crate::spin::Spin;
 use crate::waiters;
 
-/// How long a waiter behind others spins before it halts: hardly at all. With a CPU for each
-/// waiter, longer spinning would help; everywhere else it burns time that the holder needs.
-const SPIN_BEHIND_NS: u64 = 300;
-
 impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     /// Waits, halting, until promoted. Returns whether it was asleep at its promotion; `None` if it
     /// gave up at the deadline.
     pub(super) fn wait_for_promotion(&self, deadline_ns: Option<u64>) -> Option<bool> {
         let state = &self.node().state;
         let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
-        let mut spin = Spin::new(SPIN_BEHIND_NS);
+        // Until the first look at the clock. With a CPU for each waiter, longer would help;
+        // everywhere else it burns time that the holder needs.
+        let mut spin = Spin::new(0);
         while state.load(Relaxed) == state::WAITING && spin.pause::<P>() {
             if !P::waits() && late() && self.abandon(state::WAITING) {
                 return None;
