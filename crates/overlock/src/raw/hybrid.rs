@@ -22,7 +22,7 @@
 //! disables stealing when it has been the head for 10 wake-up latencies, or as soon after that as
 //! it has a processor. Waiters behind it are served in order, so the waiter in place k is passed at
 //! most k x 4,095 times. A newcomer has no claim until it has joined the queue, which it does after
-//! spinning for as long, or at once if another newcomer spins already.
+//! spinning for as long.
 //!
 //! A head that has spun in vain halts. It enables stealing while it is halted, unless it has been
 //! the head for 40 wake-up latencies. The count goes on.
@@ -35,8 +35,8 @@
 //! * There newcomers spin without bound while stealing is enabled, and so does a head after a steal
 //!   (F18). Here both have budgets in time, and a head halts again however often it was passed.
 //! * Newcomers and the head yield between two rounds of spinning, where the platform can.
-//! * One newcomer at a time sets `SPINNER`; releases then need not kick, and the others join the
-//!   queue. Go's `spinbit` mutex does likewise (golang/go#68578).
+//! * One newcomer at a time sets `SPINNER`; releases then need not kick. Go's `spinbit` mutex does
+//!   likewise (golang/go#68578).
 //!
 //! # Limits
 //!

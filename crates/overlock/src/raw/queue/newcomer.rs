@@ -3,23 +3,20 @@
 //!
 //! A running newcomer takes a free lock past a queue whose head can be passed (a *steal*, counted
 //! in the word). It spins for the lock, yielding its processor between two rounds where the
-//! platform can, and joins the queue when its budget is spent.
+//! platform can, and joins the queue when its budget is spent. While stealing is disabled it can't
+//! take the lock, but it stays: the queue head is about to, and stealing is enabled again. If it
+//! joined the queue, it would halt, and each turn of a head would send all running waiters to
+//! sleep.
 //!
-//! While there is a queue, one newcomer spins, and it has set `SPINNER`. Any other joins the queue
-//! at once: a second spinner would not take the lock any sooner, but would keep a processor from
-//! the holder or from threads with work to do (D. Dice, "Malthusian Locks", EuroSys 2017). The one
-//! stays also while stealing is disabled: the queue head is about to take the lock, and stealing is
-//! enabled again. If it halted, each turn of a head would send all running waiters to sleep.
+//! Its looks become rarer, from one in each pause to one in eight, because each
+//! takes the line away from a holder that is about to write it.
 //!
-//! Its looks become rarer, from one in each pause to one in eight, because each takes the line away
-//! from a holder that is about to write it.
-//!
-//! While `SPINNER` is set, releases leave a halted queue head alone, because a running CPU will
-//! take the lock (golang/go#68578 does likewise). The newcomer is responsible for the queue head:
-//! when the tenure is over, it kicks the head. So the kick costs no holder's time. The newcomer may
-//! lose its processor, though, mostly to the lock holder: it yields, and Linux then lets the other
-//! thread run for a whole slice. So releases read the head's time now and then
-//! ([`policy::reads_tenure`]) and kick a head that is due themselves.
+//! While there is a queue, one newcomer sets `SPINNER`. Releases then leave a halted queue head
+//! alone, because a running CPU will take the lock (golang/go#68578 does likewise). That newcomer
+//! is responsible for the queue head: when the tenure is over, it kicks the head. So the kick costs
+//! no holder's time. The newcomer may lose its processor, though, mostly to the lock holder: it
+//! yields, and Linux then lets the other thread run for a whole slice. So releases read the head's
+//! time now and then ([`policy::reads_tenure`]) and kick a head that is due themselves.
 //!
 //! # A steal that clears `HALTED`
 //!
@@ -70,13 +67,10 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 }
                 continue;
             }
-            if !announced && seen.has_queue() && seen.has_spinner() {
-                return false;
-            }
             let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
             let goes_on = spin.pause_times::<P>(interval) && !late();
             interval = policy::longer_interval(interval);
-            if goes_on && !announced && seen.has_queue() {
+            if goes_on && !announced && seen.has_queue() && !seen.has_spinner() {
                 traced
                     .get_or_insert_with(|| Traced::<P>::newcomer(&raw const self.word, Self::CARE));
                 // (t,0,0,h,n,1) -> (t,1,0,h,n,1)
@@ -147,54 +141,5 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 P::nap(NAP_NS);
             }
         }
-    }
-}
-
-#[cfg(all(test, feature = "threads"))]
-mod tests {
-    extern crate std;
-
-    use std::thread;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::RawLock;
-    use crate::platform::Threads;
-    use crate::raw::queue::order::Unfair;
-
-    crate::lock_class!(Watched);
-
-    static LOCK: QueueLock<Threads, Unfair, Watched> = QueueLock::new();
-
-    /// The newcomer that set `SPINNER` has no processor. The test only has the bit; the steals are
-    /// its own.
-    #[test]
-    fn a_release_kicks_a_due_head_that_no_newcomer_watches() {
-        let spinner = LockWord::new(0).with_spinner().bits();
-        let nap = || thread::sleep(Duration::from_micros(50));
-        let kicks = || Watched::counters().get(Event::PvKickUnlock);
-        // SAFETY: each caller holds the lock.
-        let unlock = || unsafe { LOCK.unlock() };
-        LOCK.lock();
-        let head = thread::spawn(move || {
-            LOCK.lock();
-            unlock();
-        });
-        while !LOCK.look().is_head_halted() {
-            nap();
-        }
-        LOCK.word.fetch_or(spinner, Relaxed);
-        for section in 1.. {
-            unlock();
-            LOCK.lock();
-            if kicks() > 0 {
-                break;
-            }
-            assert!(section < 64, "the head stays halted");
-            nap();
-        }
-        LOCK.word.fetch_and(!spinner, Relaxed);
-        unlock();
-        head.join().unwrap();
     }
 }
