@@ -8,8 +8,8 @@
 //! joined the queue, it would halt, and each turn of a head would send all running waiters to
 //! sleep.
 //!
-//! Its looks become rarer, from one in each pause to one in eight, because each
-//! takes the line away from a holder that is about to write it.
+//! Its looks become rarer, from one in each pause to one in eight, because each takes the line away
+//! from a holder that is about to write it.
 //!
 //! While there is a queue, one newcomer sets `SPINNER`. Releases then leave a halted queue head
 //! alone, because a running CPU will take the lock (golang/go#68578 does likewise). That newcomer
@@ -141,5 +141,54 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 P::nap(NAP_NS);
             }
         }
+    }
+}
+
+#[cfg(all(test, feature = "threads"))]
+mod tests {
+    extern crate std;
+
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::RawLock;
+    use crate::platform::Threads;
+    use crate::raw::queue::order::Unfair;
+
+    crate::lock_class!(Watched);
+
+    static LOCK: QueueLock<Threads, Unfair, Watched> = QueueLock::new();
+
+    /// The newcomer that set `SPINNER` has no processor. The test only has the bit; the steals are
+    /// its own.
+    #[test]
+    fn a_release_kicks_a_due_head_that_no_newcomer_watches() {
+        let spinner = LockWord::new(0).with_spinner().bits();
+        let nap = || thread::sleep(Duration::from_micros(50));
+        let kicks = || Watched::counters().get(Event::PvKickUnlock);
+        // SAFETY: each caller holds the lock.
+        let unlock = || unsafe { LOCK.unlock() };
+        LOCK.lock();
+        let head = thread::spawn(move || {
+            LOCK.lock();
+            unlock();
+        });
+        while !LOCK.look().is_head_halted() {
+            nap();
+        }
+        LOCK.word.fetch_or(spinner, Relaxed);
+        for section in 1.. {
+            unlock();
+            LOCK.lock();
+            if kicks() > 0 {
+                break;
+            }
+            assert!(section < 64, "the head stays halted");
+            nap();
+        }
+        LOCK.word.fetch_and(!spinner, Relaxed);
+        unlock();
+        head.join().unwrap();
     }
 }
