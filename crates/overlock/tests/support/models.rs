@@ -92,27 +92,31 @@ pub(crate) fn explore(
     depth: Depth,
     execution: impl Fn() + Send + Sync + 'static,
 ) -> Report {
-    let execution = Arc::new(execution);
-    let again = Arc::clone(&execution);
-    let first = move || execution();
-    let then = move || again();
+    explore_to(depth, preemptions, &(Arc::new(execution) as Execution))
+}
+
+/// One execution of a model. Its type is the same for all models: what explores them, most of it in
+/// loom, is then compiled only once.
+type Execution = Arc<dyn Fn() + Send + Sync>;
+
+fn explore_to(depth: Depth, preemptions: Option<usize>, execution: &Execution) -> Report {
     match (depth, preemptions) {
-        (Depth::Glance, _) => explore_once(preemptions, Some(GLANCE), None, first),
+        (Depth::Glance, _) => explore_once(preemptions, Some(GLANCE), None, execution),
         (Depth::Brief(max), _) => {
-            let report = explore_once(Some(1), Some(max), None, first);
+            let report = explore_once(Some(1), Some(max), None, execution);
             if report.failure.is_some() || preemptions == Some(1) {
                 return report;
             }
-            report.and(explore_once(preemptions, Some(max), None, then))
+            report.and(explore_once(preemptions, Some(max), None, execution))
         }
         (Depth::Long, Some(bound)) => {
-            let report = explore_once(preemptions, None, None, first);
+            let report = explore_once(preemptions, None, None, execution);
             if report.failure.is_some() {
                 return report;
             }
-            report.and(explore_once(Some(bound + 1), None, Some(LONG), then))
+            report.and(explore_once(Some(bound + 1), None, Some(LONG), execution))
         }
-        (Depth::Bounded | Depth::Long, _) => explore_once(preemptions, None, None, first),
+        (Depth::Bounded | Depth::Long, _) => explore_once(preemptions, None, None, execution),
     }
 }
 
@@ -120,8 +124,9 @@ fn explore_once(
     preemptions: Option<usize>,
     max_executions: Option<usize>,
     max_duration: Option<Duration>,
-    execution: impl Fn() + Send + Sync + 'static,
+    execution: &Execution,
 ) -> Report {
+    let execution = Arc::clone(execution);
     let mut loom = loom::model::Builder::new();
     loom.max_branches = 20_000;
     loom.preemption_bound = preemptions;

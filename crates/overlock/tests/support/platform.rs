@@ -242,7 +242,12 @@ pub(crate) fn close() {
 }
 
 /// Runs `body` on `cpus` CPUs until all are done. The caller is CPU 0.
-pub(crate) fn run(cpus: usize, body: impl Fn(usize) + Copy + 'static) {
+pub(crate) fn run(cpus: usize, body: impl Fn(usize) + 'static) {
+    run_kept(cpus, keep(body));
+}
+
+/// Compiled only once, with what loom has to do for a thread.
+fn run_kept(cpus: usize, body: &'static dyn Fn(usize)) {
     let others: Vec<_> = (1..cpus)
         .map(|cpu| {
             loom::thread::spawn(move || {
