@@ -43,7 +43,7 @@ static void ticket_lock(pthread_mutex_t *mutex)
 	unsigned mine = atomic_fetch_add((atomic_uint *)&mutex->__data.__lock, 1);
 
 	while (atomic_load((atomic_uint *)&mutex->__data.__count) != mine)
-		sched_yield();
+		nap();
 }
 
 static __thread int has_jumped;
@@ -62,7 +62,7 @@ void siglongjmp(sigjmp_buf target, int value)
 static int lock_unless_jumped(pthread_mutex_t *mutex)
 {
 	while (has_jumped || pthread_mutex_trylock(mutex) != 0)
-		sched_yield();
+		nap();
 	return 0;
 }
 

@@ -6,8 +6,9 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 
-use crate::support::{compile, text};
+use crate::support::{compile, program, text};
 
 /// Each fault, and the cases that must notice it.
 const FAULTS: [(&str, &str, &[&str]); 33] = [
@@ -104,29 +105,36 @@ fn passes(program: &Path, case: &str, library: &Path, fault: &str) -> (bool, Str
     (output.status.success(), text(&output))
 }
 
-/// Returns the cases that did not notice the fault.
-fn check(library: &Path, fault: &str, source: &str, cases: &[&str]) -> Vec<String> {
-    let program = compile(source, &format!("{fault}-{}", source.replace('.', "-")), &[]);
-    let mut unnoticed = Vec::new();
-    for case in cases {
-        let (passed, said) = passes(&program, case, library, "none");
-        assert!(passed, "{source} {case} fails without a fault:\n{said}");
-        if (0..TRIES).all(|_| passes(&program, case, library, fault).0) {
-            unnoticed.push(format!("{source} {case} does not notice {fault}"));
-        }
-    }
-    unnoticed
+/// Returns whether the case notices the fault.
+///
+/// # Panics
+/// If it also fails without the fault.
+fn notices(source: &str, case: &str, library: &Path, fault: &str) -> bool {
+    let program = program(source);
+    let (passed, said) = passes(program, case, library, "none");
+    assert!(passed, "{source} {case} fails without a fault:\n{said}");
+    (0..TRIES).any(|_| !passes(program, case, library, fault).0)
 }
+
+/// How many cases run at once: most of the time goes into waiting for those that hang.
+const AT_ONCE: usize = 8;
 
 #[test]
 fn every_fault_is_noticed() {
     let library = compile("broken.c", "broken.so", &["-shared", "-fPIC"]);
-    let check = |&(fault, source, cases): &_| check(&library, fault, source, cases);
-    // Several faults at once: most of the time goes into faults that make a case hang.
+    let each = |&(fault, source, cases): &(_, _, &'static [_])| {
+        cases.iter().map(move |&case| (fault, source, case))
+    };
+    let left = Mutex::new(FAULTS.iter().flat_map(each));
+    let next = || left.lock().expect("no worker panics while it has it").next();
+    let work = || -> Vec<String> {
+        std::iter::from_fn(next)
+            .filter(|(fault, source, case)| !notices(source, case, &library, fault))
+            .map(|(fault, source, case)| format!("{source} {case} does not notice {fault}"))
+            .collect()
+    };
     let unnoticed: Vec<String> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (FAULTS.chunks(FAULTS.len().div_ceil(8)))
-            .map(|faults| scope.spawn(move || faults.iter().flat_map(check).collect::<Vec<_>>()))
-            .collect();
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
         workers
             .into_iter()
             .flat_map(|worker| worker.join().expect("a case fails without a fault"))

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{LOCKS, compile, library, text, under};
+use crate::support::{LOCKS, library, program, text, under};
 use serde_json::Value;
 
 /// Names a file for one test that does not exist yet.
@@ -69,10 +69,10 @@ fn count(record: &Value, group: &str, name: &str) -> u64 {
 
 #[test]
 fn counters_tell_what_happened() {
-    let stress = compile("stress.c", "counted-stress", &[]);
-    let timed = compile("timed.c", "counted-timed", &[]);
+    let stress = program("stress.c");
+    let timed = program("timed.c");
     for lock in LOCKS {
-        let record = counters_of(lock, &stress, "crowd_of_waiters");
+        let record = counters_of(lock, stress, "crowd_of_waiters");
         assert_eq!(record["lock"], lock);
         assert_eq!(record["program"].as_str(), stress.to_str());
         assert!(count(&record, "mutex", "locks_contended") >= 1, "{record}");
@@ -80,21 +80,21 @@ fn counters_tell_what_happened() {
         assert_eq!(count(&record, "mutex", "timed"), 0);
         assert_eq!(count(&record, "mutex", "handed_to_libc"), 0);
         // Each type of mutex is tried in each way, with three deadlines that can't be met.
-        let record = counters_of(lock, &timed, "times_out_and_not_early");
+        let record = counters_of(lock, timed, "times_out_and_not_early");
         assert_eq!(count(&record, "mutex", "timed"), 4 * 3 * 3, "{record}");
     }
 }
 
 #[test]
 fn counters_know_what_is_libcs_and_what_conditions_do() {
-    let program = compile("special.c", "counted-special", &[]);
-    let record = counters_of("hybrid", &program, "plain_condition_with_special_mutexes");
+    let program = program("special.c");
+    let record = counters_of("hybrid", program, "plain_condition_with_special_mutexes");
     assert!(count(&record, "mutex", "handed_to_libc") > 0, "{record}");
     assert!(count(&record, "cond", "waits") > 0, "{record}");
     assert!(count(&record, "cond", "timed") > 0, "{record}");
     assert!(count(&record, "cond", "wakes") > 0, "{record}");
     assert_eq!(count(&record, "cond", "handed_to_libc"), 0);
-    let record = counters_of("hybrid", &program, "shared_condition_with_special_mutexes");
+    let record = counters_of("hybrid", program, "shared_condition_with_special_mutexes");
     assert!(count(&record, "cond", "handed_to_libc") > 0, "{record}");
     assert_eq!(count(&record, "cond", "waits"), 0);
 }
@@ -102,8 +102,8 @@ fn counters_know_what_is_libcs_and_what_conditions_do() {
 /// The thread that signals still holds the mutex; the woken one waits for it without spinning.
 #[test]
 fn a_thread_that_a_condition_has_woken_does_not_spin() {
-    let program = compile("cond.c", "counted-cond", &[]);
-    let record = counters_of("hybrid", &program, "signalled_long_before_the_mutex_is_free");
+    let program = program("cond.c");
+    let record = counters_of("hybrid", program, "signalled_long_before_the_mutex_is_free");
     assert!(count(&record, "events", "pv_wait_head") >= 1, "{record}");
     assert_eq!(count(&record, "events", "pv_yield"), 0, "{record}");
 }
@@ -111,7 +111,7 @@ fn a_thread_that_a_condition_has_woken_does_not_spin() {
 /// Of the calls that are passed on, only those that wait count, each under its kind.
 #[test]
 fn waits_in_what_stays_libcs_are_counted() {
-    let program = compile("passed_on.c", "counted-passed-on", &[]);
+    let program = program("passed_on.c");
     for (case, rwlock, semaphore, barrier) in [
         ("readers_and_writers_wait", 6, 0, 0),
         ("a_free_lock_is_no_wait", 0, 0, 0),
@@ -122,7 +122,7 @@ fn waits_in_what_stays_libcs_are_counted() {
         ("barriers_wait", 0, 0, 2),
     ] {
         for lock in ["hybrid", "none"] {
-            let record = counters_of(lock, &program, case);
+            let record = counters_of(lock, program, case);
             let counts = ["rwlock", "semaphore", "barrier"]
                 .map(|kind| count(&record, "unreplaced", &format!("{kind}_waits")));
             assert_eq!(counts, [rwlock, semaphore, barrier], "{case}: {record}");
@@ -134,14 +134,14 @@ fn waits_in_what_stays_libcs_are_counted() {
 /// waits.
 #[test]
 fn none_replaces_nothing() {
-    let stress = compile("stress.c", "none-stress", &[]);
-    let record = counters_of("none", &stress, "crowd_of_waiters");
+    let stress = program("stress.c");
+    let record = counters_of("none", stress, "crowd_of_waiters");
     assert_eq!(record["lock"], "none");
     assert!(count(&record, "mutex", "locks_contended") >= 1, "{record}");
     let events = record["events"].as_object().expect("an object");
     assert!(events.values().all(|count| count == 0), "{record}");
-    let cond = compile("cond.c", "none-cond", &[]);
-    let record = counters_of("none", &cond, "signal_wakes");
+    let cond = program("cond.c");
+    let record = counters_of("none", cond, "signal_wakes");
     assert!(count(&record, "cond", "handed_to_libc") > 0, "{record}");
     assert_eq!(count(&record, "cond", "waits"), 0, "{record}");
 }
@@ -205,12 +205,12 @@ fn counters_go_to_regular_files_only() {
 
 #[test]
 fn unlocks_of_free_mutexes_are_counted_and_reported_with_their_place() {
-    let program = compile("tolerated.c", "counted-tolerated", &[]);
+    let program = program("tolerated.c");
     let case = "unlock_of_a_free_mutex";
     // Normal and adaptive mutexes, three times each.
-    assert_eq!(count(&counters_of("hybrid", &program, case), "mutex", "unlocked_free"), 2 * 3);
+    assert_eq!(count(&counters_of("hybrid", program, case), "mutex", "unlocked_free"), 2 * 3);
     let said = |check: &str| {
-        let mut command = under("hybrid", &program);
+        let mut command = under("hybrid", program);
         text(&command.arg(case).env("OVERLOCK_CHECK", check).output().expect("just compiled"))
     };
     assert_eq!(said("0").lines().count(), 1, "{}", said("0"));
@@ -223,9 +223,9 @@ fn unlocks_of_free_mutexes_are_counted_and_reported_with_their_place() {
 /// A program can forbid itself the call at any time, and a sandbox can kill for it.
 #[test]
 fn the_library_calls_no_membarrier() {
-    let program = compile("sandboxed.c", "sandboxed", &[]);
+    let program = program("sandboxed.c");
     for lock in LOCKS {
-        let output = under(lock, &program).output().expect("just compiled");
+        let output = under(lock, program).output().expect("just compiled");
         assert!(output.status.success(), "{lock}: {} {}", output.status, text(&output));
     }
 }

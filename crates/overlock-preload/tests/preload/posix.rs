@@ -4,10 +4,10 @@
 //! The cases are C and C++ programs in `tests/posix/`. Each runs against libc, which validates the
 //! cases, and under each lock of the library. `known_bad.rs` shows that they can fail.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 
-use crate::support::{LOCKS, compile, text, under};
+use crate::support::{LOCKS, program, text, under};
 
 /// Runs all cases of one source on libc and under every lock.
 fn conforms(source: &str) {
@@ -46,20 +46,20 @@ fn at_once(suite: &Suite, locks: &[&str]) {
 /// A compiled source of cases.
 struct Suite<'a> {
     source: &'a str,
-    program: PathBuf,
+    program: &'static Path,
 }
 
 impl<'a> Suite<'a> {
     fn of(source: &'a str) -> Self {
-        Self { source, program: compile(source, &source.replace('.', "-"), &[]) }
+        Self { source, program: program(source) }
     }
 
     fn cases_on_libc(&self) -> usize {
-        self.cases("libc", &mut Command::new(&self.program))
+        self.cases("libc", &mut Command::new(self.program))
     }
 
     fn cases_under(&self, lock: &str) -> usize {
-        self.cases(lock, &mut under(lock, &self.program))
+        self.cases(lock, &mut under(lock, self.program))
     }
 
     /// Runs all cases; returns how many there are.

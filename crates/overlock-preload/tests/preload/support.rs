@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiling and running the C programs, with and without the library.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, OnceLock};
 
 /// The locks that `OVERLOCK_LOCK` chooses from.
 pub(crate) const LOCKS: [&str; 4] = ["hybrid", "ticket", "queued", "test-and-set"];
@@ -50,6 +51,18 @@ pub(crate) fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
         .unwrap_or_else(|error| panic!("can't run {compiler}: {error}; install a C compiler"));
     assert!(result.status.success(), "{source}: {}", String::from_utf8_lossy(&result.stderr));
     output
+}
+
+/// The executable of `tests/posix/SOURCE`, which is compiled once for all tests.
+pub(crate) fn program(source: &str) -> &'static Path {
+    static PROGRAMS: Mutex<BTreeMap<String, &'static OnceLock<PathBuf>>> =
+        Mutex::new(BTreeMap::new());
+    let cell: &'static OnceLock<_> = {
+        let mut programs = PROGRAMS.lock().expect("nothing panics while it is locked");
+        programs.entry(source.to_owned()).or_insert_with(|| Box::leak(Box::default()))
+    };
+    // Tests that need other programs compile them at the same time.
+    cell.get_or_init(|| compile(source, &source.replace('.', "-"), &[]))
 }
 
 /// A command that runs `program` under `lock`.
