@@ -29,13 +29,38 @@ mod orderings;
 mod s3;
 
 use std::collections::BTreeSet;
+use std::process::Command;
+use std::{env, thread};
 
 use support::models::Depth;
 use support::sites;
 use support::table::{model, models};
 
-/// Explores a model, and checks that it passes and has reached what it exists for.
+/// Checks a model in a process of its own. loom maps and unmaps a stack for each thread of each
+/// execution, and threads of one process that do so hold each other up in the kernel.
 fn check(name: &str) {
+    let thread = thread::current();
+    match thread.name() {
+        // With `--test-threads=1` the harness runs tests on this thread, one after the other.
+        None | Some("main") => check_here(name),
+        Some(_) if env::var_os(ALONE).is_some() => check_here(name),
+        Some(test) => {
+            let mut program = Command::new(env::current_exe().expect("the path of this test"));
+            program.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(ALONE, "1");
+            let output = program.output().expect("this program starts once more");
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8_lossy(&said);
+            let passed = output.status.success() && said.contains("ok. 1 passed");
+            assert!(passed, "{name}: {}\n{said}", output.status);
+        }
+    }
+}
+
+/// In the environment of a process that has been started for one test.
+const ALONE: &str = "OVERLOCK_TEST_ALONE";
+
+/// Explores a model, and checks that it passes and has reached what it exists for.
+fn check_here(name: &str) {
     let model = model(name);
     let mut depth = Depth::wanted();
     loop {
