@@ -11,7 +11,7 @@ use std::sync::atomic::{
     AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
 };
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use overlock::{ConstLock, RawLock};
@@ -67,10 +67,15 @@ pub(crate) fn watched_for(
     limit: Duration,
     check: impl FnOnce(&Pulse) -> Verdict + Send + 'static,
 ) -> Verdict {
+    watched_boxed(limit, Box::new(check))
+}
+
+/// One type for all checks, so that this is compiled only once.
+fn watched_boxed(limit: Duration, check: Box<dyn FnOnce(&Pulse) -> Verdict + Send>) -> Verdict {
     let (send, receive) = mpsc::channel();
     let pulse = Pulse(Arc::new(AtomicU64::new(0)));
     let ours = pulse.clone();
-    thread::spawn(move || send.send(check(&ours)));
+    spawn(move || drop(send.send(check(&ours))));
     let mut beats = 0;
     loop {
         match receive.recv_timeout(limit) {
@@ -85,6 +90,13 @@ pub(crate) fn watched_for(
             }
         }
     }
+}
+
+/// Starts a thread. Closures become one type here, so that most of what starts one is compiled only
+/// once.
+fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let body: Box<dyn FnOnce() -> T + Send> = Box::new(body);
+    thread::spawn(body)
 }
 
 struct Shared<S> {
@@ -116,7 +128,7 @@ pub(crate) fn excludes<S: Subject>(threads: usize, rounds: u64, try_every: u64) 
         let workers: Vec<_> = (0..threads)
             .map(|_| {
                 let (shared, pulse) = (Arc::clone(&shared), pulse.clone());
-                thread::spawn(move || {
+                spawn(move || {
                     for round in 0..rounds {
                         if round % 64 == 0 {
                             pulse.beat();
@@ -150,7 +162,7 @@ pub(crate) fn tries_truly<S: Subject>() -> Verdict {
         let lock = Arc::new(S::new());
         let elsewhere = |lock: &Arc<S>| {
             let lock = Arc::clone(lock);
-            thread::spawn(move || {
+            spawn(move || {
                 let taken = lock.try_lock();
                 if taken {
                     lock.unlock();
@@ -190,7 +202,7 @@ pub(crate) fn serves_in_order<S: Subject>(waiters: usize) -> Verdict {
                     (Arc::clone(&lock), Arc::clone(&order), Arc::clone(&served));
                 let asked = Arc::new(AtomicI32::new(0));
                 let about = Arc::clone(&asked);
-                let thread = thread::spawn(move || {
+                let thread = spawn(move || {
                     // SAFETY: no arguments, no memory.
                     about.store(unsafe { libc::gettid() }, SeqCst);
                     lock.lock();
@@ -235,7 +247,7 @@ pub(crate) fn loses_no_waiter<S: Subject>(
             let threads: Vec<_> = (0..waiters)
                 .map(|_| {
                     let lock = Arc::clone(&lock);
-                    thread::spawn(move || {
+                    spawn(move || {
                         lock.lock();
                         lock.unlock();
                     })
@@ -268,7 +280,7 @@ pub(crate) fn leaves_memory_alone<S: Subject>(rounds: usize) -> Verdict {
             let threads: Vec<_> = (0..2)
                 .map(|_| {
                     let (cell, users) = (Arc::clone(&cell), Arc::clone(&users));
-                    thread::spawn(move || {
+                    spawn(move || {
                         // SAFETY: as above; the lock is used until the second release.
                         let lock = unsafe { &*(address as *const S) };
                         lock.lock();
