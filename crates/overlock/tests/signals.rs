@@ -272,17 +272,12 @@ fn is_found<L: ConstLock + 'static>() {
     assert_eq!(verdict, Err("no progress: a waiter was lost".to_owned()));
 }
 
+/// All at once, because each waits for its watchdog.
 #[test]
-fn a_torn_hybrid_loses_a_waiter() {
-    is_found::<Hybrid<Torn>>();
-}
-
-#[test]
-fn a_torn_queued_loses_a_waiter() {
-    is_found::<Queued<Torn>>();
-}
-
-#[test]
-fn a_torn_ticket_loses_a_waiter() {
-    is_found::<Ticket<Torn>>();
+fn torn_locks_lose_a_waiter() {
+    thread::scope(|scope| {
+        scope.spawn(is_found::<Hybrid<Torn>>);
+        scope.spawn(is_found::<Queued<Torn>>);
+        scope.spawn(is_found::<Ticket<Torn>>);
+    });
 }
