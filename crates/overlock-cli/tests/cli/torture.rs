@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[test]
 fn all_locks_are_tortured_and_recorded() {
-    let said = said(&["torture", "--for", "8s", "--steps", "5000", "--json"]);
+    let said = said(&["torture", "--for", "4s", "--steps", "5000", "--json"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(said.records("run").len(), 1);
     let records = said.records("torture");
@@ -38,7 +38,7 @@ fn a_lock_that_is_wrong_is_caught_and_its_failure_repeats() {
 
 #[test]
 fn a_failure_is_a_record_with_its_trace_and_the_command_to_repeat_it() {
-    let said = said(&["torture", "--lock", "broken-noop,ticket", "--for", "2s", "--json"]);
+    let said = said(&["torture", "--lock", "broken-noop,ticket", "--for", "1s", "--json"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     let [failure] = &said.records("torture-failure")[..] else { panic!("{said:?}") };
     assert_eq!(failure["oracle"], "exclusion");
