@@ -28,8 +28,9 @@ cargo xtask COMMAND
   image    build the kernel image of overlock-boot, and print its path; [--code] print how large
            the locks are in it, and compare those that are switched off with the native ones
   tidy     check the rules of STYLE.md that a program can check (also a test)
-  verify   run the long checks: models without bounds, every ordering, and 20 minutes of
-           torture for each lock; [--for TIME] torture each lock for TIME instead
+  verify   run the long checks: models without bounds, every ordering, more rounds of the
+           preload library's suites, and 20 minutes of torture for each lock; [--for TIME]
+           torture each lock for TIME instead
   weak     check weak memory: miri, the orderings in aarch64 code, and suites under qemu-user;
            as far as this machine has the tools, with a list of what it skipped
   help     print this text
@@ -109,6 +110,8 @@ fn verify(time: &str) -> Result<bool> {
     let cargo = || Command::new(env!("CARGO"));
     let long = ["test", "--release", "-p", "overlock", "--all-features"];
     let mut sound = run(cargo().args(long).env("OVERLOCK_VERIFY", "long"))?;
+    let preload = ["test", "--release", "-p", "overlock-preload", "--test", "preload"];
+    sound &= run(cargo().args(preload).env("OVERLOCK_VERIFY", "long"))?;
     if !run(cargo().args(["build", "--release", "-p", "overlock-cli"]))? {
         bail!("the command line tool does not build");
     }
