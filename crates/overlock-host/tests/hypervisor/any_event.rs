@@ -4,14 +4,11 @@
 //! With any events, any arguments, at any times, in any order: nothing panics, every vCPU is in
 //! exactly one place, and no pCPU idles while a vCPU waits.
 
-#[path = "support/events.rs"]
-mod support;
-
+use crate::support::{PCPUS, VCPUS, event, now, vcpu};
 use overlock_host::sched::yield_to::{NAMES, by_name};
 use overlock_host::sched::{Action, Config, Event, Scheduler, Standing};
 use overlock_host::{Nanos, Pcpu, Vcpu};
 use proptest::prelude::*;
-use support::{PCPUS, VCPUS, event, now, vcpu};
 
 /// Oracle: the scheduler's own view of where each vCPU is makes sense.
 fn in_order(
