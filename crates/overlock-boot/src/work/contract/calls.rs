@@ -50,6 +50,12 @@ fn answer<K: Kernel>(rounds: u32) {
     }
 }
 
+/// The first CPU's part once it has found something wrong: it lets the second one get to its end.
+fn pass(round: u32) {
+    ASKED.store(round, SeqCst);
+    until(&SENT, round);
+}
+
 fn together<K: Kernel>(job: fn(usize)) -> Verdict {
     if cpus::started() < 2 {
         return Ok(());
@@ -87,7 +93,9 @@ pub(super) fn between<K: Kernel>() -> Verdict {
     together::<K>(|cpu| match cpu {
         0 => with_ticks::<K, _>(|| {
             for round in 1..=TIMES {
-                if is_lost::<K>(round) {
+                if WRONG.load(SeqCst) != 0 {
+                    pass(round);
+                } else if is_lost::<K>(round) {
                     WRONG.store(LOST, SeqCst);
                 }
             }
@@ -120,8 +128,7 @@ pub(super) fn each<K: Kernel>() -> Verdict {
                 if WRONG.load(SeqCst) == 0 {
                     one::<K>(round);
                 } else {
-                    ASKED.store(round, SeqCst);
-                    until(&SENT, round);
+                    pass(round);
                 }
             }
         }),
