@@ -39,7 +39,7 @@ CASE(lock_trylock_unlock)
  */
 static int rounds(void)
 {
-	return getenv("OVERLOCK_VERIFY") != NULL ? 20000 : 4000;
+	return getenv("OVERLOCK_VERIFY") != NULL ? 20000 : 2000;
 }
 
 struct counter {
