@@ -21,6 +21,7 @@
 //!
 //! Only slow paths count: an uncontended lock and unlock leaves no trace.
 
+use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::fmt::{self, Write as _};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -103,9 +104,9 @@ pub(crate) fn reset() {
     }
 }
 
-/// Appends the line to the file that the environment names, if it names one.
+/// Appends the line to the file that the environment named at the start, if it named one.
 pub(crate) fn report() {
-    let Some(path) = report::environment(c"OVERLOCK_COUNTERS") else { return };
+    let Some(path) = FILE.get() else { return };
     let mut line = Line::default();
     if write_line(&mut line).is_err() {
         return report::write(&[
@@ -135,10 +136,48 @@ pub(crate) fn report() {
 /// The user that started the process.
 static STARTED_BY: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// Remembers the user that started the process.
-pub(crate) fn note_user() {
+/// The name of the file. It is a copy, because servers clear their environment (nginx) and write
+/// their title over its memory (nginx, PostgreSQL), and then still end.
+static FILE: FileName = FileName(UnsafeCell::new([0; LONGEST_NAME + 2]));
+
+/// The longest name in bytes that the kernel takes, without the terminator.
+const LONGEST_NAME: usize = libc::PATH_MAX as usize - 1;
+
+struct FileName(UnsafeCell<[u8; LONGEST_NAME + 2]>);
+
+// SAFETY: only `set` writes it, and its callers exclude readers.
+unsafe impl Sync for FileName {}
+
+impl FileName {
+    /// # Safety
+    /// No thread is in `set` or `get`, nor has what `get` has returned.
+    unsafe fn set(&self, name: &CStr) {
+        // SAFETY: as the caller guarantees.
+        let place = unsafe { &mut *self.0.get() };
+        // A name that has to be cut is still longer than what the kernel takes.
+        let bytes = name.to_bytes();
+        let length = bytes.len().min(place.len() - 1);
+        place[..length].copy_from_slice(&bytes[..length]);
+    }
+
+    fn get(&self) -> Option<&CStr> {
+        // SAFETY: the callers of `set` exclude that it runs now.
+        let place = unsafe { &*self.0.get() };
+        CStr::from_bytes_until_nul(place).ok().filter(|name| !name.is_empty())
+    }
+}
+
+/// Remembers the user that started the process, and the file that this user has named.
+///
+/// # Safety
+/// No thread is in `note_start` or `report`.
+pub(crate) unsafe fn note_start() {
     // SAFETY: always succeeds.
     STARTED_BY.store(unsafe { libc::geteuid() }, Relaxed);
+    if let Some(name) = report::environment(c"OVERLOCK_COUNTERS") {
+        // SAFETY: only `note_start` and `report` use it.
+        unsafe { FILE.set(name) };
+    }
 }
 
 /// Appends to a regular file that is not behind a link, because anybody may have chosen its name.

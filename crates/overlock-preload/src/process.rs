@@ -29,7 +29,8 @@ extern "C" fn start() {
         // SAFETY: ends the process before it has run a line of its own `main`.
         unsafe { libc::_exit(2) }
     }
-    counters::note_user();
+    // SAFETY: called here only, and `report` only by `end`, when the process ends.
+    unsafe { counters::note_start() };
     choice::ensure_decided();
     jump::prepare();
     // SAFETY: the handler only stores to atomics. `pthread_atfork` fails only for lack of memory,

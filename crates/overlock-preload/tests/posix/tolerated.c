@@ -26,6 +26,23 @@ static void expect_unused(pthread_mutex_t *mutex)
 		EQ(pthread_mutex_destroy(mutex), 0);
 }
 
+/* As nginx does before it becomes a server, whose workers still end by exit. */
+CASE(environment_is_overwritten)
+{
+	extern char **environ;
+	struct section section = { .mutex = &(pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER };
+	pthread_t thread;
+
+	for (char **variable = environ; *variable != NULL; variable++)
+		memset(*variable, 'x', strlen(*variable));
+	environ = NULL;
+	EQ(pthread_mutex_lock(section.mutex), 0);
+	thread = start(enter_section, &section);
+	pause_ms(10);
+	EQ(pthread_mutex_unlock(section.mutex), 0);
+	join(thread);
+}
+
 CASE(unlock_of_a_free_mutex)
 {
 	for_each_type(type) {

@@ -166,6 +166,28 @@ fn every_process_writes_a_line_of_its_own() {
 }
 
 #[test]
+fn a_process_that_overwrites_its_environment_keeps_its_counters() {
+    let program = compile("tolerated.c", "counted-environment", &[]);
+    let record = counters_of("hybrid", &program, "environment_is_overwritten");
+    assert!(count(&record, "mutex", "locks_contended") >= 1, "{record}");
+}
+
+#[test]
+fn a_name_that_is_too_long_names_no_other_file() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("long-name");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir(&folder).expect("a folder for tests");
+    let mut file = folder.display().to_string();
+    // The longest name that the kernel takes has 4,095 bytes: here it would end in `/coun`.
+    file.push_str(&"/".repeat(4095 - "/coun".len() - file.len()));
+    file.push_str("/counters");
+    let output = under("hybrid", "true").env("OVERLOCK_COUNTERS", &file).output().expect("true");
+    assert!(output.status.success());
+    assert!(text(&output).contains("can't write the counters"), "{}", text(&output));
+    assert_eq!(std::fs::read_dir(&folder).expect("just created").count(), 0);
+}
+
+#[test]
 fn counters_that_cannot_be_written_are_reported_and_change_nothing() {
     let output = under("hybrid", "true")
         .env("OVERLOCK_COUNTERS", "/no/such/folder/file")
