@@ -99,6 +99,17 @@ pub(crate) fn tell_that_nothing_is_done() {
     );
 }
 
+/// Tells the user, if Ctrl-C has come, whether there are results.
+pub(crate) fn tell(has_results: bool) {
+    match (seen(), has_results) {
+        (false, _) => {}
+        (true, true) => output::complain(
+            "overlock: interrupted; the results are those of what was measured before",
+        ),
+        (true, false) => tell_that_nothing_is_done(),
+    }
+}
+
 /// Returns whether a Ctrl-C has come.
 pub(crate) fn seen() -> bool {
     SEEN.load(Relaxed)

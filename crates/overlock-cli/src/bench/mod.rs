@@ -83,9 +83,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
     for warning in results.warnings(work, Work::calibrate(&clock)) {
         warning.print();
     }
-    if interrupt::seen() && results.points.is_empty() {
-        interrupt::tell_that_nothing_is_done();
-    }
+    interrupt::tell(!results.points.is_empty());
     let bounds_hold = !args.check || interrupt::seen() || check::all(&results, &mut sink)?;
     sink.end(if interrupt::seen() {
         Outcome::Interrupted

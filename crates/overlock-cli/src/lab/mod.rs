@@ -227,7 +227,7 @@ impl<'args> Lab<'args> {
         let points: usize = groups.iter().map(|group| group.points.len()).sum();
         let noted = usize::from(self.args.timeline.is_some());
         let progress = Progress::new((points * (rounds + noted)) as u64);
-        let mut failed = 0;
+        let (mut failed, mut measured) = (0, 0);
         let mut checks = Vec::new();
         for (number, group) in groups.iter().enumerate() {
             let mut runs = GroupRuns::new(group);
@@ -235,6 +235,7 @@ impl<'args> Lab<'args> {
             failed += failures.len();
             let failed_here = |point: &Point| failures.iter().any(|f| f.point == point.to_string());
             runs.points.retain(|runs| !runs.samples.is_empty() && !failed_here(&runs.point));
+            measured += runs.points.len();
             progress.suspend(|| {
                 if number == 0 {
                     sink.csv(&record::csv_header())?;
@@ -247,6 +248,7 @@ impl<'args> Lab<'args> {
             }
         }
         progress.finish();
+        interrupt::tell(measured > 0);
         let judge = self.args.check && !interrupt::seen();
         let met = !judge || check::tell(&checks, sink)?;
         Ok(met && failed == 0)

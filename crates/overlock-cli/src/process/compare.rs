@@ -99,9 +99,7 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     let Compare { args, target, failures, waits, .. } = &compare;
     let machine = &machine;
     Report { args, target, failures, waits, machine, series: &series }.tell(&mut sink)?;
-    if interrupt::seen() && series.is_empty() {
-        interrupt::tell_that_nothing_is_done();
-    }
+    interrupt::tell(!series.is_empty());
     sink.end(if interrupt::seen() {
         Outcome::Interrupted
     } else if compare.failures.is_empty() {

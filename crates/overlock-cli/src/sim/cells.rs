@@ -129,7 +129,11 @@ impl Cells {
                     found.len() + missing.len(),
                     folder.display()
                 )),
-                None => interrupt::tell_that_nothing_is_done(),
+                None => output::complain(&format!(
+                    "interrupted: {kept} of {} runs were made, so there are no results; with \
+                     --sweep FOLDER runs are kept, and the same command continues from there",
+                    missing.len()
+                )),
             }
             return Ok(Some(Outcome::Interrupted));
         }

@@ -118,20 +118,10 @@ pub(crate) fn main(args: &ValidateArgs) -> Result<Outcome> {
     let mut sink = Sink::open(&args.output)?;
     interrupt::watch()?;
     sink.record(&RunRecord::new(&Machine::observe(&Stamps::calibrate()), 1))?;
-    let groups = args.workload.len() * args.cpus.len();
-    let progress = Progress::new((groups * locks.len() * args.policies.len()) as u64);
-    let mut table = Table::new(&[
-        "workload",
-        "vCPUs",
-        "lock, policy",
-        "lab ops/s",
-        "low",
-        "high",
-        "sim ops/s",
-        "sim/lab",
-    ]);
-    let mut ranks = Table::new(&["workload", "vCPUs", "rank agreement", "within 25 %", "of"]);
-    for name in &args.workload {
+    let points = args.workload.len() * args.cpus.len() * locks.len() * args.policies.len();
+    let progress = Progress::new(points as u64);
+    let mut tables = Tables::new();
+    'all: for name in &args.workload {
         let profile = Profile::named(name)?;
         for &cpus in &args.cpus {
             let mut group = Vec::new();
@@ -140,22 +130,49 @@ pub(crate) fn main(args: &ValidateArgs) -> Result<Outcome> {
                     progress.say(&format!("{name}, {} vCPUs, {}", cpus, lock.name));
                     let both = args.both(&lab, &host, &profile, lock, policy, cpus)?;
                     if interrupt::seen() {
-                        return Ok(Outcome::Interrupted);
+                        // This point was cut short, so its group has no ranks.
+                        break 'all;
                     }
                     progress.step();
                     sink.record(&both)?;
-                    table.row(both.row());
+                    tables.points.row(both.row());
+                    tables.done += 1;
                     group.push(both);
                 }
             }
             let alike = Ranks::of(&group);
             sink.record(&alike)?;
-            ranks.row(alike.row());
+            tables.ranks.row(alike.row());
         }
     }
     progress.finish();
-    sink.people(&format!("{table}\n{ranks}"))?;
-    sink.end(Outcome::Fine)
+    tables.tell(&sink)?;
+    sink.end(if interrupt::seen() { Outcome::Interrupted } else { Outcome::Fine })
+}
+
+/// What was measured, for people.
+struct Tables {
+    points: Table,
+    ranks: Table,
+    /// The number of points.
+    done: usize,
+}
+
+impl Tables {
+    fn new() -> Self {
+        let points = ["lab ops/s", "low", "high", "sim ops/s", "sim/lab"];
+        let points = [&["workload", "vCPUs", "lock, policy"][..], &points].concat();
+        let ranks = ["workload", "vCPUs", "rank agreement", "within 25 %", "of"];
+        Self { points: Table::new(&points), ranks: Table::new(&ranks), done: 0 }
+    }
+
+    fn tell(&self, sink: &Sink) -> Result<()> {
+        if self.done > 0 {
+            sink.people(&format!("{}\n{}", self.points, self.ranks))?;
+        }
+        interrupt::tell(self.done > 0);
+        Ok(())
+    }
 }
 
 impl ValidateArgs {

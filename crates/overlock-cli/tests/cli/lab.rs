@@ -190,9 +190,9 @@ fn ctrl_c_leaves_what_was_measured() {
     let out = folder.path().join("kept.jsonl");
     let more = ["--locks", "hybrid", "--workload", "micro,oltp", "--pcpus", "1", "--cpus", "1"];
     let lists = ["--runs", "1", "--seconds", "1", "--engine", "threads", "--out"];
-    let mut child = overlock(&[&["lab"], &more[..], &lists, &[out.to_str().unwrap()]].concat())
+    let child = overlock(&[&["lab"], &more[..], &lists, &[out.to_str().unwrap()]].concat())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let points = || fs::read_to_string(&out).unwrap_or_default().matches("\"point\"").count();
@@ -201,7 +201,8 @@ fn ctrl_c_leaves_what_was_measured() {
         thread::sleep(Duration::from_millis(10));
     }
     interrupt(child.id());
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let said: Said = child.wait_with_output().unwrap().into();
+    said.ends(130, "interrupted; the results are those of what was measured before");
     assert_eq!(points(), 1, "the second workload was cut short");
 }
 

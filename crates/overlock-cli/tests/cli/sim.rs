@@ -194,12 +194,34 @@ fn an_interrupted_sweep_says_how_to_go_on() {
             &["--sweep", folder.path().to_str().unwrap()][..],
             "the same command continues from there",
         ),
-        (&[], "so there are no results"),
+        (&[], "0 of 4 runs were made, so there are no results; with --sweep FOLDER"),
     ] {
         let (child, _) = endless(more);
         interrupt(child.id());
         let said: Said = child.wait_with_output().unwrap().into();
         said.ends(130, sentence);
+    }
+}
+
+#[test]
+fn an_interrupted_validation_prints_what_it_has_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("kept.jsonl");
+    let lists = ["--locks", "hybrid", "--workload", "micro", "--cpus", "1,2", "--runs", "1"];
+    let more = ["--engine", "threads", "--seconds", "2", "--out", out.to_str().unwrap()];
+    for wanted in [0, 1] {
+        let mut command = overlock(&[&["validate"], &lists[..], &more].concat());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let kept = || std::fs::read_to_string(&out).unwrap_or_default();
+        let points = || kept().matches("\"kind\":\"validated\"").count();
+        wait_until(|| kept().contains("\"kind\":\"run\"") && points() == wanted);
+        interrupt(child.id());
+        let said: Said = child.wait_with_output().unwrap().into();
+        assert_eq!(points(), wanted, "{said:?}");
+        let rows = said.stdout.lines().filter(|line| line.contains("hybrid")).count();
+        assert_eq!(rows, wanted, "a row for each point: {said:?}");
+        said.ends(130, ["so there are no results", "the results are those"][wanted]);
+        std::fs::remove_file(&out).unwrap();
     }
 }
 
