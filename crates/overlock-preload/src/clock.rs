@@ -3,6 +3,8 @@
 
 use libc::{c_int, clockid_t, timespec};
 
+use overlock::platform::clock::now_on;
+
 use crate::errno::Preserved;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -39,7 +41,6 @@ impl Deadline {
     }
 
     /// Tries until `attempt` returns 0, or returns `ETIMEDOUT` if the deadline has passed.
-    /// Tries until `attempt` returns 0, or returns `ETIMEDOUT` if the deadline has passed.
     /// `attempt` receives a time on `CLOCK_MONOTONIC`, in nanoseconds, at which it has to give up
     /// and return an error.
     pub(crate) fn attempt(&self, mut attempt: impl FnMut(u64) -> c_int) -> c_int {
@@ -47,11 +48,11 @@ impl Deadline {
             return attempt(self.at_ns);
         }
         loop {
-            let left = self.at_ns.saturating_sub(now_ns(self.clock)).min(REALTIME_SLICE_NS);
+            let left = self.at_ns.saturating_sub(now_on(self.clock)).min(REALTIME_SLICE_NS);
             if left == 0 {
                 return libc::ETIMEDOUT;
             }
-            if attempt(now_ns(libc::CLOCK_MONOTONIC) + left) == 0 {
+            if attempt(now_on(libc::CLOCK_MONOTONIC) + left) == 0 {
                 return 0;
             }
         }
@@ -66,13 +67,6 @@ pub(crate) fn is_valid(at: &timespec) -> bool {
 /// Returns whether a thread can wait for a mutex or a condition variable on this clock.
 pub(crate) fn is_supported(clock: clockid_t) -> bool {
     clock == libc::CLOCK_REALTIME || clock == libc::CLOCK_MONOTONIC
-}
-
-fn now_ns(clock: clockid_t) -> u64 {
-    let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is writable. The two clocks always exist.
-    unsafe { libc::clock_gettime(clock, &raw mut now) };
-    now.tv_sec as u64 * NS_PER_S + now.tv_nsec as u64
 }
 
 /// Sleeps that grow from one to the next, for a thread that has to poll.
@@ -100,7 +94,7 @@ impl Poll {
     /// Sleeps once, not beyond `deadline_ns` on `CLOCK_MONOTONIC`. Returns false, without sleeping,
     /// if the deadline has passed.
     pub(crate) fn sleep_until(&mut self, deadline_ns: u64) -> bool {
-        let left = deadline_ns.saturating_sub(now_ns(libc::CLOCK_MONOTONIC));
+        let left = deadline_ns.saturating_sub(now_on(libc::CLOCK_MONOTONIC));
         if left == 0 {
             return false;
         }

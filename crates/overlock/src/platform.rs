@@ -48,7 +48,7 @@ pub use shared::Shared;
 pub use threads::Threads;
 #[cfg(feature = "threads")]
 #[doc(hidden)]
-pub use threads::report;
+pub use threads::{clock, report};
 
 /// The most CPUs a platform may number: what fits in the 16-bit tail of a lock word beside two bits
 /// of nesting level.

@@ -99,6 +99,26 @@ fn counters_know_what_is_libcs_and_what_conditions_do() {
     assert_eq!(count(&record, "cond", "waits"), 0);
 }
 
+/// The locks' own budgets are of the kernel's time, and deadlines too, as under libc.
+#[test]
+fn a_library_that_stops_the_clocks_stops_no_lock() {
+    let clock = compile("stopped_clock.c", "stopped-clock.so", &["-shared", "-fPIC"]);
+    let stress = compile("stress.c", "stopped-clock-stress", &[]);
+    for lock in LOCKS {
+        for case in ["crowd_of_waiters", "counting"] {
+            let both = format!("{}:{}", clock.display(), library().display());
+            let output = under(lock, "timeout")
+                .args(["--signal=KILL", "60"])
+                .arg(&stress)
+                .arg(case)
+                .env("LD_PRELOAD", both)
+                .output()
+                .expect("coreutils");
+            assert!(output.status.success(), "{lock}, {case}: {}", text(&output));
+        }
+    }
+}
+
 /// The thread that signals still holds the mutex; the woken one waits for it without spinning.
 #[test]
 fn a_thread_that_a_condition_has_woken_does_not_spin() {

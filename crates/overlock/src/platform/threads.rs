@@ -22,12 +22,13 @@ pub(super) use rseq::Sequences;
 use waiting::Waiting;
 use wakes::WakeUp;
 
-pub(super) mod clock;
+pub mod clock;
 pub(super) mod futex;
 mod maps;
 mod registry;
 pub mod report;
 mod rseq;
+mod vdso;
 mod waiting;
 mod wakes;
 

@@ -1,15 +1,101 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The clock of spin budgets and deadlines: `CLOCK_MONOTONIC`.
+//! The clocks of spin budgets and deadlines, as the kernel sees them.
 //!
 //! Budgets are time, not iterations: a PAUSE takes 10 cycles on one processor and 140 on another. A
 //! spin loop reads the clock only once in some tens of pauses, so the cost of a reading (a vDSO
 //! call, about 25 ns where the kernel trusts the time stamp counter) does not matter. A raw counter
 //! would save little and would have to be calibrated.
+//!
+//! The kernel's own code is called, not libc's `clock_gettime`, because a library can stand in for
+//! that: libfaketime's stops the clock, so a budget would never be used up, and takes a mutex,
+//! which in a preloaded lock would call itself without end.
+
+use core::ffi::{c_int, c_ulong};
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+use super::vdso;
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
+    now_on(libc::CLOCK_MONOTONIC)
+}
+
+/// The time on a clock that always exists, in nanoseconds since its epoch.
+pub fn now_on(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a valid timespec to write to; the clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    // SAFETY: `now` is writable.
+    unsafe { reader()(clock, &raw mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// A function like `clock_gettime`, but that does not touch `errno`.
+type Reader = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_int;
+
+/// Returns the kernel's function, which the first caller looks up.
+fn reader() -> Reader {
+    static KNOWN: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+    // Relaxed: the code behind the address was there before any of ours ran.
+    let known = KNOWN.load(Relaxed);
+    if !known.is_null() {
+        // SAFETY: stored below.
+        return unsafe { core::mem::transmute::<*mut (), Reader>(known) };
+    }
+    // SAFETY: the auxiliary vector of a process is the kernel's.
+    let image = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as *const u8;
+    // SAFETY: the vector names the vDSO, or nothing.
+    let found = unsafe { vdso::function(image, NAME) };
+    // SAFETY: the kernel's function of that name has this signature.
+    let reader = found.map_or(by_system_call as Reader, |found| unsafe {
+        core::mem::transmute::<*const (), Reader>(found)
+    });
+    KNOWN.store(reader as *mut (), Relaxed);
+    reader
+}
+
+/// The kernel's name of the function (vdso(7)).
+const NAME: &[u8] =
+    if cfg!(target_arch = "aarch64") { b"__kernel_clock_gettime" } else { b"__vdso_clock_gettime" };
+
+/// For processes without a vDSO, such as those under valgrind.
+unsafe extern "C" fn by_system_call(clock: libc::clockid_t, now: *mut libc::timespec) -> c_int {
+    // SAFETY: the caller's `now` is writable. (This can't fail, so `errno` stays.)
+    unsafe { libc::syscall(libc::SYS_clock_gettime, clock as c_ulong, now) as c_int }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_function_and_the_system_call_agree_with_libc() {
+        // SAFETY: as in `reader`.
+        let image = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as *const u8;
+        // SAFETY: as in `reader`.
+        let found = unsafe { vdso::function(image, NAME) };
+        assert_eq!(found.is_some(), !image.is_null(), "the vDSO has no {NAME:?}");
+        for clock in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME] {
+            let by = |reader: Reader| {
+                let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+                // SAFETY: `now` is writable.
+                assert_eq!(unsafe { reader(clock, &raw mut now) }, 0);
+                (now.tv_sec, now.tv_nsec)
+            };
+            let times =
+                [libc::clock_gettime, reader(), by_system_call, libc::clock_gettime].map(by);
+            assert!(times.is_sorted(), "{times:?}");
+            assert!(now_on(clock) > 0);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_found() {
+        // SAFETY: as in `reader`.
+        let image = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as *const u8;
+        for name in [&b"__vdso_clock_gettim"[..], b"__vdso_clock_gettimes", b""] {
+            // SAFETY: as in `reader`.
+            assert_eq!(unsafe { vdso::function(image, name) }, None);
+        }
+        // SAFETY: null is no image.
+        assert_eq!(unsafe { vdso::function(core::ptr::null(), NAME) }, None);
+    }
 }
