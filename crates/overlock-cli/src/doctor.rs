@@ -7,7 +7,7 @@
 use crate::args::DoctorArgs;
 use crate::machine::{self, CpuTimes, first_line};
 use crate::process::{elf, preload};
-use crate::{Outcome, output, sys};
+use crate::{Outcome, output, sys, terminal};
 use anyhow::Result;
 use overlock::platform::Threads;
 use overlock_world::clock::{self, Stamps};
@@ -32,6 +32,28 @@ struct Finding {
 impl Finding {
     fn new(name: &'static str, found: impl Into<String>) -> Self {
         Finding { name, found: found.into(), advice: None }
+    }
+
+    /// Lays the finding out in two columns, the first as wide as the `longest` name; or one below
+    /// the other where the second would be narrow.
+    fn row(&self, longest: usize, width: Option<usize>) -> String {
+        const NARROW: usize = 40;
+        let Finding { name, found, advice } = self;
+        let mark = if advice.is_some() { "!" } else { " " };
+        let first = format!("{mark} {name:longest$}  ");
+        let (mut text, indent) = match width {
+            Some(width) if width < first.len() + NARROW => (format!("{mark} {name}\n"), 4),
+            _ => (String::new(), first.len()),
+        };
+        let blank = " ".repeat(indent);
+        let first = if text.is_empty() { &first } else { &blank };
+        text += &terminal::filled(found, first, &blank, width);
+        if let Some(advice) = advice {
+            let (first, rest) = (format!("{blank}-> "), format!("{blank}   "));
+            text += "\n";
+            text += &terminal::filled(advice, &first, &rest, width);
+        }
+        text
     }
 
     fn advise(mut self, needed: bool, advice: impl Into<String>) -> Self {
@@ -81,13 +103,9 @@ pub(crate) fn main(args: &DoctorArgs) -> Result<Outcome> {
         output::print(&serde_json::to_string(&record)?)?;
         return Ok(Outcome::Fine);
     }
-    let width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
-    for Finding { name, found, advice } in &findings {
-        let mark = if advice.is_some() { "!" } else { " " };
-        output::print(&format!("{mark} {name:width$}  {found}"))?;
-        if let Some(advice) = advice {
-            output::print(&format!("  {:width$}  -> {advice}", ""))?;
-        }
+    let longest = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
+    for finding in &findings {
+        output::print(&finding.row(longest, terminal::stdout_width()))?;
     }
     Ok(Outcome::Fine)
 }

@@ -41,6 +41,13 @@ pub(crate) fn wrapped(text: &str, width: Option<usize>) -> Cow<'_, str> {
     text.split('\n').map(wrap).collect::<Vec<_>>().join("\n").into()
 }
 
+/// Breaks a sentence at spaces, with a text before its first line and one before the others.
+pub(crate) fn filled(text: &str, first: &str, rest: &str, width: Option<usize>) -> String {
+    let Some(width) = width else { return format!("{first}{text}") };
+    let options = textwrap::Options::new(width).initial_indent(first).subsequent_indent(rest);
+    textwrap::fill(text, options.break_words(false))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

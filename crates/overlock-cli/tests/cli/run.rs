@@ -139,6 +139,20 @@ fn doctor_has_an_answer_for_everything() {
 }
 
 #[test]
+fn doctor_fits_the_terminal() {
+    for columns in [30, 60, 80] {
+        let mut command = overlock(&["doctor"]);
+        let said: Said = command.env("COLUMNS", columns.to_string()).output().unwrap().into();
+        assert_eq!(said.code, Some(0), "{said:?}");
+        for line in said.stdout.lines() {
+            // A path that is longer than the terminal can't be broken.
+            let is_one_word = line.split_whitespace().count() == 1;
+            assert!(line.chars().count() <= columns || is_one_word, "{columns}: {line}");
+        }
+    }
+}
+
+#[test]
 fn a_full_disk_is_named() {
     let full = std::fs::File::create("/dev/full").unwrap();
     let said: Said = overlock(&["doctor"]).stdout(full).output().unwrap().into();
