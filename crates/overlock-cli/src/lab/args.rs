@@ -26,6 +26,11 @@ pub(crate) struct LabArgs {
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
     pub(super) engine: EngineChoice,
 
+    /// Measure even if there are more pCPUs than CPUs: the system then takes CPUs away as well,
+    /// which no figure accounts for
+    #[arg(long)]
+    pub(super) oversubscribe: bool,
+
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
 }

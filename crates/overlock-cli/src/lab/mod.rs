@@ -66,14 +66,18 @@ pub(crate) struct Place<'run> {
     pub(crate) pcpus: u32,
     /// Whether its vCPUs use this machine's CPUs.
     pub(crate) is_real: bool,
+    /// The most pCPUs that it has; an experiment for more is refused.
+    pub(crate) most_pcpus: u32,
 }
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &LabArgs) -> Result<Outcome> {
     let allowed = u32::try_from(sys::allowed_cpus()).unwrap_or(u32::MAX);
     let run = engine(args.engine)?;
+    let most_pcpus = if args.oversubscribe { u32::MAX } else { allowed };
     let pcpus = allowed.min(2);
-    measure(&args.measure, Place { run, ahead: None, what_if: None, pcpus, is_real: true })
+    let place = Place { run, ahead: None, what_if: None, pcpus, is_real: true, most_pcpus };
+    measure(&args.measure, place)
 }
 
 /// Measures what the arguments request.
@@ -83,6 +87,9 @@ pub(crate) fn measure(args: &MeasureArgs, place: Place<'_>) -> Result<Outcome> {
     let told = experiment.as_ref().map(|experiment| args.with(experiment));
     let args = told.as_ref().unwrap_or(args);
     let pcpus = args.pcpus.unwrap_or(place.pcpus);
+    if pcpus > place.most_pcpus {
+        bail!(too_many(pcpus, place.most_pcpus, experiment.is_some()));
+    }
     let asks_what_if = place.what_if.is_some();
     let is_real = place.is_real;
     let lab = Lab::new(args, experiment.as_ref(), place.run, (is_real, place.what_if))?;
@@ -117,6 +124,16 @@ pub(crate) fn measure(args: &MeasureArgs, place: Place<'_>) -> Result<Outcome> {
         (false, true) => Outcome::Fine,
         (false, false) => Outcome::CheckFailed,
     })
+}
+
+/// Says what to do where this machine has too few CPUs.
+fn too_many(pcpus: u32, allowed: u32, is_experiment: bool) -> String {
+    let fewer = if is_experiment { String::new() } else { format!("use --pcpus {allowed}; ") };
+    format!(
+        "{pcpus} pCPUs need as many CPUs, and this process may use {allowed}: {fewer}simulate such \
+         a host by `overlock sim`; or insist by --oversubscribe, if it is fine that the system \
+         takes CPUs away too, which nothing here accounts for"
+    )
 }
 
 /// Warns of conditions that make real measurements doubtful.

@@ -57,6 +57,7 @@ pub(crate) fn main(args: &SimArgs) -> Result<Outcome> {
         what_if: args.what_if.map(|loss| WhatIf { loss, tail: args.p999 }),
         pcpus,
         is_real: false,
+        most_pcpus: u32::MAX,
     };
     measure(&on_ladder(args, pcpus), place)
 }

@@ -261,10 +261,27 @@ fn a_spinner_that_reports_nothing_is_sampled() {
 }
 
 #[test]
+fn more_pcpus_than_cpus_need_a_word() {
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let (more, vcpus) = ((cpus + 1).to_string(), (cpus + 1).to_string());
+    let flags = ["lab", "--engine", "threads", "--pcpus", &more, "--cpus", &vcpus, "--runs", "1"];
+    let flags = [&flags[..], &["--locks", "hybrid", "--seconds", "0.05", "--json"]].concat();
+    let refused = said(&flags);
+    refused.ends(2, &format!("use --pcpus {cpus}; simulate such a host by `overlock sim`"));
+    assert_eq!(refused.stdout, "");
+    let insisted = said(&[&flags[..], &["--oversubscribe"]].concat());
+    assert_eq!(insisted.records("point").len(), 1, "{insisted:?}");
+    insisted.ends(0, &format!("warning: {more} pCPUs on {cpus} CPUs"));
+    let flags = ["lab", "--engine", "threads", "--experiment", "s4-36-cores"];
+    said(&flags)
+        .ends(2, &format!("36 pCPUs need as many CPUs, and this process may use {cpus}: sim"));
+}
+
+#[test]
 fn an_experiment_file_runs_and_its_published_figures_stand_beside_ours() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/micro.toml");
     let short = ["--seconds", "0.02", "--runs", "1"];
-    let run = ["lab", "--engine", "threads", "--experiment", file];
+    let run = ["lab", "--engine", "threads", "--oversubscribe", "--experiment", file];
     let json = said(&[&run[..], &short, &["--json"]].concat());
     assert_eq!(json.code, Some(0), "{json:?}");
     let points = json.records("point");
