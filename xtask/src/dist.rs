@@ -7,7 +7,7 @@
 //!        lib/, include/, lib/pkgconfig/      the C library, by crates/overlock-c/Makefile
 //!        share/man/man1/                     a page for each sub-command
 //!        share/{bash-completion,zsh,fish}/   completions
-//!        share/doc/overlock/                 documents, licences, a test
+//!        share/doc/overlock/                 documents, experiments, licences, a test
 //! ```
 
 use std::fs;
@@ -127,11 +127,23 @@ impl Layout {
             let to = self.prefix.join("share/doc/overlock").join(name);
             copy(&root().join(from), &to, 0o644)?;
         }
+        self.experiments()?;
         let mut installed = files(&self.prefix)?;
         // The list also keeps files that an earlier installation has put there.
         let known = fs::read_to_string(self.prefix.join(LIST)).unwrap_or_default();
         installed.retain(|file| !before.contains(file) || known.lines().any(|line| line == file));
         write(&self.prefix.join(LIST), installed.join("\n").as_bytes())
+    }
+
+    /// The files of the experiments that are built in, as models for the user's own.
+    fn experiments(&self) -> Result<()> {
+        for file in files(&root().join("experiments"))? {
+            if file.ends_with(".toml") {
+                let to = self.prefix.join("share/doc/overlock/experiments").join(&file);
+                copy(&root().join("experiments").join(&file), &to, 0o644)?;
+            }
+        }
+        Ok(())
     }
 
     fn program(&self, from: &Path, name: &str) -> Result<()> {

@@ -11,6 +11,8 @@ mod bench;
 mod boot;
 mod bounds;
 mod doctor;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod experiments;
 mod extras;
 mod interrupt;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

@@ -38,9 +38,10 @@ pub(crate) struct LabArgs {
 /// What to measure, in any world.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MeasureArgs {
-    /// Run the experiment that this file describes: its factors, workload and host replace the
-    /// lists and spans below
-    #[arg(long, value_name = "FILE")]
+    /// Run an experiment, whose factors, workload and host replace the lists and spans below: a
+    /// built-in one (micro, s1, s2-kernbench, s2-oltp, s2-ebizzy, s3, s4-36-cores, s4-16-cores,
+    /// s4-micro, s5), or a file
+    #[arg(long, value_name = "NAME|FILE")]
     #[arg(conflicts_with_all = ["locks", "policies", "cpus", "pcpus", "workload", "cs", "ncs"])]
     #[arg(conflicts_with_all = ["contention", "timer", "slice", "pause_window", "sample", "grace"])]
     pub(crate) experiment: Option<PathBuf>,
@@ -226,7 +227,7 @@ Examples:
   overlock lab --check --runs 9                       the tour, judged
   overlock lab --policies round-robin,skip-spinners,oracle --workload ebizzy --explain
   overlock lab --policies all --pause-window 0 --sample 200us    spinners that report nothing
-  overlock lab --experiment experiments/micro.toml    the same file runs in every world
+  overlock lab --experiment micro                     the same experiment runs in every world
   overlock lab --workload pmtimer --cpus 8,16 --out timer.jsonl
   overlock lab --locks ticket,hybrid --cpus 8 --timeline 20ms --out t.jsonl
                                                       then: overlock report t.jsonl -o t.html

@@ -25,7 +25,7 @@ use crate::progress::Progress;
 use crate::record::RunRecord;
 use crate::shuffle::shuffled;
 use crate::warnings::Warning;
-use crate::{interrupt, sys};
+use crate::{experiments, interrupt, sys};
 use anyhow::{Context, Result, bail};
 use overlock_lab::{Error, KvmEngine, ThreadsEngine};
 use overlock_world::clock::Stamps;
@@ -145,7 +145,7 @@ fn doubts(machine: &Machine, pcpus: u32) {
     if pcpus > allowed {
         output::complain(&format!(
             "warning: {pcpus} pCPUs on {allowed} CPUs: the system will take CPUs away too, which \
-             nothing here accounts for; use --pcpus {allowed}"
+             nothing here accounts for"
         ));
     }
 }
@@ -154,10 +154,10 @@ fn doubts(machine: &Machine, pcpus: u32) {
 /// document.
 type Suits<'a> = &'a dyn Fn(&Experiment, &Document<'_>) -> Result<()>;
 
-/// Reads an experiment's file.
+/// Reads an experiment: a built-in one, or a file.
 pub(crate) fn read(path: &Path, suits: Suits<'_>) -> Result<Experiment> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).with_context(|| format!("can't read {name}"))?;
+    let text = experiments::text(path)?;
     let experiment = Experiment::parse(&name, &text)?;
     let document = Document::new(&name, &text);
     plan::check_policies(&experiment, &document)?;

@@ -10,6 +10,7 @@ mod judge;
 mod runs;
 
 use crate::args::OutputArgs;
+use crate::experiments::BUILT_IN;
 use crate::lab::{EngineChoice, Run};
 use crate::machine::Machine;
 use crate::output::Sink;
@@ -47,8 +48,8 @@ pub(crate) struct ReproduceArgs {
     #[arg(ignore_case = true)]
     documents: Vec<String>,
 
-    /// Your own experiment's file, with published figures
-    #[arg(long, value_name = "FILE")]
+    /// One experiment with published figures: a built-in one by its name, or your own file
+    #[arg(long, value_name = "NAME|FILE")]
     experiment: Vec<PathBuf>,
 
     /// Make one short run of each point: within a minute in total
@@ -75,23 +76,10 @@ const EXAMPLES: &str = "\
 Examples:
   overlock reproduce --quick
   overlock reproduce S4 S5
-  overlock reproduce --experiment experiments/s4-micro.toml --quick
+  overlock reproduce --experiment s4-micro --quick
 
 Exit codes: 0 what could be run was (whether it agrees or not), 2 could not run or write, 130
 interrupted.";
-
-/// The experiments, by document.
-const EXPERIMENTS: [(&str, &str, &str); 9] = [
-    ("S1", "s1", include_str!("../../experiments/s1.toml")),
-    ("S2", "s2-kernbench", include_str!("../../experiments/s2-kernbench.toml")),
-    ("S2", "s2-oltp", include_str!("../../experiments/s2-oltp.toml")),
-    ("S2", "s2-ebizzy", include_str!("../../experiments/s2-ebizzy.toml")),
-    ("S3", "s3", include_str!("../../experiments/s3.toml")),
-    ("S4", "s4-36-cores", include_str!("../../experiments/s4-36-cores.toml")),
-    ("S4", "s4-16-cores", include_str!("../../experiments/s4-16-cores.toml")),
-    ("S4", "s4-micro", include_str!("../../experiments/s4-micro.toml")),
-    ("S5", "s5", include_str!("../../experiments/s5.toml")),
-];
 
 /// The number of pCPUs of the laboratory, if the machine has that many.
 const LAB_PCPUS: u32 = 2;
@@ -103,10 +91,11 @@ const QUICK: f64 = 0.2;
 pub(crate) fn main(args: &ReproduceArgs) -> Result<Outcome> {
     let mut experiments = Vec::new();
     let all = args.documents.is_empty() && args.experiment.is_empty();
-    for (document, name, text) in EXPERIMENTS {
+    for built_in in BUILT_IN {
+        let Some(document) = built_in.document else { continue };
         if all || args.documents.iter().any(|asked| asked.eq_ignore_ascii_case(document)) {
-            let file = format!("experiments/{name}.toml");
-            experiments.push(Experiment::parse(&file, text)?);
+            let file = format!("experiments/{}.toml", built_in.name);
+            experiments.push(Experiment::parse(&file, built_in.text)?);
         }
     }
     for path in &args.experiment {

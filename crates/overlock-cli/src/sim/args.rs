@@ -72,7 +72,7 @@ const EXAMPLES: &str = "\
 Examples:
   overlock sim --locks native-ticket,hybrid --cpus 4,16     two pCPUs, as in the laboratory
   overlock sim --host e5-2699v3 --locks queued,hybrid --cpus 72 --cs 1us --seconds 0.05    36 cores
-  overlock sim --experiment experiments/micro.toml          the same file runs in every world
+  overlock sim --experiment micro                           the same experiment runs in every world
   overlock sim --host my.toml --workload ebizzy --policies all --pcpus 16 --cpus 32
   overlock sim --what-if 20% --locks native-ticket,queued,hybrid --workload kernbench
   overlock sim --sweep runs --shard 1/2 --locks all --cpus 4,8,16 --seconds 0.05

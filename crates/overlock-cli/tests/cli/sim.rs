@@ -38,6 +38,7 @@ fn an_experiments_file_runs_unchanged_and_tables_are_those_of_the_laboratory() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/micro.toml");
     let said = sim(&["--experiment", file]);
     assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(said.stdout, sim(&["--experiment", "micro"]).stdout, "it is built in");
     for part in ["2 pCPUs of the sim engine", "of 1x", "of_1x of hybrid", "published 0.800"] {
         assert!(said.stdout.contains(part), "'{part}' is not in {said:?}");
     }

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The experiments that the command brings along, and those of the user's files.
+
+use anyhow::{Context, Result};
+use std::borrow::Cow;
+use std::path::Path;
+
+/// An experiment whose file is part of the command.
+#[derive(Debug)]
+pub(crate) struct BuiltIn {
+    /// Its file's name without `.toml`.
+    pub(crate) name: &'static str,
+    /// The document whose figures it holds.
+    pub(crate) document: Option<&'static str>,
+    pub(crate) text: &'static str,
+}
+
+macro_rules! built_in {
+    ($($document:expr, $name:literal;)*) => {
+        &[$(BuiltIn {
+            name: $name,
+            document: $document,
+            text: include_str!(concat!("../experiments/", $name, ".toml")),
+        }),*]
+    };
+}
+
+/// All of them.
+pub(crate) const BUILT_IN: &[BuiltIn] = built_in! {
+    None, "micro";
+    Some("S1"), "s1";
+    Some("S2"), "s2-kernbench";
+    Some("S2"), "s2-oltp";
+    Some("S2"), "s2-ebizzy";
+    Some("S3"), "s3";
+    Some("S4"), "s4-36-cores";
+    Some("S4"), "s4-16-cores";
+    Some("S4"), "s4-micro";
+    Some("S5"), "s5";
+};
+
+/// Returns the text of an experiment: of a file, if there is one of this name or the name ends in
+/// `.toml`, or of a built-in experiment.
+pub(crate) fn text(name: &Path) -> Result<Cow<'static, str>> {
+    let built_in = BUILT_IN.iter().find(|built_in| name == Path::new(built_in.name));
+    match built_in {
+        Some(built_in) if !name.exists() => Ok(built_in.text.into()),
+        _ => {
+            let read = std::fs::read_to_string(name).map(Cow::Owned);
+            read.with_context(|| format!("can't read {}; {}", name.display(), names()))
+        }
+    }
+}
+
+/// Says which experiments there are.
+fn names() -> String {
+    let names: Vec<_> = BUILT_IN.iter().map(|built_in| built_in.name).collect();
+    format!("built in are {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_experiment_of_the_folder_is_built_in() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments");
+        let files = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+        let mut found: Vec<_> = files
+            .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+            .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        found.sort();
+        let mut known: Vec<_> = BUILT_IN.iter().map(|built_in| built_in.name).collect();
+        known.sort_unstable();
+        assert_eq!(found, known);
+    }
+}
