@@ -17,6 +17,7 @@ fn main() {
     println!("cargo::rerun-if-changed=../../.git/logs/HEAD");
     println!("cargo::rerun-if-changed=..");
     println!("cargo::rustc-env=OVERLOCK_COMMIT={}", commit());
+    println!("cargo::rustc-env=OVERLOCK_DATE={}", date());
     let out = PathBuf::from(variable("OUT_DIR"));
     let library = match is_bundled() {
         true => fs::read(build_preload(&out)).expect("the library was just built"),
@@ -30,12 +31,21 @@ fn variable(name: &str) -> String {
 }
 
 fn commit() -> String {
-    let describe = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"];
-    let output = Command::new("git").args(describe).output().ok();
+    let commit = git(&["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
+    if commit.is_empty() { "unknown".into() } else { commit }
+}
+
+/// The day of the commit, for the manual pages; empty where there is no repository.
+fn date() -> String {
+    git(&["show", "--no-patch", "--format=%cs", "HEAD"])
+}
+
+/// Returns what git prints; nothing where it fails.
+fn git(words: &[&str]) -> String {
+    let output = Command::new("git").args(words).output().ok();
     let output = output.filter(|output| output.status.success());
-    let commit = output.and_then(|output| String::from_utf8(output.stdout).ok());
-    let commit = commit.as_deref().map_or("", str::trim);
-    if commit.is_empty() { "unknown".into() } else { commit.into() }
+    let text = output.and_then(|output| String::from_utf8(output.stdout).ok());
+    text.as_deref().map_or("", str::trim).into()
 }
 
 /// Returns whether this build contains the library: on supported targets, in release builds.
