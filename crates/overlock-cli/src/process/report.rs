@@ -159,7 +159,12 @@ impl Report<'_> {
             table.row(row);
         }
         let rounds = stats::describe(baseline.samples.len());
-        format!("{}\n{rounds}; \"{of}\" above 1 is better\n{table}", self.target.typed())
+        let metric = match (&self.args.metric, higher) {
+            (None, _) => "",
+            (Some(_), true) => "; a higher metric is better",
+            (Some(_), false) => "; a lower metric is better, without --higher-is-better",
+        };
+        format!("{}\n{rounds}{metric}; \"{of}\" above 1 is better\n{table}", self.target.typed())
     }
 
     fn warnings(&self, ranked: &[&Series]) -> Vec<Warning> {

@@ -23,6 +23,7 @@ fn the_best_lock_is_named_with_its_ratio() {
     let said = compare(&[&flags[..], &["--higher-is-better"]].concat(), FIGURE);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.stdout.contains("Use hybrid: it is 1.3"), "{}", said.stdout);
+    assert!(said.stdout.contains("; a higher metric is better; "), "{}", said.stdout);
     let order = ["  hybrid ", "  libc ", "  ticket "].map(|name| said.stdout.find(name).unwrap());
     assert!(order.is_sorted(), "{}", said.stdout);
 }
@@ -32,6 +33,8 @@ fn lower_is_better_unless_told_otherwise() {
     let flags = ["--locks", "libc,hybrid,ticket", "--runs", "6", "--metric", "rate: ([0-9.]+)"];
     let said = compare(&flags, FIGURE);
     assert!(said.stdout.contains("Use ticket: it is 1."), "{}", said.stdout);
+    let direction = "; a lower metric is better, without --higher-is-better; ";
+    assert!(said.stdout.contains(direction), "{}", said.stdout);
 }
 
 #[test]
