@@ -26,8 +26,9 @@ use overlock_world::Config;
 use overlock_world::clock::{Clock, ticks};
 use overlock_world::locks::HAND_OVER;
 use overlock_world::workload::Profile;
+use std::fs::File;
 use std::hint::{black_box, spin_loop};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::*, fence};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -63,6 +64,8 @@ const SHORTER: usize = SPELLS / 4;
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &CalibrateArgs) -> Result<Outcome> {
+    // A file that can't be written is noticed before anything is measured.
+    args.out.as_deref().map_or(Ok(()), try_to_open)?;
     let lab = engine(args.engine)?;
     let cpus = u32::try_from(sys::allowed_cpus()).unwrap_or(1);
     let model = cpuinfo("model name").unwrap_or_else(|| "an unnamed processor".into());
@@ -78,14 +81,28 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<Outcome> {
     let text = toml(&profile);
     // A profile that cannot be read back is not a profile.
     HostProfile::parse("calibrated", &text)?;
-    match &args.out {
-        Some(path) => {
-            std::fs::write(path, text)
-                .with_context(|| format!("can't write {}", path.display()))?;
-        }
-        None => output::print(text.trim_end())?,
+    let written = args.out.as_deref().map(|path| (path, std::fs::write(path, &text)));
+    if !matches!(written, Some((_, Ok(())))) {
+        // Without a file, or where it could not be written after all: measured is measured.
+        output::print(text.trim_end())?;
+    }
+    if let Some((path, written)) = written {
+        let where_else = || format!("can't write {}; it is on standard output", path.display());
+        written.with_context(where_else)?;
     }
     Ok(Outcome::Fine)
+}
+
+/// Opens a file for writing, and leaves it as it was.
+fn try_to_open(path: &Path) -> Result<()> {
+    let existed = path.exists();
+    let opened = File::options().create(true).append(true).open(path);
+    opened.with_context(|| format!("can't write {}", path.display()))?;
+    if !existed {
+        // Should this fail, an empty file is left until the measurement is done.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
 }
 
 /// Formats the profile as a file.

@@ -291,3 +291,23 @@ fn what_calibrate_writes_is_a_host_that_validate_takes() {
     assert_eq!(told.records("validated").len(), 12, "{told:?}");
     assert_eq!(told.records("ranks").len(), 2, "{told:?}");
 }
+
+#[test]
+fn a_profile_that_cannot_be_written_is_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let calibrate = |path: &std::path::Path| {
+        said(&["calibrate", "--engine", "threads", "--out", path.to_str().unwrap()])
+    };
+    // Before anything is measured.
+    let told = calibrate(&folder.path().join("no/such/folder"));
+    assert_eq!(told.stdout, "", "{told:?}");
+    told.ends(2, "no/such/folder: No such file");
+    // Afterwards: this file can be opened, but not written.
+    let told = calibrate(std::path::Path::new("/dev/full"));
+    if told.stderr.contains("only one CPU") {
+        writeln!(stderr(), "SKIPPED in part: {}", told.stderr).expect("stderr");
+        return;
+    }
+    told.ends(2, "can't write /dev/full; it is on standard output: No space left on device");
+    assert!(told.stdout.contains("\n[costs]\n"), "{told:?}");
+}
