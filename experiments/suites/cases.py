@@ -208,6 +208,23 @@ PROGRAMS = [
     ("sqlite", "python3", "python3", "/usr/bin/python3 @/sqlite.py"),
     ("ffmpeg", "ffmpeg", "ffmpeg",
      "ffmpeg -v error -f lavfi -i testsrc=duration=2 -threads 8 -f framemd5 -"),
+    ("ffmpeg-x264", "ffmpeg", "ffmpeg",
+     "ffmpeg -v error -f lavfi -i testsrc=duration=2 -c:v libx264 -preset fast -threads 6 -f mpegts"
+     " out.ts && ffmpeg -v error -threads 6 -i out.ts -f framemd5 -"),
+    ("nginx", "nginx", "nginx curl wrk apache2-utils", "@/nginx.sh"),
+    ("redis-benchmark", "redis-benchmark", "redis-server redis-tools", "@/redis-benchmark.sh"),
+    ("mariadb", "mariadb-install-db", "mariadb-server", "@/mariadb.sh"),
+    ("postgres", "pg_createcluster", "postgresql", "@/postgres.sh"),
+    ("node", "node", "nodejs", "node @/workers.js"),
+    ("cgo", "go", "golang-go", "@/cgo.sh"),
+    ("jshell", "jshell", "openjdk-21-jdk-headless", "@/jshell.sh"),
+    ("chromium", "chromium", "chromium", "@/chromium.sh"),
+    ("make", "make", "make g++", "@/make.sh"),
+    ("cargo", "cargo", "cargo", "@/cargo.sh"),
+    ("ripgrep-git", "rg", "ripgrep git linux-libc-dev", "@/ripgrep.sh"),
+    ("python-workers", "python3", "python3", "/usr/bin/python3 @/workers.py"),
+    ("php-fpm", "cgi-fcgi", "php-fpm libfcgi-bin", "@/php-fpm.sh"),
+    ("bash", "bash", "bash", "@/bash.sh"),
 ]
 
 

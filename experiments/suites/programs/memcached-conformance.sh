@@ -4,7 +4,7 @@ set -eu
 dir=$(mktemp -d)
 memcached -u "$(id -un)" -t 4 -l 127.0.0.1 -p 21217 &
 server=$!
-trap 'kill "$server" 2>/dev/null; wait "$server" 2>/dev/null || true; rm -rf "$dir"' EXIT
+trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$dir"' EXIT
 tries=0
 until memcping --servers=127.0.0.1:21217 >/dev/null 2>&1; do
     tries=$((tries + 1))
