@@ -27,6 +27,7 @@ struct wait {
 	uint32_t seen;            /* its value before the mutex was released */
 	int operation;            /* of the futex */
 	void *libcs;              /* libc's function, if the condition variable is libc's */
+	struct timespec at;       /* the deadline on the kernel's clock, if there is one */
 };
 
 enum { UNTIMED = -1, CLOCK_OF_COND = -2 }; /* in place of a clock; the same in cond.rs */
@@ -81,7 +82,7 @@ static int wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t cl
 	if (error != 0)
 		return error;
 	pthread_cleanup_push(cancelled, wait);
-	timed_out = block(wait, at);
+	timed_out = block(wait, clock == UNTIMED ? NULL : &wait->at);
 	pthread_cleanup_pop(0);
 	return overlock_cond_leave(wait, timed_out);
 }

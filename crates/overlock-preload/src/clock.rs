@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Deadlines on the two clocks of POSIX, for locks that know only the monotonic one.
+//! Deadlines on the two clocks of POSIX, for locks that know only the kernel's monotonic one.
+//!
+//! A preloaded library can change the clocks of the program (libfaketime). If ours comes first, the
+//! program's deadlines are on the changed clocks; if the other comes first, it converts them before
+//! it calls ours. In both cases they are on the clocks that libc would see in our place: those of
+//! the next library. Only a clock that stands still, or goes at another speed, is not followed.
 
 use libc::{c_int, clockid_t, timespec};
 
 use overlock::platform::clock::now_on;
 
 use crate::errno::Preserved;
+use crate::real;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -34,6 +40,7 @@ impl Deadline {
         if !is_valid(at) {
             return Err(libc::EINVAL);
         }
+        let at = on_kernels(clock, at);
         // A time before the epoch has passed, like the epoch itself.
         let seconds = u64::try_from(at.tv_sec).unwrap_or(0);
         let at_ns = seconds.saturating_mul(NS_PER_S).saturating_add(at.tv_nsec as u64);
@@ -57,6 +64,23 @@ impl Deadline {
             }
         }
     }
+}
+
+/// Converts a time on the next library's clock to the kernel's. Readings that differ by less than a
+/// second are of one clock; the thread lost its processor between them.
+pub(crate) fn on_kernels(clock: clockid_t, at: &timespec) -> timespec {
+    const SECOND: i128 = NS_PER_S as i128;
+    let in_ns = |time: &timespec| i128::from(time.tv_sec) * SECOND + i128::from(time.tv_nsec);
+    let mut next = timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `next` is writable, and the caller's clock exists.
+    unsafe { real::clock_gettime(clock, &raw mut next) };
+    let ahead = i128::from(now_on(clock)) - in_ns(&next);
+    if ahead.abs() < SECOND {
+        return *at;
+    }
+    let at = in_ns(at) + ahead;
+    let seconds = at.div_euclid(SECOND).clamp(i64::MIN.into(), i64::MAX.into());
+    timespec { tv_sec: seconds as i64, tv_nsec: at.rem_euclid(SECOND) as i64 }
 }
 
 /// Returns whether the nanoseconds of a time are less than a second.

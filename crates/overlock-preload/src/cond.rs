@@ -137,6 +137,7 @@ pub(crate) struct Wait {
     seen: u32,
     operation: c_int,
     libcs: *mut core::ffi::c_void,
+    at: timespec,
 }
 
 impl Cond {
@@ -265,11 +266,15 @@ fn futex(word: *const AtomicU32, operation: c_int, value: u32) -> i64 {
     unsafe { libc::syscall(libc::SYS_futex, word, operation, value, 0usize, 0usize, 0usize) }
 }
 
-/// Returns the operation and the clock that a wait needs, or `EINVAL`.
-fn check(cond: &Cond, clock: clockid_t, at: *const timespec) -> Result<c_int, c_int> {
+/// Returns the operation that a wait needs, and its deadline on the kernel's clock; or `EINVAL`.
+fn check(
+    cond: &Cond,
+    clock: clockid_t,
+    at: *const timespec,
+) -> Result<(c_int, Option<timespec>), c_int> {
     let wait = cond.operation(libc::FUTEX_WAIT_BITSET);
     if clock == UNTIMED {
-        return Ok(wait);
+        return Ok((wait, None));
     }
     // SAFETY: the program passes a time to wait until.
     let at = unsafe { &*at };
@@ -282,7 +287,8 @@ fn check(cond: &Cond, clock: clockid_t, at: *const timespec) -> Result<c_int, c_
         return Err(EINVAL);
     }
     let is_realtime = clock == libc::CLOCK_REALTIME;
-    Ok(if is_realtime { wait | libc::FUTEX_CLOCK_REALTIME } else { wait })
+    let operation = if is_realtime { wait | libc::FUTEX_CLOCK_REALTIME } else { wait };
+    Ok((operation, Some(clock::on_kernels(clock, at))))
 }
 
 /// W1 to W3. Returns 0 if the thread has to sleep now, `HANDED_TO_LIBC` with libc's function in
@@ -320,10 +326,14 @@ unsafe extern "C" fn overlock_cond_enter(
             return error;
         }
     }
-    wait.operation = match check(cond, clock, at) {
-        Ok(operation) => operation,
+    let (operation, at) = match check(cond, clock, at) {
+        Ok(checked) => checked,
         Err(error) => return error,
     };
+    wait.operation = operation;
+    if let Some(at) = at {
+        wait.at = at;
+    }
     counters::add(if clock == UNTIMED { Event::CondWait } else { Event::CondTimed });
     cond.register();
     wait.sequence = core::ptr::from_ref(cond.sequence());

@@ -117,6 +117,8 @@ functions! {
         (lock: *mut pthread_rwlock_t, clock: clockid_t, at: *const timespec);
     /// libc's `pthread_barrier_wait`.
     barrier_wait = c"pthread_barrier_wait", None, (barrier: *mut pthread_barrier_t);
+    /// libc's `clock_gettime`.
+    clock_gettime = c"clock_gettime", None, (clock: clockid_t, now: *mut timespec);
     /// libc's `sem_getvalue`.
     sem_getvalue = c"sem_getvalue", None, (semaphore: *mut sem_t, value: *mut c_int);
     /// libc's `pthread_cond_signal`.

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{LOCKS, library, program, text, under};
+use crate::support::{LOCKS, compile, library, program, text, under};
 use serde_json::Value;
 
 /// Names a file for one test that does not exist yet.
@@ -99,17 +99,32 @@ fn counters_know_what_is_libcs_and_what_conditions_do() {
     assert_eq!(count(&record, "cond", "waits"), 0);
 }
 
-/// The locks' own budgets are of the kernel's time, and deadlines too, as under libc.
+/// Deadlines are on the program's clocks, which a library behind ours has changed.
+#[test]
+fn a_library_that_sets_the_clocks_back_shortens_no_wait() {
+    let clock = compile("set_back_clock.c", "set-back-clock.so", &["-shared", "-fPIC"]);
+    for lock in LOCKS {
+        let both = format!("{}:{}", library().display(), clock.display());
+        let output = under(lock, program("cond.c"))
+            .arg("timed_waits_time_out_and_not_early")
+            .env("LD_PRELOAD", both)
+            .output()
+            .expect("the program was just compiled");
+        assert!(output.status.success(), "{lock}: {}", text(&output));
+    }
+}
+
+/// The locks' own budgets are of the kernel's time.
 #[test]
 fn a_library_that_stops_the_clocks_stops_no_lock() {
     let clock = compile("stopped_clock.c", "stopped-clock.so", &["-shared", "-fPIC"]);
-    let stress = compile("stress.c", "stopped-clock-stress", &[]);
+    let stress = program("stress.c");
     for lock in LOCKS {
         for case in ["crowd_of_waiters", "counting"] {
             let both = format!("{}:{}", clock.display(), library().display());
             let output = under(lock, "timeout")
                 .args(["--signal=KILL", "60"])
-                .arg(&stress)
+                .arg(stress)
                 .arg(case)
                 .env("LD_PRELOAD", both)
                 .output()
@@ -187,8 +202,8 @@ fn every_process_writes_a_line_of_its_own() {
 
 #[test]
 fn a_process_that_overwrites_its_environment_keeps_its_counters() {
-    let program = compile("tolerated.c", "counted-environment", &[]);
-    let record = counters_of("hybrid", &program, "environment_is_overwritten");
+    let program = program("tolerated.c");
+    let record = counters_of("hybrid", program, "environment_is_overwritten");
     assert!(count(&record, "mutex", "locks_contended") >= 1, "{record}");
 }
 
