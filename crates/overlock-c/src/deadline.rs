@@ -1,23 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Points in time, as C represents them.
+//!
+//! They are on the program's clock, which a preloaded library may have changed (libfaketime), while
+//! the locks use the kernel's.
 
 use core::ffi::c_int;
 
-use libc::EINVAL;
+use libc::{CLOCK_MONOTONIC, EINVAL};
+use overlock::platform::clock::ahead_of;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Converts a time to nanoseconds. A time before the clock's zero becomes zero, a time after 584
-/// years becomes never.
+/// Converts a time on the program's `CLOCK_MONOTONIC` to the kernel's, in nanoseconds. A time before
+/// the clock's zero becomes zero, a time after 584 years becomes never.
 ///
 /// # Errors
 /// `EINVAL` if the nanoseconds are not below a second.
-pub(crate) fn in_ns(s: i64, ns: i64) -> Result<u64, c_int> {
+pub(crate) fn on_kernels_clock(s: i64, ns: i64) -> Result<u64, c_int> {
+    let mut seen = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `seen` is writable, and the clock exists on every Linux.
+    unsafe { libc::clock_gettime(CLOCK_MONOTONIC, &raw mut seen) };
+    in_ns(s, ns, ahead_of(CLOCK_MONOTONIC, &seen))
+}
+
+/// Converts a time to nanoseconds on a clock that is ahead of it.
+fn in_ns(s: i64, ns: i64, ahead: i64) -> Result<u64, c_int> {
     let ns = u64::try_from(ns).ok().filter(|&ns| ns < NS_PER_S).ok_or(EINVAL)?;
-    Ok(match u64::try_from(s) {
-        Ok(s) => s.saturating_mul(NS_PER_S).saturating_add(ns),
-        Err(_) => 0,
-    })
+    let at = i128::from(s) * i128::from(NS_PER_S) + i128::from(ns) + i128::from(ahead);
+    Ok(at.clamp(0, i128::from(u64::MAX)) as u64)
 }
 
 #[cfg(test)]
@@ -26,18 +36,20 @@ mod tests {
 
     #[test]
     fn times_are_converted_and_clamped() {
-        assert_eq!(in_ns(0, 0), Ok(0));
-        assert_eq!(in_ns(2, 999_999_999), Ok(2_999_999_999));
-        assert_eq!(in_ns(-1, 5), Ok(0));
-        assert_eq!(in_ns(i64::MAX, 0), Ok(u64::MAX));
-        assert_eq!(in_ns(18_446_744_073, 709_551_616), Ok(u64::MAX));
+        assert_eq!(in_ns(0, 0, 0), Ok(0));
+        assert_eq!(in_ns(2, 999_999_999, 0), Ok(2_999_999_999));
+        assert_eq!(in_ns(-1, 5, 0), Ok(0));
+        assert_eq!(in_ns(i64::MAX, 0, 0), Ok(u64::MAX));
+        assert_eq!(in_ns(18_446_744_073, 709_551_616, 0), Ok(u64::MAX));
+        assert_eq!(in_ns(-3, 5, 4_000_000_000), Ok(1_000_000_005));
+        assert_eq!(in_ns(3, 5, -4_000_000_000), Ok(0));
     }
 
     #[test]
     fn odd_nanoseconds_are_refused() {
         for bad in [-1, 1_000_000_000, i64::MIN, i64::MAX] {
-            assert_eq!(in_ns(1, bad), Err(EINVAL), "{bad}");
-            assert_eq!(in_ns(-1, bad), Err(EINVAL), "{bad}");
+            assert_eq!(in_ns(1, bad, 0), Err(EINVAL), "{bad}");
+            assert_eq!(in_ns(-1, bad, 0), Err(EINVAL), "{bad}");
         }
     }
 }

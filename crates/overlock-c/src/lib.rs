@@ -117,7 +117,7 @@ macro_rules! timed_slow_paths {
         pub unsafe extern "C" fn $timedlock_slow(lock: *const $lock, s: i64, ns: i64) -> c_int {
             // SAFETY: the caller's promise.
             let lock = unsafe { &*lock };
-            match deadline::in_ns(s, ns) {
+            match deadline::on_kernels_clock(s, ns) {
                 Ok(ns) => if lock.try_lock_until(ns) { 0 } else { ETIMEDOUT },
                 Err(error) => error,
             }

@@ -8,7 +8,7 @@
 
 use libc::{c_int, clockid_t, timespec};
 
-use overlock::platform::clock::now_on;
+use overlock::platform::clock::{ahead_of, now_on};
 
 use crate::errno::Preserved;
 use crate::real;
@@ -66,21 +66,16 @@ impl Deadline {
     }
 }
 
-/// Converts a time on the next library's clock to the kernel's. Readings that differ by less than a
-/// second are of one clock; the thread lost its processor between them.
+/// Converts a time on the next library's clock to the kernel's.
 pub(crate) fn on_kernels(clock: clockid_t, at: &timespec) -> timespec {
-    const SECOND: i128 = NS_PER_S as i128;
-    let in_ns = |time: &timespec| i128::from(time.tv_sec) * SECOND + i128::from(time.tv_nsec);
+    let second = NS_PER_S.cast_signed();
     let mut next = timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `next` is writable, and the caller's clock exists.
     unsafe { real::clock_gettime(clock, &raw mut next) };
-    let ahead = i128::from(now_on(clock)) - in_ns(&next);
-    if ahead.abs() < SECOND {
-        return *at;
-    }
-    let at = in_ns(at) + ahead;
-    let seconds = at.div_euclid(SECOND).clamp(i64::MIN.into(), i64::MAX.into());
-    timespec { tv_sec: seconds as i64, tv_nsec: at.rem_euclid(SECOND) as i64 }
+    let ahead = ahead_of(clock, &next);
+    let ns = at.tv_nsec + ahead.rem_euclid(second);
+    let s = at.tv_sec.saturating_add(ahead.div_euclid(second)).saturating_add(ns / second);
+    timespec { tv_sec: s, tv_nsec: ns % second }
 }
 
 /// Returns whether the nanoseconds of a time are less than a second.

@@ -24,6 +24,12 @@ fn threads_of_a_c_program_share_every_lock() {
     works(C, "tests/c/locks.c", &support::static_library());
 }
 
+/// A deadline that is met late would outlast the time a program has here.
+#[test]
+fn deadlines_are_on_the_programs_clock() {
+    works(C, "tests/c/clocks.c", &support::static_library());
+}
+
 #[test]
 fn the_program_would_notice_a_lock_that_does_nothing() {
     for compiler in C.compilers() {

@@ -28,6 +28,16 @@ pub fn now_on(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Returns how far the kernel's clock is ahead of one that a library has changed and that just read
+/// `seen`, in nanoseconds. Readings that differ by less than a second are of one clock: the thread
+/// lost its processor between them.
+pub fn ahead_of(clock: libc::clockid_t, seen: &libc::timespec) -> i64 {
+    const NS_PER_S: i64 = 1_000_000_000;
+    let seen = seen.tv_sec.saturating_mul(NS_PER_S).saturating_add(seen.tv_nsec);
+    let ahead = now_on(clock).cast_signed().saturating_sub(seen);
+    if ahead.unsigned_abs() < NS_PER_S.unsigned_abs() { 0 } else { ahead }
+}
+
 /// A function like `clock_gettime`, but that does not touch `errno`.
 type Reader = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_int;
 
@@ -85,6 +95,22 @@ mod tests {
             assert!(times.is_sorted(), "{times:?}");
             assert!(now_on(clock) > 0);
         }
+    }
+
+    #[test]
+    fn only_another_clock_is_ahead() {
+        let ahead_of = |by: i64| {
+            let now = now_on(libc::CLOCK_REALTIME).cast_signed() - by;
+            let seen = libc::timespec { tv_sec: now / 1_000_000_000, tv_nsec: now % 1_000_000_000 };
+            super::ahead_of(libc::CLOCK_REALTIME, &seen)
+        };
+        assert_eq!(ahead_of(0), 0);
+        assert_eq!(ahead_of(-500_000_000), 0);
+        for year in [-31_536_000_000_000_000, 31_536_000_000_000_000] {
+            assert!((0..60_000_000_000).contains(&(ahead_of(year) - year)));
+        }
+        let never = libc::timespec { tv_sec: i64::MIN, tv_nsec: 0 };
+        assert_eq!(super::ahead_of(libc::CLOCK_REALTIME, &never), i64::MAX);
     }
 
     #[test]

@@ -2,36 +2,27 @@
 //! Finds functions in the code that the kernel maps into every process (the vDSO).
 //!
 //! The look-up reads the image's own tables: it takes no lock, allocates nothing, and works in
-//! statically linked programs. Sources: vdso(7); the ELF-64 object file format, version 1.5.
+//! statically linked programs. Sources: vdso(7); elf(5).
 
 use core::ffi::CStr;
-use core::mem::size_of;
 
-const PT_LOAD: u32 = 1;
-const PT_DYNAMIC: u32 = 2;
+use libc::{EI_CLASS, ELFCLASS64, Elf64_Ehdr, Elf64_Phdr, Elf64_Sym, PT_DYNAMIC, PT_LOAD};
+
+/// An entry of the table of tables: a tag and an address.
+type Dynamic = [u64; 2];
+
+const DT_NULL: u64 = 0;
 const DT_HASH: u64 = 4;
 const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
-
-/// An entry of the table of symbols.
-#[repr(C)]
-struct Symbol {
-    name: u32,
-    info: u8,
-    other: u8,
-    section: u16,
-    value: u64,
-    size: u64,
-}
 
 /// Returns the address of a function in an image, if both exist.
 ///
 /// # Safety
 /// `image` is null, or the vDSO of this process.
 pub(super) unsafe fn function(image: *const u8, wanted: &[u8]) -> Option<*const ()> {
-    const IS_64_BIT: u8 = 2;
-    // SAFETY: the caller's image has at least a header, whose fifth byte is the class.
-    if image.is_null() || unsafe { *image.add(4) } != IS_64_BIT {
+    // SAFETY: the image begins with a header, whose first bytes are the same for all classes.
+    if image.is_null() || unsafe { *image.add(EI_CLASS) } != ELFCLASS64 {
         return None;
     }
     // SAFETY: the image is whole, as the kernel has mapped it.
@@ -42,11 +33,11 @@ pub(super) unsafe fn function(image: *const u8, wanted: &[u8]) -> Option<*const 
         // SAFETY: the table has `count` symbols, and each name is a string of the other table.
         let (symbol, name) = unsafe {
             let symbol = &*tables.symbols.add(index);
-            (symbol, CStr::from_ptr(tables.names.add(symbol.name as usize).cast()))
+            (symbol, CStr::from_ptr(tables.names.add(symbol.st_name as usize).cast()))
         };
-        let is_defined = symbol.section != 0;
+        let is_defined = symbol.st_shndx != 0;
         (is_defined && name.to_bytes() == wanted)
-            .then(|| image.wrapping_offset(tables.bias + symbol.value as isize).cast())
+            .then(|| image.wrapping_offset(tables.bias + symbol.st_value as isize).cast())
     })
 }
 
@@ -56,48 +47,46 @@ struct Tables {
     bias: isize,
     hash: *const u32,
     names: *const u8,
-    symbols: *const Symbol,
+    symbols: *const Elf64_Sym,
 }
 
 impl Tables {
     /// # Safety
     /// `image` is a whole ELF-64 image of this machine's byte order, mapped in one piece.
     unsafe fn of(image: *const u8) -> Option<Self> {
-        // SAFETY: fields of the header, and then of the tables that it places in the image.
-        unsafe {
-            let segments = image.add(image.add(0x20).cast::<u64>().read() as usize);
-            let size = usize::from(image.add(0x36).cast::<u16>().read());
-            let count = usize::from(image.add(0x38).cast::<u16>().read());
-            let (mut bias, mut dynamic) = (None, None);
-            for segment in (0..count).map(|number| segments.add(number * size)) {
-                let offset = segment.add(0x08).cast::<u64>().read() as isize;
-                match segment.cast::<u32>().read() {
-                    PT_LOAD if bias.is_none() => {
-                        bias = Some(offset - segment.add(0x10).cast::<u64>().read() as isize);
-                    }
-                    PT_DYNAMIC => dynamic = Some(image.offset(offset).cast::<[u64; 2]>()),
-                    _ => {}
+        // SAFETY: the header, and what it places in the image, all of it aligned.
+        let (segments, count) = unsafe {
+            let header = &*image.cast::<Elf64_Ehdr>();
+            (image.add(header.e_phoff as usize).cast::<Elf64_Phdr>(), header.e_phnum)
+        };
+        let (mut bias, mut dynamic) = (None, None);
+        for index in 0..usize::from(count) {
+            // SAFETY: one of the segments that the header counts.
+            let segment = unsafe { &*segments.add(index) };
+            match segment.p_type {
+                PT_LOAD if bias.is_none() => {
+                    bias = Some(segment.p_offset as isize - segment.p_vaddr as isize);
                 }
+                PT_DYNAMIC => dynamic = Some(image.wrapping_add(segment.p_offset as usize)),
+                _ => {}
             }
-            let bias = bias?;
-            let (mut hash, mut names, mut symbols) = (None, None, None);
-            let mut entry = dynamic?;
-            loop {
-                let [tag, value] = entry.read();
-                // The kernel leaves these addresses relative.
-                let place = image.wrapping_offset(bias + value as isize);
-                match tag {
-                    0 => break,
-                    DT_HASH => hash = Some(place.cast()),
-                    DT_STRTAB => names = Some(place),
-                    DT_SYMTAB => symbols = Some(place.cast()),
-                    _ => {}
-                }
-                entry = entry.add(1);
-            }
-            Some(Self { bias, hash: hash?, names: names?, symbols: symbols? })
         }
+        let (bias, mut entry) = (bias?, dynamic?.cast::<Dynamic>());
+        let (mut hash, mut names, mut symbols) = (None, None, None);
+        loop {
+            // SAFETY: the entries end with a DT_NULL.
+            let [tag, address] = unsafe { *entry };
+            // The kernel leaves these addresses relative.
+            let place = image.wrapping_offset(bias + address as isize);
+            match tag {
+                DT_NULL => break,
+                DT_HASH => hash = Some(place.cast()),
+                DT_STRTAB => names = Some(place),
+                DT_SYMTAB => symbols = Some(place.cast()),
+                _ => {}
+            }
+            entry = entry.wrapping_add(1);
+        }
+        Some(Self { bias, hash: hash?, names: names?, symbols: symbols? })
     }
 }
-
-const _: () = assert!(size_of::<Symbol>() == 24);
