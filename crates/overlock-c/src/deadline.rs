@@ -11,8 +11,8 @@ use overlock::platform::clock::ahead_of;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Converts a time on the program's `CLOCK_MONOTONIC` to the kernel's, in nanoseconds. A time before
-/// the clock's zero becomes zero, a time after 584 years becomes never.
+/// Converts a time on the program's `CLOCK_MONOTONIC` to the kernel's, in nanoseconds. A time
+/// before the clock's zero becomes zero, a time after 584 years becomes never.
 ///
 /// # Errors
 /// `EINVAL` if the nanoseconds are not below a second.

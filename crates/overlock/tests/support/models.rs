@@ -189,8 +189,8 @@ fn glance() -> usize {
     if matches!(Depth::wanted(), Depth::Brief(_)) { 500 } else { 2_000 }
 }
 
-/// Executions of each half of a [`Depth::Brief`] at first: all models together then take a minute,
-/// and nearly all reach what they exist for.
+/// Executions of each half of a [`Depth::Brief`] at first: all models together then take half a
+/// minute, and nearly all reach what they exist for.
 const BRIEF: usize = 2_500;
 
 fn message(panic: &dyn Any) -> String {

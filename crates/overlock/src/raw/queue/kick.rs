@@ -71,7 +71,8 @@ pub(super) fn is_head_kicked<P: Platform>(key: Key) -> bool {
     waiters::find::<P>(key).any(|waiter| waiter.node::<P>().state.load(Relaxed) == state::KICKED)
 }
 
-/// Whether the tenure of the queue head is over, if the head has halted.
+/// Whether the tenure of the queue head is over, if the head has halted. The time that is read may
+/// be an earlier waiter's, which only costs a kick too many, or one that comes later.
 pub(super) fn is_head_due<P: Platform>(key: Key) -> bool {
     waiters::find::<P>(key).any(|waiter| {
         policy::disables_stealing(P::costs(), passed_ns::<P>(&waiter.node::<P>().since))

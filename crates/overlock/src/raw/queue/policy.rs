@@ -24,8 +24,8 @@ use crate::platform::Costs;
 /// third to halts and kicks; 5, 8 and 10 can't be told apart, and 40 gained nothing more (2 CPUs,
 /// futex).
 const TENURE_WAKES: u64 = 10;
-/// After how many tenures stealing stays disabled while the queue head halts: as a head that lost
-/// several turns to preemptions, and not to the others' luck.
+/// After how many tenures stealing stays disabled while the queue head halts. By then the head has
+/// disabled stealing several times and has been preempted each time before it could take the lock.
 const LATE_TENURES: u64 = 4;
 /// How long a newcomer that can't yield spins, in fifths of a wake-up latency: less than a halt
 /// costs, because the newcomer may spin on the very processor that the holder needs.
@@ -38,7 +38,8 @@ const SPIN_BLIND_HEAD_WAKES: u64 = 3;
 pub(super) const HOLD_BACK_NS: u64 = 200;
 /// The most pauses between two looks by a newcomer, or by a queue head whose holder comes straight
 /// back: 0.1 to 0.4 µs, the transfer of a line or two. With 1, critical sections of 90 ns back to
-/// back lost a tenth to a fifth; with 16, sections of 400 ns with as long a pause lost as much.
+/// back lost a tenth to a fifth; with 16, sections of 400 ns with as long a pause lost as much. For
+/// the head alone, 8 and 64 can't be told apart.
 const INTERVAL_MAX: u32 = 8;
 
 /// The tenure of a queue head, in nanoseconds.
@@ -79,8 +80,8 @@ pub(super) const fn halts_without_stealing(costs: Costs, head_for_ns: u64) -> bo
 
 /// Whether a release that may leave the queue head halted, because a newcomer spins, reads how long
 /// the head has been there. `steals` is how many acquisitions have passed the head. With powers of
-/// two the first reading after the tenure comes at twice the tenure at the latest, however long the
-/// critical sections are, and there are at most 12.
+/// two there are at most 12 readings, and if the steals come at a steady rate, the first reading
+/// after the tenure comes at twice the tenure at the latest, whatever the rate is.
 pub(super) const fn reads_tenure(steals: u32) -> bool {
     steals.is_power_of_two()
 }
