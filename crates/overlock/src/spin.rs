@@ -8,7 +8,8 @@
 
 use crate::platform::Platform;
 
-/// A spin loop with a budget. Time that passes while the CPU has yielded is not charged to it.
+/// A spin loop with a budget. Time that passes while the CPU has yielded is not charged to it, unless
+/// the caller does so.
 #[derive(Debug)]
 pub(crate) struct Spin {
     left_ns: u64,
@@ -57,11 +58,20 @@ impl Spin {
         self.pauses == 0
     }
 
-    /// Yields the processor, if the platform can.
-    pub(crate) fn yield_now<P: Platform>(&mut self) {
-        if P::YIELDS {
-            P::yield_now();
-            self.since_ns = Some(P::now_ns());
+    /// Yields the processor, if the platform can. Returns for how many nanoseconds it was away, or
+    /// zero if the loop has not read the clock before.
+    pub(crate) fn yield_now<P: Platform>(&mut self) -> u64 {
+        if !P::YIELDS {
+            return 0;
         }
+        P::yield_now();
+        let now = P::now_ns();
+        let since = self.since_ns.replace(now).unwrap_or(now);
+        now.saturating_sub(since)
+    }
+
+    /// Takes `ns` nanoseconds off the budget.
+    pub(crate) fn charge(&mut self, ns: u64) {
+        self.left_ns = self.left_ns.saturating_sub(ns);
     }
 }

@@ -8,6 +8,10 @@
 //! joined the queue, it would halt, and each turn of a head would send all running waiters to
 //! sleep.
 //!
+//! The time that a newcomer is away while it yields is not charged to its budget, unless the lock
+//! got nowhere meanwhile ([`policy::got_nowhere`]): then its holder has yielded, too, or waits for
+//! the processor, and newcomers that stay awake only keep it from releasing the lock.
+//!
 //! Its looks become rarer, from one in each pause to one in eight, because each takes the line away
 //! from a holder that is about to write it.
 //!
@@ -57,6 +61,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let mut announced = false;
         let mut has_kicked = false;
         let mut traced = None;
+        let mut yielded = None;
         loop {
             let seen = self.look();
             if let Some(new) = seen.taken_by_newcomer() {
@@ -66,6 +71,12 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                     return true;
                 }
                 continue;
+            }
+            if let Some((steals, away_ns)) = yielded.take()
+                && seen.has_queue()
+                && policy::got_nowhere(steals, seen.steals())
+            {
+                spin.charge(away_ns);
             }
             let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
             let goes_on = spin.pause_times::<P>(interval) && !late();
@@ -84,7 +95,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 }
                 if P::YIELDS {
                     C::count(Event::PvYield);
-                    spin.yield_now::<P>();
+                    yielded = Some((seen.steals(), spin.yield_now::<P>()));
                 }
             }
             // (t,1,d,h,n,l) -> (t,0,d,h,n,l) (I4)
@@ -148,13 +159,14 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
 mod tests {
     extern crate std;
 
+    use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
     use std::thread;
     use std::time::Duration;
 
     use super::*;
-    use crate::RawLock;
-    use crate::platform::Threads;
+    use crate::platform::{ReadModifyWrite, Threads};
     use crate::raw::queue::order::Unfair;
+    use crate::{Bucket, Cpu, RawLock, Slot};
 
     crate::lock_class!(Watched);
 
@@ -190,5 +202,74 @@ mod tests {
         LOCK.word.fetch_and(!spinner, Relaxed);
         unlock();
         head.join().unwrap();
+    }
+
+    /// A platform of one CPU, on which a pause takes 10 ns. A yield takes 20 us, and meanwhile
+    /// others take the lock [`TAKEN`] times.
+    #[derive(Debug)]
+    struct Away;
+
+    crate::lock_class!(Yielding);
+
+    static CONTENDED: QueueLock<Away, Unfair, Yielding> = QueueLock::new();
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    static NOW_NS: AtomicU64 = AtomicU64::new(0);
+
+    // SAFETY: the only CPU never waits (P1 to P5), has the only slot and the table for itself (P7,
+    // P8), and its clock never goes back (P9).
+    unsafe impl Platform for Away {
+        type Byte = AtomicU8;
+        type Half = AtomicU16;
+        type Word = AtomicU32;
+        type Release = ReadModifyWrite;
+
+        const WAITS: bool = true;
+        const YIELDS: bool = true;
+
+        fn fence(order: Ordering) {
+            fence(order);
+        }
+        fn relax() {
+            NOW_NS.fetch_add(10, Relaxed);
+        }
+        fn yield_now() {
+            NOW_NS.fetch_add(20_000, Relaxed);
+            for _ in 0..TAKEN.load(Relaxed) {
+                let seen = CONTENDED.look();
+                let taken = LockWord::new(seen.bits() & !1).taken_by_newcomer().unwrap();
+                assert!(CONTENDED.swap(seen, taken));
+            }
+        }
+        fn cpu() -> Option<Cpu> {
+            Cpu::new(0)
+        }
+        fn slot(_: Cpu) -> &'static Slot<Self> {
+            static SLOT: Slot<Away> = Slot::new();
+            &SLOT
+        }
+        fn waiters() -> &'static [Bucket<Self>] {
+            static BUCKET: Bucket<Away> = Bucket::new();
+            core::slice::from_ref(&BUCKET)
+        }
+        fn wait(_: &AtomicU32, _: u32, _: Option<u64>) {}
+        fn kick(_: *const AtomicU32, _: Cpu) {}
+        fn now_ns() -> u64 {
+            NOW_NS.load(Relaxed)
+        }
+    }
+
+    #[test]
+    fn only_a_newcomer_whose_yields_are_in_vain_joins_the_queue_early() {
+        let yields = |taken| {
+            TAKEN.store(taken, Relaxed);
+            let before = Yielding::counters().get(Event::PvYield);
+            // Locked, with a tail that no newcomer follows.
+            CONTENDED.word.store(u32::MAX << 16 | 1, Relaxed);
+            assert!(!CONTENDED.spin_as_newcomer(None));
+            Yielding::counters().get(Event::PvYield) - before
+        };
+        let (idle, slow, busy) = (yields(0), yields(1), yields(2));
+        assert_eq!((idle, slow), (3, 3), "50 us of 20 each");
+        assert!(busy > 10 * idle, "{busy}");
     }
 }

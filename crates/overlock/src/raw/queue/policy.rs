@@ -86,6 +86,13 @@ pub(super) const fn reads_tenure(steals: u32) -> bool {
     steals.is_power_of_two()
 }
 
+/// Whether a newcomer that yielded when `before` acquisitions had passed the queue head, and is back
+/// when `now` have, has yielded in vain. One acquisition is no sign of progress: a holder that
+/// yields, too, makes one each time that the processor comes round to it.
+pub(super) const fn got_nowhere(before: u32, now: u32) -> bool {
+    now.wrapping_sub(before) <= 1
+}
+
 /// How many pauses a waiter makes between two looks, if it made `pauses` so far.
 pub(super) const fn longer_interval(pauses: u32) -> u32 {
     if pauses >= INTERVAL_MAX / 2 { INTERVAL_MAX } else { pauses * 2 }
@@ -131,6 +138,12 @@ mod tests {
         let late = (0..).step_by(1_000).find(|&ns| halts_without_stealing(COSTS, ns)).unwrap();
         assert!(first > COSTS.wake_ns && late > first);
         assert!(disables_stealing(COSTS, u64::MAX) && halts_without_stealing(COSTS, late));
+    }
+
+    #[test]
+    fn a_lock_gets_on_if_it_changes_hands_twice_or_has_another_head() {
+        assert!(got_nowhere(7, 7) && got_nowhere(7, 8));
+        assert!(!got_nowhere(7, 9) && !got_nowhere(7, 0));
     }
 
     #[test]
