@@ -8,8 +8,8 @@
 
 use crate::platform::Platform;
 
-/// A spin loop with a budget. Time that passes while the CPU has yielded is not charged to it, unless
-/// the caller does so.
+/// A spin loop with a budget. Time that passes while the CPU has yielded is not charged to it,
+/// unless the caller does so.
 #[derive(Debug)]
 pub(crate) struct Spin {
     left_ns: u64,

@@ -166,6 +166,7 @@ mod tests {
     use super::*;
     use crate::platform::{ReadModifyWrite, Threads};
     use crate::raw::queue::order::Unfair;
+    use crate::slot::NodeId;
     use crate::{Bucket, Cpu, RawLock, Slot};
 
     crate::lock_class!(Watched);
@@ -236,7 +237,7 @@ mod tests {
             NOW_NS.fetch_add(20_000, Relaxed);
             for _ in 0..TAKEN.load(Relaxed) {
                 let seen = CONTENDED.look();
-                let taken = LockWord::new(seen.bits() & !1).taken_by_newcomer().unwrap();
+                let taken = seen.released(false).taken_by_newcomer().unwrap();
                 assert!(CONTENDED.swap(seen, taken));
             }
         }
@@ -263,8 +264,8 @@ mod tests {
         let yields = |taken| {
             TAKEN.store(taken, Relaxed);
             let before = Yielding::counters().get(Event::PvYield);
-            // Locked, with a tail that no newcomer follows.
-            CONTENDED.word.store(u32::MAX << 16 | 1, Relaxed);
+            let free = LockWord::new(0).joined_by(NodeId::decode(1).unwrap(), false);
+            CONTENDED.word.store(free.taken_by_newcomer().unwrap().bits(), Relaxed);
             assert!(!CONTENDED.spin_as_newcomer(None));
             Yielding::counters().get(Event::PvYield) - before
         };

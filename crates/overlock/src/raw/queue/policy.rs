@@ -86,8 +86,8 @@ pub(super) const fn reads_tenure(steals: u32) -> bool {
     steals.is_power_of_two()
 }
 
-/// Whether a newcomer that yielded when `before` acquisitions had passed the queue head, and is back
-/// when `now` have, has yielded in vain. One acquisition is no sign of progress: a holder that
+/// Whether a newcomer that yielded when `before` acquisitions had passed the queue head, and is
+/// back when `now` have, has yielded in vain. One acquisition is no sign of progress: a holder that
 /// yields, too, makes one each time that the processor comes round to it.
 pub(super) const fn got_nowhere(before: u32, now: u32) -> bool {
     now.wrapping_sub(before) <= 1
