@@ -103,14 +103,19 @@ pub(crate) enum Event {
     Background { pcpu: u32 },
     /// All running vCPUs are sampled.
     Sample,
+    /// A run that has been cancelled ends.
+    Look,
     /// The programs are told to return.
     Stop,
     /// The programs have not returned in time.
     GiveUp,
 }
 
-/// How many events pass between two checks for an early end of the run.
-const CANCEL_EVERY: u64 = 1 << 16;
+/// How many events are planned between two checks for an early end of the run.
+const LOOK_EVERY_EVENTS: u64 = 1 << 16;
+/// How many nanoseconds of virtual time pass at most between two such checks: a vCPU that is alone
+/// needs no events.
+const LOOK_EVERY_NS: u64 = 10_000_000;
 
 /// See the [module documentation](self).
 pub(crate) struct Machine<'run> {
@@ -130,6 +135,8 @@ pub(crate) struct Machine<'run> {
     pub(crate) tables: &'run Tables,
     seq_cst: bool,
     cancel: Option<&'run AtomicBool>,
+    /// How many events have been planned when the run is next checked for an early end.
+    next_look: u64,
     scheduler: Scheduler<Box<dyn Policy + Send>>,
     background: Option<Background>,
     /// The times to which the slice timers of the pCPUs are set; 0 means not set.
@@ -207,6 +214,7 @@ impl<'run> Machine<'run> {
             tables,
             seq_cst: setup.seq_cst,
             cancel: config.cancel,
+            next_look: LOOK_EVERY_EVENTS,
             scheduler,
             background: host.background.clone(),
             slices: vec![0; config.pcpus as usize],
@@ -242,6 +250,9 @@ impl<'run> Machine<'run> {
         if self.sample_every > 0 {
             self.core.add(self.sample_every, Event::Sample);
         }
+        if self.cancel.is_some() {
+            self.core.add(LOOK_EVERY_NS, Event::Look);
+        }
         for pcpu in 0..self.slices.len() as u32 {
             self.plan_background(pcpu);
         }
@@ -250,7 +261,8 @@ impl<'run> Machine<'run> {
     /// Whether all vCPUs have ended, or the rest never will.
     #[inline]
     fn is_over(&mut self) -> bool {
-        if self.core.planned().is_multiple_of(CANCEL_EVERY) {
+        if self.core.planned() >= self.next_look {
+            self.next_look += LOOK_EVERY_EVENTS;
             self.look_at_cancel();
         }
         self.alive == 0 || self.given_up
@@ -274,6 +286,10 @@ impl<'run> Machine<'run> {
             Event::Deadline { vcpu, halt } => self.deadline(vcpu, halt),
             Event::Background { pcpu } => self.background(pcpu),
             Event::Sample => self.sample(),
+            Event::Look => {
+                self.core.add(self.core.now + LOOK_EVERY_NS, Event::Look);
+                self.look_at_cancel();
+            }
             // This is skipped if the run was cancelled.
             Event::Stop if self.books_at_stop.is_none() => self.stop(),
             Event::Stop => {}

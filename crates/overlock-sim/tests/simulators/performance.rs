@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do experiments run on simulated hosts, always with the same result, and with the expected costs?
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
 
 use overlock::atomic::Atomic;
@@ -50,6 +51,23 @@ fn the_laboratorys_experiment_file_runs_and_shows_what_the_project_is_about() {
     };
     assert!(of("native-ticket", 8) < 0.3 * of("native-ticket", 2), "a strict spin lock collapses");
     assert!(of("hybrid", 8) > 2.0 * of("native-ticket", 8), "one that steals does not");
+}
+
+/// Ten hours of virtual time, of which a lone vCPU needs no event, take longer than anybody waits.
+#[test]
+fn a_run_can_be_cancelled() {
+    for vcpus in [1, 3] {
+        let cancel = AtomicBool::new(false);
+        let config = Config { cancel: Some(&cancel), ..millis(36_000_000, vcpus, 2) };
+        let record = thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(20));
+                cancel.store(true, Relaxed);
+            });
+            run(&setup("dev-kvm", 1), &config, "micro", "hybrid").0
+        });
+        assert!(record.ops_per_s > 0.0, "what was done is reported: {record:?}");
+    }
 }
 
 #[test]
