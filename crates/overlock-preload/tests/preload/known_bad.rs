@@ -99,7 +99,7 @@ fn passes(program: &Path, case: &str, library: &Path, fault: &str) -> (bool, Str
         .env("LD_PRELOAD", library)
         .env("BROKEN", fault)
         // Some faults make a case hang. Without a fault the case can take as long as it needs.
-        .env("POSIX_WATCHDOG_S", if fault == "none" { "120" } else { "5" })
+        .env("POSIX_WATCHDOG_S", if fault == "none" { "120" } else { "3" })
         .output()
         .expect("the program was just compiled");
     (output.status.success(), text(&output))
