@@ -186,12 +186,12 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// Executions of a [`Depth::Glance`]: few reach every site of the audit, more would find another.
 fn glance() -> usize {
-    if matches!(Depth::wanted(), Depth::Brief(_)) { 500 } else { 2_000 }
+    if matches!(Depth::wanted(), Depth::Brief(_)) { 200 } else { 2_000 }
 }
 
-/// Executions of each half of a [`Depth::Brief`] at first: all models together then take half a
-/// minute, and nearly all reach what they exist for.
-const BRIEF: usize = 2_500;
+/// Executions of each half of a [`Depth::Brief`] at first: all models together then take 20 s on two
+/// CPUs, and nearly all reach what they exist for.
+const BRIEF: usize = 1_250;
 
 fn message(panic: &dyn Any) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
