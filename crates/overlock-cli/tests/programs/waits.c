@@ -2,12 +2,15 @@
 /* A program whose second thread waits for the first, at the kind of lock that its argument names, or at none. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static int is_rwlock, is_none;
+static atomic_int waiter;
 
 static void take(void)
 {
@@ -25,8 +28,25 @@ static void give(void)
 		pthread_mutex_unlock(&mutex);
 }
 
+/* Whether a thread of this process sleeps. */
+static int sleeps(int thread)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+	file = fopen(path, "r");
+	if (file != NULL) {
+		if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+			state = 0;
+		fclose(file);
+	}
+	return state == 'S';
+}
+
 static void *second(void *unused)
 {
+	waiter = gettid();
 	take();
 	give();
 	return unused;
@@ -41,7 +61,9 @@ int main(int argc, char **argv)
 	take();
 	if (pthread_create(&thread, NULL, second, NULL) != 0)
 		return 1;
-	usleep(100000);
+	/* The thread without a lock ends, and nothing is to be waited for. */
+	while (!is_none && (waiter == 0 || !sleeps(waiter)))
+		usleep(1000);
 	give();
 	return pthread_join(thread, NULL);
 }
