@@ -64,7 +64,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Measures the chain for about 20 ms, or a few more where the code is not optimised; the fastest
+    /// Measures the chain for about 20 ms, or about 40 where the code is not optimised; the fastest
     /// of many tries is the undisturbed one.
     pub(crate) fn calibrate(clock: &Stamps) -> Self {
         const LINKS: u32 = 40_000;
