@@ -17,10 +17,13 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// # Errors
 /// `EINVAL` if the nanoseconds are not below a second.
 pub(crate) fn on_kernels_clock(s: i64, ns: i64) -> Result<u64, c_int> {
-    let mut seen = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `seen` is writable, and the clock exists on every Linux.
-    unsafe { libc::clock_gettime(CLOCK_MONOTONIC, &raw mut seen) };
-    in_ns(s, ns, ahead_of(CLOCK_MONOTONIC, &seen))
+    let ahead = ahead_of(CLOCK_MONOTONIC, || {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `now` is writable, and the clock exists on every Linux.
+        unsafe { libc::clock_gettime(CLOCK_MONOTONIC, &raw mut now) };
+        now
+    });
+    in_ns(s, ns, ahead)
 }
 
 /// Converts a time to nanoseconds on a clock that is ahead of it.

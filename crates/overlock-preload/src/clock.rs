@@ -66,13 +66,15 @@ impl Deadline {
     }
 }
 
-/// Converts a time on the next library's clock to the kernel's.
+/// Converts a valid time on the next library's clock to the kernel's.
 pub(crate) fn on_kernels(clock: clockid_t, at: &timespec) -> timespec {
     let second = NS_PER_S.cast_signed();
-    let mut next = timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `next` is writable, and the caller's clock exists.
-    unsafe { real::clock_gettime(clock, &raw mut next) };
-    let ahead = ahead_of(clock, &next);
+    let ahead = ahead_of(clock, || {
+        let mut next = timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `next` is writable, and the caller's clock exists.
+        unsafe { real::clock_gettime(clock, &raw mut next) };
+        next
+    });
     let ns = at.tv_nsec + ahead.rem_euclid(second);
     let s = at.tv_sec.saturating_add(ahead.div_euclid(second)).saturating_add(ns / second);
     timespec { tv_sec: s, tv_nsec: ns % second }

@@ -28,14 +28,19 @@ pub fn now_on(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Returns how far the kernel's clock is ahead of one that a library has changed and that just read
-/// `seen`, in nanoseconds. Readings that differ by less than a second are of one clock: the thread
-/// lost its processor between them.
-pub fn ahead_of(clock: libc::clockid_t, seen: &libc::timespec) -> i64 {
-    const NS_PER_S: i64 = 1_000_000_000;
-    let seen = seen.tv_sec.saturating_mul(NS_PER_S).saturating_add(seen.tv_nsec);
-    let ahead = now_on(clock).cast_signed().saturating_sub(seen);
-    if ahead.unsigned_abs() < NS_PER_S.unsigned_abs() { 0 } else { ahead }
+/// Returns by how many nanoseconds the kernel's clock is ahead of one that `read` reads and that a
+/// library may have changed; 0 if it has not.
+pub fn ahead_of(clock: libc::clockid_t, read: impl FnOnce() -> libc::timespec) -> i64 {
+    let before = now_on(clock).cast_signed();
+    let seen = read();
+    ahead(before, &seen, now_on(clock).cast_signed())
+}
+
+/// A clock that is the kernel's was read between two readings of the kernel's, however long the
+/// thread had no processor.
+fn ahead(before: i64, seen: &libc::timespec, after: i64) -> i64 {
+    let seen = seen.tv_sec.saturating_mul(1_000_000_000).saturating_add(seen.tv_nsec);
+    if (before..=after).contains(&seen) { 0 } else { before.saturating_sub(seen) }
 }
 
 /// A function like `clock_gettime`, but that does not touch `errno`.
@@ -99,18 +104,16 @@ mod tests {
 
     #[test]
     fn only_another_clock_is_ahead() {
-        let ahead_of = |by: i64| {
-            let now = now_on(libc::CLOCK_REALTIME).cast_signed() - by;
-            let seen = libc::timespec { tv_sec: now / 1_000_000_000, tv_nsec: now % 1_000_000_000 };
-            super::ahead_of(libc::CLOCK_REALTIME, &seen)
-        };
-        assert_eq!(ahead_of(0), 0);
-        assert_eq!(ahead_of(-500_000_000), 0);
-        for year in [-31_536_000_000_000_000, 31_536_000_000_000_000] {
-            assert!((0..60_000_000_000).contains(&(ahead_of(year) - year)));
+        const YEAR: i64 = 31_536_000;
+        let at = |tv_sec, tv_nsec| libc::timespec { tv_sec, tv_nsec };
+        let (before, after) = (5_000_000_000, 7_000_000_000);
+        for same in [at(5, 0), at(6, 999_999_999), at(7, 0)] {
+            assert_eq!(ahead(before, &same, after), 0);
         }
-        let never = libc::timespec { tv_sec: i64::MIN, tv_nsec: 0 };
-        assert_eq!(super::ahead_of(libc::CLOCK_REALTIME, &never), i64::MAX);
+        assert_eq!(ahead(before, &at(7, 1), after), -2_000_000_001);
+        assert_eq!(ahead(before, &at(4, 999_999_999), after), 1);
+        assert_eq!(ahead(before, &at(5 - YEAR, 0), after), YEAR * 1_000_000_000);
+        assert_eq!(ahead(before, &at(i64::MIN, 0), after), i64::MAX);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use core::ffi::CStr;
 
 use libc::{EI_CLASS, ELFCLASS64, Elf64_Ehdr, Elf64_Phdr, Elf64_Sym, PT_DYNAMIC, PT_LOAD};
 
-/// An entry of the table of tables: a tag and an address.
+/// An entry of the dynamic section: a tag and an address.
 type Dynamic = [u64; 2];
 
 const DT_NULL: u64 = 0;
@@ -61,7 +61,7 @@ impl Tables {
         };
         let (mut bias, mut dynamic) = (None, None);
         for index in 0..usize::from(count) {
-            // SAFETY: one of the segments that the header counts.
+            // SAFETY: one of the segments that the header counts; each has this size in ELF-64.
             let segment = unsafe { &*segments.add(index) };
             match segment.p_type {
                 PT_LOAD if bias.is_none() => {
