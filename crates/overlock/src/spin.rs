@@ -9,7 +9,7 @@
 use crate::platform::Platform;
 
 /// A spin loop with a budget. Time that passes while the CPU has yielded is not charged to it,
-/// unless the caller does so.
+/// unless the caller [charges](Self::charge) it.
 #[derive(Debug)]
 pub(crate) struct Spin {
     left_ns: u64,
@@ -58,8 +58,8 @@ impl Spin {
         self.pauses == 0
     }
 
-    /// Yields the processor, if the platform can. Returns for how many nanoseconds it was away, or
-    /// zero if the loop has not read the clock before.
+    /// Yields the processor, if the platform can. Returns how many nanoseconds have passed since
+    /// the loop last read the clock, or zero if it never did.
     pub(crate) fn yield_now<P: Platform>(&mut self) -> u64 {
         if !P::YIELDS {
             return 0;

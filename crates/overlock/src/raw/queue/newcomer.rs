@@ -4,13 +4,15 @@
 //! A running newcomer takes a free lock past a queue whose head can be passed (a *steal*, counted
 //! in the word). It spins for the lock, yielding its processor between two rounds where the
 //! platform can, and joins the queue when its budget is spent. While stealing is disabled it can't
-//! take the lock, but it stays: the queue head is about to, and stealing is enabled again. If it
-//! joined the queue, it would halt, and each turn of a head would send all running waiters to
-//! sleep.
+//! take the lock, but it stays as long as its budget lasts: the queue head is about to, and
+//! stealing is enabled again. If it joined the queue, it would halt, and each turn of a head would
+//! send all running waiters to sleep.
 //!
 //! The time that a newcomer is away while it yields is not charged to its budget, unless the lock
-//! got nowhere meanwhile ([`policy::got_nowhere`]): then its holder has yielded, too, or waits for
-//! the processor, and newcomers that stay awake only keep it from releasing the lock.
+//! got nowhere meanwhile ([`policy::got_nowhere`]). Then its holder may have yielded, too, or wait
+//! for the processor, and newcomers that stay awake keep it from releasing the lock. Or its
+//! critical section lasts longer than the newcomer was away; the newcomer then halts sooner than it
+//! would have to, which is the price.
 //!
 //! Its looks become rarer, from one in each pause to one in eight, because each takes the line away
 //! from a holder that is about to write it.
@@ -95,7 +97,9 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 }
                 if P::YIELDS {
                     C::count(Event::PvYield);
-                    yielded = Some((seen.steals(), spin.yield_now::<P>()));
+                    let away_ns = spin.yield_now::<P>();
+                    // Without a queue, acquisitions are not counted.
+                    yielded = seen.has_queue().then_some((seen.steals(), away_ns));
                 }
             }
             // (t,1,d,h,n,l) -> (t,0,d,h,n,l) (I4)
@@ -193,7 +197,10 @@ mod tests {
         LOCK.word.fetch_or(spinner, Relaxed);
         for section in 1.. {
             unlock();
-            LOCK.lock();
+            // If this thread joined the queue and halted, it would wait for a newcomer's kick.
+            while !LOCK.try_lock() {
+                nap();
+            }
             if kicks() > 0 {
                 break;
             }
@@ -216,8 +223,8 @@ mod tests {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     static NOW_NS: AtomicU64 = AtomicU64::new(0);
 
-    // SAFETY: the only CPU never waits (P1 to P5), has the only slot and the table for itself (P7,
-    // P8), and its clock never goes back (P9).
+    // SAFETY: the only CPU never waits, is never kicked and has no interrupts (P1 to P6, P10, P11),
+    // has the only slot and the table for itself (P7, P8), and its clock never goes back (P9).
     unsafe impl Platform for Away {
         type Byte = AtomicU8;
         type Half = AtomicU16;
