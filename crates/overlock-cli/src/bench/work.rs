@@ -68,6 +68,7 @@ impl Work {
     /// of many tries is the undisturbed one.
     pub(crate) fn calibrate(clock: &Stamps) -> Self {
         const LINKS: u32 = 40_000;
+        // Twice what an optimised build takes on a busy machine.
         const LONG_NS: f64 = 40e6;
         let (mut chain, begun) = (Chain::new(), clock.now());
         let fastest = (0..200)

@@ -123,8 +123,8 @@ fn a_lock_on_a_platform_that_loses_kicks_hangs() {
         return;
     }
     let lossy = ["--broken", "kicks-nobody", "--cpus", "4", "--cs", "50us", "--locks", "ticket"];
-    said(&[&["boot", "--seconds", "0.2", "--timeout", "2"], &lossy[..]].concat())
-        .ends(2, "the kernel hangs: not a word for 2 s");
+    said(&[&["boot", "--seconds", "0.2", "--timeout", "5"], &lossy[..]].concat())
+        .ends(2, "the kernel hangs: not a word for 5 s");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_panic_a_silence_and_a_reset_are_one_clear_error() {
         said(&[&["boot", "--cpus", "1", "--work", work], more].concat())
     };
     work("fault", &[]).ends(2, "the kernel gave up: a fault, as asked for");
-    work("hang", &["--timeout", "2"]).ends(2, "not a word for 2 s; it said last:");
+    work("hang", &["--timeout", "3"]).ends(2, "not a word for 3 s; it said last:");
     work("reset", &[]).ends(2, "the kernel reset the machine");
 }
 

@@ -61,9 +61,12 @@ int main(int argc, char **argv)
 	take();
 	if (pthread_create(&thread, NULL, second, NULL) != 0)
 		return 1;
-	/* The thread without a lock ends, and nothing is to be waited for. */
-	while (!is_none && (waiter == 0 || !sleeps(waiter)))
+	/* Without a lock the thread just ends: there is no wait to look for. */
+	for (int ms = 0; !is_none && (waiter == 0 || !sleeps(waiter)); ms++) {
+		if (ms == 120000)
+			return 1;
 		usleep(1000);
+	}
 	give();
 	return pthread_join(thread, NULL);
 }

@@ -519,24 +519,15 @@ static int status_of_jump(long instructions, int others, char *said, size_t size
 }
 
 /*
- * The instruction to jump out after, after this one. A waiter first joins the queue; most instructions are then those of
- * spinning, of which one in eight is enough. `cargo xtask verify` wants more, and JUMPS all.
+ * At the few instants at which a wait can't be given up, a message must say so. Most instructions are those of spinning: one
+ * in forty of them is enough, unless JUMPS asks for all.
  */
-static long next_jump(long instructions)
-{
-	if (getenv("JUMPS") != NULL)
-		return instructions + 1;
-	if (getenv("OVERLOCK_VERIFY") != NULL || instructions < 500)
-		return instructions + 1 + instructions / 40;
-	return instructions + instructions / 8;
-}
-
-/* At the few instants at which a wait can't be given up, a message must say so. */
 static void jump_after_every_instruction(int others, long most)
 {
+	const long part = getenv("JUMPS") != NULL ? 1000000 : 40;
 	int whole = 0, refused = 0;
 
-	for (long instructions = 1; instructions <= most; instructions = next_jump(instructions)) {
+	for (long instructions = 1; instructions <= most; instructions += 1 + instructions / part) {
 		char said[256];
 		int status = status_of_jump(instructions, others, said, sizeof said);
 

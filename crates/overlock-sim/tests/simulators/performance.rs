@@ -53,12 +53,12 @@ fn the_laboratorys_experiment_file_runs_and_shows_what_the_project_is_about() {
     assert!(of("hybrid", 8) > 2.0 * of("native-ticket", 8), "one that steals does not");
 }
 
-/// Ten hours of virtual time, of which a lone vCPU needs no event, take longer than anybody waits.
+/// In these minutes of virtual time a lone vCPU needs no event.
 #[test]
 fn a_run_can_be_cancelled() {
     for vcpus in [1, 3] {
         let cancel = AtomicBool::new(false);
-        let config = Config { cancel: Some(&cancel), ..millis(36_000_000, vcpus, 2) };
+        let config = Config { cancel: Some(&cancel), ..millis(200_000, vcpus, 2) };
         let record = thread::scope(|scope| {
             scope.spawn(|| {
                 thread::sleep(Duration::from_millis(20));
@@ -66,7 +66,7 @@ fn a_run_can_be_cancelled() {
             });
             run(&setup("dev-kvm", 1), &config, "micro", "hybrid").0
         });
-        assert!(record.ops_per_s > 0.0, "what was done is reported: {record:?}");
+        assert!(record.ops_per_s > 0.0 && record.seconds < 200.0, "{record:?}");
     }
 }
 
