@@ -23,6 +23,6 @@ pub use faults::{Fault, Faults};
 pub use plan::Plan;
 pub use rng::{Rng, seed_of};
 pub use run::{Report, run, torture};
-pub use script::{injections, interruptions};
+pub use script::injections;
 pub use subject::{Subject, subject, subjects};
 pub use world::CPUS;

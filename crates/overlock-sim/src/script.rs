@@ -236,7 +236,7 @@ pub(crate) fn injected_faults(
 }
 
 /// Takes each CPU of each script away at each of its steps, one run per step, and adds the
-/// [`interruptions`].
+/// runs in which one is interrupted as well.
 pub fn injections(subject: &'static Subject) -> impl Iterator<Item = (Plan, Report)> {
     let steps = roles(subject, |script| script.cpus).flat_map(move |(script, role)| {
         runs(subject, 0, move |step| Plan::Inject { script, role, step, then: None })
@@ -246,7 +246,7 @@ pub fn injections(subject: &'static Subject) -> impl Iterator<Item = (Plan, Repo
 
 /// Takes CPUs of the scripts with interrupts away at each of their steps, and interrupts them at
 /// each later step: one run per pair of steps.
-pub fn interruptions(subject: &'static Subject) -> impl Iterator<Item = (Plan, Report)> {
+fn interruptions(subject: &'static Subject) -> impl Iterator<Item = (Plan, Report)> {
     roles(subject, Script::interrupted).flat_map(move |(script, role)| {
         let rows = (0..).map_while(move |step| {
             let plan = move |then| Plan::Inject { script, role, step, then: Some(then) };
