@@ -220,6 +220,8 @@ fn words_are_the_glossarys(file: &File, banned: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Write, stderr};
+
     use super::*;
 
     fn file(path: &str, text: &str) -> File {
@@ -228,6 +230,11 @@ mod tests {
 
     #[test]
     fn the_tree_is_tidy() {
+        if let Err(error) = Command::new("git").arg("--version").output() {
+            writeln!(stderr(), "skipped: the rules of STYLE.md: git does not run: {error}")
+                .unwrap();
+            return;
+        }
         let found = check(&crate::root()).unwrap();
         assert!(found.is_empty(), "{}", found.join("\n"));
     }
