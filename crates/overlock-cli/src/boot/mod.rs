@@ -58,8 +58,14 @@ pub(crate) fn main(args: &BootArgs) -> Result<Outcome> {
     }
     let steps =
         if args.verify { CHECKS } else { locks.len() * args.cpus().len() * args.runs as usize };
-    let heard = Heard { progress: Progress::new(steps as u64), samples: Vec::new(), failed: false };
+    let heard = Heard {
+        progress: Progress::new(steps as u64),
+        samples: Vec::new(),
+        checks: 0,
+        failed: false,
+    };
     let (heard, ended) = listen(args, machine, heard, &mut sink)?;
+    interrupt::tell(!heard.samples.is_empty() || heard.checks > 0);
     let fine = report(args, heard, &mut sink)?;
     sink.end(match ended {
         Ended::Interrupted => Outcome::Interrupted,
@@ -72,6 +78,7 @@ pub(crate) fn main(args: &BootArgs) -> Result<Outcome> {
 struct Heard {
     progress: Progress,
     samples: Vec<Sample>,
+    checks: u32,
     failed: bool,
 }
 
@@ -135,6 +142,7 @@ fn listen(
             }
             Said::Check(check) => {
                 heard.progress.step();
+                heard.checks += 1;
                 heard.failed |= !check.fine;
                 sink.record(&CheckRecord { kind: "check", world, check: &check })?;
                 let verdict = if check.fine { "fine" } else { "FAILED" };

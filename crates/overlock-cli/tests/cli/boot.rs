@@ -4,10 +4,10 @@
 //! Machines are emulated, so nothing here depends on /dev/kvm. If QEMU or Xen is missing, a test
 //! skips and reports it.
 
-use super::support::{Said, overlock, said};
-use std::io::{self, Write as _};
+use super::support::{Said, interrupt, overlock, said};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn skip(what: &str) {
     writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
@@ -143,6 +143,20 @@ fn records_are_those_of_all_worlds() {
         assert!(point["ops_per_s"]["median"].as_f64().is_some_and(|ops| ops > 0.0), "{point}");
     }
     said.ends(0, "");
+}
+
+#[test]
+fn an_interrupted_kernel_says_that_there_are_no_results() {
+    if !has_qemu() {
+        return;
+    }
+    let mut command = overlock(&["boot", "--cpus", "1", "--seconds", "600", "--json"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains(r#""kind":"run""#));
+    interrupt(child.id());
+    let said: Said = child.wait_with_output().unwrap().into();
+    said.ends(130, "so there are no results");
 }
 
 #[test]
