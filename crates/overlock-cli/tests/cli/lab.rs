@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock lab` measure on both engines, explain itself, and refuse what makes no sense?
 
-use crate::support::{Said, interrupt, overlock, said};
+use crate::support::{Said, interrupt, overlock, said, said_until};
 use overlock_lab::POLICIES;
 use overlock_world::locks::LOCKS;
 use overlock_world::workload::Profile;
@@ -21,16 +21,10 @@ fn lab_for(seconds: &str, engine: &str, more: &[&str]) -> Said {
     said(&[&["lab", "--engine", engine, "--seconds", seconds], more].concat())
 }
 
-/// A short run on threads; longer ones as long as it does not show what is `wanted`, for on a busy
-/// machine a thread can be without a processor for all of a short one.
+/// A short run on threads, or a longer one if it does not show what is `wanted`: on a busy machine
+/// a thread can be without a processor for all of a short one.
 fn lab_until(more: &[&str], wanted: impl Fn(&Said) -> bool) -> Said {
-    let mut lengths = ["0.02", "0.1", "0.5", "2.5"].into_iter();
-    loop {
-        let said = lab_for(lengths.next().expect("the last one returns"), "threads", more);
-        if lengths.len() == 0 || wanted(&said) {
-            return said;
-        }
-    }
+    said_until(&["0.02", "0.1", "0.5", "2.5"], |time| lab_for(time, "threads", more), wanted)
 }
 
 /// Returns whether KVM works; if not, reports why, past the test harness's capture.

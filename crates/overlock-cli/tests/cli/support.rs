@@ -74,6 +74,17 @@ pub(crate) fn said(args: &[&str]) -> Said {
     overlock(args).output().unwrap().into()
 }
 
+/// Runs for the first of these times, and for the next ones as long as the result does not show
+/// what is `wanted`: how far a command comes in a time depends on what else the machine does.
+pub(crate) fn said_until(
+    times: &[&str],
+    run: impl Fn(&str) -> Said,
+    wanted: impl Fn(&Said) -> bool,
+) -> Said {
+    let (last, shorter) = times.split_last().expect("a time");
+    shorter.iter().map(|time| run(time)).find(wanted).unwrap_or_else(|| run(last))
+}
+
 /// glibc's `libdl`, which is empty or already loaded, with the mark of the preload library after
 /// its end, where no loader reads.
 static STAND_IN: LazyLock<PathBuf> = LazyLock::new(|| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock torture` torture all locks, catch the broken ones, and repeat what it reports?
 
-use crate::support::{Said, interrupt, overlock, said};
+use crate::support::{Said, interrupt, overlock, said, said_until};
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::Duration;
@@ -17,18 +17,14 @@ fn some(record: &Value, count: &str) -> bool {
     record.pointer(count).and_then(Value::as_u64).unwrap() > 0
 }
 
-/// Tortures for a second, or longer if not all records are as `wanted`: how far a second goes
-/// depends on what else the machine does.
+/// Tortures for a second, or longer if not all records are as `wanted`.
 fn tortured_until(args: &[&str], wanted: impl Fn(&Value) -> bool) -> Said {
-    let mut times = ["1s", "4s", "16s", "64s"].into_iter();
-    loop {
-        let time = times.next().expect("the last one returns");
+    let run = |time: &str| {
         let said = said(&[&["torture", "--json", "--for", time], args].concat());
         assert_eq!(said.code, Some(0), "{said:?}");
-        if times.len() == 0 || said.records("torture").iter().all(&wanted) {
-            return said;
-        }
-    }
+        said
+    };
+    said_until(&["1s", "4s", "16s", "64s"], run, |said| said.records("torture").iter().all(&wanted))
 }
 
 #[test]

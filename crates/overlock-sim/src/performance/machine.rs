@@ -103,7 +103,7 @@ pub(crate) enum Event {
     Background { pcpu: u32 },
     /// All running vCPUs are sampled.
     Sample,
-    /// A run that has been cancelled ends.
+    /// The run is checked for an early end.
     Look,
     /// The programs are told to return.
     Stop,

@@ -22,7 +22,8 @@
 //! disables stealing when it has been the head for 10 wake-up latencies, or as soon after that as
 //! it has a processor. Waiters behind it are served in order, so the waiter in place k is passed at
 //! most k x 4,095 times. A newcomer has no claim until it has joined the queue, which it does
-//! once it has spun, and yielded in vain, for 10 wake-up latencies in total.
+//! once it has spun, and yielded in vain, for 10 wake-up latencies in total; where it can't yield,
+//! after two fifths of one.
 //!
 //! A head that has spun in vain halts. It enables stealing while it is halted, unless it has been
 //! the head for 40 wake-up latencies. The count goes on.

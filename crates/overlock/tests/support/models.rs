@@ -189,8 +189,8 @@ fn glance() -> usize {
     if matches!(Depth::wanted(), Depth::Brief(_)) { 200 } else { 2_000 }
 }
 
-/// Executions of each half of a [`Depth::Brief`] at first: all models together then take 20 s on
-/// two CPUs, and nearly all reach what they exist for.
+/// Executions of each half of a [`Depth::Brief`] at first: all models together then take 20 to
+/// 35 s on two CPUs, and nearly all reach what they exist for.
 const BRIEF: usize = 1_250;
 
 fn message(panic: &dyn Any) -> String {

@@ -14,8 +14,8 @@
 //! critical section lasts longer than the newcomer was away; the newcomer then halts sooner than it
 //! would have to, which is the price.
 //!
-//! Its looks become rarer, from one in each pause to one in eight, because each takes the line away
-//! from a holder that is about to write it.
+//! A newcomer's looks become rarer, from one in each pause to one in eight, because each takes the
+//! line away from a holder that is about to write it.
 //!
 //! While there is a queue, one newcomer sets `SPINNER`. Releases then leave a halted queue head
 //! alone, because a running CPU will take the lock (golang/go#68578 does likewise). That newcomer
@@ -277,7 +277,7 @@ mod tests {
             Yielding::counters().get(Event::PvYield) - before
         };
         let (idle, slow, busy) = (yields(0), yields(1), yields(2));
-        assert_eq!((idle, slow), (3, 3), "50 us of 20 each");
+        assert_eq!((idle, slow), (3, 3), "20 us each, of a budget of 50");
         assert!(busy > 10 * idle, "{busy}");
     }
 }
