@@ -89,6 +89,21 @@ impl Stamps {
         if self.tsc { ticks() } else { monotonic() }
     }
 
+    /// Takes a stamp after all loads before it, and so after the read-modify-write that took a lock.
+    ///
+    /// A processor may read the counter before it: on AMD's Zen 3, grants seemed to come before the
+    /// release that made way for them.
+    #[inline]
+    #[must_use]
+    pub fn now_after_loads(&self) -> u64 {
+        #[cfg(target_arch = "x86_64")]
+        if self.tsc {
+            // SAFETY: `lfence` is part of SSE2, which every x86-64 processor has.
+            unsafe { std::arch::x86_64::_mm_lfence() };
+        }
+        self.now()
+    }
+
     /// The rate of the time stamp counter in kHz, if it is the clock.
     #[must_use]
     pub fn tsc_khz(&self) -> Option<u64> {

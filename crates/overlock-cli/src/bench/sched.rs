@@ -104,6 +104,7 @@ mod tests {
         let slept = after.since(&before);
         assert!(busy.cpu > 0.0 && busy.system <= busy.cpu, "{busy:?}");
         let switches = slept.voluntary_per_s * (after.at - before.at).as_secs_f64();
-        assert!(switches.round() >= 20.0, "{slept:?}");
+        // A thread whose processor is taken away as it goes to sleep may not sleep at all.
+        assert!(switches >= 10.0, "{slept:?}");
     }
 }

@@ -326,7 +326,10 @@ impl Worker<'_> {
             self.log.ask(asked);
         }
         let granted = cell.lock.with(|| {
-            let granted = stamp(&self.clock);
+            let granted = match KIND {
+                LOGGED => self.clock.now_after_loads(),
+                _ => stamp(&self.clock),
+            };
             self.record.set(Progress::running(self.entered));
             let seen = cell.counter.load(Relaxed);
             self.chain.spend(step.cs);
