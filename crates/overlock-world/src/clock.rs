@@ -89,10 +89,10 @@ impl Stamps {
         if self.tsc { ticks() } else { monotonic() }
     }
 
-    /// Takes a stamp after all loads before it, and so after the read-modify-write that took a lock.
+    /// Takes a stamp after all loads before it, so after the read-modify-write that took a lock.
     ///
-    /// A processor may read the counter before it: on AMD's Zen 3, grants seemed to come before the
-    /// release that made way for them.
+    /// Without a fence a processor may read the counter early: on AMD's Zen 3, grants then seemed to
+    /// come before the release that made way for them.
     #[inline]
     #[must_use]
     pub fn now_after_loads(&self) -> u64 {

@@ -243,7 +243,7 @@ impl Default for Ticks {
 
 impl Ticks {
     /// Adds a critical section; time beyond its work counts as the holder's, or as the lack of a
-    /// CPU. It begins at `free_since` at the earliest: the counters of two CPUs may differ a little.
+    /// CPU. It begins at `free_since` at the earliest: two CPUs' counters may differ a little.
     fn hold(&mut self, operation: &Operation, free_since: u64) {
         let from = operation.granted.max(free_since);
         let length = operation.released.min(self.end).saturating_sub(from);
