@@ -47,10 +47,10 @@ impl<T: Copy + Into<u32>> Word<T> {
 }
 
 impl Word<u32> {
-    /// Sets the lowest bit if the lower half is zero.
+    /// Sets the lowest bit if the lowest byte is zero.
     #[track_caller]
     pub(crate) fn set_lowest_bit(&self) -> bool {
-        let is_free = |word| word & 0xffff == 0;
+        let is_free = |word| word & 0xff == 0;
         let take = |word| is_free(word).then_some(word | 1);
         is_free(self.act(Access::ReadModifyWrite, Ordering::Acquire, take))
     }

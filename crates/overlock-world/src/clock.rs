@@ -91,8 +91,8 @@ impl Stamps {
 
     /// Takes a stamp after all loads before it, so after the read-modify-write that took a lock.
     ///
-    /// Without a fence a processor may read the counter early: on AMD's Zen 3, grants then seemed to
-    /// come before the release that made way for them.
+    /// Without a fence a processor may read the counter early: on AMD's Zen 3, grants then seemed
+    /// to come before the release that made way for them.
     #[inline]
     #[must_use]
     pub fn now_after_loads(&self) -> u64 {

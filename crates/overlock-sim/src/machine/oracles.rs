@@ -196,6 +196,12 @@ impl Machine {
             }
             Layout::Queue => {
                 model.word = new;
+                let disables =
+                    new & !old & NO_STEALING != 0 && model.kind.promise.disables_stealing;
+                if disables && new & STEALS == 0 {
+                    let text = format!("cpu {me} disables stealing without a count");
+                    return self.fail(Some(lock), Oracle::Bypass, text);
+                }
                 let joined = new >> TAIL_SHIFT != old >> TAIL_SHIFT;
                 if joined && new >> TAIL_SHIFT != 0 {
                     model.queue.push_back(Waiter { cpu: me, skipped: false, ticket: 0 });
@@ -224,7 +230,9 @@ impl Machine {
         model.passed += 1;
         let passed = model.passed;
         self.tally.longest_bypass = self.tally.longest_bypass.max(passed);
-        if promise.disables_stealing && old & NO_STEALING != 0 {
+        // Without a count, a cheap release that missed the queue has cleared what came with
+        // `NO_STEALING`, and this CPU is the only one to pass.
+        if promise.disables_stealing && old & NO_STEALING != 0 && old & STEALS != 0 {
             let text =
                 format!("cpu {me} passes cpu {first}, the queue head, which has disabled stealing");
             self.fail(Some(lock), Oracle::Bypass, text);

@@ -14,7 +14,7 @@ use overlock::{ConstLock, RawLock, RawTimedLock};
 use super::{Fair, HYBRID, Subject, UNFAIR};
 use crate::Oracle;
 use crate::cell::Word;
-use crate::lock_model::{LOCKED, Layout, NO_STEALING, Promise, Survives, TAIL_SHIFT};
+use crate::lock_model::{LOCKED, Layout, NO_STEALING, Promise, STEALS, Survives, TAIL_SHIFT};
 use crate::platform::{ByAddress, Inject};
 
 type Here = Inject<ByAddress>;
@@ -216,7 +216,7 @@ impl Mistake for Starving {
 struct Unheeded;
 impl Mistake for Unheeded {
     fn lock(words: &Words) {
-        pass_or_join(words, NO_STEALING);
+        pass_or_join(words, NO_STEALING | STEALS);
     }
 }
 

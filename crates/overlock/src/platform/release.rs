@@ -20,7 +20,7 @@
 //! The store is one byte wide, but Rust's abstract machine contains no access of two widths to the
 //! same memory: when the store commits, the other bytes are what memory holds, so the sequence *is*
 //! `fetch_and(!0xff, Release)`, refused if the upper half was not zero a moment before. Likewise, a
-//! compare-exchange of half the word *is* `fetch_or(1, Acquire)`, refused if the lower half was not
+//! compare-exchange of the lowest byte *is* `fetch_or(1, Acquire)`, refused if that byte was not
 //! zero.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -31,17 +31,17 @@ use crate::atomic::Atomic;
 /// How a platform takes and releases a lock that has no waiters (P11).
 ///
 /// On x86-64, a load of bytes that a locked instruction has just written waits until that
-/// instruction is done, which took a third of an uncontended pair. So the two operations on words
-/// split the word between them: taking changes only the lower half, and releasing looks only at the
-/// upper half.
+/// instruction is done, and a locked instruction waits for a store of another width to the same
+/// bytes: either takes a third to two thirds of an uncontended pair. So both operations on words
+/// change the lowest byte and nothing else, and the release looks only at the upper half.
 pub trait CheapRelease<P: Platform> {
     /// Whether the operations ever store. If this is true and [`Platform::WAITS`] is false, a
     /// program that releases a lock does not compile.
     const EXISTS: bool = false;
 
-    /// Performs `fetch_or(1, Acquire)` on `word`, in one step, if its lower half is zero. Returns
-    /// whether it did. It may refuse if the upper half is not zero, as the default does; it must if
-    /// [`EXISTS`](Self::EXISTS) is false.
+    /// Performs `fetch_or(1, Acquire)` on `word`, in one step, if its lowest byte is zero. Returns
+    /// whether it did. It may refuse for no reason. It must refuse if the other bytes are not zero
+    /// and [`EXISTS`](Self::EXISTS) is false, as the default does.
     #[inline(always)]
     #[track_caller]
     fn set_lowest_bit(word: &P::Word) -> bool {

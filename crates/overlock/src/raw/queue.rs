@@ -75,18 +75,19 @@
 //!   earlier state kicks: it can't rely on another release, which may have been taken away before
 //!   it kicked. The other need not even be a release of this lock: it may have found the node when
 //!   the waiter halted for another lock, and its CPU may by now wait for this lock in an interrupt.
-//! * Q7: a cheap release ([`CheapRelease`]) commits only if it found no queue, and changes nothing
-//!   that another CPU may have written since it looked (`raw/word/queue.rs`). So the only thing it
-//!   can miss is a queue that was empty when it looked. A queue head that joined an empty queue,
-//!   and has not seen a steal since, calls `membarrier` before it relies on `HALTED`. Every later
+//! * Q7: a cheap release ([`CheapRelease`]) commits only if it found no queue, and stores only the
+//!   lowest byte. So the only thing it can miss is a queue that was empty when it looked, and the
+//!   only thing it can lose is the 1 that came with `NO_STEALING` (`raw/word/queue.rs`). A queue
+//!   head that joined an empty queue, and has not seen a steal since (the count is above 1), calls
+//!   `membarrier` before it relies on `HALTED`. Every later
 //!   holder took the lock by a read-modify-write of the word that came after the tail was written,
 //!   and its release looks at the tail after that.
 //! * I1: a steal needs `LOCKED` and `NO_STEALING` clear and a count below the bound, and is one CAS
-//!   on all of them. The fast path looks only at the lower half of the word, so it may be the first
-//!   to pass a head without counting itself. Then its release counts, in the access that gives the
-//!   lock away. (A release that can't tell counts too: the bound still holds.) In strict order the
-//!   fast path can pass a head only while that head comes back from its first halt, so a release
-//!   counts only if `NO_STEALING` is clear.
+//!   on all of them. The fast path looks only at the lowest byte of the word, so it may be the
+//!   first to pass a head without counting itself. Then its release counts, in the access that
+//!   gives the lock away. (A release that can't tell counts too: the bound still holds.) Where `NO_STEALING`
+//!   is set, the byte is not zero, so the fast path passes nobody. The exception is a cheap release
+//!   that missed the queue: one CPU may then pass, and its release makes the byte nonzero again.
 //! * I2: only the queue head resets the count, when it leaves the queue.
 //! * I3: a release that sees `HALTED` kicks the queue head, unless `SPINNER` says that a newcomer
 //!   is spinning, that newcomer may steal, and the head is not known to be due.
@@ -298,7 +299,7 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
         if P::Release::EXISTS && P::Release::clear_low_byte(&self.word) {
             return;
         }
-        if P::Release::EXISTS && self.look().may_have_uncounted_steal(O::UNFAIR) {
+        if P::Release::EXISTS && self.look().may_have_uncounted_steal() {
             // SAFETY: the caller holds the lock.
             return unsafe { self.release(false) };
         }

@@ -11,7 +11,9 @@
 //! * Waiters in the queue are served in the order of their tail CAS.
 //! * Stealing is disabled from the moment that a queue has a head, and enabled only while the head
 //!   is halted for the first time. So a queue head is passed during at most one halt, whereas
-//!   Linux's head can be passed at each of its halts.
+//!   Linux's head can be passed at each of its halts. On a platform with cheap releases, one CPU
+//!   may also pass a waiter that joined an empty queue just as the lock was released
+//!   (`raw/word/queue.rs`).
 //! * A newcomer passes the queue only by its one CAS on entry.
 //! * A waiter can give up, so this lock has a timed acquisition.
 //!

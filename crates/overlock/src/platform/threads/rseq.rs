@@ -272,18 +272,22 @@ mod armed {
     /// See [`CheapRelease::set_lowest_bit`].
     #[inline(always)]
     pub(in super::super) fn set_lowest_bit(cell: &AtomicU32) -> bool {
-        // ORDERING: a locked instruction is a full fence, so the next release looks at the other
+        if ARMED.load(Relaxed) == 0 {
+            // The release will be a locked access to the whole word, so this must be one, too.
+            return false;
+        }
+        // ORDERING: a locked instruction is a full fence, so the next release looks at the upper
         // half after it (Q7). Both blocks of assembly may access memory, since neither has `nomem`,
         // so the compiler keeps them in order.
-        // SAFETY: the cell is live; the access is atomic and within it. If the lower half is zero,
+        // SAFETY: the cell is live; the access is atomic and within it. If the lowest byte is zero,
         // it changes the cell as `fetch_or(1, AcqRel)` would; otherwise it changes nothing.
         unsafe {
             core::arch::asm!(
-                "lock cmpxchg word ptr [{cell}], {one:x}",
+                "lock cmpxchg byte ptr [{cell}], {one}",
                 "jne {refused}",
                 cell = in(reg) core::ptr::from_ref(cell),
-                one = in(reg) 1,
-                inout("eax") 0 => _,
+                one = in(reg_byte) 1_u8,
+                inout("al") 0_u8 => _,
                 refused = label { return false },
                 options(nostack),
             );

@@ -44,6 +44,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 // (t,s,0,h,n,l) -> (t,s,1,h,n,l)
                 self.word.fetch_or(rmw::DISABLE_STEALING, Relaxed);
                 disabled = true;
+                // This is no steal.
+                steals |= 1;
                 interval = 1;
             }
             let seen = self.look();
@@ -127,7 +129,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             // ORDERING: Release, Q-O3.
             match self.word.compare_exchange(seen.bits(), new.bits(), Release, Relaxed) {
                 Ok(_) => {
-                    self.is_seen |= seen.steals() != 0;
+                    // The first may be no steal: it may have come with `NO_STEALING`.
+                    self.is_seen |= seen.steals() > 1;
                     if self.is_kick_certain() {
                         C::count(Event::PvWaitHead);
                         P::wait(state, state::HEAD_HALTED, deadline_ns);

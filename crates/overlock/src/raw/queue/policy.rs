@@ -85,10 +85,11 @@ pub(super) const fn halts_without_stealing(costs: Costs, head_for_ns: u64) -> bo
 
 /// Whether a release that may leave the queue head halted, because a newcomer spins, reads how long
 /// the head has been there. `steals` is how many acquisitions have passed the head. With powers of
-/// two there are at most 12 readings, and if the steals come at a steady rate, the first reading
-/// after the tenure comes at twice the tenure at the latest, whatever the rate is.
+/// two, less one, there are at most 13 readings, and if the steals come at a steady rate, the first
+/// reading after the tenure comes at about twice the tenure at the latest, whatever the rate is.
+/// (The count skips powers of two from 128 on.)
 pub(super) const fn reads_tenure(steals: u32) -> bool {
-    steals.is_power_of_two()
+    (steals + 1).is_power_of_two()
 }
 
 /// Whether a newcomer that yielded when `before` acquisitions had passed the queue head, and is
