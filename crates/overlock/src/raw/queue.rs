@@ -85,9 +85,10 @@
 //! * I1: a steal needs `LOCKED` and `NO_STEALING` clear and a count below the bound, and is one CAS
 //!   on all of them. The fast path looks only at the lowest byte of the word, so it may be the
 //!   first to pass a head without counting itself. Then its release counts, in the access that
-//!   gives the lock away. (A release that can't tell counts too: the bound still holds.) Where `NO_STEALING`
-//!   is set, the byte is not zero, so the fast path passes nobody. The exception is a cheap release
-//!   that missed the queue: one CPU may then pass, and its release makes the byte nonzero again.
+//!   gives the lock away. (A release that can't tell counts too: the bound still holds.) Where
+//!   `NO_STEALING` is set, the byte is not zero, so the fast path passes nobody. The exception is a
+//!   cheap release that missed the queue: one CPU may then pass, and its release makes the byte
+//!   nonzero again.
 //! * I2: only the queue head resets the count, when it leaves the queue.
 //! * I3: a release that sees `HALTED` kicks the queue head, unless `SPINNER` says that a newcomer
 //!   is spinning, that newcomer may steal, and the head is not known to be due.
