@@ -71,6 +71,16 @@ pub(super) fn is_head_kicked<P: Platform>(key: Key) -> bool {
     waiters::find::<P>(key).any(|waiter| waiter.node::<P>().state.load(Relaxed) == state::KICKED)
 }
 
+/// Whether the queue head was kicked longer ago than a wake-up takes, and is not back: it can run, but
+/// has no processor.
+pub(super) fn is_head_ready<P: Platform>(key: Key) -> bool {
+    waiters::find::<P>(key).any(|waiter| {
+        let node = waiter.node::<P>();
+        node.state.load(Relaxed) == state::KICKED
+            && passed_ns::<P>(&node.kicked) >= P::costs().wake_ns
+    })
+}
+
 /// Whether the tenure of the queue head is over, if the head has halted. The time that is read may
 /// be an earlier waiter's, which only costs a kick too many, or one that comes later.
 pub(super) fn is_head_due<P: Platform>(key: Key) -> bool {

@@ -14,6 +14,11 @@
 //! critical section lasts longer than the newcomer was away; the newcomer then halts sooner than it
 //! would have to, which is the price.
 //!
+//! A newcomer that can't yield joins the queue early, too: if the queue head has been kicked and is
+//! not back although a wake-up takes less, the head needs a processor, and this CPU only spins on
+//! one. Without this, two virtual CPUs that used up the count of steals both spun until their
+//! budgets were spent, and the head of the queue waited for their processors.
+//!
 //! A newcomer's looks become rarer, from one in each pause to one in eight, because each takes the
 //! line away from a holder that is about to write it.
 //!
@@ -81,7 +86,9 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 spin.charge(away_ns);
             }
             let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
-            let goes_on = spin.pause_times::<P>(interval) && !late();
+            let goes_on = !(spin.has_looked() && self.does_head_need_processor(seen))
+                && spin.pause_times::<P>(interval)
+                && !late();
             interval = policy::longer_interval(interval);
             if goes_on && !announced && seen.has_queue() && !seen.has_spinner() {
                 traced
@@ -107,6 +114,11 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 return false;
             }
         }
+    }
+
+    /// Whether the queue head needs a processor while this CPU, which can't yield, spins on one.
+    fn does_head_need_processor(&self, seen: LockWord) -> bool {
+        !P::YIELDS && seen.has_queue() && kick::is_head_ready::<P>(self.key())
     }
 
     /// Kicks a halted queue head whose tenure is over. Returns whether it did.
@@ -170,8 +182,8 @@ mod tests {
     use super::*;
     use crate::platform::{ReadModifyWrite, Threads};
     use crate::raw::queue::order::Unfair;
-    use crate::slot::NodeId;
-    use crate::{Bucket, Cpu, RawLock, Slot};
+    use crate::slot::{NodeId, state};
+    use crate::{Bucket, Cpu, RawLock, Slot, waiters};
 
     crate::lock_class!(Watched);
 
@@ -212,57 +224,71 @@ mod tests {
         head.join().unwrap();
     }
 
-    /// A platform of one CPU, on which a pause takes 10 ns. A yield takes 20 us, and meanwhile
-    /// others take the lock [`TAKEN`] times.
-    #[derive(Debug)]
-    struct Away;
+    /// A platform of one CPU, on which a pause takes 10 ns, and `NOW_NS` is the time.
+    macro_rules! one_cpu {
+        ($name:ident, $now:ident, $yield:expr) => {
+            #[derive(Debug)]
+            struct $name;
+
+            static $now: AtomicU64 = AtomicU64::new(0);
+
+            // SAFETY: the only CPU never waits, is never kicked and has no interrupts (P1 to P6,
+            // P10, P11), has the only slot and the table for itself (P7, P8), and its clock never
+            // goes back (P9).
+            unsafe impl Platform for $name {
+                type Byte = AtomicU8;
+                type Half = AtomicU16;
+                type Word = AtomicU32;
+                type Release = ReadModifyWrite;
+
+                const WAITS: bool = true;
+                const YIELDS: bool = $yield.is_some();
+
+                fn fence(order: Ordering) {
+                    fence(order);
+                }
+                fn relax() {
+                    $now.fetch_add(10, Relaxed);
+                }
+                fn yield_now() {
+                    const YIELD: Option<fn()> = $yield;
+                    YIELD.unwrap()();
+                }
+                fn cpu() -> Option<Cpu> {
+                    Cpu::new(0)
+                }
+                fn slot(_: Cpu) -> &'static Slot<Self> {
+                    static SLOT: Slot<$name> = Slot::new();
+                    &SLOT
+                }
+                fn waiters() -> &'static [Bucket<Self>] {
+                    static BUCKET: Bucket<$name> = Bucket::new();
+                    core::slice::from_ref(&BUCKET)
+                }
+                fn wait(_: &AtomicU32, _: u32, _: Option<u64>) {}
+                fn kick(_: *const AtomicU32, _: Cpu) {}
+                fn now_ns() -> u64 {
+                    $now.load(Relaxed)
+                }
+            }
+        };
+    }
+
+    one_cpu!(Away, AWAY_NS, Some(be_away as fn()));
+    one_cpu!(Virtual, VIRTUAL_NS, None::<fn()>);
 
     crate::lock_class!(Yielding);
 
     static CONTENDED: QueueLock<Away, Unfair, Yielding> = QueueLock::new();
     static TAKEN: AtomicU32 = AtomicU32::new(0);
-    static NOW_NS: AtomicU64 = AtomicU64::new(0);
 
-    // SAFETY: the only CPU never waits, is never kicked and has no interrupts (P1 to P6, P10, P11),
-    // has the only slot and the table for itself (P7, P8), and its clock never goes back (P9).
-    unsafe impl Platform for Away {
-        type Byte = AtomicU8;
-        type Half = AtomicU16;
-        type Word = AtomicU32;
-        type Release = ReadModifyWrite;
-
-        const WAITS: bool = true;
-        const YIELDS: bool = true;
-
-        fn fence(order: Ordering) {
-            fence(order);
-        }
-        fn relax() {
-            NOW_NS.fetch_add(10, Relaxed);
-        }
-        fn yield_now() {
-            NOW_NS.fetch_add(20_000, Relaxed);
-            for _ in 0..TAKEN.load(Relaxed) {
-                let seen = CONTENDED.look();
-                let taken = seen.released(false).taken_by_newcomer().unwrap();
-                assert!(CONTENDED.swap(seen, taken));
-            }
-        }
-        fn cpu() -> Option<Cpu> {
-            Cpu::new(0)
-        }
-        fn slot(_: Cpu) -> &'static Slot<Self> {
-            static SLOT: Slot<Away> = Slot::new();
-            &SLOT
-        }
-        fn waiters() -> &'static [Bucket<Self>] {
-            static BUCKET: Bucket<Away> = Bucket::new();
-            core::slice::from_ref(&BUCKET)
-        }
-        fn wait(_: &AtomicU32, _: u32, _: Option<u64>) {}
-        fn kick(_: *const AtomicU32, _: Cpu) {}
-        fn now_ns() -> u64 {
-            NOW_NS.load(Relaxed)
+    /// A yield takes 20 us, and meanwhile others take the lock [`TAKEN`] times.
+    fn be_away() {
+        AWAY_NS.fetch_add(20_000, Relaxed);
+        for _ in 0..TAKEN.load(Relaxed) {
+            let seen = CONTENDED.look();
+            let taken = seen.released(false).taken_by_newcomer().unwrap();
+            assert!(CONTENDED.swap(seen, taken));
         }
     }
 
@@ -279,5 +305,30 @@ mod tests {
         let (idle, slow, busy) = (yields(0), yields(1), yields(2));
         assert_eq!((idle, slow), (3, 3), "20 us each, of a budget of 50");
         assert!(busy > 10 * idle, "{busy}");
+    }
+
+    #[test]
+    fn a_newcomer_that_can_not_yield_leaves_its_processor_to_a_head_that_waits_for_one() {
+        static HELD: QueueLock<Virtual, Unfair> = QueueLock::new();
+        let head = Slot::<Virtual>::enter().unwrap();
+        let node = head.node();
+        let held = LockWord::new(0).joined_by(head.id(), false).taken_by_newcomer().unwrap();
+        HELD.word.store(held.bits(), Relaxed);
+        assert!(waiters::insert::<Virtual>(HELD.key(), head.id()));
+        let spins_ns = |state, kicked_for_ns| {
+            node.kicked.store(kick::stamp::<Virtual>(), Relaxed);
+            VIRTUAL_NS.fetch_add(kicked_for_ns, Relaxed);
+            node.state.store(state, Relaxed);
+            let before = Virtual::now_ns();
+            assert!(!HELD.spin_as_newcomer(None));
+            Virtual::now_ns() - before
+        };
+        let (wakes, late) = (0, 2 * Virtual::costs().wake_ns);
+        let budget = policy::newcomer_spins_ns(Virtual::costs(), false);
+        assert!(spins_ns(state::KICKED, wakes) >= budget);
+        assert!(spins_ns(state::HEAD_HALTED, late) >= budget, "a release kicks it");
+        assert!(spins_ns(state::HEAD, late) >= budget, "it has a processor");
+        assert_eq!(spins_ns(state::KICKED, late), 0);
+        waiters::remove::<Virtual>(HELD.key(), head.id());
     }
 }
