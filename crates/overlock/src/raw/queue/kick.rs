@@ -71,8 +71,8 @@ pub(super) fn is_head_kicked<P: Platform>(key: Key) -> bool {
     waiters::find::<P>(key).any(|waiter| waiter.node::<P>().state.load(Relaxed) == state::KICKED)
 }
 
-/// Whether the queue head was kicked longer ago than a wake-up takes, and is not back: it can run, but
-/// has no processor.
+/// Whether the queue head was kicked longer ago than a wake-up takes, and is not back: it can run,
+/// but has no processor.
 pub(super) fn is_head_ready<P: Platform>(key: Key) -> bool {
     waiters::find::<P>(key).any(|waiter| {
         let node = waiter.node::<P>();
