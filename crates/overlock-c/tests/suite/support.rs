@@ -9,6 +9,9 @@ use std::process::{Command, Output};
 /// A test program that takes longer counts as hung.
 const TIMEOUT_S: &str = "120";
 
+/// The same for a program with a fault, which takes less than a second if it does not hang.
+const FAULTY_TIMEOUT_S: &str = "10";
+
 /// A language with the compilers that a machine can have for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Language {
@@ -110,8 +113,17 @@ pub(crate) fn private_libs() -> Vec<String> {
 
 /// Runs a program under a time limit.
 pub(crate) fn run(program: &Command) -> Output {
+    run_until(program, TIMEOUT_S)
+}
+
+/// Runs a program that is faulty, so that nobody waits long for one that hangs.
+pub(crate) fn run_faulty(program: &Command) -> Output {
+    run_until(program, FAULTY_TIMEOUT_S)
+}
+
+fn run_until(program: &Command, seconds: &str) -> Output {
     let mut command = Command::new("timeout");
-    command.arg(TIMEOUT_S).arg(program.get_program());
+    command.arg(seconds).arg(program.get_program());
     for (name, value) in program.get_envs() {
         command.env(name, value.unwrap_or_default());
     }

@@ -519,12 +519,12 @@ static int status_of_jump(long instructions, int others, char *said, size_t size
 }
 
 /*
- * At the few instants at which a wait can't be given up, a message must say so. Most instructions are those of spinning: one
- * in forty of them is enough, unless JUMPS asks for all.
+ * At the few instants at which a wait can't be given up, a message must say so. Most instructions are those of spinning: the
+ * first twenty, and from there steps of a twentieth, are enough, unless JUMPS asks for all.
  */
 static void jump_after_every_instruction(int others, long most)
 {
-	const long part = getenv("JUMPS") != NULL ? 1000000 : 40;
+	const long part = getenv("JUMPS") != NULL ? 1000000 : 20;
 	int whole = 0, refused = 0;
 
 	for (long instructions = 1; instructions <= most; instructions += 1 + instructions / part) {
