@@ -19,7 +19,7 @@
 //! one. Without this, two virtual CPUs that used up the count of steals both spun until their
 //! budgets were spent, and the head of the queue waited for their processors.
 //!
-//! A newcomer's looks become rarer, from one in each pause to one in eight, because each takes the
+//! A newcomer looks only once in [some pauses](policy::FIRST_INTERVAL), because each look takes the
 //! line away from a holder that is about to write it.
 //!
 //! While there is a queue, one newcomer sets `SPINNER`. Releases then leave a halted queue head
@@ -64,7 +64,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Spins for the lock outside the queue. Returns whether it took the lock.
     pub(super) fn spin_as_newcomer(&self, deadline_ns: Option<u64>) -> bool {
         let mut spin = Spin::new(policy::newcomer_spins_ns(P::costs(), P::YIELDS));
-        let mut interval = 1;
+        let mut interval = policy::FIRST_INTERVAL;
         let mut announced = false;
         let mut has_kicked = false;
         let mut traced = None;

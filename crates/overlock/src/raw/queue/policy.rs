@@ -41,6 +41,10 @@ pub(super) const HOLD_BACK_NS: u64 = 200;
 /// back lost a tenth to a fifth; with 16, sections of 400 ns with as long a pause lost as much. For
 /// the head alone, 8 and 64 can't be told apart.
 const INTERVAL_MAX: u32 = 8;
+/// How many pauses a newcomer makes between its first two looks: half the most. If its looks begin
+/// one pause apart, four of them disturb a holder that comes straight back, and empty critical
+/// sections lose a fifth (AMD Zen 3).
+pub(super) const FIRST_INTERVAL: u32 = INTERVAL_MAX / 2;
 /// How many acquisitions that pass the queue head while a newcomer is away are no sign of progress.
 /// A holder that yields, too, makes one each time that the processor comes round to it. With 0,
 /// such a program (`sysbench threads`) ran at 1.10 of libc's speed, with 1 at 1.93.
