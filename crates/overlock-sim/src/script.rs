@@ -108,7 +108,7 @@ pub(crate) const SCRIPTS: [Script; 30] = [
     Script { name: "all-give-up", hold_ns: 300_000, timeout_ns: [0, 4_000, 2_000, 3_000], ..PLAIN },
     Script { name: "freed", head_late_ns: 12_000, ..FREED },
     Script { name: "freed-halted", hold_ns: 10_000, ..FREED },
-    Script { name: "passed", rounds: [2, 1, 1, 5_000], ..PLAIN },
+    Script { name: "passed", hold_ns: 30_000, rounds: [2, 1, 1, 5_000], ..PLAIN },
     Script {
         name: "interrupted",
         cpus: 3,
@@ -160,18 +160,22 @@ impl Script {
         if self.pair {
             return self.pair_part(cpu, waits);
         }
-        // It arrives while the holder is in its release, and holds the second lock until the holder
-        // is back.
-        let late = self.interrupts && cpu == 2;
+        // It holds the second lock until the holder is back.
+        let second = self.interrupts && cpu == 2;
+        // It passes a queue head that is away. By now head and next are in the queue, however long
+        // newcomers spin.
+        let passes = self.rounds[cpu] > 100;
+        let late = second || passes;
         Part {
+            // Late means while the holder is in its release.
             arrives_ns: if late { self.hold_ns + 1_500 } else { ARRIVES_NS[cpu] },
             rounds: self.rounds[cpu],
             locks: [0, usize::from(self.interrupts)],
             hold_ns: [
                 if cpu == 0 { self.hold_ns } else { 100 },
-                if late { away_ns(waits) * 5 / 4 } else { 100 },
+                if second { away_ns(waits) * 5 / 4 } else { 100 },
             ],
-            pause_ns: if self.rounds[cpu] > 100 || late { 0 } else { 300 },
+            pause_ns: if late { 0 } else { 300 },
             timeout_ns: self.timeout_ns[cpu],
             on_its_way_ns: if cpu == 1 { self.head_late_ns } else { 0 },
         }
