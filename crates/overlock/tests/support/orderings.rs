@@ -30,6 +30,7 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("head.rs halt_as_head compare_exchange", Relaxed, "queued_two"),
     ("kick.rs kick_head fence", Relaxed, "queued_two"),
     ("newcomer.rs spin_as_newcomer compare_exchange", Relaxed, "hybrid_two"),
+    ("newcomer.rs take_or_withdraw compare_exchange", Relaxed, "hybrid_disabled"),
     ("newcomer.rs take_past_halted compare_exchange", Relaxed, "hybrid_past_kicked"),
     ("park.rs kick_halted fence", Relaxed, "tas_two"),
     ("queue.rs lock compare_exchange", Relaxed, "queued_two"),

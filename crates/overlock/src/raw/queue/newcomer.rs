@@ -85,19 +85,21 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             {
                 spin.charge(away_ns);
             }
+            if !announced && seen.has_queue() && !seen.has_spinner() {
+                traced
+                    .get_or_insert_with(|| Traced::<P>::newcomer(&raw const self.word, Self::CARE));
+                // (t,0,d,h,n,1) -> (t,1,d,h,n,1)
+                announced = self.swap(seen, seen.with_spinner());
+            }
             let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
             let goes_on = !(spin.has_looked() && self.does_head_need_processor(seen))
                 && spin.pause_times::<P>(interval)
                 && !late();
             interval = policy::longer_interval(interval);
-            if goes_on && !announced && seen.has_queue() && !seen.has_spinner() {
-                traced
-                    .get_or_insert_with(|| Traced::<P>::newcomer(&raw const self.word, Self::CARE));
-                // (t,0,0,h,n,1) -> (t,1,0,h,n,1)
-                announced = self.swap(seen, seen.with_spinner());
-                continue;
+            if !goes_on {
+                return announced && self.take_or_withdraw();
             }
-            if goes_on && spin.has_looked() {
+            if spin.has_looked() {
                 // Once: a head that halts again because the lock is held gains nothing by it.
                 if announced && !has_kicked {
                     has_kicked = self.kick_due_head(seen);
@@ -109,16 +111,28 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                     yielded = seen.has_queue().then_some((seen.steals(), away_ns));
                 }
             }
-            // (t,1,d,h,n,l) -> (t,0,d,h,n,l) (I4)
-            if !goes_on && (!announced || self.swap(seen, seen.without_spinner())) {
-                return false;
+        }
+    }
+
+    /// Clears `SPINNER`, which this CPU has set: `(t,1,d,h,n,l) -> (t,0,d,h,n,l)`. If the lock is
+    /// free, takes it in the same access: releases have relied on this CPU (I4). Returns whether it
+    /// did.
+    fn take_or_withdraw(&self) -> bool {
+        let mut seen = self.look();
+        loop {
+            let taken = seen.taken_by_newcomer();
+            let new = taken.unwrap_or(seen).without_spinner();
+            // ORDERING: Acquire, O1. (t,1,0,h,n,0) -> (t,0,0,h,n+1,1), or as above.
+            match self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed) {
+                Ok(_) => return taken.is_some(),
+                Err(now) => seen = LockWord::new(now),
             }
         }
     }
 
     /// Whether the queue head needs a processor while this CPU, which can't yield, spins on one.
     fn does_head_need_processor(&self, seen: LockWord) -> bool {
-        !P::YIELDS && seen.has_queue() && kick::is_head_ready::<P>(self.key())
+        !P::YIELDS && seen.has_queue() && kick::is_head_starved::<P>(self.key())
     }
 
     /// Kicks a halted queue head whose tenure is over. Returns whether it did.
