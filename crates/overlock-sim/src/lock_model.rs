@@ -13,8 +13,8 @@ pub(crate) enum Layout {
     Opaque,
     /// `test_and_set.rs`: bit 0 is `LOCKED`.
     Bit,
-    /// `word.rs`: a tail in the upper half, `NO_STEALING` in bit 14, steals in bits 1 to 12,
-    /// `LOCKED` in bit 0.
+    /// `word/queue.rs`: a tail in the upper half, `NO_STEALING` in bit 14, `HALTED` in bit 13,
+    /// steals in bits 1 to 12, `LOCKED` in bit 0.
     Queue,
     /// `ticket.rs`: the next ticket in a second cell.
     Ticket,
@@ -22,6 +22,7 @@ pub(crate) enum Layout {
 
 pub(crate) const LOCKED: u32 = 1 << 0;
 pub(crate) const STEALS: u32 = 0xfff << 1;
+pub(crate) const HALTED: u32 = 1 << 13;
 pub(crate) const NO_STEALING: u32 = 1 << 14;
 pub(crate) const TAIL_SHIFT: u32 = 16;
 
@@ -49,13 +50,29 @@ pub(crate) struct Promise {
     pub(crate) max_bypass: Option<u32>,
     /// Whether no CPU passes a queue head that has disabled stealing.
     pub(crate) disables_stealing: bool,
+    /// How often a queue head may be passed before it halts, if it may be passed only while it is
+    /// halted for the first time.
+    pub(crate) passes_awake: Option<u32>,
     pub(crate) survives: Survives,
+}
+
+/// How far a queue head has got, by its lock's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// It has not halted.
+    Awake,
+    /// It is halted for the first time, or has not disabled stealing since.
+    Halted,
+    /// It has disabled stealing after it was halted.
+    Back,
 }
 
 /// A CPU in the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiter {
     pub(crate) cpu: usize,
+    /// Whether it gave up and may take its place back, as long as no waiter behind it is served.
+    pub(crate) left: bool,
     /// Whether a waiter behind it passed it because it had given up.
     pub(crate) skipped: bool,
     /// Its ticket, where it has drawn one.
@@ -77,6 +94,10 @@ pub(crate) struct LockModel {
     pub(crate) queue: VecDeque<Waiter>,
     /// How often the queue head has been passed.
     pub(crate) passed: u32,
+    pub(crate) head: Head,
+    /// Whether a waiter has given up since the queue was empty. Which waiter is the head can then
+    /// not be told exactly.
+    pub(crate) gave_up: bool,
     /// The first word.
     pub(crate) word: u32,
     /// The CPU that took it, and when, according to its word.
@@ -104,6 +125,8 @@ impl LockModel {
             owner: None,
             queue: VecDeque::new(),
             passed: 0,
+            head: Head::Awake,
+            gave_up: false,
             word: 0,
             taker: None,
             takes: 0,
@@ -127,11 +150,33 @@ impl LockModel {
 
     /// The queue head, if any.
     pub(crate) fn first(&self) -> Option<usize> {
-        self.queue.iter().find(|waiter| !waiter.skipped).map(|waiter| waiter.cpu)
+        self.queue.iter().find(|waiter| !waiter.skipped && !waiter.left).map(|waiter| waiter.cpu)
     }
 
     /// The position of a CPU in the queue.
     pub(crate) fn place(&self, cpu: usize) -> Option<usize> {
-        self.queue.iter().position(|waiter| waiter.cpu == cpu)
+        self.queue.iter().position(|waiter| waiter.cpu == cpu && !waiter.left)
+    }
+
+    /// The position in the queue of a CPU that gave up.
+    pub(crate) fn left_place(&self, cpu: usize) -> Option<usize> {
+        self.queue.iter().position(|waiter| waiter.cpu == cpu && waiter.left)
+    }
+
+    /// The word of a lock with a queue has changed.
+    pub(crate) fn word_changes(&mut self, old: u32, new: u32) {
+        self.word = new;
+        let set = new & !old;
+        if new >> TAIL_SHIFT == 0 {
+            // Whoever gave up has been skipped.
+            self.queue.retain(|waiter| !waiter.left);
+            self.gave_up = false;
+            self.head = Head::Awake;
+        }
+        match self.head {
+            Head::Awake if set & HALTED != 0 => self.head = Head::Halted,
+            Head::Halted if set & NO_STEALING != 0 => self.head = Head::Back,
+            _ => {}
+        }
     }
 }

@@ -12,7 +12,9 @@
 //!
 //! Sometimes a CPU must leave while others can still reach its node ([`Entered::leave_behind`]).
 //! The node's bit then stays set. The last CPU that can reach the node marks it [`RELEASED`], and
-//! the node's own CPU finds that mark when it next looks for a node.
+//! the node's own CPU finds that mark when it next looks for a node. The node of a waiter that gave
+//! up keeps its trace until then ([`Entered::leave_abandoned`]): by it the CPU finds its place in
+//! the queue again ([`Slot::left_in`]).
 //!
 //! `id` names CPUs and nodes, `node` defines the contents of a node, and `repair` removes waiters
 //! that a forked child does not have from its locks.
@@ -81,6 +83,16 @@ impl<P: Platform> Slot<P> {
         let slot = P::slot(cpu);
         let level = (0..LEVELS).find(|&level| slot.take(level))?;
         Some(Entered { id: NodeId::new(cpu, level), platform: PhantomData })
+    }
+
+    /// The node with which this CPU gave up a wait in the queue of `lock`, if it is still there.
+    pub(crate) fn left_in<L>(lock: *const L) -> Option<NodeId> {
+        let cpu = P::cpu()?;
+        let left = P::slot(cpu)
+            .nodes
+            .iter()
+            .position(|node| node.state.load(Relaxed) == state::ABANDONED && node.is_for(lock));
+        left.map(|level| NodeId::new(cpu, level))
     }
 
     fn take(&self, level: usize) -> bool {

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use overlock::counters::Uncounted;
-use overlock::platform::{Native, Threads};
-use overlock::{ConstLock, Hybrid, Narrow, Queued, RawLock, TestAndSet, Ticket};
+use overlock::platform::{Native, Platform, Threads};
+use overlock::{ConstLock, Hybrid, Narrow, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
 
 /// Runs `child` in a forked child; if the child panics or hangs, this test fails.
 fn in_child(child: impl FnOnce()) {
@@ -134,6 +134,53 @@ fn a_child_can_have_threads_that_wait() {
     // SAFETY: the lock was taken above.
     unsafe { lock.unlock() };
     waiter.join().unwrap();
+}
+
+/// The queue in which the forking thread gave up a place does not exist in the child.
+fn fork_after_giving_up<L: ConstLock + RawTimedLock + 'static>() {
+    let lock = Arc::new(L::NEW);
+    lock.lock();
+    // SAFETY: each caller holds the lock.
+    let unlock = |lock: &L| unsafe { lock.unlock() };
+    let waits = {
+        let lock = Arc::clone(&lock);
+        move || {
+            lock.lock();
+            unlock(&lock);
+        }
+    };
+    let waiter = thread::spawn(waits.clone());
+    thread::sleep(Duration::from_millis(20));
+    let gives_up = Arc::clone(&lock);
+    let forker = thread::spawn(move || {
+        assert!(!gives_up.try_lock_until(Threads::now_ns() + 1_000_000), "the lock is held");
+        in_child(|| {
+            let (lock, (taken, has_taken)) = (&gives_up, std::sync::mpsc::channel());
+            // In the parent another thread holds the lock; the child's copy is its own.
+            unlock(lock);
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    lock.lock();
+                    taken.send(()).unwrap();
+                    thread::sleep(Duration::from_millis(50));
+                    unlock(lock);
+                });
+                has_taken.recv().unwrap();
+                lock.lock();
+                unlock(lock);
+            });
+        });
+    });
+    forker.join().unwrap();
+    unlock(&lock);
+    waiter.join().unwrap();
+    waits();
+}
+
+#[test]
+fn a_child_does_not_go_back_to_a_place_that_was_given_up() {
+    fork_after_giving_up::<Queued<Threads>>();
+    fork_after_giving_up::<Hybrid<Threads>>();
 }
 
 /// A lock in a mapping of its own, which is never unmapped.

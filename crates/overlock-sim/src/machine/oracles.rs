@@ -7,7 +7,7 @@ use crate::arena::Arena;
 use crate::failure::Oracle;
 use crate::faults::Fault;
 use crate::lock_model::{
-    LOCKED, Layout, LockModel, NO_STEALING, STEALS, Survives, TAIL_SHIFT, Waiter,
+    Head, LOCKED, Layout, LockModel, NO_STEALING, STEALS, Survives, TAIL_SHIFT, Waiter,
 };
 use crate::trace::What;
 use crate::world::Verb;
@@ -33,6 +33,7 @@ impl Machine {
             began,
             takes,
             joined: false,
+            slow: false,
             kicks: 0,
             kicks_as_newcomer: 0,
         });
@@ -66,7 +67,12 @@ impl Machine {
             model.users -= 1;
             self.cpus[me].rounds += 1;
             if let Some(place) = model.place(me) {
-                model.queue.remove(place);
+                // It may come again before a promoter finds that it is gone.
+                model.queue[place].left = model.kind.promise.layout == Layout::Queue;
+                model.gave_up = true;
+                if !model.queue[place].left {
+                    model.queue.remove(place);
+                }
                 if place == 0 {
                     model.passed = 0;
                 }
@@ -184,7 +190,7 @@ impl Machine {
         match model.kind.promise.layout {
             Layout::Opaque => {}
             Layout::Ticket if rest != 0 => {
-                model.queue.push_back(Waiter { cpu: me, skipped: false, ticket: old });
+                model.queue.push_back(Waiter { cpu: me, left: false, skipped: false, ticket: old });
             }
             Layout::Ticket => model.word = new,
             Layout::Bit => {
@@ -195,7 +201,7 @@ impl Machine {
                 }
             }
             Layout::Queue => {
-                model.word = new;
+                model.word_changes(old, new);
                 let disables =
                     new & !old & NO_STEALING != 0 && model.kind.promise.disables_stealing;
                 if disables && new & STEALS == 0 {
@@ -204,21 +210,35 @@ impl Machine {
                 }
                 let joined = new >> TAIL_SHIFT != old >> TAIL_SHIFT;
                 if joined && new >> TAIL_SHIFT != 0 {
-                    model.queue.push_back(Waiter { cpu: me, skipped: false, ticket: 0 });
+                    // A place that it gave up has been skipped.
+                    model.queue.retain(|waiter| waiter.cpu != me || !waiter.left);
+                    model.queue.push_back(Waiter {
+                        cpu: me,
+                        left: false,
+                        skipped: false,
+                        ticket: 0,
+                    });
                     self.cpus[me].ops.last_mut().expect("it asks").joined = true;
                 }
                 if old & LOCKED == 0 && new & LOCKED != 0 {
                     model.taker = Some((me, self.core.now));
                     model.takes += 1;
-                    self.taken(lock, old);
+                    self.taken(lock, old, new);
                 }
             }
         }
     }
 
-    /// The current CPU has taken a lock with a queue, whose word was `old`.
-    fn taken(&mut self, lock: usize, old: u32) {
+    /// The current CPU has taken a lock with a queue, whose word was `old` and is `new`.
+    fn taken(&mut self, lock: usize, old: u32, new: u32) {
         let me = self.cpu();
+        // Past a queue, the slow path counts. With `NO_STEALING`, what increases the count is the
+        // mark for the next head.
+        let slow = self.cpus[me].op().is_some_and(|op| op.slow);
+        let is_steal = !slow || new & STEALS > old & STEALS && new & NO_STEALING == 0;
+        if let Some(place) = self.locks[lock].left_place(me).filter(|_| !is_steal) {
+            self.locks[lock].queue[place].left = false;
+        }
         if self.locks[lock].place(me).is_some() {
             return self.leave_queue(lock, me);
         }
@@ -239,6 +259,14 @@ impl Machine {
         } else if promise.max_bypass.is_some_and(|most| passed > most) {
             let text = format!("cpu {first}, queue head, has been passed {passed} times");
             self.fail(Some(lock), Oracle::Bypass, text);
+        } else if let Some(most) = promise.passes_awake.filter(|_| !self.locks[lock].gave_up) {
+            let when = match self.locks[lock].head {
+                Head::Awake if passed > most => "which has not halted",
+                Head::Back => "which was halted before and has disabled stealing since",
+                _ => return,
+            };
+            let text = format!("cpu {me} passes cpu {first}, the queue head, {when}");
+            self.fail(Some(lock), Oracle::Bypass, text);
         }
     }
 
@@ -246,12 +274,19 @@ impl Machine {
     fn leave_queue(&mut self, lock: usize, cpu: usize) {
         let model = &mut self.locks[lock];
         model.passed = 0;
+        model.head = Head::Awake;
         let place = model.place(cpu);
         let left = place.and_then(|place| model.queue.remove(place));
         if !model.kind.promise.in_order {
             return;
         }
-        let before = place.unwrap_or(self.locks[lock].queue.len());
+        let mut before = place.unwrap_or(self.locks[lock].queue.len());
+        // Whoever gave up before it can't come back.
+        let queue = &mut self.locks[lock].queue;
+        for index in (0..before).rev().filter(|&index| queue[index].left).collect::<Vec<_>>() {
+            queue.remove(index);
+            before -= 1;
+        }
         let ahead = self.locks[lock].queue.iter().take(before).map(|waiter| waiter.cpu);
         let passed = ahead.into_iter().find(|&other| !self.is_late(other, lock));
         let wrong = match (left, passed) {
@@ -375,9 +410,10 @@ impl Machine {
         let newcomer_away = involved
             .iter()
             .any(|(cpu, releases, away, _)| !releases && *away && model.place(*cpu).is_none());
-        let newcomer_runs = involved
-            .iter()
-            .any(|(cpu, releases, _, runs)| !releases && *runs && model.place(*cpu).is_none());
+        // A CPU that gave up may be in its old place again.
+        let in_queue = |cpu| model.place(cpu).or(model.left_place(cpu)).is_some();
+        let newcomer_runs =
+            involved.iter().any(|(cpu, releases, _, runs)| !releases && *runs && !in_queue(*cpu));
         let first = model.first().and_then(|first| {
             involved.iter().find(|(cpu, releases, ..)| *cpu == first && !releases)
         });

@@ -23,6 +23,7 @@ type Here = Inject<ByAddress>;
 const BARE: Promise = Promise { layout: Layout::Opaque, survives: Survives::Nobody, ..UNFAIR };
 const FIFO: Promise = Promise { layout: Layout::Queue, in_order: true, ..BARE };
 const BOUNDED: Promise = Promise { layout: Layout::Queue, max_bypass: HYBRID.max_bypass, ..BARE };
+const STRICT: Promise = Promise { layout: Layout::Queue, passes_awake: Some(0), ..BARE };
 const DISABLING: Promise = Promise { layout: Layout::Queue, disables_stealing: true, ..BARE };
 
 pub(super) static SUBJECTS: &[Subject] = &[
@@ -31,6 +32,7 @@ pub(super) static SUBJECTS: &[Subject] = &[
     known_bad::<Handshake>("broken-handshake", &[Oracle::Progress], UNFAIR),
     known_bad::<Barging>("broken-unfair-fifo", &[Oracle::Order], FIFO),
     known_bad::<Starving>("broken-bypass", &[Oracle::Bypass], BOUNDED),
+    known_bad::<Starving>("broken-strict-order", &[Oracle::Bypass], STRICT),
     known_bad::<Unheeded>("broken-declaration", &[Oracle::Bypass], DISABLING),
     known_bad::<LateLook>("broken-touch-after-release", &[Oracle::Freed], BARE),
     known_bad::<Stampede>("broken-stampede", &[Oracle::Kicks], BARE),

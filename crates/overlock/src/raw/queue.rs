@@ -9,23 +9,32 @@
 //!
 //! # State
 //!
-//! The word (`raw/word.rs`) is `(tail, SPINNER, NO_STEALING, HALTED, steals, LOCKED)`.
+//! The word (`raw/word/queue.rs`) is `(tail, SPINNER, NO_STEALING, HALTED, steals, LOCKED)`.
 //!
 //! A node's `state` is the one word on which a waiter and its wakers race:
 //!
 //! ```text
 //!              halts        promoted asleep           kicks           has kicked
 //!  WAITING ----------> HALTED -------------> HEAD_HALTED ---> KICKING ---------> KICKED
-//!     |                   |                     ^     |          |                 |
-//!     | promoted          | gives up      halts |     |          | comes back      |
-//!     v                   v                     |     v          v                 |
-//!    HEAD             ABANDONED --> RELEASED    +---- HEAD <-----+-----------------+
+//!   ^ | |                 |                     ^     |          |                 |
+//!   | | | promoted        | gives up      halts |     |          | comes back      |
+//!   | | v                 v                     |     v          v                 |
+//!   | | HEAD          ABANDONED                 +---- HEAD <-----+-----------------+
+//!   | | gives up        | | | skipped
+//!   | +-----------------+ | +----------> SKIPPED ----------> RELEASED
+//!   +---------------------+             no CPU can reach the node
+//!     comes again
 //! ```
 //!
 //! `KICKING` says that a release is about to kick, and names its CPU, because only that CPU may
 //! turn the state into `KICKED`. Another release that finds `KICKING` kicks too; if the mark is
 //! older than the wake-up latency, it also replaces the name by its own, because the named CPU
 //! seems to have lost its processor.
+//!
+//! A waiter that gives up behind others can't take its node out of the queue; whoever would promote
+//! it skips it. If its CPU wants the lock again before that, it takes its old place back. So a CPU
+//! that tries again and again behind one long holder keeps its place, and does not run out of
+//! nodes.
 //!
 //! A node's `next` is zero until the successor links itself; then it is the successor's code, or
 //! `GONE` if the waiter left first.
@@ -125,7 +134,8 @@
 //! * A holder does not wait for the successor's link (Linux: `smp_cond_load_relaxed(&node->next,
 //!   (VAL))`). If the successor lost its CPU between its tail CAS and its link, the wait would
 //!   extend the critical section until it is back (Q4).
-//! * A waiter can give up: it marks its node, and a promoter skips it (Q4, F20).
+//! * A waiter can give up: it marks its node, and a promoter skips it (Q4, F20), unless the waiter
+//!   comes again first. One CAS of the node's state decides between the two.
 //! * There is no pending waiter before the queue.
 //!
 //! # Sources
@@ -216,10 +226,12 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 C::count(Event::PvLockStealing);
                 true
             }
-            Enqueued::Behind(place, before) => match place.wait_to_be_head(before, deadline_ns) {
-                Some(place) => place.lock_as_head(deadline_ns),
-                None => false,
-            },
+            Enqueued::Behind(place, before) => place
+                .wait_to_be_head(before, deadline_ns)
+                .is_some_and(|place| place.lock_as_head(deadline_ns)),
+            Enqueued::Again(place) => {
+                place.wait_behind(deadline_ns).is_some_and(|place| place.lock_as_head(deadline_ns))
+            }
             Enqueued::NoNode => self.wait_without_node(deadline_ns),
         }
     }
@@ -234,7 +246,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     }
 
     /// Releases the lock, and counts the steal by which its holder may have taken it (I1). With
-    /// `fair`, nobody passes whoever is in the queue.
+    /// `fair`, no newcomer passes the queue.
     ///
     /// # Safety
     /// The caller holds the lock.
@@ -261,14 +273,15 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         self.word.fetch_sub(rmw::RELEASE, Release);
     }
 
-    /// Kicks the queue head, if necessary, after a release that found it halted.
+    /// Kicks the queue head, if necessary, after a release that found it halted. `word` is the word
+    /// around that release: `LOCKED` does not matter.
     #[cold]
     #[inline(never)]
-    pub(crate) fn kick(address: *const P::Word, before: LockWord) {
+    pub(crate) fn kick(address: *const P::Word, word: LockWord) {
         let key = Key::new(address, 0);
-        let left_to_newcomer = before.has_spinner()
-            && before.admits_newcomers()
-            && !(policy::reads_tenure(before.steals()) && kick::is_head_due::<P>(key));
+        let left_to_newcomer = word.has_spinner()
+            && word.admits_newcomers()
+            && !(policy::reads_tenure(word.steals()) && kick::is_head_due::<P>(key));
         if !left_to_newcomer {
             kick::kick_head::<P, C>(key);
         }

@@ -43,8 +43,11 @@ pub(crate) mod state {
     pub(crate) const HEAD_HALTED: u32 = 3;
     /// `queue.rs`: the queue head, in the table, kicked.
     pub(crate) const KICKED: u32 = 4;
-    /// `queue.rs`: gave up; the CPU that would promote it skips it.
+    /// `queue.rs`: gave up. Its own CPU may take the place back; the CPU that would promote it
+    /// skips it.
     pub(crate) const ABANDONED: u32 = 5;
+    /// `queue.rs`: gave up, and is being skipped: its own CPU can't take the place back any more.
+    pub(crate) const SKIPPED: u32 = 12;
     /// `queue.rs`: the queue head, in the table, about to be kicked. The upper half is the number
     /// of the kicking CPU plus one, or zero for a CPU without a number, which does not go on to
     /// `KICKED`.
@@ -96,14 +99,10 @@ impl<P: Platform> Node<P> {
 
     /// Marks a node that its CPU left behind: no CPU can reach it any more.
     pub(crate) fn release(&self) {
+        // A waiter that gave up has left the trace.
+        self.trace.wipe();
         // ORDERING: Release, with the Acquire of `Slot::take`.
         self.state.store(RELEASED, Release);
-    }
-
-    /// [`release`](Self::release), for a node whose trace still names a lock.
-    pub(crate) fn release_traced(&self) {
-        self.trace.wipe();
-        self.release();
     }
 }
 
@@ -115,7 +114,7 @@ mod tests {
     /// upper halves hold.
     #[test]
     fn no_two_states_share_a_lower_half() {
-        let queue = [WAITING, HALTED, HEAD, HEAD_HALTED, KICKED, ABANDONED, KICKING];
+        let queue = [WAITING, HALTED, HEAD, HEAD_HALTED, KICKED, ABANDONED, SKIPPED, KICKING];
         let others = [TICKET_RUNNING, TICKET_HALTED, TICKET_ABANDONED, UNPARKED, PARKED];
         let all = || queue.into_iter().chain(others);
         for (i, one) in all().enumerate() {

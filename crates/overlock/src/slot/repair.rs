@@ -54,7 +54,7 @@ pub(crate) mod step {
     pub(crate) const QUEUED: u32 = 1;
     /// `ticket.rs`: it has drawn the ticket in the upper half.
     const DRAWN: u32 = 2;
-    /// It was abandoned; its node is left behind.
+    /// It was given up; its node is left behind, and the trace stays until it is released.
     pub(crate) const ABANDONED: u32 = 3;
 
     /// The step of a wait that has drawn `ticket`.
@@ -203,7 +203,16 @@ impl<P: Platform> Entered<P> {
         compiler_fence(AcqRel);
     }
 
-    /// The token of a node that this CPU uses, for a waiter that is abandoned.
+    /// Records that the wait which this CPU gave up goes on from here on its stack, if the CPU gets
+    /// its place back: [`has_got_to`](Self::has_got_to) says so. Another CPU may be wiping the
+    /// trace, so the lock's name stays as it is.
+    pub(crate) fn comes_again(&self) {
+        let here = 0_u8;
+        self.has_got_to(step::MOVING);
+        self.node().trace.at.store((&raw const here).cast_mut().cast(), Relaxed);
+    }
+
+    /// The token of a node that this CPU uses or has left behind.
     pub(crate) fn again(id: NodeId) -> Self {
         Self { id, platform: PhantomData }
     }
@@ -262,6 +271,21 @@ impl<P: Platform> Slot<P> {
 
 #[cfg(feature = "threads")]
 impl<P: Platform> Slot<P> {
+    /// Removes this CPU from the locks for which it gave up waiting, and releases the nodes that it
+    /// left there. Otherwise like [`bury`](Self::bury), for the CPU that goes on in the child.
+    ///
+    /// # Safety
+    /// The caller is the only CPU that exists.
+    pub(crate) unsafe fn bury_left(&self, is_ours: &impl Fn(*const ()) -> bool) {
+        for node in &self.nodes {
+            if node.trace.step.load(Relaxed) == step::ABANDONED && node.trace.named().is_some() {
+                // SAFETY: the caller guarantees that it is the only CPU.
+                unsafe { node.trace.follow(is_ours) };
+                node.release();
+            }
+        }
+    }
+
     /// Removes this CPU, which no longer exists, from the locks that it was waiting for, and frees
     /// its nodes. It leaves a lock alone unless `is_ours` says that the lock's memory is the
     /// child's own.

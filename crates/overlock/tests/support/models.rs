@@ -322,6 +322,7 @@ mod bits {
     pub(super) const LOCKED: u32 = 1 << 0;
     pub(super) const STEAL: u32 = 1 << 1;
     pub(super) const STEALS: u32 = 0xfff << 1;
+    pub(super) const HALTED: u32 = 1 << 13;
     pub(super) const NO_STEALING: u32 = 1 << 14;
     pub(super) const TAIL: u32 = 0xffff_0000;
 }
@@ -345,6 +346,34 @@ pub(crate) fn nobody_passes() -> Option<Watch> {
         }
     });
     Some(Watch { judge, rest: !STEALS })
+}
+
+/// Checks [`nobody_passes`], and the promise of the strict order where no waiter gives up: the
+/// queue head is passed only while it is halted for the first time, until it has disabled stealing
+/// again. The same exception holds: it is the only pass that is not counted at once.
+pub(crate) fn in_strict_order() -> Option<Watch> {
+    use bits::{HALTED, LOCKED, NO_STEALING, STEALS, TAIL};
+    let Watch { mut judge, rest } = nobody_passes()?;
+    // Since a CPU became the head: has it halted, and has it disabled stealing after that?
+    let (mut halted, mut back) = (false, false);
+    let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
+        judge(cpu, old, new);
+        if new & !old & LOCKED != 0 && old & TAIL != 0 {
+            // With `NO_STEALING`, what increases the count is the mark for the next head.
+            if new & STEALS > old & STEALS && new & NO_STEALING == 0 {
+                assert!(halted, "CPU {cpu} passes a head that has not halted");
+                assert!(!back, "CPU {cpu} passes a head that was halted before");
+            } else if old & 0xff != 0 {
+                (halted, back) = (false, false);
+            }
+        }
+        back |= halted && new & !old & NO_STEALING != 0;
+        halted |= new & !old & HALTED != 0;
+        if new & TAIL == 0 {
+            (halted, back) = (false, false);
+        }
+    });
+    Some(Watch { judge, rest })
 }
 
 pub(crate) fn test_and_set<P: Platform<Word = Word>>(life: &'static Life) -> TestAndSet<P, Seen> {

@@ -38,6 +38,9 @@ pub(crate) enum Role {
     Frees,
     /// A kick for a wait of this kind, which may come when the node already serves another wait.
     Kicks(Kind),
+    /// The node's own CPU looks whether it can have its old place back. It learns nothing that
+    /// other CPUs could learn from it.
+    Looks,
     /// Any other access.
     Uses,
 }
@@ -56,6 +59,7 @@ pub(crate) enum Kind {
 /// The functions whose accesses to nodes are more than plain uses.
 const ROLES: &[(&str, &str, Role)] = &[
     ("raw/queue/enqueue.rs", "enqueue", Role::Renews),
+    ("slot.rs", "left_in", Role::Looks),
     ("slot/node.rs", "release", Role::Frees),
     ("raw/queue/kick.rs", "kick_found", Role::Kicks(Kind::Queue)),
     ("raw/queue/kick.rs", "kick_halted", Role::Kicks(Kind::Queue)),

@@ -7,8 +7,8 @@ use overlock::counters::Event;
 use super::contexts::{left_behind, nested, unlinked};
 use super::mixed::{self, HYBRID, QUEUED};
 use super::models::{
-    Depth, Plan, Report, hybrid, hybrid_near_bound, lock, narrow, nobody_passes, queued, sections,
-    test_and_set, timed, unwatched, wide,
+    Depth, Plan, Report, hybrid, hybrid_near_bound, in_strict_order, lock, narrow, nobody_passes,
+    queued, sections, test_and_set, timed, unwatched, wide,
 };
 use super::platform::{Barrier, ByAddress, Cheap, CheapByAddress, Halt, Halting, Spinning, World};
 use super::refreshes;
@@ -158,54 +158,56 @@ models! {
     ticket_spin: wide on Spinning, lock, unwatched, Plan { world: SPIN, ..TWO },
         [LockSlowpath], [];
 
-    queued_two: queued on Halting, lock, nobody_passes, Plan { world: STALE, ..TWO },
+    queued_two: queued on Halting, lock, in_strict_order, Plan { world: STALE, ..TWO },
         [LockQueued, PvLockStealing, PvWaitHead, PvKickUnlock, PvKickWake], [];
-    queued_token: queued on Halting, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
+    queued_token: queued on Halting, lock, in_strict_order, Plan { world: TOKEN, ..TWO },
         [LockQueued, PvLockStealing, PvWaitHead, PvKickUnlock, PvKickWake], [];
-    queued_again: queued on Halting, lock, nobody_passes, Plan { world: STALE, ..AGAIN },
+    queued_again: queued on Halting, lock, in_strict_order, Plan { world: STALE, ..AGAIN },
         [LockQueued, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange"];
-    queued_again_token: queued on Halting, lock, nobody_passes, Plan { world: TOKEN, ..AGAIN },
+    queued_again_token: queued on Halting, lock, in_strict_order, Plan { world: TOKEN, ..AGAIN },
         [LockQueued, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange"];
-    queued_again_spurious: queued on Halting, lock, nobody_passes, Plan { world: SPURIOUS, ..AGAIN },
+    queued_again_spurious: queued on Halting, lock, in_strict_order, Plan { world: SPURIOUS, ..AGAIN },
         [PvSpuriousWakeup, PvWaitAgain], [];
-    queued_three: queued on Halting, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
+    queued_three: queued on Halting, lock, in_strict_order, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
         [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange", "node.rs release store"];
-    queued_three_stale: queued on Halting, lock, nobody_passes, Plan { world: STALE, ..THREE },
+    queued_three_stale: queued on Halting, lock, in_strict_order, Plan { world: STALE, ..THREE },
         [PvWaitHead, PvWaitNode, PvKickWake], [];
-    queued_three_token: queued on Halting, lock, nobody_passes, Plan { world: TOKEN, ..THREE },
+    queued_three_token: queued on Halting, lock, in_strict_order, Plan { world: TOKEN, ..THREE },
         [PvWaitHead, PvWaitNode, PvKickWake], [];
-    queued_three_spurious: queued on Halting, lock, nobody_passes, Plan { world: SPURIOUS, ..THREE },
+    queued_three_spurious: queued on Halting, lock, in_strict_order, Plan { world: SPURIOUS, ..THREE },
         [PvSpuriousWakeup, PvWaitAgain], [];
     queued_timed: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, ..AGAIN },
         [LockTimeout, LockUseNode2], ["hand_off.rs give_up compare_exchange", "slot.rs take compare_exchange"];
-    queued_timed_three: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, ..THREE },
-        [LockTimeout, LockUseNode2], ["hand_off.rs skip swap", "hand_off.rs skip compare_exchange", "slot.rs take compare_exchange"];
-    queued_timed_late: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 35_000_000, ..THREE },
+    queued_timed_three: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, busy: true, ..THREE },
+        [LockTimeout], ["hand_off.rs skip swap", "hand_off.rs skip compare_exchange", "slot.rs take compare_exchange"];
+    queued_timed_back: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, ..THREE },
+        [LockTimeout], ["enqueue.rs take_back compare_exchange"];
+    queued_timed_late: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 35_000_000, busy: true, ..THREE },
         [LockTimeout, PvWaitAgain], ["hand_off.rs skip swap"];
     queued_timed_both: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 1, ..THREE },
-        [LockTimeout, LockUseNode2], ["hand_off.rs skip swap", "hand_off.rs give_up compare_exchange"];
+        [LockTimeout], ["hand_off.rs give_up compare_exchange", "enqueue.rs take_back compare_exchange"];
     queued_behind: queued on Halting, timed, nobody_passes,
         Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, busy: true, ..BEHIND },
         [LockTimeout], ["hand_off.rs skip swap"];
-    queued_numberless: queued on Halting, lock, nobody_passes, Plan { world: World { numberless: 1, ..FUTEX }, ..TWO },
+    queued_numberless: queued on Halting, lock, in_strict_order, Plan { world: World { numberless: 1, ..FUTEX }, ..TWO },
         [LockNoNode, LockQueued], [];
-    queued_full: queued on Halting, lock, nobody_passes, Plan { world: World { full: true, ..FUTEX }, preemptions: Some(3), ..THREE },
+    queued_full: queued on Halting, lock, in_strict_order, Plan { world: World { full: true, ..FUTEX }, preemptions: Some(3), ..THREE },
         [PvHashFull, PvWaitNode], [];
-    queued_cheap_two: queued on Cheap, lock, nobody_passes, Plan { world: STALE, preemptions: Some(3), ..TWO },
+    queued_cheap_two: queued on Cheap, lock, in_strict_order, Plan { world: STALE, preemptions: Some(3), ..TWO },
         [LockQueued, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "a cheap release misses a waiter"];
-    queued_cheap_token: queued on Cheap, lock, nobody_passes, Plan { world: TOKEN, preemptions: Some(3), ..TWO },
+    queued_cheap_token: queued on Cheap, lock, in_strict_order, Plan { world: TOKEN, preemptions: Some(3), ..TWO },
         [LockQueued, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte"];
-    queued_cheap_again: queued on Cheap, lock, nobody_passes, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
+    queued_cheap_again: queued on Cheap, lock, in_strict_order, Plan { world: STALE, preemptions: Some(2), ..AGAIN },
         [LockQueued, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte"];
-    queued_cheap_three: queued on Cheap, lock, nobody_passes, Plan { world: FUTEX, ..THREE },
+    queued_cheap_three: queued on Cheap, lock, in_strict_order, Plan { world: FUTEX, ..THREE },
         [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs unlock clear_low_byte"];
     queued_cheap_timed: queued on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
         [LockTimeout], ["queue.rs unlock clear_low_byte"];
-    queued_cheap_refused: queued on Cheap, lock, nobody_passes, Plan { world: World { barrier: Barrier::Refused, ..FUTEX }, preemptions: Some(3), ..TWO },
+    queued_cheap_refused: queued on Cheap, lock, in_strict_order, Plan { world: World { barrier: Barrier::Refused, ..FUTEX }, preemptions: Some(3), ..TWO },
         [LockSlowpath], ["queue.rs unlock clear_low_byte"];
-    queued_spin: queued on Spinning, lock, nobody_passes, Plan { world: SPIN, ..TWO },
+    queued_spin: queued on Spinning, lock, in_strict_order, Plan { world: SPIN, ..TWO },
         [LockQueued], [];
-    queued_spin_three: queued on Spinning, lock, nobody_passes, Plan { world: SPIN, preemptions: Some(1), ..THREE },
+    queued_spin_three: queued on Spinning, lock, in_strict_order, Plan { world: SPIN, preemptions: Some(1), ..THREE },
         [LockQueued], [];
 
     hybrid_two: hybrid on Halting, lock, nobody_passes, Plan { world: STALE, ..TWO },
@@ -232,8 +234,10 @@ models! {
         [PvLockStealing, LockQueued, PvWaitHead], [];
     hybrid_timed: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, ..AGAIN },
         [LockTimeout], ["hand_off.rs give_up compare_exchange"];
-    hybrid_timed_three: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 25_000_000, ..THREE },
-        [LockTimeout, LockUseNode2], ["hand_off.rs skip swap"];
+    hybrid_timed_three: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, busy: true, ..THREE },
+        [LockTimeout], ["hand_off.rs skip swap"];
+    hybrid_timed_back: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 25_000_000, ..THREE },
+        [LockTimeout], ["enqueue.rs take_back compare_exchange"];
     hybrid_numberless: hybrid on Halting, lock, nobody_passes, Plan { world: World { numberless: 1, ..FUTEX }, ..TWO },
         [LockNoNode, LockQueued], [];
     hybrid_cheap_two: hybrid on Cheap, lock, nobody_passes, Plan { world: STALE, preemptions: Some(3), ..TWO },

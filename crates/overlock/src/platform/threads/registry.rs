@@ -109,8 +109,13 @@ extern "C" fn child_forked() {
         last.get().1
     };
     for index in 0..USED.load(Relaxed) as usize {
-        let Some(cpu) = Cpu::new(index).filter(|_| Some(index) != own) else { continue };
-        // SAFETY: after a fork the child has only this thread.
+        let Some(cpu) = Cpu::new(index) else { continue };
+        if Some(index) == own {
+            // SAFETY: after a fork the child has only this thread.
+            unsafe { Threads::slot(cpu).bury_left(&is_ours) };
+            continue;
+        }
+        // SAFETY: as above.
         unsafe { Threads::slot(cpu).bury(&is_ours) };
         TAKEN[index / 64].fetch_and(!(1 << (index % 64)), Relaxed);
     }

@@ -15,7 +15,7 @@ use crate::atomic::Atomic;
 use crate::counters::Class;
 use crate::platform::Platform;
 use crate::raw::word::queue::{LockWord, rmw};
-use crate::slot::{Care, Entered, NodeId, Waiter, state, step};
+use crate::slot::{Care, Entered, NodeId, RELEASED, Waiter, state, step};
 use crate::waiters::{self, Key};
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
@@ -53,10 +53,12 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
             match seen {
                 state::WAITING | state::HALTED => {
                     if self.abandon(seen) {
-                        return self.entered.leave_behind();
+                        return self.entered.leave_abandoned();
                     }
                 }
-                state::ABANDONED => return self.entered.leave_behind(),
+                state::ABANDONED | state::SKIPPED | RELEASED => {
+                    return self.entered.leave_abandoned();
+                }
                 _ => break,
             }
         }

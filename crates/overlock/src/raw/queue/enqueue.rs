@@ -45,6 +45,8 @@ pub(super) enum Enqueued<'a, P: Platform, O: Order, C: Class> {
     Took,
     /// The CPU is in the queue, behind the given node or alone.
     Behind(Place<'a, P, O, C>, Option<NodeId>),
+    /// The CPU is in the queue again, behind others, where it had given up.
+    Again(Place<'a, P, O, C>),
     /// The CPU has no free node (F7).
     NoNode,
 }
@@ -52,7 +54,14 @@ pub(super) enum Enqueued<'a, P: Platform, O: Order, C: Class> {
 impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
     /// Joins the queue, unless the lock can be taken at once.
     pub(super) fn enqueue(word: &'a P::Word) -> Enqueued<'a, P, O, C> {
-        let Some(entered) = Slot::<P>::enter() else {
+        let entered = Slot::<P>::enter();
+        // A node that was left behind keeps the lowest level from being free.
+        if entered.as_ref().is_none_or(|entered| entered.level() > 0)
+            && let Some(place) = Self::take_back(word)
+        {
+            return Enqueued::Again(place);
+        }
+        let Some(entered) = entered else {
             C::count(Event::LockNoNode);
             return Enqueued::NoNode;
         };
@@ -82,30 +91,40 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
                 Err(now) => seen = LockWord::new(now),
             }
         };
+        Enqueued::Behind(Self::new(word, entered), before)
+    }
+
+    fn new(word: &'a P::Word, entered: Entered<P>) -> Self {
         let key = Key::new(ptr::from_ref(word), 0);
-        let class = PhantomData;
-        let place = Self { word, key, entered, is_seen: false, has_slept: false, class };
-        Enqueued::Behind(place, before)
+        Self { word, key, entered, is_seen: false, has_slept: false, class: PhantomData }
+    }
+
+    /// Takes back the place that this CPU has given up in this queue, unless a promoter is skipping
+    /// it.
+    fn take_back(word: &'a P::Word) -> Option<Self> {
+        let entered = Entered::<P>::again(Slot::<P>::left_in(word)?);
+        entered.comes_again();
+        // `ABANDONED` -> `WAITING`. The node's contents are as they were.
+        let state = &entered.node().state;
+        if state.compare_exchange(state::ABANDONED, state::WAITING, Relaxed, Relaxed).is_err() {
+            entered.leave_abandoned();
+            return None;
+        }
+        entered.has_got_to(step::QUEUED);
+        Some(Self::new(word, entered))
     }
 
     /// Waits until this place is the head of the queue. Returns `None` if the deadline passed
     /// first; the place is then given up.
     pub(super) fn wait_to_be_head(
-        mut self,
+        self,
         before: Option<NodeId>,
         deadline_ns: Option<u64>,
     ) -> Option<Self> {
         match before {
             Some(before) if self.link_behind(before) => {
                 self.entered.has_got_to(step::QUEUED);
-                let Some(slept) = self.wait_for_promotion(deadline_ns) else {
-                    C::count(Event::LockTimeout);
-                    self.entered.leave_behind();
-                    return None;
-                };
-                // Only a holder promotes a waiter in its sleep, and that holder has seen the queue.
-                self.has_slept = slept;
-                self.is_seen = slept;
+                return self.wait_behind(deadline_ns);
             }
             _ => {
                 self.node().state.store(state::HEAD, Relaxed);
@@ -113,6 +132,19 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
                 self.node().since.store(stamp::<P>(), Relaxed);
             }
         }
+        Some(self)
+    }
+
+    /// [`wait_to_be_head`](Self::wait_to_be_head), for a place behind others.
+    pub(super) fn wait_behind(mut self, deadline_ns: Option<u64>) -> Option<Self> {
+        let Some(slept) = self.wait_for_promotion(deadline_ns) else {
+            C::count(Event::LockTimeout);
+            self.entered.leave_abandoned();
+            return None;
+        };
+        // Only a holder promotes a waiter in its sleep, and that holder has seen the queue.
+        self.has_slept = slept;
+        self.is_seen = slept;
         Some(self)
     }
 

@@ -71,13 +71,15 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             let seen = next.node::<P>().state.load(Relaxed);
             let done = match seen {
                 state::HALTED if holder => self.promote_asleep(next),
-                state::ABANDONED => match self.skip(next) {
+                state::ABANDONED if self.may_skip(next) => match self.skip(next) {
                     Some(after) => {
                         next = after;
                         false
                     }
                     None => true,
                 },
+                // Its CPU has just taken the place back.
+                state::ABANDONED => false,
                 _ => self.promote_awake(next, seen),
             };
             if done {
@@ -130,6 +132,12 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         {
             seen = LockWord::new(now);
         }
+    }
+
+    /// `ABANDONED` -> `SKIPPED`: from here on the CPU that gave up can't take its place back.
+    fn may_skip(&self, gone: NodeId) -> bool {
+        let state = &gone.node::<P>().state;
+        state.compare_exchange(state::ABANDONED, state::SKIPPED, Relaxed, Relaxed).is_ok()
     }
 
     /// Removes a waiter that gave up from the queue. Returns the node behind it, if that node is

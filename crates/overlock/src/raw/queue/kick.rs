@@ -71,9 +71,9 @@ pub(super) fn is_head_kicked<P: Platform>(key: Key) -> bool {
     waiters::find::<P>(key).any(|waiter| waiter.node::<P>().state.load(Relaxed) == state::KICKED)
 }
 
-/// Whether the queue head was kicked longer ago than a wake-up takes, and is not back: it can run,
-/// but has no processor.
-pub(super) fn is_head_ready<P: Platform>(key: Key) -> bool {
+/// Whether the queue head was kicked longer ago than a wake-up takes, and is not back: it has no
+/// processor.
+pub(super) fn is_head_starved<P: Platform>(key: Key) -> bool {
     waiters::find::<P>(key).any(|waiter| {
         let node = waiter.node::<P>();
         node.state.load(Relaxed) == state::KICKED
@@ -81,8 +81,8 @@ pub(super) fn is_head_ready<P: Platform>(key: Key) -> bool {
     })
 }
 
-/// Whether the tenure of the queue head is over, if the head has halted. The time that is read may
-/// be an earlier waiter's, which only costs a kick too many, or one that comes later.
+/// Whether the tenure of the queue head is over, if the head has halted. The stamp may be an earlier
+/// waiter's; then the kick is needless, or late.
 pub(super) fn is_head_due<P: Platform>(key: Key) -> bool {
     waiters::find::<P>(key).any(|waiter| {
         policy::disables_stealing(P::costs(), passed_ns::<P>(&waiter.node::<P>().since))
@@ -94,8 +94,9 @@ pub(super) fn stamp<P: Platform>() -> u32 {
     (P::now_ns() >> 10) as u32
 }
 
-/// How many nanoseconds have passed since the [`stamp`] in `then`: at most 36 minutes, and zero if
-/// another CPU's clock is ahead (P9).
+/// How many nanoseconds have passed since the [`stamp`] in `then`, and zero if another CPU's clock
+/// is ahead (P9). The stamp wraps: after 36 minutes the result is zero for 36 minutes, so a head
+/// that waits that long counts as a new one. Only budgets depend on it.
 pub(super) fn passed_ns<P: Platform>(then: &P::Word) -> u64 {
     let passed = stamp::<P>().wrapping_sub(then.load(Relaxed)) as i32;
     u64::from(passed.max(0) as u32) << 10

@@ -37,8 +37,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     pub(super) fn wait_for_promotion(&self, deadline_ns: Option<u64>) -> Option<bool> {
         let state = &self.node().state;
         let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
-        // Until the first look at the clock. With a CPU for each waiter, longer would help;
-        // everywhere else it burns time that the holder needs.
+        // Spins until its first look at the clock. Longer would help if every waiter had a CPU;
+        // elsewhere it burns time that the holder needs.
         let mut spin = Spin::new(0);
         while state.load(Relaxed) == state::WAITING && spin.pause::<P>() {
             if !P::waits() && late() && self.abandon(state::WAITING) {

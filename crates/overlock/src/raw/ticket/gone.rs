@@ -100,7 +100,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         // ORDERING: Acquire, for the node: this CPU is the last to reach it.
         node.state.compare_exchange(abandoned(ticket), TICKET_RUNNING, Acquire, Relaxed).ok()?;
         waiters::remove::<P>(Key::new(lock, ticket), waiter);
-        node.release_traced();
+        node.release();
         // SAFETY: the ticket is out, so the lock is alive (I6).
         let lock = unsafe { &*lock };
         // ORDERING: Release, O2.

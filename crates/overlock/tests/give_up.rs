@@ -1,0 +1,68 @@
+//! Waiters of the queue locks that give up behind others and come again.
+
+#![cfg(feature = "threads")]
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use overlock::counters::Event;
+use overlock::platform::{Platform, Threads};
+use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock};
+
+overlock::lock_class!(Strict);
+overlock::lock_class!(Unfair);
+
+/// How often the waiter gives up: more often than a thread has nodes.
+const TIMES: u64 = 10;
+
+fn unlock(lock: &impl RawLock) {
+    // SAFETY: every caller holds the lock.
+    unsafe { lock.unlock() };
+}
+
+fn wait_until(happened: impl Fn() -> bool) {
+    while !happened() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A thread tries again and again behind the queue head, while the lock is held. It is served before
+/// a thread that came after it, and always has a node.
+fn keeps_its_place<L: ConstLock + RawTimedLock + 'static>(count: fn(Event) -> u64) {
+    let lock = Arc::new(L::NEW);
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let (comes, came) = mpsc::channel();
+    let waiter = |name: &'static str, tries: u64| {
+        let (lock, served, comes) = (Arc::clone(&lock), Arc::clone(&served), comes.clone());
+        thread::spawn(move || {
+            for _ in 0..tries {
+                assert!(!lock.try_lock_until(Threads::now_ns() + 1_000_000), "the lock is held");
+            }
+            comes.send(count(Event::PvWaitNode)).unwrap();
+            lock.lock();
+            served.lock().unwrap().push(name);
+            unlock(&*lock);
+        })
+    };
+    lock.lock();
+    let mut threads = vec![waiter("head", 0)];
+    wait_until(|| count(Event::PvWaitHead) > 0);
+    came.recv().unwrap();
+    for (name, tries) in [("comes again", TIMES), ("comes last", 0)] {
+        threads.push(waiter(name, tries));
+        let before = came.recv().unwrap();
+        wait_until(|| count(Event::PvWaitNode) > before || count(Event::LockNoNode) > 0);
+        assert_eq!(count(Event::LockNoNode), 0, "the thread has run out of nodes");
+    }
+    assert_eq!(count(Event::LockTimeout), TIMES);
+    unlock(&*lock);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(*served.lock().unwrap(), ["head", "comes again", "comes last"]);
+}
+
+#[test]
+fn a_waiter_that_gives_up_and_comes_again_keeps_its_place_and_its_nodes() {
+    keeps_its_place::<Queued<Threads, Strict>>(|event| Strict::counters().get(event));
+    keeps_its_place::<Hybrid<Threads, Unfair>>(|event| Unfair::counters().get(event));
+}
