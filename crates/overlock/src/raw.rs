@@ -11,7 +11,8 @@ macro_rules! faces {
         {
             /// An unlocked lock. All its bytes are zero.
             pub const fn new() -> Self {
-                Self::with($($zero),+)
+                // SAFETY: `ConstAtomic::ZERO` holds zero.
+                unsafe { Self::with($($zero),+) }
             }
         }
 

@@ -181,8 +181,17 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// How many acquisitions may pass a waiter while it is the queue head.
     pub const MAX_BYPASS: u32 = LockWord::STEALS_MAX;
 
-    /// An unlocked lock in a cell that holds zero, for platforms whose cells can't be constants.
-    pub const fn with(word: P::Word) -> Self {
+    /// An unlocked lock in a cell, for platforms whose cells can't be constants.
+    ///
+    /// ```compile_fail,E0133
+    /// use core::sync::atomic::*;
+    /// use overlock::{Hybrid, platform::Native};
+    /// let lock = Hybrid::<Native>::with(AtomicU32::new(1 << 16));
+    /// ```
+    ///
+    /// # Safety
+    /// The cell holds zero. Other values stand for a holder or waiters that do not exist.
+    pub const unsafe fn with(word: P::Word) -> Self {
         Self { word, class: PhantomData }
     }
 

@@ -80,8 +80,17 @@ pub struct TestAndSet<P: Platform, C: Class = Uncounted> {
 }
 
 impl<P: Platform, C: Class> TestAndSet<P, C> {
-    /// An unlocked lock in a cell that holds zero, for platforms whose cells can't be constants.
-    pub const fn with(word: P::Word) -> Self {
+    /// An unlocked lock in a cell, for platforms whose cells can't be constants.
+    ///
+    /// ```compile_fail,E0133
+    /// use core::sync::atomic::*;
+    /// use overlock::{TestAndSet, platform::Native};
+    /// let lock = TestAndSet::<Native>::with(AtomicU32::new(2));
+    /// ```
+    ///
+    /// # Safety
+    /// The cell holds zero. Other values stand for a holder or waiters that do not exist.
+    pub const unsafe fn with(word: P::Word) -> Self {
         Self { word, class: PhantomData }
     }
 

@@ -377,28 +377,35 @@ pub(crate) fn in_strict_order() -> Option<Watch> {
 }
 
 pub(crate) fn test_and_set<P: Platform<Word = Word>>(life: &'static Life) -> TestAndSet<P, Seen> {
-    TestAndSet::with(Word::new(0, Part::Lock(life)))
+    // SAFETY: each cell holds zero.
+    unsafe { TestAndSet::with(Word::new(0, Part::Lock(life))) }
 }
 
 pub(crate) fn wide<P: Platform<Half = Half>>(life: &'static Life) -> Ticket<P, Seen, Wide> {
-    Ticket::with(Half::new(0, Part::Lock(life)), Half::new(0, Part::Lock(life)))
+    // SAFETY: each cell holds zero.
+    unsafe { Ticket::with(Half::new(0, Part::Lock(life)), Half::new(0, Part::Lock(life))) }
 }
 
 pub(crate) fn narrow<P: Platform<Byte = Byte>>(life: &'static Life) -> Ticket<P, Seen, Narrow> {
-    Ticket::with(Byte::new(0, Part::Lock(life)), Byte::new(0, Part::Lock(life)))
+    // SAFETY: each cell holds zero.
+    unsafe { Ticket::with(Byte::new(0, Part::Lock(life)), Byte::new(0, Part::Lock(life))) }
 }
 
 pub(crate) fn queued<P: Platform<Word = Word>>(life: &'static Life) -> Queued<P, Seen> {
-    Queued::with(Word::new(0, Part::Lock(life)))
+    // SAFETY: each cell holds zero.
+    unsafe { Queued::with(Word::new(0, Part::Lock(life))) }
 }
 
 pub(crate) fn hybrid<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
-    Hybrid::with(Word::new(0, Part::Lock(life)))
+    // SAFETY: each cell holds zero.
+    unsafe { Hybrid::with(Word::new(0, Part::Lock(life))) }
 }
 
 /// A lock whose queue head may be passed once more. It looks as if a CPU had stolen it from a queue
 /// that it has just emptied, which can't happen, but is allowed for here.
 pub(crate) fn hybrid_near_bound<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
     let once = bits::STEALS - bits::STEAL;
-    Hybrid::with(Word::new(bits::LOCKED | once, Part::Lock(life)))
+    // SAFETY: the word has no tail, so it names no waiter that does not exist. `LOCKED` stands for
+    // the model, which releases the lock.
+    unsafe { Hybrid::with(Word::new(bits::LOCKED | once, Part::Lock(life))) }
 }

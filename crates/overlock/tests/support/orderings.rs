@@ -54,7 +54,7 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("test_and_set.rs try_take compare_exchange", Relaxed, "tas_two"),
     ("test_and_set.rs unlock store", Relaxed, "tas_spin"),
     ("test_and_set.rs unlock swap", Relaxed, "tas_two"),
-    ("ticket.rs advance add_half", Relaxed, "ticket_cheap_two"),
+    ("width.rs advance add_half", Relaxed, "ticket_cheap_two"),
     ("ticket.rs clear_slow fetch_and", Relaxed, "ticket_again"),
     ("ticket.rs is_served load", Relaxed, "ticket_two"),
     ("ticket.rs kick_next fence", Relaxed, "ticket_two"),
@@ -118,6 +118,7 @@ fn test_and_set() {
 #[test]
 fn ticket() {
     audit("ticket.rs");
+    audit("width.rs");
 }
 
 #[test]

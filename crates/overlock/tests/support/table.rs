@@ -146,15 +146,15 @@ models! {
     ticket_numberless: wide on Halting, lock, unwatched, Plan { world: World { numberless: 0, ..FUTEX }, ..TWO },
         [LockNoNode], [];
     ticket_cheap_two: wide on Cheap, lock, unwatched, Plan { world: STALE, ..TWO },
-        [PvWaitNode, PvKickUnlock, PvKickWake], ["ticket.rs advance add_half"];
+        [PvWaitNode, PvKickUnlock, PvKickWake], ["width.rs advance add_half"];
     ticket_cheap_token: wide on Cheap, lock, unwatched, Plan { world: TOKEN, ..TWO },
-        [PvWaitNode, PvKickUnlock, PvKickWake], ["ticket.rs advance add_half"];
+        [PvWaitNode, PvKickUnlock, PvKickWake], ["width.rs advance add_half"];
     ticket_cheap_again: wide on Cheap, lock, unwatched, Plan { world: STALE, ..AGAIN },
-        [PvWaitNode, PvKickWake], ["ticket.rs advance add_half", "ticket.rs clear_slow fetch_and"];
+        [PvWaitNode, PvKickWake], ["width.rs advance add_half", "ticket.rs clear_slow fetch_and"];
     ticket_cheap_three: wide on Cheap, lock, unwatched, Plan { world: STALE, preemptions: Some(1), ..THREE },
-        [PvWaitNode, PvKickWake], ["ticket.rs advance add_half"];
+        [PvWaitNode, PvKickWake], ["width.rs advance add_half"];
     ticket_cheap_refused: wide on Cheap, lock, unwatched, Plan { world: World { barrier: Barrier::Refused, ..FUTEX }, ..TWO },
-        [LockSlowpath], ["ticket.rs advance add_half"];
+        [LockSlowpath], ["width.rs advance add_half"];
     ticket_spin: wide on Spinning, lock, unwatched, Plan { world: SPIN, ..TWO },
         [LockSlowpath], [];
 
