@@ -7,6 +7,7 @@
 //!
 //! | clause | answer |
 //! |---|---|
+//! | P0 | The cells and the fence of `core::sync::atomic`; releases are read-modify-writes. |
 //! | P4 | No kick is sent to a CPU that is not up. |
 //! | P5 | The default: no processor is given away. |
 //! | P6 | The processor's pause instruction. |
@@ -258,8 +259,8 @@ macro_rules! platform {
         });
     };
     (@ $name:ident { $($own:tt)* }) => {
-        // SAFETY: P4 to P11 as in `platform.rs`; P1 to P3 as in the table of `$name`'s file, or it
-        // never waits.
+        // SAFETY: P0 and P4 to P11 as in `platform.rs`; P1 to P3 as in the table of `$name`'s file,
+        // or it never waits.
         unsafe impl overlock::Platform for $name {
             type Byte = core::sync::atomic::AtomicU8;
             type Half = core::sync::atomic::AtomicU16;

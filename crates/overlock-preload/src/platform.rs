@@ -5,6 +5,7 @@
 //!
 //! | clause | answer |
 //! |---|---|
+//! | P0 | Releases are read-modify-writes. |
 //! | P7, P8 | Numbers are taken back from threads that have ended, without a destructor ([`numbers`](crate::numbers)); slots and the table lie in memory that a forked child does not inherit ([`world`](crate::world)). |
 //! | P11 | None. A cheap release gains nothing behind a call (ARCHITECTURE.md), and a program may forbid itself `membarrier` at any time: a sandbox then kills it, or refuses. |
 

@@ -149,7 +149,9 @@ impl<N: Numbers> Cell32 for Renumbered<N> {
     }
 }
 
-impl<N: Numbers> Atomic<u32> for Renumbered<N> {
+// SAFETY: each method is that of `Word`, but the state of a node is numbered wrongly on purpose.
+// That confuses waiters and their wakers; the word of a lock is never renumbered.
+unsafe impl<N: Numbers> Atomic<u32> for Renumbered<N> {
     fn load(&self, order: Ordering) -> u32 {
         self.word.load(order)
     }
@@ -183,6 +185,7 @@ impl<N: Numbers> Atomic<u32> for Renumbered<N> {
     }
 }
 
-impl<N: Numbers> ConstAtomic<u32> for Renumbered<N> {
+// SAFETY: it holds zero.
+unsafe impl<N: Numbers> ConstAtomic<u32> for Renumbered<N> {
     const ZERO: Self = Self::new(Word::ZERO, false);
 }

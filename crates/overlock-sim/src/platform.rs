@@ -3,6 +3,7 @@
 //!
 //! | clause | answer |
 //! |---|---|
+//! | P0 | A cell is plain memory that one coroutine at a time accesses: every access is sequentially consistent, and a fence has nothing to do. [`Misnumbered`] nodes are wrong on purpose. |
 //! | P1 | After a step, the machine compares the word with the expected value and halts the CPU in one go. |
 //! | P2 | Spurious wake-ups occur at the world's rate, and after each interrupt of a halted CPU. |
 //! | P3 | A kick wakes a halted CPU, at once or late; a CPU that has not halted yet finds the word changed. |
@@ -110,7 +111,9 @@ pub(crate) struct Inject<W: Waiting>(PhantomData<W>);
 #[derive(Debug)]
 pub(crate) struct Sequences;
 
-impl<W: Waiting> CheapRelease<Inject<W>> for Sequences {
+// SAFETY: the cells say what each operation does. The table above answers P11, which `Unfenced`
+// breaks on purpose.
+unsafe impl<W: Waiting> CheapRelease<Inject<W>> for Sequences {
     const EXISTS: bool = W::CHEAP;
 
     #[track_caller]

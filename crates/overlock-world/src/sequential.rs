@@ -28,7 +28,9 @@ macro_rules! sequential {
     )*};
 }
 
-impl<T, C: Atomic<T>> Atomic<T> for Sequential<C> {
+// SAFETY: each method is that of the cell inside, with an ordering that is at least the one asked
+// for.
+unsafe impl<T, C: Atomic<T>> Atomic<T> for Sequential<C> {
     #[inline(always)]
     fn load(&self, order: Ordering) -> T {
         self.0.load(order)
@@ -48,7 +50,8 @@ impl<T, C: Atomic<T>> Atomic<T> for Sequential<C> {
     }
 }
 
-impl<T, C: ConstAtomic<T>> ConstAtomic<T> for Sequential<C> {
+// SAFETY: the cell inside holds zero.
+unsafe impl<T, C: ConstAtomic<T>> ConstAtomic<T> for Sequential<C> {
     const ZERO: Self = Self(C::ZERO);
 }
 
@@ -69,7 +72,8 @@ mod tests {
         }
     }
 
-    impl Atomic<u32> for Notes {
+    // SAFETY: no lock is made of these cells.
+    unsafe impl Atomic<u32> for Notes {
         fn load(&self, order: Ordering) -> u32 {
             self.note(order)
         }

@@ -33,7 +33,8 @@ struct Timed<A>(A);
 
 macro_rules! timed {
     ($($int:ty => $cell:ty),*) => {$(
-        impl Atomic<$int> for Timed<$cell> {
+        // SAFETY: each method is that of the cell inside.
+        unsafe impl Atomic<$int> for Timed<$cell> {
             fn load(&self, order: Ordering) -> $int { step(ACCESS); self.0.load(order) }
             fn store(&self, v: $int, order: Ordering) { step(ACCESS); self.0.store(v, order) }
             fn swap(&self, v: $int, order: Ordering) -> $int { step(ACCESS); self.0.swap(v, order) }
@@ -48,7 +49,8 @@ macro_rules! timed {
                 self.0.compare_exchange(current, new, success, failure)
             }
         }
-        impl ConstAtomic<$int> for Timed<$cell> {
+        // SAFETY: it holds zero.
+        unsafe impl ConstAtomic<$int> for Timed<$cell> {
             const ZERO: Self = Self(<$cell>::new(0));
         }
     )*};

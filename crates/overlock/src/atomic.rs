@@ -10,9 +10,11 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 /// An atomic cell holding a `T`; the subset of `core::sync::atomic` that locks need.
 ///
+/// # Safety
 /// The semantics of each method and of each [`Ordering`] are those of the method of the same name
-/// in `core::sync::atomic`.
-pub trait Atomic<T>: Send + Sync {
+/// in `core::sync::atomic` (P0). The locks' mutual exclusion rests on it: a cell that forgets what
+/// was stored lets two CPUs hold one lock.
+pub unsafe trait Atomic<T>: Send + Sync {
     /// Reads the value.
     #[track_caller]
     fn load(&self, order: Ordering) -> T;
@@ -49,14 +51,18 @@ pub trait Atomic<T>: Send + Sync {
 }
 
 /// An [`Atomic`] that can be made in a constant, and so in a `static`.
-pub trait ConstAtomic<T>: Atomic<T> {
+///
+/// # Safety
+/// [`ZERO`](Self::ZERO) holds zero.
+pub unsafe trait ConstAtomic<T>: Atomic<T> {
     /// A cell holding zero.
     const ZERO: Self;
 }
 
 macro_rules! real_memory {
     ($($int:ty => $cell:ty),*) => {$(
-        impl Atomic<$int> for $cell {
+        // SAFETY: each method is the one of the same name in `core::sync::atomic`.
+        unsafe impl Atomic<$int> for $cell {
             #[inline(always)]
             fn load(&self, order: Ordering) -> $int {
                 self.load(order)
@@ -97,7 +103,8 @@ macro_rules! real_memory {
             }
         }
 
-        impl ConstAtomic<$int> for $cell {
+        // SAFETY: it holds zero.
+        unsafe impl ConstAtomic<$int> for $cell {
             const ZERO: Self = Self::new(0);
         }
     )*};

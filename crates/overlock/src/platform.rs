@@ -13,6 +13,7 @@
 //!
 //! | | clause |
 //! |---|---|
+//! | P0 | A `Byte`, `Half` or `Word` behaves as the cell of `core::sync::atomic` that has its width ([`Atomic`]), and `fence` as the fence there. An operation of [`CheapRelease`] that returns true has done what its documentation says, and nothing else; one that returns false has changed nothing. |
 //! | P1 | `wait(word, expected, ..)` returns at once if `word` does not hold `expected`. |
 //! | P2 | `wait` may return spuriously at any time; the caller checks its condition again. |
 //! | P3 | A `kick` that follows a change of `word` is never lost: it ends a `wait` on the old value, whether that `wait` has checked, is about to sleep, or sleeps; and what the kicker wrote before is visible to the CPU that the `kick` wakes. |
@@ -20,7 +21,7 @@
 //! | P5 | `yield_now` returns without a kick. |
 //! | P6 | `relax` never blocks. |
 //! | P7 | `cpu` returns the same number throughout one lock operation, no two CPUs have the same number at the same time, and `cpu() < MAX_CPUS`. |
-//! | P8 | `slot(cpu)` is the same slot for the same number, and `waiters()` the same table for all CPUs that share a lock. |
+//! | P8 | `slot(cpu)` is the same slot for the same number, and `waiters()` the same table for all CPUs that share a lock. Both were made of cells that held zero. |
 //! | P9 | `now_ns` never goes backwards on one CPU; between CPUs it may differ by a few microseconds. Where it stands still, no deadline passes. |
 //! | P10 | Where `WAITS` is false, or `waits()` returns false, no lock ever calls `wait`. |
 //! | P11 | The releases of [`CheapRelease`] load and store in two steps. Once `membarrier` has returned true to a CPU, no release that missed what that CPU wrote before the call can still store: neither one on another CPU, nor one that the caller itself has interrupted. |
@@ -57,8 +58,8 @@ pub const MAX_CPUS: usize = (1 << 14) - 1;
 /// The world a lock runs in. See the [module documentation](self) for the contract.
 ///
 /// # Safety
-/// An implementation keeps clauses P1 to P11. The locks' mutual exclusion rests on the atomic cells
-/// and on P7 and P8; their progress rests on P1 and P3.
+/// An implementation keeps clauses P0 to P11. The locks' mutual exclusion rests on P0, P7 and P8;
+/// their progress rests on P1, P3 and P11.
 pub unsafe trait Platform: Sized + 'static {
     /// An 8-bit cell.
     type Byte: Atomic<u8>;

@@ -16,9 +16,10 @@ static SLOTS: [Slot<Cores>; arch::MAX_CPUS] = [const { Slot::new() }; arch::MAX_
 /// 16 entries per bucket, four of them per CPU.
 static BUCKETS: [Bucket<Cores>; arch::MAX_CPUS / 4] = [const { Bucket::new() }; arch::MAX_CPUS / 4];
 
-// SAFETY: P1 and P3: `halt_while`. P2: any interrupt. P4: an interrupt for which no CPU waits does
-// nothing. P6: the pause instruction. P7, P8: numbers and tables are fixed. P9: one counter. P10:
-// waiting is never off. P5, P11: the defaults.
+// SAFETY: P0: the cells and the fence are those of `core`. P1 and P3: `halt_while`. P2: any
+// interrupt. P4: an interrupt for which no CPU waits does nothing. P6: the pause instruction. P7,
+// P8: numbers and tables are fixed. P9: one counter. P10: waiting is never off. P5, P11: the
+// defaults.
 unsafe impl Platform for Cores {
     type Byte = AtomicU8;
     type Half = AtomicU16;

@@ -3,6 +3,7 @@
 //!
 //! | clause | answer |
 //! |---|---|
+//! | P0 | The cells of [`Cells`], which are those of `core::sync::atomic`, or order more than is asked; releases are read-modify-writes. |
 //! | P1 | `wait` loads the word before it calls the host. |
 //! | P2 | A kick that came too early, an interrupt, or a deadline ends a halt. |
 //! | P3 | A kick is a call of the host. If its target is not halted, the host remembers it, and the target's next halt returns at once. |

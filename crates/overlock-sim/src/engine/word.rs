@@ -116,7 +116,9 @@ impl<T: Copy + Into<u32>, W: Observer> Word<T, W> {
 
 macro_rules! atomic_words {
     ($($int:ty),*) => {$(
-        impl<W: Observer> Atomic<$int> for Word<$int, W> {
+        // SAFETY: `act` loads and stores without a break, and one coroutine runs at a time; so each
+        // method does what its name says, in a sequentially consistent order.
+        unsafe impl<W: Observer> Atomic<$int> for Word<$int, W> {
             fn load(&self, order: Ordering) -> $int {
                 self.act(Access::Load, order, |_| None)
             }
@@ -151,7 +153,8 @@ macro_rules! atomic_words {
             }
         }
 
-        impl<W: Observer> ConstAtomic<$int> for Word<$int, W> {
+        // SAFETY: it holds zero.
+        unsafe impl<W: Observer> ConstAtomic<$int> for Word<$int, W> {
             const ZERO: Self = Self::holding(0);
         }
     )*};

@@ -3,6 +3,7 @@
 //!
 //! | clause | answer |
 //! |---|---|
+//! | P0 | A cell is plain memory that one coroutine at a time accesses: every access is sequentially consistent, and a fence only takes time. Releases are read-modify-writes. |
 //! | P1 | `wait` loads the word before it calls the host. |
 //! | P2 | A kick that came too early, an interrupt, a deadline and the end of the run end a halt. |
 //! | P3 | A kick is a call of the host. If its target is not halted, the scheduler remembers it, and the target's next halt returns at once. |

@@ -3,6 +3,7 @@
 //!
 //! | clause | answer |
 //! |---|---|
+//! | P0 | The cells and the fence of `core::sync::atomic`; releases are read-modify-writes. |
 //! | P1 to P4, P10 | `WAITS` is false: never called; a stray `wait` returns at once, a stray `kick` does nothing. |
 //! | P5 | Does nothing. |
 //! | P6 | The processor's pause instruction. |

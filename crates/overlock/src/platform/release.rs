@@ -34,7 +34,18 @@ use crate::atomic::Atomic;
 /// instruction is done, and a locked instruction waits for a store of another width to the same
 /// bytes: either takes a third to two thirds of an uncontended pair. So both operations on words
 /// change the lowest byte and nothing else, and the release looks only at the upper half.
-pub trait CheapRelease<P: Platform> {
+///
+/// ```compile_fail,E0200
+/// use overlock::platform::{CheapRelease, Native};
+///
+/// struct Mine;
+/// impl CheapRelease<Native> for Mine {}
+/// ```
+///
+/// # Safety
+/// An operation that returns true has done what its documentation says, and nothing else; one that
+/// returns false has changed nothing (P0). `membarrier` keeps P11.
+pub unsafe trait CheapRelease<P: Platform> {
     /// Whether the operations ever store. If this is true and [`Platform::WAITS`] is false, a
     /// program that releases a lock does not compile.
     const EXISTS: bool = false;
@@ -49,16 +60,18 @@ pub trait CheapRelease<P: Platform> {
         word.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// Performs `fetch_and(!0xff, Release)` on `word` if its upper half is zero, in two steps
-    /// (P11). Returns whether it did. It may refuse for no reason, as the default does.
+    /// Loads `word`, and if its upper half was zero performs `fetch_and(!0xff, Release)`: in two
+    /// steps (P11), so that the upper half may have changed in between. Returns whether it did. It
+    /// may refuse for no reason, as the default does.
     #[inline(always)]
     #[track_caller]
     fn clear_low_byte(_word: &P::Word) -> bool {
         false
     }
 
-    /// Performs `fetch_add(n, Release)` on `cell` unless one of the bits `unless` is set. Otherwise
-    /// like [`clear_low_byte`](Self::clear_low_byte).
+    /// Loads `cell`, and unless one of the bits `unless` was set stores the sum with `n`, with
+    /// Release: in two steps (P11), so that what another CPU has written in between may be lost.
+    /// Returns whether it did. It may refuse for no reason, as the default does.
     #[inline(always)]
     #[track_caller]
     fn add_half(_cell: &P::Half, _n: u16, _unless: u16) -> bool {
@@ -79,4 +92,6 @@ pub trait CheapRelease<P: Platform> {
 #[derive(Clone, Copy, Debug)]
 pub struct ReadModifyWrite;
 
-impl<P: Platform> CheapRelease<P> for ReadModifyWrite {}
+// SAFETY: the defaults. Of these only `set_lowest_bit` ever stores, by the compare-exchange that
+// its documentation names.
+unsafe impl<P: Platform> CheapRelease<P> for ReadModifyWrite {}

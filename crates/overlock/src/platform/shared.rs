@@ -5,6 +5,7 @@
 //!
 //! | clause | answer |
 //! |---|---|
+//! | P0 | Releases are read-modify-writes. |
 //! | P4 | The futex is a shared one: the kernel finds the waiters of every process by the page behind the address. |
 //! | P7, P8 | Numbers, slots and the table belong to this process and mean nothing to another. So only locks that halt on their own word work, because they need none of these ([`KICKS_BY_ADDRESS`](Platform::KICKS_BY_ADDRESS)). |
 

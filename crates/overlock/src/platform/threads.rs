@@ -3,6 +3,7 @@
 //!
 //! | clause | answer |
 //! |---|---|
+//! | P0 | The cells and the fence of `core::sync::atomic`. On x86-64, assembly takes and releases uncontended locks; [`rseq`] says at each instruction why it is such an access. |
 //! | P1, P3 | `FUTEX_WAIT` compares the word under the kernel's bucket lock; a waker that changed the word before `FUTEX_WAKE` can't fall between. |
 //! | P2 | Signals wake a thread early, and so do wakes meant for an earlier user of the address. |
 //! | P4 | Waking an address that has no waiters returns 0. |

@@ -276,7 +276,8 @@ macro_rules! cells {
             }
         }
 
-        impl Atomic<$int> for $name {
+        // SAFETY: each method is loom's of the same name, unless a test breaks it on purpose.
+        unsafe impl Atomic<$int> for $name {
             fn load(&self, order: Ordering) -> $int {
                 let at = Location::caller();
                 let ((order, _), role) = sites::access(at, "load", (order, Relaxed));

@@ -18,8 +18,9 @@ macro_rules! like_threads {
         #[derive(Debug)]
         pub(crate) struct $name;
 
-        // SAFETY: numbers, halting, kicks and the clock are those of `Threads`; slots and table
-        // are this platform's own, one slot for each number (P7, P8).
+        // SAFETY: the cells are those of `core` (P0); numbers, halting, kicks and the clock are
+        // those of `Threads`; slots and table are this platform's own, one slot for each number
+        // (P7, P8).
         unsafe impl overlock::platform::Platform for $name {
             type Byte = std::sync::atomic::AtomicU8;
             type Half = std::sync::atomic::AtomicU16;
@@ -98,7 +99,9 @@ impl TornRelease {
     }
 }
 
-impl CheapRelease<Torn> for TornRelease {
+// SAFETY: the operations do what `Sequences`' do. In threads that have called `tear`, they break
+// P11 on purpose: a waiter may sleep on, but no two threads ever hold one lock.
+unsafe impl CheapRelease<Torn> for TornRelease {
     const EXISTS: bool = Sequences::EXISTS;
 
     fn set_lowest_bit(word: &AtomicU32) -> bool {

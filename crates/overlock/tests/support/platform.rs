@@ -7,6 +7,7 @@
 //!
 //! | clause | answer |
 //! |---|---|
+//! | P0 | The cells and the fence of loom. Tests weaken an ordering, or number states wrongly, on purpose. |
 //! | P1, P3 | Two ways to halt. [`Halt::Futex`]: the word is compared under the one lock of a kernel that a kick takes too; a kick finds the CPU that sleeps on the address and is forgotten if there is none. [`Halt::Token`]: the word is compared without any lock, and a kick leaves a token with the CPU, which ends its present or next halt, as KVM's `pv_unhalted` does. Memory is ordered only by a token that ends a halt. |
 //! | P2 | [`World::spurious`] halts of each CPU end at once. |
 //! | P4 | See P3. Only the address of the word is used. |
@@ -412,7 +413,8 @@ impl Machine {
     }
 }
 
-impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool>
+// SAFETY: the cells say what each operation does, and the table above answers P11.
+unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool>
     CheapRelease<Loom<WAITS, BY_ADDRESS, CHEAP>> for Sequences<CHEAP>
 {
     const EXISTS: bool = CHEAP;

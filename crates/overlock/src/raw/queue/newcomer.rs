@@ -246,9 +246,9 @@ mod tests {
 
             static $now: AtomicU64 = AtomicU64::new(0);
 
-            // SAFETY: the only CPU never waits, is never kicked and has no interrupts (P1 to P6,
-            // P10, P11), has the only slot and the table for itself (P7, P8), and its clock never
-            // goes back (P9).
+            // SAFETY: the cells are those of `core` (P0). The only CPU never waits, is never kicked
+            // and has no interrupts (P1 to P6, P10, P11), has the only slot and the table for
+            // itself (P7, P8), and its clock never goes back (P9).
             unsafe impl Platform for $name {
                 type Byte = AtomicU8;
                 type Half = AtomicU16;
