@@ -3,15 +3,19 @@
 #![cfg(feature = "threads")]
 
 mod support {
+    pub(crate) mod oracle;
     pub(crate) mod skip;
 }
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU16, AtomicU32, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use overlock::counters::Event;
 use overlock::platform::{CheapRelease, MAX_CPUS, Native, Platform, Shared, Threads};
+use overlock::{Hybrid, Mutex, Queued, RawLock, RawTimedLock, Refresh, TestAndSet, Ticket};
+use support::oracle::sleeps;
 use support::skip::skip;
 
 /// How `Threads` releases.
@@ -175,21 +179,26 @@ fn p9_the_clock_does_not_go_backwards() {
     }
 }
 
+/// Whether this process runs only the test `name`, because the switch for waiting is global. If
+/// not, runs the test in such a process, which must succeed.
+fn is_alone(name: &str) -> bool {
+    const ALONE: &str = "OVERLOCK_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        // SAFETY: the only argument is a number of seconds; the signal kills a hung process.
+        unsafe { libc::alarm(120) };
+        return true;
+    }
+    let exe = std::env::current_exe().unwrap();
+    let mut alone = std::process::Command::new(exe);
+    assert!(alone.args(["--exact", name]).env(ALONE, "1").status().unwrap().success());
+    false
+}
+
 #[test]
 fn p10_waiting_can_be_switched_off() {
-    // This runs in a process of its own, because the switch is global.
-    let exe = std::env::current_exe().unwrap();
-    if std::env::var_os("OVERLOCK_TEST_SPIN_ONLY").is_none() {
-        let status = std::process::Command::new(exe)
-            .args(["--exact", "p10_waiting_can_be_switched_off"])
-            .env("OVERLOCK_TEST_SPIN_ONLY", "1")
-            .status()
-            .unwrap();
-        assert!(status.success());
+    if !is_alone("p10_waiting_can_be_switched_off") {
         return;
     }
-    use overlock::counters::Event;
-    use overlock::{Hybrid, Mutex, Queued, TestAndSet, Ticket};
     overlock::lock_class!(SpinOnly);
     assert!(Threads::set_waiting(false));
     fn contend<L: overlock::ConstLock + 'static>() {
@@ -211,6 +220,43 @@ fn p10_waiting_can_be_switched_off() {
     for event in [Event::PvWaitHead, Event::PvWaitNode, Event::PvKickUnlock] {
         assert_eq!(SpinOnly::counters().get(event), 0, "{}", event.name());
     }
+}
+
+#[test]
+fn p10_waiting_stays_on_once_a_waiter_of_test_and_set_has_halted() {
+    if !is_alone("p10_waiting_stays_on_once_a_waiter_of_test_and_set_has_halted") {
+        return;
+    }
+    overlock::lock_class!(Halts);
+    let lock = TestAndSet::<Threads, Halts>::new();
+    lock.lock();
+    while Halts::counters().get(Event::PvWaitNode) == 0 {
+        assert!(!lock.try_lock_until(Threads::now_ns() + MS));
+    }
+    assert!(!Threads::set_waiting(false), "waiting was switched off after a halt");
+}
+
+#[test]
+fn p10_waiting_stays_on_once_a_waiter_of_refresh_has_halted() {
+    if !is_alone("p10_waiting_stays_on_once_a_waiter_of_refresh_has_halted") {
+        return;
+    }
+    let shared = Refresh::<u64, Threads>::zeroed();
+    let waiter = AtomicI32::new(0);
+    thread::scope(|scope| {
+        shared.join(|| {
+            scope.spawn(|| {
+                // SAFETY: no arguments, no memory.
+                waiter.store(unsafe { libc::gettid() }, SeqCst);
+                assert_eq!(shared.join(|| 0), 1);
+            });
+            while !sleeps(waiter.load(SeqCst)) {
+                thread::yield_now();
+            }
+            assert!(!Threads::set_waiting(false), "waiting was switched off during a halt");
+            1
+        });
+    });
 }
 
 /// Whether `Threads` has restartable sequences here. If the system has what they need, it must have

@@ -129,7 +129,9 @@ unsafe impl Platform for Threads {
     }
 
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
-        futex::wait(word, expected, deadline_ns, futex::Scope::Private);
+        if WAITING.fix() {
+            futex::wait(word, expected, deadline_ns, futex::Scope::Private);
+        }
     }
 
     fn kick(word: *const AtomicU32, _cpu: Cpu) {

@@ -226,7 +226,7 @@ pub(crate) fn serves_in_order<S: Subject>(waiters: usize) -> Verdict {
 }
 
 /// Whether a thread of this process sleeps, according to the kernel.
-fn sleeps(thread: i32) -> bool {
+pub(crate) fn sleeps(thread: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
     // The name before the state is in parentheses, and may itself contain parentheses.
     stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')))

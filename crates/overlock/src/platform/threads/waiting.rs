@@ -5,14 +5,16 @@
 //! ```text
 //!   ON -- set(false) --> OFF
 //!    |
-//!    | fix: the first thread takes a number
+//!    | fix: the first thread takes a number, or is about to halt
 //!    v
 //!   FIXED (on)
 //! ```
 //!
-//! A thread takes its number first and asks afterwards. So a thread that halts has fixed the
-//! answer, and a CPU that finds waiting off knows that no thread ever halts. All accesses are to
-//! one word, so `Relaxed` suffices.
+//! Where a waiter leaves its number behind, it takes that number first and asks afterwards. A
+//! waiter that halts on the lock's own word ([`park`](crate::park)) needs no number, so halting
+//! fixes the answer, too, and where waiting has been switched off it returns at once. So a thread
+//! that has halted has fixed the answer, and a CPU that finds waiting off knows that no thread ever
+//! halts. All accesses are to one word, so `Relaxed` suffices.
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -35,9 +37,14 @@ impl Waiting {
         self.0.load(Relaxed) != OFF
     }
 
-    /// Fixes the answer if waiting is on: a thread may halt from here on.
-    pub(super) fn fix(&self) {
-        let _ = self.0.compare_exchange(ON, FIXED, Relaxed, Relaxed);
+    /// Fixes the answer if waiting is on: a thread may halt from here on. Returns whether threads
+    /// wait.
+    pub(super) fn fix(&self) -> bool {
+        // The load keeps halts, of which there are many, from writing a word that all CPUs read.
+        match self.0.load(Relaxed) {
+            ON => self.0.compare_exchange(ON, FIXED, Relaxed, Relaxed) != Err(OFF),
+            state => state == FIXED,
+        }
     }
 
     /// Switches waiting off if `on` is false. Returns whether `on` is in effect from here on.
@@ -58,15 +65,13 @@ mod tests {
         let waiting = Waiting::new();
         assert!(waiting.set(true) && waiting.get());
         assert!(waiting.set(false) && waiting.set(false) && !waiting.get());
-        waiting.fix();
-        assert!(!waiting.set(true) && !waiting.get());
+        assert!(!waiting.fix() && !waiting.set(true) && !waiting.get());
     }
 
     #[test]
-    fn it_stays_on_once_somebody_may_halt() {
+    fn it_stays_on_once_a_thread_may_halt() {
         let waiting = Waiting::new();
-        waiting.fix();
-        assert!(waiting.get());
+        assert!(waiting.fix() && waiting.fix() && waiting.get());
         assert!(!waiting.set(false) && waiting.set(true) && waiting.get());
     }
 }
