@@ -3,6 +3,7 @@
 #![cfg(feature = "threads")]
 
 mod support {
+    pub(crate) mod alone;
     pub(crate) mod oracle;
     pub(crate) mod skip;
 }
@@ -15,6 +16,7 @@ use std::time::Duration;
 use overlock::counters::Event;
 use overlock::platform::{CheapRelease, MAX_CPUS, Native, Platform, Shared, Threads};
 use overlock::{Hybrid, Mutex, Queued, RawLock, RawTimedLock, Refresh, TestAndSet, Ticket};
+use support::alone::is_alone;
 use support::oracle::sleeps;
 use support::skip::skip;
 
@@ -177,21 +179,6 @@ fn p9_the_clock_does_not_go_backwards() {
         assert!(now >= before);
         before = now;
     }
-}
-
-/// Whether this process runs only the test `name`, because the switch for waiting is global. If
-/// not, runs the test in such a process, which must succeed.
-fn is_alone(name: &str) -> bool {
-    const ALONE: &str = "OVERLOCK_TEST_ALONE";
-    if std::env::var_os(ALONE).is_some() {
-        // SAFETY: the only argument is a number of seconds; the signal kills a hung process.
-        unsafe { libc::alarm(120) };
-        return true;
-    }
-    let exe = std::env::current_exe().unwrap();
-    let mut alone = std::process::Command::new(exe);
-    assert!(alone.args(["--exact", name]).env(ALONE, "1").status().unwrap().success());
-    false
 }
 
 #[test]

@@ -3,13 +3,20 @@
 
 #![cfg(feature = "threads")]
 
-use std::sync::Arc;
+mod support {
+    pub(crate) mod alone;
+    pub(crate) mod oracle;
+}
+
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use overlock::counters::Uncounted;
 use overlock::platform::{Native, Platform, Threads};
 use overlock::{ConstLock, Hybrid, Narrow, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
+use support::alone::is_alone;
+use support::oracle::{Verdict, sleeps, watched};
 
 /// Runs `child` in a forked child; if the child panics or hangs, this test fails.
 fn in_child(child: impl FnOnce()) {
@@ -199,49 +206,121 @@ fn mapped<L: ConstLock>(flags: i32) -> &'static L {
     }
 }
 
-/// Forks while threads wait for a lock in memory that the child must not mend.
-fn fork_beside<L: ConstLock + 'static>(flags: i32, advice: Option<i32>) {
+/// What a child does with the word of a lock that it must not mend: the word, and what it would be
+/// if no thread waited.
+type Child = fn(*mut u32, u32);
+
+/// A child leaves it alone.
+const LEAVES: Child = |_, _| in_child(|| {});
+
+/// Forks while threads sleep that wait for a lock in memory that the child must not mend. After
+/// that, the lock's word must still show that they wait, and they must get the lock.
+fn fork_beside<L: ConstLock + 'static>(flags: i32, advice: Option<i32>, child: Child) -> Verdict {
+    assert_eq!(size_of::<L>(), 4, "the memory is looked at as one word");
     let held: &'static L = mapped::<L>(flags);
+    let word = std::ptr::from_ref(held).cast_mut().cast::<u32>();
     if let Some(advice) = advice {
-        let page = std::ptr::from_ref(held).cast_mut().cast();
         // SAFETY: the page belongs to the mapping; only what a child gets of it changes.
-        assert_eq!(unsafe { libc::madvise(page, size_of::<L>().max(1), advice) }, 0);
+        assert_eq!(unsafe { libc::madvise(word.cast(), size_of::<L>(), advice) }, 0);
     }
     held.lock();
+    // SAFETY: the mapping stays, and no other thread uses it yet.
+    let unawaited = unsafe { word.read_volatile() };
+    let (send, receive) = mpsc::channel();
     let waiters: Vec<_> = (0..WAITERS)
         .map(|_| {
-            thread::spawn(|| {
+            let send = send.clone();
+            thread::spawn(move || {
+                // SAFETY: no arguments, no memory.
+                send.send(unsafe { libc::gettid() }).unwrap();
                 held.lock();
                 // SAFETY: the line above took the lock.
                 unsafe { held.unlock() };
             })
         })
         .collect();
-    for pause_ms in [1, 20] {
-        thread::sleep(Duration::from_millis(pause_ms));
-        in_child(|| {});
+    for thread in receive.iter().take(waiters.len()) {
+        while !sleeps(thread) {
+            thread::yield_now();
+        }
     }
-    assert!(held.is_locked() && !held.try_lock(), "the child has written to the parent's lock");
+    child(word, unawaited);
+    // SAFETY: as above; the other threads sleep, and this one holds the lock.
+    if unsafe { word.read_volatile() } == unawaited {
+        return Err("the child has written to the parent's lock".into());
+    }
     // SAFETY: the lock was taken above.
     unsafe { held.unlock() };
     for waiter in waiters {
         waiter.join().unwrap();
     }
-    assert!(held.try_lock());
+    if held.try_lock() { Ok(()) } else { Err("a lock that no thread uses is taken".into()) }
+}
+
+/// [`fork_beside`] with each kind of lock, under a watchdog.
+fn fork_beside_each(flags: i32, advice: Option<i32>) {
+    for check in [
+        fork_beside::<Hybrid<Threads>>,
+        fork_beside::<Queued<Threads>>,
+        fork_beside::<Ticket<Threads>>,
+        fork_beside::<TestAndSet<Threads>>,
+    ] {
+        watched(move |_| check(flags, advice, LEAVES)).unwrap();
+    }
 }
 
 #[test]
 fn a_child_leaves_locks_in_shared_memory_alone() {
-    fork_beside::<Hybrid<Threads>>(libc::MAP_SHARED, None);
-    fork_beside::<Queued<Threads>>(libc::MAP_SHARED, None);
-    fork_beside::<Ticket<Threads>>(libc::MAP_SHARED, None);
-    fork_beside::<TestAndSet<Threads>>(libc::MAP_SHARED, None);
+    fork_beside_each(libc::MAP_SHARED, None);
 }
 
 #[test]
 fn a_child_leaves_locks_alone_that_it_does_not_have() {
-    fork_beside::<Hybrid<Threads>>(libc::MAP_PRIVATE, Some(libc::MADV_DONTFORK));
-    fork_beside::<Queued<Threads>>(libc::MAP_PRIVATE, Some(libc::MADV_DONTFORK));
-    fork_beside::<Ticket<Threads>>(libc::MAP_PRIVATE, Some(libc::MADV_DONTFORK));
-    fork_beside::<TestAndSet<Threads>>(libc::MAP_PRIVATE, Some(libc::MADV_DONTFORK));
+    fork_beside_each(libc::MAP_PRIVATE, Some(libc::MADV_DONTFORK));
+}
+
+/// The child can't open the list of its mappings.
+#[test]
+fn a_child_without_files_leaves_locks_in_shared_memory_alone() {
+    if !is_alone("a_child_without_files_leaves_locks_in_shared_memory_alone") {
+        return;
+    }
+    let without_files: Child = |_, _| {
+        let before = set_files(None);
+        in_child(|| {});
+        set_files(Some(before));
+    };
+    watched(move |_| fork_beside::<Queued<Threads>>(libc::MAP_SHARED, None, without_files))
+        .unwrap();
+}
+
+/// But it still mends the locks that it has to itself.
+#[test]
+fn a_child_without_files_can_use_the_locks_that_it_holds() {
+    if !is_alone("a_child_without_files_can_use_the_locks_that_it_holds") {
+        return;
+    }
+    set_files(None);
+    fork_with_waiters::<Queued<Threads>>();
+}
+
+/// Lets this process have `most` open files, or no more of them. Returns how many it could have.
+fn set_files(most: Option<libc::rlim_t>) -> libc::rlim_t {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid to write to.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+    let before = std::mem::replace(&mut limit.rlim_cur, most.unwrap_or(0));
+    // SAFETY: `limit` is valid to read.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    before
+}
+
+#[test]
+fn a_child_that_mends_shared_memory_is_noticed() {
+    let mends: Child = |word, unawaited| {
+        // SAFETY: the mapping stays, and the threads of the parent sleep.
+        in_child(|| unsafe { word.write_volatile(unawaited) });
+    };
+    let verdict = watched(move |_| fork_beside::<Queued<Threads>>(libc::MAP_SHARED, None, mends));
+    assert!(verdict.is_err());
 }
