@@ -30,8 +30,8 @@
  *   - A lock must not move while a thread uses it. The last thread to take it can free its memory: a
  *     release touches the lock once, and uses only its address afterwards.
  *   - ol_shared_t works between processes that map the same memory; the others within one process.
- *     It is not robust: if a process dies with the lock, the lock stays taken (a timed acquisition
- *     notices).
+ *     It is not robust: if a process dies with the lock, or while it waits, the lock stays taken or
+ *     other waiters may sleep on (a timed acquisition notices).
  *   - After fork, the child can use every lock that no other thread held at that moment.
  *   - A signal handler must not take locks, and must return to a wait that it has interrupted: neither by
  *     siglongjmp nor by pthread_exit may it leave the wait. A thread that waits must not be cancelled

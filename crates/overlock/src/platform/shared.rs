@@ -19,6 +19,10 @@ use crate::waiters::Bucket;
 
 /// Threads of several processes that share the memory in which a lock lies. For
 /// [`TestAndSet`](crate::TestAndSet).
+///
+/// Such a lock is not robust: if a process dies with the lock, or while it waits, the lock stays
+/// taken or other waiters may sleep on (the dead waiter may have been the one that was kicked). A
+/// timed acquisition notices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shared;
 
