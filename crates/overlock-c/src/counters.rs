@@ -55,9 +55,9 @@ pub unsafe extern "C" fn ol_counter(name: *const c_char, count: *mut u64) -> c_i
     }
     // SAFETY: not null, so a C string by the caller's promise.
     let name = unsafe { CStr::from_ptr(name) };
-    let event = Event::ALL.into_iter().find(|e| e.name().as_bytes() == name.to_bytes());
+    let event = Event::ALL.iter().find(|e| e.name().as_bytes() == name.to_bytes());
     let counted = match event {
-        Some(event) => CLocks::counters().get(event),
+        Some(event) => CLocks::counters().get(*event),
         None if name.to_bytes() == UNLOCK_OF_FREE.as_bytes() => unlocks_of_free(),
         None => return EINVAL,
     };

@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Something that happens inside a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 #[repr(u8)]
 pub enum Event {
     /// An acquisition that one atomic operation could not complete.
@@ -51,7 +52,7 @@ pub enum Event {
 
 impl Event {
     /// All events, in the order of their numbers.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: &'static [Self] = &[
         Self::LockSlowpath,
         Self::LockUseNode2,
         Self::LockUseNode3,
@@ -145,7 +146,7 @@ impl Counters {
 
     /// All events with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Event, u64)> + '_ {
-        Event::ALL.into_iter().map(|event| (event, self.get(event)))
+        Event::ALL.iter().map(|event| (*event, self.get(*event)))
     }
 }
 

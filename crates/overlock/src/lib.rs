@@ -24,6 +24,9 @@
 //! # }
 //! ```
 //!
+//! There is no condition variable. A thread that waits for a condition, and not for a lock, uses a
+//! channel, `std::thread::park`, or the `Mutex` and the `Condvar` of `std`.
+//!
 //! [`Refresh`] is the other primitive: a shared value that one CPU computes anew while the others
 //! wait for it instead of repeating the work.
 //!
@@ -36,6 +39,11 @@
 //! * `lock_api`: the raw mutex traits of that crate.
 
 #![no_std]
+
+#[cfg(all(feature = "threads", not(target_os = "linux")))]
+compile_error!(
+    "the feature `threads` of the crate `overlock` needs Linux: a thread halts in a futex"
+);
 
 #[doc(hidden)]
 pub mod abi;
@@ -55,12 +63,28 @@ mod waiters;
 pub use mutex::{Guard, Mutex};
 pub use platform::Platform;
 pub use raw::{
-    ConstLock, Hybrid, Narrow, Queued, RawLock, RawTimedLock, TestAndSet, Ticket, Wide, Width,
+    ConstLock, Hybrid, Narrow, Queued, RawFairLock, RawLock, RawTimedLock, TestAndSet, Ticket,
+    Wide, Width,
 };
 pub use refresh::{Refresh, Value};
 pub use slot::{Cpu, LEVELS, Slot};
 pub use waiters::Bucket;
 
 /// The right mutex for an application: [`Hybrid`] on [`platform::Threads`].
-#[cfg(feature = "threads")]
+#[cfg(all(feature = "threads", target_os = "linux"))]
 pub type ThreadMutex<T> = Mutex<T, Hybrid<platform::Threads>>;
+
+/// The guard of a [`ThreadMutex`].
+///
+/// ```
+/// use overlock::{ThreadMutex, ThreadMutexGuard};
+///
+/// fn greets(name: &ThreadMutexGuard<'_, String>) -> String {
+///     format!("Hello, {name}!")
+/// }
+///
+/// let name = ThreadMutex::new("Bernard".to_owned());
+/// assert_eq!(greets(&name.lock()), "Hello, Bernard!");
+/// ```
+#[cfg(all(feature = "threads", target_os = "linux"))]
+pub type ThreadMutexGuard<'a, T> = Guard<'a, T, Hybrid<platform::Threads>>;

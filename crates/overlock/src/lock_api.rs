@@ -17,7 +17,9 @@ use ::lock_api::{GuardNoSend, RawMutex, RawMutexFair, RawMutexTimed};
 use crate::atomic::ConstAtomic;
 use crate::counters::Class;
 use crate::platform::Platform;
-use crate::raw::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Ticket, Width};
+use crate::raw::{
+    ConstLock, Hybrid, Queued, RawFairLock, RawLock, RawTimedLock, TestAndSet, Ticket, Width,
+};
 
 /// A time on a platform's clock, in nanoseconds ([`Platform::now_ns`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,8 +69,7 @@ macro_rules! raw_mutex_timed {
             type Instant = Nanos;
 
             fn try_lock_for(&self, timeout: Duration) -> bool {
-                let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-                RawTimedLock::try_lock_until(self, P::now_ns().saturating_add(ns))
+                RawTimedLock::try_lock_for(self, timeout)
             }
 
             fn try_lock_until(&self, deadline: Nanos) -> bool {
@@ -84,38 +85,22 @@ raw_mutex!(Queued<P: Platform, C: Class> where P::Word: u32);
 raw_mutex!(Hybrid<P: Platform, C: Class> where P::Word: u32);
 raw_mutex_timed!(TestAndSet, Queued, Hybrid);
 
-// SAFETY: every release serves the next ticket.
-unsafe impl<P: Platform, C: Class, W: Width> RawMutexFair for Ticket<P, C, W>
-where
-    W::Cell<P>: ConstAtomic<W::Int>,
-{
-    #[inline]
-    unsafe fn unlock_fair(&self) {
-        // SAFETY: the caller holds the lock.
-        unsafe { RawLock::unlock(self) };
-    }
+macro_rules! raw_mutex_fair {
+    ($lock:ident<$($generic:ident: $bound:path),+> where $cell:ty: $int:ty) => {
+        // SAFETY: `RawFairLock` promises what `RawMutexFair` asks for.
+        unsafe impl<$($generic: $bound),+> RawMutexFair for $lock<$($generic),+>
+        where
+            $cell: ConstAtomic<$int>,
+        {
+            #[inline]
+            unsafe fn unlock_fair(&self) {
+                // SAFETY: the caller holds the lock.
+                unsafe { RawFairLock::unlock_fair(self) };
+            }
+        }
+    };
 }
 
-// SAFETY: after the release the queue head, if there is one, is the next to take the lock.
-unsafe impl<P: Platform, C: Class> RawMutexFair for Queued<P, C>
-where
-    P::Word: ConstAtomic<u32>,
-{
-    #[inline]
-    unsafe fn unlock_fair(&self) {
-        // SAFETY: the caller holds the lock.
-        unsafe { self.unlock_fair() };
-    }
-}
-
-// SAFETY: after the release the queue head, if there is one, is the next to take the lock.
-unsafe impl<P: Platform, C: Class> RawMutexFair for Hybrid<P, C>
-where
-    P::Word: ConstAtomic<u32>,
-{
-    #[inline]
-    unsafe fn unlock_fair(&self) {
-        // SAFETY: the caller holds the lock.
-        unsafe { self.unlock_fair() };
-    }
-}
+raw_mutex_fair!(Ticket<P: Platform, C: Class, W: Width> where W::Cell<P>: W::Int);
+raw_mutex_fair!(Queued<P: Platform, C: Class> where P::Word: u32);
+raw_mutex_fair!(Hybrid<P: Platform, C: Class> where P::Word: u32);

@@ -4,9 +4,11 @@
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
+use core::time::Duration;
 
-use crate::raw::{ConstLock, RawLock, RawTimedLock};
+use crate::raw::{ConstLock, RawFairLock, RawLock, RawTimedLock};
 
 /// Data that only the holder of a lock of type `L` can reach.
 ///
@@ -51,6 +53,7 @@ impl<T: ?Sized, L: RawLock> Mutex<T, L> {
 
     /// Takes the lock if that is possible without waiting.
     #[inline]
+    #[must_use = "the lock is released at once"]
     pub fn try_lock(&self) -> Option<Guard<'_, T, L>> {
         self.lock.try_lock().then(|| Guard::new(self))
     }
@@ -64,13 +67,51 @@ impl<T: ?Sized, L: RawLock> Mutex<T, L> {
     pub fn is_locked(&self) -> bool {
         self.lock.is_locked()
     }
+
+    /// The lock without the data: for example to release it after a guard was forgotten.
+    ///
+    /// ```
+    /// use overlock::{Mutex, RawLock, Ticket, platform::Native};
+    ///
+    /// let shared: Mutex<u32, Ticket<Native>> = Mutex::new(1);
+    /// core::mem::forget(shared.lock());
+    /// assert!(shared.raw().is_locked());
+    /// // SAFETY: this thread holds the lock, and its guard is gone.
+    /// unsafe { shared.raw().unlock() };
+    /// assert_eq!(*shared.lock(), 1);
+    /// ```
+    pub fn raw(&self) -> &L {
+        &self.lock
+    }
 }
 
 impl<T: ?Sized, L: RawTimedLock> Mutex<T, L> {
-    /// Takes the lock if that is possible before the platform's clock reads `deadline_ns`
-    /// ([`Platform::now_ns`](crate::platform::Platform::now_ns)).
+    /// Takes the lock if that is possible before the lock's clock reads `deadline_ns`, in
+    /// nanoseconds ([`RawTimedLock::now_ns`]).
+    #[must_use = "the lock is released at once"]
     pub fn try_lock_until(&self, deadline_ns: u64) -> Option<Guard<'_, T, L>> {
         self.lock.try_lock_until(deadline_ns).then(|| Guard::new(self))
+    }
+
+    /// Takes the lock if that is possible within `timeout`. Where the platform's clock stands
+    /// still, it waits for the lock however long that takes.
+    ///
+    /// ```
+    /// # #[cfg(feature = "threads")] {
+    /// use std::time::Duration;
+    ///
+    /// use overlock::ThreadMutex;
+    ///
+    /// static HITS: ThreadMutex<u64> = ThreadMutex::new(0);
+    /// let guard = HITS.lock();
+    /// assert!(HITS.try_lock_for(Duration::from_millis(1)).is_none());
+    /// drop(guard);
+    /// assert!(HITS.try_lock_for(Duration::from_millis(1)).is_some());
+    /// # }
+    /// ```
+    #[must_use = "the lock is released at once"]
+    pub fn try_lock_for(&self, timeout: Duration) -> Option<Guard<'_, T, L>> {
+        self.lock.try_lock_for(timeout).then(|| Guard::new(self))
     }
 }
 
@@ -113,6 +154,30 @@ impl<'a, T: ?Sized, L: RawLock> Guard<'a, T, L> {
     fn new(mutex: &'a Mutex<T, L>) -> Self {
         Self { mutex, here: PhantomData }
     }
+
+    /// Releases the lock so that the next waiter, if there is one, is the next to take it. Worth it
+    /// where a loop releases and takes one lock all the time.
+    ///
+    /// It is called as `Guard::unlock_fair(guard)`, so that it hides no method of the data.
+    ///
+    /// ```
+    /// use overlock::{Guard, Hybrid, Mutex, platform::Native};
+    ///
+    /// let shared: Mutex<u32, Hybrid<Native>> = Mutex::new(0);
+    /// let mut guard = shared.lock();
+    /// *guard += 1;
+    /// Guard::unlock_fair(guard);
+    /// assert!(!shared.is_locked());
+    /// ```
+    #[inline]
+    pub fn unlock_fair(guard: Self)
+    where
+        L: RawFairLock,
+    {
+        let guard = ManuallyDrop::new(guard);
+        // SAFETY: the guard was created by taking the lock, and is not dropped.
+        unsafe { guard.mutex.lock.unlock_fair() };
+    }
 }
 
 impl<T: ?Sized, L: RawLock> Deref for Guard<'_, T, L> {
@@ -143,6 +208,12 @@ impl<T: ?Sized, L: RawLock> Drop for Guard<'_, T, L> {
 }
 
 impl<T: ?Sized + fmt::Debug, L: RawLock> fmt::Debug for Guard<'_, T, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display, L: RawLock> fmt::Display for Guard<'_, T, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

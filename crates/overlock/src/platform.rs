@@ -35,19 +35,19 @@ use crate::waiters::Bucket;
 mod costs;
 mod native;
 mod release;
-#[cfg(feature = "threads")]
+#[cfg(all(feature = "threads", target_os = "linux"))]
 mod shared;
-#[cfg(feature = "threads")]
+#[cfg(all(feature = "threads", target_os = "linux"))]
 mod threads;
 
 pub use costs::Costs;
 pub use native::Native;
 pub use release::{CheapRelease, ReadModifyWrite};
-#[cfg(feature = "threads")]
+#[cfg(all(feature = "threads", target_os = "linux"))]
 pub use shared::Shared;
-#[cfg(feature = "threads")]
+#[cfg(all(feature = "threads", target_os = "linux"))]
 pub use threads::Threads;
-#[cfg(feature = "threads")]
+#[cfg(all(feature = "threads", target_os = "linux"))]
 #[doc(hidden)]
 pub use threads::{clock, report};
 

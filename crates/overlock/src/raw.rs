@@ -4,7 +4,10 @@
 /// What every lock offers besides its verbs: a constant, a default, and a `Debug` that shows
 /// whether it is locked.
 macro_rules! faces {
-    ($lock:ident<$($generic:ident: $bound:path),+> where $cell:ty: $int:ty; $($zero:expr),+) => {
+    (
+        $lock:ident<$($generic:ident: $bound:path),+> called $name:expr,
+        where $cell:ty: $int:ty; $($zero:expr),+
+    ) => {
         impl<$($generic: $bound),+> $lock<$($generic),+>
         where
             $cell: $crate::atomic::ConstAtomic<$int>,
@@ -35,12 +38,15 @@ macro_rules! faces {
         impl<$($generic: $bound),+> core::fmt::Debug for $lock<$($generic),+> {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 let locked = $crate::raw::RawLock::is_locked(self);
-                f.debug_struct(stringify!($lock)).field("locked", &locked).finish_non_exhaustive()
+                f.debug_struct($name).field("locked", &locked).finish_non_exhaustive()
             }
         }
     };
 }
 
+use core::time::Duration;
+
+use crate::counters::Class;
 use crate::platform::{CheapRelease, Platform};
 
 pub mod hybrid;
@@ -73,7 +79,8 @@ pub unsafe trait RawLock: Send + Sync {
     /// Waits until the lock is free and takes it.
     fn lock(&self);
 
-    /// Takes the lock if that is possible without waiting.
+    /// Takes the lock if that is possible without waiting. Returns whether it did.
+    #[must_use = "if this returns true, the lock must be released"]
     fn try_lock(&self) -> bool;
 
     /// Releases the lock.
@@ -98,9 +105,54 @@ pub trait ConstLock: RawLock {
 /// # Safety
 /// As for [`RawLock`]: a call that returns true has taken the lock.
 pub unsafe trait RawTimedLock: RawLock {
-    /// Takes the lock if that is possible before the platform's clock reads `deadline_ns`.
+    /// Takes the lock if that is possible before the clock reads `deadline_ns`, in nanoseconds
+    /// ([`now_ns`](Self::now_ns)). Returns whether it did.
     ///
     /// Returns false no earlier than the deadline. It tries at least once, however old the deadline
     /// is.
+    #[must_use = "if this returns true, the lock must be released"]
     fn try_lock_until(&self, deadline_ns: u64) -> bool;
+
+    /// The clock by which deadlines are meant, in nanoseconds
+    /// ([`Platform::now_ns`](crate::Platform::now_ns)).
+    fn now_ns() -> u64;
+
+    /// Takes the lock if that is possible within `timeout`; otherwise like
+    /// [`try_lock_until`](Self::try_lock_until). Where the clock stands still, it waits for the
+    /// lock however long that takes.
+    #[must_use = "if this returns true, the lock must be released"]
+    fn try_lock_for(&self, timeout: Duration) -> bool {
+        let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        self.try_lock_until(Self::now_ns().saturating_add(ns))
+    }
+}
+
+/// A lock that knows which waiter is next.
+///
+/// # Safety
+/// As for [`RawLock`]: `unlock_fair` is an `unlock`.
+pub unsafe trait RawFairLock: RawLock {
+    /// Releases the lock so that the next waiter, if there is one, is the next to take it.
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    unsafe fn unlock_fair(&self);
+}
+
+// SAFETY: the release of `RawLock`, which serves the next ticket.
+unsafe impl<P: Platform, C: Class, W: Width> RawFairLock for Ticket<P, C, W> {
+    #[inline]
+    unsafe fn unlock_fair(&self) {
+        // SAFETY: the caller holds the lock.
+        unsafe { RawLock::unlock(self) };
+    }
+}
+
+// SAFETY: a release; after it the queue head, if there is one, is the next to take the lock.
+unsafe impl<P: Platform, O: queue::Order, C: Class> RawFairLock for queue::QueueLock<P, O, C> {
+    #[inline]
+    unsafe fn unlock_fair(&self) {
+        // SAFETY: the caller holds the lock.
+        unsafe { Self::unlock_fair(self) };
+    }
 }

@@ -94,3 +94,11 @@ fn locks_are_small_and_start_as_zeros() {
     // SAFETY: a lock of four bytes, which no thread uses.
     assert_eq!(unsafe { *(&raw const STATIC).cast::<u32>() }, 0);
 }
+
+#[test]
+fn locks_print_their_names() {
+    assert_eq!(format!("{:?}", TestAndSet::<Threads>::new()), "TestAndSet { locked: false, .. }");
+    assert_eq!(format!("{:?}", Ticket::<Threads>::new()), "Ticket { locked: false, .. }");
+    assert_eq!(format!("{:?}", Queued::<Threads>::new()), "Queued { locked: false, .. }");
+    assert_eq!(format!("{:?}", Hybrid::<Threads>::new()), "Hybrid { locked: false, .. }");
+}

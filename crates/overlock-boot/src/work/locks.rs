@@ -39,5 +39,5 @@ pub(super) fn with_lock<K: Kernel, U: UseLock>(name: &str, user: U) -> U::Output
 
 /// What the locks have counted so far.
 pub(super) fn counted() -> [u64; Event::ALL.len()] {
-    Event::ALL.map(|event| Counted::counters().get(event))
+    core::array::from_fn(|i| Counted::counters().get(Event::ALL[i]))
 }

@@ -77,7 +77,7 @@ impl Series {
             takeovers: self.takeovers,
             crossed_kicks: self.crossed_kicks,
             faults: Fault::ALL.into_iter().map(fault).collect(),
-            counters: Event::ALL.into_iter().map(event).collect(),
+            counters: Event::ALL.iter().copied().map(event).collect(),
             failed: self.failed,
         }
     }

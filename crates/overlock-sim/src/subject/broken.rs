@@ -147,6 +147,10 @@ unsafe impl<M: Mistake> RawTimedLock for Broken<M> {
     fn try_lock_until(&self, deadline_ns: u64) -> bool {
         M::lock_until(&self.words, deadline_ns)
     }
+
+    fn now_ns() -> u64 {
+        crate::machine::now_ns()
+    }
 }
 
 impl<M: Mistake> Fair for Broken<M> {}

@@ -67,7 +67,7 @@ fn every_lock_survives_a_swarm_of_random_worlds() {
             crossed_kicks += report.crossed_kicks;
             events.iter_mut().zip(report.events).for_each(|(sum, more)| *sum += more);
         }
-        for event in Event::ALL {
+        for &event in Event::ALL {
             let seen = events[event as usize] > 0;
             let (name, event_name) = (subject.name, event.name());
             assert_eq!(seen, is_reachable(name, event), "{name}: {event_name}");

@@ -52,6 +52,7 @@ impl Threads {
     /// Call it before the first lock is used: once a thread has waited, waiting can't be switched
     /// off, and once it is off it can't be switched on again. Returns whether `on` is in effect
     /// from here on.
+    #[must_use = "waiting may no longer be switched"]
     pub fn set_waiting(on: bool) -> bool {
         WAITING.set(on)
     }

@@ -344,6 +344,11 @@ unsafe impl<P: Platform, O: Order, C: Class> RawTimedLock for QueueLock<P, O, C>
     fn try_lock_until(&self, deadline_ns: u64) -> bool {
         self.try_lock() || self.lock_slow(Some(deadline_ns))
     }
+
+    #[inline]
+    fn now_ns() -> u64 {
+        P::now_ns()
+    }
 }
 
 /// Removes all waiters from a lock word: only `LOCKED` stays as it was.
@@ -356,4 +361,7 @@ unsafe fn mend<P: Platform>(word: *const ()) {
     word.fetch_and(rmw::NO_WAITERS, Relaxed);
 }
 
-faces!(QueueLock<P: Platform, O: Order, C: Class> where P::Word: u32; P::Word::ZERO);
+faces!(
+    QueueLock<P: Platform, O: Order, C: Class> called O::NAME,
+    where P::Word: u32; P::Word::ZERO
+);

@@ -214,6 +214,14 @@ unsafe impl<P: Platform, C: Class> RawTimedLock for TestAndSet<P, C> {
     fn try_lock_until(&self, deadline_ns: u64) -> bool {
         self.try_take() || self.lock_slow(Some(deadline_ns))
     }
+
+    #[inline]
+    fn now_ns() -> u64 {
+        P::now_ns()
+    }
 }
 
-faces!(TestAndSet<P: Platform, C: Class> where P::Word: u32; P::Word::ZERO);
+faces!(
+    TestAndSet<P: Platform, C: Class> called "TestAndSet",
+    where P::Word: u32; P::Word::ZERO
+);

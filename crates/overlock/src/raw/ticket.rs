@@ -409,8 +409,8 @@ unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
 }
 
 faces!(
-    Ticket<P: Platform, C: Class, W: Width> where W::Cell<P>: W::Int;
-    W::Cell::<P>::ZERO, W::Cell::<P>::ZERO
+    Ticket<P: Platform, C: Class, W: Width> called "Ticket",
+    where W::Cell<P>: W::Int; W::Cell::<P>::ZERO, W::Cell::<P>::ZERO
 );
 
 #[cfg(all(test, feature = "threads"))]

@@ -5,12 +5,13 @@ use super::Node;
 use crate::platform::{MAX_CPUS, Platform};
 
 /// The number of a CPU: less than [`MAX_CPUS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cpu(u16);
 
 impl Cpu {
     /// The CPU numbered `index`, or `None` if a lock word has no room for that number.
     #[inline]
+    #[must_use]
     pub const fn new(index: usize) -> Option<Self> {
         if index < MAX_CPUS { Some(Self(index as u16)) } else { None }
     }

@@ -145,7 +145,7 @@ fn explore_once(
         });
     }));
     let counts = EVENTS.with_borrow(|counts| *counts);
-    let events = Event::ALL.into_iter().map(|event| (event.name(), counts[event as usize]));
+    let events = Event::ALL.iter().map(|event| (event.name(), counts[*event as usize]));
     Report {
         executions: EXECUTIONS.get(),
         events: events.filter(|(_, count)| *count > 0).collect(),

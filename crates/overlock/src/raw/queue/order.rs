@@ -3,6 +3,8 @@
 
 /// The order of a [`QueueLock`](super::QueueLock).
 pub trait Order: sealed::Sealed + Send + Sync + 'static {
+    /// What the lock is called.
+    const NAME: &'static str;
     /// Whether running CPUs may pass a queue head that is awake.
     const UNFAIR: bool;
 }
@@ -17,10 +19,12 @@ pub struct Strict;
 pub struct Unfair;
 
 impl Order for Strict {
+    const NAME: &'static str = "Queued";
     const UNFAIR: bool = false;
 }
 
 impl Order for Unfair {
+    const NAME: &'static str = "Hybrid";
     const UNFAIR: bool = true;
 }
 
