@@ -93,6 +93,30 @@ fn an_unlock_that_does_not_look_is_noticed() {
     finds(C, "tests/c/free.c", "else if (before == 0)", "else if (before == ~0u)");
 }
 
+/// Runs `tests/c/short_times.c`, with the header of another folder if there is one.
+fn with_short_times(compiler: Compiler, header: Option<&Path>) -> Output {
+    let folder = tempfile::tempdir().expect("a folder for the program");
+    let [source, times] =
+        ["tests/c/short_times.c", "tests/c/short"].map(|path| support::package().join(path));
+    let times = format!("-I{}", times.display());
+    let header = header.map(|folder| format!("-iquote{}", folder.display()));
+    let flags: Vec<_> = header.as_deref().into_iter().chain([times.as_str()]).collect();
+    let program = compiler.program(&source, &support::static_library(), &flags, folder.path());
+    support::run_faulty(&Command::new(program))
+}
+
+#[test]
+fn a_program_whose_time_t_has_32_bits_times_out() {
+    for compiler in C.compilers() {
+        let out = with_short_times(compiler, None);
+        assert!(out.status.success(), "{compiler:?}: {out:?}");
+    }
+    let own = "? at->tv_nsec : -1";
+    let odd = "? *(const int64_t *)(const void *)at : -1";
+    let out = with_short_times(C.compilers()[0], Some(faulty_header(own, odd).path()));
+    assert_eq!(out.status.code(), Some(1), "a header that reads numbers of another size: {out:?}");
+}
+
 /// The functions of a program, by address.
 fn functions(program: &Path) -> Vec<(u64, String)> {
     let listing = support::succeeds(Command::new("nm").args(["-n", "--defined-only"]).arg(program));
