@@ -67,11 +67,15 @@ mod tests {
         });
     }
 
+    /// The wait may end early, so that it ends is all that can be checked.
     #[test]
-    fn a_wait_at_a_closed_gate_times_out() {
-        let start = std::time::Instant::now();
-        while start.elapsed() < std::time::Duration::from_millis(20) {
+    fn a_wait_at_a_closed_gate_ends_by_itself() {
+        let (send, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
             Gate::default().pass(Some(5_000_000));
-        }
+            send.send(())
+        });
+        let limit = std::time::Duration::from_secs(60);
+        ended.recv_timeout(limit).expect("a wait that has no end");
     }
 }

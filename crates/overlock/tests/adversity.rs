@@ -5,10 +5,10 @@
 //! have used little processor time.
 
 #![cfg(feature = "threads")]
-#![expect(clippy::print_stdout, reason = "a skipped test says so")]
 
 mod support {
     pub(crate) mod oracle;
+    pub(crate) mod skip;
 }
 
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use std::time::Duration;
 use overlock::platform::{Shared, Threads};
 use overlock::{ConstLock, Hybrid, Queued, RawLock, TestAndSet, Ticket};
 use support::oracle;
+use support::skip::skip;
 
 fn unlock(lock: &impl RawLock) {
     // SAFETY: every caller holds the lock.
@@ -148,7 +149,7 @@ fn works_under_sched_fifo<L: ConstLock + 'static>() {
         libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) == 0
     });
     if !may.join().unwrap() {
-        println!("skipped: no right to SCHED_FIFO here (run as root, or set RLIMIT_RTPRIO)");
+        skip("no right to SCHED_FIFO here (run as root, or set RLIMIT_RTPRIO)");
         return;
     }
     oracle::watched(|pulse| {

@@ -17,7 +17,7 @@ use overlock::counters::Event;
 use overlock::platform::{CheapRelease, MAX_CPUS, Native, Platform, Shared, Threads};
 use overlock::{Hybrid, Mutex, Queued, RawLock, RawTimedLock, Refresh, TestAndSet, Ticket};
 use support::alone::is_alone;
-use support::oracle::sleeps;
+use support::oracle::{Verdict, sleeps, watched_for};
 use support::skip::skip;
 
 /// How `Threads` releases.
@@ -44,15 +44,52 @@ fn p1_shared() {
     p1_wait_returns_at_once_if_the_word_differs::<Shared>();
 }
 
+/// How a thread waits until a deadline.
+type Wait = fn(&AtomicU32, Option<u64>);
+
+/// Whether a wait until a deadline sleeps, and ends without a kick. It may end early (P2), so a
+/// thread waits again until another has seen it asleep.
+fn sleeps_until_its_deadline(wait: Wait, limit: Duration) -> Verdict {
+    let (waiter, seen) = (Arc::new(AtomicI32::new(0)), Arc::new(AtomicBool::new(false)));
+    let waits = {
+        let (waiter, seen) = (Arc::clone(&waiter), Arc::clone(&seen));
+        move || {
+            // SAFETY: no arguments, no memory.
+            waiter.store(unsafe { libc::gettid() }, SeqCst);
+            let word = word();
+            while !seen.load(SeqCst) {
+                wait(&word, Some(Threads::now_ns() + 20 * MS));
+            }
+        }
+    };
+    let until_seen = Arc::clone(&seen);
+    let verdict = watched_for(limit, move |_| {
+        let waits = thread::spawn(waits);
+        while !sleeps(waiter.load(SeqCst)) && !waits.is_finished() {
+            thread::yield_now();
+        }
+        seen.store(true, SeqCst);
+        waits.join().map_err(|_| "the waiter panicked".into())
+    });
+    until_seen.store(true, SeqCst);
+    verdict
+}
+
 #[test]
-fn a_wait_ends_at_its_deadline_and_not_before() {
-    let word = word();
-    let deadline = Threads::now_ns() + 20 * MS;
-    while Threads::now_ns() < deadline {
-        Threads::wait(&word, 0, Some(deadline));
+fn a_wait_sleeps_until_its_deadline() {
+    let limit = Duration::from_secs(60);
+    for wait in [
+        |word: &AtomicU32, at| Threads::wait(word, 0, at),
+        |word: &AtomicU32, at| Shared::wait(word, 0, at),
+    ] {
+        sleeps_until_its_deadline(wait, limit).unwrap();
+        // With a deadline in the past, it does not sleep at all.
+        wait(&word(), Some(1));
     }
-    // With a deadline in the past, it does not sleep at all.
-    Threads::wait(&word, 0, Some(1));
+    let limit = Duration::from_millis(200);
+    assert!(sleeps_until_its_deadline(|_, _| {}, limit).is_err(), "it never sleeps");
+    let forgets: Wait = |word, _| Threads::wait(word, 0, None);
+    assert!(sleeps_until_its_deadline(forgets, limit).is_err(), "it never ends");
 }
 
 /// P3: a change followed by a kick is never lost, at whatever moment of a wait it comes.

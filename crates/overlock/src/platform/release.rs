@@ -95,3 +95,21 @@ pub struct ReadModifyWrite;
 // SAFETY: the defaults. Of these only `set_lowest_bit` ever stores, by the compare-exchange that
 // its documentation names.
 unsafe impl<P: Platform> CheapRelease<P> for ReadModifyWrite {}
+
+/// A cheap release misses waiters that halt, so that a platform on which CPUs never wait has no use
+/// for it, and no `membarrier` that would end the race.
+#[cfg(doctest)]
+mod examples {
+    macro_rules! example {
+        ($item:ident, $fence:literal, $waits:literal, $lock:literal) => {
+            #[doc = concat!("```", $fence, "\nconst WAITS: bool = ", $waits, ";\n")]
+            #[doc = include_str!("../../tests/code/cheap.rs")]
+            #[doc = concat!("\npair(&", $lock, "::<Mine>::new());\n```")]
+            pub struct $item;
+        };
+    }
+    example!(TicketWaits, "", "true", "Ticket");
+    example!(HybridWaits, "", "true", "Hybrid");
+    example!(TicketNeverWaits, "compile_fail,E0080", "false", "Ticket");
+    example!(HybridNeverWaits, "compile_fail,E0080", "false", "Hybrid");
+}

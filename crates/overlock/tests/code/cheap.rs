@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The rest of the examples of `CheapRelease::EXISTS`: a platform of one CPU that says that it has
+// cheap releases. `WAITS` is what they begin with.
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+
+use overlock::platform::{CheapRelease, Platform};
+use overlock::{Bucket, Cpu, Hybrid, RawLock, Slot, Ticket};
+
+struct Cheap;
+
+// SAFETY: the defaults; no operation stores in two steps.
+unsafe impl<P: Platform> CheapRelease<P> for Cheap {
+    const EXISTS: bool = true;
+}
+
+struct Mine;
+
+static SLOT: Slot<Mine> = Slot::new();
+static BUCKETS: [Bucket<Mine>; 1] = [Bucket::new()];
+
+// SAFETY: the cells and the fence are those of `core`, and the only CPU never waits.
+unsafe impl Platform for Mine {
+    type Byte = AtomicU8;
+    type Half = AtomicU16;
+    type Word = AtomicU32;
+    type Release = Cheap;
+
+    const WAITS: bool = WAITS;
+
+    fn fence(order: Ordering) {
+        core::sync::atomic::fence(order);
+    }
+    fn relax() {}
+    fn cpu() -> Option<Cpu> {
+        Cpu::new(0)
+    }
+    fn slot(_: Cpu) -> &'static Slot<Self> {
+        &SLOT
+    }
+    fn waiters() -> &'static [Bucket<Self>] {
+        &BUCKETS
+    }
+    fn wait(_: &AtomicU32, _: u32, _: Option<u64>) {}
+    fn kick(_: *const AtomicU32, _: Cpu) {}
+    fn now_ns() -> u64 {
+        0
+    }
+}
+
+fn pair(lock: &impl RawLock) {
+    lock.lock();
+    // SAFETY: the line above took the lock.
+    unsafe { lock.unlock() };
+    assert!(!lock.is_locked());
+}
