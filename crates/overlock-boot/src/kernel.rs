@@ -13,14 +13,14 @@ use core::sync::atomic::{
 use overlock::Platform;
 
 use crate::cpus::{self, count};
-use crate::platform::{Sabotage, World, broken, is_broken, switch};
+use crate::platform::{Halting, Sabotage, broken, is_broken, switch};
 
 /// One world: its platforms, and its machine.
 pub trait Kernel: Sized + 'static {
     /// Its name after `--on`.
     const NAME: &'static str;
     /// Locks that wait.
-    type Aware: World + Platform<Byte: Zero8, Half: Zero16, Word = AtomicU32>;
+    type Aware: Halting + Platform<Byte: Zero8, Half: Zero16, Word = AtomicU32>;
     /// Locks that only spin.
     type Native: Platform<Byte: Zero8, Half: Zero16, Word = AtomicU32>;
     /// What workloads need besides locks.

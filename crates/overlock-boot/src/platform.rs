@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The platforms: what all worlds have in common, and each world's own part in a file of its own.
 //!
-//! A [`World`] halts a CPU and calls it back. `platform!` makes a platform of it, and a native twin
-//! on which the same locks only spin, as in a kernel without paravirtual locks. All worlds keep
-//! these clauses of the contract in the same way:
+//! What implements [`Halting`] halts a CPU and calls it back. `platform!` makes a platform of it,
+//! and a native twin on which the same locks only spin, as in a kernel without paravirtual locks.
+//! All worlds keep these clauses of the contract in the same way:
 //!
 //! | clause | answer |
 //! |---|---|
@@ -163,8 +163,8 @@ pub(crate) fn has_passed(deadline_ns: Option<u64>) -> bool {
     deadline_ns.is_some_and(|deadline| deadline <= clock::now_ns())
 }
 
-/// What differs between worlds.
-pub trait World: 'static {
+/// How the CPUs of a world halt and are called back: what differs between worlds.
+pub trait Halting: 'static {
     /// What halting and waking costs, in nanoseconds.
     const WAKE_NS: u64;
 
@@ -185,7 +185,7 @@ pub trait World: 'static {
 
 /// [`overlock::Platform::wait`] with `between` run after the look at the word, where a kick is most
 /// easily lost. Counts how the wait ended.
-pub fn wait_with<W: World>(
+pub fn wait_with<W: Halting>(
     word: &AtomicU32,
     expected: u32,
     deadline_ns: Option<u64>,
@@ -210,7 +210,7 @@ pub fn wait_with<W: World>(
 }
 
 /// [`overlock::Platform::kick`].
-fn kick<W: World>(cpu: usize) {
+fn kick<W: Halting>(cpu: usize) {
     let other = cpus::of(cpu);
     let up = other.up.load(Relaxed) || broken(Sabotage::KicksAnybody);
     if up {
@@ -221,7 +221,7 @@ fn kick<W: World>(cpu: usize) {
     }
 }
 
-/// Makes a platform `$aware` of a [`World`], and its native twin.
+/// Makes a platform `$aware` of a [`Halting`], and its native twin.
 macro_rules! platform {
     ($aware:ident, $native:ident) => {
         $crate::platform::platform!(@ $aware {
@@ -233,11 +233,11 @@ macro_rules! platform {
                 $crate::platform::switch::is_on()
             }
             fn costs() -> overlock::platform::Costs {
-                use $crate::platform::World;
+                use $crate::platform::Halting;
                 overlock::platform::Costs::DEFAULT.with_wake_ns($aware::WAKE_NS)
             }
             fn nap(_ns: u64) {
-                <$aware as $crate::platform::World>::nap();
+                <$aware as $crate::platform::Halting>::nap();
             }
             fn wait(word: &Self::Word, expected: u32, deadline_ns: Option<u64>) {
                 $crate::platform::wait_with::<$aware>(word, expected, deadline_ns, || {});

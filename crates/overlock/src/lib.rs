@@ -2,9 +2,10 @@
 //! Spin locks for CPUs that get taken away.
 //!
 //! A thread or a virtual CPU that holds a spin lock, or that is next in the queue for one, can lose
-//! its processor at any instruction; everyone behind it then burns time for nothing. The locks here
-//! spin for a moment, halt, and are called back. One source serves threads, guests of a hypervisor,
-//! bare metal and a model checker: each lock is generic over the [`Platform`] it runs on.
+//! its processor at any instruction; every waiter behind it then burns time for nothing. The locks
+//! here spin for a moment, halt, and are called back. One source serves threads, guests of a
+//! hypervisor, bare metal and a model checker: each lock is generic over the [`Platform`] it runs
+//! on.
 //!
 //! | lock | order | bypass of a waiter | for |
 //! |---|---|---|---|

@@ -18,15 +18,12 @@ use crate::atomic::Atomic;
 use crate::platform::Platform;
 use crate::slot::Slot;
 use crate::slot::state::{PARKED, UNPARKED};
-use crate::waiters::{self, Key};
+use crate::waiters::{self, Key, NAP_NS};
 
 /// The state of a node whose CPU has halted for `key`.
 fn halted(key: Key) -> u32 {
     key.tag() << 16 | PARKED
 }
-
-/// How long a CPU naps when it can't be kicked, because it has no number or the table is full.
-const NAP_NS: u64 = 50_000;
 
 /// Halts once for `word`, unless `mark` returns `None`, which means that there is nothing to wait
 /// for. Otherwise `mark` has made the halt visible and returns the new value of the word. Returns

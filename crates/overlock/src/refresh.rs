@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | [`join`](Refresh::join) (S5's rule) | the refresh under way, if any | computed by a refresh that had not ended when the call began; that refresh may have read its source before the call, but by no more than the length of one refresh |
 //! | [`fresh`](Refresh::fresh) | the refresh under way, and the next | computed by a refresh that began after the call |
-//! | [`last`](Refresh::last) | nobody | computed by the last refresh that had ended when the call began, however long ago, or by a later one |
+//! | [`last`](Refresh::last) | no refresh | computed by the last refresh that had ended when the call began, however long ago, or by a later one |
 //!
 //! Computations run one at a time, and each sees what the one before it did. A caller that gets a
 //! result sees what its computation did. "When the call began" is defined by what the caller can

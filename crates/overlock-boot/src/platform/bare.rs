@@ -13,7 +13,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use super::{Ended, Sabotage, Wait, World, broken};
+use super::{Ended, Halting, Sabotage, Wait, broken};
 use crate::cpus::{self, PerCpu};
 use crate::kernel::{Kernel, Machine};
 use crate::machine::halt::{Means, halt_if, host};
@@ -50,7 +50,7 @@ pub(super) fn refuses(wait: &Wait<'_, impl FnOnce()>) -> bool {
         || wait.deadline_ns.is_some() && (wait.is_late() || !ticks())
 }
 
-impl World for Bare {
+impl Halting for Bare {
     /// An interrupt and the return from a halt, under an emulator. A real processor needs 2 us.
     const WAKE_NS: u64 = 20_000;
 

@@ -17,7 +17,7 @@ use core::arch::naked_asm;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::bare::refuses;
-use super::{Bare, Ended, Sabotage, Wait, World, broken};
+use super::{Bare, Ended, Halting, Sabotage, Wait, broken};
 use crate::cpus::{self, MAX, PerCpu};
 use crate::kernel::{Kernel, set_waiting};
 use crate::machine::halt::{Means, halt_if};
@@ -182,7 +182,7 @@ impl Kvm {
     }
 }
 
-impl World for Kvm {
+impl Halting for Kvm {
     /// Two exits and a wake-up of the host's thread.
     const WAKE_NS: u64 = 20_000;
 

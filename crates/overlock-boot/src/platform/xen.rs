@@ -45,7 +45,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{Ended, Sabotage, Wait, World, broken, has_passed};
+use super::{Ended, Halting, Sabotage, Wait, broken, has_passed};
 use crate::cpus::{self, PerCpu, count};
 use crate::kernel::{Kernel, Machine};
 use crate::xen::{abi, calls, events, start};
@@ -56,7 +56,7 @@ pub struct Xen;
 
 super::platform!(Xen, NativeXen);
 
-impl World for Xen {
+impl Halting for Xen {
     /// Two hypercalls and a decision of Xen's scheduler, under an emulator.
     const WAKE_NS: u64 = 50_000;
 

@@ -116,7 +116,7 @@ pub(crate) fn run(program: &Command) -> Output {
     run_until(program, TIMEOUT_S)
 }
 
-/// Runs a program that is faulty, so that nobody waits long for one that hangs.
+/// Runs a program that is faulty, and waits for less time if it hangs.
 pub(crate) fn run_faulty(program: &Command) -> Output {
     run_until(program, FAULTY_TIMEOUT_S)
 }

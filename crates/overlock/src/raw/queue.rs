@@ -95,7 +95,7 @@
 //!   on all of them. The fast path looks only at the lowest byte of the word, so it may be the
 //!   first to pass a head without counting itself. Then its release counts, in the access that
 //!   gives the lock away. (A release that can't tell counts too: the bound still holds.) Where
-//!   `NO_STEALING` is set, the byte is not zero, so the fast path passes nobody. The exception is a
+//!   `NO_STEALING` is set, the byte is not zero, so the fast path passes no CPU. The exception is a
 //!   cheap release that missed the queue: one CPU may then pass, and its release makes the byte
 //!   nonzero again.
 //! * I2: only the queue head resets the count, when it leaves the queue.
@@ -153,7 +153,7 @@ use crate::counters::{Class, Event, Uncounted};
 use crate::platform::{CheapRelease, Platform};
 use crate::raw::word::queue::{LockWord, rmw};
 use crate::raw::{RawLock, RawTimedLock, is_patched_out};
-use crate::waiters::Key;
+use crate::waiters::{Key, NAP_NS};
 
 mod abandon;
 mod enqueue;
@@ -166,9 +166,6 @@ mod policy;
 mod wait;
 
 use enqueue::{Enqueued, Place};
-
-/// How long a CPU naps when it can't be kicked, because it has no node or the table is full.
-const NAP_NS: u64 = 50_000;
 pub use order::Order;
 
 /// A lock with a queue of waiters. See the [module documentation](self).

@@ -28,7 +28,7 @@
 //!                           :    v                              :
 //!                           : (t,h,s) -> (t,h,1), halt          :
 //!                           :    | kicked, and h is my ticket   :
-//!                           :    v nobody behind me             :
+//!                           :    v no ticket behind mine        :
 //!                           : (t,h,1) -> (t,h,0)                :
 //! ```
 //!
@@ -120,7 +120,7 @@ use crate::raw::word::ticket::{Head, after, count, rmw};
 use crate::slot::state::{TICKET_HALTED, TICKET_RUNNING};
 use crate::slot::{Entered, Slot, step};
 use crate::spin::Spin;
-use crate::waiters::{self, Key};
+use crate::waiters::{self, Key, NAP_NS};
 
 mod gone;
 mod width;
@@ -133,8 +133,6 @@ fn spin_next_ns<P: Platform>() -> u64 {
 }
 /// How long any other waiter spins before it halts.
 const SPIN_FAR_NS: u64 = 200;
-/// How long a CPU naps when it can't be kicked: it has no number, or the table is full.
-const NAP_NS: u64 = 50_000;
 /// The longest nap between two attempts to draw a ticket: hundreds of CPUs may be napping.
 const NAP_MAX_NS: u64 = 3_200_000;
 
@@ -398,7 +396,8 @@ unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
             }
         } else {
             let next = self.look().released();
-            // ORDERING: Release, O2. Nobody else writes `head` (I1), for nobody sets the flag.
+            // ORDERING: Release, O2. Only the holder writes `head` (I1): while waiting is off, no
+            // CPU sets the flag.
             self.head.store(W::cut(next), Release);
         }
     }

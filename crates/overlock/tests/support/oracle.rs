@@ -264,9 +264,8 @@ pub(crate) fn loses_no_waiter<S: Subject>(
 }
 
 /// The memory of a lock can be reused as soon as the lock has been released for the last time (F4).
-/// In each round, the second of two threads frees it, and what is written there afterwards must
-/// stay untouched. The test uses `arena` cells in turn, so that a late access hits memory that
-/// holds something else.
+/// In each round, the second of two threads frees it, and what that thread then writes there must
+/// stay untouched.
 pub(crate) fn leaves_memory_alone<S: Subject>(rounds: usize) -> Verdict {
     assert_eq!(size_of::<S>(), 4, "the memory is looked at as one word");
     watched(move |pulse| {

@@ -10,7 +10,7 @@ use super::{TICK_US, Verdict, await_change, by_kick, ensure, with_ticks};
 use crate::cpus;
 use crate::kernel::{Kernel, Machine as _, everywhere};
 use crate::machine::clock;
-use crate::platform::{Bare, Ended, Sabotage, World as _, broken, sabotage, wait_with};
+use crate::platform::{Bare, Ended, Halting as _, Sabotage, broken, sabotage, wait_with};
 
 /// What the first CPU waits on.
 static WORD: AtomicU32 = AtomicU32::new(0);
