@@ -114,7 +114,7 @@ pub unsafe trait RawTimedLock: RawLock {
     fn try_lock_until(&self, deadline_ns: u64) -> bool;
 
     /// The clock by which deadlines are meant, in nanoseconds
-    /// ([`Platform::now_ns`](crate::Platform::now_ns)).
+    /// ([`Platform::now_ns`]).
     fn now_ns() -> u64;
 
     /// Takes the lock if that is possible within `timeout`; otherwise like

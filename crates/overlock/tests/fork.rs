@@ -96,7 +96,8 @@ fn hybrid() {
     fork_with_waiters::<Hybrid<Threads>>();
 }
 
-/// Without numbers, only `Ticket` knows its waiters, and a child has no queue to leave.
+/// Without numbers, only `Ticket` knows its waiters, and a child has no queue to leave. (A child
+/// can't use a `Ticket` that a thread waited for: see Limits in `raw/ticket.rs`.)
 #[test]
 fn native() {
     fork_with_waiters::<TestAndSet<Native>>();

@@ -12,6 +12,8 @@
 //!
 //! Since cores have no numbers, no waiter joins a queue that a forked child would have to leave.
 //! Only the tickets of [`Ticket`](crate::Ticket) stand for waiters that a child does not have.
+//! There is no cheap remedy: to give those tickets back, the child would need to know which lock
+//! each vanished waiter spins for, and only a CPU with a number has a place to write that.
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
@@ -20,6 +22,11 @@ use crate::slot::{Cpu, Slot};
 use crate::waiters::Bucket;
 
 /// Cores that are never taken away: spin only. See the [platform contract](super).
+///
+/// If a process forks while threads wait for a [`Ticket`](crate::Ticket) of this platform, the
+/// child's copy of that lock stays locked for ever, because the tickets of the vanished threads are
+/// never given back. The other locks work in the child, and so does the `Ticket` of `Threads`,
+/// which mends its locks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 

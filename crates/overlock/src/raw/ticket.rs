@@ -101,7 +101,8 @@
 //!
 //! After a `fork`, a child frees the lock of waiters that it has a trace of: those with a number
 //! and a free node, where waiting is switched on. If other waiters had drawn a ticket of a lock,
-//! that lock stays locked in the child.
+//! that lock stays locked in the child. On [`Native`](crate::platform::Native) no CPU has a number,
+//! so that is the fate of every lock that a thread waited for.
 //!
 //! # Sources
 //!
