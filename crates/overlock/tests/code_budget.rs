@@ -52,6 +52,10 @@ const BUDGET: [(&str, [Cost; 3]); 10] = [
     ("hybrid_threads", [cost(9, 33), cost(11, 124), cost(20, 114)]),
 ];
 
+/// The same for an uncontended acquisition where there are no restartable sequences, so that the
+/// fast half refuses: with the beginning of the slow half.
+const UNARMED: [(&str, usize); 2] = [("queued_threads", 21), ("hybrid_threads", 21)];
+
 /// Reports that something is not checked here. It bypasses the test harness, which would hide the
 /// message.
 fn skip(what: &str) {
@@ -168,6 +172,29 @@ fn uncontended_paths_keep_to_their_budget() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn without_sequences_a_free_lock_costs_no_stack_frame() {
+    if instructions("tas_native", "lock").is_none() {
+        return skip("locks without sequences: this process may not trace its children");
+    }
+    // Only a new process can be without them.
+    let sequences = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    if std::env::var(sequences.0).as_deref() != Ok(sequences.1) {
+        let mut alone = Command::new(std::env::current_exe().expect("this test"));
+        alone.args([
+            "--exact",
+            "without_sequences_a_free_lock_costs_no_stack_frame",
+            "--nocapture",
+        ]);
+        succeeds(alone.env(sequences.0, sequences.1));
+        return;
+    }
+    for (lock, budget) in UNARMED {
+        let seen = instructions(lock, "lock");
+        assert!(seen.is_none_or(|seen| seen <= budget), "{lock}: {seen:?}, budget {budget}");
+    }
 }
 
 #[test]

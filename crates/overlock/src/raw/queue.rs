@@ -214,11 +214,28 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     #[inline(never)]
     pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
         let seen = self.look();
-        if !seen.is_head_halted() {
-            if self.try_take(seen) {
-                return true;
-            }
-        } else if self.take_past_halted(seen) {
+        if !seen.is_head_halted() && self.try_take(seen) {
+            return true;
+        }
+        // Where cheap releases exist, the fast path refuses even free locks as long as they are not
+        // armed. Taking such a lock here must not cost the stack frame of what follows.
+        if P::Release::EXISTS {
+            self.lock_contended_apart(seen, deadline_ns)
+        } else {
+            self.lock_contended(seen, deadline_ns)
+        }
+    }
+
+    /// [`lock_contended`](Self::lock_contended) as a function of its own.
+    #[inline(never)]
+    fn lock_contended_apart(&self, seen: LockWord, deadline_ns: Option<u64>) -> bool {
+        self.lock_contended(seen, deadline_ns)
+    }
+
+    /// Waits for the lock, which could not be taken in the state `seen`.
+    #[inline(always)]
+    fn lock_contended(&self, seen: LockWord, deadline_ns: Option<u64>) -> bool {
+        if seen.is_head_halted() && self.take_past_halted(seen) {
             C::count(Event::PvLockStealing);
             return true;
         }
