@@ -238,6 +238,11 @@ fn wait_inside(
     }
 }
 
+/// Returns whether the lock is handed over to a waiter at the gate that has not taken it yet.
+pub(crate) fn is_handed_over(mutex: &Mutex) -> bool {
+    mutex.gate.load(Relaxed) & OPEN != 0
+}
+
 /// `(n,1) -> (n-1,0)`: takes the lock if it is still handed over. Returns whether it was.
 fn take(mutex: &Mutex) -> bool {
     let taken = |gate| (gate & OPEN != 0).then(|| (gate & !OPEN) - ONE);

@@ -15,6 +15,7 @@
 //! | 20 | `__spins` | the fork stamp of the word (`word.rs`) |
 //! | 24 | `__list` | recursive, error-checking: the identity of the owning thread, or 0 |
 //! | 32 | `__list` | the waiters outside the lock's queue (`gate.rs`) |
+//! | 36 | `__list` | with the ticket lock: the ticket by which the mutex was last taken (`word.rs`) |
 //!
 //! Programs read `__owner` and `__count` (Chromium does, and gdb's scripts), so we keep them. Every
 //! initialiser, static or `pthread_mutex_init`, writes the kind and zeros. That is our initial
@@ -29,7 +30,8 @@
 //!   that no other thread can change.
 //! * I2: `holder` (`__owner` and `__nusers` in one) is zero unless a thread has taken the word, and
 //!   is zero again before the word is released. A normal mutex that is unlocked while `holder` is
-//!   zero was not locked.
+//!   zero was not locked. Threads that unlock a mutex at the same moment can all find a holder; the
+//!   release of the word (`word.rs`) then succeeds for one of them.
 //! * I3: only the owner reads and writes `depth`.
 //! * I4: after the release of the lock word, nothing of the mutex is accessed: it may no longer
 //!   exist.
@@ -66,6 +68,8 @@ pub(crate) struct Mutex {
     owner: AtomicU64,
     /// The waiters outside the lock's queue: see [`gate`].
     pub(crate) gate: AtomicU32,
+    /// With the ticket lock: see [`word`](crate::word).
+    pub(crate) ticket: AtomicU32,
 }
 
 /// In `kind`, ours: a thread has waited at the gate. (libc uses the bits up to 2⁹.)

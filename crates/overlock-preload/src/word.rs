@@ -5,6 +5,22 @@
 //! was executed, and one for a child that was forked. The functions of the first are the lock's own
 //! inlined fast path, and a call for the rest.
 //!
+//! # Unlocking twice
+//!
+//! libc's unlock is one exchange: threads that unlock a mutex at the same moment, by an error of
+//! the program, leave it free. Our unlock takes two steps, the holder's record and the word, and
+//! several threads can pass the first at once. So the second releases only what is held:
+//!
+//! * A queue lock's word shows whether it is held, and its release is a compare-exchange. Each
+//!   thread that erases a holder tries a release after that. So a word that stays locked has a
+//!   holder on record, even where a late thread has erased a later holder than it saw.
+//! * A ticket lock must not be released for a waiter that is served and has not noticed. The thread
+//!   that takes the word records its ticket in the mutex; no other thread changes that, and a
+//!   release ends the turn of this ticket only. It does not need the holder's record.
+//! * Test-and-set has one state without a holder, to which any release leads.
+//!
+//! As under libc, an unlock that comes late releases a mutex that another thread holds by then.
+//!
 //! # After a fork
 //!
 //! A forked child has the words with the traces of waiting threads, but not the threads: handing a
@@ -74,6 +90,22 @@ trait Algorithm: ConstLock + Sized + 'static {
     /// it.
     fn lock_until(&self, deadline_ns: u64) -> bool;
 
+    /// Releases the lock if it is held. Returns whether it was.
+    ///
+    /// # Safety
+    /// This is the lock of `mutex`, and the caller is entitled to release it.
+    unsafe fn release(&self, mutex: &Mutex) -> bool;
+
+    /// Records by what the caller has just taken the lock of `mutex`.
+    #[inline(always)]
+    fn note_taken(&self, _mutex: &Mutex) {}
+
+    /// Returns whether the lock of `mutex` is held although its holder is not on record.
+    #[inline(always)]
+    fn is_taken_unrecorded(&self, _mutex: &Mutex) -> bool {
+        false
+    }
+
     const OPERATIONS: Operations = Operations {
         name: Self::NAME,
         lock: lock::<Self>,
@@ -93,7 +125,7 @@ trait Algorithm: ConstLock + Sized + 'static {
 
 /// Implements the locks whose waiters can leave the queue.
 macro_rules! can_give_up {
-    ($($lock:ident $name:literal;)*) => {
+    ($($lock:ident $name:literal, $release:expr;)*) => {
         $(
             impl Algorithm for $lock<Process, Preload> {
                 const NAME: &str = $name;
@@ -101,16 +133,36 @@ macro_rules! can_give_up {
                 fn lock_until(&self, deadline_ns: u64) -> bool {
                     self.try_lock_until(deadline_ns)
                 }
+
+                #[inline(always)]
+                unsafe fn release(&self, _mutex: &Mutex) -> bool {
+                    // SAFETY: the caller's.
+                    unsafe { $release(self) }
+                }
             }
         )*
     };
 }
 
 can_give_up! {
-    Hybrid "hybrid";
-    Queued "queued";
-    TestAndSet "test-and-set";
+    Hybrid "hybrid", Self::unlock_if_locked;
+    Queued "queued", Self::unlock_if_locked;
+    TestAndSet "test-and-set", unlock_any;
 }
+
+/// Releases a lock whose release does no harm if it is free.
+///
+/// # Safety
+/// As for [`Algorithm::release`].
+#[inline(always)]
+unsafe fn unlock_any(lock: &TestAndSet<Process, Preload>) -> bool {
+    // SAFETY: the caller's; the release is one swap for the word of a free lock.
+    unsafe { lock.unlock() };
+    true
+}
+
+/// In `ticket` of a mutex: it contains a ticket. Tickets are even.
+const TICKET: u32 = 1;
 
 impl Algorithm for Ticket<Process, Preload> {
     const NAME: &str = "ticket";
@@ -129,6 +181,23 @@ impl Algorithm for Ticket<Process, Preload> {
             }
         }
     }
+
+    #[inline(always)]
+    unsafe fn release(&self, mutex: &Mutex) -> bool {
+        let ticket = mutex.ticket.load(Relaxed);
+        // SAFETY: the caller's; the thread that drew this ticket has recorded it itself.
+        ticket & TICKET != 0 && unsafe { self.unlock_ticket(ticket & !TICKET) }
+    }
+
+    #[inline(always)]
+    fn note_taken(&self, mutex: &Mutex) {
+        // No release changes the ticket served before this has recorded it.
+        mutex.ticket.store(self.served() | TICKET, Relaxed);
+    }
+
+    fn is_taken_unrecorded(&self, mutex: &Mutex) -> bool {
+        !gate::is_handed_over(mutex) && mutex.ticket.load(Relaxed) == self.served() | TICKET
+    }
 }
 
 /// Views the mutex's word as a lock.
@@ -143,9 +212,16 @@ fn lock_of<L: Algorithm>(mutex: &Mutex) -> &L {
     unsafe { &*(&raw const mutex.word).cast::<L>() }
 }
 
+/// Records that the caller holds the mutex: it has just taken the word.
+#[inline(always)]
+fn hold<L: Algorithm>(mutex: &Mutex) {
+    lock_of::<L>(mutex).note_taken(mutex);
+    mutex.hold();
+}
+
 extern "C-unwind" fn lock<L: Algorithm>(mutex: &Mutex) -> c_int {
     if lock_of::<L>(mutex).try_lock() {
-        mutex.hold();
+        hold::<L>(mutex);
         return 0;
     }
     // SAFETY: the function has that signature.
@@ -161,13 +237,13 @@ extern "C-unwind" fn lock_contended<L: Algorithm>(mutex: &Mutex, _unused: u64) -
         return 0;
     }
     lock_of::<L>(mutex).lock();
-    mutex.hold();
+    hold::<L>(mutex);
     0
 }
 
 extern "C" fn try_lock<L: Algorithm>(mutex: &Mutex) -> c_int {
     if lock_of::<L>(mutex).try_lock() {
-        mutex.hold();
+        hold::<L>(mutex);
         return 0;
     }
     EBUSY
@@ -183,7 +259,7 @@ extern "C-unwind" fn wait_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -
         return if gate::wait(mutex, Some(deadline_ns)) { 0 } else { ETIMEDOUT };
     }
     if lock_of::<L>(mutex).lock_until(deadline_ns) {
-        mutex.hold();
+        hold::<L>(mutex);
         return 0;
     }
     ETIMEDOUT
@@ -192,12 +268,13 @@ extern "C-unwind" fn wait_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -
 /// # Safety
 /// As for [`Operations::unlock`].
 unsafe extern "C" fn unlock<L: Algorithm>(mutex: &Mutex) -> c_int {
-    if !mutex.let_go() {
-        return misuse::notice(Misuse::UnlockOfFree);
+    let lock = lock_of::<L>(mutex);
+    let is_held = mutex.let_go() || lock.is_taken_unrecorded(mutex);
+    // SAFETY: the caller's.
+    if is_held && unsafe { lock.release(mutex) } {
+        return 0;
     }
-    // SAFETY: a thread holds the mutex, and the caller is entitled to release it.
-    unsafe { lock_of::<L>(mutex).unlock() };
-    0
+    misuse::notice(Misuse::UnlockOfFree)
 }
 
 extern "C-unwind" fn lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
@@ -254,8 +331,10 @@ fn clean<L: Algorithm>(mutex: &Mutex, generation: u32) {
         }
     }
     let lock = L::NEW;
+    mutex.ticket.store(0, Relaxed);
     if mutex.is_held() {
         lock.lock();
+        lock.note_taken(mutex);
     }
     mutex.gate.store(0, Relaxed);
     // SAFETY: L has the size of the word and needs no greater alignment (`lock_of`). No other

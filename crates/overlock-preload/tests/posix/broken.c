@@ -46,6 +46,33 @@ static void ticket_lock(pthread_mutex_t *mutex)
 		nap();
 }
 
+/* A lock whose unlock looks for the holder first and counts down then, so that two at once count down twice. */
+static int counting_trylock(pthread_mutex_t *mutex)
+{
+	int free = 0;
+
+	if (!atomic_compare_exchange_strong((atomic_int *)&mutex->__data.__lock, &free, 1))
+		return EBUSY;
+	atomic_store((atomic_int *)&mutex->__data.__owner, 1);
+	return 0;
+}
+
+static int counting_lock(pthread_mutex_t *mutex)
+{
+	while (counting_trylock(mutex) != 0)
+		nap();
+	return 0;
+}
+
+static int counting_unlock(pthread_mutex_t *mutex)
+{
+	if (atomic_load((atomic_int *)&mutex->__data.__owner) == 0)
+		return 0;
+	atomic_store((atomic_int *)&mutex->__data.__owner, 0);
+	atomic_fetch_sub((atomic_int *)&mutex->__data.__lock, 1);
+	return 0;
+}
+
 static __thread int has_jumped;
 
 void siglongjmp(sigjmp_buf target, int value)
@@ -79,6 +106,8 @@ int pthread_mutex_lock(pthread_mutex_t *mutex)
 	}
 	if (is("any_jump_ends_a_wait"))
 		return lock_unless_jumped(mutex);
+	if (is("two_unlocks_count_twice"))
+		return counting_lock(mutex);
 	if (is("recursion_without_limit") && mutex->__data.__count == UINT_MAX)
 		return 0;
 	error = real(mutex);
@@ -94,7 +123,7 @@ int pthread_mutex_lock(pthread_mutex_t *mutex)
 int pthread_mutex_trylock(pthread_mutex_t *mutex)
 {
 	REAL(pthread_mutex_trylock, "");
-	int error = real(mutex);
+	int error = is("two_unlocks_count_twice") ? counting_trylock(mutex) : real(mutex);
 
 	if (is("trylock_always_succeeds"))
 		return 0;
@@ -110,6 +139,8 @@ int pthread_mutex_unlock(pthread_mutex_t *mutex)
 		atomic_fetch_add((atomic_uint *)&mutex->__data.__count, 1);
 		return 0;
 	}
+	if (is("two_unlocks_count_twice"))
+		return counting_unlock(mutex);
 	error = real(mutex);
 	if (is("unlock_touches_the_mutex_afterwards")) {
 		nap();

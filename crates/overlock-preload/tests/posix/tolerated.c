@@ -117,3 +117,85 @@ CASE(unlock_by_another_thread)
 	}
 	expect_usable(&mutex);
 }
+
+/*
+ * Two threads that unlock one mutex at the same moment, after an error in the program's own accounting. libc's unlock is
+ * one exchange: however two of them overlap, the mutex is free afterwards.
+ */
+static struct {
+	pthread_mutex_t mutex;
+	long rounds;
+	atomic_long go, done;
+} twice = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+/* Looks for a while before it yields: the two threads are to run at the same time. */
+static void await(atomic_long *round, long wanted)
+{
+	for (int looks = 1; *round < wanted; looks++)
+		if (looks % 200 == 0)
+			sched_yield();
+}
+
+static void *unlock_in_every_round(void *argument)
+{
+	for (long round = 1; round <= twice.rounds; round++) {
+		await(&twice.go, round);
+		EQ(pthread_mutex_unlock(&twice.mutex), 0);
+		twice.done = round;
+	}
+	return argument;
+}
+
+/* Unlocks the mutex while the other thread does. The moment moves from round to round. */
+static void unlock_at_once(long round)
+{
+	twice.go = round;
+	for (volatile long i = 0; i < round % 256; i++)
+		;
+	EQ(pthread_mutex_unlock(&twice.mutex), 0);
+	await(&twice.done, round);
+}
+
+CASE(unlock_by_two_threads_at_once)
+{
+	pthread_t other;
+
+	twice.rounds = 500000;
+	other = start(unlock_in_every_round, NULL);
+	for (long round = 1; round <= twice.rounds; round++) {
+		EQ(pthread_mutex_trylock(&twice.mutex), 0);
+		unlock_at_once(round);
+	}
+	join(other);
+	expect_usable(&twice.mutex);
+}
+
+static void *pass_by(void *argument)
+{
+	while (twice.done < twice.rounds) {
+		EQ(pthread_mutex_lock(&twice.mutex), 0);
+		EQ(pthread_mutex_unlock(&twice.mutex), 0);
+	}
+	return argument;
+}
+
+/* The second unlock may let one too many in, but leaves no waiter behind. libc ends the process when it notices. */
+CASE(unlock_by_two_threads_at_once_before_waiters)
+{
+	pthread_t other, passers[3];
+
+	if (!is_overlock())
+		return;
+	twice.rounds = 20000;
+	for (int i = 0; i < 3; i++)
+		passers[i] = start(pass_by, NULL);
+	other = start(unlock_in_every_round, NULL);
+	for (long round = 1; round <= twice.rounds; round++) {
+		EQ(pthread_mutex_lock(&twice.mutex), 0);
+		unlock_at_once(round);
+	}
+	join(other);
+	for (int i = 0; i < 3; i++)
+		join(passers[i]);
+	expect_usable(&twice.mutex);
+}

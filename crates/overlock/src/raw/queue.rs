@@ -163,6 +163,7 @@ mod kick;
 mod newcomer;
 pub(crate) mod order;
 mod policy;
+mod unsure;
 mod wait;
 
 use enqueue::{Enqueued, Place};

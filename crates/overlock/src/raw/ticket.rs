@@ -72,7 +72,7 @@
 //! | site | operation | order | pairs with |
 //! |---|---|---|---|
 //! | O1 | `head` load that sees the ticket served | Acquire | O2 |
-//! | O2 | `head` release add, store or cheap release | Release | O1: the critical sections are ordered |
+//! | O2 | `head` release add, CAS, store or cheap release | Release | O1: the critical sections are ordered |
 //! | O3 | `head` or `S` | AcqRel | Release with O4 (the entry) and O5 (the ticket drawn before); Acquire with O2, where it finds the ticket served |
 //! | O4 | fence after a release that saw `S` | Acquire | O3 |
 //! | O5 | `head` and-not `S` | Acquire | O3: if this clears a waiter's `S`, the `tail` load that follows sees that waiter's ticket |
@@ -124,6 +124,7 @@ use crate::spin::Spin;
 use crate::waiters::{self, Key, NAP_NS};
 
 mod gone;
+mod unsure;
 mod width;
 
 pub use width::{Narrow, Wide, Width};
@@ -374,8 +375,7 @@ unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
             return false;
         }
         if !self.is_served(free) {
-            // F23: the tickets have gone round once since `head` was read. The ticket can't be
-            // given back.
+            // F23: the tickets have gone round since `head` was read; none can be given back.
             self.lock_slow(Some(free));
         }
         true
