@@ -132,7 +132,7 @@ static struct {
 static void await(atomic_long *round, long wanted)
 {
 	for (int looks = 1; *round < wanted; looks++)
-		if (looks % 200 == 0)
+		if (looks % 50 == 0)
 			sched_yield();
 }
 
@@ -160,7 +160,7 @@ CASE(unlock_by_two_threads_at_once)
 {
 	pthread_t other;
 
-	twice.rounds = 500000;
+	twice.rounds = 50000;
 	other = start(unlock_in_every_round, NULL);
 	for (long round = 1; round <= twice.rounds; round++) {
 		EQ(pthread_mutex_trylock(&twice.mutex), 0);
@@ -186,7 +186,7 @@ CASE(unlock_by_two_threads_at_once_before_waiters)
 
 	if (!is_overlock())
 		return;
-	twice.rounds = 20000;
+	twice.rounds = 2000;
 	for (int i = 0; i < 3; i++)
 		passers[i] = start(pass_by, NULL);
 	other = start(unlock_in_every_round, NULL);
