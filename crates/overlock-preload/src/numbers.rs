@@ -13,7 +13,8 @@
 //! kernel could not clear this memory (`world.rs`), a thread would otherwise take itself for gone.
 //! Threads that find all numbers taken wait without one (`gate.rs`).
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{self, Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use overlock::Cpu;
 use overlock::platform::{MAX_CPUS, Platform as _};
@@ -22,6 +23,34 @@ use crate::errno::Preserved;
 use crate::platform::Process;
 use crate::thread;
 use crate::world::WORLD;
+
+mod table;
+
+use table::{Cell, Table};
+
+/// Implements the table's cells by real memory.
+macro_rules! real_memory {
+    ($($int:ty => $cell:ty),*) => {$(
+        impl Cell<$int> for $cell {
+            fn load(&self, order: Ordering) -> $int {
+                self.load(order)
+            }
+            fn compare_exchange(
+                &self,
+                current: $int,
+                new: $int,
+                success: Ordering,
+            ) -> Result<$int, $int> {
+                self.compare_exchange(current, new, success, Relaxed)
+            }
+            fn store(&self, value: $int, order: Ordering) {
+                self.store(value, order);
+            }
+        }
+    )*};
+}
+
+real_memory!(u32 => AtomicU32, u64 => AtomicU64);
 
 /// The count of numbers that are taken before the first sweep.
 const SWEEP_FIRST: u32 = 256;
@@ -43,13 +72,19 @@ fn generation() -> u32 {
     WORLD.generation.load(Relaxed) & 0xffff
 }
 
+/// The table of this process.
+fn table() -> Table<'static, AtomicU32, AtomicU64> {
+    Table { used: &WORLD.used, free: &WORLD.free, owners: &WORLD.owners }
+}
+
 #[cold]
 #[inline(never)]
 fn take() -> Option<Cpu> {
     let _errno = Preserved::new();
     let me = owner(process(), thread::tid());
     let index = loop {
-        if let Some(index) = reuse(me).or_else(|| take_new(me)) {
+        let most = WORLD.sweep_at.load(Relaxed).clamp(SWEEP_FIRST, MAX_CPUS as u32);
+        if let Some(index) = table().take(me, most) {
             break index;
         }
         if !sweep() {
@@ -60,34 +95,6 @@ fn take() -> Option<Cpu> {
     Cpu::new(index)
 }
 
-/// Takes a number that was returned.
-fn reuse(me: u64) -> Option<usize> {
-    if WORLD.free.load(Relaxed) == 0 {
-        return None;
-    }
-    let used = WORLD.used.load(Relaxed) as usize;
-    let index = WORLD.owners[..used.min(MAX_CPUS)].iter().position(|owner| {
-        owner.load(Relaxed) == 0
-            // ORDERING: Acquire ← the Release in `sweep`, which found the earlier owner gone.
-            && owner.compare_exchange(0, me, Acquire, Relaxed).is_ok()
-    });
-    match index {
-        Some(_) => WORLD.free.fetch_sub(1, Relaxed),
-        // The count was too high.
-        None => WORLD.free.swap(0, Relaxed),
-    };
-    index
-}
-
-/// Takes a number that no thread had yet, unless it is time to sweep old ones.
-fn take_new(me: u64) -> Option<usize> {
-    let most = WORLD.sweep_at.load(Relaxed).clamp(SWEEP_FIRST, MAX_CPUS as u32);
-    let next = |used| (used < most).then_some(used + 1);
-    let index = WORLD.used.fetch_update(Relaxed, Relaxed, next).ok()? as usize;
-    WORLD.owners[index].store(me, Relaxed);
-    Some(index)
-}
-
 /// Looks for numbers whose owners are gone, and sets the time of the next sweep. Returns whether to
 /// try again.
 fn sweep() -> bool {
@@ -96,32 +103,25 @@ fn sweep() -> bool {
     if WORLD.swept_in_vain.load(Relaxed) == now() || WORLD.sweeping.swap(true, Relaxed) {
         return false;
     }
-    let used = WORLD.used.load(Relaxed).min(MAX_CPUS as u32);
-    let found = WORLD.owners[..used as usize].iter().filter(|owner| give_back(owner)).count();
-    let live = used - found as u32;
-    WORLD.sweep_at.store((live * 2).max(SWEEP_FIRST), Relaxed);
-    WORLD.free.fetch_add(found as u32, Relaxed);
-    let is_full = found == 0 && used as usize == MAX_CPUS;
+    let (taken, free) = table().sweep(is_gone);
+    WORLD.sweep_at.store((taken * 2).max(SWEEP_FIRST), Relaxed);
+    let is_full = free == 0 && taken as usize == MAX_CPUS;
     // All numbers are in use: no sweep for the rest of this second.
     WORLD.swept_in_vain.store(if is_full { now() } else { 0 }, Relaxed);
     WORLD.sweeping.store(false, Relaxed);
     !is_full
 }
 
-/// Takes a number back if its owner is a thread of this process that is gone.
-fn give_back(owner: &core::sync::atomic::AtomicU64) -> bool {
-    let who = owner.load(Relaxed);
-    let (process, thread) = ((who >> 32) as libc::pid_t, who as u32 as libc::pid_t);
-    if who == 0 || process != self::process() {
+/// Returns whether the owner is a thread of this process that is gone.
+fn is_gone(owner: u64) -> bool {
+    let (process, thread) = ((owner >> 32) as libc::pid_t, owner as u32 as libc::pid_t);
+    if process != self::process() {
         return false;
     }
     // SAFETY: no memory is passed, and no signal is sent.
     let error = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) };
     // SAFETY: always points to the calling thread's `errno`.
-    let is_gone = error == -1 && unsafe { *libc::__errno_location() } == libc::ESRCH;
-    // ORDERING: Release → the Acquire in `reuse`. The thread itself ended by a system call, and
-    // this thread has seen that by another.
-    is_gone && owner.compare_exchange(who, 0, Release, Relaxed).is_ok()
+    error == -1 && unsafe { *libc::__errno_location() } == libc::ESRCH
 }
 
 fn process() -> libc::pid_t {

@@ -4,6 +4,7 @@
 
 mod known_bad;
 mod library;
+mod numbers;
 mod posix;
 mod suites;
 mod support;
