@@ -81,7 +81,7 @@ fn table() -> Table<'static, AtomicU32, AtomicU64> {
 #[inline(never)]
 fn take() -> Option<Cpu> {
     let _errno = Preserved::new();
-    let me = owner(process(), thread::tid());
+    let me = owner(process(), thread::kernels_tid());
     let index = loop {
         let most = WORLD.sweep_at.load(Relaxed).clamp(SWEEP_FIRST, MAX_CPUS as u32);
         if let Some(index) = table().take(me, most) {

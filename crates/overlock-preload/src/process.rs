@@ -3,7 +3,7 @@
 
 use overlock::platform::{Threads, report};
 
-use crate::{choice, cond, counters, jump, world};
+use crate::{choice, cond, counters, jump, thread, world};
 
 /// Runs before the constructors of the lock library, which would arm its restartable sequences.
 #[used]
@@ -32,6 +32,7 @@ extern "C" fn start() {
     // SAFETY: called here only, and `report` only by `end`, when the process ends.
     unsafe { counters::note_start() };
     choice::ensure_decided();
+    thread::prepare();
     jump::prepare();
     // SAFETY: the handler only stores to atomics. `pthread_atfork` fails only for lack of memory,
     // this early in the life of a process.

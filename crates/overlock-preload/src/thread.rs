@@ -7,7 +7,7 @@
 
 use core::cell::Cell;
 use core::num::{NonZeroU32, NonZeroU64};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::gate::AtGate;
 
@@ -70,13 +70,35 @@ pub(crate) fn tid() -> u32 {
     }
 }
 
+/// Whether libc tells the numbers of threads: see thread.c.
+static LIBC_TELLS: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" {
+    /// In thread.c: the kernel's number of the calling thread as libc knows it, or 0.
+    safe fn overlock_tid_of_libc() -> u32;
+}
+
+/// Finds out whether libc tells the numbers of threads, at the start of the process.
+pub(crate) fn prepare() {
+    LIBC_TELLS.store(overlock_tid_of_libc() == kernels_tid(), Relaxed);
+}
+
+/// Asks libc if possible: a sandbox that has been put up since may kill for a system call, and the
+/// caller may have locked a free mutex, for which libc makes none.
 #[cold]
 #[inline(never)]
 fn ask_tid() -> u32 {
-    // SAFETY: no arguments, no memory; it can't fail.
-    let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+    let told = if LIBC_TELLS.load(Relaxed) { overlock_tid_of_libc() } else { 0 };
+    let tid = if told == 0 { kernels_tid() } else { told };
     this().tid.set(tid);
     tid
+}
+
+/// Asks the kernel for its number of the calling thread. In a child that was made by a bare `clone`
+/// libc knows only the parent's.
+pub(crate) fn kernels_tid() -> u32 {
+    // SAFETY: no arguments, no memory; it can't fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
 /// Forgets the kernel's number in a forked child, whose thread has another.

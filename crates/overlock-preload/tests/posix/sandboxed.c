@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A program that executes itself in a sandbox which kills for `membarrier`, and uses its locks there. */
+/* Programs that put up a sandbox and use their locks behind it. */
 #include "mutex.h"
 
 #include <linux/audit.h>
@@ -50,4 +50,50 @@ CASE(a_sandbox_that_kills_for_membarrier)
 		fail(__FILE__, __LINE__, "execv");
 	}
 	use_locks();
+}
+
+static atomic_int taken;
+
+/* Behind the strictest sandbox, which allows `read`, `write` and `exit`. */
+static void take_free_mutexes(void)
+{
+	pthread_spinlock_t spin;
+
+	EQ(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE), 0);
+	EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0), 0);
+	for_each_type(type) {
+		pthread_mutex_t mutex = new_mutex(type);
+
+		EQ(pthread_mutex_lock(&mutex), 0);
+		EQ(pthread_mutex_unlock(&mutex), 0);
+		EQ(pthread_mutex_trylock(&mutex), 0);
+		EQ(pthread_mutex_unlock(&mutex), 0);
+	}
+	EQ(pthread_spin_lock(&spin), 0);
+	EQ(pthread_spin_unlock(&spin), 0);
+	taken = 1;
+	syscall(SYS_exit, 0);
+}
+
+static void *take_free_mutexes_in_thread(void *argument)
+{
+	take_free_mutexes();
+	return argument;
+}
+
+CASE(a_thread_that_may_make_no_call_takes_a_free_mutex)
+{
+	join(start(take_free_mutexes_in_thread, NULL));
+	CHECK(taken);
+}
+
+CASE(a_child_that_may_make_no_call_takes_a_free_mutex)
+{
+	pid_t child;
+
+	use_locks();
+	child = fork();
+	if (child == 0)
+		take_free_mutexes();
+	expect_success(child);
 }

@@ -277,16 +277,6 @@ fn unlocks_of_free_mutexes_are_counted_and_reported_with_their_place() {
     assert!(places.lines().all(|line| line.contains(&place)), "{places}");
 }
 
-/// A program can forbid itself the call at any time, and a sandbox can kill for it.
-#[test]
-fn the_library_calls_no_membarrier() {
-    let program = program("sandboxed.c");
-    for lock in LOCKS {
-        let output = under(lock, program).output().expect("just compiled");
-        assert!(output.status.success(), "{lock}: {} {}", output.status, text(&output));
-    }
-}
-
 #[test]
 fn the_library_defines_the_calls_and_little_else() {
     let output = Command::new("nm")

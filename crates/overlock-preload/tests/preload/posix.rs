@@ -149,6 +149,11 @@ fn threads_that_cannot_queue() {
 }
 
 #[test]
+fn sandboxes() {
+    conforms("sandboxed.c");
+}
+
+#[test]
 fn handlers_that_leave_a_wait() {
     conforms("jumps.c");
 }
