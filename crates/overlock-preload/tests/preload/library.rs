@@ -277,6 +277,30 @@ fn unlocks_of_free_mutexes_are_counted_and_reported_with_their_place() {
     assert!(places.lines().all(|line| line.contains(&place)), "{places}");
 }
 
+/// Authors of sandboxes copy the list.
+#[test]
+fn the_system_calls_in_the_readme_suffice() {
+    let readme = include_str!("../../README.md");
+    let (_, list) = readme.split_once("**Sandboxes.**").expect("the list");
+    let (list, _) = list.split_once("At its start").expect("the end of the list");
+    let quoted = list.split('`').skip(1).step_by(2);
+    let calls = quoted.filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
+    let calls = calls.collect::<Vec<_>>().join(" ");
+    for lock in LOCKS {
+        let file = fresh_file(&format!("allowed-{lock}.json"));
+        let output = under(lock, program("allowed.c"))
+            .arg("the_calls_that_are_documented_suffice")
+            .env("OVERLOCK_COUNTERS", &file)
+            .env("ALLOWED", &calls)
+            .output()
+            .expect("just compiled");
+        assert!(output.status.success(), "{lock}, {calls}: {} {}", output.status, text(&output));
+        let record = &lines(&file)[0];
+        assert!(count(record, "mutex", "locks_contended") >= 1, "{record}");
+        assert_eq!(count(record, "mutex", "unlocked_free"), 1, "{record}");
+    }
+}
+
 #[test]
 fn the_library_defines_the_calls_and_little_else() {
     let output = Command::new("nm")

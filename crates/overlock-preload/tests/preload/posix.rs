@@ -151,6 +151,7 @@ fn threads_that_cannot_queue() {
 #[test]
 fn sandboxes() {
     conforms("sandboxed.c");
+    conforms("allowed.c");
 }
 
 #[test]
