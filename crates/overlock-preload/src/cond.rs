@@ -93,7 +93,7 @@ use crate::{choice, clock, real, thread};
 mod layout;
 
 use layout::Layout;
-pub(crate) use layout::is_layout_known;
+pub(crate) use layout::prepare;
 
 /// Flag, libc's: shared between processes.
 const SHARED: u32 = 1 << 0;
@@ -188,7 +188,7 @@ impl Cond {
     }
 
     fn is_libcs(&self) -> bool {
-        self.flags().load(Relaxed) & (SHARED | CLAIMED) == SHARED || choice::is_none()
+        choice::is_none() || self.flags().load(Relaxed) & (SHARED | CLAIMED) == SHARED
     }
 
     /// Makes a process-shared condition variable ours, unless a thread waits in libc's way: then

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events of the process as a whole: it starts, forks and ends.
 
-use overlock::platform::{Threads, report};
+use overlock::platform::Threads;
 
 use crate::{choice, cond, counters, jump, thread, world};
 
@@ -21,17 +21,10 @@ static START: extern "C" fn() = start;
 static END: extern "C" fn() = end;
 
 extern "C" fn start() {
-    if !cond::is_layout_known() {
-        report::write(&[
-            b"overlock: this libc's condition variables are unlike any that Overlock knows; ",
-            b"run without Overlock\n",
-        ]);
-        // SAFETY: ends the process before it has run a line of its own `main`.
-        unsafe { libc::_exit(2) }
-    }
     // SAFETY: called here only, and `report` only by `end`, when the process ends.
     unsafe { counters::note_start() };
     choice::ensure_decided();
+    cond::prepare();
     thread::prepare();
     jump::prepare();
     // SAFETY: the handler only stores to atomics. `pthread_atfork` fails only for lack of memory,

@@ -5,6 +5,7 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use libc::pthread_cond_t;
+use overlock::platform::report;
 
 use super::{MONOTONIC, SHARED};
 
@@ -31,9 +32,9 @@ impl Layout {
     }
 
     #[cold]
+    #[inline(never)]
     fn learn() -> Self {
-        // Unknown: `is_layout_known` ends the process before its `main`.
-        let flags = Self::find().unwrap_or(36);
+        let Some(flags) = Self::find() else { refuse() };
         FLAGS.store(flags + 1, Relaxed);
         Self { flags }
     }
@@ -98,8 +99,22 @@ fn initialised(shared: libc::c_int, clock: libc::clockid_t) -> Option<[u32; SIZE
     (errors == 0).then(|| unsafe { cond.as_ptr().cast::<[u32; SIZE / 4]>().read() })
 }
 
-/// Whether this libc marks condition variables in a way that leaves room for us. (Where the type of
-/// a mutex lies can't change: programs have it compiled in.)
-pub(crate) fn is_layout_known() -> bool {
-    Layout::find().is_some()
+/// Learns the layout at the start of the process, if it is known. Otherwise the process ends when
+/// it first uses a condition variable, which many never do. (Where the type of a mutex lies can't
+/// change: programs have it compiled in.)
+pub(crate) fn prepare() {
+    if let Some(flags) = Layout::find() {
+        FLAGS.store(flags + 1, Relaxed);
+    }
+}
+
+/// Ends the process: a condition variable of an unknown layout can't be ours, and libc's can't
+/// release our mutexes.
+fn refuse() -> ! {
+    report::write(&[
+        b"overlock: this libc's condition variables are unlike any that Overlock knows; ",
+        b"run without Overlock\n",
+    ]);
+    // SAFETY: ends the process at once, without running code of the program.
+    unsafe { libc::_exit(2) }
 }

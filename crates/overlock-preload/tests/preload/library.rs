@@ -114,6 +114,33 @@ fn a_library_that_sets_the_clocks_back_shortens_no_wait() {
     }
 }
 
+/// Only the condition variables are affected.
+#[test]
+fn a_libc_with_other_condition_variables_stops_only_programs_that_use_them() {
+    let foreign = compile("foreign_cond.c", "foreign-cond.so", &["-shared", "-fPIC"]);
+    let both = format!("{}:{}", foreign.display(), library().display());
+    let run = |lock: &str, program: &Path, case: &str| {
+        let mut command = under(lock, program);
+        command.arg(case).env("LD_PRELOAD", &both).output().expect("it was just compiled")
+    };
+    for (source, case) in [("mutex.c", "lock_and_unlock"), ("spin.c", "threads_exclude_each_other")]
+    {
+        let output = run("hybrid", program(source), case);
+        assert!(output.status.success(), "{source}: {}", text(&output));
+        assert_eq!(text(&output), "");
+    }
+    let cond = program("cond.c");
+    let output = run("none", cond, "signal_wakes");
+    assert!(output.status.success(), "none: {}", text(&output));
+    for case in ["signal_wakes", "timed_waits_time_out_and_not_early", "broadcast_wakes_all"] {
+        let output = run("hybrid", cond, case);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        let message = "overlock: this libc's condition variables are unlike any that Overlock knows; \
+                       run without Overlock\n";
+        assert_eq!(text(&output), message);
+    }
+}
+
 /// The locks' own budgets are of the kernel's time.
 #[test]
 fn a_library_that_stops_the_clocks_stops_no_lock() {
