@@ -75,7 +75,7 @@ static void use_another_stack(int above)
 		memory = NULL;
 	}
 	if (memory == NULL) {
-		printf("skipped: no room for a stack %s the thread's\n", above ? "above" : "below");
+		skipped("no room for a stack %s the thread's", above ? "above" : "below");
 		memory = malloc(SIZE);
 	}
 	EQ(sigaltstack(&(stack_t){ .ss_sp = memory, .ss_size = SIZE }, NULL), 0);

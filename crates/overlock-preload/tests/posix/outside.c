@@ -29,7 +29,7 @@ static int start_realtime(pthread_t *thread, int priority)
 	error = pthread_create(thread, &attributes, wait_and_note, (void *)(long)priority);
 	EQ(pthread_attr_destroy(&attributes), 0);
 	if (error != 0)
-		printf("skipped: no real-time threads here (%s)\n", strerror(error));
+		skipped("no real-time threads here (%s)", strerror(error));
 	return error == 0;
 }
 
@@ -148,7 +148,7 @@ static int start_crowd(pthread_t *threads, void *argument)
 		started++;
 	EQ(pthread_attr_destroy(&attributes), 0);
 	if (started < crowd())
-		printf("skipped: no room for more than %d threads\n", started);
+		skipped("no room for more than %d threads", started);
 	return started;
 }
 

@@ -21,6 +21,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,19 @@ __attribute__((unused)) static void equal(const char *file, int line, const char
 	snprintf(what, sizeof what, "%s is %ld (%s), expected %ld (%s)", call, got, strerror((int)got), expected,
 		 strerror((int)expected));
 	fail(file, line, what);
+}
+
+/* Says that a case, or a part of it, is not run, and why. A case may then end by _exit. */
+__attribute__((unused, format(printf, 1, 2))) static void skipped(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	printf("skipped: ");
+	vprintf(format, arguments);
+	putchar('\n');
+	fflush(stdout);
+	va_end(arguments);
 }
 
 /* Gives the other threads, and a wrong implementation, time. */

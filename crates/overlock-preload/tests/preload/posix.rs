@@ -63,15 +63,37 @@ impl<'a> Suite<'a> {
         self.cases(lock, &mut under(lock, self.program))
     }
 
-    /// Runs all cases; returns how many there are.
+    /// Runs all cases; returns how many there are. What they skip goes to the terminal: the harness
+    /// hides the output of a test that passes.
     fn cases(&self, who: &str, command: &mut Command) -> usize {
         let source = self.source;
         let output = command.output().expect("the program was just compiled");
-        assert!(output.status.success(), "{source} on {who}:\n{}", text(&output));
-        let cases = text(&output).lines().filter(|line| line.starts_with("ok ")).count();
-        assert!(cases > 0, "{source} on {who} ran no case:\n{}", text(&output));
+        let said = text(&output);
+        assert!(output.status.success(), "{source} on {who}:\n{said}");
+        for line in skips(&said) {
+            writeln!(stderr(), "{line} ({source} on {who})").expect("a terminal or a file");
+        }
+        let cases = said.lines().filter(|line| line.starts_with("ok ")).count();
+        assert!(cases > 0, "{source} on {who} ran no case:\n{said}");
         cases
     }
+}
+
+/// What a program says that it skips.
+fn skips(said: &str) -> impl Iterator<Item = &str> {
+    said.lines().filter(|line| line.starts_with("skipped: "))
+}
+
+#[test]
+fn what_a_program_skips_is_seen() {
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -v 40000 && exec \"$0\" more_threads_than_numbers_wait_for_a_mutex"])
+        .arg(program("outside.c"))
+        .output()
+        .expect("a shell");
+    assert!(output.status.success(), "{}", text(&output));
+    let said = text(&output);
+    assert!(skips(&said).any(|line| line.contains("no room for more than")), "{said}");
 }
 
 #[test]
