@@ -5,7 +5,9 @@
 //! before the fork handlers of a memory allocator that was loaded first, and also in a child made
 //! by a bare `clone`, which runs no handlers at all. So everything here is zero in a process that
 //! has not used a lock yet. Where the kernel can't clear it (the pages are larger than 4 KiB, or an
-//! emulator does not know this advice), our own fork handler does.
+//! emulator does not know this advice), our own fork handler does. There a child of a bare `clone`
+//! can't be told from its parent: it has the parent's memory, and a child of `vfork`, which shares
+//! that memory, has another process number too.
 //!
 //! A child of `vfork` shares the parent's memory and its locks, as it should.
 
@@ -98,7 +100,9 @@ pub(crate) fn clear_in_child() {
     unsafe { core::ptr::write_bytes(slots, 0, used) };
     // SAFETY: as above.
     unsafe { core::ptr::write_bytes(WORLD.waiters.as_ptr().cast_mut(), 0, WORLD.waiters.len()) };
-    for word in [&WORLD.generation, &WORLD.used, &WORLD.free, &WORLD.sweep_at] {
+    let world = &WORLD;
+    for word in [&world.generation, &world.used, &world.free, &world.sweep_at, &world.swept_in_vain]
+    {
         word.store(0, Relaxed);
     }
     WORLD.noticing.store(false, Relaxed);

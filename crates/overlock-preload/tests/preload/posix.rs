@@ -126,6 +126,20 @@ fn fork() {
     conforms("fork.c");
 }
 
+/// As on kernels before 4.14, with pages larger than 4 KiB, and under emulators.
+#[test]
+fn fork_where_the_kernel_clears_no_memory() {
+    let suite = Suite::of("fork.c");
+    std::thread::scope(|scope| {
+        for lock in LOCKS {
+            let mut command = under(lock, program("without_wipe.c"));
+            command.arg(suite.program);
+            let suite = &suite;
+            scope.spawn(move || suite.cases(&format!("{lock}, by our fork handler"), &mut command));
+        }
+    });
+}
+
 #[test]
 fn robust_inheriting_and_shared() {
     conforms_and_passes_on("special.c");
