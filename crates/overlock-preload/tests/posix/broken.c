@@ -9,11 +9,14 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 static int is(const char *fault)
 {
@@ -93,6 +96,24 @@ static int lock_unless_jumped(pthread_mutex_t *mutex)
 	return 0;
 }
 
+/* The mutex that a thread has locked last, for a child that takes it for its own. */
+static pthread_mutex_t *last;
+
+static void clean_last(void)
+{
+	*(volatile int *)&last->__data.__lock = 0;
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+	pthread_key_t key;
+
+	if (is("children_clean_every_mutex"))
+		pthread_atfork(NULL, NULL, clean_last);
+	if (is("a_key_is_taken"))
+		pthread_key_create(&key, NULL);
+}
+
 int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
 	REAL(pthread_mutex_lock, "");
@@ -106,6 +127,12 @@ int pthread_mutex_lock(pthread_mutex_t *mutex)
 	}
 	if (is("any_jump_ends_a_wait"))
 		return lock_unless_jumped(mutex);
+	if (is("children_clean_every_mutex"))
+		last = mutex;
+	if (is("lock_calls_membarrier"))
+		syscall(SYS_membarrier, 0, 0, 0);
+	if (is("lock_asks_for_the_thread"))
+		syscall(SYS_gettid);
 	if (is("two_unlocks_count_twice"))
 		return counting_lock(mutex);
 	if (is("recursion_without_limit") && mutex->__data.__count == UINT_MAX)
@@ -257,4 +284,40 @@ int pthread_spin_trylock(pthread_spinlock_t *spin)
 	int error = real(spin);
 
 	return is("spin_trylock_has_the_wrong_error") && error == EBUSY ? EAGAIN : error;
+}
+
+int pthread_rwlock_wrlock(pthread_rwlock_t *lock)
+{
+	REAL(pthread_rwlock_wrlock, "");
+
+	return is("rwlock_does_nothing") ? 0 : real(lock);
+}
+
+int pthread_rwlock_rdlock(pthread_rwlock_t *lock)
+{
+	REAL(pthread_rwlock_rdlock, "");
+
+	return is("rwlock_does_nothing") ? 0 : real(lock);
+}
+
+int pthread_rwlock_timedwrlock(pthread_rwlock_t *lock, const struct timespec *at)
+{
+	REAL(pthread_rwlock_timedwrlock, "");
+	int error = real(lock, at);
+
+	return is("rwlock_hides_its_timeout") && error == ETIMEDOUT ? 0 : error;
+}
+
+int sem_wait(sem_t *semaphore)
+{
+	REAL(sem_wait, "");
+
+	return is("semaphore_does_nothing") ? 0 : real(semaphore);
+}
+
+int pthread_barrier_wait(pthread_barrier_t *barrier)
+{
+	REAL(pthread_barrier_wait, "");
+
+	return is("barrier_does_nothing") ? 0 : real(barrier);
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{LazyLock, Mutex, OnceLock};
@@ -63,6 +64,16 @@ pub(crate) fn program(source: &str) -> &'static Path {
     };
     // Tests that need other programs compile them at the same time.
     cell.get_or_init(|| compile(source, &source.replace('.', "-"), &[]))
+}
+
+/// Returns whether there is a C++ compiler; if not, says that its programs are skipped.
+pub(crate) fn has_cxx() -> bool {
+    let result = Command::new("c++").arg("--version").output();
+    if let Err(error) = &result {
+        writeln!(std::io::stderr(), "skipped: C++ programs: c++ does not run: {error}")
+            .expect("a terminal or a file");
+    }
+    result.is_ok()
 }
 
 /// A command that runs `program` under `lock`.
