@@ -163,7 +163,7 @@ fn refuse(name: &[u8]) -> ! {
     report::write(&[
         b"overlock: OVERLOCK_LOCK=",
         name,
-        b" is not a lock; choose hybrid, ticket, queued or test-and-set\n",
+        b" is not a lock; choose hybrid, ticket, queued, test-and-set or none\n",
     ]);
     // SAFETY: ends the process at once, without running code of the program.
     unsafe { libc::_exit(2) }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Calls of libc by their oldest version, so that a library built with a new glibc runs with an old one (2.31).
+ * Calls of libc by their oldest version, so that a library built with a new glibc does not need a new one for them. It can
+ * still need that for the unwinder of the building machine, which is linked in (README.md says what that means).
  *
  * The linker redirects every reference to `name`, including Rust's, to `__wrap_name` (build.rs). Before glibc 2.34 some of
  * these are in separate libraries, which a program without threads need not load: the references are weak, and a missing

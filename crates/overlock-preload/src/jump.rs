@@ -229,10 +229,19 @@ unsafe fn before_jump(buffer: *const usize) {
         return;
     }
     // SAFETY: the caller's.
-    if let Some(target) = unsafe { target(buffer) } {
-        // SAFETY: the caller's.
-        unsafe { give_up(&Gone::new(target)) };
-    }
+    let Some(target) = (unsafe { target(buffer) }) else { refuse() };
+    // SAFETY: the caller's.
+    unsafe { give_up(&Gone::new(target)) };
+}
+
+/// Ends the process: nothing tells whether the jump leaves a wait, whose mutex would be stuck.
+fn refuse() -> ! {
+    report::write(&[
+        b"overlock: a signal handler jumps in a thread that waits for a mutex, and this libc's jump ",
+        b"buffers are unlike any that Overlock knows; run this program without Overlock\n",
+    ]);
+    // SAFETY: ends the process.
+    unsafe { libc::abort() }
 }
 
 /// `longjmp`, `_longjmp` and `siglongjmp`.

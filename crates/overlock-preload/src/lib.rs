@@ -33,7 +33,8 @@
 //!   never reach us. They are the same objects in memory, so a program must not mix both kinds of
 //!   calls on one object; C11 forbids that too.
 //! * Calls of a library that was opened with `RTLD_DEEPBIND` or `dlmopen`: the dynamic linker binds
-//!   them to libc before anything preloaded. If such a library shares mutexes with the rest of the
+//!   them to libc before anything preloaded. Likewise calls that a program looks up in libc itself,
+//!   by `dlsym` with the handle of `libc.so.6`. If such calls share mutexes with the rest of the
 //!   program, which uses ours, run that program without Overlock: the two do not exclude each
 //!   other.
 //!
