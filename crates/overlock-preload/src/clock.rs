@@ -9,8 +9,8 @@
 use libc::{c_int, clockid_t, timespec};
 
 use overlock::platform::clock::{ahead_of, now_on};
+use overlock::platform::{Platform as _, Threads};
 
-use crate::errno::Preserved;
 use crate::real;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -103,12 +103,7 @@ impl Poll {
 
     /// Sleeps once.
     pub(crate) fn sleep(&mut self) {
-        let _errno = Preserved::new();
-        let pause = timespec { tv_sec: 0, tv_nsec: self.next_ns as i64 };
-        // SAFETY: `pause` is readable; the rest of an interrupted sleep is not needed.
-        // `clock_nanosleep` would be a cancellation point, which locking a mutex must not be, so
-        // this is the system call itself.
-        unsafe { libc::syscall(libc::SYS_nanosleep, &raw const pause, 0usize) };
+        Threads::nap(self.next_ns);
         self.next_ns = (self.next_ns * 2).min(*POLL_NS.end());
     }
 

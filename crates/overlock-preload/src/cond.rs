@@ -84,9 +84,9 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use libc::{EINVAL, EPERM, ETIMEDOUT, c_int, clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
+use overlock::platform::keep_errno;
 
 use crate::counters::{self, Event};
-use crate::errno::Preserved;
 use crate::mutex::{self, Mutex};
 use crate::{choice, clock, real, thread};
 
@@ -260,10 +260,11 @@ impl Cond {
 
 /// Calls a futex operation without a timeout and returns its result. `errno` is preserved.
 fn futex(word: *const AtomicU32, operation: c_int, value: u32) -> i64 {
-    let _errno = Preserved::new();
     // SAFETY: to wake, the kernel takes the address as a name; to wait, it reads the word, and
     // fails if there is none.
-    unsafe { libc::syscall(libc::SYS_futex, word, operation, value, 0usize, 0usize, 0usize) }
+    keep_errno(|| unsafe {
+        libc::syscall(libc::SYS_futex, word, operation, value, 0usize, 0usize, 0usize)
+    })
 }
 
 /// Returns the operation that a wait needs, and its deadline on the kernel's clock; or `EINVAL`.

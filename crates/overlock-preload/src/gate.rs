@@ -35,7 +35,7 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::compiler_fence;
 
-use overlock::platform::{Platform, Threads};
+use overlock::platform::{Platform, Threads, keep_errno};
 
 use crate::choice::operations;
 use crate::mutex::Mutex;
@@ -112,9 +112,8 @@ fn is_realtime() -> bool {
         policy.set((calls - 1) << 1 | u32::from(known));
         return known;
     }
-    let _errno = crate::errno::Preserved::new();
     // SAFETY: no memory is passed.
-    let now = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+    let now = keep_errno(|| unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) });
     let now = now as libc::c_int & !libc::SCHED_RESET_ON_FORK;
     let is_realtime = now == libc::SCHED_FIFO || now == libc::SCHED_RR;
     policy.set(POLICY_CALLS << 1 | u32::from(is_realtime));

@@ -23,7 +23,7 @@ use core::ffi::c_void;
 
 use libc::c_int;
 use overlock::Cpu;
-use overlock::platform::{Platform, report};
+use overlock::platform::{Platform, keep_errno, report};
 
 use crate::mutex::Mutex;
 use crate::platform::Process;
@@ -204,14 +204,16 @@ fn number() -> Option<Cpu> {
 /// # Safety
 /// They go.
 unsafe fn give_up(gone: &Gone) {
-    let _errno = crate::errno::Preserved::new();
     let is_gone = |at| gone.contains(at);
-    // SAFETY: the caller's.
-    let mut all = unsafe { gate::abandon(is_gone) };
-    if let Some(cpu) = number() {
-        // SAFETY: the caller's; a thread waits only for mutexes that are alive.
-        all &= unsafe { Process::slot(cpu).abandon(cpu, is_gone) };
-    }
+    let all = keep_errno(|| {
+        // SAFETY: the caller's.
+        let mut all = unsafe { gate::abandon(is_gone) };
+        if let Some(cpu) = number() {
+            // SAFETY: the caller's; a thread waits only for mutexes that are alive.
+            all &= unsafe { Process::slot(cpu).abandon(cpu, is_gone) };
+        }
+        all
+    });
     if !all {
         report::write(&[
             b"overlock: a signal handler left a wait for a mutex for good, at a moment when the ",

@@ -66,7 +66,6 @@ mod choice;
 mod clock;
 mod cond;
 mod counters;
-mod errno;
 mod exports;
 mod gate;
 mod jump;

@@ -17,9 +17,8 @@ use core::sync::atomic::Ordering::{self, Relaxed};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use overlock::Cpu;
-use overlock::platform::{MAX_CPUS, Platform as _};
+use overlock::platform::{MAX_CPUS, Platform as _, keep_errno};
 
-use crate::errno::Preserved;
 use crate::platform::Process;
 use crate::thread;
 use crate::world::WORLD;
@@ -80,19 +79,23 @@ fn table() -> Table<'static, AtomicU32, AtomicU64> {
 #[cold]
 #[inline(never)]
 fn take() -> Option<Cpu> {
-    let _errno = Preserved::new();
+    let index = keep_errno(find)?;
+    thread::this().number.set(generation() << 16 | (index as u32 + 1));
+    Cpu::new(index)
+}
+
+/// Takes a number from the table, after a sweep if necessary.
+fn find() -> Option<usize> {
     let me = owner(process(), thread::kernels_tid());
-    let index = loop {
+    loop {
         let most = WORLD.sweep_at.load(Relaxed).clamp(SWEEP_FIRST, MAX_CPUS as u32);
         if let Some(index) = table().take(me, most) {
-            break index;
+            return Some(index);
         }
         if !sweep() {
             return None;
         }
-    };
-    thread::this().number.set(generation() << 16 | (index as u32 + 1));
-    Cpu::new(index)
+    }
 }
 
 /// Looks for numbers whose owners are gone, and sets the time of the next sweep. Returns whether to

@@ -13,10 +13,9 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use overlock::platform::MAX_CPUS;
+use overlock::platform::{MAX_CPUS, keep_errno};
 use overlock::{Bucket, Slot};
 
-use crate::errno::Preserved;
 use crate::platform::Process;
 
 /// `MADV_WIPEONFORK`.
@@ -73,11 +72,10 @@ pub(crate) fn wipe_on_fork() {
     if !has_own_pages() {
         return;
     }
-    let _errno = Preserved::new();
     let world = (&raw const WORLD).cast_mut().cast();
     // SAFETY: the range is that of the static, in pages of its own; the call changes only what a
     // forked child finds there.
-    let error = unsafe { libc::madvise(world, size_of::<World>(), WIPE_ON_FORK) };
+    let error = keep_errno(|| unsafe { libc::madvise(world, size_of::<World>(), WIPE_ON_FORK) });
     IS_WIPED.store(error == 0, Relaxed);
 }
 

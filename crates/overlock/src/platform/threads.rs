@@ -24,6 +24,7 @@ use waiting::Waiting;
 use wakes::WakeUp;
 
 pub mod clock;
+pub(super) mod errno;
 pub(super) mod futex;
 mod maps;
 mod registry;

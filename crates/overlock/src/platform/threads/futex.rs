@@ -7,6 +7,8 @@
 use core::ptr;
 use core::sync::atomic::AtomicU32;
 
+use super::errno::keep_errno;
+
 /// Which threads can meet at the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -76,15 +78,4 @@ pub(crate) fn nap(ns: u64) {
             libc::syscall(libc::SYS_nanosleep, &raw const time, ptr::null_mut::<libc::timespec>());
         }
     });
-}
-
-/// Makes a system call without changing the caller's `errno`.
-pub(super) fn keep_errno(call: impl FnOnce()) {
-    // SAFETY: __errno_location returns this thread's errno, valid for its life.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above; no other thread accesses it.
-    let saved = unsafe { *errno };
-    call();
-    // SAFETY: as above.
-    unsafe { *errno = saved };
 }

@@ -10,7 +10,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use super::futex::keep_errno;
+use super::errno::keep_errno;
 
 /// How many errors are reported with their places.
 const PLACES: u32 = 16;

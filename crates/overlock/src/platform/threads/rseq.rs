@@ -143,7 +143,7 @@ mod armed {
 
     fn membarrier(command: libc::c_int) -> libc::c_long {
         let mut result = 0;
-        super::super::futex::keep_errno(|| {
+        super::super::errno::keep_errno(|| {
             // SAFETY: no memory is passed.
             result = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
         });

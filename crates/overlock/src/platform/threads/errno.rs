@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `errno`, which the locks leave alone.
+//!
+//! Programs read `errno` of an earlier call after they have unlocked a mutex. libc's own locks
+//! never touch it, so ours must not either, although they make system calls that routinely fail
+//! (because a futex word has just changed).
+
+/// Calls a function that may make system calls, without changing the caller's `errno`. If the
+/// thread leaves it by a panic, a cancellation or a jump, `errno` is what the function left.
+#[inline]
+pub fn keep_errno<R>(call: impl FnOnce() -> R) -> R {
+    // SAFETY: __errno_location returns this thread's errno, valid for its life.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above; no other thread accesses it.
+    let saved = unsafe { *errno };
+    let result = call();
+    // SAFETY: as above.
+    unsafe { *errno = saved };
+    result
+}
