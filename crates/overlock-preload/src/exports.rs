@@ -115,10 +115,10 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Exports a function: `name (at version, at version) code, operands`. The code ends in a jump, so
+/// Exports a function: `name [at version, at version] [code] operands`. The code ends in a jump, so
 /// that no frame lies between the program and the function.
 macro_rules! export {
-    ($name:literal ($($at:literal $version:literal),+) [$($code:literal),+] $($operands:tt)*) => {
+    ($name:literal [$($at:literal $version:literal),+] [$($code:expr),+] $($operands:tt)*) => {
         core::arch::global_asm!(
             ".pushsection .text.overlock_exports, \"ax\", @progbits",
             ".p2align 4",
@@ -142,147 +142,106 @@ macro_rules! export {
     };
 }
 
+/// Exports one line of the table below.
+///
+/// `table`, for the calls of every lock and unlock: if the mutex is a normal one, a jump to the
+/// function in the table in use, else to the given function.
 #[cfg(target_arch = "x86_64")]
-mod versions {
-    use super::*;
+macro_rules! line {
+    ($name:literal $versions:tt $_elsewhere:tt (jump $target:path)) => {
+        export!($name $versions ["jmp {target}"] target = sym $target);
+    };
+    ($name:literal $versions:tt $_elsewhere:tt (table $field:ident, $else:path, $_whole:path)) => {
+        export!(
+            $name $versions
+            [
+                "test dword ptr [rdi + {kind}], {special}",
+                "jne {else}",
+                "mov rax, qword ptr [rip + {world} + {current}]",
+                "lea rcx, [rip + {tables}]",
+                "jmp qword ptr [rcx + rax + {field}]"
+            ]
+            kind = const mutex::KIND,
+            special = const !mutex::ELISION as i32,
+            else = sym $else,
+            world = sym crate::world::WORLD,
+            current = const core::mem::offset_of!(crate::world::World, current),
+            tables = sym crate::word::TABLES,
+            field = const core::mem::offset_of!(crate::choice::Operations, $field)
+        );
+    };
+}
 
-    /// Exports a jump to a function.
-    macro_rules! jumps {
-        ($($name:literal ($($at:literal $version:literal),+) => $target:path;)*) => {
-            $(export!($name ($($at $version),+) ["jmp {target}"] target = sym $target);)*
-        };
-    }
+/// Exports one line of the table below. `table` means a function that does all.
+#[cfg(target_arch = "aarch64")]
+macro_rules! line {
+    ($name:literal $_elsewhere:tt [] $_code:tt) => {};
+    ($name:literal $_elsewhere:tt $versions:tt (jump $target:path)) => {
+        export!($name $versions ["b {target}"] target = sym $target);
+    };
+    ($name:literal $elsewhere:tt $versions:tt (table $_field:ident, $_else:path, $whole:path)) => {
+        line!($name $elsewhere $versions (jump $whole));
+    };
+}
 
-    /// Exports the calls of every lock and unlock: if the mutex is a normal one, a jump to the
-    /// function in the table in use, else to the given function.
-    macro_rules! by_table {
-        ($($name:literal ($($at:literal $version:literal),+) => $field:ident, $else:path;)*) => {$(
-            export!(
-                $name ($($at $version),+)
-                [
-                    "test dword ptr [rdi + {kind}], {special}",
-                    "jne {else}",
-                    "mov rax, qword ptr [rip + {world} + {current}]",
-                    "lea rcx, [rip + {tables}]",
-                    "jmp qword ptr [rcx + rax + {field}]"
-                ]
-                kind = const mutex::KIND,
-                special = const !mutex::ELISION as i32,
-                else = sym $else,
-                world = sym WORLD,
-                current = const core::mem::offset_of!(World, current),
-                tables = sym word::TABLES,
-                field = const core::mem::offset_of!(Operations, $field)
-            );
-        )*};
-    }
-
-    use crate::choice::Operations;
-    use crate::word;
-    use crate::world::{WORLD, World};
-
-    by_table! {
-        "pthread_mutex_lock" ("@@" "2.2.5") => lock, mutex::lock_by_kind;
-        "__pthread_mutex_lock" ("@@" "2.2.5") => lock, mutex::lock_by_kind;
-        "pthread_mutex_trylock" ("@" "2.2.5", "@@" "2.34") => try_lock, mutex::try_lock_by_kind;
-        "__pthread_mutex_trylock" ("@@" "2.2.5") => try_lock, mutex::try_lock_by_kind;
-        "pthread_mutex_unlock" ("@@" "2.2.5") => unlock, mutex::unlock_by_kind;
-        "__pthread_mutex_unlock" ("@@" "2.2.5") => unlock, mutex::unlock_by_kind;
-    }
-
-    jumps! {
-        "pthread_mutex_timedlock" ("@" "2.2.5", "@@" "2.34") => mutex_timedlock;
-        "pthread_mutex_clocklock" ("@" "2.30", "@@" "2.34") => mutex_clocklock;
-        "pthread_mutex_destroy" ("@@" "2.2.5") => mutex_destroy;
-        "__pthread_mutex_destroy" ("@@" "2.2.5") => mutex_destroy;
-        "pthread_cond_wait" ("@" "2.2.5", "@@" "2.3.2") => overlock_cond_wait;
-        "pthread_cond_timedwait" ("@" "2.2.5", "@@" "2.3.2") => overlock_cond_timedwait;
-        "pthread_cond_clockwait" ("@" "2.30", "@@" "2.34") => overlock_cond_clockwait;
-        "pthread_cond_signal" ("@" "2.2.5", "@@" "2.3.2") => cond_signal;
-        "pthread_cond_broadcast" ("@" "2.2.5", "@@" "2.3.2") => cond_broadcast;
-        "pthread_cond_destroy" ("@" "2.2.5", "@@" "2.3.2") => cond_destroy;
-        "pthread_cond_init" ("@" "2.2.5") => first_cond_init;
-        "pthread_spin_lock" ("@" "2.2.5", "@@" "2.34") => spin_lock;
-        "pthread_spin_trylock" ("@" "2.2.5", "@@" "2.34") => spin_trylock;
-        "pthread_spin_unlock" ("@" "2.2.5", "@@" "2.34") => spin_unlock;
-        "pthread_rwlock_rdlock" ("@" "2.2.5", "@@" "2.34") => passed_on::rdlock;
-        "pthread_rwlock_timedrdlock" ("@" "2.2.5", "@@" "2.34") => passed_on::timedrdlock;
-        "pthread_rwlock_clockrdlock" ("@" "2.30", "@@" "2.34") => passed_on::clockrdlock;
-        "pthread_rwlock_wrlock" ("@" "2.2.5", "@@" "2.34") => passed_on::wrlock;
-        "pthread_rwlock_timedwrlock" ("@" "2.2.5", "@@" "2.34") => passed_on::timedwrlock;
-        "pthread_rwlock_clockwrlock" ("@" "2.30", "@@" "2.34") => passed_on::clockwrlock;
-        "pthread_barrier_wait" ("@" "2.2.5", "@@" "2.34") => passed_on::barrier_wait;
-        "longjmp" ("@@" "2.2.5") => jump::longjmp;
-        "_longjmp" ("@@" "2.2.5") => jump::longjmp;
-        "siglongjmp" ("@@" "2.2.5") => jump::longjmp;
-        "__longjmp_chk" ("@@" "2.11") => jump::longjmp_chk;
-        "sem_wait" ("@" "2.2.5", "@@" "2.34") => overlock_sem_wait;
-        "sem_timedwait" ("@" "2.2.5", "@@" "2.34") => overlock_sem_timedwait;
-        "sem_clockwait" ("@" "2.30", "@@" "2.34") => overlock_sem_clockwait;
-    }
+/// Exports all calls: `name [versions on x86-64] [versions on aarch64] => (code)`.
+macro_rules! exports {
+    ($($name:literal $x86_64:tt $aarch64:tt => $code:tt;)*) => {
+        $(line!($name $x86_64 $aarch64 $code);)*
+    };
 }
 
 #[cfg(target_arch = "aarch64")]
-mod versions {
-    use super::*;
-
-    /// Exports a jump to a function.
-    macro_rules! jumps {
-        ($($name:literal ($($at:literal $version:literal),+) => $target:path;)*) => {
-            $(export!($name ($($at $version),+) ["b {target}"] target = sym $target);)*
-        };
+functions! {
+    mutex_lock (mutex: *mut pthread_mutex_t) {
+        // SAFETY: the program's.
+        mutex::lock(unsafe { Mutex::new(mutex) })
     }
 
-    functions! {
-        mutex_lock (mutex: *mut pthread_mutex_t) {
-            // SAFETY: the program's.
-            mutex::lock(unsafe { Mutex::new(mutex) })
-        }
-
-        mutex_trylock (mutex: *mut pthread_mutex_t) {
-            // SAFETY: the program's.
-            mutex::try_lock(unsafe { Mutex::new(mutex) })
-        }
-
-        mutex_unlock (mutex: *mut pthread_mutex_t) {
-            // SAFETY: the program's.
-            mutex::unlock(unsafe { Mutex::new(mutex) })
-        }
+    mutex_trylock (mutex: *mut pthread_mutex_t) {
+        // SAFETY: the program's.
+        mutex::try_lock(unsafe { Mutex::new(mutex) })
     }
 
-    jumps! {
-        "pthread_mutex_lock" ("@@" "2.17") => mutex_lock;
-        "__pthread_mutex_lock" ("@@" "2.17") => mutex_lock;
-        "pthread_mutex_trylock" ("@" "2.17", "@@" "2.34") => mutex_trylock;
-        "__pthread_mutex_trylock" ("@@" "2.17") => mutex_trylock;
-        "pthread_mutex_unlock" ("@@" "2.17") => mutex_unlock;
-        "__pthread_mutex_unlock" ("@@" "2.17") => mutex_unlock;
-        "pthread_mutex_timedlock" ("@" "2.17", "@@" "2.34") => mutex_timedlock;
-        "pthread_mutex_clocklock" ("@" "2.30", "@@" "2.34") => mutex_clocklock;
-        "pthread_mutex_destroy" ("@@" "2.17") => mutex_destroy;
-        "__pthread_mutex_destroy" ("@@" "2.17") => mutex_destroy;
-        "pthread_cond_wait" ("@@" "2.17") => overlock_cond_wait;
-        "pthread_cond_timedwait" ("@@" "2.17") => overlock_cond_timedwait;
-        "pthread_cond_clockwait" ("@" "2.30", "@@" "2.34") => overlock_cond_clockwait;
-        "pthread_cond_signal" ("@@" "2.17") => cond_signal;
-        "pthread_cond_broadcast" ("@@" "2.17") => cond_broadcast;
-        "pthread_cond_destroy" ("@@" "2.17") => cond_destroy;
-        "pthread_spin_lock" ("@" "2.17", "@@" "2.34") => spin_lock;
-        "pthread_spin_trylock" ("@" "2.17", "@@" "2.34") => spin_trylock;
-        "pthread_spin_unlock" ("@" "2.17", "@@" "2.34") => spin_unlock;
-        "pthread_rwlock_rdlock" ("@" "2.17", "@@" "2.34") => passed_on::rdlock;
-        "pthread_rwlock_timedrdlock" ("@" "2.17", "@@" "2.34") => passed_on::timedrdlock;
-        "pthread_rwlock_clockrdlock" ("@" "2.30", "@@" "2.34") => passed_on::clockrdlock;
-        "pthread_rwlock_wrlock" ("@" "2.17", "@@" "2.34") => passed_on::wrlock;
-        "pthread_rwlock_timedwrlock" ("@" "2.17", "@@" "2.34") => passed_on::timedwrlock;
-        "pthread_rwlock_clockwrlock" ("@" "2.30", "@@" "2.34") => passed_on::clockwrlock;
-        "pthread_barrier_wait" ("@" "2.17", "@@" "2.34") => passed_on::barrier_wait;
-        "longjmp" ("@@" "2.17") => jump::longjmp;
-        "_longjmp" ("@@" "2.17") => jump::longjmp;
-        "siglongjmp" ("@@" "2.17") => jump::longjmp;
-        "__longjmp_chk" ("@@" "2.17") => jump::longjmp_chk;
-        "sem_wait" ("@" "2.17", "@@" "2.34") => overlock_sem_wait;
-        "sem_timedwait" ("@" "2.17", "@@" "2.34") => overlock_sem_timedwait;
-        "sem_clockwait" ("@" "2.30", "@@" "2.34") => overlock_sem_clockwait;
+    mutex_unlock (mutex: *mut pthread_mutex_t) {
+        // SAFETY: the program's.
+        mutex::unlock(unsafe { Mutex::new(mutex) })
     }
+}
+
+exports! {
+    "pthread_mutex_lock"         ["@@" "2.2.5"]              ["@@" "2.17"]             => (table lock, mutex::lock_by_kind, mutex_lock);
+    "__pthread_mutex_lock"       ["@@" "2.2.5"]              ["@@" "2.17"]             => (table lock, mutex::lock_by_kind, mutex_lock);
+    "pthread_mutex_trylock"      ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (table try_lock, mutex::try_lock_by_kind, mutex_trylock);
+    "__pthread_mutex_trylock"    ["@@" "2.2.5"]              ["@@" "2.17"]             => (table try_lock, mutex::try_lock_by_kind, mutex_trylock);
+    "pthread_mutex_unlock"       ["@@" "2.2.5"]              ["@@" "2.17"]             => (table unlock, mutex::unlock_by_kind, mutex_unlock);
+    "__pthread_mutex_unlock"     ["@@" "2.2.5"]              ["@@" "2.17"]             => (table unlock, mutex::unlock_by_kind, mutex_unlock);
+    "pthread_mutex_timedlock"    ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump mutex_timedlock);
+    "pthread_mutex_clocklock"    ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (jump mutex_clocklock);
+    "pthread_mutex_destroy"      ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump mutex_destroy);
+    "__pthread_mutex_destroy"    ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump mutex_destroy);
+    "pthread_cond_wait"          ["@" "2.2.5", "@@" "2.3.2"] ["@@" "2.17"]             => (jump overlock_cond_wait);
+    "pthread_cond_timedwait"     ["@" "2.2.5", "@@" "2.3.2"] ["@@" "2.17"]             => (jump overlock_cond_timedwait);
+    "pthread_cond_clockwait"     ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (jump overlock_cond_clockwait);
+    "pthread_cond_signal"        ["@" "2.2.5", "@@" "2.3.2"] ["@@" "2.17"]             => (jump cond_signal);
+    "pthread_cond_broadcast"     ["@" "2.2.5", "@@" "2.3.2"] ["@@" "2.17"]             => (jump cond_broadcast);
+    "pthread_cond_destroy"       ["@" "2.2.5", "@@" "2.3.2"] ["@@" "2.17"]             => (jump cond_destroy);
+    "pthread_cond_init"          ["@" "2.2.5"]               []                        => (jump first_cond_init);
+    "pthread_spin_lock"          ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump spin_lock);
+    "pthread_spin_trylock"       ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump spin_trylock);
+    "pthread_spin_unlock"        ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump spin_unlock);
+    "pthread_rwlock_rdlock"      ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump passed_on::rdlock);
+    "pthread_rwlock_timedrdlock" ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump passed_on::timedrdlock);
+    "pthread_rwlock_clockrdlock" ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (jump passed_on::clockrdlock);
+    "pthread_rwlock_wrlock"      ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump passed_on::wrlock);
+    "pthread_rwlock_timedwrlock" ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump passed_on::timedwrlock);
+    "pthread_rwlock_clockwrlock" ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (jump passed_on::clockwrlock);
+    "pthread_barrier_wait"       ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump passed_on::barrier_wait);
+    "longjmp"                    ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump jump::longjmp);
+    "_longjmp"                   ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump jump::longjmp);
+    "siglongjmp"                 ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump jump::longjmp);
+    "__longjmp_chk"              ["@@" "2.11"]               ["@@" "2.17"]             => (jump jump::longjmp_chk);
+    "sem_wait"                   ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump overlock_sem_wait);
+    "sem_timedwait"              ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump overlock_sem_timedwait);
+    "sem_clockwait"              ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (jump overlock_sem_clockwait);
 }
