@@ -7,7 +7,7 @@
 //! ```text
 //!   UNDECIDED ──first lock operation,──▶ hybrid │ ticket │ queued │ test-and-set │ none
 //!       ▲       or the constructor          │
-//!       └── fork, in the child (world.rs) ──┘      and then the lock's table for children
+//!       └── fork, in the child (unforked.rs) ──┘      and then the lock's table for children
 //! ```
 //!
 //! The decision is lazy: constructors of other libraries and memory allocators can lock before our
@@ -20,7 +20,7 @@ use libc::c_int;
 use overlock::platform::report;
 
 use crate::mutex::Mutex;
-use crate::world::{self, WORLD};
+use crate::unforked::{self, UNFORKED};
 use crate::{counters, thread, word};
 
 /// The operations on the lock word of a mutex. The functions return 0 or an error number. A thread
@@ -71,12 +71,12 @@ pub(crate) fn operations() -> &'static Operations {
     // Relaxed: the tables are constants.
     // SAFETY: the distance is zero or what `use_table` has stored: that of one of the tables, which
     // live for ever.
-    unsafe { &*first.byte_add(WORLD.current.load(Relaxed)) }
+    unsafe { &*first.byte_add(UNFORKED.current.load(Relaxed)) }
 }
 
 fn use_table(index: usize) {
     // ORDERING: Release → the Acquire in `generation` and `decide`.
-    WORLD.current.store(index * size_of::<Operations>(), Release);
+    UNFORKED.current.store(index * size_of::<Operations>(), Release);
 }
 
 /// Returns whether this process keeps libc's own locks: `OVERLOCK_LOCK=none`. The fast paths don't
@@ -84,7 +84,7 @@ fn use_table(index: usize) {
 pub(crate) fn is_none() -> bool {
     ensure_decided();
     let table = |index: usize| index * size_of::<Operations>();
-    let current = WORLD.current.load(Relaxed);
+    let current = UNFORKED.current.load(Relaxed);
     current == table(word::NONE) || current == table(word::NONE + word::LOCKS)
 }
 
@@ -93,16 +93,16 @@ pub(crate) fn is_none() -> bool {
 #[inline]
 pub(crate) fn generation() -> u32 {
     // ORDERING: Acquire ← the Release in `use_table`: the generation is there.
-    if WORLD.current.load(Acquire) == 0 {
+    if UNFORKED.current.load(Acquire) == 0 {
         decide();
     }
-    WORLD.generation.load(Relaxed)
+    UNFORKED.generation.load(Relaxed)
 }
 
 /// Decides now, unless the decision was made before.
 #[inline]
 pub(crate) fn ensure_decided() {
-    if WORLD.current.load(Relaxed) == 0 {
+    if UNFORKED.current.load(Relaxed) == 0 {
         decide();
     }
 }
@@ -117,23 +117,23 @@ fn decide() -> &'static Operations {
         // A thread that decides at the same time reads the same environment and stores the same.
         0 => {
             let index = read_choice();
-            world::wipe_on_fork();
+            unforked::wipe_on_fork();
             use_table(index);
             // ORDERING: Release → the Acquire above.
             CHOICE.store(index as u32, Release);
         }
-        _ if WORLD.current.load(Relaxed) != 0 => {}
-        index if !WORLD.noticing.swap(true, Relaxed) => {
+        _ if UNFORKED.current.load(Relaxed) != 0 => {}
+        index if !UNFORKED.noticing.swap(true, Relaxed) => {
             let generation = FORKS.load(Relaxed).wrapping_add(1).max(1);
             FORKS.store(generation, Relaxed);
-            WORLD.generation.store(generation, Relaxed);
+            UNFORKED.generation.store(generation, Relaxed);
             thread::forget_tid();
             counters::reset();
             use_table(index as usize + word::LOCKS);
         }
         // ORDERING: Acquire ← the Release in `use_table`.
         _ => {
-            while WORLD.current.load(Acquire) == 0 {
+            while UNFORKED.current.load(Acquire) == 0 {
                 core::hint::spin_loop();
             }
         }

@@ -157,15 +157,15 @@ macro_rules! line {
             [
                 "test dword ptr [rdi + {kind}], {special}",
                 "jne {else}",
-                "mov rax, qword ptr [rip + {world} + {current}]",
+                "mov rax, qword ptr [rip + {unforked} + {current}]",
                 "lea rcx, [rip + {tables}]",
                 "jmp qword ptr [rcx + rax + {field}]"
             ]
             kind = const mutex::KIND,
             special = const !mutex::ELISION as i32,
             else = sym $else,
-            world = sym crate::world::WORLD,
-            current = const core::mem::offset_of!(crate::world::World, current),
+            unforked = sym crate::unforked::UNFORKED,
+            current = const core::mem::offset_of!(crate::unforked::Unforked, current),
             tables = sym crate::word::TABLES,
             field = const core::mem::offset_of!(crate::choice::Operations, $field)
         );

@@ -49,7 +49,7 @@
 //! A forked child keeps what the forking thread held and may unlock it, even if other threads of
 //! the parent were waiting for it (`word.rs`); it may destroy condition variables on which threads
 //! of the parent were blocked (`cond.rs`). What other threads of the parent held stays locked. The
-//! child knows that it is a child because the kernel has cleared some memory (`world.rs`), even
+//! child knows that it is a child because the kernel has cleared some memory (`unforked.rs`), even
 //! after a bare `clone` system call. A child of `vfork` shares the parent's memory and its locks,
 //! as it should.
 
@@ -78,5 +78,5 @@ mod process;
 mod real;
 mod spin;
 mod thread;
+mod unforked;
 mod word;
-mod world;

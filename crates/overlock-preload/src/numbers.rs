@@ -10,8 +10,8 @@
 //! costs a system call for each number, so each new thread pays for about two.
 //!
 //! A number that another process took is left alone: in a child made by a bare `clone`, where the
-//! kernel could not clear this memory (`world.rs`), a thread would otherwise take itself for gone.
-//! Threads that find all numbers taken wait without one (`gate.rs`).
+//! kernel could not clear this memory (`unforked.rs`), a thread would otherwise take itself for
+//! gone. Threads that find all numbers taken wait without one (`gate.rs`).
 
 use core::sync::atomic::Ordering::{self, Relaxed};
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -21,7 +21,7 @@ use overlock::platform::{MAX_CPUS, Platform as _, keep_errno};
 
 use crate::platform::Process;
 use crate::thread;
-use crate::world::WORLD;
+use crate::unforked::UNFORKED;
 
 mod table;
 
@@ -68,12 +68,12 @@ pub(crate) fn current() -> Option<Cpu> {
 
 /// Returns the low half of the number of forks behind this process.
 fn generation() -> u32 {
-    WORLD.generation.load(Relaxed) & 0xffff
+    UNFORKED.generation.load(Relaxed) & 0xffff
 }
 
 /// The table of this process.
 fn table() -> Table<'static, AtomicU32, AtomicU64> {
-    Table { used: &WORLD.used, free: &WORLD.free, owners: &WORLD.owners }
+    Table { used: &UNFORKED.used, free: &UNFORKED.free, owners: &UNFORKED.owners }
 }
 
 #[cold]
@@ -88,7 +88,7 @@ fn take() -> Option<Cpu> {
 fn find() -> Option<usize> {
     let me = owner(process(), thread::kernels_tid());
     loop {
-        let most = WORLD.sweep_at.load(Relaxed).clamp(SWEEP_FIRST, MAX_CPUS as u32);
+        let most = UNFORKED.sweep_at.load(Relaxed).clamp(SWEEP_FIRST, MAX_CPUS as u32);
         if let Some(index) = table().take(me, most) {
             return Some(index);
         }
@@ -103,15 +103,15 @@ fn find() -> Option<usize> {
 fn sweep() -> bool {
     let now = || ((Process::now_ns() / 1_000_000_000) as u32).max(1);
     // A thread that comes while another sweeps goes without a number, this time.
-    if WORLD.swept_in_vain.load(Relaxed) == now() || WORLD.sweeping.swap(true, Relaxed) {
+    if UNFORKED.swept_in_vain.load(Relaxed) == now() || UNFORKED.sweeping.swap(true, Relaxed) {
         return false;
     }
     let (taken, free) = table().sweep(is_gone);
-    WORLD.sweep_at.store((taken * 2).max(SWEEP_FIRST), Relaxed);
+    UNFORKED.sweep_at.store((taken * 2).max(SWEEP_FIRST), Relaxed);
     let is_full = free == 0 && taken as usize == MAX_CPUS;
     // All numbers are in use: no sweep for the rest of this second.
-    WORLD.swept_in_vain.store(if is_full { now() } else { 0 }, Relaxed);
-    WORLD.sweeping.store(false, Relaxed);
+    UNFORKED.swept_in_vain.store(if is_full { now() } else { 0 }, Relaxed);
+    UNFORKED.sweeping.store(false, Relaxed);
     !is_full
 }
 

@@ -6,7 +6,7 @@
 //! | clause | answer |
 //! |---|---|
 //! | P0 | Releases are read-modify-writes. |
-//! | P7, P8 | Numbers are taken back from threads that have ended, without a destructor ([`numbers`](crate::numbers)); slots and the table lie in memory that a forked child does not inherit ([`world`](crate::world)). |
+//! | P7, P8 | Numbers are taken back from threads that have ended, without a destructor ([`numbers`](crate::numbers)); slots and the table lie in memory that a forked child does not inherit ([`unforked`](crate::unforked)). |
 //! | P11 | None. A cheap release gains nothing behind a call (ARCHITECTURE.md), and a program may forbid itself `membarrier` at any time: a sandbox then kills it, or refuses. |
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 use overlock::platform::{Costs, Platform, ReadModifyWrite, Threads};
 use overlock::{Bucket, Cpu, Slot};
 
-use crate::world::WORLD;
+use crate::unforked::UNFORKED;
 use crate::{numbers, thread};
 
 /// See the [module documentation](self).
@@ -64,11 +64,11 @@ unsafe impl Platform for Process {
     }
 
     fn slot(cpu: Cpu) -> &'static Slot<Self> {
-        &WORLD.slots[cpu.index()]
+        &UNFORKED.slots[cpu.index()]
     }
 
     fn waiters() -> &'static [Bucket<Self>] {
-        &WORLD.waiters
+        &UNFORKED.waiters
     }
 
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {

@@ -3,7 +3,7 @@
 
 use overlock::platform::Threads;
 
-use crate::{choice, cond, counters, jump, thread, world};
+use crate::{choice, cond, counters, jump, thread, unforked};
 
 /// Runs before the constructors of the lock library, which would arm its restartable sequences.
 #[used]
@@ -38,6 +38,6 @@ extern "C" fn end() {
 
 /// In a forked child.
 unsafe extern "C" fn after_fork() {
-    world::clear_in_child();
+    unforked::clear_in_child();
     choice::ensure_decided();
 }

@@ -55,13 +55,13 @@ impl Cell<u64> for Careless {
 /// The owners that are gone.
 const GONE: std::ops::Range<u64> = 1..10;
 
-struct World<O> {
+struct Memory<O> {
     used: AtomicU32,
     free: AtomicU32,
     owners: Vec<O>,
 }
 
-impl<O: Cell<u64>> World<O> {
+impl<O: Cell<u64>> Memory<O> {
     fn table(&self) -> Table<'_, AtomicU32, O> {
         Table { used: &self.used, free: &self.free, owners: &self.owners }
     }
@@ -87,7 +87,7 @@ fn explore<O: Cell<u64> + Send + Sync + 'static>(
     model.check(move || {
         let size = owners.len() + verbs.len();
         let owner = |index| cell(owners.get(index).copied().unwrap_or(0));
-        let world = Arc::new(World {
+        let memory = Arc::new(Memory {
             used: AtomicU32::new(owners.len() as u32),
             free: AtomicU32::new(free),
             owners: (0..size).map(owner).collect(),
@@ -95,11 +95,11 @@ fn explore<O: Cell<u64> + Send + Sync + 'static>(
         let threads: Vec<_> = (10..)
             .zip(verbs)
             .map(|(me, verb)| {
-                let world = Arc::clone(&world);
+                let memory = Arc::clone(&memory);
                 thread::spawn(move || match verb {
-                    Verb::Take => world.table().take(me, size as u32).map(|index| (index, me)),
+                    Verb::Take => memory.table().take(me, size as u32).map(|index| (index, me)),
                     Verb::Sweep => {
-                        world.table().sweep(|who| GONE.contains(&who));
+                        memory.table().sweep(|who| GONE.contains(&who));
                         None
                     }
                 })
@@ -107,10 +107,10 @@ fn explore<O: Cell<u64> + Send + Sync + 'static>(
             .collect();
         for thread in threads {
             if let Some((index, me)) = thread.join().expect("no thread panics") {
-                assert_eq!(world.owners[index].load(Relaxed), me, "a number of two threads");
+                assert_eq!(memory.owners[index].load(Relaxed), me, "a number of two threads");
             }
         }
-        let free = world.free.load(Relaxed);
+        let free = memory.free.load(Relaxed);
         assert!(free as usize <= size, "{free} numbers are said to be free");
     });
 }

@@ -23,7 +23,7 @@ const WIPE_ON_FORK: libc::c_int = 18;
 
 /// See the [module documentation](self). The alignment gives it pages of its own.
 #[repr(C, align(4096))]
-pub(crate) struct World {
+pub(crate) struct Unforked {
     /// The table of functions in use, as an offset from the first: see [`choice`](crate::choice).
     pub(crate) current: AtomicUsize,
     /// The number of forks between the process that was executed and this one; zero in a child that
@@ -50,7 +50,7 @@ pub(crate) struct World {
 }
 
 /// The instance of this process.
-pub(crate) static WORLD: World = World {
+pub(crate) static UNFORKED: Unforked = Unforked {
     current: AtomicUsize::new(0),
     generation: AtomicU32::new(0),
     noticing: AtomicBool::new(false),
@@ -72,17 +72,17 @@ pub(crate) fn wipe_on_fork() {
     if !has_own_pages() {
         return;
     }
-    let world = (&raw const WORLD).cast_mut().cast();
+    let all = (&raw const UNFORKED).cast_mut().cast();
     // SAFETY: the range is that of the static, in pages of its own; the call changes only what a
     // forked child finds there.
-    let error = keep_errno(|| unsafe { libc::madvise(world, size_of::<World>(), WIPE_ON_FORK) });
+    let error = keep_errno(|| unsafe { libc::madvise(all, size_of::<Unforked>(), WIPE_ON_FORK) });
     IS_WIPED.store(error == 0, Relaxed);
 }
 
 /// Returns whether the static has its pages to itself: they are not larger than its alignment.
 fn has_own_pages() -> bool {
     // SAFETY: reads a value that the kernel has passed.
-    unsafe { libc::getauxval(libc::AT_PAGESZ) == align_of::<World>() as libc::c_ulong }
+    unsafe { libc::getauxval(libc::AT_PAGESZ) == align_of::<Unforked>() as libc::c_ulong }
 }
 
 /// Clears the static, in a forked child's only thread, unless the kernel has.
@@ -90,20 +90,21 @@ pub(crate) fn clear_in_child() {
     if IS_WIPED.load(Relaxed) {
         return;
     }
-    let used = (WORLD.used.load(Relaxed) as usize).min(MAX_CPUS);
-    WORLD.owners[..used].iter().for_each(|owner| owner.store(0, Relaxed));
-    let slots = WORLD.slots[..used].as_ptr().cast_mut();
+    let used = (UNFORKED.used.load(Relaxed) as usize).min(MAX_CPUS);
+    UNFORKED.owners[..used].iter().for_each(|owner| owner.store(0, Relaxed));
+    let slots = UNFORKED.slots[..used].as_ptr().cast_mut();
     // SAFETY: no other thread runs, no reference to a slot is in use here, and a slot consists of
     // atomic words, all zero in a new one.
     unsafe { core::ptr::write_bytes(slots, 0, used) };
     // SAFETY: as above.
-    unsafe { core::ptr::write_bytes(WORLD.waiters.as_ptr().cast_mut(), 0, WORLD.waiters.len()) };
-    let world = &WORLD;
-    for word in [&world.generation, &world.used, &world.free, &world.sweep_at, &world.swept_in_vain]
-    {
+    unsafe {
+        core::ptr::write_bytes(UNFORKED.waiters.as_ptr().cast_mut(), 0, UNFORKED.waiters.len())
+    };
+    let all = &UNFORKED;
+    for word in [&all.generation, &all.used, &all.free, &all.sweep_at, &all.swept_in_vain] {
         word.store(0, Relaxed);
     }
-    WORLD.noticing.store(false, Relaxed);
-    WORLD.sweeping.store(false, Relaxed);
-    WORLD.current.store(0, Relaxed);
+    UNFORKED.noticing.store(false, Relaxed);
+    UNFORKED.sweeping.store(false, Relaxed);
+    UNFORKED.current.store(0, Relaxed);
 }
