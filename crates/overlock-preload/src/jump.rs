@@ -194,6 +194,12 @@ fn is_waiting() -> bool {
         || number().is_some_and(|cpu| Process::slot(cpu).is_waiting())
 }
 
+/// Forgets that a condition variable has woken this thread, which may leave the wait for the mutex
+/// that follows. If it does not, that wait spins once more, which only costs time.
+fn forget_wake_up() {
+    thread::this().woken.set(0);
+}
+
 /// Returns the number of the calling thread, if it has ever waited.
 fn number() -> Option<Cpu> {
     (thread::this().number.get() != 0).then(numbers::current)?
@@ -227,6 +233,7 @@ unsafe fn give_up(gone: &Gone) {
 /// # Safety
 /// `setjmp` has filled the buffer, and the jump is about to happen.
 unsafe fn before_jump(buffer: *const usize) {
+    forget_wake_up();
     if !is_waiting() {
         return;
     }
@@ -272,6 +279,7 @@ pub(crate) fn prepare() {
 /// unwound.
 #[unsafe(no_mangle)]
 extern "C" fn overlock_unwound(below: usize) {
+    forget_wake_up();
     if is_waiting() {
         // SAFETY: the unwinder runs above those frames, and removes them.
         unsafe { give_up(&Gone::new(below)) };

@@ -342,6 +342,44 @@ CASE(a_jump_leaves_the_inner_wait_only)
 	let_pass(threads, 3);
 }
 
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+
+/* Is woken, waits for the mutex, jumps out of that, and waits for the other mutex. */
+static void *jumps_out_when_woken(void *unused)
+{
+	if (sigsetjmp(out, 1) == 0) {
+		EQ(pthread_mutex_lock(&mutex), 0);
+		ready++;
+		EQ(pthread_cond_wait(&cond, &mutex), 0);
+		fail(__FILE__, __LINE__, "the mutex was free");
+	}
+	left++;
+	EQ(pthread_mutex_lock(&other), 0);
+	EQ(pthread_mutex_unlock(&other), 0);
+	return unused;
+}
+
+/* Of all waits, only the two of that thread are in the queue, so that the counters are of these. */
+CASE(a_woken_waiter_jumps_out)
+{
+	pthread_t thread;
+
+	handle_signals(0);
+	what = OUT;
+	EQ(pthread_mutex_lock(&other), 0);
+	thread = start(jumps_out_when_woken, NULL);
+	while (!ready || pthread_mutex_trylock(&mutex) != 0)
+		pause_ms(1);
+	EQ(pthread_cond_signal(&cond), 0);
+	pause_ms(50);
+	EQ(pthread_kill(thread, SIGUSR1), 0);
+	wait_for(&left, 1);
+	pause_ms(100);
+	EQ(pthread_mutex_unlock(&other), 0);
+	join(thread);
+	EQ(pthread_mutex_unlock(&mutex), 0);
+}
+
 static void *jumps_out_of_the_gate(void *argument)
 {
 	EQ(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);

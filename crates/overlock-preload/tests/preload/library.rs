@@ -191,6 +191,13 @@ fn a_thread_that_a_condition_has_woken_does_not_spin() {
     assert_eq!(count(&record, "events", "pv_yield"), 0, "{record}");
 }
 
+/// The wait for the mutex that it left was without spinning; the next one spins.
+#[test]
+fn a_woken_thread_that_has_jumped_out_of_its_wait_spins_again() {
+    let record = counters_of("hybrid", program("jumps.c"), "a_woken_waiter_jumps_out");
+    assert!(count(&record, "events", "pv_yield") >= 1, "{record}");
+}
+
 /// Of the calls that are passed on, only those that wait count, each under its kind.
 #[test]
 fn waits_in_what_stays_libcs_are_counted() {
