@@ -130,6 +130,7 @@ tests! {
         hybrid_numberless hybrid_cheap_two hybrid_cheap_token hybrid_cheap_again hybrid_cheap_disabled
         hybrid_cheap_three hybrid_cheap_addr hybrid_cheap_timed hybrid_cheap_left hybrid_cheap_refused
         hybrid_cheap_spurious hybrid_spin hybrid_spin_three
+        queued_unsure queued_twice ticket_unsure ticket_twice
         queued_nested_two queued_nested_three queued_nested_four queued_nested_five
         hybrid_nested_four
         mixed_ticket_queued mixed_ticket_hybrid mixed_ticket_tas mixed_tas_queued mixed_tas_ticket

@@ -11,8 +11,9 @@ use crate::support::cells::{Life, Part, Word};
 use crate::support::models::{
     Depth, Plan, Report, hybrid, lock, queued, sections, unwatched, wide,
 };
-use crate::support::platform::{Barrier, ByAddress, Cheap, World};
+use crate::support::platform::{Barrier, ByAddress, Cheap, Halting, World};
 use crate::support::sites;
+use crate::support::unsure::twice;
 
 const LOCKED: u32 = 1;
 const WAITERS: u32 = 2;
@@ -176,6 +177,23 @@ fn an_access_after_the_release_is_found() {
 fn a_flag_cleared_under_a_waiter_is_found() {
     let failure = explore(|life| Careless(Cells::new(life)));
     assert!(failure.contains("deadlock"), "{failure}");
+}
+
+#[test]
+fn releases_that_trust_two_callers_are_found() {
+    fn release<L: RawLock>(lock: &L) -> bool {
+        // SAFETY: none: the release is wrong where two CPUs release one acquisition.
+        unsafe { lock.unlock() };
+        true
+    }
+    let depth = Depth::Bounded;
+    sites::reset(None);
+    for report in [
+        twice(queued::<Halting>, |lock, ()| release(lock), depth),
+        twice(wide::<Halting>, |lock, _| release(lock), depth),
+    ] {
+        assert!(report.failure.is_some(), "the model finds the second release");
+    }
 }
 
 #[test]

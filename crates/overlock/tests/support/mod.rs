@@ -11,3 +11,4 @@ pub(crate) mod refreshes;
 pub(crate) mod sites;
 pub(crate) mod states;
 pub(crate) mod table;
+pub(crate) mod unsure;

@@ -39,6 +39,9 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("queue.rs try_take compare_exchange", Relaxed, "queued_two"),
     ("queue.rs unlock clear_low_byte", Relaxed, "hybrid_cheap_two"),
     ("queue.rs unlock fetch_sub", Relaxed, "queued_two"),
+    ("unsure.rs release_if_locked compare_exchange", Relaxed, "queued_unsure"),
+    ("unsure.rs unlock_if_locked compare_exchange", Relaxed, "queued_unsure"),
+    ("unsure.rs unlock_ticket compare_exchange", Relaxed, "ticket_unsure"),
     ("wait.rs come_back swap", Relaxed, "queued_again_spurious"),
     ("refresh.rs begin compare_exchange", Relaxed, "refresh_two"),
     ("refresh.rs begin fence", Relaxed, "refresh_last"),
@@ -144,6 +147,11 @@ fn head() {
 #[test]
 fn newcomer() {
     audit("newcomer.rs");
+}
+
+#[test]
+fn unsure() {
+    audit("unsure.rs");
 }
 
 #[test]
