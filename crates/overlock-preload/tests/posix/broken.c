@@ -71,6 +71,8 @@ static int counting_unlock(pthread_mutex_t *mutex)
 {
 	if (atomic_load((atomic_int *)&mutex->__data.__owner) == 0)
 		return 0;
+	/* Time for another that finds the holder too. */
+	sched_yield();
 	atomic_store((atomic_int *)&mutex->__data.__owner, 0);
 	atomic_fetch_sub((atomic_int *)&mutex->__data.__lock, 1);
 	return 0;
