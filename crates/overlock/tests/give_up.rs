@@ -27,8 +27,8 @@ fn wait_until(happened: impl Fn() -> bool) {
     }
 }
 
-/// A thread tries again and again behind the queue head, while the lock is held. It is served before
-/// a thread that came after it, and always has a node.
+/// A thread tries again and again behind the queue head, while the lock is held. It is served
+/// before a thread that came after it, and always has a node.
 fn keeps_its_place<L: ConstLock + RawTimedLock + 'static>(count: fn(Event) -> u64) {
     let lock = Arc::new(L::NEW);
     let served = Arc::new(Mutex::new(Vec::new()));

@@ -81,8 +81,8 @@ pub(super) fn is_head_starved<P: Platform>(key: Key) -> bool {
     })
 }
 
-/// Whether the tenure of the queue head is over, if the head has halted. The stamp may be an earlier
-/// waiter's; then the kick is needless, or late.
+/// Whether the tenure of the queue head is over, if the head has halted. The stamp may be an
+/// earlier waiter's; then the kick is needless, or late.
 pub(super) fn is_head_due<P: Platform>(key: Key) -> bool {
     waiters::find::<P>(key).any(|waiter| {
         policy::disables_stealing(P::costs(), passed_ns::<P>(&waiter.node::<P>().since))
