@@ -192,9 +192,10 @@ What the counters mean: overlock reference";
 /// follow: each runs the program once under every lock, in shuffled order, so that a noisy moment
 /// affects all alike, and once under `none`, the preload library that replaces nothing, to show
 /// what preloading costs. The compared figure is wall time, or the program's own figure if --metric
-/// says how to read it. Ratios are formed inside a round; locks are ranked by the median of theirs.
-/// If the interval of a ratio includes 1 there is no verdict: the difference could be noise. On a
-/// tie, the lock that lets no thread wait for ever is preferred.
+/// says how to read it. Ratios are formed inside a round; the table ranks locks by the median of
+/// theirs. The recommendation weighs that, and the longest wait for a mutex: ten times as long
+/// weighs as much as a fifth of the figure. There is none if the difference could be noise; on a
+/// tie, a lock that lets no thread wait for ever is preferred.
 #[derive(Debug, Args)]
 #[command(override_usage = "overlock compare [OPTIONS] -- PROGRAM [ARGS]...")]
 #[command(after_help = COMPARE_EXAMPLES)]
@@ -260,6 +261,7 @@ Examples:
 If the program crashes, hangs or prints something else under a lock, that is reported, and the
 other locks go on. Ctrl-C ends the run; whole rounds are printed and kept.
 What columns and fields mean: overlock reference
+The rule of the recommendation, which `bench` follows too: overlock reference recommendation
 Exit codes: 0 fine, 1 the program failed under some lock, 2 could not run or write, 130 interrupted.";
 
 /// Show what this machine offers for running and measuring locks, and what would be better.
@@ -270,18 +272,19 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
-/// Explain counters, columns and JSON fields: print the whole page, or the rows of one name.
+/// Explain counters, columns and JSON fields: print the page, the rows of a name, or a section.
 #[derive(Debug, Args)]
 #[command(after_help = REFERENCE_EXAMPLES)]
 pub(crate) struct ReferenceArgs {
-    /// The name of a counter, column, field, lock or variable
+    /// The name of a counter, column, field, lock or variable, or a word of a section's title
     pub(crate) word: Option<String>,
 }
 
 const REFERENCE_EXAMPLES: &str = "\
 Examples:
   overlock reference
-  overlock reference pv_wait_head";
+  overlock reference pv_wait_head
+  overlock reference recommendation";
 
 /// Print a script that completes this command's flags in a shell.
 #[derive(Debug, Args)]
@@ -368,7 +371,8 @@ both), and how many threads stood in the run queue or slept.
 
 The recommendation weighs throughput, Jain's index and the longest stall (ten times as long weighs
 as much as a fifth of the throughput). On a tie it prefers locks that can't starve a thread. It is
-a verdict only with 6 rounds or more. docs/bench.md has all rules and fields.
+a verdict only with 6 rounds or more. The rule, which `compare` follows too:
+overlock reference recommendation
 
 Ctrl-C ends the run; finished results are printed and kept.
 Exit codes: 0 fine, 1 a lock lost an update, died, or failed --check, 2 could not run or write, 130 interrupted.";

@@ -1,62 +1,135 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rule that recommends a lock.
+//! The rule that recommends a lock, for `bench` and for `compare`. reference.md states it for
+//! users.
 //!
-//! The lock with the best result is recommended, with one exception: if it can starve a waiter, the
-//! best of those that can't is preferred on a tie, that is, when the interval of its ratio to the
-//! best includes 1, or when its median is within [`NEAR_TIE`] of it. This costs little or nothing,
-//! and guarantees what a throughput hides: that no thread waits for ever.
+//! In each round a lock has a *score*: its figure × Jain's index × (longest stall)^-0.1. A stall
+//! ten times as long so weighs as much as a fifth of the figure. Throughput alone would recommend
+//! a lock that serves the threads that happen to run, and lets the others wait.
+//!
+//! Two locks tie if the interval of the ratio of their scores, formed round by round, includes 1,
+//! or if one score is less than 2 % above the other ([`NEAR_TIE`]). Among the locks that tie with
+//! the best score, those that can't starve a thread come first, then the one with the shortest
+//! longest stall: this costs little or nothing, and guarantees what figures hide.
 
-use crate::stats::Interval;
+use crate::bench::GRAIN;
+use crate::stats::{self, Interval};
 
-/// A difference smaller than this between two locks is not worth a thread that waits for ever: 5 %.
-/// Repeated comparisons of one program on one machine differ by about as much.
-pub(crate) const NEAR_TIE: f64 = 0.95;
+/// Scores whose ratio is below this are a tie, however certain the difference is: 2 %. Two builds
+/// of one lock differ by as much.
+pub(crate) const NEAR_TIE: f64 = 1.02;
 
-/// Returns whether a lock bounds how often a waiter is passed, so that no thread waits for ever.
-pub(crate) fn starves_nobody(lock: &str) -> bool {
+/// The weight of the longest stall: a tenth of an order of magnitude for each order of magnitude.
+/// With more weight a rare stall would decide alone; with none, throughput would.
+const STALL_WEIGHT: f64 = 0.1;
+
+/// In nanoseconds: shorter stalls count as this long, because `bench` does not see them exactly.
+pub(crate) const SHORT_STALL_NS: f64 = GRAIN.as_millis() as f64 * 1e6;
+
+/// Returns whether a lock for programs bounds how often a waiter is passed, so that no thread waits
+/// for ever.
+pub(crate) fn cannot_starve(lock: &str) -> bool {
     matches!(lock, "hybrid" | "queued" | "ticket")
 }
 
-/// Returns whether a lock ties with the best, given the ratio of the two.
-pub(crate) fn ties(ratio: Interval) -> bool {
-    ratio.includes(1.0) || ratio.median >= NEAR_TIE
+/// Computes the score of one run. The figure is throughput, or another that is better if it is
+/// higher; the index is 1 where the threads do different work.
+pub(crate) fn score(figure: f64, jain: f64, longest_stall_ns: f64) -> f64 {
+    let stall_s = longest_stall_ns.max(SHORT_STALL_NS) / 1e9;
+    figure.max(f64::MIN_POSITIVE) * jain * stall_s.powf(-STALL_WEIGHT)
 }
 
-/// Chooses among `ranked` locks, the best first, each with its ratio to the best.
-pub(crate) fn preferred<'a>(
-    ranked: impl IntoIterator<Item = (&'a str, Interval)>,
-) -> Option<&'a str> {
-    let mut ranked = ranked.into_iter();
-    let (best, _) = ranked.next()?;
-    if starves_nobody(best) {
-        return Some(best);
+/// A lock in the running.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) lock: &'a str,
+    pub(crate) cannot_starve: bool,
+    /// By rounds.
+    pub(crate) scores: Vec<f64>,
+    /// Over all rounds.
+    pub(crate) longest_stall_ns: f64,
+}
+
+impl Candidate<'_> {
+    pub(crate) fn score(&self) -> f64 {
+        stats::median(&self.scores).unwrap_or(0.0)
     }
-    let mut fair = ranked.filter(|(lock, ratio)| starves_nobody(lock) && ties(*ratio));
-    Some(fair.next().map_or(best, |(lock, _)| lock))
+
+    /// Returns how many times better than `other` the lock is, round by round.
+    pub(crate) fn over(&self, other: &Candidate<'_>) -> Option<Interval> {
+        let rounds = self.scores.iter().zip(&other.scores);
+        Interval::of(&rounds.map(|(own, other)| own / other).collect::<Vec<_>>())
+    }
+
+    /// Returns whether the lock is certainly better than `other`, and by enough to matter.
+    pub(crate) fn beats(&self, other: &Candidate<'_>) -> bool {
+        self.over(other).is_some_and(|ratio| ratio.low > 1.0 && ratio.median >= NEAR_TIE)
+    }
+}
+
+/// Returns the candidate with the best score.
+pub(crate) fn best<'c, 'a>(candidates: &'c [Candidate<'a>]) -> Option<&'c Candidate<'a>> {
+    candidates.iter().max_by(|a, b| a.score().total_cmp(&b.score()))
+}
+
+/// Returns the candidates that tie with the best one, and that one itself: first the one to use.
+pub(crate) fn choose<'c, 'a>(candidates: &'c [Candidate<'a>]) -> Vec<&'c Candidate<'a>> {
+    let Some(best) = best(candidates) else { return Vec::new() };
+    let mut ties: Vec<_> = candidates.iter().filter(|other| !best.beats(other)).collect();
+    let stall = |of: &Candidate<'_>| of.longest_stall_ns.max(SHORT_STALL_NS);
+    ties.sort_by(|a, b| {
+        let calmer = stall(a).total_cmp(&stall(b)).then(b.score().total_cmp(&a.score()));
+        b.cannot_starve.cmp(&a.cannot_starve).then(calmer)
+    });
+    ties
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ratio(low: f64, median: f64, high: f64) -> Interval {
-        Interval { median, low, high }
+    /// A lock with the same figure and the same stall in six rounds.
+    fn candidate(lock: &str, figure: f64, stall_ms: f64) -> Candidate<'_> {
+        let longest_stall_ns = stall_ms * 1e6;
+        let scores = vec![score(figure, 1.0, longest_stall_ns); 6];
+        Candidate { lock, cannot_starve: cannot_starve(lock), scores, longest_stall_ns }
+    }
+
+    fn chosen(candidates: &[Candidate<'_>]) -> Vec<String> {
+        choose(candidates).iter().map(|of| of.lock.to_owned()).collect()
     }
 
     #[test]
     fn a_tie_goes_to_the_lock_that_starves_no_thread() {
-        let one = ratio(1.0, 1.0, 1.0);
-        for (other, chosen) in [
-            (ratio(0.8, 0.9, 1.01), "hybrid"),
-            (ratio(0.95, 0.96, 0.97), "hybrid"),
-            (ratio(0.9, 0.94, 0.99), "test-and-set"),
-        ] {
-            assert_eq!(preferred([("test-and-set", one), ("hybrid", other)]), Some(chosen));
-            // A lock that starves no thread needs no other.
-            assert_eq!(preferred([("ticket", one), ("hybrid", other)]), Some("ticket"));
-            let three = [("test-and-set", one), ("libc", one), ("queued", other)];
-            assert_eq!(preferred(three) == Some("queued"), chosen == "hybrid");
-        }
-        assert_eq!(preferred([]), None);
+        let best = candidate("test-and-set", 100.0, 1.0);
+        let near = candidate("hybrid", 98.5, 1.0);
+        assert_eq!(chosen(&[best.clone(), near]), ["hybrid", "test-and-set"]);
+        let far = candidate("hybrid", 97.5, 1.0);
+        assert_eq!(chosen(&[best, far]), ["test-and-set"]);
+        assert!(chosen(&[]).is_empty());
+    }
+
+    #[test]
+    fn what_could_be_noise_is_a_tie() {
+        let steady = candidate("libc", 100.0, 1.0);
+        let mut noisy = candidate("hybrid", 110.0, 1.0);
+        assert_eq!(chosen(&[steady.clone(), noisy.clone()]), ["hybrid"]);
+        noisy.scores[3] = steady.scores[3] * 0.99;
+        assert_eq!(chosen(&[steady, noisy]), ["hybrid", "libc"]);
+    }
+
+    #[test]
+    fn a_lock_that_stalls_fifty_times_as_long_loses_though_faster() {
+        let calm = candidate("pthread", 100.0, 4.0);
+        assert_eq!(chosen(&[candidate("std", 101.0, 200.0), calm.clone()]), ["pthread"]);
+        // Below the shortest stall that counts, there is no difference.
+        let both_short = [candidate("std", 103.0, 1.9), candidate("pthread", 100.0, 0.04)];
+        assert_eq!(chosen(&both_short), ["std"]);
+        assert_eq!(chosen(&[candidate("std", 103.0, 4.0), calm]), ["std"]);
+    }
+
+    #[test]
+    fn among_equals_the_shortest_stall_comes_first() {
+        let locks = [candidate("ticket", 101.0, 3.0), candidate("queued", 100.5, 2.8)];
+        assert_eq!(chosen(&locks), ["queued", "ticket"]);
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `overlock reference`: the page of all counters, columns and fields, or the rows of one name.
+//! `overlock reference`: the page of all counters, columns and fields, the rows of one name, or a
+//! section.
 
 use crate::args::ReferenceArgs;
 use crate::{Outcome, output};
@@ -12,11 +13,11 @@ const PAGE: &str = include_str!("../reference.md");
 pub(crate) fn main(args: &ReferenceArgs) -> Result<Outcome> {
     match &args.word {
         None => output::print(PAGE.trim_end())?,
-        Some(word) => match about(word) {
-            found if found.is_empty() => {
+        Some(word) => match [about(word), sections(word)].into_iter().find(|of| !of.is_empty()) {
+            Some(found) => output::print(&found)?,
+            None => {
                 bail!("the reference has no '{word}'; for the whole page run: overlock reference")
             }
-            found => output::print(&found)?,
         },
     }
     Ok(Outcome::Fine)
@@ -43,9 +44,41 @@ fn about(word: &str) -> String {
     found.join("\n")
 }
 
+/// Returns the sections whose titles contain `word`.
+fn sections(word: &str) -> String {
+    let is_word = |other: &str| other.trim_matches(['`', ',', '(', ')']).eq_ignore_ascii_case(word);
+    let mut found = Vec::new();
+    let mut inside = false;
+    for line in PAGE.lines() {
+        if line.starts_with('#') {
+            inside = line.split(' ').any(is_word);
+        }
+        if inside {
+            found.push(line);
+        }
+    }
+    found.join("\n").trim_end().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_of_a_title_finds_its_section() {
+        let found = sections("Recommendation");
+        assert!(found.starts_with("## The rule of a recommendation\n"), "{found}");
+        assert!(found.contains("less than 2 %") && !found.contains("\n## "), "{found}");
+        assert_eq!(sections("no-such-word"), "");
+    }
+
+    #[test]
+    fn the_rule_on_the_page_has_the_constants_of_the_code() {
+        use crate::recommend::{NEAR_TIE, SHORT_STALL_NS};
+        let rule = sections("recommendation");
+        assert!(rule.contains(&format!("less than {:.0} %", (NEAR_TIE - 1.0) * 100.0)), "{rule}");
+        assert!(rule.contains(&format!("at least {:.0} ms", SHORT_STALL_NS / 1e6)), "{rule}");
+    }
 
     #[test]
     fn a_word_is_found_below_its_heading() {

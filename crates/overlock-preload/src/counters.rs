@@ -8,7 +8,8 @@
 //! ```text
 //! {"kind":"process","library":"overlock-preload 0.1.0","lock":"hybrid",
 //!  "program":"/usr/bin/xz","pid":4711,
-//!  "mutex":{"locks_contended":12,"timed":0,"handed_to_libc":0,"unlocked_free":0},
+//!  "mutex":{"locks_contended":12,"timed":0,"handed_to_libc":0,"unlocked_free":0,
+//!           "longest_wait_ns":81320},
 //!  "cond":{"waits":3,"timed":0,"wakes":4,"handed_to_libc":0},
 //!  "spin":{"locks_contended":0,"slept":0},
 //!  "unreplaced":{"rwlock_waits":0,"semaphore_waits":2,"barrier_waits":0},
@@ -31,7 +32,7 @@ use libc::c_int;
 use overlock::counters::Event as LockEvent;
 use overlock::platform::report;
 
-use crate::{choice, thread};
+use crate::{choice, longest, thread};
 
 overlock::lock_class!(
     /// The class of all locks of this library, which counts their own events.
@@ -99,6 +100,7 @@ pub(crate) fn reset() {
     for count in COUNTS.iter().flat_map(|shard| &shard.0) {
         count.store(0, Relaxed);
     }
+    longest::reset();
     for (before, (_, count)) in BEFORE_FORK.iter().zip(Preload::counters().iter()) {
         before.store(count, Relaxed);
     }
@@ -242,11 +244,13 @@ fn write_line(line: &mut Line) -> fmt::Result {
     write!(line, "\",\"pid\":{}", unsafe { libc::getpid() })?;
     write!(
         line,
-        ",\"mutex\":{{\"locks_contended\":{},\"timed\":{},\"handed_to_libc\":{},\"unlocked_free\":{}}}",
+        ",\"mutex\":{{\"locks_contended\":{},\"timed\":{},\"handed_to_libc\":{},\"unlocked_free\":{},\
+         \"longest_wait_ns\":{}}}",
         sum(Event::MutexContended),
         sum(Event::MutexTimed),
         sum(Event::MutexHandedToLibc),
-        sum(Event::UnlockOfFree)
+        sum(Event::UnlockOfFree),
+        longest::ns()
     )?;
     write!(
         line,

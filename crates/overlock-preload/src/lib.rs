@@ -69,6 +69,7 @@ mod counters;
 mod exports;
 mod gate;
 mod jump;
+mod longest;
 mod misuse;
 mod mutex;
 mod numbers;

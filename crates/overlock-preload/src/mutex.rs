@@ -136,6 +136,11 @@ impl Mutex {
         matches!(self.kind(), Kind::Libc)
     }
 
+    /// Returns whether the library's own locks could take this mutex over.
+    fn is_replaceable(&self) -> bool {
+        self.kind.load(Relaxed) & !(ELISION | GATED) <= 3
+    }
+
     /// Returns whether the caller holds this mutex, as far as its type can tell.
     pub(crate) fn may_be_mine(&self) -> bool {
         matches!(self.kind(), Kind::Normal | Kind::Libc) || self.is_mine()
@@ -240,6 +245,10 @@ pub(crate) extern "C-unwind" fn lock_by_kind(mutex: &Mutex) -> c_int {
         Kind::Normal => take(),
         Kind::Libc => {
             counters::add(Event::MutexHandedToLibc);
+            if choice::is_none() && mutex.is_replaceable() {
+                // Any other lock would have taken this mutex over, so its waits count.
+                return take();
+            }
             // SAFETY: the program's own call, passed on.
             unsafe { real::mutex_lock(mutex.as_ptr()) }
         }

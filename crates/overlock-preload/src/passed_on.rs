@@ -19,17 +19,22 @@ use libc::{EBUSY, c_int, clockid_t, pthread_barrier_t, pthread_rwlock_t, sem_t, 
 use crate::choice::Operations;
 use crate::counters::{self, Event};
 use crate::mutex::Mutex;
-use crate::real;
+use crate::{longest, real};
 
 /// libc's own mutexes: the table for `OVERLOCK_LOCK=none`.
 pub(crate) const OPERATIONS: Operations = {
-    /// Tries first, so that the counters show calls that wait; libc itself spins or sleeps.
+    /// Tries first, so that the counters show calls that wait and the longest wait; libc itself
+    /// spins or sleeps.
     extern "C-unwind" fn lock(mutex: &Mutex) -> c_int {
         match try_lock(mutex) {
             EBUSY => {
                 counters::add(Event::MutexContended);
+                longest::enter();
+                longest::halts();
                 // SAFETY: the program's own call, passed on.
-                unsafe { real::mutex_lock(mutex.as_ptr()) }
+                let error = unsafe { real::mutex_lock(mutex.as_ptr()) };
+                longest::leave();
+                error
             }
             taken_or_broken => taken_or_broken,
         }

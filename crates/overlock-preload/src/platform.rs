@@ -15,7 +15,7 @@ use overlock::platform::{Costs, Platform, ReadModifyWrite, Threads};
 use overlock::{Bucket, Cpu, Slot};
 
 use crate::unforked::UNFORKED;
-use crate::{numbers, thread};
+use crate::{longest, numbers, thread};
 
 /// See the [module documentation](self).
 pub(crate) struct Process;
@@ -52,10 +52,12 @@ unsafe impl Platform for Process {
     }
 
     fn nap(ns: u64) {
+        longest::halts();
         Threads::nap(ns);
     }
 
     fn yield_now() {
+        longest::halts();
         Threads::yield_now();
     }
 
@@ -72,6 +74,7 @@ unsafe impl Platform for Process {
     }
 
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
+        longest::halts();
         Threads::wait(word, expected, deadline_ns);
     }
 

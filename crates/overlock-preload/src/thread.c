@@ -15,6 +15,7 @@ struct overlock_thread {
 	uint32_t policy;
 	uint32_t woken;
 	const void *at_gate;
+	uint64_t waits_since;
 };
 
 __attribute__((visibility("hidden"), tls_model("initial-exec"))) __thread struct overlock_thread overlock_thread;

@@ -26,6 +26,9 @@ pub(crate) struct Thread {
     pub(crate) woken: Cell<u32>,
     /// Its innermost wait at a gate: see [`gate`](crate::gate).
     pub(crate) at_gate: Cell<*const AtGate>,
+    /// When it first gave its processor up in the present wait, in nanoseconds; or zero: see
+    /// [`longest`](crate::longest).
+    pub(crate) waits_since: Cell<u64>,
 }
 
 /// Returns the record of the calling thread.

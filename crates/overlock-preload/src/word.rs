@@ -50,12 +50,12 @@ use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Tic
 use crate::choice::{self, Operations};
 use crate::clock::Poll;
 use crate::counters::{self, Event, Preload};
-use crate::gate;
 use crate::jump::overlock_guarded;
 use crate::misuse::{self, Misuse};
 use crate::mutex::Mutex;
 use crate::passed_on;
 use crate::platform::Process;
+use crate::{gate, longest};
 
 /// The number of locks to choose from.
 pub(crate) const LOCKS: usize = 5;
@@ -232,12 +232,15 @@ extern "C-unwind" fn lock<L: Algorithm>(mutex: &Mutex) -> c_int {
 #[inline(never)]
 extern "C-unwind" fn lock_contended<L: Algorithm>(mutex: &Mutex, _unused: u64) -> c_int {
     counters::add(Event::MutexContended);
+    longest::enter();
     if gate::is_for_me() {
+        longest::halts();
         gate::wait(mutex, None);
-        return 0;
+    } else {
+        lock_of::<L>(mutex).lock();
+        hold::<L>(mutex);
     }
-    lock_of::<L>(mutex).lock();
-    hold::<L>(mutex);
+    longest::leave();
     0
 }
 

@@ -1,34 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which lock to use on this machine: one rule, and a verdict only if the rounds support it.
+//! Which lock to use on this machine: the rule of [`recommend`], and a verdict only if the rounds
+//! support it.
 //!
-//! # The rule
-//! 1. A lock is *out* if it let a thread wait for more than 50 ms where up to 16 compete, or gave
-//!    half of them nothing (Jain's index below 0.5), and another lock didn't.
-//! 2. The remaining locks are ranked by their *score*: the geometric mean over the points of
-//!    throughput × Jain's index × (longest stall, at least 2 ms)^-0.1. So a stall ten times as
-//!    long weighs as much as a fifth of the throughput.
-//! 3. Two scores are compared round by round. If the interval of their ratio includes 1, or the
-//!    ratio is less than 2 %, that is a tie. Among all locks that tie with the best score, those
-//!    that can't starve a thread come first, then the one with the shortest longest stall.
-//! 4. With fewer than 6 rounds no interval covers the median with 95 %: there is no verdict, only
-//!    the lock that looks best.
+//! A lock is out before scores are compared if it let a thread wait for more than 50 ms where up to
+//! 16 compete, or gave half of them nothing (Jain's index below 0.5), and another lock didn't. The
+//! score of a round is the geometric mean over the points. With fewer than 6 rounds no interval
+//! covers the median with 95 %: then there is no verdict, only the lock that looks best.
 
 use super::results::{LockRuns, PointRuns, Results, jain};
 use super::summary::LockSummary;
-use super::watch::GRAIN;
 use super::worker::{RunSample, STALL_NS};
-use crate::stats::{self, CONFIDENCE, Interval};
+use crate::recommend::{self, Candidate};
+use crate::stats::{self, CONFIDENCE};
 use crate::units::{three, time};
 use serde::Serialize;
 
 /// Below this index half of the threads get nothing.
 const FAIR: f64 = 0.5;
-
-/// Weight of the longest stall: a tenth of an order of magnitude for each order of magnitude.
-const STALL_WEIGHT: f64 = 0.1;
-
-/// Scores closer than this are a tie, however certain the difference is.
-const NEAR: f64 = 0.02;
 
 /// What to use on this machine, and why.
 #[derive(Debug, Serialize)]
@@ -43,30 +31,6 @@ pub(crate) struct Advice {
     pub(crate) sentence: String,
 }
 
-/// A lock in the running.
-struct Candidate<'a> {
-    line: &'a LockSummary,
-    cannot_starve: bool,
-    /// By rounds.
-    scores: Vec<f64>,
-}
-
-impl Candidate<'_> {
-    fn score(&self) -> f64 {
-        stats::median(&self.scores).unwrap_or(0.0)
-    }
-
-    fn over(&self, other: &Candidate<'_>) -> Option<Interval> {
-        let rounds = self.scores.iter().zip(&other.scores);
-        Interval::of(&rounds.map(|(own, other)| own / other).collect::<Vec<_>>())
-    }
-
-    /// Returns whether `best` is not certainly better.
-    fn ties_with(&self, best: &Candidate<'_>) -> bool {
-        best.over(self).is_none_or(|ratio| ratio.includes(1.0) || ratio.median < 1.0 + NEAR)
-    }
-}
-
 /// Applies the rule to all locks that were measured at every point, if there are at least two.
 pub(crate) fn advice(results: &Results, lines: &[LockSummary]) -> Option<Advice> {
     if lines.len() < 2 {
@@ -75,39 +39,35 @@ pub(crate) fn advice(results: &Results, lines: &[LockSummary]) -> Option<Advice>
     let is_calm = |line: &LockSummary| line.calm_stall_ns <= STALL_NS && line.calm_jain >= FAIR;
     let some_are_calm = lines.iter().any(is_calm);
     let left = lines.iter().filter(|line| !some_are_calm || is_calm(line));
-    let candidates: Vec<Candidate<'_>> =
+    let candidates: Vec<Candidate<'static>> =
         left.filter_map(|line| candidate(line, &results.points)).collect();
-    let best = candidates.iter().max_by(|a, b| a.score().total_cmp(&b.score()))?;
-    let mut ties: Vec<&Candidate<'_>> = candidates.iter().filter(|of| of.ties_with(best)).collect();
-    ties.sort_by(|a, b| {
-        let stalls = a.line.longest_stall_ns.total_cmp(&b.line.longest_stall_ns);
-        b.cannot_starve.cmp(&a.cannot_starve).then(stalls)
-    });
-    let chosen = *ties.first()?;
+    let ties = recommend::choose(&candidates);
+    let (chosen, ties) = ties.split_first()?;
+    let line = lines.iter().find(|line| line.lock == chosen.lock)?;
     let rounds = chosen.scores.len();
     let verdict = stats::coverage(rounds) >= CONFIDENCE;
-    let ties: Vec<&str> = ties[1..].iter().map(|of| of.line.lock).collect();
+    let ties: Vec<&'static str> = ties.iter().map(|of| of.lock).collect();
     let mut sentence = if verdict {
-        format!("Recommendation: use {} on this machine: {}", chosen.line.lock, figures(chosen))
+        format!("Recommendation: use {} on this machine: {}", line.lock, figures(line))
     } else {
         format!(
             "No verdict ({rounds} round{}; 6 or more can tell): {} looks best: {}",
             if rounds == 1 { "" } else { "s" },
-            chosen.line.lock,
-            figures(chosen)
+            line.lock,
+            figures(line)
         )
     };
     if !ties.is_empty() {
         sentence += &format!(" It ties with {}", ties.join(", "));
         sentence += if chosen.cannot_starve { ", but can't starve a thread." } else { "." };
     }
-    sentence += &passed_over(chosen, lines, some_are_calm, is_calm);
-    Some(Advice { kind: "advice", lock: chosen.line.lock, verdict, ties, sentence })
+    sentence += &passed_over(line, lines, some_are_calm, is_calm);
+    Some(Advice { kind: "advice", lock: line.lock, verdict, ties, sentence })
 }
 
 /// Explains why the fastest lock is not the one to use, if it isn't.
 fn passed_over(
-    chosen: &Candidate<'_>,
+    chosen: &LockSummary,
     lines: &[LockSummary],
     some_are_calm: bool,
     is_calm: impl Fn(&LockSummary) -> bool,
@@ -117,9 +77,7 @@ fn passed_over(
     }
     let share = |line: &LockSummary| line.of_best_peer.map_or(0.0, |ratio| ratio.median);
     match lines.first() {
-        Some(fastest)
-            if fastest.lock != chosen.line.lock && share(fastest) > share(chosen.line) =>
-        {
+        Some(fastest) if fastest.lock != chosen.lock && share(fastest) > share(chosen) => {
             let how = if is_calm(fastest) { "" } else { "starves threads: " };
             format!(
                 " {} is faster on average ({}x), but {how}its longest stall is {} and its worst \
@@ -134,8 +92,7 @@ fn passed_over(
     }
 }
 
-fn figures(chosen: &Candidate<'_>) -> String {
-    let line = chosen.line;
+fn figures(line: &LockSummary) -> String {
     let mut text = match (line.of_best_peer, &line.worst) {
         (Some(share), Some(worst)) => format!(
             "{}x the best peer of each point on average and {}x at its worst ({}), ",
@@ -153,20 +110,19 @@ fn figures(chosen: &Candidate<'_>) -> String {
     text
 }
 
-fn candidate<'a>(line: &'a LockSummary, points: &[PointRuns]) -> Option<Candidate<'a>> {
+fn candidate(line: &LockSummary, points: &[PointRuns]) -> Option<Candidate<'static>> {
     let runs: Option<Vec<&LockRuns>> = points.iter().map(|runs| runs.find(line.lock)).collect();
     let runs = runs?;
     let cannot_starve = runs.first()?.lock.cannot_starve;
     let rounds = runs.iter().map(|runs| runs.samples.len()).min()?;
     let round = |index| runs.iter().map(|runs| score(&runs.samples[index])).collect::<Vec<_>>();
     let scores = (0..rounds).filter_map(|index| stats::geomean(&round(index))).collect();
-    Some(Candidate { line, cannot_starve, scores })
+    let longest_stall_ns = line.longest_stall_ns;
+    Some(Candidate { lock: line.lock, cannot_starve, scores, longest_stall_ns })
 }
 
-/// Computes the score of one run.
 fn score(sample: &RunSample) -> f64 {
-    let stall_s = (sample.longest_stall_ns / 1e9).max(GRAIN.as_secs_f64());
-    sample.ops_per_s.max(f64::MIN_POSITIVE) * jain(sample) * stall_s.powf(-STALL_WEIGHT)
+    recommend::score(sample.ops_per_s, jain(sample), sample.longest_stall_ns)
 }
 
 #[cfg(test)]
@@ -225,6 +181,14 @@ mod tests {
         assert!(advice.sentence.contains("std is faster on average"), "{advice:?}");
         let alike = [("std", FAST, 1.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
         assert_eq!(advise(&results(&alike)).lock, "std");
+    }
+
+    #[test]
+    fn a_lock_that_stalls_fifty_times_as_long_loses_though_faster() {
+        let faster = FAST.iter().map(|ops| ops * 1.01).collect::<Vec<_>>();
+        let locks = [("std", &faster[..], 40.0, EVEN), ("pthread", FAST, 0.8, EVEN)];
+        let advice = advise(&results(&locks));
+        assert_eq!((advice.lock, advice.verdict), ("pthread", true), "{advice:?}");
     }
 
     #[test]

@@ -48,6 +48,7 @@ use worker::{RunSample, RunSpec};
 pub(crate) use child::obey;
 pub(crate) use grid::Phase;
 pub(crate) use steps::Lengths;
+pub(crate) use watch::GRAIN;
 
 /// How often each lock's uncontended pair is timed.
 const PAIR_ROUNDS: usize = 200;

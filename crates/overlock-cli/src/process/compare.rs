@@ -3,10 +3,11 @@
 //!
 //! First the program runs once unmodified: if that fails, the comparison can tell nothing about
 //! locks. Then it runs once with counters, which show whether it waits for locks at all. The rounds
-//! follow. Beside the locks, each round runs the program under the preload library that replaces
-//! nothing ([`NONE`]): the time that this takes longer is the price of preloading, not of a lock. A
-//! lock under which the program crashes, hangs, prints something else or loses its figure is
-//! reported and left out from then on; the others go on.
+//! follow, with counters too, for the longest wait of each run. Beside the locks, each round runs
+//! the program under the preload library that replaces nothing ([`NONE`]): the time that this takes
+//! longer is the price of preloading, not of a lock. A lock under which the program crashes, hangs,
+//! prints something else or loses its figure is reported and left out from then on; the others go
+//! on.
 
 use super::expect::Expected;
 use super::preload::{self, LIBC, NONE, Target};
@@ -28,8 +29,8 @@ use anyhow::{Context, Result, bail};
 use overlock_world::clock::Stamps;
 use regex::{Regex, bytes};
 use serde::Serialize;
-use std::path::Path;
 use std::time::Duration;
+use tempfile::NamedTempFile;
 
 /// A run counts as hung when it takes this many times as long as the first one, ...
 const HUNG_FACTOR: f64 = 20.0;
@@ -93,7 +94,10 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     }
     let expected = args.check_output.then(|| Expected::new(&stdout, ignore));
     let (failures, waits) = (Vec::new(), Waits::default());
-    let mut compare = Compare { args, rules, target, locks, expected, failures, progress, waits };
+    let counters = NamedTempFile::new().context("can't make a file for the counters")?;
+    let _watch = FileWatch::new(counters.path());
+    let mut compare =
+        Compare { args, rules, target, locks, expected, failures, progress, waits, counters };
     compare.probe()?;
     let series = compare.measure(&mut sink)?;
     let Compare { args, target, failures, waits, .. } = &compare;
@@ -156,12 +160,13 @@ struct Compare<'a> {
     failures: Vec<Failure>,
     progress: Progress,
     waits: Waits,
+    /// For one run at a time.
+    counters: NamedTempFile,
 }
 
 impl Compare<'_> {
-    /// Runs the program once with counters, and warns if it never waits for one of our locks: then
-    /// the figures only show noise. The rounds run without counters, so that these do not affect
-    /// the figures.
+    /// Runs the program once, and warns if it never waits for one of our locks: then the figures of
+    /// the rounds will only show noise.
     fn probe(&mut self) -> Result<()> {
         let ours = |lock: &&String| ![LIBC, NONE].contains(&lock.as_str());
         let Some(lock) = self.locks.iter().find(ours).cloned() else {
@@ -169,10 +174,8 @@ impl Compare<'_> {
             return Ok(());
         };
         self.progress.say(&format!("{lock}, counting"));
-        let file = tempfile::NamedTempFile::new().context("can't make a file for the counters")?;
-        let _watch = FileWatch::new(file.path());
-        if self.run(&lock, Some(file.path()))?.is_some() {
-            let text = std::fs::read_to_string(file.path()).unwrap_or_default();
+        if self.run(&lock)?.is_some() {
+            let text = std::fs::read_to_string(self.counters.path()).unwrap_or_default();
             self.waits = Waits::new(lock, run::counters(&text));
             let warning = Warning::waits(&self.waits);
             self.progress.suspend(|| warning.iter().for_each(Warning::print));
@@ -193,7 +196,7 @@ impl Compare<'_> {
                     None => format!("{} (warm-up)", series.lock),
                 });
                 if !series.beaten && !self.has_failed(&series.lock) {
-                    let sample = self.run(&series.lock, None)?;
+                    let sample = self.run(&series.lock)?;
                     series.samples.extend(sample.filter(|_| round >= warmup));
                 }
                 if interrupt::seen() {
@@ -219,7 +222,9 @@ impl Compare<'_> {
     }
 
     /// Runs the program once; returns nothing after a failure or a run cut short.
-    fn run(&mut self, lock: &str, counters: Option<&Path>) -> Result<Option<Sample>> {
+    fn run(&mut self, lock: &str) -> Result<Option<Sample>> {
+        self.counters.as_file().set_len(0).context("can't empty the file of the counters")?;
+        let counters = (lock != LIBC).then(|| self.counters.path());
         let complaint = match self.rules.run(&self.target, lock, counters)? {
             Trial::Good(sample, stdout) => match self.difference(lock, &stdout)? {
                 None => return Ok(Some(sample)),

@@ -23,7 +23,8 @@ const SPREAD_LIMIT: f64 = 0.15;
 /// Returns the series that the others are compared with: the unmodified program, or else the first
 /// lock.
 pub(super) fn baseline(all: &[Series]) -> Option<&Series> {
-    all.iter().find(|series| series.lock == LIBC).or(all.first())
+    let find = |is_it: fn(&str) -> bool| all.iter().find(|series| is_it(&series.lock));
+    find(|lock| lock == LIBC).or_else(|| find(|lock| lock != NONE)).or(all.first())
 }
 
 /// Everything that is known.
@@ -55,6 +56,12 @@ impl Report<'_> {
             sink.people("No verdict: too few locks are left to compare.")?;
         }
         let Some(baseline) = baseline else { return Ok(()) };
+        if self.failures.is_empty() && locks.len() < 2 {
+            sink.people(&format!(
+                "No verdict: there is only one lock, because {NONE} replaces nothing; name two, as \
+                 in --locks libc,hybrid."
+            ))?;
+        }
         let findings = Findings {
             ranked: &locks,
             baseline,
@@ -127,10 +134,20 @@ impl Report<'_> {
             higher_is_better: self.args.higher_is_better,
             value: series.value(),
             baseline: &baseline.lock,
+            longest_stall_ns: stats::median(&self.stalls_ns(series)),
             of_baseline: series.better_than(baseline, self.args.higher_is_better),
             interval_coverage: stats::coverage(series.samples.len()),
             steal: steal([series]),
         }
+    }
+
+    /// Returns the longest wait for a mutex in each round, as far as it is known. libc's own waits
+    /// are counted under the library that replaces nothing.
+    fn stalls_ns(&self, series: &Series) -> Vec<f64> {
+        let counted = if series.lock == LIBC { NONE } else { &series.lock };
+        let series = self.series.iter().find(|series| series.lock == counted);
+        let samples = series.into_iter().flat_map(|series| &series.samples);
+        samples.filter_map(|sample| sample.longest_stall_ns).collect()
     }
 
     fn table(&self, ranked: &[&Series], baseline: &Series) -> String {
@@ -140,7 +157,8 @@ impl Report<'_> {
         };
         let of = format!("of {}", baseline.lock);
         let what = if self.args.metric.is_some() { "metric" } else { "wall time" };
-        let header = ["lock", what, "low", "high", &of, "low", "high", "CPU s", "RSS MiB"];
+        let ratio = [&of, "low", "high", "longest wait", "CPU s", "RSS MiB"];
+        let header = [&["lock", what, "low", "high"], &ratio[..]].concat();
         let mut table = Table::new(&header);
         let higher = self.args.higher_is_better;
         for series in ranked {
@@ -154,6 +172,7 @@ impl Report<'_> {
             let mut row = vec![series.lock.clone()];
             row.extend([value.median, value.low, value.high].map(show));
             row.extend([ratio.median, ratio.low, ratio.high].map(three));
+            row.push(stats::median(&self.stalls_ns(series)).map_or_else(String::new, time));
             row.push(median(|sample| sample.cpu_s));
             row.push(median(|sample| sample.max_rss_kib as f64 / 1024.0));
             table.row(row);

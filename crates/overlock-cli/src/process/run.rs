@@ -21,6 +21,9 @@ use std::time::Duration;
 /// The variable that names the file to which the library appends its counters when a process ends.
 pub(crate) const COUNTERS: &str = "OVERLOCK_COUNTERS";
 
+/// The counter that is not a number of events: of several processes, the longest counts.
+pub(crate) const LONGEST_WAIT: &str = "mutex.longest_wait_ns";
+
 /// Signals that are passed on to the program when another process has sent them to this one, as
 /// supervisors do. Signals of the terminal (Ctrl-C, Ctrl-\) come from the kernel and reach the
 /// program directly; here they only must not kill.
@@ -101,7 +104,8 @@ fn table(objects: &[Value]) -> Table {
     table
 }
 
-/// Adds up the counters of all processes, inner ones as `outer.inner`; leaves out zeros.
+/// Adds up the counters of all processes, inner ones as `outer.inner`; leaves out zeros. Of the
+/// longest waits it takes the longest.
 fn sums(objects: &[Value]) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     objects.iter().for_each(|object| add("", object, &mut sums));
@@ -119,7 +123,9 @@ fn add(name: &str, value: &Value, sums: &mut BTreeMap<String, u64>) {
                 .for_each(|(field, value)| add(&format!("{name}{dot}{field}"), value, sums));
         }
         Value::Number(number) => {
-            *sums.entry(name.to_owned()).or_default() += number.as_u64().unwrap_or(0);
+            let (sum, own) = (sums.entry(name.to_owned()).or_default(), number.as_u64());
+            let own = own.unwrap_or(0);
+            *sum = if name == LONGEST_WAIT { own.max(*sum) } else { *sum + own };
         }
         _ => {}
     }
@@ -135,5 +141,12 @@ mod tests {
         let second = serde_json::json!({"pid": 8, "lock": "hybrid", "events": {"pv_wait_node": 4}});
         let text = table(&[first, second]).to_string();
         assert_eq!(text, "  counter              events\n  events.pv_wait_node       7\n");
+    }
+
+    #[test]
+    fn of_the_longest_waits_of_all_processes_the_longest_counts() {
+        let process = |ns: u64| serde_json::json!({"mutex": {"longest_wait_ns": ns}});
+        let sums = sums(&[process(3), process(9), process(4)]);
+        assert_eq!(sums.get(LONGEST_WAIT), Some(&9));
     }
 }

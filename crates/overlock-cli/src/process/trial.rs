@@ -28,6 +28,8 @@ pub(crate) struct Sample {
     /// User and system time of the program and the children it waited for.
     pub(crate) cpu_s: f64,
     pub(crate) max_rss_kib: i64,
+    /// The longest wait for a mutex, if the library has counted it.
+    pub(crate) longest_stall_ns: Option<f64>,
     pub(crate) cpu_times: CpuTimes,
 }
 
@@ -92,8 +94,10 @@ impl Rules {
             Err(complaint) => return Ok(Trial::Bad(complaint)),
         };
         let (cpu_s, max_rss_kib) = (usage.cpu_seconds, usage.max_rss_kib);
+        let longest_stall_ns = counters.and_then(longest_stall_ns);
         let cpu_times = CpuTimes::now().since(before);
-        Ok(Trial::Good(Sample { value, wall_s, cpu_s, max_rss_kib, cpu_times }, stdout))
+        let sample = Sample { value, wall_s, cpu_s, max_rss_kib, longest_stall_ns, cpu_times };
+        Ok(Trial::Good(sample, stdout))
     }
 
     /// Waits for the end; returns nothing if the time limit passed or Ctrl-C came first.
@@ -138,6 +142,12 @@ impl Rules {
             )),
         }
     }
+}
+
+/// Reads the longest wait of all processes; nothing if none has left its counters.
+fn longest_stall_ns(counters: &Path) -> Option<f64> {
+    let counters = run::counters(&std::fs::read_to_string(counters).ok()?)?;
+    Some(counters.get(run::LONGEST_WAIT).copied().unwrap_or(0) as f64)
 }
 
 fn read(file: &mut File) -> Result<Vec<u8>> {

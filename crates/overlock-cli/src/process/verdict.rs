@@ -4,9 +4,9 @@
 use super::preload::LIBC;
 use super::startup::StartUp;
 use super::trial::Sample;
-use crate::recommend;
+use crate::recommend::{self, Candidate};
 use crate::stats::{self, CONFIDENCE, Interval};
-use crate::units::three;
+use crate::units::{three, time};
 use serde::Serialize;
 
 /// One lock: `samples[i]` is from round `i`.
@@ -86,11 +86,45 @@ pub(super) fn judge(findings: &Findings<'_>) -> Option<Verdict> {
 
 impl<'a> Findings<'a> {
     fn judge(&self) -> Option<(Option<&'a str>, String)> {
-        let best = *self.ranked.first().filter(|_| self.ranked.len() > 1)?;
-        if let Some(why) = self.nothing_to_learn(best) {
+        let first = *self.ranked.first().filter(|_| self.ranked.len() > 1)?;
+        if let Some(why) = self.nothing_to_learn(first) {
             return Some((None, format!("No verdict: {why}")));
         }
-        if best.lock == self.baseline.lock { self.keep(best) } else { self.change(best) }
+        let all = self.candidates(self.ranked);
+        let best = recommend::best(&all)?;
+        if best.lock == self.baseline.lock {
+            self.keep(best, &all)
+        } else {
+            self.change(best, &all)
+        }
+    }
+
+    /// Returns what the rule weighs: how many times better than the baseline each lock is, and its
+    /// longest waits, if they are known of all locks.
+    fn candidates(&self, series: &[&'a Series]) -> Vec<Candidate<'a>> {
+        let known = self.ranked.iter().all(|series| self.stalls_ns(series).is_some());
+        let candidate = |series: &&'a Series| {
+            let ratios = series.better_than_values(&self.baseline.values(), self.higher_is_better);
+            let stalls = self.stalls_ns(series).filter(|_| known);
+            let stalls = stalls.unwrap_or_else(|| vec![0.0; ratios.len()]);
+            let rounds = ratios.iter().zip(&stalls);
+            Candidate {
+                lock: &series.lock,
+                cannot_starve: recommend::cannot_starve(&series.lock),
+                scores: rounds
+                    .map(|(ratio, stall)| recommend::score(*ratio, 1.0, *stall))
+                    .collect(),
+                longest_stall_ns: stalls.iter().copied().fold(0.0, f64::max),
+            }
+        };
+        series.iter().map(candidate).collect()
+    }
+
+    /// Returns the longest wait of each round. libc's own are those under the library that replaces
+    /// nothing: without a library nothing counts them.
+    fn stalls_ns(&self, series: &Series) -> Option<Vec<f64>> {
+        let series = if series.lock == LIBC { self.none? } else { series };
+        series.samples.iter().map(|sample| sample.longest_stall_ns).collect()
     }
 
     /// Explains why no figure can tell anything about locks, if that is so.
@@ -118,101 +152,131 @@ impl<'a> Findings<'a> {
     }
 
     /// Handles the case that the baseline came out best.
-    fn keep(&self, best: &'a Series) -> Option<(Option<&'a str>, String)> {
-        let next = *self.ranked.get(1)?;
-        let ratio = self.over(best, next)?;
-        if ratio.includes(1.0) {
-            return Some((None, self.tie(best, next, ratio)));
+    fn keep(
+        &self,
+        best: &Candidate<'a>,
+        all: &[Candidate<'a>],
+    ) -> Option<(Option<&'a str>, String)> {
+        let others: Vec<Candidate<'a>> =
+            all.iter().filter(|other| other.lock != best.lock).cloned().collect();
+        let next = recommend::best(&others)?;
+        if !best.beats(next) {
+            return Some((None, self.tie(best, next)?));
         }
         // The next lock may be no worse than libc is once the library is loaded.
-        let of_none = self.none.and_then(|none| self.over(next, none));
+        let none = self.none.map(|none| self.candidates(&[none]));
+        let of_none = none.and_then(|none| next.over(none.first()?));
         if best.lock == LIBC && of_none.is_some_and(|ratio| ratio.high >= 1.0) {
+            let [ratio, of_none] = [self.over(best, next)?, self.over_none(next)?].map(times);
             return Some((
                 None,
                 format!(
-                    "No verdict: libc came out {} as good as {}, but that is what preloading \
-                     costs; under the library that replaces nothing, {} is {} as good. Longer \
-                     runs would show what the locks are worth.",
-                    times(ratio),
-                    next.lock,
-                    next.lock,
-                    times(of_none?),
+                    "No verdict: libc came out {ratio} as good as {}, but that is what preloading \
+                     costs; under the library that replaces nothing, {} is {of_none} as good. \
+                     Longer runs would show what the locks are worth.",
+                    next.lock, next.lock,
                 ),
             ));
         }
-        let figures = times(ratio);
-        let name = &best.lock;
-        Some((
-            Some(name),
-            format!("Keep {name}: it is {figures} as good as the next, {}.", next.lock),
-        ))
+        let figures = self.as_good_as(best, next, "the next, ")?;
+        Some((Some(best.lock), format!("Keep {}: it is {figures}.", best.lock)))
     }
 
     /// Handles the case that another lock came out best.
-    fn change(&self, best: &'a Series) -> Option<(Option<&'a str>, String)> {
-        let ratio = self.over(best, self.baseline)?;
-        if ratio.includes(1.0) {
-            return Some((None, self.tie(best, self.baseline, ratio)));
+    fn change(
+        &self,
+        best: &Candidate<'a>,
+        all: &[Candidate<'a>],
+    ) -> Option<(Option<&'a str>, String)> {
+        let baseline = all.iter().find(|lock| lock.lock == self.baseline.lock)?;
+        if !best.beats(baseline) {
+            return Some((None, self.tie(best, baseline)?));
         }
-        let certain =
-            |lock: &&&Series| self.over(lock, self.baseline).is_some_and(|ratio| ratio.low > 1.0);
-        let certain: Vec<&Series> = self.ranked.iter().filter(certain).copied().collect();
-        let of_best = |lock: &&'a Series| Some((lock.lock.as_str(), self.over(lock, best)?));
-        let chosen = recommend::preferred(certain.iter().filter_map(of_best))?;
-        let lock = *certain.iter().find(|lock| lock.lock == chosen)?;
-        let ratio = self.over(lock, self.baseline)?;
-        let mut sentence =
-            format!("Use {chosen}: it is {} as good as {}.", times(ratio), self.baseline.lock);
-        if chosen != best.lock {
+        let certain: Vec<Candidate<'a>> =
+            all.iter().filter(|lock| lock.beats(baseline)).cloned().collect();
+        let ties = recommend::choose(&certain);
+        let (chosen, ties) = ties.split_first()?;
+        let name = chosen.lock;
+        let mut sentence = format!("Use {name}: it is {}.", self.as_good_as(chosen, baseline, "")?);
+        let passes_over_best = name != best.lock && !best.cannot_starve;
+        if passes_over_best {
             sentence += &format!(
                 " {} came out {} as good as that, but can let a thread wait for ever.",
                 best.lock,
-                times(self.over(best, lock)?)
+                times(self.over(best, chosen)?)
             );
-        } else if !recommend::starves_nobody(chosen) {
+        } else if !chosen.cannot_starve {
             sentence += " It can let a thread wait for ever";
-            let fair = certain.iter().find(|lock| recommend::starves_nobody(&lock.lock));
-            sentence += &match fair.and_then(|fair| Some((fair, self.over(fair, lock)?))) {
+            let fair = certain.iter().find(|lock| lock.cannot_starve);
+            sentence += &match fair.and_then(|fair| Some((fair, self.over(fair, chosen)?))) {
                 Some((fair, ratio)) => {
                     format!("; {}, which can't, is {} as good.", fair.lock, times(ratio))
                 }
                 None => ".".into(),
             };
         }
-        let ties: Vec<&str> = certain
-            .iter()
-            .filter(|other| ![chosen, &best.lock].contains(&other.lock.as_str()))
-            .filter(|other| self.over(lock, other).is_some_and(|ratio| ratio.includes(1.0)))
-            .map(|other| other.lock.as_str())
-            .collect();
+        let is_new = |tie: &&&Candidate<'_>| !(passes_over_best && tie.lock == best.lock);
+        let ties: Vec<&str> = ties.iter().filter(is_new).map(|tie| tie.lock).collect();
         if !ties.is_empty() {
-            sentence += &format!(" No difference to {} is certain.", ties.join(", "));
+            sentence += &format!(" It ties with {}.", ties.join(", "));
         }
-        Some((Some(chosen), sentence))
+        Some((Some(name), sentence))
     }
 
-    /// Describes two locks that can't be told apart, one of them the baseline.
-    fn tie(&self, best: &Series, next: &Series, ratio: Interval) -> String {
+    /// Describes two locks that tie, one of them the baseline.
+    fn tie(&self, best: &Candidate<'_>, next: &Candidate<'_>) -> Option<String> {
+        let noise = best.over(next)?.includes(1.0);
         let mut sentence = format!(
-            "No verdict: {} came out {} as good as {}, and that could be noise; more --runs or \
-             longer runs are needed.",
+            "No verdict: {} came out {}, {}.",
             best.lock,
-            times(ratio),
-            next.lock
+            self.as_good_as(best, next, "")?,
+            if noise {
+                "and that could be noise; more --runs or longer runs are needed"
+            } else {
+                "which is a tie: too little to matter"
+            }
         );
-        let fair = [best, next].into_iter().find(|lock| recommend::starves_nobody(&lock.lock));
-        if let Some(fair) = fair.filter(|_| !recommend::starves_nobody(&self.baseline.lock)) {
+        let fair = [best, next].into_iter().find(|lock| lock.cannot_starve);
+        if let Some(fair) = fair.filter(|_| !recommend::cannot_starve(&self.baseline.lock)) {
             sentence += &format!(
                 " If no thread may wait for ever, use {}: {} does not guarantee that.",
                 fair.lock, self.baseline.lock
             );
         }
-        sentence
+        Some(sentence)
     }
 
-    /// Returns how many times better one lock is than another.
-    fn over(&self, lock: &Series, other: &Series) -> Option<Interval> {
-        lock.better_than(other, self.higher_is_better)
+    /// Describes one lock beside another: the ratio of the figures, and the longest waits where the
+    /// rule tells them apart.
+    fn as_good_as(
+        &self,
+        lock: &Candidate<'_>,
+        other: &Candidate<'_>,
+        which_is: &str,
+    ) -> Option<String> {
+        let ratio = self.over(lock, other)?;
+        let mut text = format!("{} as good as {which_is}{}", times(ratio), other.lock);
+        let stalls = [lock, other].map(|of| of.longest_stall_ns);
+        if stalls.iter().any(|stall| *stall > recommend::SHORT_STALL_NS) {
+            let [own, others] = stalls.map(time);
+            let link = if (ratio.median < 1.0) == (stalls[0] < stalls[1]) { "but" } else { "and" };
+            text += &format!(", {link} its longest wait was {own}, not {others}");
+        }
+        Some(text)
+    }
+
+    /// Returns how many times better than another lock the figure of a lock is.
+    fn over(&self, lock: &Candidate<'_>, other: &Candidate<'_>) -> Option<Interval> {
+        self.find(lock.lock)?.better_than(self.find(other.lock)?, self.higher_is_better)
+    }
+
+    /// As `over`, than the library that replaces nothing.
+    fn over_none(&self, lock: &Candidate<'_>) -> Option<Interval> {
+        self.find(lock.lock)?.better_than(self.none?, self.higher_is_better)
+    }
+
+    fn find(&self, lock: &str) -> Option<&'a Series> {
+        self.ranked.iter().copied().find(|series| series.lock == lock)
     }
 }
 
@@ -232,10 +296,18 @@ mod tests {
             wall_s: value,
             cpu_s: 0.0,
             max_rss_kib: 0,
+            longest_stall_ns: None,
             cpu_times: CpuTimes::default(),
         };
         let samples = values.iter().copied().map(sample).collect();
         Series { samples, ..Series::new(lock) }
+    }
+
+    /// A lock whose longest wait was this long in each round.
+    fn stalling(lock: &str, values: &[f64], stall_ms: f64) -> Series {
+        let mut series = series(lock, values);
+        series.samples.iter_mut().for_each(|of| of.longest_stall_ns = Some(stall_ms * 1e6));
+        series
     }
 
     fn told(ranked: &[&Series], baseline: &Series, higher_is_better: bool) -> Option<Verdict> {
@@ -300,22 +372,53 @@ mod tests {
         let fast = series("hybrid", &LIBC.map(|v| v / 2.0));
         let tie = series("ticket", &[5.0, 5.4, 5.1, 5.9, 5.2, 5.5]);
         let verdict = told(&[&fast, &tie, &libc], &libc, false).unwrap();
-        assert!(verdict.sentence.ends_with("No difference to ticket is certain."));
+        assert!(verdict.sentence.ends_with("It ties with ticket."));
     }
 
     #[test]
     fn a_tie_goes_to_the_lock_that_starves_no_thread() {
         let libc = series("libc", &LIBC);
         let fast = series("test-and-set", &LIBC.map(|v| v / 2.0));
-        let near = series("hybrid", &LIBC.map(|v| v / 1.92));
+        let near = series("hybrid", &LIBC.map(|v| v / 1.97));
         let verdict = told(&[&fast, &near, &libc], &libc, false).unwrap();
         assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
-        assert!(verdict.sentence.contains("test-and-set came out 1.04x"), "{}", verdict.sentence);
+        assert!(verdict.sentence.contains("test-and-set came out 1.02x"), "{}", verdict.sentence);
 
         let far = series("hybrid", &LIBC.map(|v| v / 1.5));
         let verdict = told(&[&fast, &far, &libc], &libc, false).unwrap();
         assert_eq!(verdict.lock.as_deref(), Some("test-and-set"));
         assert!(verdict.sentence.contains("hybrid, which can't, is 0.750x"), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_lock_that_stalls_fifty_times_as_long_loses_though_faster() {
+        let (libc, slower) = (series("libc", &LIBC), LIBC.map(|time| time * 1.01));
+        let judge = |libc_ms, hybrid_ms| {
+            let hybrid = stalling("hybrid", &slower, hybrid_ms);
+            let none = stalling("none", &LIBC, libc_ms);
+            let (ranked, none) = (&[&libc, &hybrid][..], Some(&none));
+            let (baseline, startup, waits, higher_is_better) = (&libc, None, Some(9), false);
+            judge(&Findings { ranked, baseline, none, startup, waits, higher_is_better }).unwrap()
+        };
+        let libc_stalls = judge(200.0, 4.0);
+        assert_eq!(libc_stalls.lock.as_deref(), Some("hybrid"));
+        let figures =
+            "0.990x (0.990..0.990) as good as libc, but its longest wait was 4.00 ms, not";
+        assert!(libc_stalls.sentence.contains(figures), "{libc_stalls:?}");
+        let hybrid_stalls = judge(4.0, 200.0);
+        assert_eq!(hybrid_stalls.lock.as_deref(), Some("libc"));
+        // Waits too short to count do not turn a difference of 1 % into a verdict.
+        assert_eq!(judge(1.0, 0.01).lock, None);
+        assert!(judge(1.0, 0.01).sentence.contains("which is a tie"));
+    }
+
+    #[test]
+    fn stalls_that_are_not_known_of_all_locks_do_not_count() {
+        let libc = series("libc", &LIBC);
+        let fast = stalling("hybrid", &LIBC.map(|v| v / 1.1), 900.0);
+        let verdict = told(&[&fast, &libc], &libc, false).unwrap();
+        assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
+        assert!(!verdict.sentence.contains("longest wait"), "{verdict:?}");
     }
 
     #[test]

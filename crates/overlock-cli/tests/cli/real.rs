@@ -52,6 +52,22 @@ fn counters_say_where_the_program_waited() {
     said(&["run"], "none").ends(0, "(no lock was ever contended)");
 }
 
+/// The program sees its second thread asleep at the mutex, and holds it for 20 ms more.
+#[test]
+fn the_longest_wait_for_a_mutex_is_counted() {
+    for lock in ["hybrid", "queued", "ticket", "test-and-set", "none"] {
+        for kind in ["mutex", "recursive"] {
+            let mut command = overlock(&["run", lock, "--json"]);
+            command.env("OVERLOCK_PRELOAD", &*LIBRARY).arg("--").arg(&*PROGRAM).args([kind, "20"]);
+            let said: Said = command.output().unwrap().into();
+            let record = said.stderr.lines().last().expect("counters");
+            let record: serde_json::Value = serde_json::from_str(record).expect(record);
+            let longest = record["mutex"]["longest_wait_ns"].as_u64().unwrap_or_default();
+            assert!(longest >= 20_000_000, "{lock}, {kind}: {record}");
+        }
+    }
+}
+
 #[test]
 fn no_verdict_where_no_lock_of_ours_is_waited_for() {
     let flags = ["compare", "--locks", "libc,hybrid", "--runs", "6"];

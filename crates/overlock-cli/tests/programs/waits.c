@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A program whose second thread waits for the first, at the kind of lock that its argument names, or at none. */
+/*
+ * A program whose second thread waits for the first, at the kind of lock that its argument names, or at none. The wait
+ * takes at least as many milliseconds as the second argument says.
+ */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t normal = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t *mutex = &normal;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static int is_rwlock, is_none;
 static atomic_int waiter;
@@ -17,7 +23,7 @@ static void take(void)
 	if (is_rwlock)
 		pthread_rwlock_wrlock(&rwlock);
 	else if (!is_none)
-		pthread_mutex_lock(&mutex);
+		pthread_mutex_lock(mutex);
 }
 
 static void give(void)
@@ -25,7 +31,7 @@ static void give(void)
 	if (is_rwlock)
 		pthread_rwlock_unlock(&rwlock);
 	else if (!is_none)
-		pthread_mutex_unlock(&mutex);
+		pthread_mutex_unlock(mutex);
 }
 
 /* Whether a thread of this process sleeps. */
@@ -58,6 +64,8 @@ int main(int argc, char **argv)
 
 	is_rwlock = argc > 1 && strcmp(argv[1], "rwlock") == 0;
 	is_none = argc > 1 && strcmp(argv[1], "none") == 0;
+	if (argc > 1 && strcmp(argv[1], "recursive") == 0)
+		mutex = &recursive;
 	take();
 	if (pthread_create(&thread, NULL, second, NULL) != 0)
 		return 1;
@@ -67,6 +75,8 @@ int main(int argc, char **argv)
 			return 1;
 		usleep(1000);
 	}
+	if (argc > 2)
+		usleep(1000 * atoi(argv[2]));
 	give();
 	return pthread_join(thread, NULL);
 }
