@@ -13,7 +13,7 @@ fn skip(what: &str) {
     writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
 }
 
-fn has_qemu() -> bool {
+pub(crate) fn has_qemu() -> bool {
     let found = Command::new("qemu-system-x86_64").arg("--version").output().is_ok();
     if !found {
         skip("kernels: there is no qemu-system-x86_64 (apt-get install qemu-system-x86)");

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Is the help true? Its examples are run, and its reference knows every name.
+//! Is the help true? Its examples are run.
 
 use crate::support::{OVERLOCK, Said, overlock, said};
-use serde_json::Value;
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
@@ -98,54 +96,4 @@ fn misspelt_commands_lead_to_commands_that_help_shows() {
     let said = said(&["bnech"]);
     assert!(said.stderr.contains("'bench'") && !said.stderr.contains("child"), "{said:?}");
     said.ends(2, "a similar subcommand exists: 'bench'");
-}
-
-/// Collects all names of fields, at any depth.
-fn names(value: &Value, found: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(fields) => fields.iter().for_each(|(name, value)| {
-            found.insert(name.clone());
-            names(value, found);
-        }),
-        Value::Array(items) => items.iter().for_each(|item| names(item, found)),
-        _ => {}
-    }
-}
-
-/// Returns the first cells of the page's tables.
-pub(crate) fn explained() -> BTreeSet<String> {
-    let page = said(&["reference"]).stdout;
-    let rows = page.lines().filter_map(|line| line.strip_prefix('|'));
-    let quoted = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
-    quoted.map(str::to_owned).collect()
-}
-
-#[test]
-fn the_reference_knows_every_field_of_a_comparison() {
-    let page = explained();
-    let script = r#"[ "$OVERLOCK_LOCK" = ticket ] && exit 1; true"#;
-    let flags = ["compare", "--runs", "6", "--json", "--locks", "libc,hybrid,ticket", "--"];
-    let said = said(&[&flags[..], &["sh", "-c", script]].concat());
-    let mut found = BTreeSet::new();
-    for line in said.stdout.lines() {
-        let record = serde_json::from_str::<Value>(line).expect(line);
-        found.insert(record["kind"].as_str().unwrap().to_owned());
-        names(&record, &mut found);
-    }
-    for name in ["run", "sample", "point", "failure", "verdict", "startup", "cpu_model"] {
-        assert!(found.contains(name), "the comparison has no {name}: {found:?}");
-    }
-    let unknown: Vec<_> = found.difference(&page).collect();
-    assert!(unknown.is_empty(), "the reference does not explain {unknown:?}");
-}
-
-#[test]
-fn the_reference_answers_for_one_name() {
-    let said = said(&["reference", "pv_wait_head"]);
-    assert!(said.stdout.contains("the queue head halted"), "{said:?}");
-    crate::support::said(&["reference", "pv_wait_heads"]).ends(2, "has no 'pv_wait_heads'");
-    for name in ["run", "compare", "bench"] {
-        let help = crate::support::said(&[name, "--help"]).stdout;
-        assert!(help.contains("overlock reference"), "{name}: {help}");
-    }
 }

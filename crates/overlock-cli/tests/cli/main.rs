@@ -9,6 +9,7 @@ mod help;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod lab;
 mod real;
+mod reference;
 mod report;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod reproduce;

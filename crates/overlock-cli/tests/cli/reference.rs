@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Does the reference explain every name that the commands print?
+//!
+//! Each command runs shortly and prints JSON: all names of fields and of counters in it must be in
+//! the first cell of a row of the page.
+
+use crate::real;
+use crate::support::{Said, said};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Collects all names of fields, at any depth. A decision's name is its outcome and its reason.
+fn names(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+            found.extend(name.split(':').map(str::to_owned));
+            names(value, found);
+        }),
+        Value::Array(items) => items.iter().for_each(|item| names(item, found)),
+        _ => {}
+    }
+}
+
+/// Returns the names in the first cells of the page's tables.
+fn explained() -> BTreeSet<String> {
+    let page = said(&["reference"]).stdout;
+    let rows = page.lines().filter_map(|line| line.strip_prefix('|'));
+    let cells = rows.filter_map(|row| row.split('|').next());
+    let quoted = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    quoted.map(str::to_owned).collect()
+}
+
+/// Asserts that the page explains all names in the records, among them records of these kinds.
+#[track_caller]
+fn knows(said: &Said, kinds: &[&str]) {
+    let (page, mut found) = (explained(), BTreeSet::new());
+    for line in said.stdout.lines() {
+        let record = serde_json::from_str::<Value>(line).expect(line);
+        found.insert(record["kind"].as_str().expect(line).to_owned());
+        names(&record, &mut found);
+    }
+    for kind in kinds {
+        assert!(found.contains(*kind), "there is no {kind}: {said:?}");
+    }
+    let unknown: Vec<_> = found.difference(&page).collect();
+    assert!(unknown.is_empty(), "the reference does not explain {unknown:?}");
+}
+
+#[test]
+fn the_reference_knows_every_field_of_a_comparison() {
+    let script = r#"[ "$OVERLOCK_LOCK" = ticket ] && exit 1; true"#;
+    let flags = ["compare", "--runs", "6", "--json", "--locks", "libc,hybrid,ticket", "--"];
+    let said = said(&[&flags[..], &["sh", "-c", script]].concat());
+    knows(&said, &["run", "sample", "point", "failure", "verdict", "startup", "cpu_model"]);
+}
+
+#[test]
+fn the_reference_knows_every_field_of_a_benchmark() {
+    let flags = ["bench", "--threads", "2", "--cs", "100ns", "--ncs", "0", "--seconds", "0.02"];
+    let more = ["--runs", "1", "--locks", "hybrid,parking-lot", "--explain", "--counters"];
+    let shapes = ["--check", "--json", "--phase", "1us/0", "--uneven", "2", "--locks-count", "3"];
+    let kinds = ["run", "pair", "point", "explain", "summary", "advice", "check"];
+    knows(&said(&[&flags[..], &more, &shapes].concat()), &kinds);
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[test]
+fn the_reference_knows_every_field_of_the_laboratory_and_the_simulator() {
+    let lab = ["lab", "--engine", "threads", "--pcpus", "1", "--cpus", "3", "--json"];
+    let short = ["--seconds", "0.02", "--runs", "1"];
+    let factors = ["--locks", "native-ticket,ticket,hybrid", "--timeline", "2ms", "--check"];
+    let yields = ["--policies", "all", "--explain"];
+    let kinds = ["run", "point", "timeline", "check"];
+    knows(&said(&[&lab[..], &short, &factors, &yields].concat()), &kinds);
+    let timer = ["--workload", "pmtimer", "--locks", "hybrid"];
+    knows(&said(&[&lab[..], &short, &timer].concat()), &["point"]);
+    let share = ["--contention", "50%", "--locks", "hybrid"];
+    knows(&said(&[&lab[..], &short, &share].concat()), &["point"]);
+
+    let sim = ["sim", "--json", "--seconds", "0.01", "--runs", "1"];
+    let all = ["--pcpus", "2", "--cpus", "6", "--locks", "native-ticket,hybrid"];
+    knows(&said(&[&sim[..], &all, &yields].concat()), &["run", "point"]);
+    knows(&said(&[&sim[..], &["--experiment", "s4-micro"]].concat()), &["published"]);
+    let what_if = ["--what-if", "20%", "--locks", "hybrid", "--workload", "kernbench"];
+    knows(&said(&[&sim[..], &what_if, &["--cpus", "2,4"]].concat()), &["what-if"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    said(&[&sim[..], &["--sweep", path, "--locks", "hybrid", "--cpus", "4"]].concat()).ends(0, "");
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let stdout = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        knows(&Said { code: None, stdout, stderr: String::new() }, &["cell"]);
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[test]
+fn the_reference_knows_every_field_of_a_reproduction() {
+    let flags = ["reproduce", "--quick", "--no-lab", "--json"];
+    let bare_metal = said(&[&flags[..], &["S1"]].concat());
+    // A machine that forbids to trace a child counts no instructions.
+    let kinds: &[&str] =
+        if bare_metal.stderr.contains("instructions") { &[] } else { &["instructions"] };
+    knows(&bare_metal, kinds);
+    knows(&said(&[&flags[..], &["--experiment", "s4-micro"]].concat()), &["reproduced"]);
+    let flags = ["validate", "--engine", "threads", "--locks", "hybrid,ticket", "--cpus", "2"];
+    let more = ["--workload", "micro", "--seconds", "0.02", "--runs", "1", "--json"];
+    knows(&said(&[&flags[..], &more].concat()), &["validated", "ranks"]);
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[test]
+fn the_reference_knows_every_field_of_a_kernel() {
+    if crate::boot::has_qemu() {
+        let short = ["boot", "--json", "--locks", "hybrid", "--cpus", "2", "--runs", "1"];
+        knows(&said(&[&short[..], &["--seconds", "0.02"]].concat()), &["point"]);
+        knows(&said(&["boot", "--json", "--verify", "--cpus", "2"]), &["check"]);
+    }
+}
+
+#[test]
+fn the_reference_knows_every_field_of_torture_and_of_the_doctor() {
+    let all = ["torture", "--lock", "all", "--for", "1s", "--steps", "2000", "--json"];
+    knows(&said(&all), &["run", "torture"]);
+    let broken = ["torture", "--lock", "broken-early-mark", "--for", "60s", "--json"];
+    knows(&said(&broken), &["torture-failure"]);
+    knows(&said(&["doctor", "--json"]), &["doctor"]);
+}
+
+#[test]
+fn the_reference_knows_every_counter_of_the_library() {
+    let record = real::counters("hybrid", &["mutex"]);
+    let page = explained();
+    for (group, value) in record.as_object().expect("an object") {
+        let counters = value.as_object().map(|counters| counters.keys().collect::<Vec<_>>());
+        for counter in counters.into_iter().flatten() {
+            let name =
+                if group == "events" { counter.clone() } else { format!("{group}.{counter}") };
+            assert!(page.contains(&name), "the reference does not explain {name}");
+        }
+        assert!(
+            value.is_object() || page.contains(group),
+            "the reference does not explain {group}"
+        );
+    }
+}
+
+#[test]
+fn the_reference_answers_for_one_name() {
+    let answer = |word: &str| said(&["reference", word]);
+    assert!(answer("pv_wait_head").stdout.contains("the queue head halted"));
+    assert!(answer("floor_ns").stdout.contains("without a lock"));
+    answer("pv_wait_heads").ends(2, "has no 'pv_wait_heads'");
+    for name in ["run", "compare", "bench"] {
+        let help = said(&[name, "--help"]).stdout;
+        assert!(help.contains("overlock reference"), "{name}: {help}");
+    }
+}
