@@ -3,7 +3,8 @@
 //!
 //! This file only parses, dispatches, and turns the outcome into an exit code. Tables and records
 //! go to standard output; progress, warnings and errors go to standard error, so that `overlock ...
-//! --json | jq` always works.
+//! --json | jq` works. The exception is `run`, whose standard output is the program's: its counters
+//! go to standard error, or to a file.
 
 mod args;
 mod bench;

@@ -30,7 +30,7 @@ pub(crate) struct Sink {
 
 /// The file that keeps records as they are written.
 #[derive(Debug)]
-struct ResultFile {
+pub(crate) struct ResultFile {
     file: File,
     /// The length of all whole records in bytes.
     length: u64,
@@ -40,7 +40,7 @@ struct ResultFile {
 }
 
 impl ResultFile {
-    fn create(path: &Path) -> Result<Self> {
+    pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = File::create(path);
         let file = file.with_context(|| format!("can't write {}", path.display()))?;
         Ok(ResultFile { file, length: 0, broken: None })
@@ -48,7 +48,7 @@ impl ResultFile {
 
     /// Writes a line. If the first line can't be written, that is an error at once, before anything
     /// is measured. Later there are results to show, so a failure is reported and remembered.
-    fn write(&mut self, line: &str) -> Result<()> {
+    pub(crate) fn write(&mut self, line: &str) -> Result<()> {
         if self.broken.is_some() {
             return Ok(());
         }
@@ -65,6 +65,15 @@ impl ResultFile {
             }
         }
         Ok(())
+    }
+
+    /// Returns an error if the file is incomplete.
+    pub(crate) fn end(self) -> Result<()> {
+        match self.broken {
+            // As text: a broken pipe here does not mean that standard output's reader left.
+            Some(error) => bail!("the result file is incomplete: {error}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -89,11 +98,7 @@ impl Sink {
 
     /// Ends the command with `outcome`, or with an error if the result file is incomplete.
     pub(crate) fn end(self, outcome: Outcome) -> Result<Outcome> {
-        match self.file.and_then(|file| file.broken) {
-            // As text: a broken pipe here does not mean that standard output's reader left.
-            Some(error) => bail!("the result file is incomplete: {error}"),
-            None => Ok(outcome),
-        }
+        self.file.map_or(Ok(()), ResultFile::end).map(|()| outcome)
     }
 
     /// Prints text for people, unless standard output is for programs.

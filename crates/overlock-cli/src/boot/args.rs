@@ -134,9 +134,9 @@ impl BootArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  overlock boot                                    a bare machine with up to 4 CPUs, emulated
-  overlock boot --on xen                           8 vCPUs of Xen on 2 processors
-  overlock boot --on xen --verify                  contract and conformance under Xen
+  overlock boot                       # a bare machine with up to 4 CPUs, emulated
+  overlock boot --on xen              # 8 vCPUs of Xen on 2 processors
+  overlock boot --on xen --verify     # contract and conformance under Xen
   overlock boot --cpus 16 --ops 1000000 --seconds 600 --locks all --runs 1
 
 What is needed: cargo (the image is built in this source tree, or named in OVERLOCK_IMAGE), QEMU

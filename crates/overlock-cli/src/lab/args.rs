@@ -220,17 +220,17 @@ impl From<Rule> for PmTimerRule {
 
 const EXAMPLES: &str = "\
 Examples:
-  overlock lab                                        the tour
-  overlock lab --engine threads                       the same where there is no /dev/kvm
+  overlock lab                                        # the tour
+  overlock lab --engine threads                       # the same where there is no /dev/kvm
   overlock lab --locks native-ticket,ticket,hybrid --cpus 4,16,32
-  overlock lab --locks ticket --contention 50%,200%   half of what hand-overs allow, and twice
-  overlock lab --check --runs 9                       the tour, judged
+  overlock lab --locks ticket --contention 50%,200%   # half of what hand-overs allow, and twice
+  overlock lab --check --runs 9                       # the tour, judged
   overlock lab --policies round-robin,skip-spinners,oracle --workload ebizzy --explain
-  overlock lab --policies all --pause-window 0 --sample 200us    spinners that report nothing
-  overlock lab --experiment micro                     the same experiment runs in every world
+  overlock lab --policies all --pause-window 0 --sample 200us    # spinners that report nothing
+  overlock lab --experiment micro                     # the same experiment runs in every world
   overlock lab --workload pmtimer --cpus 8,16 --out timer.jsonl
   overlock lab --locks ticket,hybrid --cpus 8 --timeline 20ms --out t.jsonl
-                                                      then: overlock report t.jsonl -o t.html
+  overlock report t.jsonl -o t.html                   # draws that timeline
 
 Locks:
   paravirtual  test-and-set ticket queued hybrid: spin, then halt until they are kicked

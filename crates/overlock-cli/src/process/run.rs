@@ -2,14 +2,16 @@
 //! `overlock run`: an unmodified program under a chosen lock.
 //!
 //! The program keeps the terminal, the signals and the exit code; this process only waits beside
-//! it, passes on signals that are sent to it instead, and prints the library's counters afterwards.
+//! it, passes on signals that are sent to it instead, and prints the library's counters afterwards:
+//! to standard error, because standard output is the program's, or to a file.
 
 use super::launch::{self, Ended};
 use super::preload::{self, LIBC, Target};
 use crate::Outcome;
 use crate::args::RunArgs;
+use crate::output::{self, ResultFile};
+use crate::sys;
 use crate::table::Table;
-use crate::{output, sys};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use signal_hook::iterator::SignalsInfo;
@@ -35,6 +37,7 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
     let lock = args.lock.as_deref().or(args.lock_first.as_deref()).unwrap_or("hybrid");
     preload::known(lock)?;
     let target = Target::new(&args.command, &[lock.to_owned()])?;
+    let out = args.out.as_deref().map(ResultFile::create).transpose()?;
     let counters = tempfile::NamedTempFile::new().context("can't make a file for the counters")?;
     let mut command = target.command(lock);
     if lock != LIBC {
@@ -56,7 +59,10 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
     };
     if lock != LIBC {
         let text = std::fs::read_to_string(counters.path()).unwrap_or_default();
-        print_counters(&text, args.json);
+        match out {
+            Some(file) => keep_counters(&text, file)?,
+            None => print_counters(&text, args.json),
+        }
     }
     Ok(Outcome::Code(match ended {
         Ended::Code(code) => u8::try_from(code).unwrap_or(u8::MAX),
@@ -64,13 +70,24 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
     }))
 }
 
+const NO_COUNTERS: &str =
+    "overlock: the program left no counters (a signal or _exit may have ended it)";
+
+/// Writes the counters of the program's processes to a file, one line each.
+fn keep_counters(text: &str, mut file: ResultFile) -> Result<()> {
+    let objects = objects(text);
+    if objects.is_empty() {
+        output::complain(NO_COUNTERS);
+    }
+    objects.iter().try_for_each(|object| file.write(&object.to_string()))?;
+    file.end()
+}
+
 /// Prints the counters of the program's processes: one object each, or their sum.
 fn print_counters(text: &str, json: bool) {
     let objects = objects(text);
     if objects.is_empty() {
-        output::complain(
-            "overlock: the program left no counters (a signal or _exit may have ended it)",
-        );
+        output::complain(NO_COUNTERS);
     } else if json {
         objects.iter().for_each(|object| output::complain(&object.to_string()));
     } else {

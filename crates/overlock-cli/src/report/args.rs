@@ -46,12 +46,13 @@ pub(crate) enum Chart {
 
 const EXAMPLES: &str = "\
 Examples:
-  overlock lab --locks native-ticket,hybrid --cpus 2,4,8 --out lab.jsonl
-  overlock report lab.jsonl -o lab.html
-  overlock report before.jsonl after.jsonl -o both.html   the same points side by side
-  overlock compare --json -- make -j8 | overlock report - -o make.html
-  overlock lab --cpus 8 --timeline 20ms --out t.jsonl     where the timelines come from
-  overlock report t.jsonl --chart timeline -o t.svg       one chart, as a picture
+  overlock lab --locks native-ticket,hybrid --cpus 2,4,8 --out before.jsonl
+  overlock report before.jsonl -o before.html
+  overlock lab --locks native-ticket,hybrid --cpus 2,4,8 --out after.jsonl
+  overlock report before.jsonl after.jsonl -o both.html   # the same points side by side
+  overlock compare --json -- sort --parallel=4 /etc/passwd | overlock report - -o sort.html
+  overlock lab --cpus 8 --timeline 20ms --out t.jsonl     # where the timelines come from
+  overlock report t.jsonl --chart timeline -o t.svg       # one chart, as a picture
 
 A line that is not a record is named with its file and number; all others are still reported, the
 page says what is missing, and the exit code is 2. docs/report.md has the rules.

@@ -70,15 +70,17 @@ fn loss(text: &str) -> Result<f64, String> {
 
 const EXAMPLES: &str = "\
 Examples:
-  overlock sim --locks native-ticket,hybrid --cpus 4,16     two pCPUs, as in the laboratory
-  overlock sim --host e5-2699v3 --locks queued,hybrid --cpus 72 --cs 1us --seconds 0.05    36 cores
-  overlock sim --experiment micro                           the same experiment runs in every world
-  overlock sim --host my.toml --workload ebizzy --policies all --pcpus 16 --cpus 32
+  overlock sim --locks native-ticket,hybrid --cpus 4,16     # two pCPUs, as in the laboratory
+  overlock sim --host e5-2699v3 --locks queued,hybrid --cpus 72 --cs 1us --seconds 0.05 # 36 cores
+  overlock sim --experiment micro                           # this experiment runs in every world
   overlock sim --what-if 20% --locks native-ticket,queued,hybrid --workload kernbench
+  # On a host that `calibrate` has measured: this one.
+  overlock calibrate --out here.toml
+  overlock sim --host here.toml --workload ebizzy --policies all --pcpus 2 --cpus 8
+  # In two parts, which can run anywhere; without --shard, the whole is printed.
   overlock sim --sweep runs --shard 1/2 --locks all --cpus 4,8,16 --seconds 0.05
-                                                            one of two parts, which can run
-                                                            anywhere; with --shard 2/2 the other,
-                                                            without --shard the whole
+  overlock sim --sweep runs --shard 2/2 --locks all --cpus 4,8,16 --seconds 0.05
+  overlock sim --sweep runs --locks all --cpus 4,8,16 --seconds 0.05
 
 All lists and columns are those of `overlock lab --help`; --pcpus defaults to all of the host's.
 Exit codes: 0 fine, 1 a run failed or --check found a bound missed, 2 could not run or write, 130

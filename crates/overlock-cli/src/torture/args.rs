@@ -54,9 +54,9 @@ pub(crate) struct TortureArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  overlock torture --for 1m                            all locks, one minute in all
+  overlock torture --for 1m                 # all locks, one minute in all
   overlock torture --lock hybrid --for 20m --seed 7
-  overlock torture --lock ticket,queued                until Ctrl-C, which prints the summary
+  overlock torture --lock ticket,queued     # until Ctrl-C, which prints the summary
   overlock torture --lock hybrid --replay random:0x5eed:20000
 
 Locks:

@@ -21,7 +21,7 @@ pub(crate) fn has_qemu() -> bool {
     found
 }
 
-fn has_xen() -> bool {
+pub(crate) fn has_xen() -> bool {
     let found = std::fs::read_dir("/boot").is_ok_and(|mut entries| {
         entries.any(|e| e.is_ok_and(|e| e.file_name().to_string_lossy().starts_with("xen-")))
     });

@@ -53,6 +53,23 @@ fn what_is_ignored_stays_ignored() {
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "survived\n"), "{said:?}");
 }
 
+/// The program's own lines would stand between those of the counters.
+#[test]
+fn counters_in_a_file_do_not_mix_with_the_program() {
+    let script = r#"echo '{"kind":"process","pid":1}' >> "$OVERLOCK_COUNTERS"; echo loud >&2"#;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("counters.jsonl");
+    let path = file.to_str().unwrap();
+    for json in [&["--json"][..], &[]] {
+        let said = said(&[&["run", "--out", path], json, &["--", "sh", "-c", script]].concat());
+        assert_eq!((said.code, said.stderr.as_str()), (Some(0), "loud\n"), "{said:?}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"kind\":\"process\",\"pid\":1}\n");
+    }
+    let nowhere = said(&["run", "--out", "/no/such/folder/file", "--", "echo", "started"]);
+    nowhere.ends(2, "can't write /no/such/folder/file");
+    assert_eq!(nowhere.stdout, "", "the program must not start");
+}
+
 #[test]
 fn counters_are_printed_after_the_program() {
     let script = r#"echo '{"lock":"x","pid":1,"events":{"pv_wait_node":4}}' >> "$OVERLOCK_COUNTERS"
