@@ -9,6 +9,9 @@ use anyhow::{Context, Result};
 
 use crate::target;
 
+/// Debian 12 and 13.
+pub(crate) const SUITES: [&str; 2] = ["bookworm", "trixie"];
+
 /// A root, or the reason why there can be none here.
 pub(crate) enum Root {
     Unpacked(PathBuf),

@@ -23,7 +23,7 @@ use crate::{root, target};
 mod package;
 mod trial;
 
-pub(crate) use trial::check as check_in_roots;
+pub(crate) use trial::{check as check_in_roots, check_installed};
 
 /// The list of an installation's files, for `uninstall`.
 const LIST: &str = "lib/overlock/installed-files";

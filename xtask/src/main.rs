@@ -16,11 +16,13 @@ mod weak;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  ci       run what the integration machine runs: .ci/run
-  roots    test the preload library in a Debian 13 root, which has another glibc; needs root and
-           debootstrap, and skips visibly without them
+  ci       run what the integration machine runs: .ci/run; names the packages that are missing,
+           and installs them only with [--install], or if CI=true is set
+  roots    test the preload library in roots of Debian 12 and 13, which have other versions of
+           glibc; needs root and debootstrap, and skips visibly without them
   dist     build target/dist: one archive with the command, the preload library, the C library,
            manual pages and completions, and a Debian package of the same files
+  installed  install everything under a prefix, test it there and remove it; test the archive
   debian   install, test and remove the package in clean roots of Debian 12 and 13, or of the
            suites that are named
   install --prefix DIR    build everything, and install it under DIR
@@ -28,7 +30,7 @@ cargo xtask COMMAND
   image    build the kernel image of overlock-boot, and print its path; [--code] print how large
            the locks are in it, and compare those that are switched off with the native ones
   tidy     check the rules of STYLE.md that a program can check (also a test)
-  verify   run the long checks: models without bounds, every ordering, more rounds of the
+  verify   run the long checks: models with one preemption more, every ordering, more rounds of the
            preload library's suites, and 20 minutes of torture for each lock; [--for TIME]
            torture each lock for TIME instead
   weak     check weak memory: miri, the orderings in aarch64 code, and suites under qemu-user;
@@ -41,9 +43,13 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args[..] {
-        ["ci"] => run(Command::new("bash").arg(".ci/run")),
+        ["ci"] if std::env::var_os("CI").is_none_or(|ci| ci != "true") => {
+            run(Command::new("bash").args([".ci/run", "--no-install"]))
+        }
+        ["ci"] | ["ci", "--install"] => run(Command::new("bash").arg(".ci/run")),
         ["roots"] => roots::check(),
         ["dist"] => dist::dist(),
+        ["installed"] => dist::check_installed(),
         ["debian", ref suites @ ..] => dist::check_in_roots(suites),
         ["install", "--prefix", prefix] => dist::install(prefix),
         ["uninstall", "--prefix", prefix] => dist::uninstall(prefix),

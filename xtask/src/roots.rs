@@ -1,31 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask roots`: does a preload library that was built here run with another glibc?
 //!
-//! It copies the library and the compiled POSIX suites into a minimal Debian 13 (glibc 2.41), and
-//! runs them there. It skips visibly where there is no such root (`debian.rs`).
+//! It copies the library and the compiled POSIX suites into minimal roots of Debian 12 (glibc 2.36)
+//! and 13 (2.41), and runs them there. It skips visibly where there is no such root (`debian.rs`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::debian::{Root, inside, root_of};
+use crate::debian::{Root, SUITES, inside, root_of};
 use crate::{root, run, target};
 
-/// The suite whose libc is newer than that of the development machine.
-const SUITE: &str = "trixie";
-
 /// The cases that all locks run: their state lies in the caller's objects, in libc's layout.
-const OF_LAYOUT: [&str; 3] = ["cond.c", "mutex.c", "fork.c"];
+const OF_EACH_LOCK: [&str; 4] = ["cond.c", "mutex.c", "fork.c", "tolerated.c"];
 
 /// The cases that only the default lock also runs.
-const OTHERS: [&str; 7] =
-    ["cancel.c", "fields.c", "special.c", "spin.c", "timed.c", "tolerated.c", "versions.c"];
+const OF_THE_DEFAULT: [&str; 11] = [
+    "cancel.c",
+    "cxx.cc",
+    "fields.c",
+    "jumps.c",
+    "outside.c",
+    "passed_on.c",
+    "sandboxed.c",
+    "special.c",
+    "spin.c",
+    "timed.c",
+    "versions.c",
+];
 
 const LOCKS: [&str; 4] = ["hybrid", "ticket", "queued", "test-and-set"];
 
 /// The folder in the root for all files.
 const FOLDER: &str = "overlock";
+
+const LIBRARY: &str = "liboverlock_preload.so";
 
 /// Runs everything. Also returns true if it had to skip.
 pub(crate) fn check() -> Result<bool> {
@@ -33,55 +43,71 @@ pub(crate) fn check() -> Result<bool> {
         println!("skipped: only known to work on x86-64");
         return Ok(true);
     }
-    let folder = match root_of(SUITE)? {
-        Root::Unpacked(folder) => folder,
-        Root::Impossible(why) => {
-            println!("skipped: {why}");
-            return Ok(true);
+    let mut roots = Vec::new();
+    for suite in SUITES {
+        match root_of(suite)? {
+            Root::Unpacked(folder) => roots.push((suite, folder)),
+            Root::Impossible(why) => println!("skipped: {suite}: {why}"),
         }
-    };
-    let place = folder.join(FOLDER);
-    std::fs::create_dir_all(&place)?;
-    let built =
-        run(Command::new(env!("CARGO")).args(["build", "--locked", "-p", "overlock-preload"]))?;
-    if !built {
-        bail!("the library does not build");
     }
-    let library = "liboverlock_preload.so";
-    std::fs::copy(target()?.join("debug").join(library), place.join(library))?;
+    if roots.is_empty() {
+        return Ok(true);
+    }
+    let files = files()?;
     let mut sound = true;
-    for source in OF_LAYOUT.iter().chain(&OTHERS) {
-        compile(source, &place)?;
-        let locks = if OF_LAYOUT.contains(source) { &LOCKS[..] } else { &LOCKS[..1] };
-        for lock in locks {
-            sound &= passes(&folder, source, lock)?;
+    for (suite, folder) in roots {
+        let place = folder.join(FOLDER);
+        std::fs::create_dir_all(&place)?;
+        for file in &files {
+            let name = file.file_name().context("a file has a name")?;
+            std::fs::copy(file, place.join(name))?;
+        }
+        let each = OF_EACH_LOCK.iter().flat_map(|source| LOCKS.map(|lock| (source, lock)));
+        let default = OF_THE_DEFAULT.iter().map(|source| (source, LOCKS[0]));
+        for (source, lock) in each.chain(default) {
+            sound &= passes(suite, &folder, source, lock)?;
         }
     }
     Ok(sound)
 }
 
-/// Returns the name of a suite without its ending.
-fn name_of(source: &str) -> &str {
-    source.trim_end_matches(".c")
+/// Builds the library and the suites; returns the files.
+fn files() -> Result<Vec<PathBuf>> {
+    let built =
+        run(Command::new(env!("CARGO")).args(["build", "--locked", "-p", "overlock-preload"]))?;
+    if !built {
+        bail!("the library does not build");
+    }
+    let place = target()?.join("roots").join("suites");
+    std::fs::create_dir_all(&place)?;
+    let mut files = vec![target()?.join("debug").join(LIBRARY)];
+    for source in OF_EACH_LOCK.iter().chain(&OF_THE_DEFAULT) {
+        files.push(compile(source, &place)?);
+    }
+    Ok(files)
 }
 
-fn compile(source: &str, place: &Path) -> Result<()> {
+/// Returns the name of a suite without its ending.
+fn name_of(source: &str) -> &str {
+    source.split('.').next().unwrap_or(source)
+}
+
+fn compile(source: &str, place: &Path) -> Result<PathBuf> {
     let path: PathBuf = root().join("crates/overlock-preload/tests/posix").join(source);
-    let compiled = run(Command::new("cc")
-        .args(["-std=gnu11", "-O2", "-pthread"])
-        .arg(path)
-        .arg("-o")
-        .arg(place.join(name_of(source))))?;
-    if !compiled {
+    let (compiler, standard) =
+        if source.ends_with(".cc") { ("c++", "-std=gnu++17") } else { ("cc", "-std=gnu11") };
+    let program = place.join(name_of(source));
+    let mut command = Command::new(compiler);
+    if !run(command.args([standard, "-O2", "-pthread"]).arg(path).arg("-o").arg(&program))? {
         bail!("{source} does not compile");
     }
-    Ok(())
+    Ok(program)
 }
 
 /// Runs one suite under one lock in the root, with its own `/proc`. The cases print what failed.
-fn passes(folder: &Path, source: &str, lock: &str) -> Result<bool> {
+fn passes(suite: &str, folder: &Path, source: &str, lock: &str) -> Result<bool> {
     let words = [
-        format!("LD_PRELOAD=/{FOLDER}/liboverlock_preload.so"),
+        format!("LD_PRELOAD=/{FOLDER}/{LIBRARY}"),
         format!("OVERLOCK_LOCK={lock}"),
         format!("/{FOLDER}/{}", name_of(source)),
     ];
@@ -92,7 +118,7 @@ fn passes(folder: &Path, source: &str, lock: &str) -> Result<bool> {
     let cases = text.lines().filter(|line| line.starts_with("ok ")).count();
     let sound = output.status.success() && cases > 0;
     println!(
-        "{SUITE}: {source} on {lock}: {}, {cases} cases passed",
+        "{suite}: {source} on {lock}: {}, {cases} cases passed",
         if sound { "ok" } else { "FAILED" }
     );
     if !sound {

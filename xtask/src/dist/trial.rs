@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The Debian package in clean roots: installed, tested by its own test, removed.
+//! What can be installed, tried: the Debian package in clean roots, and on this machine the files
+//! under a prefix and those of the archive. Each is tested by its own test, and removed.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::Result;
 
-use super::{dist, files, succeeds, version};
-use crate::debian::{Root, clear, inside, root_of};
+use super::{dist, files, install, succeeds, uninstall, version};
+use crate::debian::{Root, SUITES, clear, inside, root_of};
 use crate::{run, target};
-
-/// Debian 12 and 13.
-const SUITES: [&str; 2] = ["bookworm", "trixie"];
 
 /// Builds the package and tries it in a copy of the root of each suite. Skips visibly where there
 /// is no root.
@@ -40,13 +38,65 @@ pub(crate) fn check(suites: &[&str]) -> Result<bool> {
     Ok(fine)
 }
 
-/// Installs, tests, removes.
+/// The test that is installed with everything, below a prefix.
+const TEST: &str = "share/doc/overlock/test.sh";
+
+/// Installs everything under a prefix, tests it there, and uninstalls it; and tests the unpacked
+/// archive.
+pub(crate) fn check_installed() -> Result<bool> {
+    let out = target()?.join("dist");
+    let prefix = out.join("prefix");
+    clear(&prefix)?;
+    let path = prefix.display().to_string();
+    install(&path)?;
+    let mut fine = run(Command::new("sh").arg(prefix.join(TEST)).arg(&prefix))?;
+    uninstall(&path)?;
+    let left = files(&prefix)?;
+    if !left.is_empty() {
+        println!("left behind: {left:?}");
+    }
+    fine &= left.is_empty();
+
+    dist()?;
+    let unpacked = out.join("unpacked");
+    clear(&unpacked)?;
+    std::fs::create_dir_all(&unpacked)?;
+    let name = format!("overlock-{}-{}", version(), std::env::consts::ARCH);
+    let mut tar = Command::new("tar");
+    succeeds(tar.arg("-xJf").arg(out.join(format!("{name}.tar.xz"))).arg("-C").arg(&unpacked))?;
+    let prefix = unpacked.join(name);
+    fine &= run(Command::new("sh").arg(prefix.join(TEST)).arg(&prefix))?;
+    clear(&unpacked)?;
+    Ok(fine)
+}
+
+/// What a program needs to be built with the C library.
+const COMPILER: [&str; 3] = ["gcc", "libc6-dev", "pkg-config"];
+
+/// Installs a compiler in a root; returns false if it can't reach an archive.
+fn add_compiler(folder: &Path) -> Result<bool> {
+    let apt = |words: &[&str]| {
+        let quiet = ["DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"];
+        let mut command = inside(folder, &[&quiet, words].concat());
+        run(command.stdout(Stdio::null()))
+    };
+    let install = [&["install", "-y", "--no-install-recommends"][..], &COMPILER].concat();
+    Ok(apt(&["update"])? && apt(&install)?)
+}
+
+/// Installs, tests, removes. The first test runs where only what the package depends on is
+/// installed, the second also builds programs with the C library.
 fn try_in(folder: &Path) -> Result<bool> {
     let before = files(&folder.join("usr"))?;
     let package = format!("overlock_{}_{}.deb", version(), architecture());
     std::fs::copy(target()?.join("dist").join(&package), folder.join(&package))?;
-    let tested = run(&mut inside(folder, &["dpkg", "-i", &format!("/{package}")]))?
-        && run(&mut inside(folder, &["sh", "/usr/share/doc/overlock/test.sh"]))?;
+    let test = || run(&mut inside(folder, &["sh", &format!("/usr/{TEST}")]));
+    let mut tested = run(&mut inside(folder, &["dpkg", "-i", &format!("/{package}")]))? && test()?;
+    if tested && add_compiler(folder)? {
+        tested = test()?;
+    } else if tested {
+        println!("skipped: the C library: {} can't be installed there", COMPILER.join(", "));
+    }
     let removed = run(&mut inside(folder, &["dpkg", "--purge", "overlock"]))?;
     let mut left = files(&folder.join("usr"))?;
     left.retain(|file| file.contains("overlock") && !before.contains(file));
