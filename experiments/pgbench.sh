@@ -103,7 +103,7 @@ holds() { # INSTALLED NAME
     esac
 }
 
-# Root hands the servers to somebody else.
+# Root hands the servers to another user.
 user=()
 if [ "$(id -u)" = 0 ]; then
     user=(setpriv --reuid=nobody "--regid=$(id -g nobody)" --clear-groups --)
@@ -114,7 +114,7 @@ bin() { echo "$at/${1/preload/stock}/usr/local/pgsql/bin"; }
 start() { # SERVER
     local preload=
     if [ "$1" = preload ]; then preload=$repo/target/release/liboverlock_preload.so; fi
-    # Nothing is written for safety, and nobody cleans up while pgbench runs.
+    # Nothing is written for safety, and no vacuum runs beside pgbench.
     "${user[@]}" env LD_PRELOAD="$preload" "$(bin "$1")/postgres" -D "$data/$1" -k "$data/$1" \
         -c listen_addresses= -c shared_buffers=640MB -c max_connections=1000 -c fsync=off \
         -c synchronous_commit=off -c full_page_writes=off -c autovacuum=off -c max_wal_size=8GB \

@@ -28,7 +28,7 @@ fn main() {
     let mut bus = IoManager::new();
     for port in [0x600, 0x608] {
         let range = PioRange::new(PioAddress(port), 4).expect("four ports are a range");
-        bus.register_pio(range, ports.clone()).expect("nobody else has these ports");
+        bus.register_pio(range, ports.clone()).expect("no other device has these ports");
     }
 
     // The VMM's timer thread would sleep until this time, call `timer.service()`, and ask again.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the self-test runs under broken libraries, and its first argument says which of three: `counts` prints what four threads have
- * counted under a mutex, `wakes` waits for a signal of another thread, `tries` ends with what a mutex that is locked answers.
+ * What the self-test runs under broken libraries. The first argument says which of three: `counts` prints what four
+ * threads have counted under a mutex, `wakes` waits for a signal of another thread, `tries` ends with what a mutex
+ * that is locked answers.
  */
 #include <pthread.h>
 #include <sched.h>

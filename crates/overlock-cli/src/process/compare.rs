@@ -37,8 +37,8 @@ const HUNG_FACTOR: f64 = 20.0;
 /// ... but not before this many seconds.
 const HUNG_SECONDS: f64 = 30.0;
 
-/// A lock this many times worse than the baseline in every one of the first rounds is left out:
-/// nobody needs the exact percentage, and everybody would have to wait for it.
+/// A lock this many times worse than the baseline in every one of the first rounds is left out: its
+/// exact percentage changes no decision, and would take as long as all other rounds together.
 pub(super) const BEATEN_FACTOR: f64 = 5.0;
 const BEATEN_ROUNDS: usize = 3;
 

@@ -29,7 +29,7 @@ use std::time::Duration;
 /// both, the ratio of the two, and whether they rank the locks alike (Spearman's correlation). The
 /// host should be one that `overlock calibrate` has measured with the same engine, on the same day.
 /// Nothing is judged: the simulator should reach a ratio within a quarter and a rank agreement of
-/// 0.9 before its figures for hosts that nobody has measured mean much.
+/// 0.9 before its figures for unmeasured hosts mean much.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ValidateArgs {

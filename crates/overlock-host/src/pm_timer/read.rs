@@ -10,8 +10,8 @@
 //! |---|---|---|---|
 //! | [`Mutexed`] | always | no older than the request | stops all others |
 //! | [`Published`] | always | no older than the start of an update that ended after the request | stops all others |
-//! | [`Clamped`] | always | no older than the request | stops nobody |
-//! | [`Pure`] | if the clock is | no older than the request | stops nobody |
+//! | [`Clamped`] | always | no older than the request | stops no reader |
+//! | [`Pure`] | if the clock is | no older than the request | stops no reader |
 //!
 //! "No older" is by the reader's own clock. The value that `Published` returns is stale by at most
 //! the duration of an update; but that is *wall-clock* time, and an updater whose thread loses its

@@ -268,9 +268,9 @@ fn prepare(policy: &mut dyn Policy, vcpus: u32, last: u32, skipped: u32) {
         (0..vcpus).map(one).collect()
     };
     // A spin by a vCPU outside the guest leaves no mark of its own.
-    let nobody = Spin::reported(Vcpu(vcpus));
-    ask(policy, &nobody, &mask(1 << last, false));
-    ask(policy, &nobody, &mask(skipped, true));
+    let outsider = Spin::reported(Vcpu(vcpus));
+    ask(policy, &outsider, &mask(1 << last, false));
+    ask(policy, &outsider, &mask(skipped, true));
 }
 
 /// Oracle: from every state, a preempted lone holder runs within `bound` spins, and until then no

@@ -316,7 +316,7 @@ fn slices_that_ended_while_nobody_waited_were_renewed() {
     let config = Config { wake_lag: Nanos::from_secs(1), ..Config::new(2, 1) };
     let mut sched = Scheduler::new(config, Stay).unwrap();
     assert_eq!(sched.on(us(0), kick(V0)), run(V0, P0, us(1_000)));
-    assert_eq!(sched.slice_end(P0), None, "nobody waits, so no timer is needed");
+    assert_eq!(sched.slice_end(P0), None, "no vCPU waits, so no timer is needed");
     // V1 wakes in the fourth slice; V0 is not far enough ahead to be preempted at once.
     assert_eq!((sched.on(us(3_400), kick(V1)), sched.queued()), (None, 1));
     assert_eq!(sched.slice_end(P0), Some(us(4_000)));

@@ -31,7 +31,7 @@ pub(super) fn counts(published: &Published) -> bool {
     FIGURES.contains(&published.figure.as_str())
 }
 
-/// How a lock that nobody waits for is released.
+/// How a lock without waiters is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Release {
@@ -139,7 +139,7 @@ fn pair<L: Compiled>(build: Build, has_one: bool) -> Result<Pair> {
     let prepare = || {
         (build != Build::Off || Threads::set_waiting(false)) && (!sequence || sequences::outlast())
     };
-    // SAFETY: nobody holds the lock, which is this process's own; it has one thread.
+    // SAFETY: no thread holds the lock, which is this process's own; it has one thread.
     let locking = unsafe { executed(L::LOCK, &lock, prepare) }?;
     let taken = || {
         let ready = prepare();

@@ -3,8 +3,8 @@
 //!
 //! The kernel cuts a sequence off whenever it interrupts its thread, and each step is an
 //! interruption. So the kernel is told to watch the thread no longer; and the thread's record,
-//! which says that from then on, is set to what it said before. Nobody else uses the locks of that
-//! process, so nothing that the watch was for can happen.
+//! which says that from then on, is set to what it said before. No other thread uses the locks of
+//! that process, so nothing that the watch was for can happen.
 
 use std::ffi::{CStr, c_uint, c_void};
 
@@ -48,7 +48,7 @@ pub(super) fn outlast() -> bool {
         done == 0
     });
     if forgotten {
-        // SAFETY: this thread's record, which is nobody else's any more.
+        // SAFETY: this thread's record, which no other code uses any more.
         unsafe { record.write(Head { cpu_id_start: 0, cpu_id: 0 }) };
     }
     forgotten

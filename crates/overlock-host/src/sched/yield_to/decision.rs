@@ -71,7 +71,7 @@ reasons! {
         Running = "running",
         /// It sleeps until a kick, so a pCPU is of no use to it.
         Halted = "halted",
-        /// It will never run again.
+        /// It has been unplugged.
         Stopped = "stopped",
         /// It belongs to another guest; the spinner does not wait for that.
         OtherGuest = "other-guest",

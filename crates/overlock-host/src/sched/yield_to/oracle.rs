@@ -5,8 +5,8 @@
 //! That vCPU is the lock's holder if it is off CPU. If the holder runs, it is the first waiter
 //! before the spinner that is off CPU: the lock will come to it, and stop there. If all of them
 //! run, the oracle lets the spinner spin on, because nothing can be sped up. If the vCPU has had
-//! too much CPU time to be boosted, the one that lags most runs instead: spinning would help
-//! nobody, and the awaited vCPU can be boosted the sooner.
+//! too much CPU time to be boosted, the one that lags most runs instead: spinning would not help,
+//! and the awaited vCPU can be boosted the sooner.
 
 use super::{Chosen, Missed, Policy, Skipped, Trace, Verdict, View};
 use crate::sched::Spin;

@@ -14,7 +14,7 @@
 //!
 //! The first of these that waits for a pCPU is the one for which all the others wait, since the
 //! lock cannot bypass it: it gets the spinner's pCPU. If it has had too much CPU time to be
-//! boosted, the vCPU that lags most gets the pCPU instead: spinning would help nobody, and the
+//! boosted, the vCPU that lags most gets the pCPU instead: spinning would not help, and the
 //! first one can be boosted the sooner. If none of them waits for a pCPU, but the holder, a waiter,
 //! or one that owes the spinner an answer is running, the spinner is right to spin, so it stays.
 //! (It may be the holder itself, whose pCPU must not go to those that wait for it.) If the list is

@@ -16,8 +16,8 @@ use crate::performance::spin::Only;
 /// Runs a machine until all vCPUs have ended, or the rest never will. The error names a vCPU that
 /// panicked, and its message.
 pub(crate) fn enter(machine: &mut Machine<'_>) -> Result<(), (u32, String)> {
-    // SAFETY: `engine::run` keeps the machine only until it returns, and `'static` reaches nobody
-    // who could keep a reference from it: vCPUs are unwound by then.
+    // SAFETY: `engine::run` keeps the machine only until it returns, and `'static` reaches no code
+    // that could keep a reference from it: vCPUs are unwound by then.
     let machine: &mut Machine<'static> = unsafe { &mut *ptr::from_mut(machine).cast() };
     let vcpus = machine.vcpus.len();
     let Err(panic) = engine::run(machine, vcpus) else { return Ok(()) };
