@@ -126,10 +126,9 @@ fn ordering_says_why(file: &File) -> Vec<String> {
 fn lines_fit(file: &File) -> Vec<String> {
     let is_c = [".c", ".cc", ".h", ".hpp"].iter().any(|ending| file.path.ends_with(ending));
     let is_document = file.path.ends_with(".md") && file.path != "docs/results.md";
-    let is_older = file.path.starts_with("crates/overlock-preload/");
     let most = match is_rust(file) {
         true => 100,
-        false if is_document || is_c && !is_older => 120,
+        false if is_document || is_c => 120,
         false => return Vec::new(),
     };
     let counts = |line: &str| !is_rust(file) || line.trim_start().starts_with("//");

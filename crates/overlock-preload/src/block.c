@@ -6,9 +6,10 @@
  * program's call. Rust frames must not be unwound by force, so this one is C, and the exported names jump straight into
  * it. cond.rs makes all decisions; this file only blocks.
  *
- * Cancellation is asynchronous around the system call and nowhere else, as in libc's own cancellation points. It can strike
- * between the kernel's wake-up and the end of that window; then a signal has been used up, and the clean-up passes it on.
- * C's pthread_cleanup_push is guarded by a jump buffer and so holds at every instruction (see build.rs).
+ * Cancellation is asynchronous around the system call and nowhere else, as in libc's own cancellation points. It can
+ * strike between the kernel's wake-up and the end of that window; then a signal has been used up, and the clean-up
+ * passes it on. C's pthread_cleanup_push is guarded by a jump buffer and so holds at every instruction (see
+ * build.rs).
  */
 #define _GNU_SOURCE
 #include <errno.h>

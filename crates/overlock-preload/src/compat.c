@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Calls of libc by their oldest version, so that a library built with a new glibc does not need a new one for them. It can
- * still need that for the unwinder of the building machine, which is linked in (README.md says what that means).
+ * Calls of libc by their oldest version, so that a library built with a new glibc does not need a new one for them.
+ * It can still need that for the unwinder of the building machine, which is linked in (README.md says what that
+ * means).
  *
- * The linker redirects every reference to `name`, including Rust's, to `__wrap_name` (build.rs). Before glibc 2.34 some of
- * these are in separate libraries, which a program without threads need not load: the references are weak, and a missing
- * function is never called. A dependency on those libraries would make every program load them.
+ * The linker redirects every reference to `name`, including Rust's, to `__wrap_name` (build.rs). Before glibc 2.34
+ * some of these are in separate libraries, which a program without threads need not load: the references are weak,
+ * and a missing function is never called. A dependency on those libraries would make every program load them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -68,7 +69,8 @@ WRAP(void *, dlvsym, FIRST, (void *object, const char *name, const char *version
      late_dlvsym(object, name, version))
 WRAP(int, dladdr, FIRST, (const void *address, void *info), (address, info), 0)
 WRAP(char *, dlerror, FIRST, (void), (), NULL)
-WRAP(int, pthread_condattr_setpshared, FIRST, (pthread_condattr_t *attributes, int shared), (attributes, shared), ENOSYS)
+WRAP(int, pthread_condattr_setpshared, FIRST, (pthread_condattr_t *attributes, int shared), (attributes, shared),
+     ENOSYS)
 WRAP(int, pthread_condattr_setclock, SECOND, (pthread_condattr_t *attributes, clockid_t clock), (attributes, clock),
      ENOSYS)
 WRAP(int, pthread_rwlock_trywrlock, FIRST, (pthread_rwlock_t *lock), (lock), ENOSYS)

@@ -2,8 +2,9 @@
 /*
  * The frames of a thread that waits for a semaphore, which is libc's.
  *
- * The wait is a cancellation point: a thread cancelled here is unwound by force, through these frames. Rust frames must
- * not be unwound by force, so these are C, and the exported names jump straight into them. passed_on.rs does the counting.
+ * The wait is a cancellation point: a thread cancelled here is unwound by force, through these frames. Rust frames
+ * must not be unwound by force, so these are C, and the exported names jump straight into them. passed_on.rs does the
+ * counting.
  */
 #define _GNU_SOURCE
 #include <semaphore.h>

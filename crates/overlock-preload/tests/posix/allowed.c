@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Everything that the library does after its start, behind a filter that kills for every system call but those that the
- * library's README names. They are in the variable ALLOWED, separated by spaces; without it, all of the table is allowed.
+ * Everything that the library does after its start, behind a filter that kills for every system call but those that
+ * the library's README names. They are in the variable ALLOWED, separated by spaces; without it, all of the table is
+ * allowed.
  */
 #include "mutex.h"
 
@@ -36,8 +37,10 @@ static const struct {
 };
 
 /* What the program and libc need until the end. */
-static const unsigned int own[] = { SYS_exit, SYS_exit_group, SYS_madvise, SYS_munmap, SYS_rt_sigprocmask, SYS_rt_sigreturn,
-				    SYS_tgkill, SYS_getpid, SYS_write, SYS_futex };
+static const unsigned int own[] = {
+	SYS_exit, SYS_exit_group, SYS_madvise, SYS_munmap, SYS_rt_sigprocmask, SYS_rt_sigreturn,
+	SYS_tgkill, SYS_getpid, SYS_write, SYS_futex,
+};
 
 static int is_allowed(const char *name)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Deliberately broken pthread calls, to show that the cases notice. Preloaded before libc; the environment variable BROKEN names the one
- * fault there is, and every call that it does not concern is libc's.
+ * Deliberately broken pthread calls, to show that the cases notice. Preloaded before libc; the environment variable
+ * BROKEN names the one fault there is, and every call that it does not concern is libc's.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Cancellation of a wait (POSIX.1-2017, pthread_cond_wait: a cancellation point that holds the mutex again before clean-up handlers run). */
+/*
+ * Cancellation of a wait (POSIX.1-2017, pthread_cond_wait: a cancellation point that holds the mutex again before
+ * clean-up handlers run).
+ */
 #include "mutex.h"
 
 /* A waiter to be cancelled. Its mutex checks errors, so that its clean-up handler can tell whether it owns it. */
@@ -149,7 +152,10 @@ CASE(early_errors_do_not_cancel)
 
 CASE(cancelled_waiter_uses_up_no_signal)
 {
-	/* One thread is cancelled while a signal is on its way. Another one waits: if the first takes the signal with it, the second waits for ever. */
+	/*
+	 * One thread is cancelled while a signal is on its way. Another one waits: if the first takes the signal with it,
+	 * the second waits for ever.
+	 */
 	for (int round = 0; round < 500; round++) {
 		pthread_t doomed, survivor;
 

@@ -48,7 +48,10 @@ static void lock_when_passed(struct gate *gate, int passed)
 	}
 }
 
-/* The mutex stays held for long after the signal. Nobody else ever waits for it, so that the counters are of that wait. */
+/*
+ * The mutex stays held for long after the signal. Nobody else ever waits for it, so that the counters are of that
+ * wait.
+ */
 CASE(signalled_long_before_the_mutex_is_free)
 {
 	struct gate gate = GATE;
@@ -453,7 +456,10 @@ static struct {
 
 enum { PAIRS = 4, ITEMS = 5000 };
 
-/* Waits in one of the possible ways: sometimes too short, so that a waiter that gives up races with a signal, which must not be lost. */
+/*
+ * Waits in one of the possible ways: sometimes too short, so that a waiter that gives up races with a signal, which
+ * must not be lost.
+ */
 static void wait_somehow(pthread_cond_t *cond, long i)
 {
 	struct timespec at;
@@ -533,8 +539,11 @@ CASE(no_signal_is_lost_when_sent_without)
 
 enum { TURNS = 20000 };
 
-/* Hands the turn to the other of two, in most turns with two signals more than it needs: if these find no thread asleep, or
- * one that goes back to sleep, the next signal must still work. No other thread and no deadline would make up for a lost one. */
+/*
+ * Hands the turn to the other of two, in most turns with two signals more than it needs: if these find no thread
+ * asleep, or one that goes back to sleep, the next signal must still work. No other thread and no deadline would make
+ * up for a lost one.
+ */
 static void *take_turns(void *own)
 {
 	pthread_cond_t *mine = own != NULL ? &buffer.not_empty : &buffer.not_full;

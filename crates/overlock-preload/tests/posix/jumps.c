@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Signal handlers that leave a wait for a mutex and never return to it. POSIX leaves that undefined; libc's waiters leave
- * nothing behind in a mutex, so programs get away with it.
+ * Signal handlers that leave a wait for a mutex and never return to it. POSIX leaves that undefined; libc's waiters
+ * leave nothing behind in a mutex, so programs get away with it.
  */
 #include "mutex.h"
 #include <limits.h>
@@ -501,7 +501,10 @@ static int is_awake(void)
 	return before != steps;
 }
 
-/* A thread jumps out of its wait, behind some others, after this number of instructions. Returns whether it got so far. */
+/*
+ * A thread jumps out of its wait, behind some others, after this number of instructions. Returns whether it got so
+ * far.
+ */
 static int jump_after(long instructions, int others)
 {
 	struct sigaction action = { .sa_handler = on_step };
@@ -557,8 +560,8 @@ static int status_of_jump(long instructions, int others, char *said, size_t size
 }
 
 /*
- * At the few instants at which a wait can't be given up, a message must say so. Most instructions are those of spinning: the
- * first twenty, and from there steps of a twentieth, are enough, unless JUMPS asks for all.
+ * At the few instants at which a wait can't be given up, a message must say so. Most instructions are those of
+ * spinning: the first twenty, and from there steps of a twentieth, are enough, unless JUMPS asks for all.
  */
 static void jump_after_every_instruction(int others, long most)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* pthread_mutex_lock, _trylock, _unlock, _destroy: types and errors (POSIX.1-2017, pthread_mutex_lock and pthread_mutex_destroy). */
+/*
+ * pthread_mutex_lock, _trylock, _unlock, _destroy: types and errors (POSIX.1-2017, pthread_mutex_lock and
+ * pthread_mutex_destroy).
+ */
 #include "mutex.h"
 
 static void *lock_elsewhere(void *mutex)

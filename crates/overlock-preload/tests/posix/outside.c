@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Threads that can't join the queue of a lock: real-time threads, threads that can be cancelled anywhere, and too many threads. */
+/*
+ * Threads that can't join the queue of a lock: real-time threads, threads that can be cancelled anywhere, and too
+ * many threads.
+ */
 #include "mutex.h"
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Calls that stay libc's: read-write locks, semaphores and barriers. Each case makes a thread wait a number of times that
- * library.rs knows, or none.
+ * Calls that stay libc's: read-write locks, semaphores and barriers. Each case makes a thread wait a number of times
+ * that library.rs knows, or none.
  */
 #include "posix.h"
 

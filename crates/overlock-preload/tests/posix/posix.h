@@ -5,10 +5,10 @@
  *   ./mutex            runs every case in a process of its own and prints "ok NAME" or "FAILED NAME: why"
  *   ./mutex NAME       runs one case in this process
  *
- * The exit status is 0 if all cases passed, 1 if one failed. A case fails by a CHECK or EQ that does not hold, by dying, or by
- * still running after POSIX_WATCHDOG_S seconds (default 120): a lost wake-up never ends. Then the case is killed with all its
- * children. Nothing else is timed: a pause only gives a *wrong* implementation time to show itself, or
- * checks that a deadline was not met too early.
+ * The exit status is 0 if all cases passed, 1 if one failed. A case fails by a CHECK or EQ that does not hold, by
+ * dying, or by still running after POSIX_WATCHDOG_S seconds (default 120): a lost wake-up never ends. Then the case
+ * is killed with all its children. Nothing else is timed: a pause only gives a *wrong* implementation time to show
+ * itself, or checks that a deadline was not met too early.
  */
 #ifndef POSIX_H
 #define POSIX_H

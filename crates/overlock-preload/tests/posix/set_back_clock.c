@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A library that is preloaded behind ours and sets CLOCK_REALTIME back by ten years, as libfaketime does: under a mutex. */
+/*
+ * A library that is preloaded behind ours and sets CLOCK_REALTIME back by ten years, as libfaketime does: under a
+ * mutex.
+ */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/syscall.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Robust, priority-inheriting, priority-protecting and process-shared mutexes, process-shared conditions, and every mixture of these with
- * plain ones (POSIX.1-2017, pthread_mutex_lock, pthread_mutex_consistent, pthread_cond_wait). */
+/*
+ * Robust, priority-inheriting, priority-protecting and process-shared mutexes, process-shared conditions, and every
+ * mixture of these with plain ones (POSIX.1-2017, pthread_mutex_lock, pthread_mutex_consistent, pthread_cond_wait).
+ */
 #include "mutex.h"
 
 struct attributes {

@@ -34,8 +34,8 @@ CASE(lock_trylock_unlock)
 }
 
 /*
- * Few, unless `cargo xtask verify` runs this: where a waiter only spins, as libc's does, each time that a holder loses its CPU
- * takes a slice of the scheduler's.
+ * Few, unless `cargo xtask verify` runs this: where a waiter only spins, as libc's does, each time that a holder
+ * loses its CPU takes a slice of the scheduler's.
  */
 static int rounds = 2000;
 

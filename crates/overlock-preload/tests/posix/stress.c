@@ -80,8 +80,10 @@ CASE(counting_in_every_way)
 	run_counters(count_somehow, ROUNDS / 10);
 }
 
-/* The rationale of pthread_mutex_destroy: the thread that drops the last reference frees the object right after its unlock, while others may still
- * be returning from theirs. The memory is made unreadable at once. */
+/*
+ * The rationale of pthread_mutex_destroy: the thread that drops the last reference frees the object right after its
+ * unlock, while others may still be returning from theirs. The memory is made unreadable at once.
+ */
 struct object {
 	pthread_mutex_t mutex;
 	int references;

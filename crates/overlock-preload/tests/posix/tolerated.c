@@ -119,8 +119,8 @@ CASE(unlock_by_another_thread)
 }
 
 /*
- * Two threads that unlock one mutex at the same moment, after an error in the program's own accounting. libc's unlock is
- * one exchange: however two of them overlap, the mutex is free afterwards.
+ * Two threads that unlock one mutex at the same moment, after an error in the program's own accounting. libc's unlock
+ * is one exchange: however two of them overlap, the mutex is free afterwards.
  */
 static struct {
 	pthread_mutex_t mutex;

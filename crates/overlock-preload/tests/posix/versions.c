@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Programs and libraries that ask for a version of a call by name (thread sanitizer, libfaketime) get the same call as those
- * that were linked to it: two implementations that take turns on one object would not exclude each other.
+ * Programs and libraries that ask for a version of a call by name (thread sanitizer, libfaketime) get the same call
+ * as those that were linked to it: two implementations that take turns on one object would not exclude each other.
  */
 #include "posix.h"
 
