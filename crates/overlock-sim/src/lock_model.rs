@@ -26,6 +26,13 @@ pub(crate) const HALTED: u32 = 1 << 13;
 pub(crate) const NO_STEALING: u32 = 1 << 14;
 pub(crate) const TAIL_SHIFT: u32 = 16;
 
+/// Whether this access to a queue node takes back a place that its CPU had given up: from
+/// `ABANDONED`, with a count in the upper half, to `WAITING`.
+pub(crate) fn comes_again(old: u32, new: Option<u32>) -> bool {
+    const ABANDONED: u32 = 5;
+    new == Some(0) && old & 0xffff == ABANDONED && old >> 16 != 0
+}
+
 /// Which absent CPUs a lock survives: while one of the others has a processor, a free lock is
 /// taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -81,8 +81,6 @@ pub(crate) struct Op {
     pub(crate) takes: u64,
     /// Whether it has joined the lock's queue.
     pub(crate) joined: bool,
-    /// Whether the lock's fast path has refused it.
-    pub(crate) slow: bool,
     pub(crate) kicks: u64,
     /// Kicks made before it joined the queue.
     pub(crate) kicks_as_newcomer: u64,

@@ -85,14 +85,16 @@ impl<P: Platform> Slot<P> {
         Some(Entered { id: NodeId::new(cpu, level), platform: PhantomData })
     }
 
-    /// The node with which this CPU gave up a wait in the queue of `lock`, if it is still there.
-    pub(crate) fn left_in<L>(lock: *const L) -> Option<NodeId> {
+    /// The node with which this CPU gave up a wait in the queue of `lock`, if it is still there, and
+    /// its state, which no other wait has.
+    pub(crate) fn left_in<L>(lock: *const L) -> Option<(NodeId, u32)> {
         let cpu = P::cpu()?;
-        let left = P::slot(cpu)
-            .nodes
-            .iter()
-            .position(|node| node.state.load(Relaxed) == state::ABANDONED && node.is_for(lock));
-        left.map(|level| NodeId::new(cpu, level))
+        let left = |(level, node): (usize, &Node<P>)| {
+            let seen = node.state.load(Relaxed);
+            let is_left = state::is_abandoned(seen) && node.is_for(lock);
+            is_left.then(|| (NodeId::new(cpu, level), seen))
+        };
+        P::slot(cpu).nodes.iter().enumerate().find_map(left)
     }
 
     fn take(&self, level: usize) -> bool {

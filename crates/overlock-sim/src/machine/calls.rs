@@ -234,14 +234,7 @@ pub(crate) fn now_ns() -> u64 {
 
 /// Counts an event that a lock reports.
 pub(crate) fn count(event: Counter) {
-    with(|m| {
-        m.tally.events[event as usize] += 1;
-        if event == Counter::LockSlowpath
-            && let Some(op) = m.me().ops.last_mut()
-        {
-            op.slow = true;
-        }
-    });
+    with(|m| m.tally.events[event as usize] += 1);
 }
 
 /// The slot of a CPU.

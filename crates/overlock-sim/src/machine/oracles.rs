@@ -7,7 +7,7 @@ use crate::arena::Arena;
 use crate::failure::Oracle;
 use crate::faults::Fault;
 use crate::lock_model::{
-    Head, LOCKED, Layout, LockModel, NO_STEALING, STEALS, Survives, TAIL_SHIFT, Waiter,
+    self, Head, LOCKED, Layout, LockModel, NO_STEALING, STEALS, Survives, TAIL_SHIFT, Waiter,
 };
 use crate::trace::What;
 use crate::world::Verb;
@@ -33,7 +33,6 @@ impl Machine {
             began,
             takes,
             joined: false,
-            slow: false,
             kicks: 0,
             kicks_as_newcomer: 0,
         });
@@ -175,8 +174,17 @@ impl Machine {
 
     /// Checks an access by the current CPU.
     pub(super) fn watch(&mut self, offset: u32, old: u32, new: Option<u32>) {
-        let Some((lock, rest)) = Arena::lock_at(offset) else { return };
         let me = self.cpu();
+        let Some((lock, rest)) = Arena::lock_at(offset) else {
+            if lock_model::comes_again(old, new)
+                && let Some(op) = self.cpus[me].ops.last_mut()
+                && let Some(place) = self.locks[op.lock].left_place(me)
+            {
+                op.joined = true;
+                self.locks[op.lock].queue[place].left = false;
+            }
+            return;
+        };
         let model = &mut self.locks[lock];
         let allowed = self.cpus[me]
             .op()
@@ -223,22 +231,15 @@ impl Machine {
                 if old & LOCKED == 0 && new & LOCKED != 0 {
                     model.taker = Some((me, self.core.now));
                     model.takes += 1;
-                    self.taken(lock, old, new);
+                    self.taken(lock, old);
                 }
             }
         }
     }
 
-    /// The current CPU has taken a lock with a queue, whose word was `old` and is `new`.
-    fn taken(&mut self, lock: usize, old: u32, new: u32) {
+    /// The current CPU has taken a lock with a queue, whose word was `old`.
+    fn taken(&mut self, lock: usize, old: u32) {
         let me = self.cpu();
-        // Past a queue, the slow path counts. With `NO_STEALING`, what increases the count is the
-        // mark for the next head.
-        let slow = self.cpus[me].op().is_some_and(|op| op.slow);
-        let is_steal = !slow || new & STEALS > old & STEALS && new & NO_STEALING == 0;
-        if let Some(place) = self.locks[lock].left_place(me).filter(|_| !is_steal) {
-            self.locks[lock].queue[place].left = false;
-        }
         if self.locks[lock].place(me).is_some() {
             return self.leave_queue(lock, me);
         }
@@ -410,10 +411,9 @@ impl Machine {
         let newcomer_away = involved
             .iter()
             .any(|(cpu, releases, away, _)| !releases && *away && model.place(*cpu).is_none());
-        // A CPU that gave up may be in its old place again.
-        let in_queue = |cpu| model.place(cpu).or(model.left_place(cpu)).is_some();
-        let newcomer_runs =
-            involved.iter().any(|(cpu, releases, _, runs)| !releases && *runs && !in_queue(*cpu));
+        let newcomer_runs = involved
+            .iter()
+            .any(|(cpu, releases, _, runs)| !releases && *runs && model.place(*cpu).is_none());
         let first = model.first().and_then(|first| {
             involved.iter().find(|(cpu, releases, ..)| *cpu == first && !releases)
         });

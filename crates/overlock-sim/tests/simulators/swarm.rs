@@ -86,3 +86,32 @@ fn every_lock_survives_a_swarm_of_random_worlds() {
         }
     });
 }
+
+/// Runs in which a CPU was interrupted before it took its old place back, and found that its node
+/// was in the queue of another lock by then; and one in which a kick was counted twice.
+const FAILED_ONCE: &[(&str, &[u64])] = &[
+    (
+        "queued",
+        &[
+            0xcad4_5bc5_5a89_4fe8,
+            0x3ec2_6d11_2f2c_68ea,
+            0x110a_79ad_3a77_7080,
+            0x8402_a1a0_94fa_3d50,
+            0x98dd_a8b1_bb77_26e0,
+            0x53b0_84fb_9708_9bdd,
+        ],
+    ),
+    ("hybrid", &[0x5a3f_9cc2_b732_7376, 0x1c77_7642_b9df_89b6]),
+    ("mixed", &[0x8609_8b70_acbe_302b]),
+];
+
+#[test]
+fn runs_that_have_failed_once_pass() {
+    for (name, seeds) in FAILED_ONCE {
+        let subject = good().find(|subject| subject.name == *name).expect("a lock of this name");
+        for &seed in *seeds {
+            let report = torture(subject, seed, STEPS);
+            assert!(report.failure.is_none(), "{name} {seed:#x}: {:?}", report.failure);
+        }
+    }
+}

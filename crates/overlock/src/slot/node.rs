@@ -44,7 +44,8 @@ pub(crate) mod state {
     /// `queue.rs`: the queue head, in the table, kicked.
     pub(crate) const KICKED: u32 = 4;
     /// `queue.rs`: gave up. Its own CPU may take the place back; the CPU that would promote it
-    /// skips it.
+    /// skips it. The upper half counts: a CPU that is interrupted before it takes the place back
+    /// may find that the node, meanwhile skipped, has served another wait that was given up.
     pub(crate) const ABANDONED: u32 = 5;
     /// `queue.rs`: gave up, and is being skipped: its own CPU can't take the place back any more.
     pub(crate) const SKIPPED: u32 = 12;
@@ -64,6 +65,11 @@ pub(crate) mod state {
     /// for, so that a late kick for another word, for which this CPU halted before, does not end
     /// this halt.
     pub(crate) const PARKED: u32 = 10;
+
+    /// Whether a state is `ABANDONED`, whichever wait was given up.
+    pub(crate) const fn is_abandoned(state: u32) -> bool {
+        state & 0xffff == ABANDONED
+    }
 
     /// Whether a state is `KICKING`, whichever CPU kicks.
     pub(crate) const fn is_kicking(state: u32) -> bool {
@@ -90,6 +96,11 @@ impl<P: Platform> Node<P> {
     /// A node whose cells are created at run time, each holding zero.
     pub(super) fn with(cell: &mut impl FnMut() -> P::Word) -> Self {
         Self { state: cell(), next: cell(), since: cell(), kicked: cell(), trace: Trace::new() }
+    }
+
+    /// The state `ABANDONED` of one more wait that this node's CPU gives up.
+    pub(crate) fn abandoned(&self) -> u32 {
+        state::ABANDONED | self.trace.count_given_up() << 16
     }
 
     /// Whether the CPU of this node waits for `lock` with it.

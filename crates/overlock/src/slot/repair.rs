@@ -3,8 +3,9 @@
 //! waiting threads.
 //!
 //! So a waiter leaves a [`Trace`] of the lock before it changes the lock's words, and wipes it once
-//! it holds the lock or has given up. A lock that a trace names is therefore alive. In the child,
-//! [`Slot::bury`] removes the waiters of all other threads from the locks that their traces name.
+//! it holds the lock. If it gives up, the trace stays until no CPU can reach its node. A lock that a
+//! trace names is therefore alive. In the child, [`Slot::bury`] removes the waiters of all other
+//! threads from the locks that their traces name.
 //!
 //! ```text
 //!   waiter        leave -> join the queue, wait, take the lock -> wipe
@@ -44,6 +45,8 @@ pub(super) struct Trace {
     at: AtomicPtr<()>,
     /// A [`step`].
     step: AtomicU32,
+    /// How many waits with this node were given up.
+    given_up: AtomicU32,
 }
 
 /// How far a wait has got.
@@ -99,7 +102,14 @@ pub(crate) struct Care {
 impl Trace {
     pub(super) const fn new() -> Self {
         let [lock, care, at] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
-        Self { lock, care, at, step: AtomicU32::new(step::MOVING) }
+        let (step, given_up) = (AtomicU32::new(step::MOVING), AtomicU32::new(0));
+        Self { lock, care, at, step, given_up }
+    }
+
+    /// Counts one more wait that is given up. Returns the count, and never the same one twice
+    /// within 65,535 waits, whatever interrupts.
+    pub(super) fn count_given_up(&self) -> u32 {
+        self.given_up.fetch_add(1, Relaxed) % 0xffff + 1
     }
 
     /// Names `lock` from here on, or no lock if it is null.
@@ -208,8 +218,8 @@ impl<P: Platform> Entered<P> {
     /// trace, so the lock's name stays as it is.
     pub(crate) fn comes_again(&self) {
         let here = 0_u8;
-        self.has_got_to(step::MOVING);
         self.node().trace.at.store((&raw const here).cast_mut().cast(), Relaxed);
+        self.has_got_to(step::MOVING);
     }
 
     /// The token of a node that this CPU uses or has left behind.
@@ -278,7 +288,10 @@ impl<P: Platform> Slot<P> {
     /// The caller is the only CPU that exists.
     pub(crate) unsafe fn bury_left(&self, is_ours: &impl Fn(*const ()) -> bool) {
         for node in &self.nodes {
-            if node.trace.step.load(Relaxed) == step::ABANDONED && node.trace.named().is_some() {
+            // A signal handler may fork between the two.
+            let is_left = super::state::is_abandoned(node.state.load(Relaxed))
+                || node.trace.step.load(Relaxed) == step::ABANDONED;
+            if is_left && node.trace.named().is_some() {
                 // SAFETY: the caller guarantees that it is the only CPU.
                 unsafe { node.trace.follow(is_ours) };
                 node.release();

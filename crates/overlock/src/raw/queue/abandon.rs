@@ -31,6 +31,10 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         match waiter {
             Waiter::Newcomer => abandon_newcomer::<P, C>(word),
             Waiter::Queued(id, step::QUEUED) => Place::<P, O, C>::again(word, id).abandon_place(),
+            // It was about to take its place back.
+            Waiter::Queued(id, _) if has_given_up(id.node::<P>().state.load(Relaxed)) => {
+                Entered::<P>::again(id).leave_abandoned();
+            }
             Waiter::Queued(..) => return false,
         }
         true
@@ -56,9 +60,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
                         return self.entered.leave_abandoned();
                     }
                 }
-                state::ABANDONED | state::SKIPPED | RELEASED => {
-                    return self.entered.leave_abandoned();
-                }
+                gone if has_given_up(gone) => return self.entered.leave_abandoned(),
                 _ => break,
             }
         }
@@ -69,6 +71,11 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         self.word.fetch_and(rmw::HEAD_IS_BACK, Relaxed);
         self.give_up();
     }
+}
+
+/// Whether a waiter in this state has given up, so that nothing is left to do.
+fn has_given_up(seen: u32) -> bool {
+    state::is_abandoned(seen) || seen == state::SKIPPED || seen == RELEASED
 }
 
 /// Clears `SPINNER`, which the newcomer may have set, and kicks the queue head that was left asleep

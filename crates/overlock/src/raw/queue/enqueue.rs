@@ -55,7 +55,8 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
     /// Joins the queue, unless the lock can be taken at once.
     pub(super) fn enqueue(word: &'a P::Word) -> Enqueued<'a, P, O, C> {
         let entered = Slot::<P>::enter();
-        // A node that was left behind keeps the lowest level from being free.
+        // A node that was left behind keeps its level from being free, usually the lowest. (If a
+        // signal handler left it at a higher one, this CPU may get a second place.)
         if entered.as_ref().is_none_or(|entered| entered.level() > 0)
             && let Some(place) = Self::take_back(word)
         {
@@ -102,14 +103,17 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
     /// Takes back the place that this CPU has given up in this queue, unless a promoter is skipping
     /// it.
     fn take_back(word: &'a P::Word) -> Option<Self> {
-        let entered = Entered::<P>::again(Slot::<P>::left_in(word)?);
+        let (id, seen) = Slot::<P>::left_in(word)?;
+        let entered = Entered::<P>::again(id);
         entered.comes_again();
         // `ABANDONED` -> `WAITING`. The node's contents are as they were.
         let state = &entered.node().state;
-        if state.compare_exchange(state::ABANDONED, state::WAITING, Relaxed, Relaxed).is_err() {
+        if state.compare_exchange(seen, state::WAITING, Relaxed, Relaxed).is_err() {
             entered.leave_abandoned();
             return None;
         }
+        // A signal handler may have used the node since.
+        entered.comes_again();
         entered.has_got_to(step::QUEUED);
         Some(Self::new(word, entered))
     }

@@ -71,15 +71,17 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             let seen = next.node::<P>().state.load(Relaxed);
             let done = match seen {
                 state::HALTED if holder => self.promote_asleep(next),
-                state::ABANDONED if self.may_skip(next) => match self.skip(next) {
-                    Some(after) => {
-                        next = after;
-                        false
-                    }
-                    None => true,
-                },
-                // Its CPU has just taken the place back.
-                state::ABANDONED => false,
+                gone if state::is_abandoned(gone) => {
+                    // If this fails, its CPU has just taken the place back.
+                    self.may_skip(next, gone)
+                        && match self.skip(next) {
+                            Some(after) => {
+                                next = after;
+                                false
+                            }
+                            None => true,
+                        }
+                }
                 _ => self.promote_awake(next, seen),
             };
             if done {
@@ -118,7 +120,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         if asleep.is_ok() {
             return true;
         }
-        // The successor has given up, so the entry still belongs to this CPU.
+        // The successor has given up, and may have come again. The entry is still this CPU's.
         waiters::remove::<P>(self.key, next);
         self.change(|seen| seen.head_promoted(Self::STRICT));
         false
@@ -135,9 +137,9 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     }
 
     /// `ABANDONED` -> `SKIPPED`: from here on the CPU that gave up can't take its place back.
-    fn may_skip(&self, gone: NodeId) -> bool {
+    fn may_skip(&self, gone: NodeId, seen: u32) -> bool {
         let state = &gone.node::<P>().state;
-        state.compare_exchange(state::ABANDONED, state::SKIPPED, Relaxed, Relaxed).is_ok()
+        state.compare_exchange(seen, state::SKIPPED, Relaxed, Relaxed).is_ok()
     }
 
     /// Removes a waiter that gave up from the queue. Returns the node behind it, if that node is

@@ -81,7 +81,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
 
     /// Gives up a place that is not the head's. Returns false if it is in another state.
     pub(super) fn abandon(&self, from: u32) -> bool {
-        self.node().state.compare_exchange(from, state::ABANDONED, Relaxed, Relaxed).is_ok()
+        let node = self.node();
+        node.state.compare_exchange(from, node.abandoned(), Relaxed, Relaxed).is_ok()
     }
 
     /// `HEAD_HALTED`, `KICKING`, `KICKED` -> `HEAD`: removes this waiter from the table and its
