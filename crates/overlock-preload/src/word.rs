@@ -11,9 +11,9 @@
 //! the program, leave it free. Our unlock takes two steps, the holder's record and the word, and
 //! several threads can pass the first at once. So the second releases only what is held:
 //!
-//! * A queue lock's word shows whether it is held, and its release is a compare-exchange. Each
-//!   thread that erases a holder tries a release after that. So a word that stays locked has a
-//!   holder on record, even where a late thread has erased a later holder than it saw.
+//! * A queue lock's word shows whether it is held, and its release is a compare-exchange. A late
+//!   thread may erase a later holder than it saw, on weakly ordered machines even after it found
+//!   the word free. So an unlock that finds no holder on record looks at the word, too.
 //! * A ticket lock must not be released for a waiter that is served and has not noticed. The thread
 //!   that takes the word records its ticket in the mutex; no other thread changes that, and a
 //!   release ends the turn of this ticket only. It does not need the holder's record.
@@ -101,10 +101,7 @@ trait Algorithm: ConstLock + Sized + 'static {
     fn note_taken(&self, _mutex: &Mutex) {}
 
     /// Returns whether the lock of `mutex` is held although its holder is not on record.
-    #[inline(always)]
-    fn is_taken_unrecorded(&self, _mutex: &Mutex) -> bool {
-        false
-    }
+    fn is_taken_unrecorded(&self, mutex: &Mutex) -> bool;
 
     const OPERATIONS: Operations = Operations {
         name: Self::NAME,
@@ -138,6 +135,10 @@ macro_rules! can_give_up {
                 unsafe fn release(&self, _mutex: &Mutex) -> bool {
                     // SAFETY: the caller's.
                     unsafe { $release(self) }
+                }
+
+                fn is_taken_unrecorded(&self, mutex: &Mutex) -> bool {
+                    !gate::is_handed_over(mutex) && self.is_locked()
                 }
             }
         )*

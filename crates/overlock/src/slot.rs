@@ -85,8 +85,8 @@ impl<P: Platform> Slot<P> {
         Some(Entered { id: NodeId::new(cpu, level), platform: PhantomData })
     }
 
-    /// The node with which this CPU gave up a wait in the queue of `lock`, if it is still there, and
-    /// its state, which no other wait has.
+    /// The node with which this CPU gave up a wait in the queue of `lock`, if it is still there,
+    /// and its state, which no other wait has.
     pub(crate) fn left_in<L>(lock: *const L) -> Option<(NodeId, u32)> {
         let cpu = P::cpu()?;
         let left = |(level, node): (usize, &Node<P>)| {

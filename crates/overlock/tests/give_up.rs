@@ -30,6 +30,8 @@ fn wait_until(happened: impl Fn() -> bool) {
 /// A thread tries again and again behind the queue head, while the lock is held. It is served
 /// before a thread that came after it, and always has a node.
 fn keeps_its_place<L: ConstLock + RawTimedLock + 'static>(count: fn(Event) -> u64) {
+    // SAFETY: the only argument is a number of seconds; the signal ends a test that hangs.
+    unsafe { libc::alarm(120) };
     let lock = Arc::new(L::NEW);
     let served = Arc::new(Mutex::new(Vec::new()));
     let (comes, came) = mpsc::channel();

@@ -133,6 +133,9 @@ unsafe impl Platform for Threads {
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
         if WAITING.fix() {
             futex::wait(word, expected, deadline_ns, futex::Scope::Private);
+        } else {
+            // Waiting was switched off while this thread was about to halt.
+            Self::relax();
         }
     }
 

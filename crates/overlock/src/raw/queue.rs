@@ -34,7 +34,7 @@
 //! A waiter that gives up behind others can't take its node out of the queue; whoever would promote
 //! it skips it. If its CPU wants the lock again before that, it takes its old place back. So a CPU
 //! that tries again and again behind one long holder keeps its place, and does not run out of
-//! nodes.
+//! nodes. (A queue head that gives up leaves the queue, and begins anew.)
 //!
 //! A node's `next` is zero until the successor links itself; then it is the successor's code, or
 //! `GONE` if the waiter left first.

@@ -3,8 +3,8 @@
 //! waiting threads.
 //!
 //! So a waiter leaves a [`Trace`] of the lock before it changes the lock's words, and wipes it once
-//! it holds the lock. If it gives up, the trace stays until no CPU can reach its node. A lock that a
-//! trace names is therefore alive. In the child, [`Slot::bury`] removes the waiters of all other
+//! it holds the lock. If it gives up, the trace stays until no CPU can reach its node. A lock that
+//! a trace names is therefore alive. In the child, [`Slot::bury`] removes the waiters of all other
 //! threads from the locks that their traces name.
 //!
 //! ```text
