@@ -270,7 +270,8 @@ fn a_spinner_that_reports_nothing_is_sampled() {
         assert_eq!(point["exits"]["long-spin"], 0, "{point}");
         point["yields"].as_object().unwrap().keys().any(|why| why == "directed:next-in-turn")
     };
-    assert!(asked("500us"));
+    // On a busy machine no sample may find the spinner in so short a run.
+    assert!((0..20).any(|_| asked("500us")));
     assert!(!asked("0"));
 }
 
