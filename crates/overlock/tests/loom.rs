@@ -121,7 +121,7 @@ tests! {
         ticket_three_token ticket_spurious ticket_full ticket_numberless
         ticket_cheap_two ticket_cheap_token ticket_cheap_again ticket_cheap_three ticket_cheap_refused ticket_spin
         queued_two queued_token queued_again queued_again_token queued_again_spurious
-        queued_three queued_three_stale queued_three_spurious queued_timed
+        queued_three queued_three_again queued_three_stale queued_three_spurious queued_timed
         queued_timed_three queued_timed_late queued_timed_both queued_timed_back queued_behind queued_numberless
         queued_full queued_cheap_two queued_cheap_token queued_cheap_again queued_cheap_three queued_cheap_timed
         queued_cheap_refused queued_spin queued_spin_three hybrid_two hybrid_token

@@ -245,19 +245,16 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             C::count(Event::PvLockStealing);
             return true;
         }
-        match Place::<P, O, C>::enqueue(&self.word) {
+        let head = match Place::<P, O, C>::enqueue(&self.word) {
             Enqueued::Took => {
                 C::count(Event::PvLockStealing);
-                true
+                return true;
             }
-            Enqueued::Behind(place, before) => place
-                .wait_to_be_head(before, deadline_ns)
-                .is_some_and(|place| place.lock_as_head(deadline_ns)),
-            Enqueued::Again(place) => {
-                place.wait_behind(deadline_ns).is_some_and(|place| place.lock_as_head(deadline_ns))
-            }
-            Enqueued::NoNode => self.wait_without_node(deadline_ns),
-        }
+            Enqueued::NoNode => return self.wait_without_node(deadline_ns),
+            Enqueued::Behind(place, before) => place.wait_to_be_head(before, deadline_ns),
+            Enqueued::Again(place) => place.wait_behind(deadline_ns),
+        };
+        head.is_some_and(|head| head.lock_as_head(deadline_ns))
     }
 
     /// Releases the lock so that the queue head, if there is one, is the next to take it.
@@ -298,7 +295,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     }
 
     /// Kicks the queue head, if necessary, after a release that found it halted. `word` is the word
-    /// around that release: `LOCKED` does not matter.
+    /// after that release, or, where `LOCKED` is all that has changed, the one before.
     #[cold]
     #[inline(never)]
     pub(crate) fn kick(address: *const P::Word, word: LockWord) {

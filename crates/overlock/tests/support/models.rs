@@ -409,3 +409,25 @@ pub(crate) fn hybrid_near_bound<P: Platform<Word = Word>>(life: &'static Life) -
     // the model, which releases the lock.
     unsafe { Hybrid::with(Word::new(bits::LOCKED | once, Part::Lock(life))) }
 }
+
+/// Whether the strict order allows a lock's word to become these values, one after another.
+fn allows(words: &[u32]) -> bool {
+    let Watch { mut judge, .. } = in_strict_order().expect("a watch");
+    let judge = || words.windows(2).for_each(|pair| judge(0, pair[0], pair[1]));
+    panic::catch_unwind(AssertUnwindSafe(judge)).is_ok()
+}
+
+#[test]
+fn the_strict_order_lets_a_head_be_passed_only_in_its_first_halt() {
+    use bits::{HALTED, LOCKED, NO_STEALING, STEAL};
+    let queue = 4 << 16;
+    let joined = queue | NO_STEALING | STEAL | LOCKED;
+    let halted = queue | HALTED | STEAL | LOCKED;
+    let passed = [joined, halted, halted - LOCKED, halted + STEAL];
+    assert!(allows(&passed));
+    let awake = queue | STEAL;
+    assert!(!allows(&[joined, awake, awake + LOCKED + STEAL]));
+    let back = queue | NO_STEALING | 2 * STEAL | LOCKED;
+    let again = queue | HALTED | 2 * STEAL;
+    assert!(!allows(&[&passed[..], &[back, again, again + LOCKED + STEAL]].concat()));
+}

@@ -176,6 +176,8 @@ models! {
         [PvWaitHead, PvWaitNode, PvKickWake], [];
     queued_three_spurious: queued on Halting, lock, in_strict_order, Plan { world: SPURIOUS, ..THREE },
         [PvSpuriousWakeup, PvWaitAgain], [];
+    queued_three_again: queued on Halting, lock, in_strict_order, Plan { world: FUTEX, preemptions: Some(3), ..BEHIND },
+        [LockQueued, PvWaitHead, PvWaitNode], ["hand_off.rs promote_awake compare_exchange"];
     queued_timed: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, ..AGAIN },
         [LockTimeout, LockUseNode2], ["hand_off.rs give_up compare_exchange", "slot.rs take compare_exchange"];
     queued_timed_three: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, busy: true, ..THREE },

@@ -73,7 +73,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 state::HALTED if holder => self.promote_asleep(next),
                 gone if state::is_abandoned(gone) => {
                     // If this fails, its CPU has just taken the place back.
-                    self.may_skip(next, gone)
+                    self.claim(next, gone)
                         && match self.skip(next) {
                             Some(after) => {
                                 next = after;
@@ -137,7 +137,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     }
 
     /// `ABANDONED` -> `SKIPPED`: from here on the CPU that gave up can't take its place back.
-    fn may_skip(&self, gone: NodeId, seen: u32) -> bool {
+    fn claim(&self, gone: NodeId, seen: u32) -> bool {
         let state = &gone.node::<P>().state;
         state.compare_exchange(seen, state::SKIPPED, Relaxed, Relaxed).is_ok()
     }
