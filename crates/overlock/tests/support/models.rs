@@ -427,7 +427,7 @@ fn the_strict_order_lets_a_head_be_passed_only_in_its_first_halt() {
     assert!(allows(&passed));
     let awake = queue | STEAL;
     assert!(!allows(&[joined, awake, awake + LOCKED + STEAL]));
-    let back = queue | NO_STEALING | 2 * STEAL | LOCKED;
-    let again = queue | HALTED | 2 * STEAL;
+    let back = queue | NO_STEALING | (2 * STEAL) | LOCKED;
+    let again = queue | HALTED | (2 * STEAL);
     assert!(!allows(&[&passed[..], &[back, again, again + LOCKED + STEAL]].concat()));
 }
