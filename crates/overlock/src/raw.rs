@@ -105,23 +105,27 @@ pub trait ConstLock: RawLock {
 /// # Safety
 /// As for [`RawLock`]: a call that returns true has taken the lock.
 pub unsafe trait RawTimedLock: RawLock {
-    /// Takes the lock if that is possible before the clock reads `deadline_ns`, in nanoseconds
-    /// ([`now_ns`](Self::now_ns)). Returns whether it did.
+    /// Takes the lock if that is possible before [`now_ns`](Self::now_ns) reaches `deadline_ns`.
+    /// Returns whether it did.
     ///
     /// Returns false no earlier than the deadline. It tries at least once, however old the deadline
     /// is.
     #[must_use = "if this returns true, the lock must be released"]
     fn try_lock_until(&self, deadline_ns: u64) -> bool;
 
-    /// The clock by which deadlines are meant, in nanoseconds
-    /// ([`Platform::now_ns`]).
-    fn now_ns() -> u64;
+    /// The clock of the deadlines, in nanoseconds: [`Platform::now_ns`].
+    fn now_ns() -> u64
+    where
+        Self: Sized;
 
     /// Takes the lock if that is possible within `timeout`; otherwise like
     /// [`try_lock_until`](Self::try_lock_until). Where the clock stands still, it waits for the
     /// lock however long that takes.
     #[must_use = "if this returns true, the lock must be released"]
-    fn try_lock_for(&self, timeout: Duration) -> bool {
+    fn try_lock_for(&self, timeout: Duration) -> bool
+    where
+        Self: Sized,
+    {
         let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         self.try_lock_until(Self::now_ns().saturating_add(ns))
     }

@@ -102,14 +102,14 @@ pub(crate) struct Care {
 impl Trace {
     pub(super) const fn new() -> Self {
         let [lock, care, at] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
-        let (step, given_up) = (AtomicU32::new(step::MOVING), AtomicU32::new(0));
+        let (step, given_up) = (AtomicU32::new(step::MOVING), AtomicU32::new(1));
         Self { lock, care, at, step, given_up }
     }
 
-    /// Counts one more wait that is given up. Returns the count, and never the same one twice
-    /// within 65,535 waits, whatever interrupts.
+    /// Counts one more wait that is given up. Returns the low 16 bits of the count. A signal
+    /// handler gets another count than the wait that it interrupts.
     pub(super) fn count_given_up(&self) -> u32 {
-        self.given_up.fetch_add(1, Relaxed) % 0xffff + 1
+        self.given_up.fetch_add(1, Relaxed) & 0xffff
     }
 
     /// Names `lock` from here on, or no lock if it is null.
@@ -213,9 +213,8 @@ impl<P: Platform> Entered<P> {
         compiler_fence(AcqRel);
     }
 
-    /// Records that the wait which this CPU gave up goes on from here on its stack, if the CPU gets
-    /// its place back: [`has_got_to`](Self::has_got_to) says so. Another CPU may be wiping the
-    /// trace, so the lock's name stays as it is.
+    /// Records that this CPU is taking back the place that it gave up, and that it waits here on
+    /// its stack from now on. Another CPU may be wiping the trace, so the lock's name stays.
     pub(crate) fn comes_again(&self) {
         let here = 0_u8;
         self.node().trace.at.store((&raw const here).cast_mut().cast(), Relaxed);
@@ -288,7 +287,8 @@ impl<P: Platform> Slot<P> {
     /// The caller is the only CPU that exists.
     pub(crate) unsafe fn bury_left(&self, is_ours: &impl Fn(*const ()) -> bool) {
         for node in &self.nodes {
-            // A signal handler may fork between the two.
+            // Only the first holds if a signal handler forks between the CAS that gives a wait up
+            // and the step after it, or while the wait is being taken back.
             let is_left = super::state::is_abandoned(node.state.load(Relaxed))
                 || node.trace.step.load(Relaxed) == step::ABANDONED;
             if is_left && node.trace.named().is_some() {

@@ -88,7 +88,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             if !announced && seen.has_queue() && !seen.has_spinner() {
                 traced
                     .get_or_insert_with(|| Traced::<P>::newcomer(&raw const self.word, Self::CARE));
-                // (t,0,d,h,n,1) -> (t,1,d,h,n,1)
+                // (t,0,d,h,n,l) -> (t,1,d,h,n,l)
                 announced = self.swap(seen, seen.with_spinner());
             }
             let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
