@@ -9,7 +9,7 @@
 //! {"kind":"process","library":"overlock-preload 0.1.0","lock":"hybrid",
 //!  "program":"/usr/bin/xz","pid":4711,
 //!  "mutex":{"locks_contended":12,"timed":0,"handed_to_libc":0,"unlocked_free":0,
-//!           "longest_wait_ns":81320},
+//!           "longest_stall_ns":81320},
 //!  "cond":{"waits":3,"timed":0,"wakes":4,"handed_to_libc":0},
 //!  "spin":{"locks_contended":0,"slept":0},
 //!  "unreplaced":{"rwlock_waits":0,"semaphore_waits":2,"barrier_waits":0},
@@ -179,6 +179,7 @@ pub(crate) unsafe fn note_start() {
     if let Some(name) = report::environment(c"OVERLOCK_COUNTERS") {
         // SAFETY: only `note_start` and `report` use it.
         unsafe { FILE.set(name) };
+        longest::begin();
     }
 }
 
@@ -245,7 +246,7 @@ fn write_line(line: &mut Line) -> fmt::Result {
     write!(
         line,
         ",\"mutex\":{{\"locks_contended\":{},\"timed\":{},\"handed_to_libc\":{},\"unlocked_free\":{},\
-         \"longest_wait_ns\":{}}}",
+         \"longest_stall_ns\":{}}}",
         sum(Event::MutexContended),
         sum(Event::MutexTimed),
         sum(Event::MutexHandedToLibc),

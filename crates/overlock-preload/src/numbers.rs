@@ -27,29 +27,7 @@ mod table;
 
 use table::{Cell, Table};
 
-/// Implements the table's cells by real memory.
-macro_rules! real_memory {
-    ($($int:ty => $cell:ty),*) => {$(
-        impl Cell<$int> for $cell {
-            fn load(&self, order: Ordering) -> $int {
-                self.load(order)
-            }
-            fn compare_exchange(
-                &self,
-                current: $int,
-                new: $int,
-                success: Ordering,
-            ) -> Result<$int, $int> {
-                self.compare_exchange(current, new, success, Relaxed)
-            }
-            fn store(&self, value: $int, order: Ordering) {
-                self.store(value, order);
-            }
-        }
-    )*};
-}
-
-real_memory!(u32 => AtomicU32, u64 => AtomicU64);
+table::cells!(u32 => AtomicU32, u64 => AtomicU64);
 
 /// The count of numbers that are taken before the first sweep.
 const SWEEP_FIRST: u32 = 256;

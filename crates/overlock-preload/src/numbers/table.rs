@@ -25,6 +25,29 @@ pub(crate) trait Cell<T> {
     fn compare_exchange(&self, current: T, new: T, success: Ordering) -> Result<T, T>;
 }
 
+/// Implements [`Cell`] by atomic types that have the methods of `core`'s.
+macro_rules! cells {
+    ($($int:ty => $cell:ty),*) => {$(
+        impl Cell<$int> for $cell {
+            fn load(&self, order: Ordering) -> $int {
+                self.load(order)
+            }
+            fn store(&self, value: $int, order: Ordering) {
+                self.store(value, order);
+            }
+            fn compare_exchange(
+                &self,
+                current: $int,
+                new: $int,
+                success: Ordering,
+            ) -> Result<$int, $int> {
+                self.compare_exchange(current, new, success, Relaxed)
+            }
+        }
+    )*};
+}
+pub(crate) use cells;
+
 /// See the [module documentation](self).
 pub(crate) struct Table<'a, N, O> {
     /// All numbers ever taken are less than this.

@@ -2,6 +2,8 @@
 /* Behaviour that POSIX leaves undefined and libc tolerates: programs depend on it. */
 #include "mutex.h"
 
+#include <limits.h>
+
 static void expect_usable(pthread_mutex_t *mutex)
 {
 	struct section section = { .mutex = mutex };
@@ -166,19 +168,25 @@ static void may_end_after(long round, time_t began)
 		twice.go = round + 1;
 }
 
-CASE(unlock_by_two_threads_at_once)
+/* Takes the mutex in each round, by `take`, and unlocks it twice at once. */
+static void unlock_in_rounds(long rounds, int (*take)(pthread_mutex_t *))
 {
 	time_t began = time(NULL);
 	pthread_t other;
 
-	twice.rounds = 50000;
+	twice.rounds = rounds;
 	other = start(unlock_in_every_round, NULL);
 	for (long round = 1; round <= twice.rounds; round++) {
-		EQ(pthread_mutex_trylock(&twice.mutex), 0);
+		EQ(take(&twice.mutex), 0);
 		unlock_at_once(round);
 		may_end_after(round, began);
 	}
 	join(other);
+}
+
+CASE(unlock_by_two_threads_at_once)
+{
+	unlock_in_rounds(50000, pthread_mutex_trylock);
 	expect_usable(&twice.mutex);
 }
 
@@ -194,21 +202,14 @@ static void *pass_by(void *argument)
 /* The second unlock may let one too many in, but leaves no waiter behind. libc ends the process when it notices. */
 CASE(unlock_by_two_threads_at_once_before_waiters)
 {
-	pthread_t other, passers[3];
-	time_t began = time(NULL);
+	pthread_t passers[3];
 
 	if (!is_overlock())
 		return;
-	twice.rounds = 2000;
+	twice.rounds = LONG_MAX;
 	for (int i = 0; i < 3; i++)
 		passers[i] = start(pass_by, NULL);
-	other = start(unlock_in_every_round, NULL);
-	for (long round = 1; round <= twice.rounds; round++) {
-		EQ(pthread_mutex_lock(&twice.mutex), 0);
-		unlock_at_once(round);
-		may_end_after(round, began);
-	}
-	join(other);
+	unlock_in_rounds(2000, pthread_mutex_lock);
 	for (int i = 0; i < 3; i++)
 		join(passers[i]);
 	expect_usable(&twice.mutex);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Do threads that are born, die and sweep at once get numbers of their own? Every interleaving.
+//! Do threads that are born, die and sweep at once get numbers of their own? Every
+//! interleaving with up to three preemptions.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{self, Relaxed};
@@ -12,29 +13,7 @@ mod table;
 
 use table::{Cell, Table};
 
-impl Cell<u32> for AtomicU32 {
-    fn load(&self, order: Ordering) -> u32 {
-        self.load(order)
-    }
-    fn store(&self, value: u32, order: Ordering) {
-        self.store(value, order);
-    }
-    fn compare_exchange(&self, current: u32, new: u32, success: Ordering) -> Result<u32, u32> {
-        self.compare_exchange(current, new, success, Relaxed)
-    }
-}
-
-impl Cell<u64> for AtomicU64 {
-    fn load(&self, order: Ordering) -> u64 {
-        self.load(order)
-    }
-    fn store(&self, value: u64, order: Ordering) {
-        self.store(value, order);
-    }
-    fn compare_exchange(&self, current: u64, new: u64, success: Ordering) -> Result<u64, u64> {
-        self.compare_exchange(current, new, success, Relaxed)
-    }
-}
+table::cells!(u32 => AtomicU32, u64 => AtomicU64);
 
 /// A cell in which the last of two owners wins.
 struct Careless(AtomicU64);
