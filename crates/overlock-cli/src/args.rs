@@ -176,7 +176,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Write these lines to a file instead, and nothing to standard error
+    /// Write the counters as JSON Lines to a file, instead of printing them
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
@@ -200,7 +200,7 @@ What the counters mean: overlock reference";
 /// affects all alike, and once under `none`, the preload library that replaces nothing, to show
 /// what preloading costs. The compared figure is wall time, or the program's own figure if --metric
 /// says how to read it. Ratios are formed inside a round; the table ranks locks by the median of
-/// theirs. The recommendation weighs that, and the longest wait for a mutex: ten times as long
+/// theirs. The recommendation weighs that, and the longest stall at a mutex: ten times as long
 /// weighs as much as a fifth of the figure. There is none if the difference could be noise; on a
 /// tie, a lock that lets no thread wait for ever is preferred.
 #[derive(Debug, Args)]

@@ -114,8 +114,8 @@ pub(crate) struct ProcessRecord<'a, Sample> {
     pub(crate) higher_is_better: bool,
     pub(crate) value: Option<Interval>,
     pub(crate) baseline: &'a str,
-    /// The longest wait for a mutex (median); absent if no process left its counters.
-    pub(crate) longest_stall_ns: Option<f64>,
+    /// The longest stall at a mutex in any round; absent if no process left its counters.
+    pub(crate) longest_stall_ns: Option<u64>,
     /// How many times better than the baseline, by rounds: above 1 is better.
     pub(crate) of_baseline: Option<Interval>,
     pub(crate) interval_coverage: f64,

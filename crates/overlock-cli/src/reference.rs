@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `overlock reference`: the page of all counters, columns and fields, the rows of one name, or a
-//! section.
+//! `overlock reference`: the page of all counters, columns and fields, or the rows of one name and
+//! the sections about it.
 
 use crate::args::ReferenceArgs;
 use crate::{Outcome, output};
@@ -13,12 +13,14 @@ const PAGE: &str = include_str!("../reference.md");
 pub(crate) fn main(args: &ReferenceArgs) -> Result<Outcome> {
     match &args.word {
         None => output::print(PAGE.trim_end())?,
-        Some(word) => match [about(word), sections(word)].into_iter().find(|of| !of.is_empty()) {
-            Some(found) => output::print(&found)?,
-            None => {
-                bail!("the reference has no '{word}'; for the whole page run: overlock reference")
+        Some(word) => {
+            let mut found = vec![about(word), sections(word)];
+            found.retain(|part| !part.is_empty());
+            if found.is_empty() {
+                bail!("the reference has no '{word}'; for the whole page run: overlock reference");
             }
-        },
+            output::print(&found.join("\n\n"))?;
+        }
     }
     Ok(Outcome::Fine)
 }
@@ -44,8 +46,11 @@ fn about(word: &str) -> String {
     found.join("\n")
 }
 
-/// Returns the sections whose titles contain `word`.
+/// Returns the sections whose titles contain `word`, unless that says nothing.
 fn sections(word: &str) -> String {
+    if ["a", "and", "of", "the"].contains(&word) {
+        return String::new();
+    }
     let is_word = |other: &str| other.trim_matches(['`', ',', '(', ')']).eq_ignore_ascii_case(word);
     let mut found = Vec::new();
     let mut inside = false;
@@ -69,7 +74,7 @@ mod tests {
         let found = sections("Recommendation");
         assert!(found.starts_with("## The rule of a recommendation\n"), "{found}");
         assert!(found.contains("less than 2 %") && !found.contains("\n## "), "{found}");
-        assert_eq!(sections("no-such-word"), "");
+        assert_eq!(sections("no-such-word") + &sections("the"), "");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! First the program runs once unmodified: if that fails, the comparison can tell nothing about
 //! locks. Then it runs once with counters, which show whether it waits for locks at all. The rounds
-//! follow, with counters too, for the longest wait of each run. Beside the locks, each round runs
+//! follow, with counters too, for the longest stall of each run. Beside the locks, each round runs
 //! the program under the preload library that replaces nothing ([`NONE`]): the time that this takes
 //! longer is the price of preloading, not of a lock. A lock under which the program crashes, hangs,
 //! prints something else or loses its figure is reported and left out from then on; the others go

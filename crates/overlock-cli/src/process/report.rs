@@ -94,7 +94,7 @@ impl Report<'_> {
         for lock in ranked {
             sink.record(&self.record(lock, baseline))?;
         }
-        sink.csv(&["lock,round,value,wall_s,cpu_s,max_rss_kib".to_owned()])?;
+        sink.csv(&["lock,round,value,wall_s,cpu_s,max_rss_kib,longest_stall_ns".to_owned()])?;
         for line in ranked.iter().flat_map(|lock| csv(lock)) {
             sink.csv(&line)?;
         }
@@ -134,20 +134,18 @@ impl Report<'_> {
             higher_is_better: self.args.higher_is_better,
             value: series.value(),
             baseline: &baseline.lock,
-            longest_stall_ns: stats::median(&self.stalls_ns(series)),
+            longest_stall_ns: self.longest_stall_ns(series),
             of_baseline: series.better_than(baseline, self.args.higher_is_better),
             interval_coverage: stats::coverage(series.samples.len()),
             steal: steal([series]),
         }
     }
 
-    /// Returns the longest wait for a mutex in each round, as far as it is known. libc's own waits
-    /// are counted under the library that replaces nothing.
-    fn stalls_ns(&self, series: &Series) -> Vec<f64> {
-        let counted = if series.lock == LIBC { NONE } else { &series.lock };
-        let series = self.series.iter().find(|series| series.lock == counted);
-        let samples = series.into_iter().flat_map(|series| &series.samples);
-        samples.filter_map(|sample| sample.longest_stall_ns).collect()
+    /// Returns the longest stall at a mutex in any round, as far as it is known.
+    fn longest_stall_ns(&self, series: &Series) -> Option<u64> {
+        let none = self.series.iter().find(|series| series.lock == NONE);
+        let counted = series.counted_under(none)?;
+        counted.samples.iter().filter_map(|sample| sample.longest_stall_ns).max()
     }
 
     fn table(&self, ranked: &[&Series], baseline: &Series) -> String {
@@ -157,7 +155,7 @@ impl Report<'_> {
         };
         let of = format!("of {}", baseline.lock);
         let what = if self.args.metric.is_some() { "metric" } else { "wall time" };
-        let ratio = [&of, "low", "high", "longest wait", "CPU s", "RSS MiB"];
+        let ratio = [&of, "low", "high", "stall", "CPU s", "RSS MiB"];
         let header = [&["lock", what, "low", "high"], &ratio[..]].concat();
         let mut table = Table::new(&header);
         let higher = self.args.higher_is_better;
@@ -172,7 +170,8 @@ impl Report<'_> {
             let mut row = vec![series.lock.clone()];
             row.extend([value.median, value.low, value.high].map(show));
             row.extend([ratio.median, ratio.low, ratio.high].map(three));
-            row.push(stats::median(&self.stalls_ns(series)).map_or_else(String::new, time));
+            let stall = self.longest_stall_ns(series);
+            row.push(stall.map_or_else(String::new, |ns| time(ns as f64)));
             row.push(median(|sample| sample.cpu_s));
             row.push(median(|sample| sample.max_rss_kib as f64 / 1024.0));
             table.row(row);
@@ -206,6 +205,7 @@ fn csv(series: &Series) -> Vec<Vec<String>> {
         let mut fields = vec![series.lock.clone(), (round + 1).to_string()];
         fields.extend([sample.value, sample.wall_s, sample.cpu_s].map(|v| v.to_string()));
         fields.push(sample.max_rss_kib.to_string());
+        fields.push(sample.longest_stall_ns.map_or_else(String::new, |ns| ns.to_string()));
         fields
     };
     series.samples.iter().enumerate().map(line).collect()

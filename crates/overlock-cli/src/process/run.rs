@@ -6,13 +6,13 @@
 //! to standard error, because standard output is the program's, or to a file.
 
 use super::launch::{self, Ended};
-use super::preload::{self, LIBC, Target};
+use super::preload::{self, LIBC, NONE, Target};
 use crate::Outcome;
 use crate::args::RunArgs;
 use crate::output::{self, ResultFile};
 use crate::sys;
 use crate::table::Table;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
@@ -24,7 +24,7 @@ use std::time::Duration;
 pub(crate) const COUNTERS: &str = "OVERLOCK_COUNTERS";
 
 /// The counter that is not a number of events: of several processes, the longest counts.
-pub(crate) const LONGEST_WAIT: &str = "mutex.longest_wait_ns";
+pub(crate) const LONGEST_STALL: &str = "mutex.longest_stall_ns";
 
 /// Signals that are passed on to the program when another process has sent them to this one, as
 /// supervisors do. Signals of the terminal (Ctrl-C, Ctrl-\) come from the kernel and reach the
@@ -37,6 +37,11 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
     let lock = args.lock.as_deref().or(args.lock_first.as_deref()).unwrap_or("hybrid");
     preload::known(lock)?;
     let target = Target::new(&args.command, &[lock.to_owned()])?;
+    if lock == LIBC && args.out.is_some() {
+        bail!(
+            "under {LIBC} nothing counts, so --out would stay empty; use {NONE} to count its waits"
+        );
+    }
     let out = args.out.as_deref().map(ResultFile::create).transpose()?;
     let counters = tempfile::NamedTempFile::new().context("can't make a file for the counters")?;
     let mut command = target.command(lock);
@@ -60,7 +65,11 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
     if lock != LIBC {
         let text = std::fs::read_to_string(counters.path()).unwrap_or_default();
         match out {
-            Some(file) => keep_counters(&text, file)?,
+            // The program has ended, and will not run again for its counters.
+            Some(file) => keep_counters(&text, file).inspect_err(|_| {
+                print_counters(&text, true);
+                output::complain(&format!("overlock: the program {ended}"));
+            })?,
             None => print_counters(&text, args.json),
         }
     }
@@ -142,7 +151,7 @@ fn add(name: &str, value: &Value, sums: &mut BTreeMap<String, u64>) {
         Value::Number(number) => {
             let (sum, own) = (sums.entry(name.to_owned()).or_default(), number.as_u64());
             let own = own.unwrap_or(0);
-            *sum = if name == LONGEST_WAIT { own.max(*sum) } else { *sum + own };
+            *sum = if name == LONGEST_STALL { own.max(*sum) } else { *sum + own };
         }
         _ => {}
     }
@@ -162,8 +171,8 @@ mod tests {
 
     #[test]
     fn of_the_longest_waits_of_all_processes_the_longest_counts() {
-        let process = |ns: u64| serde_json::json!({"mutex": {"longest_wait_ns": ns}});
+        let process = |ns: u64| serde_json::json!({"mutex": {"longest_stall_ns": ns}});
         let sums = sums(&[process(3), process(9), process(4)]);
-        assert_eq!(sums.get(LONGEST_WAIT), Some(&9));
+        assert_eq!(sums.get(LONGEST_STALL), Some(&9));
     }
 }

@@ -40,7 +40,10 @@ impl StartUp {
         if low <= 0.0 {
             format!("{is}: preloading alone makes no measurable difference ({range})")
         } else {
-            format!("{is}: preloading alone takes {} of each run ({range})", show(median))
+            format!(
+                "{is}: preloading alone, with counting, takes {} of each run ({range})",
+                show(median)
+            )
         }
     }
 }
@@ -54,7 +57,9 @@ mod tests {
         let sentence = |median: f64, low: f64, high: f64| {
             StartUp { seconds: Interval { median, low, high } }.sentence()
         };
-        assert!(sentence(2e-4, 1e-4, 3e-4).contains("preloading alone takes 200 us"));
+        assert!(
+            sentence(2e-4, 1e-4, 3e-4).contains("preloading alone, with counting, takes 200 us")
+        );
         assert!(sentence(1e-4, -1e-4, 3e-4).contains("no measurable difference (-100 us..300 us)"));
         assert!(sentence(-1e-4, -1e-4, -1e-4).contains("no measurable difference"));
     }

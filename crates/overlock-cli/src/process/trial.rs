@@ -28,8 +28,8 @@ pub(crate) struct Sample {
     /// User and system time of the program and the children it waited for.
     pub(crate) cpu_s: f64,
     pub(crate) max_rss_kib: i64,
-    /// The longest wait for a mutex, if the library has counted it.
-    pub(crate) longest_stall_ns: Option<f64>,
+    /// The longest stall at a mutex, if a process has left its counters.
+    pub(crate) longest_stall_ns: Option<u64>,
     pub(crate) cpu_times: CpuTimes,
 }
 
@@ -144,10 +144,10 @@ impl Rules {
     }
 }
 
-/// Reads the longest wait of all processes; nothing if none has left its counters.
-fn longest_stall_ns(counters: &Path) -> Option<f64> {
+/// Reads the longest stall of all processes; nothing if none has left its counters.
+fn longest_stall_ns(counters: &Path) -> Option<u64> {
     let counters = run::counters(&std::fs::read_to_string(counters).ok()?)?;
-    Some(counters.get(run::LONGEST_WAIT).copied().unwrap_or(0) as f64)
+    Some(counters.get(run::LONGEST_STALL).copied().unwrap_or(0))
 }
 
 fn read(file: &mut File) -> Result<Vec<u8>> {

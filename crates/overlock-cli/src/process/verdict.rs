@@ -40,6 +40,12 @@ impl Series {
         Interval::of(&self.better_than_values(&other.values(), higher_is_better))
     }
 
+    /// Returns the series whose counters show the stalls of this one. libc's own are those under
+    /// the library that replaces nothing: without a library nothing counts them.
+    pub(super) fn counted_under<'a>(&'a self, none: Option<&'a Series>) -> Option<&'a Series> {
+        if self.lock == LIBC { none } else { Some(self) }
+    }
+
     /// Returns the ratios themselves.
     pub(crate) fn better_than_values(&self, other: &[f64], higher_is_better: bool) -> Vec<f64> {
         let rounds = self.samples.iter().zip(other);
@@ -92,17 +98,31 @@ impl<'a> Findings<'a> {
         }
         let all = self.candidates(self.ranked);
         let best = recommend::best(&all)?;
-        if best.lock == self.baseline.lock {
+        let (lock, mut sentence) = if best.lock == self.baseline.lock {
             self.keep(best, &all)
         } else {
             self.change(best, &all)
+        }?;
+        if !self.knows_stalls() && self.ranked.iter().any(|series| self.has_stalled(series)) {
+            sentence += " Stalls did not count, because in some runs no process left its counters.";
         }
+        Some((lock, sentence))
+    }
+
+    /// Returns whether the longest stall of every run of every lock is known.
+    fn knows_stalls(&self) -> bool {
+        self.ranked.iter().all(|series| self.stalls_ns(series).is_some())
+    }
+
+    /// Returns whether a thread is known to have given its processor up at a mutex.
+    fn has_stalled(&self, series: &Series) -> bool {
+        series.samples.iter().any(|sample| sample.longest_stall_ns.is_some_and(|ns| ns > 0))
     }
 
     /// Returns what the rule weighs: how many times better than the baseline each lock is, and its
-    /// longest waits, if they are known of all locks.
+    /// longest stalls, if they are known of all runs.
     fn candidates(&self, series: &[&'a Series]) -> Vec<Candidate<'a>> {
-        let known = self.ranked.iter().all(|series| self.stalls_ns(series).is_some());
+        let known = self.knows_stalls();
         let candidate = |series: &&'a Series| {
             let ratios = series.better_than_values(&self.baseline.values(), self.higher_is_better);
             let stalls = self.stalls_ns(series).filter(|_| known);
@@ -120,11 +140,10 @@ impl<'a> Findings<'a> {
         series.iter().map(candidate).collect()
     }
 
-    /// Returns the longest wait of each round. libc's own are those under the library that replaces
-    /// nothing: without a library nothing counts them.
+    /// Returns the longest stall of each round.
     fn stalls_ns(&self, series: &Series) -> Option<Vec<f64>> {
-        let series = if series.lock == LIBC { self.none? } else { series };
-        series.samples.iter().map(|sample| sample.longest_stall_ns).collect()
+        let samples = &series.counted_under(self.none)?.samples;
+        samples.iter().map(|sample| Some(sample.longest_stall_ns? as f64)).collect()
     }
 
     /// Explains why no figure can tell anything about locks, if that is so.
@@ -138,7 +157,7 @@ impl<'a> Findings<'a> {
                 three(best.values()[0])
             ));
         }
-        if self.waits == Some(0) {
+        if self.waits == Some(0) && !self.ranked.iter().any(|series| self.has_stalled(series)) {
             return Some(
                 "no thread waited for a lock that can be replaced, so the differences come from the \
                  start of the library, and from noise."
@@ -226,14 +245,18 @@ impl<'a> Findings<'a> {
     /// Describes two locks that tie, one of them the baseline.
     fn tie(&self, best: &Candidate<'_>, next: &Candidate<'_>) -> Option<String> {
         let noise = best.over(next)?.includes(1.0);
+        let weighed = stalls_matter(best, next);
         let mut sentence = format!(
-            "No verdict: {} came out {}, {}.",
+            "No verdict: {} came out {}{}.",
             best.lock,
             self.as_good_as(best, next, "")?,
-            if noise {
-                "and that could be noise; more --runs or longer runs are needed"
-            } else {
-                "which is a tie: too little to matter"
+            match (noise, weighed) {
+                (true, false) => ", and that could be noise; more --runs or longer runs are needed",
+                (true, true) => {
+                    ". Weighed together, that could be noise; more --runs or longer runs are needed"
+                }
+                (false, false) => ", which is a tie: too little to matter",
+                (false, true) => ". Weighed together, that is a tie: too little to matter",
             }
         );
         let fair = [best, next].into_iter().find(|lock| lock.cannot_starve);
@@ -246,8 +269,8 @@ impl<'a> Findings<'a> {
         Some(sentence)
     }
 
-    /// Describes one lock beside another: the ratio of the figures, and the longest waits where the
-    /// rule tells them apart.
+    /// Describes one lock beside another: the ratio of the figures, and the longest stalls where
+    /// the rule weighs them.
     fn as_good_as(
         &self,
         lock: &Candidate<'_>,
@@ -256,11 +279,11 @@ impl<'a> Findings<'a> {
     ) -> Option<String> {
         let ratio = self.over(lock, other)?;
         let mut text = format!("{} as good as {which_is}{}", times(ratio), other.lock);
-        let stalls = [lock, other].map(|of| of.longest_stall_ns);
-        if stalls.iter().any(|stall| *stall > recommend::SHORT_STALL_NS) {
+        if stalls_matter(lock, other) {
+            let stalls = [lock, other].map(|of| of.longest_stall_ns);
             let [own, others] = stalls.map(time);
             let link = if (ratio.median < 1.0) == (stalls[0] < stalls[1]) { "but" } else { "and" };
-            text += &format!(", {link} its longest wait was {own}, not {others}");
+            text += &format!(", {link} its longest stall was {own}, not {others}");
         }
         Some(text)
     }
@@ -278,6 +301,11 @@ impl<'a> Findings<'a> {
     fn find(&self, lock: &str) -> Option<&'a Series> {
         self.ranked.iter().copied().find(|series| series.lock == lock)
     }
+}
+
+/// Whether one of the locks stalled for so long that the rule weighs it.
+fn stalls_matter(lock: &Candidate<'_>, other: &Candidate<'_>) -> bool {
+    [lock, other].iter().any(|of| of.longest_stall_ns > recommend::SHORT_STALL_NS)
 }
 
 /// A ratio with its interval.
@@ -303,10 +331,13 @@ mod tests {
         Series { samples, ..Series::new(lock) }
     }
 
-    /// A lock whose longest wait was this long in each round.
+    /// A lock whose longest stall was this long in each round.
     fn stalling(lock: &str, values: &[f64], stall_ms: f64) -> Series {
         let mut series = series(lock, values);
-        series.samples.iter_mut().for_each(|of| of.longest_stall_ns = Some(stall_ms * 1e6));
+        series
+            .samples
+            .iter_mut()
+            .for_each(|of| of.longest_stall_ns = Some((stall_ms * 1e6) as u64));
         series
     }
 
@@ -403,7 +434,7 @@ mod tests {
         let libc_stalls = judge(200.0, 4.0);
         assert_eq!(libc_stalls.lock.as_deref(), Some("hybrid"));
         let figures =
-            "0.990x (0.990..0.990) as good as libc, but its longest wait was 4.00 ms, not";
+            "0.990x (0.990..0.990) as good as libc, but its longest stall was 4.00 ms, not";
         assert!(libc_stalls.sentence.contains(figures), "{libc_stalls:?}");
         let hybrid_stalls = judge(4.0, 200.0);
         assert_eq!(hybrid_stalls.lock.as_deref(), Some("libc"));
@@ -418,7 +449,8 @@ mod tests {
         let fast = stalling("hybrid", &LIBC.map(|v| v / 1.1), 900.0);
         let verdict = told(&[&fast, &libc], &libc, false).unwrap();
         assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
-        assert!(!verdict.sentence.contains("longest wait"), "{verdict:?}");
+        assert!(!verdict.sentence.contains("longest stall"), "{verdict:?}");
+        assert!(verdict.sentence.ends_with("no process left its counters."), "{verdict:?}");
     }
 
     #[test]

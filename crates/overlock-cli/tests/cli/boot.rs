@@ -31,12 +31,13 @@ pub(crate) fn has_xen() -> bool {
     found && has_qemu()
 }
 
+/// Other tests keep the host's CPUs busy meanwhile.
+pub(crate) const PATIENT: [&str; 2] = ["--timeout", "600"];
+
 /// Asserts that every check of a kernel in this world is fine, and that there are at least this
 /// many.
 fn verified(world: &[&str], least: usize) {
-    // Other tests keep the host's CPUs busy meanwhile.
-    let patient = ["--timeout", "600"];
-    let said = said(&[&["boot", "--json", "--cpus", "4"], world, &patient].concat());
+    let said = said(&[&["boot", "--json", "--cpus", "4"], world, &PATIENT].concat());
     let checks = said.records("check");
     for check in &checks {
         assert_eq!(check["fine"], true, "{check}");
@@ -83,7 +84,7 @@ fn polls_under_xen_are_ended_by_kicks() {
         return;
     }
     let args = ["boot", "--on", "xen", "--locks", "ticket,queued,hybrid", "--runs", "1", "--json"];
-    let said = said(&[&args[..], &["--ops", "20000", "--seconds", "60"]].concat());
+    let said = said(&[&args[..], &["--ops", "20000", "--seconds", "60"], &PATIENT].concat());
     for point in said.records("point") {
         let count = |event: &str| point["counters"][event].as_u64().unwrap_or(0);
         assert_eq!(point["lost"], 0, "{point}");
@@ -102,7 +103,7 @@ fn waiting_is_switched_at_boot() {
     }
     let waits = |more: &[&str]| -> u64 {
         let args = ["boot", "--cpus", "4", "--cs", "50us", "--runs", "1", "--json", "--seconds"];
-        let said = said(&[&args[..], &["0.1", "--locks", "paravirtual"], more].concat());
+        let said = said(&[&args[..], &["0.1", "--locks", "paravirtual"], &PATIENT, more].concat());
         let count = |point: &serde_json::Value| -> u64 {
             let events = ["pv_wait_head", "pv_wait_node", "pv_wait_again", "pv_kick_unlock"];
             events.iter().filter_map(|event| point["counters"][event].as_u64()).sum()

@@ -109,7 +109,7 @@ fn a_lock_that_stalls_fifty_times_as_long_loses_though_faster() {
         let script = r#"case "$OVERLOCK_LOCK" in
             hybrid) ms=$0; figure=101;; none) ms=$1; figure=100;; *) figure=100;; esac
             [ -z "$OVERLOCK_COUNTERS" ] ||
-                echo "{\"mutex\":{\"locks_contended\":9,\"longest_wait_ns\":${ms}000000}}" \
+                echo "{\"mutex\":{\"locks_contended\":9,\"longest_stall_ns\":${ms}000000}}" \
                 >> "$OVERLOCK_COUNTERS"
             echo $figure"#;
         let flags = ["compare", "--locks", "libc,hybrid", "--runs", "6", "--metric", "[0-9]+"];
@@ -119,7 +119,7 @@ fn a_lock_that_stalls_fifty_times_as_long_loses_though_faster() {
     let stalls = compare(["200", "4"]);
     assert!(stalls.contains("Keep libc: it is 0.990x"), "{stalls}");
     let does_not = compare(["4", "200"]);
-    let verdict = "Use hybrid: it is 1.01x (1.01..1.01) as good as libc, and its longest wait was \
+    let verdict = "Use hybrid: it is 1.01x (1.01..1.01) as good as libc, and its longest stall was \
                    4.00 ms, not 200 ms";
     assert!(does_not.contains(verdict), "{does_not}");
 }

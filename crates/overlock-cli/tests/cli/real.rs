@@ -67,7 +67,7 @@ fn the_longest_wait_for_a_mutex_is_counted() {
     for lock in ["hybrid", "queued", "ticket", "test-and-set", "none"] {
         for kind in ["mutex", "recursive"] {
             let record = counters(lock, &[kind, "20"]);
-            let longest = record["mutex"]["longest_wait_ns"].as_u64().unwrap_or_default();
+            let longest = record["mutex"]["longest_stall_ns"].as_u64().unwrap_or_default();
             assert!(longest >= 20_000_000, "{lock}, {kind}: {record}");
         }
     }
@@ -86,4 +86,18 @@ fn no_verdict_where_no_lock_of_ours_is_waited_for() {
     let mutex = said(&flags, "mutex");
     assert!(!mutex.stderr.contains("waited"), "{mutex:?}");
     assert!(!mutex.stdout.contains("no thread waited"), "{mutex:?}");
+}
+
+/// The counters of the real library are in the records.
+#[test]
+fn a_report_reads_a_comparison() {
+    let folder = tempfile::tempdir().unwrap();
+    let [records, page] = ["c.jsonl", "c.html"].map(|name| folder.path().join(name));
+    let flags = ["compare", "--locks", "libc,hybrid", "--runs", "1", "--out"];
+    said(&[&flags[..], &[records.to_str().unwrap()]].concat(), "mutex").ends(0, "");
+    let text = std::fs::read_to_string(&records).unwrap();
+    assert!(text.contains("\"longest_stall_ns\":"), "{text}");
+    let report = ["report", records.to_str().unwrap(), "-o", page.to_str().unwrap()];
+    let said: Said = overlock(&report).output().unwrap().into();
+    assert_eq!((said.code, said.stderr.contains("broken")), (Some(0), false), "{said:?}");
 }

@@ -65,6 +65,11 @@ fn counters_in_a_file_do_not_mix_with_the_program() {
         assert_eq!((said.code, said.stderr.as_str()), (Some(0), "loud\n"), "{said:?}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"kind\":\"process\",\"pid\":1}\n");
     }
+    // The program has run, so its counters and its end must not be lost.
+    let full = said(&["run", "--out", "/dev/full", "--", "sh", "-c", script]);
+    full.ends(2, "overlock: the program ended with code");
+    assert!(full.stderr.contains("{\"kind\":\"process\""), "{full:?}");
+    said(&["run", "libc", "--out", "/dev/full", "--", "true"]).ends(2, "under libc nothing counts");
     let nowhere = said(&["run", "--out", "/no/such/folder/file", "--", "echo", "started"]);
     nowhere.ends(2, "can't write /no/such/folder/file");
     assert_eq!(nowhere.stdout, "", "the program must not start");
