@@ -46,7 +46,10 @@ pub(crate) fn check() -> Result<bool> {
     let mut roots = Vec::new();
     for suite in SUITES {
         match root_of(suite)? {
-            Root::Unpacked(folder) => roots.push((suite, folder)),
+            Root::Unpacked(folder) => match newer_here(&folder)? {
+                None => roots.push((suite, folder)),
+                Some(why) => println!("skipped: {suite}: {why}"),
+            },
             Root::Impossible(why) => println!("skipped: {suite}: {why}"),
         }
     }
@@ -69,6 +72,25 @@ pub(crate) fn check() -> Result<bool> {
         }
     }
     Ok(sound)
+}
+
+/// Returns why programs that are built here may not run in the root, if its glibc is older.
+fn newer_here(folder: &Path) -> Result<Option<String>> {
+    let here = glibc(Command::new("ldd").arg("--version"))?;
+    let there = glibc(&mut inside(folder, &["ldd", "--version"]))?;
+    let why = || format!("programs built with glibc {}.{} need a newer one", here.0, here.1);
+    Ok((here > there).then(|| format!("its glibc is {}.{}; {}", there.0, there.1, why())))
+}
+
+/// The version that ends the first line of `ldd --version`.
+fn glibc(ldd: &mut Command) -> Result<(u32, u32)> {
+    let output = ldd.output().context("ldd comes with libc-bin")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text.lines().next().and_then(|line| line.split_whitespace().next_back());
+    version
+        .and_then(|version| version.split_once('.'))
+        .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)))
+        .with_context(|| format!("no version in '{text}'"))
 }
 
 /// Builds the library and the suites; returns the files.
