@@ -102,14 +102,14 @@ pub(crate) struct Care {
 impl Trace {
     pub(super) const fn new() -> Self {
         let [lock, care, at] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
-        let (step, given_up) = (AtomicU32::new(step::MOVING), AtomicU32::new(1));
+        let (step, given_up) = (AtomicU32::new(step::MOVING), AtomicU32::new(0));
         Self { lock, care, at, step, given_up }
     }
 
-    /// Counts one more wait that is given up. Returns the low 16 bits of the count. A signal
-    /// handler gets another count than the wait that it interrupts.
+    /// Counts one more wait that is given up. Returns the count, from 1 to 65,535: a signal handler
+    /// gets another one than the wait that it interrupts.
     pub(super) fn count_given_up(&self) -> u32 {
-        self.given_up.fetch_add(1, Relaxed) & 0xffff
+        self.given_up.fetch_add(1, Relaxed) % 0xffff + 1
     }
 
     /// Names `lock` from here on, or no lock if it is null.
