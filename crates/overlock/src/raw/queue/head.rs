@@ -65,7 +65,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 return false;
             }
             if !spin.pause_times::<P>(interval) {
-                self.halt_as_head(deadline_ns);
+                self.halt_as_head(disabled, deadline_ns);
                 disabled = self.look().is_stealing_disabled();
                 spin = budget();
             } else if spin.has_looked() {
@@ -109,19 +109,16 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         passed_ns::<P>(&self.node().since)
     }
 
-    /// Halts until kicked, if the lock is held.
-    fn halt_as_head(&mut self, deadline_ns: Option<u64>) {
+    /// Halts until kicked, if the lock is held. `disabled` says that this waiter has disabled
+    /// stealing.
+    fn halt_as_head(&mut self, disabled: bool, deadline_ns: Option<u64>) {
         let state = &self.node().state;
         if !waiters::insert::<P>(self.key, self.entered.id()) {
             C::count(Event::PvHashFull);
             return P::nap(NAP_NS);
         }
-        // No newcomer passes a waiter that has halted before, or has been the head for long.
-        let keep = if O::UNFAIR {
-            policy::halts_without_stealing(P::costs(), self.head_for_ns())
-        } else {
-            self.has_slept
-        };
+        // No newcomer passes a waiter whose tenure is over, or, in order, one that has halted before.
+        let keep = if O::UNFAIR { disabled } else { self.has_slept };
         state.store(state::HEAD_HALTED, Relaxed);
         let mut seen = self.look();
         while seen.is_locked() {
@@ -155,5 +152,60 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             P::nap(NAP_NS);
         }
         self.is_seen && self.look().is_locked()
+    }
+}
+
+#[cfg(all(test, feature = "threads"))]
+mod tests {
+    extern crate std;
+
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::RawLock;
+    use crate::platform::Threads;
+    use crate::raw::queue::QueueLock;
+    use crate::raw::queue::order::Unfair;
+
+    crate::lock_class!(Passed);
+
+    static LOCK: QueueLock<Threads, Unfair, Passed> = QueueLock::new();
+
+    /// Passes a head that has halted, and waits until it halts again. Returns whether it can then
+    /// be passed, or nothing if it took the lock first.
+    fn is_passed_again() -> Option<bool> {
+        let halts = || Passed::counters().get(Event::PvWaitHead);
+        let halted_after = |before| {
+            while halts() == before || !LOCK.look().is_head_halted() {
+                thread::sleep(Duration::from_micros(50));
+            }
+        };
+        // SAFETY: each caller holds the lock.
+        let unlock = || unsafe { LOCK.unlock() };
+        let before = halts();
+        LOCK.lock();
+        let head = thread::spawn(move || {
+            LOCK.lock();
+            unlock();
+        });
+        halted_after(before);
+        let before = halts();
+        unlock();
+        // Behind the head, if that was faster.
+        LOCK.lock();
+        let passed = LOCK.look().has_queue().then(|| {
+            halted_after(before);
+            LOCK.look().admits_newcomers()
+        });
+        unlock();
+        head.join().unwrap();
+        passed
+    }
+
+    #[test]
+    fn a_head_that_halts_after_its_tenure_is_passed_no_more() {
+        let passed_again = core::iter::repeat_with(is_passed_again).flatten().next();
+        assert_eq!(passed_again, Some(false));
     }
 }

@@ -24,9 +24,6 @@ use crate::platform::Costs;
 /// third to halts and kicks; 5, 8 and 10 can't be told apart, and 40 gained nothing more (2 CPUs,
 /// futex).
 const TENURE_WAKES: u64 = 10;
-/// After how many tenures stealing stays disabled while the queue head halts. By then it has been
-/// passed for several tenures, because it lay halted or was preempted.
-const LATE_TENURES: u64 = 4;
 /// How long a newcomer that can't yield spins, in fifths of a wake-up latency: less than a halt
 /// costs, because the newcomer may spin on the very processor that the holder needs.
 const SPIN_BLIND_FIFTHS: u64 = 2;
@@ -76,15 +73,13 @@ pub(super) const fn head_spins_ns(costs: Costs, yields: bool, unfair: bool) -> u
     }
 }
 
-/// Whether a waiter that has been the queue head for `head_for_ns` disables stealing.
+/// Whether a waiter that has been the queue head for `head_for_ns` disables stealing, until it has
+/// the lock. If it has to halt before that, the lock was held for the whole of its
+/// [budget](head_spins_ns), so the wake-up for which the lock then stands free is a small part: a
+/// tenth, or, where CPUs can't yield, a third. (If stealing were enabled again, as it was in the
+/// first four tenures, a newcomer could take such a lock for as long once more.)
 pub(super) const fn disables_stealing(costs: Costs, head_for_ns: u64) -> bool {
     head_for_ns >= tenure_ns(costs)
-}
-
-/// Whether stealing stays disabled while such a waiter is halted; no CPU then uses the lock until
-/// the waiter is back.
-pub(super) const fn halts_without_stealing(costs: Costs, head_for_ns: u64) -> bool {
-    head_for_ns >= tenure_ns(costs) * LATE_TENURES
 }
 
 /// Whether a release that may leave the queue head halted, because a newcomer spins, reads how long
@@ -143,11 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn stealing_ends_once_and_stays_off_only_for_a_late_head() {
-        let first = (0..).step_by(1_000).find(|&ns| disables_stealing(COSTS, ns)).unwrap();
-        let late = (0..).step_by(1_000).find(|&ns| halts_without_stealing(COSTS, ns)).unwrap();
-        assert!(first > COSTS.wake_ns && late > first);
-        assert!(disables_stealing(COSTS, u64::MAX) && halts_without_stealing(COSTS, late));
+    fn stealing_ends_with_the_tenure() {
+        let end = (0..).step_by(1_000).find(|&ns| disables_stealing(COSTS, ns)).unwrap();
+        assert!(end > COSTS.wake_ns && disables_stealing(COSTS, u64::MAX));
     }
 
     #[test]
