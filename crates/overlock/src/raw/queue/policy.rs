@@ -32,8 +32,8 @@ const SPIN_BLIND_FIFTHS: u64 = 2;
 const SPIN_BLIND_HEAD_WAKES: u64 = 3;
 /// How long a queue head leaves a free lock alone, in nanoseconds: about as long as a holder takes
 /// to come straight back, which is two transfers of a cache line. Without it, sections of 300 ns
-/// back to back on 4 to 32 vCPUs of 2 CPUs lost 5 to 12 %, because turns came sooner; threads, which
-/// yield, show no difference.
+/// back to back on 4 to 32 vCPUs of 2 CPUs lost 5 to 12 %, because turns came sooner; threads,
+/// which yield, show no difference.
 pub(super) const HOLD_BACK_NS: u64 = 200;
 /// The most pauses between two looks by a newcomer, or by a queue head whose holder comes straight
 /// back: 0.1 to 0.4 µs, the transfer of a line or two. With 1, critical sections of 90 ns back to
