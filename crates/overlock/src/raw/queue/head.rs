@@ -117,8 +117,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             C::count(Event::PvHashFull);
             return P::nap(NAP_NS);
         }
-        // No newcomer passes a waiter whose tenure is over, or, in strict order, one that has halted
-        // before.
+        // No newcomer passes a waiter whose tenure is over, or, in strict order, one that has
+        // halted before.
         let keep = if O::UNFAIR { disabled } else { self.has_slept };
         state.store(state::HEAD_HALTED, Relaxed);
         let mut seen = self.look();
