@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_longest_waits_of_all_processes_the_longest_counts() {
+    fn of_the_stalls_of_all_processes_the_longest_counts() {
         let process = |ns: u64| serde_json::json!({"mutex": {"longest_stall_ns": ns}});
         let sums = sums(&[process(3), process(9), process(4)]);
         assert_eq!(sums.get(LONGEST_STALL), Some(&9));

@@ -63,7 +63,7 @@ fn counters_say_where_the_program_waited() {
 
 /// The program sees its second thread asleep at the mutex, and holds it for 20 ms more.
 #[test]
-fn the_longest_wait_for_a_mutex_is_counted() {
+fn the_longest_stall_at_a_mutex_is_counted() {
     for lock in ["hybrid", "queued", "ticket", "test-and-set", "none"] {
         for kind in ["mutex", "recursive"] {
             let record = counters(lock, &[kind, "20"]);

@@ -25,8 +25,8 @@
 //! once it has spun, and yielded in vain, for 10 wake-up latencies in total; where it can't yield,
 //! after two fifths of one.
 //!
-//! A head that has spun in vain halts. Newcomers pass it then, too, and the count goes on; if it
-//! has disabled stealing, it stays disabled.
+//! A head that has spun in vain halts. Newcomers still pass it, and are counted, unless it has
+//! disabled stealing.
 //!
 //! # Departures from S4 and Linux's `pv_hybrid_queued_unfair_trylock`
 //!

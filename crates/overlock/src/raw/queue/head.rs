@@ -65,7 +65,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 return false;
             }
             if !spin.pause_times::<P>(interval) {
-                self.halt_as_head(disabled, deadline_ns);
+                self.halt_as_head(deadline_ns);
                 disabled = self.look().is_stealing_disabled();
                 spin = budget();
             } else if spin.has_looked() {
@@ -109,17 +109,15 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         passed_ns::<P>(&self.node().since)
     }
 
-    /// Halts until kicked, if the lock is held. `disabled` says that this waiter has disabled
-    /// stealing.
-    fn halt_as_head(&mut self, disabled: bool, deadline_ns: Option<u64>) {
+    /// Halts until kicked, if the lock is held.
+    fn halt_as_head(&mut self, deadline_ns: Option<u64>) {
         let state = &self.node().state;
         if !waiters::insert::<P>(self.key, self.entered.id()) {
             C::count(Event::PvHashFull);
             return P::nap(NAP_NS);
         }
-        // No newcomer passes a waiter whose tenure is over, or, in strict order, one that has
-        // halted before.
-        let keep = if O::UNFAIR { disabled } else { self.has_slept };
+        // In strict order newcomers may pass a waiter during its first halt.
+        let keep = O::UNFAIR || self.has_slept;
         state.store(state::HEAD_HALTED, Relaxed);
         let mut seen = self.look();
         while seen.is_locked() {

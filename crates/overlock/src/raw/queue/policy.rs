@@ -31,9 +31,9 @@ const SPIN_BLIND_FIFTHS: u64 = 2;
 /// ends before that.
 const SPIN_BLIND_HEAD_WAKES: u64 = 3;
 /// How long a queue head leaves a free lock alone, in nanoseconds: about as long as a holder takes
-/// to come straight back, which is two transfers of a cache line. Without it, sections of 300 ns
-/// back to back on 4 to 32 vCPUs of 2 CPUs lost 5 to 12 %, because turns came sooner; threads,
-/// which yield, show no difference.
+/// to come straight back, which is two transfers of a cache line. Without it, critical sections of
+/// 300 ns back to back lost 5 to 12 % on 4 to 32 vCPUs (2 CPUs); with threads, which can yield, no
+/// difference was seen.
 pub(super) const HOLD_BACK_NS: u64 = 200;
 /// The most pauses between two looks by a newcomer, or by a queue head whose holder comes straight
 /// back: 0.1 to 0.4 µs, the transfer of a line or two. With 1, critical sections of 90 ns back to
@@ -76,10 +76,10 @@ pub(super) const fn head_spins_ns(costs: Costs, yields: bool, unfair: bool) -> u
 }
 
 /// Whether a waiter that has been the queue head for `head_for_ns` disables stealing, until it has
-/// the lock. If it has to halt before that, the lock was held for the whole of its
-/// [budget](head_spins_ns), so the wake-up for which the lock then stands free is a small part: a
-/// tenth, or, where CPUs can't yield, a third. (If stealing were enabled again, as it was in the
-/// first four tenures, a newcomer could take such a lock for as long once more.)
+/// the lock. If it halts before that, the lock has been held for the whole of its
+/// [budget](head_spins_ns), and then stands free for one wake-up: a tenth of that budget, or, where
+/// CPUs can't yield, a third. Enabling stealing meanwhile would save this, but the next holder may
+/// keep the lock for as long again.
 pub(super) const fn disables_stealing(costs: Costs, head_for_ns: u64) -> bool {
     head_for_ns >= tenure_ns(costs)
 }
