@@ -124,16 +124,16 @@ int ol_counter(const char *name, uint64_t *count);
 
 /* ---- The lock words, as the library defines them ---------------------------------------------- */
 
-/* The bits that an acquisition sets, and those that make a release kick a waiter. */
+/* The bits that an acquisition sets, and those with which a release calls its slow half. */
 #define OL_TEST_AND_SET_TAKE 1u
 #define OL_TEST_AND_SET_SLOW 2u
 #define OL_TICKET_TAKE 2u
 #define OL_TICKET_SLOW 1u
 #define OL_TICKET_NONE 0xffffffffu
 #define OL_QUEUED_TAKE 1u
-#define OL_QUEUED_SLOW 8192u
+#define OL_QUEUED_SLOW 73728u
 #define OL_HYBRID_TAKE 1u
-#define OL_HYBRID_SLOW 8192u
+#define OL_HYBRID_SLOW 73728u
 #define OL_SHARED_TAKE OL_TEST_AND_SET_TAKE
 #define OL_SHARED_SLOW OL_TEST_AND_SET_SLOW
 #define OL_MUTEX_TAKE OL_HYBRID_TAKE

@@ -13,7 +13,7 @@ pub(crate) enum Layout {
     Opaque,
     /// `test_and_set.rs`: bit 0 is `LOCKED`.
     Bit,
-    /// `word/queue.rs`: a tail in the upper half, `NO_STEALING` in bit 14, `HALTED` in bit 13,
+    /// `word/queue.rs`: a [`tail`] in the upper half, `NO_STEALING` in bit 14, `HALTED` in bit 13,
     /// steals in bits 1 to 12, `LOCKED` in bit 0.
     Queue,
     /// `ticket.rs`: the next ticket in a second cell.
@@ -25,6 +25,21 @@ pub(crate) const STEALS: u32 = 0xfff << 1;
 pub(crate) const HALTED: u32 = 1 << 13;
 pub(crate) const NO_STEALING: u32 = 1 << 14;
 pub(crate) const TAIL_SHIFT: u32 = 16;
+/// In place of a tail: there is no queue, and the holder's gap is being timed.
+const TIMED: u32 = 1 << TAIL_SHIFT;
+
+/// The tail of the queue in a word, or zero.
+pub(crate) const fn tail(word: u32) -> u32 {
+    let code = word >> TAIL_SHIFT;
+    if code == TIMED >> TAIL_SHIFT { 0 } else { code }
+}
+
+/// Whether a word names neither holder nor waiters. What a timed gap leaves behind stays until the
+/// next acquisition.
+pub(crate) const fn is_at_rest(word: u32) -> bool {
+    const ONE_STEAL: u32 = 1 << 1;
+    word == 0 || word == TIMED || word == TIMED | ONE_STEAL
+}
 
 /// Whether this access to a queue node takes back a place that its CPU had given up: from
 /// `ABANDONED`, with a count in the upper half, to `WAITING`.
@@ -174,7 +189,7 @@ impl LockModel {
     pub(crate) fn word_changes(&mut self, old: u32, new: u32) {
         self.word = new;
         let set = new & !old;
-        if new >> TAIL_SHIFT == 0 {
+        if tail(new) == 0 {
             // Whoever gave up has been skipped.
             self.queue.retain(|waiter| !waiter.left);
             self.gave_up = false;

@@ -29,8 +29,8 @@ use crate::raw::{RawLock, TestAndSet, Ticket, Width};
 pub trait SlowPath: RawLock {
     /// What the fast acquisition sets or adds.
     const TAKE: u32;
-    /// The bit that tells a fast release to call [`after_release`](Self::after_release) if it was
-    /// set before.
+    /// The bits that tell a fast release to call [`after_release`](Self::after_release) if one of them
+    /// was set before.
     const SLOW: u32;
 
     /// The value of `ticket` when none has been drawn.
@@ -40,7 +40,7 @@ pub trait SlowPath: RawLock {
     /// path drew, or [`NO_TICKET`](Self::NO_TICKET); a lock without tickets ignores it.
     fn lock_slow_path(&self, ticket: u32);
 
-    /// Kicks the waiter of a lock that has just been released.
+    /// What is left to do when a lock has just been released: kicks its waiter, for example.
     ///
     /// `before` is the value that the fast release found in the cell it changed. The lock's memory
     /// may be gone: only the address of `lock` is used.
@@ -83,6 +83,6 @@ impl<P: Platform, O: Order, C: Class> SlowPath for QueueLock<P, O, C> {
 
     fn after_release(lock: *const Self, before: u32) {
         // The word is the only field with a size.
-        Self::kick(lock.cast(), LockWord::new(before));
+        Self::after_release(lock.cast(), LockWord::new(before));
     }
 }

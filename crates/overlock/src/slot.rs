@@ -16,8 +16,9 @@
 //! up keeps its trace until then ([`Entered::leave_abandoned`]): by it the CPU finds its place in
 //! the queue again ([`Slot::left_in`]).
 //!
-//! `id` names CPUs and nodes, `node` defines the contents of a node, and `repair` removes waiters
-//! that a forked child does not have from its locks.
+//! `id` names CPUs and nodes, `node` defines the contents of a node, `gap` times how soon a CPU
+//! comes back to a lock, and `repair` removes waiters that a forked child does not have from its
+//! locks.
 
 use core::marker::PhantomData;
 use core::mem;
@@ -26,10 +27,12 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::platform::Platform;
 
+mod gap;
 mod id;
 mod node;
 mod repair;
 
+pub(crate) use gap::{Gap, Weights};
 pub use id::Cpu;
 pub(crate) use id::NodeId;
 pub(crate) use node::{Node, RELEASED, state};
@@ -47,6 +50,7 @@ pub struct Slot<P: Platform> {
     busy: P::Word,
     /// The lock that this CPU spins for as a newcomer.
     newcomer: Trace,
+    gap: Gap,
 }
 
 impl<P: Platform> Slot<P>
@@ -56,7 +60,12 @@ where
     /// A slot with no node in use: all zero, so a static table of slots takes no room in a file and
     /// lies in anonymous memory, which a kernel can clear in forked children (`MADV_WIPEONFORK`).
     pub const fn new() -> Self {
-        Self { nodes: [const { Node::new() }; LEVELS], busy: P::Word::ZERO, newcomer: Trace::new() }
+        Self {
+            nodes: [const { Node::new() }; LEVELS],
+            busy: P::Word::ZERO,
+            newcomer: Trace::new(),
+            gap: Gap::new(),
+        }
     }
 }
 
@@ -74,7 +83,7 @@ impl<P: Platform> Slot<P> {
     /// can't be constants.
     pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
         let nodes = core::array::from_fn(|_| Node::with(&mut cell));
-        Self { nodes, busy: cell(), newcomer: Trace::new() }
+        Self { nodes, busy: cell(), newcomer: Trace::new(), gap: Gap::new() }
     }
 
     /// Takes a free node of this CPU. Returns `None` if the CPU has no number or all its nodes are
@@ -96,6 +105,11 @@ impl<P: Platform> Slot<P> {
             is_left.then(|| (NodeId::new(cpu, level), seen))
         };
         P::slot(cpu).nodes.iter().enumerate().find_map(left)
+    }
+
+    /// How soon this CPU came back to locks that it released.
+    pub(crate) fn gap(&self) -> &Gap {
+        &self.gap
     }
 
     fn take(&self, level: usize) -> bool {

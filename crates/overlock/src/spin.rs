@@ -14,6 +14,7 @@ use crate::platform::Platform;
 pub(crate) struct Spin {
     left_ns: u64,
     since_ns: Option<u64>,
+    ran_ns: u64,
     pauses: u32,
 }
 
@@ -21,7 +22,7 @@ impl Spin {
     /// A loop that can run for `budget_ns` nanoseconds from its first reading of the clock.
     #[inline]
     pub(crate) const fn new(budget_ns: u64) -> Self {
-        Self { left_ns: budget_ns, since_ns: None, pauses: 0 }
+        Self { left_ns: budget_ns, since_ns: None, ran_ns: 0, pauses: 0 }
     }
 
     /// Pauses once. Returns false when the budget is spent, which never happens on a platform that
@@ -48,6 +49,7 @@ impl Spin {
         let now = P::now_ns();
         let spent = now.saturating_sub(*self.since_ns.get_or_insert(now));
         self.since_ns = Some(now);
+        self.ran_ns += spent;
         self.left_ns = self.left_ns.saturating_sub(spent);
         self.left_ns > 0
     }
@@ -56,6 +58,12 @@ impl Spin {
     #[inline]
     pub(crate) fn has_looked(&self) -> bool {
         self.pauses == 0
+    }
+
+    /// How many nanoseconds the loop has spun since it last yielded, and what the clock said when
+    /// it last read it; zero if it never did.
+    pub(crate) fn ran_ns(&self) -> (u64, u64) {
+        (self.ran_ns, self.since_ns.unwrap_or(0))
     }
 
     /// Yields the processor, if the platform can. Returns how many nanoseconds have passed since
@@ -67,6 +75,7 @@ impl Spin {
         P::yield_now();
         let now = P::now_ns();
         let since = self.since_ns.replace(now).unwrap_or(now);
+        self.ran_ns = 0;
         now.saturating_sub(since)
     }
 

@@ -103,6 +103,11 @@ impl Key {
         Self((mixed >> 32) as u32)
     }
 
+    /// 32 bits that two locks in use seldom share.
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+
     /// 16 bits that two keys of one bucket seldom share.
     pub(crate) const fn tag(self) -> u32 {
         self.0 & 0xffff

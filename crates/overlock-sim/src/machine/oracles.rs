@@ -7,7 +7,7 @@ use crate::arena::Arena;
 use crate::failure::Oracle;
 use crate::faults::Fault;
 use crate::lock_model::{
-    self, Head, LOCKED, Layout, LockModel, NO_STEALING, STEALS, Survives, TAIL_SHIFT, Waiter,
+    self, Head, LOCKED, Layout, LockModel, NO_STEALING, STEALS, Survives, Waiter, is_at_rest, tail,
 };
 use crate::trace::What;
 use crate::world::Verb;
@@ -216,8 +216,8 @@ impl Machine {
                     let text = format!("cpu {me} disables stealing without a count");
                     return self.fail(Some(lock), Oracle::Bypass, text);
                 }
-                let joined = new >> TAIL_SHIFT != old >> TAIL_SHIFT;
-                if joined && new >> TAIL_SHIFT != 0 {
+                let joined = tail(new) != tail(old);
+                if joined && tail(new) != 0 {
                     // A place that it gave up has been skipped.
                     model.queue.retain(|waiter| waiter.cpu != me || !waiter.left);
                     model.queue.push_back(Waiter {
@@ -424,7 +424,7 @@ impl Machine {
             Survives::AllButFirst => first_can,
             Survives::AllButDeclared => {
                 let closed = model.word & NO_STEALING != 0 || model.word & STEALS == STEALS;
-                let open = model.word >> TAIL_SHIFT == 0 || !closed;
+                let open = tail(model.word) == 0 || !closed;
                 first_can || open && newcomer_runs
             }
             Survives::Everybody => involved.iter().any(|(_, releases, _, runs)| !releases && *runs),
@@ -465,7 +465,7 @@ impl Machine {
         match model.kind.promise.layout {
             Layout::Opaque => false,
             Layout::Bit => model.word != 0,
-            Layout::Queue => model.word != 0,
+            Layout::Queue => !is_at_rest(model.word),
             Layout::Ticket => !model.queue.is_empty(),
         }
     }

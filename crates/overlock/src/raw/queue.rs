@@ -5,7 +5,7 @@
 //! To follow a call: [`QueueLock::lock`] is here; `newcomer.rs` spins outside the queue;
 //! `enqueue.rs` joins it; `wait.rs` waits behind others; `head.rs` takes the lock as the queue
 //! head; `hand_off.rs` promotes the next waiter; `kick.rs` wakes a head that has halted.
-//! `policy.rs` decides how long each step lasts.
+//! `policy.rs` decides how long each step lasts; `gap.rs` measures how soon holders come back.
 //!
 //! # State
 //!
@@ -65,6 +65,17 @@
 //!                                       :    takes, and promotes the next    :
 //! ```
 //!
+//! An acquisition by a newcomer whose gap is timed, and the next one, by this CPU or another:
+//!
+//! ```text
+//!  newcomer                      : release                           : next
+//!  (0,s,0,0,0,0) ->              : (TIMED,s,0,0,0,1) ->              : (TIMED,s,0,0,1,0) ->
+//!      (TIMED,s,0,0,0,1)         :     (TIMED,s,0,0,1,0)             :     (0,s,0,0,0,1)
+//!                                : its gap begins                    : it ends, if this CPU's
+//!                                : (TIMED,s,0,0,0,1) ->
+//!                                :     (me,s,0,0,0,1)  a waiter joins; no gap begins
+//! ```
+//!
 //! # Invariants
 //!
 //! * Q1: exactly one node of a queue is its head: it has no predecessor, or its predecessor has
@@ -91,6 +102,12 @@
 //!   `membarrier` before it relies on `HALTED`. Every later
 //!   holder took the lock by a read-modify-write of the word that came after the tail was written,
 //!   and its release looks at the tail after that.
+//! * Q8: `TIMED` stands for no waiter. It is set by the CPU that takes a lock without a queue, in
+//!   the access that takes it, and goes with the next acquisition or the next waiter that joins.
+//!   While it is there, the upper half is not zero, so no cheap release commits; nor does Rust's
+//!   fast path take the lock, because the release has made the lowest byte nonzero. (The release of
+//!   another language need not. Its own next fast path then refuses the word, and Rust's takes the
+//!   lock with `TIMED` in place, which that holder's release finds.)
 //! * I1: a steal needs `LOCKED` and `NO_STEALING` clear and a count below the bound, and is one CAS
 //!   on all of them. The fast path looks only at the lowest byte of the word, so it may be the
 //!   first to pass a head without counting itself. Then its release counts, in the access that
@@ -157,6 +174,7 @@ use crate::waiters::{Key, NAP_NS};
 
 mod abandon;
 mod enqueue;
+mod gap;
 mod hand_off;
 mod head;
 mod kick;
@@ -215,7 +233,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     #[inline(never)]
     pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
         let seen = self.look();
-        if !seen.is_head_halted() && self.try_take(seen) {
+        if seen.bits() & rmw::SLOW == 0 && self.try_take(seen) {
             return true;
         }
         // Where cheap releases exist, the fast path refuses even free locks as long as they are not
@@ -236,8 +254,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Waits for the lock, which could not be taken in the state `seen`.
     #[inline(always)]
     fn lock_contended(&self, seen: LockWord, deadline_ns: Option<u64>) -> bool {
-        if seen.is_head_halted() && self.take_past_halted(seen) {
-            C::count(Event::PvLockStealing);
+        if seen.bits() & rmw::SLOW != 0 && self.take_marked(seen) {
             return true;
         }
         C::count(Event::LockSlowpath);
@@ -255,6 +272,20 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             Enqueued::Again(place) => place.wait_behind(deadline_ns),
         };
         head.is_some_and(|head| head.lock_as_head(deadline_ns))
+    }
+
+    /// Takes a free lock whose word has one of the bits [`rmw::SLOW`].
+    fn take_marked(&self, seen: LockWord) -> bool {
+        if seen.is_timed() {
+            self.end_gap();
+            return self.try_take(seen);
+        }
+        let steals =
+            if seen.is_head_halted() { self.take_past_halted(seen) } else { self.try_take(seen) };
+        if steals {
+            C::count(Event::PvLockStealing);
+        }
+        steals
     }
 
     /// Releases the lock so that the queue head, if there is one, is the next to take it.
@@ -282,8 +313,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         {
             seen = LockWord::new(now);
         }
-        if P::WAITS && seen.is_head_halted() {
-            Self::kick(address, seen.released(fair));
+        if P::WAITS && seen.bits() & rmw::SLOW != 0 {
+            Self::after_release(address, seen.released(fair));
         }
     }
 
@@ -294,12 +325,19 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         self.word.fetch_sub(rmw::RELEASE, Release);
     }
 
-    /// Kicks the queue head, if necessary, after a release that found it halted. `word` is the word
-    /// after that release, or, where `LOCKED` is all that has changed, the one before.
+    /// What is left to do after a release that found one of the bits [`rmw::SLOW`]: kicks the queue
+    /// head, if necessary, or begins the gap that is being timed. `word` is the word after that
+    /// release, or, where `LOCKED` is all that has changed, the one before.
     #[cold]
     #[inline(never)]
-    pub(crate) fn kick(address: *const P::Word, word: LockWord) {
+    pub(crate) fn after_release(address: *const P::Word, word: LockWord) {
         let key = Key::new(address, 0);
+        if !word.is_head_halted() {
+            if word.is_timed() {
+                gap::begin::<P>(key);
+            }
+            return;
+        }
         let left_to_newcomer = word.has_spinner()
             && word.admits_newcomers()
             && !(policy::reads_tenure(word.steals()) && kick::is_head_due::<P>(key));
@@ -334,7 +372,7 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
         if P::Release::EXISTS && P::Release::clear_low_byte(&self.word) {
             return;
         }
-        if P::Release::EXISTS && self.look().may_have_uncounted_steal() {
+        if P::Release::EXISTS && self.look().counts_at_release() {
             // SAFETY: the caller holds the lock.
             return unsafe { self.release(false) };
         }
@@ -342,7 +380,7 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
         // ORDERING: Release, O2. The word is not touched again (F4).
         let before = self.word.fetch_sub(rmw::RELEASE, Release);
         if P::WAITS && before & rmw::SLOW != 0 {
-            Self::kick(address, LockWord::new(before));
+            Self::after_release(address, LockWord::new(before));
         }
     }
 

@@ -23,8 +23,8 @@ impl Cpu {
     }
 }
 
-/// The 16-bit name of a queue node: the CPU number plus one, then two bits of nesting level. Zero
-/// names no node.
+/// The 16-bit name of a queue node: the CPU number plus one, then two bits of nesting level. So no
+/// node's name is less than four. Zero names no node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeId(u16);
 

@@ -325,18 +325,19 @@ mod bits {
     pub(super) const HALTED: u32 = 1 << 13;
     pub(super) const NO_STEALING: u32 = 1 << 14;
     pub(super) const TAIL: u32 = 0xffff_0000;
+    pub(super) const TIMED: u32 = 1 << 16;
 }
 
 /// Checks that only the queue head takes the lock while stealing is disabled, or once the head has
 /// been passed as often as is allowed: the CPU that takes the lock then leaves the queue. The one
 /// exception is the first to pass after a cheap release that missed the queue.
 pub(crate) fn nobody_passes() -> Option<Watch> {
-    use bits::{LOCKED, NO_STEALING, STEALS, TAIL};
+    use bits::{LOCKED, NO_STEALING, STEALS, TAIL, TIMED};
     let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
         let disables = new & !old & NO_STEALING != 0;
         assert!(!disables || new & STEALS != 0, "CPU {cpu} disables stealing without a count");
         let takes = new & !old & LOCKED != 0;
-        if takes && old & TAIL != 0 {
+        if takes && old & TAIL > TIMED {
             let forbidden = old & NO_STEALING != 0 && old & STEALS != 0;
             let passes = new & STEALS > old & STEALS;
             assert!(!passes || !forbidden, "CPU {cpu} passes a head that has disabled stealing");
@@ -345,7 +346,8 @@ pub(crate) fn nobody_passes() -> Option<Watch> {
             assert!(leaves || !bound, "CPU {cpu} passes the queue head beyond the bound");
         }
     });
-    Some(Watch { judge, rest: !STEALS })
+    // What a gap that is being timed leaves behind is no waiter.
+    Some(Watch { judge, rest: !(STEALS | TIMED) })
 }
 
 /// Checks [`nobody_passes`], and the promise of the strict order where no waiter gives up: the

@@ -57,7 +57,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                         Err(same) => self = same,
                     }
                 } else {
-                    interval = policy::longer_interval(interval);
+                    // Its holder comes straight back.
+                    interval = policy::interval(P::costs(), true);
                 }
             }
             if deadline_ns.is_some_and(|at| P::now_ns() >= at) {

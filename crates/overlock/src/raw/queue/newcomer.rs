@@ -19,8 +19,9 @@
 //! one. Without this, two virtual CPUs that used up the count of steals both spun until their
 //! budgets were spent, and the head of the queue waited for their processors.
 //!
-//! A newcomer looks only once in [some pauses](policy::FIRST_INTERVAL), because each look takes the
-//! line away from a holder that is about to write it.
+//! How often a newcomer looks and yields depends on how soon CPUs come back to a lock that they
+//! have released, to judge by its own mean gap (`gap.rs`, `policy.rs`). So a newcomer that takes a
+//! lock without a queue has the gap after that acquisition timed now and then.
 //!
 //! While there is a queue, one newcomer sets `SPINNER`. Releases then leave a halted queue head
 //! alone, because a running CPU will take the lock (golang/go#68578 does likewise). That newcomer
@@ -49,7 +50,7 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::{NAP_NS, Order, QueueLock, kick, policy};
+use super::{NAP_NS, Order, QueueLock, gap, kick, policy};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
@@ -63,17 +64,26 @@ const SPIN_WITHOUT_NODE_NS: u64 = 2_000;
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Spins for the lock outside the queue. Returns whether it took the lock.
     pub(super) fn spin_as_newcomer(&self, deadline_ns: Option<u64>) -> bool {
-        let mut spin = Spin::new(policy::newcomer_spins_ns(P::costs(), P::YIELDS));
-        let mut interval = policy::FIRST_INTERVAL;
+        let costs = P::costs();
+        let mut spin = Spin::new(policy::newcomer_spins_ns(costs, P::YIELDS));
+        let gap = self.end_gap();
+        let comes_back = gap::comes_straight_back(gap);
+        let interval = policy::interval(costs, comes_back);
         let mut announced = false;
         let mut has_kicked = false;
         let mut traced = None;
         let mut yielded = None;
+        let yields = |spin: &Spin| {
+            let (ran_ns, now_ns) = spin.ran_ns();
+            let since_ns = gap.map_or(0, |gap| gap.yielded_for_ns(now_ns));
+            policy::yields(costs, comes_back, ran_ns, since_ns)
+        };
         loop {
             let seen = self.look();
             if let Some(new) = seen.taken_by_newcomer() {
-                let new = if announced { new.without_spinner() } else { new };
-                // ORDERING: Acquire, O1. (t,s,0,h,n,0) -> (t,0,0,h,n+1,1)
+                let new = Self::marked(if announced { new.without_spinner() } else { new }, gap);
+                // ORDERING: Acquire, O1. (t,s,0,h,n,0) -> (t,0,0,h,n+1,1), or without a queue
+                // (0,s,0,0,0,0) -> (0,0,0,0,0,1) or (TIMED,0,0,0,0,1).
                 if self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok() {
                     return true;
                 }
@@ -95,7 +105,6 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             let goes_on = !(spin.has_looked() && self.does_head_need_processor(seen))
                 && spin.pause_times::<P>(interval)
                 && !late();
-            interval = policy::longer_interval(interval);
             if !goes_on {
                 return announced && self.take_or_withdraw();
             }
@@ -104,9 +113,12 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 if announced && !has_kicked {
                     has_kicked = self.kick_due_head(seen);
                 }
-                if P::YIELDS {
+                if P::YIELDS && yields(&spin) {
                     C::count(Event::PvYield);
                     let away_ns = spin.yield_now::<P>();
+                    if let Some(gap) = gap {
+                        gap.yields(spin.ran_ns().1);
+                    }
                     // Without a queue, acquisitions are not counted.
                     yielded = seen.has_queue().then_some((seen.steals(), away_ns));
                 }
@@ -311,7 +323,7 @@ mod tests {
         let yields = |taken| {
             TAKEN.store(taken, Relaxed);
             let before = Yielding::counters().get(Event::PvYield);
-            let free = LockWord::new(0).joined_by(NodeId::decode(1).unwrap(), false);
+            let free = LockWord::new(0).joined_by(NodeId::decode(4).unwrap(), false);
             CONTENDED.word.store(free.taken_by_newcomer().unwrap().bits(), Relaxed);
             assert!(!CONTENDED.spin_as_newcomer(None));
             Yielding::counters().get(Event::PvYield) - before

@@ -48,8 +48,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 Err(word) => seen = LockWord::new(word),
             }
         };
-        if P::WAITS && seen.is_head_halted() {
-            Self::kick(address, released);
+        if P::WAITS && seen.bits() & rmw::SLOW != 0 {
+            Self::after_release(address, released);
         }
         true
     }

@@ -17,6 +17,12 @@
 //! | `SPINNER` | A newcomer spins outside the queue: a release need not kick. | that newcomer | that newcomer |
 //! | `tail` | The code of the last node in the queue, or zero. | each waiter that joins | the queue head, if it is also the last |
 //!
+//! A `tail` of `TIMED`, which is no node's code, means: there is no queue, and the gap after this
+//! acquisition is being timed (`slot/gap.rs`). The newcomer that takes the lock sets it; the next
+//! CPU that takes the lock or joins the queue wipes it. It keeps the release and the next
+//! acquisition off their fast paths, which handle only words without a tail and without a count:
+//! (`TIMED`,..,0,1) -> (`TIMED`,..,1,0).
+//!
 //! # The lowest byte
 //!
 //! Where releases are cheap (P11), an uncontended lock is taken and released by accesses to the
@@ -28,9 +34,10 @@
 //!   the count is zero: the count skips all other values whose part in the byte is zero. Where a
 //!   CPU sets `NO_STEALING`, the count becomes at least 1, so that the byte is not zero.
 //! * *Releasing* stores zero. While the lock is held, the byte changes only when a CPU disables
-//!   stealing. Without a tail, the count is zero. So all that a release that missed a new queue can
-//!   lose is the 1 that came with `NO_STEALING`. One CPU may then pass the queue head although
-//!   stealing is disabled; its release counts that, so there is no second one.
+//!   stealing. Without a tail, the count is zero, and a timed word is not released like this. So
+//!   all that a release that missed a new queue can lose is the 1 that came with `NO_STEALING`.
+//!   One CPU may then pass the queue head although stealing is disabled; its release counts that,
+//!   so there is no second one.
 
 use crate::slot::NodeId;
 
@@ -48,6 +55,10 @@ const NO_STEALING: u32 = 1 << 14;
 const SPINNER: u32 = 1 << 15;
 const TAIL: u32 = 0xffff_0000;
 const TAIL_SHIFT: u32 = 16;
+/// The tail that stands for no node but says that the holder's gap is being timed.
+const TIMED: u32 = 1 << TAIL_SHIFT;
+/// The least word with a queue: no node's code is 1.
+const FIRST_TAIL: u32 = 2 << TAIL_SHIFT;
 
 const _: () = assert!(
     LOCKED ^ STEALS ^ HALTED ^ NO_STEALING ^ SPINNER ^ TAIL == u32::MAX,
@@ -83,12 +94,18 @@ impl LockWord {
     /// Whether the queue has any waiters.
     #[inline(always)]
     pub(crate) const fn has_queue(self) -> bool {
-        self.0 & TAIL != 0
+        self.0 >= FIRST_TAIL
+    }
+
+    /// Whether the queue is empty and the gap after this acquisition is being timed.
+    #[inline(always)]
+    pub(crate) const fn is_timed(self) -> bool {
+        self.0 & TAIL == TIMED
     }
 
     /// The last node in the queue.
     pub(crate) const fn tail(self) -> Option<NodeId> {
-        NodeId::decode(self.0 >> TAIL_SHIFT)
+        if self.is_timed() { None } else { NodeId::decode(self.0 >> TAIL_SHIFT) }
     }
 
     /// Whether `node` is the last in the queue.
@@ -135,8 +152,15 @@ impl LockWord {
             let skipped = if counted & STEALS_LOW == 0 { STEAL } else { 0 };
             Some(Self(counted + skipped))
         } else {
-            Some(Self(self.0 | LOCKED))
+            // Without a queue, the only count is the 1 of a timed word.
+            Some(Self(self.0 & !(TIMED | STEAL) | LOCKED))
         }
+    }
+
+    /// The same word, taken by this CPU, with the mark that its gap is timed if there is no queue:
+    /// `(0,..,1) -> (TIMED,..,1)`.
+    pub(crate) const fn timed(self) -> Self {
+        if self.0 & TAIL == 0 { Self(self.0 | TIMED) } else { self }
     }
 
     /// A newcomer joins the queue: `(t,..) -> (me,..)`. If the queue was empty, `strict` disables
@@ -188,24 +212,25 @@ impl LockWord {
         Self(self.0 & !SPINNER)
     }
 
-    /// The release: `(..,n,1) -> (..,n,0)`, or `(t,..,0,1) -> (t,..,1,0)` if a steal may be
-    /// uncounted. With `fair`, no newcomer passes the waiters in the queue.
+    /// The release: `(..,n,1) -> (..,n,0)`, or `(t,..,0,1) -> (t,..,1,0)` if it has to
+    /// [count](Self::counts_at_release). With `fair`, no newcomer passes the waiters in the queue.
     pub(crate) const fn released(self, fair: bool) -> Self {
         let strict = fair && self.has_queue();
-        let steal = if self.may_have_uncounted_steal() { STEAL } else { 0 };
+        let steal = if self.counts_at_release() { STEAL } else { 0 };
         Self((self.0 & !LOCKED | if strict { NO_STEALING } else { 0 }) + steal)
     }
 
-    /// Whether the holder may have taken the lock past the queue without counting it.
+    /// Whether the release increases the count: the holder may have taken the lock past the queue
+    /// without counting that, or its gap is being timed.
     #[inline(always)]
-    pub(crate) const fn may_have_uncounted_steal(self) -> bool {
-        self.has_queue() && self.0 & STEALS == 0
+    pub(crate) const fn counts_at_release(self) -> bool {
+        self.0 & TAIL != 0 && self.0 & STEALS == 0
     }
 }
 
 /// What individual read-modify-writes do to a word.
 pub(crate) mod rmw {
-    use super::{DISABLED, HALTED, LOCKED};
+    use super::{DISABLED, HALTED, LOCKED, TIMED};
 
     /// `fetch_sub`: the release, when there is no steal to count.
     pub(crate) const RELEASE: u32 = LOCKED;
@@ -215,8 +240,9 @@ pub(crate) mod rmw {
     pub(crate) const HEAD_IS_BACK: u32 = !HALTED;
     /// `fetch_and`: there are no waiters any more.
     pub(crate) const NO_WAITERS: u32 = LOCKED;
-    /// The bit that a release returns if it has to see to a halted queue head.
-    pub(crate) const SLOW: u32 = HALTED;
+    /// The bits of which a release finds one if it has to see to a halted queue head, or to a gap
+    /// that is being timed, and perhaps otherwise: the codes of some nodes contain `TIMED`.
+    pub(crate) const SLOW: u32 = HALTED | TIMED;
 }
 
 #[cfg(test)]
@@ -247,7 +273,8 @@ mod tests {
             assert!(admits && !word.is_locked(), "{:#x}", word.bits());
             let skips = word.bits() & STEALS_LOW == STEALS_LOW;
             let steal = if word.has_queue() { 1 + u32::from(skips) } else { 0 };
-            assert_eq!(taken.bits(), word.bits() + LOCKED + steal * STEAL, "{:#x}", word.bits());
+            let rest = if word.has_queue() { word.bits() } else { word.bits() & !STEAL };
+            assert_eq!(taken.bits(), rest + LOCKED + steal * STEAL, "{:#x}", word.bits());
         }
     }
 
@@ -327,6 +354,29 @@ mod tests {
                 assert!(new.is_stealing_disabled() && new.bits() & 0xff != 0, "{:#x}", new.bits());
             }
         }
+    }
+
+    /// From the acquisition that is timed to the next one, by whichever CPU and path.
+    #[test]
+    fn a_timed_word_keeps_off_the_fast_paths_and_is_wiped_by_the_next_acquisition() {
+        for spinner in [0, SPINNER] {
+            let held = LockWord::new(LOCKED | spinner).timed();
+            assert!(held.is_timed() && held.is_locked() && !held.has_queue());
+            assert_eq!(held.tail(), None);
+            assert!(held.bits() & rmw::SLOW != 0 && held.counts_at_release());
+            let free = [held.released(false), held.released(true)];
+            assert!(free.iter().all(|free| free.is_timed() && free.bits() & 0xff != 0));
+            // By a release that does not look at the count.
+            let uncounted = LockWord::new(held.bits() - rmw::RELEASE);
+            for free in free.into_iter().chain([uncounted]) {
+                let taken = free.taken_by_newcomer().unwrap();
+                assert_eq!(taken.bits(), LOCKED | spinner);
+            }
+            let joined = held.joined_by(me(), true);
+            assert_eq!(joined.bits(), ME << TAIL_SHIFT | DISABLED | LOCKED | spinner);
+        }
+        let queued = LockWord::new(ME << TAIL_SHIFT | LOCKED);
+        assert_eq!(queued.timed(), queued);
     }
 
     #[test]
