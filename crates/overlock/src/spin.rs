@@ -14,7 +14,6 @@ use crate::platform::Platform;
 pub(crate) struct Spin {
     left_ns: u64,
     since_ns: Option<u64>,
-    ran_ns: u64,
     pauses: u32,
 }
 
@@ -22,7 +21,7 @@ impl Spin {
     /// A loop that can run for `budget_ns` nanoseconds from its first reading of the clock.
     #[inline]
     pub(crate) const fn new(budget_ns: u64) -> Self {
-        Self { left_ns: budget_ns, since_ns: None, ran_ns: 0, pauses: 0 }
+        Self { left_ns: budget_ns, since_ns: None, pauses: 0 }
     }
 
     /// Pauses once. Returns false when the budget is spent, which never happens on a platform that
@@ -49,7 +48,6 @@ impl Spin {
         let now = P::now_ns();
         let spent = now.saturating_sub(*self.since_ns.get_or_insert(now));
         self.since_ns = Some(now);
-        self.ran_ns += spent;
         self.left_ns = self.left_ns.saturating_sub(spent);
         self.left_ns > 0
     }
@@ -60,10 +58,9 @@ impl Spin {
         self.pauses == 0
     }
 
-    /// How many nanoseconds the loop has spun since it last yielded, and what the clock said when
-    /// it last read it; zero if it never did.
-    pub(crate) fn ran_ns(&self) -> (u64, u64) {
-        (self.ran_ns, self.since_ns.unwrap_or(0))
+    /// What the clock said when the loop last read it; zero if it never did.
+    pub(crate) fn looked_ns(&self) -> u64 {
+        self.since_ns.unwrap_or(0)
     }
 
     /// Yields the processor, if the platform can. Returns how many nanoseconds have passed since
@@ -75,7 +72,6 @@ impl Spin {
         P::yield_now();
         let now = P::now_ns();
         let since = self.since_ns.replace(now).unwrap_or(now);
-        self.ran_ns = 0;
         now.saturating_sub(since)
     }
 

@@ -6,8 +6,8 @@
 //! is back before another CPU could use the lock, and one CPU saturates it. Otherwise the lock
 //! stands free meanwhile, and whoever waits should take it at once.
 //!
-//! An uncontended pair of operations can't be timed: it takes less than reading the clock does. So a
-//! newcomer that has taken a lock without a queue now and then marks the word as *timed*
+//! An uncontended pair of operations can't be timed: it takes less than reading the clock does. So
+//! a newcomer that has taken a lock without a queue now and then marks the word as *timed*
 //! (`raw/word/queue.rs`). The mark forces the next release and the next acquisition onto their slow
 //! paths:
 //!

@@ -42,3 +42,56 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         if is_due { new.timed() } else { new }
     }
 }
+
+#[cfg(all(test, feature = "threads"))]
+mod tests {
+    extern crate std;
+
+    use core::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+    use crate::RawLock;
+    use crate::raw::queue::one_cpu::one_cpu;
+    use crate::raw::queue::order::Unfair;
+
+    one_cpu!(Alone, ALONE_NS, None::<fn()>);
+
+    static LOCK: QueueLock<Alone, Unfair> = QueueLock::new();
+
+    fn mean_ns() -> u32 {
+        of_this_cpu::<Alone>().unwrap().mean_ns(policy::GAPS)
+    }
+
+    /// Takes the free lock as a newcomer, and releases it after 5 us.
+    fn has_a_section() {
+        assert!(LOCK.spin_as_newcomer(None));
+        ALONE_NS.fetch_add(5_000, Relaxed);
+        // SAFETY: held.
+        unsafe { LOCK.unlock() };
+    }
+
+    #[test]
+    fn the_gap_is_timed_whoever_takes_the_lock_next() {
+        let weight = policy::GAPS.samples;
+        has_a_section();
+        assert!(LOCK.look().is_timed());
+        ALONE_NS.fetch_add(400, Relaxed);
+        LOCK.lock();
+        assert!(!LOCK.look().is_timed());
+        assert_eq!(mean_ns(), 400 / weight, "the critical section does not count");
+        // SAFETY: held.
+        unsafe { LOCK.unlock() };
+
+        for _ in 1..weight {
+            has_a_section();
+            assert!(!LOCK.look().is_timed());
+        }
+        has_a_section();
+        assert!(LOCK.look().is_timed());
+        let others = LOCK.look().taken_by_newcomer().unwrap();
+        LOCK.word.store(others.bits(), Relaxed);
+        ALONE_NS.fetch_add(800, Relaxed);
+        assert!(!LOCK.spin_as_newcomer(None));
+        assert_eq!(mean_ns(), (400 - 400 / weight + 800) / weight);
+    }
+}

@@ -73,11 +73,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let mut has_kicked = false;
         let mut traced = None;
         let mut yielded = None;
-        let yields = |spin: &Spin| {
-            let (ran_ns, now_ns) = spin.ran_ns();
-            let since_ns = gap.map_or(0, |gap| gap.yielded_for_ns(now_ns));
-            policy::yields(costs, comes_back, ran_ns, since_ns)
-        };
+        let mut yields = comes_back;
         loop {
             let seen = self.look();
             if let Some(new) = seen.taken_by_newcomer() {
@@ -113,11 +109,13 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 if announced && !has_kicked {
                     has_kicked = self.kick_due_head(seen);
                 }
-                if P::YIELDS && yields(&spin) {
+                let since_ns = gap.map_or(0, |gap| gap.yielded_for_ns(spin.looked_ns()));
+                yields |= policy::yields(costs, since_ns);
+                if P::YIELDS && yields {
                     C::count(Event::PvYield);
                     let away_ns = spin.yield_now::<P>();
                     if let Some(gap) = gap {
-                        gap.yields(spin.ran_ns().1);
+                        gap.yields(spin.looked_ns());
                     }
                     // Without a queue, acquisitions are not counted.
                     yielded = seen.has_queue().then_some((seen.steals(), away_ns));
@@ -201,15 +199,16 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
 mod tests {
     extern crate std;
 
-    use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+    use std::sync::atomic::AtomicU32;
     use std::thread;
     use std::time::Duration;
 
     use super::*;
-    use crate::platform::{ReadModifyWrite, Threads};
+    use crate::platform::Threads;
+    use crate::raw::queue::one_cpu::one_cpu;
     use crate::raw::queue::order::Unfair;
-    use crate::slot::{NodeId, state};
-    use crate::{Bucket, Cpu, RawLock, Slot, waiters};
+    use crate::slot::{NodeId, Slot, state};
+    use crate::{RawLock, waiters};
 
     crate::lock_class!(Watched);
 
@@ -250,56 +249,6 @@ mod tests {
         head.join().unwrap();
     }
 
-    /// A platform of one CPU, on which a pause takes 10 ns, and `NOW_NS` is the time.
-    macro_rules! one_cpu {
-        ($name:ident, $now:ident, $yield:expr) => {
-            #[derive(Debug)]
-            struct $name;
-
-            static $now: AtomicU64 = AtomicU64::new(0);
-
-            // SAFETY: the cells are those of `core` (P0). The only CPU never waits, is never kicked
-            // and has no interrupts (P1 to P6, P10, P11), has the only slot and the table for
-            // itself (P7, P8), and its clock never goes back (P9).
-            unsafe impl Platform for $name {
-                type Byte = AtomicU8;
-                type Half = AtomicU16;
-                type Word = AtomicU32;
-                type Release = ReadModifyWrite;
-
-                const WAITS: bool = true;
-                const YIELDS: bool = $yield.is_some();
-
-                fn fence(order: Ordering) {
-                    fence(order);
-                }
-                fn relax() {
-                    $now.fetch_add(10, Relaxed);
-                }
-                fn yield_now() {
-                    const YIELD: Option<fn()> = $yield;
-                    YIELD.unwrap()();
-                }
-                fn cpu() -> Option<Cpu> {
-                    Cpu::new(0)
-                }
-                fn slot(_: Cpu) -> &'static Slot<Self> {
-                    static SLOT: Slot<$name> = Slot::new();
-                    &SLOT
-                }
-                fn waiters() -> &'static [Bucket<Self>] {
-                    static BUCKET: Bucket<$name> = Bucket::new();
-                    core::slice::from_ref(&BUCKET)
-                }
-                fn wait(_: &AtomicU32, _: u32, _: Option<u64>) {}
-                fn kick(_: *const AtomicU32, _: Cpu) {}
-                fn now_ns() -> u64 {
-                    $now.load(Relaxed)
-                }
-            }
-        };
-    }
-
     one_cpu!(Away, AWAY_NS, Some(be_away as fn()));
     one_cpu!(Virtual, VIRTUAL_NS, None::<fn()>);
 
@@ -331,6 +280,39 @@ mod tests {
         let (idle, slow, busy) = (yields(0), yields(1), yields(2));
         assert_eq!((idle, slow), (3, 3), "20 us each, of a budget of 50");
         assert!(busy > 10 * idle, "{busy}");
+    }
+
+    crate::lock_class!(Pacing);
+    one_cpu!(Paced, PACED_NS, Some(be_away_briefly as fn()));
+
+    fn be_away_briefly() {
+        PACED_NS.fetch_add(400, Relaxed);
+    }
+
+    #[test]
+    fn a_newcomer_spins_before_it_yields_unless_holders_come_straight_back() {
+        static HELD: QueueLock<Paced, Unfair, Pacing> = QueueLock::new();
+        HELD.word.store(LockWord::new(0).taken_by_newcomer().unwrap().bits(), Relaxed);
+        let gap = gap::of_this_cpu::<Paced>().unwrap();
+        let yields_after = |gap_ns: u64| {
+            for _ in 0..100 {
+                gap.begin(1, 0);
+                gap.end(1, || gap_ns, policy::GAPS);
+            }
+            let before = Pacing::counters().get(Event::PvYield);
+            assert!(!HELD.spin_as_newcomer(None));
+            Pacing::counters().get(Event::PvYield) - before
+        };
+        let costs = Paced::costs();
+        let budget_ns = policy::newcomer_spins_ns(costs, true);
+        let (soon, late) = (yields_after(50), yields_after(2_000));
+        // A pause takes 10 ns, and the first look at the clock begins the budget.
+        let look_ns = u64::from(costs.pauses_per_look) * 10;
+        assert_eq!(soon, 1 + budget_ns / look_ns);
+        // The wait before has just yielded.
+        assert!((soon - late).abs_diff(costs.wake_ns / look_ns) <= 1, "{soon}, {late}");
+        let soon_again = yields_after(policy::HOLD_BACK_NS - 20);
+        assert_eq!(soon_again, soon);
     }
 
     #[test]

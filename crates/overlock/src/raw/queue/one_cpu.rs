@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A platform in virtual time, for tests of what a CPU does while no other does anything.
+
+/// A platform of one CPU, on which a pause takes 10 ns. The static is the time, and the last
+/// argument is what a yield does, if the CPU can yield.
+macro_rules! one_cpu {
+    ($name:ident, $now:ident, $yield:expr) => {
+        #[derive(Debug)]
+        struct $name;
+
+        static $now: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
+
+        // SAFETY: the cells are those of `core` (P0). The only CPU never waits, is never kicked and
+        // has no interrupts (P1 to P6, P10, P11), has the only slot and the table for itself (P7,
+        // P8), and its clock never goes back (P9).
+        unsafe impl crate::platform::Platform for $name {
+            type Byte = core::sync::atomic::AtomicU8;
+            type Half = core::sync::atomic::AtomicU16;
+            type Word = core::sync::atomic::AtomicU32;
+            type Release = crate::platform::ReadModifyWrite;
+
+            const WAITS: bool = true;
+            const YIELDS: bool = $yield.is_some();
+
+            fn fence(order: core::sync::atomic::Ordering) {
+                core::sync::atomic::fence(order);
+            }
+            fn relax() {
+                $now.fetch_add(10, core::sync::atomic::Ordering::Relaxed);
+            }
+            fn yield_now() {
+                const YIELD: Option<fn()> = $yield;
+                YIELD.unwrap()();
+            }
+            fn cpu() -> Option<crate::Cpu> {
+                crate::Cpu::new(0)
+            }
+            fn slot(_: crate::Cpu) -> &'static crate::Slot<Self> {
+                static SLOT: crate::Slot<$name> = crate::Slot::new();
+                &SLOT
+            }
+            fn waiters() -> &'static [crate::Bucket<Self>] {
+                static BUCKET: crate::Bucket<$name> = crate::Bucket::new();
+                core::slice::from_ref(&BUCKET)
+            }
+            fn wait(_: &Self::Word, _: u32, _: Option<u64>) {}
+            fn kick(_: *const Self::Word, _: crate::Cpu) {}
+            fn now_ns() -> u64 {
+                $now.load(core::sync::atomic::Ordering::Relaxed)
+            }
+        }
+    };
+}
+pub(super) use one_cpu;
