@@ -74,6 +74,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let mut traced = None;
         let mut yielded = None;
         let mut yields = comes_back;
+        let mut began = None;
         loop {
             let seen = self.look();
             if let Some(new) = seen.taken_by_newcomer() {
@@ -109,8 +110,10 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 if announced && !has_kicked {
                     has_kicked = self.kick_due_head(seen);
                 }
-                let since_ns = gap.map_or(0, |gap| gap.yielded_for_ns(spin.looked_ns()));
-                yields |= policy::yields(costs, since_ns);
+                let now_ns = spin.looked_ns();
+                let spun_ns = now_ns.saturating_sub(*began.get_or_insert(now_ns));
+                let since_ns = gap.map_or(0, |gap| gap.yielded_for_ns(now_ns));
+                yields |= policy::yields(costs, spun_ns, since_ns);
                 if P::YIELDS && yields {
                     C::count(Event::PvYield);
                     let away_ns = spin.yield_now::<P>();
@@ -309,8 +312,11 @@ mod tests {
         // A pause takes 10 ns, and the first look at the clock begins the budget.
         let look_ns = u64::from(costs.pauses_per_look) * 10;
         assert_eq!(soon, 1 + budget_ns / look_ns);
-        // The wait before has just yielded.
-        assert!((soon - late).abs_diff(costs.wake_ns / look_ns) <= 1, "{soon}, {late}");
+        // The CPU has just yielded in the wait before.
+        let spins = policy::newcomer_spins_ns(costs, false) / look_ns;
+        assert!((soon - late).abs_diff(spins) <= 1, "{soon}, {late}");
+        PACED_NS.fetch_add(budget_ns, Relaxed);
+        assert_eq!(yields_after(2_000), soon);
         let soon_again = yields_after(policy::HOLD_BACK_NS - 20);
         assert_eq!(soon_again, soon);
     }
