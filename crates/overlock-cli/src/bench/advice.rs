@@ -79,13 +79,17 @@ fn passed_over(
     match lines.first() {
         Some(fastest) if fastest.lock != chosen.lock && share(fastest) > share(chosen) => {
             let how = if is_calm(fastest) { "" } else { "starves threads: " };
+            let (stall_ns, jain, with) = if fastest.calm_stall_ns > 0.0 {
+                (fastest.calm_stall_ns, fastest.calm_jain, " with up to 16 threads")
+            } else {
+                (fastest.longest_stall_ns, fastest.worst_jain, "")
+            };
             format!(
                 " {} is faster on average ({}x), but {how}its longest stall is {} and its worst \
-                 Jain index {:.2} with up to 16 threads.",
+                 Jain index {jain:.2}{with}.",
                 fastest.lock,
                 three(share(fastest)),
-                time(fastest.calm_stall_ns),
-                fastest.calm_jain
+                time(stall_ns),
             )
         }
         _ => String::new(),
@@ -181,6 +185,17 @@ mod tests {
         assert!(advice.sentence.contains("std is faster on average"), "{advice:?}");
         let alike = [("std", FAST, 1.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
         assert_eq!(advise(&results(&alike)).lock, "std");
+    }
+
+    #[test]
+    fn where_all_points_have_many_threads_their_stalls_are_named() {
+        let mut many = results(&[("std", FAST, 60.0, EVEN), ("pthread", SLOW, 1.0, EVEN)]);
+        many.points[0].point.threads = 32;
+        let lines = summary::of(&many);
+        let sentence = passed_over(&lines[1], &lines, true, |_| true);
+        assert!(sentence.contains("std is faster on average"), "{sentence}");
+        assert!(sentence.contains("stall is 60"), "{sentence}");
+        assert!(!sentence.contains("16 threads"), "{sentence}");
     }
 
     #[test]
