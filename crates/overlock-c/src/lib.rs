@@ -82,8 +82,8 @@ macro_rules! slow_paths {
             lock.lock_slow_path(ticket);
         }
 
-        /// Kicks a waiter of a lock that the inline path has released. The cell that it changed
-        /// held `before`. Only the address of the lock is used.
+        /// What is left to do after the inline path has released a lock: kicks a waiter, for
+        /// example. The cell that it changed held `before`. Only the address of the lock is used.
         #[unsafe(no_mangle)]
         pub extern "C" fn $unlock_slow(lock: *const $lock, before: u32) {
             <$lock>::after_release(lock, before);

@@ -35,7 +35,8 @@
 //!   hand-overs, so the head lets itself be passed for a tenure.
 //! * There newcomers spin without bound while stealing is enabled, and so does a head after a steal
 //!   (F18). Here both have budgets in time, and a head halts again however often it was passed.
-//! * Newcomers and the head yield between two rounds of spinning, where the platform can.
+//! * The head yields between two rounds of spinning, and newcomers now and then, where the platform
+//!   can.
 //! * How often a newcomer looks and yields follows from a measurement: how soon a CPU that released
 //!   the lock wants it again.
 //! * One newcomer at a time sets `SPINNER`; releases then need not kick. Go's `spinbit` mutex does

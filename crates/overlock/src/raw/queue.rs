@@ -103,11 +103,12 @@
 //!   holder took the lock by a read-modify-write of the word that came after the tail was written,
 //!   and its release looks at the tail after that.
 //! * Q8: `TIMED` stands for no waiter. It is set by the CPU that takes a lock without a queue, in
-//!   the access that takes it, and goes with the next acquisition or the next waiter that joins.
-//!   While it is there, the upper half is not zero, so no cheap release commits; nor does Rust's
-//!   fast path take the lock, because the release has made the lowest byte nonzero. (The release of
-//!   another language need not. Its own next fast path then refuses the word, and Rust's takes the
-//!   lock with `TIMED` in place, which that holder's release finds.)
+//!   the access that takes it, and goes with the next acquisition (unless that is timed, too) or
+//!   the next waiter that joins. While it is there, the upper half is not zero, so no cheap release
+//!   commits; nor does a fast path take the lock: either it compares the whole word with zero, or
+//!   the release, which looked at the upper half, has made the lowest byte nonzero. (The release of
+//!   another language does not count. Its own next fast path then refuses the word, and a cheap one
+//!   takes the lock with `TIMED` in place, which that holder's release finds.)
 //! * I1: a steal needs `LOCKED` and `NO_STEALING` clear and a count below the bound, and is one CAS
 //!   on all of them. The fast path looks only at the lowest byte of the word, so it may be the
 //!   first to pass a head without counting itself. Then its release counts, in the access that
@@ -115,7 +116,7 @@
 //!   `NO_STEALING` is set, the byte is not zero, so the fast path passes no CPU. The exception is a
 //!   cheap release that missed the queue: one CPU may then pass, and its release makes the byte
 //!   nonzero again.
-//! * I2: only the queue head resets the count, when it leaves the queue.
+//! * I2: only the queue head resets the count of a queue, when it leaves the queue.
 //! * I3: a release that sees `HALTED` kicks the queue head, unless `SPINNER` says that a newcomer
 //!   is spinning, that newcomer may steal, and the head is not known to be due.
 //! * I4: the newcomer that set `SPINNER` clears it by taking the lock, or by a CAS before it joins
@@ -204,7 +205,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// ```compile_fail,E0133
     /// use core::sync::atomic::*;
     /// use overlock::{Hybrid, platform::Native};
-    /// let lock = Hybrid::<Native>::with(AtomicU32::new(1 << 16));
+    /// let lock = Hybrid::<Native>::with(AtomicU32::new(1));
     /// ```
     ///
     /// # Safety
@@ -282,8 +283,11 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             self.end_gap();
             return self.try_take(seen);
         }
-        let steals =
-            if seen.is_head_halted() { self.take_past_halted(seen) } else { self.try_take(seen) };
+        // Otherwise the tail's code contains the mark.
+        if !seen.is_head_halted() {
+            return self.try_take(seen);
+        }
+        let steals = self.take_past_halted(seen);
         if steals {
             C::count(Event::PvLockStealing);
         }
@@ -362,7 +366,12 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.try_take(self.look())
+        let seen = self.look();
+        let taken = self.try_take(seen);
+        if O::UNFAIR && P::WAITS && taken && seen.bits() & rmw::SLOW != 0 {
+            Self::end_gap_if_timed(ptr::from_ref(&self.word), seen);
+        }
+        taken
     }
 
     #[inline]

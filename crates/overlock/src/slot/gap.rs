@@ -26,18 +26,19 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// The recent gaps of one CPU, and when it last yielded. All zero at first.
+/// The recent gaps of one CPU, and when it last yielded. All zero at first; a thread inherits those
+/// of the last one that had its number.
 #[derive(Debug)]
 pub(crate) struct Gap {
-    /// The lock whose gap is being timed, or zero.
+    /// The lock whose gap is being timed, or zero. The lowest bit is always set.
     lock: AtomicU32,
     /// When that lock was released: the low half of [`Platform::now_ns`](crate::Platform::now_ns).
     since: AtomicU32,
     /// The sum from which [`Weights`] computes the mean.
     sum: AtomicU32,
-    /// How many acquisitions could have been timed.
+    /// How often this CPU was about to take a lock as a newcomer.
     turns: AtomicU32,
-    /// When the CPU last yielded, in the format of `since`.
+    /// When the CPU last yielded as a newcomer, in the format of `since`.
     yielded: AtomicU32,
 }
 
@@ -62,22 +63,23 @@ impl Gap {
         }
     }
 
-    /// Whether the gap after this acquisition is to be timed: the first, and then regularly.
+    /// Whether the gap after this acquisition, or this attempt, is to be timed: the first, and then
+    /// regularly.
     pub(crate) fn is_due(&self, weights: Weights) -> bool {
         let turns = self.turns.load(Relaxed);
         self.turns.store(turns.wrapping_add(1), Relaxed);
         turns.is_multiple_of(weights.samples)
     }
 
-    /// The CPU is about to release `lock`, which is marked.
+    /// The CPU has released `lock`, which was marked.
     pub(crate) fn begin(&self, lock: u32, now_ns: u64) {
         self.since.store(now_ns as u32, Relaxed);
-        self.lock.store(lock, Relaxed);
+        self.lock.store(lock | 1, Relaxed);
     }
 
     /// The CPU wants `lock`. If its gap is being timed, it ends.
     pub(crate) fn end(&self, lock: u32, now_ns: impl FnOnce() -> u64, weights: Weights) {
-        if self.lock.load(Relaxed) != lock {
+        if self.lock.load(Relaxed) != lock | 1 {
             return;
         }
         self.lock.store(0, Relaxed);
@@ -137,7 +139,7 @@ mod tests {
     fn only_the_lock_that_is_timed_ends_a_gap_and_only_once() {
         let gap = Gap::new();
         gap.begin(7, 0);
-        gap.end(8, || panic!("another lock"), WEIGHTS);
+        gap.end(9, || panic!("another lock"), WEIGHTS);
         gap.end(7, || 400, WEIGHTS);
         gap.end(7, || panic!("it has ended"), WEIGHTS);
         assert_eq!(gap.mean_ns(WEIGHTS), 100);

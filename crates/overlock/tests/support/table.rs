@@ -217,7 +217,7 @@ models! {
     hybrid_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
         [LockQueued, PvLockStealing, PvWaitHead, PvKickUnlock, PvKickWake], [];
     hybrid_again: hybrid on Halting, lock, nobody_passes, Plan { world: STALE, ..AGAIN },
-        [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange"];
+        [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange", "a timed lock is taken"];
     hybrid_again_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, ..AGAIN },
         [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange"];
     hybrid_disabled: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..AGAIN },

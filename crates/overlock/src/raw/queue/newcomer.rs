@@ -2,8 +2,8 @@
 //! Newcomers: CPUs that want the lock and have not joined the queue.
 //!
 //! A running newcomer takes a free lock past a queue whose head can be passed (a *steal*, counted
-//! in the word). It spins for the lock, yielding its processor between two rounds where the
-//! platform can, and joins the queue when its budget is spent. While stealing is disabled it can't
+//! in the word). It spins for the lock, yields its processor now and then where the platform can,
+//! and joins the queue when its budget is spent. While stealing is disabled it can't
 //! take the lock, but it stays as long as its budget lasts: the queue head is about to, and
 //! stealing is enabled again. If it joined the queue, it would halt, and each turn of a head would
 //! send all running waiters to sleep.
@@ -79,8 +79,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             let seen = self.look();
             if let Some(new) = seen.taken_by_newcomer() {
                 let new = Self::marked(if announced { new.without_spinner() } else { new }, gap);
-                // ORDERING: Acquire, O1. (t,s,0,h,n,0) -> (t,0,0,h,n+1,1), or without a queue
-                // (0,s,0,0,0,0) -> (0,0,0,0,0,1) or (TIMED,0,0,0,0,1).
+                // ORDERING: Acquire, O1. (t,s,0,h,n,0) -> (t,s,0,h,n+1,1), or without a queue
+                // (0 or TIMED,s,..,n,0) -> (0 or TIMED,s,0,0,0,1). A CPU that set `s` clears it.
                 if self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok() {
                     return true;
                 }

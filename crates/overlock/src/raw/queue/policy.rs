@@ -47,8 +47,8 @@ pub(super) const HOLD_BACK_NS: u64 = 200;
 /// One acquisition of a newcomer in so many has its gap timed, and the gap counts for one part in
 /// so many of the mean: timing costs two readings of the clock, some 50 ns.
 const GAP_SAMPLES: u32 = 8;
-/// How gaps are averaged. The longest that counts is so long that one of them, in which the CPU was
-/// interrupted, is not enough to make a CPU that comes straight back seem to stay away.
+/// How gaps are averaged. The longest that counts is so long that a single one, in which the CPU
+/// was interrupted, raises a mean below 114 ns to no more than [`HOLD_BACK_NS`].
 pub(super) const GAPS: Weights =
     Weights { samples: GAP_SAMPLES, longest_ns: GAP_SAMPLES / 2 * HOLD_BACK_NS as u32 };
 /// How many acquisitions that pass the queue head while a newcomer is away are no sign of progress.
@@ -123,15 +123,15 @@ pub(super) const fn is_short(gap_ns: u32) -> bool {
 /// sections of 2, 8 and 42 threads, over the best of parking_lot and a test-and-set that yields:
 /// looks 8 pauses apart 1.07, 1.05, 1.09, looks 16 apart 1.79, 1.53, 1.61; 2 CPUs, AMD Zen 4.)
 pub(super) const fn interval(costs: Costs, comes_back: bool) -> u32 {
-    if comes_back { costs.pauses_per_look } else { 1 }
+    if comes_back && costs.pauses_per_look > 0 { costs.pauses_per_look } else { 1 }
 }
 
 /// Whether a newcomer that has spun for `spun_ns`, on a CPU that yielded `since_ns` ago, begins to
 /// yield although the last holder does not come straight back. (If the last holder does, a yield at
 /// once is the longest absence for the least time of a processor.) A critical section is likely to
 /// end before a context switch has paid. If it did not, it is a long one, and the newcomer yields
-/// at each look at the clock from then on. It also yields once in a tenure, because the threads
-/// behind it on its processor wait for the lock, too.
+/// at each look at the clock from then on. So it does if its CPU has not yielded for a tenure,
+/// because the threads behind it on its processor wait for the lock, too.
 ///
 /// The rarer the yields, the longer the tail. 19 points, most of them below 3 µs, over a yielding
 /// test-and-set: one yield in a wake-up latency 0.99, p99.9 0.97 ms; in four 1.00, 1.29 ms; in a

@@ -11,7 +11,7 @@
 //! | field | meaning | set by | cleared by |
 //! |---|---|---|---|
 //! | `LOCKED` | The lock is held. | the CPU that takes it | the release |
-//! | `steals` | How often the queue head has been passed, or a few more. | each steal, or its release; with `NO_STEALING` | the queue head when it leaves the queue |
+//! | `steals` | How often the queue head has been passed, or a few more. | each steal, or its release; with `NO_STEALING`; the release of a timed word | the queue head when it leaves the queue; the next acquisition of a timed word |
 //! | `HALTED` | The queue head has halted and is in the table of waiters. | the queue head, or the holder that promoted it asleep | the queue head when it is back; a steal that finds it kicked |
 //! | `NO_STEALING` | No newcomer may pass the queue head. | the queue head; in strict order, the CPU that makes it the head | the queue head |
 //! | `SPINNER` | A newcomer spins outside the queue: a release need not kick. | that newcomer | that newcomer |
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn newcomers_take_a_free_lock_that_admits_them_and_count() {
-        for word in words(0).chain(words(OTHER)) {
+        for word in words(0).chain(words(1)).chain(words(OTHER)) {
             let full = word.steals() == LockWord::STEALS_MAX;
             let admits = !word.has_queue() || !word.is_stealing_disabled() && !full;
             let Some(taken) = word.taken_by_newcomer() else {
@@ -273,7 +273,7 @@ mod tests {
             assert!(admits && !word.is_locked(), "{:#x}", word.bits());
             let skips = word.bits() & STEALS_LOW == STEALS_LOW;
             let steal = if word.has_queue() { 1 + u32::from(skips) } else { 0 };
-            let rest = if word.has_queue() { word.bits() } else { word.bits() & !STEAL };
+            let rest = if word.has_queue() { word.bits() } else { word.bits() & !(TIMED | STEAL) };
             assert_eq!(taken.bits(), rest + LOCKED + steal * STEAL, "{:#x}", word.bits());
         }
     }
