@@ -29,8 +29,8 @@ use crate::raw::{RawLock, TestAndSet, Ticket, Width};
 pub trait SlowPath: RawLock {
     /// What the fast acquisition sets or adds.
     const TAKE: u32;
-    /// The bits that tell a fast release to call [`after_release`](Self::after_release) if one of them
-    /// was set before.
+    /// The bits that tell a fast release to call [`after_release`](Self::after_release) if one of
+    /// them was set before.
     const SLOW: u32;
 
     /// The value of `ticket` when none has been drawn.

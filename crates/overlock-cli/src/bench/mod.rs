@@ -228,7 +228,7 @@ impl Bench {
             links_per_ns: self.work.per_ns,
             logged: false,
             seed: seed_of(self.plan.seed, round as u64),
-            gap: sample::gap(shortest.unwrap_or(0)),
+            spacing: sample::spacing(shortest.unwrap_or(0)),
             seconds: self.plan.seconds,
             counted: self.plan.counted,
             clock: self.clock,

@@ -7,20 +7,21 @@
 
 use overlock_sim::Rng;
 
-/// The mean gap between samples where operations are shortest.
+/// The mean spacing between samples where operations are shortest.
 pub(crate) const MOST: u32 = 64;
 
 /// The approximate cost of two stamps.
 const STAMPS_NS: f64 = 25.0;
 
-/// The share of an operation that stamps can cost on average, if that leaves a gap below [`MOST`].
+/// The share of an operation that stamps can cost on average, if that leaves a spacing below
+/// [`MOST`].
 const SHARE: f64 = 0.01;
 
-/// Returns the mean gap for operations that take a thread at least `nanos`: the longer they are,
-/// the fewer there are, and the less it matters to stamp them all.
-pub(crate) fn gap(nanos: u64) -> u32 {
-    let gap = STAMPS_NS / (SHARE * nanos.max(1) as f64);
-    (gap.ceil() as u32).clamp(1, MOST)
+/// Returns the mean spacing for operations that take a thread at least `nanos`: the longer they
+/// are, the fewer there are, and the less it matters to stamp them all.
+pub(crate) fn spacing(nanos: u64) -> u32 {
+    let spacing = STAMPS_NS / (SHARE * nanos.max(1) as f64);
+    (spacing.ceil() as u32).clamp(1, MOST)
 }
 
 /// A thread's countdown to its next sample.
@@ -49,7 +50,7 @@ impl Sampling {
         true
     }
 
-    /// Draws a gap from 1 to one less than twice the mean, each equally likely.
+    /// Draws a spacing from 1 to one less than twice the mean, each equally likely.
     fn draw(&mut self) -> u32 {
         1 + self.rng.below(u64::from(2 * self.mean - 1)) as u32
     }
@@ -94,6 +95,6 @@ mod tests {
 
     #[test]
     fn long_operations_are_all_stamped_and_short_ones_rarely() {
-        assert_eq!([0, 30, 100, 1_000, 2_500, 50_000].map(gap), [64, 64, 25, 3, 1, 1]);
+        assert_eq!([0, 30, 100, 1_000, 2_500, 50_000].map(spacing), [64, 64, 25, 3, 1, 1]);
     }
 }

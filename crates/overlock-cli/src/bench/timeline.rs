@@ -6,17 +6,18 @@
 //! of the grants, which is the order of the holders, and each moment of the lock's time is one of:
 //! * **held**, between a grant and its release; part of it is **stopped**, where the critical
 //!   section took 20 µs more than its work takes: its holder had no CPU;
-//! * **hand-over**, free and wanted, in a gap of at most 1 µs before *another* thread has it: the
+//! * **hand-over**, free and wanted, in a span of at most 1 µs before *another* thread has it: the
 //!   cost of a hand-over;
 //! * **kept**, the same before the *last holder* has it again: the lock's own path, and the pause;
-//! * **unseen**, free and wanted, in a longer gap: the threads that wanted it slept, did not check
+//! * **unseen**, free and wanted, in a longer span: the threads that wanted it slept, did not check
 //!   it, or had no CPU;
 //! * **unwanted**, free, and no thread had asked.
 //!
-//! A gap is wanted from the first request that it leaves unserved, whichever thread is served next.
+//! A free span is wanted from the first request that it leaves unserved, whichever thread is served
+//! next.
 //! The log can't show whether a waiter had a CPU (the kernel's accounts show that for all waits
 //! together, see `sched.rs`), nor what happens between a release's stamp and the release itself,
-//! which counts as part of the gap. Three stamps cost some tens of nanoseconds per operation: the
+//! which counts as part of the span. Three stamps cost some tens of nanoseconds per operation: the
 //! speed of the logged run over that of ordinary runs is printed beside the figures, and far below
 //! 1 they are those of a workload with longer critical sections and pauses.
 
@@ -24,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The longest gap that counts as a hand-over, in ns: a cache line changes CPUs in 0.05 to 0.5 µs
+/// The longest span that counts as a hand-over, in ns: a cache line changes CPUs in 0.05 to 0.5 µs
 /// and the stamps take some more; no wake-up is as short.
 const HAND_OVER_NS: f64 = 1_000.0;
 
@@ -183,7 +184,7 @@ impl Timeline {
 fn sum(mut operations: Vec<Operation>, begin: u64, end: u64, scale: Scale) -> Timeline {
     operations.sort_unstable_by_key(|operation| operation.granted);
     // For each grant, the first request that it or a later grant serves: from that moment on the
-    // gap before the grant is wanted.
+    // span before the grant is wanted.
     let mut wanted = vec![NEVER; operations.len() + 1];
     for (index, operation) in operations.iter().enumerate().rev() {
         wanted[index] = wanted[index + 1].min(operation.asked);
@@ -196,7 +197,7 @@ fn sum(mut operations: Vec<Operation>, begin: u64, end: u64, scale: Scale) -> Ti
         grants_seen = index + 1;
         if operation.released > begin {
             let kept = last == Some(operation.thread);
-            ticks.gap(free_since, operation.granted, wanted[index], kept);
+            ticks.span(free_since, operation.granted, wanted[index], kept);
             ticks.hold(operation, free_since);
             sections += 1;
             turns += u64::from(!kept);
@@ -204,7 +205,7 @@ fn sum(mut operations: Vec<Operation>, begin: u64, end: u64, scale: Scale) -> Ti
         last = Some(operation.thread);
         free_since = free_since.max(operation.released);
     }
-    ticks.gap(free_since, end, wanted[grants_seen], false);
+    ticks.span(free_since, end, wanted[grants_seen], false);
     ticks.timeline(sections as f64 / turns.max(1) as f64)
 }
 
@@ -256,9 +257,9 @@ impl Ticks {
         self.held += length - stopped;
     }
 
-    /// Adds a gap that is wanted from `wanted` on; `kept` tells whether the lock stays with its
+    /// Adds a span that is wanted from `wanted` on; `kept` tells whether the lock stays with its
     /// last holder.
-    fn gap(&mut self, from: u64, to: u64, wanted: u64, kept: bool) {
+    fn span(&mut self, from: u64, to: u64, wanted: u64, kept: bool) {
         let to = to.min(self.end);
         let middle = wanted.clamp(from.min(to), to);
         self.unwanted += middle.saturating_sub(from);

@@ -81,7 +81,7 @@ pub(crate) struct RunSpec {
     /// Seed of the lengths and the samples.
     pub(crate) seed: u64,
     /// Mean number of operations from one sample to the next.
-    pub(crate) gap: u32,
+    pub(crate) spacing: u32,
     /// Length of the window in seconds.
     pub(crate) seconds: f64,
     /// Whether to count the lock's events.
@@ -277,7 +277,7 @@ fn work_loop<S: Subject>(shared: &Shared<S>, index: usize) {
         entered: 0,
         log: record.log.writer(),
     };
-    let mut sampling = Sampling::new(if spec.logged { 1 } else { spec.gap }, &mut rng);
+    let mut sampling = Sampling::new(if spec.logged { 1 } else { spec.spacing }, &mut rng);
     let mut at = 0;
     shared.gate.wait();
     for (turn, steps) in mixes.iter().enumerate() {

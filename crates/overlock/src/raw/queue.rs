@@ -280,7 +280,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Takes a free lock whose word has one of the bits [`rmw::SLOW`].
     fn take_marked(&self, seen: LockWord) -> bool {
         if seen.is_timed() {
-            self.end_gap();
+            gap::end::<P>(self.key());
             return self.try_take(seen);
         }
         // Otherwise the tail's code contains the mark.
@@ -369,7 +369,7 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
         let seen = self.look();
         let taken = self.try_take(seen);
         if O::UNFAIR && P::WAITS && taken && seen.bits() & rmw::SLOW != 0 {
-            Self::end_gap_if_timed(ptr::from_ref(&self.word), seen);
+            gap::end_if_timed::<P>(ptr::from_ref(&self.word), seen);
         }
         taken
     }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Timing how soon a CPU that released a lock wants it again (`slot/gap.rs`).
 
-use super::{Order, QueueLock, policy};
-use crate::counters::Class;
+use super::policy;
 use crate::platform::Platform;
 use crate::raw::word::queue::LockWord;
 use crate::slot::Gap;
@@ -20,38 +19,34 @@ pub(super) fn begin<P: Platform>(key: Key) {
     }
 }
 
+/// This CPU wants a lock: the gap ends if it is being timed.
+pub(super) fn end<P: Platform>(key: Key) -> Option<&'static Gap> {
+    let gap = of_this_cpu::<P>();
+    if let Some(gap) = gap {
+        gap.end(key.bits(), P::now_ns, policy::GAPS);
+    }
+    gap
+}
+
+/// This CPU has taken the lock at `address`, whose word was `seen`, at its first attempt.
+#[cold]
+#[inline(never)]
+pub(super) fn end_if_timed<P: Platform>(address: *const P::Word, seen: LockWord) {
+    if seen.is_timed() {
+        end::<P>(Key::new(address, 0));
+    }
+}
+
+/// The word with which a newcomer takes the lock, if it takes it in the state `new`: marked, if the
+/// gap after this acquisition is to be timed.
+pub(super) fn marked(new: LockWord, gap: Option<&Gap>) -> LockWord {
+    let is_due = !new.has_queue() && gap.is_some_and(|gap| gap.is_due(policy::GAPS));
+    if is_due { new.timed() } else { new }
+}
+
 /// Whether a CPU that has released a lock usually comes straight back, to judge by this CPU.
 pub(super) fn comes_straight_back(gap: Option<&Gap>) -> bool {
     gap.is_none_or(|gap| policy::is_short(gap.mean_ns(policy::GAPS)))
-}
-
-impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
-    /// This CPU wants the lock: the gap ends if it is being timed.
-    pub(super) fn end_gap(&self) -> Option<&'static Gap> {
-        let gap = of_this_cpu::<P>();
-        if let Some(gap) = gap {
-            gap.end(self.key().bits(), P::now_ns, policy::GAPS);
-        }
-        gap
-    }
-
-    /// This CPU has taken a lock whose word was `seen`, at its first attempt.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn end_gap_if_timed(address: *const P::Word, seen: LockWord) {
-        if seen.is_timed()
-            && let Some(gap) = of_this_cpu::<P>()
-        {
-            gap.end(Key::new(address, 0).bits(), P::now_ns, policy::GAPS);
-        }
-    }
-
-    /// The word with which a newcomer takes the lock, if it takes it in the state `new`: marked, if
-    /// the gap after this acquisition is to be timed.
-    pub(super) fn marked(new: LockWord, gap: Option<&Gap>) -> LockWord {
-        let is_due = !new.has_queue() && gap.is_some_and(|gap| gap.is_due(policy::GAPS));
-        if is_due { new.timed() } else { new }
-    }
 }
 
 #[cfg(all(test, feature = "threads"))]
@@ -62,6 +57,7 @@ mod tests {
 
     use super::*;
     use crate::RawLock;
+    use crate::raw::queue::QueueLock;
     use crate::raw::queue::one_cpu::one_cpu;
     use crate::raw::queue::order::Unfair;
 

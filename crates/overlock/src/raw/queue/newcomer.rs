@@ -66,7 +66,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     pub(super) fn spin_as_newcomer(&self, deadline_ns: Option<u64>) -> bool {
         let costs = P::costs();
         let mut spin = Spin::new(policy::newcomer_spins_ns(costs, P::YIELDS));
-        let gap = self.end_gap();
+        let gap = gap::end::<P>(self.key());
         let comes_back = gap::comes_straight_back(gap);
         let interval = policy::interval(costs, comes_back);
         let mut announced = false;
@@ -78,7 +78,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         loop {
             let seen = self.look();
             if let Some(new) = seen.taken_by_newcomer() {
-                let new = Self::marked(if announced { new.without_spinner() } else { new }, gap);
+                let new = gap::marked(if announced { new.without_spinner() } else { new }, gap);
                 // ORDERING: Acquire, O1. (t,s,0,h,n,0) -> (t,s,0,h,n+1,1), or without a queue
                 // (0 or TIMED,s,..,n,0) -> (0 or TIMED,s,0,0,0,1). A CPU that set `s` clears it.
                 if self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok() {
