@@ -236,6 +236,9 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     #[inline(never)]
     pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
         let seen = self.look();
+        if O::UNFAIR && P::YIELDS && seen.has_queue() {
+            return self.lock_past_queue(deadline_ns);
+        }
         if seen.bits() & rmw::SLOW == 0 && self.try_take(seen) {
             return true;
         }
@@ -246,6 +249,14 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         } else {
             self.lock_contended(seen, deadline_ns)
         }
+    }
+
+    /// [`lock_slow`](Self::lock_slow) while others wait in the queue.
+    #[inline(never)]
+    fn lock_past_queue(&self, deadline_ns: Option<u64>) -> bool {
+        self.make_way_for_head();
+        let seen = self.look();
+        seen.bits() & rmw::SLOW == 0 && self.try_take(seen) || self.lock_contended(seen, deadline_ns)
     }
 
     /// [`lock_contended`](Self::lock_contended) as a function of its own.

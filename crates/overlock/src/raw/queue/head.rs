@@ -37,6 +37,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         let mut disabled = false;
         let mut interval = 1;
         let mut steals = 0;
+        let mut since_ns = 0;
         let budget = || Spin::new(policy::head_spins_ns(P::costs(), P::YIELDS, O::UNFAIR));
         let mut spin = budget();
         loop {
@@ -47,6 +48,9 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 // This is no steal.
                 steals |= 1;
                 interval = 1;
+                if O::UNFAIR && P::YIELDS {
+                    since_ns = P::now_ns();
+                }
             }
             let seen = self.look();
             if !seen.is_locked() {
@@ -75,9 +79,11 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                     steals = seen.steals();
                     spin = budget();
                 }
-                if O::UNFAIR && P::YIELDS {
+                let spun_ns = spin.looked_ns().saturating_sub(since_ns);
+                if O::UNFAIR && P::YIELDS && policy::head_yields(P::costs(), disabled, spun_ns) {
                     C::count(Event::PvYield);
                     spin.yield_now::<P>();
+                    since_ns = spin.looked_ns();
                 }
             }
         }
@@ -166,6 +172,8 @@ mod tests {
     use crate::RawLock;
     use crate::platform::Threads;
     use crate::raw::queue::QueueLock;
+    use crate::raw::queue::enqueue::Enqueued;
+    use crate::raw::queue::one_cpu::one_cpu;
     use crate::raw::queue::order::Unfair;
 
     crate::lock_class!(Passed);
@@ -207,5 +215,33 @@ mod tests {
     fn a_head_that_halts_after_its_tenure_is_passed_no_more() {
         let passed_again = core::iter::repeat_with(is_passed_again).flatten().next();
         assert_eq!(passed_again, Some(false));
+    }
+
+    crate::lock_class!(Waiting);
+    one_cpu!(Heading, HEADING_NS, Some(be_away as fn()));
+
+    fn be_away() {
+        HEADING_NS.fetch_add(400, Relaxed);
+    }
+
+    #[test]
+    fn a_head_yields_rarely_once_nobody_else_can_take_the_lock() {
+        static HELD: QueueLock<Heading, Unfair, Waiting> = QueueLock::new();
+        let yields = |head_for_ns| {
+            HELD.word.store(LockWord::new(0).taken_by_newcomer().unwrap().bits(), Relaxed);
+            let place = match Place::<Heading, Unfair, Waiting>::enqueue(&HELD.word) {
+                Enqueued::Behind(place, None) => place,
+                _ => panic!("the queue was empty"),
+            };
+            let head = place.wait_to_be_head(None, None).unwrap();
+            HEADING_NS.fetch_add(head_for_ns, Relaxed);
+            let before = Waiting::counters().get(Event::PvYield);
+            assert!(!head.lock_as_head(Some(Heading::now_ns() + Heading::costs().wake_ns)));
+            Waiting::counters().get(Event::PvYield) - before
+        };
+        let is_over = |&ns: &u64| policy::disables_stealing(Heading::costs(), ns);
+        let tenure_ns = (0..).step_by(1_024).find(is_over).unwrap();
+        // In 5 us, with a look every 160 ns and yields of 400 ns; or every 2 us.
+        assert_eq!((yields(0), yields(tenure_ns + 1_024)), (9, 2));
     }
 }
