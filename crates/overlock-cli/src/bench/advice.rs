@@ -46,7 +46,9 @@ pub(crate) fn advice(results: &Results, lines: &[LockSummary]) -> Option<Advice>
     let line = lines.iter().find(|line| line.lock == chosen.lock)?;
     let rounds = chosen.scores.len();
     let verdict = stats::coverage(rounds) >= CONFIDENCE;
-    let ties: Vec<&'static str> = ties.iter().map(|of| of.lock).collect();
+    let names = |of: Vec<&&Candidate<'static>>| of.iter().map(|of| of.lock).collect::<Vec<_>>();
+    let can_starve = names(ties.iter().filter(|of| !of.cannot_starve).collect());
+    let ties = names(ties.iter().collect());
     let mut sentence = if verdict {
         format!("Recommendation: use {} on this machine: {}", line.lock, figures(line))
     } else {
@@ -59,7 +61,11 @@ pub(crate) fn advice(results: &Results, lines: &[LockSummary]) -> Option<Advice>
     };
     if !ties.is_empty() {
         sentence += &format!(" It ties with {}", ties.join(", "));
-        sentence += if chosen.cannot_starve { ", but can't starve a thread." } else { "." };
+        sentence += &match can_starve.len() {
+            some if !chosen.cannot_starve || some == 0 => ".".into(),
+            all if all == ties.len() => ", but can't starve a thread.".into(),
+            _ => format!("; of these {} can starve a thread.", can_starve.join(", ")),
+        };
     }
     sentence += &passed_over(line, lines, some_are_calm, is_calm);
     Some(Advice { kind: "advice", lock: line.lock, verdict, ties, sentence })
@@ -175,6 +181,18 @@ mod tests {
             assert_eq!((advice.lock, advice.verdict), ("hybrid", true), "{advice:?}");
             assert!(advice.sentence.contains("ties with std, but can't starve"), "{advice:?}");
         }
+    }
+
+    #[test]
+    fn only_a_lock_that_can_starve_a_thread_is_said_to() {
+        let alike = |names: [&'static str; 3]| {
+            let locks = names.map(|name| (name, FAST, 1.0, EVEN));
+            advise(&results(&locks[..])).sentence
+        };
+        let none = alike(["hybrid", "queued", "ticket"]);
+        assert!(none.contains("It ties with") && !none.contains("starve"), "{none}");
+        let one = alike(["hybrid", "queued", "std"]);
+        assert!(one.contains("; of these std can starve a thread."), "{one}");
     }
 
     #[test]

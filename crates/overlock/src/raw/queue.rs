@@ -232,6 +232,13 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         })
     }
 
+    /// Whether there are waiters in the lock's queue. (A waiter that has just arrived spins outside
+    /// it.)
+    #[inline]
+    pub fn has_queue(&self) -> bool {
+        self.look().has_queue()
+    }
+
     #[cold]
     #[inline(never)]
     pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
@@ -256,7 +263,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     fn lock_past_queue(&self, deadline_ns: Option<u64>) -> bool {
         self.make_way_for_head();
         let seen = self.look();
-        seen.bits() & rmw::SLOW == 0 && self.try_take(seen) || self.lock_contended(seen, deadline_ns)
+        seen.bits() & rmw::SLOW == 0 && self.try_take(seen)
+            || self.lock_contended(seen, deadline_ns)
     }
 
     /// [`lock_contended`](Self::lock_contended) as a function of its own.

@@ -53,8 +53,8 @@ pub(super) const GAPS: Weights =
     Weights { samples: GAP_SAMPLES, longest_ns: GAP_SAMPLES / 2 * HOLD_BACK_NS as u32 };
 /// One part in so many of the time that a newcomer is away counts as spun, even if the lock was
 /// well used meanwhile. So a newcomer waits outside the queue for at most so many tenures, which is
-/// two or three of the scheduler's slices. With 16, the mean throughput of 120 random points was
-/// TODO
+/// two or three of the scheduler's slices. (120 random points, in separate runs with 16, 64 and no
+/// such charge: mean throughput over the best peer 0.991, 1.00, 1.01, longest stall 68, 68, 145 ms.)
 const AWAY_SHARE: u32 = 64;
 
 /// The tenure of a queue head, in nanoseconds.
