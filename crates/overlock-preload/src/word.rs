@@ -96,12 +96,9 @@ trait Algorithm: ConstLock + Sized + 'static {
     /// This is the lock of `mutex`, and the caller is entitled to release it.
     unsafe fn release(&self, mutex: &Mutex) -> bool;
 
-    /// Takes the lock if that is possible at once. May refuse a lock with waiters, which
-    /// [`lock`](overlock::RawLock::lock) then takes, with the consideration that they are due.
+    /// Comes before a thread's first attempt to take the lock.
     #[inline(always)]
-    fn try_first(&self) -> bool {
-        self.try_lock()
-    }
+    fn make_way(&self) {}
 
     /// Records by what the caller has just taken the lock of `mutex`.
     #[inline(always)]
@@ -129,7 +126,7 @@ trait Algorithm: ConstLock + Sized + 'static {
 
 /// Implements the locks whose waiters can leave the queue.
 macro_rules! can_give_up {
-    ($($lock:ident $name:literal, $release:expr, $try_first:expr;)*) => {
+    ($($lock:ident $name:literal, $release:expr $(, $make_way:expr)?;)*) => {
         $(
             impl Algorithm for $lock<Process, Preload> {
                 const NAME: &str = $name;
@@ -144,10 +141,12 @@ macro_rules! can_give_up {
                     unsafe { $release(self) }
                 }
 
-                #[inline(always)]
-                fn try_first(&self) -> bool {
-                    $try_first(self)
-                }
+                $(
+                    #[inline(always)]
+                    fn make_way(&self) {
+                        $make_way(self);
+                    }
+                )?
 
                 fn is_taken_unrecorded(&self, mutex: &Mutex) -> bool {
                     !gate::is_handed_over(mutex) && self.is_locked()
@@ -158,9 +157,9 @@ macro_rules! can_give_up {
 }
 
 can_give_up! {
-    Hybrid "hybrid", Self::unlock_if_locked, |lock: &Self| !lock.has_queue() && lock.try_lock();
-    Queued "queued", Self::unlock_if_locked, Self::try_lock;
-    TestAndSet "test-and-set", unlock_any, Self::try_lock;
+    Hybrid "hybrid", Self::unlock_if_locked, Self::make_way;
+    Queued "queued", Self::unlock_if_locked;
+    TestAndSet "test-and-set", unlock_any;
 }
 
 /// Releases a lock whose release does no harm if it is free.
@@ -233,7 +232,8 @@ fn hold<L: Algorithm>(mutex: &Mutex) {
 }
 
 extern "C-unwind" fn lock<L: Algorithm>(mutex: &Mutex) -> c_int {
-    if lock_of::<L>(mutex).try_first() {
+    lock_of::<L>(mutex).make_way();
+    if lock_of::<L>(mutex).try_lock() {
         hold::<L>(mutex);
         return 0;
     }

@@ -143,7 +143,8 @@ pub(crate) fn remove<P: Platform>(key: Key, waiter: NodeId) {
 
 /// The waiters entered for `key`, and occasionally a waiter whose key has the same tag.
 ///
-/// The caller has seen the lock word say `HALTED`, with `Acquire` (W1).
+/// The caller has seen the lock word say `HALTED`, with `Acquire` (W1), or only wants a hint: what
+/// it finds may then be out of date.
 pub(crate) fn find<P: Platform>(key: Key) -> impl Iterator<Item = NodeId> {
     key.bucket::<P>().entries.iter().filter_map(move |cell| {
         let entry = cell.load(Relaxed);

@@ -62,9 +62,9 @@ pub(crate) fn advice(results: &Results, lines: &[LockSummary]) -> Option<Advice>
     if !ties.is_empty() {
         sentence += &format!(" It ties with {}", ties.join(", "));
         sentence += &match can_starve.len() {
-            some if !chosen.cannot_starve || some == 0 => ".".into(),
-            all if all == ties.len() => ", but can't starve a thread.".into(),
-            _ => format!("; of these {} can starve a thread.", can_starve.join(", ")),
+            count if !chosen.cannot_starve || count == 0 => ".".into(),
+            count if count == ties.len() => ", but can't starve a thread.".into(),
+            _ => format!("; of these {} can starve a thread.", can_starve.join(" and ")),
         };
     }
     sentence += &passed_over(line, lines, some_are_calm, is_calm);

@@ -21,9 +21,9 @@
 //! 4,095 acquisitions pass it, whether it runs or not; while it has disabled stealing, none do. It
 //! disables stealing when it has been the head for 10 wake-up latencies, or as soon after that as
 //! it has a processor. Waiters behind it are served in order, so the waiter in place k is passed at
-//! most k x 4,095 times. A newcomer has no claim until it has joined the queue, which it does
-//! once it has spun, and yielded in vain, for 10 wake-up latencies in total; where it can't yield,
-//! after two fifths of one.
+//! most k x 4,095 times. A newcomer has no claim until it has joined the queue. It does once it has
+//! spun for 10 wake-up latencies, which include all of the time that it has yielded in vain, and at
+//! least a 64th of any other; where it can't yield, after two fifths of one.
 //!
 //! A head that has spun in vain halts. Newcomers still pass it, and are counted, unless it has
 //! disabled stealing.
@@ -36,7 +36,8 @@
 //! * There newcomers spin without bound while stealing is enabled, and so does a head after a steal
 //!   (F18). Here both have budgets in time, and a head halts again however often it was passed.
 //! * The head yields between two rounds of spinning, and newcomers now and then, where the platform
-//!   can.
+//!   can. There a CPU also yields before it passes a kicked head that does not run, although the
+//!   lock is free.
 //! * How often a newcomer looks and yields follows from a measurement: how soon a CPU that released
 //!   the lock wants it again.
 //! * One newcomer at a time sets `SPINNER`; releases then need not kick. Go's `spinbit` mutex does

@@ -232,11 +232,15 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         })
     }
 
-    /// Whether there are waiters in the lock's queue. (A waiter that has just arrived spins outside
-    /// it.)
+    /// Yields the processor, once, if the lock is free and a CPU that takes it now passes a waiter
+    /// that has been kicked and does not run. [`lock`](RawLock::lock) does this where necessary;
+    /// the function is for callers that call [`try_lock`](RawLock::try_lock) first.
     #[inline]
-    pub fn has_queue(&self) -> bool {
-        self.look().has_queue()
+    pub fn make_way(&self) {
+        let seen = self.look();
+        if O::UNFAIR && P::YIELDS && seen.has_queue() && seen.admits_newcomers() {
+            self.make_way_for_head(seen);
+        }
     }
 
     #[cold]
@@ -244,7 +248,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
         let seen = self.look();
         if O::UNFAIR && P::YIELDS && seen.has_queue() {
-            return self.lock_past_queue(deadline_ns);
+            return self.lock_with_queue(deadline_ns);
         }
         if seen.bits() & rmw::SLOW == 0 && self.try_take(seen) {
             return true;
@@ -258,10 +262,11 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         }
     }
 
-    /// [`lock_slow`](Self::lock_slow) while others wait in the queue.
+    /// [`lock_slow`](Self::lock_slow) of a lock with a queue, as a function of its own: what it calls
+    /// must not cost the stack frame of a lock without.
     #[inline(never)]
-    fn lock_past_queue(&self, deadline_ns: Option<u64>) -> bool {
-        self.make_way_for_head();
+    fn lock_with_queue(&self, deadline_ns: Option<u64>) -> bool {
+        self.make_way();
         let seen = self.look();
         seen.bits() & rmw::SLOW == 0 && self.try_take(seen)
             || self.lock_contended(seen, deadline_ns)

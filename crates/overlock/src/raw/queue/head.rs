@@ -37,7 +37,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         let mut disabled = false;
         let mut interval = 1;
         let mut steals = 0;
-        let mut since_ns = 0;
+        let mut since_ns = None;
         let budget = || Spin::new(policy::head_spins_ns(P::costs(), P::YIELDS, O::UNFAIR));
         let mut spin = budget();
         loop {
@@ -48,9 +48,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 // This is no steal.
                 steals |= 1;
                 interval = 1;
-                if O::UNFAIR && P::YIELDS {
-                    since_ns = P::now_ns();
-                }
+                since_ns = None;
             }
             let seen = self.look();
             if !seen.is_locked() {
@@ -73,17 +71,21 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 self.halt_as_head(deadline_ns);
                 disabled = self.look().is_stealing_disabled();
                 spin = budget();
+                since_ns = None;
             } else if spin.has_looked() {
                 if seen.steals() != steals {
                     // The lock changes hands, so its holders are running.
                     steals = seen.steals();
                     spin = budget();
                 }
-                let spun_ns = spin.looked_ns().saturating_sub(since_ns);
-                if O::UNFAIR && P::YIELDS && policy::head_yields(P::costs(), disabled, spun_ns) {
+                let now_ns = spin.looked_ns();
+                let spun_ns = now_ns.saturating_sub(*since_ns.get_or_insert(now_ns));
+                // Where waiting is switched off, the loop reads no clock.
+                let is_next = disabled && P::waits();
+                if O::UNFAIR && P::YIELDS && policy::head_yields(P::costs(), is_next, spun_ns) {
                     C::count(Event::PvYield);
                     spin.yield_now::<P>();
-                    since_ns = spin.looked_ns();
+                    since_ns = None;
                 }
             }
         }

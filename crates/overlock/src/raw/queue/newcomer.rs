@@ -19,12 +19,12 @@
 //! one. Without this, two virtual CPUs that used up the count of steals both spun until their
 //! budgets were spent, and the head of the queue waited for their processors.
 //!
-//! For the same reason a CPU that can yield makes way, once, before it passes a queue head that has
-//! been kicked and is not back. Linux puts a thread that it wakes on some processor's run queue, and
-//! lets whatever runs there finish its slice. That may be the CPU that takes the lock again and
-//! again: with critical sections of 4 to 27 µs the head came back 250 to 430 µs after its kick, and
-//! with the yield after 15 to 22 µs (2 processors, Linux 6.18). No newcomer loses by it, because the
-//! lock is free meanwhile.
+//! For the same reason a CPU that can yield makes way, once, if its first look finds a free lock
+//! whose queue head was kicked longer ago than a wake-up takes. Linux puts a thread that it wakes
+//! on the run queue of some processor and lets whatever runs there finish its slice. That may be
+//! the CPU that takes the lock again and again: with critical sections of 4 to 10 µs the head came
+//! back 250 to 430 µs after its kick, and with the yield after 15 to 49 µs (2 processors, Linux
+//! 6.18). The lock is free meanwhile, so whatever runs instead may take it.
 //!
 //! How often a newcomer looks and yields depends on how soon CPUs come back to a lock that they
 //! have released, to judge by its own mean gap (`gap.rs`, `policy.rs`). So a newcomer that takes a
@@ -151,10 +151,13 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         !P::YIELDS && seen.has_queue() && kick::is_head_starved::<P>(self.key())
     }
 
-    /// Yields the processor, once, if the queue head has been kicked and waits for one: this CPU is
-    /// about to pass it, and may be running on the very processor where the head is to run.
-    pub(super) fn make_way_for_head(&self) {
-        if P::YIELDS && kick::is_head_starved::<P>(self.key()) {
+    /// Yields the processor if the lock is free and its queue head, which this CPU is about to
+    /// pass, has been kicked and does not run: it may wait for this very processor.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn make_way_for_head(&self, seen: LockWord) {
+        let passes = seen.taken_by_newcomer().is_some() && P::costs().spins;
+        if passes && kick::is_head_starved::<P>(self.key()) {
             C::count(Event::PvYield);
             P::yield_now();
         }
@@ -232,6 +235,7 @@ mod tests {
     use crate::platform::Threads;
     use crate::raw::queue::one_cpu::one_cpu;
     use crate::raw::queue::order::Unfair;
+    use crate::raw::word::queue::rmw;
     use crate::slot::{NodeId, Slot, state};
     use crate::{RawLock, waiters};
 
@@ -306,40 +310,47 @@ mod tests {
     }
 
     crate::lock_class!(Giving);
-    one_cpu!(MakesWay, MAKES_WAY_NS, Some(head_runs as fn()));
+    one_cpu!(MakesWay, MAKES_WAY_NS, Some(lose_processor as fn()));
 
     static PASSED: QueueLock<MakesWay, Unfair, Giving> = QueueLock::new();
-    static HEAD: AtomicU32 = AtomicU32::new(0);
+    /// The queue head that runs when the CPU yields, or zero.
+    static RUNS: AtomicU32 = AtomicU32::new(0);
 
-    /// The processor goes to the queue head, which comes back.
-    fn head_runs() {
-        let head = NodeId::decode(HEAD.load(Relaxed)).unwrap();
-        head.node::<MakesWay>().state.store(state::HEAD, Relaxed);
-        waiters::remove::<MakesWay>(PASSED.key(), head);
+    fn lose_processor() {
+        if let Some(head) = NodeId::decode(RUNS.load(Relaxed)) {
+            head.node::<MakesWay>().state.store(state::HEAD, Relaxed);
+            waiters::remove::<MakesWay>(PASSED.key(), head);
+        }
     }
 
     #[test]
-    fn a_cpu_makes_way_for_a_head_that_was_kicked_and_waits_for_a_processor() {
+    fn a_cpu_makes_way_once_for_a_head_that_it_would_pass_and_that_needs_a_processor() {
         let head = Slot::<MakesWay>::enter().unwrap();
         let node = head.node();
-        HEAD.store(head.id().code(), Relaxed);
-        let yields = |state, kicked_for_ns| {
-            let free = LockWord::new(0).joined_by(head.id(), false);
-            PASSED.word.store(free.bits(), Relaxed);
+        let yields = |word: LockWord, state, kicked_for_ns, runs| {
+            PASSED.word.store(word.bits(), Relaxed);
+            RUNS.store(runs, Relaxed);
             assert!(waiters::insert::<MakesWay>(PASSED.key(), head.id()));
             node.kicked.store(kick::stamp::<MakesWay>(), Relaxed);
             MAKES_WAY_NS.fetch_add(kicked_for_ns, Relaxed);
             node.state.store(state, Relaxed);
             let before = Giving::counters().get(Event::PvYield);
-            assert!(PASSED.lock_slow(None));
+            PASSED.make_way();
             waiters::remove::<MakesWay>(PASSED.key(), head.id());
             Giving::counters().get(Event::PvYield) - before
         };
+        let free = LockWord::new(0).joined_by(head.id(), false);
         let late = 2 * MakesWay::costs().wake_ns;
-        assert_eq!(yields(state::KICKED, late), 1);
-        assert_eq!(yields(state::KICKED, 0), 0, "it may be on its way");
-        assert_eq!(yields(state::HEAD_HALTED, late), 0, "a release kicks it");
-        assert_eq!(yields(state::HEAD, late), 0, "it has a processor");
+        for runs in [head.id().code(), 0] {
+            assert_eq!(yields(free, state::KICKED, late, runs), 1);
+        }
+        assert_eq!(yields(free, state::KICKED, 0, 0), 0, "it may be on its way");
+        assert_eq!(yields(free, state::HEAD_HALTED, late, 0), 0, "a release kicks it");
+        assert_eq!(yields(free, state::HEAD, late, 0), 0, "it has a processor");
+        let held = free.taken_by_newcomer().unwrap();
+        assert_eq!(yields(held, state::KICKED, late, 0), 0, "this CPU can't pass it");
+        let strict = LockWord::new(free.bits() | rmw::DISABLE_STEALING);
+        assert_eq!(yields(strict, state::KICKED, late, 0), 0, "nor now");
     }
 
     crate::lock_class!(Pacing);

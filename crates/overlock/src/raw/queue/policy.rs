@@ -32,9 +32,9 @@ use crate::slot::Weights;
 /// third to halts and kicks; 5, 8 and 10 can't be told apart, and 40 gained nothing more (2 CPUs,
 /// futex).
 const TENURE_WAKES: u64 = 10;
-/// How long a newcomer spins before it leaves its processor to others, in fifths of a wake-up
-/// latency: less than a halt costs, because the newcomer may spin on the very processor that the
-/// holder needs. One that can yield then yields, and one that can't joins the queue.
+/// How long a waiter spins before it leaves its processor to others, in fifths of a wake-up
+/// latency: less than a halt costs, because the waiter may spin on the very processor that the
+/// holder needs. One that can yield then yields, and a newcomer that can't joins the queue.
 const SPIN_BLIND_FIFTHS: u64 = 2;
 /// How long a queue head that can't yield spins, in wake-up latencies: a usual critical section
 /// ends before that.
@@ -54,7 +54,7 @@ pub(super) const GAPS: Weights =
 /// One part in so many of the time that a newcomer is away counts as spun, even if the lock was
 /// well used meanwhile. So a newcomer waits outside the queue for at most so many tenures, which is
 /// two or three of the scheduler's slices. (120 random points, in separate runs with 16, 64 and no
-/// such charge: mean throughput over the best peer 0.991, 1.00, 1.01, longest stall 68, 68, 145 ms.)
+/// such charge: throughput over the best peer 0.991, 1.00, 1.01, longest stall 68, 68, 145 ms.)
 const AWAY_SHARE: u32 = 64;
 
 /// The tenure of a queue head, in nanoseconds.
@@ -62,7 +62,7 @@ const fn tenure_ns(costs: Costs) -> u64 {
     costs.wake_ns * TENURE_WAKES
 }
 
-/// How long a newcomer spins before it leaves its processor to others, in nanoseconds.
+/// How long a waiter spins before it leaves its processor to others, in nanoseconds.
 const fn blind_ns(costs: Costs) -> u64 {
     costs.wake_ns * SPIN_BLIND_FIFTHS / 5
 }
@@ -107,10 +107,10 @@ pub(super) const fn reads_tenure(steals: u32) -> bool {
 }
 
 /// How much of the `away_ns` nanoseconds that a newcomer was away while it yielded counts as spun,
-/// if others passed the queue head `steals` times meanwhile: the time for each of them. A holder
-/// that yields, too, makes one acquisition each time that the processor comes round to it, so one
-/// is no sign of progress. (With 0 of 1 counted, such a program, `sysbench threads`, ran at 1.10 of
-/// libc's speed, else at 1.93.)
+/// if others passed the queue head `steals` times meanwhile: the time divided by that number. A
+/// holder that yields, too, makes one acquisition each time that the processor comes round to it,
+/// so one is no sign of progress. (When it was taken for one, such a program, `sysbench threads`,
+/// ran at 1.10 of libc's speed, and otherwise at 1.93.)
 pub(super) const fn charged_ns(away_ns: u64, steals: u32) -> u64 {
     let parts = match steals {
         0 => 1,
@@ -148,12 +148,12 @@ pub(super) const fn yields(costs: Costs, spun_ns: u64, since_ns: u64) -> bool {
     spun_ns >= blind_ns(costs) || since_ns >= tenure_ns(costs)
 }
 
-/// Whether the queue head yields after it has spun for `spun_ns` since it last did, or since it
-/// disabled stealing. While stealing is disabled, nobody else can take the lock, so the head had
-/// better be there when the lock is released, unless the holder seems to need its processor.
-/// (Otherwise 30 threads with critical sections of 390 ns back to back lost an eighth.)
-pub(super) const fn head_yields(costs: Costs, disabled: bool, spun_ns: u64) -> bool {
-    !disabled || spun_ns >= blind_ns(costs)
+/// Whether the queue head yields after it has spun for `spun_ns` since it last did. If it is next,
+/// because it has disabled stealing, no other CPU can take the lock, so the head had better be
+/// there when the lock is released, unless the holder seems to need its processor. (With a yield at
+/// each look, 30 threads with critical sections of 390 ns back to back lost an eighth.)
+pub(super) const fn head_yields(costs: Costs, is_next: bool, spun_ns: u64) -> bool {
+    !is_next || spun_ns >= blind_ns(costs)
 }
 
 #[cfg(test)]
