@@ -73,12 +73,12 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 spin = budget();
                 since_ns = None;
             } else if spin.has_looked() {
+                let now_ns = spin.looked_ns();
                 if seen.steals() != steals {
                     // The lock changes hands, so its holders are running.
                     steals = seen.steals();
                     spin = budget();
                 }
-                let now_ns = spin.looked_ns();
                 let spun_ns = now_ns.saturating_sub(*since_ns.get_or_insert(now_ns));
                 // Where waiting is switched off, the loop reads no clock.
                 let is_next = disabled && P::waits();
@@ -229,21 +229,27 @@ mod tests {
     #[test]
     fn a_head_yields_rarely_once_nobody_else_can_take_the_lock() {
         static HELD: QueueLock<Heading, Unfair, Waiting> = QueueLock::new();
-        let yields = |head_for_ns| {
+        let yields = |head_for_ns, waits_ns| {
             HELD.word.store(LockWord::new(0).taken_by_newcomer().unwrap().bits(), Relaxed);
             let place = match Place::<Heading, Unfair, Waiting>::enqueue(&HELD.word) {
                 Enqueued::Behind(place, None) => place,
                 _ => panic!("the queue was empty"),
             };
             let head = place.wait_to_be_head(None, None).unwrap();
+            for _ in 0..3 {
+                let passed = head.look().released(false).taken_by_newcomer().unwrap();
+                HELD.word.store(passed.bits(), Relaxed);
+            }
             HEADING_NS.fetch_add(head_for_ns, Relaxed);
             let before = Waiting::counters().get(Event::PvYield);
-            assert!(!head.lock_as_head(Some(Heading::now_ns() + Heading::costs().wake_ns)));
+            assert!(!head.lock_as_head(Some(Heading::now_ns() + waits_ns)));
             Waiting::counters().get(Event::PvYield) - before
         };
         let is_over = |&ns: &u64| policy::disables_stealing(Heading::costs(), ns);
         let tenure_ns = (0..).step_by(1_024).find(is_over).unwrap();
-        // In 5 us, with a look every 160 ns and yields of 400 ns; or every 2 us.
-        assert_eq!((yields(0), yields(tenure_ns + 1_024)), (9, 2));
+        // There is a look every 160 ns, and a yield takes 400 ns.
+        assert_eq!([2_000, 5_000].map(|waits_ns| yields(0, waits_ns)), [4, 9]);
+        let late_ns = tenure_ns + 1_024;
+        assert_eq!([2_000, 5_000].map(|waits_ns| yields(late_ns, waits_ns)), [0, 2]);
     }
 }
