@@ -46,9 +46,9 @@ pub(crate) fn advice(results: &Results, lines: &[LockSummary]) -> Option<Advice>
     let line = lines.iter().find(|line| line.lock == chosen.lock)?;
     let rounds = chosen.scores.len();
     let verdict = stats::coverage(rounds) >= CONFIDENCE;
-    let names = |of: Vec<&&Candidate<'static>>| of.iter().map(|of| of.lock).collect::<Vec<_>>();
-    let can_starve = names(ties.iter().filter(|of| !of.cannot_starve).collect());
-    let ties = names(ties.iter().collect());
+    let can_starve = ties.iter().filter(|of| !of.cannot_starve).map(|of| of.lock);
+    let can_starve: Vec<&'static str> = can_starve.collect();
+    let ties: Vec<&'static str> = ties.iter().map(|of| of.lock).collect();
     let mut sentence = if verdict {
         format!("Recommendation: use {} on this machine: {}", line.lock, figures(line))
     } else {

@@ -238,7 +238,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     #[inline]
     pub fn make_way(&self) {
         let seen = self.look();
-        if O::UNFAIR && P::YIELDS && seen.has_queue() && seen.admits_newcomers() {
+        if O::UNFAIR && P::YIELDS && seen.has_queue() {
             self.make_way_for_head(seen);
         }
     }

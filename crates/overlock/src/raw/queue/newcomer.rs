@@ -227,12 +227,12 @@ fn steals_between(before: LockWord, now: LockWord) -> u32 {
 mod tests {
     extern crate std;
 
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicBool, AtomicU32};
     use std::thread;
     use std::time::Duration;
 
     use super::*;
-    use crate::platform::Threads;
+    use crate::platform::{Costs, Threads};
     use crate::raw::queue::one_cpu::one_cpu;
     use crate::raw::queue::order::Unfair;
     use crate::raw::word::queue::rmw;
@@ -310,9 +310,13 @@ mod tests {
     }
 
     crate::lock_class!(Giving);
-    one_cpu!(MakesWay, MAKES_WAY_NS, Some(lose_processor as fn()));
+    one_cpu!(MakesWay, MAKES_WAY_NS, Some(lose_processor as fn()), {
+        Costs::DEFAULT.with_spins(!SIGNALLED.load(Relaxed))
+    });
 
     static PASSED: QueueLock<MakesWay, Unfair, Giving> = QueueLock::new();
+    /// Whether the thread has just been signalled.
+    static SIGNALLED: AtomicBool = AtomicBool::new(false);
     /// The queue head that runs when the CPU yields, or zero.
     static RUNS: AtomicU32 = AtomicU32::new(0);
 
@@ -351,6 +355,17 @@ mod tests {
         assert_eq!(yields(held, state::KICKED, late, 0), 0, "this CPU can't pass it");
         let strict = LockWord::new(free.bits() | rmw::DISABLE_STEALING);
         assert_eq!(yields(strict, state::KICKED, late, 0), 0, "nor now");
+
+        PASSED.word.store(free.bits(), Relaxed);
+        assert!(waiters::insert::<MakesWay>(PASSED.key(), head.id()));
+        node.state.store(state::KICKED, Relaxed);
+        let before = Giving::counters().get(Event::PvYield);
+        assert!(PASSED.lock_slow(None));
+        assert_eq!(Giving::counters().get(Event::PvYield) - before, 1, "by itself");
+        waiters::remove::<MakesWay>(PASSED.key(), head.id());
+
+        SIGNALLED.store(true, Relaxed);
+        assert_eq!(yields(free, state::KICKED, late, 0), 0, "it should not yield");
     }
 
     crate::lock_class!(Pacing);

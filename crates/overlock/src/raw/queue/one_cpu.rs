@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A platform in virtual time, for tests of what a CPU does while no other does anything.
 
-/// A platform of one CPU, on which a pause takes 10 ns. The static is the time, and the last
-/// argument is what a yield does, if the CPU can yield.
+/// A platform of one CPU, on which a pause takes 10 ns. The static is the time; it is
+/// followed by what a yield does, if the CPU can yield, and by the costs, if not the usual ones.
 macro_rules! one_cpu {
-    ($name:ident, $now:ident, $yield:expr) => {
+    ($name:ident, $now:ident, $yield:expr $(, $costs:expr)?) => {
         #[derive(Debug)]
         struct $name;
 
@@ -22,6 +22,11 @@ macro_rules! one_cpu {
             const WAITS: bool = true;
             const YIELDS: bool = $yield.is_some();
 
+            $(
+                fn costs() -> crate::platform::Costs {
+                    $costs
+                }
+            )?
             fn fence(order: core::sync::atomic::Ordering) {
                 core::sync::atomic::fence(order);
             }

@@ -2,12 +2,12 @@
 //! The policy of the queue locks, as pure functions of what waiting [costs](Costs): when a waiter
 //! spins, yields, halts and disables stealing.
 //!
-//! *Work conservation.* A running newcomer takes a free lock at its first look. Only the queue
-//! head, which is entitled to the next critical section in any case, leaves a free lock alone for
-//! [`HOLD_BACK_NS`]. If the last holder is back within that time, one CPU saturates the lock, and
-//! every hand-over would cost more than it brings; the queue head then looks less often, and takes
-//! its turn when its tenure is over. If the last holder does not come back, the head takes the
-//! lock.
+//! *Work conservation.* A running newcomer takes a free lock at its first look, unless it makes way
+//! for a queue head that needs a processor. Only the queue head, which is entitled to the next
+//! critical section in any case, waits beside a free lock, for [`HOLD_BACK_NS`]. If the last holder
+//! is back within that time, one CPU saturates the lock, and every hand-over would cost more than
+//! it brings; the queue head then looks less often, and takes its turn when its tenure is over. If
+//! the last holder does not come back, the head takes the lock.
 //!
 //! *Does the last holder come straight back?* Newcomers, too, must know this, because it decides
 //! what their presence is worth. If it does, a newcomer only takes the line away from a CPU that
@@ -109,8 +109,8 @@ pub(super) const fn reads_tenure(steals: u32) -> bool {
 /// How much of the `away_ns` nanoseconds that a newcomer was away while it yielded counts as spun,
 /// if others passed the queue head `steals` times meanwhile: the time divided by that number. A
 /// holder that yields, too, makes one acquisition each time that the processor comes round to it,
-/// so one is no sign of progress. (When it was taken for one, such a program, `sysbench threads`,
-/// ran at 1.10 of libc's speed, and otherwise at 1.93.)
+/// so one is no sign of progress. (When one acquisition counted as progress, such a program,
+/// `sysbench threads`, ran at 1.10 of libc's speed, and otherwise at 1.93.)
 pub(super) const fn charged_ns(away_ns: u64, steals: u32) -> u64 {
     let parts = match steals {
         0 => 1,
