@@ -62,8 +62,8 @@ pub trait World: Copy + Send + Sync + 'static {
     /// Whether the program should return.
     fn stopping() -> bool;
 
-    /// Nanoseconds since the run began. In a measured critical section this call is the only
-    /// overhead, so it should be cheap.
+    /// Nanoseconds since the run began. A vCPU that has waited for a lock calls this in its
+    /// critical section, so it should be cheap.
     fn now_ns() -> u64;
 
     /// Nanoseconds for which this vCPU was without a processor so far, halted or robbed.

@@ -144,7 +144,7 @@ fn costs(lab: &Run<'_>) -> Result<Costs> {
     let line = transfer()?;
     let calls = Calls::measure(lab)?;
     let pair = 1e9 / median_of(lab, "micro", "native-test-and-set", (1, 1), |r| r.ops_per_s)?;
-    let notes = pair - 3.0 * clock - 2.0 * rmw - 4.0;
+    let notes = pair - 2.0 * rmw - 4.0;
     let way = || {
         measured(
             line,
@@ -163,7 +163,7 @@ fn costs(lab: &Run<'_>) -> Result<Costs> {
         share: assumed(10, "copies of a shared line leave its home one every 10 ns"),
         pause: measured(pause, "a pause in a loop"),
         clock: measured(clock, "a reading of the time stamp counter in a loop"),
-        notes: measured(notes, "an uncontended pair, less its accesses and readings of the clock"),
+        notes: measured(notes, "an uncontended pair, less its accesses"),
         acquire: assumed(0, "loads of x86 acquire"),
         release: assumed(0, "stores of x86 release"),
         full: measured(full, "a full fence in a loop"),

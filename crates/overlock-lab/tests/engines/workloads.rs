@@ -17,6 +17,7 @@ crate::on_both_engines!(
     every_rule_keeps_the_timer_monotone,
     locks_that_may_not_wait_do_not_halt,
     each_hand_over_is_a_kick_and_a_halt,
+    an_acquisition_at_the_first_attempt_is_a_wait_of_no_length,
     a_preempted_holder_is_blamed_for_the_waits_behind_it,
     native_locks_report_pause_loops,
     unknown_names_are_refused,
@@ -89,6 +90,20 @@ fn locks_that_may_not_wait_do_not_halt<E: Engine>() {
     let off = Config { paravirtual: false, ..config(6) };
     assert_eq!(point::<E>(&off, "micro", "ticket").exits["halt"], 0);
     assert_eq!(point::<E>(&config(6), "micro", "native-ticket").exits["halt"], 0);
+}
+
+fn an_acquisition_at_the_first_attempt_is_a_wait_of_no_length<E: Engine>() {
+    let count = |record: &Record<Yields>| record.wait_counts.iter().map(|&(_, n)| n).sum::<u64>();
+    // A vCPU that is stopped by force may not have counted its last operation, or its last wait.
+    let done = |record: &Record<Yields>| (record.ops_per_s * record.seconds).round() as u64;
+    let alone = point::<E>(&config(1), "micro", "hybrid");
+    assert_eq!((alone.longest_stall_ns, alone.spin_s_per_s), (0, 0.0), "{alone:?}");
+    assert!(alone.wait_counts.len() == 1 && count(&alone).abs_diff(done(&alone)) <= 1, "{alone:?}");
+    // Behind a holder of 50 us, others wait, and all of their waits are timed.
+    let profile = Profile { section_ns: 50_000, ..Profile::named("micro").unwrap() };
+    let record = run::<E>(&config(4), &profile, "ticket").unwrap();
+    assert!(record.wait_ns.p50 > 10_000 && record.spin_s_per_s > 0.0, "{record:?}");
+    assert!(count(&record).abs_diff(done(&record)) <= 4, "{record:?}");
 }
 
 fn each_hand_over_is_a_kick_and_a_halt<E: Engine>() {

@@ -64,10 +64,13 @@ impl Waits {
 pub(crate) struct Tally {
     /// Operations done.
     pub(crate) operations: AtomicU64,
-    /// Waits that have ended.
+    /// Waits that have ended, those of no length included.
     pub(crate) waited: AtomicU64,
+    /// How many of them were of no length, because the lock was taken at the first attempt; they
+    /// are not in `waits`.
+    at_once: AtomicU64,
     /// Waits for locks, in nanoseconds.
-    pub(crate) waits: Waits,
+    waits: Waits,
     /// The longest of them, exactly.
     pub(crate) longest_ns: AtomicU64,
     /// When the wait that is going on began, or the last one until it has been counted; 0 is none.
@@ -124,6 +127,24 @@ impl Tally {
             self.longest_ns.store(wait, Relaxed);
         }
         wait
+    }
+
+    /// Records that a lock was taken at the first attempt, before which no clock was read.
+    #[inline]
+    pub(crate) fn took_at_once(&self) {
+        add(&self.waited, 1);
+        add(&self.at_once, 1);
+    }
+
+    /// Adds the waits of this vCPU to `all`.
+    ///
+    /// # Safety
+    /// As for [`Waits::read`].
+    pub(crate) unsafe fn add_waits_to(&self, all: &mut Histogram<u32>) {
+        // SAFETY: passed on to the caller.
+        all.add(unsafe { self.waits.read() }).expect("the same bounds");
+        let at_once = self.at_once.load(Relaxed);
+        all.saturating_record_n(0, u32::try_from(at_once).unwrap_or(u32::MAX));
     }
 
     /// Records a read of the PM timer that went from `start` until now.
