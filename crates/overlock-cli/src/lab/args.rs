@@ -258,8 +258,7 @@ Reading the tables:
   of 1x     throughput over that of the same lock and policy with one vCPU per pCPU
   of limit  throughput over that of hand-over, where that is measured too
   Jain      fairness: 1 all vCPUs did the same, 1/vCPUs one did everything
-  p50, ...  percentiles of the wait; a lock that was taken at the first attempt counts as 0, and no
-            clock is read for it
+  p50, ...  percentiles of the wait for a lock; one that was free at the first attempt counts as 0
   stall     the longest time that any vCPU waited for the lock, even if it never got it
   CPU/s     CPU seconds used in a second; spin/s: the part spent waiting for locks
   steal/s   seconds in a second for which vCPUs were ready without a pCPU, all vCPUs together

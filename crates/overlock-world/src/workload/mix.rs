@@ -2,14 +2,16 @@
 //! The loop that every workload consists of.
 //!
 //! # What a critical section contains
-//! A vCPU first tries to take the lock. If that succeeds, it has not waited, and no clock is read:
-//! two readings take longer than an empty critical section. If it fails, the vCPU reads its clock,
-//! and waits.
+//! A vCPU first tries to take the lock. If that succeeds, it has not waited, and its wait is not
+//! timed: two readings of the clock take longer than an empty critical section. If it fails, the
+//! vCPU reads its clock, and waits.
 //!
 //! Between the return of `lock` and the call of `unlock` a vCPU that has waited reads its clock
 //! once, and two words of its own record. Every vCPU writes one word of its own ([`Place`]; two if
 //! locks publish), announces that it is in a critical section, and works. Everything else is
-//! counted after the release. The lock's cache line holds only the lock.
+//! counted after the release. Where waiters are served in order, this includes a reading of the
+//! clock: the lock is the next waiter's from then on, and the host accounts for the time that it
+//! stays away. The lock's cache line holds only the lock.
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -185,11 +187,10 @@ impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
         // SAFETY: the lock was taken above.
         unsafe { lock.unlock() };
         vcpu.leave_critical();
-        // Who is next is known only where waiters are served in order.
-        let released_ns = if self.in_order || waited.is_some() { vcpu.now_ns() } else { 0 };
-        if self.in_order {
-            self.released[own].at_ns.store(released_ns, Relaxed);
-            self.released[own].lock.store(at as u64 + 1, Relaxed);
+        let released = &self.released[own];
+        if self.in_order || !self.logs.is_empty() {
+            released.at_ns.store(vcpu.now_ns(), Relaxed);
+            released.lock.store(at as u64 + 1, Relaxed);
         }
         let Some((start, taken)) = waited else {
             return tally.took_at_once();
@@ -197,6 +198,7 @@ impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
         add(&self.waited[own][at], tally.end(start, taken));
         if let Some(log) = self.logs.get(own) {
             let (asked_ns, taken_ns) = (start.now_ns, taken.now_ns);
+            let released_ns = released.at_ns.load(Relaxed);
             // SAFETY: only this vCPU records here, and the log is read once it has ended.
             unsafe { log.note(Hold { lock: at as u32, asked_ns, taken_ns, released_ns }) };
         }

@@ -7,9 +7,10 @@
 //! | 2·n + 1 | waits for lock n |
 //! | 2·n + 2 | holds lock n |
 //!
-//! So there is never a moment at which the vCPU appears both to hold a lock and to wait for it, or
-//! to do neither; and the store on taking the lock is the only one in the critical section. Host
-//! and oracle read these words; waiters do not, so the line is not contended.
+//! So a vCPU never appears both to hold a lock and to wait for it. One that waited never appears to
+//! do neither; one that took the lock at its first attempt does so between the attempt and the next
+//! store. The store on taking the lock is the only one in the critical section. Host and oracle
+//! read these words; waiters do not, so the line is not contended.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
