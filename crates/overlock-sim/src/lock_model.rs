@@ -22,6 +22,9 @@ pub(crate) enum Layout {
 
 pub(crate) const LOCKED: u32 = 1 << 0;
 pub(crate) const STEALS: u32 = 0xfff << 1;
+pub(crate) const STEAL: u32 = 1 << 1;
+/// The highest bit of the steals: the queue head clears it when it carries.
+pub(crate) const CARRY: u32 = 1 << 12;
 pub(crate) const HALTED: u32 = 1 << 13;
 pub(crate) const NO_STEALING: u32 = 1 << 14;
 pub(crate) const TAIL_SHIFT: u32 = 16;
@@ -37,8 +40,7 @@ pub(crate) const fn tail(word: u32) -> u32 {
 /// Whether a word names neither holder nor waiters. What a timed gap leaves behind stays until the
 /// next acquisition.
 pub(crate) const fn is_at_rest(word: u32) -> bool {
-    const ONE_STEAL: u32 = 1 << 1;
-    word == 0 || word == TIMED || word == TIMED | ONE_STEAL
+    word == 0 || word == TIMED || word == TIMED | STEAL
 }
 
 /// Whether this access to a queue node takes back a place that its CPU had given up: from
@@ -68,8 +70,10 @@ pub(crate) struct Promise {
     pub(crate) layout: Layout,
     /// Whether waiters in the queue are served in the order in which they joined it.
     pub(crate) in_order: bool,
-    /// How often the queue head may be passed.
+    /// How often the queue head may be passed if it does not carry.
     pub(crate) max_bypass: Option<u32>,
+    /// How often it may carry.
+    pub(crate) max_carries: u32,
     /// Whether no CPU passes a queue head that has disabled stealing.
     pub(crate) disables_stealing: bool,
     /// How often a queue head may be passed before it halts, if it may be passed only while it is
@@ -116,6 +120,8 @@ pub(crate) struct LockModel {
     pub(crate) queue: VecDeque<Waiter>,
     /// How often the queue head has been passed.
     pub(crate) passed: u32,
+    /// How often it has carried.
+    pub(crate) carries: u32,
     pub(crate) head: Head,
     /// Whether a waiter has given up since the queue was empty. Which waiter is the head can then
     /// not be told exactly.
@@ -147,6 +153,7 @@ impl LockModel {
             owner: None,
             queue: VecDeque::new(),
             passed: 0,
+            carries: 0,
             head: Head::Awake,
             gave_up: false,
             word: 0,
@@ -183,6 +190,24 @@ impl LockModel {
     /// The position in the queue of a CPU that gave up.
     pub(crate) fn left_place(&self, cpu: usize) -> Option<usize> {
         self.queue.iter().position(|waiter| waiter.cpu == cpu && waiter.left)
+    }
+
+    /// How often the queue head may be passed, after as many carries as there were.
+    pub(crate) fn max_bypass(&self) -> Option<u32> {
+        self.kind.promise.max_bypass.map(|most| most + self.carries * (CARRY / STEAL))
+    }
+
+    /// CPU `cpu` carries. Returns what is wrong with that.
+    pub(crate) fn carried_by(&mut self, cpu: usize) -> Option<&'static str> {
+        self.carries += 1;
+        let is_head = self.first() == Some(cpu) || self.gave_up && self.place(cpu).is_some();
+        if !is_head {
+            Some("carries without being the queue head")
+        } else if self.carries > self.kind.promise.max_carries {
+            Some("carries once too often")
+        } else {
+            None
+        }
     }
 
     /// The word of a lock with a queue has changed.

@@ -21,7 +21,7 @@ use std::panic::Location;
 use std::sync::atomic::Ordering;
 
 use overlock::atomic::Atomic;
-use overlock::platform::{CheapRelease, Platform};
+use overlock::platform::{CheapRelease, Costs, Platform};
 use overlock::{Bucket, Cpu, Slot};
 
 use crate::cell::{Cell32, Numbers, Renumbered, Word};
@@ -39,6 +39,8 @@ pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
     const FENCES: bool = true;
     /// See [`Platform::waits`].
     const ON: bool = Self::WAITS;
+    /// See [`Costs::wake_ns`].
+    const WAKE_NS: u64 = Costs::DEFAULT.wake_ns;
     /// See [`Platform::Word`].
     type Word: Cell32;
 }
@@ -46,6 +48,10 @@ pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
 /// CPUs halt, and are kicked by number.
 #[derive(Debug)]
 pub(crate) struct ByNumber;
+/// Like [`ByNumber`], with a wake-up latency, and so a tenure, that many short critical sections fit
+/// into.
+#[derive(Debug)]
+pub(crate) struct Patient;
 /// CPUs halt, and are kicked by the address of the word they wait on.
 #[derive(Debug)]
 pub(crate) struct ByAddress;
@@ -64,6 +70,11 @@ pub(crate) struct SpinOnly;
 
 impl Waiting for ByNumber {
     const WAITS: bool = true;
+    type Word = Word<u32>;
+}
+impl Waiting for Patient {
+    const WAITS: bool = true;
+    const WAKE_NS: u64 = 400_000;
     type Word = Word<u32>;
 }
 impl Waiting for ByAddress {
@@ -158,6 +169,10 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
 
     fn waits() -> bool {
         W::ON
+    }
+
+    fn costs() -> Costs {
+        Costs::DEFAULT.with_wake_ns(W::WAKE_NS)
     }
 
     fn fence(_order: Ordering) {

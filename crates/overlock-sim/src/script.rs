@@ -60,6 +60,9 @@ pub(crate) struct Script {
     timeout_ns: [u64; 4],
     /// How long the head counts as a user of the lock before it asks for it.
     head_late_ns: u64,
+    /// Whether the newcomer arrives when the holder is in its release. By then head and next are in
+    /// the queue, however long newcomers spin, and the head can be passed while it is away.
+    late: bool,
     /// Whether the last user frees the lock.
     frees: bool,
     /// Whether the CPU that is taken away is interrupted later, and there is a second lock: for the
@@ -78,6 +81,7 @@ const PLAIN: Script = Script {
     rounds: [3; 4],
     timeout_ns: [0; 4],
     head_late_ns: 0,
+    late: false,
     frees: false,
     interrupts: false,
     pair: false,
@@ -99,7 +103,7 @@ const HYBRID: usize = 3;
 const REFRESH: usize = 4;
 
 /// All scripts.
-pub(crate) const SCRIPTS: [Script; 30] = [
+pub(crate) const SCRIPTS: [Script; 31] = [
     PLAIN,
     Script { name: "halt", hold_ns: 30_000, ..PLAIN },
     Script { name: "long", hold_ns: 300_000, ..PLAIN },
@@ -108,7 +112,8 @@ pub(crate) const SCRIPTS: [Script; 30] = [
     Script { name: "all-give-up", hold_ns: 300_000, timeout_ns: [0, 4_000, 2_000, 3_000], ..PLAIN },
     Script { name: "freed", head_late_ns: 12_000, ..FREED },
     Script { name: "freed-halted", hold_ns: 10_000, ..FREED },
-    Script { name: "passed", hold_ns: 30_000, rounds: [2, 1, 1, 5_000], ..PLAIN },
+    Script { name: "passed", hold_ns: 30_000, rounds: [2, 1, 1, 5_000], late: true, ..PLAIN },
+    Script { name: "carries", rounds: [1, 1, 1, 10_000], ..PLAIN },
     Script {
         name: "interrupted",
         cpus: 3,
@@ -162,12 +167,9 @@ impl Script {
         }
         // It holds the second lock until the holder is back.
         let second = self.interrupts && cpu == 2;
-        // It passes a queue head that is away. By now head and next are in the queue, however long
-        // newcomers spin.
+        let late = second || self.late && cpu == 3;
         let passes = self.rounds[cpu] > 100;
-        let late = second || passes;
         Part {
-            // Late means while the holder is in its release.
             arrives_ns: if late { self.hold_ns + 1_500 } else { ARRIVES_NS[cpu] },
             rounds: self.rounds[cpu],
             locks: [0, usize::from(self.interrupts)],
@@ -175,7 +177,7 @@ impl Script {
                 if cpu == 0 { self.hold_ns } else { 100 },
                 if second { away_ns(waits) * 5 / 4 } else { 100 },
             ],
-            pause_ns: if late { 0 } else { 300 },
+            pause_ns: if late || passes { 0 } else { 300 },
             timeout_ns: self.timeout_ns[cpu],
             on_its_way_ns: if cpu == 1 { self.head_late_ns } else { 0 },
         }

@@ -14,7 +14,7 @@ use crate::failure::Oracle;
 use crate::lock_model::{Layout, Promise, Survives};
 use crate::machine::{self, Memory};
 use crate::platform::{
-    ByAddress, ByNumber, Cheap, Inject, SpinOnly, SwitchedOff, Unfenced, Waiting,
+    ByAddress, ByNumber, Cheap, Inject, Patient, SpinOnly, SwitchedOff, Unfenced, Waiting,
 };
 use crate::rng::Rng;
 use crate::world::{Verb, World};
@@ -196,6 +196,7 @@ const UNFAIR: Promise = Promise {
     layout: Layout::Bit,
     in_order: false,
     max_bypass: None,
+    max_carries: 0,
     disables_stealing: false,
     passes_awake: None,
     survives: Survives::Everybody,
@@ -211,6 +212,10 @@ const QUEUED: Promise = Promise {
 };
 const HYBRID: Promise =
     Promise { survives: Survives::AllButDeclared, passes_awake: None, ..QUEUED };
+/// By number, a CPU can't yield, and the head of a hybrid lock carries.
+const CARRIES: Promise = Promise { max_carries: 30, ..HYBRID };
+const _: () = assert!(Hybrid::<Inject<ByNumber>>::MAX_BYPASS == 4_095 + 30 * 2_048);
+const _: () = assert!(Hybrid::<Inject<Cheap>>::MAX_BYPASS == 4_095);
 /// A cheap release may miss a queue that has just formed; one CPU can then pass its head.
 const CHEAP_QUEUED: Promise = Promise { passes_awake: Some(1), ..QUEUED };
 /// If `membarrier` does nothing, a cheap release misses a waiter that has halted.
@@ -222,7 +227,8 @@ static SUBJECTS: &[Subject] = &[
     plain::<ByNumber, Ticket<Inject<ByNumber>, Probe>>("ticket", TICKET),
     plain::<ByNumber, Ticket<Inject<ByNumber>, Probe, Narrow>>("ticket-narrow", TICKET),
     timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("queued", QUEUED),
-    timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("hybrid", HYBRID),
+    timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("hybrid", CARRIES),
+    timed::<Patient, Hybrid<Inject<Patient>, Probe>>("patient-hybrid", CARRIES),
     plain::<Cheap, Ticket<Inject<Cheap>, Probe>>("cheap-ticket", TICKET),
     timed::<Cheap, Queued<Inject<Cheap>, Probe>>("cheap-queued", CHEAP_QUEUED),
     timed::<Cheap, Hybrid<Inject<Cheap>, Probe>>("cheap-hybrid", HYBRID),

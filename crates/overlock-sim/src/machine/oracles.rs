@@ -7,7 +7,8 @@ use crate::arena::Arena;
 use crate::failure::Oracle;
 use crate::faults::Fault;
 use crate::lock_model::{
-    self, Head, LOCKED, Layout, LockModel, NO_STEALING, STEALS, Survives, Waiter, is_at_rest, tail,
+    self, CARRY, Head, LOCKED, Layout, LockModel, NO_STEALING, STEALS, Survives, Waiter,
+    is_at_rest, tail,
 };
 use crate::trace::What;
 use crate::world::Verb;
@@ -216,6 +217,13 @@ impl Machine {
                     let text = format!("cpu {me} disables stealing without a count");
                     return self.fail(Some(lock), Oracle::Bypass, text);
                 }
+                if old & !new == CARRY
+                    && new & !old == 0
+                    && let Some(wrong) = model.carried_by(me)
+                {
+                    let text = format!("cpu {me} {wrong}");
+                    return self.fail(Some(lock), Oracle::Bypass, text);
+                }
                 let joined = tail(new) != tail(old);
                 if joined && tail(new) != 0 {
                     // A place that it gave up has been skipped.
@@ -257,7 +265,7 @@ impl Machine {
             let text =
                 format!("cpu {me} passes cpu {first}, the queue head, which has disabled stealing");
             self.fail(Some(lock), Oracle::Bypass, text);
-        } else if promise.max_bypass.is_some_and(|most| passed > most) {
+        } else if self.locks[lock].max_bypass().is_some_and(|most| passed > most) {
             let text = format!("cpu {first}, queue head, has been passed {passed} times");
             self.fail(Some(lock), Oracle::Bypass, text);
         } else if let Some(most) = promise.passes_awake.filter(|_| !self.locks[lock].gave_up) {
@@ -275,6 +283,7 @@ impl Machine {
     fn leave_queue(&mut self, lock: usize, cpu: usize) {
         let model = &mut self.locks[lock];
         model.passed = 0;
+        model.carries = 0;
         model.head = Head::Awake;
         let place = model.place(cpu);
         let left = place.and_then(|place| model.queue.remove(place));

@@ -9,13 +9,15 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use overlock::atomic::{Atomic, ConstAtomic};
 use overlock::platform::Platform;
-use overlock::{ConstLock, RawLock, RawTimedLock};
+use overlock::{ConstLock, Hybrid, RawLock, RawTimedLock};
 
-use super::{Fair, HYBRID, Subject, UNFAIR};
+use super::{CARRIES, Fair, HYBRID, Probe, Subject, UNFAIR};
 use crate::Oracle;
 use crate::cell::Word;
-use crate::lock_model::{LOCKED, Layout, NO_STEALING, Promise, STEALS, Survives, TAIL_SHIFT};
-use crate::platform::{ByAddress, Inject};
+use crate::lock_model::{
+    CARRY, LOCKED, Layout, NO_STEALING, Promise, STEALS, Survives, TAIL_SHIFT,
+};
+use crate::platform::{ByAddress, Inject, Patient};
 
 type Here = Inject<ByAddress>;
 
@@ -23,6 +25,7 @@ type Here = Inject<ByAddress>;
 const BARE: Promise = Promise { layout: Layout::Opaque, survives: Survives::Nobody, ..UNFAIR };
 const FIFO: Promise = Promise { layout: Layout::Queue, in_order: true, ..BARE };
 const BOUNDED: Promise = Promise { layout: Layout::Queue, max_bypass: HYBRID.max_bypass, ..BARE };
+const CARRYING: Promise = Promise { max_carries: CARRIES.max_carries, ..BOUNDED };
 const STRICT: Promise = Promise { layout: Layout::Queue, passes_awake: Some(0), ..BARE };
 const DISABLING: Promise = Promise { layout: Layout::Queue, disables_stealing: true, ..BARE };
 
@@ -33,6 +36,11 @@ pub(super) static SUBJECTS: &[Subject] = &[
     known_bad::<Barging>("broken-unfair-fifo", &[Oracle::Order], FIFO),
     known_bad::<Starving>("broken-bypass", &[Oracle::Bypass], BOUNDED),
     known_bad::<Starving>("broken-strict-order", &[Oracle::Bypass], STRICT),
+    known_bad::<Obliging>("broken-carry", &[Oracle::Bypass], CARRYING),
+    Subject {
+        known_bad: &[Oracle::Bypass],
+        ..super::timed::<Patient, Hybrid<Inject<Patient>, Probe>>("broken-carries", HYBRID)
+    },
     known_bad::<Unheeded>("broken-declaration", &[Oracle::Bypass], DISABLING),
     known_bad::<LateLook>("broken-touch-after-release", &[Oracle::Freed], BARE),
     known_bad::<Stampede>("broken-stampede", &[Oracle::Kicks], BARE),
@@ -215,6 +223,15 @@ struct Starving;
 impl Mistake for Starving {
     fn lock(words: &Words) {
         pass_or_join(words, 0);
+    }
+}
+
+/// A CPU that passes the queue carries in place of its head.
+struct Obliging;
+impl Mistake for Obliging {
+    fn lock(words: &Words) {
+        pass_or_join(words, CARRY);
+        words.lock.fetch_and(!CARRY, SeqCst);
     }
 }
 

@@ -17,13 +17,14 @@
 //!
 //! # The bypass bound
 //!
-//! From the moment a waiter becomes the queue head until it has the lock, at most [`MAX_BYPASS`] =
-//! 4,095 acquisitions pass it, whether it runs or not; while it has disabled stealing, none do. It
-//! disables stealing when it has been the head for 10 wake-up latencies, or as soon after that as
-//! it has a processor. Waiters behind it are served in order, so the waiter in place k is passed at
-//! most k x 4,095 times. A newcomer has no claim until it has joined the queue. It does once it has
-//! spun for 10 wake-up latencies, which include all of the time that it has yielded in vain, and at
-//! least a 64th of any other; where it can't yield, after two fifths of one.
+//! From the moment a waiter becomes the queue head until it has the lock, at most [`MAX_BYPASS`]
+//! acquisitions pass it: 65,535, of which at most 4,095 while it has no processor, or, where CPUs
+//! can yield, 4,095 in all. While it has disabled stealing, none do. It disables stealing when it
+//! has been the head for 10 wake-up latencies, or as soon after that as it has a processor. Waiters
+//! behind it are served in order, so the waiter in place k is passed at most k times as often. A
+//! newcomer has no claim until it has joined the queue. It does once it has spun for 10 wake-up
+//! latencies, which include all of the time that it has yielded in vain, and at least a 64th of any
+//! other; where it can't yield, after two fifths of one.
 //!
 //! A head that has spun in vain halts. Newcomers still pass it, and are counted, unless it has
 //! disabled stealing.
@@ -40,6 +41,8 @@
 //!   lock is free.
 //! * How often a newcomer looks and yields follows from a measurement: how soon a CPU that released
 //!   the lock wants it again.
+//! * The bypass bound there is in time only. Here it is also in acquisitions; a head that spins and
+//!   can't yield carries, so that short critical sections do not end a turn before its tenure.
 //! * One newcomer at a time sets `SPINNER`; releases then need not kick. Go's `spinbit` mutex does
 //!   likewise (golang/go#68578).
 //!

@@ -65,6 +65,8 @@
 //!                                       :    takes, and promotes the next    :
 //! ```
 //!
+//! A queue head that spins in its tenure also carries: (t,s,0,0,n,l) -> (t,s,0,0,n-2048,l).
+//!
 //! An acquisition by a newcomer whose gap is timed, and the next one, by this CPU or another:
 //!
 //! ```text
@@ -116,7 +118,8 @@
 //!   `NO_STEALING` is set, the byte is not zero, so the fast path passes no CPU. The exception is a
 //!   cheap release that missed the queue: one CPU may then pass, and its release makes the byte
 //!   nonzero again.
-//! * I2: only the queue head resets the count of a queue, when it leaves the queue.
+//! * I2: only the queue head reduces the count of a queue: to zero when it leaves the queue, and by
+//!   2,048 when it carries. It carries a bounded number of times (`raw/word/queue.rs`).
 //! * I3: a release that sees `HALTED` kicks the queue head, unless `SPINNER` says that a newcomer
 //!   is spinning, that newcomer may steal, and the head is not known to be due.
 //! * I4: the newcomer that set `SPINNER` clears it by taking the lock, or by a CAS before it joins
@@ -197,8 +200,10 @@ pub struct QueueLock<P: Platform, O: Order, C: Class = Uncounted> {
 }
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
-    /// How many acquisitions may pass a waiter while it is the queue head.
-    pub const MAX_BYPASS: u32 = LockWord::STEALS_MAX;
+    /// How many acquisitions may pass a waiter while it is the queue head: 65,535 where waiters
+    /// spin and can't yield, and otherwise 4,095.
+    pub const MAX_BYPASS: u32 = LockWord::STEALS_MAX
+        + policy::carries(O::UNFAIR && P::WAITS, P::YIELDS) * LockWord::STEALS_CARRIED;
 
     /// An unlocked lock in a cell, for platforms whose cells can't be constants.
     ///

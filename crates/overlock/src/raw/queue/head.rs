@@ -31,6 +31,8 @@ use crate::waiters;
 impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     /// Whether stealing is disabled from the start, and not only when the tenure is over.
     pub(super) const STRICT: bool = !O::UNFAIR || !P::WAITS;
+    /// How often the queue head can carry.
+    const CARRIES: u32 = policy::carries(O::UNFAIR && P::WAITS, P::YIELDS);
 
     /// Takes the lock as the head of the queue. Returns false if the deadline passed first.
     pub(super) fn lock_as_head(mut self, deadline_ns: Option<u64>) -> bool {
@@ -38,6 +40,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         let mut interval = 1;
         let mut steals = 0;
         let mut since_ns = None;
+        let mut carries = 0;
         let budget = || Spin::new(policy::head_spins_ns(P::costs(), P::YIELDS, O::UNFAIR));
         let mut spin = budget();
         loop {
@@ -76,7 +79,9 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 let now_ns = spin.looked_ns();
                 if seen.steals() != steals {
                     // The lock changes hands, so its holders are running.
-                    steals = seen.steals();
+                    let carries_now = !disabled && carries < Self::CARRIES && seen.can_carry();
+                    carries += u32::from(carries_now);
+                    steals = if carries_now { self.carry() } else { seen }.steals();
                     spin = budget();
                 }
                 let spun_ns = now_ns.saturating_sub(*since_ns.get_or_insert(now_ns));
@@ -111,6 +116,11 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 return true;
             }
         }
+    }
+
+    /// `(t,s,0,0,n,l) -> (t,s,0,0,n-2048,l)` (I2)
+    fn carry(&self) -> LockWord {
+        LockWord::new(self.word.fetch_and(rmw::CARRIED, Relaxed)).carried()
     }
 
     /// How long this place has been the queue head, in nanoseconds (at most 36 minutes).
@@ -170,9 +180,12 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
+    use core::sync::atomic::{AtomicU32, AtomicU64};
+
     use super::*;
     use crate::RawLock;
-    use crate::platform::Threads;
+    use crate::counters::Uncounted;
+    use crate::platform::{Costs, Threads};
     use crate::raw::queue::QueueLock;
     use crate::raw::queue::enqueue::Enqueued;
     use crate::raw::queue::one_cpu::one_cpu;
@@ -224,6 +237,49 @@ mod tests {
 
     fn be_away() {
         HEADING_NS.fetch_add(400, Relaxed);
+    }
+
+    one_cpu!(Carrying, CARRYING_NS, None::<fn()>, {
+        be_passed();
+        Costs::DEFAULT.with_wake_ns(WAKE_NS.load(Relaxed))
+    });
+    static PASSED_ON: QueueLock<Carrying, Unfair> = QueueLock::new();
+    static WAKE_NS: AtomicU64 = AtomicU64::new(0);
+    static PASSES: AtomicU32 = AtomicU32::new(0);
+
+    /// Others pass the queue head as often as its lock lets them, but at most 3,000 times.
+    fn be_passed() {
+        let mut seen = PASSED_ON.look().released(false);
+        for _ in 0..3_000 {
+            let Some(taken) = seen.taken_by_newcomer() else { break };
+            PASSES.fetch_add(1, Relaxed);
+            PASSED_ON.word.store(taken.bits(), Relaxed);
+            seen = taken.released(false);
+        }
+    }
+
+    #[test]
+    fn a_head_that_can_not_yield_carries_in_its_tenure_up_to_the_bound() {
+        let passes_in = |wake_ns| {
+            WAKE_NS.store(wake_ns, Relaxed);
+            PASSED_ON.word.store(LockWord::new(0).taken_by_newcomer().unwrap().bits(), Relaxed);
+            let place = match Place::<Carrying, Unfair, Uncounted>::enqueue(&PASSED_ON.word) {
+                Enqueued::Behind(place, None) => place,
+                _ => panic!("the queue was empty"),
+            };
+            let head = place.wait_to_be_head(None, None).unwrap();
+            PASSES.store(0, Relaxed);
+            assert!(!head.lock_as_head(Some(Carrying::now_ns() + 100_000)));
+            PASSES.load(Relaxed)
+        };
+        let bound = QueueLock::<Carrying, Unfair>::MAX_BYPASS;
+        assert_eq!(bound, 65_535);
+        // The count skips some values.
+        let passes = passes_in(1_000_000);
+        assert!((bound - bound / 100..=bound).contains(&passes), "{passes}");
+        // A tenure of 1 us has room for six looks.
+        let passes = passes_in(100);
+        assert!((4_095..6 * 4_095).contains(&passes), "{passes}");
     }
 
     #[test]

@@ -214,7 +214,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
 }
 
 /// How often the queue head was passed while the word went from `before` to `now`. This is an
-/// estimate: the count starts again with each head, and can't grow while stealing is disabled.
+/// estimate: the count starts again with each head, can't grow while stealing is disabled, and is
+/// less after a carry.
 /// Without a queue, acquisitions are not counted, and there may have been any number.
 fn steals_between(before: LockWord, now: LockWord) -> u32 {
     match before.has_queue() && now.has_queue() {
