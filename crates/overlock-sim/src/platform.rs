@@ -48,8 +48,8 @@ pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
 /// CPUs halt, and are kicked by number.
 #[derive(Debug)]
 pub(crate) struct ByNumber;
-/// Like [`ByNumber`], with a wake-up latency, and so a tenure, that many short critical sections fit
-/// into.
+/// Like [`ByNumber`], with a wake-up latency, and so a tenure, into which many short critical
+/// sections fit.
 #[derive(Debug)]
 pub(crate) struct Patient;
 /// CPUs halt, and are kicked by the address of the word they wait on.
