@@ -197,16 +197,19 @@ impl LockModel {
         self.kind.promise.max_bypass.map(|most| most + self.carries * (CARRY / STEAL))
     }
 
-    /// CPU `cpu` carries. Returns what is wrong with that.
-    pub(crate) fn carried_by(&mut self, cpu: usize) -> Option<&'static str> {
+    /// CPU `cpu` has taken steals out of the count in the word. Only the queue head may, so all
+    /// waiters before it must have given up, or be late.
+    pub(crate) fn carried_by(&mut self, cpu: usize, is_late: Vec<bool>) -> Result<(), String> {
         self.carries += 1;
-        let is_head = self.first() == Some(cpu) || self.gave_up && self.place(cpu).is_some();
-        if !is_head {
-            Some("carries without being the queue head")
-        } else if self.carries > self.kind.promise.max_carries {
-            Some("carries once too often")
+        let is_gone = |other: &Waiter| other.skipped || other.left || is_late[other.cpu];
+        let place = self.place(cpu).ok_or("outside the queue")?;
+        let most = self.kind.promise.max_carries;
+        if !self.gave_up && !self.queue.iter().take(place).all(is_gone) {
+            Err("and is not the queue head".to_owned())
+        } else if self.carries > most {
+            Err(format!("more than {most} times"))
         } else {
-            None
+            Ok(())
         }
     }
 

@@ -75,6 +75,7 @@ impl Machine {
                 }
                 if place == 0 {
                     model.passed = 0;
+                    model.carries = 0;
                 }
             }
             let now = self.core.now + self.cpus[me].skew;
@@ -217,13 +218,7 @@ impl Machine {
                     let text = format!("cpu {me} disables stealing without a count");
                     return self.fail(Some(lock), Oracle::Bypass, text);
                 }
-                if old & !new == CARRY
-                    && new & !old == 0
-                    && let Some(wrong) = model.carried_by(me)
-                {
-                    let text = format!("cpu {me} {wrong}");
-                    return self.fail(Some(lock), Oracle::Bypass, text);
-                }
+                let carries = old ^ new == CARRY && old & CARRY != 0;
                 let joined = tail(new) != tail(old);
                 if joined && tail(new) != 0 {
                     // A place that it gave up has been skipped.
@@ -240,6 +235,13 @@ impl Machine {
                     model.taker = Some((me, self.core.now));
                     model.takes += 1;
                     self.taken(lock, old);
+                }
+                if carries {
+                    let is_late = (0..self.cpus.len()).map(|cpu| self.is_late(cpu, lock)).collect();
+                    if let Err(what) = self.locks[lock].carried_by(me, is_late) {
+                        let text = format!("cpu {me} carries {what}");
+                        self.fail(Some(lock), Oracle::Bypass, text);
+                    }
                 }
             }
         }

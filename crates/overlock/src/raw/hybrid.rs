@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | free | there are no waiters | takes the lock with one CAS |
 //! | stealing enabled | there is a queue | takes a free lock; a *steal*, counted in the word |
-//! | stealing disabled | the queue head has set `NO_STEALING`, or was passed [`MAX_BYPASS`] times | waits until the head has had the lock, or joins the queue |
+//! | stealing disabled | the queue head has set `NO_STEALING`, or was passed so often that the count is full | waits until the head has had the lock, or joins the queue |
 //!
 //! State, transitions, invariants and orderings are those of [`queue`](super::queue); the policy is
 //! in `queue/policy.rs`.
@@ -18,13 +18,14 @@
 //! # The bypass bound
 //!
 //! From the moment a waiter becomes the queue head until it has the lock, at most [`MAX_BYPASS`]
-//! acquisitions pass it: 65,535, of which at most 4,095 while it has no processor, or, where CPUs
-//! can yield, 4,095 in all. While it has disabled stealing, none do. It disables stealing when it
-//! has been the head for 10 wake-up latencies, or as soon after that as it has a processor. Waiters
-//! behind it are served in order, so the waiter in place k is passed at most k times as often. A
-//! newcomer has no claim until it has joined the queue. It does once it has spun for 10 wake-up
-//! latencies, which include all of the time that it has yielded in vain, and at least a 64th of any
-//! other; where it can't yield, after two fifths of one.
+//! acquisitions pass it. That is 4,095 where CPUs can yield. Where they can't, it is 65,535, but
+//! at most 4,095 pass the head between two moments at which it runs. While it has disabled
+//! stealing, none do. It disables stealing when it has been the head for 10 wake-up latencies, or
+//! as soon after that as it has a processor. Waiters behind it are served in order, so the waiter
+//! in place k is passed at most k times as often. A newcomer has no claim until it has joined the
+//! queue. It does once it has spun for 10 wake-up latencies, which include all of the time that it
+//! has yielded in vain, and at least a 64th of any other; where it can't yield, after two fifths
+//! of one.
 //!
 //! A head that has spun in vain halts. Newcomers still pass it, and are counted, unless it has
 //! disabled stealing.

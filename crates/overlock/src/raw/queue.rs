@@ -200,8 +200,8 @@ pub struct QueueLock<P: Platform, O: Order, C: Class = Uncounted> {
 }
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
-    /// How many acquisitions may pass a waiter while it is the queue head: 65,535 where waiters
-    /// spin and can't yield, and otherwise 4,095.
+    /// How many acquisitions may pass a waiter while it is the queue head: 65,535 in the unfair
+    /// order on a platform whose CPUs halt and can't yield, and otherwise 4,095.
     pub const MAX_BYPASS: u32 = LockWord::STEALS_MAX
         + policy::carries(O::UNFAIR && P::WAITS, P::YIELDS) * LockWord::STEALS_CARRIED;
 

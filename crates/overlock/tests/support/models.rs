@@ -322,6 +322,7 @@ mod bits {
     pub(super) const LOCKED: u32 = 1 << 0;
     pub(super) const STEAL: u32 = 1 << 1;
     pub(super) const STEALS: u32 = 0xfff << 1;
+    pub(super) const CARRY: u32 = 1 << 12;
     pub(super) const HALTED: u32 = 1 << 13;
     pub(super) const NO_STEALING: u32 = 1 << 14;
     pub(super) const TAIL: u32 = 0xffff_0000;
@@ -330,12 +331,17 @@ mod bits {
 
 /// Checks that only the queue head takes the lock while stealing is disabled, or once the head has
 /// been passed as often as is allowed: the CPU that takes the lock then leaves the queue. The one
-/// exception is the first to pass after a cheap release that missed the queue.
+/// exception is the first to pass after a cheap release that missed the queue. No CPU reduces the
+/// count but a head that leaves the queue or carries 2,048.
 pub(crate) fn nobody_passes() -> Option<Watch> {
-    use bits::{LOCKED, NO_STEALING, STEALS, TAIL, TIMED};
+    use bits::{CARRY, LOCKED, NO_STEALING, STEAL, STEALS, TAIL, TIMED};
     let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
         let disables = new & !old & NO_STEALING != 0;
         assert!(!disables || new & STEALS != 0, "CPU {cpu} disables stealing without a count");
+        // In strict order the count is one from the start.
+        let reduces = new & STEALS < old & STEALS && new & STEALS > STEAL;
+        let carries = old ^ new == CARRY;
+        assert!(!reduces || carries, "CPU {cpu} takes steals from the count");
         let takes = new & !old & LOCKED != 0;
         if takes && old & TAIL > TIMED {
             let forbidden = old & NO_STEALING != 0 && old & STEALS != 0;
@@ -403,8 +409,8 @@ pub(crate) fn hybrid<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P,
     unsafe { Hybrid::with(Word::new(0, Part::Lock(life))) }
 }
 
-/// A lock whose queue head may be passed once more. It looks as if a CPU had stolen it from a queue
-/// that it has just emptied, which can't happen, but is allowed for here.
+/// A lock whose queue head may be passed once more, unless it carries. It looks as if a CPU had
+/// stolen it from a queue that it has just emptied, which can't happen, but is allowed for here.
 pub(crate) fn hybrid_near_bound<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
     let once = bits::STEALS - bits::STEAL;
     // SAFETY: the word has no tail, so it names no waiter that does not exist. `LOCKED` stands for
@@ -412,9 +418,9 @@ pub(crate) fn hybrid_near_bound<P: Platform<Word = Word>>(life: &'static Life) -
     unsafe { Hybrid::with(Word::new(bits::LOCKED | once, Part::Lock(life))) }
 }
 
-/// Whether the strict order allows a lock's word to become these values, one after another.
-fn allows(words: &[u32]) -> bool {
-    let Watch { mut judge, .. } = in_strict_order().expect("a watch");
+/// Whether a watch allows a lock's word to become these values, one after another.
+fn allows(watch: fn() -> Option<Watch>, words: &[u32]) -> bool {
+    let Watch { mut judge, .. } = watch().expect("a watch");
     let judge = || words.windows(2).for_each(|pair| judge(0, pair[0], pair[1]));
     panic::catch_unwind(AssertUnwindSafe(judge)).is_ok()
 }
@@ -426,10 +432,24 @@ fn the_strict_order_lets_a_head_be_passed_only_in_its_first_halt() {
     let joined = queue | NO_STEALING | STEAL | LOCKED;
     let halted = queue | HALTED | STEAL | LOCKED;
     let passed = [joined, halted, halted - LOCKED, halted + STEAL];
+    let allows = |words: &[u32]| allows(in_strict_order, words);
     assert!(allows(&passed));
     let awake = queue | STEAL;
     assert!(!allows(&[joined, awake, awake + LOCKED + STEAL]));
     let back = queue | NO_STEALING | (2 * STEAL) | LOCKED;
     let again = queue | HALTED | (2 * STEAL);
     assert!(!allows(&[&passed[..], &[back, again, again + LOCKED + STEAL]].concat()));
+}
+
+#[test]
+fn the_count_is_reduced_only_by_a_carry_and_by_a_head_that_leaves() {
+    use bits::{CARRY, LOCKED, NO_STEALING, STEAL};
+    let allows = |old, new| allows(nobody_passes, &[old, new]);
+    let queue = 4 << 16;
+    let passed = queue | LOCKED | CARRY | (3 * STEAL);
+    assert!(allows(passed, passed - CARRY));
+    assert!(allows(passed, queue | LOCKED));
+    assert!(!allows(passed, passed - STEAL));
+    assert!(!allows(passed, passed - CARRY - STEAL));
+    assert!(!allows(passed, (passed - CARRY) | NO_STEALING));
 }

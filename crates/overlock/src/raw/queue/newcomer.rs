@@ -15,13 +15,13 @@
 //! cost time. Even then a small part is charged, so that no thread depends on luck for ever.
 //!
 //! A newcomer that can't yield joins the queue early if the queue head needs its processor: the
-//! head was kicked longer ago than a wake-up takes and is not back, although its tenure is over or
-//! the count of steals comes to an end, which only a head that runs can carry. Without this, two
-//! virtual CPUs that used up the count both spun until their budgets were spent, and the head of
-//! the queue waited for their processors. Before that time the head is kicked, too, whenever no
-//! newcomer spins at a release; but to make room for it then would cost the newcomer a halt and a
-//! wake-up each time. (Sections and pauses of 1 µs on 4, 8 and 32 vCPUs had 0.52, 0.51 and 0.47 of
-//! the throughput of 2, and now 0.83, 0.70 and 0.64.)
+//! head was kicked longer ago than a wake-up takes and is not back, and its tenure is over, it
+//! can't be passed any more, or the count is half full, so that the head should carry. Without
+//! this, two virtual CPUs that used up the count both spun until their budgets were spent, and
+//! the head of the queue waited for their processors. An early kick alone is no reason: releases
+//! kick the head whenever no newcomer spins, and to make room each time would cost a halt and a
+//! wake-up for a few critical sections. (When it was a reason, sections and pauses of 1 µs on 4,
+//! 8 and 32 vCPUs had 0.47, 0.51 and 0.51 of the throughput of 2, and now 0.82, 0.69 and 0.64.)
 //!
 //! For the same reason a CPU that can yield makes way, once, if its first look finds a free lock
 //! whose queue head was kicked longer ago than a wake-up takes. Linux puts a thread that it wakes
@@ -223,8 +223,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
 }
 
 /// How often the queue head was passed while the word went from `before` to `now`. This is an
-/// estimate: the count starts again with each head, can't grow while stealing is disabled, and is
-/// less after a carry.
+/// estimate: the count starts again with each head, and can't grow while stealing is disabled.
 /// Without a queue, acquisitions are not counted, and there may have been any number.
 fn steals_between(before: LockWord, now: LockWord) -> u32 {
     match before.has_queue() && now.has_queue() {

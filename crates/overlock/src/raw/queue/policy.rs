@@ -109,11 +109,11 @@ pub(super) const fn carries(unfair: bool, yields: bool) -> u32 {
     if unfair && !yields { LockWord::CARRIES_MAX } else { 0 }
 }
 
-/// Whether a release that may leave the queue head halted, because a newcomer spins, reads how long
-/// the head has been there. `steals` is how many acquisitions have passed the head. With powers of
-/// two, less one, there are at most 13 readings until the head carries, and if the steals come at a
-/// steady rate, the first reading after the tenure comes at about twice the tenure at the latest,
-/// whatever the rate is. (The count skips powers of two from 128 on.)
+/// Whether a release that may leave the queue head halted, because a newcomer spins, reads how
+/// long the head has been there. `steals` is the count in the word. With powers of two, less one,
+/// there are at most 13 readings until the head carries, and if the steals come at a steady rate,
+/// the first reading after the tenure comes at about twice the tenure at the latest, whatever the
+/// rate is. (The count skips powers of two from 128 on.)
 pub(super) const fn reads_tenure(steals: u32) -> bool {
     (steals + 1).is_power_of_two()
 }

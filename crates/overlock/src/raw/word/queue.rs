@@ -143,7 +143,7 @@ impl LockWord {
         self.0 & NO_STEALING != 0
     }
 
-    /// How often the queue head has been passed.
+    /// How often the queue head has been passed, less what it has carried.
     pub(crate) const fn steals(self) -> u32 {
         (self.0 & STEALS) / STEAL
     }
