@@ -204,7 +204,7 @@ impl LockModel {
         let is_gone = |other: &Waiter| other.skipped || other.left || is_late[other.cpu];
         let place = self.place(cpu).ok_or("outside the queue")?;
         let most = self.kind.promise.max_carries;
-        if !self.gave_up && !self.queue.iter().take(place).all(is_gone) {
+        if !self.queue.iter().take(place).all(is_gone) {
             Err("and is not the queue head".to_owned())
         } else if self.carries > most {
             Err(format!("more than {most} times"))

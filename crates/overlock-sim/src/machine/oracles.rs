@@ -66,6 +66,7 @@ impl Machine {
         } else {
             model.users -= 1;
             self.cpus[me].rounds += 1;
+            let was_head = model.first() == Some(me);
             if let Some(place) = model.place(me) {
                 // It may come again before a promoter finds that it is gone.
                 model.queue[place].left = model.kind.promise.layout == Layout::Queue;
@@ -73,7 +74,7 @@ impl Machine {
                 if !model.queue[place].left {
                     model.queue.remove(place);
                 }
-                if place == 0 {
+                if was_head {
                     model.passed = 0;
                     model.carries = 0;
                 }

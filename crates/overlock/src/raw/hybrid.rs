@@ -18,14 +18,14 @@
 //! # The bypass bound
 //!
 //! From the moment a waiter becomes the queue head until it has the lock, at most [`MAX_BYPASS`]
-//! acquisitions pass it. That is 4,095 where CPUs can yield. Where they can't, it is 65,535, but
-//! at most 4,095 pass the head between two moments at which it runs. While it has disabled
-//! stealing, none do. It disables stealing when it has been the head for 10 wake-up latencies, or
-//! as soon after that as it has a processor. Waiters behind it are served in order, so the waiter
-//! in place k is passed at most k times as often. A newcomer has no claim until it has joined the
-//! queue. It does once it has spun for 10 wake-up latencies, which include all of the time that it
-//! has yielded in vain, and at least a 64th of any other; where it can't yield, after two fifths
-//! of one.
+//! acquisitions pass it: 65,535 where CPUs halt and can't yield, of which at most 4,095 come
+//! between two moments at which the head runs, and 4,095 elsewhere. While it has disabled stealing,
+//! none do. It disables stealing when it has been the head for 10 wake-up latencies, or as soon
+//! after that as it has a processor. Waiters behind it are served in order, so the waiter in place
+//! k is passed at most k times as often. A newcomer has no claim until it has joined the queue. It
+//! does once it has spun for 10 wake-up latencies, which include all of the time that it has
+//! yielded in vain, and at least a 64th of any other; where it can't yield, after two fifths of
+//! one.
 //!
 //! A head that has spun in vain halts. Newcomers still pass it, and are counted, unless it has
 //! disabled stealing.
@@ -42,8 +42,9 @@
 //!   lock is free.
 //! * How often a newcomer looks and yields follows from a measurement: how soon a CPU that released
 //!   the lock wants it again.
-//! * The bypass bound there is in time only. Here it is also in acquisitions; a head that spins and
-//!   can't yield carries, so that short critical sections do not end a turn before its tenure.
+//! * There, nothing limits how often a halted head is passed. Here the count does. A head that
+//!   spins and can't yield carries, so that short critical sections don't end its turn before its
+//!   tenure.
 //! * One newcomer at a time sets `SPINNER`; releases then need not kick. Go's `spinbit` mutex does
 //!   likewise (golang/go#68578).
 //!

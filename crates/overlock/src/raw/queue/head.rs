@@ -79,8 +79,10 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 let now_ns = spin.looked_ns();
                 if seen.steals() != steals {
                     // The lock changes hands, so its holders are running.
-                    let may_carry = !disabled && carries < Self::CARRIES && seen.can_carry();
-                    let carries_now = may_carry && !self.is_tenure_over(true);
+                    let carries_now = carries < Self::CARRIES
+                        && seen.can_carry()
+                        && !seen.is_stealing_disabled()
+                        && !self.is_tenure_over(true);
                     carries += u32::from(carries_now);
                     steals = if carries_now { self.carry() } else { seen }.steals();
                     spin = budget();

@@ -25,11 +25,11 @@
 //!
 //! # The carry
 //!
-//! Where CPUs can't yield, the count has 16 bits, but the word has room for only 12. A queue head
-//! that spins carries: it clears the highest of the 12 and counts that itself, up to 30 times. So
-//! it can be passed 4,095 + 30 x 2,048 = 65,535 times. No other CPU clears the bit as long as the
-//! head is in the queue, so a carry loses no steal. A head that does not run does not carry, so it
-//! can be passed at most 4,095 times before it has a processor.
+//! In the unfair order, where CPUs halt and can't yield, the count has 16 bits, but the word has
+//! room for only 12. A queue head that spins carries: it clears the highest of the 12 and counts
+//! that itself, up to 30 times. So it can be passed 4,095 + 30 x 2,048 = 65,535 times. No other CPU
+//! clears the bit as long as the head is in the queue, so a carry loses no steal. A head that does
+//! not run does not carry, so it can be passed at most 4,095 times before it has a processor.
 //!
 //! # The lowest byte
 //!
