@@ -51,7 +51,7 @@ pub(crate) struct ByNumber;
 /// Like [`ByNumber`], with a wake-up latency, and so a tenure, into which many short critical
 /// sections fit.
 #[derive(Debug)]
-pub(crate) struct Patient;
+pub(crate) struct SlowWake;
 /// CPUs halt, and are kicked by the address of the word they wait on.
 #[derive(Debug)]
 pub(crate) struct ByAddress;
@@ -72,7 +72,7 @@ impl Waiting for ByNumber {
     const WAITS: bool = true;
     type Word = Word<u32>;
 }
-impl Waiting for Patient {
+impl Waiting for SlowWake {
     const WAITS: bool = true;
     const WAKE_NS: u64 = 400_000;
     type Word = Word<u32>;

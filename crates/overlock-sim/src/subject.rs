@@ -14,7 +14,7 @@ use crate::failure::Oracle;
 use crate::lock_model::{Layout, Promise, Survives};
 use crate::machine::{self, Memory};
 use crate::platform::{
-    ByAddress, ByNumber, Cheap, Inject, Patient, SpinOnly, SwitchedOff, Unfenced, Waiting,
+    ByAddress, ByNumber, Cheap, Inject, SlowWake, SpinOnly, SwitchedOff, Unfenced, Waiting,
 };
 use crate::rng::Rng;
 use crate::world::{Verb, World};
@@ -228,7 +228,7 @@ static SUBJECTS: &[Subject] = &[
     plain::<ByNumber, Ticket<Inject<ByNumber>, Probe, Narrow>>("ticket-narrow", TICKET),
     timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("queued", QUEUED),
     timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("hybrid", CARRIES),
-    timed::<Patient, Hybrid<Inject<Patient>, Probe>>("patient-hybrid", CARRIES),
+    timed::<SlowWake, Hybrid<Inject<SlowWake>, Probe>>("slow-wake-hybrid", CARRIES),
     plain::<Cheap, Ticket<Inject<Cheap>, Probe>>("cheap-ticket", TICKET),
     timed::<Cheap, Queued<Inject<Cheap>, Probe>>("cheap-queued", CHEAP_QUEUED),
     timed::<Cheap, Hybrid<Inject<Cheap>, Probe>>("cheap-hybrid", HYBRID),

@@ -17,7 +17,7 @@ use crate::cell::Word;
 use crate::lock_model::{
     CARRY, LOCKED, Layout, NO_STEALING, Promise, STEALS, Survives, TAIL_SHIFT,
 };
-use crate::platform::{ByAddress, Inject, Patient};
+use crate::platform::{ByAddress, Inject, SlowWake};
 
 type Here = Inject<ByAddress>;
 
@@ -39,7 +39,7 @@ pub(super) static SUBJECTS: &[Subject] = &[
     known_bad::<Obliging>("broken-carry", &[Oracle::Bypass], CARRYING),
     Subject {
         known_bad: &[Oracle::Bypass],
-        ..super::timed::<Patient, Hybrid<Inject<Patient>, Probe>>("broken-carries", HYBRID)
+        ..super::timed::<SlowWake, Hybrid<Inject<SlowWake>, Probe>>("broken-carries", HYBRID)
     },
     known_bad::<Unheeded>("broken-declaration", &[Oracle::Bypass], DISABLING),
     known_bad::<LateLook>("broken-touch-after-release", &[Oracle::Freed], BARE),

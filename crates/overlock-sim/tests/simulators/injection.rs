@@ -25,7 +25,7 @@ fn every_lock_survives_the_loss_of_any_cpu_at_any_step() {
         seen.has_halted_and_given_up(name);
         match name {
             "hybrid" => seen.bound_is_nearly_reached(),
-            "patient-hybrid" => seen.head_carries(),
+            "slow-wake-hybrid" => seen.head_carries(),
             "mixed" => seen.kicks_of_every_kind_met_waiters_of_every_other(),
             _ => {}
         }

@@ -43,8 +43,8 @@
 //! * How often a newcomer looks and yields follows from a measurement: how soon a CPU that released
 //!   the lock wants it again.
 //! * There, nothing limits how often a halted head is passed. Here the count does. A head that
-//!   spins and can't yield carries, so that short critical sections don't end its turn before its
-//!   tenure.
+//!   spins and can't yield carries, so that short critical sections don't use up the count before
+//!   the tenure is over.
 //! * One newcomer at a time sets `SPINNER`; releases then need not kick. Go's `spinbit` mutex does
 //!   likewise (golang/go#68578).
 //!

@@ -65,7 +65,7 @@
 //!                                       :    takes, and promotes the next    :
 //! ```
 //!
-//! A queue head that spins in its tenure also carries: (t,s,0,0,n,l) -> (t,s,0,0,n-2048,l).
+//! A queue head that spins in its tenure also carries: (t,s,d,0,n,l) -> (t,s,d,0,n-2048,l).
 //!
 //! An acquisition by a newcomer whose gap is timed, and the next one, by this CPU or another:
 //!
@@ -202,8 +202,8 @@ pub struct QueueLock<P: Platform, O: Order, C: Class = Uncounted> {
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// How many acquisitions may pass a waiter while it is the queue head: 65,535 in the unfair
     /// order on a platform whose CPUs halt and can't yield, and otherwise 4,095.
-    pub const MAX_BYPASS: u32 = LockWord::STEALS_MAX
-        + policy::carries(O::UNFAIR && P::WAITS, P::YIELDS) * LockWord::STEALS_CARRIED;
+    pub const MAX_BYPASS: u32 =
+        LockWord::STEALS_MAX + Place::<P, O, C>::CARRIES * LockWord::STEALS_CARRIED;
 
     /// An unlocked lock in a cell, for platforms whose cells can't be constants.
     ///

@@ -15,13 +15,13 @@
 //! cost time. Even then a small part is charged, so that no thread depends on luck for ever.
 //!
 //! A newcomer that can't yield joins the queue early if the queue head needs its processor: the
-//! head was kicked longer ago than a wake-up takes and is not back, and its tenure is over, it
-//! can't be passed any more, or the count is half full, so that the head should carry. Without
-//! this, two virtual CPUs that used up the count both spun until their budgets were spent, and
-//! the head of the queue waited for their processors. An early kick alone is no reason: releases
-//! kick the head whenever no newcomer spins, and to make room each time would cost a halt and a
-//! wake-up for a few critical sections. (When it was a reason, sections and pauses of 1 µs on 4,
-//! 8 and 32 vCPUs had 0.47, 0.51 and 0.51 of the throughput of 2, and now 0.82, 0.69 and 0.64.)
+//! head was kicked longer ago than a wake-up takes and is not back, and its tenure is over, it has
+//! disabled stealing, or the count is half full, so that the head should carry. Without this, two
+//! virtual CPUs that used up the count both spun until their budgets were spent, and the head of
+//! the queue waited for their processors. An early kick alone is no reason: releases kick the head
+//! whenever no newcomer spins, and to halt each time would cost more than the few critical
+//! sections in between are worth. (When it was a reason, sections and pauses of 1 µs on 4, 8 and
+//! 32 vCPUs had 0.53, 0.49 and 0.51 of the throughput of 2, and now 0.78, 0.71 and 0.67.)
 //!
 //! For the same reason a CPU that can yield makes way, once, if its first look finds a free lock
 //! whose queue head was kicked longer ago than a wake-up takes. Linux puts a thread that it wakes
@@ -153,11 +153,11 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Whether the queue head needs a processor, and soon, while this CPU, which can't yield, spins
     /// on one.
     fn does_head_need_processor(&self, seen: LockWord) -> bool {
-        let is_soon = || {
-            let ends = !seen.admits_newcomers() || seen.can_carry();
-            ends || kick::is_head_due::<P>(self.key())
-        };
-        !P::YIELDS && seen.has_queue() && kick::is_head_starved::<P>(self.key()) && is_soon()
+        let counts = seen.is_stealing_disabled() || seen.can_carry();
+        !P::YIELDS
+            && seen.has_queue()
+            && kick::is_head_starved::<P>(self.key())
+            && (counts || kick::is_head_due::<P>(self.key()))
     }
 
     /// Yields the processor if the lock is free and its queue head, which this CPU is about to

@@ -99,12 +99,12 @@ pub(super) const fn disables_stealing(costs: Costs, head_for_ns: u64) -> bool {
 }
 
 /// How often a queue head whose tenure is not over can [carry](crate::raw::word::queue). Without
-/// carries, the count ends the turn of a queue with short critical sections long before the tenure
-/// does: 4,095 empty ones take some 50 µs, and a hand-over between vCPUs takes 90. Then empty
-/// sections on 4, 8 and 32 vCPUs had 0.71, 0.64 and 0.58 of the throughput of 2, and with carries
-/// 0.90, 0.75 and 0.76 (2 CPUs, AMD Zen 4). A thread's hand-over is shorter: with 8 and 42 threads
-/// that carried, throughput fell by 4 and 7 %, and Jain's index from 0.94 to 0.81 and from 0.97 to
-/// 0.87.
+/// carries, short critical sections use up the count long before the tenure is over, and the lock
+/// waits for a head that is not there yet: 4,095 empty ones took 53 of the 140 µs from one head to
+/// the next. Then empty sections on 4, 8 and 32 vCPUs had 0.71, 0.64 and 0.58 of the throughput of
+/// 2, and with carries 0.90, 0.75 and 0.76 (2 CPUs, AMD Zen 4). A thread's hand-over is shorter:
+/// with 8 and 42 threads that carried, throughput fell by 4 and 7 %, and Jain's index from 0.94 to
+/// 0.81 and from 0.97 to 0.87.
 pub(super) const fn carries(unfair: bool, yields: bool) -> u32 {
     if unfair && !yields { LockWord::CARRIES_MAX } else { 0 }
 }
