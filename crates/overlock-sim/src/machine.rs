@@ -191,9 +191,9 @@ pub(crate) struct Memory {
     pub(crate) slot_bytes: usize,
     pub(crate) table: *const (),
     pub(crate) buckets: usize,
-    /// The table as words, for the oracle of residues: its offset, and its first contents.
     pub(crate) table_offset: u32,
-    pub(crate) table_words: Vec<u32>,
+    /// The entries of the table, for the oracle of residues: their offsets and first contents.
+    pub(crate) table_entries: Vec<(u32, u32)>,
 }
 
 impl Machine {

@@ -23,8 +23,6 @@ mod broken;
 mod mixed;
 mod shared;
 
-/// Entries in a line of the table of waiters.
-const WAYS: usize = 16;
 /// The entry of a waiter for a lock that no run has.
 const FOREIGN: u32 = 0xffff_0007;
 
@@ -314,16 +312,23 @@ fn lay_out<W: Waiting>(arena: &mut Arena, world: &World) -> Memory {
     let mut entry = 0;
     let table = arena.put_all(world.buckets, || {
         Bucket::<Inject<W>>::with(|| {
-            let foreign = entry % WAYS < world.foreign;
+            let foreign = entry % Bucket::<Inject<W>>::ENTRIES < world.foreign;
             entry += 1;
             W::Word::starting_at(if foreign { FOREIGN } else { 0 })
         })
     });
     let table: *const () = table.as_ptr().cast();
     let table_offset = Arena::offset(table.addr());
-    let words = world.buckets * size_of::<Bucket<Inject<W>>>() / size_of::<Word<u32>>();
-    let table_words =
-        (0..words).map(|index| Arena::peek(table_offset + 4 * index as u32)).collect();
+    let line = size_of::<Bucket<Inject<W>>>();
+    let cells = |bucket| {
+        let entries = 0..Bucket::<Inject<W>>::ENTRIES;
+        entries.map(move |entry| bucket * line + entry * size_of::<Word<u32>>())
+    };
+    let table_entries = (0..world.buckets)
+        .flat_map(cells)
+        .map(|offset| table_offset + offset as u32)
+        .map(|offset| (offset, Arena::peek(offset)))
+        .collect();
     let slot_bytes = size_of::<Slot<Inject<W>>>();
-    Memory { slots, slot_bytes, table, buckets: world.buckets, table_offset, table_words }
+    Memory { slots, slot_bytes, table, buckets: world.buckets, table_offset, table_entries }
 }

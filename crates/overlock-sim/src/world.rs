@@ -191,7 +191,7 @@ impl World {
         world.wake = Span { least: rng.pick(&[0, 1_000]), more: rng.pick(&[10, 5_000, 100_000]) };
         world.skew = rng.pick(&[0, 0, 500, 3_000]);
         world.buckets = rng.pick(&[1, 4, 64]);
-        world.foreign = rng.pick(&[0, 0, 0, 8, 14, 15, 16]);
+        world.foreign = rng.pick(&[0, 0, 0, 8, 13, 14, 15]);
         world.kick_by_word = rng.one_in(2);
         world.stuck_ns = 2_000_000;
         world

@@ -32,7 +32,7 @@ mod id;
 mod node;
 mod repair;
 
-pub(crate) use gap::{Gap, Weights};
+pub(crate) use gap::{Gap, MeanGap, Weights};
 pub use id::Cpu;
 pub(crate) use id::NodeId;
 pub(crate) use node::{Node, RELEASED, state};
@@ -107,7 +107,7 @@ impl<P: Platform> Slot<P> {
         P::slot(cpu).nodes.iter().enumerate().find_map(left)
     }
 
-    /// How soon this CPU came back to locks that it released.
+    /// The gap that this CPU is timing.
     pub(crate) fn gap(&self) -> &Gap {
         &self.gap
     }

@@ -7,11 +7,12 @@
 //!
 //! # State
 //!
-//! A bucket is one cache line of 16 entries. An entry is one word: `tag << 16 | node`, or zero. The
-//! key (the lock's address and, for a ticket lock, the ticket) hashes to a bucket and a tag. Two
-//! keys may share both; then both waiters are kicked, and P4 makes the needless kick harmless. An
-//! entry never moves, so a look-up can miss it only if the look-up ran before the entry was
-//! written.
+//! A bucket is one cache line: 15 entries, and the [mean gap](crate::slot) of the locks that hash
+//! to it, for which a lock word has no room either. An entry is one word: `tag << 16 | node`, or
+//! zero. The key (the lock's address and, for a ticket lock, the ticket) hashes to a bucket and a
+//! tag. Two keys may share both; then both waiters are kicked, and P4 makes the needless kick
+//! harmless. An entry never moves, so a look-up can miss it only if the look-up ran before the
+//! entry was written.
 //!
 //! # Invariants
 //!
@@ -41,7 +42,7 @@ use crate::atomic::{Atomic, ConstAtomic};
 use crate::platform::Platform;
 #[cfg(feature = "threads")]
 use crate::slot::Cpu;
-use crate::slot::NodeId;
+use crate::slot::{MeanGap, NodeId};
 
 /// How long a CPU naps when no kick would find it: it has no number or no node, the table is full,
 /// or a cheap release may have missed its mark. In nanoseconds.
@@ -53,20 +54,24 @@ use crate::slot::NodeId;
 /// longer if only napping CPUs want it, for half a nap on average. No lock relies on it for more.
 pub(crate) const NAP_NS: u64 = 50_000;
 
-/// Entries in one bucket: one cache line.
-const WAYS: usize = 16;
+/// Entries in one bucket: all but one word of a cache line.
+const WAYS: usize = 15;
 
 /// A cache line of the table. A platform keeps a `static` array of buckets for all its locks.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub struct Bucket<P: Platform> {
     entries: [P::Word; WAYS],
+    gap: MeanGap,
 }
 
 impl<P: Platform> Bucket<P> {
-    /// An empty bucket whose cells are created at run time.
+    /// How many CPUs can halt at once for the locks of one bucket.
+    pub const ENTRIES: usize = WAYS;
+
+    /// An empty bucket whose [`ENTRIES`](Self::ENTRIES) cells are created at run time.
     pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
-        Self { entries: core::array::from_fn(|_| cell()) }
+        Self { entries: core::array::from_fn(|_| cell()), gap: MeanGap::new() }
     }
 }
 
@@ -76,7 +81,7 @@ where
 {
     /// An empty bucket.
     pub const fn new() -> Self {
-        Self { entries: [const { P::Word::ZERO }; WAYS] }
+        Self { entries: [const { P::Word::ZERO }; WAYS], gap: MeanGap::new() }
     }
 }
 
@@ -121,6 +126,11 @@ impl Key {
         let buckets = P::waiters();
         &buckets[(self.0 >> 16) as usize % buckets.len()]
     }
+}
+
+/// The mean gap of the lock with this key, and of others in its bucket.
+pub(crate) fn mean_gap<P: Platform>(key: Key) -> &'static MeanGap {
+    &key.bucket::<P>().gap
 }
 
 /// Enters `waiter` for `key`. Returns false if the bucket is full (W3): then no CPU can kick the

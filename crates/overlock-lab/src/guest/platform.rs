@@ -42,7 +42,7 @@ pub struct Guest<W, const WAITS: bool, C = Real>(PhantomData<(W, C)>);
 /// lock word can come between, which takes 250 to 1000 ticks.
 const GAP_TICKS: u64 = 4096;
 
-/// Buckets of the table of halted vCPUs, at least: 16 entries each.
+/// Buckets of the table of halted vCPUs, at least: 15 entries each.
 const BUCKETS: usize = 256;
 
 /// Data that the locks of one platform share in one run.

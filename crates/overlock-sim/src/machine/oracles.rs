@@ -461,10 +461,9 @@ impl Machine {
                 return self.fail(Some(lock), Oracle::Residue, text);
             }
         }
-        let first = self.memory.table_offset;
-        for (index, before) in self.memory.table_words.iter().enumerate() {
-            let now = Arena::peek(first + 4 * index as u32);
-            if now != *before {
+        for (index, &(offset, before)) in self.memory.table_entries.iter().enumerate() {
+            let now = Arena::peek(offset);
+            if now != before {
                 let text = format!("no CPU waits, but entry {index} of the table is {now:#x}");
                 return self.fail(None, Oracle::Residue, text);
             }

@@ -28,7 +28,7 @@ use super::Timed;
 use super::machine::calls::{call, is_on_host, long_spin, relax, spend, sync, with, work};
 use super::memory;
 
-/// The least number of buckets of the table of halted vCPUs, 16 entries each.
+/// The least number of buckets of the table of halted vCPUs, 15 entries each.
 const BUCKETS: usize = 256;
 
 /// The vCPUs of a simulated host.

@@ -20,26 +20,37 @@
 //! next finds the lock held. (If that CPU takes the lock on its fast path first, the gap seems
 //! longer than it was.)
 //!
+//! Each CPU times its own gaps, but the mean is the lock's: all who wait for a lock must judge it
+//! alike. When each CPU judged by its own few gaps, those that took the lock for one whose holders
+//! come straight back yielded at once and lost to those that did not: of 57 threads with critical
+//! sections of 170 ns and pauses of 710 ns, 25 had less than a twentieth of the average for 0.2 s.
+//!
 //! Like traces, these are plain atomics, because they take no part in any lock's protocol: any
-//! value of them is a correct one. Only the slot's own CPU uses them.
+//! value of them is a correct one. Only the slot's own CPU uses a [`Gap`]; of two CPUs that add to
+//! a [`MeanGap`] at once, one may be forgotten.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// The recent gaps of one CPU, and when it last yielded. All zero at first; a thread inherits those
-/// of the last one that had its number.
+/// The gap that one CPU is timing, and when it last yielded. All zero at first.
 #[derive(Debug)]
 pub(crate) struct Gap {
     /// The lock whose gap is being timed, or zero. The lowest bit is always set.
     lock: AtomicU32,
     /// When that lock was released: the low half of [`Platform::now_ns`](crate::Platform::now_ns).
     since: AtomicU32,
-    /// The sum from which [`Weights`] computes the mean.
-    sum: AtomicU32,
     /// How often this CPU was about to take a lock as a newcomer.
     turns: AtomicU32,
     /// When the CPU last yielded as a newcomer, in the format of `since`.
     yielded: AtomicU32,
+}
+
+/// The mean of a lock's recent gaps; zero if none was timed. Locks that share a
+/// [bucket](crate::Bucket) share it.
+#[derive(Debug)]
+pub(crate) struct MeanGap {
+    /// The sum from which [`Weights`] computes the mean.
+    sum: AtomicU32,
 }
 
 /// How gaps are sampled and averaged: an exponentially weighted mean.
@@ -57,7 +68,6 @@ impl Gap {
         Self {
             lock: AtomicU32::new(0),
             since: AtomicU32::new(0),
-            sum: AtomicU32::new(0),
             turns: AtomicU32::new(0),
             yielded: AtomicU32::new(0),
         }
@@ -77,20 +87,14 @@ impl Gap {
         self.lock.store(lock | 1, Relaxed);
     }
 
-    /// The CPU wants `lock`. If its gap is being timed, it ends.
-    pub(crate) fn end(&self, lock: u32, now_ns: impl FnOnce() -> u64, weights: Weights) {
+    /// The CPU wants `lock`. If its gap is being timed, it ends; returns how long it was, in
+    /// nanoseconds.
+    pub(crate) fn end(&self, lock: u32, now_ns: impl FnOnce() -> u64) -> Option<u32> {
         if self.lock.load(Relaxed) != lock | 1 {
-            return;
+            return None;
         }
         self.lock.store(0, Relaxed);
-        let gap = (now_ns() as u32).wrapping_sub(self.since.load(Relaxed));
-        let sum = self.sum.load(Relaxed);
-        self.sum.store(sum - sum / weights.samples + gap.min(weights.longest_ns), Relaxed);
-    }
-
-    /// The mean of the recent gaps in nanoseconds; zero if none was timed.
-    pub(crate) fn mean_ns(&self, weights: Weights) -> u32 {
-        self.sum.load(Relaxed) / weights.samples
+        Some((now_ns() as u32).wrapping_sub(self.since.load(Relaxed)))
     }
 
     /// The CPU yields.
@@ -104,45 +108,56 @@ impl Gap {
     }
 }
 
+impl MeanGap {
+    pub(crate) const fn new() -> Self {
+        Self { sum: AtomicU32::new(0) }
+    }
+
+    /// Adds a gap of `gap_ns` nanoseconds.
+    pub(crate) fn add(&self, gap_ns: u32, weights: Weights) {
+        let sum = self.sum.load(Relaxed);
+        self.sum.store(sum - sum / weights.samples + gap_ns.min(weights.longest_ns), Relaxed);
+    }
+
+    /// The mean, in nanoseconds.
+    pub(crate) fn ns(&self, weights: Weights) -> u32 {
+        self.sum.load(Relaxed) / weights.samples
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const WEIGHTS: Weights = Weights { samples: 4, longest_ns: 1_000 };
 
-    fn timed(gap: &Gap, lasts_ns: u64) {
-        let began = u64::from(u32::MAX) - 10;
-        gap.begin(7, began);
-        gap.end(7, || began + lasts_ns, WEIGHTS);
-    }
-
     #[test]
     fn the_mean_follows_the_gaps_up_and_down() {
-        let gap = Gap::new();
-        assert_eq!(gap.mean_ns(WEIGHTS), 0);
+        let mean = MeanGap::new();
+        assert_eq!(mean.ns(WEIGHTS), 0);
         for lasts_ns in [600, 20] {
-            (0..40).for_each(|_| timed(&gap, lasts_ns));
-            assert!(gap.mean_ns(WEIGHTS).abs_diff(lasts_ns as u32) <= 4, "{lasts_ns}");
+            (0..40).for_each(|_| mean.add(lasts_ns, WEIGHTS));
+            assert!(mean.ns(WEIGHTS).abs_diff(lasts_ns) <= 4, "{lasts_ns}");
         }
     }
 
     #[test]
     fn one_long_gap_counts_as_the_longest() {
-        let gap = Gap::new();
-        timed(&gap, 3_000_000_000);
-        assert_eq!(gap.mean_ns(WEIGHTS), 250);
-        (0..u32::MAX / 1_000).step_by(100_000).for_each(|_| timed(&gap, u64::from(u32::MAX)));
-        assert!(gap.mean_ns(WEIGHTS) <= WEIGHTS.longest_ns);
+        let mean = MeanGap::new();
+        mean.add(3_000_000_000, WEIGHTS);
+        assert_eq!(mean.ns(WEIGHTS), 250);
+        (0..40).for_each(|_| mean.add(u32::MAX, WEIGHTS));
+        assert!(mean.ns(WEIGHTS) <= WEIGHTS.longest_ns);
     }
 
     #[test]
     fn only_the_lock_that_is_timed_ends_a_gap_and_only_once() {
         let gap = Gap::new();
-        gap.begin(7, 0);
-        gap.end(9, || panic!("another lock"), WEIGHTS);
-        gap.end(7, || 400, WEIGHTS);
-        gap.end(7, || panic!("it has ended"), WEIGHTS);
-        assert_eq!(gap.mean_ns(WEIGHTS), 100);
+        let began = u64::from(u32::MAX) - 10;
+        gap.begin(7, began);
+        assert_eq!(gap.end(9, || panic!("another lock")), None);
+        assert_eq!(gap.end(7, || began + 400), Some(400), "the clock's low half wraps");
+        assert_eq!(gap.end(7, || panic!("it has ended")), None);
     }
 
     #[test]

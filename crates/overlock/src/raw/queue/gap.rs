@@ -5,9 +5,9 @@ use super::policy;
 use crate::platform::Platform;
 use crate::raw::word::queue::LockWord;
 use crate::slot::Gap;
-use crate::waiters::Key;
+use crate::waiters::{self, Key};
 
-/// The gaps of this CPU, if it has a number.
+/// The gap that this CPU is timing, if it has a number.
 pub(super) fn of_this_cpu<P: Platform>() -> Option<&'static Gap> {
     P::cpu().map(|cpu| P::slot(cpu).gap())
 }
@@ -19,11 +19,11 @@ pub(super) fn begin<P: Platform>(key: Key) {
     }
 }
 
-/// This CPU wants a lock: the gap ends if it is being timed.
+/// This CPU wants a lock: the gap ends if it is being timed, and counts for the lock.
 pub(super) fn end<P: Platform>(key: Key) -> Option<&'static Gap> {
     let gap = of_this_cpu::<P>();
-    if let Some(gap) = gap {
-        gap.end(key.bits(), P::now_ns, policy::GAPS);
+    if let Some(gap_ns) = gap.and_then(|gap| gap.end(key.bits(), P::now_ns)) {
+        waiters::mean_gap::<P>(key).add(gap_ns, policy::GAPS);
     }
     gap
 }
@@ -44,19 +44,23 @@ pub(super) fn marked(new: LockWord, gap: Option<&Gap>) -> LockWord {
     if is_due { new.timed() } else { new }
 }
 
-/// Whether a CPU that has released a lock usually comes straight back, to judge by this CPU.
-pub(super) fn comes_straight_back(gap: Option<&Gap>) -> bool {
-    gap.is_none_or(|gap| policy::is_short(gap.mean_ns(policy::GAPS)))
+/// Whether a CPU that has released the lock usually comes straight back.
+pub(super) fn comes_straight_back<P: Platform>(key: Key) -> bool {
+    policy::is_short(waiters::mean_gap::<P>(key).ns(policy::GAPS))
 }
 
 #[cfg(all(test, feature = "threads"))]
 mod tests {
     extern crate std;
 
+    use core::sync::atomic::AtomicU32;
     use core::sync::atomic::Ordering::Relaxed;
+    use std::thread;
+    use std::time::Duration;
 
     use super::*;
     use crate::RawLock;
+    use crate::platform::Threads;
     use crate::raw::queue::QueueLock;
     use crate::raw::queue::one_cpu::one_cpu;
     use crate::raw::queue::order::Unfair;
@@ -66,7 +70,7 @@ mod tests {
     static LOCK: QueueLock<Alone, Unfair> = QueueLock::new();
 
     fn mean_ns() -> u32 {
-        of_this_cpu::<Alone>().unwrap().mean_ns(policy::GAPS)
+        waiters::mean_gap::<Alone>(LOCK.key()).ns(policy::GAPS)
     }
 
     /// Takes the free lock as a newcomer, and releases it after 5 us.
@@ -109,5 +113,22 @@ mod tests {
         ALONE_NS.fetch_add(500, Relaxed);
         assert!(LOCK.try_lock());
         assert_eq!(mean_ns(), (sum - sum / weight + 500) / weight);
+    }
+
+    #[test]
+    fn all_cpus_judge_by_the_gaps_of_the_lock() {
+        static LOCKS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+        let [slow, other] = LOCKS.each_ref().map(|lock| Key::new(lock, 0));
+        assert!(comes_straight_back::<Threads>(slow));
+        let long_gaps = move || {
+            for _ in 0..policy::GAPS.samples {
+                begin::<Threads>(slow);
+                thread::sleep(Duration::from_micros(50));
+                assert!(end::<Threads>(slow).is_some());
+            }
+        };
+        thread::spawn(long_gaps).join().unwrap();
+        assert!(!comes_straight_back::<Threads>(slow));
+        assert!(comes_straight_back::<Threads>(other));
     }
 }

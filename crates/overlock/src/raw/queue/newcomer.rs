@@ -31,8 +31,8 @@
 //! 6.18). The lock is free meanwhile, so whatever runs instead may take it.
 //!
 //! How often a newcomer looks and yields depends on how soon CPUs come back to a lock that they
-//! have released, to judge by its own mean gap (`gap.rs`, `policy.rs`). So a newcomer that takes a
-//! lock without a queue has the gap after that acquisition timed now and then.
+//! have released, to judge by the lock's mean gap (`gap.rs`, `policy.rs`). So a newcomer that takes
+//! a lock without a queue has the gap after that acquisition timed now and then.
 //!
 //! While there is a queue, one newcomer sets `SPINNER`. Releases then leave a halted queue head
 //! alone, because a running CPU will take the lock (golang/go#68578 does likewise). That newcomer
@@ -78,7 +78,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let costs = P::costs();
         let mut spin = Spin::new(policy::newcomer_spins_ns(costs, P::YIELDS));
         let gap = gap::end::<P>(self.key());
-        let comes_back = gap::comes_straight_back(gap);
+        let comes_back = gap::comes_straight_back::<P>(self.key());
         let interval = policy::interval(costs, comes_back);
         let mut announced = false;
         let mut has_kicked = false;
@@ -390,12 +390,9 @@ mod tests {
     fn a_newcomer_spins_before_it_yields_unless_holders_come_straight_back() {
         static HELD: QueueLock<Paced, Unfair, Pacing> = QueueLock::new();
         HELD.word.store(LockWord::new(0).taken_by_newcomer().unwrap().bits(), Relaxed);
-        let gap = gap::of_this_cpu::<Paced>().unwrap();
         let yields_after = |gap_ns: u64| {
-            for _ in 0..100 {
-                gap.begin(1, 0);
-                gap.end(1, || gap_ns, policy::GAPS);
-            }
+            let mean = waiters::mean_gap::<Paced>(HELD.key());
+            (0..100).for_each(|_| mean.add(gap_ns as u32, policy::GAPS));
             let before = Pacing::counters().get(Event::PvYield);
             assert!(!HELD.spin_as_newcomer(None));
             Pacing::counters().get(Event::PvYield) - before
