@@ -23,8 +23,8 @@ pub enum Oracle {
     Kicks,
     /// Does a timed lock give up neither before its deadline nor long after?
     Deadline,
-    /// When all CPUs have finished, is the lock unlocked and the table of waiters as empty as
-    /// before?
+    /// When all CPUs have finished, is the lock unlocked, and are the entries of the table of
+    /// waiters as before?
     Residue,
     /// Is a shared value whole, and as new as the call promises?
     Freshness,

@@ -9,7 +9,7 @@ use overlock::{
 };
 
 use crate::arena::Arena;
-use crate::cell::{Cell32, Word};
+use crate::cell::Cell32;
 use crate::failure::Oracle;
 use crate::lock_model::{Layout, Promise, Survives};
 use crate::machine::{self, Memory};
@@ -322,7 +322,7 @@ fn lay_out<W: Waiting>(arena: &mut Arena, world: &World) -> Memory {
     let line = size_of::<Bucket<Inject<W>>>();
     let cells = |bucket| {
         let entries = 0..Bucket::<Inject<W>>::ENTRIES;
-        entries.map(move |entry| bucket * line + entry * size_of::<Word<u32>>())
+        entries.map(move |entry| bucket * line + entry * size_of::<W::Word>())
     };
     let table_entries = (0..world.buckets)
         .flat_map(cells)

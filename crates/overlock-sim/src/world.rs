@@ -107,7 +107,7 @@ pub(crate) struct World {
     pub(crate) skew: u64,
     /// Per CPU: it has no number.
     pub(crate) anonymous_one_in: u32,
-    /// How many lines the table of waiters has.
+    /// How many buckets the table of waiters has.
     pub(crate) buckets: usize,
     /// How many entries of each line are taken by waiters of other locks, which never leave.
     pub(crate) foreign: usize,

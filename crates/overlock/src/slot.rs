@@ -32,7 +32,7 @@ mod id;
 mod node;
 mod repair;
 
-pub(crate) use gap::{Gap, MeanGap, Weights};
+pub(crate) use gap::Gap;
 pub use id::Cpu;
 pub(crate) use id::NodeId;
 pub(crate) use node::{Node, RELEASED, state};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which CPU has halted for which lock: a fixed hash table from a lock to the CPU to kick.
+//! Which CPU has halted for which lock: a fixed hash table from a lock to the CPU to kick, and to
+//! what else has no room in a lock word, its mean gap (`waiters/mean_gap.rs`).
 //!
 //! A lock word has no room for the name of its halted waiter, and must not be touched after the
 //! release (F4). So a waiter enters its name here before it sets the mark in the lock word, and the
@@ -7,12 +8,11 @@
 //!
 //! # State
 //!
-//! A bucket is one cache line: 15 entries, and the [mean gap](crate::slot) of the locks that hash
-//! to it, for which a lock word has no room either. An entry is one word: `tag << 16 | node`, or
-//! zero. The key (the lock's address and, for a ticket lock, the ticket) hashes to a bucket and a
-//! tag. Two keys may share both; then both waiters are kicked, and P4 makes the needless kick
-//! harmless. An entry never moves, so a look-up can miss it only if the look-up ran before the
-//! entry was written.
+//! A bucket is one cache line: 15 entries, and the mean gap of the locks that hash to it. An entry
+//! is one word: `tag << 16 | node`, or zero. The key (the lock's address and, for a ticket lock,
+//! the ticket) hashes to a bucket and a tag. Two keys may share both; then both waiters are kicked,
+//! and P4 makes the needless kick harmless. An entry never moves, so a look-up can miss it only if
+//! the look-up ran before the entry was written.
 //!
 //! # Invariants
 //!
@@ -27,7 +27,7 @@
 //!
 //! Entries are written and read with `Relaxed` accesses: the `Release` that sets `HALTED` in the
 //! lock word publishes them, and the `Acquire` of the releaser that saw `HALTED` makes them visible
-//! (W1).
+//! (W1). The mean gap is `Relaxed`, too; nothing depends on it but how long a CPU spins.
 //!
 //! # Departures
 //!
@@ -42,7 +42,11 @@ use crate::atomic::{Atomic, ConstAtomic};
 use crate::platform::Platform;
 #[cfg(feature = "threads")]
 use crate::slot::Cpu;
-use crate::slot::{MeanGap, NodeId};
+use crate::slot::NodeId;
+
+mod mean_gap;
+
+pub(crate) use mean_gap::{MeanGap, Weights};
 
 /// How long a CPU naps when no kick would find it: it has no number or no node, the table is full,
 /// or a cheap release may have missed its mark. In nanoseconds.
@@ -54,24 +58,25 @@ use crate::slot::{MeanGap, NodeId};
 /// longer if only napping CPUs want it, for half a nap on average. No lock relies on it for more.
 pub(crate) const NAP_NS: u64 = 50_000;
 
-/// Entries in one bucket: all but one word of a cache line.
-const WAYS: usize = 15;
+/// Entries in one bucket.
+const ENTRIES: usize = 15;
 
 /// A cache line of the table. A platform keeps a `static` array of buckets for all its locks.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Bucket<P: Platform> {
-    entries: [P::Word; WAYS],
-    gap: MeanGap,
+    entries: [P::Word; ENTRIES],
+    mean_gap: MeanGap,
 }
 
 impl<P: Platform> Bucket<P> {
-    /// How many CPUs can halt at once for the locks of one bucket.
-    pub const ENTRIES: usize = WAYS;
+    /// The number of entries in a bucket, which come first in it. A CPU that needs an entry and
+    /// finds none free naps instead of halting.
+    pub const ENTRIES: usize = ENTRIES;
 
     /// An empty bucket whose [`ENTRIES`](Self::ENTRIES) cells are created at run time.
     pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
-        Self { entries: core::array::from_fn(|_| cell()), gap: MeanGap::new() }
+        Self { entries: core::array::from_fn(|_| cell()), mean_gap: MeanGap::new() }
     }
 }
 
@@ -81,7 +86,7 @@ where
 {
     /// An empty bucket.
     pub const fn new() -> Self {
-        Self { entries: [const { P::Word::ZERO }; WAYS], gap: MeanGap::new() }
+        Self { entries: [const { P::Word::ZERO }; ENTRIES], mean_gap: MeanGap::new() }
     }
 }
 
@@ -130,7 +135,7 @@ impl Key {
 
 /// The mean gap of the lock with this key, and of others in its bucket.
 pub(crate) fn mean_gap<P: Platform>(key: Key) -> &'static MeanGap {
-    &key.bucket::<P>().gap
+    &key.bucket::<P>().mean_gap
 }
 
 /// Enters `waiter` for `key`. Returns false if the bucket is full (W3): then no CPU can kick the

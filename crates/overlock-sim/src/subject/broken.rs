@@ -5,11 +5,12 @@
 //! that has been made before in practice.
 
 use std::marker::PhantomData;
+use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
 use overlock::atomic::{Atomic, ConstAtomic};
 use overlock::platform::Platform;
-use overlock::{ConstLock, Hybrid, RawLock, RawTimedLock};
+use overlock::{Bucket, ConstLock, Hybrid, RawLock, RawTimedLock};
 
 use super::{CARRIES, Fair, HYBRID, Probe, Subject, UNFAIR};
 use crate::Oracle;
@@ -47,6 +48,7 @@ pub(super) static SUBJECTS: &[Subject] = &[
     known_bad::<Hasty>("broken-early-timeout", &[Oracle::Deadline], BARE),
     known_bad::<Deaf>("broken-late-timeout", &[Oracle::Deadline], BARE),
     known_bad::<Untidy>("broken-residue", &[Oracle::Residue], UNFAIR),
+    known_bad::<Forgetful>("broken-table", &[Oracle::Residue], UNFAIR),
     known_bad::<Fragile>("broken-panic", &[Oracle::Panic], BARE),
 ];
 
@@ -306,6 +308,19 @@ struct Untidy;
 impl Mistake for Untidy {
     fn unlock(words: &Words) {
         words.lock.store(NO_STEALING, SeqCst);
+        Here::kick_any(&raw const words.lock);
+    }
+}
+
+/// Leaves an entry in the table of waiters, the last one of the last bucket.
+struct Forgetful;
+impl Mistake for Forgetful {
+    fn unlock(words: &Words) {
+        let entries = ptr::from_ref(Here::waiters().last().unwrap()).cast::<Word<u32>>();
+        // SAFETY: the bucket begins with this many words, and lives as long as the run.
+        let entry = unsafe { &*entries.add(Bucket::<Here>::ENTRIES - 1) };
+        entry.store(1 << 16 | 4, SeqCst);
+        words.release();
         Here::kick_any(&raw const words.lock);
     }
 }

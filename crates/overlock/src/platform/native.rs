@@ -33,6 +33,9 @@ pub struct Native;
 static SLOT: Slot<Native> = Slot::new();
 static BUCKETS: [Bucket<Native>; 1] = [Bucket::new()];
 
+// Documented in docs/kernels.md.
+const _: () = assert!(size_of::<Bucket<Native>>() == 64 && size_of::<Slot<Native>>() == 256);
+
 // SAFETY: the table above answers the contract clause by clause.
 unsafe impl Platform for Native {
     type Byte = AtomicU8;

@@ -40,8 +40,8 @@
 //! * The head yields between two rounds of spinning, and newcomers now and then, where the platform
 //!   can. There a CPU also yields before it passes a kicked head that does not run, although the
 //!   lock is free.
-//! * How often a newcomer looks and yields follows from a measurement: how soon a CPU that released
-//!   the lock wants it again.
+//! * How often a newcomer looks and yields follows from a measurement: how soon CPUs that released
+//!   the lock want it again, on average.
 //! * There, nothing limits how often a halted head is passed. Here the count does. A head that
 //!   spins and can't yield carries, so that short critical sections don't use up the count before
 //!   the tenure is over.
@@ -54,6 +54,10 @@
 //! head is due and a release finds that out. Other newcomers still take the lock; but if none
 //! comes, the lock stays free until the one that set `SPINNER` has a CPU again. The same holds for
 //! a head that disables stealing and then loses its CPU.
+//!
+//! The mean gap is timed only where there is no queue, and shared with the locks of the same bucket
+//! (`waiters/mean_gap.rs`). If it is wrong, newcomers look and yield too often or too rarely, all
+//! alike.
 //!
 //! A waiter that yields gives up its claim to the processor. Under Linux 6.18, a thread that yields
 //! to a working thread may get the processor back milliseconds later, so the longest stalls with

@@ -20,19 +20,15 @@
 //! next finds the lock held. (If that CPU takes the lock on its fast path first, the gap seems
 //! longer than it was.)
 //!
-//! Each CPU times its own gaps, but the mean is the lock's: all who wait for a lock must judge it
-//! alike. When each CPU judged by its own few gaps, those that took the lock for one whose holders
-//! come straight back yielded at once and lost to those that did not: of 57 threads with critical
-//! sections of 170 ns and pauses of 710 ns, 25 had less than a twentieth of the average for 0.2 s.
-//!
 //! Like traces, these are plain atomics, because they take no part in any lock's protocol: any
-//! value of them is a correct one. Only the slot's own CPU uses a [`Gap`]; of two CPUs that add to
-//! a [`MeanGap`] at once, one may be forgotten.
+//! value of them is a correct one. Only the slot's own CPU uses them. Their mean is the lock's
+//! (`waiters/mean_gap.rs`).
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// The gap that one CPU is timing, and when it last yielded. All zero at first.
+/// The gap that one CPU is timing, how often it was about to take a lock, and when it last yielded.
+/// All zero at first; a thread inherits those of the last one that had its number.
 #[derive(Debug)]
 pub(crate) struct Gap {
     /// The lock whose gap is being timed, or zero. The lowest bit is always set.
@@ -43,24 +39,6 @@ pub(crate) struct Gap {
     turns: AtomicU32,
     /// When the CPU last yielded as a newcomer, in the format of `since`.
     yielded: AtomicU32,
-}
-
-/// The mean of a lock's recent gaps; zero if none was timed. Locks that share a
-/// [bucket](crate::Bucket) share it.
-#[derive(Debug)]
-pub(crate) struct MeanGap {
-    /// The sum from which [`Weights`] computes the mean.
-    sum: AtomicU32,
-}
-
-/// How gaps are sampled and averaged: an exponentially weighted mean.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Weights {
-    /// One acquisition in so many is timed, and its gap counts for one part in so many of the mean.
-    pub(crate) samples: u32,
-    /// The longest gap that counts, in nanoseconds, so that a CPU that was taken away in its gap
-    /// does not outweigh all others.
-    pub(crate) longest_ns: u32,
 }
 
 impl Gap {
@@ -74,11 +52,13 @@ impl Gap {
     }
 
     /// Whether the gap after this acquisition, or this attempt, is to be timed: the first, and then
-    /// regularly.
-    pub(crate) fn is_due(&self, weights: Weights) -> bool {
+    /// about one in `one_in`, at no regular intervals, so that none of several locks that the CPU
+    /// takes in turns is left out.
+    pub(crate) fn is_due(&self, one_in: u32) -> bool {
         let turns = self.turns.load(Relaxed);
         self.turns.store(turns.wrapping_add(1), Relaxed);
-        turns.is_multiple_of(weights.samples)
+        // Multiples of the golden ratio, modulo one, are spread evenly.
+        turns.wrapping_mul(0x9e37_79b9) <= u32::MAX / one_in
     }
 
     /// The CPU has released `lock`, which was marked.
@@ -87,8 +67,8 @@ impl Gap {
         self.lock.store(lock | 1, Relaxed);
     }
 
-    /// The CPU wants `lock`. If its gap is being timed, it ends; returns how long it was, in
-    /// nanoseconds.
+    /// The CPU wants `lock`. Ends the gap, and returns its length in nanoseconds (it wraps after
+    /// four seconds), or `None` if no gap of this lock is being timed.
     pub(crate) fn end(&self, lock: u32, now_ns: impl FnOnce() -> u64) -> Option<u32> {
         if self.lock.load(Relaxed) != lock | 1 {
             return None;
@@ -108,47 +88,9 @@ impl Gap {
     }
 }
 
-impl MeanGap {
-    pub(crate) const fn new() -> Self {
-        Self { sum: AtomicU32::new(0) }
-    }
-
-    /// Adds a gap of `gap_ns` nanoseconds.
-    pub(crate) fn add(&self, gap_ns: u32, weights: Weights) {
-        let sum = self.sum.load(Relaxed);
-        self.sum.store(sum - sum / weights.samples + gap_ns.min(weights.longest_ns), Relaxed);
-    }
-
-    /// The mean, in nanoseconds.
-    pub(crate) fn ns(&self, weights: Weights) -> u32 {
-        self.sum.load(Relaxed) / weights.samples
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const WEIGHTS: Weights = Weights { samples: 4, longest_ns: 1_000 };
-
-    #[test]
-    fn the_mean_follows_the_gaps_up_and_down() {
-        let mean = MeanGap::new();
-        assert_eq!(mean.ns(WEIGHTS), 0);
-        for lasts_ns in [600, 20] {
-            (0..40).for_each(|_| mean.add(lasts_ns, WEIGHTS));
-            assert!(mean.ns(WEIGHTS).abs_diff(lasts_ns) <= 4, "{lasts_ns}");
-        }
-    }
-
-    #[test]
-    fn one_long_gap_counts_as_the_longest() {
-        let mean = MeanGap::new();
-        mean.add(3_000_000_000, WEIGHTS);
-        assert_eq!(mean.ns(WEIGHTS), 250);
-        (0..40).for_each(|_| mean.add(u32::MAX, WEIGHTS));
-        assert!(mean.ns(WEIGHTS) <= WEIGHTS.longest_ns);
-    }
 
     #[test]
     fn only_the_lock_that_is_timed_ends_a_gap_and_only_once() {
@@ -161,10 +103,17 @@ mod tests {
     }
 
     #[test]
-    fn the_first_acquisition_is_timed_and_then_every_fourth() {
+    fn the_first_acquisition_is_timed_and_then_a_few_of_each_of_several_locks() {
         let gap = Gap::new();
-        let due: [bool; 9] = core::array::from_fn(|_| gap.is_due(WEIGHTS));
-        assert_eq!(due.map(u8::from), [1, 0, 0, 0, 1, 0, 0, 0, 1]);
+        let due: [bool; 9_600] = core::array::from_fn(|_| gap.is_due(8));
+        assert!(due[0]);
+        for locks in 1..=16 {
+            for lock in 0..locks {
+                let turns = due.iter().skip(lock).step_by(locks);
+                let (all, timed) = (turns.clone().count(), turns.filter(|&&due| due).count());
+                assert!((all / 16..=all / 4).contains(&timed), "{lock} of {locks}: {timed}");
+            }
+        }
     }
 
     #[test]

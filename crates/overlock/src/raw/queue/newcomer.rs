@@ -31,7 +31,7 @@
 //! 6.18). The lock is free meanwhile, so whatever runs instead may take it.
 //!
 //! How often a newcomer looks and yields depends on how soon CPUs come back to a lock that they
-//! have released, to judge by the lock's mean gap (`gap.rs`, `policy.rs`). So a newcomer that takes
+//! have released, by the lock's mean gap (`gap.rs`, `policy.rs`). So a newcomer that takes
 //! a lock without a queue has the gap after that acquisition timed now and then.
 //!
 //! While there is a queue, one newcomer sets `SPINNER`. Releases then leave a halted queue head
@@ -236,6 +236,7 @@ fn steals_between(before: LockWord, now: LockWord) -> u32 {
 mod tests {
     extern crate std;
 
+    use core::ptr;
     use std::sync::atomic::{AtomicBool, AtomicU32};
     use std::thread;
     use std::time::Duration;
@@ -388,13 +389,15 @@ mod tests {
 
     #[test]
     fn a_newcomer_spins_before_it_yields_unless_holders_come_straight_back() {
-        static HELD: QueueLock<Paced, Unfair, Pacing> = QueueLock::new();
-        HELD.word.store(LockWord::new(0).taken_by_newcomer().unwrap().bits(), Relaxed);
-        let yields_after = |gap_ns: u64| {
-            let mean = waiters::mean_gap::<Paced>(HELD.key());
-            (0..100).for_each(|_| mean.add(gap_ns as u32, policy::GAPS));
+        static LOCKS: [QueueLock<Paced, Unfair, Pacing>; 64] = [const { QueueLock::new() }; 64];
+        let mean_of = |lock: &QueueLock<Paced, Unfair, _>| waiters::mean_gap::<Paced>(lock.key());
+        let held = &LOCKS[0];
+        let mean = mean_of(held);
+        held.word.store(LockWord::new(0).taken_by_newcomer().unwrap().bits(), Relaxed);
+        let yields_after = |gap_ns| {
+            (0..100).for_each(|_| mean.add(gap_ns, policy::GAPS));
             let before = Pacing::counters().get(Event::PvYield);
-            assert!(!HELD.spin_as_newcomer(None));
+            assert!(!held.spin_as_newcomer(None));
             Pacing::counters().get(Event::PvYield) - before
         };
         let costs = Paced::costs();
@@ -408,8 +411,12 @@ mod tests {
         assert!((soon - late).abs_diff(spins) <= 1, "{soon}, {late}");
         PACED_NS.fetch_add(budget_ns, Relaxed);
         assert_eq!(yields_after(2_000), soon);
-        let soon_again = yields_after(policy::HOLD_BACK_NS - 20);
+        let soon_again = yields_after(policy::HOLD_BACK_NS as u32 - 20);
         assert_eq!(soon_again, soon);
+
+        let other = LOCKS.iter().map(mean_of).find(|&other| !ptr::eq(other, mean)).unwrap();
+        (0..100).for_each(|_| other.add(2_000, policy::GAPS));
+        assert_eq!(yields_after(50), soon, "another lock's gaps do not count");
     }
 
     #[test]

@@ -45,8 +45,8 @@ macro_rules! one_cpu {
                 &SLOT
             }
             fn waiters() -> &'static [crate::Bucket<Self>] {
-                static BUCKET: crate::Bucket<$name> = crate::Bucket::new();
-                core::slice::from_ref(&BUCKET)
+                static BUCKETS: [crate::Bucket<$name>; 2] = [const { crate::Bucket::new() }; 2];
+                &BUCKETS
             }
             fn wait(_: &Self::Word, _: u32, _: Option<u64>) {}
             fn kick(_: *const Self::Word, _: crate::Cpu) {}

@@ -14,8 +14,8 @@
 //! needs no help, and should look rarely and yield at once. If it does not, the lock stands free
 //! until somebody looks, and a newcomer should look all the time, and not pay for a context switch
 //! where a section is about to end. Nothing that a newcomer sees tells the two apart, so each CPU
-//! times its own [gap](crate::slot::Gap) from time to time, and all judge by the lock's
-//! [mean](crate::slot::MeanGap).
+//! times its own [gap](crate::slot::Gap) from time to time, and all CPUs go by the lock's
+//! [mean gap](crate::waiters::MeanGap).
 //!
 //! *Spin, then halt.* A waiter spins for about as long as halting would cost it. Spinning longer
 //! would waste more than a halt; spinning less would pay for halts that a moment more makes
@@ -25,7 +25,7 @@
 
 use crate::platform::Costs;
 use crate::raw::word::queue::LockWord;
-use crate::slot::Weights;
+use crate::waiters::Weights;
 
 /// For how many wake-up latencies a queue head can be passed, its *tenure*. A hand-over costs one
 /// or two, so this bounds the total cost of hand-overs; the tail of the waiting time is this times
@@ -44,7 +44,8 @@ const SPIN_BLIND_HEAD_WAKES: u64 = 3;
 /// How long a queue head leaves a free lock alone, in nanoseconds: about as long as a holder takes
 /// to come straight back, which is two transfers of a cache line. Without it, critical sections of
 /// 300 ns back to back lost 5 to 12 % on 4 to 32 vCPUs (2 CPUs); with threads, which can yield, no
-/// difference was seen. If a lock's mean gap is shorter, its last holder comes straight back.
+/// difference was seen. If a lock's mean gap is shorter, its last holder is taken to come straight
+/// back.
 pub(super) const HOLD_BACK_NS: u64 = 200;
 /// One acquisition of a newcomer in so many has its gap timed, and the gap counts for one part in
 /// so many of the mean: timing costs two readings of the clock, some 50 ns.
@@ -133,7 +134,7 @@ pub(super) const fn charged_ns(away_ns: u64, steals: u32) -> u64 {
     away_ns / parts as u64
 }
 
-/// Whether a CPU whose gap is that long comes straight back, or, of a mean, whether most do.
+/// Whether CPUs come straight back to a lock whose mean gap is `gap_ns` nanoseconds.
 pub(super) const fn is_short(gap_ns: u32) -> bool {
     (gap_ns as u64) < HOLD_BACK_NS
 }
