@@ -324,11 +324,13 @@ fn lay_out<W: Waiting>(arena: &mut Arena, world: &World) -> Memory {
         let entries = 0..Bucket::<Inject<W>>::ENTRIES;
         entries.map(move |entry| bucket * line + entry * size_of::<W::Word>())
     };
-    let table_entries = (0..world.buckets)
+    let table_entries: Vec<_> = (0..world.buckets)
         .flat_map(cells)
         .map(|offset| table_offset + offset as u32)
         .map(|offset| (offset, Arena::peek(offset)))
         .collect();
+    let foreign = |entries: &[(u32, u32)]| entries.iter().filter(|&e| e.1 == FOREIGN).count();
+    assert_eq!(foreign(&table_entries), world.buckets * world.foreign, "these are the entries");
     let slot_bytes = size_of::<Slot<Inject<W>>>();
     Memory { slots, slot_bytes, table, buckets: world.buckets, table_offset, table_entries }
 }

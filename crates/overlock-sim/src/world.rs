@@ -109,7 +109,7 @@ pub(crate) struct World {
     pub(crate) anonymous_one_in: u32,
     /// How many buckets the table of waiters has.
     pub(crate) buckets: usize,
-    /// How many entries of each line are taken by waiters of other locks, which never leave.
+    /// How many entries of each bucket are taken by waiters of other locks, which never leave.
     pub(crate) foreign: usize,
     /// Whether a kick wakes its CPU only from a wait on the word it names, as a futex does; if not,
     /// it wakes the CPU from any wait, as an interrupt does.

@@ -107,7 +107,7 @@ impl<P: Platform> Slot<P> {
         P::slot(cpu).nodes.iter().enumerate().find_map(left)
     }
 
-    /// The gap that this CPU is timing.
+    /// What this CPU times gaps with.
     pub(crate) fn gap(&self) -> &Gap {
         &self.gap
     }

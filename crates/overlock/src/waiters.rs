@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which CPU has halted for which lock: a fixed hash table from a lock to the CPU to kick, and to
-//! what else has no room in a lock word, its mean gap (`waiters/mean_gap.rs`).
+//! Which CPU has halted for which lock: a fixed hash table from a lock to the CPU to kick. It also
+//! holds the locks' mean gaps (`waiters/mean_gap.rs`), for which a lock word has no room either.
 //!
 //! A lock word has no room for the name of its halted waiter, and must not be touched after the
 //! release (F4). So a waiter enters its name here before it sets the mark in the lock word, and the
@@ -27,7 +27,8 @@
 //!
 //! Entries are written and read with `Relaxed` accesses: the `Release` that sets `HALTED` in the
 //! lock word publishes them, and the `Acquire` of the releaser that saw `HALTED` makes them visible
-//! (W1). The mean gap is `Relaxed`, too; nothing depends on it but how long a CPU spins.
+//! (W1). The mean gap is accessed with `Relaxed`, too: only how often newcomers look and yield
+//! depends on it.
 //!
 //! # Departures
 //!

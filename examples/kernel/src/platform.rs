@@ -13,7 +13,7 @@ use crate::arch;
 pub struct Cores;
 
 static SLOTS: [Slot<Cores>; arch::MAX_CPUS] = [const { Slot::new() }; arch::MAX_CPUS];
-/// 16 entries per bucket, four of them per CPU.
+/// 15 entries per bucket, nearly four for each CPU. A CPU that finds none free naps.
 static BUCKETS: [Bucket<Cores>; arch::MAX_CPUS / 4] = [const { Bucket::new() }; arch::MAX_CPUS / 4];
 
 // SAFETY: P0: the cells and the fence are those of `core`. P1 and P3: `halt_while`. P2: any

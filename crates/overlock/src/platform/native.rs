@@ -34,6 +34,7 @@ static SLOT: Slot<Native> = Slot::new();
 static BUCKETS: [Bucket<Native>; 1] = [Bucket::new()];
 
 // Documented in docs/kernels.md.
+#[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Bucket<Native>>() == 64 && size_of::<Slot<Native>>() == 256);
 
 // SAFETY: the table above answers the contract clause by clause.

@@ -55,7 +55,7 @@
 //! comes, the lock stays free until the one that set `SPINNER` has a CPU again. The same holds for
 //! a head that disables stealing and then loses its CPU.
 //!
-//! The mean gap is timed only where there is no queue, and shared with the locks of the same bucket
+//! Only gaps after acquisitions without a queue are timed, and locks of one bucket share the mean
 //! (`waiters/mean_gap.rs`). If it is wrong, newcomers look and yield too often or too rarely, all
 //! alike.
 //!

@@ -3,9 +3,9 @@
 //! average.
 //!
 //! Each CPU times its own gaps, but the mean is the lock's, because all CPUs that wait for a lock
-//! must judge it alike. When each CPU went by its own few gaps, some yielded at once, for good, and
-//! lost to those that did not: of 57 threads with critical sections of 170 ns and pauses of 710 ns,
-//! 25 had less than a twentieth of the average for 0.2 s.
+//! must judge it alike. When each CPU went by its own few gaps, the CPUs that took holders to come
+//! straight back yielded at once, and lost to the others: of 57 threads with critical sections of
+//! 170 ns and pauses of 710 ns, 25 had less than a twentieth of the average for 0.2 s.
 //!
 //! A lock word has no room for the mean, so it lies in the lock's bucket of the table of waiters.
 //! Locks that share a bucket share it, and a new lock begins with that of earlier ones. While there
@@ -27,10 +27,11 @@ pub(crate) struct MeanGap {
 /// How gaps are averaged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weights {
-    /// One acquisition in so many is timed, and its gap counts for one part in so many of the mean.
+    /// About one acquisition in so many is timed, and its gap, unless it is the first, counts for
+    /// one part in so many of the mean.
     pub(crate) samples: u32,
     /// The longest gap that counts, in nanoseconds, so that a CPU that was taken away in its gap
-    /// does not outweigh all others.
+    /// does not outweigh all others. (A first gap of that length does, for a dozen more.)
     pub(crate) longest_ns: u32,
 }
 
@@ -39,8 +40,9 @@ impl MeanGap {
         Self { sum: AtomicU32::new(0) }
     }
 
-    /// Adds a gap of `gap_ns` nanoseconds. The first is the mean. If several CPUs add gaps at once,
-    /// some of these do not count.
+    /// Adds a gap of `gap_ns` nanoseconds. The first becomes the mean. A gap counts as at least 1
+    /// ns, because zero means that none was timed. If several CPUs add gaps at once, some of these
+    /// do not count.
     pub(crate) fn add(&self, gap_ns: u32, weights: Weights) {
         let gap_ns = gap_ns.clamp(1, weights.longest_ns);
         let sum = self.sum.load(Relaxed);
