@@ -329,8 +329,8 @@ fn lay_out<W: Waiting>(arena: &mut Arena, world: &World) -> Memory {
         .map(|offset| table_offset + offset as u32)
         .map(|offset| (offset, Arena::peek(offset)))
         .collect();
-    let foreign = |entries: &[(u32, u32)]| entries.iter().filter(|&e| e.1 == FOREIGN).count();
-    assert_eq!(foreign(&table_entries), world.buckets * world.foreign, "these are the entries");
+    let foreign = table_entries.iter().filter(|&&(_, contents)| contents == FOREIGN).count();
+    assert_eq!(foreign, world.buckets * world.foreign, "each entry has a place in the list");
     let slot_bytes = size_of::<Slot<Inject<W>>>();
     Memory { slots, slot_bytes, table, buckets: world.buckets, table_offset, table_entries }
 }
