@@ -96,12 +96,7 @@ impl Stamps {
     #[inline]
     #[must_use]
     pub fn now_after_loads(&self) -> u64 {
-        #[cfg(target_arch = "x86_64")]
-        if self.tsc {
-            // SAFETY: `lfence` is part of SSE2, which every x86-64 processor has.
-            unsafe { std::arch::x86_64::_mm_lfence() };
-        }
-        self.now()
+        if self.tsc { ticks_after_loads() } else { monotonic() }
     }
 
     /// The rate of the time stamp counter in kHz, if it is the clock.
@@ -146,6 +141,18 @@ pub fn tsc_is_trusted() -> bool {
 pub fn ticks() -> u64 {
     // SAFETY: `rdtsc` exists on every x86-64 processor and is open to user code on Linux.
     unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+/// [`ticks`], after all loads before it (as Linux's `rdtsc_ordered`, arch/x86/include/asm/tsc.h).
+#[inline(always)]
+#[must_use]
+pub fn ticks_after_loads() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: `lfence` is part of SSE2, which every x86-64 processor has.
+    unsafe {
+        std::arch::x86_64::_mm_lfence();
+    }
+    ticks()
 }
 
 /// Nanoseconds since some moment of this process.

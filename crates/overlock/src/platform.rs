@@ -161,6 +161,7 @@ pub unsafe trait Platform: Sized + 'static {
     /// used.
     fn kick_every(_word: *const Self::Word) {}
 
-    /// A clock in nanoseconds (P9).
+    /// A clock in nanoseconds (P9). If it is not read after all loads before it, as a bare `rdtsc`
+    /// is not, transfers of cache lines seem short (`waiters/timings.rs`).
     fn now_ns() -> u64;
 }

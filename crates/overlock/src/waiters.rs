@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which CPU has halted for which lock: a fixed hash table from a lock to the CPU to kick. It also
-//! holds the locks' mean gaps (`waiters/mean_gap.rs`), for which a lock word has no room either.
+//! holds what has been timed of the locks (`waiters/timings.rs`), for which a lock word has no room
+//! either.
 //!
 //! A lock word has no room for the name of its halted waiter, and must not be touched after the
 //! release (F4). So a waiter enters its name here before it sets the mark in the lock word, and the
@@ -8,7 +9,7 @@
 //!
 //! # State
 //!
-//! A bucket is one cache line: 15 entries, and the mean gap of the locks that hash to it. An entry
+//! A bucket is one cache line: 15 entries, and the timings of the locks that hash to it. An entry
 //! is one word: `tag << 16 | node`, or zero. The key (the lock's address and, for a ticket lock,
 //! the ticket) hashes to a bucket and a tag. Two keys may share both; then both waiters are kicked,
 //! and P4 makes the needless kick harmless. An entry never moves, so a look-up can miss it only if
@@ -27,8 +28,8 @@
 //!
 //! Entries are written and read with `Relaxed` accesses: the `Release` that sets `HALTED` in the
 //! lock word publishes them, and the `Acquire` of the releaser that saw `HALTED` makes them visible
-//! (W1). The mean gap is accessed with `Relaxed`, too: only how often newcomers look and yield
-//! depends on it.
+//! (W1). The timings are accessed with `Relaxed`, too: only how often waiters look and yield
+//! depends on them.
 //!
 //! # Departures
 //!
@@ -45,9 +46,9 @@ use crate::platform::Platform;
 use crate::slot::Cpu;
 use crate::slot::NodeId;
 
-mod mean_gap;
+mod timings;
 
-pub(crate) use mean_gap::{MeanGap, Weights};
+pub(crate) use timings::Timings;
 
 /// How long a CPU naps when no kick would find it: it has no number or no node, the table is full,
 /// or a cheap release may have missed its mark. In nanoseconds.
@@ -67,7 +68,7 @@ const ENTRIES: usize = 15;
 #[repr(C, align(64))]
 pub struct Bucket<P: Platform> {
     entries: [P::Word; ENTRIES],
-    mean_gap: MeanGap,
+    timings: Timings,
 }
 
 impl<P: Platform> Bucket<P> {
@@ -77,7 +78,7 @@ impl<P: Platform> Bucket<P> {
 
     /// An empty bucket whose [`ENTRIES`](Self::ENTRIES) cells are created at run time.
     pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
-        Self { entries: core::array::from_fn(|_| cell()), mean_gap: MeanGap::new() }
+        Self { entries: core::array::from_fn(|_| cell()), timings: Timings::new() }
     }
 }
 
@@ -87,7 +88,7 @@ where
 {
     /// An empty bucket.
     pub const fn new() -> Self {
-        Self { entries: [const { P::Word::ZERO }; ENTRIES], mean_gap: MeanGap::new() }
+        Self { entries: [const { P::Word::ZERO }; ENTRIES], timings: Timings::new() }
     }
 }
 
@@ -134,9 +135,9 @@ impl Key {
     }
 }
 
-/// The mean gap of the lock with this key, and of others in its bucket.
-pub(crate) fn mean_gap<P: Platform>(key: Key) -> &'static MeanGap {
-    &key.bucket::<P>().mean_gap
+/// The timings of the lock with this key, and of others in its bucket.
+pub(crate) fn timings<P: Platform>(key: Key) -> &'static Timings {
+    &key.bucket::<P>().timings
 }
 
 /// Enters `waiter` for `key`. Returns false if the bucket is full (W3): then no CPU can kick the

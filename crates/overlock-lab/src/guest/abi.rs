@@ -156,6 +156,12 @@ impl VcpuRecord {
         (number < self.shared().vcpus).then(|| unsafe { &*self.all.add(number as usize) })
     }
 
+    /// Returns the guest's time, in nanoseconds, when the vCPU's counter shows `ticks`.
+    #[inline(always)]
+    pub(crate) fn ns_at(&self, ticks: u64) -> u64 {
+        self.shared().clock.ns(ticks.wrapping_add(self.tsc_offset.load(Relaxed)))
+    }
+
     /// Returns whether an interrupt could be delivered now.
     pub(crate) fn deliverable(&self) -> bool {
         self.pending.load(Relaxed) != 0 && !self.interrupts_off.load(Relaxed)

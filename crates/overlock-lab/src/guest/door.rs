@@ -42,8 +42,7 @@ pub(crate) fn call<D: Door>(call: Call, arguments: [u64; 2]) {
 
 #[inline(always)]
 pub(crate) fn now_ns<D: Door>() -> u64 {
-    let record = D::record().0;
-    record.shared().clock.ns(ticks().wrapping_add(record.tsc_offset.load(Relaxed)))
+    D::record().0.ns_at(ticks())
 }
 
 #[inline(always)]

@@ -25,7 +25,7 @@ use std::sync::atomic::{Ordering, Ordering::Relaxed};
 use overlock::atomic::ConstAtomic;
 use overlock::platform::{Costs, Platform, ReadModifyWrite};
 use overlock::{Bucket, Cpu, Slot};
-use overlock_world::clock::ticks;
+use overlock_world::clock::{ticks, ticks_after_loads};
 
 use super::abi::{Call, VcpuRecord};
 use super::cells::{Cells, Full, Real};
@@ -166,7 +166,7 @@ unsafe impl<W: Door, const WAITS: bool, C: Cells> Platform for Guest<W, WAITS, C
 
     #[inline]
     fn now_ns() -> u64 {
-        W::now_ns()
+        W::record().0.ns_at(ticks_after_loads())
     }
 }
 

@@ -187,6 +187,7 @@ mod newcomer;
 mod one_cpu;
 pub(crate) mod order;
 mod policy;
+mod transfer;
 mod unsure;
 mod wait;
 

@@ -21,14 +21,14 @@
 //! longer than it was.)
 //!
 //! Like traces, these are plain atomics, because they take no part in any lock's protocol: any
-//! value of them is a correct one. Only the slot's own CPU uses them. Their mean is the lock's
-//! (`waiters/mean_gap.rs`).
+//! value of them is a correct one. Only the slot's own CPU uses them. Their median is the lock's
+//! (`waiters/timings.rs`).
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// The gap that one CPU is timing, how often it was about to take a lock, and when it last yielded.
-/// All zero at first; a thread inherits those of the last one that had its number.
+/// The gap that one CPU is timing, when gaps and looks are due to be timed, and when the CPU last
+/// yielded. All zero at first; a thread inherits those of the last one that had its number.
 #[derive(Debug)]
 pub(crate) struct Gap {
     /// The lock whose gap is being timed, or zero. The lowest bit is always set.
@@ -39,15 +39,18 @@ pub(crate) struct Gap {
     turns: AtomicU32,
     /// When the CPU last yielded as a newcomer, in the format of `since`.
     yielded: AtomicU32,
+    /// In how many more waits as a newcomer no look is timed.
+    waits_left: AtomicU32,
 }
 
 impl Gap {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             lock: AtomicU32::new(0),
             since: AtomicU32::new(0),
             turns: AtomicU32::new(0),
             yielded: AtomicU32::new(0),
+            waits_left: AtomicU32::new(0),
         }
     }
 
@@ -60,6 +63,18 @@ impl Gap {
         self.turns.store(turns.wrapping_add(1), Relaxed);
         // Multiples of the golden ratio, modulo one, are spread evenly.
         turns.wrapping_mul(0x9e37_79b9) <= u32::MAX / one_in
+    }
+
+    /// Whether a look is to be timed in this wait.
+    pub(crate) fn is_look_due(&self) -> bool {
+        let left = self.waits_left.load(Relaxed);
+        self.waits_left.store(left.saturating_sub(1), Relaxed);
+        left == 0
+    }
+
+    /// A look has been timed. The next is due in the `one_in`-th wait from here.
+    pub(crate) fn timed_look(&self, one_in: u32) {
+        self.waits_left.store(one_in - 1, Relaxed);
     }
 
     /// The CPU has released `lock`, which was marked.
@@ -117,6 +132,18 @@ mod tests {
                 assert!(turn > 0 || gap.end(lock, || 0).is_some(), "the first is timed");
             }
             assert!(timed[..locks as usize].iter().all(|&gaps| gaps > 0), "{locks}: {timed:?}");
+        }
+    }
+
+    #[test]
+    fn a_look_is_due_until_one_is_timed_and_then_in_one_wait_of_so_many() {
+        let gap = Gap::new();
+        assert!(gap.is_look_due() && gap.is_look_due());
+        for _ in 0..2 {
+            gap.timed_look(8);
+            let waits = (1..).find(|_| gap.is_look_due());
+            assert_eq!(waits, Some(8));
+            assert!(gap.is_look_due());
         }
     }
 

@@ -106,7 +106,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     /// Leaves a lock that it found free alone, for as long as a holder takes to come straight back.
     /// Returns whether the lock stayed free.
     fn stays_free(&self, seen: LockWord) -> bool {
-        let until = P::now_ns() + policy::HOLD_BACK_NS;
+        let until = P::now_ns() + policy::hand_over_ns(waiters::timings::<P>(self.key));
         loop {
             P::relax();
             let now = self.look();

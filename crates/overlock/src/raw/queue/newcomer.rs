@@ -31,8 +31,9 @@
 //! 6.18). The lock is free meanwhile, so whatever runs instead may take it.
 //!
 //! How often a newcomer looks and yields depends on how soon CPUs come back to a lock that they
-//! have released, by the lock's mean gap (`gap.rs`, `policy.rs`). So a newcomer that takes
-//! a lock without a queue has the gap after that acquisition timed now and then.
+//! have released, and on what a hand-over would cost (`gap.rs`, `transfer.rs`, `policy.rs`). So a
+//! newcomer that takes a lock without a queue has the gap after that acquisition timed now and
+//! then, and one that waits times a look.
 //!
 //! While there is a queue, one newcomer sets `SPINNER`. Releases then leave a halted queue head
 //! alone, because a running CPU will take the lock (golang/go#68578 does likewise). That newcomer
@@ -61,6 +62,7 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use super::transfer::Looks;
 use super::{NAP_NS, Order, QueueLock, gap, kick, policy};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
@@ -68,6 +70,7 @@ use crate::platform::Platform;
 use crate::raw::word::queue::LockWord;
 use crate::slot::Traced;
 use crate::spin::Spin;
+use crate::waiters;
 
 /// How long a CPU without a queue node spins before it naps between two attempts.
 const SPIN_WITHOUT_NODE_NS: u64 = 2_000;
@@ -78,7 +81,9 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let costs = P::costs();
         let mut spin = Spin::new(policy::newcomer_spins_ns(costs, P::YIELDS));
         let gap = gap::end::<P>(self.key());
-        let comes_back = gap::comes_straight_back::<P>(self.key());
+        let timings = waiters::timings::<P>(self.key());
+        let comes_back = policy::comes_straight_back(timings);
+        let mut looks = Looks::new(gap);
         let interval = policy::interval(costs, comes_back);
         let mut announced = false;
         let mut has_kicked = false;
@@ -87,7 +92,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let mut yields = comes_back;
         let mut began = None;
         loop {
-            let seen = self.look();
+            let seen = looks.look::<P>(timings, || self.look());
             if let Some(new) = seen.taken_by_newcomer() {
                 let new = gap::marked(if announced { new.without_spinner() } else { new }, gap);
                 // ORDERING: Acquire, O1. (t,s,0,h,n,0) -> (t,s,0,h,n+1,1), or without a queue
@@ -105,6 +110,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                     .get_or_insert_with(|| Traced::<P>::newcomer(&raw const self.word, Self::CARE));
                 // (t,0,d,h,n,l) -> (t,1,d,h,n,l)
                 announced = self.swap(seen, seen.with_spinner());
+                looks.begin_again();
             }
             let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
             let goes_on = !(spin.has_looked() && self.does_head_need_processor(seen))
@@ -390,9 +396,10 @@ mod tests {
     #[test]
     fn a_newcomer_spins_before_it_yields_unless_holders_come_straight_back() {
         static LOCKS: [QueueLock<Paced, Unfair, Pacing>; 64] = [const { QueueLock::new() }; 64];
-        let mean_of = |lock: &QueueLock<Paced, Unfair, _>| waiters::mean_gap::<Paced>(lock.key());
+        let timings_of = |lock: &QueueLock<Paced, Unfair, _>| waiters::timings::<Paced>(lock.key());
         let held = &LOCKS[0];
-        let mean = mean_of(held);
+        let timings = timings_of(held);
+        timings.note_transfer(70);
         held.word.store(LockWord::new(0).taken_by_newcomer().unwrap().bits(), Relaxed);
         let yields = || {
             let before = Pacing::counters().get(Event::PvYield);
@@ -400,7 +407,7 @@ mod tests {
             Pacing::counters().get(Event::PvYield) - before
         };
         let yields_after = |gap_ns| {
-            (0..100).for_each(|_| mean.add(gap_ns, policy::GAPS));
+            (0..100).for_each(|_| timings.note_gap(gap_ns));
             yields()
         };
         let costs = Paced::costs();
@@ -414,11 +421,11 @@ mod tests {
         assert!((soon - late).abs_diff(spins) <= 1, "{soon}, {late}");
         PACED_NS.fetch_add(budget_ns, Relaxed);
         assert_eq!(yields_after(2_000), soon);
-        let soon_again = yields_after(policy::HOLD_BACK_NS as u32 - 20);
+        let soon_again = yields_after(policy::hand_over_ns(timings) as u32 - 20);
         assert_eq!(soon_again, soon);
 
-        let other = LOCKS.iter().map(mean_of).find(|&other| !ptr::eq(other, mean)).unwrap();
-        (0..100).for_each(|_| other.add(2_000, policy::GAPS));
+        let other = LOCKS.iter().map(timings_of).find(|&other| !ptr::eq(other, timings)).unwrap();
+        (0..100).for_each(|_| other.note_gap(2_000));
         assert_eq!(yields(), soon, "another lock's gaps do not count");
     }
 

@@ -4,18 +4,19 @@
 //!
 //! *Work conservation.* A running newcomer takes a free lock at its first look, unless it makes way
 //! for a queue head that needs a processor. Only the queue head, which is entitled to the next
-//! critical section in any case, waits beside a free lock, for [`HOLD_BACK_NS`]. If the last holder
-//! is back within that time, one CPU saturates the lock, and every hand-over would cost more than
-//! it brings; the queue head then looks less often, and takes its turn when its tenure is over. If
-//! the last holder does not come back, the head takes the lock.
+//! critical section in any case, waits beside a free lock, for [as long](hand_over_ns) as a
+//! hand-over would take. If the last holder is back within that time, one CPU saturates the lock,
+//! and every hand-over would cost more than it brings; the queue head then looks less often, and
+//! takes its turn when its tenure is over. If the last holder does not come back, the head takes
+//! the lock.
 //!
 //! *Does the last holder come straight back?* Newcomers, too, must know this, because it decides
 //! what their presence is worth. If it does, a newcomer only takes the line away from a CPU that
 //! needs no help, and should look rarely and yield at once. If it does not, the lock stands free
 //! until somebody looks, and a newcomer should look all the time, and not pay for a context switch
 //! where a section is about to end. Nothing that a newcomer sees tells the two apart, so each CPU
-//! times its own [gap](crate::slot::Gap) from time to time, and all CPUs go by the lock's
-//! [mean gap](crate::waiters::MeanGap).
+//! times its own [gap](crate::slot::Gap) from time to time, and how long it takes to fetch the lock
+//! word from another CPU. All CPUs go by the lock's [medians](crate::waiters::Timings).
 //!
 //! *Spin, then halt.* A waiter spins for about as long as halting would cost it. Spinning longer
 //! would waste more than a halt; spinning less would pay for halts that a moment more makes
@@ -25,7 +26,7 @@
 
 use crate::platform::Costs;
 use crate::raw::word::queue::LockWord;
-use crate::waiters::Weights;
+use crate::waiters::Timings;
 
 /// For how many wake-up latencies a queue head can be passed, its *tenure*. A hand-over costs one
 /// or two, so this bounds the total cost of hand-overs; the tail of the waiting time is this times
@@ -41,19 +42,12 @@ const SPIN_BLIND_FIFTHS: u64 = 2;
 /// How long a queue head that can't yield spins, in wake-up latencies: a usual critical section
 /// ends before that.
 const SPIN_BLIND_HEAD_WAKES: u64 = 3;
-/// How long a queue head leaves a free lock alone, in nanoseconds: about as long as a holder takes
-/// to come straight back, which is two transfers of a cache line. Without it, critical sections of
-/// 300 ns back to back lost 5 to 12 % on 4 to 32 vCPUs (2 CPUs); with threads, which can yield, no
-/// difference was seen. If a lock's mean gap is shorter, its last holder is taken to come straight
-/// back.
-pub(super) const HOLD_BACK_NS: u64 = 200;
-/// One acquisition of a newcomer in so many has its gap timed, and the gap counts for one part in
-/// so many of the mean: timing costs two readings of the clock, some 50 ns.
-const GAP_SAMPLES: u32 = 8;
-/// How gaps are averaged. The longest that counts is so long that a single one, in which the CPU
-/// was interrupted, raises a mean below 114 ns to no more than [`HOLD_BACK_NS`].
-pub(super) const GAPS: Weights =
-    Weights { samples: GAP_SAMPLES, longest_ns: GAP_SAMPLES / 2 * HOLD_BACK_NS as u32 };
+/// How many transfers of its cache line a hand-over costs a lock: the waiter loads the word that
+/// the holder has written, takes it over to write it, and later the old holder loads it again.
+const HAND_OVER_TRANSFERS: u32 = 3;
+/// One acquisition of a newcomer in so many has its gap timed, and one wait in so many a transfer:
+/// timing costs two readings of the clock, some 50 ns.
+pub(super) const SAMPLES: u32 = 8;
 /// One part in so many of the time that a newcomer is away counts as spun, even if the lock was
 /// well used meanwhile. So a newcomer waits outside the queue for at most so many tenures, which is
 /// two or three of the scheduler's slices. (120 random points, in separate runs with 16, 64 and no
@@ -134,9 +128,17 @@ pub(super) const fn charged_ns(away_ns: u64, steals: u32) -> u64 {
     away_ns / parts as u64
 }
 
-/// Whether CPUs come straight back to a lock whose mean gap is `gap_ns` nanoseconds.
-pub(super) const fn is_short(gap_ns: u32) -> bool {
-    (gap_ns as u64) < HOLD_BACK_NS
+/// What a hand-over costs a lock, in nanoseconds; zero if no transfer has been timed. For so
+/// long a queue head leaves a free lock alone. (Critical sections of 300 ns back to back lost 5 to
+/// 12 % on 4 to 32 vCPUs without this, on 2 CPUs; with threads, which can yield, no difference was
+/// seen.)
+pub(super) fn hand_over_ns(timings: &Timings) -> u64 {
+    u64::from(timings.transfer_ns() * HAND_OVER_TRANSFERS)
+}
+
+/// Whether CPUs come straight back to a lock: before it could have changed hands.
+pub(super) fn comes_straight_back(timings: &Timings) -> bool {
+    u64::from(timings.gap_ns()) < hand_over_ns(timings)
 }
 
 /// How many pauses a waiter makes between two looks at a lock whose last holder comes straight
@@ -208,6 +210,19 @@ mod tests {
     fn stealing_ends_with_the_tenure() {
         let end = (0..).step_by(1_000).find(|&ns| disables_stealing(COSTS, ns)).unwrap();
         assert!(end > COSTS.wake_ns && disables_stealing(COSTS, u64::MAX));
+    }
+
+    #[test]
+    fn whether_a_gap_is_short_depends_on_what_a_transfer_takes() {
+        let judged = |transfer_ns: &[u32], gap_ns: &[u32]| {
+            let timings = Timings::new();
+            transfer_ns.iter().for_each(|&ns| timings.note_transfer(ns));
+            gap_ns.iter().for_each(|&ns| timings.note_gap(ns));
+            comes_straight_back(&timings)
+        };
+        assert!(judged(&[60], &[100]) && !judged(&[60], &[250]) && judged(&[250], &[250]));
+        assert!(!judged(&[], &[100]), "nothing is known");
+        assert!(judged(&[60], &[]), "until a gap is timed");
     }
 
     #[test]
