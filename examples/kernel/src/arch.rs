@@ -15,10 +15,14 @@ pub fn cpu_number() -> usize {
     number
 }
 
-/// A clock in nanoseconds. A real kernel scales the counter; here a tick counts as a nanosecond.
+/// A clock in nanoseconds, read after all loads before it. A real kernel scales the counter; here a
+/// tick counts as a nanosecond.
 pub fn now_ns() -> u64 {
-    // SAFETY: every x86-64 processor has this counter.
-    unsafe { core::arch::x86_64::_rdtsc() }
+    // SAFETY: every x86-64 processor has this counter, and the fence.
+    unsafe {
+        asm!("lfence", options(nostack, preserves_flags));
+        core::arch::x86_64::_rdtsc()
+    }
 }
 
 /// Whether a non-maskable interrupt is being handled here. This kernel has none.

@@ -3,7 +3,8 @@
 //!
 //! `ns = (ticks * scale) >> 32`. The rate is measured against the 8254 timer, or comes from Xen.
 
-use core::arch::x86_64::{_mm_lfence, _rdtsc};
+use core::arch::asm;
+use core::arch::x86_64::_rdtsc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::io::{inb, outb};
@@ -23,11 +24,12 @@ pub fn ticks() -> u64 {
     unsafe { _rdtsc() }
 }
 
-/// Nanoseconds since the clock was set, read after all loads before it.
+/// Nanoseconds since the clock was set, read after all loads before it. (On older processors of AMD
+/// only where the firmware has made `lfence` serialising.)
 #[inline]
 pub fn now_ns() -> u64 {
-    // SAFETY: `lfence` is part of SSE2, which every x86-64 processor has.
-    unsafe { _mm_lfence() };
+    // SAFETY: every x86-64 processor has it, and it changes nothing.
+    unsafe { asm!("lfence", options(nostack, preserves_flags)) };
     let since = ticks().wrapping_sub(ORIGIN.load(Relaxed));
     ((u128::from(since) * u128::from(SCALE.load(Relaxed))) >> 32) as u64
 }

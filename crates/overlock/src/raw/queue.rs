@@ -5,7 +5,8 @@
 //! To follow a call: [`QueueLock::lock`] is here; `newcomer.rs` spins outside the queue;
 //! `enqueue.rs` joins it; `wait.rs` waits behind others; `head.rs` takes the lock as the queue
 //! head; `hand_off.rs` promotes the next waiter; `kick.rs` wakes a head that has halted.
-//! `policy.rs` decides how long each step lasts; `gap.rs` measures how soon holders come back.
+//! `policy.rs` decides how long each step lasts; `gap.rs` times how soon holders come back, and
+//! `transfer.rs` what it takes to fetch the word.
 //!
 //! # State
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The *gap* of a CPU: how long it stays away between its release of a lock and its next attempt to
-//! take the same lock.
+//! take the same lock. Beside it lies when this and other timings of the CPU are due.
 //!
 //! The gap decides who should have a lock next. If it is shorter than a hand-over, the last holder
 //! is back before another CPU could use the lock, and one CPU saturates it. Otherwise the lock
@@ -41,7 +41,12 @@ pub(crate) struct Gap {
     yielded: AtomicU32,
     /// In how many more waits as a newcomer no look is timed.
     waits_left: AtomicU32,
+    /// How many looks have been timed.
+    looks: AtomicU32,
 }
+
+/// 2^32 divided by the golden ratio, whose multiples, modulo 2^32, are spread evenly.
+const GOLDEN: u32 = 0x9e37_79b9;
 
 impl Gap {
     pub(crate) const fn new() -> Self {
@@ -51,6 +56,7 @@ impl Gap {
             turns: AtomicU32::new(0),
             yielded: AtomicU32::new(0),
             waits_left: AtomicU32::new(0),
+            looks: AtomicU32::new(0),
         }
     }
 
@@ -61,8 +67,7 @@ impl Gap {
     pub(crate) fn is_due(&self, one_in: u32) -> bool {
         let turns = self.turns.load(Relaxed);
         self.turns.store(turns.wrapping_add(1), Relaxed);
-        // Multiples of the golden ratio, modulo one, are spread evenly.
-        turns.wrapping_mul(0x9e37_79b9) <= u32::MAX / one_in
+        turns.wrapping_mul(GOLDEN) <= u32::MAX / one_in
     }
 
     /// Whether a look is to be timed in this wait.
@@ -72,9 +77,13 @@ impl Gap {
         left == 0
     }
 
-    /// A look has been timed. The next is due in the `one_in`-th wait from here.
+    /// A look has been timed. The next is due after about `one_in` waits: at irregular intervals,
+    /// as in [`is_due`](Self::is_due).
     pub(crate) fn timed_look(&self, one_in: u32) {
-        self.waits_left.store(one_in - 1, Relaxed);
+        let looks = self.looks.load(Relaxed).wrapping_add(1);
+        self.looks.store(looks, Relaxed);
+        let spread = (u64::from(looks.wrapping_mul(GOLDEN)) * u64::from(2 * one_in - 1)) >> 32;
+        self.waits_left.store(spread as u32, Relaxed);
     }
 
     /// The CPU has released `lock`, which was marked.
@@ -136,14 +145,20 @@ mod tests {
     }
 
     #[test]
-    fn a_look_is_due_until_one_is_timed_and_then_in_one_wait_of_so_many() {
-        let gap = Gap::new();
-        assert!(gap.is_look_due() && gap.is_look_due());
-        for _ in 0..2 {
-            gap.timed_look(8);
-            let waits = (1..).find(|_| gap.is_look_due());
-            assert_eq!(waits, Some(8));
-            assert!(gap.is_look_due());
+    fn a_look_is_due_until_one_is_timed_and_then_in_one_wait_of_so_many_at_each_lock() {
+        for locks in 1..=8 {
+            let gap = Gap::new();
+            assert!(gap.is_look_due() && gap.is_look_due());
+            let mut timed = [0; 8];
+            for wait in 0..1_600 * locks {
+                if gap.is_look_due() {
+                    gap.timed_look(8);
+                    timed[wait % locks] += 1;
+                }
+            }
+            let (all, least) = (timed.iter().sum::<usize>(), timed[..locks].iter().min().unwrap());
+            assert!(all.abs_diff(200 * locks) <= 2 * locks, "{locks}: {timed:?}");
+            assert!(*least >= 100, "{locks}: {timed:?}");
         }
     }
 

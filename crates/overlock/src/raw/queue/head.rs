@@ -103,7 +103,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         has_looked && policy::disables_stealing(P::costs(), self.head_for_ns())
     }
 
-    /// Leaves a lock that it found free alone, for as long as a holder takes to come straight back.
+    /// Leaves a lock that it found free alone, for as long as a hand-over costs.
     /// Returns whether the lock stayed free.
     fn stays_free(&self, seen: LockWord) -> bool {
         let until = P::now_ns() + policy::hand_over_ns(waiters::timings::<P>(self.key));
@@ -264,6 +264,30 @@ mod tests {
         assert_eq!([2_000, 5_000].map(|waits_ns| yields(0, waits_ns)), [4, 9]);
         let late_ns = tenure_ns + 1_024;
         assert_eq!([2_000, 5_000].map(|waits_ns| yields(late_ns, waits_ns)), [0, 2]);
+    }
+
+    one_cpu!(Resting, RESTING_NS, None::<fn()>);
+
+    #[test]
+    fn a_head_leaves_a_free_lock_alone_for_as_long_as_a_hand_over_costs() {
+        static FREE: QueueLock<Resting, Unfair> = QueueLock::new();
+        let timings = waiters::timings::<Resting>(FREE.key());
+        let waits_ns = || {
+            FREE.word.store(LockWord::new(0).taken_by_newcomer().unwrap().bits(), Relaxed);
+            let place = match Place::<Resting, Unfair, Uncounted>::enqueue(&FREE.word) {
+                Enqueued::Behind(place, None) => place,
+                _ => panic!("the queue was empty"),
+            };
+            let head = place.wait_to_be_head(None, None).unwrap();
+            FREE.word.store(head.look().released(false).bits(), Relaxed);
+            let before = Resting::now_ns();
+            assert!(head.lock_as_head(None));
+            Resting::now_ns() - before
+        };
+        // A pause takes 10 ns.
+        assert_eq!(waits_ns(), policy::hand_over_ns(timings));
+        timings.note_transfer(200);
+        assert_eq!(waits_ns(), 600);
     }
 
     one_cpu!(Carrying, CARRYING_NS, None::<fn()>, {

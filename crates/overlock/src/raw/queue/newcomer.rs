@@ -100,6 +100,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 if self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok() {
                     return true;
                 }
+                looks.begin_again();
                 continue;
             }
             if let Some((before, away_ns)) = yielded.take() {
@@ -427,6 +428,36 @@ mod tests {
         let other = LOCKS.iter().map(timings_of).find(|&other| !ptr::eq(other, timings)).unwrap();
         (0..100).for_each(|_| other.note_gap(2_000));
         assert_eq!(yields(), soon, "another lock's gaps do not count");
+    }
+
+    one_cpu!(Watching, WATCHING_NS, None::<fn()>, {
+        others_take_the_lock();
+        Costs::DEFAULT
+    });
+
+    static WATCHED: QueueLock<Watching, Unfair> = QueueLock::new();
+    static OTHERS_RUN: AtomicBool = AtomicBool::new(false);
+
+    fn others_take_the_lock() {
+        if OTHERS_RUN.load(Relaxed) {
+            let taken = WATCHED.look().released(false).taken_by_newcomer().unwrap();
+            WATCHED.word.store(taken.bits(), Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_newcomer_times_a_look_only_if_another_cpu_has_written_the_word() {
+        let timings = waiters::timings::<Watching>(WATCHED.key());
+        let queue = LockWord::new(0).joined_by(NodeId::decode(4).unwrap(), false);
+        let transfer_ns = |others_run| {
+            WATCHED.word.store(queue.taken_by_newcomer().unwrap().bits(), Relaxed);
+            OTHERS_RUN.store(others_run, Relaxed);
+            assert!(!WATCHED.spin_as_newcomer(None));
+            timings.transfer_ns()
+        };
+        let none = timings.transfer_ns();
+        assert_eq!(transfer_ns(false), none, "it has set SPINNER itself");
+        assert_eq!(transfer_ns(true), 1, "the clock does not move while it looks");
     }
 
     #[test]
