@@ -16,8 +16,8 @@
 //! up keeps its trace until then ([`Entered::leave_abandoned`]): by it the CPU finds its place in
 //! the queue again ([`Slot::left_in`]).
 //!
-//! `id` names CPUs and nodes, `node` defines the contents of a node, `gap` times how soon a CPU
-//! comes back to a lock (and knows when to time a transfer), and `repair` removes waiters that a
+//! `id` names CPUs and nodes, `node` defines the contents of a node, `stopwatch` times how soon a
+//! CPU comes back to a lock, and knows when to time a transfer, and `repair` removes waiters that a
 //! forked child does not have from its locks.
 
 use core::marker::PhantomData;
@@ -27,17 +27,17 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::platform::Platform;
 
-mod gap;
 mod id;
 mod node;
 mod repair;
+mod stopwatch;
 
-pub(crate) use gap::Gap;
 pub use id::Cpu;
 pub(crate) use id::NodeId;
 pub(crate) use node::{Node, RELEASED, state};
 use repair::Trace;
 pub(crate) use repair::{Care, Traced, Waiter, step};
+pub(crate) use stopwatch::Stopwatch;
 
 /// How deep lock operations with a node can nest on one CPU.
 pub const LEVELS: usize = 4;
@@ -50,7 +50,7 @@ pub struct Slot<P: Platform> {
     busy: P::Word,
     /// The lock that this CPU spins for as a newcomer.
     newcomer: Trace,
-    gap: Gap,
+    stopwatch: Stopwatch,
 }
 
 impl<P: Platform> Slot<P>
@@ -64,7 +64,7 @@ where
             nodes: [const { Node::new() }; LEVELS],
             busy: P::Word::ZERO,
             newcomer: Trace::new(),
-            gap: Gap::new(),
+            stopwatch: Stopwatch::new(),
         }
     }
 }
@@ -83,7 +83,7 @@ impl<P: Platform> Slot<P> {
     /// can't be constants.
     pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
         let nodes = core::array::from_fn(|_| Node::with(&mut cell));
-        Self { nodes, busy: cell(), newcomer: Trace::new(), gap: Gap::new() }
+        Self { nodes, busy: cell(), newcomer: Trace::new(), stopwatch: Stopwatch::new() }
     }
 
     /// Takes a free node of this CPU. Returns `None` if the CPU has no number or all its nodes are
@@ -108,8 +108,8 @@ impl<P: Platform> Slot<P> {
     }
 
     /// What this CPU times gaps and transfers with.
-    pub(crate) fn gap(&self) -> &Gap {
-        &self.gap
+    pub(crate) fn stopwatch(&self) -> &Stopwatch {
+        &self.stopwatch
     }
 
     fn take(&self, level: usize) -> bool {

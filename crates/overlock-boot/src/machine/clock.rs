@@ -25,7 +25,7 @@ pub fn ticks() -> u64 {
 }
 
 /// Nanoseconds since the clock was set, read after all loads before it. (On older processors of AMD
-/// only where the firmware has made `lfence` serialising.)
+/// `lfence` waits for them only if a bit of the MSR DE_CFG is set, which this kernel does not do.)
 #[inline]
 pub fn now_ns() -> u64 {
     // SAFETY: every x86-64 processor has it, and it changes nothing.

@@ -40,8 +40,9 @@
 //! * The head yields between two rounds of spinning, and newcomers now and then, where the platform
 //!   can. There a CPU also yields before it passes a kicked head that does not run, although the
 //!   lock is free.
-//! * How often a newcomer looks and yields follows from two measurements: how soon CPUs that
-//!   released the lock want it again, and how long another CPU takes to fetch its cache line.
+//! * How often a newcomer looks and yields, and how long the head leaves a free lock alone, follow
+//!   from two measurements: how soon CPUs that released the lock want it again, and how long
+//!   another CPU takes to fetch its cache line.
 //! * There, nothing limits how often a halted head is passed. Here the count does. A head that
 //!   spins and can't yield carries, so that short critical sections don't use up the count before
 //!   the tenure is over.
@@ -56,8 +57,8 @@
 //! a head that disables stealing and then loses its CPU.
 //!
 //! Only gaps after acquisitions without a queue are timed, and locks of one bucket share the
-//! median (`waiters/timings.rs`). If it is wrong, newcomers look and
-//! yield too often or too rarely, all alike.
+//! medians (`waiters/timings.rs`). If these are wrong, newcomers look and yield too often or too
+//! rarely, and the queue head leaves a free lock alone for too long or too short, all alike.
 //!
 //! A waiter that yields gives up its claim to the processor. Under Linux 6.18, a thread that yields
 //! to a working thread may get the processor back milliseconds later, so the longest stalls with

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What has been timed of a lock, as two medians:
 //!
-//! * its *gap*: how soon a CPU that released it wants it again (`slot/gap.rs`);
+//! * its *gap*: how soon a CPU that released it wants it again (`slot/stopwatch.rs`);
 //! * its *transfer*: how long a CPU takes to load the lock word once another has written it.
 //!
 //! Each CPU times its own gaps and transfers, but the medians are the lock's, because all CPUs that

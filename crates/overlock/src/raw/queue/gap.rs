@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Timing how soon a CPU that released a lock wants it again (`slot/gap.rs`).
+//! Timing how soon a CPU that released a lock wants it again (`slot/stopwatch.rs`).
 
 use super::policy;
 use crate::platform::Platform;
 use crate::raw::word::queue::LockWord;
-use crate::slot::Gap;
+use crate::slot::Stopwatch;
 use crate::waiters::{self, Key};
 
-/// What this CPU times gaps and transfers with, if the CPU has a number.
-pub(super) fn of_this_cpu<P: Platform>() -> Option<&'static Gap> {
-    P::cpu().map(|cpu| P::slot(cpu).gap())
+/// The stopwatch of this CPU, if the CPU has a number.
+pub(super) fn of_this_cpu<P: Platform>() -> Option<&'static Stopwatch> {
+    P::cpu().map(|cpu| P::slot(cpu).stopwatch())
 }
 
 /// This CPU has released a lock whose gap is being timed.
 pub(super) fn begin<P: Platform>(key: Key) {
-    if let Some(gap) = of_this_cpu::<P>() {
-        gap.begin(key.bits(), P::now_ns());
+    if let Some(watch) = of_this_cpu::<P>() {
+        watch.begin_gap(key.bits(), P::now_ns());
     }
 }
 
 /// This CPU wants a lock: the gap ends if it is being timed, and counts for the lock's median.
 /// Returns the same as [`of_this_cpu`].
-pub(super) fn end<P: Platform>(key: Key) -> Option<&'static Gap> {
-    let gap = of_this_cpu::<P>();
-    if let Some(gap_ns) = gap.and_then(|gap| gap.end(key.bits(), P::now_ns)) {
+pub(super) fn end<P: Platform>(key: Key) -> Option<&'static Stopwatch> {
+    let watch = of_this_cpu::<P>();
+    if let Some(gap_ns) = watch.and_then(|watch| watch.end_gap(key.bits(), P::now_ns)) {
         waiters::timings::<P>(key).note_gap(gap_ns);
     }
-    gap
+    watch
 }
 
 /// This CPU has taken the lock at `address`, whose word was `seen`, at its first attempt.
@@ -40,8 +40,8 @@ pub(super) fn end_if_timed<P: Platform>(address: *const P::Word, seen: LockWord)
 
 /// The word with which a newcomer takes the lock, if it takes it in the state `new`: marked, if the
 /// gap after this acquisition is to be timed.
-pub(super) fn marked(new: LockWord, gap: Option<&Gap>) -> LockWord {
-    let is_due = !new.has_queue() && gap.is_some_and(|gap| gap.is_due(policy::SAMPLES));
+pub(super) fn marked(new: LockWord, watch: Option<&Stopwatch>) -> LockWord {
+    let is_due = !new.has_queue() && watch.is_some_and(|watch| watch.is_gap_due(policy::SAMPLES));
     if is_due { new.timed() } else { new }
 }
 

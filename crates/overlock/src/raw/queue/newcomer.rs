@@ -80,10 +80,10 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     pub(super) fn spin_as_newcomer(&self, deadline_ns: Option<u64>) -> bool {
         let costs = P::costs();
         let mut spin = Spin::new(policy::newcomer_spins_ns(costs, P::YIELDS));
-        let gap = gap::end::<P>(self.key());
+        let watch = gap::end::<P>(self.key());
         let timings = waiters::timings::<P>(self.key());
         let comes_back = policy::comes_straight_back(timings);
-        let mut looks = Looks::new(gap);
+        let mut looks = Looks::new(watch);
         let interval = policy::interval(costs, comes_back);
         let mut announced = false;
         let mut has_kicked = false;
@@ -94,7 +94,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         loop {
             let seen = looks.look::<P>(timings, || self.look());
             if let Some(new) = seen.taken_by_newcomer() {
-                let new = gap::marked(if announced { new.without_spinner() } else { new }, gap);
+                let new = gap::marked(if announced { new.without_spinner() } else { new }, watch);
                 // ORDERING: Acquire, O1. (t,s,0,h,n,0) -> (t,s,0,h,n+1,1), or without a queue
                 // (0 or TIMED,s,..,n,0) -> (0 or TIMED,s,0,0,0,1). A CPU that set `s` clears it.
                 if self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok() {
@@ -127,13 +127,13 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 }
                 let now_ns = spin.looked_ns();
                 let spun_ns = now_ns.saturating_sub(*began.get_or_insert(now_ns));
-                let since_ns = gap.map_or(0, |gap| gap.yielded_for_ns(now_ns));
+                let since_ns = watch.map_or(0, |watch| watch.yielded_for_ns(now_ns));
                 yields |= policy::yields(costs, spun_ns, since_ns);
                 if P::YIELDS && yields {
                     C::count(Event::PvYield);
                     let away_ns = spin.yield_now::<P>();
-                    if let Some(gap) = gap {
-                        gap.yields(spin.looked_ns());
+                    if let Some(watch) = watch {
+                        watch.yields(spin.looked_ns());
                     }
                     yielded = Some((seen, away_ns));
                 }

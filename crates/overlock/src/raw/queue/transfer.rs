@@ -8,20 +8,21 @@
 use super::policy;
 use crate::platform::Platform;
 use crate::raw::word::queue::LockWord;
-use crate::slot::Gap;
+use crate::slot::Stopwatch;
 use crate::waiters::Timings;
 
 /// The looks of a newcomer at the word in one wait. In some waits, one of them is timed.
 pub(super) struct Looks<'a> {
     /// This CPU's, if a look is still to be timed.
-    gap: Option<&'a Gap>,
+    watch: Option<&'a Stopwatch>,
     /// The word at the last look, if this CPU has not accessed it since.
     last: Option<LockWord>,
 }
 
 impl<'a> Looks<'a> {
-    pub(super) fn new(gap: Option<&'a Gap>) -> Self {
-        Self { gap: gap.filter(|gap| gap.is_look_due()), last: None }
+    pub(super) fn new(watch: Option<&'a Stopwatch>) -> Self {
+        let watch = watch.filter(|watch| watch.is_look_due(policy::SAMPLES));
+        Self { watch, last: None }
     }
 
     /// Has a `look` at the word. If the word is no longer what it was, another CPU has written it,
@@ -33,15 +34,15 @@ impl<'a> Looks<'a> {
         timings: &Timings,
         look: impl FnOnce() -> LockWord,
     ) -> LockWord {
-        let Some(gap) = self.gap else { return look() };
+        let Some(watch) = self.watch else { return look() };
         let Some(last) = self.last else { return *self.last.insert(look()) };
         let before_ns = P::now_ns();
         let seen = look();
         self.last = Some(seen);
         if seen != last {
             timings.note_transfer(took_ns(before_ns, P::now_ns()));
-            gap.timed_look(policy::SAMPLES);
-            self.gap = None;
+            watch.has_timed_look();
+            self.watch = None;
         }
         seen
     }
@@ -69,11 +70,11 @@ mod tests {
 
     #[test]
     fn a_look_that_finds_the_word_changed_is_timed_in_one_wait_of_several() {
-        let (gap, timings) = (Gap::new(), Timings::new());
+        let (watch, timings) = (Stopwatch::new(), Timings::new());
         let free = LockWord::new(0);
         let held = free.taken_by_newcomer().unwrap();
         let waits = |seen: &[LockWord], takes_ns| {
-            let mut looks = Looks::new(Some(&gap));
+            let mut looks = Looks::new(Some(&watch));
             for &word in seen {
                 let seen = looks.look::<Looking>(&timings, || {
                     LOOKING_NS.fetch_add(takes_ns, Relaxed);
@@ -86,7 +87,7 @@ mod tests {
         let none = timings.transfer_ns();
         assert_eq!(waits(&[held, held, held], 40), none, "no CPU has written the word");
         assert_eq!(waits(&[free], 40), none, "the first look of a wait is not timed");
-        let mut looks = Looks::new(Some(&gap));
+        let mut looks = Looks::new(Some(&watch));
         looks.look::<Looking>(&timings, || free);
         looks.begin_again();
         looks.look::<Looking>(&timings, || held);

@@ -18,8 +18,8 @@
 //! | `tail` | The code of the last node in the queue, or zero. | each waiter that joins | the queue head, if it is also the last |
 //!
 //! A `tail` of `TIMED`, which is no node's code, means: there is no queue, and the gap after this
-//! acquisition is being timed (`slot/gap.rs`). The newcomer that takes the lock sets it; the next
-//! CPU that takes the lock or joins the queue wipes it. It keeps the release and the next
+//! acquisition is being timed (`slot/stopwatch.rs`). The newcomer that takes the lock sets it; the
+//! next CPU that takes the lock or joins the queue wipes it. It keeps the release and the next
 //! acquisition off their fast paths, which handle only words without a tail and without a count:
 //! (`TIMED`,..,0,1) -> (`TIMED`,..,1,0).
 //!

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The *gap* of a CPU: how long it stays away between its release of a lock and its next attempt to
-//! take the same lock. Beside it lies when this and other timings of the CPU are due.
+//! The stopwatch of a CPU: the *gap* that it is timing, which is how long it stays away between its
+//! release of a lock and its next attempt to take the same lock; when gaps and transfers are due to
+//! be timed; and when the CPU last yielded.
 //!
 //! The gap decides who should have a lock next. If it is shorter than a hand-over, the last holder
 //! is back before another CPU could use the lock, and one CPU saturates it. Otherwise the lock
@@ -27,10 +28,10 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// The gap that one CPU is timing, when gaps and looks are due to be timed, and when the CPU last
-/// yielded. All zero at first; a thread inherits those of the last one that had its number.
+/// See the [module documentation](self). All zero at first; a thread inherits the stopwatch of the
+/// last one that had its number.
 #[derive(Debug)]
-pub(crate) struct Gap {
+pub(crate) struct Stopwatch {
     /// The lock whose gap is being timed, or zero. The lowest bit is always set.
     lock: AtomicU32,
     /// When that lock was released: the low half of [`Platform::now_ns`](crate::Platform::now_ns).
@@ -39,62 +40,64 @@ pub(crate) struct Gap {
     turns: AtomicU32,
     /// When the CPU last yielded as a newcomer, in the format of `since`.
     yielded: AtomicU32,
-    /// In how many more waits as a newcomer no look is timed.
-    waits_left: AtomicU32,
-    /// How many looks have been timed.
-    looks: AtomicU32,
+    /// How often this CPU waited as a newcomer, except for waits in which a look was due and none
+    /// was timed.
+    waits: AtomicU32,
 }
 
-/// 2^32 divided by the golden ratio, whose multiples, modulo 2^32, are spread evenly.
-const GOLDEN: u32 = 0x9e37_79b9;
+/// Whether the `count`-th occasion is one of those at which to time: the first, and then about one
+/// in `one_in`, at irregular intervals, so that of a few locks that a CPU takes in turns none is
+/// left out.
+const fn is_due(count: u32, one_in: u32) -> bool {
+    // Multiples of the golden ratio, modulo one, are spread evenly.
+    count.wrapping_mul(0x9e37_79b9) <= u32::MAX / one_in
+}
 
-impl Gap {
+impl Stopwatch {
     pub(crate) const fn new() -> Self {
         Self {
             lock: AtomicU32::new(0),
             since: AtomicU32::new(0),
             turns: AtomicU32::new(0),
             yielded: AtomicU32::new(0),
-            waits_left: AtomicU32::new(0),
-            looks: AtomicU32::new(0),
+            waits: AtomicU32::new(0),
         }
     }
 
-    /// Whether the gap after this acquisition, or this attempt, is to be timed: the first, and then
-    /// about one in `one_in`, at irregular intervals, so that of a few locks that the CPU takes in
-    /// turns none is left out. (A gap is lost if another begins before it ends. With `one_in` = 8
-    /// and strict turns, this happens to some from six locks on, and to all from 14 on.)
-    pub(crate) fn is_due(&self, one_in: u32) -> bool {
+    /// Whether the gap after this acquisition, or this attempt, is to be timed. (A gap is lost if
+    /// another begins before it ends. With `one_in` = 8 and strict turns, this happens to some from
+    /// six locks on, and to all from 14 on.)
+    pub(crate) fn is_gap_due(&self, one_in: u32) -> bool {
         let turns = self.turns.load(Relaxed);
         self.turns.store(turns.wrapping_add(1), Relaxed);
-        turns.wrapping_mul(GOLDEN) <= u32::MAX / one_in
+        is_due(turns, one_in)
     }
 
-    /// Whether a look is to be timed in this wait.
-    pub(crate) fn is_look_due(&self) -> bool {
-        let left = self.waits_left.load(Relaxed);
-        self.waits_left.store(left.saturating_sub(1), Relaxed);
-        left == 0
+    /// Whether a look is to be timed in this wait. It stays due until one
+    /// [is](Self::has_timed_look).
+    pub(crate) fn is_look_due(&self, one_in: u32) -> bool {
+        let waits = self.waits.load(Relaxed);
+        let due = is_due(waits, one_in);
+        if !due {
+            self.waits.store(waits.wrapping_add(1), Relaxed);
+        }
+        due
     }
 
-    /// A look has been timed. The next is due after about `one_in` waits: at irregular intervals,
-    /// as in [`is_due`](Self::is_due).
-    pub(crate) fn timed_look(&self, one_in: u32) {
-        let looks = self.looks.load(Relaxed).wrapping_add(1);
-        self.looks.store(looks, Relaxed);
-        let spread = (u64::from(looks.wrapping_mul(GOLDEN)) * u64::from(2 * one_in - 1)) >> 32;
-        self.waits_left.store(spread as u32, Relaxed);
+    /// A look has been timed.
+    pub(crate) fn has_timed_look(&self) {
+        self.waits.store(self.waits.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
     /// The CPU has released `lock`, which was marked.
-    pub(crate) fn begin(&self, lock: u32, now_ns: u64) {
+    pub(crate) fn begin_gap(&self, lock: u32, now_ns: u64) {
         self.since.store(now_ns as u32, Relaxed);
         self.lock.store(lock | 1, Relaxed);
     }
 
     /// The CPU wants `lock`. Ends the gap, and returns its length in nanoseconds (it wraps after
     /// four seconds), or `None` if no gap of this lock is being timed.
-    pub(crate) fn end(&self, lock: u32, now_ns: impl FnOnce() -> u64) -> Option<u32> {
+    pub(crate) fn end_gap(&self, lock: u32, now_ns: impl FnOnce() -> u64) -> Option<u32> {
         if self.lock.load(Relaxed) != lock | 1 {
             return None;
         }
@@ -119,26 +122,26 @@ mod tests {
 
     #[test]
     fn only_the_lock_that_is_timed_ends_a_gap_and_only_once() {
-        let gap = Gap::new();
+        let watch = Stopwatch::new();
         let began = u64::from(u32::MAX) - 10;
-        gap.begin(7, began);
-        assert_eq!(gap.end(9, || panic!("another lock")), None);
-        assert_eq!(gap.end(7, || began + 400), Some(400), "the clock's low half wraps");
-        assert_eq!(gap.end(7, || panic!("it has ended")), None);
+        watch.begin_gap(7, began);
+        assert_eq!(watch.end_gap(9, || panic!("another lock")), None);
+        assert_eq!(watch.end_gap(7, || began + 400), Some(400), "the clock's low half wraps");
+        assert_eq!(watch.end_gap(7, || panic!("it has ended")), None);
     }
 
     #[test]
     fn of_several_locks_taken_in_turns_some_gaps_of_each_are_timed() {
         for locks in 1..=13 {
-            let gap = Gap::new();
+            let watch = Stopwatch::new();
             let mut timed = [0; 13];
             for turn in 0..1_000 * locks {
                 let lock = 2 * (turn % locks);
-                timed[(turn % locks) as usize] += u32::from(gap.end(lock, || 0).is_some());
-                if gap.is_due(8) {
-                    gap.begin(lock, 0);
+                timed[(turn % locks) as usize] += u32::from(watch.end_gap(lock, || 0).is_some());
+                if watch.is_gap_due(8) {
+                    watch.begin_gap(lock, 0);
                 }
-                assert!(turn > 0 || gap.end(lock, || 0).is_some(), "the first is timed");
+                assert!(turn > 0 || watch.end_gap(lock, || 0).is_some(), "the first is timed");
             }
             assert!(timed[..locks as usize].iter().all(|&gaps| gaps > 0), "{locks}: {timed:?}");
         }
@@ -147,12 +150,12 @@ mod tests {
     #[test]
     fn a_look_is_due_until_one_is_timed_and_then_in_one_wait_of_so_many_at_each_lock() {
         for locks in 1..=8 {
-            let gap = Gap::new();
-            assert!(gap.is_look_due() && gap.is_look_due());
+            let watch = Stopwatch::new();
+            assert!(watch.is_look_due(8) && watch.is_look_due(8));
             let mut timed = [0; 8];
             for wait in 0..1_600 * locks {
-                if gap.is_look_due() {
-                    gap.timed_look(8);
+                if watch.is_look_due(8) {
+                    watch.has_timed_look();
                     timed[wait % locks] += 1;
                 }
             }
@@ -164,8 +167,8 @@ mod tests {
 
     #[test]
     fn the_time_since_a_yield_survives_a_wrap_of_the_clock() {
-        let gap = Gap::new();
-        gap.yields(u64::from(u32::MAX));
-        assert_eq!(gap.yielded_for_ns(u64::from(u32::MAX) + 50), 50);
+        let watch = Stopwatch::new();
+        watch.yields(u64::from(u32::MAX));
+        assert_eq!(watch.yielded_for_ns(u64::from(u32::MAX) + 50), 50);
     }
 }
