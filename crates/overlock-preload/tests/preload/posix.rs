@@ -67,15 +67,8 @@ impl<'a> Suite<'a> {
     /// hides the output of a test that passes.
     fn cases(&self, who: &str, command: &mut Command) -> usize {
         let source = self.source;
-        let mut output = command.output().expect("the program was just compiled");
-        let mut said = text(&output);
-        // The condition variables of some glibc lose a signal now and then (its bug 25847).
-        if ["libc", "none"].contains(&who) && said.contains("\nFAILED no_signal_is_lost") {
-            let again = "libc has lost a signal (glibc bug 25847); trying again";
-            writeln!(stderr(), "{again} ({source} on {who})").expect("a terminal or a file");
-            output = command.output().expect("the program has just run");
-            said = text(&output);
-        }
+        let output = command.output().expect("the program was just compiled");
+        let said = text(&output);
         assert!(output.status.success(), "{source} on {who}:\n{said}");
         for line in skips(&said) {
             writeln!(stderr(), "{line} ({source} on {who})").expect("a terminal or a file");
