@@ -44,7 +44,7 @@ const SPIN_BLIND_FIFTHS: u64 = 2;
 const SPIN_BLIND_HEAD_WAKES: u64 = 3;
 /// How many transfers of its cache line a hand-over costs a lock: the waiter loads the word that
 /// the holder has written, takes it over to write it, and later the old holder loads it again.
-/// (With 2, empty critical sections of 2 and 8 threads had 0.49 and 0.83 of the throughput that
+/// (With 2, empty critical sections of 2 and 8 threads had 0.62 and 0.64 of the throughput that
 /// they have with 3; with 4, sections and pauses of 0.1 µs on 2 and 8 threads had 0.83 and 0.89. 2
 /// CPUs with transfers of 55 ns, AMD Zen 4.)
 const HAND_OVER_TRANSFERS: u32 = 3;
