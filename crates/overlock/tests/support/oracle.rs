@@ -225,11 +225,21 @@ pub(crate) fn serves_in_order<S: Subject>(waiters: usize) -> Verdict {
     })
 }
 
-/// Whether a thread of this process sleeps, according to the kernel.
+/// Whether a thread of this process sleeps, according to the kernel, and goes on sleeping. One look
+/// is not enough: an emulator's own locks can put a thread to sleep for a moment.
 pub(crate) fn sleeps(thread: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
-    // The name before the state is in parentheses, and may itself contain parentheses.
-    stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')))
+    asleep(thread).is_some_and(|sleep| {
+        thread::sleep(Duration::from_millis(1));
+        asleep(thread) == Some(sleep)
+    })
+}
+
+/// How often a thread has given its processor up, if it sleeps now.
+fn asleep(thread: i32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
+    let value = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let sleeps = value("State:")?.starts_with('S');
+    sleeps.then(|| value("voluntary_ctxt_switches:")?.parse().ok())?
 }
 
 /// Halted waiters are called back: bursts of threads that sleep through a long critical section all
