@@ -2,9 +2,9 @@
 //! The queue locks: an MCS queue behind a 4-byte word. [`Queued`](crate::Queued) and
 //! [`Hybrid`](crate::Hybrid) are this lock with two [orders](Order).
 //!
-//! To follow a call: [`QueueLock::lock`] is here; `newcomer.rs` spins outside the queue;
-//! `enqueue.rs` joins it; `wait.rs` waits behind others; `head.rs` takes the lock as the queue
-//! head; `hand_off.rs` promotes the next waiter; `kick.rs` wakes a head that has halted.
+//! To follow a call: [`QueueLock::lock`] is here; `newcomer.rs` spins outside the queue, and yields
+//! (`yields.rs`); `enqueue.rs` joins it; `wait.rs` waits behind others; `head.rs` takes the lock as
+//! the queue head; `hand_off.rs` promotes the next waiter; `kick.rs` wakes a head that has halted.
 //! `policy.rs` decides how long each step lasts; `gap.rs` times how soon holders come back, and
 //! `transfer.rs` what it takes to fetch the word.
 //!
@@ -191,6 +191,7 @@ mod policy;
 mod transfer;
 mod unsure;
 mod wait;
+mod yields;
 
 use enqueue::{Enqueued, Place};
 pub use order::Order;

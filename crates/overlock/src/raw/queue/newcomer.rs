@@ -8,12 +8,6 @@
 //! stealing is enabled again. If it joined the queue, it would halt, and each turn of a head would
 //! send all running waiters to sleep.
 //!
-//! Of the time that a newcomer is away while it yields, the more is charged to its budget the less
-//! happened meanwhile ([`policy::charged_ns`]). If the lock got nowhere, its holder may have
-//! yielded, too, or wait for the processor, and newcomers that stay awake keep it from releasing
-//! the lock. If many others took it, it is well used, and the wake-up of one more waiter would only
-//! cost time. Even then a small part is charged, so that no thread depends on luck for ever.
-//!
 //! A newcomer that can't yield joins the queue early if the queue head needs its processor: the
 //! head was kicked longer ago than a wake-up takes and is not back, and its tenure is over, it has
 //! disabled stealing, or the count is half full, so that the head should carry. Without this, two
@@ -63,6 +57,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::transfer::Looks;
+use super::yields::Yields;
 use super::{NAP_NS, Order, QueueLock, gap, kick, policy};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
@@ -88,9 +83,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let mut announced = false;
         let mut has_kicked = false;
         let mut traced = None;
-        let mut yielded = None;
-        let mut yields = comes_back;
-        let mut began = None;
+        let mut yields = Yields::new(watch, comes_back);
         loop {
             let seen = looks.look::<P>(timings, || self.look());
             if let Some(new) = seen.taken_by_newcomer() {
@@ -103,9 +96,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 looks.begin_again();
                 continue;
             }
-            if let Some((before, away_ns)) = yielded.take() {
-                spin.charge(policy::charged_ns(away_ns, steals_between(before, seen)));
-            }
+            yields.charge(&mut spin, seen);
             if !announced && seen.has_queue() && !seen.has_spinner() {
                 traced
                     .get_or_insert_with(|| Traced::<P>::newcomer(&raw const self.word, Self::CARE));
@@ -125,18 +116,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 if announced && !has_kicked {
                     has_kicked = self.kick_due_head(seen);
                 }
-                let now_ns = spin.looked_ns();
-                let spun_ns = now_ns.saturating_sub(*began.get_or_insert(now_ns));
-                let since_ns = watch.map_or(0, |watch| watch.yielded_for_ns(now_ns));
-                yields |= policy::yields(costs, spun_ns, since_ns);
-                if P::YIELDS && yields {
-                    C::count(Event::PvYield);
-                    let away_ns = spin.yield_now::<P>();
-                    if let Some(watch) = watch {
-                        watch.yields(spin.looked_ns());
-                    }
-                    yielded = Some((seen, away_ns));
-                }
+                yields.yield_if_due::<P, C>(&mut spin, seen);
             }
         }
     }
@@ -226,16 +206,6 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 P::nap(NAP_NS);
             }
         }
-    }
-}
-
-/// How often the queue head was passed while the word went from `before` to `now`. This is an
-/// estimate: the count starts again with each head, and can't grow while stealing is disabled.
-/// Without a queue, acquisitions are not counted, and there may have been any number.
-fn steals_between(before: LockWord, now: LockWord) -> u32 {
-    match before.has_queue() && now.has_queue() {
-        true => now.steals().wrapping_sub(before.steals()),
-        false => u32::MAX,
     }
 }
 
