@@ -8,8 +8,10 @@
 //!
 //! Two locks tie if the interval of the ratio of their scores, formed round by round, includes 1,
 //! or if one score is less than 2 % above the other ([`NEAR_TIE`]). Among the locks that tie with
-//! the best score, those that can't starve a thread come first, then the one with the shortest
-//! longest stall: this costs little or nothing, and guarantees what figures hide.
+//! the best score, those that can't starve a thread come first: this costs little or nothing, and
+//! guarantees what figures hide. Then the score decides, which weighs the longest stall already.
+//! (When the shortest of the longest stalls decided, 12.4 ms against 12.6, each of them seen once,
+//! chose a lock with 0.91 of the best peer's throughput, and not one with 1.02.)
 
 use crate::bench::GRAIN;
 use crate::stats::{self, Interval};
@@ -45,7 +47,7 @@ pub(crate) struct Candidate<'a> {
     pub(crate) cannot_starve: bool,
     /// By rounds.
     pub(crate) scores: Vec<f64>,
-    /// Over all rounds.
+    /// Over all rounds: for the reader, and not for the rule, whose scores include it.
     pub(crate) longest_stall_ns: f64,
 }
 
@@ -75,10 +77,8 @@ pub(crate) fn best<'c, 'a>(candidates: &'c [Candidate<'a>]) -> Option<&'c Candid
 pub(crate) fn choose<'c, 'a>(candidates: &'c [Candidate<'a>]) -> Vec<&'c Candidate<'a>> {
     let Some(best) = best(candidates) else { return Vec::new() };
     let mut ties: Vec<_> = candidates.iter().filter(|other| !best.beats(other)).collect();
-    let stall = |of: &Candidate<'_>| of.longest_stall_ns.max(SHORT_STALL_NS);
     ties.sort_by(|a, b| {
-        let calmer = stall(a).total_cmp(&stall(b)).then(b.score().total_cmp(&a.score()));
-        b.cannot_starve.cmp(&a.cannot_starve).then(calmer)
+        b.cannot_starve.cmp(&a.cannot_starve).then(b.score().total_cmp(&a.score()))
     });
     ties
 }
@@ -128,8 +128,12 @@ mod tests {
     }
 
     #[test]
-    fn among_equals_the_shortest_stall_comes_first() {
-        let locks = [candidate("ticket", 101.0, 3.0), candidate("queued", 100.5, 2.8)];
-        assert_eq!(chosen(&locks), ["queued", "ticket"]);
+    fn among_equals_a_stall_that_is_hardly_shorter_does_not_decide() {
+        let ticket = candidate("ticket", 101.0, 3.0);
+        assert_eq!(
+            chosen(&[ticket.clone(), candidate("queued", 100.5, 2.9)]),
+            ["ticket", "queued"]
+        );
+        assert_eq!(chosen(&[ticket, candidate("queued", 100.5, 2.7)]), ["queued", "ticket"]);
     }
 }
