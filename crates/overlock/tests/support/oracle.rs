@@ -234,12 +234,15 @@ pub(crate) fn sleeps(thread: i32) -> bool {
     })
 }
 
-/// How often a thread has given its processor up, if it sleeps now.
+/// How often a thread has gone to sleep, if it sleeps now.
 fn asleep(thread: i32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
     let value = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let sleeps = value("State:")?.starts_with('S');
-    sleeps.then(|| value("voluntary_ctxt_switches:")?.parse().ok())?
+    sleeps.then(|| {
+        let switches = value("voluntary_ctxt_switches:").and_then(|count| count.parse().ok());
+        switches.expect("the kernel counts how often a thread goes to sleep")
+    })
 }
 
 /// Halted waiters are called back: bursts of threads that sleep through a long critical section all

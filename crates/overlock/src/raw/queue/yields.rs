@@ -9,29 +9,31 @@
 
 use super::policy;
 use crate::counters::{Class, Event};
-use crate::platform::Platform;
+use crate::platform::{Costs, Platform};
 use crate::raw::word::queue::LockWord;
 use crate::slot::Stopwatch;
 use crate::spin::Spin;
 
 /// The yields of a newcomer in one wait.
 pub(super) struct Yields<'a> {
-    /// This CPU's, which knows when the CPU last yielded.
+    /// What waiting cost when this wait began.
+    costs: Costs,
+    /// The stopwatch of this CPU, which knows when the CPU last yielded.
     watch: Option<&'a Stopwatch>,
     /// Whether the newcomer yields each time that it reads the clock, from now on.
     always: bool,
     /// When the newcomer first read the clock.
     began_ns: Option<u64>,
-    /// The word before the last yield, and how long the yield took in nanoseconds, until it is
-    /// charged.
+    /// The word before the last yield, and the nanoseconds from the reading of the clock before
+    /// that yield to its end, until they are charged.
     last: Option<(LockWord, u64)>,
 }
 
 impl<'a> Yields<'a> {
-    /// `comes_back`: whether holders come straight back to the lock. If so, the newcomer yields
-    /// from the start.
-    pub(super) fn new(watch: Option<&'a Stopwatch>, comes_back: bool) -> Self {
-        Self { watch, always: comes_back, began_ns: None, last: None }
+    /// Begins a wait for a lock whose holders come straight back to it, or do not. If they do, the
+    /// newcomer yields from the start.
+    pub(super) fn new(costs: Costs, watch: Option<&'a Stopwatch>, comes_back: bool) -> Self {
+        Self { costs, watch, always: comes_back, began_ns: None, last: None }
     }
 
     /// Yields, if it is time and the platform can. `spin` has just read the clock, and `seen` is
@@ -40,7 +42,7 @@ impl<'a> Yields<'a> {
         let now_ns = spin.looked_ns();
         let spun_ns = now_ns.saturating_sub(*self.began_ns.get_or_insert(now_ns));
         let since_ns = self.watch.map_or(0, |watch| watch.yielded_for_ns(now_ns));
-        self.always |= policy::yields(P::costs(), spun_ns, since_ns);
+        self.always |= policy::yields(self.costs, spun_ns, since_ns);
         if P::YIELDS && self.always {
             C::count(Event::PvYield);
             let away_ns = spin.yield_now::<P>();
