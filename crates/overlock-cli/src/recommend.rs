@@ -47,8 +47,6 @@ pub(crate) struct Candidate<'a> {
     pub(crate) cannot_starve: bool,
     /// By rounds.
     pub(crate) scores: Vec<f64>,
-    /// Over all rounds: for the reader, and not for the rule, whose scores include it.
-    pub(crate) longest_stall_ns: f64,
 }
 
 impl Candidate<'_> {
@@ -89,9 +87,8 @@ mod tests {
 
     /// A lock with the same figure and the same stall in six rounds.
     fn candidate(lock: &str, figure: f64, stall_ms: f64) -> Candidate<'_> {
-        let longest_stall_ns = stall_ms * 1e6;
-        let scores = vec![score(figure, 1.0, longest_stall_ns); 6];
-        Candidate { lock, cannot_starve: cannot_starve(lock), scores, longest_stall_ns }
+        let scores = vec![score(figure, 1.0, stall_ms * 1e6); 6];
+        Candidate { lock, cannot_starve: cannot_starve(lock), scores }
     }
 
     fn chosen(candidates: &[Candidate<'_>]) -> Vec<String> {

@@ -127,8 +127,7 @@ fn candidate(line: &LockSummary, points: &[PointRuns]) -> Option<Candidate<'stat
     let rounds = runs.iter().map(|runs| runs.samples.len()).min()?;
     let round = |index| runs.iter().map(|runs| score(&runs.samples[index])).collect::<Vec<_>>();
     let scores = (0..rounds).filter_map(|index| stats::geomean(&round(index))).collect();
-    let longest_stall_ns = line.longest_stall_ns;
-    Some(Candidate { lock: line.lock, cannot_starve, scores, longest_stall_ns })
+    Some(Candidate { lock: line.lock, cannot_starve, scores })
 }
 
 fn score(sample: &RunSample) -> f64 {

@@ -134,7 +134,6 @@ impl<'a> Findings<'a> {
                 scores: rounds
                     .map(|(ratio, stall)| recommend::score(*ratio, 1.0, *stall))
                     .collect(),
-                longest_stall_ns: stalls.iter().copied().fold(0.0, f64::max),
             }
         };
         series.iter().map(candidate).collect()
@@ -245,7 +244,7 @@ impl<'a> Findings<'a> {
     /// Describes two locks that tie, one of them the baseline.
     fn tie(&self, best: &Candidate<'_>, next: &Candidate<'_>) -> Option<String> {
         let noise = best.over(next)?.includes(1.0);
-        let weighed = stalls_matter(best, next);
+        let weighed = self.stalls_matter(best, next);
         let mut sentence = format!(
             "No verdict: {} came out {}{}.",
             best.lock,
@@ -279,8 +278,8 @@ impl<'a> Findings<'a> {
     ) -> Option<String> {
         let ratio = self.over(lock, other)?;
         let mut text = format!("{} as good as {which_is}{}", times(ratio), other.lock);
-        if stalls_matter(lock, other) {
-            let stalls = [lock, other].map(|of| of.longest_stall_ns);
+        if self.stalls_matter(lock, other) {
+            let stalls = [lock, other].map(|of| self.longest_stall_ns(of));
             let [own, others] = stalls.map(time);
             let link = if (ratio.median < 1.0) == (stalls[0] < stalls[1]) { "but" } else { "and" };
             text += &format!(", {link} its longest stall was {own}, not {others}");
@@ -298,14 +297,20 @@ impl<'a> Findings<'a> {
         self.find(lock.lock)?.better_than(self.none?, self.higher_is_better)
     }
 
+    /// Whether one of the locks stalled for so long that the rule weighs it.
+    fn stalls_matter(&self, lock: &Candidate<'_>, other: &Candidate<'_>) -> bool {
+        [lock, other].iter().any(|of| self.longest_stall_ns(of) > recommend::SHORT_STALL_NS)
+    }
+
+    /// Returns the longest stall over all rounds, or zero if stalls do not count.
+    fn longest_stall_ns(&self, lock: &Candidate<'_>) -> f64 {
+        let stalls = self.find(lock.lock).and_then(|series| self.stalls_ns(series));
+        stalls.filter(|_| self.knows_stalls()).into_iter().flatten().fold(0.0, f64::max)
+    }
+
     fn find(&self, lock: &str) -> Option<&'a Series> {
         self.ranked.iter().copied().find(|series| series.lock == lock)
     }
-}
-
-/// Whether one of the locks stalled for so long that the rule weighs it.
-fn stalls_matter(lock: &Candidate<'_>, other: &Candidate<'_>) -> bool {
-    [lock, other].iter().any(|of| of.longest_stall_ns > recommend::SHORT_STALL_NS)
 }
 
 /// A ratio with its interval.

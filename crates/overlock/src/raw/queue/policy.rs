@@ -15,8 +15,8 @@
 //! needs no help, and should look rarely and yield at once. If it does not, the lock stands free
 //! until somebody looks, and a newcomer should look all the time, and not pay for a context switch
 //! where a section is about to end. Nothing that a newcomer sees tells the two apart, so each CPU
-//! times its own [gap](crate::slot::Stopwatch) from time to time, and how long it takes to fetch the lock
-//! word from another CPU. All CPUs go by the lock's [medians](crate::waiters::Timings).
+//! times its own [gap](crate::slot::Stopwatch) from time to time, and how long it takes to fetch
+//! the lock word from another CPU. All CPUs go by the lock's [medians](crate::waiters::Timings).
 //!
 //! *Spin, then halt.* A waiter spins for about as long as halting would cost it. Spinning longer
 //! would waste more than a halt; spinning less would pay for halts that a moment more makes
