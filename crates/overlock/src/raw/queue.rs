@@ -68,15 +68,17 @@
 //!
 //! A queue head that spins in its tenure also carries: (t,s,d,0,n,l) -> (t,s,d,0,n-2048,l).
 //!
-//! An acquisition by a newcomer whose gap is timed, and the next one, by this CPU or another:
+//! An acquisition by a newcomer whose gap is timed, and the next ones:
 //!
 //! ```text
-//!  newcomer                      : release                           : next
-//!  (0,s,0,0,0,0) ->              : (TIMED,s,0,0,0,1) ->              : (TIMED,s,0,0,1,0) ->
-//!      (TIMED,s,0,0,0,1)         :     (TIMED,s,0,0,1,0)             :     (0,s,0,0,0,1)
-//!                                : its gap begins                    : it ends, if this CPU's
-//!                                : (TIMED,s,0,0,0,1) ->
-//!                                :     (me,s,0,0,0,1)  a waiter joins; no gap begins
+//!  newcomer                      : release                           : another CPU
+//!  (0,s,0,0,0,0) ->              : (TIMED,s,0,0,0,1) ->              : (TIMED,s,0,0,n,0) ->
+//!      (TIMED,s,0,0,0,1)         :     (TIMED,s,0,0,1,0)             :     (TIMED,s,0,0,n+1,1)
+//!                                : its gap begins                    :
+//!                                : (TIMED,s,0,0,0,1) ->              : the same CPU
+//!                                :     (me,s,0,0,0,1)  a waiter      : (TIMED,s,0,0,n,0) ->
+//!                                : joins; no gap begins              :     (0,s,0,0,0,1)
+//!                                :                                   : its gap ends
 //! ```
 //!
 //! # Invariants
@@ -106,8 +108,9 @@
 //!   holder took the lock by a read-modify-write of the word that came after the tail was written,
 //!   and its release looks at the tail after that.
 //! * Q8: `TIMED` stands for no waiter. It is set by the CPU that takes a lock without a queue, in
-//!   the access that takes it, and goes with the next acquisition (unless that is timed, too) or
-//!   the next waiter that joins. While it is there, the upper half is not zero, so no cheap release
+//!   the access that takes it, and goes when that CPU takes the lock again (unless that is timed,
+//!   too), when others have taken it 15 times, or with the next waiter that joins, who keeps the
+//!   count. While it is there, the upper half is not zero, so no cheap release
 //!   commits; nor does a fast path take the lock: either it compares the whole word with zero, or
 //!   the release, which looked at the upper half, has made the lowest byte nonzero. (The release of
 //!   another language does not count. Its own next fast path then refuses the word, and a cheap one
@@ -309,11 +312,27 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         head.is_some_and(|head| head.lock_as_head(deadline_ns))
     }
 
+    /// [`try_take`](Self::try_take) of a free lock whose word has one of the bits [`rmw::SLOW`].
+    #[cold]
+    #[inline(never)]
+    fn try_take_marked(&self, seen: LockWord) -> bool {
+        if seen.is_timed() { self.take_timed(seen) } else { self.try_take(seen) }
+    }
+
+    /// Takes a free lock in a gap, which ends if it is this CPU's.
+    #[cold]
+    fn take_timed(&self, seen: LockWord) -> bool {
+        gap::end::<P>(self.key()).taken(seen).is_some_and(|new| {
+            // ORDERING: Acquire, O1.
+            self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok()
+        })
+    }
+
     /// Takes a free lock whose word has one of the bits [`rmw::SLOW`].
     fn take_marked(&self, seen: LockWord) -> bool {
         if seen.is_timed() {
-            gap::end::<P>(self.key());
-            return self.try_take(seen);
+            // If the lock is held, the gap ends when this CPU begins to wait.
+            return !seen.is_locked() && self.take_timed(seen);
         }
         // Otherwise the tail's code contains the mark.
         if !seen.is_head_halted() {
@@ -371,7 +390,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     pub(crate) fn after_release(address: *const P::Word, word: LockWord) {
         let key = Key::new(address, 0);
         if !word.is_head_halted() {
-            if word.is_timed() {
+            if word.begins_gap() {
                 gap::begin::<P>(key);
             }
             return;
@@ -399,11 +418,10 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
     #[inline]
     fn try_lock(&self) -> bool {
         let seen = self.look();
-        let taken = self.try_take(seen);
-        if O::UNFAIR && P::WAITS && taken && seen.bits() & rmw::SLOW != 0 {
-            gap::end_if_timed::<P>(ptr::from_ref(&self.word), seen);
+        if O::UNFAIR && P::WAITS && seen.bits() & rmw::SLOW != 0 {
+            return !seen.is_locked() && self.try_take_marked(seen);
         }
-        taken
+        self.try_take(seen)
     }
 
     #[inline]

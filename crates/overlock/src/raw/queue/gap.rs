@@ -2,6 +2,7 @@
 //! Timing how soon a CPU that released a lock wants it again (`slot/stopwatch.rs`).
 
 use super::policy;
+use super::transfer::passed_ns;
 use crate::platform::Platform;
 use crate::raw::word::queue::LockWord;
 use crate::slot::Stopwatch;
@@ -19,30 +20,40 @@ pub(super) fn begin<P: Platform>(key: Key) {
     }
 }
 
-/// This CPU wants a lock: the gap ends if it is being timed, and counts for the lock's median.
-/// Returns the same as [`of_this_cpu`].
-pub(super) fn end<P: Platform>(key: Key) -> Option<&'static Stopwatch> {
+/// What this CPU knows of gaps when it wants a lock.
+pub(super) struct Gap {
+    /// The same as [`of_this_cpu`].
+    pub(super) watch: Option<&'static Stopwatch>,
+    /// Whether a gap of this CPU has just ended.
+    has_ended: bool,
+}
+
+/// This CPU wants a lock: the gap ends if it is being timed, and counts for the lock's median. The
+/// reading of the clock that it contains does not count.
+pub(super) fn end<P: Platform>(key: Key) -> Gap {
     let watch = of_this_cpu::<P>();
-    if let Some(gap_ns) = watch.and_then(|watch| watch.end_gap(key.bits(), P::now_ns)) {
-        waiters::timings::<P>(key).note_gap(gap_ns);
+    let gap_ns = watch.and_then(|watch| watch.end_gap(key.bits(), P::now_ns));
+    if let Some(gap_ns) = gap_ns {
+        let reading_ns = passed_ns(P::now_ns(), P::now_ns());
+        waiters::timings::<P>(key).note_gap(gap_ns.saturating_sub(reading_ns));
     }
-    watch
+    Gap { watch, has_ended: gap_ns.is_some() }
 }
 
-/// This CPU has taken the lock at `address`, whose word was `seen`, at its first attempt.
-#[cold]
-#[inline(never)]
-pub(super) fn end_if_timed<P: Platform>(address: *const P::Word, seen: LockWord) {
-    if seen.is_timed() {
-        end::<P>(Key::new(address, 0));
+impl Gap {
+    /// The word with which this CPU takes the lock as a newcomer, if it may. The mark of a gap goes
+    /// if that gap was this CPU's.
+    pub(super) fn taken(&self, seen: LockWord) -> Option<LockWord> {
+        if self.has_ended { seen.taken_by_newcomer() } else { seen.taken_in_gap() }
     }
-}
 
-/// The word with which a newcomer takes the lock, if it takes it in the state `new`: marked, if the
-/// gap after this acquisition is to be timed.
-pub(super) fn marked(new: LockWord, watch: Option<&Stopwatch>) -> LockWord {
-    let is_due = !new.has_queue() && watch.is_some_and(|watch| watch.is_gap_due(policy::SAMPLES));
-    if is_due { new.timed() } else { new }
+    /// The word with which this CPU takes the lock, if it takes it in the state `new`: marked, if
+    /// the gap after this acquisition is to be timed.
+    pub(super) fn marked(&self, new: LockWord) -> LockWord {
+        let is_due =
+            new.can_be_timed() && self.watch.is_some_and(|watch| watch.is_gap_due(policy::SAMPLES));
+        if is_due { new.timed() } else { new }
+    }
 }
 
 #[cfg(all(test, feature = "threads"))]
@@ -82,8 +93,14 @@ mod tests {
         assert!(is_timed);
     }
 
+    /// In place of another CPU.
+    fn another_has_a_section() {
+        let taken = LOCK.look().taken_in_gap().unwrap();
+        LOCK.word.store(taken.released(false).bits(), Relaxed);
+    }
+
     #[test]
-    fn the_gap_is_timed_whoever_takes_the_lock_next() {
+    fn the_gap_is_timed_until_the_same_cpu_wants_the_lock_again() {
         has_timed_section();
         ALONE_NS.fetch_add(400, Relaxed);
         LOCK.lock();
@@ -93,18 +110,32 @@ mod tests {
         unsafe { LOCK.unlock() };
 
         has_timed_section();
-        let others = LOCK.look().taken_by_newcomer().unwrap();
+        another_has_a_section();
+        let others = LOCK.look().taken_in_gap().unwrap();
         LOCK.word.store(others.bits(), Relaxed);
         ALONE_NS.fetch_add(300, Relaxed);
         assert!(!LOCK.spin_as_newcomer(None));
         assert_eq!(median_ns(), 374, "one step");
-        // SAFETY: in place of the other CPU.
+        LOCK.word.store(0, Relaxed);
+
+        // Others have the lock twice, but are not there when this CPU is back.
+        has_timed_section();
+        another_has_a_section();
+        another_has_a_section();
+        ALONE_NS.fetch_add(300, Relaxed);
+        assert!(LOCK.spin_as_newcomer(None));
+        assert!(!LOCK.look().is_timed());
+        assert_eq!(median_ns(), 350, "a second step");
+        // SAFETY: held.
         unsafe { LOCK.unlock() };
 
         has_timed_section();
         ALONE_NS.fetch_add(500, Relaxed);
         let before_ns = median_ns();
         assert!(LOCK.try_lock());
-        assert!((before_ns + 1..500).contains(&median_ns()));
+        assert!(!LOCK.look().is_timed() && (before_ns + 1..500).contains(&median_ns()));
+        // SAFETY: held.
+        unsafe { LOCK.unlock() };
+        assert!(!LOCK.look().is_locked());
     }
 }

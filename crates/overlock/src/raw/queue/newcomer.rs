@@ -75,21 +75,21 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     pub(super) fn spin_as_newcomer(&self, deadline_ns: Option<u64>) -> bool {
         let costs = P::costs();
         let mut spin = Spin::new(policy::newcomer_spins_ns(costs, P::YIELDS));
-        let watch = gap::end::<P>(self.key());
+        let gap = gap::end::<P>(self.key());
         let timings = waiters::timings::<P>(self.key());
         let comes_back = policy::comes_straight_back(timings);
-        let mut looks = Looks::new(watch);
+        let mut looks = Looks::new(gap.watch);
         let interval = policy::interval(costs, comes_back);
         let mut announced = false;
         let mut has_kicked = false;
         let mut traced = None;
-        let mut yields = Yields::new(costs, watch, comes_back);
+        let mut yields = Yields::new(costs, gap.watch, comes_back);
         loop {
             let seen = looks.look::<P>(timings, || self.look());
-            if let Some(new) = seen.taken_by_newcomer() {
-                let new = gap::marked(if announced { new.without_spinner() } else { new }, watch);
+            if let Some(new) = gap.taken(seen) {
+                let new = gap.marked(if announced { new.without_spinner() } else { new });
                 // ORDERING: Acquire, O1. (t,s,0,h,n,0) -> (t,s,0,h,n+1,1), or without a queue
-                // (0 or TIMED,s,..,n,0) -> (0 or TIMED,s,0,0,0,1). A CPU that set `s` clears it.
+                // (0 or TIMED,s,..,n,0) -> (0 or TIMED,s,0,0,n',1). A CPU that set `s` clears it.
                 if self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok() {
                     return true;
                 }

@@ -43,15 +43,15 @@ const SPIN_BLIND_FIFTHS: u64 = 2;
 /// ends before that.
 const SPIN_BLIND_HEAD_WAKES: u64 = 3;
 /// How many transfers of its cache line a hand-over costs a lock: the waiter loads the word that
-/// the holder has written, takes it over to write it, and later the old holder loads it again.
-/// (With 2, empty critical sections of 2 and 8 threads had 0.62 and 0.64 of the throughput that
-/// they have with 3. With 4, in an earlier build, sections and pauses of 0.1 µs on 2 and 8 threads
-/// had 0.83 and 0.89. 2 CPUs with transfers of 55 ns, AMD Zen 4.)
-const HAND_OVER_TRANSFERS: u32 = 3;
+/// the holder has written, and takes it over to write it. (Throughput over that with 2, on average
+/// over 10 points with critical sections and pauses of 0 to 100 ns, where transfers were short and
+/// where they were long: with 1.5, 1.015 and 0.967. 2 CPUs, AMD Zen 4.)
+const HAND_OVER_TRANSFERS: u32 = 2;
 /// One in so many of a newcomer's acquisitions has its gap timed, and one in so many of its waits a
-/// transfer. A gap costs two readings of the clock, some 50 ns, and a transfer one reading at each
-/// look until the word has changed, and another.
-pub(super) const SAMPLES: u32 = 8;
+/// transfer. A gap costs a slow release, four readings of the clock, and the fast paths of up to 15
+/// other acquisitions, and a transfer one reading at each look until the word has changed. (With 8,
+/// critical sections of 50 ns and pauses of 100 ns, all alike, had 0.93 of the throughput.)
+pub(super) const SAMPLES: u32 = 64;
 /// One part in so many of the time that a newcomer is away counts as spun, even if the lock was
 /// well used meanwhile. So a newcomer waits outside the queue for at most so many tenures, which is
 /// two or three of the scheduler's slices. (120 random points, in separate runs with 16, 64 and no

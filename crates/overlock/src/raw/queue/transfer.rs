@@ -40,7 +40,7 @@ impl<'a> Looks<'a> {
         let seen = look();
         self.last = Some(seen);
         if seen != last {
-            timings.note_transfer(took_ns(before_ns, P::now_ns()));
+            timings.note_transfer(passed_ns(before_ns, P::now_ns()));
             watch.has_timed_look();
             self.watch = None;
         }
@@ -53,7 +53,8 @@ impl<'a> Looks<'a> {
     }
 }
 
-fn took_ns(before_ns: u64, after_ns: u64) -> u32 {
+/// What passed between two readings of the clock.
+pub(super) fn passed_ns(before_ns: u64, after_ns: u64) -> u32 {
     u32::try_from(after_ns.saturating_sub(before_ns)).unwrap_or(u32::MAX)
 }
 

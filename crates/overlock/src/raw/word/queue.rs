@@ -11,17 +11,27 @@
 //! | field | meaning | set by | cleared by |
 //! |---|---|---|---|
 //! | `LOCKED` | The lock is held. | the CPU that takes it | the release |
-//! | `steals` | How often the queue head has been passed, or a few more; less what the head has [carried](#the-carry). | each steal, or its release; with `NO_STEALING`; the release of a timed word | the queue head when it carries, or leaves the queue; the next acquisition of a timed word |
+//! | `steals` | How often the queue head has been passed, or a few more; less what the head has [carried](#the-carry). | each steal, or its release; with `NO_STEALING`; releases and acquisitions of a timed word | the queue head when it carries, or leaves the queue; whoever wipes the mark of a timed word |
 //! | `HALTED` | The queue head has halted and is in the table of waiters. | the queue head, or the holder that promoted it asleep | the queue head when it is back; a steal that finds it kicked |
 //! | `NO_STEALING` | No newcomer may pass the queue head. | the queue head; in strict order, the CPU that makes it the head | the queue head |
 //! | `SPINNER` | A newcomer spins outside the queue: a release need not kick. | that newcomer | that newcomer |
 //! | `tail` | The code of the last node in the queue, or zero. | each waiter that joins | the queue head, if it is also the last |
 //!
 //! A `tail` of `TIMED`, which is no node's code, means: there is no queue, and the gap after this
-//! acquisition is being timed (`slot/stopwatch.rs`). The newcomer that takes the lock sets it; the
-//! next CPU that takes the lock or joins the queue wipes it. It keeps the release and the next
-//! acquisition off their fast paths, which handle only words without a tail and without a count:
-//! (`TIMED`,..,0,1) -> (`TIMED`,..,1,0).
+//! acquisition is being timed (`slot/stopwatch.rs`). The newcomer that takes the lock sets it. It
+//! keeps releases and acquisitions off their fast paths, which handle only words without a tail and
+//! without a count, so the CPU that is away can't come back unnoticed:
+//!
+//! ```text
+//!   the CPU takes the lock and     other CPUs take it, and       the CPU
+//!   releases it                    count themselves              comes back
+//!
+//!   (TIMED,..,0,1)                 (TIMED,..,1,0) ->
+//!       -> (TIMED,..,1,0)              (TIMED,..,2,1)            (TIMED,..,n,0) -> (0,..,0,1)
+//! ```
+//!
+//! A waiter that joins the queue wipes the mark, and so does the 16th other CPU, because the first
+//! may never come back.
 //!
 //! # The carry
 //!
@@ -67,6 +77,9 @@ const TAIL: u32 = 0xffff_0000;
 const TAIL_SHIFT: u32 = 16;
 /// The tail that stands for no node but says that the holder's gap is being timed.
 const TIMED: u32 = 1 << TAIL_SHIFT;
+/// How often a timed word counts before its mark is wiped. A gap in which other CPUs take the lock
+/// so often is longer than a hand-over.
+const TIMED_MAX: u32 = 16;
 /// The least word with a queue: no node's code is 1.
 const FIRST_TAIL: u32 = 2 << TAIL_SHIFT;
 
@@ -111,10 +124,16 @@ impl LockWord {
         self.0 >= FIRST_TAIL
     }
 
-    /// Whether the queue is empty and the gap after this acquisition is being timed.
+    /// Whether the queue is empty and a gap is being timed, or is about to.
     #[inline(always)]
     pub(crate) const fn is_timed(self) -> bool {
         self.0 & TAIL == TIMED
+    }
+
+    /// Whether the gap begins with the release that the word comes from, or, if it did not count,
+    /// that it was found by.
+    pub(crate) const fn begins_gap(self) -> bool {
+        self.is_timed() && self.steals() <= 1
     }
 
     /// The last node in the queue.
@@ -165,7 +184,7 @@ impl LockWord {
         !self.has_queue() || self.0 & NO_STEALING == 0 && self.0 & STEALS != STEALS
     }
 
-    /// A newcomer takes the lock: `(0,..,0) -> (0,..,1)`, or past the queue
+    /// A newcomer takes the lock: `(0 or TIMED,..,0) -> (0,..,1)`, or past the queue
     /// `(t,..,n,0) -> (t,..,n+1,1)`. `None` if the newcomer may not take it.
     #[inline(always)]
     pub(crate) const fn taken_by_newcomer(self) -> Option<Self> {
@@ -176,15 +195,31 @@ impl LockWord {
             let skipped = if counted & STEALS_LOW == 0 { STEAL } else { 0 };
             Some(Self(counted + skipped))
         } else {
-            // Without a queue, the only count is the 1 of a timed word.
-            Some(Self(self.0 & !(TIMED | STEAL) | LOCKED))
+            // Without a queue, the only count is that of a timed word.
+            Some(Self(self.0 & !(TIMED | STEALS) | LOCKED))
         }
     }
 
-    /// The same word, taken by this CPU, with the mark that its gap is timed if there is no queue:
-    /// `(0,..,1) -> (TIMED,..,1)`.
+    /// The same, but in another CPU's gap the mark stays, up to a limit:
+    /// `(TIMED,..,n,0) -> (TIMED,..,n+1,1)`.
+    pub(crate) const fn taken_in_gap(self) -> Option<Self> {
+        if self.is_locked() || !self.is_timed() || self.steals() >= TIMED_MAX {
+            return self.taken_by_newcomer();
+        }
+        // At least 2, so that the release is not taken for the one that begins the gap.
+        let counted = if self.steals() == 0 { 2 * STEAL } else { STEAL };
+        Some(Self((self.0 | LOCKED) + counted))
+    }
+
+    /// Whether the gap after this acquisition can be timed: there is no queue, and no other gap.
+    pub(crate) const fn can_be_timed(self) -> bool {
+        self.0 & TAIL == 0
+    }
+
+    /// The same word, taken by this CPU, with the mark that its gap is timed, if it
+    /// [can](Self::can_be_timed) be: `(0,..,1) -> (TIMED,..,1)`.
     pub(crate) const fn timed(self) -> Self {
-        if self.0 & TAIL == 0 { Self(self.0 | TIMED) } else { self }
+        if self.can_be_timed() { Self(self.0 | TIMED) } else { self }
     }
 
     /// A newcomer joins the queue: `(t,..) -> (me,..)`. If the queue was empty, `strict` disables
@@ -299,8 +334,16 @@ mod tests {
             assert!(admits && !word.is_locked(), "{:#x}", word.bits());
             let skips = word.bits() & STEALS_LOW == STEALS_LOW;
             let steal = if word.has_queue() { 1 + u32::from(skips) } else { 0 };
-            let rest = if word.has_queue() { word.bits() } else { word.bits() & !(TIMED | STEAL) };
+            let rest = if word.has_queue() { word.bits() } else { word.bits() & !(TIMED | STEALS) };
             assert_eq!(taken.bits(), rest + LOCKED + steal * STEAL, "{:#x}", word.bits());
+            let in_gap = word.taken_in_gap().unwrap();
+            let counted = match word.steals() {
+                _ if !word.is_timed() => taken.bits(),
+                0 => word.bits() + LOCKED + 2 * STEAL,
+                1..TIMED_MAX => word.bits() + LOCKED + STEAL,
+                _ => taken.bits(),
+            };
+            assert_eq!(in_gap.bits(), counted, "{:#x}", word.bits());
         }
     }
 
@@ -395,27 +438,50 @@ mod tests {
         }
     }
 
-    /// From the acquisition that is timed to the next one, by whichever CPU and path.
+    /// From the acquisition that is timed to the CPU's next one, by whichever path.
     #[test]
-    fn a_timed_word_keeps_off_the_fast_paths_and_is_wiped_by_the_next_acquisition() {
+    fn a_timed_word_keeps_off_the_fast_paths_until_its_cpu_is_back() {
         for spinner in [0, SPINNER] {
             let held = LockWord::new(LOCKED | spinner).timed();
             assert!(held.is_timed() && held.is_locked() && !held.has_queue());
             assert_eq!(held.tail(), None);
             assert!(held.bits() & rmw::SLOW != 0 && held.counts_at_release());
             let free = [held.released(false), held.released(true)];
-            assert!(free.iter().all(|free| free.is_timed() && free.bits() & 0xff != 0));
+            assert!(free.iter().all(|free| free.begins_gap() && free.bits() & 0xff != 0));
             // By a release that does not look at the count.
             let uncounted = LockWord::new(held.bits() - rmw::RELEASE);
+            assert!(held.begins_gap(), "as that release finds it");
             for free in free.into_iter().chain([uncounted]) {
-                let taken = free.taken_by_newcomer().unwrap();
-                assert_eq!(taken.bits(), LOCKED | spinner);
+                let back = free.taken_by_newcomer().unwrap();
+                assert_eq!(back.bits(), LOCKED | spinner);
             }
             let joined = held.joined_by(me(), true);
             assert_eq!(joined.bits(), ME << TAIL_SHIFT | DISABLED | LOCKED | spinner);
         }
         let queued = LockWord::new(ME << TAIL_SHIFT | LOCKED);
         assert_eq!(queued.timed(), queued);
+    }
+
+    #[test]
+    fn other_cpus_take_a_timed_lock_a_limited_number_of_times_and_begin_no_gap() {
+        let counted = LockWord::new(LOCKED).timed().released(false);
+        let uncounted = LockWord::new(TIMED);
+        for (mut word, most) in [(counted, TIMED_MAX - 1), (uncounted, TIMED_MAX - 1)] {
+            let mut others = 0;
+            loop {
+                let held = word.taken_in_gap().unwrap();
+                if !held.is_timed() {
+                    assert_eq!(held.bits(), LOCKED);
+                    break;
+                }
+                others += 1;
+                assert_eq!(held.timed(), held, "one gap at a time");
+                assert!(!held.counts_at_release() && !held.begins_gap());
+                word = held.released(false);
+                assert!(word.is_timed() && word.bits() & 0xff != 0 && !word.begins_gap());
+            }
+            assert_eq!(others, most);
+        }
     }
 
     #[test]
