@@ -225,7 +225,7 @@ OL_INLINE int64_t ol_detail_ns(const struct timespec *at) { return at != NULL ? 
  *     Releases the lock, which the caller holds.
  *
  * Uncontended, each is one atomic read-modify-write and no call (for tickets: and two loads), but for
- * the first use of a hybrid lock after some of its contended ones, which times it.
+ * up to 16 uses of a hybrid lock after some of its contended ones, which is then timed.
  */
 
 /* The hybrid lock: unfair while that pays, orderly before it hurts. At most 4,095 acquisitions pass a

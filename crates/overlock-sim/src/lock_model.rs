@@ -30,7 +30,7 @@ pub(crate) const NO_STEALING: u32 = 1 << 14;
 pub(crate) const TAIL_SHIFT: u32 = 16;
 /// In place of a tail: there is no queue, and a gap is being timed.
 const TIMED: u32 = 1 << TAIL_SHIFT;
-/// How far the steals count meanwhile.
+/// The greatest count of steals meanwhile.
 const TIMED_MAX: u32 = 16;
 
 /// The tail of the queue in a word, or zero.

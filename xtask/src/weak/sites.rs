@@ -14,8 +14,9 @@ use anyhow::{Context, Result, ensure};
 use super::code::{ACQUIRE, BOTH, Order, RELAXED, TOO_STRONG, order};
 
 /// The functions all of whose atomic instructions are attempts to take a lock: module and name.
-const TAKING: [(&str, &str); 5] = [
+const TAKING: [(&str, &str); 6] = [
     ("::queue::", "::try_take"),
+    ("::queue::", "::take_timed"),
     ("::newcomer::", "::spin_as_newcomer"),
     ("::newcomer::", "::take_past_halted"),
     ("::enqueue::", "::take_instead"),

@@ -108,13 +108,14 @@
 //!   holder took the lock by a read-modify-write of the word that came after the tail was written,
 //!   and its release looks at the tail after that.
 //! * Q8: `TIMED` stands for no waiter. It is set by the CPU that takes a lock without a queue, in
-//!   the access that takes it, and goes when that CPU takes the lock again (unless that is timed,
-//!   too), when others have taken it 15 times, or with the next waiter that joins, who keeps the
-//!   count. While it is there, the upper half is not zero, so no cheap release
-//!   commits; nor does a fast path take the lock: either it compares the whole word with zero, or
-//!   the release, which looked at the upper half, has made the lowest byte nonzero. (The release of
-//!   another language does not count. Its own next fast path then refuses the word, and a cheap one
-//!   takes the lock with `TIMED` in place, which that holder's release finds.)
+//!   the access that takes it. It goes when that CPU takes the lock again (unless that is timed,
+//!   too), with the 16th acquisition by others, with one by a CPU on its way into the queue, or
+//!   with the next waiter that joins. While it is there, the upper half is not zero, so no cheap
+//!   release commits; nor does a fast path take the lock: either it compares the whole word with
+//!   zero, or the release, which looked at the upper half, has made the lowest byte nonzero. (The
+//!   release of another language does not count. Its own next fast path then refuses the word, and
+//!   a cheap one takes the lock with `TIMED` in place, which that holder's release finds, and takes
+//!   for its own.)
 //! * I1: a steal needs `LOCKED` and `NO_STEALING` clear and a count below the bound, and is one CAS
 //!   on all of them. The fast path looks only at the lowest byte of the word, so it may be the
 //!   first to pass a head without counting itself. Then its release counts, in the access that
@@ -316,13 +317,16 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     #[cold]
     #[inline(never)]
     fn try_take_marked(&self, seen: LockWord) -> bool {
-        if seen.is_timed() { self.take_timed(seen) } else { self.try_take(seen) }
+        if seen.is_timed() { self.take_timed() } else { self.try_take(seen) }
     }
 
     /// Takes a free lock in a gap, which ends if it is this CPU's.
     #[cold]
-    fn take_timed(&self, seen: LockWord) -> bool {
-        gap::end::<P>(self.key()).taken(seen).is_some_and(|new| {
+    fn take_timed(&self) -> bool {
+        let gap = gap::end::<P>(self.key());
+        // Others may have taken the lock while the clock was read.
+        let seen = self.look();
+        gap.taken(seen).is_some_and(|new| {
             // ORDERING: Acquire, O1.
             self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok()
         })
@@ -332,7 +336,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     fn take_marked(&self, seen: LockWord) -> bool {
         if seen.is_timed() {
             // If the lock is held, the gap ends when this CPU begins to wait.
-            return !seen.is_locked() && self.take_timed(seen);
+            return !seen.is_locked() && self.take_timed();
         }
         // Otherwise the tail's code contains the mark.
         if !seen.is_head_halted() {

@@ -40,7 +40,7 @@ pub(crate) struct Stopwatch {
     lock: AtomicU32,
     /// When that lock was released: the low half of [`Platform::now_ns`](crate::Platform::now_ns).
     since: AtomicU32,
-    /// How often this CPU, as a newcomer, was about to take a lock without a queue.
+    /// How often this CPU, as a newcomer, was about to take a lock whose gap could be timed.
     turns: AtomicU32,
     /// When the CPU last yielded as a newcomer, in the format of `since`.
     yielded: AtomicU32,
@@ -69,8 +69,7 @@ impl Stopwatch {
     }
 
     /// Whether the gap after this acquisition, or this attempt, is to be timed. (A gap is lost if
-    /// another begins before it ends. With `one_in` = 8 and strict turns, this happens to some from
-    /// six locks on, and to all from 14 on.)
+    /// that of another lock begins before it ends.)
     pub(crate) fn is_gap_due(&self, one_in: u32) -> bool {
         let turns = self.turns.load(Relaxed);
         self.turns.store(turns.wrapping_add(1), Relaxed);

@@ -423,9 +423,9 @@ impl Word {
     }
 }
 
-/// The upper half of a queue lock's word while the gap of its holder is being timed.
+/// The upper half of a queue lock's word while a gap is being timed.
 const TIMED: u32 = 1;
-/// A lock was taken while the gap of its last holder was being timed.
+/// A lock was taken while a gap was being timed.
 pub(crate) const TAKES_TIMED: &str = "a timed lock is taken";
 /// The fast path took the lock past a queue and did not count it.
 pub(crate) const TAKES_PAST_A_QUEUE: &str = "the fast path takes the lock past a queue";

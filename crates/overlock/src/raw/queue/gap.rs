@@ -42,7 +42,8 @@ pub(super) fn end<P: Platform>(key: Key) -> Gap {
 
 impl Gap {
     /// The word with which this CPU takes the lock as a newcomer, if it may. The mark of a gap goes
-    /// if that gap was this CPU's.
+    /// if one of this CPU's has ended. (Rarely, that mark is another CPU's: if a queue wiped this
+    /// CPU's own. Then the other's gap may seem longer than it was.)
     pub(super) fn taken(&self, seen: LockWord) -> Option<LockWord> {
         if self.has_ended { seen.taken_by_newcomer() } else { seen.taken_in_gap() }
     }
@@ -123,9 +124,22 @@ mod tests {
         another_has_a_section();
         another_has_a_section();
         ALONE_NS.fetch_add(300, Relaxed);
-        assert!(LOCK.spin_as_newcomer(None));
+        assert!(LOCK.look().is_timed());
+        LOCK.lock();
         assert!(!LOCK.look().is_timed());
         assert_eq!(median_ns(), 350, "a second step");
+        // SAFETY: held.
+        unsafe { LOCK.unlock() };
+
+        // The release of another CPU begins no gap.
+        has_timed_section();
+        ALONE_NS.fetch_add(200, Relaxed);
+        LOCK.word.store(LOCK.look().taken_in_gap().unwrap().bits(), Relaxed);
+        // SAFETY: in place of the other CPU.
+        unsafe { LOCK.unlock() };
+        ALONE_NS.fetch_add(150, Relaxed);
+        LOCK.lock();
+        assert_eq!(median_ns(), 350, "as long as the median, not 150");
         // SAFETY: held.
         unsafe { LOCK.unlock() };
 
@@ -137,5 +151,18 @@ mod tests {
         // SAFETY: held.
         unsafe { LOCK.unlock() };
         assert!(!LOCK.look().is_locked());
+    }
+
+    #[test]
+    fn only_the_cpu_whose_gap_has_ended_takes_the_mark_away() {
+        let free = LockWord::new(0).taken_by_newcomer().unwrap().timed().released(false);
+        let [mine, others] = [true, false].map(|has_ended| Gap { watch: None, has_ended });
+        assert!(!mine.taken(free).unwrap().is_timed());
+        assert!(others.taken(free).unwrap().is_timed());
+        assert_eq!(others.taken(others.taken(free).unwrap()), None, "held");
+        static FRESH: Stopwatch = Stopwatch::new();
+        let mine = Gap { watch: Some(&FRESH), has_ended: true };
+        let due = mine.marked(mine.taken(free).unwrap());
+        assert!(due.is_timed() && due.steals() == 0, "the first of a stopwatch is due");
     }
 }

@@ -89,7 +89,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             if let Some(new) = gap.taken(seen) {
                 let new = gap.marked(if announced { new.without_spinner() } else { new });
                 // ORDERING: Acquire, O1. (t,s,0,h,n,0) -> (t,s,0,h,n+1,1), or without a queue
-                // (0 or TIMED,s,..,n,0) -> (0 or TIMED,s,0,0,n',1). A CPU that set `s` clears it.
+                // (0 or TIMED,s,..,n,0) -> (0 or TIMED,s,0,0,0,1), or in another CPU's gap
+                // (TIMED,s,0,0,n+1,1). A CPU that set `s` clears it.
                 if self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok() {
                     return true;
                 }

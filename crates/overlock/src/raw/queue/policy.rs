@@ -43,14 +43,16 @@ const SPIN_BLIND_FIFTHS: u64 = 2;
 /// ends before that.
 const SPIN_BLIND_HEAD_WAKES: u64 = 3;
 /// How many transfers of its cache line a hand-over costs a lock: the waiter loads the word that
-/// the holder has written, and takes it over to write it. (Throughput over that with 2, on average
-/// over 10 points with critical sections and pauses of 0 to 100 ns, where transfers were short and
-/// where they were long: with 1.5, 1.015 and 0.967. 2 CPUs, AMD Zen 4.)
+/// the holder has written, and takes it over to write it. (With 1.5, 10
+/// points with critical sections and pauses of 0 to 100 ns had 1.015 times the throughput where
+/// transfers were short, and 0.967 where they were long. With 3, and gaps that contained a reading
+/// of the clock, 11 points had 0.985 and 0.96. 2 CPUs, AMD Zen 4.)
 const HAND_OVER_TRANSFERS: u32 = 2;
 /// One in so many of a newcomer's acquisitions has its gap timed, and one in so many of its waits a
-/// transfer. A gap costs a slow release, four readings of the clock, and the fast paths of up to 15
-/// other acquisitions, and a transfer one reading at each look until the word has changed. (With 8,
-/// critical sections of 50 ns and pauses of 100 ns, all alike, had 0.93 of the throughput.)
+/// transfer. A gap costs four readings of the clock, and up to 16 acquisitions and their releases
+/// take their slow paths. A transfer costs one reading at each look until the word has changed, and
+/// another. (With 8, critical sections of 50 ns and pauses of 100 ns, all alike, had 0.93 of the
+/// throughput.)
 pub(super) const SAMPLES: u32 = 64;
 /// One part in so many of the time that a newcomer is away counts as spun, even if the lock was
 /// well used meanwhile. So a newcomer waits outside the queue for at most so many tenures, which is

@@ -63,7 +63,7 @@ impl<'a> Yields<'a> {
 
 /// How often the queue head was passed while the word went from `before` to `now`. This is an
 /// estimate: the count starts again with each head, and can't grow while stealing is disabled.
-/// Without a queue, acquisitions are not counted, and there may have been any number.
+/// Without a queue, most acquisitions are not counted, and there may have been any number.
 fn steals_between(before: LockWord, now: LockWord) -> u32 {
     match before.has_queue() && now.has_queue() {
         true => now.steals().wrapping_sub(before.steals()),

@@ -17,21 +17,19 @@
 //! | `SPINNER` | A newcomer spins outside the queue: a release need not kick. | that newcomer | that newcomer |
 //! | `tail` | The code of the last node in the queue, or zero. | each waiter that joins | the queue head, if it is also the last |
 //!
-//! A `tail` of `TIMED`, which is no node's code, means: there is no queue, and the gap after this
-//! acquisition is being timed (`slot/stopwatch.rs`). The newcomer that takes the lock sets it. It
-//! keeps releases and acquisitions off their fast paths, which handle only words without a tail and
-//! without a count, so the CPU that is away can't come back unnoticed:
+//! A `tail` of `TIMED`, which is no node's code, means: there is no queue, and a CPU's gap is being
+//! timed, or will be from its release on (`slot/stopwatch.rs`). The newcomer that takes the lock
+//! sets it. It keeps all off the fast paths, which handle only words without a tail and without a
+//! count, so the marked CPU can't come back unnoticed:
 //!
 //! ```text
-//!   the CPU takes the lock and     other CPUs take it, and       the CPU
-//!   releases it                    count themselves              comes back
-//!
-//!   (TIMED,..,0,1)                 (TIMED,..,1,0) ->
-//!       -> (TIMED,..,1,0)              (TIMED,..,2,1)            (TIMED,..,n,0) -> (0,..,0,1)
+//!   it takes and releases       others take the lock, and count      it comes back
+//!   (TIMED,..,0,1)
+//!     -> (TIMED,..,1,0)         (TIMED,..,1,0) -> (TIMED,..,2,1)     (TIMED,..,n,0) -> (0,..,0,1)
 //! ```
 //!
-//! A waiter that joins the queue wipes the mark, and so does the 16th other CPU, because the first
-//! may never come back.
+//! It may never come back, so the 16th acquisition by others wipes the mark. A waiter that joins the
+//! queue does so, too, and a newcomer that takes the lock on its way into the queue.
 //!
 //! # The carry
 //!
@@ -75,7 +73,7 @@ const NO_STEALING: u32 = 1 << 14;
 const SPINNER: u32 = 1 << 15;
 const TAIL: u32 = 0xffff_0000;
 const TAIL_SHIFT: u32 = 16;
-/// The tail that stands for no node but says that the holder's gap is being timed.
+/// The tail that stands for no node but says that a gap is being timed.
 const TIMED: u32 = 1 << TAIL_SHIFT;
 /// How often a timed word counts before its mark is wiped. A gap in which other CPUs take the lock
 /// so often is longer than a hand-over.
@@ -124,14 +122,14 @@ impl LockWord {
         self.0 >= FIRST_TAIL
     }
 
-    /// Whether the queue is empty and a gap is being timed, or is about to.
+    /// Whether the queue is empty and a gap is being timed, or is about to be.
     #[inline(always)]
     pub(crate) const fn is_timed(self) -> bool {
         self.0 & TAIL == TIMED
     }
 
-    /// Whether the gap begins with the release that the word comes from, or, if it did not count,
-    /// that it was found by.
+    /// Whether a gap begins with a release that left this word, or that found this word and did not
+    /// change its count. (The releases of CPUs that take the lock in a gap find at least 2.)
     pub(crate) const fn begins_gap(self) -> bool {
         self.is_timed() && self.steals() <= 1
     }
@@ -226,7 +224,11 @@ impl LockWord {
     /// stealing.
     pub(crate) const fn joined_by(self, me: NodeId, strict: bool) -> Self {
         let first = !self.has_queue() && strict;
-        Self(self.0 & !TAIL | me.code() << TAIL_SHIFT | if first { DISABLED } else { 0 })
+        // No queue has been passed yet. (So a greater count is a sign of a steal: Q7.)
+        let counted = if self.is_timed() { STEALS } else { 0 };
+        Self(
+            self.0 & !(TAIL | counted) | me.code() << TAIL_SHIFT | if first { DISABLED } else { 0 },
+        )
     }
 
     /// The queue head takes the lock and leaves: `(t,..,n,0) -> (t,..,0,1)`, or
@@ -475,7 +477,8 @@ mod tests {
                     break;
                 }
                 others += 1;
-                assert_eq!(held.timed(), held, "one gap at a time");
+                assert!(!held.can_be_timed(), "one gap at a time");
+                assert_eq!(held.joined_by(me(), false).bits(), ME << TAIL_SHIFT | LOCKED);
                 assert!(!held.counts_at_release() && !held.begins_gap());
                 word = held.released(false);
                 assert!(word.is_timed() && word.bits() & 0xff != 0 && !word.begins_gap());
