@@ -287,7 +287,7 @@ mod tests {
         // A pause takes 10 ns.
         assert_eq!(waits_ns(), policy::hand_over_ns(timings));
         timings.note_transfer(200);
-        assert_eq!(waits_ns(), 400);
+        assert_eq!(waits_ns(), 600);
     }
 
     one_cpu!(Carrying, CARRYING_NS, None::<fn()>, {

@@ -393,7 +393,7 @@ mod tests {
         assert!((soon - late).abs_diff(spins) <= 1, "{soon}, {late}");
         PACED_NS.fetch_add(budget_ns, Relaxed);
         assert_eq!(yields_after(2_000), soon);
-        let soon_again = yields_after(policy::hand_over_ns(timings) as u32 - 20);
+        let soon_again = yields_after(policy::stands_free_ns(timings) as u32 - 20);
         assert_eq!(soon_again, soon);
 
         let other = LOCKS.iter().map(timings_of).find(|&other| !ptr::eq(other, timings)).unwrap();
