@@ -142,8 +142,9 @@ pub(super) fn hand_over_ns(timings: &Timings) -> u64 {
 
 /// How long a lock stands free in a hand-over, in nanoseconds: the old holder's transfer comes
 /// later. (With 1.5 transfers instead of two, 10 points with critical sections and pauses of 0 to
-/// 100 ns had 1.015 times the throughput where transfers were short, and 0.967 where they were long.
-/// With three, and gaps that contained a reading of the clock, 11 points had 0.985 and 0.96.)
+/// 100 ns had 1.015 times the throughput where transfers were short, and 0.967 where they were
+/// long. With three, and gaps that contained a reading of the clock, 11 points had 0.985 and
+/// 0.96.)
 pub(super) fn stands_free_ns(timings: &Timings) -> u64 {
     u64::from(timings.transfer_ns() * (HAND_OVER_TRANSFERS - 1))
 }
