@@ -19,7 +19,7 @@
 //!
 //! A `tail` of `TIMED`, which is no node's code, means: there is no queue, and a CPU's gap is being
 //! timed, or will be from its release on (`slot/stopwatch.rs`). The newcomer that takes the lock
-//! sets it. It keeps all off the fast paths, which handle only words without a tail and without a
+//! sets it. It keeps CPUs off the fast paths, which handle only words without a tail and without a
 //! count, so the marked CPU can't come back unnoticed:
 //!
 //! ```text
@@ -75,7 +75,7 @@ const TAIL: u32 = 0xffff_0000;
 const TAIL_SHIFT: u32 = 16;
 /// The tail that stands for no node but says that a gap is being timed.
 const TIMED: u32 = 1 << TAIL_SHIFT;
-/// The greatest count of a timed word. Such a gap is longer than a hand-over.
+/// The greatest count of a timed word. A gap with so many acquisitions outlasts a hand-over.
 const TIMED_MAX: u32 = 16;
 /// The least word with a queue: no node's code is 1.
 const FIRST_TAIL: u32 = 2 << TAIL_SHIFT;
