@@ -27,6 +27,7 @@ pub mod clock;
 pub(super) mod errno;
 pub(super) mod futex;
 mod maps;
+mod note;
 mod registry;
 pub mod report;
 mod rseq;

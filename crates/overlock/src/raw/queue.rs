@@ -4,7 +4,8 @@
 //!
 //! To follow a call: [`QueueLock::lock`] is here; `newcomer.rs` spins outside the queue, and yields
 //! (`yields.rs`); `enqueue.rs` joins it; `wait.rs` waits behind others; `head.rs` takes the lock as
-//! the queue head; `hand_off.rs` promotes the next waiter; `kick.rs` wakes a head that has halted.
+//! the queue head; `hand_off.rs` promotes the next waiter; `release.rs` gives the lock away, and
+//! `kick.rs` wakes a head that has halted.
 //! `policy.rs` decides how long each step lasts; `gap.rs` times how soon holders come back, and
 //! `transfer.rs` what it takes to fetch the word.
 //!
@@ -192,6 +193,7 @@ mod newcomer;
 mod one_cpu;
 pub(crate) mod order;
 mod policy;
+mod release;
 mod transfer;
 mod unsure;
 mod wait;
@@ -348,64 +350,6 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         }
         steals
     }
-
-    /// Releases the lock so that the queue head, if there is one, is the next to take it.
-    ///
-    /// # Safety
-    /// The caller holds the lock.
-    pub unsafe fn unlock_fair(&self) {
-        // SAFETY: the caller holds the lock.
-        unsafe { self.release(true) };
-    }
-
-    /// Releases the lock, and counts the steal by which its holder may have taken it (I1). With
-    /// `fair`, no newcomer passes the queue.
-    ///
-    /// # Safety
-    /// The caller holds the lock.
-    #[cold]
-    #[inline(never)]
-    unsafe fn release(&self, fair: bool) {
-        let address = &raw const self.word;
-        let mut seen = self.look();
-        // ORDERING: Release, O2.
-        while let Err(now) =
-            self.word.compare_exchange(seen.bits(), seen.released(fair).bits(), Release, Relaxed)
-        {
-            seen = LockWord::new(now);
-        }
-        if P::WAITS && seen.bits() & rmw::SLOW != 0 {
-            Self::after_release(address, seen.released(fair));
-        }
-    }
-
-    /// Releases the lock as on a platform that never waits.
-    #[inline(always)]
-    fn release_natively(&self) {
-        // ORDERING: Release, O2. No CPU has halted.
-        self.word.fetch_sub(rmw::RELEASE, Release);
-    }
-
-    /// What is left to do after a release that found one of the bits [`rmw::SLOW`]: kicks the queue
-    /// head, if necessary, or begins the gap that is being timed. `word` is the word after that
-    /// release, or, where `LOCKED` is all that has changed, the one before.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn after_release(address: *const P::Word, word: LockWord) {
-        let key = Key::new(address, 0);
-        if !word.is_head_halted() {
-            if word.begins_gap() {
-                gap::begin::<P>(key);
-            }
-            return;
-        }
-        let left_to_newcomer = word.has_spinner()
-            && word.admits_newcomers()
-            && !(policy::reads_tenure(word.steals()) && kick::is_head_due::<P>(key));
-        if !left_to_newcomer {
-            kick::kick_head::<P, C>(key);
-        }
-    }
 }
 
 // SAFETY: `LOCKED` is set by a successful CAS from a word without it, and cleared only by the
@@ -434,12 +378,15 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
         if is_patched_out::<P>() {
             return self.release_natively();
         }
-        if P::Release::EXISTS && P::Release::clear_low_byte(&self.word) {
+        if P::Release::EXISTS {
+            if P::Release::is_noted(&self.word) {
+                // SAFETY: the caller holds the lock.
+                unsafe { self.release_noted() };
+            } else if !P::Release::clear_low_byte(&self.word) {
+                // SAFETY: the caller holds the lock.
+                unsafe { self.release(false) };
+            }
             return;
-        }
-        if P::Release::EXISTS && self.look().counts_at_release() {
-            // SAFETY: the caller holds the lock.
-            return unsafe { self.release(false) };
         }
         let address = ptr::from_ref(&self.word);
         // ORDERING: Release, O2. The word is not touched again (F4).

@@ -35,7 +35,7 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("park.rs kick_halted fence", Relaxed, "tas_two"),
     ("queue.rs lock compare_exchange", Relaxed, "queued_two"),
     ("queue.rs lock set_lowest_bit", Relaxed, "hybrid_cheap_two"),
-    ("queue.rs release compare_exchange", Relaxed, "hybrid_cheap_again"),
+    ("release.rs release_from compare_exchange", Relaxed, "hybrid_cheap_again"),
     ("queue.rs try_take compare_exchange", Relaxed, "queued_two"),
     ("queue.rs unlock clear_low_byte", Relaxed, "hybrid_cheap_two"),
     ("queue.rs unlock fetch_sub", Relaxed, "queued_two"),

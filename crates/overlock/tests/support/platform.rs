@@ -116,6 +116,8 @@ pub(crate) struct World {
     pub(crate) numbers: Numbers,
     /// What `membarrier` does to sequences.
     pub(crate) barrier: Barrier,
+    /// From this CPU on, CPUs have a note of every lock.
+    pub(crate) noted: usize,
 }
 
 impl World {
@@ -134,6 +136,7 @@ impl World {
         lingers: false,
         numbers: Numbers::Right,
         barrier: Barrier::Done,
+        noted: CPUS,
     };
 }
 
@@ -430,6 +433,10 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool>
     fn clear_low_byte(word: &Word) -> bool {
         let at = Location::caller();
         CHEAP && machine().sequence(|| word.clear_low_byte(at))
+    }
+
+    fn is_noted(_cell: &Word) -> bool {
+        me() >= machine().world.noted
     }
 
     fn add_half(cell: &Half, n: u16, unless: u16) -> bool {

@@ -61,7 +61,7 @@ use super::yields::Yields;
 use super::{NAP_NS, Order, QueueLock, gap, kick, policy};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
-use crate::platform::Platform;
+use crate::platform::{CheapRelease, Platform};
 use crate::raw::word::queue::LockWord;
 use crate::slot::Traced;
 use crate::spin::Spin;
@@ -80,6 +80,10 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let comes_back = policy::comes_straight_back(timings);
         let mut looks = Looks::new(gap.watch);
         let interval = policy::interval(costs, comes_back);
+        if !comes_back {
+            // Its waiters look all the time.
+            P::Release::note_wait(&self.word);
+        }
         let mut announced = false;
         let mut has_kicked = false;
         let mut traced = None;
