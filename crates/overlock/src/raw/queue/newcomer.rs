@@ -80,10 +80,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let comes_back = policy::comes_straight_back(timings);
         let mut looks = Looks::new(gap.watch);
         let interval = policy::interval(costs, comes_back);
-        if !comes_back {
-            // Its waiters look all the time.
-            P::Release::note_wait(&self.word);
-        }
+        // If so, waiters look all the time.
+        let mut notes = !comes_back;
         let mut announced = false;
         let mut has_kicked = false;
         let mut traced = None;
@@ -100,6 +98,11 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 }
                 looks.begin_again();
                 continue;
+            }
+            if notes {
+                // Held at this look, too: a critical section that a waiter's look can fall into.
+                P::Release::note_wait(&self.word);
+                notes = false;
             }
             yields.charge(&mut spin, seen);
             if !announced && seen.has_queue() && !seen.has_spinner() {
@@ -268,6 +271,22 @@ mod tests {
         LOCK.word.fetch_and(!spinner, Relaxed);
         unlock();
         head.join().unwrap();
+    }
+
+    #[test]
+    fn a_newcomer_notes_a_lock_that_it_finds_held_unless_holders_come_straight_back() {
+        type Notes = <Threads as Platform>::Release;
+        static NOTED: QueueLock<Threads, Unfair> = QueueLock::new();
+        let timings = waiters::timings::<Threads>(NOTED.key());
+        NOTED.lock();
+        let notes = |gap_ns| {
+            (0..100).for_each(|_| timings.note_gap(gap_ns));
+            assert!(!NOTED.spin_as_newcomer(Some(0)));
+            let noted = Notes::is_noted(&NOTED.word);
+            (0..100).for_each(|_| Notes::count_noted());
+            noted
+        };
+        assert_eq!([50, 2_000].map(notes), [false, Threads::has_restartable_sequences()]);
     }
 
     one_cpu!(Away, AWAY_NS, Some(be_away as fn()));
