@@ -85,7 +85,8 @@ pub unsafe trait CheapRelease<P: Platform> {
     #[inline(always)]
     fn note_wait(_cell: &P::Word) {}
 
-    /// Whether this CPU has a note of the lock `cell`.
+    /// Whether this CPU has a note of the lock `cell`. The answer may be wrong: only time depends
+    /// on it.
     #[inline(always)]
     fn is_noted(_cell: &P::Word) -> bool {
         false

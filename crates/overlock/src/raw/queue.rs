@@ -379,7 +379,7 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
             return self.release_natively();
         }
         if P::Release::EXISTS {
-            if P::Release::is_noted(&self.word) {
+            if O::UNFAIR && P::Release::is_noted(&self.word) {
                 // SAFETY: the caller holds the lock.
                 unsafe { self.release_noted() };
             } else if !P::Release::clear_low_byte(&self.word) {

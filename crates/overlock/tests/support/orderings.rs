@@ -35,10 +35,10 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("park.rs kick_halted fence", Relaxed, "tas_two"),
     ("queue.rs lock compare_exchange", Relaxed, "queued_two"),
     ("queue.rs lock set_lowest_bit", Relaxed, "hybrid_cheap_two"),
-    ("release.rs release_from compare_exchange", Relaxed, "hybrid_cheap_again"),
     ("queue.rs try_take compare_exchange", Relaxed, "queued_two"),
     ("queue.rs unlock clear_low_byte", Relaxed, "hybrid_cheap_two"),
     ("queue.rs unlock fetch_sub", Relaxed, "queued_two"),
+    ("release.rs release_from compare_exchange", Relaxed, "hybrid_cheap_again"),
     ("unsure.rs release_if_locked compare_exchange", Relaxed, "queued_unsure"),
     ("unsure.rs unlock_if_locked compare_exchange", Relaxed, "queued_unsure"),
     ("unsure.rs unlock_ticket compare_exchange", Relaxed, "ticket_unsure"),
@@ -127,6 +127,7 @@ fn ticket() {
 #[test]
 fn queue() {
     audit("queue.rs");
+    audit("release.rs");
     audit("enqueue.rs");
     audit("wait.rs");
     audit("slot.rs");

@@ -37,6 +37,9 @@ use super::cells::{Byte, Half, Part, Trail, Word};
 use super::sites;
 use super::states::Numbers;
 
+/// A release of a lock of which the CPU has a note.
+pub(crate) const RELEASES_NOTED: &str = "a noted release";
+
 /// The most CPUs that a model can have.
 pub(crate) const CPUS: usize = 4;
 
@@ -437,6 +440,10 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool>
 
     fn is_noted(_cell: &Word) -> bool {
         me() >= machine().world.noted
+    }
+
+    fn count_noted() {
+        sites::reach(RELEASES_NOTED);
     }
 
     fn add_half(cell: &Half, n: u16, unless: u16) -> bool {

@@ -257,9 +257,9 @@ models! {
     hybrid_cheap_addr: hybrid on CheapByAddress, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..TWO },
         [PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "a cheap release misses a waiter"];
     hybrid_cheap_noted: hybrid on Cheap, lock, nobody_passes, Plan { world: World { noted: 1, ..STALE }, preemptions: Some(3), ..TWO },
-        [LockQueued, PvLockStealing, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "release.rs release_from compare_exchange"];
+        [LockQueued, PvLockStealing, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "a noted release"];
     hybrid_cheap_noted_again: hybrid on Cheap, lock, nobody_passes, Plan { world: World { noted: 1, ..STALE }, preemptions: Some(2), ..AGAIN },
-        [PvWaitHead, PvKickWake], ["release.rs release_from compare_exchange", "the fast path takes the lock past a queue"];
+        [PvWaitHead, PvKickWake], ["a noted release", "the fast path takes the lock past a queue"];
     hybrid_cheap_timed: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
         [LockTimeout], ["queue.rs unlock clear_low_byte"];
     hybrid_cheap_left: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 1, held: true, ..AGAIN },

@@ -6,16 +6,17 @@
 //! pointer (*initial exec*). Neither the language nor `libc` offers a library without `std` such
 //! memory, but the assembler does.
 //!
-//! The note takes no part in any lock's protocol, and may be lost.
+//! The note takes no part in any lock's protocol. It may be lost, and may be of another lock that
+//! has the same name.
 
 pub(super) use by_thread::{arm, count, is_of, set};
 
 /// How many releases a note is good for. A locked access costs an uncontended release 2 to 3 ns
 /// more, and a sequence costs a contended one another transfer of the line, of 20 to 170 ns. So if
-/// the other CPUs have gone, the note costs no more than one short transfer. (Nine points of
-/// parking_lot's benchmark had 1.07, 1.08 and 1.09 of the throughput of sequences alone with 1, 8
-/// and 64. Empty critical sections with pauses of 64 ns on average had 0.98, 0.92 and 0.89 of it
-/// with 4, 16 and 64. 2 CPUs, AMD Zen 4.)
+/// the other CPUs have gone, the note costs about as much as one short transfer. (With 1, 8 and 64,
+/// nine points of parking_lot's benchmark had 1.07, 1.08 and 1.09 times the throughput. With 4, 16
+/// and 64, empty critical sections with pauses of 64 ns on average had 0.98, 0.92 and 0.90 of it,
+/// when each wait still took a note. docs/results.md, 2026-11-26.)
 const RELEASES: u32 = 8;
 
 #[cfg(all(
@@ -23,7 +24,7 @@ const RELEASES: u32 = 8;
     target_pointer_width = "64",
     target_os = "linux",
     target_env = "gnu",
-    not(any(miri, overlock_portable))
+    not(any(miri, overlock_portable, overlock_no_notes))
 ))]
 mod by_thread {
     use core::arch::asm;
@@ -122,6 +123,51 @@ mod by_thread {
             );
         }
     }
+
+    #[cfg(test)]
+    mod tests {
+        extern crate std;
+
+        use std::thread;
+
+        use super::*;
+        use crate::platform::Threads;
+
+        static LOCKS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+
+        fn noted() -> [bool; 2] {
+            [0, 1].map(|lock| is_of(&LOCKS[lock]))
+        }
+
+        #[test]
+        fn a_note_is_of_one_lock_and_good_for_some_releases() {
+            let kept = Threads::has_restartable_sequences();
+            assert_eq!(noted(), [false, false]);
+            set(&LOCKS[0]);
+            assert_eq!(noted(), [kept, false]);
+            set(&LOCKS[1]);
+            for _ in 0..RELEASES {
+                assert_eq!(noted(), [false, kept]);
+                count();
+            }
+            assert_eq!(noted(), [false, false]);
+            count();
+            assert_eq!(noted(), [false, false], "there is nothing to count");
+        }
+
+        #[test]
+        fn each_thread_has_its_own_note() {
+            let kept = Threads::has_restartable_sequences();
+            set(&LOCKS[0]);
+            let other = thread::spawn(|| {
+                let before = noted();
+                set(&LOCKS[1]);
+                (before, noted())
+            });
+            assert_eq!(other.join().unwrap(), ([false, false], [false, kept]));
+            assert_eq!(noted(), [kept, false]);
+        }
+    }
 }
 
 #[cfg(not(all(
@@ -129,7 +175,7 @@ mod by_thread {
     target_pointer_width = "64",
     target_os = "linux",
     target_env = "gnu",
-    not(any(miri, overlock_portable))
+    not(any(miri, overlock_portable, overlock_no_notes))
 )))]
 mod by_thread {
     use core::sync::atomic::AtomicU32;
@@ -144,50 +190,4 @@ mod by_thread {
     }
 
     pub(in super::super) fn count() {}
-}
-
-#[cfg(all(test, target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
-#[cfg(not(any(miri, overlock_portable)))]
-mod tests {
-    extern crate std;
-
-    use core::sync::atomic::AtomicU32;
-    use std::thread;
-
-    use super::*;
-
-    static LOCKS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
-
-    fn noted() -> [bool; 2] {
-        [0, 1].map(|lock| is_of(&LOCKS[lock]))
-    }
-
-    #[test]
-    fn a_note_is_of_one_lock_and_good_for_some_releases() {
-        arm();
-        assert_eq!(noted(), [false, false]);
-        set(&LOCKS[0]);
-        assert_eq!(noted(), [true, false]);
-        set(&LOCKS[1]);
-        for _ in 0..RELEASES {
-            assert_eq!(noted(), [false, true]);
-            count();
-        }
-        assert_eq!(noted(), [false, false]);
-        count();
-        assert_eq!(noted(), [false, false], "there is nothing to count");
-    }
-
-    #[test]
-    fn each_thread_has_its_own_note() {
-        arm();
-        set(&LOCKS[0]);
-        let other = thread::spawn(|| {
-            let before = noted();
-            set(&LOCKS[1]);
-            (before, noted())
-        });
-        assert_eq!(other.join().unwrap(), ([false, false], [false, true]));
-        assert_eq!(noted(), [true, false]);
-    }
 }

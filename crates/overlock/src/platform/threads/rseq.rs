@@ -29,11 +29,12 @@
 //!
 //! If a waiter has fetched the lock's cache line meanwhile, a sequence fetches it twice: to compare
 //! it, and, since the waiter goes on looking, once more to store to it. A locked access fetches it
-//! once. So a thread that has had to wait, for a lock whose waiters look all the time, makes its
+//! once. So a thread that has had to wait for a `Hybrid` whose waiters look all the time makes its
 //! next releases of that lock locked accesses. It keeps a [`note`] of the lock in thread-local
-//! memory, because to read it from the lock would be such a load. This costs other releases three
-//! instructions. (Two threads with critical sections and pauses of 170 ns, all alike, and data
-//! beside the lock had 1.17 times the throughput of sequences alone; 2 CPUs, AMD Zen 4.)
+//! memory, because to read it from the lock would be such a load. (With notes, two threads with
+//! critical sections and pauses of 170 ns, all alike, and data beside the lock had 1.17 times the
+//! throughput; 2 CPUs, AMD Zen 4.) In strict order and with tickets nobody keeps notes: no gain was
+//! seen there. A look at the note costs an uncontended release three or four instructions.
 //!
 //! # Where
 //!
@@ -58,9 +59,11 @@
 //!   with such a sandbox need the tunable above.
 //! * A thread sanitizer, like any tool that watches the program's own atomics, does not see
 //!   accesses in assembly. With `RUSTFLAGS=--cfg=overlock_portable`, no access is in assembly.
-//! * A note takes 8 bytes of static thread-local memory. A program that loads this code by `dlopen`
-//!   needs as much left of what the C library sets aside for that
-//!   (`glibc.rtld.optional_static_tls`).
+//! * A note is 8 bytes of static thread-local memory, and the C library then makes static all
+//!   thread-local memory of the shared library that contains this code. If `dlopen` loads that
+//!   library, there must be room for it in what is set aside, some 1.6 KB
+//!   (`glibc.rtld.optional_static_tls`). With `RUSTFLAGS=--cfg=overlock_no_notes` there are no
+//!   notes.
 //!
 //! # Sources
 //!
@@ -220,10 +223,10 @@ mod armed {
         if size == 0 || offset == 0 {
             return;
         }
-        note::arm();
         let query = membarrier(CMD_QUERY);
         let knows = query > 0 && query & libc::c_long::from(CMD_PRIVATE_EXPEDITED_RSEQ) != 0;
         if knows && membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0 {
+            note::arm();
             ARMED.store(offset, Relaxed);
         }
     }

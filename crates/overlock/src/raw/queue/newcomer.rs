@@ -80,7 +80,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let comes_back = policy::comes_straight_back(timings);
         let mut looks = Looks::new(gap.watch);
         let interval = policy::interval(costs, comes_back);
-        // If so, waiters look all the time.
+        // Unless holders come straight back, waiters look all the time.
         let mut notes = !comes_back;
         let mut announced = false;
         let mut has_kicked = false;
@@ -99,8 +99,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 looks.begin_again();
                 continue;
             }
-            if notes {
-                // Held at this look, too: a critical section that a waiter's look can fall into.
+            if notes && seen.is_locked() {
+                // A look has fallen into a critical section. (Into empty ones few do.)
                 P::Release::note_wait(&self.word);
                 notes = false;
             }
@@ -278,15 +278,20 @@ mod tests {
         type Notes = <Threads as Platform>::Release;
         static NOTED: QueueLock<Threads, Unfair> = QueueLock::new();
         let timings = waiters::timings::<Threads>(NOTED.key());
-        NOTED.lock();
-        let notes = |gap_ns| {
+        let notes = |gap_ns, seen: LockWord| {
             (0..100).for_each(|_| timings.note_gap(gap_ns));
-            assert!(!NOTED.spin_as_newcomer(Some(0)));
-            let noted = Notes::is_noted(&NOTED.word);
             (0..100).for_each(|_| Notes::count_noted());
-            noted
+            NOTED.word.store(seen.bits(), Relaxed);
+            let took = NOTED.spin_as_newcomer(Some(0));
+            (took, Notes::is_noted(&NOTED.word))
         };
-        assert_eq!([50, 2_000].map(notes), [false, Threads::has_restartable_sequences()]);
+        let (free, are_there) = (LockWord::new(0), Threads::has_restartable_sequences());
+        let held = free.taken_by_newcomer().unwrap();
+        let strict = free.joined_by(NodeId::decode(4).unwrap(), true).with_spinner();
+        assert_eq!(notes(50, held), (false, false));
+        assert_eq!(notes(2_000, held), (false, are_there));
+        assert_eq!(notes(2_000, free), (true, false));
+        assert_eq!(notes(2_000, strict), (false, false), "free, but no newcomer may take it");
     }
 
     one_cpu!(Away, AWAY_NS, Some(be_away as fn()));

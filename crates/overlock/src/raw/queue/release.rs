@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Releases, except for the inlined ones of a lock that has no waiters ([`RawLock::unlock`]), and
-//! what is left to do after one.
+//! Releases that are not inlined ([`RawLock::unlock`] is), and what is left to do after a release.
+//!
+//! A platform with cheap releases has three: the cheap one, if the lock has no waiters; a
+//! compare-exchange after a look, if that one refuses; and a compare-exchange from the word that a
+//! held lock usually has, if this CPU has a note of the lock. The last two are repeated until the
+//! word is what was expected. A waiter makes them fail only if it changes the word, which it does a
+//! few times in each wait.
 //!
 //! [`RawLock::unlock`]: crate::RawLock::unlock
 
@@ -40,7 +45,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// The caller holds the lock.
     unsafe fn release_from(&self, mut seen: LockWord, fair: bool) {
         let address = &raw const self.word;
-        // ORDERING: Release, O2.
+        // ORDERING: Release, O2. (0,0,0,0,0,1) -> (0,0,0,0,0,0), or as in [`LockWord::released`].
+        // The word is not touched again (F4).
         while let Err(now) =
             self.word.compare_exchange(seen.bits(), seen.released(fair).bits(), Release, Relaxed)
         {
@@ -105,25 +111,41 @@ mod tests {
     use crate::platform::Threads;
     use crate::raw::queue::order::Unfair;
 
-    static LOCK: QueueLock<Threads, Unfair> = QueueLock::new();
+    type Notes = <Threads as Platform>::Release;
+
+    fn unlock(lock: &QueueLock<Threads, Unfair>) {
+        // SAFETY: each caller holds the lock.
+        unsafe { lock.unlock() };
+    }
 
     #[test]
     fn a_noted_release_kicks_and_without_waiters_leaves_nothing() {
-        // SAFETY: each caller holds the lock.
-        let unlock = || unsafe { LOCK.unlock() };
-        let note = || <Threads as Platform>::Release::note_wait(&LOCK.word);
+        static LOCK: QueueLock<Threads, Unfair> = QueueLock::new();
         LOCK.lock();
-        let head = thread::spawn(move || {
+        let head = thread::spawn(|| {
             LOCK.lock();
-            note();
-            unlock();
+            Notes::note_wait(&LOCK.word);
+            unlock(&LOCK);
             LOCK.look().bits()
         });
         while !LOCK.look().is_head_halted() {
             thread::sleep(Duration::from_micros(50));
         }
-        note();
-        unlock();
+        Notes::note_wait(&LOCK.word);
+        unlock(&LOCK);
         assert_eq!(head.join().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_note_is_used_up_by_releases() {
+        static LOCK: QueueLock<Threads, Unfair> = QueueLock::new();
+        Notes::note_wait(&LOCK.word);
+        assert_eq!(Notes::is_noted(&LOCK.word), Threads::has_restartable_sequences());
+        let pair = |_: &u32| {
+            LOCK.lock();
+            unlock(&LOCK);
+            Notes::is_noted(&LOCK.word)
+        };
+        assert!((0..100).filter(pair).count() < 100);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A release for callers that may not hold the lock: a C program can unlock a mutex twice.
 //!
-//! The ordinary release subtracts `LOCKED`, and of a free lock that makes a word that no CPU ever
+//! An ordinary release may subtract `LOCKED`, and of a free lock that makes a word that no CPU ever
 //! cleans up. This one is a compare-exchange in its place, which costs the same.
 
 use core::ptr;

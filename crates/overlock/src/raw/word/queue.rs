@@ -292,7 +292,7 @@ impl LockWord {
 pub(crate) mod rmw {
     use super::{CARRY, DISABLED, HALTED, LOCKED, TIMED};
 
-    /// `fetch_sub`: the release, when there is no steal to count.
+    /// `fetch_sub`: the release, when there is no steal to count. Also a held lock without waiters.
     pub(crate) const RELEASE: u32 = LOCKED;
     /// `fetch_or`: the queue head disables stealing. It makes the count odd.
     pub(crate) const DISABLE_STEALING: u32 = DISABLED;
