@@ -285,7 +285,8 @@ mod tests {
             let took = NOTED.spin_as_newcomer(Some(0));
             (took, Notes::is_noted(&NOTED.word))
         };
-        let (free, are_there) = (LockWord::new(0), Threads::has_restartable_sequences());
+        let free = LockWord::new(0);
+        let are_there = Threads::has_restartable_sequences() && !cfg!(overlock_no_notes);
         let held = free.taken_by_newcomer().unwrap();
         let strict = free.joined_by(NodeId::decode(4).unwrap(), true).with_spinner();
         assert_eq!(notes(50, held), (false, false));
