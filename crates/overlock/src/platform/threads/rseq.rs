@@ -62,8 +62,9 @@
 //! * A note is 8 bytes of static thread-local memory, and the C library then makes static all
 //!   thread-local memory of the shared library that contains this code. If `dlopen` loads that
 //!   library, there must be room for it in what is set aside, some 1.6 KB
-//!   (`glibc.rtld.optional_static_tls`). With `RUSTFLAGS=--cfg=overlock_no_notes` there are no
-//!   notes.
+//!   (`glibc.rtld.optional_static_tls`): a library with 3,000 bytes of its own did not load, and
+//!   one with 1,400 did. With `RUSTFLAGS=--cfg=overlock_no_notes` there are no notes. (jemalloc has
+//!   such memory, such a limit, and such a switch, `--disable-initial-exec-tls`.)
 //!
 //! # Sources
 //!
