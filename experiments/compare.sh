@@ -5,7 +5,8 @@
 #
 #   cargo build --release -p overlock-cli -p overlock-preload && experiments/compare.sh
 #
-# Names of experiments after the folder select some of them; WRAP is put before each comparison.
+# Names of experiments after the folder select some of them; LOCKS lists the locks, RUNS is the number
+# of rounds, and WRAP is put before each comparison.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(realpath -m "${1:-results}")
@@ -20,7 +21,7 @@ compare() { # NAME, then the arguments of `overlock compare`
     local name=$1
     shift
     echo "== $name"
-    (cd "$work" && ${WRAP:-} "$overlock" compare --runs "${RUNS:-6}" --out "$out/$name.jsonl" "$@") |
+    (cd "$work" && ${WRAP:-} "$overlock" compare ${LOCKS:+--locks "$LOCKS"} --runs "${RUNS:-6}" --out "$out/$name.jsonl" "$@") |
         tee "$out/$name.txt" || true
 }
 

@@ -47,7 +47,7 @@ const BUDGET: [(&str, [Cost; 3]); 10] = [
     ("narrow_native", [cost(12, 51), cost(13, 55), cost(2, 4)]),
     ("narrow_threads", [cost(12, 51), cost(13, 55), cost(9, 37)]),
     ("queued_native", [cost(5, 21), cost(11, 82), cost(2, 4)]),
-    ("queued_threads", [cost(9, 33), cost(11, 82), cost(33, 89)]),
+    ("queued_threads", [cost(9, 33), cost(11, 82), cost(29, 69)]),
     ("hybrid_native", [cost(5, 21), cost(11, 82), cost(2, 4)]),
     ("hybrid_threads", [cost(9, 33), cost(14, 107), cost(33, 89)]),
 ];

@@ -32,9 +32,11 @@
 //! once. So a thread that has had to wait for a `Hybrid` whose waiters look all the time makes its
 //! next releases of that lock locked accesses. It keeps a [`note`] of the lock in thread-local
 //! memory, because to read it from the lock would be such a load. (With notes, two threads with
-//! critical sections and pauses of 170 ns, all alike, and data beside the lock had 1.17 times the
-//! throughput; 2 CPUs, AMD Zen 4.) In strict order and with tickets nobody keeps notes: no gain was
-//! seen there. A look at the note costs an uncontended release three or four instructions.
+//! critical sections and pauses of 170 ns, all alike, and data beside the lock had 1.13 and 1.16
+//! times the throughput where transfers were short, in two runs, and 1.01 and 1.02 where they were
+//! long; 2 CPUs, AMD Zen 4.) In strict order and with tickets nobody keeps notes: on average no
+//! gain was seen there. A look at the note costs an uncontended release three or four
+//! instructions.
 //!
 //! # Where
 //!
