@@ -163,6 +163,12 @@ pub(super) const fn interval(costs: Costs, comes_back: bool) -> u32 {
     if comes_back && costs.pauses_per_look > 0 { costs.pauses_per_look } else { 1 }
 }
 
+/// How long a newcomer that can yield leaves a lock alone after a look, in nanoseconds, if the last
+/// holder comes straight back: for as long as halting would take it away at least.
+pub(super) const fn stays_out_ns(costs: Costs, comes_back: bool) -> u64 {
+    if comes_back { costs.wake_ns } else { 0 }
+}
+
 /// Whether a newcomer that has spun for `spun_ns`, on a CPU that yielded `since_ns` ago, begins to
 /// yield although the last holder does not come straight back. (If the last holder does, a yield at
 /// once is the longest absence for the least time of a processor.) A critical section is likely to

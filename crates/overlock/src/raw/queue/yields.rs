@@ -6,6 +6,10 @@
 //! yielded, too, or wait for the processor, and newcomers that stay awake keep it from releasing
 //! the lock. If many others took it, it is well used, and the wake-up of one more waiter would only
 //! cost time. Even then a small part is charged, so that no thread depends on luck for ever.
+//!
+//! If the last holder comes straight back, the newcomer *stays out*: it goes on yielding, and does
+//! not look at the lock, until a wake-up latency has passed. Otherwise the fewer threads there are
+//! on a processor, the more often each of them looks, and the more often it gets the lock.
 
 use super::policy;
 use crate::counters::{Class, Event};
@@ -22,10 +26,12 @@ pub(super) struct Yields<'a> {
     watch: Option<&'a Stopwatch>,
     /// Whether the newcomer yields each time that it reads the clock, from now on.
     always: bool,
+    /// How long it stays out each time, in nanoseconds.
+    out_ns: u64,
     /// When the newcomer first read the clock.
     began_ns: Option<u64>,
-    /// The word before the last yield, and the nanoseconds from the reading of the clock before
-    /// that yield to its end, until they are charged.
+    /// The word before the last yields, and the nanoseconds from the reading of the clock before
+    /// each yield to its end, until they are charged.
     last: Option<(LockWord, u64)>,
 }
 
@@ -33,19 +39,27 @@ impl<'a> Yields<'a> {
     /// Begins a wait for a lock whose holders come straight back to it, or do not. If they do, the
     /// newcomer yields from the start.
     pub(super) fn new(costs: Costs, watch: Option<&'a Stopwatch>, comes_back: bool) -> Self {
-        Self { costs, watch, always: comes_back, began_ns: None, last: None }
+        let out_ns = policy::stays_out_ns(costs, comes_back);
+        Self { costs, watch, always: comes_back, out_ns, began_ns: None, last: None }
     }
 
-    /// Yields, if it is time and the platform can. `spin` has just read the clock, and `seen` is
-    /// the word.
+    /// Yields, if it is time and the platform can, once or as long as it stays out. `spin` has just
+    /// read the clock, and `seen` is the word.
     pub(super) fn yield_if_due<P: Platform, C: Class>(&mut self, spin: &mut Spin, seen: LockWord) {
         let now_ns = spin.looked_ns();
         let spun_ns = now_ns.saturating_sub(*self.began_ns.get_or_insert(now_ns));
         let since_ns = self.watch.map_or(0, |watch| watch.yielded_for_ns(now_ns));
         self.always |= policy::yields(self.costs, spun_ns, since_ns);
         if P::YIELDS && self.always {
-            C::count(Event::PvYield);
-            let away_ns = spin.yield_now::<P>();
+            let mut away_ns = 0;
+            loop {
+                C::count(Event::PvYield);
+                away_ns += spin.yield_now::<P>();
+                let is_out = spin.looked_ns().saturating_sub(now_ns) < self.out_ns;
+                if !is_out || !spin.pause_times::<P>(self.costs.pauses_per_look) {
+                    break;
+                }
+            }
             if let Some(watch) = self.watch {
                 watch.yields(spin.looked_ns());
             }
@@ -53,7 +67,7 @@ impl<'a> Yields<'a> {
         }
     }
 
-    /// Charges the last yield to the budget of `spin`. `seen` is the word now.
+    /// Charges the last yields to the budget of `spin`. `seen` is the word now.
     pub(super) fn charge(&mut self, spin: &mut Spin, seen: LockWord) {
         if let Some((before, away_ns)) = self.last.take() {
             spin.charge(policy::charged_ns(away_ns, steals_between(before, seen)));
@@ -68,5 +82,42 @@ fn steals_between(before: LockWord, now: LockWord) -> u32 {
     match before.has_queue() && now.has_queue() {
         true => now.steals().wrapping_sub(before.steals()),
         false => u32::MAX,
+    }
+}
+
+#[cfg(all(test, feature = "threads"))]
+mod tests {
+    extern crate std;
+
+    use core::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+    use crate::counters::Uncounted;
+    use crate::raw::queue::one_cpu::one_cpu;
+
+    one_cpu!(Away, AWAY_NS, Some(be_away as fn()));
+
+    fn be_away() {
+        AWAY_NS.fetch_add(300, Relaxed);
+    }
+
+    #[test]
+    fn a_newcomer_stays_out_for_a_wake_up_latency_if_holders_come_straight_back() {
+        let costs = Away::costs();
+        let away_ns = |comes_back, budget_ns| {
+            let mut yields = Yields::new(costs, None, comes_back);
+            let mut spin = Spin::new(budget_ns);
+            while spin.pause::<Away>() && !spin.has_looked() {}
+            // As if it had spun for long.
+            yields.always = true;
+            let before_ns = AWAY_NS.load(Relaxed);
+            yields.yield_if_due::<Away, Uncounted>(&mut spin, LockWord::new(1));
+            AWAY_NS.load(Relaxed) - before_ns
+        };
+        let round_ns = 300 + 10 * u64::from(costs.pauses_per_look);
+        let out_ns = away_ns(true, u64::MAX);
+        assert!((costs.wake_ns..costs.wake_ns + round_ns).contains(&out_ns), "{out_ns}");
+        assert_eq!(away_ns(false, u64::MAX), 300, "it yields once");
+        assert_eq!(away_ns(true, 1), round_ns, "its budget is spent");
     }
 }
