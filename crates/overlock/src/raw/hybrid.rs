@@ -42,7 +42,8 @@
 //!   lock is free.
 //! * How often a newcomer looks and yields, and how long the head leaves a free lock alone, follow
 //!   from two measurements: how soon CPUs that released the lock want it again, and how long
-//!   another CPU takes to fetch its cache line.
+//!   another CPU takes to fetch its cache line. If they want it at once, a newcomer that can yield
+//!   looks once in a wake-up latency.
 //! * There, nothing limits how often a halted head is passed. Here the count does. A head that
 //!   spins and can't yield carries, so that short critical sections don't use up the count before
 //!   the tenure is over.

@@ -85,7 +85,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let mut announced = false;
         let mut has_kicked = false;
         let mut traced = None;
-        let mut yields = Yields::new(costs, gap.watch, comes_back);
+        let out_ns = policy::stays_out_ns(costs, timings, deadline_ns.is_some());
+        let mut yields = Yields::new(costs, gap.watch, comes_back, out_ns);
         loop {
             let seen = looks.look::<P>(timings, || self.look());
             if let Some(new) = gap.taken(seen) {
@@ -417,8 +418,7 @@ mod tests {
         // A pause takes 10 ns, and the first look at the clock begins the budget.
         let look_ns = u64::from(costs.pauses_per_look) * 10;
         let many = 1 + budget_ns / (look_ns + policy::charged_ns(BRIEFLY_NS, u32::MAX));
-        let stay = policy::stays_out_ns(costs, true) / (look_ns + BRIEFLY_NS);
-        assert!(soon.abs_diff(many) <= stay, "{soon}, {many}");
+        assert!(soon.abs_diff(many) <= costs.wake_ns / (look_ns + BRIEFLY_NS), "{soon}, {many}");
         // The CPU has just yielded in the wait before.
         let spins = policy::newcomer_spins_ns(costs, false) / look_ns;
         assert!((many - late).abs_diff(spins) <= 1, "{many}, {late}");

@@ -4,8 +4,8 @@
 //!
 //! *Work conservation.* A running newcomer takes a free lock at its first look, unless it makes way
 //! for a queue head that needs a processor. Only the queue head, which is entitled to the next
-//! critical section in any case, waits beside a free lock, for [as long](hand_over_ns) as a
-//! hand-over costs. If the last holder is back within that time, one CPU saturates the lock,
+//! critical section in any case, waits beside a lock that it sees free, for [as long](hand_over_ns)
+//! as a hand-over costs. If the last holder is back within that time, one CPU saturates the lock,
 //! and every hand-over would cost more than it brings; the queue head then looks less often, and
 //! takes its turn when its tenure is over. If the last holder does not come back, the head takes
 //! the lock.
@@ -163,15 +163,17 @@ pub(super) const fn interval(costs: Costs, comes_back: bool) -> u32 {
     if comes_back && costs.pauses_per_look > 0 { costs.pauses_per_look } else { 1 }
 }
 
-/// How long a newcomer that can yield leaves a lock alone after a look, in nanoseconds, if the last
-/// holder comes straight back: for as long as halting would take it away at least.
-pub(super) const fn stays_out_ns(costs: Costs, comes_back: bool) -> u64 {
-    if comes_back { costs.wake_ns } else { 0 }
+/// How long a newcomer that can yield stays out, in nanoseconds: a wake-up latency, which a halt
+/// would cost it at least, if the last holder is known to come straight back. One with a deadline
+/// does not stay out.
+pub(super) fn stays_out_ns(costs: Costs, timings: &Timings, has_deadline: bool) -> u64 {
+    let is_known = timings.gap_ns() > 0;
+    if is_known && comes_straight_back(timings) && !has_deadline { costs.wake_ns } else { 0 }
 }
 
 /// Whether a newcomer that has spun for `spun_ns`, on a CPU that yielded `since_ns` ago, begins to
-/// yield although the last holder does not come straight back. (If the last holder does, a yield at
-/// once is the longest absence for the least time of a processor.) A critical section is likely to
+/// yield although the last holder does not come straight back. (If the last holder does, the
+/// newcomer yields at once, and [stays out](stays_out_ns).) A critical section is likely to
 /// end before a context switch has paid. If it did not, it is a long one, and the newcomer yields
 /// at each look at the clock from then on. So it does if its CPU has not yielded for a tenure,
 /// because the threads behind it on its processor wait for the lock, too.
@@ -242,6 +244,17 @@ mod tests {
         assert!(judged(&[60], &[100]) && !judged(&[60], &[250]) && judged(&[250], &[250]));
         assert!(judged(&[], &[100]) && !judged(&[], &[250]), "no transfer has been timed");
         assert!(judged(&[60], &[]), "until a gap is timed");
+    }
+
+    #[test]
+    fn a_newcomer_stays_out_only_if_holders_are_known_to_come_straight_back() {
+        let out_ns = |gap_ns: &[u32], has_deadline| {
+            let timings = Timings::new();
+            gap_ns.iter().for_each(|&ns| timings.note_gap(ns));
+            stays_out_ns(COSTS, &timings, has_deadline)
+        };
+        assert_eq!(out_ns(&[100], false), COSTS.wake_ns);
+        assert_eq!([out_ns(&[], false), out_ns(&[250], false), out_ns(&[100], true)], [0; 3]);
     }
 
     #[test]
