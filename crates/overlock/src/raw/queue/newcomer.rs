@@ -125,7 +125,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 if announced && !has_kicked {
                     has_kicked = self.kick_due_head(seen);
                 }
-                yields.yield_if_due::<P, C>(&mut spin, seen);
+                yields.yield_if_due::<P, C>(&mut spin, seen, announced);
             }
         }
     }

@@ -120,7 +120,7 @@ pub(super) const fn reads_tenure(steals: u32) -> bool {
 }
 
 /// How much of the `away_ns` nanoseconds that a newcomer was away while it yielded counts as spun,
-/// if others passed the queue head `steals` times meanwhile: the time divided by that number. A
+/// if others passed the queue head `steals` times in each yield: the time divided by that number. A
 /// holder that yields, too, makes one acquisition each time that the processor comes round to it,
 /// so one is no sign of progress. (When one acquisition counted as progress, such a program,
 /// `sysbench threads`, ran at 1.10 of libc's speed, and otherwise at 1.93.)

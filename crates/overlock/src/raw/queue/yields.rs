@@ -7,11 +7,10 @@
 //! the lock. If many others took it, it is well used, and the wake-up of one more waiter would only
 //! cost time. Even then a small part is charged, so that no thread depends on luck for ever.
 //!
-//! If the last holder comes straight back, and there is no queue, the newcomer *stays out*: it goes
-//! on yielding, and does not look at the lock, until a wake-up latency has passed. If it looked
-//! after each yield, the threads on a processor would look the more often, and get the lock the
-//! more often, the fewer they are. (With a queue it looks after each yield: a release relies on the
-//! newcomer that has set `SPINNER`, and time away is charged by what happened in one yield.)
+//! If the last holder comes straight back, the newcomer *stays out*: it goes on yielding, and does
+//! not look at the lock, until a wake-up latency has passed. If it looked after each yield, the
+//! threads on a processor would look the more often, and get the lock the more often, the fewer
+//! they are. The newcomer that has set `SPINNER` does not stay out, because releases rely on it.
 
 use super::policy;
 use crate::counters::{Class, Event};
@@ -28,13 +27,21 @@ pub(super) struct Yields<'a> {
     watch: Option<&'a Stopwatch>,
     /// Whether the newcomer yields each time that it reads the clock, from now on.
     always: bool,
-    /// How long it stays out each time, in nanoseconds, if at all.
+    /// How long it stays out each time, in nanoseconds.
     out_ns: u64,
     /// When the newcomer first read the clock.
     began_ns: Option<u64>,
-    /// The word before the last yields, and the sum of the nanoseconds from the reading of the clock
-    /// before each yield to its end, until they are charged.
-    last: Option<(LockWord, u64)>,
+    /// The last absence, until it is charged.
+    last: Option<Absence>,
+}
+
+/// What a newcomer does not see of the lock: one yield, or several while it stays out.
+struct Absence {
+    /// The word before it.
+    before: LockWord,
+    yields: u32,
+    /// The sum of the nanoseconds from the reading of the clock before each yield to its end.
+    away_ns: u64,
 }
 
 impl<'a> Yields<'a> {
@@ -49,9 +56,14 @@ impl<'a> Yields<'a> {
         Self { costs, watch, always: comes_back, out_ns, began_ns: None, last: None }
     }
 
-    /// Yields, if it is time and the platform can: once, or until it has stayed out. `spin` has just
-    /// read the clock, and `seen` is the word.
-    pub(super) fn yield_if_due<P: Platform, C: Class>(&mut self, spin: &mut Spin, seen: LockWord) {
+    /// Yields, if it is time and the platform can: once, or until it has stayed out, unless releases
+    /// rely on this newcomer. `spin` has just read the clock, and `seen` is the word.
+    pub(super) fn yield_if_due<P: Platform, C: Class>(
+        &mut self,
+        spin: &mut Spin,
+        seen: LockWord,
+        is_relied_on: bool,
+    ) {
         let now_ns = spin.looked_ns();
         let spun_ns = now_ns.saturating_sub(*self.began_ns.get_or_insert(now_ns));
         let since_ns = self.watch.map_or(0, |watch| watch.yielded_for_ns(now_ns));
@@ -59,12 +71,13 @@ impl<'a> Yields<'a> {
         if !P::YIELDS || !self.always {
             return;
         }
-        let out_ns = if seen.has_queue() { 0 } else { self.out_ns };
-        let mut away_ns = 0;
+        let out_ns = if is_relied_on { 0 } else { self.out_ns };
+        let mut absence = Absence { before: seen, yields: 0, away_ns: 0 };
         loop {
             C::count(Event::PvYield);
             let yielded_ns = spin.yield_now::<P>();
-            away_ns += yielded_ns;
+            absence.yields += 1;
+            absence.away_ns += yielded_ns;
             if let Some(watch) = self.watch {
                 watch.yields(spin.looked_ns());
             }
@@ -75,13 +88,14 @@ impl<'a> Yields<'a> {
                 break;
             }
         }
-        self.last = Some((seen, away_ns));
+        self.last = Some(absence);
     }
 
-    /// Charges the last yields to the budget of `spin`. `seen` is the word now.
+    /// Charges the last absence to the budget of `spin`, by what happened in one of its yields.
+    /// `seen` is the word now.
     pub(super) fn charge(&mut self, spin: &mut Spin, seen: LockWord) {
-        if let Some((before, away_ns)) = self.last.take() {
-            spin.charge(policy::charged_ns(away_ns, steals_between(before, seen)));
+        if let Some(Absence { before, yields, away_ns }) = self.last.take() {
+            spin.charge(policy::charged_ns(away_ns, steals_between(before, seen) / yields));
         }
     }
 }
@@ -115,32 +129,57 @@ mod tests {
         AWAY_NS.fetch_add(YIELD_NS.load(Relaxed), Relaxed);
     }
 
+    fn held() -> LockWord {
+        LockWord::new(0).taken_by_newcomer().unwrap()
+    }
+
     #[test]
-    fn a_newcomer_stays_out_each_time_unless_there_is_a_queue() {
+    fn a_newcomer_stays_out_each_time_unless_releases_rely_on_it() {
         let costs = Away::costs();
-        let held = LockWord::new(0).taken_by_newcomer().unwrap();
-        let queue = LockWord::new(0).joined_by(NodeId::decode(4).unwrap(), false);
-        let absences_ns = |out_ns, budget_ns, seen| {
+        let absences_ns = |out_ns, budget_ns, is_relied_on| {
             let mut yields = Yields::new(costs, None, true, out_ns);
             let mut spin = Spin::new(budget_ns);
             [(); 2].map(|()| {
                 while spin.pause::<Away>() && !spin.has_looked() {}
                 let before_ns = AWAY_NS.load(Relaxed);
-                yields.yield_if_due::<Away, Uncounted>(&mut spin, seen);
-                let away_ns = yields.last.unwrap().1;
-                let absence_ns = AWAY_NS.load(Relaxed) - before_ns;
-                assert!(away_ns.is_multiple_of(300) && away_ns <= absence_ns);
-                absence_ns
+                yields.yield_if_due::<Away, Uncounted>(&mut spin, held(), is_relied_on);
+                let absence = yields.last.take().unwrap();
+                let yield_ns = YIELD_NS.load(Relaxed);
+                assert_eq!(absence.away_ns, u64::from(absence.yields) * yield_ns);
+                AWAY_NS.load(Relaxed) - before_ns
             })
         };
         let round_ns = 300 + 10 * u64::from(costs.pauses_per_look);
-        for absence_ns in absences_ns(5_000, u64::MAX, held) {
+        for absence_ns in absences_ns(5_000, u64::MAX, false) {
             assert!((5_000..5_000 + round_ns).contains(&absence_ns), "{absence_ns}");
         }
-        assert_eq!(absences_ns(0, u64::MAX, held), [300; 2], "it yields once");
-        assert_eq!(absences_ns(5_000, u64::MAX, queue), [300; 2], "it may be a release's hope");
-        assert_eq!(absences_ns(5_000, 1, held), [round_ns; 2], "its budget is spent");
+        assert_eq!(absences_ns(0, u64::MAX, false), [300; 2], "it yields once");
+        assert_eq!(absences_ns(5_000, u64::MAX, true), [300; 2], "a release relies on it");
+        assert_eq!(absences_ns(5_000, 1, false), [round_ns; 2], "its budget is spent");
         YIELD_NS.store(0, Relaxed);
-        assert_eq!(absences_ns(5_000, u64::MAX, held), [0; 2], "the clock stands still");
+        assert_eq!(absences_ns(5_000, u64::MAX, false), [0; 2], "the clock stands still");
+    }
+
+    one_cpu!(Charged, CHARGED_NS, Some(core::hint::spin_loop as fn()));
+
+    #[test]
+    fn an_absence_is_charged_by_what_happened_in_one_yield() {
+        let queue = held().joined_by(NodeId::decode(4).unwrap(), false);
+        let pass = |seen: LockWord, _| seen.released(false).taken_by_newcomer().unwrap();
+        let passed = |times| (0..times).fold(queue, pass);
+        let pauses = Charged::costs().pauses_per_look;
+        let look_ns = 10 * u64::from(pauses);
+        // How many looks at the clock are left of 11, the first of which begins the budget.
+        let left = |seen| {
+            let mut yields = Yields::new(Charged::costs(), None, true, 0);
+            let mut spin = Spin::new(10 * look_ns);
+            let before = passed(1);
+            yields.last = Some(Absence { before, yields: 10, away_ns: 6 * look_ns });
+            yields.charge(&mut spin, seen);
+            (1..).find(|_| !spin.pause_times::<Charged>(pauses)).unwrap()
+        };
+        assert_eq!(left(passed(11)), 5, "one steal in each yield is no progress");
+        assert_eq!(left(passed(21)), 8);
+        assert_eq!(left(held()), 11, "without a queue there may have been any number");
     }
 }
