@@ -56,8 +56,8 @@ impl<'a> Yields<'a> {
         Self { costs, watch, always: comes_back, out_ns, began_ns: None, last: None }
     }
 
-    /// Yields, if it is time and the platform can: once, or until it has stayed out, unless releases
-    /// rely on this newcomer. `spin` has just read the clock, and `seen` is the word.
+    /// Yields, if it is time and the platform can: once, or until the newcomer has stayed out. It
+    /// does not if releases rely on it. `spin` has just read the clock, and `seen` is the word.
     pub(super) fn yield_if_due<P: Platform, C: Class>(
         &mut self,
         spin: &mut Spin,
