@@ -59,7 +59,8 @@
 //!
 //! Only gaps after acquisitions without a queue are timed, and locks of one bucket share the
 //! medians (`waiters/timings.rs`). If these are wrong, newcomers look and yield too often or too
-//! rarely, and the queue head leaves a free lock alone for too long or too short, all alike.
+//! rarely, and the queue head leaves a free lock alone for too long or too short, all alike. A
+//! newcomer that stays out leaves it alone for up to a wake-up latency.
 //!
 //! A waiter that yields gives up its claim to the processor. Under Linux 6.18, a thread that yields
 //! to a working thread may get the processor back milliseconds later, so the longest stalls with

@@ -56,8 +56,8 @@ impl<'a> Yields<'a> {
         Self { costs, watch, always: comes_back, out_ns, began_ns: None, last: None }
     }
 
-    /// Yields, if it is time and the platform can: once, or until the newcomer has stayed out. It
-    /// does not if releases rely on it. `spin` has just read the clock, and `seen` is the word.
+    /// Yields, if it is time and the platform can: until the newcomer has stayed out, or once, also
+    /// if releases rely on it. `spin` has just read the clock, and `seen` is the word.
     pub(super) fn yield_if_due<P: Platform, C: Class>(
         &mut self,
         spin: &mut Spin,
@@ -117,9 +117,13 @@ mod tests {
     use core::sync::atomic::Ordering::Relaxed;
 
     use super::*;
+    use crate::RawLock;
     use crate::counters::Uncounted;
+    use crate::raw::queue::QueueLock;
     use crate::raw::queue::one_cpu::one_cpu;
+    use crate::raw::queue::order::Unfair;
     use crate::slot::NodeId;
+    use crate::waiters;
 
     one_cpu!(Away, AWAY_NS, Some(be_away as fn()));
 
@@ -158,6 +162,45 @@ mod tests {
         assert_eq!(absences_ns(5_000, 1, false), [round_ns; 2], "its budget is spent");
         YIELD_NS.store(0, Relaxed);
         assert_eq!(absences_ns(5_000, u64::MAX, false), [0; 2], "the clock stands still");
+    }
+
+    crate::lock_class!(Outside);
+    one_cpu!(Out, OUT_NS, Some(free as fn()));
+
+    static LOCK: QueueLock<Out, Unfair, Outside> = QueueLock::new();
+
+    /// The lock becomes free during the first yield.
+    fn free() {
+        OUT_NS.fetch_add(300, Relaxed);
+        let word = LOCK.look();
+        if word.is_locked() {
+            // SAFETY: nobody else does.
+            unsafe { LOCK.unlock() };
+        }
+    }
+
+    #[test]
+    fn a_newcomer_that_stays_out_takes_a_free_lock_only_then() {
+        let timings = waiters::timings::<Out>(LOCK.key());
+        let yields = |word: LockWord, deadline_ns| {
+            LOCK.word.store(word.bits(), Relaxed);
+            let before = Outside::counters().get(Event::PvYield);
+            assert!(LOCK.spin_as_newcomer(deadline_ns));
+            Outside::counters().get(Event::PvYield) - before
+        };
+        assert_eq!(yields(held(), None), 1, "no gap has been timed");
+        timings.note_gap(50);
+        // A look of the wait before, which took no time, has been timed.
+        (0..100).for_each(|_| timings.note_transfer(70));
+        assert!(yields(held(), None) > 5);
+        assert_eq!(yields(held(), Some(u64::MAX)), 1, "it has a deadline");
+        let queue = held().joined_by(NodeId::decode(4).unwrap(), false);
+        assert_eq!(yields(queue, None), 1, "it has set SPINNER");
+        assert!(yields(queue.with_spinner(), None) > 5, "another has");
+        (0..100).for_each(|_| timings.note_gap(2_000));
+        // Its CPU has not yielded for long.
+        OUT_NS.fetch_add(1_000_000, Relaxed);
+        assert_eq!(yields(held(), None), 1, "holders stay away");
     }
 
     one_cpu!(Charged, CHARGED_NS, Some(core::hint::spin_loop as fn()));
