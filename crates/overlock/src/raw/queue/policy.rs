@@ -165,10 +165,10 @@ pub(super) const fn interval(costs: Costs, comes_back: bool) -> u32 {
 
 /// How long a newcomer that can yield stays out, in nanoseconds: a wake-up latency, which a halt
 /// would cost it at least, if the last holder is known to come straight back. One with a deadline
-/// does not stay out. (Empty critical sections of 2, 3 and 8 threads had 0.77, 0.91 and 0.92 of the
-/// throughput without stays, and Jain's index was 1.00, 0.88, 0.91, not 1.00, 0.99, 0.96. With 10
-/// instead of 5 µs, 2 threads had 1.05 of the throughput, and a p99.9 of 11 instead of 7 µs; 2
-/// CPUs, AMD Zen 4.)
+/// does not stay out. (Without stays, empty critical sections of 2 and 3 threads had 0.84 and 0.88
+/// of the throughput, and Jain's index was 0.92 on average over 14 points without pauses, not 0.95.
+/// In an earlier build, stays of 10 instead of 5 µs brought 2 threads 1.05 of the throughput, and a
+/// p99.9 of 11 instead of 7 µs; 2 CPUs, AMD Zen 4.)
 pub(super) fn stays_out_ns(costs: Costs, timings: &Timings, has_deadline: bool) -> u64 {
     let is_known = timings.gap_ns() > 0;
     if is_known && comes_straight_back(timings) && !has_deadline { costs.wake_ns } else { 0 }
