@@ -114,6 +114,7 @@ fn steals_between(before: LockWord, now: LockWord) -> u32 {
 mod tests {
     extern crate std;
 
+    use core::sync::atomic::AtomicU64;
     use core::sync::atomic::Ordering::Relaxed;
 
     use super::*;
@@ -127,7 +128,7 @@ mod tests {
 
     one_cpu!(Away, AWAY_NS, Some(be_away as fn()));
 
-    static YIELD_NS: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(300);
+    static YIELD_NS: AtomicU64 = AtomicU64::new(300);
 
     fn be_away() {
         AWAY_NS.fetch_add(YIELD_NS.load(Relaxed), Relaxed);
@@ -174,13 +175,13 @@ mod tests {
         OUT_NS.fetch_add(300, Relaxed);
         let word = LOCK.look();
         if word.is_locked() {
-            // SAFETY: nobody else does.
+            // SAFETY: the test holds the lock: it has stored `LOCKED`.
             unsafe { LOCK.unlock() };
         }
     }
 
     #[test]
-    fn a_newcomer_that_stays_out_takes_a_free_lock_only_then() {
+    fn a_newcomer_takes_a_lock_that_became_free_only_when_it_has_stayed_out() {
         let timings = waiters::timings::<Out>(LOCK.key());
         let yields = |word: LockWord, deadline_ns| {
             LOCK.word.store(word.bits(), Relaxed);
