@@ -29,7 +29,8 @@ pub fn now_on(clock: libc::clockid_t) -> u64 {
 }
 
 /// Returns by how many nanoseconds the kernel's clock is ahead of one that `read` reads and that a
-/// library may have changed; 0 if it has not.
+/// library may have changed; 0 if it has not. If the thread loses its processor meanwhile, the
+/// result is too large by at most that time: a deadline may come late, not early.
 pub fn ahead_of(clock: libc::clockid_t, read: impl FnOnce() -> libc::timespec) -> i64 {
     let before = now_on(clock).cast_signed();
     let seen = read();
@@ -40,7 +41,7 @@ pub fn ahead_of(clock: libc::clockid_t, read: impl FnOnce() -> libc::timespec) -
 /// thread had no processor.
 fn ahead(before: i64, seen: &libc::timespec, after: i64) -> i64 {
     let seen = seen.tv_sec.saturating_mul(1_000_000_000).saturating_add(seen.tv_nsec);
-    if (before..=after).contains(&seen) { 0 } else { before.saturating_sub(seen) }
+    if (before..=after).contains(&seen) { 0 } else { after.saturating_sub(seen) }
 }
 
 /// A function like `clock_gettime`, but that does not touch `errno`.
@@ -110,9 +111,10 @@ mod tests {
         for same in [at(5, 0), at(6, 999_999_999), at(7, 0)] {
             assert_eq!(ahead(before, &same, after), 0);
         }
-        assert_eq!(ahead(before, &at(7, 1), after), -2_000_000_001);
-        assert_eq!(ahead(before, &at(4, 999_999_999), after), 1);
-        assert_eq!(ahead(before, &at(5 - YEAR, 0), after), YEAR * 1_000_000_000);
+        // The other clock was read at some time in these two seconds, perhaps at their end.
+        assert_eq!(ahead(before, &at(7, 1), after), -1);
+        assert_eq!(ahead(before, &at(4, 999_999_999), after), 2_000_000_001);
+        assert_eq!(ahead(before, &at(7 - YEAR, 0), after), YEAR * 1_000_000_000);
         assert_eq!(ahead(before, &at(i64::MIN, 0), after), i64::MAX);
     }
 
