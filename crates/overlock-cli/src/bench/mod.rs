@@ -50,7 +50,7 @@ pub(crate) use grid::Phase;
 pub(crate) use steps::Lengths;
 pub(crate) use watch::GRAIN;
 
-/// How often each lock's uncontended pair is timed.
+/// How often each lock's uncontended pair is timed, at least.
 const PAIR_ROUNDS: usize = 200;
 
 /// How long each round times the loop without a lock: thousands of the longest operations.
@@ -109,12 +109,7 @@ impl Bench {
     /// Measures everything in the plan. On Ctrl-C it stops early and keeps the whole rounds.
     fn measure(&mut self, sink: &mut Sink) -> Result<()> {
         let mut progress = Progress::new(self.plan.runs() as u64);
-        progress.say("uncontended pairs");
-        if let Ended::Well(samples) = child::pairs(&self.plan.locks, PAIR_ROUNDS, self.clock)? {
-            let pairs = self.plan.locks.iter().zip(samples);
-            self.results.pairs = pairs.map(|(lock, samples)| Pair { lock, samples }).collect();
-            self.results.pairs.iter().try_for_each(|pair| sink.record(&pair.record()))?;
-        }
+        self.results.pairs = self.plan.locks.iter().map(|lock| Pair::new(lock)).collect();
         let rows = self.plan.rows;
         for point in self.plan.points.clone() {
             let runs = self.measure_point(point, &mut progress)?;
@@ -127,6 +122,22 @@ impl Bench {
             }
         }
         progress.finish();
+        self.results.pairs.retain(|pair| !pair.samples.is_empty());
+        self.results.pairs.iter().try_for_each(|pair| sink.record(&pair.record()))
+    }
+
+    /// Times the uncontended pairs of all locks that have not failed: a share in each round of each
+    /// point. Another guest on the same core, which can stay for seconds and slows the locks
+    /// unequally, then spoils only some of the samples.
+    fn measure_pairs(&mut self) -> Result<()> {
+        let Results { pairs, failures, .. } = &mut self.results;
+        let has_failed = |lock| failures.iter().any(|failure| failure.lock == lock);
+        let mut pairs: Vec<_> = pairs.iter_mut().filter(|it| !has_failed(it.lock.name)).collect();
+        let locks: Vec<_> = pairs.iter().map(|pair| pair.lock).collect();
+        let rounds = PAIR_ROUNDS.div_ceil(self.plan.points.len() * self.plan.rounds);
+        if let Ended::Well(samples) = child::pairs(&locks, rounds, self.clock)? {
+            pairs.iter_mut().zip(samples).for_each(|(pair, new)| pair.samples.extend(new));
+        }
         Ok(())
     }
 
@@ -137,6 +148,7 @@ impl Bench {
             self.plan.locks.iter().map(|lock| LockRuns::new(lock)).collect();
         let mut floors = Vec::new();
         'rounds: for round in 0..self.plan.rounds {
+            self.measure_pairs()?;
             floors.extend(self.measure_floor(point, round)?);
             for index in shuffled(locks.len(), self.plan.seed, round) {
                 let name = locks[index].lock.name;

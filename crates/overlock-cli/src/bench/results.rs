@@ -43,6 +43,10 @@ pub(crate) struct PairRecord<'a> {
 }
 
 impl Pair {
+    pub(crate) fn new(lock: &'static Entry) -> Self {
+        Pair { lock, samples: Vec::new() }
+    }
+
     pub(crate) fn record(&self) -> PairRecord<'_> {
         let ns = Interval::of(&self.samples);
         PairRecord { kind: "pair", lock: self.lock.name, ns, samples: &self.samples }
