@@ -107,7 +107,7 @@ impl<P: Platform> Slot<P> {
         P::slot(cpu).nodes.iter().enumerate().find_map(left)
     }
 
-    /// What this CPU times gaps and transfers with.
+    /// What this CPU times gaps, sections and transfers with.
     pub(crate) fn stopwatch(&self) -> &Stopwatch {
         &self.stopwatch
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stopwatch of a CPU: the *gap* that it is timing, which is how long it stays away between its
-//! release of a lock and its next attempt to take the same lock; when gaps and transfers are due to
-//! be timed; and when the CPU last yielded.
+//! release of a lock and its next attempt to take the same lock, and the critical section before
+//! it; when gaps and transfers are due to be timed; and when the CPU last yielded.
 //!
 //! The gap decides who should have a lock next. If it is shorter than a hand-over, the last holder
 //! is back before another CPU could use the lock, and one CPU saturates it. Otherwise the lock
-//! stands free meanwhile, and whoever waits should take it at once.
+//! stands free meanwhile, and whoever waits should take it at once. The section tells a CPU that
+//! has not looked at a lock for some time how many others may have had it (`raw/queue/yields.rs`).
 //!
 //! An uncontended pair of operations can't be timed: it takes less than reading the clock does. So
 //! a newcomer that has taken a lock without a queue now and then marks the word as *timed*
@@ -14,7 +15,7 @@
 //!
 //! ```text
 //!   takes the lock, marks it     releases it      wants it again
-//!                                begin -----------> end
+//!         section -----------------> gap -------------> end
 //! ```
 //!
 //! Other CPUs that take the lock in between leave the mark where it is. If the next acquisition
@@ -40,6 +41,8 @@ pub(crate) struct Stopwatch {
     lock: AtomicU32,
     /// When that lock was released: the low half of [`Platform::now_ns`](crate::Platform::now_ns).
     since: AtomicU32,
+    /// When a lock whose gap will be timed was taken, in the format of `since`.
+    taken: AtomicU32,
     /// How often this CPU, as a newcomer, was about to take a lock whose gap could be timed.
     turns: AtomicU32,
     /// When the CPU last yielded as a newcomer, in the format of `since`.
@@ -62,6 +65,7 @@ impl Stopwatch {
         Self {
             lock: AtomicU32::new(0),
             since: AtomicU32::new(0),
+            taken: AtomicU32::new(0),
             turns: AtomicU32::new(0),
             yielded: AtomicU32::new(0),
             waits: AtomicU32::new(0),
@@ -92,20 +96,28 @@ impl Stopwatch {
         self.waits.store(self.waits.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
+    /// The CPU has taken a lock, and marked it.
+    pub(crate) fn begin_section(&self, now_ns: u64) {
+        self.taken.store(now_ns as u32, Relaxed);
+    }
+
     /// The CPU has released `lock`, which was marked.
     pub(crate) fn begin_gap(&self, lock: u32, now_ns: u64) {
         self.since.store(now_ns as u32, Relaxed);
         self.lock.store(lock | 1, Relaxed);
     }
 
-    /// The CPU wants `lock`. Ends the gap, and returns its length in nanoseconds (it wraps after
-    /// four seconds), or `None` if no gap of this lock is being timed.
-    pub(crate) fn end_gap(&self, lock: u32, now_ns: impl FnOnce() -> u64) -> Option<u32> {
+    /// The CPU wants `lock`. Ends the gap, and returns the lengths of the gap and of the section
+    /// before it in nanoseconds (they wrap after four seconds), or `None` if no gap of this lock is
+    /// being timed. (If sections were nested, the outer one may seem shorter than it was.)
+    pub(crate) fn end_gap(&self, lock: u32, now_ns: impl FnOnce() -> u64) -> Option<(u32, u32)> {
         if self.lock.load(Relaxed) != lock | 1 {
             return None;
         }
         self.lock.store(0, Relaxed);
-        Some((now_ns() as u32).wrapping_sub(self.since.load(Relaxed)))
+        let since = self.since.load(Relaxed);
+        let section_ns = since.wrapping_sub(self.taken.load(Relaxed));
+        Some(((now_ns() as u32).wrapping_sub(since), section_ns))
     }
 
     /// The CPU yields.
@@ -127,9 +139,10 @@ mod tests {
     fn only_the_lock_that_is_timed_ends_a_gap_and_only_once() {
         let watch = Stopwatch::new();
         let began = u64::from(u32::MAX) - 10;
+        watch.begin_section(began - 70);
         watch.begin_gap(7, began);
         assert_eq!(watch.end_gap(9, || panic!("another lock")), None);
-        assert_eq!(watch.end_gap(7, || began + 400), Some(400), "the clock's low half wraps");
+        assert_eq!(watch.end_gap(7, || began + 400), Some((400, 70)), "the clock's low half wraps");
         assert_eq!(watch.end_gap(7, || panic!("it has ended")), None);
     }
 

@@ -28,16 +28,18 @@ pub(super) struct Gap {
     has_ended: bool,
 }
 
-/// This CPU wants a lock: the gap ends if it is being timed, and counts for the lock's median. The
-/// reading of the clock that it contains does not count.
+/// This CPU wants a lock: the gap ends if it is being timed, and counts for the lock's median, as
+/// does the critical section before it. The reading of the clock that each contains does not count.
 pub(super) fn end<P: Platform>(key: Key) -> Gap {
     let watch = of_this_cpu::<P>();
-    let gap_ns = watch.and_then(|watch| watch.end_gap(key.bits(), P::now_ns));
-    if let Some(gap_ns) = gap_ns {
+    let times = watch.and_then(|watch| watch.end_gap(key.bits(), P::now_ns));
+    if let Some((gap_ns, section_ns)) = times {
         let reading_ns = passed_ns(P::now_ns(), P::now_ns());
-        waiters::timings::<P>(key).note_gap(gap_ns.saturating_sub(reading_ns));
+        let timings = waiters::timings::<P>(key);
+        timings.note_gap(gap_ns.saturating_sub(reading_ns));
+        timings.note_section(section_ns.saturating_sub(reading_ns));
     }
-    Gap { watch, has_ended: gap_ns.is_some() }
+    Gap { watch, has_ended: times.is_some() }
 }
 
 impl Gap {
@@ -55,6 +57,14 @@ impl Gap {
             new.can_be_timed() && self.watch.is_some_and(|watch| watch.is_gap_due(policy::SAMPLES));
         if is_due { new.timed() } else { new }
     }
+
+    /// This CPU has taken the lock in the state `new`: if it has marked it, the critical section
+    /// begins.
+    pub(super) fn begin_section<P: Platform>(&self, new: LockWord) {
+        if let Some(watch) = self.watch.filter(|_| new.is_timed() && new.steals() == 0) {
+            watch.begin_section(P::now_ns());
+        }
+    }
 }
 
 #[cfg(all(test, feature = "threads"))]
@@ -70,11 +80,17 @@ mod tests {
     use crate::raw::queue::order::Unfair;
 
     one_cpu!(Alone, ALONE_NS, None::<fn()>);
+    one_cpu!(Marking, MARKING_NS, None::<fn()>);
+    one_cpu!(Reading, READING_NS, None::<fn()>; 100);
 
     static LOCK: QueueLock<Alone, Unfair> = QueueLock::new();
 
     fn median_ns() -> u32 {
         waiters::timings::<Alone>(LOCK.key()).gap_ns()
+    }
+
+    fn section_ns() -> u32 {
+        waiters::timings::<Alone>(LOCK.key()).section_ns()
     }
 
     /// Takes the free lock as a newcomer, and releases it after 5 us.
@@ -101,12 +117,43 @@ mod tests {
     }
 
     #[test]
+    fn neither_the_gap_nor_the_section_contains_a_reading_of_the_clock() {
+        static TIMED: QueueLock<Reading, Unfair> = QueueLock::new();
+        READING_NS.store(1_000_000, Relaxed);
+        let timings = waiters::timings::<Reading>(TIMED.key());
+        while timings.gap_ns() == 0 {
+            assert!(TIMED.spin_as_newcomer(None));
+            READING_NS.fetch_add(6_400, Relaxed);
+            // SAFETY: held.
+            unsafe { TIMED.unlock() };
+            READING_NS.fetch_add(400, Relaxed);
+        }
+        assert_eq!((timings.gap_ns(), timings.section_ns()), (400, 6_400));
+    }
+
+    #[test]
+    fn a_section_begins_where_a_cpu_marks_the_lock() {
+        static WATCH: Stopwatch = Stopwatch::new();
+        let gap = Gap { watch: Some(&WATCH), has_ended: false };
+        let taken = LockWord::new(0).taken_by_newcomer().unwrap();
+        let others = taken.timed().released(false).taken_in_gap().unwrap();
+        gap.begin_section::<Marking>(taken.timed());
+        WATCH.begin_gap(1, Marking::now_ns() + 700);
+        for new in [others, taken] {
+            MARKING_NS.fetch_add(10_000, Relaxed);
+            gap.begin_section::<Marking>(new);
+        }
+        assert_eq!(WATCH.end_gap(1, Marking::now_ns).unwrap().1, 700);
+    }
+
+    #[test]
     fn the_gap_is_timed_until_the_same_cpu_wants_the_lock_again() {
         has_timed_section();
         ALONE_NS.fetch_add(400, Relaxed);
         LOCK.lock();
         assert!(!LOCK.look().is_timed());
         assert_eq!(median_ns(), 400, "the critical section does not count");
+        assert!((5_000..5_064).contains(&section_ns()), "{}", section_ns());
         // SAFETY: held.
         unsafe { LOCK.unlock() };
 

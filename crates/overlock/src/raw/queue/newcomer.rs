@@ -25,9 +25,8 @@
 //! 6.18). The lock is free meanwhile, so whatever runs instead may take it.
 //!
 //! How often a newcomer looks and yields (`yields.rs`) depends on how soon CPUs come back to a lock
-//! that they have released, and on what a hand-over would cost (`gap.rs`, `transfer.rs`,
-//! `policy.rs`). So a newcomer that takes a lock without a queue has the gap after that acquisition
-//! timed now and then, and one that waits times a look.
+//! that they have released, on what a hand-over would cost, and on how long the critical sections
+//! are. So a newcomer times these now and then (`gap.rs`, `transfer.rs`, `policy.rs`).
 //!
 //! While there is a queue, one newcomer sets `SPINNER`. Releases then leave a halted queue head
 //! alone, because a running CPU will take the lock (golang/go#68578 does likewise). That newcomer
@@ -95,6 +94,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 // (0 or TIMED,s,..,n,0) -> (0 or TIMED,s,0,0,0,1), or in another CPU's gap
                 // (TIMED,s,0,0,n+1,1). A CPU that set `s` clears it.
                 if self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok() {
+                    gap.begin_section::<P>(new);
                     return true;
                 }
                 looks.begin_again();
@@ -105,7 +105,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 P::Release::note_wait(&self.word);
                 notes = false;
             }
-            yields.charge(&mut spin, seen);
+            yields.charge(&mut spin, seen, timings);
             if !announced && seen.has_queue() && !seen.has_spinner() {
                 traced
                     .get_or_insert_with(|| Traced::<P>::newcomer(&raw const self.word, Self::CARE));

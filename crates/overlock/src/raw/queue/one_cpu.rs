@@ -2,9 +2,10 @@
 //! A platform in virtual time, for tests of what a CPU does while no other does anything.
 
 /// A platform of one CPU, on which a pause takes 10 ns. The static is the time; it is
-/// followed by what a yield does, if the CPU can yield, and by the costs, if not the usual ones.
+/// followed by what a yield does, if the CPU can yield, by the costs, if not the usual ones, and by
+/// what a reading of the clock takes, if not no time.
 macro_rules! one_cpu {
-    ($name:ident, $now:ident, $yield:expr $(, $costs:expr)?) => {
+    ($name:ident, $now:ident, $yield:expr $(, $costs:expr)? $(; $reading_ns:literal)?) => {
         #[derive(Debug)]
         struct $name;
 
@@ -51,7 +52,7 @@ macro_rules! one_cpu {
             fn wait(_: &Self::Word, _: u32, _: Option<u64>) {}
             fn kick(_: *const Self::Word, _: crate::Cpu) {}
             fn now_ns() -> u64 {
-                $now.load(core::sync::atomic::Ordering::Relaxed)
+                $now.fetch_add(0 $(+ $reading_ns)?, core::sync::atomic::Ordering::Relaxed)
             }
         }
     };

@@ -120,17 +120,24 @@ pub(super) const fn reads_tenure(steals: u32) -> bool {
 }
 
 /// How much of the `away_ns` nanoseconds that a newcomer was away while it yielded counts as spun,
-/// if others passed the queue head `steals` times in each yield: the time divided by that number. A
-/// holder that yields, too, makes one acquisition each time that the processor comes round to it,
-/// so one is no sign of progress. (When one acquisition counted as progress, such a program,
-/// `sysbench threads`, ran at 1.10 of libc's speed, and otherwise at 1.93.)
-pub(super) const fn charged_ns(away_ns: u64, steals: u32) -> u64 {
-    let parts = match steals {
+/// if others had `turns` with the lock: the time divided by that number. A holder that yields, too,
+/// has one turn each time that the processor comes round to it, so one is no sign of progress.
+/// (When one turn counted as progress, such a program, `sysbench threads`, ran at 1.10 of libc's
+/// speed, and otherwise at 1.93.)
+pub(super) const fn charged_ns(away_ns: u64, turns: u32) -> u64 {
+    let parts = match turns {
         0 => 1,
         AWAY_SHARE.. => AWAY_SHARE,
         some => some,
     };
     away_ns / parts as u64
+}
+
+/// How many critical sections of the usual length fit into `away_ns` nanoseconds; any number, if no
+/// section has been timed.
+pub(super) fn sections_in(away_ns: u64, timings: &Timings) -> u32 {
+    let sections = away_ns.checked_div(u64::from(timings.section_ns()));
+    sections.map_or(u32::MAX, |sections| u32::try_from(sections).unwrap_or(u32::MAX))
 }
 
 /// What a hand-over costs a lock, in nanoseconds. A queue head leaves a free lock alone for as
@@ -262,7 +269,17 @@ mod tests {
 
     #[test]
     fn time_away_is_charged_by_what_happened_meanwhile() {
-        let charged = [0, 1, 2, 8, 64, 1_000, u32::MAX].map(|steals| charged_ns(6_400, steals));
+        let charged = [0, 1, 2, 8, 64, 1_000, u32::MAX].map(|turns| charged_ns(6_400, turns));
         assert_eq!(charged, [6_400, 6_400, 3_200, 800, 100, 100, 100]);
+    }
+
+    #[test]
+    fn sections_fit_into_an_absence_as_often_as_they_were_timed_to() {
+        let timings = Timings::new();
+        assert_eq!(sections_in(0, &timings), u32::MAX, "none has been timed");
+        timings.note_section(640);
+        let fit =
+            [0, 639, 640, 6_399, 6_400, u64::MAX].map(|away_ns| sections_in(away_ns, &timings));
+        assert_eq!(fit, [0, 0, 1, 9, 10, u32::MAX]);
     }
 }

@@ -7,6 +7,11 @@
 //! the lock. If many others took it, it is well used, and the wake-up of one more waiter would only
 //! cost time. Even then a small part is charged, so that no thread depends on luck for ever.
 //!
+//! With a queue, the word says how often its head was passed. Without one, most acquisitions are
+//! not counted, and the newcomer goes by the usual length of the critical sections. So it joins the
+//! queue the sooner the longer they are: long ones hardly notice that there is a queue, with which
+//! each acquisition takes a slow path, and with short ones the lock is well used.
+//!
 //! If the last holder comes straight back, the newcomer *stays out*: it goes on yielding, and does
 //! not look at the lock, until a wake-up latency has passed. If it looked after each yield, the
 //! threads on a processor would look the more often, and get the lock the more often, the fewer
@@ -18,6 +23,7 @@ use crate::platform::{Costs, Platform};
 use crate::raw::word::queue::LockWord;
 use crate::slot::Stopwatch;
 use crate::spin::Spin;
+use crate::waiters::Timings;
 
 /// The yields of a newcomer in one wait.
 pub(super) struct Yields<'a> {
@@ -91,22 +97,17 @@ impl<'a> Yields<'a> {
         self.last = Some(absence);
     }
 
-    /// Charges the last absence to the budget of `spin`, by what happened in one of its yields.
-    /// `seen` is the word now.
-    pub(super) fn charge(&mut self, spin: &mut Spin, seen: LockWord) {
-        if let Some(Absence { before, yields, away_ns }) = self.last.take() {
-            spin.charge(policy::charged_ns(away_ns, steals_between(before, seen) / yields));
-        }
-    }
-}
-
-/// How often the queue head was passed while the word went from `before` to `now`. This is an
-/// estimate: the count starts again with each head, and can't grow while stealing is disabled.
-/// Without a queue, most acquisitions are not counted, and there may have been any number.
-fn steals_between(before: LockWord, now: LockWord) -> u32 {
-    match before.has_queue() && now.has_queue() {
-        true => now.steals().wrapping_sub(before.steals()),
-        false => u32::MAX,
+    /// Charges the last absence to the budget of `spin`, by what happened in it. `seen` is the word
+    /// now.
+    pub(super) fn charge(&mut self, spin: &mut Spin, seen: LockWord, timings: &Timings) {
+        let Some(Absence { before, yields, away_ns }) = self.last.take() else { return };
+        let turns = match before.has_queue() && seen.has_queue() {
+            // In each yield. The count starts again with each head, and can't grow while stealing
+            // is disabled.
+            true => seen.steals().wrapping_sub(before.steals()) / yields,
+            false => policy::sections_in(away_ns, timings),
+        };
+        spin.charge(policy::charged_ns(away_ns, turns));
     }
 }
 
@@ -207,23 +208,29 @@ mod tests {
     one_cpu!(Charged, CHARGED_NS, Some(core::hint::spin_loop as fn()));
 
     #[test]
-    fn an_absence_is_charged_by_what_happened_in_one_yield() {
+    fn an_absence_is_charged_by_what_happened_in_it() {
         let queue = held().joined_by(NodeId::decode(4).unwrap(), false);
         let pass = |seen: LockWord, _| seen.released(false).taken_by_newcomer().unwrap();
         let passed = |times| (0..times).fold(queue, pass);
         let pauses = Charged::costs().pauses_per_look;
         let look_ns = 10 * u64::from(pauses);
         // How many looks at the clock are left of 11, the first of which begins the budget.
+        let timings = Timings::new();
         let left = |seen| {
             let mut yields = Yields::new(Charged::costs(), None, true, 0);
             let mut spin = Spin::new(10 * look_ns);
             let before = passed(1);
             yields.last = Some(Absence { before, yields: 10, away_ns: 6 * look_ns });
-            yields.charge(&mut spin, seen);
+            yields.charge(&mut spin, seen, &timings);
             (1..).find(|_| !spin.pause_times::<Charged>(pauses)).unwrap()
         };
         assert_eq!(left(passed(11)), 5, "one steal in each yield is no progress");
         assert_eq!(left(passed(21)), 8);
         assert_eq!(left(held()), 11, "without a queue there may have been any number");
+        for (section_ns, looks) in [(7 * look_ns, 5), (2 * look_ns, 9), (look_ns / 5, 11)] {
+            (0..1_000).for_each(|_| timings.note_section(section_ns as u32));
+            assert_eq!(left(held()), looks, "{section_ns} ns");
+        }
+        assert_eq!(left(passed(11)), 5, "with a queue, what it counts");
     }
 }
