@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
     Run(RunSpec),
-    Pairs { locks: Vec<String>, rounds: usize, clock: Stamps },
+    Pairs { locks: Vec<String>, samples: usize, clock: Stamps },
 }
 
 /// Time beyond the window itself: start, drain, and delays by the scheduler with 64 spinning
@@ -50,11 +50,11 @@ pub(crate) fn run(spec: RunSpec) -> Result<Ended<RunSample>> {
 /// Times uncontended pairs of all locks in turns; returns for each lock its samples in ns.
 pub(crate) fn pairs(
     locks: &[&Entry],
-    rounds: usize,
+    samples: usize,
     clock: Stamps,
 ) -> Result<Ended<Vec<Vec<f64>>>> {
     let locks = locks.iter().map(|lock| lock.name.to_owned()).collect();
-    ask(&Order::Pairs { locks, rounds, clock }, PATIENCE)
+    ask(&Order::Pairs { locks, samples, clock }, PATIENCE)
 }
 
 fn ask<T: for<'de> Deserialize<'de>>(order: &Order, limit: Duration) -> Result<Ended<T>> {
@@ -105,9 +105,9 @@ fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &str) -> Resu
 pub(crate) fn obey(order: &str) -> Result<()> {
     let answer = match serde_json::from_str(order).context("this command is for bench itself")? {
         Order::Run(spec) => serde_json::to_string(&run_here(&spec)?)?,
-        Order::Pairs { locks, rounds, clock } => {
+        Order::Pairs { locks, samples, clock } => {
             let locks = locks.iter().map(|name| lock(name)).collect::<Result<Vec<_>>>()?;
-            serde_json::to_string(&time_pairs(locks, rounds, clock))?
+            serde_json::to_string(&time_pairs(locks, samples, clock))?
         }
     };
     let mut stdout = std::io::stdout().lock();
@@ -136,14 +136,14 @@ fn lock(name: &str) -> Result<&'static Entry> {
     }
 }
 
-/// Times the locks in turns, `rounds` times.
+/// Times the locks in turns, `count` times.
 ///
 /// It uses a second thread, because some C libraries leave out the locked instruction in a process
 /// that has only one thread, and no program that uses locks has only one.
-fn time_pairs(locks: Vec<&'static Entry>, rounds: usize, clock: Stamps) -> Vec<Vec<f64>> {
+fn time_pairs(locks: Vec<&'static Entry>, count: usize, clock: Stamps) -> Vec<Vec<f64>> {
     let timer = std::thread::spawn(move || {
-        let mut samples = vec![Vec::with_capacity(rounds); locks.len()];
-        for _ in 0..rounds {
+        let mut samples = vec![Vec::with_capacity(count); locks.len()];
+        for _ in 0..count {
             for (lock, samples) in locks.iter().zip(&mut samples) {
                 samples.push((lock.pair)(&clock, PAIRS));
             }

@@ -50,8 +50,8 @@ pub(crate) use grid::Phase;
 pub(crate) use steps::Lengths;
 pub(crate) use watch::GRAIN;
 
-/// How often each lock's uncontended pair is timed, at least.
-const PAIR_ROUNDS: usize = 200;
+/// How many samples of each lock's uncontended pair are taken, at least.
+const PAIR_SAMPLES: usize = 200;
 
 /// How long each round times the loop without a lock: thousands of the longest operations.
 const FLOOR_SECONDS: f64 = 0.02;
@@ -77,7 +77,8 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
         sink.people(&format!("Seed of the day: {} (--seed {0} repeats it)\n", plan.seed))?;
     }
     let retakes = plan.runs() / 2;
-    let mut bench = Bench { plan, clock, work, retakes, results: Results::new(machine) };
+    let results = Results::new(machine);
+    let mut bench = Bench { plan, clock, work, retakes, no_pairs: false, results };
     bench.measure(&mut sink)?;
     let results = bench.results;
     report::finish(&results, &mut sink)?;
@@ -102,14 +103,24 @@ struct Bench {
     work: Work,
     /// How many more runs may be repeated.
     retakes: usize,
+    /// Whether timing uncontended pairs has failed.
+    no_pairs: bool,
     results: Results,
 }
 
 impl Bench {
-    /// Measures everything in the plan. On Ctrl-C it stops early and keeps the whole rounds.
+    /// Measures everything in the plan. On Ctrl-C it stops early, and keeps the whole rounds of
+    /// each point and all pairs.
     fn measure(&mut self, sink: &mut Sink) -> Result<()> {
-        let mut progress = Progress::new(self.plan.runs() as u64);
         self.results.pairs = self.plan.locks.iter().map(|lock| Pair::new(lock)).collect();
+        let measured = self.measure_points(sink);
+        self.results.pairs.retain(|pair| !pair.samples.is_empty());
+        let pairs = self.results.pairs.iter().try_for_each(|pair| sink.record(&pair.record()));
+        measured.and(pairs)
+    }
+
+    fn measure_points(&mut self, sink: &mut Sink) -> Result<()> {
+        let mut progress = Progress::new(self.plan.runs() as u64);
         let rows = self.plan.rows;
         for point in self.plan.points.clone() {
             let runs = self.measure_point(point, &mut progress)?;
@@ -122,21 +133,28 @@ impl Bench {
             }
         }
         progress.finish();
-        self.results.pairs.retain(|pair| !pair.samples.is_empty());
-        self.results.pairs.iter().try_for_each(|pair| sink.record(&pair.record()))
+        Ok(())
     }
 
     /// Times the uncontended pairs of all locks that have not failed: a share in each round of each
-    /// point. Another guest on the same core, which can stay for seconds and slows the locks
-    /// unequally, then spoils only some of the samples.
+    /// point. What slows a core for some seconds, and the locks unequally, then spoils only some of
+    /// the samples. If a pair ends the process or hangs, no more are timed; the lock's runs will
+    /// tell which it is.
     fn measure_pairs(&mut self) -> Result<()> {
+        if self.no_pairs {
+            return Ok(());
+        }
         let Results { pairs, failures, .. } = &mut self.results;
         let has_failed = |lock| failures.iter().any(|failure| failure.lock == lock);
         let mut pairs: Vec<_> = pairs.iter_mut().filter(|it| !has_failed(it.lock.name)).collect();
         let locks: Vec<_> = pairs.iter().map(|pair| pair.lock).collect();
-        let rounds = PAIR_ROUNDS.div_ceil(self.plan.points.len() * self.plan.rounds);
-        if let Ended::Well(samples) = child::pairs(&locks, rounds, self.clock)? {
-            pairs.iter_mut().zip(samples).for_each(|(pair, new)| pair.samples.extend(new));
+        let samples = PAIR_SAMPLES.div_ceil(self.plan.points.len() * self.plan.rounds);
+        match child::pairs(&locks, samples, self.clock)? {
+            Ended::Well(samples) => {
+                pairs.iter_mut().zip(samples).for_each(|(pair, new)| pair.samples.extend(new));
+            }
+            Ended::Badly(_) => self.no_pairs = true,
+            Ended::Interrupted => {}
         }
         Ok(())
     }
@@ -148,6 +166,7 @@ impl Bench {
             self.plan.locks.iter().map(|lock| LockRuns::new(lock)).collect();
         let mut floors = Vec::new();
         'rounds: for round in 0..self.plan.rounds {
+            progress.say("uncontended pairs");
             self.measure_pairs()?;
             floors.extend(self.measure_floor(point, round)?);
             for index in shuffled(locks.len(), self.plan.seed, round) {

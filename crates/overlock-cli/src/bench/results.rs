@@ -26,7 +26,7 @@ pub(crate) struct Results {
     pub(crate) failures: Vec<Failure>,
 }
 
-/// Nanoseconds of an uncontended lock and unlock, round by round.
+/// Nanoseconds of an uncontended lock and unlock, in the same order for all locks.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) lock: &'static Entry,

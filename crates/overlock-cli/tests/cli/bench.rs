@@ -35,6 +35,10 @@ fn every_lock_excludes_and_is_recorded() {
             let rising = ["p50", "p99", "p999"].map(|p| waits[p].as_u64().unwrap());
             assert!(rising.is_sorted(), "{name}: {waits}");
         }
+        // Some in each of the four rounds.
+        let pair = said.records("pair").into_iter().find(|pair| pair["lock"] == *name).unwrap();
+        assert_eq!(pair["samples"].as_array().unwrap().len(), 200, "{name}");
+        assert!(pair["ns"]["median"].as_f64().unwrap() > 0.0, "{name}");
     }
     let contended = |point: &&serde_json::Value| point["lock"] == "ticket" && point["cpus"] == 4;
     let ticket = points.iter().find(contended).unwrap();

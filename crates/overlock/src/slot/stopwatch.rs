@@ -24,10 +24,11 @@
 //! of 40 ns then seemed to have gaps of 0.8 to 2.7 µs on a machine with transfers of 170 ns, so
 //! that waiters looked all the time, and had half of the throughput.) A waiter that joins the
 //! queue does wipe it, and so does the 16th acquisition by others. Such a gap may seem longer
-//! than it was.
+//! than it was. And the longer a section is, the more likely a waiter joins the queue in it, and it
+//! is not timed: those that are may be shorter than most.
 //!
 //! Like traces, these are plain atomics, because they take no part in any lock's protocol: any
-//! value of them is a correct one. Only the slot's own CPU uses them. Their median is the lock's
+//! value of them is a correct one. Only the slot's own CPU uses them. The medians are the lock's
 //! (`waiters/timings.rs`).
 
 use core::sync::atomic::AtomicU32;
@@ -41,7 +42,10 @@ pub(crate) struct Stopwatch {
     lock: AtomicU32,
     /// When that lock was released: the low half of [`Platform::now_ns`](crate::Platform::now_ns).
     since: AtomicU32,
-    /// When a lock whose gap will be timed was taken, in the format of `since`.
+    /// The lock whose critical section is being timed, or zero, in the format of `lock`.
+    held: AtomicU32,
+    /// When that lock was taken, in the format of `since`. If there is none, how long the section
+    /// before the gap was, in nanoseconds, or zero if that has not been timed.
     taken: AtomicU32,
     /// How often this CPU, as a newcomer, was about to take a lock whose gap could be timed.
     turns: AtomicU32,
@@ -65,6 +69,7 @@ impl Stopwatch {
         Self {
             lock: AtomicU32::new(0),
             since: AtomicU32::new(0),
+            held: AtomicU32::new(0),
             taken: AtomicU32::new(0),
             turns: AtomicU32::new(0),
             yielded: AtomicU32::new(0),
@@ -96,28 +101,38 @@ impl Stopwatch {
         self.waits.store(self.waits.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// The CPU has taken a lock, and marked it.
-    pub(crate) fn begin_section(&self, now_ns: u64) {
+    /// The CPU has taken `lock`, and marked it. (The section before a gap is lost if another begins
+    /// in the gap, and one that is being timed if another lock's begins, or a gap.)
+    pub(crate) fn begin_section(&self, lock: u32, now_ns: u64) {
         self.taken.store(now_ns as u32, Relaxed);
+        self.held.store(lock | 1, Relaxed);
     }
 
     /// The CPU has released `lock`, which was marked.
     pub(crate) fn begin_gap(&self, lock: u32, now_ns: u64) {
-        self.since.store(now_ns as u32, Relaxed);
-        self.lock.store(lock | 1, Relaxed);
+        let lock = lock | 1;
+        let now = now_ns as u32;
+        let section_ns = match self.held.load(Relaxed) == lock {
+            true => now.wrapping_sub(self.taken.load(Relaxed)).max(1),
+            false => 0,
+        };
+        self.taken.store(section_ns, Relaxed);
+        self.held.store(0, Relaxed);
+        self.since.store(now, Relaxed);
+        self.lock.store(lock, Relaxed);
     }
 
     /// The CPU wants `lock`. Ends the gap, and returns the lengths of the gap and of the section
     /// before it in nanoseconds (they wrap after four seconds), or `None` if no gap of this lock is
-    /// being timed. (If sections were nested, the outer one may seem shorter than it was.)
+    /// being timed. The section is zero if it has not been timed.
     pub(crate) fn end_gap(&self, lock: u32, now_ns: impl FnOnce() -> u64) -> Option<(u32, u32)> {
         if self.lock.load(Relaxed) != lock | 1 {
             return None;
         }
         self.lock.store(0, Relaxed);
-        let since = self.since.load(Relaxed);
-        let section_ns = since.wrapping_sub(self.taken.load(Relaxed));
-        Some(((now_ns() as u32).wrapping_sub(since), section_ns))
+        let gap_ns = (now_ns() as u32).wrapping_sub(self.since.load(Relaxed));
+        let has_section = self.held.load(Relaxed) == 0;
+        Some((gap_ns, if has_section { self.taken.load(Relaxed) } else { 0 }))
     }
 
     /// The CPU yields.
@@ -139,11 +154,36 @@ mod tests {
     fn only_the_lock_that_is_timed_ends_a_gap_and_only_once() {
         let watch = Stopwatch::new();
         let began = u64::from(u32::MAX) - 10;
-        watch.begin_section(began - 70);
+        watch.begin_section(7, began - 70);
         watch.begin_gap(7, began);
         assert_eq!(watch.end_gap(9, || panic!("another lock")), None);
         assert_eq!(watch.end_gap(7, || began + 400), Some((400, 70)), "the clock's low half wraps");
         assert_eq!(watch.end_gap(7, || panic!("it has ended")), None);
+    }
+
+    #[test]
+    fn a_section_belongs_to_the_lock_that_was_marked() {
+        let watch = Stopwatch::new();
+        let ends = |lock| watch.end_gap(lock, || 9_000);
+        watch.begin_gap(3, 500);
+        assert_eq!(ends(3), Some((8_500, 0)), "it was not marked");
+        watch.begin_section(3, 1_000);
+        watch.begin_gap(3, 1_000);
+        // Another lock is taken and marked in this gap.
+        watch.begin_section(5, 2_000);
+        assert_eq!(ends(3), Some((8_000, 0)), "the other section's time stands there");
+        watch.begin_gap(3, 4_000);
+        assert_eq!(ends(3), Some((5_000, 0)), "the other lock's was being timed");
+        watch.begin_gap(5, 4_000);
+        assert_eq!(ends(5), Some((5_000, 0)), "it is lost");
+        watch.begin_section(5, 4_000);
+        watch.begin_gap(5, 4_000);
+        assert_eq!(ends(5), Some((5_000, 1)), "an empty one");
+        watch.begin_section(5, 4_000);
+        watch.begin_gap(5, 4_600);
+        assert_eq!(ends(5), Some((4_400, 600)));
+        watch.begin_gap(5, 6_000);
+        assert_eq!(ends(5), Some((3_000, 0)), "a section counts once");
     }
 
     #[test]

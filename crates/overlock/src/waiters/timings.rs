@@ -5,12 +5,12 @@
 //! * its *section*: how long the critical section before such a gap was;
 //! * its *transfer*: how long a CPU takes to load the lock word once another has written it.
 //!
-//! Each CPU times its own, but the medians are the lock's, because all CPUs that wait for a lock
-//! must judge it alike. When each CPU went by its own few gaps, the CPUs that took
-//! holders to come straight back yielded at once, and lost to the others: of 57 threads with
-//! critical sections of 170 ns and pauses of 710 ns, 25 had less than a twentieth of the average
-//! for 0.2 s. And they are medians, because a CPU that is taken away in its gap comes back late,
-//! however short its pause was.
+//! Each CPU times its own gaps, sections and transfers, but the medians are the lock's, because all
+//! CPUs that wait for a lock must judge it alike. When each CPU went by its own few gaps, the CPUs
+//! that took holders to come straight back yielded at once, and lost to the others: of 57 threads
+//! with critical sections of 170 ns and pauses of 710 ns, 25 had less than a twentieth of the
+//! average for 0.2 s. And they are medians, because a CPU that is taken away in its gap comes back
+//! late, however short its pause was.
 //!
 //! A lock word has no room for them, so they lie in the lock's bucket of the table of waiters.
 //! Locks that share a bucket share them, and a new lock begins with those of earlier ones. While
@@ -36,10 +36,12 @@ const LONGEST_TRANSFER_NS: u32 = 1_000;
 /// A longer gap counts as one of this length, which no hand-over reaches. So a median that an
 /// exceptional gap began with is right again after 50 usual ones.
 const LONGEST_GAP_NS: u32 = 4 * LONGEST_TRANSFER_NS;
-/// The unit of sections, in nanoseconds. (Shorter ones need not be told apart: dozens fit into an
-/// absence of a few microseconds.)
-const SECTION_UNIT_NS: u32 = 64;
-/// A longer section counts as one of so many units: 65 µs, more than the budget of a newcomer.
+/// The unit of sections, in nanoseconds: shorter than any yield, so that many fit into one.
+const SECTION_UNIT_NS: u32 = 16;
+/// A longer section counts as one of so many units, 16 µs: a third of the budget of a newcomer, or
+/// less, so that it joins the queue after a few absences in any case. (As with gaps, a median that
+/// an exceptional section began with is right again after 50 to 80 usual ones, one in 64 of which
+/// is timed.)
 const LONGEST_SECTION: u32 = 0x3ff;
 
 /// The running medians of a lock's recent gaps, sections and transfers.
@@ -168,7 +170,7 @@ mod tests {
         (0..100).for_each(|_| timings.note_section(5_000));
         timings.note_gap(300);
         timings.note_transfer(90);
-        assert_eq!(all(), (300, 79 * SECTION_UNIT_NS, 90));
+        assert_eq!(all(), (300, 313 * SECTION_UNIT_NS, 90));
         (0..1_000).for_each(|_| timings.note_section(u32::MAX));
         (0..1_000).for_each(|_| timings.note_gap(u32::MAX));
         (0..1_000).for_each(|_| timings.note_transfer(LONGEST_TRANSFER_NS));

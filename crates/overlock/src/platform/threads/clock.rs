@@ -30,7 +30,8 @@ pub fn now_on(clock: libc::clockid_t) -> u64 {
 
 /// Returns by how many nanoseconds the kernel's clock is ahead of one that `read` reads and that a
 /// library may have changed; 0 if it has not. If the thread loses its processor meanwhile, the
-/// result is too large by at most that time: a deadline may come late, not early.
+/// result is too large by at most that time, and a deadline comes late. (One comes early if the
+/// other clock lags by less than that time, which looks like no change.)
 pub fn ahead_of(clock: libc::clockid_t, read: impl FnOnce() -> libc::timespec) -> i64 {
     let before = now_on(clock).cast_signed();
     let seen = read();

@@ -94,7 +94,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 // (0 or TIMED,s,..,n,0) -> (0 or TIMED,s,0,0,0,1), or in another CPU's gap
                 // (TIMED,s,0,0,n+1,1). A CPU that set `s` clears it.
                 if self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok() {
-                    gap.begin_section::<P>(new);
+                    gap.begin_section::<P>(self.key(), new);
                     return true;
                 }
                 looks.begin_again();

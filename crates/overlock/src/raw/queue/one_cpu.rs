@@ -3,7 +3,7 @@
 
 /// A platform of one CPU, on which a pause takes 10 ns. The static is the time; it is
 /// followed by what a yield does, if the CPU can yield, by the costs, if not the usual ones, and by
-/// what a reading of the clock takes, if not no time.
+/// the nanoseconds that a reading of the clock takes, if it takes any.
 macro_rules! one_cpu {
     ($name:ident, $now:ident, $yield:expr $(, $costs:expr)? $(; $reading_ns:literal)?) => {
         #[derive(Debug)]

@@ -15,8 +15,9 @@
 //! needs no help, and should look rarely and yield at once. If it does not, the lock stands free
 //! until somebody looks, and a newcomer should look all the time, and not pay for a context switch
 //! where a section is about to end. Nothing that a newcomer sees tells the two apart, so each CPU
-//! times its own [gap](crate::slot::Stopwatch) from time to time, and how long it takes to fetch
-//! the lock word from another CPU. All CPUs go by the lock's [medians](crate::waiters::Timings).
+//! times its own [gap](crate::slot::Stopwatch) from time to time, the critical section before it,
+//! and how long it takes to fetch the lock word from another CPU. All CPUs go by the lock's
+//! [medians](crate::waiters::Timings).
 //!
 //! *Spin, then halt.* A waiter spins for about as long as halting would cost it. Spinning longer
 //! would waste more than a halt; spinning less would pay for halts that a moment more makes
@@ -48,10 +49,10 @@ const SPIN_BLIND_HEAD_WAKES: u64 = 3;
 /// medians of 8 turns, 2 CPUs, AMD Zen 4.)
 const HAND_OVER_TRANSFERS: u32 = 3;
 /// One in so many of a newcomer's acquisitions has its gap timed, and one in so many of its waits a
-/// transfer. A gap costs four readings of the clock, and up to 16 acquisitions and their releases
-/// take their slow paths. A transfer costs one reading at each look until the word has changed, and
-/// another. (With 8, critical sections of 50 ns and pauses of 100 ns, all alike, had 0.93 of the
-/// throughput.)
+/// transfer. A gap and the section before it cost five readings of the clock, and up to 16
+/// acquisitions and their releases take their slow paths. A transfer costs one reading at each look
+/// until the word has changed, and another. (With 8, critical sections of 50 ns and pauses of 100
+/// ns, all alike, had 0.93 of the throughput.)
 pub(super) const SAMPLES: u32 = 64;
 /// One part in so many of the time that a newcomer is away counts as spun, even if the lock was
 /// well used meanwhile. So a newcomer waits outside the queue for at most so many tenures, which is
@@ -120,12 +121,12 @@ pub(super) const fn reads_tenure(steals: u32) -> bool {
 }
 
 /// How much of the `away_ns` nanoseconds that a newcomer was away while it yielded counts as spun,
-/// if others had `turns` with the lock: the time divided by that number. A holder that yields, too,
-/// has one turn each time that the processor comes round to it, so one is no sign of progress.
-/// (When one turn counted as progress, such a program, `sysbench threads`, ran at 1.10 of libc's
-/// speed, and otherwise at 1.93.)
-pub(super) const fn charged_ns(away_ns: u64, turns: u32) -> u64 {
-    let parts = match turns {
+/// if others took the lock that many `times` meanwhile: the time divided by that number. A holder
+/// that yields, too, makes one acquisition each time that the processor comes round to it, so one
+/// is no sign of progress. (When one acquisition counted as progress, such a program, `sysbench
+/// threads`, ran at 1.10 of libc's speed, and otherwise at 1.93.)
+pub(super) const fn charged_ns(away_ns: u64, times: u32) -> u64 {
+    let parts = match times {
         0 => 1,
         AWAY_SHARE.. => AWAY_SHARE,
         some => some,
@@ -133,8 +134,8 @@ pub(super) const fn charged_ns(away_ns: u64, turns: u32) -> u64 {
     away_ns / parts as u64
 }
 
-/// How many critical sections of the usual length fit into `away_ns` nanoseconds; any number, if no
-/// section has been timed.
+/// How many critical sections of the usual length fit into `away_ns` nanoseconds: as often others
+/// may have taken the lock. Any number, if no section has been timed.
 pub(super) fn sections_in(away_ns: u64, timings: &Timings) -> u32 {
     let sections = away_ns.checked_div(u64::from(timings.section_ns()));
     sections.map_or(u32::MAX, |sections| u32::try_from(sections).unwrap_or(u32::MAX))
@@ -269,7 +270,7 @@ mod tests {
 
     #[test]
     fn time_away_is_charged_by_what_happened_meanwhile() {
-        let charged = [0, 1, 2, 8, 64, 1_000, u32::MAX].map(|turns| charged_ns(6_400, turns));
+        let charged = [0, 1, 2, 8, 64, 1_000, u32::MAX].map(|times| charged_ns(6_400, times));
         assert_eq!(charged, [6_400, 6_400, 3_200, 800, 100, 100, 100]);
     }
 

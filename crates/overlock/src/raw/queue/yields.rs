@@ -8,9 +8,14 @@
 //! cost time. Even then a small part is charged, so that no thread depends on luck for ever.
 //!
 //! With a queue, the word says how often its head was passed. Without one, most acquisitions are
-//! not counted, and the newcomer goes by the usual length of the critical sections. So it joins the
-//! queue the sooner the longer they are: long ones hardly notice that there is a queue, with which
-//! each acquisition takes a slow path, and with short ones the lock is well used.
+//! not counted, and the newcomer assumes that the lock was held all the time, for critical sections
+//! of the usual length. (It can't tell that a holder was without a processor.) So it joins the
+//! queue the sooner the longer they are. A queue makes most acquisitions and releases take their
+//! slow paths, which only short sections feel.
+//!
+//! The counted acquisitions are divided by the yields of the absence, because one in each yield is
+//! no progress: its holder may have yielded, too. The section of such a holder contains its yield,
+//! so the estimate needs no such division.
 //!
 //! If the last holder comes straight back, the newcomer *stays out*: it goes on yielding, and does
 //! not look at the lock, until a wake-up latency has passed. If it looked after each yield, the
@@ -101,13 +106,12 @@ impl<'a> Yields<'a> {
     /// now.
     pub(super) fn charge(&mut self, spin: &mut Spin, seen: LockWord, timings: &Timings) {
         let Some(Absence { before, yields, away_ns }) = self.last.take() else { return };
-        let turns = match before.has_queue() && seen.has_queue() {
-            // In each yield. The count starts again with each head, and can't grow while stealing
-            // is disabled.
+        let times = match before.has_queue() && seen.has_queue() {
+            // The count starts again with each head, and can't grow while stealing is disabled.
             true => seen.steals().wrapping_sub(before.steals()) / yields,
             false => policy::sections_in(away_ns, timings),
         };
-        spin.charge(policy::charged_ns(away_ns, turns));
+        spin.charge(policy::charged_ns(away_ns, times));
     }
 }
 
@@ -205,6 +209,28 @@ mod tests {
         assert_eq!(yields(held(), None), 1, "holders stay away");
     }
 
+    crate::lock_class!(Joining);
+    one_cpu!(Joins, JOINS_NS, Some(be_briefly_away as fn()));
+
+    fn be_briefly_away() {
+        JOINS_NS.fetch_add(300, Relaxed);
+    }
+
+    #[test]
+    fn a_newcomer_joins_the_queue_the_sooner_the_longer_the_sections_are() {
+        static CONTENDED: QueueLock<Joins, Unfair, Joining> = QueueLock::new();
+        let timings = waiters::timings::<Joins>(CONTENDED.key());
+        let yields = |section_ns| {
+            (0..1_000).for_each(|_| timings.note_section(section_ns));
+            CONTENDED.word.store(held().bits(), Relaxed);
+            let before = Joining::counters().get(Event::PvYield);
+            assert!(!CONTENDED.spin_as_newcomer(None));
+            Joining::counters().get(Event::PvYield) - before
+        };
+        let [short, middle, long] = [20, 100, 400].map(yields);
+        assert!(short > middle && middle > long, "{short}, {middle}, {long}");
+    }
+
     one_cpu!(Charged, CHARGED_NS, Some(core::hint::spin_loop as fn()));
 
     #[test]
@@ -216,21 +242,25 @@ mod tests {
         let look_ns = 10 * u64::from(pauses);
         // How many looks at the clock are left of 11, the first of which begins the budget.
         let timings = Timings::new();
-        let left = |seen| {
+        let left = |before, seen| {
             let mut yields = Yields::new(Charged::costs(), None, true, 0);
             let mut spin = Spin::new(10 * look_ns);
-            let before = passed(1);
             yields.last = Some(Absence { before, yields: 10, away_ns: 6 * look_ns });
             yields.charge(&mut spin, seen, &timings);
             (1..).find(|_| !spin.pause_times::<Charged>(pauses)).unwrap()
         };
-        assert_eq!(left(passed(11)), 5, "one steal in each yield is no progress");
-        assert_eq!(left(passed(21)), 8);
-        assert_eq!(left(held()), 11, "without a queue there may have been any number");
-        for (section_ns, looks) in [(7 * look_ns, 5), (2 * look_ns, 9), (look_ns / 5, 11)] {
-            (0..1_000).for_each(|_| timings.note_section(section_ns as u32));
-            assert_eq!(left(held()), looks, "{section_ns} ns");
+        assert_eq!(left(passed(1), passed(11)), 5, "one steal in each yield is no progress");
+        assert_eq!(left(passed(1), passed(21)), 8);
+        let without = [(passed(1), held()), (held(), passed(1)), (held(), held())];
+        for (before, seen) in without {
+            assert_eq!(left(before, seen), 11, "there may have been any number");
         }
-        assert_eq!(left(passed(11)), 5, "with a queue, what it counts");
+        for (section_ns, looks) in [(7 * look_ns, 5), (2 * look_ns, 9), (3 * look_ns, 8)] {
+            (0..1_000).for_each(|_| timings.note_section(section_ns as u32));
+            for (before, seen) in without {
+                assert_eq!(left(before, seen), looks, "{section_ns} ns");
+            }
+        }
+        assert_eq!(left(passed(1), passed(11)), 5, "with a queue, what it counts");
     }
 }
