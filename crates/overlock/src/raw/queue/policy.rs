@@ -134,9 +134,18 @@ pub(super) const fn charged_ns(away_ns: u64, times: u32) -> u64 {
     away_ns / parts as u64
 }
 
-/// How many critical sections of the usual length fit into `away_ns` nanoseconds: as often others
-/// may have taken the lock. Any number, if no section has been timed.
-pub(super) fn sections_in(away_ns: u64, timings: &Timings) -> u32 {
+/// How often others may have taken a lock without a queue within `away_ns` nanoseconds. If its
+/// holders come straight back: as often as critical sections of the usual length fit. They need
+/// nobody else, so the newcomer may as well join the queue, and the longer the sections are, the
+/// less it costs them that there is one. Otherwise, or if no section has been timed: any number, so
+/// that the newcomer stays awake, because a lock whose holders stay away stands free until somebody
+/// looks. (Nine points with pauses of 300 ns to 1 µs and sections of 220 ns to 30 µs had 1.01 times
+/// the throughput of a lock that did not make the difference, six threads with 30 µs / 420 ns 1.04;
+/// 2 CPUs, AMD Zen 4.)
+pub(super) fn acquisitions_in(away_ns: u64, timings: &Timings) -> u32 {
+    if !comes_straight_back(timings) {
+        return u32::MAX;
+    }
     let sections = away_ns.checked_div(u64::from(timings.section_ns()));
     sections.map_or(u32::MAX, |sections| u32::try_from(sections).unwrap_or(u32::MAX))
 }
@@ -277,10 +286,12 @@ mod tests {
     #[test]
     fn sections_fit_into_an_absence_as_often_as_they_were_timed_to() {
         let timings = Timings::new();
-        assert_eq!(sections_in(0, &timings), u32::MAX, "none has been timed");
+        assert_eq!(acquisitions_in(0, &timings), u32::MAX, "none has been timed");
         timings.note_section(640);
         let fit =
-            [0, 639, 640, 6_399, 6_400, u64::MAX].map(|away_ns| sections_in(away_ns, &timings));
+            [0, 639, 640, 6_399, 6_400, u64::MAX].map(|away_ns| acquisitions_in(away_ns, &timings));
         assert_eq!(fit, [0, 0, 1, 9, 10, u32::MAX]);
+        timings.note_gap(2_000);
+        assert_eq!(acquisitions_in(6_400, &timings), u32::MAX, "holders stay away");
     }
 }

@@ -8,10 +8,10 @@
 //! cost time. Even then a small part is charged, so that no thread depends on luck for ever.
 //!
 //! With a queue, the word says how often its head was passed. Without one, most acquisitions are
-//! not counted, and the newcomer assumes that the lock was held all the time, for critical sections
-//! of the usual length. (It can't tell that a holder was without a processor.) So it joins the
-//! queue the sooner the longer they are. A queue makes most acquisitions and releases take their
-//! slow paths, which only short sections feel.
+//! not counted. If holders come straight back, the newcomer assumes that the lock was held all the
+//! time, for critical sections of the usual length. (It can't tell that a holder was without a
+//! processor.) So it joins the queue the sooner the longer they are. A queue makes most
+//! acquisitions and releases take their slow paths, which only short sections feel.
 //!
 //! The counted acquisitions are divided by the yields of the absence, because one in each yield is
 //! no progress: its holder may have yielded, too. The section of such a holder contains its yield,
@@ -109,7 +109,7 @@ impl<'a> Yields<'a> {
         let times = match before.has_queue() && seen.has_queue() {
             // The count starts again with each head, and can't grow while stealing is disabled.
             true => seen.steals().wrapping_sub(before.steals()) / yields,
-            false => policy::sections_in(away_ns, timings),
+            false => policy::acquisitions_in(away_ns, timings),
         };
         spin.charge(policy::charged_ns(away_ns, times));
     }
