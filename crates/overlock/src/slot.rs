@@ -17,8 +17,8 @@
 //! the queue again ([`Slot::left_in`]).
 //!
 //! `id` names CPUs and nodes, `node` defines the contents of a node, `stopwatch` times how soon a
-//! CPU comes back to a lock and how long it had it, and knows when to time a transfer, and `repair`
-//! removes waiters that a forked child does not have from its locks.
+//! CPU comes back to a lock and how long it held it, and knows when to time a transfer, and
+//! `repair` removes waiters that a forked child does not have from its locks.
 
 use core::marker::PhantomData;
 use core::mem;

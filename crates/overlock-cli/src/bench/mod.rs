@@ -103,7 +103,7 @@ struct Bench {
     work: Work,
     /// How many more runs may be repeated.
     retakes: usize,
-    /// Whether timing uncontended pairs has failed.
+    /// Whether timing uncontended pairs has failed since a lock was last dropped.
     no_pairs: bool,
     results: Results,
 }
@@ -138,8 +138,8 @@ impl Bench {
 
     /// Times the uncontended pairs of all locks that have not failed: a share in each round of each
     /// point. What slows a core for some seconds, and the locks unequally, then spoils only some of
-    /// the samples. If a pair ends the process or hangs, no more are timed; the lock's runs will
-    /// tell which it is.
+    /// the samples. If a pair ends the process or hangs, no more are timed until a lock has failed
+    /// in a run, and is dropped.
     fn measure_pairs(&mut self) -> Result<()> {
         if self.no_pairs {
             return Ok(());
@@ -229,6 +229,8 @@ impl Bench {
             Ended::Interrupted => return Ok(None),
         };
         self.results.failures.push(failure);
+        // Perhaps it was this lock whose pair could not be timed.
+        self.no_pairs = false;
         Ok(None)
     }
 

@@ -5,8 +5,9 @@
 //!
 //! The gap decides who should have a lock next. If it is shorter than a hand-over, the last holder
 //! is back before another CPU could use the lock, and one CPU saturates it. Otherwise the lock
-//! stands free meanwhile, and whoever waits should take it at once. The section tells a CPU that
-//! has not looked at a lock for some time how many others may have had it (`raw/queue/yields.rs`).
+//! stands free meanwhile, and whoever waits should take it at once. If holders come straight back,
+//! the section tells a newcomer that has not looked for some time how often others may have taken a
+//! lock without a queue (`raw/queue/yields.rs`).
 //!
 //! An uncontended pair of operations can't be timed: it takes less than reading the clock does. So
 //! a newcomer that has taken a lock without a queue now and then marks the word as *timed*
@@ -24,8 +25,8 @@
 //! of 40 ns then seemed to have gaps of 0.8 to 2.7 µs on a machine with transfers of 170 ns, so
 //! that waiters looked all the time, and had half of the throughput.) A waiter that joins the
 //! queue does wipe it, and so does the 16th acquisition by others. Such a gap may seem longer
-//! than it was. And the longer a section is, the more likely a waiter joins the queue in it, and it
-//! is not timed: those that are may be shorter than most.
+//! than it was. And a section in which a waiter joins the queue is not timed. The longer a section
+//! is, the likelier that is, so the timed ones may be shorter than most.
 //!
 //! Like traces, these are plain atomics, because they take no part in any lock's protocol: any
 //! value of them is a correct one. Only the slot's own CPU uses them. The medians are the lock's

@@ -38,10 +38,10 @@ const LONGEST_TRANSFER_NS: u32 = 1_000;
 const LONGEST_GAP_NS: u32 = 4 * LONGEST_TRANSFER_NS;
 /// The unit of sections, in nanoseconds: shorter than any yield, so that many fit into one.
 const SECTION_UNIT_NS: u32 = 16;
-/// A longer section counts as one of so many units, 16 µs: a third of the budget of a newcomer, or
-/// less, so that it joins the queue after a few absences in any case. (As with gaps, a median that
-/// an exceptional section began with is right again after 50 to 80 usual ones, one in 64 of which
-/// is timed.)
+/// A longer section counts as one of so many units, 16 µs. So an absence of at least that long is
+/// charged 16 µs or more, a tenth to a third of the budget of a newcomer; a shorter one is charged
+/// in full. (A median that an exceptional section began with is right again after 20 to 70 usual
+/// ones that are timed, as one in 64 of a newcomer's acquisitions is.)
 const LONGEST_SECTION: u32 = 0x3ff;
 
 /// The running medians of a lock's recent gaps, sections and transfers.

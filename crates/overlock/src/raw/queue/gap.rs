@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Timing how soon a CPU that released a lock wants it again, and how long it had it before
+//! Timing how soon a CPU that released a lock wants it again, and how long it held it before that
 //! (`slot/stopwatch.rs`).
 
 use super::policy;
@@ -85,6 +85,7 @@ mod tests {
 
     one_cpu!(Alone, ALONE_NS, Some(core::hint::spin_loop as fn()));
     one_cpu!(Marking, MARKING_NS, Some(core::hint::spin_loop as fn()));
+    one_cpu!(Halting, HALTING_NS, None::<fn()>);
     one_cpu!(Reading, READING_NS, Some(core::hint::spin_loop as fn()); 100);
 
     static LOCK: QueueLock<Alone, Unfair> = QueueLock::new();
@@ -133,6 +134,20 @@ mod tests {
             READING_NS.fetch_add(400, Relaxed);
         }
         assert_eq!((timings.gap_ns(), timings.section_ns()), (400, 6_400));
+    }
+
+    #[test]
+    fn a_cpu_that_can_not_yield_times_gaps_and_no_sections() {
+        static HALTS: QueueLock<Halting, Unfair> = QueueLock::new();
+        let timings = waiters::timings::<Halting>(HALTS.key());
+        for _ in 0..2 {
+            assert!(HALTS.spin_as_newcomer(None));
+            HALTING_NS.fetch_add(6_400, Relaxed);
+            // SAFETY: held.
+            unsafe { HALTS.unlock() };
+            HALTING_NS.fetch_add(400, Relaxed);
+        }
+        assert_eq!((timings.gap_ns(), timings.section_ns()), (400, 0));
     }
 
     #[test]

@@ -9,13 +9,13 @@
 //!
 //! With a queue, the word says how often its head was passed. Without one, most acquisitions are
 //! not counted. If holders come straight back, the newcomer assumes that the lock was held all the
-//! time, for critical sections of the usual length. (It can't tell that a holder was without a
-//! processor.) So it joins the queue the sooner the longer they are. A queue makes most
-//! acquisitions and releases take their slow paths, which only short sections feel.
+//! time, for critical sections of the usual length, and so joins the queue the sooner the longer
+//! they are. (It can't tell whether a holder had a processor.) If they stay away, it assumes that
+//! others took the lock any number of times, and stays awake.
 //!
 //! The counted acquisitions are divided by the yields of the absence, because one in each yield is
-//! no progress: its holder may have yielded, too. The section of such a holder contains its yield,
-//! so the estimate needs no such division.
+//! no progress: its holder may have yielded, too. The estimate is not. If most sections contain a
+//! yield, so does their median, as far as such sections are timed (`slot/stopwatch.rs`).
 //!
 //! If the last holder comes straight back, the newcomer *stays out*: it goes on yielding, and does
 //! not look at the lock, until a wake-up latency has passed. If it looked after each yield, the
