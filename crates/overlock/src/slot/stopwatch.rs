@@ -45,8 +45,8 @@ pub(crate) struct Stopwatch {
     since: AtomicU32,
     /// The lock whose critical section is being timed, or zero, in the format of `lock`.
     held: AtomicU32,
-    /// When that lock was taken, in the format of `since`. If there is none, how long the section
-    /// before the gap was, in nanoseconds, or zero if that has not been timed.
+    /// When that lock was taken, in the format of `since`. While `held` is zero, how long the
+    /// section before the gap was, in nanoseconds, or zero if that has not been timed.
     taken: AtomicU32,
     /// How often this CPU, as a newcomer, was about to take a lock whose gap could be timed.
     turns: AtomicU32,

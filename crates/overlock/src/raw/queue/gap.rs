@@ -75,6 +75,7 @@ impl Gap {
 mod tests {
     extern crate std;
 
+    use core::sync::atomic::AtomicU64;
     use core::sync::atomic::Ordering::Relaxed;
 
     use super::*;
@@ -121,33 +122,31 @@ mod tests {
         LOCK.word.store(taken.released(false).bits(), Relaxed);
     }
 
+    /// Has sections of 6,400 ns until a gap of 400 ns has been timed. Returns the medians of both,
+    /// the gap's first.
+    fn timed<P: Platform>(lock: &QueueLock<P, Unfair>, now_ns: &AtomicU64) -> (u32, u32) {
+        for _ in 0..2 {
+            assert!(lock.spin_as_newcomer(None));
+            now_ns.fetch_add(6_400, Relaxed);
+            // SAFETY: held.
+            unsafe { lock.unlock() };
+            now_ns.fetch_add(400, Relaxed);
+        }
+        let timings = waiters::timings::<P>(lock.key());
+        (timings.gap_ns(), timings.section_ns())
+    }
+
     #[test]
     fn neither_the_gap_nor_the_section_contains_a_reading_of_the_clock() {
-        static TIMED: QueueLock<Reading, Unfair> = QueueLock::new();
+        static READS: QueueLock<Reading, Unfair> = QueueLock::new();
         READING_NS.store(1_000_000, Relaxed);
-        let timings = waiters::timings::<Reading>(TIMED.key());
-        for _ in 0..2 {
-            assert!(TIMED.spin_as_newcomer(None));
-            READING_NS.fetch_add(6_400, Relaxed);
-            // SAFETY: held.
-            unsafe { TIMED.unlock() };
-            READING_NS.fetch_add(400, Relaxed);
-        }
-        assert_eq!((timings.gap_ns(), timings.section_ns()), (400, 6_400));
+        assert_eq!(timed(&READS, &READING_NS), (400, 6_400));
     }
 
     #[test]
     fn a_cpu_that_can_not_yield_times_gaps_and_no_sections() {
         static HALTS: QueueLock<Halting, Unfair> = QueueLock::new();
-        let timings = waiters::timings::<Halting>(HALTS.key());
-        for _ in 0..2 {
-            assert!(HALTS.spin_as_newcomer(None));
-            HALTING_NS.fetch_add(6_400, Relaxed);
-            // SAFETY: held.
-            unsafe { HALTS.unlock() };
-            HALTING_NS.fetch_add(400, Relaxed);
-        }
-        assert_eq!((timings.gap_ns(), timings.section_ns()), (400, 0));
+        assert_eq!(timed(&HALTS, &HALTING_NS), (400, 0));
     }
 
     #[test]
