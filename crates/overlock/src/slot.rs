@@ -17,8 +17,8 @@
 //! the queue again ([`Slot::left_in`]).
 //!
 //! `id` names CPUs and nodes, `node` defines the contents of a node, `stopwatch` times how soon a
-//! CPU comes back to a lock and how long it held it, and knows when to time a transfer, and
-//! `repair` removes waiters that a forked child does not have from its locks.
+//! CPU comes back to a lock, and knows when to time a transfer, and `repair` removes waiters that a
+//! forked child does not have from its locks.
 
 use core::marker::PhantomData;
 use core::mem;
@@ -107,7 +107,7 @@ impl<P: Platform> Slot<P> {
         P::slot(cpu).nodes.iter().enumerate().find_map(left)
     }
 
-    /// What this CPU times gaps, sections and transfers with.
+    /// What this CPU times gaps and transfers with.
     pub(crate) fn stopwatch(&self) -> &Stopwatch {
         &self.stopwatch
     }

@@ -6,8 +6,8 @@
 //! (`yields.rs`); `enqueue.rs` joins it; `wait.rs` waits behind others; `head.rs` takes the lock as
 //! the queue head; `hand_off.rs` promotes the next waiter; `release.rs` gives the lock away, and
 //! `kick.rs` wakes a head that has halted.
-//! `policy.rs` decides how long each step lasts; `gap.rs` times critical sections and how soon
-//! holders come back, and `transfer.rs` what it takes to fetch the word.
+//! `policy.rs` decides how long each step lasts; `gap.rs` times how soon holders come back, and
+//! `transfer.rs` what it takes to fetch the word.
 //!
 //! # State
 //!

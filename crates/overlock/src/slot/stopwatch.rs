@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stopwatch of a CPU: the *gap* that it is timing, which is how long it stays away between its
-//! release of a lock and its next attempt to take the same lock, and the critical section before
-//! it; when gaps and transfers are due to be timed; and when the CPU last yielded.
+//! release of a lock and its next attempt to take the same lock; when gaps and transfers are due to
+//! be timed; and when the CPU last yielded.
 //!
 //! The gap decides who should have a lock next. If it is shorter than a hand-over, the last holder
 //! is back before another CPU could use the lock, and one CPU saturates it. Otherwise the lock
-//! stands free meanwhile, and whoever waits should take it at once. If holders come straight back,
-//! the section tells a newcomer that has not looked for some time how often others may have taken a
-//! lock without a queue (`raw/queue/yields.rs`).
+//! stands free meanwhile, and whoever waits should take it at once.
 //!
 //! An uncontended pair of operations can't be timed: it takes less than reading the clock does. So
 //! a newcomer that has taken a lock without a queue now and then marks the word as *timed*
@@ -16,7 +14,7 @@
 //!
 //! ```text
 //!   takes the lock, marks it     releases it      wants it again
-//!         section -----------------> gap -------------> end
+//!                                begin -----------> end
 //! ```
 //!
 //! Other CPUs that take the lock in between leave the mark where it is. If the next acquisition
@@ -25,11 +23,10 @@
 //! of 40 ns then seemed to have gaps of 0.8 to 2.7 µs on a machine with transfers of 170 ns, so
 //! that waiters looked all the time, and had half of the throughput.) A waiter that joins the
 //! queue does wipe it, and so does the 16th acquisition by others. Such a gap may seem longer
-//! than it was. And a section in which a waiter joins the queue is not timed. The longer a section
-//! is, the likelier that is, so the timed ones may be shorter than most.
+//! than it was.
 //!
 //! Like traces, these are plain atomics, because they take no part in any lock's protocol: any
-//! value of them is a correct one. Only the slot's own CPU uses them. The medians are the lock's
+//! value of them is a correct one. Only the slot's own CPU uses them. Their median is the lock's
 //! (`waiters/timings.rs`).
 
 use core::sync::atomic::AtomicU32;
@@ -43,11 +40,6 @@ pub(crate) struct Stopwatch {
     lock: AtomicU32,
     /// When that lock was released: the low half of [`Platform::now_ns`](crate::Platform::now_ns).
     since: AtomicU32,
-    /// The lock whose critical section is being timed, or zero, in the format of `lock`.
-    held: AtomicU32,
-    /// When that lock was taken, in the format of `since`. While `held` is zero, how long the
-    /// section before the gap was, in nanoseconds, or zero if that has not been timed.
-    taken: AtomicU32,
     /// How often this CPU, as a newcomer, was about to take a lock whose gap could be timed.
     turns: AtomicU32,
     /// When the CPU last yielded as a newcomer, in the format of `since`.
@@ -70,8 +62,6 @@ impl Stopwatch {
         Self {
             lock: AtomicU32::new(0),
             since: AtomicU32::new(0),
-            held: AtomicU32::new(0),
-            taken: AtomicU32::new(0),
             turns: AtomicU32::new(0),
             yielded: AtomicU32::new(0),
             waits: AtomicU32::new(0),
@@ -102,38 +92,20 @@ impl Stopwatch {
         self.waits.store(self.waits.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// The CPU has taken `lock`, and marked it. (The section before a gap is lost if another begins
-    /// in the gap, and one that is being timed if another lock's begins, or a gap.)
-    pub(crate) fn begin_section(&self, lock: u32, now_ns: u64) {
-        self.taken.store(now_ns as u32, Relaxed);
-        self.held.store(lock | 1, Relaxed);
-    }
-
     /// The CPU has released `lock`, which was marked.
     pub(crate) fn begin_gap(&self, lock: u32, now_ns: u64) {
-        let lock = lock | 1;
-        let now = now_ns as u32;
-        let section_ns = match self.held.load(Relaxed) == lock {
-            true => now.wrapping_sub(self.taken.load(Relaxed)).max(1),
-            false => 0,
-        };
-        self.taken.store(section_ns, Relaxed);
-        self.held.store(0, Relaxed);
-        self.since.store(now, Relaxed);
-        self.lock.store(lock, Relaxed);
+        self.since.store(now_ns as u32, Relaxed);
+        self.lock.store(lock | 1, Relaxed);
     }
 
-    /// The CPU wants `lock`. Ends the gap, and returns the lengths of the gap and of the section
-    /// before it in nanoseconds (they wrap after four seconds), or `None` if no gap of this lock is
-    /// being timed. The section is zero if it has not been timed.
-    pub(crate) fn end_gap(&self, lock: u32, now_ns: impl FnOnce() -> u64) -> Option<(u32, u32)> {
+    /// The CPU wants `lock`. Ends the gap, and returns its length in nanoseconds (it wraps after
+    /// four seconds), or `None` if no gap of this lock is being timed.
+    pub(crate) fn end_gap(&self, lock: u32, now_ns: impl FnOnce() -> u64) -> Option<u32> {
         if self.lock.load(Relaxed) != lock | 1 {
             return None;
         }
         self.lock.store(0, Relaxed);
-        let gap_ns = (now_ns() as u32).wrapping_sub(self.since.load(Relaxed));
-        let has_section = self.held.load(Relaxed) == 0;
-        Some((gap_ns, if has_section { self.taken.load(Relaxed) } else { 0 }))
+        Some((now_ns() as u32).wrapping_sub(self.since.load(Relaxed)))
     }
 
     /// The CPU yields.
@@ -155,36 +127,10 @@ mod tests {
     fn only_the_lock_that_is_timed_ends_a_gap_and_only_once() {
         let watch = Stopwatch::new();
         let began = u64::from(u32::MAX) - 10;
-        watch.begin_section(7, began - 70);
         watch.begin_gap(7, began);
         assert_eq!(watch.end_gap(9, || panic!("another lock")), None);
-        assert_eq!(watch.end_gap(7, || began + 400), Some((400, 70)), "the clock's low half wraps");
+        assert_eq!(watch.end_gap(7, || began + 400), Some(400), "the clock's low half wraps");
         assert_eq!(watch.end_gap(7, || panic!("it has ended")), None);
-    }
-
-    #[test]
-    fn a_section_belongs_to_the_lock_that_was_marked() {
-        let watch = Stopwatch::new();
-        let ends = |lock| watch.end_gap(lock, || 9_000);
-        watch.begin_gap(3, 500);
-        assert_eq!(ends(3), Some((8_500, 0)), "it was not marked");
-        watch.begin_section(3, 1_000);
-        watch.begin_gap(3, 1_000);
-        // Another lock is taken and marked in this gap.
-        watch.begin_section(5, 2_000);
-        assert_eq!(ends(3), Some((8_000, 0)), "the other section's time stands there");
-        watch.begin_gap(3, 4_000);
-        assert_eq!(ends(3), Some((5_000, 0)), "the other lock's was being timed");
-        watch.begin_gap(5, 4_000);
-        assert_eq!(ends(5), Some((5_000, 0)), "it is lost");
-        watch.begin_section(5, 4_000);
-        watch.begin_gap(5, 4_000);
-        assert_eq!(ends(5), Some((5_000, 1)), "an empty one");
-        watch.begin_section(5, 4_000);
-        watch.begin_gap(5, 4_600);
-        assert_eq!(ends(5), Some((4_400, 600)));
-        watch.begin_gap(5, 6_000);
-        assert_eq!(ends(5), Some((3_000, 0)), "a section counts once");
     }
 
     #[test]

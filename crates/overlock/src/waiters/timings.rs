@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What has been timed of a lock, as three medians:
+//! What has been timed of a lock, as two medians:
 //!
 //! * its *gap*: how soon a CPU that released it wants it again (`slot/stopwatch.rs`);
-//! * its *section*: how long the critical section before such a gap was;
 //! * its *transfer*: how long a CPU takes to load the lock word once another has written it.
 //!
-//! Each CPU times its own gaps, sections and transfers, but the medians are the lock's, because all
-//! CPUs that wait for a lock must judge it alike. When each CPU went by its own few gaps, the CPUs
-//! that took holders to come straight back yielded at once, and lost to the others: of 57 threads
-//! with critical sections of 170 ns and pauses of 710 ns, 25 had less than a twentieth of the
-//! average for 0.2 s. And they are medians, because a CPU that is taken away in its gap comes back
-//! late, however short its pause was.
+//! Each CPU times its own gaps and transfers, but the medians are the lock's, because all CPUs that
+//! wait for a lock must judge it alike. When each CPU went by its own few gaps, the CPUs that took
+//! holders to come straight back yielded at once, and lost to the others: of 57 threads with
+//! critical sections of 170 ns and pauses of 710 ns, 25 had less than a twentieth of the average
+//! for 0.2 s. And they are medians, because a CPU that is taken away in its gap comes back late,
+//! however short its pause was.
 //!
 //! A lock word has no room for them, so they lie in the lock's bucket of the table of waiters.
 //! Locks that share a bucket share them, and a new lock begins with those of earlier ones. While
-//! there is always a queue, no gap is timed, and the medians of gaps and sections stay as they are.
+//! there is always a queue, no gap is timed, and its median stays as it is.
 //!
 //! The medians take no part in any lock's protocol: any value of them is a correct one. So they
 //! are a plain atomic, which no model sees.
@@ -36,42 +35,13 @@ const LONGEST_TRANSFER_NS: u32 = 1_000;
 /// A longer gap counts as one of this length, which no hand-over reaches. So a median that an
 /// exceptional gap began with is right again after 50 usual ones.
 const LONGEST_GAP_NS: u32 = 4 * LONGEST_TRANSFER_NS;
-/// The unit of sections, in nanoseconds: shorter than any yield, so that many fit into one.
-const SECTION_UNIT_NS: u32 = 16;
-/// A longer section counts as one of so many units, 16 µs. So an absence of at least that long is
-/// charged 16 µs or more, a tenth to a third of the budget of a newcomer; a shorter one is charged
-/// in full. (A median that an exceptional section began with is right again after 20 to 70 usual
-/// ones that are timed, as one in 64 of a newcomer's acquisitions is.)
-const LONGEST_SECTION: u32 = 0x3ff;
 
-/// The running medians of a lock's recent gaps, sections and transfers.
+/// The running medians of a lock's recent gaps and transfers.
 #[derive(Debug)]
 pub(crate) struct Timings {
-    /// [`Medians`].
+    /// The median gap in nanoseconds, and in the upper half the median transfer. Zero if none has
+    /// been timed.
     medians: AtomicU32,
-}
-
-/// The three medians; zero if none has been timed.
-#[derive(Clone, Copy)]
-struct Medians {
-    /// In nanoseconds, 12 bits.
-    gap: u32,
-    /// In nanoseconds, 10 bits.
-    transfer: u32,
-    /// In units of [`SECTION_UNIT_NS`], 10 bits.
-    section: u32,
-}
-
-const _: () = assert!(LONGEST_GAP_NS < 1 << 12 && LONGEST_TRANSFER_NS < 1 << 10);
-
-impl Medians {
-    const fn of(bits: u32) -> Self {
-        Self { gap: bits & 0xfff, transfer: bits >> 12 & 0x3ff, section: bits >> 22 }
-    }
-
-    const fn bits(self) -> u32 {
-        self.gap | self.transfer << 12 | self.section << 22
-    }
 }
 
 impl Timings {
@@ -79,23 +49,14 @@ impl Timings {
         Self { medians: AtomicU32::new(0) }
     }
 
-    fn medians(&self) -> Medians {
-        Medians::of(self.medians.load(Relaxed))
-    }
-
     /// The median gap, in nanoseconds; zero if none has been timed.
     pub(crate) fn gap_ns(&self) -> u32 {
-        self.medians().gap
-    }
-
-    /// The median section, in nanoseconds; zero if none has been timed.
-    pub(crate) fn section_ns(&self) -> u32 {
-        self.medians().section * SECTION_UNIT_NS
+        self.medians.load(Relaxed) & 0xffff
     }
 
     /// The median transfer, in nanoseconds. It includes one reading of the clock.
     pub(crate) fn transfer_ns(&self) -> u32 {
-        match self.medians().transfer {
+        match self.medians.load(Relaxed) >> 16 {
             0 => FIRST_TRANSFER_NS,
             median => median,
         }
@@ -103,41 +64,34 @@ impl Timings {
 
     /// Notes a gap of `ns` nanoseconds.
     pub(crate) fn note_gap(&self, ns: u32) {
-        let ns = ns.min(LONGEST_GAP_NS);
-        self.change(|medians| Medians { gap: moved(medians.gap, ns), ..medians });
-    }
-
-    /// Notes a critical section of `ns` nanoseconds.
-    pub(crate) fn note_section(&self, ns: u32) {
-        let units = ns.div_ceil(SECTION_UNIT_NS).min(LONGEST_SECTION);
-        self.change(|medians| Medians { section: moved(medians.section, units), ..medians });
+        self.change(|gap, transfer| (moved(gap, ns.min(LONGEST_GAP_NS)), transfer));
     }
 
     /// Notes a transfer that took `ns` nanoseconds.
     pub(crate) fn note_transfer(&self, ns: u32) {
         if ns <= LONGEST_TRANSFER_NS {
-            self.change(|medians| Medians { transfer: moved(medians.transfer, ns), ..medians });
+            self.change(|gap, transfer| (gap, moved(transfer, ns)));
         }
     }
 
     /// If several CPUs note times at once, some of these do not count.
-    fn change(&self, new: impl FnOnce(Medians) -> Medians) {
+    fn change(&self, new: impl FnOnce(u32, u32) -> (u32, u32)) {
         let seen = self.medians.load(Relaxed);
-        let new = new(Medians::of(seen)).bits();
+        let (gap, transfer) = new(seen & 0xffff, seen >> 16);
         // Not a store: a CPU that is taken away here must not undo what others note meanwhile.
-        let _ = self.medians.compare_exchange(seen, new, Relaxed, Relaxed);
+        let _ = self.medians.compare_exchange(seen, gap | transfer << 16, Relaxed, Relaxed);
     }
 }
 
-/// A median, moved towards `time`. The first time is the median. A time counts as at least 1,
+/// A median, moved towards `ns`. The first time is the median. A time counts as at least 1 ns,
 /// because zero means that there was none.
-fn moved(median: u32, time: u32) -> u32 {
-    let time = time.max(1);
+fn moved(median: u32, ns: u32) -> u32 {
+    let ns = ns.max(1);
     let step = median / STEPS + 1;
     match median {
-        0 => time,
-        less if less < time => time.min(median + step),
-        _ => time.max(median - step),
+        0 => ns,
+        less if less < ns => ns.min(median + step),
+        _ => ns.max(median - step),
     }
 }
 
@@ -158,26 +112,6 @@ mod tests {
         }
         (0..100).for_each(|_| timings.note_transfer(400));
         assert_eq!((timings.gap_ns(), timings.transfer_ns()), (20, 400));
-    }
-
-    #[test]
-    fn the_three_medians_do_not_disturb_each_other() {
-        let timings = Timings::new();
-        let all = || (timings.gap_ns(), timings.section_ns(), timings.transfer_ns());
-        assert_eq!(all(), (0, 0, FIRST_TRANSFER_NS));
-        timings.note_section(0);
-        assert_eq!(all(), (0, SECTION_UNIT_NS, FIRST_TRANSFER_NS));
-        (0..100).for_each(|_| timings.note_section(5_000));
-        timings.note_gap(300);
-        timings.note_transfer(90);
-        assert_eq!(all(), (300, 313 * SECTION_UNIT_NS, 90));
-        (0..1_000).for_each(|_| timings.note_section(u32::MAX));
-        (0..1_000).for_each(|_| timings.note_gap(u32::MAX));
-        (0..1_000).for_each(|_| timings.note_transfer(LONGEST_TRANSFER_NS));
-        let longest = LONGEST_SECTION * SECTION_UNIT_NS;
-        assert_eq!(all(), (LONGEST_GAP_NS, longest, LONGEST_TRANSFER_NS));
-        (0..1_000).for_each(|_| timings.note_section(1));
-        assert_eq!(all(), (LONGEST_GAP_NS, SECTION_UNIT_NS, LONGEST_TRANSFER_NS));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Timing how soon a CPU that released a lock wants it again, and how long it held it before that
-//! (`slot/stopwatch.rs`).
+//! Timing how soon a CPU that released a lock wants it again (`slot/stopwatch.rs`).
 
 use super::policy;
 use super::transfer::passed_ns;
@@ -29,20 +28,16 @@ pub(super) struct Gap {
     has_ended: bool,
 }
 
-/// This CPU wants a lock: the gap ends if it is being timed, and counts for the lock's medians, as
-/// does the critical section before it. The reading of the clock that each contains does not count.
+/// This CPU wants a lock: the gap ends if it is being timed, and counts for the lock's median. The
+/// reading of the clock that it contains does not count.
 pub(super) fn end<P: Platform>(key: Key) -> Gap {
     let watch = of_this_cpu::<P>();
-    let times = watch.and_then(|watch| watch.end_gap(key.bits(), P::now_ns));
-    if let Some((gap_ns, section_ns)) = times {
+    let gap_ns = watch.and_then(|watch| watch.end_gap(key.bits(), P::now_ns));
+    if let Some(gap_ns) = gap_ns {
         let reading_ns = passed_ns(P::now_ns(), P::now_ns());
-        let timings = waiters::timings::<P>(key);
-        timings.note_gap(gap_ns.saturating_sub(reading_ns));
-        if section_ns > 0 {
-            timings.note_section(section_ns.saturating_sub(reading_ns));
-        }
+        waiters::timings::<P>(key).note_gap(gap_ns.saturating_sub(reading_ns));
     }
-    Gap { watch, has_ended: times.is_some() }
+    Gap { watch, has_ended: gap_ns.is_some() }
 }
 
 impl Gap {
@@ -60,22 +55,12 @@ impl Gap {
             new.can_be_timed() && self.watch.is_some_and(|watch| watch.is_gap_due(policy::SAMPLES));
         if is_due { new.timed() } else { new }
     }
-
-    /// This CPU has taken the lock in the state `new`: if it has marked it, the timing of the
-    /// critical section begins. (Only CPUs that yield need to know how long sections are.)
-    pub(super) fn begin_section<P: Platform>(&self, key: Key, new: LockWord) {
-        let is_marked = P::YIELDS && new.is_timed() && new.steals() == 0;
-        if let Some(watch) = self.watch.filter(|_| is_marked) {
-            watch.begin_section(key.bits(), P::now_ns());
-        }
-    }
 }
 
 #[cfg(all(test, feature = "threads"))]
 mod tests {
     extern crate std;
 
-    use core::sync::atomic::AtomicU64;
     use core::sync::atomic::Ordering::Relaxed;
 
     use super::*;
@@ -84,19 +69,13 @@ mod tests {
     use crate::raw::queue::one_cpu::one_cpu;
     use crate::raw::queue::order::Unfair;
 
-    one_cpu!(Alone, ALONE_NS, Some(core::hint::spin_loop as fn()));
-    one_cpu!(Marking, MARKING_NS, Some(core::hint::spin_loop as fn()));
-    one_cpu!(Halting, HALTING_NS, None::<fn()>);
-    one_cpu!(Reading, READING_NS, Some(core::hint::spin_loop as fn()); 100);
+    one_cpu!(Alone, ALONE_NS, None::<fn()>);
+    one_cpu!(Reading, READING_NS, None::<fn()>; 100);
 
     static LOCK: QueueLock<Alone, Unfair> = QueueLock::new();
 
     fn median_ns() -> u32 {
         waiters::timings::<Alone>(LOCK.key()).gap_ns()
-    }
-
-    fn section_ns() -> u32 {
-        waiters::timings::<Alone>(LOCK.key()).section_ns()
     }
 
     /// Takes the free lock as a newcomer, and releases it after 5 us.
@@ -122,48 +101,16 @@ mod tests {
         LOCK.word.store(taken.released(false).bits(), Relaxed);
     }
 
-    /// Has sections of 6,400 ns until a gap of 400 ns has been timed. Returns the medians of both,
-    /// the gap's first.
-    fn timed<P: Platform>(lock: &QueueLock<P, Unfair>, now_ns: &AtomicU64) -> (u32, u32) {
-        for _ in 0..2 {
-            assert!(lock.spin_as_newcomer(None));
-            now_ns.fetch_add(6_400, Relaxed);
-            // SAFETY: held.
-            unsafe { lock.unlock() };
-            now_ns.fetch_add(400, Relaxed);
-        }
-        let timings = waiters::timings::<P>(lock.key());
-        (timings.gap_ns(), timings.section_ns())
-    }
-
     #[test]
-    fn neither_the_gap_nor_the_section_contains_a_reading_of_the_clock() {
+    fn a_gap_does_not_contain_the_reading_of_the_clock_that_ends_it() {
         static READS: QueueLock<Reading, Unfair> = QueueLock::new();
-        READING_NS.store(1_000_000, Relaxed);
-        assert_eq!(timed(&READS, &READING_NS), (400, 6_400));
-    }
-
-    #[test]
-    fn a_cpu_that_can_not_yield_times_gaps_and_no_sections() {
-        static HALTS: QueueLock<Halting, Unfair> = QueueLock::new();
-        assert_eq!(timed(&HALTS, &HALTING_NS), (400, 0));
-    }
-
-    #[test]
-    fn a_section_begins_where_a_cpu_marks_the_lock() {
-        static WATCH: Stopwatch = Stopwatch::new();
-        static MARKED: QueueLock<Marking, Unfair> = QueueLock::new();
-        let key = MARKED.key();
-        let gap = Gap { watch: Some(&WATCH), has_ended: false };
-        let taken = LockWord::new(0).taken_by_newcomer().unwrap();
-        let others = taken.timed().released(false).taken_in_gap().unwrap();
-        gap.begin_section::<Marking>(key, taken.timed());
-        for new in [others, taken] {
-            MARKING_NS.fetch_add(350, Relaxed);
-            gap.begin_section::<Marking>(key, new);
+        for _ in 0..2 {
+            assert!(READS.spin_as_newcomer(None));
+            // SAFETY: held.
+            unsafe { READS.unlock() };
+            READING_NS.fetch_add(400, Relaxed);
         }
-        WATCH.begin_gap(key.bits(), Marking::now_ns());
-        assert_eq!(WATCH.end_gap(key.bits(), Marking::now_ns), Some((0, 700)));
+        assert_eq!(waiters::timings::<Reading>(READS.key()).gap_ns(), 400);
     }
 
     #[test]
@@ -173,7 +120,6 @@ mod tests {
         LOCK.lock();
         assert!(!LOCK.look().is_timed());
         assert_eq!(median_ns(), 400, "the critical section does not count");
-        assert!((5_000..5_016).contains(&section_ns()), "{}", section_ns());
         // SAFETY: held.
         unsafe { LOCK.unlock() };
 

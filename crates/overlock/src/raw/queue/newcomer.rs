@@ -25,8 +25,9 @@
 //! 6.18). The lock is free meanwhile, so whatever runs instead may take it.
 //!
 //! How often a newcomer looks and yields (`yields.rs`) depends on how soon CPUs come back to a lock
-//! that they have released, on what a hand-over would cost, and on how long the critical sections
-//! are. So a newcomer times these now and then (`gap.rs`, `transfer.rs`, `policy.rs`).
+//! that they have released, and on what a hand-over would cost (`gap.rs`, `transfer.rs`,
+//! `policy.rs`). So a newcomer that takes a lock without a queue has the gap after that acquisition
+//! timed now and then, and one that waits times a look.
 //!
 //! While there is a queue, one newcomer sets `SPINNER`. Releases then leave a halted queue head
 //! alone, because a running CPU will take the lock (golang/go#68578 does likewise). That newcomer
@@ -94,7 +95,6 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 // (0 or TIMED,s,..,n,0) -> (0 or TIMED,s,0,0,0,1), or in another CPU's gap
                 // (TIMED,s,0,0,n+1,1). A CPU that set `s` clears it.
                 if self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok() {
-                    gap.begin_section::<P>(self.key(), new);
                     return true;
                 }
                 looks.begin_again();
@@ -105,7 +105,6 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 P::Release::note_wait(&self.word);
                 notes = false;
             }
-            yields.charge(&mut spin, seen, timings);
             if !announced && seen.has_queue() && !seen.has_spinner() {
                 traced
                     .get_or_insert_with(|| Traced::<P>::newcomer(&raw const self.word, Self::CARE));
@@ -125,7 +124,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 if announced && !has_kicked {
                     has_kicked = self.kick_due_head(seen);
                 }
-                yields.yield_if_due::<P, C>(&mut spin, seen, announced);
+                yields.yield_if_due::<P, C>(&mut spin, announced);
             }
         }
     }
@@ -296,36 +295,7 @@ mod tests {
         assert_eq!(notes(2_000, strict), (false, false), "free, but no newcomer may take it");
     }
 
-    one_cpu!(Away, AWAY_NS, Some(be_away as fn()));
     one_cpu!(Virtual, VIRTUAL_NS, None::<fn()>);
-
-    crate::lock_class!(Yielding);
-
-    static CONTENDED: QueueLock<Away, Unfair, Yielding> = QueueLock::new();
-    static TAKEN: AtomicU32 = AtomicU32::new(0);
-
-    /// A yield takes 20 us, and meanwhile others take the lock [`TAKEN`] times.
-    fn be_away() {
-        AWAY_NS.fetch_add(20_000, Relaxed);
-        for _ in 0..TAKEN.load(Relaxed) {
-            let seen = CONTENDED.look();
-            let taken = seen.released(false).taken_by_newcomer().unwrap();
-            assert!(CONTENDED.swap(seen, taken));
-        }
-    }
-
-    #[test]
-    fn a_newcomer_joins_the_queue_the_sooner_the_less_happens_while_it_yields() {
-        let yields = |taken| {
-            TAKEN.store(taken, Relaxed);
-            let before = Yielding::counters().get(Event::PvYield);
-            let free = LockWord::new(0).joined_by(NodeId::decode(4).unwrap(), false);
-            CONTENDED.word.store(free.taken_by_newcomer().unwrap().bits(), Relaxed);
-            assert!(!CONTENDED.spin_as_newcomer(None));
-            Yielding::counters().get(Event::PvYield) - before
-        };
-        assert_eq!([0, 1, 2, 5].map(yields), [3, 3, 5, 13], "20 us each, of a budget of 50");
-    }
 
     crate::lock_class!(Giving);
     one_cpu!(MakesWay, MAKES_WAY_NS, Some(lose_processor as fn()), {
@@ -417,7 +387,7 @@ mod tests {
         let (soon, late) = (yields_after(50), yields_after(2_000));
         // A pause takes 10 ns, and the first look at the clock begins the budget.
         let look_ns = u64::from(costs.pauses_per_look) * 10;
-        let many = 1 + budget_ns / (look_ns + policy::charged_ns(BRIEFLY_NS, u32::MAX));
+        let many = 1 + budget_ns / (look_ns + policy::charged_ns(BRIEFLY_NS));
         assert!(soon.abs_diff(many) <= costs.wake_ns / (look_ns + BRIEFLY_NS), "{soon}, {many}");
         // The CPU has just yielded in the wait before.
         let spins = policy::newcomer_spins_ns(costs, false) / look_ns;

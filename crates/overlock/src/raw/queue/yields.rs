@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! When a newcomer yields its processor, and what its absence costs it.
 //!
-//! Of the time that a newcomer is away while it yields, the more is charged to its budget the less
-//! happened meanwhile ([`policy::charged_ns`]). If the lock got nowhere, its holder may have
-//! yielded, too, or wait for the processor, and newcomers that stay awake keep it from releasing
-//! the lock. If many others took it, it is well used, and the wake-up of one more waiter would only
-//! cost time. Even then a small part is charged, so that no thread depends on luck for ever.
-//!
-//! With a queue, the word says how often its head was passed. Without one, most acquisitions are
-//! not counted. If holders come straight back, the newcomer assumes that the lock was held all the
-//! time, for critical sections of the usual length, and so joins the queue the sooner the longer
-//! they are. (It can't tell whether a holder had a processor.) If they stay away, it assumes that
-//! others took the lock any number of times, and stays awake.
-//!
-//! The counted acquisitions are divided by the yields of the absence, because one in each yield is
-//! no progress: its holder may have yielded, too. The estimate is not. If most sections contain a
-//! yield, so does their median, as far as such sections are timed (`slot/stopwatch.rs`).
+//! A newcomer that has yielded costs nobody anything: whatever runs on its processor is what the
+//! kernel would run if it slept. But to wake it would cost the lock a wake-up. So of the time that
+//! it is away only a small part is charged to its budget ([`policy::charged_ns`]), so that no
+//! thread depends on luck for ever. What happened to the lock meanwhile does not matter.
 //!
 //! If the last holder comes straight back, the newcomer *stays out*: it goes on yielding, and does
 //! not look at the lock, until a wake-up latency has passed. If it looked after each yield, the
@@ -25,10 +14,8 @@
 use super::policy;
 use crate::counters::{Class, Event};
 use crate::platform::{Costs, Platform};
-use crate::raw::word::queue::LockWord;
 use crate::slot::Stopwatch;
 use crate::spin::Spin;
-use crate::waiters::Timings;
 
 /// The yields of a newcomer in one wait.
 pub(super) struct Yields<'a> {
@@ -42,17 +29,6 @@ pub(super) struct Yields<'a> {
     out_ns: u64,
     /// When the newcomer first read the clock.
     began_ns: Option<u64>,
-    /// The last absence, until it is charged.
-    last: Option<Absence>,
-}
-
-/// What a newcomer does not see of the lock: one yield, or several while it stays out.
-struct Absence {
-    /// The word before it.
-    before: LockWord,
-    yields: u32,
-    /// The sum of the nanoseconds from the reading of the clock before each yield to its end.
-    away_ns: u64,
 }
 
 impl<'a> Yields<'a> {
@@ -64,15 +40,14 @@ impl<'a> Yields<'a> {
         comes_back: bool,
         out_ns: u64,
     ) -> Self {
-        Self { costs, watch, always: comes_back, out_ns, began_ns: None, last: None }
+        Self { costs, watch, always: comes_back, out_ns, began_ns: None }
     }
 
     /// Yields, if it is time and the platform can: until the newcomer has stayed out, or once, also
-    /// if releases rely on it. `spin` has just read the clock, and `seen` is the word.
+    /// if releases rely on it. Charges the time away to `spin`, which has just read the clock.
     pub(super) fn yield_if_due<P: Platform, C: Class>(
         &mut self,
         spin: &mut Spin,
-        seen: LockWord,
         is_relied_on: bool,
     ) {
         let now_ns = spin.looked_ns();
@@ -83,35 +58,20 @@ impl<'a> Yields<'a> {
             return;
         }
         let out_ns = if is_relied_on { 0 } else { self.out_ns };
-        let mut absence = Absence { before: seen, yields: 0, away_ns: 0 };
         loop {
             C::count(Event::PvYield);
-            let yielded_ns = spin.yield_now::<P>();
-            absence.yields += 1;
-            absence.away_ns += yielded_ns;
+            let away_ns = spin.yield_now::<P>();
+            spin.charge(policy::charged_ns(away_ns));
             if let Some(watch) = self.watch {
                 watch.yields(spin.looked_ns());
             }
             // Each yield reads the clock; if the clock stands still, the newcomer does not wait for
             // it. The pauses are charged to the budget.
-            let is_out = spin.looked_ns().saturating_sub(now_ns) < out_ns && yielded_ns > 0;
+            let is_out = spin.looked_ns().saturating_sub(now_ns) < out_ns && away_ns > 0;
             if !is_out || !spin.pause_times::<P>(self.costs.pauses_per_look) {
                 break;
             }
         }
-        self.last = Some(absence);
-    }
-
-    /// Charges the last absence to the budget of `spin`, by what happened in it. `seen` is the word
-    /// now.
-    pub(super) fn charge(&mut self, spin: &mut Spin, seen: LockWord, timings: &Timings) {
-        let Some(Absence { before, yields, away_ns }) = self.last.take() else { return };
-        let times = match before.has_queue() && seen.has_queue() {
-            // The count starts again with each head, and can't grow while stealing is disabled.
-            true => seen.steals().wrapping_sub(before.steals()) / yields,
-            false => policy::acquisitions_in(away_ns, timings),
-        };
-        spin.charge(policy::charged_ns(away_ns, times));
     }
 }
 
@@ -119,8 +79,8 @@ impl<'a> Yields<'a> {
 mod tests {
     extern crate std;
 
-    use core::sync::atomic::AtomicU64;
     use core::sync::atomic::Ordering::Relaxed;
+    use core::sync::atomic::{AtomicU32, AtomicU64};
 
     use super::*;
     use crate::RawLock;
@@ -128,6 +88,7 @@ mod tests {
     use crate::raw::queue::QueueLock;
     use crate::raw::queue::one_cpu::one_cpu;
     use crate::raw::queue::order::Unfair;
+    use crate::raw::word::queue::LockWord;
     use crate::slot::NodeId;
     use crate::waiters;
 
@@ -152,10 +113,7 @@ mod tests {
             [(); 2].map(|()| {
                 while spin.pause::<Away>() && !spin.has_looked() {}
                 let before_ns = AWAY_NS.load(Relaxed);
-                yields.yield_if_due::<Away, Uncounted>(&mut spin, held(), is_relied_on);
-                let absence = yields.last.take().unwrap();
-                let yield_ns = YIELD_NS.load(Relaxed);
-                assert_eq!(absence.away_ns, u64::from(absence.yields) * yield_ns);
+                yields.yield_if_due::<Away, Uncounted>(&mut spin, is_relied_on);
                 AWAY_NS.load(Relaxed) - before_ns
             })
         };
@@ -209,58 +167,40 @@ mod tests {
         assert_eq!(yields(held(), None), 1, "holders stay away");
     }
 
-    crate::lock_class!(Joining);
-    one_cpu!(Joins, JOINS_NS, Some(be_briefly_away as fn()));
+    crate::lock_class!(Charged);
+    one_cpu!(Absent, ABSENT_NS, Some(be_absent as fn()));
 
-    fn be_briefly_away() {
-        JOINS_NS.fetch_add(300, Relaxed);
-    }
+    static CONTENDED: QueueLock<Absent, Unfair, Charged> = QueueLock::new();
+    static ABSENCE_NS: AtomicU64 = AtomicU64::new(0);
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
 
-    #[test]
-    fn a_newcomer_joins_the_queue_the_sooner_the_longer_the_sections_are() {
-        static CONTENDED: QueueLock<Joins, Unfair, Joining> = QueueLock::new();
-        let timings = waiters::timings::<Joins>(CONTENDED.key());
-        let yields = |section_ns| {
-            (0..1_000).for_each(|_| timings.note_section(section_ns));
-            CONTENDED.word.store(held().bits(), Relaxed);
-            let before = Joining::counters().get(Event::PvYield);
-            assert!(!CONTENDED.spin_as_newcomer(None));
-            Joining::counters().get(Event::PvYield) - before
-        };
-        let [short, middle, long] = [20, 100, 400].map(yields);
-        assert!(short > middle && middle > long, "{short}, {middle}, {long}");
-    }
-
-    one_cpu!(Charged, CHARGED_NS, Some(core::hint::spin_loop as fn()));
-
-    #[test]
-    fn an_absence_is_charged_by_what_happened_in_it() {
-        let queue = held().joined_by(NodeId::decode(4).unwrap(), false);
-        let pass = |seen: LockWord, _| seen.released(false).taken_by_newcomer().unwrap();
-        let passed = |times| (0..times).fold(queue, pass);
-        let pauses = Charged::costs().pauses_per_look;
-        let look_ns = 10 * u64::from(pauses);
-        // How many looks at the clock are left of 11, the first of which begins the budget.
-        let timings = Timings::new();
-        let left = |before, seen| {
-            let mut yields = Yields::new(Charged::costs(), None, true, 0);
-            let mut spin = Spin::new(10 * look_ns);
-            yields.last = Some(Absence { before, yields: 10, away_ns: 6 * look_ns });
-            yields.charge(&mut spin, seen, &timings);
-            (1..).find(|_| !spin.pause_times::<Charged>(pauses)).unwrap()
-        };
-        assert_eq!(left(passed(1), passed(11)), 5, "one steal in each yield is no progress");
-        assert_eq!(left(passed(1), passed(21)), 8);
-        let without = [(passed(1), held()), (held(), passed(1)), (held(), held())];
-        for (before, seen) in without {
-            assert_eq!(left(before, seen), 11, "there may have been any number");
+    /// A yield takes [`ABSENCE_NS`], and meanwhile others take the lock [`TAKEN`] times.
+    fn be_absent() {
+        ABSENT_NS.fetch_add(ABSENCE_NS.load(Relaxed), Relaxed);
+        for _ in 0..TAKEN.load(Relaxed) {
+            let taken = CONTENDED.look().released(false).taken_by_newcomer().unwrap();
+            CONTENDED.word.store(taken.bits(), Relaxed);
         }
-        for (section_ns, looks) in [(7 * look_ns, 5), (2 * look_ns, 9), (3 * look_ns, 8)] {
-            (0..1_000).for_each(|_| timings.note_section(section_ns as u32));
-            for (before, seen) in without {
-                assert_eq!(left(before, seen), looks, "{section_ns} ns");
+    }
+
+    #[test]
+    fn the_same_part_of_an_absence_is_charged_whatever_happened_meanwhile() {
+        let costs = Absent::costs();
+        let look_ns = 10 * u64::from(costs.pauses_per_look);
+        let yields = |word: LockWord, taken| {
+            TAKEN.store(taken, Relaxed);
+            CONTENDED.word.store(word.bits(), Relaxed);
+            let before = Charged::counters().get(Event::PvYield);
+            assert!(!CONTENDED.spin_as_newcomer(None));
+            Charged::counters().get(Event::PvYield) - before
+        };
+        let queue = held().joined_by(NodeId::decode(4).unwrap(), false);
+        for (absence_ns, part_ns) in [(640, 10), (6_400, 100), (640_000, 10_000)] {
+            ABSENCE_NS.store(absence_ns, Relaxed);
+            let many = policy::newcomer_spins_ns(costs, true).div_ceil(look_ns + part_ns);
+            for (word, taken) in [(queue, 0), (queue, 1), (queue, 5), (held(), 0), (held(), 5)] {
+                assert_eq!(yields(word, taken), many, "{absence_ns} ns, {taken} times");
             }
         }
-        assert_eq!(left(passed(1), passed(11)), 5, "with a queue, what it counts");
     }
 }
