@@ -23,9 +23,8 @@
 //! none do. It disables stealing when it has been the head for 10 wake-up latencies, or as soon
 //! after that as it has a processor. Waiters behind it are served in order, so the waiter in place
 //! k is passed at most k times as often. A newcomer has no claim until it has joined the queue. It
-//! does once it has spun for 10 wake-up latencies, which include all of the time that it has
-//! yielded in vain, and at least a 64th of any other; where it can't yield, after two fifths of
-//! one.
+//! does once it has spun for 10 wake-up latencies, which include a 64th of the time that it was away
+//! because it yielded; where it can't yield, after two fifths of one.
 //!
 //! A head that has spun in vain halts. Newcomers still pass it, and are counted, unless it has
 //! disabled stealing.

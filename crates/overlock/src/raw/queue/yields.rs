@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! When a newcomer yields its processor, and what its absence costs it.
 //!
-//! A newcomer that has yielded costs nobody anything: whatever runs on its processor is what the
-//! kernel would run if it slept. But to wake it would cost the lock a wake-up. So of the time that
-//! it is away only a small part is charged to its budget ([`policy::charged_ns`]), so that no
-//! thread depends on luck for ever. What happened to the lock meanwhile does not matter.
+//! While a newcomer is away, its processor runs what it would run if the newcomer slept, and when
+//! it is back, nobody has had to wake it. So only a small part of that time is charged to its
+//! budget, whatever happened to the lock meanwhile ([`policy::charged_ns`]): enough that no thread
+//! depends on luck for ever.
 //!
 //! If the last holder comes straight back, the newcomer *stays out*: it goes on yielding, and does
 //! not look at the lock, until a wake-up latency has passed. If it looked after each yield, the
