@@ -105,6 +105,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 P::Release::note_wait(&self.word);
                 notes = false;
             }
+            yields.charge(&mut spin, seen);
             if !announced && seen.has_queue() && !seen.has_spinner() {
                 traced
                     .get_or_insert_with(|| Traced::<P>::newcomer(&raw const self.word, Self::CARE));
@@ -124,7 +125,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 if announced && !has_kicked {
                     has_kicked = self.kick_due_head(seen);
                 }
-                yields.yield_if_due::<P, C>(&mut spin, announced);
+                yields.yield_if_due::<P, C>(&mut spin, seen, announced);
             }
         }
     }
@@ -387,7 +388,7 @@ mod tests {
         let (soon, late) = (yields_after(50), yields_after(2_000));
         // A pause takes 10 ns, and the first look at the clock begins the budget.
         let look_ns = u64::from(costs.pauses_per_look) * 10;
-        let many = 1 + budget_ns / (look_ns + policy::charged_ns(BRIEFLY_NS));
+        let many = 1 + budget_ns / (look_ns + policy::charged_ns(BRIEFLY_NS, u32::MAX));
         assert!(soon.abs_diff(many) <= costs.wake_ns / (look_ns + BRIEFLY_NS), "{soon}, {many}");
         // The CPU has just yielded in the wait before.
         let spins = policy::newcomer_spins_ns(costs, false) / look_ns;

@@ -3,8 +3,13 @@
 //!
 //! While a newcomer is away, its processor runs what it would run if the newcomer slept, and when
 //! it is back, nobody has had to wake it. So only a small part of that time is charged to its
-//! budget, whatever happened to the lock meanwhile ([`policy::charged_ns`]): enough that no thread
-//! depends on luck for ever.
+//! budget: enough that no thread depends on luck for ever.
+//!
+//! If the last holder comes straight back, though, nobody needs the newcomer awake, and it may be
+//! in the way: if the holder yields, too, inside its critical section, it gets the processor back
+//! only when all that are awake there have had it. In each of their yields, the lock is then taken
+//! once. So the fewer others took it while the newcomer was away, the more of that time is charged
+//! ([`policy::charged_ns`]). The count in the word says how many these were, if there is a queue.
 //!
 //! If the last holder comes straight back, the newcomer *stays out*: it goes on yielding, and does
 //! not look at the lock, until a wake-up latency has passed. If it looked after each yield, the
@@ -14,6 +19,7 @@
 use super::policy;
 use crate::counters::{Class, Event};
 use crate::platform::{Costs, Platform};
+use crate::raw::word::queue::LockWord;
 use crate::slot::Stopwatch;
 use crate::spin::Spin;
 
@@ -23,12 +29,25 @@ pub(super) struct Yields<'a> {
     costs: Costs,
     /// The stopwatch of this CPU, which knows when the CPU last yielded.
     watch: Option<&'a Stopwatch>,
+    /// Whether holders come straight back.
+    comes_back: bool,
     /// Whether the newcomer yields each time that it reads the clock, from now on.
     always: bool,
     /// How long it stays out each time, in nanoseconds.
     out_ns: u64,
     /// When the newcomer first read the clock.
     began_ns: Option<u64>,
+    /// The last absence, until it is charged.
+    last: Option<Absence>,
+}
+
+/// What a newcomer does not see of the lock: one yield, or several while it stays out.
+struct Absence {
+    /// The word before it.
+    before: LockWord,
+    yields: u32,
+    /// The sum of the nanoseconds from the reading of the clock before each yield to its end.
+    away_ns: u64,
 }
 
 impl<'a> Yields<'a> {
@@ -40,14 +59,15 @@ impl<'a> Yields<'a> {
         comes_back: bool,
         out_ns: u64,
     ) -> Self {
-        Self { costs, watch, always: comes_back, out_ns, began_ns: None }
+        Self { costs, watch, comes_back, always: comes_back, out_ns, began_ns: None, last: None }
     }
 
     /// Yields, if it is time and the platform can: until the newcomer has stayed out, or once, also
-    /// if releases rely on it. Charges the time away to `spin`, which has just read the clock.
+    /// if releases rely on it. `spin` has just read the clock, and `seen` is the word.
     pub(super) fn yield_if_due<P: Platform, C: Class>(
         &mut self,
         spin: &mut Spin,
+        seen: LockWord,
         is_relied_on: bool,
     ) {
         let now_ns = spin.looked_ns();
@@ -58,20 +78,35 @@ impl<'a> Yields<'a> {
             return;
         }
         let out_ns = if is_relied_on { 0 } else { self.out_ns };
+        let mut absence = Absence { before: seen, yields: 0, away_ns: 0 };
         loop {
             C::count(Event::PvYield);
-            let away_ns = spin.yield_now::<P>();
-            spin.charge(policy::charged_ns(away_ns));
+            let yielded_ns = spin.yield_now::<P>();
+            absence.yields += 1;
+            absence.away_ns += yielded_ns;
             if let Some(watch) = self.watch {
                 watch.yields(spin.looked_ns());
             }
             // Each yield reads the clock; if the clock stands still, the newcomer does not wait for
             // it. The pauses are charged to the budget.
-            let is_out = spin.looked_ns().saturating_sub(now_ns) < out_ns && away_ns > 0;
+            let is_out = spin.looked_ns().saturating_sub(now_ns) < out_ns && yielded_ns > 0;
             if !is_out || !spin.pause_times::<P>(self.costs.pauses_per_look) {
                 break;
             }
         }
+        self.last = Some(absence);
+    }
+
+    /// Charges the last absence to the budget of `spin`. `seen` is the word now.
+    pub(super) fn charge(&mut self, spin: &mut Spin, seen: LockWord) {
+        let Some(Absence { before, yields, away_ns }) = self.last.take() else { return };
+        let times = match self.comes_back && before.has_queue() && seen.has_queue() {
+            // An estimate: the count starts again with each head, and can't grow while stealing is
+            // disabled.
+            true => seen.steals().wrapping_sub(before.steals()) / yields,
+            false => u32::MAX,
+        };
+        spin.charge(policy::charged_ns(away_ns, times));
     }
 }
 
@@ -113,7 +148,10 @@ mod tests {
             [(); 2].map(|()| {
                 while spin.pause::<Away>() && !spin.has_looked() {}
                 let before_ns = AWAY_NS.load(Relaxed);
-                yields.yield_if_due::<Away, Uncounted>(&mut spin, is_relied_on);
+                yields.yield_if_due::<Away, Uncounted>(&mut spin, held(), is_relied_on);
+                let absence = yields.last.take().unwrap();
+                let yield_ns = YIELD_NS.load(Relaxed);
+                assert_eq!(absence.away_ns, u64::from(absence.yields) * yield_ns);
                 AWAY_NS.load(Relaxed) - before_ns
             })
         };
@@ -167,16 +205,15 @@ mod tests {
         assert_eq!(yields(held(), None), 1, "holders stay away");
     }
 
-    crate::lock_class!(Charged);
-    one_cpu!(Absent, ABSENT_NS, Some(be_absent as fn()));
+    crate::lock_class!(Joining);
+    one_cpu!(Joins, JOINS_NS, Some(be_away_for_long as fn()));
 
-    static CONTENDED: QueueLock<Absent, Unfair, Charged> = QueueLock::new();
-    static ABSENCE_NS: AtomicU64 = AtomicU64::new(0);
+    static CONTENDED: QueueLock<Joins, Unfair, Joining> = QueueLock::new();
     static TAKEN: AtomicU32 = AtomicU32::new(0);
 
-    /// A yield takes [`ABSENCE_NS`], and meanwhile others take the lock [`TAKEN`] times.
-    fn be_absent() {
-        ABSENT_NS.fetch_add(ABSENCE_NS.load(Relaxed), Relaxed);
+    /// A yield takes 20 us, and meanwhile others take the lock [`TAKEN`] times.
+    fn be_away_for_long() {
+        JOINS_NS.fetch_add(20_000, Relaxed);
         for _ in 0..TAKEN.load(Relaxed) {
             let taken = CONTENDED.look().released(false).taken_by_newcomer().unwrap();
             CONTENDED.word.store(taken.bits(), Relaxed);
@@ -184,23 +221,47 @@ mod tests {
     }
 
     #[test]
-    fn the_same_part_of_an_absence_is_charged_whatever_happened_meanwhile() {
-        let costs = Absent::costs();
-        let look_ns = 10 * u64::from(costs.pauses_per_look);
-        let yields = |word: LockWord, taken| {
+    fn a_newcomer_joins_the_queue_the_sooner_the_less_happens_unless_holders_stay_away() {
+        let timings = waiters::timings::<Joins>(CONTENDED.key());
+        let yields = |gap_ns, taken| {
+            (0..100).for_each(|_| timings.note_gap(gap_ns));
+            // A look of the wait before, which took no time, may have been timed.
+            (0..100).for_each(|_| timings.note_transfer(70));
             TAKEN.store(taken, Relaxed);
-            CONTENDED.word.store(word.bits(), Relaxed);
-            let before = Charged::counters().get(Event::PvYield);
+            let free = LockWord::new(0).joined_by(NodeId::decode(4).unwrap(), false);
+            CONTENDED.word.store(free.taken_by_newcomer().unwrap().bits(), Relaxed);
+            let before = Joining::counters().get(Event::PvYield);
             assert!(!CONTENDED.spin_as_newcomer(None));
-            Charged::counters().get(Event::PvYield) - before
+            Joining::counters().get(Event::PvYield) - before
         };
+        let comes_back = [0, 1, 2, 5].map(|taken| yields(50, taken));
+        assert_eq!(comes_back, [3, 3, 5, 13], "20 us each, of a budget of 50");
+        let [few, many] = [0, 5].map(|taken| yields(2_000, taken));
+        assert!(few > 90 && few == many, "{few}, {many}");
+    }
+
+    one_cpu!(Charged, CHARGED_NS, Some(core::hint::spin_loop as fn()));
+
+    #[test]
+    fn an_absence_is_charged_by_what_happened_in_one_yield_if_holders_come_straight_back() {
         let queue = held().joined_by(NodeId::decode(4).unwrap(), false);
-        for (absence_ns, part_ns) in [(640, 10), (6_400, 100), (640_000, 10_000)] {
-            ABSENCE_NS.store(absence_ns, Relaxed);
-            let many = policy::newcomer_spins_ns(costs, true).div_ceil(look_ns + part_ns);
-            for (word, taken) in [(queue, 0), (queue, 1), (queue, 5), (held(), 0), (held(), 5)] {
-                assert_eq!(yields(word, taken), many, "{absence_ns} ns, {taken} times");
-            }
+        let pass = |seen: LockWord, _| seen.released(false).taken_by_newcomer().unwrap();
+        let passed = |times| (0..times).fold(queue, pass);
+        let pauses = Charged::costs().pauses_per_look;
+        let look_ns = 10 * u64::from(pauses);
+        // How many looks at the clock are left of 11, the first of which begins the budget.
+        let left = |comes_back, before, seen| {
+            let mut yields = Yields::new(Charged::costs(), None, comes_back, 0);
+            let mut spin = Spin::new(10 * look_ns);
+            yields.last = Some(Absence { before, yields: 10, away_ns: 6 * look_ns });
+            yields.charge(&mut spin, seen);
+            (1..).find(|_| !spin.pause_times::<Charged>(pauses)).unwrap()
+        };
+        assert_eq!(left(true, passed(1), passed(11)), 5, "one steal in each is no progress");
+        assert_eq!(left(true, passed(1), passed(21)), 8);
+        assert_eq!(left(false, passed(1), passed(1)), 11, "holders stay away");
+        for (before, seen) in [(passed(1), held()), (held(), passed(1)), (held(), held())] {
+            assert_eq!(left(true, before, seen), 11, "there may have been any number");
         }
     }
 }
