@@ -28,8 +28,8 @@
 //!
 //! Entries are written and read with `Relaxed` accesses: the `Release` that sets `HALTED` in the
 //! lock word publishes them, and the `Acquire` of the releaser that saw `HALTED` makes them visible
-//! (W1). The timings are accessed with `Relaxed`, too: only how often waiters look and yield,
-//! and how long a queue head leaves a free lock alone, depend on them.
+//! (W1). The timings are accessed with `Relaxed`, too: only how often waiters look and yield, when
+//! they join the queue, and how long a queue head leaves a free lock alone, depend on them.
 //!
 //! # Departures
 //!

@@ -23,8 +23,8 @@
 //! none do. It disables stealing when it has been the head for 10 wake-up latencies, or as soon
 //! after that as it has a processor. Waiters behind it are served in order, so the waiter in place
 //! k is passed at most k times as often. A newcomer has no claim until it has joined the queue. It
-//! does once it has spun for 10 wake-up latencies, which include a 64th of the time that it was away
-//! because it yielded; where it can't yield, after two fifths of one.
+//! does once it has spun for 10 wake-up latencies, which include at least a 64th of the time that
+//! it was away because it yielded; where it can't yield, after two fifths of one.
 //!
 //! A head that has spun in vain halts. Newcomers still pass it, and are counted, unless it has
 //! disabled stealing.
@@ -39,10 +39,10 @@
 //! * The head yields between two rounds of spinning, and newcomers now and then, where the platform
 //!   can. There a CPU also yields before it passes a kicked head that does not run, although the
 //!   lock is free.
-//! * How often a newcomer looks and yields, and how long the head leaves a free lock alone, follow
-//!   from two measurements: how soon CPUs that released the lock want it again, and how long
-//!   another CPU takes to fetch its cache line. If they want it at once, a newcomer that can yield
-//!   looks once in a wake-up latency.
+//! * How often a newcomer looks and yields, when it joins the queue, and how long the head leaves a
+//!   free lock alone, follow from two measurements: how soon CPUs that released the lock want it
+//!   again, and how long another CPU takes to fetch its cache line. If they want it at once, a
+//!   newcomer that can yield looks once in a wake-up latency.
 //! * There, nothing limits how often a halted head is passed. Here the count does. A head that
 //!   spins and can't yield carries, so that short critical sections don't use up the count before
 //!   the tenure is over.
@@ -58,8 +58,9 @@
 //!
 //! Only gaps after acquisitions without a queue are timed, and locks of one bucket share the
 //! medians (`waiters/timings.rs`). If these are wrong, newcomers look and yield too often or too
-//! rarely, and the queue head leaves a free lock alone for too long or too short, all alike. A
-//! newcomer that stays out leaves it alone for up to a wake-up latency.
+//! rarely, and join the queue too soon or too late, and the queue head leaves a free lock alone for
+//! too long or too short, all alike. A newcomer that stays out leaves it alone for up to a wake-up
+//! latency.
 //!
 //! A waiter that yields gives up its claim to the processor. Under Linux 6.18, a thread that yields
 //! to a working thread may get the processor back milliseconds later, so the longest stalls with

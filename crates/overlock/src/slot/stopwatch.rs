@@ -26,7 +26,7 @@
 //! than it was.
 //!
 //! Like traces, these are plain atomics, because they take no part in any lock's protocol: any
-//! value of them is a correct one. Only the slot's own CPU uses them. Their median is the lock's
+//! value of them is a correct one. Only the slot's own CPU uses them. The medians are the lock's
 //! (`waiters/timings.rs`).
 
 use core::sync::atomic::AtomicU32;

@@ -24,10 +24,10 @@
 //! back 250 to 430 µs after its kick, and with the yield after 15 to 49 µs (2 processors, Linux
 //! 6.18). The lock is free meanwhile, so whatever runs instead may take it.
 //!
-//! How often a newcomer looks and yields (`yields.rs`) depends on how soon CPUs come back to a lock
-//! that they have released, and on what a hand-over would cost (`gap.rs`, `transfer.rs`,
-//! `policy.rs`). So a newcomer that takes a lock without a queue has the gap after that acquisition
-//! timed now and then, and one that waits times a look.
+//! How often a newcomer looks and yields, and what its time away costs it (`yields.rs`), depend on
+//! how soon CPUs come back to a lock that they have released, and on what a hand-over would cost
+//! (`gap.rs`, `transfer.rs`, `policy.rs`). So a newcomer that takes a lock without a queue has the
+//! gap after that acquisition timed now and then, and one that waits times a look.
 //!
 //! While there is a queue, one newcomer sets `SPINNER`. Releases then leave a halted queue head
 //! alone, because a running CPU will take the lock (golang/go#68578 does likewise). That newcomer

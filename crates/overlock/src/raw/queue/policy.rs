@@ -12,11 +12,12 @@
 //!
 //! *Does the last holder come straight back?* Newcomers, too, must know this, because it decides
 //! what their presence is worth. If it does, a newcomer only takes the line away from a CPU that
-//! needs no help, and should look rarely and yield at once. If it does not, the lock stands free
-//! until somebody looks, and a newcomer should look all the time, and not pay for a context switch
-//! where a section is about to end. Nothing that a newcomer sees tells the two apart, so each CPU
-//! times its own [gap](crate::slot::Stopwatch) from time to time, and how long it takes to fetch
-//! the lock word from another CPU. All CPUs go by the lock's [medians](crate::waiters::Timings).
+//! needs no help, and should look rarely, yield at once, and need not stay awake. If it does not,
+//! the lock stands free until somebody looks, and a newcomer should look all the time, and not pay
+//! for a context switch where a section is about to end. Nothing that a newcomer sees tells the two
+//! apart, so each CPU times its own [gap](crate::slot::Stopwatch) from time to time, and how long
+//! it takes to fetch the lock word from another CPU. All CPUs go by the lock's
+//! [medians](crate::waiters::Timings).
 //!
 //! *Spin, then halt.* A waiter spins for about as long as halting would cost it. Spinning longer
 //! would waste more than a halt; spinning less would pay for halts that a moment more makes
@@ -53,9 +54,9 @@ const HAND_OVER_TRANSFERS: u32 = 3;
 /// another. (With 8, critical sections of 50 ns and pauses of 100 ns, all alike, had 0.93 of the
 /// throughput.)
 pub(super) const SAMPLES: u32 = 64;
-/// One part in so many of the time that a newcomer is away while it yields counts as spun, even if
-/// the lock was well used meanwhile. So a newcomer waits outside the queue for at most so many
-/// tenures, which is two or three of the scheduler's slices. (120 random points, in separate runs
+/// At least one part in so many of the time that a newcomer is away while it yields counts as spun.
+/// So a newcomer waits outside the queue for at most so many tenures, which is two or three of the
+/// scheduler's slices. (120 random points, in separate runs
 /// with 16, 64 and no such charge: throughput over the best peer 0.991, 1.00, 1.01, longest stall
 /// 68, 68, 145 ms.)
 const AWAY_SHARE: u32 = 64;
@@ -122,9 +123,10 @@ pub(super) const fn reads_tenure(steals: u32) -> bool {
 
 /// How much of the `away_ns` nanoseconds that a newcomer was away while it yielded counts as spun,
 /// if others took the lock that many `times` in each of its yields: the time divided by that
-/// number. A holder that yields, too, makes one acquisition each time that the processor comes
-/// round to it, so one is no sign of progress. (When one acquisition counted as progress, such a
-/// program, `sysbench threads`, ran at 1.10 of libc's speed, and otherwise at 1.93.)
+/// number. It is `u32::MAX` if that is not known, or if holders stay away. A holder that yields,
+/// too, makes one acquisition each time that the processor comes round to it, so one is no sign of
+/// progress. (When one acquisition counted as progress, such a program, `sysbench threads`, ran at
+/// 1.10 of libc's speed, and otherwise at 1.93.)
 pub(super) const fn charged_ns(away_ns: u64, times: u32) -> u64 {
     let parts = match times {
         0 => 1,
