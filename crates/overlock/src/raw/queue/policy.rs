@@ -56,9 +56,8 @@ const HAND_OVER_TRANSFERS: u32 = 3;
 pub(super) const SAMPLES: u32 = 64;
 /// At least one part in so many of the time that a newcomer is away while it yields counts as spun.
 /// So a newcomer waits outside the queue for at most so many tenures, which is two or three of the
-/// scheduler's slices. (120 random points, in separate runs
-/// with 16, 64 and no such charge: throughput over the best peer 0.991, 1.00, 1.01, longest stall
-/// 68, 68, 145 ms.)
+/// scheduler's slices. (120 random points, in separate runs with 16, 64 and no such charge:
+/// throughput over the best peer 0.991, 1.00, 1.01, longest stall 68, 68, 145 ms.)
 const AWAY_SHARE: u32 = 64;
 
 /// The tenure of a queue head, in nanoseconds.
