@@ -246,7 +246,7 @@ mod tests {
         let costs = Joins::costs();
         let look_ns = 10 * u64::from(costs.pauses_per_look);
         let round_ns = look_ns + policy::charged_ns(20_000, u32::MAX);
-        // All but the first time the CPU has yielded in the wait before, and spins first.
+        // The CPU has yielded in the wait before, so it spins before it yields again.
         let spins_ns = policy::newcomer_spins_ns(costs, false);
         let many = (policy::newcomer_spins_ns(costs, true) - spins_ns) / round_ns;
         for taken in [0, 5] {
@@ -271,10 +271,11 @@ mod tests {
             yields.charge(&mut spin, seen);
             (1..).find(|_| !spin.pause_times::<Charged>(pauses)).unwrap()
         };
-        assert_eq!(left(6, true, passed(1), passed(11)), 5, "one steal in each yield is none");
+        assert_eq!(left(6, true, passed(1), passed(11)), 5, "one in each yield is no progress");
         assert_eq!(left(6, true, passed(1), passed(21)), 8);
         assert_eq!(left(128, false, passed(1), passed(1)), 9, "holders stay away");
-        for (before, seen) in [(passed(1), held()), (held(), passed(1)), (held(), held())] {
+        let pairs = [(queue, held()), (passed(1), held()), (held(), passed(1)), (held(), held())];
+        for (before, seen) in pairs {
             assert_eq!(left(128, true, before, seen), 9, "there may have been any number");
         }
     }
