@@ -74,7 +74,9 @@ const ARROWS: &[(&str, &str)] = &[
     ("overlock-lab", "overlock"),
     ("overlock-lab", "overlock-host"),
     ("overlock-lab", "overlock-world"),
+    ("overlock-report", "overlock-world"),
     ("overlock-cli", "overlock"),
+    ("overlock-cli", "overlock-report"),
     ("overlock-cli", "overlock-sim"),
     ("overlock-cli", "overlock-lab"),
     ("overlock-cli", "overlock-world"),
@@ -162,7 +164,14 @@ fn safety_stands_by_unsafe(file: &File) -> Vec<String> {
 
 /// Only the command and the chores print.
 fn only_tools_print(file: &File) -> Vec<String> {
-    let library = ["overlock", "overlock-host", "overlock-lab", "overlock-sim", "overlock-world"];
+    let library = [
+        "overlock",
+        "overlock-host",
+        "overlock-lab",
+        "overlock-report",
+        "overlock-sim",
+        "overlock-world",
+    ];
     if !library.iter().any(|part| file.path.starts_with(&format!("crates/{part}/src"))) {
         return Vec::new();
     }

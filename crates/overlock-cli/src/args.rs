@@ -4,6 +4,7 @@
 //! The help texts teach: they say what a flag is for and end in examples that run.
 
 use crate::bench::{Lengths, Phase};
+pub(crate) use crate::stats::unique;
 use crate::units::Nanos;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -389,17 +390,6 @@ overlock reference recommendation
 
 Ctrl-C ends the run; finished results are printed and kept.
 Exit codes: 0 fine, 1 a lock lost an update, died, or failed --check, 2 could not run or write, 130 interrupted.";
-
-/// Removes repeated items and keeps the first of each.
-pub(crate) fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut kept = Vec::new();
-    for item in items {
-        if !kept.contains(&item) {
-            kept.push(item);
-        }
-    }
-    kept
-}
 
 /// Parses the length of a run.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {

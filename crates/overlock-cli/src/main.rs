@@ -31,17 +31,16 @@ mod reproduce;
 mod shuffle;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod sim;
-mod stats;
 mod sys;
 mod table;
 mod terminal;
 mod torture;
-mod units;
 mod usage;
 mod warnings;
 
 use args::{Cli, Command};
 use clap::Parser;
+pub(crate) use overlock_world::{stats, units};
 use std::process::ExitCode;
 
 /// The outcome of a command that could run.

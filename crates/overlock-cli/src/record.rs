@@ -7,7 +7,7 @@ use crate::bench::Lengths;
 use crate::machine::Machine;
 use crate::stats::Interval;
 pub(crate) use overlock_world::WaitNs as Waits;
-pub(crate) use overlock_world::stats::Spread;
+pub(crate) use overlock_world::stats::{Spread, merged};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -79,17 +79,6 @@ pub(crate) struct PointRecord<'a, Sample> {
     pub(crate) long_stalls: u64,
     /// Share of the machine's CPU time that the hypervisor took away.
     pub(crate) steal: f64,
-}
-
-/// Adds counts of waits by length: each entry counts the waits that took its number of nanoseconds
-/// or less, and longer than the entry before.
-pub(crate) fn merged<'a>(parts: impl Iterator<Item = &'a [(u64, u64)]>) -> Vec<(u64, u64)> {
-    let mut sums = BTreeMap::<u64, u64>::new();
-    for &(ns, count) in parts.flatten() {
-        let sum = sums.entry(ns).or_default();
-        *sum = sum.saturating_add(count);
-    }
-    sums.into_iter().collect()
 }
 
 /// One program under one lock.

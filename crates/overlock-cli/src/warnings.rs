@@ -4,9 +4,7 @@
 use crate::machine::Machine;
 use crate::output;
 use crate::process::waits::Waits;
-
-/// Steal above this share affects results more than locks differ.
-pub(crate) const STEAL_LIMIT: f64 = 0.02;
+use crate::stats::STEAL_LIMIT;
 
 /// Runs of the same thing that differ by more than this are reported as doubtful.
 const SPREAD_LIMIT: f64 = 0.25;

@@ -13,6 +13,7 @@ mod run_delay;
 mod sequential;
 pub mod stats;
 pub mod timeline;
+pub mod units;
 pub mod workload;
 mod world;
 

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The few statistics that every measurement ends in.
 
+mod median;
+
+pub use median::{CONFIDENCE, Interval, coverage, describe, geomean, median};
+
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// How something was spread over CPUs, vCPUs or threads.
@@ -36,9 +42,44 @@ pub fn jain(values: &[u64]) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (values.len() as f64 * squares) }
 }
 
+/// The share of a machine's CPU time above which what the hypervisor took away affects results more
+/// than locks differ.
+pub const STEAL_LIMIT: f64 = 0.02;
+
+/// Adds counts of waits by length: each entry counts the waits that took its number of nanoseconds
+/// or less, and longer than the entry before.
+#[must_use]
+pub fn merged<'a>(parts: impl Iterator<Item = &'a [(u64, u64)]>) -> Vec<(u64, u64)> {
+    let mut sums = BTreeMap::<u64, u64>::new();
+    for &(ns, count) in parts.flatten() {
+        let sum = sums.entry(ns).or_default();
+        *sum = sum.saturating_add(count);
+    }
+    sums.into_iter().collect()
+}
+
+/// Returns each item once, in the order in which they first appear.
+#[must_use]
+pub fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut kept = Vec::new();
+    for item in items {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_of_waits_are_added_by_length_and_never_overflow() {
+        let parts: [&[(u64, u64)]; 2] = [&[(5, 1), (9, 2)], &[(7, u64::MAX), (9, u64::MAX)]];
+        assert_eq!(merged(parts.into_iter()), [(5, 1), (7, u64::MAX), (9, u64::MAX)]);
+        assert_eq!(unique([3, 1, 3, 2, 1]), [3, 1, 2]);
+    }
 
     #[test]
     fn jain_is_one_for_equals_and_one_nth_for_one_alone() {

@@ -3,10 +3,10 @@
 
 use super::run::COUNTERS;
 use super::{bundle, elf};
+pub(crate) use crate::units::typed;
 use anyhow::{Context, Result, bail};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
@@ -130,33 +130,5 @@ impl Target {
             .map(typed)
             .collect();
         words.join(" ")
-    }
-}
-
-/// Quotes a word as a user would type it in a shell.
-pub(crate) fn typed(word: &OsStr) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_=./:,+@%".contains(c);
-    match word.to_str() {
-        None => format!("$'{}'", word.as_bytes().escape_ascii()),
-        Some(text) if !text.is_empty() && text.chars().all(plain) => text.to_owned(),
-        Some(text) => format!("'{}'", text.replace('\'', r"'\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_is_typed_as_a_shell_reads_it() {
-        for (word, text) in [
-            (&b"-j8"[..], "-j8"),
-            (b"", "''"),
-            (b"/a b/c", "'/a b/c'"),
-            (b"it's", r"'it'\''s'"),
-            (b"\xff'", r"$'\xff\''"),
-        ] {
-            assert_eq!(typed(OsStr::from_bytes(word)), text);
-        }
     }
 }

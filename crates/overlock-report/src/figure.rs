@@ -2,23 +2,23 @@
 //! The parts that all charts share: the picture with its title and description for screen readers,
 //! the legend, the grid.
 
-use super::palette::{Palette, px};
-use super::scale::Scale;
+use crate::palette::{Palette, px};
+use crate::scale::Scale;
 use maud::{Markup, PreEscaped, html};
 
 /// The style of charts, on a page or alone.
-pub(super) const CHART_STYLE: &str = include_str!("chart.css");
+pub(crate) const CHART_STYLE: &str = include_str!("chart.css");
 
 /// The title and description of a chart.
 #[derive(Debug)]
-pub(super) struct Caption {
-    pub(super) title: String,
+pub(crate) struct Caption {
+    pub(crate) title: String,
     /// The same in words, for screen readers.
-    pub(super) description: String,
+    pub(crate) description: String,
 }
 
 /// Makes an SVG of this size around its content.
-pub(super) fn svg(caption: &Caption, width: f64, height: f64, inside: &Markup) -> Markup {
+pub(crate) fn svg(caption: &Caption, width: f64, height: f64, inside: &Markup) -> Markup {
     html! {
         svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img"
             viewBox={ "0 0 " (px(width)) " " (px(height)) } width=(px(width)) height=(px(height)) {
@@ -34,7 +34,7 @@ const WIDE: f64 = 720.0;
 const NARROW: f64 = 340.0;
 
 /// Draws a chart in both widths.
-pub(super) fn both(caption: &Caption, draw: impl Fn(f64) -> (f64, Markup)) -> Markup {
+pub(crate) fn both(caption: &Caption, draw: impl Fn(f64) -> (f64, Markup)) -> Markup {
     let drawn = |width: f64| {
         let (height, inside) = draw(width);
         svg(caption, width, height, &inside)
@@ -49,7 +49,7 @@ pub(super) fn both(caption: &Caption, draw: impl Fn(f64) -> (f64, Markup)) -> Ma
 }
 
 /// Draws a small chart that has one width everywhere.
-pub(super) fn small(caption: &Caption, draw: impl Fn(f64) -> (f64, Markup)) -> Markup {
+pub(crate) fn small(caption: &Caption, draw: impl Fn(f64) -> (f64, Markup)) -> Markup {
     let (height, inside) = draw(NARROW);
     html! {
         figure class="small" {
@@ -60,7 +60,7 @@ pub(super) fn small(caption: &Caption, draw: impl Fn(f64) -> (f64, Markup)) -> M
 }
 
 /// Names the series and their looks.
-pub(super) fn legend<'a>(series: impl Iterator<Item = &'a str>, palette: &Palette) -> Markup {
+pub(crate) fn legend<'a>(series: impl Iterator<Item = &'a str>, palette: &Palette) -> Markup {
     html! {
         ul class="legend" aria-hidden="true" {
             @for name in series {
@@ -78,7 +78,7 @@ pub(super) fn legend<'a>(series: impl Iterator<Item = &'a str>, palette: &Palett
 }
 
 /// Draws lines across the chart, each with its value to the left.
-pub(super) fn rows(
+pub(crate) fn rows(
     y: &Scale,
     ticks: &[f64],
     [left, right]: [f64; 2],
@@ -94,7 +94,7 @@ pub(super) fn rows(
 }
 
 /// Moves labels apart so that they do not overlap, as little as possible, from `top` to `bottom`.
-pub(super) fn apart(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
+pub(crate) fn apart(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
     let mut heights = wanted.to_vec();
@@ -112,7 +112,7 @@ pub(super) fn apart(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64>
 }
 
 /// Marks text as HTML: only for constants of this program.
-pub(super) fn own(text: &'static str) -> PreEscaped<&'static str> {
+pub(crate) fn own(text: &'static str) -> PreEscaped<&'static str> {
     PreEscaped(text)
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records without a chart: verdicts and failures as sentences, others as tables of their fields.
 
-use super::read::Run;
-use super::record::Other;
-use super::table::{number, scrolled};
-use crate::args::unique;
-use crate::units::three;
+use crate::read::Run;
+use crate::record::Other;
+use crate::table::{number, scrolled};
 use maud::{Markup, html};
+use overlock_world::stats::unique;
+use overlock_world::units::three;
 use serde_json::Value;
 
 /// Returns the sentence of this record, with its tone, if it has one.
@@ -32,7 +32,7 @@ fn sentence(other: &Other) -> Option<(&'static str, String)> {
 }
 
 /// Shows the sentences in which a command ended.
-pub(super) fn sentences(run: &Run) -> Markup {
+pub(crate) fn sentences(run: &Run) -> Markup {
     html! {
         @for (tone, text) in run.others.iter().filter_map(sentence) {
             p class={ "sentence " (tone) } { (text) }
@@ -144,7 +144,7 @@ fn heading(kind: &str) -> &str {
 }
 
 /// Makes tables of all other records of a run, one for each kind.
-pub(super) fn tables(run: &Run) -> Markup {
+pub(crate) fn tables(run: &Run) -> Markup {
     let rest = || run.others.iter().filter(|other| sentence(other).is_none());
     let kinds = unique(rest().map(|other| other.kind.as_str()));
     html! {

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The page: the runs, then each experiment with its charts and its table.
 
-use super::fairness::Fairness;
-use super::figure::{CHART_STYLE, both, legend, own, small};
-use super::group::{Cell, Section, Setup};
-use super::others;
-use super::overcommit::Overcommit;
-use super::palette::Palette;
-use super::ratios::Intervals;
-use super::read::{Results, Run};
-use super::table;
-use super::timeline;
-use super::waits::WaitCurves;
-use super::words;
-use crate::process::preload::NONE;
-use crate::stats::Interval;
-use crate::units::{count, three, time};
+use crate::fairness::Fairness;
+use crate::figure::{CHART_STYLE, both, legend, own, small};
+use crate::group::{Cell, Section, Setup};
+use crate::others;
+use crate::overcommit::Overcommit;
+use crate::palette::Palette;
+use crate::ratios::Intervals;
+use crate::read::{Results, Run};
+use crate::table;
+use crate::timeline;
+use crate::waits::WaitCurves;
+use crate::words;
 use maud::{DOCTYPE, Markup, html};
+use overlock_world::stats::Interval;
+use overlock_world::units::{count, three, time};
+
+/// The name of libc's locks under the preload library.
+const NONE: &str = "none";
 
 /// The style of the page, without its charts.
 const STYLE: &str = include_str!("page.css");
@@ -29,7 +31,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
                       base-uri 'none'; form-action 'none'";
 
 /// The whole page.
-pub(super) fn page(results: &Results, sections: &[Section<'_>], title: Option<&str>) -> Markup {
+pub(crate) fn page(results: &Results, sections: &[Section<'_>], title: Option<&str>) -> Markup {
     let palette = Palette::of(sections);
     let title = title.unwrap_or("Overlock: what was measured");
     let runs = &results.runs;
@@ -195,7 +197,7 @@ fn shares(setup: &Setup<'_>, palette: &Palette) -> Markup {
 }
 
 /// Formats the number of vCPUs, and the overcommit.
-pub(super) fn place(setup: &Setup<'_>, cpus: u32) -> String {
+pub(crate) fn place(setup: &Setup<'_>, cpus: u32) -> String {
     setup.at(cpus).next().map_or_else(String::new, Cell::place)
 }
 
@@ -220,7 +222,7 @@ fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
     let first = setup.cells.iter().find_map(|cell| cell.points.first()).map(|(_, point)| *point);
     let baseline = first.and_then(|point| point.baseline.as_deref()).unwrap_or("the baseline");
     let metric = first.and_then(|point| point.metric.as_deref());
-    let rows = |of: fn(&super::record::Point) -> Option<Interval>| -> Vec<(&str, Interval)> {
+    let rows = |of: fn(&crate::record::Point) -> Option<Interval>| -> Vec<(&str, Interval)> {
         let row = |cell: &'_ Cell<'_>| cell.interval(of);
         setup.cells.iter().filter_map(|cell| Some((cell.series.as_str(), row(cell)?))).collect()
     };

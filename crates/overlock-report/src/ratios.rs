@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Intervals one below the other: ratios to something at 1, or figures of locks at one point.
 
-use super::figure::Caption;
-use super::palette::{Palette, px};
-use super::scale::Scale;
-use crate::stats::Interval;
+use crate::figure::Caption;
+use crate::palette::{Palette, px};
+use crate::scale::Scale;
 use maud::{Markup, html};
+use overlock_world::stats::Interval;
 
 /// One chart.
 #[derive(Debug)]
-pub(super) struct Intervals<'a> {
-    pub(super) title: String,
+pub(crate) struct Intervals<'a> {
+    pub(crate) title: String,
     /// The meaning of the values: `of libc, above 1 is better`.
-    pub(super) unit: String,
+    pub(crate) unit: String,
     /// Whether 1 is the base of comparison.
-    pub(super) ratios: bool,
-    pub(super) rows: Vec<(&'a str, Interval)>,
-    pub(super) show: fn(f64) -> String,
+    pub(crate) ratios: bool,
+    pub(crate) rows: Vec<(&'a str, Interval)>,
+    pub(crate) show: fn(f64) -> String,
 }
 
 const ROW: f64 = 26.0;
 
 impl Intervals<'_> {
-    pub(super) fn caption(&self) -> Caption {
+    pub(crate) fn caption(&self) -> Caption {
         let row = |(name, of): &(&str, Interval)| {
             let [median, low, high] = [of.median, of.low, of.high].map(self.show);
             format!("{name} {median} ({low} to {high})")
@@ -32,7 +32,7 @@ impl Intervals<'_> {
         Caption { title: self.title.clone(), description }
     }
 
-    pub(super) fn draw(&self, width: f64, palette: &Palette) -> (f64, Markup) {
+    pub(crate) fn draw(&self, width: f64, palette: &Palette) -> (f64, Markup) {
         let longest = self.rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let left = (16.0 + 7.2 * longest as f64).clamp(70.0, 0.42 * width);
         let (right, top) = (width - 70.0, 24.0);
@@ -44,7 +44,7 @@ impl Intervals<'_> {
             @for tick in x.ticks(if width > 500.0 { 6.0 } else { 3.0 }) {
                 path class="grid" d={ "M" (px(x.at(tick))) " " (px(top)) "V" (px(bottom)) } {}
                 text x=(px(x.at(tick))) y=(px(bottom + 16.0)) text-anchor="middle" {
-                    (super::overcommit::trimmed_unit(&(self.show)(tick)))
+                    (crate::overcommit::trimmed_unit(&(self.show)(tick)))
                 }
             }
             @if self.ratios {

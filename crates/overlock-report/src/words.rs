@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A sentence on what was measured, and on what makes it doubtful.
 
-use super::overcommit::trimmed_unit;
-use super::read::Run;
-use super::record::Head;
-use crate::process::preload::typed;
-use crate::units::{three, time};
-use crate::warnings::STEAL_LIMIT;
+use crate::overcommit::trimmed_unit;
+use crate::read::Run;
+use crate::record::Head;
+use overlock_world::stats::STEAL_LIMIT;
+use overlock_world::units::typed;
+use overlock_world::units::{three, time};
 use std::ffi::OsStr;
 
 /// Returns the command as a user would type it.
-pub(super) fn command(head: &Head) -> Option<String> {
+pub(crate) fn command(head: &Head) -> Option<String> {
     let words: Vec<String> = head.command.iter().map(|word| typed(OsStr::new(word))).collect();
     (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// Describes the machine and the program of a run; only what its record contains.
-pub(super) fn setting(run: &Run) -> String {
+pub(crate) fn setting(run: &Run) -> String {
     let Some(head) = &run.head else {
         return format!("{} does not record the machine and the command.", run.file);
     };
@@ -49,7 +49,7 @@ fn is_simulated(run: &Run) -> bool {
 }
 
 /// Describes how much was measured.
-pub(super) fn extent(run: &Run) -> String {
+pub(crate) fn extent(run: &Run) -> String {
     let mut parts = Vec::new();
     let plural = |n: usize, name: &str| format!("{n} {name}{}", if n == 1 { "" } else { "s" });
     if !run.points.is_empty() {
@@ -61,7 +61,7 @@ pub(super) fn extent(run: &Run) -> String {
         });
         let seconds: Vec<f64> = run.points.iter().filter_map(|point| point.seconds).collect();
         parts.extend(
-            crate::stats::median(&seconds)
+            overlock_world::stats::median(&seconds)
                 .map(|s| format!("runs of about {}", trimmed_unit(&time(1e9 * s)))),
         );
     }
@@ -72,7 +72,7 @@ pub(super) fn extent(run: &Run) -> String {
 }
 
 /// Describes what the intervals of a run mean.
-pub(super) fn coverage(run: &Run) -> Option<String> {
+pub(crate) fn coverage(run: &Run) -> Option<String> {
     let mut all = run.points.iter().filter_map(|point| point.interval_coverage);
     let first = all.next()?;
     let least = all.fold(first, f64::min);
@@ -84,7 +84,7 @@ pub(super) fn coverage(run: &Run) -> Option<String> {
 }
 
 /// Returns everything about a run that makes its numbers doubtful.
-pub(super) fn doubts(run: &Run) -> Vec<String> {
+pub(crate) fn doubts(run: &Run) -> Vec<String> {
     let mut doubts = Vec::new();
     if let Some(head) = &run.head {
         if head.commit.as_deref().is_some_and(|commit| commit.ends_with("-dirty")) {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Durations and numbers as people write and read them.
+//! Durations, numbers and command lines as people write and read them.
 //!
 //! Durations on the command line carry a unit (`100ns`, `1us`, `10µs`, `2.5ms`, `1s`); only a bare
 //! `0` needs none, because zero is the same in every unit.
 
+use std::ffi::OsStr;
+
 /// A duration in whole nanoseconds, as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Nanos(pub(crate) u64);
+pub struct Nanos(pub u64);
 
 const UNITS: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
 
@@ -53,7 +55,8 @@ impl std::fmt::Display for Nanos {
 }
 
 /// Formats a duration in nanoseconds to three figures with the unit that suits it.
-pub(crate) fn time(nanos: f64) -> String {
+#[must_use]
+pub fn time(nanos: f64) -> String {
     match nanos {
         n if n < 1e3 => format!("{} ns", three(n)),
         n if n < 1e6 => format!("{} us", three(n / 1e3)),
@@ -63,7 +66,8 @@ pub(crate) fn time(nanos: f64) -> String {
 }
 
 /// Formats a count (of operations per second, say) to three figures with `k`, `M` or `G`.
-pub(crate) fn count(value: f64) -> String {
+#[must_use]
+pub fn count(value: f64) -> String {
     match value {
         v if v < 1e3 => three(v),
         v if v < 1e6 => format!("{} k", three(v / 1e3)),
@@ -73,7 +77,8 @@ pub(crate) fn count(value: f64) -> String {
 }
 
 /// Formats a number to three significant figures (large ones are left whole).
-pub(crate) fn three(value: f64) -> String {
+#[must_use]
+pub fn three(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
         v if v < 0.001 => format!("{value:.0e}"),
@@ -81,6 +86,17 @@ pub(crate) fn three(value: f64) -> String {
         v if v < 10.0 => format!("{value:.2}"),
         v if v < 100.0 => format!("{value:.1}"),
         _ => format!("{value:.0}"),
+    }
+}
+
+/// Quotes a word as a user would type it in a shell.
+#[must_use]
+pub fn typed(word: &OsStr) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_=./:,+@%".contains(c);
+    match word.to_str() {
+        None => format!("$'{}'", word.as_encoded_bytes().escape_ascii()),
+        Some(text) if !text.is_empty() && text.chars().all(plain) => text.to_owned(),
+        Some(text) => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -129,5 +145,20 @@ mod tests {
         assert_eq!(time(43_000_000.0), "43.0 ms");
         assert_eq!(count(33_200_000.0), "33.2 M");
         assert_eq!(three(0.000_01), "1e-5");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_command_is_typed_as_a_shell_reads_it() {
+        use std::os::unix::ffi::OsStrExt;
+        for (word, text) in [
+            (&b"-j8"[..], "-j8"),
+            (b"", "''"),
+            (b"/a b/c", "'/a b/c'"),
+            (b"it's", r"'it'\''s'"),
+            (b"\xff'", r"$'\xff\''"),
+        ] {
+            assert_eq!(typed(OsStr::from_bytes(word)), text);
+        }
     }
 }

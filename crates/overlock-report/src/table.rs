@@ -2,12 +2,13 @@
 //! The numbers themselves. Each cell contains the record's own value, beside the three figures that
 //! it shows.
 
-use super::group::Section;
-use super::record::Point;
-use crate::record::{Spread, Waits};
-use crate::stats::Interval;
-use crate::units::{count, three, time};
+use crate::group::Section;
+use crate::record::Point;
 use maud::{Markup, html};
+use overlock_world::WaitNs;
+use overlock_world::stats::Interval;
+use overlock_world::stats::Spread;
+use overlock_world::units::{count, three, time};
 
 /// A number of the record, and its text on the page.
 type Figure = (f64, String);
@@ -36,7 +37,7 @@ fn ops(point: &Point, of: fn(Interval) -> f64) -> Option<Figure> {
     point.ops_per_s.map(of).map(counted)
 }
 
-fn wait(point: &Point, of: fn(&Waits) -> u64) -> Option<Figure> {
+fn wait(point: &Point, of: fn(&WaitNs) -> u64) -> Option<Figure> {
     point.wait_ns.as_ref().map(of).map(timed)
 }
 
@@ -166,17 +167,17 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Shows a number with the value of the record behind it.
-pub(super) fn number((raw, shown): &Figure) -> Markup {
+pub(crate) fn number((raw, shown): &Figure) -> Markup {
     html! { data value=(raw) { (shown) } }
 }
 
 /// Makes a table that scrolls by itself where it is wider than the page.
-pub(super) fn scrolled(label: &str, table: &Markup) -> Markup {
+pub(crate) fn scrolled(label: &str, table: &Markup) -> Markup {
     html! { div class="scroll" role="region" tabindex="0" aria-label=(label) { (table) } }
 }
 
 /// Makes a table of all points of a section, a row each.
-pub(super) fn points(section: &Section<'_>) -> Markup {
+pub(crate) fn points(section: &Section<'_>) -> Markup {
     let all = || section.cells().flat_map(|cell| &cell.points);
     let has = |column: &&Column| all().any(|(_, point)| (column.figure)(point).is_some());
     let columns: Vec<&Column> = COLUMNS.iter().filter(has).collect();
@@ -205,7 +206,7 @@ pub(super) fn points(section: &Section<'_>) -> Markup {
                         @if has_cpus {
                             td { @if let Some(cpus) = point.cpus { data value=(cpus) { (cpus) } } }
                             td { @if let Some(over) = point.over() {
-                                (super::group::three_short(over)) "x"
+                                (crate::group::three_short(over)) "x"
                             } }
                         }
                         @if many { td { (run.name) } }
@@ -229,7 +230,7 @@ fn figure(section: &Section<'_>, point: &Point) -> Option<Interval> {
 }
 
 /// Shows runs beside each other, if there are several: how well do they agree?
-pub(super) fn side_by_side(section: &Section<'_>) -> Option<Markup> {
+pub(crate) fn side_by_side(section: &Section<'_>) -> Option<Markup> {
     let names = section.run_names();
     if names.len() < 2 {
         return None;

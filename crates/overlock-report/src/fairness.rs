@@ -2,16 +2,16 @@
 //! How the work is shared: Jain's index, and the work of the vCPU that did the least, of the
 //! average one, and of the one that did the most.
 
-use super::figure::Caption;
-use super::group::Cell;
-use super::palette::{Look, Palette, px};
-use super::scale::Scale;
-use crate::record::Spread;
+use crate::figure::Caption;
+use crate::group::Cell;
+use crate::palette::{Look, Palette, px};
+use crate::scale::Scale;
 use maud::{Markup, html};
+use overlock_world::stats::Spread;
 
 /// A chart for one number of vCPUs.
 #[derive(Debug)]
-pub(super) struct Fairness<'a> {
+pub(crate) struct Fairness<'a> {
     series: Vec<Bars<'a>>,
 }
 
@@ -32,7 +32,7 @@ const ROW: f64 = 34.0;
 
 impl<'a> Fairness<'a> {
     /// Makes the chart; nothing for a lone vCPU, or where the records have no shares.
-    pub(super) fn of(cells: impl Iterator<Item = &'a Cell<'a>>, palette: &Palette) -> Option<Self> {
+    pub(crate) fn of(cells: impl Iterator<Item = &'a Cell<'a>>, palette: &Palette) -> Option<Self> {
         let bars = |cell: &'a Cell<'a>| {
             let average = |spread: &Spread| spread.avg.max(f64::MIN_POSITIVE);
             let over = |of: fn(&Spread) -> f64| {
@@ -52,7 +52,7 @@ impl<'a> Fairness<'a> {
         (!series.is_empty()).then_some(Fairness { series })
     }
 
-    pub(super) fn caption(&self, place: &str) -> Caption {
+    pub(crate) fn caption(&self, place: &str) -> Caption {
         let bars = |bars: &Bars<'_>| {
             format!(
                 "{}: Jain {:.3}, least {:.2} and most {:.2} of the average",
@@ -66,7 +66,7 @@ impl<'a> Fairness<'a> {
         }
     }
 
-    pub(super) fn draw(&self, width: f64) -> (f64, Markup) {
+    pub(crate) fn draw(&self, width: f64) -> (f64, Markup) {
         let top = 20.0;
         let bottom = top + ROW * self.series.len() as f64;
         let jain = Scale::span(0.0, 1.0, 12.0, 0.3 * width);
@@ -79,7 +79,7 @@ impl<'a> Fairness<'a> {
             @for tick in shares.ticks(4.0) {
                 path class="grid" d={ "M" (px(shares.at(tick))) " " (px(top)) "V" (px(bottom)) } {}
                 text x=(px(shares.at(tick))) y=(px(bottom + 15.0)) text-anchor="middle" {
-                    (super::overcommit::count_short(tick))
+                    (crate::overcommit::count_short(tick))
                 }
             }
             @for tick in [0.0, 0.5, 1.0] {

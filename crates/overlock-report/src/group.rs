@@ -6,38 +6,38 @@
 //! from the lowest `low` to the highest `high`. Other runs get their own charts, because they can
 //! differ in anything.
 
-use super::read::Run;
-use super::record::Point;
-use crate::stats::{self, Interval};
-use crate::units::{Nanos, three};
+use crate::read::Run;
+use crate::record::Point;
+use overlock_world::stats::{self, Interval};
+use overlock_world::units::{Nanos, three};
 
 /// Points that can be compared.
 #[derive(Debug)]
-pub(super) struct Section<'a> {
-    pub(super) title: String,
+pub(crate) struct Section<'a> {
+    pub(crate) title: String,
     /// Whether these are runs of a program.
-    pub(super) is_process: bool,
-    pub(super) setups: Vec<Setup<'a>>,
+    pub(crate) is_process: bool,
+    pub(crate) setups: Vec<Setup<'a>>,
 }
 
 /// The points of one machine and one commit.
 #[derive(Debug)]
-pub(super) struct Setup<'a> {
-    pub(super) runs: Vec<&'a Run>,
-    pub(super) cells: Vec<Cell<'a>>,
+pub(crate) struct Setup<'a> {
+    pub(crate) runs: Vec<&'a Run>,
+    pub(crate) cells: Vec<Cell<'a>>,
 }
 
 /// One lock with one number of vCPUs, in every run that has it.
 #[derive(Debug)]
-pub(super) struct Cell<'a> {
-    pub(super) series: String,
-    pub(super) cpus: Option<u32>,
-    pub(super) over: Option<f64>,
-    pub(super) points: Vec<(&'a Run, &'a Point)>,
+pub(crate) struct Cell<'a> {
+    pub(crate) series: String,
+    pub(crate) cpus: Option<u32>,
+    pub(crate) over: Option<f64>,
+    pub(crate) points: Vec<(&'a Run, &'a Point)>,
 }
 
 /// Sorts all points into sections, in their order of appearance.
-pub(super) fn sections(runs: &[Run]) -> Vec<Section<'_>> {
+pub(crate) fn sections(runs: &[Run]) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
     for (run, point) in runs.iter().flat_map(|run| run.points.iter().map(move |p| (run, p))) {
         let title = title(point);
@@ -103,12 +103,12 @@ impl<'a> Section<'a> {
     }
 
     /// Returns all cells of all setups.
-    pub(super) fn cells(&self) -> impl Iterator<Item = &Cell<'a>> {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &Cell<'a>> {
         self.setups.iter().flat_map(|setup| &setup.cells)
     }
 
     /// Returns the names of the section's runs.
-    pub(super) fn run_names(&self) -> Vec<&'a str> {
+    pub(crate) fn run_names(&self) -> Vec<&'a str> {
         self.setups
             .iter()
             .flat_map(|setup| setup.runs.iter().map(|run| run.name.as_str()))
@@ -118,24 +118,24 @@ impl<'a> Section<'a> {
 
 impl<'a> Setup<'a> {
     /// Returns the series, in their order of appearance.
-    pub(super) fn series(&self) -> Vec<&str> {
-        crate::args::unique(self.cells.iter().map(|cell| cell.series.as_str()))
+    pub(crate) fn series(&self) -> Vec<&str> {
+        overlock_world::stats::unique(self.cells.iter().map(|cell| cell.series.as_str()))
     }
 
     /// Returns the numbers of vCPUs, the fewest first.
-    pub(super) fn cpus(&self) -> Vec<u32> {
-        let mut all = crate::args::unique(self.cells.iter().filter_map(|cell| cell.cpus));
+    pub(crate) fn cpus(&self) -> Vec<u32> {
+        let mut all = overlock_world::stats::unique(self.cells.iter().filter_map(|cell| cell.cpus));
         all.sort_unstable();
         all
     }
 
     /// Returns the cells with one number of vCPUs.
-    pub(super) fn at(&self, cpus: u32) -> impl Iterator<Item = &Cell<'a>> {
+    pub(crate) fn at(&self, cpus: u32) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.cpus == Some(cpus))
     }
 
     /// Formats `Run A`, or `Runs A, B`.
-    pub(super) fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         let names: Vec<&str> = self.runs.iter().map(|run| run.name.as_str()).collect();
         format!("Run{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
     }
@@ -144,7 +144,7 @@ impl<'a> Setup<'a> {
 impl Cell<'_> {
     /// Returns the interval of all runs: the median of medians, from the lowest low to the highest
     /// high.
-    pub(super) fn interval(&self, of: impl Fn(&Point) -> Option<Interval>) -> Option<Interval> {
+    pub(crate) fn interval(&self, of: impl Fn(&Point) -> Option<Interval>) -> Option<Interval> {
         let all: Vec<Interval> = self.points.iter().filter_map(|(_, point)| of(point)).collect();
         let medians: Vec<f64> = all.iter().map(|interval| interval.median).collect();
         Some(Interval {
@@ -155,13 +155,13 @@ impl Cell<'_> {
     }
 
     /// Returns the median over runs.
-    pub(super) fn median(&self, of: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
+    pub(crate) fn median(&self, of: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
         let all: Vec<f64> = self.points.iter().filter_map(|(_, point)| of(point)).collect();
         stats::median(&all)
     }
 
     /// Formats `8 vCPUs (4x)`.
-    pub(super) fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         let name = self.points.first().map_or("vCPU", |(_, point)| point.sharer());
         let plural = if self.cpus == Some(1) { "" } else { "s" };
         match (self.cpus, self.over) {
@@ -173,6 +173,6 @@ impl Cell<'_> {
 }
 
 /// Formats `2` instead of `2.00`.
-pub(super) fn three_short(value: f64) -> String {
+pub(crate) fn three_short(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { three(value) }
 }

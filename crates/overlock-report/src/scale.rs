@@ -3,7 +3,7 @@
 
 /// An axis: values from `from` to `to` on pixels from `start` to `end`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     from: f64,
     to: f64,
     start: f64,
@@ -13,14 +13,14 @@ pub(super) struct Scale {
 
 impl Scale {
     /// Makes a linear axis from 0 to a round number at or above `highest`.
-    pub(super) fn linear(highest: f64, start: f64, end: f64) -> Self {
+    pub(crate) fn linear(highest: f64, start: f64, end: f64) -> Self {
         let highest = if highest.is_finite() && highest > 0.0 { highest } else { 1.0 };
         let step = step(highest, 5.0);
         Scale { from: 0.0, to: (highest / step - 1e-9).ceil() * step, start, end, log: false }
     }
 
     /// Makes an axis of equal steps for equal ratios, over all `values` above 0.
-    pub(super) fn log(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Self {
+    pub(crate) fn log(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Self {
         let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
         for value in values.filter(|value| value.is_finite() && *value > 0.0) {
             (low, high) = (low.min(value), high.max(value));
@@ -34,17 +34,17 @@ impl Scale {
     }
 
     /// Makes a linear axis over exactly this span.
-    pub(super) fn span(from: f64, to: f64, start: f64, end: f64) -> Self {
+    pub(crate) fn span(from: f64, to: f64, start: f64, end: f64) -> Self {
         Scale { from, to: if to > from { to } else { from + 1.0 }, start, end, log: false }
     }
 
     /// Places the same values on other pixels.
-    pub(super) fn on(self, start: f64, end: f64) -> Self {
+    pub(crate) fn on(self, start: f64, end: f64) -> Self {
         Scale { start, end, ..self }
     }
 
     /// Returns the pixel of a value; the nearer end if the value is beyond.
-    pub(super) fn at(&self, value: f64) -> f64 {
+    pub(crate) fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(self.from) / self.from).ln() / (self.to / self.from).ln()
         } else {
@@ -54,7 +54,7 @@ impl Scale {
     }
 
     /// Returns the values that deserve a line across the chart.
-    pub(super) fn ticks(&self, about: f64) -> Vec<f64> {
+    pub(crate) fn ticks(&self, about: f64) -> Vec<f64> {
         if self.log {
             let decades = (self.to / self.from).log10().round().max(1.0);
             let every = (decades / about).ceil().max(1.0);

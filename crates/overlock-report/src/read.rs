@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads files into runs. A line that is not a record is reported, and all others are kept.
 
-use super::record::{Head, Other, Point, Summary, Timeline};
+use crate::record::{Head, Other, Point, Summary, Timeline};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::fs::File;
@@ -17,29 +17,30 @@ const HOPELESS: usize = 5;
 
 /// All records from one `run` record to the next.
 #[derive(Debug, Default)]
-pub(super) struct Run {
+pub struct Run {
     /// A, B, C, ...
-    pub(super) name: String,
-    pub(super) file: String,
+    pub(crate) name: String,
+    pub(crate) file: String,
     /// Absent if the file does not have it.
-    pub(super) head: Option<Head>,
-    pub(super) points: Vec<Point>,
-    pub(super) summaries: Vec<Summary>,
-    pub(super) timelines: Vec<Timeline>,
-    pub(super) others: Vec<Other>,
+    pub(crate) head: Option<Head>,
+    pub(crate) points: Vec<Point>,
+    pub(crate) summaries: Vec<Summary>,
+    pub(crate) timelines: Vec<Timeline>,
+    pub(crate) others: Vec<Other>,
 }
 
 /// What was read, and what could not be.
 #[derive(Debug, Default)]
-pub(super) struct Results {
-    pub(super) runs: Vec<Run>,
+pub struct Results {
+    /// In the order in which they were read.
+    pub runs: Vec<Run>,
     /// Sentences, each of which names file and line.
-    pub(super) complaints: Vec<String>,
+    pub complaints: Vec<String>,
 }
 
 /// Reads all files. The only error is to name one twice: as two runs, it would seem to agree with
 /// itself.
-pub(super) fn files(paths: &[PathBuf]) -> Result<Results> {
+pub fn files(paths: &[PathBuf]) -> Result<Results> {
     let mut results = Results::default();
     let mut known = Vec::new();
     for path in paths {
@@ -107,6 +108,18 @@ fn lines(mut input: impl BufRead, name: &str, results: &mut Results) -> Result<(
     Ok(())
 }
 
+impl Results {
+    /// Describes how much there is: `2 runs, 40 points, 1 timeline`.
+    #[must_use]
+    pub fn extent(&self) -> String {
+        let plural = |n: usize, name: &str| format!("{n} {name}{}", if n == 1 { "" } else { "s" });
+        let points: usize = self.runs.iter().map(|run| run.points.len()).sum();
+        let timelines: usize = self.runs.iter().map(|run| run.timelines.len()).sum();
+        let runs = plural(self.runs.len(), "run");
+        format!("{runs}, {}, {}", plural(points, "point"), plural(timelines, "timeline"))
+    }
+}
+
 impl Run {
     /// Returns whether nothing is known, not even the command.
     fn is_empty(&self) -> bool {
@@ -114,7 +127,8 @@ impl Run {
     }
 
     /// Returns whether there is anything to show.
-    pub(super) fn has_results(&self) -> bool {
+    #[must_use]
+    pub fn has_results(&self) -> bool {
         !(self.points.is_empty()
             && self.summaries.is_empty()
             && self.timelines.is_empty()
@@ -123,7 +137,7 @@ impl Run {
 
     /// Returns whether both come from the same machine and the same commit, as far as both record
     /// it; a run that does not record it is only like runs of its own file.
-    pub(super) fn is_like(&self, other: &Run) -> bool {
+    pub(crate) fn is_like(&self, other: &Run) -> bool {
         match (&self.head, &other.head) {
             (Some(one), Some(other)) => {
                 one.machine.is(&other.machine)

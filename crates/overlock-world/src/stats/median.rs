@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The few statistics behind every table here.
+//! Medians, and the intervals around them.
 //!
 //! They are medians, not means: one run that lost its CPU to a neighbour must not move the result.
 //! The interval around a median is the exact, distribution-free one from order statistics: the k-th
@@ -12,19 +12,23 @@
 use serde::{Deserialize, Serialize};
 
 /// The confidence required of an interval when there are enough samples.
-pub(crate) const CONFIDENCE: f64 = 0.95;
+pub const CONFIDENCE: f64 = 0.95;
 
 /// A median and the interval that covers it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Interval {
-    pub(crate) median: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
+pub struct Interval {
+    /// The median.
+    pub median: f64,
+    /// The lower end of the interval.
+    pub low: f64,
+    /// The upper end of the interval.
+    pub high: f64,
 }
 
 impl Interval {
     /// Returns the median of `values` with its interval, or nothing if there are no values.
-    pub(crate) fn of(values: &[f64]) -> Option<Self> {
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let skip = skipped(sorted.len());
@@ -36,23 +40,27 @@ impl Interval {
     }
 
     /// Returns whether `value` could be the true median.
-    pub(crate) fn includes(&self, value: f64) -> bool {
+    #[must_use]
+    pub fn includes(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 
     /// Returns half of the width over the median: 0.05 reads "± 5 %".
-    pub(crate) fn spread(&self) -> f64 {
+    #[must_use]
+    pub fn spread(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.high - self.low) / (2.0 * self.median).abs() }
     }
 }
 
 /// Returns the probability that the interval of `n` samples covers the true median.
-pub(crate) fn coverage(n: usize) -> f64 {
+#[must_use]
+pub fn coverage(n: usize) -> f64 {
     if n == 0 { 0.0 } else { 1.0 - 2.0 * tail(n, skipped(n)) }
 }
 
 /// Describes how far the columns `low` and `high` of a table of `rounds` rounds can be trusted.
-pub(crate) fn describe(rounds: usize) -> String {
+#[must_use]
+pub fn describe(rounds: usize) -> String {
     match rounds {
         1 => "1 round, so low and high mean nothing".into(),
         n => format!("{n} rounds; low..high covers the median with {:.0} %", coverage(n) * 100.0),
@@ -80,7 +88,8 @@ fn tail(n: usize, k: usize) -> f64 {
 }
 
 /// Returns the median, or nothing if there are no values.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     median_sorted(&sorted)
@@ -96,7 +105,8 @@ fn median_sorted(sorted: &[f64]) -> Option<f64> {
 }
 
 /// Returns the geometric mean, the right mean for ratios; nothing if there are no values.
-pub(crate) fn geomean(values: &[f64]) -> Option<f64> {
+#[must_use]
+pub fn geomean(values: &[f64]) -> Option<f64> {
     if values.is_empty() {
         return None;
     }

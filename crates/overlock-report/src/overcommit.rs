@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Throughput against overcommit: how much each lock achieves as more vCPUs share the pCPUs.
 
-use super::figure::{Caption, apart, rows};
-use super::group::{Cell, Section, Setup, three_short};
-use super::palette::{Look, Palette, px};
-use super::scale::Scale;
-use crate::args::unique;
-use crate::stats::Interval;
-use crate::units::count;
+use crate::figure::{Caption, apart, rows};
+use crate::group::{Cell, Section, Setup, three_short};
+use crate::palette::{Look, Palette, px};
+use crate::scale::Scale;
 use maud::{Markup, html};
+use overlock_world::stats::Interval;
+use overlock_world::stats::unique;
+use overlock_world::units::count;
 
 /// One chart, which can be drawn in any width.
 #[derive(Debug)]
-pub(super) struct Overcommit<'a> {
+pub(crate) struct Overcommit<'a> {
     series: Vec<Line<'a>>,
     overs: Vec<f64>,
     y: Scale,
@@ -43,7 +43,7 @@ fn dots(cells: &[&Cell<'_>]) -> Vec<(f64, Interval)> {
 impl<'a> Overcommit<'a> {
     /// Makes the chart; nothing if there are fewer than two overcommits. The vertical axis is that
     /// of the whole section, so that setups can be compared.
-    pub(super) fn of(
+    pub(crate) fn of(
         section: &Section<'_>,
         setup: &'a Setup<'_>,
         palette: &Palette,
@@ -76,7 +76,7 @@ impl<'a> Overcommit<'a> {
         Some(Overcommit { series, overs, y, axis })
     }
 
-    pub(super) fn caption(&self, place: &str) -> Caption {
+    pub(crate) fn caption(&self, place: &str) -> Caption {
         let line = |line: &Line<'_>| {
             let dot = |(over, of): &(f64, Interval)| {
                 let (low, high) = (count(of.low), count(of.high));
@@ -93,7 +93,7 @@ impl<'a> Overcommit<'a> {
     }
 
     /// Draws the chart; a wide one has the names at the ends of the lines, a narrow one below.
-    pub(super) fn draw(&self, width: f64) -> (f64, Markup) {
+    pub(crate) fn draw(&self, width: f64) -> (f64, Markup) {
         let is_wide = width > 500.0;
         let longest = self.series.iter().map(|line| line.name.len()).max().unwrap_or(0) as f64;
         let right = if is_wide { width - 24.0 - 7.2 * longest.min(28.0) } else { width - 14.0 };
@@ -175,12 +175,12 @@ impl<'a> Overcommit<'a> {
 }
 
 /// Formats a tick: `2 M` instead of `2.00 M`.
-pub(super) fn count_short(value: f64) -> String {
+pub(crate) fn count_short(value: f64) -> String {
     trimmed_unit(&count(value))
 }
 
 /// Formats a number without trailing zeros, and its unit.
-pub(super) fn trimmed_unit(text: &str) -> String {
+pub(crate) fn trimmed_unit(text: &str) -> String {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let number = match number.contains('.') {
         true => number.trim_end_matches('0').trim_end_matches('.'),

@@ -2,7 +2,7 @@
 //! The look of a series: colour and marker by the algorithm, dashes by the build. So a lock looks
 //! the same in every chart of a page, and nothing depends on colour alone.
 
-use super::group::Section;
+use crate::group::Section;
 use maud::{Markup, html};
 
 /// Colours in the style sheet.
@@ -14,11 +14,11 @@ const KNOWN: [&str; 8] =
 
 /// The look of each series.
 #[derive(Debug)]
-pub(super) struct Palette(Vec<String>);
+pub(crate) struct Palette(Vec<String>);
 
 /// The look of one series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Look {
+pub(crate) struct Look {
     colour: usize,
     marker: usize,
     /// A class of the style sheet: `solid`, `native`, `off`.
@@ -26,7 +26,7 @@ pub(super) struct Look {
 }
 
 impl Palette {
-    pub(super) fn of(sections: &[Section<'_>]) -> Self {
+    pub(crate) fn of(sections: &[Section<'_>]) -> Self {
         let mut keys: Vec<String> = KNOWN.map(str::to_owned).into();
         for cell in sections.iter().flat_map(Section::cells) {
             let key = key(&cell.series);
@@ -50,7 +50,7 @@ impl Palette {
         Palette(looks)
     }
 
-    pub(super) fn look(&self, series: &str) -> Look {
+    pub(crate) fn look(&self, series: &str) -> Look {
         let key = key(series);
         let at = self.0.iter().position(|known| known == key).unwrap_or(self.0.len());
         let dash = match series.split(',').next().unwrap_or_default() {
@@ -76,12 +76,12 @@ fn key(series: &str) -> &str {
 
 impl Look {
     /// Returns the classes of a group whose strokes and fills have this look.
-    pub(super) fn class(self) -> String {
+    pub(crate) fn class(self) -> String {
         format!("c{} {}", self.colour, self.dash)
     }
 
     /// Draws a marker of about this half width, hollow for locks that are native or off.
-    pub(super) fn marker(self, x: f64, y: f64, r: f64) -> Markup {
+    pub(crate) fn marker(self, x: f64, y: f64, r: f64) -> Markup {
         let class = if self.dash == "solid" { "mark" } else { "mark hollow" };
         let point = |dx: f64, dy: f64| format!("{:.1} {:.1}", x + dx * r, y + dy * r);
         let path = match self.marker {
@@ -98,7 +98,7 @@ impl Look {
 }
 
 /// Formats a length in an SVG: a tenth of a pixel is enough.
-pub(super) fn px(value: f64) -> String {
+pub(crate) fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }

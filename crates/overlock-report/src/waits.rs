@@ -4,13 +4,14 @@
 //! The horizontal axis is the share of waits that are no longer, each nine as wide as the one
 //! before (like G. Tene's plots of HdrHistogram); the longest wait is at the right end.
 
-use super::figure::{Caption, rows};
-use super::group::{Cell, Section};
-use super::palette::{Look, Palette, px};
-use super::scale::Scale;
-use crate::record::{Waits, merged};
-use crate::units::time;
+use crate::figure::{Caption, rows};
+use crate::group::{Cell, Section};
+use crate::palette::{Look, Palette, px};
+use crate::scale::Scale;
 use maud::{Markup, html};
+use overlock_world::WaitNs;
+use overlock_world::stats::merged;
+use overlock_world::units::time;
 
 /// The percentiles that all records have.
 const PERCENTILES: [&str; 4] = ["50 %", "99 %", "99.9 %", "longest"];
@@ -31,7 +32,7 @@ struct Curve<'a> {
 
 /// A chart for one number of vCPUs.
 #[derive(Debug)]
-pub(super) struct WaitCurves<'a> {
+pub(crate) struct WaitCurves<'a> {
     series: Vec<Curve<'a>>,
     y: Scale,
     /// The number of nines from left to right.
@@ -39,7 +40,7 @@ pub(super) struct WaitCurves<'a> {
 }
 
 fn values(cell: &Cell<'_>) -> Option<[f64; 4]> {
-    let figure = |of: fn(&Waits) -> u64| {
+    let figure = |of: fn(&WaitNs) -> u64| {
         cell.median(|point| point.wait_ns.as_ref().map(|waits| of(waits) as f64))
     };
     let longest = cell.points.iter().filter_map(|(_, p)| Some(p.wait_ns.as_ref()?.max as f64));
@@ -62,7 +63,7 @@ fn longer(cell: &Cell<'_>) -> Vec<(f64, f64)> {
 impl<'a> WaitCurves<'a> {
     /// Draws the waits of these cells, on the vertical axis of their section; nothing if there were
     /// no waits.
-    pub(super) fn of(
+    pub(crate) fn of(
         section: &Section<'_>,
         cells: impl Iterator<Item = &'a Cell<'a>>,
         palette: &Palette,
@@ -80,7 +81,7 @@ impl<'a> WaitCurves<'a> {
         (!series.is_empty()).then_some(WaitCurves { series, y, nines })
     }
 
-    pub(super) fn caption(&self, place: &str) -> Caption {
+    pub(crate) fn caption(&self, place: &str) -> Caption {
         let curve = |Curve { name, percentiles, .. }: &Curve<'_>| {
             let parts = PERCENTILES.iter().zip(percentiles);
             let parts = parts.map(|(p, ns)| format!("{p} {}", time(*ns)));
@@ -93,7 +94,7 @@ impl<'a> WaitCurves<'a> {
         }
     }
 
-    pub(super) fn draw(&self, width: f64) -> (f64, Markup) {
+    pub(crate) fn draw(&self, width: f64) -> (f64, Markup) {
         let height = 220.0;
         let (left, right, top, bottom) = (58.0, width - 14.0, 14.0, height - 30.0);
         let y = self.y.on(bottom, top);

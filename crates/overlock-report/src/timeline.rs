@@ -4,12 +4,12 @@
 //! The lanes are an SVG within the picture whose units are nanoseconds, so that zooming only
 //! changes its `viewBox`. Without a script the whole span is shown.
 
-use super::figure::{Caption, svg};
-use super::palette::px;
-use super::record::{Stint, Timeline};
-use super::scale::Scale;
-use crate::units::{Nanos, three, time};
+use crate::figure::{Caption, svg};
+use crate::palette::px;
+use crate::record::{Stint, Timeline};
+use crate::scale::Scale;
 use maud::{Markup, html};
+use overlock_world::units::{Nanos, three, time};
 
 /// If there are more critical sections than this, the rest of the time is not drawn: pages grow to
 /// megabytes, and browsers become slow.
@@ -49,7 +49,7 @@ impl Span {
 
 /// Facts about the lock over the whole timeline.
 #[derive(Debug, PartialEq)]
-pub(super) struct Shares {
+pub(crate) struct Shares {
     /// Shares of the span: held, and held by a vCPU without a pCPU.
     held: f64,
     off: f64,
@@ -57,7 +57,7 @@ pub(super) struct Shares {
 
 impl Timeline {
     /// Returns the timeline up to the point at which the critical sections become too many to draw.
-    pub(super) fn shown(&self) -> Timeline {
+    pub(crate) fn shown(&self) -> Timeline {
         let mut shown = self.clone();
         shown.holds.sort_by_key(|hold| hold.3.unwrap_or(u64::MAX));
         let end = shown.holds.get(DRAWN).and_then(|hold| hold.3);
@@ -106,14 +106,14 @@ impl Timeline {
 
     /// Returns the locks that were taken.
     fn locks(&self) -> Vec<u32> {
-        let mut locks = crate::args::unique(self.holds.iter().map(|hold| hold.1));
+        let mut locks = overlock_world::stats::unique(self.holds.iter().map(|hold| hold.1));
         locks.sort_unstable();
         locks.truncate(8);
         locks
     }
 
     /// Returns for which share of the time lock `lock` was held, and by whom.
-    pub(super) fn shares(&self, lock: u32) -> Shares {
+    pub(crate) fn shares(&self, lock: u32) -> Shares {
         let (mut held, mut off) = (0.0, 0.0);
         for vcpu in 0..self.cpus {
             for (_, span) in self.held(vcpu).filter(|(of, _)| *of == lock) {
@@ -124,7 +124,7 @@ impl Timeline {
         Shares { held: held / self.length(), off: off / self.length() }
     }
 
-    pub(super) fn caption(&self) -> Caption {
+    pub(crate) fn caption(&self) -> Caption {
         let policy = match self.policy.as_str() {
             "none" => String::new(),
             policy => format!(", {policy}"),
@@ -144,7 +144,7 @@ impl Timeline {
     }
 
     /// Describes the timeline in words.
-    pub(super) fn sentence(&self) -> String {
+    pub(crate) fn sentence(&self) -> String {
         let locks = self.locks().into_iter().map(|lock| {
             let Shares { held, off } = self.shares(lock);
             let percent = |share: f64| three(100.0 * share);
@@ -173,14 +173,14 @@ impl Timeline {
     }
 
     /// Draws the picture on a page.
-    pub(super) fn draw(&self, id: &str) -> Markup {
+    pub(crate) fn draw(&self, id: &str) -> Markup {
         let (width, height, inside) = self.picture();
         let picture = svg(&self.caption(), width, height, &inside);
         html! { div class="zoom" id=(id) data-span=(self.length()) tabindex="0" { (picture) } }
     }
 
     /// Returns the width, height and content of the picture.
-    pub(super) fn picture(&self) -> (f64, f64, Markup) {
+    pub(crate) fn picture(&self) -> (f64, f64, Markup) {
         let lanes = self.lanes();
         let height = LANE * lanes.len() as f64;
         let axis = Scale::span(0.0, self.length(), GUTTER, WIDTH - RIGHT);
@@ -205,7 +205,7 @@ impl Timeline {
                     @let at = axis.at(tick);
                     path class="tick" d={ "M" (px(at)) " " (px(height)) "v5" } {}
                     text x=(px(at)) y=(px(height + 19.0)) text-anchor="middle" {
-                        (super::overcommit::trimmed_unit(&time(tick)))
+                        (crate::overcommit::trimmed_unit(&time(tick)))
                     }
                 }
             }
@@ -296,7 +296,7 @@ fn bar(span: Span, top: f64, height: f64) -> String {
 }
 
 /// Explains the colours.
-pub(super) fn legend() -> Markup {
+pub(crate) fn legend() -> Markup {
     let key = |class: &str, text: &str| {
         html! { li {
             svg width="26" height="12" viewBox="0 0 26 12" { path class=(class) d="M1 1h24v10h-24z" {} }

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `overlock report`: the crate `overlock-report` makes the page, and this file writes it.
+
+use crate::{Outcome, output};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use overlock_report::{Kind, Results, Run};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Turn results into one page of tables and charts.
+///
+/// Takes the JSON Lines that `bench`, `compare`, `lab` and the others write with --json or --out,
+/// in any mixture. The page is one HTML file that needs no network: throughput against overcommit,
+/// waits, fairness, ratios to a baseline, and timelines of `lab --timeline`, into which a script
+/// zooms; everything else works without scripts. Several runs of one experiment stand side by side.
+/// The only computed figures are medians over runs; every number comes from the records.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ReportArgs {
+    /// Files of results; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// File to write the page to; `-` is standard output
+    #[arg(short, long = "output", value_name = "PAGE", default_value = "report.html")]
+    output: PathBuf,
+
+    /// Draw the first chart of this kind alone, as an SVG picture instead of a page
+    #[arg(long, value_parser = kinds(), value_name = "KIND")]
+    chart: Option<Kind>,
+
+    /// Title of the page
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+}
+
+/// Parses the name of a chart.
+fn kinds() -> impl TypedValueParser<Value = Kind> {
+    let names = Kind::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(names).map(|name| Kind::named(&name).expect("it is one of them"))
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  overlock lab --locks native-ticket,hybrid --cpus 2,4,8 --out before.jsonl
+  overlock report before.jsonl -o before.html
+  overlock lab --locks native-ticket,hybrid --cpus 2,4,8 --out after.jsonl
+  overlock report before.jsonl after.jsonl -o both.html   # the same points side by side
+  overlock compare --json -- sort --parallel=4 /etc/passwd | overlock report - -o sort.html
+  overlock lab --cpus 8 --timeline 20ms --out t.jsonl     # where the timelines come from
+  overlock report t.jsonl --chart timeline -o t.svg       # one chart, as a picture
+
+A line that is not a record is named with its file and number; all others are still reported, the
+page says what is missing, and the exit code is 2. docs/report.md has the rules.
+What the columns mean: overlock reference
+Exit codes: 0 fine, 2 a file could not be read completely, or the page could not be written.";
+
+/// Runs the sub-command.
+pub(crate) fn main(args: &ReportArgs) -> Result<Outcome> {
+    if args.files.iter().any(|file| is_same(file, &args.output)) {
+        bail!("{} has the results and would be overwritten", args.output.display());
+    }
+    let results = overlock_report::files(&args.files)?;
+    for complaint in &results.complaints {
+        output::complain(&format!("overlock: {complaint}"));
+    }
+    if !results.runs.iter().any(Run::has_results) {
+        bail!("there is nothing to report; results come from --json or --out of bench, lab, ...");
+    }
+    let text = match args.chart {
+        Some(kind) => overlock_report::picture(kind, &results)?,
+        None => overlock_report::page(&results, args.title.as_deref()),
+    };
+    write(&args.output, &text)?;
+    tell(&args.output, &results);
+    // Every complaint has been printed; the exit code shows that there were some.
+    Ok(if results.complaints.is_empty() { Outcome::Fine } else { Outcome::Code(2) })
+}
+
+/// Returns whether both are one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let (one, other) = (one.canonicalize(), other.canonicalize());
+    one.is_ok_and(|one| other.is_ok_and(|other| one == other && one.is_file()))
+}
+
+/// Writes the page in one step: an existing page stays until the new one is complete.
+fn write(path: &Path, text: &str) -> Result<()> {
+    if path.as_os_str() == "-" {
+        return output::print(text);
+    }
+    let what = || format!("can't write {}", path.display());
+    // A device or a pipe is not a file to be replaced.
+    if fs::metadata(path).is_ok_and(|known| !known.is_file()) {
+        return fs::write(path, text).with_context(what);
+    }
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let mut draft = tempfile::Builder::new();
+    let mut draft = readable(&mut draft).tempfile_in(folder).with_context(what)?;
+    draft.write_all(text.as_bytes()).with_context(what)?;
+    draft.persist(&path).with_context(what)?;
+    Ok(())
+}
+
+/// Makes the file as readable as any new file, by the umask.
+fn readable<'a, 'b>(
+    builder: &'a mut tempfile::Builder<'b, 'b>,
+) -> &'a mut tempfile::Builder<'b, 'b> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(0o666))
+    }
+    #[cfg(not(unix))]
+    builder
+}
+
+/// Reports what was written.
+fn tell(path: &Path, results: &Results) {
+    if path.as_os_str() != "-" {
+        output::complain(&format!("{}: {}", path.display(), results.extent()));
+    }
+}
