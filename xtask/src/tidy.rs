@@ -75,8 +75,11 @@ const ARROWS: &[(&str, &str)] = &[
     ("overlock-lab", "overlock-host"),
     ("overlock-lab", "overlock-world"),
     ("overlock-report", "overlock-world"),
-    ("overlock-cli", "overlock"),
     ("overlock-cli", "overlock-report"),
+    ("overlock-bench", "overlock"),
+    ("overlock-bench", "overlock-world"),
+    ("overlock-cli", "overlock"),
+    ("overlock-cli", "overlock-bench"),
     ("overlock-cli", "overlock-sim"),
     ("overlock-cli", "overlock-lab"),
     ("overlock-cli", "overlock-world"),
@@ -166,6 +169,7 @@ fn safety_stands_by_unsafe(file: &File) -> Vec<String> {
 fn only_tools_print(file: &File) -> Vec<String> {
     let library = [
         "overlock",
+        "overlock-bench",
         "overlock-host",
         "overlock-lab",
         "overlock-report",

@@ -3,10 +3,12 @@
 //!
 //! The help texts teach: they say what a flag is for and end in examples that run.
 
-use crate::bench::{Lengths, Phase};
+use crate::bench::Phase;
 pub(crate) use crate::stats::unique;
 use crate::units::Nanos;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use overlock_bench::Lengths;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -93,7 +95,7 @@ pub(crate) struct BenchArgs {
     pub(crate) grid: Grid,
 
     /// How lengths are spread around those means [default: exp; with --random all four]
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "SPREAD,...")]
+    #[arg(long, value_parser = spreads(), value_delimiter = ',', value_name = "SPREAD,...")]
     pub(crate) lengths: Vec<Lengths>,
 
     /// Draw this many points at random instead: 1 to 64 threads, 50 ns to 50 us or nothing
@@ -143,6 +145,15 @@ pub(crate) struct BenchArgs {
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// Reads the name of a spread; help shows what each is.
+fn spreads() -> impl TypedValueParser<Value = Lengths> {
+    let named = Lengths::ALL.map(|one| PossibleValue::new(one.name()).help(one.describe()));
+    PossibleValuesParser::new(named).map(|name| {
+        let known = Lengths::ALL.into_iter().find(|one| one.name() == name);
+        known.expect("no other name is possible")
+    })
 }
 
 impl BenchArgs {

@@ -98,7 +98,10 @@ fn main() -> ExitCode {
         Command::CountChild { locks } => {
             reproduce::instructions::obey(&locks).map(|()| Outcome::Fine)
         }
-        Command::BenchChild { spec } => bench::obey(&spec).map(|()| Outcome::Fine),
+        Command::BenchChild { spec } => match overlock_bench::obey(&spec) {
+            Ok(never) => match never {},
+            Err(error) => Err(error.into()),
+        },
     };
     match done {
         Ok(outcome) => outcome.into(),

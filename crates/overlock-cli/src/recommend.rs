@@ -13,8 +13,8 @@
 //! (When the shortest of the longest stalls decided, 12.4 ms against 12.6, each of them seen once,
 //! chose a lock with 0.91 of the best peer's throughput, and not one with 1.02.)
 
-use crate::bench::GRAIN;
 use crate::stats::{self, Interval};
+use overlock_bench::GRAIN;
 
 /// Scores whose ratio is below this are a tie, however certain the difference is: 2 %. Two builds
 /// of one lock differ by as much.

@@ -3,9 +3,9 @@
 //!
 //! Fields can be added, but are never renamed.
 
-use crate::bench::Lengths;
 use crate::machine::Machine;
 use crate::stats::Interval;
+use overlock_bench::Lengths;
 pub(crate) use overlock_world::WaitNs as Waits;
 pub(crate) use overlock_world::stats::{Spread, merged};
 use serde::Serialize;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The system calls that std does not offer, behind safe functions.
 
+pub(crate) use overlock_bench::{Usage, may_run_on};
 use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,72 +11,9 @@ use std::path::Path;
 use std::ptr::null_mut;
 use std::time::Duration;
 
-/// CPU time and memory of this process, or of one that has ended.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Usage {
-    /// User and system time, in seconds.
-    pub(crate) cpu_seconds: f64,
-    /// The kernel's part of it, from its sampling of ticks.
-    pub(crate) system_seconds: f64,
-    /// Context switches of threads that had to wait, and of threads that could have continued.
-    pub(crate) voluntary: i64,
-    pub(crate) involuntary: i64,
-    /// The most memory ever resident, in KiB.
-    pub(crate) max_rss_kib: i64,
-}
-
-impl From<libc::rusage> for Usage {
-    fn from(usage: libc::rusage) -> Self {
-        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-        Usage {
-            cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
-            system_seconds: seconds(usage.ru_stime),
-            voluntary: usage.ru_nvcsw,
-            involuntary: usage.ru_nivcsw,
-            max_rss_kib: usage.ru_maxrss,
-        }
-    }
-}
-
-/// Returns what this process has used so far, all threads together.
-pub(crate) fn own_usage() -> Usage {
-    usage_of(libc::RUSAGE_SELF)
-}
-
-/// Returns what this thread has used so far.
-pub(crate) fn thread_usage() -> Usage {
-    usage_of(libc::RUSAGE_THREAD)
-}
-
-fn usage_of(whom: i32) -> Usage {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: `usage` is writable and of the right type.
-    unsafe { libc::getrusage(whom, usage.as_mut_ptr()) };
-    // SAFETY: all-zero bytes are a valid rusage, so it is initialised even if the call failed.
-    unsafe { usage.assume_init() }.into()
-}
-
-/// Returns the kernel's number of this thread.
-pub(crate) fn thread_id() -> i32 {
-    // SAFETY: takes nothing and touches no memory.
-    unsafe { libc::gettid() }
-}
-
 /// Counts the CPUs that this process may run on: its affinity mask, not the CPUs plugged in.
 pub(crate) fn allowed_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Returns whether this thread may run on CPU number `cpu`; yes if the system doesn't tell.
-pub(crate) fn may_run_on(cpu: usize) -> bool {
-    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: `set` is writable and as large as stated.
-    let failed =
-        unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) != 0 };
-    // SAFETY: all-zero bytes are a valid set, so it is initialised even if the call failed.
-    let set = unsafe { set.assume_init() };
-    // SAFETY: the number was checked to be in the set.
-    failed || cpu >= 8 * size_of::<libc::cpu_set_t>() || unsafe { libc::CPU_ISSET(cpu, &set) }
 }
 
 /// Binds this thread to CPU number `cpu`.
@@ -91,12 +29,6 @@ pub(crate) fn run_on(cpu: usize) -> std::io::Result<()> {
     // SAFETY: `set` is readable and as large as stated.
     let failed = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) != 0 };
     if failed { Err(std::io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Ends the process at once, whatever its other threads do.
-pub(crate) fn exit_now(code: i32) -> ! {
-    // SAFETY: `_exit` has no preconditions; nothing buffered is left to write at the call sites.
-    unsafe { libc::_exit(code) }
 }
 
 /// Returns whether the file at `path` carries capabilities.

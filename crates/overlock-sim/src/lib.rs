@@ -11,7 +11,6 @@ mod machine;
 pub mod performance;
 mod plan;
 mod platform;
-mod rng;
 mod run;
 mod script;
 mod subject;
@@ -20,8 +19,8 @@ mod world;
 
 pub use failure::{Failure, Oracle};
 pub use faults::{Fault, Faults};
+pub use overlock_world::{Rng, seed_of};
 pub use plan::Plan;
-pub use rng::{Rng, seed_of};
 pub use run::{Report, run, torture};
 pub use script::injections;
 pub use subject::{Subject, subject, subjects};

@@ -36,11 +36,11 @@ use crate::failure::{Failure, Oracle};
 use crate::faults::{Fault, Faults};
 use crate::lock_model::{Layout, LockModel};
 use crate::plan::Injection;
-use crate::rng::Rng;
 use crate::script::Script;
 use crate::subject::{Kind, Subject};
 use crate::trace::{self, Trace, What};
 use crate::world::{CPUS, Verb, World};
+use overlock_world::Rng;
 
 mod calls;
 mod inject;

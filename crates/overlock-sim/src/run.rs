@@ -10,10 +10,10 @@ use crate::failure::Failure;
 use crate::faults::Faults;
 use crate::machine::{self, Machine, with};
 use crate::plan::Plan;
-use crate::rng::Rng;
 use crate::script::{SCRIPTS, injected_faults};
 use crate::subject::{Kind, Subject};
 use crate::world::{Verb, World};
+use overlock_world::Rng;
 
 /// The number of steps after which a script, which is much shorter, counts as endless.
 const SCRIPT_STEPS: u64 = 5_000_000;

@@ -16,8 +16,8 @@ use crate::machine::{self, Memory};
 use crate::platform::{
     ByAddress, ByNumber, Cheap, Inject, SlowWake, SpinOnly, SwitchedOff, Unfenced, Waiting,
 };
-use crate::rng::Rng;
 use crate::world::{Verb, World};
+use overlock_world::Rng;
 
 mod broken;
 mod mixed;

@@ -9,10 +9,10 @@
 
 use super::results::{LockRuns, PointRuns, Results, jain};
 use super::summary::LockSummary;
-use super::worker::{RunSample, STALL_NS};
 use crate::recommend::{self, Candidate};
 use crate::stats::{self, CONFIDENCE};
 use crate::units::{three, time};
+use overlock_bench::{RunSample, STALL_NS};
 use serde::Serialize;
 
 /// Below this index half of the threads get nothing.
@@ -138,7 +138,7 @@ fn score(sample: &RunSample) -> f64 {
 mod tests {
     use super::*;
     use crate::bench::grid::Point;
-    use crate::bench::{subjects, summary};
+    use crate::bench::summary;
     use crate::machine::Machine;
     use crate::units::Nanos;
     use overlock_world::clock::Stamps;
@@ -148,7 +148,7 @@ mod tests {
     fn results(locks: &[(&str, &[f64], f64, &[u64])]) -> Results {
         let mut results = Results::new(Machine::observe(&Stamps::calibrate()));
         let locks = locks.iter().map(|(name, rounds, stall_ms, ops)| {
-            let mut runs = LockRuns::new(subjects::find(name).unwrap());
+            let mut runs = LockRuns::new(overlock_bench::find(name).unwrap());
             let sample = |ops_per_s: &f64| RunSample {
                 ops_per_s: *ops_per_s,
                 ops: ops.to_vec(),

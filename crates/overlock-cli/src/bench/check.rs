@@ -4,14 +4,14 @@
 //! See [`bounds`] for when a bound is met or missed.
 
 use super::results::{LockRuns, PointRuns, Results, jain};
-use super::subjects::Origin;
 use super::summary::{self, CALM_THREADS};
-use super::worker::RunSample;
 use crate::bounds::{self, Side, Verdict, judge};
 use crate::output::Sink;
 use crate::stats::Interval;
 use crate::units::three;
 use anyhow::{Result, bail};
+use overlock_bench::Origin;
+use overlock_bench::RunSample;
 use serde::Serialize;
 
 /// Throughput of the hybrid lock over that of the best peer, at each point and on average.

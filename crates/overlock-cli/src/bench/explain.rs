@@ -6,11 +6,11 @@
 //! `sched.rs`), so it is undisturbed.
 
 use super::results::{LockRuns, PointRuns};
-use super::timeline::Timeline;
-use super::worker::RunSample;
 use crate::stats;
 use crate::table::Table;
 use crate::units::{count, three, time};
+use overlock_bench::RunSample;
+use overlock_bench::Timeline;
 use serde::Serialize;
 
 /// One lock at one point; medians over the rounds.

@@ -2,11 +2,11 @@
 //! The points and the locks that a benchmark measures.
 
 use super::random;
-use super::steps::Lengths;
-use super::subjects::{self, Entry, Origin};
 use crate::args::{BenchArgs, Grid, unique};
 use crate::units::Nanos;
 use anyhow::{Result, bail};
+use overlock_bench::Lengths;
+use overlock_bench::{Entry, Origin};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -220,14 +220,18 @@ fn choose(names: &[String]) -> Result<Vec<&'static Entry>> {
     let mut chosen: Vec<&'static Entry> = Vec::new();
     for name in names {
         let found: Vec<&'static Entry> = match name.as_str() {
-            "all" => subjects::offered().collect(),
-            "ours" => subjects::offered().filter(|lock| lock.origin == Origin::Ours).collect(),
-            "main" => MAIN.iter().filter_map(|name| subjects::find(name)).collect(),
-            "peers" => subjects::offered().filter(|lock| lock.origin == Origin::Peer).collect(),
-            name => subjects::find(name).into_iter().collect(),
+            "all" => overlock_bench::offered().collect(),
+            "ours" => {
+                overlock_bench::offered().filter(|lock| lock.origin == Origin::Ours).collect()
+            }
+            "main" => MAIN.iter().filter_map(|name| overlock_bench::find(name)).collect(),
+            "peers" => {
+                overlock_bench::offered().filter(|lock| lock.origin == Origin::Peer).collect()
+            }
+            name => overlock_bench::find(name).into_iter().collect(),
         };
         if found.is_empty() {
-            let known: Vec<&str> = subjects::offered().map(|lock| lock.name).collect();
+            let known: Vec<&str> = overlock_bench::offered().map(|lock| lock.name).collect();
             bail!(
                 "there is no lock '{name}'; choose from {} (or main, all, ours, peers)",
                 known.join(", ")

@@ -7,22 +7,12 @@
 
 mod advice;
 mod check;
-mod child;
 mod explain;
 mod grid;
-mod histogram;
 mod random;
 mod report;
 mod results;
-mod sample;
-mod sched;
-mod steps;
-mod subjects;
 mod summary;
-mod timeline;
-mod watch;
-mod work;
-mod worker;
 
 use crate::Outcome;
 use crate::args::BenchArgs;
@@ -34,21 +24,14 @@ use crate::shuffle::shuffled;
 use crate::warnings::Warning;
 use crate::{interrupt, sys};
 use anyhow::Result;
-use child::Ended;
 use grid::{Plan, Point};
-use overlock_sim::seed_of;
+use overlock_bench::{Ended, FLOOR, Mix, RunSample, RunSpec, Work};
 use overlock_world::clock::Stamps;
+use overlock_world::seed_of;
 use results::{DISTURBED, Failure, LockRuns, Pair, PointRuns, Results};
 use std::time::SystemTime;
-use steps::Mix;
-use subjects::FLOOR;
-use work::Work;
-use worker::{RunSample, RunSpec};
 
-pub(crate) use child::obey;
 pub(crate) use grid::Phase;
-pub(crate) use steps::Lengths;
-pub(crate) use watch::GRAIN;
 
 /// How many samples of each lock's uncontended pair are taken, at least.
 const PAIR_SAMPLES: usize = 200;
@@ -149,7 +132,7 @@ impl Bench {
         let mut pairs: Vec<_> = pairs.iter_mut().filter(|it| !has_failed(it.lock.name)).collect();
         let locks: Vec<_> = pairs.iter().map(|pair| pair.lock).collect();
         let samples = PAIR_SAMPLES.div_ceil(self.plan.points.len() * self.plan.rounds);
-        match child::pairs(&locks, samples, self.clock)? {
+        match overlock_bench::pairs(&locks, samples, self.clock, interrupt::flag())? {
             Ended::Well(samples) => {
                 pairs.iter_mut().zip(samples).for_each(|(pair, new)| pair.samples.extend(new));
             }
@@ -222,7 +205,7 @@ impl Bench {
         point: Point,
         spec: RunSpec,
     ) -> Result<Option<RunSample>> {
-        let failure = match child::run(spec)? {
+        let failure = match overlock_bench::run(spec, interrupt::flag())? {
             Ended::Well(sample) if sample.lost_updates == 0 => return Ok(Some(sample)),
             Ended::Well(sample) => Failure::lost_updates(lock, point, sample.lost_updates),
             Ended::Badly(how) => Failure::died(lock, point, &how),
@@ -238,7 +221,7 @@ impl Bench {
     fn measure_floor(&self, point: Point, round: usize) -> Result<Option<f64>> {
         let alone = Point { threads: 1, uneven: 1, ..point };
         let spec = RunSpec { seconds: FLOOR_SECONDS, ..self.spec(FLOOR, alone, round) };
-        Ok(match child::run(spec)? {
+        Ok(match overlock_bench::run(spec, interrupt::flag())? {
             Ended::Well(sample) => Some(1e9 / sample.ops_per_s),
             Ended::Badly(_) | Ended::Interrupted => None,
         })
@@ -261,7 +244,7 @@ impl Bench {
             links_per_ns: self.work.per_ns,
             logged: false,
             seed: seed_of(self.plan.seed, round as u64),
-            spacing: sample::spacing(shortest.unwrap_or(0)),
+            spacing: overlock_bench::spacing(shortest.unwrap_or(0)),
             seconds: self.plan.seconds,
             counted: self.plan.counted,
             clock: self.clock,

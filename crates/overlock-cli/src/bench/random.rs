@@ -6,9 +6,9 @@
 //! same however many are drawn.
 
 use super::grid::{Phase, Point};
-use super::steps::{Lengths, fraction};
 use crate::units::Nanos;
-use overlock_sim::{Rng, seed_of};
+use overlock_bench::Lengths;
+use overlock_world::{Rng, seed_of};
 
 const MOST_THREADS: f64 = 64.0;
 
@@ -39,7 +39,7 @@ fn point(rng: &mut Rng, lengths: &[Lengths], wide: bool) -> Point {
     if !wide {
         return plain;
     }
-    let mut odd = || fraction(rng) < ODD;
+    let mut odd = || rng.fraction() < ODD;
     let (has_locks, changes, is_uneven) = (odd(), odd(), odd());
     let then = Phase { cs: duration(rng, EMPTY), ncs: duration(rng, BACK_TO_BACK) };
     Point {
@@ -51,13 +51,13 @@ fn point(rng: &mut Rng, lengths: &[Lengths], wide: bool) -> Point {
 }
 
 fn duration(rng: &mut Rng, zero: f64) -> Nanos {
-    let (is_zero, nanos) = (fraction(rng) < zero, magnitude(rng, SHORTEST, LONGEST));
+    let (is_zero, nanos) = (rng.fraction() < zero, magnitude(rng, SHORTEST, LONGEST));
     Nanos(if is_zero { 0 } else { two_figures(nanos) })
 }
 
 /// Draws a number from `low` to `high` whose logarithm is uniform.
 fn magnitude(rng: &mut Rng, low: f64, high: f64) -> f64 {
-    low * (high / low).powf(fraction(rng))
+    low * (high / low).powf(rng.fraction())
 }
 
 /// Rounds to two figures, which is all that a reader needs.

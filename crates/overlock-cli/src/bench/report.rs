@@ -4,7 +4,6 @@
 use super::grid::{Phase, Point};
 use super::results::{LockRuns, PointRuns, Results};
 use super::summary;
-use super::worker::RunSample;
 use super::{advice, explain};
 use crate::output::Sink;
 use crate::record::{PointRecord, Spread, Waits, merged};
@@ -12,6 +11,7 @@ use crate::stats::{self, Interval};
 use crate::table::Table;
 use crate::units::{count, three, time};
 use anyhow::Result;
+use overlock_bench::RunSample;
 use std::collections::BTreeMap;
 
 const CSV_HEADER: &str = "lock,threads,cs_ns,ncs_ns,ops_per_s,ops_low,ops_high,of_best_peer,jain,\

@@ -2,12 +2,12 @@
 //! The measurements, and the medians and ratios that follow from them.
 
 use super::grid::Point;
-use super::subjects::{Entry, Origin};
-use super::work::{DRIFT_LIMIT, Work};
-use super::worker::RunSample;
 use crate::machine::{CpuTimes, Machine};
 use crate::stats::{self, Interval};
 use crate::warnings::Warning;
+use overlock_bench::RunSample;
+use overlock_bench::{DRIFT_LIMIT, Work};
+use overlock_bench::{Entry, Origin};
 use serde::Serialize;
 
 /// The share of CPU time that the hypervisor and other processes may take in a run; a run that
@@ -290,7 +290,6 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::subjects;
     use crate::units::Nanos;
 
     /// S. Vigna's SplitMix64: numbers that look random, one for each `x`.
@@ -303,7 +302,7 @@ mod tests {
 
     /// Makes equal locks, of which each round favours another: `hybrid` and all peers.
     fn equals(seed: u64) -> PointRuns {
-        let entries = subjects::offered()
+        let entries = overlock_bench::offered()
             .filter(|entry| entry.name == "hybrid" || entry.origin == Origin::Peer);
         let mut locks: Vec<LockRuns> = entries.map(LockRuns::new).collect();
         for (index, runs) in (0..).zip(&mut locks) {

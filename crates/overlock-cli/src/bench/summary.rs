@@ -53,7 +53,7 @@ fn line(name: &'static str, results: &Results) -> LockSummary {
     let each = |figure: &dyn Fn(&PointRuns) -> Option<f64>| -> Vec<f64> {
         points.iter().filter_map(figure).collect()
     };
-    let of_parking_lot = |figure: fn(&super::worker::RunSample) -> f64| {
+    let of_parking_lot = |figure: fn(&overlock_bench::RunSample) -> f64| {
         stats::geomean(&each(&|runs| {
             let (lock, other) = (runs.find(name)?, runs.find("parking-lot")?);
             let contended = runs.point.threads > 1;

@@ -16,7 +16,7 @@
 use super::host_profile::Ns;
 use super::topology::{CpuSet, Distance, Distances, Topology};
 use crate::engine::Access;
-use crate::rng::Rng;
+use overlock_world::Rng;
 
 /// The owner of a line that no pCPU owns.
 const NOBODY: u32 = u32::MAX;

@@ -31,7 +31,7 @@ use super::spin::Loop;
 use super::timer::Timer;
 use super::world::Tables;
 use crate::engine::{Access, Core};
-use crate::rng::{Rng, seed_of};
+use overlock_world::{Rng, seed_of};
 
 pub(crate) mod calls;
 mod pause;

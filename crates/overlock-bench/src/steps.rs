@@ -10,17 +10,16 @@
 //! distribution, in random order. All tables then have the same mean to the last link, so no
 //! thread, lock or round has more work than another.
 
-use clap::ValueEnum;
-use overlock_sim::Rng;
+use overlock_world::Rng;
 use serde::{Deserialize, Serialize};
 
 /// Operations before a thread's lengths repeat. At 12 bytes each they stay in the first cache.
 pub(crate) const STEPS: usize = 512;
 
 /// How lengths are spread around their mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Lengths {
+pub enum Lengths {
     /// Exponential: mostly short, sometimes several times the mean
     Exp,
     /// Uniform: anything from 0 to twice the mean
@@ -33,8 +32,30 @@ pub(crate) enum Lengths {
 
 impl Lengths {
     /// All of them.
-    pub(crate) const ALL: [Lengths; 4] =
+    pub const ALL: [Lengths; 4] =
         [Lengths::Exp, Lengths::Uniform, Lengths::Fixed, Lengths::Bimodal];
+
+    /// Returns its name, as users and records know it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Lengths::Exp => "exp",
+            Lengths::Uniform => "uniform",
+            Lengths::Fixed => "fixed",
+            Lengths::Bimodal => "bimodal",
+        }
+    }
+
+    /// Describes it in a line.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Lengths::Exp => "Exponential: mostly short, sometimes several times the mean",
+            Lengths::Uniform => "Uniform: anything from 0 to twice the mean",
+            Lengths::Fixed => "All the same, which no program has",
+            Lengths::Bimodal => "Nine of ten short, every tenth 20 times as long",
+        }
+    }
 
     /// Returns the length, in means, below which a share `p` of all lengths lies.
     fn quantile(self, p: f64) -> f64 {
@@ -50,7 +71,7 @@ impl Lengths {
     /// Draws `STEPS` lengths, in links of work, whose mean is `mean`.
     fn draw(self, mean: f64, rng: &mut Rng) -> Vec<u32> {
         let strata = (0..STEPS).map(|index| {
-            let p = (index as f64 + fraction(rng)) / STEPS as f64;
+            let p = (index as f64 + rng.fraction()) / STEPS as f64;
             self.quantile(p)
         });
         let mut drawn: Vec<f64> = strata.collect();
@@ -71,18 +92,8 @@ impl Lengths {
 
 impl std::fmt::Display for Lengths {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Lengths::Exp => "exp",
-            Lengths::Uniform => "uniform",
-            Lengths::Fixed => "fixed",
-            Lengths::Bimodal => "bimodal",
-        })
+        f.write_str(self.name())
     }
-}
-
-/// Draws a number from 0 to just under 1.
-pub(crate) fn fraction(rng: &mut Rng) -> f64 {
-    (rng.bits() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// The work of one operation, in links.
@@ -96,12 +107,15 @@ pub(crate) struct Step {
 
 /// The mix of a thread's operations for some time: mean lengths in links of work.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Mix {
-    pub(crate) cs_links: f64,
-    pub(crate) ncs_links: f64,
-    pub(crate) lengths: Lengths,
+pub struct Mix {
+    /// The mean of the critical sections.
+    pub cs_links: f64,
+    /// The mean of the pauses after them.
+    pub ncs_links: f64,
+    /// How both are spread.
+    pub lengths: Lengths,
     /// The number of locks.
-    pub(crate) cells: u32,
+    pub cells: u32,
 }
 
 impl Mix {
@@ -131,7 +145,7 @@ fn cells(count: u32, rng: &mut Rng) -> Vec<u32> {
     let total: f64 = (1..=count).map(|k| 1.0 / f64::from(k)).sum();
     let (mut cell, mut below) = (0, 1.0 / total);
     let strata = (0..STEPS).map(|index| {
-        let p = (index as f64 + fraction(rng)) / STEPS as f64;
+        let p = (index as f64 + rng.fraction()) / STEPS as f64;
         while p > below && cell + 1 < count {
             cell += 1;
             below += 1.0 / (f64::from(cell + 1) * total);

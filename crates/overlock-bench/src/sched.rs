@@ -7,28 +7,28 @@
 //! that still waits at the end has waited for longer than the account shows. The kernel samples its
 //! own time by its tick (1 to 10 ms): a rough figure in short runs.
 
-use crate::sys::{self, Usage};
+use crate::usage::Usage;
 use overlock_world::RunDelay;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 /// Rates over the window: CPUs and threads are averages, switches are per second.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Sched {
+pub struct Sched {
     /// CPUs that the threads kept busy.
-    pub(crate) cpu: f64,
+    pub cpu: f64,
     /// CPUs that the coordinator kept busy: what its watching takes from the threads.
-    pub(crate) coordinator: f64,
+    pub coordinator: f64,
     /// CPU time of the whole process, in seconds.
-    pub(crate) cpu_seconds: f64,
+    pub cpu_seconds: f64,
     /// CPUs that ran the kernel for them; part of `cpu`.
-    pub(crate) system: f64,
+    pub system: f64,
     /// Threads that were ready to run and had no CPU; absent where the kernel doesn't tell.
-    pub(crate) queued: Option<f64>,
+    pub queued: Option<f64>,
     /// Switches of threads that went to sleep.
-    pub(crate) voluntary_per_s: f64,
+    pub voluntary_per_s: f64,
     /// Switches of threads that lost their CPU, or yielded it by `sched_yield`.
-    pub(crate) involuntary_per_s: f64,
+    pub involuntary_per_s: f64,
 }
 
 /// The kernel's accounts at one moment.
@@ -46,8 +46,8 @@ impl Account {
     pub(crate) fn now(threads: &[i32]) -> Self {
         Account {
             at: Instant::now(),
-            process: sys::own_usage(),
-            coordinator: sys::thread_usage(),
+            process: Usage::of_process(),
+            coordinator: Usage::of_thread(),
             queued: threads.iter().map(|&thread| seconds_queued(thread)).sum(),
         }
     }
@@ -86,7 +86,7 @@ mod tests {
     fn a_thread_that_works_uses_a_cpu_and_one_that_sleeps_switches() {
         let (send, receive) = std::sync::mpsc::channel();
         let worker = std::thread::spawn(move || {
-            send.send(sys::thread_id()).unwrap();
+            send.send(crate::usage::thread_id()).unwrap();
             let start = Instant::now();
             while start.elapsed() < Duration::from_millis(100) {
                 std::hint::spin_loop();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run of one lock: threads that take turns in critical sections while a coordinator watches.
 //!
-//! It happens in its own process, which the parent starts for each run (see `child.rs`). That
+//! It happens in its own process, which the parent starts for each run (see `isolated.rs`). That
 //! bounds the damage of a collapsed lock: 64 threads that spin in order on 2 CPUs can need a minute
 //! to drain after the stop, and only the end of their process stops them. It also means that no run
 //! inherits the parked threads, the heap or the address layout of the one before.
@@ -31,28 +31,25 @@
 //! with one writer each, and counters that are ordered exactly as well as the lock under test
 //! orders them.
 
-use super::histogram::{self, Histogram};
-use super::sample::Sampling;
-use super::sched::{Account, Sched};
-use super::steps::{Mix, STEPS, Step};
-use super::subjects::Subject;
-use super::timeline::{Log, Scale, Timeline, Writer};
-use super::watch::{GRAIN, Progress, Watch};
-use super::work::Chain;
-use crate::machine::CpuTimes;
-use crate::sys;
-use overlock_sim::{Rng, seed_of};
+use crate::cpu_times::CpuTimes;
+use crate::histogram::{self, Histogram};
+use crate::run::{RunSample, RunSpec, STALL_NS};
+use crate::sample::Sampling;
+use crate::sched::Account;
+use crate::steps::{STEPS, Step};
+use crate::subject::Subject;
+use crate::timeline::{Log, Scale, Timeline, Writer};
+use crate::usage::thread_id;
+use crate::watch::{GRAIN, Progress, Watch};
+use crate::work::Chain;
 use overlock_world::clock::Stamps;
-use serde::{Deserialize, Serialize};
+use overlock_world::{Rng, seed_of};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
-
-/// A user notices a wait this long, so it is counted.
-pub(crate) const STALL_NS: f64 = 50e6;
 
 /// How long threads may take to see the end of the window before they are given up.
 ///
@@ -64,71 +61,6 @@ const START: Duration = Duration::from_secs(5);
 
 /// Threads that never recurse need little stack.
 const STACK_BYTES: usize = 128 << 10;
-
-/// The task of a run, as the parent passes it to its child.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct RunSpec {
-    pub(crate) lock: String,
-    pub(crate) threads: usize,
-    /// The mixes of operations, one after another, each for an equal part of the window.
-    pub(crate) mixes: Vec<Mix>,
-    /// How many times as long the critical sections of the first thread are.
-    pub(crate) uneven: u32,
-    /// Links of work in a nanosecond.
-    pub(crate) links_per_ns: f64,
-    /// Whether to stamp every operation at the first lock, for `--explain`.
-    pub(crate) logged: bool,
-    /// Seed of the lengths and the samples.
-    pub(crate) seed: u64,
-    /// Mean number of operations from one sample to the next.
-    pub(crate) spacing: u32,
-    /// Length of the window in seconds.
-    pub(crate) seconds: f64,
-    /// Whether to count the lock's events.
-    pub(crate) counted: bool,
-    pub(crate) clock: Stamps,
-}
-
-/// The measurements of one run.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct RunSample {
-    pub(crate) ops_per_s: f64,
-    /// Acquisitions of each thread inside the window.
-    pub(crate) ops: Vec<u64>,
-    /// The actual length of the window, in seconds.
-    pub(crate) seconds: f64,
-    /// Waits that were stamped; percentiles are theirs.
-    pub(crate) sampled: u64,
-    pub(crate) wait_p50_ns: f64,
-    pub(crate) wait_p99_ns: f64,
-    pub(crate) wait_p999_ns: f64,
-    /// The longest of the stamped waits.
-    pub(crate) wait_max_ns: f64,
-    /// The stamped waits by length: upper bound in nanoseconds, and number.
-    pub(crate) wait_counts: Vec<(u64, u64)>,
-    /// The longest time that any thread waited for the lock, granted or not: stamped, or seen by
-    /// the coordinator to within its grain.
-    pub(crate) longest_stall_ns: f64,
-    /// Stalls longer than [`STALL_NS`].
-    pub(crate) long_stalls: u64,
-    pub(crate) cpu_s_per_s: f64,
-    /// How the kernel scheduled the threads meanwhile.
-    pub(crate) sched: Sched,
-    /// How the first lock spent its time, if it was logged.
-    pub(crate) timeline: Option<Timeline>,
-    /// The machine's CPU ticks during the window, and how many were stolen.
-    pub(crate) cpu_times: CpuTimes,
-    /// The share of the machine's CPU time that the hypervisor and other processes took.
-    pub(crate) disturbance: f64,
-    /// How many more disturbed runs were thrown away before this one.
-    pub(crate) retaken: usize,
-    /// Threads that hadn't left the lock when they were given up.
-    pub(crate) undrained: usize,
-    /// Updates that the protected counters lost (or gained): any number but 0 proves a broken lock.
-    pub(crate) lost_updates: u64,
-    /// Events of the lock by Linux's names, warm-up included; empty unless they were counted.
-    pub(crate) counters: BTreeMap<String, u64>,
-}
 
 /// A lock and the data that it protects, side by side as in a `Mutex<T>`.
 #[repr(align(128))]
@@ -268,7 +200,7 @@ fn work_loop<S: Subject>(shared: &Shared<S>, index: usize) {
     let factor = if index == 0 { spec.uneven } else { 1 };
     let mixes: Vec<_> = spec.mixes.iter().map(|mix| mix.holding(factor).draw(&mut rng)).collect();
     let record = &shared.records[index];
-    record.tid.store(sys::thread_id(), Relaxed);
+    record.tid.store(thread_id(), Relaxed);
     let mut worker = Worker {
         record,
         signal: &shared.signal,

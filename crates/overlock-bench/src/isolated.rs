@@ -5,16 +5,22 @@
 //! child ends by `_exit` right after that line, which also ends any thread that still spins, so
 //! nothing leaks into the next run.
 
-use super::subjects::{self, Counted, Entry};
-use super::worker::{RunSample, RunSpec};
-use crate::{interrupt, sys};
-use anyhow::{Context, Result, bail};
+use crate::error::Error;
+use crate::run::{RunSample, RunSpec};
+use crate::subjects::{self, Counted, Entry};
 use overlock_world::clock::Stamps;
 use serde::{Deserialize, Serialize};
+use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// The verb under which the program that uses this crate calls [`obey`] with the argument after it.
+pub const CHILD: &str = "bench-child";
 
 /// The tasks of a child.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,69 +38,82 @@ const PAIRS: u32 = 4_000;
 
 /// How a run ended.
 #[derive(Debug)]
-pub(crate) enum Ended<T> {
+pub enum Ended<T> {
+    /// With a result.
     Well(T),
     /// The lock's own fault: the sentence explains it.
     Badly(String),
-    /// Ended by the user's Ctrl-C, or by a tool such as `timeout`, whose signal reaches the child
-    /// too.
+    /// Ended because the caller wanted it, or by a signal that reached the child too: the user's
+    /// Ctrl-C, or that of a tool such as `timeout`.
     Interrupted,
 }
 
-/// Runs one lock at one point in its own process.
-pub(crate) fn run(spec: RunSpec) -> Result<Ended<RunSample>> {
+/// Runs one lock at one point in its own process, until `cancelled` is set.
+///
+/// # Errors
+/// If the run could not be made.
+pub fn run(spec: RunSpec, cancelled: &AtomicBool) -> Result<Ended<RunSample>> {
     let limit = Duration::from_secs_f64(spec.seconds) + PATIENCE;
-    ask(&Order::Run(spec), limit)
+    ask(&Order::Run(spec), limit, cancelled)
 }
 
-/// Times uncontended pairs of all locks in turns; returns for each lock its samples in ns.
-pub(crate) fn pairs(
+/// Times uncontended pairs of all locks in turns, in a process of their own, until `cancelled` is
+/// set; returns for each lock its samples in ns.
+///
+/// # Errors
+/// If the pairs could not be timed.
+pub fn pairs(
     locks: &[&Entry],
     samples: usize,
     clock: Stamps,
+    cancelled: &AtomicBool,
 ) -> Result<Ended<Vec<Vec<f64>>>> {
     let locks = locks.iter().map(|lock| lock.name.to_owned()).collect();
-    ask(&Order::Pairs { locks, samples, clock }, PATIENCE)
+    ask(&Order::Pairs { locks, samples, clock }, PATIENCE, cancelled)
 }
 
-fn ask<T: for<'de> Deserialize<'de>>(order: &Order, limit: Duration) -> Result<Ended<T>> {
+fn ask<T: for<'de> Deserialize<'de>>(
+    order: &Order,
+    limit: Duration,
+    cancelled: &AtomicBool,
+) -> Result<Ended<T>> {
+    let order = serde_json::to_string(order).map_err(Error::Order)?;
     let mut child = Command::new("/proc/self/exe")
         .arg0("overlock")
-        .args(["bench-child", &serde_json::to_string(order)?])
+        .args([CHILD, &order])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .context("could not start a process for a run")?;
+        .map_err(Error::when("start a process for a run"))?;
+    let watching = |source| Error::System { attempt: "watch the process of a run", source };
     let deadline = Instant::now() + limit;
     let status = loop {
-        if let Some(status) = child.try_wait()? {
+        if let Some(status) = child.try_wait().map_err(watching)? {
             break status;
         }
-        if interrupt::seen() {
-            child.kill()?;
-            child.wait()?;
+        if cancelled.load(Relaxed) {
+            child.kill().map_err(watching)?;
+            child.wait().map_err(watching)?;
             return Ok(Ended::Interrupted);
         }
         if Instant::now() > deadline {
-            child.kill()?;
-            child.wait()?;
+            child.kill().map_err(watching)?;
+            child.wait().map_err(watching)?;
             return Ok(Ended::Badly(format!("hung: no end after {} s", limit.as_secs())));
         }
         std::thread::sleep(Duration::from_millis(2));
     };
     let mut answer = String::new();
     if let Some(mut stdout) = child.stdout.take() {
-        stdout.read_to_string(&mut answer)?;
+        stdout.read_to_string(&mut answer).map_err(watching)?;
     }
     judge(status, &answer)
 }
 
 fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &str) -> Result<Ended<T>> {
     match (status.code(), status.signal()) {
-        (Some(0), _) => {
-            Ok(Ended::Well(serde_json::from_str(answer).context("a run answered nonsense")?))
-        }
-        (Some(2), _) => bail!("a run could not be started"),
+        (Some(0), _) => Ok(Ended::Well(serde_json::from_str(answer).map_err(Error::Answer)?)),
+        (Some(2), _) => Err(Error::NotStarted),
         (_, Some(libc::SIGINT | libc::SIGTERM)) => Ok(Ended::Interrupted),
         (_, Some(signal)) => Ok(Ended::Badly(format!("died of signal {signal}"))),
         (code, None) => Ok(Ended::Badly(format!("ended with code {}", code.unwrap_or(-1)))),
@@ -102,25 +121,30 @@ fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &str) -> Resu
 }
 
 /// Runs in the child: does the task of `order`, prints the answer and ends the process.
-pub(crate) fn obey(order: &str) -> Result<()> {
-    let answer = match serde_json::from_str(order).context("this command is for bench itself")? {
-        Order::Run(spec) => serde_json::to_string(&run_here(&spec)?)?,
+///
+/// # Errors
+/// If the order is none, or could not be carried out.
+pub fn obey(order: &str) -> Result<Infallible> {
+    let answer = match serde_json::from_str(order).map_err(Error::Order)? {
+        Order::Run(spec) => serde_json::to_string(&run_here(&spec)?),
         Order::Pairs { locks, samples, clock } => {
             let locks = locks.iter().map(|name| lock(name)).collect::<Result<Vec<_>>>()?;
-            serde_json::to_string(&time_pairs(locks, samples, clock))?
+            serde_json::to_string(&time_pairs(locks, samples, clock))
         }
     };
+    let answer = answer.map_err(Error::Answer)?;
     let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{answer}")?;
-    stdout.flush()?;
-    sys::exit_now(0)
+    let written = writeln!(stdout, "{answer}").and_then(|()| stdout.flush());
+    written.map_err(Error::when("answer"))?;
+    // SAFETY: ends the process, whatever its other threads do; nothing buffered is left to write.
+    unsafe { libc::_exit(0) }
 }
 
 fn run_here(spec: &RunSpec) -> Result<RunSample> {
     let lock = lock(&spec.lock)?;
     let run = if spec.counted { lock.run_counted } else { lock.run };
-    let sample = run(spec)
-        .with_context(|| format!("the system won't start {} threads; ask for fewer", spec.threads));
+    let threads = spec.threads;
+    let sample = run(spec).map_err(|source| Error::Threads { threads, source });
     if !spec.counted {
         return sample;
     }
@@ -130,10 +154,7 @@ fn run_here(spec: &RunSpec) -> Result<RunSample> {
 }
 
 fn lock(name: &str) -> Result<&'static Entry> {
-    match subjects::find(name) {
-        Some(entry) => Ok(entry),
-        None => bail!("there is no lock '{name}'"),
-    }
+    subjects::find(name).ok_or_else(|| Error::NoLock(name.to_owned()))
 }
 
 /// Times the locks in turns, `count` times.

@@ -10,7 +10,7 @@
 use overlock_world::clock::Stamps;
 
 /// How far a later calibration can be off before the lengths of critical sections can't be trusted.
-pub(crate) const DRIFT_LIMIT: f64 = 0.05;
+pub const DRIFT_LIMIT: f64 = 0.05;
 
 /// The state of the chain. Each thread has its own and carries it from one piece of work to the
 /// next, in a register.
@@ -58,15 +58,16 @@ fn opaque(mut x: u64) -> u64 {
 
 /// The measured speed of the chain.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Work {
+pub struct Work {
     /// Links of the chain in a nanosecond.
-    pub(crate) per_ns: f64,
+    pub per_ns: f64,
 }
 
 impl Work {
     /// Measures the chain for about 20 ms, or about 40 where the code is not optimised; the fastest
     /// of many tries is the undisturbed one.
-    pub(crate) fn calibrate(clock: &Stamps) -> Self {
+    #[must_use]
+    pub fn calibrate(clock: &Stamps) -> Self {
         const LINKS: u32 = 40_000;
         // Twice what an optimised build takes on a busy machine.
         const LONG_NS: f64 = 40e6;
@@ -85,12 +86,14 @@ impl Work {
 
     /// Returns how many links take `nanos`; not rounded, because it may be the mean of many
     /// lengths.
-    pub(crate) fn links(self, nanos: u64) -> f64 {
+    #[must_use]
+    pub fn links(self, nanos: u64) -> f64 {
         nanos as f64 * self.per_ns
     }
 
     /// Returns the relative difference between two calibrations.
-    pub(crate) fn drift(self, other: Self) -> f64 {
+    #[must_use]
+    pub fn drift(self, other: Self) -> f64 {
         (self.per_ns / other.per_ns - 1.0).abs()
     }
 }

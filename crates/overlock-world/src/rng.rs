@@ -32,13 +32,18 @@ impl Rng {
         self.below(len as u64) as usize
     }
 
+    /// A number from 0 to just under 1.
+    pub fn fraction(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// True once in `n` times; never if `n` is 0.
     pub fn one_in(&mut self, n: u32) -> bool {
         n != 0 && self.below(u64::from(n)) == 0
     }
 
     /// A number from 1 to about `most`, each order of magnitude equally likely; 0 if `most` is 0.
-    pub(crate) fn magnitude(&mut self, most: u64) -> u64 {
+    pub fn magnitude(&mut self, most: u64) -> u64 {
         if most == 0 {
             return 0;
         }

@@ -129,25 +129,25 @@ struct Operation {
 
 /// The division of a lock's time: shares of the logged time, which together are 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Timeline {
+pub struct Timeline {
     /// Held, and its holder worked.
-    pub(crate) held: f64,
+    pub held: f64,
     /// Held by a thread without a CPU.
-    pub(crate) stopped: f64,
+    pub stopped: f64,
     /// Free, wanted, and taken by another within 1 µs.
-    pub(crate) hand_over: f64,
+    pub hand_over: f64,
     /// Free, wanted, and taken by the last holder again within 1 µs.
-    pub(crate) kept: f64,
+    pub kept: f64,
     /// Free and wanted for longer.
-    pub(crate) unseen: f64,
+    pub unseen: f64,
     /// Free, and wanted by no thread.
-    pub(crate) unwanted: f64,
+    pub unwanted: f64,
     /// Mean number of critical sections that a thread has before another gets the lock.
-    pub(crate) turn: f64,
+    pub turn: f64,
     /// The longest time for which the lock was free though wanted.
-    pub(crate) longest_unseen_ns: f64,
+    pub longest_unseen_ns: f64,
     /// The logged time: until the end of the window or of the first full log.
-    pub(crate) span_ns: f64,
+    pub span_ns: f64,
 }
 
 /// The values of a stamp and a link.
@@ -294,7 +294,7 @@ impl Ticks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use overlock_sim::Rng;
+    use overlock_world::Rng;
 
     const SCALE: Scale = Scale { ticks_per_ns: 1.0, links_per_ns: 1.0 };
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// A reading preempts a worker. All of them together took 0.9 % of one CPU (median of 672 runs with
 /// 1 to 37 threads; `sched.coordinator` in the records). Stalls that people notice are ten times as
 /// long.
-pub(crate) const GRAIN: Duration = Duration::from_millis(2);
+pub const GRAIN: Duration = Duration::from_millis(2);
 
 /// A worker's word: how often it has been let in, and whether it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks under test, ours and the peers, behind one trait and in one table.
+//! The locks under test, ours and the peers, in one table.
 //!
 //! Every use is monomorphised: the worker loop is compiled once for each lock with its fast path
 //! inlined, as in an application. The table holds two function pointers per lock.
 
-use super::worker::{self, RunSample, RunSpec};
-use crate::sys;
+use crate::run::{RunSample, RunSpec};
+use crate::subject::Subject;
+use crate::usage::thread_id;
+use crate::worker;
 use overlock::platform::{Native, Threads};
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 use std::cell::UnsafeCell;
@@ -14,21 +16,12 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::time::Duration;
 
-/// Something that lets in one thread at a time.
-pub(crate) trait Subject: Send + Sync + 'static {
-    fn new() -> Self;
-
-    /// Prepares the lock at its final address, for locks that must not move.
-    fn init(&self) {}
-
-    /// Runs `section` while holding the lock.
-    fn with<R>(&self, section: impl FnOnce() -> R) -> R;
-}
-
 /// Where a lock comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
+    /// This library.
     Ours,
+    /// Another library, or the system.
     Peer,
     /// Deliberately broken: proves that the harness detects lost updates and stalls.
     Broken,
@@ -36,11 +29,13 @@ pub(crate) enum Origin {
 
 /// One lock of the table.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) name: &'static str,
-    pub(crate) origin: Origin,
+pub struct Entry {
+    /// Its name, as users and records know it.
+    pub name: &'static str,
+    /// Where it comes from.
+    pub origin: Origin,
     /// Whether no thread waits for ever, whatever the others do.
-    pub(crate) cannot_starve: bool,
+    pub cannot_starve: bool,
     pub(crate) run: fn(&RunSpec) -> io::Result<RunSample>,
     /// The same with event counters compiled in, if the lock has any.
     pub(crate) run_counted: fn(&RunSpec) -> io::Result<RunSample>,
@@ -74,7 +69,7 @@ const fn bounded(entry: Entry) -> Entry {
 }
 
 /// All locks, in the order in which help shows them.
-pub(crate) const SUBJECTS: &[Entry] = &[
+const SUBJECTS: &[Entry] = &[
     bounded(ours::<Hybrid<Threads>, Hybrid<Threads, Counted>>("hybrid")),
     bounded(ours::<Queued<Threads>, Queued<Threads, Counted>>("queued")),
     bounded(ours::<Ticket<Threads>, Ticket<Threads, Counted>>("ticket")),
@@ -94,15 +89,15 @@ pub(crate) const SUBJECTS: &[Entry] = &[
 ];
 
 /// Finds a lock by name.
-pub(crate) fn find(name: &str) -> Option<&'static Entry> {
+pub fn find(name: &str) -> Option<&'static Entry> {
     SUBJECTS.iter().find(|entry| entry.name == name)
 }
 
 /// No lock at all, which shows what the harness itself costs.
-pub(crate) const FLOOR: &str = "broken-noop";
+pub const FLOOR: &str = "broken-noop";
 
 /// Returns all locks that users can choose.
-pub(crate) fn offered() -> impl Iterator<Item = &'static Entry> {
+pub fn offered() -> impl Iterator<Item = &'static Entry> {
     SUBJECTS.iter().filter(|entry| entry.origin != Origin::Broken)
 }
 
@@ -300,7 +295,7 @@ impl Subject for Favourite {
     }
 
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        let own = sys::thread_id();
+        let own = thread_id();
         let _ = self.0.compare_exchange(0, own, Relaxed, Relaxed);
         while self.0.load(Relaxed) != own {
             std::thread::sleep(Duration::from_millis(1));

@@ -5,7 +5,7 @@
 //! cost more than an empty critical section, so only one of many is stamped: at random, so that no
 //! lock's rhythm coincides with it.
 
-use overlock_sim::Rng;
+use overlock_world::Rng;
 
 /// The mean spacing between samples where operations are shortest.
 pub(crate) const MOST: u32 = 64;
@@ -17,9 +17,10 @@ const STAMPS_NS: f64 = 25.0;
 /// [`MOST`].
 const SHARE: f64 = 0.01;
 
-/// Returns the mean spacing for operations that take a thread at least `nanos`: the longer they
+/// Returns the mean spacing for operations that take a thread at least `nanos` ns: the longer they
 /// are, the fewer there are, and the less it matters to stamp them all.
-pub(crate) fn spacing(nanos: u64) -> u32 {
+#[must_use]
+pub fn spacing(nanos: u64) -> u32 {
     let spacing = STAMPS_NS / (SHARE * nanos.max(1) as f64);
     (spacing.ceil() as u32).clamp(1, MOST)
 }
@@ -59,7 +60,7 @@ impl Sampling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::histogram::{self, Histogram};
+    use crate::histogram::{self, Histogram};
 
     #[test]
     fn one_in_mean_operations_is_sampled() {

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![doc = include_str!("../README.md")]
+
+mod cpu_times;
+mod error;
+mod histogram;
+mod isolated;
+mod run;
+mod sample;
+mod sched;
+mod steps;
+mod subject;
+mod subjects;
+mod timeline;
+mod usage;
+mod watch;
+mod work;
+mod worker;
+
+pub use cpu_times::{CpuTimes, may_run_on};
+pub use error::Error;
+pub use isolated::{CHILD, Ended, obey, pairs, run};
+pub use run::{RunSample, RunSpec, STALL_NS};
+pub use sample::spacing;
+pub use sched::Sched;
+pub use steps::{Lengths, Mix};
+pub use subjects::{Entry, FLOOR, Origin, find, offered};
+pub use timeline::Timeline;
+pub use usage::Usage;
+pub use watch::GRAIN;
+pub use work::{DRIFT_LIMIT, Work};
