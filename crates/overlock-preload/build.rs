@@ -52,15 +52,13 @@ fn link_unwinder() {
 }
 
 /// The functions that `src/compat.c` wraps, and `src/unwind.c`.
-const WRAPPED: [&str; 18] = [
+const WRAPPED: [&str; 16] = [
     "dlsym",
     "dlvsym",
     "dladdr",
     "dlerror",
     "pthread_condattr_setpshared",
     "pthread_condattr_setclock",
-    "pthread_rwlock_trywrlock",
-    "pthread_rwlock_unlock",
     "pthread_key_create",
     "pthread_key_delete",
     "pthread_getspecific",

@@ -15,10 +15,10 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 /* The arguments of one wait: `Wait` in cond.rs. */
 struct wait {
@@ -34,6 +34,48 @@ struct wait {
 enum { UNTIMED = -1, CLOCK_OF_COND = -2 }; /* in place of a clock; the same in cond.rs */
 enum { HANDED_TO_LIBC = -1 };              /* in place of an error number */
 
+/*
+ * Neither syscall nor pthread_setcanceltype is called by its name here, because a library can stand in for it and lock
+ * a mutex.
+ */
+
+/* Sleeps on a futex. The result is the kernel's: an error is its negative number. */
+static long sleep_on(const uint32_t *word, int operation, uint32_t value, const struct timespec *time)
+{
+#if defined(__x86_64__)
+	register const struct timespec *r10 __asm__("r10") = time;
+	register const uint32_t *r8 __asm__("r8") = NULL;
+	register long r9 __asm__("r9") = FUTEX_BITSET_MATCH_ANY;
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"((long)SYS_futex), "D"(word), "S"((long)operation), "d"((long)value), "r"(r10), "r"(r8),
+			   "r"(r9)
+			 : "rcx", "r11", "memory");
+	return result;
+#elif defined(__aarch64__)
+	register long x8 __asm__("x8") = SYS_futex;
+	register long x0 __asm__("x0") = (long)word;
+	register long x1 __asm__("x1") = operation;
+	register long x2 __asm__("x2") = value;
+	register long x3 __asm__("x3") = (long)time;
+	register long x4 __asm__("x4") = 0;
+	register long x5 __asm__("x5") = FUTEX_BITSET_MATCH_ANY;
+
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+	return x0;
+#endif
+}
+
+/* In real.rs: libc's pthread_setcanceltype. */
+void *overlock_real_setcanceltype(void);
+
+static int set_cancel_type(int type, int *old)
+{
+	return ((int (*)(int, int *))overlock_real_setcanceltype())(type, old);
+}
+
 /* In gate.rs. */
 void overlock_gate_sleep(const void *mutex, const uint32_t *gate, uint32_t value, uint64_t ns, int cancellable);
 void overlock_gate_cancelled(const void *mutex);
@@ -44,26 +86,23 @@ int overlock_cond_leave(struct wait *wait, int timed_out);
 void overlock_cond_cancelled(struct wait *wait);
 
 /*
- * Sleeps until the sequence has moved on. Returns whether the timeout came first. Preserves errno.
+ * Sleeps until the sequence has moved on. Returns whether the timeout came first.
  * The kernel refuses a time before its clock's zero; such a time has passed just as zero has.
  */
 static int block(const struct wait *wait, const struct timespec *at)
 {
 	static const struct timespec zero;
-	int saved = errno, type, timed_out;
+	int type;
 	long result;
 
 	if (at != NULL && at->tv_sec < 0)
 		at = &zero;
-	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	set_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
 	do
-		result = syscall(SYS_futex, wait->sequence, wait->operation, wait->seen, at, NULL,
-				 FUTEX_BITSET_MATCH_ANY);
-	while (result == -1 && errno == EINTR);
-	timed_out = result == -1 && errno == ETIMEDOUT;
-	pthread_setcanceltype(type, NULL);
-	errno = saved;
-	return timed_out;
+		result = sleep_on(wait->sequence, wait->operation, wait->seen, at);
+	while (result == -EINTR);
+	set_cancel_type(type, NULL);
+	return result == -ETIMEDOUT;
 }
 
 static void cancelled(void *wait)
@@ -128,14 +167,12 @@ static void gate_cancelled(void *mutex)
 	overlock_gate_cancelled(mutex);
 }
 
-/* Sleeps for at most `ns` nanoseconds, while the gate has the value. Preserves errno. */
+/* Sleeps for at most `ns` nanoseconds, while the gate has the value. */
 static void gate_sleep(const uint32_t *gate, uint32_t value, uint64_t ns)
 {
 	struct timespec time = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
-	int saved = errno;
 
-	syscall(SYS_futex, gate, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value, &time, NULL, 0);
-	errno = saved;
+	sleep_on(gate, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value, &time);
 }
 
 void overlock_gate_sleep(const void *mutex, const uint32_t *gate, uint32_t value, uint64_t ns, int cancellable)
@@ -145,8 +182,8 @@ void overlock_gate_sleep(const void *mutex, const uint32_t *gate, uint32_t value
 		return;
 	}
 	pthread_cleanup_push(gate_cancelled, (void *)mutex);
-	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+	set_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
 	gate_sleep(gate, value, ns);
-	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+	set_cancel_type(PTHREAD_CANCEL_DEFERRED, NULL);
 	pthread_cleanup_pop(0);
 }

@@ -57,6 +57,25 @@ pub(crate) const UNDECIDED: Operations = {
     Operations { name: "undecided", lock, try_lock, lock_until, unlock }
 };
 
+/// The table for calls that the decision itself leads to, because a library stands in for a function
+/// of libc's that reads the environment, say, and takes a mutex. It does nothing: a process decides
+/// before it has a second thread.
+const EARLY: Operations = {
+    extern "C-unwind" fn lock(_: &Mutex) -> c_int {
+        0
+    }
+    extern "C" fn try_lock(_: &Mutex) -> c_int {
+        0
+    }
+    extern "C-unwind" fn lock_until(_: &Mutex, _deadline_ns: u64) -> c_int {
+        0
+    }
+    unsafe extern "C" fn unlock(_: &Mutex) -> c_int {
+        0
+    }
+    Operations { name: "undecided", lock, try_lock, lock_until, unlock }
+};
+
 /// The index of the lock in `word::TABLES`, once decided. A forked child inherits it.
 static CHOICE: AtomicU32 = AtomicU32::new(0);
 
@@ -114,6 +133,7 @@ pub(crate) fn ensure_decided() {
 fn decide() -> &'static Operations {
     // ORDERING: Acquire ← the Release below: with a choice, the first process has a table.
     match CHOICE.load(Acquire) {
+        0 if thread::this().decides.replace(true) => return &EARLY,
         // A thread that decides at the same time reads the same environment and stores the same.
         0 => {
             let index = read_choice();
@@ -121,6 +141,7 @@ fn decide() -> &'static Operations {
             use_table(index);
             // ORDERING: Release → the Acquire above.
             CHOICE.store(index as u32, Release);
+            thread::this().decides.set(false);
         }
         _ if UNFORKED.current.load(Relaxed) != 0 => {}
         index if !UNFORKED.noticing.swap(true, Relaxed) => {

@@ -106,16 +106,4 @@ impl Poll {
         Threads::nap(self.next_ns);
         self.next_ns = (self.next_ns * 2).min(*POLL_NS.end());
     }
-
-    /// Sleeps once, not beyond `deadline_ns` on `CLOCK_MONOTONIC`. Returns false, without sleeping,
-    /// if the deadline has passed.
-    pub(crate) fn sleep_until(&mut self, deadline_ns: u64) -> bool {
-        let left = deadline_ns.saturating_sub(now_on(libc::CLOCK_MONOTONIC));
-        if left == 0 {
-            return false;
-        }
-        self.next_ns = self.next_ns.min(left);
-        self.sleep();
-        true
-    }
 }

@@ -73,8 +73,6 @@ WRAP(int, pthread_condattr_setpshared, FIRST, (pthread_condattr_t *attributes, i
      ENOSYS)
 WRAP(int, pthread_condattr_setclock, SECOND, (pthread_condattr_t *attributes, clockid_t clock), (attributes, clock),
      ENOSYS)
-WRAP(int, pthread_rwlock_trywrlock, FIRST, (pthread_rwlock_t *lock), (lock), ENOSYS)
-WRAP(int, pthread_rwlock_unlock, FIRST, (pthread_rwlock_t *lock), (lock), ENOSYS)
 WRAP(int, pthread_key_create, FIRST, (pthread_key_t *key, void (*end)(void *)), (key, end), ENOSYS)
 WRAP(int, pthread_key_delete, FIRST, (pthread_key_t key), (key), ENOSYS)
 WRAP(void *, pthread_getspecific, FIRST, (pthread_key_t key), (key), NULL)

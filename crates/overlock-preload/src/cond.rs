@@ -84,7 +84,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use libc::{EINVAL, EPERM, ETIMEDOUT, c_int, clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
-use overlock::platform::keep_errno;
+use overlock::platform::syscall::syscall;
 
 use crate::counters::{self, Event};
 use crate::mutex::{self, Mutex};
@@ -251,20 +251,19 @@ impl Cond {
         let sequence = core::ptr::from_ref(self.sequence());
         self.sequence().fetch_add(1, Relaxed);
         let woken = futex(sequence, operation, count);
-        if (0..i64::from(count)).contains(&woken) {
+        if (0..count as isize).contains(&woken) {
             self.awake().store(numbered, Relaxed);
         }
         self.deregister();
     }
 }
 
-/// Calls a futex operation without a timeout and returns its result. `errno` is preserved.
-fn futex(word: *const AtomicU32, operation: c_int, value: u32) -> i64 {
+/// Calls a futex operation without a timeout and returns its result.
+fn futex(word: *const AtomicU32, operation: c_int, value: u32) -> isize {
+    let args = [word.expose_provenance(), operation as usize, value as usize, 0, 0, 0];
     // SAFETY: to wake, the kernel takes the address as a name; to wait, it reads the word, and
     // fails if there is none.
-    keep_errno(|| unsafe {
-        libc::syscall(libc::SYS_futex, word, operation, value, 0usize, 0usize, 0usize)
-    })
+    unsafe { syscall(libc::SYS_futex, args) }
 }
 
 /// Returns the operation that a wait needs, and its deadline on the kernel's clock; or `EINVAL`.
@@ -310,6 +309,8 @@ unsafe extern "C" fn overlock_cond_enter(
     let cond = unsafe { Cond::new(wait.cond) };
     // SAFETY: the program's mutex.
     let mutex = unsafe { Mutex::new(wait.mutex) };
+    // Before anything changes, as in libc.
+    let checked = check(cond, clock, at);
     if cond.is_libcs() {
         if mutex.is_libcs() {
             counters::add(Event::CondHandedToLibc);
@@ -320,17 +321,19 @@ unsafe extern "C" fn overlock_cond_enter(
             };
             return HANDED_TO_LIBC;
         }
-        if !mutex.may_be_mine() {
+        if checked.is_ok() && !mutex.may_be_mine() {
             return EPERM;
         }
-        if let Err(error) = cond.claim() {
-            return error;
-        }
     }
-    let (operation, at) = match check(cond, clock, at) {
+    let (operation, at) = match checked {
         Ok(checked) => checked,
         Err(error) => return error,
     };
+    if cond.is_libcs()
+        && let Err(error) = cond.claim()
+    {
+        return error;
+    }
     wait.operation = operation;
     if let Some(at) = at {
         wait.at = at;

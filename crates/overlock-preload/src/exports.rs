@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names to which the dynamic linker binds programs, each in all the versions that glibc has
-//! had of it. Their code is in [`mutex`], [`cond`], [`spin`], [`passed_on`] and [`jump`].
+//! had of it. Their code is in [`mutex`], [`cond`], [`spin`],
+//! [`passed_on`], [`gate`] and [`jump`].
 //!
 //! A program asks for a version, by its linker or by `dlvsym`, and finds one that is missing here
 //! in libc. Calls of the two libraries do not exclude each other on one object, so none may be left
@@ -13,6 +14,7 @@
 //! [`cond`]: crate::cond
 //! [`spin`]: crate::spin
 //! [`passed_on`]: crate::passed_on
+//! [`gate`]: crate::gate
 //! [`jump`]: crate::jump
 
 use core::sync::atomic::AtomicI32;
@@ -20,7 +22,7 @@ use core::sync::atomic::AtomicI32;
 use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, sem_t, timespec};
 
 use crate::mutex::Mutex;
-use crate::{cond, jump, mutex, passed_on, spin};
+use crate::{cond, gate, jump, mutex, passed_on, spin};
 
 /// Defines the functions behind the exported names.
 macro_rules! functions {
@@ -237,6 +239,7 @@ exports! {
     "pthread_rwlock_timedwrlock" ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump passed_on::timedwrlock);
     "pthread_rwlock_clockwrlock" ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (jump passed_on::clockwrlock);
     "pthread_barrier_wait"       ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump passed_on::barrier_wait);
+    "pthread_setcanceltype"      ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump gate::setcanceltype);
     "longjmp"                    ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump jump::longjmp);
     "_longjmp"                   ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump jump::longjmp);
     "siglongjmp"                 ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump jump::longjmp);

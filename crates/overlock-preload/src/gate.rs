@@ -35,12 +35,13 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::compiler_fence;
 
-use overlock::platform::{Platform, Threads, keep_errno};
+use overlock::platform::syscall::syscall;
+use overlock::platform::{Platform, Threads};
 
 use crate::choice::operations;
 use crate::mutex::Mutex;
 use crate::platform::Process;
-use crate::{numbers, thread};
+use crate::{numbers, real, thread};
 
 /// In `gate`: the lock is handed over.
 const OPEN: u32 = 1;
@@ -58,10 +59,6 @@ const POLICY_CALLS: u32 = 16;
 /// `PTHREAD_CANCEL_DEFERRED` and `PTHREAD_CANCEL_ASYNCHRONOUS`.
 const DEFERRED: libc::c_int = 0;
 const ASYNCHRONOUS: libc::c_int = 1;
-
-unsafe extern "C-unwind" {
-    fn pthread_setcanceltype(kind: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
-}
 
 unsafe extern "C-unwind" {
     /// In block.c: sleeps while `gate` has the value `value`, for at most `ns`. With
@@ -88,20 +85,33 @@ fn can_queue() -> bool {
 
 /// Returns whether the thread can be cancelled at any instruction.
 fn may_be_cancelled() -> bool {
-    let kind = set_cancel_type(DEFERRED);
-    if kind == ASYNCHRONOUS {
-        set_cancel_type(ASYNCHRONOUS);
-    }
-    kind == ASYNCHRONOUS
+    thread::this().cancel_type.get() == ASYNCHRONOUS
 }
 
-/// Sets when the thread can be cancelled, and returns the previous setting. An asynchronous
-/// cancellation can strike here.
-fn set_cancel_type(kind: libc::c_int) -> libc::c_int {
-    let mut old = DEFERRED;
-    // SAFETY: `old` is writable.
-    unsafe { pthread_setcanceltype(kind, &raw mut old) };
-    old
+/// Sets when the thread can be cancelled. An asynchronous cancellation can strike here.
+fn set_cancel_type(kind: libc::c_int) {
+    // SAFETY: no memory is passed.
+    unsafe { real::setcanceltype(kind, core::ptr::null_mut()) };
+}
+
+/// `pthread_setcanceltype`, which is libc's: notes what the thread has chosen, so that a wait need
+/// not ask.
+///
+/// # Safety
+/// As for libc's function.
+pub(crate) unsafe extern "C-unwind" fn setcanceltype(
+    kind: libc::c_int,
+    old: *mut libc::c_int,
+) -> libc::c_int {
+    // Before the call, after which a cancellation can strike. A wrong note for that long is
+    // harmless.
+    let known = thread::this().cancel_type.replace(kind);
+    // SAFETY: the program's own call, passed on.
+    let error = unsafe { real::setcanceltype(kind, old) };
+    if error != 0 {
+        thread::this().cancel_type.set(known);
+    }
+    error
 }
 
 /// Returns whether the thread is a real-time one, or was at one of its last contended calls.
@@ -113,7 +123,7 @@ fn is_realtime() -> bool {
         return known;
     }
     // SAFETY: no memory is passed.
-    let now = keep_errno(|| unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) });
+    let now = unsafe { syscall(libc::SYS_sched_getscheduler, [0; 6]) };
     let now = now as libc::c_int & !libc::SCHED_RESET_ON_FORK;
     let is_realtime = now == libc::SCHED_FIFO || now == libc::SCHED_RR;
     policy.set(POLICY_CALLS << 1 | u32::from(is_realtime));

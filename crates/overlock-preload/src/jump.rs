@@ -269,12 +269,6 @@ pub(crate) unsafe extern "C" fn longjmp_chk(buffer: *mut c_void, value: c_int) -
     unsafe { real::LONGJMP_CHK.call(buffer, value) }
 }
 
-/// Looks up what a signal handler will call.
-pub(crate) fn prepare() {
-    real::LONGJMP.prepare();
-    real::LONGJMP_CHK.prepare();
-}
-
 /// For unwind.c: gives up the waits below an address of this thread's stack, whose frames are being
 /// unwound.
 #[unsafe(no_mangle)]

@@ -17,7 +17,8 @@ use core::sync::atomic::Ordering::{self, Relaxed};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use overlock::Cpu;
-use overlock::platform::{MAX_CPUS, Platform as _, keep_errno};
+use overlock::platform::syscall::{self, syscall};
+use overlock::platform::{MAX_CPUS, Platform as _};
 
 use crate::platform::Process;
 use crate::thread;
@@ -57,7 +58,7 @@ fn table() -> Table<'static, AtomicU32, AtomicU64> {
 #[cold]
 #[inline(never)]
 fn take() -> Option<Cpu> {
-    let index = keep_errno(find)?;
+    let index = find()?;
     thread::this().number.set(generation() << 16 | (index as u32 + 1));
     Cpu::new(index)
 }
@@ -100,14 +101,15 @@ fn is_gone(owner: u64) -> bool {
         return false;
     }
     // SAFETY: no memory is passed, and no signal is sent.
-    let error = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) };
-    // SAFETY: always points to the calling thread's `errno`.
-    error == -1 && unsafe { *libc::__errno_location() } == libc::ESRCH
+    let sent =
+        unsafe { syscall(libc::SYS_tgkill, [process as usize, thread as usize, 0, 0, 0, 0]) };
+    syscall::result(sent) == Err(libc::ESRCH)
 }
 
-fn process() -> libc::pid_t {
-    // SAFETY: always succeeds.
-    unsafe { libc::getpid() }
+/// Asks the kernel for its number of this process.
+pub(crate) fn process() -> libc::pid_t {
+    // SAFETY: no arguments, no memory; it can't fail.
+    unsafe { syscall(libc::SYS_getpid, [0; 6]) as libc::pid_t }
 }
 
 fn owner(process: libc::pid_t, thread: u32) -> u64 {

@@ -19,7 +19,7 @@ use libc::{EBUSY, c_int, clockid_t, pthread_barrier_t, pthread_rwlock_t, sem_t, 
 use crate::choice::Operations;
 use crate::counters::{self, Event};
 use crate::mutex::Mutex;
-use crate::{longest, real};
+use crate::{clock, longest, real};
 
 /// libc's own mutexes: the table for `OVERLOCK_LOCK=none`.
 pub(crate) const OPERATIONS: Operations = {
@@ -57,15 +57,20 @@ pub(crate) const OPERATIONS: Operations = {
     Operations { name: "none", lock, try_lock, lock_until, unlock }
 };
 
-/// Calls libc's function, after one that doesn't wait has failed.
+/// Calls libc's function, after one that doesn't wait has failed. libc looks at all arguments before
+/// it takes even a free lock, so a call that it will refuse is passed on at once.
 macro_rules! waits_unless {
-    ($($(#[$doc:meta])* $name:ident: $real:ident unless $try:ident ($($argument:ident: $type:ty),*);)*) => {
+    ($($(#[$doc:meta])* $name:ident: $real:ident unless $try:ident ($($argument:ident: $type:ty),*) if $fine:expr;)*) => {
         $(
             $(#[$doc])*
             ///
             /// # Safety
             /// As for libc's function.
             pub(crate) unsafe extern "C-unwind" fn $name(lock: *mut pthread_rwlock_t, $($argument: $type),*) -> c_int {
+                if !$fine($($argument),*) {
+                    // SAFETY: the caller's.
+                    return unsafe { real::$real(lock, $($argument),*) };
+                }
                 // SAFETY: the caller's.
                 match unsafe { real::$try(lock) } {
                     EBUSY => {
@@ -80,19 +85,30 @@ macro_rules! waits_unless {
     };
 }
 
+/// Returns whether libc accepts this time, which is the program's.
+fn is_time(at: *const timespec) -> bool {
+    // SAFETY: the program passes a time to wait until.
+    clock::is_valid(unsafe { &*at })
+}
+
+/// Returns whether libc accepts this time on this clock.
+fn is_time_on(clock: clockid_t, at: *const timespec) -> bool {
+    clock::is_supported(clock) && is_time(at)
+}
+
 waits_unless! {
     /// `pthread_rwlock_rdlock`.
-    rdlock: rwlock_rdlock unless rwlock_tryrdlock ();
+    rdlock: rwlock_rdlock unless rwlock_tryrdlock () if || true;
     /// `pthread_rwlock_timedrdlock`.
-    timedrdlock: rwlock_timedrdlock unless rwlock_tryrdlock (at: *const timespec);
+    timedrdlock: rwlock_timedrdlock unless rwlock_tryrdlock (at: *const timespec) if is_time;
     /// `pthread_rwlock_clockrdlock`.
-    clockrdlock: rwlock_clockrdlock unless rwlock_tryrdlock (clock: clockid_t, at: *const timespec);
+    clockrdlock: rwlock_clockrdlock unless rwlock_tryrdlock (clock: clockid_t, at: *const timespec) if is_time_on;
     /// `pthread_rwlock_wrlock`.
-    wrlock: rwlock_wrlock unless rwlock_trywrlock ();
+    wrlock: rwlock_wrlock unless rwlock_trywrlock () if || true;
     /// `pthread_rwlock_timedwrlock`.
-    timedwrlock: rwlock_timedwrlock unless rwlock_trywrlock (at: *const timespec);
+    timedwrlock: rwlock_timedwrlock unless rwlock_trywrlock (at: *const timespec) if is_time;
     /// `pthread_rwlock_clockwrlock`.
-    clockwrlock: rwlock_clockwrlock unless rwlock_trywrlock (clock: clockid_t, at: *const timespec);
+    clockwrlock: rwlock_clockwrlock unless rwlock_trywrlock (clock: clockid_t, at: *const timespec) if is_time_on;
 }
 
 /// `pthread_barrier_wait`: every thread waits except the last, and libc tells one of all threads

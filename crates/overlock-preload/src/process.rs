@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events of the process as a whole: it starts, forks and ends.
 
-use overlock::platform::Threads;
+use overlock::platform::{Platform as _, Threads};
 
-use crate::{choice, cond, counters, jump, thread, unforked};
+use crate::{choice, cond, counters, real, thread, unforked};
 
 /// Runs before the constructors of the lock library, which would arm its restartable sequences.
 #[used]
@@ -26,7 +26,9 @@ extern "C" fn start() {
     choice::ensure_decided();
     cond::prepare();
     thread::prepare();
-    jump::prepare();
+    real::prepare();
+    // Looks up the kernel's clock.
+    Threads::now_ns();
     // SAFETY: the handler only stores to atomics. `pthread_atfork` fails only for lack of memory,
     // this early in the life of a process.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };

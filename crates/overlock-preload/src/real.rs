@@ -129,6 +129,37 @@ functions! {
     cond_destroy = c"pthread_cond_destroy", Some(COND_VERSION), (cond: *mut pthread_cond_t);
 }
 
+static SETCANCELTYPE: Function = Function::new(c"pthread_setcanceltype", None);
+
+/// libc's `pthread_setcanceltype`.
+///
+/// # Safety
+/// As for libc's function.
+pub(crate) unsafe fn setcanceltype(kind: c_int, old: *mut c_int) -> c_int {
+    // SAFETY: libc's function has this signature.
+    let call = unsafe {
+        core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(c_int, *mut c_int) -> c_int>(
+            SETCANCELTYPE.address(),
+        )
+    };
+    // SAFETY: the caller's.
+    unsafe { call(kind, old) }
+}
+
+/// For block.c: the address of libc's `pthread_setcanceltype`.
+#[unsafe(no_mangle)]
+extern "C" fn overlock_real_setcanceltype() -> *mut c_void {
+    SETCANCELTYPE.address()
+}
+
+/// Looks up at the start what a wait will call: a library that stands in for the look-up may lock a
+/// mutex.
+pub(crate) fn prepare() {
+    SETCANCELTYPE.address();
+    LONGJMP.0.address();
+    LONGJMP_CHK.0.address();
+}
+
 /// libc's `longjmp`, which is also its `_longjmp` and its `siglongjmp`.
 pub(crate) static LONGJMP: Jump = Jump(Function::new(c"siglongjmp", None));
 
@@ -139,11 +170,6 @@ pub(crate) static LONGJMP_CHK: Jump = Jump(Function::new(c"__longjmp_chk", None)
 pub(crate) struct Jump(Function);
 
 impl Jump {
-    /// Looks the function up: signal handlers call it, and the look-up is not for them.
-    pub(crate) fn prepare(&self) {
-        self.0.address();
-    }
-
     /// Jumps.
     ///
     /// # Safety

@@ -20,6 +20,7 @@ use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use libc::{EBUSY, c_int};
+use overlock::platform::{Platform as _, Threads};
 
 use crate::clock::Poll;
 use crate::counters::{self, Event};
@@ -87,8 +88,7 @@ fn lock_slow(word: &AtomicI32) {
         }
         if rounds < YIELDS {
             rounds += 1;
-            // SAFETY: no arguments, no memory.
-            unsafe { libc::sched_yield() };
+            Threads::yield_now();
         } else {
             counters::add(Event::SpinSlept);
             poll.sleep();

@@ -7,7 +7,9 @@
 
 use core::cell::Cell;
 use core::num::{NonZeroU32, NonZeroU64};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicIsize, AtomicU64, Ordering::Relaxed};
+
+use overlock::platform::syscall::syscall;
 
 use crate::gate::AtGate;
 
@@ -22,6 +24,10 @@ pub(crate) struct Thread {
     identity: Cell<u64>,
     /// Whether it is a real-time thread (bit 0), and for how many contended calls to rely on that.
     pub(crate) policy: Cell<u32>,
+    /// `PTHREAD_CANCEL_DEFERRED` or `_ASYNCHRONOUS`, as it has last chosen.
+    pub(crate) cancel_type: Cell<libc::c_int>,
+    /// Whether it is choosing the lock of this process: see [`choice`](crate::choice).
+    pub(crate) decides: Cell<bool>,
     /// 1 while it takes a mutex after a condition variable has woken it, else 0.
     pub(crate) woken: Cell<u32>,
     /// Its innermost wait at a gate: see [`gate`](crate::gate).
@@ -73,25 +79,71 @@ pub(crate) fn tid() -> u32 {
     }
 }
 
-/// Whether libc tells the numbers of threads: see thread.c.
-static LIBC_TELLS: AtomicBool = AtomicBool::new(false);
+/// Where libc keeps the kernel's number of a thread, as a distance from the thread pointer; zero if
+/// that is not known.
+static AT: AtomicIsize = AtomicIsize::new(0);
 
-unsafe extern "C" {
-    /// In thread.c: the kernel's number of the calling thread as libc knows it, or 0.
-    safe fn overlock_tid_of_libc() -> u32;
-}
+/// `PR_GET_TID_ADDRESS`.
+const GET_TID_ADDRESS: usize = 40;
 
-/// Finds out whether libc tells the numbers of threads, at the start of the process.
+/// Finds out where libc keeps the numbers of threads, at the start of the process. It tells the
+/// kernel, which clears the word when the thread ends, and the kernel tells us; if it does not
+/// (`CONFIG_CHECKPOINT_RESTORE`), we look where glibc 2.31 to 2.41 have it on x86-64.
 pub(crate) fn prepare() {
-    LIBC_TELLS.store(overlock_tid_of_libc() == kernels_tid(), Relaxed);
+    let mut told = 0_usize;
+    let args = [GET_TID_ADDRESS, (&raw mut told).expose_provenance(), 0, 0, 0, 0];
+    // SAFETY: `told` is writable.
+    unsafe { syscall(libc::SYS_prctl, args) };
+    let at = if told == 0 { GLIBCS } else { told.wrapping_sub(pointer()).cast_signed() };
+    // A program can have moved the word (set_tid_address).
+    if is_near(at) && libcs_tid(at) == kernels_tid() {
+        AT.store(at, Relaxed);
+    }
 }
 
-/// Asks libc if possible: a sandbox that has been put up since may kill for a system call, and the
-/// caller may have locked a free mutex, for which libc makes none.
+/// The place in glibc, where it does not vary from version to version.
+const GLIBCS: isize = if cfg!(target_arch = "x86_64") { 0x2d0 } else { 0 };
+
+/// Whether a place is within libc's record of a thread, which lies behind the thread pointer on
+/// x86-64, and before it on aarch64.
+fn is_near(at: isize) -> bool {
+    let record = if cfg!(target_arch = "x86_64") { 64..0x800 } else { -0x800..-64 };
+    at % 4 == 0 && record.contains(&at)
+}
+
+/// Returns the thread pointer.
+#[inline(always)]
+fn pointer() -> usize {
+    let pointer;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the ABI keeps the thread pointer there, too.
+    unsafe {
+        core::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(pure, readonly, nostack));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: only reads the register.
+    unsafe {
+        core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(pure, nomem, nostack));
+    }
+    pointer
+}
+
+/// Reads libc's word at a distance from the thread pointer.
+fn libcs_tid(at: isize) -> u32 {
+    let word = core::ptr::with_exposed_provenance::<u32>(pointer().wrapping_add_signed(at));
+    // SAFETY: `is_near` has found the place in the record that libc keeps of each thread.
+    unsafe { word.read_volatile() }
+}
+
+/// Reads libc's own record if possible: a sandbox that has been put up since may kill for a system
+/// call, and the caller may have locked a free mutex, for which libc makes none. And no function of
+/// libc's is called, because a library that stands in for it may lock a mutex, which brings us back
+/// here.
 #[cold]
 #[inline(never)]
 fn ask_tid() -> u32 {
-    let told = if LIBC_TELLS.load(Relaxed) { overlock_tid_of_libc() } else { 0 };
+    let at = AT.load(Relaxed);
+    let told = if at == 0 { 0 } else { libcs_tid(at) };
     let tid = if told == 0 { kernels_tid() } else { told };
     this().tid.set(tid);
     tid
@@ -101,7 +153,7 @@ fn ask_tid() -> u32 {
 /// libc knows only the parent's.
 pub(crate) fn kernels_tid() -> u32 {
     // SAFETY: no arguments, no memory; it can't fail.
-    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+    unsafe { syscall(libc::SYS_gettid, [0; 6]) as u32 }
 }
 
 /// Forgets the kernel's number in a forked child, whose thread has another.

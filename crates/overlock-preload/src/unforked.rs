@@ -13,13 +13,14 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use overlock::platform::{MAX_CPUS, keep_errno};
+use overlock::platform::MAX_CPUS;
+use overlock::platform::syscall::syscall;
 use overlock::{Bucket, Slot};
 
 use crate::platform::Process;
 
 /// `MADV_WIPEONFORK`.
-const WIPE_ON_FORK: libc::c_int = 18;
+const WIPE_ON_FORK: usize = 18;
 
 /// See the [module documentation](self). The alignment gives it pages of its own.
 #[repr(C, align(4096))]
@@ -72,10 +73,11 @@ pub(crate) fn wipe_on_fork() {
     if !has_own_pages() {
         return;
     }
-    let all = (&raw const UNFORKED).cast_mut().cast();
+    let all = (&raw const UNFORKED).expose_provenance();
+    let advice = [all, size_of::<Unforked>(), WIPE_ON_FORK, 0, 0, 0];
     // SAFETY: the range is that of the static, in pages of its own; the call changes only what a
     // forked child finds there.
-    let error = keep_errno(|| unsafe { libc::madvise(all, size_of::<Unforked>(), WIPE_ON_FORK) });
+    let error = unsafe { syscall(libc::SYS_madvise, advice) };
     IS_WIPED.store(error == 0, Relaxed);
 }
 

@@ -86,6 +86,10 @@ const CLAIMED: u32 = 1 << 31;
 trait Algorithm: ConstLock + Sized + 'static {
     const NAME: &str;
 
+    /// Whether a thread can leave the queue at a deadline. If not, it waits at the gate instead,
+    /// which has no place in the queue that would be lost.
+    const CAN_GIVE_UP: bool = true;
+
     /// Takes the lock unless `CLOCK_MONOTONIC` reaches `deadline_ns` first. Returns whether it took
     /// it.
     fn lock_until(&self, deadline_ns: u64) -> bool;
@@ -179,19 +183,12 @@ const TICKET: u32 = 1;
 impl Algorithm for Ticket<Process, Preload> {
     const NAME: &str = "ticket";
 
-    /// A ticket once drawn must be served, so this draws none and tries the lock from time to time
-    /// instead. Such a thread has no place in the queue: while others keep waiting it may never
-    /// find the lock free.
-    fn lock_until(&self, deadline_ns: u64) -> bool {
-        let mut poll = Poll::new();
-        loop {
-            if self.try_lock() {
-                return true;
-            }
-            if !poll.sleep_until(deadline_ns) {
-                return false;
-            }
-        }
+    /// A ticket once drawn must be served, so a thread with a deadline draws none and waits at the
+    /// gate.
+    const CAN_GIVE_UP: bool = false;
+
+    fn lock_until(&self, _deadline_ns: u64) -> bool {
+        false
     }
 
     #[inline(always)]
@@ -271,7 +268,7 @@ extern "C-unwind" fn lock_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -
 }
 
 extern "C-unwind" fn wait_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
-    if gate::is_for_me() {
+    if !L::CAN_GIVE_UP || gate::is_for_me() {
         return if gate::wait(mutex, Some(deadline_ns)) { 0 } else { ETIMEDOUT };
     }
     if lock_of::<L>(mutex).lock_until(deadline_ns) {

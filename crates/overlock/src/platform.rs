@@ -49,7 +49,7 @@ pub use shared::Shared;
 pub use threads::Threads;
 #[cfg(all(feature = "threads", target_os = "linux"))]
 #[doc(hidden)]
-pub use threads::{clock, errno::keep_errno, report};
+pub use threads::{clock, errno::keep_errno, maps, report, syscall};
 
 /// The most CPUs a platform may number: what fits in the 16-bit tail of a lock word beside two bits
 /// of nesting level.

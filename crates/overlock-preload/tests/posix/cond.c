@@ -599,3 +599,24 @@ CASE(no_broadcast_is_lost)
 		join(threads[i]);
 	EQ(relay.turn, 6000);
 }
+
+/* A wait that is refused leaves both objects as they were: here a condition variable that libc and we could use. */
+CASE(a_refused_wait_changes_nothing)
+{
+	pthread_condattr_t attributes;
+	pthread_cond_t shared, before;
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	struct timespec bad = { 0, -1 };
+
+	EQ(pthread_condattr_init(&attributes), 0);
+	EQ(pthread_condattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED), 0);
+	EQ(pthread_cond_init(&shared, &attributes), 0);
+	before = shared;
+	EQ(pthread_mutex_lock(&mutex), 0);
+	EQ(pthread_cond_timedwait(&shared, &mutex, &bad), EINVAL);
+	EQ(pthread_cond_clockwait(&shared, &mutex, CLOCK_MONOTONIC, &bad), EINVAL);
+	EQ(pthread_cond_clockwait(&shared, &mutex, CLOCK_BOOTTIME, &(struct timespec){ 0, 0 }), EINVAL);
+	EQ(memcmp(&before, &shared, sizeof(shared)), 0);
+	EQ(pthread_mutex_trylock(&mutex), EBUSY);
+	EQ(pthread_mutex_unlock(&mutex), 0);
+}

@@ -5,6 +5,7 @@
  */
 #include "posix.h"
 
+#include <limits.h>
 #include <semaphore.h>
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -183,4 +184,27 @@ CASE(barriers_wait)
 	for (int i = 0; i < 3; i++)
 		serial += (long)join(threads[i]) == PTHREAD_BARRIER_SERIAL_THREAD;
 	EQ(serial, 1);
+}
+
+/* libc looks at clock and time before it takes even a free lock. */
+CASE(bad_arguments_are_refused_although_the_lock_is_free)
+{
+	static const clockid_t bad_clocks[] = { CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID, CLOCK_BOOTTIME, -1, 99 };
+	static const long bad_ns[] = { -1, 1000000000, LONG_MAX, LONG_MIN };
+	struct timespec at = in_ms(CLOCK_REALTIME, 100000);
+
+	for (size_t i = 0; i < sizeof(bad_clocks) / sizeof(bad_clocks[0]); i++) {
+		EQ(pthread_rwlock_clockrdlock(&lock, bad_clocks[i], &at), EINVAL);
+		EQ(pthread_rwlock_clockwrlock(&lock, bad_clocks[i], &at), EINVAL);
+	}
+	for (size_t i = 0; i < sizeof(bad_ns) / sizeof(bad_ns[0]); i++) {
+		at.tv_nsec = bad_ns[i];
+		EQ(pthread_rwlock_timedrdlock(&lock, &at), EINVAL);
+		EQ(pthread_rwlock_timedwrlock(&lock, &at), EINVAL);
+		EQ(pthread_rwlock_clockrdlock(&lock, CLOCK_MONOTONIC, &at), EINVAL);
+		EQ(pthread_rwlock_clockwrlock(&lock, CLOCK_MONOTONIC, &at), EINVAL);
+	}
+	/* None of them took it. */
+	EQ(pthread_rwlock_trywrlock(&lock), 0);
+	EQ(pthread_rwlock_unlock(&lock), 0);
 }

@@ -226,3 +226,36 @@ CASE(giving_up_among_others_that_wait)
 	CHECK(count >= 4 * 2000);
 	EQ(pthread_mutex_trylock(&contended), 0);
 }
+
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int enough;
+
+static void *keep_taking(void *unused)
+{
+	while (!enough) {
+		EQ(pthread_mutex_lock(&busy), 0);
+		for (volatile int i = 0; i < 2000; i++)
+			;
+		EQ(pthread_mutex_unlock(&busy), 0);
+	}
+	return unused;
+}
+
+/* The mutex is never free for long, but the deadline is far away. */
+CASE(a_timed_waiter_is_served_while_others_keep_coming)
+{
+	pthread_t others[3];
+
+	for (int i = 0; i < 3; i++)
+		others[i] = start(keep_taking, NULL);
+	pause_ms(50);
+	for (int i = 0; i < 3; i++) {
+		struct timespec at = in_ms(CLOCK_REALTIME, 100000);
+
+		EQ(pthread_mutex_timedlock(&busy, &at), 0);
+		EQ(pthread_mutex_unlock(&busy), 0);
+	}
+	enough = 1;
+	for (int i = 0; i < 3; i++)
+		EQ(pthread_join(others[i], NULL), 0);
+}

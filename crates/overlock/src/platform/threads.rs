@@ -26,11 +26,12 @@ use wakes::WakeUp;
 pub mod clock;
 pub(super) mod errno;
 pub(super) mod futex;
-mod maps;
+pub mod maps;
 mod note;
 mod registry;
 pub mod report;
 mod rseq;
+pub mod syscall;
 mod vdso;
 mod waiting;
 mod wakes;
@@ -115,8 +116,7 @@ unsafe impl Platform for Threads {
     }
 
     fn yield_now() {
-        // SAFETY: no arguments, no memory.
-        unsafe { libc::sched_yield() };
+        futex::yield_now();
     }
 
     fn cpu() -> Option<Cpu> {

@@ -10,7 +10,7 @@
 //! that: libfaketime's stops the clock, so a budget would never be used up, and takes a mutex,
 //! which in a preloaded lock would call itself without end.
 
-use core::ffi::{c_int, c_ulong};
+use core::ffi::c_int;
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use super::vdso;
@@ -75,8 +75,9 @@ const NAME: &[u8] =
 
 /// For processes without a vDSO, such as those under valgrind.
 unsafe extern "C" fn by_system_call(clock: libc::clockid_t, now: *mut libc::timespec) -> c_int {
-    // SAFETY: the caller's `now` is writable. (This can't fail, so `errno` stays.)
-    unsafe { libc::syscall(libc::SYS_clock_gettime, clock as c_ulong, now) as c_int }
+    let args = [clock as usize, now.expose_provenance(), 0, 0, 0, 0];
+    // SAFETY: the caller's `now` is writable.
+    unsafe { super::syscall::syscall(libc::SYS_clock_gettime, args) as c_int }
 }
 
 #[cfg(test)]

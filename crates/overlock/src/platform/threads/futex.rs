@@ -2,12 +2,12 @@
 //! The futex system call: wait and wake on the address of a word (futex(2), Linux 2.6.28 or later
 //! for private futexes).
 //!
-//! These calls preserve the caller's `errno`: a lock that a C program takes must not disturb it.
+//! These calls leave `errno` alone: a lock that a C program takes must not disturb it.
 
 use core::ptr;
 use core::sync::atomic::AtomicU32;
 
-use super::errno::keep_errno;
+use super::syscall::syscall;
 
 /// Which threads can meet at the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,45 +37,49 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, sc
         tv_nsec: (at % 1_000_000_000) as _,
     });
     let until = until.as_ref().map_or(ptr::null(), ptr::from_ref);
-    keep_errno(|| {
-        // SAFETY: `word` is a live, aligned 32-bit word, which the kernel only reads; `until` is
-        // null or points to a timespec that outlives the call. FUTEX_WAIT_BITSET takes an absolute
-        // time on CLOCK_MONOTONIC.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                ptr::from_ref(word),
-                libc::FUTEX_WAIT_BITSET | scope.flag(),
-                expected,
-                until,
-                ptr::null::<u32>(),
-                libc::FUTEX_BITSET_MATCH_ANY,
-            );
-        }
-    });
+    let operation = libc::FUTEX_WAIT_BITSET | scope.flag();
+    // SAFETY: `word` is a live, aligned 32-bit word, which the kernel only reads; `until` is null or
+    // points to a timespec that outlives the call. FUTEX_WAIT_BITSET takes an absolute time on
+    // CLOCK_MONOTONIC.
+    unsafe {
+        syscall(
+            libc::SYS_futex,
+            [
+                ptr::from_ref(word).expose_provenance(),
+                operation as usize,
+                expected as usize,
+                until.expose_provenance(),
+                0,
+                libc::FUTEX_BITSET_MATCH_ANY as u32 as usize,
+            ],
+        );
+    }
 }
 
 /// Wakes up to `most` threads that sleep at this address. Only the address is used: the memory may
 /// be gone.
 pub(crate) fn wake(word: *const AtomicU32, most: i32, scope: Scope) {
-    keep_errno(|| {
-        // SAFETY: FUTEX_WAKE does not access the word; a bad address is reported as EFAULT.
-        unsafe {
-            libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | scope.flag(), most);
-        }
-    });
+    let operation = libc::FUTEX_WAKE | scope.flag();
+    // SAFETY: FUTEX_WAKE does not access the word; a bad address is reported as EFAULT.
+    unsafe {
+        syscall(libc::SYS_futex, [word.addr(), operation as usize, most as usize, 0, 0, 0]);
+    }
 }
 
 /// Sleeps for `ns` nanoseconds, or until a signal.
 pub(crate) fn nap(ns: u64) {
     let time =
         libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
-    keep_errno(|| {
-        // SAFETY: `time` is a valid timespec, and the null pointer says that the remaining time is
-        // not wanted. The function nanosleep would be a cancellation point, and a cancelled thread
-        // would unwind out of a lock operation.
-        unsafe {
-            libc::syscall(libc::SYS_nanosleep, &raw const time, ptr::null_mut::<libc::timespec>());
-        }
-    });
+    // SAFETY: `time` is a valid timespec, and the null pointer says that the remaining time is not
+    // wanted. (The function nanosleep would be a cancellation point, and a cancelled thread would
+    // unwind out of a lock operation.)
+    unsafe {
+        syscall(libc::SYS_nanosleep, [(&raw const time).expose_provenance(), 0, 0, 0, 0, 0]);
+    }
+}
+
+/// Lets another thread have the processor.
+pub(crate) fn yield_now() {
+    // SAFETY: no arguments, no memory.
+    unsafe { syscall(libc::SYS_sched_yield, [0; 6]) };
 }

@@ -13,31 +13,31 @@
 //! Everything here is async-signal-safe: the child of a multithreaded program runs it before
 //! anything else.
 
-use core::ffi::{CStr, c_void};
-use core::ptr;
+use core::ffi::{CStr, c_int};
+
+use super::syscall::{self, syscall};
 
 /// The kernel's list of a process's mappings.
 const MAPS: &CStr = c"/proc/self/maps";
 
 /// Whether the page at `address` is mapped and private to this process. False if neither the list
 /// nor the kernel's calls can say.
-pub(super) fn is_private(address: usize) -> bool {
+pub fn is_private(address: usize) -> bool {
     find(address).unwrap_or_else(|| probe(address))
 }
 
 /// Whether `address` lies in a private mapping, or `None` if the kernel can't say.
 fn find(address: usize) -> Option<bool> {
-    // SAFETY: the path is a C string. The call is async-signal-safe, as are those below.
-    let file = unsafe { libc::open(MAPS.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    if file < 0 {
-        return None;
-    }
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+    let path = [libc::AT_FDCWD as usize, MAPS.as_ptr().expose_provenance(), flags, 0, 0, 0];
+    // SAFETY: the path is a C string.
+    let file = syscall::result(unsafe { syscall(libc::SYS_openat, path) }).ok()?;
     let mut search = Search::new(address);
     let mut buffer = [0_u8; 1024];
     let found = loop {
+        let into = [file, buffer.as_mut_ptr().expose_provenance(), buffer.len(), 0, 0, 0];
         // SAFETY: the buffer can be written to for its length, and `file` is open.
-        let got = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
-        match usize::try_from(got) {
+        match syscall::result(unsafe { syscall(libc::SYS_read, into) }) {
             Ok(0) => break Some(false),
             Ok(got) => {
                 if let Some(is_private) = buffer[..got].iter().find_map(|byte| search.read(*byte)) {
@@ -48,7 +48,7 @@ fn find(address: usize) -> Option<bool> {
         }
     };
     // SAFETY: opened above, and closed once.
-    unsafe { libc::close(file) };
+    unsafe { syscall(libc::SYS_close, [file, 0, 0, 0, 0, 0]) };
     found
 }
 
@@ -60,21 +60,28 @@ fn find(address: usize) -> Option<bool> {
 /// Those can't be split, so that madvise(2) refuses advice about a small page of them. The advice
 /// is one that this page can't have had: otherwise the child would not have the page.
 fn probe(address: usize) -> bool {
-    // SAFETY: the call has no preconditions.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-    let page = ptr::without_provenance_mut::<c_void>(address & !(size - 1));
+    // SAFETY: reads a value that the kernel has passed.
+    let size = unsafe { libc::getauxval(libc::AT_PAGESZ) } as usize;
+    let page = address & !(size - 1);
+    let again = [page, 0, size, libc::MREMAP_MAYMOVE as usize, 0, 0];
     // SAFETY: nothing is unmapped: the old size is zero, and the kernel chooses the new place.
-    let second = unsafe { libc::mremap(page, 0, size, libc::MREMAP_MAYMOVE) };
-    if second != libc::MAP_FAILED {
-        // SAFETY: the mapping was just made, and nothing uses it.
-        unsafe { libc::munmap(second, size) };
-        return false;
+    match syscall::result(unsafe { syscall(libc::SYS_mremap, again) }) {
+        Ok(second) => {
+            // SAFETY: the mapping was just made, and nothing uses it.
+            unsafe { syscall(libc::SYS_munmap, [second, size, 0, 0, 0, 0]) };
+            false
+        }
+        Err(libc::EINVAL) => {
+            let advise = |advice: c_int| {
+                let advice = [page, size, advice as usize, 0, 0, 0];
+                // SAFETY: the first advice concerns only children of this process, and the second
+                // undoes it.
+                unsafe { syscall(libc::SYS_madvise, advice) == 0 }
+            };
+            advise(libc::MADV_DONTFORK) && advise(libc::MADV_DOFORK)
+        }
+        Err(_) => false,
     }
-    // SAFETY: this thread's errno, which the failed call has just set.
-    let is_refused = unsafe { *libc::__errno_location() } == libc::EINVAL;
-    // SAFETY: the first advice concerns only children of this process, and the second undoes it.
-    let advise = |advice| unsafe { libc::madvise(page, size, advice) == 0 };
-    is_refused && advise(libc::MADV_DONTFORK) && advise(libc::MADV_DOFORK)
 }
 
 /// A search of the list for one address, byte by byte. A line begins `55d0-55f0 rw-p `.
@@ -133,6 +140,7 @@ mod tests {
     extern crate std;
 
     use super::*;
+    use core::ptr;
     use core::sync::atomic::AtomicU32;
 
     /// Memory that comes from a file of the program.

@@ -175,12 +175,9 @@ mod armed {
     const CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ: libc::c_int = 1 << 8;
 
     fn membarrier(command: libc::c_int) -> libc::c_long {
-        let mut result = 0;
-        super::super::errno::keep_errno(|| {
-            // SAFETY: no memory is passed.
-            result = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
-        });
-        result
+        let args = [command as usize, 0, 0, 0, 0, 0];
+        // SAFETY: no memory is passed.
+        unsafe { super::super::syscall::syscall(libc::SYS_membarrier, args) as libc::c_long }
     }
 
     pub(super) fn cut_off() -> bool {
