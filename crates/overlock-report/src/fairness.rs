@@ -2,17 +2,20 @@
 //! How the work is shared: Jain's index, and the work of the vCPU that did the least, of the
 //! average one, and of the one that did the most.
 
-use crate::figure::Caption;
+use crate::figure::{Caption, Chart, columns};
 use crate::group::Cell;
+use crate::label::{self, trimmed};
 use crate::palette::{Look, Palette, px};
 use crate::scale::Scale;
 use maud::{Markup, html};
 use overlock_world::stats::Spread;
+use overlock_world::units::count;
 
 /// A chart for one number of vCPUs.
 #[derive(Debug)]
 pub(crate) struct Fairness<'a> {
     series: Vec<Bars<'a>>,
+    place: String,
 }
 
 /// One lock.
@@ -32,7 +35,11 @@ const ROW: f64 = 34.0;
 
 impl<'a> Fairness<'a> {
     /// Makes the chart; nothing for a lone vCPU, or where the records have no shares.
-    pub(crate) fn of(cells: impl Iterator<Item = &'a Cell<'a>>, palette: &Palette) -> Option<Self> {
+    pub(crate) fn of(
+        cells: impl Iterator<Item = &'a Cell<'a>>,
+        palette: &Palette,
+        place: String,
+    ) -> Option<Self> {
         let bars = |cell: &'a Cell<'a>| {
             let average = |spread: &Spread| spread.avg.max(f64::MIN_POSITIVE);
             let over = |of: fn(&Spread) -> f64| {
@@ -49,10 +56,12 @@ impl<'a> Fairness<'a> {
         };
         let series: Vec<Bars<'a>> =
             cells.filter(|cell| cell.cpus != Some(1)).filter_map(bars).collect();
-        (!series.is_empty()).then_some(Fairness { series })
+        (!series.is_empty()).then_some(Fairness { series, place })
     }
+}
 
-    pub(crate) fn caption(&self, place: &str) -> Caption {
+impl Chart for Fairness<'_> {
+    fn caption(&self) -> Caption {
         let bars = |bars: &Bars<'_>| {
             format!(
                 "{}: Jain {:.3}, least {:.2} and most {:.2} of the average",
@@ -61,12 +70,12 @@ impl<'a> Fairness<'a> {
         };
         let all: Vec<String> = self.series.iter().map(bars).collect();
         Caption {
-            title: format!("Fairness, {place}"),
+            title: format!("Fairness, {}", self.place),
             description: format!("Shares of the vCPUs. {}.", all.join("; ")),
         }
     }
 
-    pub(crate) fn draw(&self, width: f64) -> (f64, Markup) {
+    fn draw(&self, width: f64) -> (f64, Markup) {
         let top = 20.0;
         let bottom = top + ROW * self.series.len() as f64;
         let jain = Scale::span(0.0, 1.0, 12.0, 0.3 * width);
@@ -75,17 +84,9 @@ impl<'a> Fairness<'a> {
         let average = shares.at(1.0);
         let drawn = html! {
             text class="unit" x=(px(jain.at(0.0))) y="12" { "Jain’s index" }
-            text class="unit" x=(px(shares.at(0.0))) y="12" { "least to most, over average" }
-            @for tick in shares.ticks(4.0) {
-                path class="grid" d={ "M" (px(shares.at(tick))) " " (px(top)) "V" (px(bottom)) } {}
-                text x=(px(shares.at(tick))) y=(px(bottom + 15.0)) text-anchor="middle" {
-                    (crate::overcommit::count_short(tick))
-                }
-            }
-            @for tick in [0.0, 0.5, 1.0] {
-                path class="grid" d={ "M" (px(jain.at(tick))) " " (px(top)) "V" (px(bottom)) } {}
-                text x=(px(jain.at(tick))) y=(px(bottom + 15.0)) text-anchor="middle" { (tick) }
-            }
+            text class="unit" x=(px(shares.at(0.0))) y="12" { "least to most of average" }
+            (columns(&shares, 4.0, [top, bottom], |tick| trimmed(&count(tick))))
+            (columns(&jain, 2.0, [top, bottom], |tick| tick.to_string()))
             path class="reference" d={ "M" (px(average)) " " (px(top)) "V" (px(bottom)) } {}
             @for (at, bars) in self.series.iter().enumerate() {
                 @let y = top + ROW * at as f64;
@@ -95,7 +96,9 @@ impl<'a> Fairness<'a> {
                         (format!("{:.2}", bars.least)) ", most " (format!("{:.2}", bars.most))
                         " of the average"
                     }
-                    text class="name" x=(px(jain.at(0.0))) y=(px(y + 13.0)) { (bars.name) }
+                    text class="name" x=(px(jain.at(0.0))) y=(px(y + 13.0)) {
+                        (label::cut(bars.name, width - 24.0))
+                    }
                     text class="value" x=(px(jain.at(1.0) + 5.0)) y=(px(y + 25.5)) { (format!("{:.2}", bars.jain)) }
                     rect class="track" x=(px(jain.at(0.0))) y=(px(y + 18.0))
                         width=(px(jain.at(1.0) - jain.at(0.0))) height="7" rx="2" {}

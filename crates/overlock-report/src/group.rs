@@ -134,6 +134,11 @@ impl<'a> Setup<'a> {
         self.cells.iter().filter(move |cell| cell.cpus == Some(cpus))
     }
 
+    /// Formats a number of vCPUs, and the overcommit: `8 vCPUs (4x)`.
+    pub(crate) fn place(&self, cpus: u32) -> String {
+        self.at(cpus).next().map_or_else(String::new, Cell::place)
+    }
+
     /// Formats `Run A`, or `Runs A, B`.
     pub(crate) fn label(&self) -> String {
         let names: Vec<&str> = self.runs.iter().map(|run| run.name.as_str()).collect();

@@ -2,24 +2,49 @@
 #![doc = include_str!("../README.md")]
 
 mod fairness;
+mod fields;
 mod figure;
 mod group;
+mod label;
 mod others;
 mod overcommit;
 mod page;
 mod palette;
 mod picture;
+mod points;
 mod ratios;
 mod read;
 mod record;
 mod scale;
+mod span;
 mod table;
 mod timeline;
 mod waits;
 mod words;
 
 pub use picture::Kind;
-pub use read::{Results, Run, files};
+pub use read::{Results, Run};
+
+use std::path::PathBuf;
+
+/// Why there is no page, or no picture.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// As two runs, a file would seem to agree with itself.
+    #[error("{} is named twice; a run can't be compared with itself", .0.display())]
+    Twice(PathBuf),
+    /// The results have no such chart.
+    #[error("{}", .0.missing())]
+    NoChart(Kind),
+}
+
+/// Reads all files; `-` is standard input. What can't be read is in the complaints of the results.
+///
+/// # Errors
+/// If a file is named twice.
+pub fn files(paths: &[PathBuf]) -> Result<Results, Error> {
+    read::files(paths).map_err(Error::Twice)
+}
 
 /// Makes the page.
 #[must_use]
@@ -31,6 +56,7 @@ pub fn page(results: &Results, title: Option<&str>) -> String {
 ///
 /// # Errors
 /// If the results have no such chart; the error says what it needs.
-pub fn picture(kind: Kind, results: &Results) -> anyhow::Result<String> {
-    picture::picture(kind, results, &group::sections(&results.runs))
+pub fn picture(kind: Kind, results: &Results) -> Result<String, Error> {
+    let sections = group::sections(&results.runs);
+    picture::picture(kind, results, &sections).ok_or(Error::NoChart(kind))
 }

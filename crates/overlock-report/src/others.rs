@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records without a chart: verdicts and failures as sentences, others as tables of their fields.
 
+use crate::fields::{self, Kind, Named, Unit, named};
 use crate::read::Run;
 use crate::record::Other;
-use crate::table::{number, scrolled};
+use crate::table::{Column, Group, Table, interval, none, number};
 use maud::{Markup, html};
-use overlock_world::stats::unique;
-use overlock_world::units::three;
+use overlock_world::stats::{Interval, unique};
+use serde::Deserialize;
 use serde_json::Value;
 
 /// Returns the sentence of this record, with its tone, if it has one.
@@ -16,19 +17,21 @@ fn sentence(other: &Other) -> Option<(&'static str, String)> {
         "failure" | "torture-failure" => "bad",
         _ => return None,
     };
-    let text = other.value.get("sentence")?.as_str()?;
+    let field = |name: &str| other.value.get(name).and_then(Value::as_str);
+    let text = match (field("sentence"), field("text"), field("replay")) {
+        (Some(sentence), ..) => sentence.to_owned(),
+        (None, Some(text), Some(replay)) => format!("{text}. Replay it: {replay}"),
+        _ => return None,
+    };
     // A result that could be noise is not good news.
     let is_open = other.value.get("verdict") == Some(&Value::Bool(false))
         || (other.kind == "verdict" && other.value.get("lock").is_none_or(Value::is_null));
     let tone = if is_open { "open" } else { tone };
-    let lock = other.value.get("lock").and_then(Value::as_str);
-    Some((
-        tone,
-        match lock {
-            Some(lock) if tone == "bad" && !text.contains(lock) => format!("{lock}: {text}"),
-            _ => text.to_owned(),
-        },
-    ))
+    let text = match field("lock") {
+        Some(lock) if tone == "bad" && !text.contains(lock) => format!("{lock}: {text}"),
+        _ => text,
+    };
+    Some((tone, text))
 }
 
 /// Shows the sentences in which a command ended.
@@ -40,14 +43,24 @@ pub(crate) fn sentences(run: &Run) -> Markup {
     }
 }
 
-/// Returns the fields of a record, by name.
-fn fields(value: &Value) -> Vec<(String, &Value)> {
+/// The fields of a record, by name.
+type Fields<'a> = Vec<(String, &'a Value)>;
+
+/// Returns the rows that a record is: its own, or one for each of what it lists.
+fn rows(other: &Other) -> Vec<Fields<'_>> {
+    match other.value.get("findings").and_then(Value::as_array) {
+        Some(findings) => findings.iter().map(fields).collect(),
+        None => vec![fields(&other.value)],
+    }
+}
+
+fn fields(value: &Value) -> Fields<'_> {
     let Value::Object(all) = value else { return Vec::new() };
     let plain = |(name, value): (&String, &'_ Value)| name != "kind" && !value.is_array();
     let mut found = Vec::new();
     for (name, value) in all.iter().filter(|(name, value)| plain((name, *value))) {
         match value {
-            Value::Object(inner) if !is_interval(value) => {
+            Value::Object(inner) if to_interval(value).is_none() => {
                 let inner = inner.iter().filter(|(_, v)| !v.is_array() && !v.is_object());
                 found.extend(inner.map(|(part, value)| (format!("{name}.{part}"), value)));
             }
@@ -57,117 +70,83 @@ fn fields(value: &Value) -> Vec<(String, &Value)> {
     found
 }
 
-fn is_interval(value: &Value) -> bool {
-    ["median", "low", "high"].iter().all(|name| value.get(name).is_some_and(Value::is_number))
+fn to_interval(value: &Value) -> Option<Interval> {
+    Interval::deserialize(value).ok()
 }
 
-fn cell(value: Option<&Value>) -> Markup {
-    let part = |value: &Value, name: &str| {
-        let raw = value.get(name).and_then(Value::as_f64).unwrap_or(0.0);
-        number(&(raw, three(raw)))
-    };
+fn cell(value: Option<&Value>, unit: Unit) -> Markup {
     match value {
-        None | Some(Value::Null) => html! { span class="none" { "–" } },
-        Some(value) if is_interval(value) => html! {
-            (part(value, "median"))
-            span class="interval" { (part(value, "low")) " to " (part(value, "high")) }
-        },
+        None | Some(Value::Null) => none(),
         Some(Value::Number(n)) => {
             let raw = n.as_f64().unwrap_or(0.0);
-            let shown = if raw.fract() == 0.0 { n.to_string() } else { three(raw) };
-            number(&(raw, shown))
+            let is_whole = unit == Unit::Plain && raw.fract() == 0.0;
+            number(&(raw, if is_whole { format!("{raw:.0}") } else { unit.show(raw) }))
         }
         Some(Value::String(text)) => html! { (text) },
         Some(Value::Bool(true)) => html! { "yes" },
         Some(Value::Bool(false)) => html! { "no" },
-        Some(other) => html! { (other) },
+        Some(other) => match to_interval(other) {
+            Some(of) => interval(of, |value| unit.show(value)),
+            None => html! { (other) },
+        },
     }
 }
 
-/// The fields that tell rows apart, and those to read first. All others follow.
-const FIRST: [&str; 14] = [
-    "experiment",
-    "workload",
-    "figure",
-    "lock",
-    "policy",
-    "cpus",
-    "published_ratio",
-    "ours",
-    "direction",
-    "size",
-    "over.lock",
-    "over.policy",
-    "over.cpus",
-    "timer",
-];
-
-/// Returns the names of all fields that some row has, in the order in which to read them.
-fn columns<'a>(rows: &'a [Vec<(String, &Value)>]) -> Vec<&'a str> {
+/// Returns all fields that some row has, in the order in which to read them.
+fn columns(kind: Option<&Kind>, rows: &[Fields<'_>]) -> Vec<(String, Named)> {
     let filled = rows.iter().flatten().filter(|(_, value)| !value.is_null());
-    let mut columns = unique(filled.map(|(name, _)| name.as_str()));
-    let place = |name: &str| FIRST.iter().position(|first| *first == name);
-    columns.sort_by_key(|name| place(name).unwrap_or(FIRST.len()));
+    let is_column =
+        |name: &&str| kind.is_none_or(|kind| !kind.hides(name) && kind.group != Some(*name));
+    let names = unique(filled.map(|(name, _)| name.as_str()));
+    let mut columns: Vec<(String, Named)> = names
+        .into_iter()
+        .filter(is_column)
+        .map(|name| (name.to_owned(), named(kind, name)))
+        .collect();
+    columns.sort_by_key(|(_, named)| named.place);
     columns
 }
 
-/// Returns how to set a column: as numbers, text, or sentences. In a table that is too wide for
-/// paper, only the first columns are printed.
-fn tone(rows: &[Vec<(String, &Value)>], column: &str, is_wide: bool) -> String {
-    let values = rows.iter().flatten().filter(|(name, _)| name == column);
-    let set = match values.filter_map(|(_, value)| value.as_str()).map(str::len).max() {
-        None => "",
-        Some(0..=40) => "text",
-        Some(_) => "text long",
+/// Makes a table of all records of one kind.
+fn table(name: &str, all: &[&Other]) -> Table {
+    let kind = fields::kind(name);
+    let records: Vec<Fields<'_>> = all.iter().flat_map(|other| rows(other)).collect();
+    let columns = columns(kind, &records);
+    let value = |row: &Fields<'_>, name: &str| {
+        row.iter().find(|(field, _)| field == name).map(|(_, value)| *value).cloned()
     };
-    let is_more = is_wide && !FIRST.contains(&column);
-    if is_more { format!("{set} more") } else { set.into() }
-}
-
-/// How many columns a sheet of paper has room for.
-const PAPER: usize = 14;
-
-/// Returns the heading for a kind of record.
-fn heading(kind: &str) -> &str {
-    match kind {
-        "pair" => "Uncontended lock and unlock",
-        "summary" => "Over all points",
-        "check" => "Bounds that were checked",
-        "published" | "reproduced" => "Published figures beside ours",
-        "validated" => "The laboratory and the simulator",
-        "ranks" => "Whether both rank the locks alike",
-        "explain" => "Where each lock’s time went",
-        "torture" => "Torture",
-        "doctor" => "What the machine offers",
-        kind => kind,
+    let group = |row: &Fields<'_>| {
+        let value = kind.and_then(|kind| value(row, kind.group?));
+        value.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let mut groups: Vec<Group> = Vec::new();
+    for row in &records {
+        let name = group(row);
+        if groups.last().is_none_or(|last| last.name != name) {
+            groups.push(Group { name, rows: Vec::new() });
+        }
+        let cells = columns.iter().map(|(name, named)| cell(value(row, name).as_ref(), named.unit));
+        groups.last_mut().expect("pushed").rows.push(cells.collect());
     }
+    let is_text = |name: &str| {
+        records.iter().flatten().any(|(field, value)| field == name && value.is_string())
+    };
+    let columns = columns.into_iter().map(|(name, Named { heading, about, .. })| Column {
+        is_text: is_text(&name),
+        name: heading,
+        about,
+    });
+    let caption = kind.map_or(name, |kind| kind.heading).to_owned();
+    Table { class: "other", caption, columns: columns.collect(), groups }
 }
 
 /// Makes tables of all other records of a run, one for each kind.
 pub(crate) fn tables(run: &Run) -> Markup {
-    let rest = || run.others.iter().filter(|other| sentence(other).is_none());
-    let kinds = unique(rest().map(|other| other.kind.as_str()));
-    html! {
-        @for kind in kinds {
-            @let rows: Vec<_> =
-                rest().filter(|other| other.kind == kind).map(|o| fields(&o.value)).collect();
-            @let columns = columns(&rows);
-            @let is_wide = columns.len() > PAPER;
-            @let columns: Vec<_> =
-                columns.iter().map(|name| (*name, tone(&rows, name, is_wide))).collect();
-            @let table = html! { table class="other" {
-                caption { (heading(kind)) }
-                thead { tr { @for (name, tone) in &columns {
-                    th scope="col" class=(tone) { (name) }
-                } } }
-                tbody { @for row in &rows { tr {
-                    @for (name, tone) in &columns {
-                        @let value = row.iter().find(|(field, _)| field == name).map(|(_, v)| *v);
-                        td class=(tone) { (cell(value)) }
-                    }
-                } } }
-            } };
-            (scrolled(heading(kind), &table))
-        }
-    }
+    let rest: Vec<&Other> = run.others.iter().filter(|other| sentence(other).is_none()).collect();
+    let mut kinds = unique(rest.iter().map(|other| other.kind.as_str()));
+    kinds.sort_by_key(|name| fields::place(name));
+    html! { @for kind in kinds {
+        @let all: Vec<&Other> = rest.iter().filter(|other| other.kind == kind).copied().collect();
+        (table(kind, &all).show())
+    } }
 }

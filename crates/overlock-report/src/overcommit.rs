@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Throughput against overcommit: how much each lock achieves as more vCPUs share the pCPUs.
 
-use crate::figure::{Caption, apart, rows};
+use crate::figure::{Caption, Chart, rows};
 use crate::group::{Cell, Section, Setup, three_short};
+use crate::label::{self, apart, trimmed};
 use crate::palette::{Look, Palette, px};
 use crate::scale::Scale;
 use maud::{Markup, html};
@@ -17,6 +18,7 @@ pub(crate) struct Overcommit<'a> {
     overs: Vec<f64>,
     y: Scale,
     axis: String,
+    title: String,
 }
 
 /// One lock.
@@ -29,6 +31,9 @@ struct Line<'a> {
 
 /// A height that suits wide screens.
 const HEIGHT: f64 = 320.0;
+
+/// The distance between the names at the ends of the lines.
+const LABEL: f64 = 15.0;
 
 /// The ratio of the highest to the lowest throughput above which a linear axis hides the lowest.
 const FAR_APART: f64 = 50.0;
@@ -47,6 +52,7 @@ impl<'a> Overcommit<'a> {
         section: &Section<'_>,
         setup: &'a Setup<'_>,
         palette: &Palette,
+        title: String,
     ) -> Option<Self> {
         let line = |name: &'a str| {
             let cells: Vec<&Cell<'_>> =
@@ -73,68 +79,7 @@ impl<'a> Overcommit<'a> {
         };
         let point = setup.cells.iter().find_map(|cell| cell.points.first())?.1;
         let axis = format!("{}s for each {}", point.sharer(), point.shared());
-        Some(Overcommit { series, overs, y, axis })
-    }
-
-    pub(crate) fn caption(&self, place: &str) -> Caption {
-        let line = |line: &Line<'_>| {
-            let dot = |(over, of): &(f64, Interval)| {
-                let (low, high) = (count(of.low), count(of.high));
-                format!("{}x {} ({low} to {high})", three_short(*over), count(of.median))
-            };
-            let dots: Vec<String> = line.dots.iter().map(dot).collect();
-            format!("{}: {}", line.name, dots.join(", "))
-        };
-        let lines: Vec<String> = self.series.iter().map(line).collect();
-        Caption {
-            title: format!("Throughput against overcommit{place}"),
-            description: format!("Operations in a second. {}.", lines.join("; ")),
-        }
-    }
-
-    /// Draws the chart; a wide one has the names at the ends of the lines, a narrow one below.
-    pub(crate) fn draw(&self, width: f64) -> (f64, Markup) {
-        let is_wide = width > 500.0;
-        let longest = self.series.iter().map(|line| line.name.len()).max().unwrap_or(0) as f64;
-        let right = if is_wide { width - 24.0 - 7.2 * longest.min(28.0) } else { width - 14.0 };
-        let (left, top, bottom) = (58.0, 26.0, HEIGHT - 46.0);
-        let x = Scale::span(
-            self.overs[0].log2(),
-            self.overs[self.overs.len() - 1].log2(),
-            left + 14.0,
-            right - 14.0,
-        );
-        let y = self.y.on(bottom, top);
-        let ends: Vec<f64> =
-            self.series.iter().map(|line| y.at(line.dots[line.dots.len() - 1].1.median)).collect();
-        let labels = apart(&ends, 15.0, top, bottom);
-        let drawn = html! {
-            text class="unit" x=(px(left - 50.0)) y="13" { "ops/s" }
-            (rows(&y, &y.ticks(5.0), [left, right], count_short))
-            @for over in self.ticks(is_wide) {
-                @let at = x.at(over.log2());
-                path class="tick" d={ "M" (px(at)) " " (px(bottom)) "v5" } {}
-                text x=(px(at)) y=(px(bottom + 19.0)) text-anchor="middle" {
-                    (three_short(over)) "x"
-                }
-            }
-            text class="unit" x=(px((left + right) / 2.0)) y=(px(bottom + 38.0))
-                text-anchor="middle" { (self.axis) }
-            @for (index, line) in self.series.iter().enumerate() {
-                (self.line(index, line, &x, &y))
-            }
-            @if is_wide {
-                @for (line, (end, label)) in self.series.iter().zip(ends.iter().zip(&labels)) {
-                    @let from = x.at(line.dots[line.dots.len() - 1].0.log2()) + 8.0;
-                    path class="leader" d={
-                        "M" (px(from)) " " (px(*end)) "L" (px(right + 4.0)) " " (px(*label)) } {}
-                    g class=(line.look.class()) {
-                        text class="name" x=(px(right + 8.0)) y=(px(label + 4.0)) { (line.name) }
-                    }
-                }
-            }
-        };
-        (HEIGHT, drawn)
+        Some(Overcommit { series, overs, y, axis, title })
     }
 
     /// Returns the measured overcommits, or as many as there is room for.
@@ -174,18 +119,68 @@ impl<'a> Overcommit<'a> {
     }
 }
 
-/// Formats a tick: `2 M` instead of `2.00 M`.
-pub(crate) fn count_short(value: f64) -> String {
-    trimmed_unit(&count(value))
-}
+impl Chart for Overcommit<'_> {
+    fn caption(&self) -> Caption {
+        let line = |line: &Line<'_>| {
+            let dot = |(over, of): &(f64, Interval)| {
+                let (low, high) = (count(of.low), count(of.high));
+                format!("{}x {} ({low} to {high})", three_short(*over), count(of.median))
+            };
+            let dots: Vec<String> = line.dots.iter().map(dot).collect();
+            format!("{}: {}", line.name, dots.join(", "))
+        };
+        let lines: Vec<String> = self.series.iter().map(line).collect();
+        Caption {
+            title: self.title.clone(),
+            description: format!("Operations in a second. {}.", lines.join("; ")),
+        }
+    }
 
-/// Formats a number without trailing zeros, and its unit.
-pub(crate) fn trimmed_unit(text: &str) -> String {
-    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
-    let number = match number.contains('.') {
-        true => number.trim_end_matches('0').trim_end_matches('.'),
-        false => number,
-    };
-    // Zero needs no unit.
-    if number == "0" { number.into() } else { format!("{number} {unit}").trim_end().to_owned() }
+    /// Draws the chart; a wide one has the names at the ends of the lines, a narrow one below.
+    fn draw(&self, width: f64) -> (f64, Markup) {
+        let is_wide = width > 500.0;
+        let longest = self.series.iter().map(|line| line.name.len()).max().unwrap_or(0) as f64;
+        let names = longest.min(28.0);
+        let right = if is_wide { width - 24.0 - 7.2 * names } else { width - 14.0 };
+        let height = HEIGHT.max(72.0 + LABEL * self.series.len() as f64);
+        let (left, top, bottom) = (58.0, 26.0, height - 46.0);
+        let x = Scale::span(
+            self.overs[0].log2(),
+            self.overs[self.overs.len() - 1].log2(),
+            left + 14.0,
+            right - 14.0,
+        );
+        let y = self.y.on(bottom, top);
+        let ends: Vec<f64> =
+            self.series.iter().map(|line| y.at(line.dots[line.dots.len() - 1].1.median)).collect();
+        let labels = apart(&ends, LABEL, top, bottom);
+        let ticks =
+            self.ticks(is_wide).map(|over| (x.at(over.log2()), format!("{}x", three_short(over))));
+        let drawn = html! {
+            text class="unit" x=(px(left - 50.0)) y="13" { "ops/s" }
+            (rows(&y, &y.ticks(5.0), [left, right], |value| trimmed(&count(value))))
+            @for (at, text) in label::spaced(ticks) {
+                path class="tick" d={ "M" (px(at)) " " (px(bottom)) "v5" } {}
+                text x=(px(at)) y=(px(bottom + 19.0)) text-anchor="middle" { (text) }
+            }
+            text class="unit" x=(px((left + right) / 2.0)) y=(px(bottom + 38.0))
+                text-anchor="middle" { (self.axis) }
+            @for (index, line) in self.series.iter().enumerate() {
+                (self.line(index, line, &x, &y))
+            }
+            @if is_wide {
+                @for (line, (end, label)) in self.series.iter().zip(ends.iter().zip(&labels)) {
+                    @let from = x.at(line.dots[line.dots.len() - 1].0.log2()) + 8.0;
+                    path class="leader" d={
+                        "M" (px(from)) " " (px(*end)) "L" (px(right + 4.0)) " " (px(*label)) } {}
+                    g class=(line.look.class()) {
+                        text class="name" x=(px(right + 8.0)) y=(px(label + 4.0)) {
+                            (label::cut(line.name, 7.2 * names))
+                        }
+                    }
+                }
+            }
+        };
+        (height, drawn)
+    }
 }

@@ -2,15 +2,15 @@
 //! The page: the runs, then each experiment with its charts and its table.
 
 use crate::fairness::Fairness;
-use crate::figure::{CHART_STYLE, both, legend, own, small};
+use crate::figure::{CHART_STYLE, Chart, both, legend, own, small};
 use crate::group::{Cell, Section, Setup};
 use crate::others;
 use crate::overcommit::Overcommit;
 use crate::palette::Palette;
+use crate::points;
 use crate::ratios::Intervals;
 use crate::read::{Results, Run};
-use crate::table;
-use crate::timeline;
+use crate::timeline::{self, Lanes};
 use crate::waits::WaitCurves;
 use crate::words;
 use maud::{DOCTYPE, Markup, html};
@@ -137,8 +137,8 @@ fn section(number: usize, section: &Section<'_>, palette: &Palette) -> Markup {
                 (pooled(setup))
                 (charts(section, setup, palette))
             }
-            @if let Some(table) = table::side_by_side(section) { (table) }
-            (table::points(section))
+            @if let Some(table) = points::side_by_side(section) { (table) }
+            (points::points(section))
         }
     }
 }
@@ -159,13 +159,14 @@ fn charts(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup
     if section.is_process {
         return process(setup, palette);
     }
-    let overcommit = Overcommit::of(section, setup, palette);
+    let title = "Throughput against overcommit".to_owned();
+    let overcommit = Overcommit::of(section, setup, palette, title);
     let cpus = setup.cpus();
     // Four charts in two rows of two, not three and one.
     let row = if matches!(cpus.len(), 1 | 2 | 4) { "two" } else { "three" };
     html! {
         @match &overcommit {
-            Some(chart) => (both(&chart.caption(""), |width| chart.draw(width))),
+            Some(chart) => (both(chart)),
             None => (at_one_point(setup, palette)),
         }
         (legend(setup.series().into_iter(), palette))
@@ -181,8 +182,9 @@ fn charts(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup
 /// Draws the waits with each number of vCPUs.
 fn waits(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup {
     html! { @for cpus in setup.cpus() {
-        @if let Some(chart) = WaitCurves::of(section, setup.at(cpus), palette) {
-            (small(&chart.caption(&place(setup, cpus)), |width| chart.draw(width)))
+        @let place = setup.place(cpus);
+        @if let Some(chart) = WaitCurves::of(section, setup.at(cpus), palette, place) {
+            (small(&chart))
         }
     } }
 }
@@ -190,15 +192,10 @@ fn waits(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup 
 /// Draws the shares of vCPUs, with each number of them.
 fn shares(setup: &Setup<'_>, palette: &Palette) -> Markup {
     html! { @for cpus in setup.cpus() {
-        @if let Some(chart) = Fairness::of(setup.at(cpus), palette) {
-            (small(&chart.caption(&place(setup, cpus)), |width| chart.draw(width)))
+        @if let Some(chart) = Fairness::of(setup.at(cpus), palette, setup.place(cpus)) {
+            (small(&chart))
         }
     } }
-}
-
-/// Formats the number of vCPUs, and the overcommit.
-pub(crate) fn place(setup: &Setup<'_>, cpus: u32) -> String {
-    setup.at(cpus).next().map_or_else(String::new, Cell::place)
 }
 
 /// Draws the throughput if there is no second overcommit to draw a line to.
@@ -211,9 +208,9 @@ fn at_one_point(setup: &Setup<'_>, palette: &Palette) -> Markup {
         None => "Throughput".into(),
     };
     let unit = "operations in a second".to_owned();
-    let chart = Intervals { title, unit, ratios: false, rows, show: count };
+    let chart = Intervals { title, unit, ratios: false, rows, show: count, palette };
     html! { @if chart.rows.iter().any(|(_, of)| of.high > 0.0) {
-        (both(&chart.caption(), |width| chart.draw(width, palette)))
+        (both(&chart))
     } }
 }
 
@@ -232,6 +229,7 @@ fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
         ratios: true,
         rows: rows(|point| point.of_baseline),
         show: three,
+        palette,
     };
     let figures = Intervals {
         title: metric.map_or("Wall time".into(), |metric| format!("The figure {metric}")),
@@ -239,6 +237,7 @@ fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
         ratios: false,
         rows: rows(|point| point.value),
         show: if metric.is_some() { count } else { |seconds| time(1e9 * seconds) },
+        palette,
     };
     let has_none = setup.cells.iter().any(|cell| cell.series == NONE);
     html! {
@@ -249,7 +248,7 @@ fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
             }
         }
         @for chart in [ratios, figures] { @if !chart.rows.is_empty() {
-            (both(&chart.caption(), |width| chart.draw(width, palette)))
+            (both(&chart))
         } }
     }
 }
@@ -268,15 +267,15 @@ fn timelines(runs: &[Run]) -> Markup {
                 }
                 (timeline::legend())
                 @for (number, (run, timeline)) in all().enumerate() {
-                    @let timeline = timeline.shown();
-                    @let caption = timeline.caption();
+                    @let lanes = Lanes::of(timeline);
+                    @let caption = lanes.caption();
                     figure class="timeline" {
                         figcaption {
                             @if runs.len() > 1 { "Run " (run.name) ", " }
                             (caption.title)
                         }
                         p class="note" { (caption.description) }
-                        div class="scroll" { (timeline.draw(&format!("t{number}"))) }
+                        div class="scroll" { (lanes.zoomable(&format!("t{number}"))) }
                     }
                 }
             }
@@ -294,6 +293,7 @@ fn rest(run: &Run, many: bool, palette: &Palette) -> Markup {
         ratios: true,
         rows: ratios.collect(),
         show: three,
+        palette,
     };
     let tables = others::tables(run);
     html! {
@@ -301,7 +301,7 @@ fn rest(run: &Run, many: bool, palette: &Palette) -> Markup {
             section class="experiment" {
                 h2 { @if many { "Run " (run.name) " as a whole" } @else { "Overall" } }
                 @if !chart.rows.is_empty() {
-                    (both(&chart.caption(), |width| chart.draw(width, palette)))
+                    (both(&chart))
                 }
                 (tables)
             }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Intervals one below the other: ratios to something at 1, or figures of locks at one point.
 
-use crate::figure::Caption;
+use crate::figure::{Caption, Chart, columns};
+use crate::label::{self, trimmed};
 use crate::palette::{Palette, px};
 use crate::scale::Scale;
 use maud::{Markup, html};
@@ -17,12 +18,13 @@ pub(crate) struct Intervals<'a> {
     pub(crate) ratios: bool,
     pub(crate) rows: Vec<(&'a str, Interval)>,
     pub(crate) show: fn(f64) -> String,
+    pub(crate) palette: &'a Palette,
 }
 
 const ROW: f64 = 26.0;
 
-impl Intervals<'_> {
-    pub(crate) fn caption(&self) -> Caption {
+impl Chart for Intervals<'_> {
+    fn caption(&self) -> Caption {
         let row = |(name, of): &(&str, Interval)| {
             let [median, low, high] = [of.median, of.low, of.high].map(self.show);
             format!("{name} {median} ({low} to {high})")
@@ -32,34 +34,36 @@ impl Intervals<'_> {
         Caption { title: self.title.clone(), description }
     }
 
-    pub(crate) fn draw(&self, width: f64, palette: &Palette) -> (f64, Markup) {
+    fn draw(&self, width: f64) -> (f64, Markup) {
         let longest = self.rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let left = (16.0 + 7.2 * longest as f64).clamp(70.0, 0.42 * width);
-        let (right, top) = (width - 70.0, 24.0);
+        let unit = label::lines(&self.unit, width - 8.0);
+        let widest = unit.iter().map(|line| label::width(line)).fold(0.0, f64::max);
+        // Above the values, or as far to the left of them as it needs.
+        let unit_left = left.min((width - widest).max(0.0));
+        let (right, top) = (width - 70.0, 10.0 + 14.0 * unit.len() as f64);
         let bottom = top + ROW * self.rows.len() as f64;
         let highest = self.rows.iter().map(|(_, of)| of.high).fold(0.0, f64::max);
         let x = Scale::linear(if self.ratios { highest.max(1.0) } else { highest }, left, right);
+        let about = if width > 500.0 { 6.0 } else { 3.0 };
         let drawn = html! {
-            text class="unit" x=(px(left)) y="12" { (self.unit) }
-            @for tick in x.ticks(if width > 500.0 { 6.0 } else { 3.0 }) {
-                path class="grid" d={ "M" (px(x.at(tick))) " " (px(top)) "V" (px(bottom)) } {}
-                text x=(px(x.at(tick))) y=(px(bottom + 16.0)) text-anchor="middle" {
-                    (crate::overcommit::trimmed_unit(&(self.show)(tick)))
-                }
+            @for (at, line) in unit.iter().enumerate() {
+                text class="unit" x=(px(unit_left)) y=(px(12.0 + 14.0 * at as f64)) { (line) }
             }
+            (columns(&x, about, [top, bottom], |value| trimmed(&(self.show)(value))))
             @if self.ratios {
                 path class="reference" d={ "M" (px(x.at(1.0))) " " (px(top)) "V" (px(bottom)) } {}
             }
             @for (at, (name, of)) in self.rows.iter().enumerate() {
                 @let y = top + ROW * (at as f64 + 0.5);
-                @let look = palette.look(name);
+                @let look = self.palette.look(name);
                 g class={ "series " (look.class()) } {
                     title {
                         (name) ": " ((self.show)(of.median)) " (" ((self.show)(of.low)) " to "
                         ((self.show)(of.high)) ")"
                     }
                     text class="name" x=(px(left - 8.0)) y=(px(y + 4.0)) text-anchor="end" {
-                        (name)
+                        (label::cut(name, left - 8.0))
                     }
                     path class="range band" d={
                         "M" (px(x.at(of.low))) " " (px(y)) "H" (px(x.at(of.high))) } {}

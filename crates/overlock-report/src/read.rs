@@ -2,11 +2,10 @@
 //! Reads files into runs. A line that is not a record is reported, and all others are kept.
 
 use crate::record::{Head, Other, Point, Summary, Timeline};
-use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A line longer than this is not a record: the largest have samples of a thousand vCPUs.
 const LONGEST_LINE: u64 = 256 << 20;
@@ -38,25 +37,25 @@ pub struct Results {
     pub complaints: Vec<String>,
 }
 
-/// Reads all files. The only error is to name one twice: as two runs, it would seem to agree with
-/// itself.
-pub fn files(paths: &[PathBuf]) -> Result<Results> {
+/// Reads all files. The only error is a path that is named twice.
+pub(crate) fn files(paths: &[PathBuf]) -> Result<Results, PathBuf> {
     let mut results = Results::default();
     let mut known = Vec::new();
     for path in paths {
         let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
         if known.contains(&whole) {
-            bail!("{} is named twice; a run can't be compared with itself", path.display());
+            return Err(path.clone());
         }
         known.push(whole);
-        let name = path.display().to_string();
-        if let Err(error) = file(path, &name, &mut results) {
-            results.complaints.push(format!("{name}: {error:#}"));
+        if path.as_os_str() == "-" {
+            results.read("standard input", std::io::stdin().lock());
+            continue;
         }
-    }
-    results.runs.retain(|run| !run.is_empty());
-    for (number, run) in results.runs.iter_mut().enumerate() {
-        run.name = letters(number);
+        let name = path.display().to_string();
+        match File::open(path) {
+            Ok(file) => results.read(&name, BufReader::new(file)),
+            Err(error) => results.complaints.push(format!("{name}: can't open it: {error}")),
+        }
     }
     Ok(results)
 }
@@ -68,47 +67,53 @@ fn letters(number: usize) -> String {
     format!("{before}{last}")
 }
 
-fn file(path: &Path, name: &str, results: &mut Results) -> Result<()> {
-    if path.as_os_str() == "-" {
-        return lines(std::io::stdin().lock(), "standard input", results);
-    }
-    let file = File::open(path).context("can't open it")?;
-    lines(BufReader::new(file), name, results)
-}
-
-fn lines(mut input: impl BufRead, name: &str, results: &mut Results) -> Result<()> {
+/// Reads lines to the end, or until it is clear that they are something else.
+fn lines(mut input: impl BufRead, name: &str, results: &mut Results) -> Result<(), String> {
     let (mut run, mut bad) = (Run { file: name.to_owned(), ..Run::default() }, 0);
     let (mut number, mut read) = (0, 0_usize);
     loop {
         number += 1;
         let mut bytes = Vec::new();
         let length = (&mut input).take(LONGEST_LINE).read_until(b'\n', &mut bytes);
-        if length.with_context(|| format!("can't read line {number}"))? == 0 {
+        if length.map_err(|error| format!("can't read line {number}: {error}"))? == 0 {
             break;
         }
         read += 1;
         let kept = match std::str::from_utf8(&bytes) {
             Ok(text) if text.trim().is_empty() => continue,
             Ok(text) => run.take(text, results),
-            Err(_) => Err(anyhow::anyhow!("this is not text")),
+            Err(_) => Err("this is not text".into()),
         };
         if let Err(error) = kept {
-            results.complaints.push(format!("{name}:{number}: {error:#}"));
+            results.complaints.push(format!("{name}:{number}: {error}"));
             bad += 1;
         }
         if bad == HOPELESS && run.is_empty() {
             results.runs.push(run);
-            bail!("the rest is not read: it does not seem to be results of overlock --json");
+            return Err(
+                "the rest is not read: it does not seem to be results of overlock --json".into()
+            );
         }
     }
     results.runs.push(run);
     if read == 0 {
-        bail!("the file is empty; was the command interrupted before its first result?");
+        return Err("it is empty; was the command interrupted before its first result?".into());
     }
     Ok(())
 }
 
 impl Results {
+    /// Adds what `input` has, under the name of its file. What can't be read is a complaint.
+    pub fn read(&mut self, name: &str, input: impl BufRead) {
+        if let Err(error) = lines(input, name, self) {
+            self.complaints.push(format!("{name}: {error}"));
+        }
+        self.runs.retain(|run| !run.is_empty());
+        for (number, run) in self.runs.iter_mut().enumerate() {
+            run.name = letters(number);
+        }
+    }
+
     /// Describes how much there is: `2 runs, 40 points, 1 timeline`.
     #[must_use]
     pub fn extent(&self) -> String {
@@ -149,32 +154,35 @@ impl Run {
     }
 
     /// Takes one record. One of the kind `run` ends this run and begins another.
-    fn take(&mut self, line: &str, results: &mut Results) -> Result<()> {
+    fn take(&mut self, line: &str, results: &mut Results) -> Result<(), String> {
         let value: Value = serde_json::from_str(line.trim_end()).map_err(|error| {
             // The position within a line tells more than "line 1".
             let cause = error.to_string();
             let cause = cause.split(" at line ").next().unwrap_or_default().to_owned();
-            anyhow::anyhow!("not a record: {cause} at column {}", error.column())
+            format!("not a record: {cause} at column {}", error.column())
         })?;
         let kind = value.get("kind").and_then(Value::as_str).map(str::to_owned);
         let Some(kind) = kind else {
-            bail!("not a record of overlock: it has no \"kind\"");
+            return Err("not a record of overlock: it has no \"kind\"".into());
         };
-        let bad = || format!("a broken record of kind {kind:?}");
+        let broken =
+            |error: serde_json::Error| format!("a broken record of kind {kind:?}: {error}");
         match kind.as_str() {
             "run" => {
-                let head = serde_json::from_value(value).with_context(bad)?;
+                let head = serde_json::from_value(value).map_err(broken)?;
                 let next = Run { file: self.file.clone(), head: Some(head), ..Run::default() };
                 results.runs.push(std::mem::replace(self, next));
             }
-            "point" => self.points.push(serde_json::from_value(value).with_context(bad)?),
+            "point" => self.points.push(serde_json::from_value(value).map_err(broken)?),
             "summary" => {
-                self.summaries.push(Summary::deserialize_ref(&value).with_context(bad)?);
+                self.summaries.push(Summary::deserialize_ref(&value).map_err(broken)?);
                 self.others.push(Other { kind, value });
             }
             "timeline" => {
-                let timeline: Timeline = serde_json::from_value(value).with_context(bad)?;
-                timeline.check().with_context(bad)?;
+                let timeline: Timeline = serde_json::from_value(value).map_err(broken)?;
+                timeline
+                    .check()
+                    .map_err(|error| format!("a broken record of kind {kind:?}: {error}"))?;
                 self.timelines.push(timeline);
             }
             // Each run of a program is also in the samples of its point.
@@ -193,13 +201,14 @@ impl Summary {
 
 impl Timeline {
     /// Checks the facts on which a chart relies.
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> Result<(), String> {
         if self.from_ns >= self.to_ns {
-            bail!("it ends at {} ns, but begins at {} ns", self.to_ns, self.from_ns);
+            let (from, to) = (self.from_ns, self.to_ns);
+            return Err(format!("it ends at {to} ns, but begins at {from} ns"));
         }
         let vcpus = self.stints.iter().map(|stint| stint.0).chain(self.holds.iter().map(|h| h.0));
         if let Some(vcpu) = vcpus.filter(|vcpu| *vcpu >= self.cpus).max() {
-            bail!("it names vCPU {vcpu}, but there are only {}", self.cpus);
+            return Err(format!("it names vCPU {vcpu}, but there are only {}", self.cpus));
         }
         Ok(())
     }
@@ -211,9 +220,7 @@ mod tests {
 
     fn read(text: &str) -> Results {
         let mut results = Results::default();
-        if let Err(error) = lines(text.as_bytes(), "f", &mut results) {
-            results.complaints.push(format!("f: {error:#}"));
-        }
+        results.read("f", text.as_bytes());
         results
     }
 
@@ -251,7 +258,7 @@ mod tests {
         let results = read(&"nonsense\n".repeat(1_000));
         assert_eq!(results.complaints.len(), HOPELESS + 1);
         assert!(results.complaints[HOPELESS].contains("the rest is not read"));
-        assert!(read("").complaints[0].contains("the file is empty"));
+        assert!(read("").complaints[0].contains("f: it is empty"));
     }
 
     #[test]

@@ -100,9 +100,6 @@ pub(crate) struct Timeline {
     pub(crate) speed: Option<f64>,
     pub(crate) stints: Vec<Stint>,
     pub(crate) holds: Vec<Hold>,
-    /// Its length before it was cut for drawing.
-    #[serde(skip)]
-    pub(crate) cut: Option<u64>,
 }
 
 /// A sentence in which a command ended, and other records that are shown unchanged.

@@ -4,166 +4,137 @@
 //! The lanes are an SVG within the picture whose units are nanoseconds, so that zooming only
 //! changes its `viewBox`. Without a script the whole span is shown.
 
-use crate::figure::{Caption, svg};
+use crate::figure::{Caption, Chart, svg};
+use crate::label::{self, trimmed};
 use crate::palette::px;
-use crate::record::{Stint, Timeline};
+use crate::record::Timeline;
 use crate::scale::Scale;
+use crate::span::{Bar, Columns, Span, common, path};
 use maud::{Markup, html};
+use overlock_world::stats::unique;
 use overlock_world::units::{Nanos, three, time};
 
-/// If there are more critical sections than this, the rest of the time is not drawn: pages grow to
-/// megabytes, and browsers become slow.
-const DRAWN: usize = 5_000;
+/// If there are more critical sections, or more changes of a vCPU's state, than this, those shorter
+/// than a pixel are drawn together: otherwise pages grow to megabytes, and browsers become slow.
+const DRAWN: usize = 2_000;
+
+/// At most this many locks have a lane.
+const LOCKS: usize = 8;
 
 const LANE: f64 = 18.0;
-const BAR: f64 = 12.0;
+const WHOLE: Bar = Bar { top: 2.0, height: 12.0 };
+const THIN: Bar = Bar { top: 6.0, height: 4.0 };
+const BELOW: Bar = Bar { top: 12.0, height: 2.0 };
 const GUTTER: f64 = 66.0;
-const WIDTH: f64 = 1000.0;
+/// The width on a page, in pixels; narrow screens scroll.
+pub(crate) const WIDTH: f64 = 1000.0;
 /// Room for half of the last tick's text.
 const RIGHT: f64 = 28.0;
 
-/// One interval, in nanoseconds from the start of the timeline.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Span {
-    from: f64,
-    to: f64,
+/// What one vCPU did, each in order.
+#[derive(Debug, Default)]
+struct Life {
+    /// The pCPU, and when it ran there.
+    running: Vec<(u32, Span)>,
+    ready: Vec<Span>,
+    /// When it had no pCPU: ready or halted.
+    off: Vec<Span>,
+    /// The lock, and when it was held.
+    held: Vec<(u32, Span)>,
+    waited: Vec<Span>,
 }
 
-/// A lane: its height, its name, and its content.
-struct Lane {
-    name: String,
-    inside: Markup,
+/// The chart of one timeline.
+#[derive(Debug)]
+pub(crate) struct Lanes<'a> {
+    of: &'a Timeline,
+    lives: Vec<Life>,
+    locks: Vec<u32>,
 }
 
-impl Span {
-    fn length(self) -> f64 {
-        self.to - self.from
-    }
-
-    /// Returns the common part, if there is one.
-    fn and(self, other: Span) -> Option<Span> {
-        let both = Span { from: self.from.max(other.from), to: self.to.min(other.to) };
-        (both.from < both.to).then_some(both)
-    }
-}
-
-/// Facts about the lock over the whole timeline.
+/// Facts about one lock over the whole timeline.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Shares {
+struct Shares {
     /// Shares of the span: held, and held by a vCPU without a pCPU.
     held: f64,
     off: f64,
 }
 
-impl Timeline {
-    /// Returns the timeline up to the point at which the critical sections become too many to draw.
-    pub(crate) fn shown(&self) -> Timeline {
-        let mut shown = self.clone();
-        shown.holds.sort_by_key(|hold| hold.3.unwrap_or(u64::MAX));
-        let end = shown.holds.get(DRAWN).and_then(|hold| hold.3);
-        if let Some(end) = end.filter(|end| (self.from_ns + 1..self.to_ns).contains(end)) {
-            shown.cut = Some(self.to_ns - self.from_ns);
-            shown.to_ns = end;
+impl<'a> Lanes<'a> {
+    pub(crate) fn of(of: &'a Timeline) -> Self {
+        let whole = Span { from: of.from_ns as f64, to: of.to_ns as f64 };
+        let span = |from: u64, to: u64| {
+            let span = whole.and(Span { from: from as f64, to: to as f64 })?;
+            Some(Span { from: span.from - whole.from, to: span.to - whole.from })
+        };
+        let mut lives: Vec<Life> = (0..of.cpus).map(|_| Life::default()).collect();
+        for (vcpu, state, pcpu, from, to) in &of.stints {
+            let Some(span) = span(*from, *to) else { continue };
+            let life = &mut lives[*vcpu as usize];
+            match (state.as_str(), pcpu) {
+                ("running", Some(pcpu)) => life.running.push((*pcpu, span)),
+                ("ready", _) => life.ready.push(span),
+                _ => {}
+            }
+            if matches!(state.as_str(), "ready" | "halted") {
+                life.off.push(span);
+            }
         }
-        shown
-    }
-
-    fn span(&self, from: u64, to: u64) -> Option<Span> {
-        let whole = Span { from: self.from_ns as f64, to: self.to_ns as f64 };
-        let span = whole.and(Span { from: from as f64, to: to as f64 })?;
-        Some(Span { from: span.from - whole.from, to: span.to - whole.from })
+        for (vcpu, lock, asked, taken, released) in &of.holds {
+            let life = &mut lives[*vcpu as usize];
+            life.waited.extend(span(*asked, taken.unwrap_or(of.to_ns)));
+            let held = taken.and_then(|taken| span(taken, released.unwrap_or(of.to_ns)));
+            life.held.extend(held.map(|span| (*lock, span)));
+        }
+        for life in &mut lives {
+            life.off.sort_by(|a, b| a.from.total_cmp(&b.from));
+        }
+        let mut locks = unique(of.holds.iter().map(|hold| hold.1));
+        locks.sort_unstable();
+        locks.truncate(LOCKS);
+        Lanes { of, lives, locks }
     }
 
     fn length(&self) -> f64 {
-        (self.to_ns - self.from_ns) as f64
+        (self.of.to_ns - self.of.from_ns) as f64
     }
 
-    /// Returns when `vcpu` was in one of these states.
-    fn stints<'a>(&'a self, vcpu: u32, states: &'a [&str]) -> impl Iterator<Item = Span> + 'a {
-        let of = move |(of, state, ..): &&Stint| *of == vcpu && states.contains(&state.as_str());
-        self.stints.iter().filter(of).filter_map(|(.., from, to)| self.span(*from, *to))
-    }
-
-    /// Returns when the vCPU held which lock.
-    fn held(&self, vcpu: u32) -> impl Iterator<Item = (u32, Span)> + '_ {
-        let holds = self.holds.iter().filter(move |hold| hold.0 == vcpu);
-        holds.filter_map(|(_, lock, _, taken, released)| {
-            let span = self.span((*taken)?, released.unwrap_or(self.to_ns))?;
-            Some((*lock, span))
-        })
-    }
-
-    /// Returns when the vCPU waited for a lock.
-    fn waited(&self, vcpu: u32) -> impl Iterator<Item = Span> + '_ {
-        let holds = self.holds.iter().filter(move |hold| hold.0 == vcpu);
-        holds.filter_map(|(_, _, asked, taken, _)| self.span(*asked, taken.unwrap_or(self.to_ns)))
-    }
-
-    /// Returns the parts of `span` in which `vcpu` had no pCPU.
-    fn off(&self, vcpu: u32, span: Span) -> impl Iterator<Item = Span> + '_ {
-        self.stints(vcpu, &["ready", "halted"]).filter_map(move |stint| stint.and(span))
-    }
-
-    /// Returns the locks that were taken.
-    fn locks(&self) -> Vec<u32> {
-        let mut locks = overlock_world::stats::unique(self.holds.iter().map(|hold| hold.1));
-        locks.sort_unstable();
-        locks.truncate(8);
-        locks
+    /// Returns the columns in which what is too short is drawn, if there is too much to draw each
+    /// part by itself.
+    fn columns(&self, width: f64) -> Option<Columns> {
+        let many = self.of.holds.len().max(self.of.stints.len()) > DRAWN;
+        let count = (width - RIGHT - GUTTER).max(1.0) as usize;
+        many.then_some(Columns { width: self.length() / count as f64, count })
     }
 
     /// Returns for which share of the time lock `lock` was held, and by whom.
-    pub(crate) fn shares(&self, lock: u32) -> Shares {
+    fn shares(&self, lock: u32) -> Shares {
         let (mut held, mut off) = (0.0, 0.0);
-        for vcpu in 0..self.cpus {
-            for (_, span) in self.held(vcpu).filter(|(of, _)| *of == lock) {
+        for life in &self.lives {
+            for (_, span) in life.held.iter().filter(|(of, _)| *of == lock) {
                 held += span.length();
-                off += self.off(vcpu, span).map(Span::length).sum::<f64>();
+                off += common(*span, &life.off).map(Span::length).sum::<f64>();
             }
         }
         Shares { held: held / self.length(), off: off / self.length() }
     }
 
-    pub(crate) fn caption(&self) -> Caption {
-        let policy = match self.policy.as_str() {
-            "none" => String::new(),
-            policy => format!(", {policy}"),
-        };
-        let title = format!(
-            "{}{policy}: {} vCPUs on {} pCPUs of {}, {} of {}, critical section {}, pause {}",
-            self.lock,
-            self.cpus,
-            self.pcpus,
-            self.world,
-            time(self.length()),
-            self.workload,
-            Nanos(self.cs_ns),
-            Nanos(self.ncs_ns),
-        );
-        Caption { title, description: self.sentence() }
-    }
-
     /// Describes the timeline in words.
-    pub(crate) fn sentence(&self) -> String {
-        let locks = self.locks().into_iter().map(|lock| {
-            let Shares { held, off } = self.shares(lock);
-            let percent = |share: f64| three(100.0 * share);
-            format!(
-                "Lock {lock} was held for at most {} % of the time, {} % of the time by a vCPU \
-                 without a pCPU.",
-                percent(held),
-                percent(off)
-            )
+    fn sentence(&self) -> String {
+        let locks = self.locks.iter().map(|lock| {
+            let Shares { held, off } = self.shares(*lock);
+            let [held, off] = [held, off].map(|share| three(100.0 * share));
+            let name = if self.locks.len() == 1 { "The lock".into() } else { format!("Lock {lock}") };
+            format!("{name} was held for at most {held} % of the time, {off} % by a vCPU without a pCPU.")
         });
         let mut sentences: Vec<String> = locks.collect();
-        if let Some(all) = self.cut {
-            let [shown, all] = [self.length(), all as f64].map(time);
+        if let Some(columns) = self.columns(WIDTH) {
             sentences.push(format!(
-                "Only the first {shown} of {all} are shown: they have over {DRAWN} critical \
-                 sections."
+                "What took less than {} is drawn together: the darker, the more of the time it took.",
+                time(columns.width)
             ));
         }
-        if let Some(speed) = self.speed {
+        if let Some(speed) = self.of.speed {
             let speed = three(speed);
             sentences.push(format!(
                 "The run had {speed} times the throughput of the runs without a timeline."
@@ -172,127 +143,160 @@ impl Timeline {
         sentences.join(" ")
     }
 
-    /// Draws the picture on a page.
-    pub(crate) fn draw(&self, id: &str) -> Markup {
-        let (width, height, inside) = self.picture();
-        let picture = svg(&self.caption(), width, height, &inside);
+    /// Draws the picture on a page, where a script can zoom into it.
+    pub(crate) fn zoomable(&self, id: &str) -> Markup {
+        let (height, inside) = self.draw(WIDTH);
+        let picture = svg(&self.caption(), WIDTH, height, &inside);
         html! { div class="zoom" id=(id) data-span=(self.length()) tabindex="0" { (picture) } }
     }
 
-    /// Returns the width, height and content of the picture.
-    pub(crate) fn picture(&self) -> (f64, f64, Markup) {
-        let lanes = self.lanes();
-        let height = LANE * lanes.len() as f64;
-        let axis = Scale::span(0.0, self.length(), GUTTER, WIDTH - RIGHT);
-        let inside = html! {
-            @for (at, lane) in lanes.iter().enumerate() {
-                @let y = LANE * at as f64;
-                text class="name" x=(px(GUTTER - 8.0)) y=(px(y + 12.5)) text-anchor="end" {
-                    (lane.name)
-                }
-                path class="grid" d={
-                    "M" (px(GUTTER)) " " (px(y + LANE - 1.5)) "H" (px(WIDTH - RIGHT)) } {}
-            }
-            svg class="lanes" x=(px(GUTTER)) y="0" width=(px(WIDTH - RIGHT - GUTTER))
-                height=(px(height)) preserveAspectRatio="none"
-                viewBox={ "0 0 " (self.length()) " " (px(height)) } {
-                @for (at, lane) in lanes.iter().enumerate() {
-                    g transform={ "translate(0 " (px(LANE * at as f64)) ")" } { (lane.inside) }
-                }
-            }
-            g class="axis" {
-                @for tick in axis.ticks(8.0) {
-                    @let at = axis.at(tick);
-                    path class="tick" d={ "M" (px(at)) " " (px(height)) "v5" } {}
-                    text x=(px(at)) y=(px(height + 19.0)) text-anchor="middle" {
-                        (crate::overcommit::trimmed_unit(&time(tick)))
-                    }
-                }
-            }
+    /// Returns the names of all lanes with what is in them.
+    fn lanes(&self, columns: Option<Columns>) -> Vec<(String, Markup)> {
+        let name = |lock: u32| match self.locks.len() {
+            1 => "lock".into(),
+            _ => format!("lock {lock}"),
         };
-        (WIDTH, height + 28.0, inside)
-    }
-
-    fn lanes(&self) -> Vec<Lane> {
-        let pcpus = (0..self.pcpus)
-            .map(|pcpu| Lane { name: format!("pCPU {pcpu}"), inside: self.pcpu(pcpu) });
-        let locks = self.locks();
-        let name =
-            |lock: u32| if locks.len() == 1 { "lock".into() } else { format!("lock {lock}") };
-        let locks = locks.iter().map(|lock| Lane { name: name(*lock), inside: self.lock(*lock) });
-        let vcpus = (0..self.cpus)
-            .map(|vcpu| Lane { name: format!("vCPU {vcpu}"), inside: self.vcpu(vcpu) });
+        let pcpus = (0..self.of.pcpus).map(|of| (format!("pCPU {of}"), self.pcpu(of, columns)));
+        let locks = self.locks.iter().map(|lock| (name(*lock), self.lock(*lock, columns)));
+        let vcpus = self.lives.iter().enumerate();
+        let vcpus = vcpus.map(|(of, life)| (format!("vCPU {of}"), vcpu(of, life, columns)));
         pcpus.chain(locks).chain(vcpus).collect()
     }
 
     /// Draws which vCPU ran on a pCPU.
-    fn pcpu(&self, pcpu: u32) -> Markup {
-        let of = self.stints.iter().filter(|stint| stint.1 == "running" && stint.2 == Some(pcpu));
+    fn pcpu(&self, pcpu: u32, columns: Option<Columns>) -> Markup {
+        let on = |(of, _): &&(u32, Span)| *of == pcpu;
+        let layers = self
+            .layers("ran", |life| life.running.iter().filter(on).map(|(_, span)| *span).collect());
         html! {
-            @for (vcpu, .., from, to) in of {
-                @if let Some(span) = self.span(*from, *to) {
-                    path class={ "ran c" (vcpu % 8) } d=(bar(span, 2.0, BAR)) {
+            @if columns.is_none() {
+                @for (vcpu, (class, spans)) in layers.iter().enumerate() { @for span in spans {
+                    path class=(class) d=(path([*span], WHOLE)) {
                         title { "vCPU " (vcpu) " on pCPU " (pcpu) ": " (time(span.length())) }
                     }
-                }
-            }
+                } }
+            } @else { (bars(layers, WHOLE, columns, false)) }
         }
     }
 
     /// Draws which vCPU held a lock, and draws over it where that vCPU had no pCPU.
-    fn lock(&self, lock: u32) -> Markup {
-        let of = |vcpu: u32| self.held(vcpu).filter(move |(of, _)| *of == lock);
+    fn lock(&self, lock: u32, columns: Option<Columns>) -> Markup {
+        let held = |life: &Life| -> Vec<Span> {
+            life.held.iter().filter(|(of, _)| *of == lock).map(|(_, span)| *span).collect()
+        };
+        let stuck = self.lives.iter().flat_map(|life| {
+            held(life).into_iter().flat_map(|span| common(span, &life.off)).collect::<Vec<_>>()
+        });
         html! {
-            @for vcpu in 0..self.cpus {
-                @let spans: String =
-                    of(vcpu).map(|(_, span)| bar(span, 2.0, BAR)).collect();
-                @if !spans.is_empty() {
-                    path class={ "held c" (vcpu % 8) } d=(spans) {
-                        title { "held by vCPU " (vcpu) }
-                    }
-                }
-                @for (_, span) in of(vcpu) { @for off in self.off(vcpu, span) {
-                    path class="stuck" d=(bar(off, 2.0, BAR)) {
-                        title {
-                            "held by vCPU " (vcpu) ", which had no pCPU for " (time(off.length()))
-                        }
-                    }
-                } }
-            }
+            (bars(self.layers("held", held), WHOLE, columns, false))
+            (stuck_bars(stuck.collect(), columns))
         }
     }
 
-    /// Draws the life of a vCPU.
-    fn vcpu(&self, vcpu: u32) -> Markup {
-        let holds: String = self.held(vcpu).map(|(_, span)| bar(span, 2.0, BAR)).collect();
-        let waits: String = self.waited(vcpu).map(|span| bar(span, 12.0, 2.0)).collect();
-        html! {
-            @for span in self.stints(vcpu, &["running"]) {
-                path class={ "on c" (vcpu % 8) } d=(bar(span, 2.0, BAR)) {
-                    title { "vCPU " (vcpu) " ran for " (time(span.length())) }
-                }
-            }
-            @for span in self.stints(vcpu, &["ready"]) {
-                path class="ready" d=(bar(span, 6.0, 4.0)) {
-                    title { "vCPU " (vcpu) " was ready for " (time(span.length())) }
-                }
-            }
-            path class={ "held c" (vcpu % 8) } d=(holds) {}
-            path class="waits" d=(waits) {}
-            @for (_, span) in self.held(vcpu) { @for off in self.off(vcpu, span) {
-                path class="stuck" d=(bar(off, 2.0, BAR)) {
-                    title { "held the lock without a pCPU for " (time(off.length())) }
-                }
-            } }
-        }
+    /// Returns the parts of each vCPU, in its colour.
+    fn layers(&self, class: &str, of: impl Fn(&Life) -> Vec<Span>) -> Vec<(String, Vec<Span>)> {
+        let lives = self.lives.iter().enumerate();
+        lives.map(|(vcpu, life)| (format!("{class} c{}", vcpu % 8), of(life))).collect()
     }
 }
 
-/// Draws a rectangle as a path.
-fn bar(span: Span, top: f64, height: f64) -> String {
-    let Span { from, .. } = span;
-    let length = span.length();
-    format!("M{from} {top}h{length}v{height}h-{length}z")
+impl Chart for Lanes<'_> {
+    fn caption(&self) -> Caption {
+        let Timeline { lock, cpus, pcpus, world, workload, cs_ns, ncs_ns, .. } = self.of;
+        let policy = match self.of.policy.as_str() {
+            "none" => String::new(),
+            policy => format!(", {policy}"),
+        };
+        let length = time(self.length());
+        let [cs, ncs] = [*cs_ns, *ncs_ns].map(Nanos);
+        let title = format!(
+            "{lock}{policy}: {cpus} vCPUs on {pcpus} pCPUs of {world}, {length} of {workload}, \
+             critical section {cs}, pause {ncs}"
+        );
+        Caption { title, description: self.sentence() }
+    }
+
+    fn draw(&self, width: f64) -> (f64, Markup) {
+        let lanes = self.lanes(self.columns(width));
+        let height = LANE * lanes.len() as f64;
+        let right = width - RIGHT;
+        let axis = Scale::span(0.0, self.length(), GUTTER, right);
+        let ticks = axis.ticks(8.0);
+        let ticks = ticks.iter().map(|tick| (axis.at(*tick), trimmed(&time(*tick))));
+        let inside = html! {
+            @for (at, (name, _)) in lanes.iter().enumerate() {
+                @let y = LANE * at as f64;
+                text class="name" x=(px(GUTTER - 8.0)) y=(px(y + 12.5)) text-anchor="end" { (name) }
+                path class="grid" d={
+                    "M" (px(GUTTER)) " " (px(y + LANE - 1.5)) "H" (px(right)) } {}
+            }
+            svg class="lanes" x=(px(GUTTER)) y="0" width=(px(right - GUTTER))
+                height=(px(height)) preserveAspectRatio="none"
+                viewBox={ "0 0 " (self.length()) " " (px(height)) } {
+                @for (at, (_, lane)) in lanes.iter().enumerate() {
+                    g transform={ "translate(0 " (px(LANE * at as f64)) ")" } { (lane) }
+                }
+            }
+            g class="axis" {
+                @for (at, text) in label::spaced(ticks) {
+                    path class="tick" d={ "M" (px(at)) " " (px(height)) "v5" } {}
+                    text x=(px(at)) y=(px(height + 19.0)) text-anchor="middle" { (text) }
+                }
+            }
+        };
+        (height + 28.0, inside)
+    }
+}
+
+/// Draws the life of a vCPU.
+fn vcpu(number: usize, life: &Life, columns: Option<Columns>) -> Markup {
+    let one =
+        |class: String, spans: Vec<Span>, bar: Bar| bars(vec![(class, spans)], bar, columns, false);
+    let spans = |of: &[(u32, Span)]| -> Vec<Span> { of.iter().map(|(_, span)| *span).collect() };
+    let held = spans(&life.held);
+    let stuck = held.iter().flat_map(|span| common(*span, &life.off)).collect();
+    html! {
+        (one(format!("on c{}", number % 8), spans(&life.running), WHOLE))
+        (one("ready".into(), life.ready.clone(), THIN))
+        (one(format!("held c{}", number % 8), held, WHOLE))
+        (one("waits".into(), life.waited.clone(), BELOW))
+        (stuck_bars(stuck, columns))
+    }
+}
+
+/// Draws where a holder had no pCPU, so that even short times are seen.
+fn stuck_bars(spans: Vec<Span>, columns: Option<Columns>) -> Markup {
+    html! {
+        @if columns.is_none() {
+            @for span in spans {
+                path class="stuck" d=(path([span], WHOLE)) {
+                    title { "the holder had no pCPU for " (time(span.length())) }
+                }
+            }
+        } @else { (bars(vec![("stuck".into(), spans)], WHOLE, columns, true)) }
+    }
+}
+
+/// Draws intervals of several classes, a path each; with columns, those that are too short
+/// together.
+fn bars(
+    layers: Vec<(String, Vec<Span>)>,
+    bar: Bar,
+    columns: Option<Columns>,
+    marked: bool,
+) -> Markup {
+    let is_short = |span: &Span| columns.is_some_and(|columns| span.length() < columns.width);
+    let split = |(class, spans): (String, Vec<Span>)| {
+        let (short, long): (Vec<Span>, Vec<Span>) = spans.into_iter().partition(is_short);
+        ((class.clone(), long), (class, short))
+    };
+    let (long, short): (Vec<_>, Vec<_>) = layers.into_iter().map(split).unzip();
+    html! {
+        @for (class, spans) in long { @if !spans.is_empty() {
+            path class=(class) d=(path(spans, bar)) {}
+        } }
+        @if let Some(columns) = columns { (columns.shades(&short, bar, marked)) }
+    }
 }
 
 /// Explains the colours.
@@ -318,6 +322,7 @@ pub(crate) fn legend() -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::label::oracle::faults;
 
     /// vCPU 0 holds the lock from 10 to 60, and has no pCPU from 30 to 50.
     fn timeline() -> Timeline {
@@ -331,23 +336,73 @@ mod tests {
         .unwrap()
     }
 
+    /// Two vCPUs take turns: each holds the lock for 400 of 1000 ns, 50,000 times in 0.1 s.
+    fn long() -> Timeline {
+        let holds = (0..100_000_u64).map(|n| {
+            let from = 1_000 * n;
+            (u32::from(n % 2 == 1), 0, from, Some(from + 100), Some(from + 500))
+        });
+        let running = |vcpu| (vcpu, "running".to_owned(), Some(vcpu), 0, 100_000_000);
+        Timeline {
+            pcpus: 2,
+            from_ns: 0,
+            to_ns: 100_000_000,
+            stints: vec![running(0), running(1)],
+            holds: holds.collect(),
+            ..timeline()
+        }
+    }
+
     #[test]
     fn the_losses_of_a_holder_are_reported() {
         let timeline = timeline();
-        assert_eq!(timeline.shares(0), Shares { held: 0.5, off: 0.2 });
-        let sentence = timeline.sentence();
-        assert!(
-            sentence.contains("held for at most 50.0 % of the time, 20.0 % of the time by a vCPU"),
-            "{sentence}"
-        );
+        let lanes = Lanes::of(&timeline);
+        assert_eq!(lanes.shares(0), Shares { held: 0.5, off: 0.2 });
+        let sentence = "The lock was held for at most 50.0 % of the time, 20.0 % by a vCPU without";
+        assert!(lanes.sentence().starts_with(sentence), "{}", lanes.sentence());
     }
 
     #[test]
     fn nothing_is_drawn_beyond_the_ends() {
-        let picture = timeline().draw("t").into_string();
+        let timeline = timeline();
+        let picture = Lanes::of(&timeline).zoomable("t").into_string();
         // vCPU 0 ran before and after, and vCPU 1 waits until the end.
-        for path in ["M0 2h30v12h-30z", "M50 2h50v12h-50z", "M5 12h95v2h-95z"] {
+        for path in ["M0 2h30v12h-30zM50 2h50v12h-50z", "M5 12h95v2h-95z"] {
             assert!(picture.contains(path), "{path} is not in {picture}");
+        }
+    }
+
+    #[test]
+    fn many_short_sections_are_drawn_to_their_end_in_little_space() {
+        let timeline = long();
+        let lanes = Lanes::of(&timeline);
+        let drawn = lanes.zoomable("t").into_string();
+        assert!(drawn.len() < 50_000, "{} bytes", drawn.len());
+        // The lane of the lock has a shade everywhere: 0.4 of each column.
+        assert!(drawn.contains(r#"class="shade held c0 s2""#), "{drawn}");
+        assert!(lanes.sentence().contains("less than 110 us is drawn together"));
+        assert_eq!(lanes.shares(0), Shares { held: 0.4, off: 0.0 });
+    }
+
+    #[test]
+    fn a_short_time_without_a_pcpu_stays_visible() {
+        let mut timeline = long();
+        timeline.stints = vec![
+            (0, "running".into(), Some(0), 0, 50_000_200),
+            (0, "ready".into(), None, 50_000_200, 50_000_400),
+            (0, "running".into(), Some(0), 50_000_400, 100_000_000),
+        ];
+        let drawn = Lanes::of(&timeline).zoomable("t").into_string();
+        let stuck = r#"class="shade stuck s4" d="M0 8m453 0h1""#;
+        assert_eq!(drawn.matches(stuck).count(), 2, "in the lane of the lock, and of the vCPU");
+    }
+
+    #[test]
+    fn labels_can_be_read() {
+        let timeline = Timeline { cpus: 128, pcpus: 64, ..timeline() };
+        for width in [WIDTH, 340.0] {
+            let (height, inside) = Lanes::of(&timeline).draw(width);
+            assert_eq!(faults(&inside.into_string(), width, height), [""; 0]);
         }
     }
 }

@@ -4,8 +4,9 @@
 //! The horizontal axis is the share of waits that are no longer, each nine as wide as the one
 //! before (like G. Tene's plots of HdrHistogram); the longest wait is at the right end.
 
-use crate::figure::{Caption, rows};
+use crate::figure::{Caption, Chart, rows};
 use crate::group::{Cell, Section};
+use crate::label;
 use crate::palette::{Look, Palette, px};
 use crate::scale::Scale;
 use maud::{Markup, html};
@@ -37,6 +38,7 @@ pub(crate) struct WaitCurves<'a> {
     y: Scale,
     /// The number of nines from left to right.
     nines: f64,
+    place: String,
 }
 
 fn values(cell: &Cell<'_>) -> Option<[f64; 4]> {
@@ -67,6 +69,7 @@ impl<'a> WaitCurves<'a> {
         section: &Section<'_>,
         cells: impl Iterator<Item = &'a Cell<'a>>,
         palette: &Palette,
+        place: String,
     ) -> Option<Self> {
         let curve = |cell: &'a Cell<'a>| {
             let (look, percentiles) = (palette.look(&cell.series), values(cell)?);
@@ -78,10 +81,12 @@ impl<'a> WaitCurves<'a> {
         let rarest = series.iter().flat_map(|curve| &curve.longer).map(|&(share, _)| share);
         let rarest = rarest.filter(|share| *share > 0.0).fold(0.001, f64::min);
         let nines = (-rarest.log10() + 0.5).clamp(3.5, 7.0);
-        (!series.is_empty()).then_some(WaitCurves { series, y, nines })
+        (!series.is_empty()).then_some(WaitCurves { series, y, nines, place })
     }
+}
 
-    pub(crate) fn caption(&self, place: &str) -> Caption {
+impl Chart for WaitCurves<'_> {
+    fn caption(&self) -> Caption {
         let curve = |Curve { name, percentiles, .. }: &Curve<'_>| {
             let parts = PERCENTILES.iter().zip(percentiles);
             let parts = parts.map(|(p, ns)| format!("{p} {}", time(*ns)));
@@ -89,12 +94,12 @@ impl<'a> WaitCurves<'a> {
         };
         let curves: Vec<String> = self.series.iter().map(curve).collect();
         Caption {
-            title: format!("Waits, {place}"),
+            title: format!("Waits, {}", self.place),
             description: format!("Percentiles of the wait for the lock. {}.", curves.join("; ")),
         }
     }
 
-    pub(crate) fn draw(&self, width: f64) -> (f64, Markup) {
+    fn draw(&self, width: f64) -> (f64, Markup) {
         let height = 220.0;
         let (left, right, top, bottom) = (58.0, width - 14.0, 14.0, height - 30.0);
         let y = self.y.on(bottom, top);
@@ -102,12 +107,15 @@ impl<'a> WaitCurves<'a> {
             let nines = (-longer.max(1e-9).log10()).clamp(0.0, self.nines);
             left + (right - left - 22.0) * nines / self.nines
         };
+        // Where there is no room for all of them, the ends and the 99th percentile are named.
+        let percentiles = [0, 3, 1, 2].map(|at: usize| (x(LONGER[at]), PERCENTILES[at].to_owned()));
         let drawn = html! {
             (rows(&y, &y.ticks(6.0), [left, right], time_short))
-            @for (at, percentile) in PERCENTILES.iter().enumerate() {
-                @let across = px(x(LONGER[at]));
-                path class="tick" d={ "M" (across) " " (px(bottom)) "v5" } {}
-                text x=(across) y=(px(bottom + 19.0)) text-anchor="middle" { (percentile) }
+            @for longer in LONGER {
+                path class="tick" d={ "M" (px(x(longer))) " " (px(bottom)) "v5" } {}
+            }
+            @for (across, percentile) in label::spaced(percentiles) {
+                text x=(px(across)) y=(px(bottom + 19.0)) text-anchor="middle" { (percentile) }
             }
             @for curve in &self.series {
                 @let Curve { name, look, percentiles, .. } = curve;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A sentence on what was measured, and on what makes it doubtful.
 
-use crate::overcommit::trimmed_unit;
+use crate::label::trimmed;
 use crate::read::Run;
 use crate::record::Head;
 use overlock_world::stats::STEAL_LIMIT;
@@ -62,7 +62,7 @@ pub(crate) fn extent(run: &Run) -> String {
         let seconds: Vec<f64> = run.points.iter().filter_map(|point| point.seconds).collect();
         parts.extend(
             overlock_world::stats::median(&seconds)
-                .map(|s| format!("runs of about {}", trimmed_unit(&time(1e9 * s)))),
+                .map(|s| format!("runs of about {}", trimmed(&time(1e9 * s)))),
         );
     }
     if !run.timelines.is_empty() {

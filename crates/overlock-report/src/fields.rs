@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The fields of records that are shown as they are: what each is called on a page, and in which
+//! unit its value is.
+//!
+//! A field that is not listed here is shown too, after the others: its name says its unit.
+
+use overlock_world::units::{count, three, time};
+
+/// How a number is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// A number without a unit, or a ratio.
+    Plain,
+    /// How many there are.
+    Count,
+    /// A length of time in nanoseconds.
+    Nanos,
+    /// A length of time in seconds.
+    Seconds,
+    /// A part of something: 0 to 1.
+    Share,
+}
+
+impl Unit {
+    /// Formats a value to three figures.
+    pub(crate) fn show(self, value: f64) -> String {
+        match self {
+            Unit::Plain => three(value),
+            // A page has no room for a count of nine digits; the cell has it in full.
+            Unit::Count if value.fract() == 0.0 && value.abs() < 1e4 => format!("{value}"),
+            Unit::Count => count(value),
+            Unit::Nanos => time(value),
+            Unit::Seconds => time(1e9 * value),
+            Unit::Share => format!("{} %", three(100.0 * value)),
+        }
+    }
+}
+
+/// One field, where it is known.
+#[derive(Debug)]
+pub(crate) struct Field {
+    /// Its name in the record; a dot stands between a field and a field within it.
+    name: &'static str,
+    heading: &'static str,
+    about: &'static str,
+    unit: Unit,
+}
+
+const fn field(
+    name: &'static str,
+    heading: &'static str,
+    unit: Unit,
+    about: &'static str,
+) -> Field {
+    Field { name, heading, about, unit }
+}
+
+/// Records of one kind.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    name: &'static str,
+    pub(crate) heading: &'static str,
+    /// The field that is the same in rows that belong together.
+    pub(crate) group: Option<&'static str>,
+    /// Fields that another one repeats.
+    hidden: &'static [&'static str],
+    /// The fields, in the order in which to read them.
+    fields: &'static [Field],
+}
+
+use Unit::{Count, Nanos, Plain, Seconds, Share};
+
+/// All kinds that have a table, in the order in which they are on the page.
+const KINDS: &[Kind] = &[
+    Kind {
+        name: "summary",
+        heading: "Over all points",
+        group: None,
+        hidden: &[],
+        fields: &[
+            field("lock", "lock", Plain, ""),
+            field(
+                "of_best_peer",
+                "of best peer",
+                Plain,
+                "throughput over that of the best peer: geometric mean over all points",
+            ),
+            field("worst.ratio", "at worst", Plain, "the lowest of these ratios at any point"),
+            field("worst.point", "where", Plain, "the point at which it was lowest"),
+            field("pair_ns", "pair", Nanos, "an uncontended lock and unlock"),
+            field("worst_jain", "least Jain", Plain, "the lowest Jain's index of any point"),
+            field(
+                "calm_jain",
+                "Jain, up to 16 threads",
+                Plain,
+                "the lowest Jain's index of the points with up to 16 threads",
+            ),
+            field(
+                "longest_stall_ns",
+                "longest stall",
+                Nanos,
+                "the longest time that a thread waited for the lock at any point",
+            ),
+            field(
+                "calm_stall_ns",
+                "stall, up to 16 threads",
+                Nanos,
+                "the longest stall at points with up to 16 threads",
+            ),
+            field(
+                "p999_of_parking_lot",
+                "p99.9 of parking-lot",
+                Plain,
+                "the 99.9th percentile of waits over parking-lot's: geometric mean over the points \
+                 where threads compete",
+            ),
+            field(
+                "stall_of_parking_lot",
+                "stall of parking-lot",
+                Plain,
+                "the longest stall over parking-lot's: geometric mean over the points where threads \
+                 compete",
+            ),
+        ],
+    },
+    Kind {
+        name: "pair",
+        heading: "Uncontended lock and unlock",
+        group: None,
+        hidden: &[],
+        fields: &[
+            field("lock", "lock", Plain, ""),
+            field("ns", "pair", Nanos, "the time of an uncontended lock and unlock"),
+        ],
+    },
+    Kind {
+        name: "reproduced",
+        heading: "Published figures beside ours",
+        group: Some("experiment"),
+        hidden: &[],
+        fields: PUBLISHED,
+    },
+    Kind {
+        name: "published",
+        heading: "Published figures beside ours",
+        group: None,
+        hidden: &[],
+        fields: PUBLISHED,
+    },
+    Kind {
+        name: "instructions",
+        heading: "What an uncontended lock and unlock execute",
+        group: Some("experiment"),
+        hidden: &[],
+        fields: &[
+            field("lock", "lock", Plain, ""),
+            field(
+                "of_operation",
+                "of an operation",
+                Share,
+                "the part of an operation that they take",
+            ),
+            field("operation_ns", "operation", Nanos, "the length of an operation"),
+        ],
+    },
+    Kind {
+        name: "what-if",
+        heading: "How far each lock can be overcommitted",
+        group: Some("workload"),
+        hidden: &[],
+        fields: &[
+            field("lock", "lock", Plain, ""),
+            field("policy", "policy", Plain, "the yield policy"),
+            field("cpus", "vCPUs", Count, "the most vCPUs with which both bounds hold"),
+            field("pcpus", "pCPUs", Count, "the processors that they share"),
+            field("overcommit", "over", Plain, "vCPUs for each pCPU"),
+            field("of_1x", "of 1x", Plain, "throughput there, over that without overcommit"),
+            field("p999_ns", "p99.9", Nanos, "99.9 % of the waits there are no longer"),
+            field("fails_at", "fails at", Count, "the first number of vCPUs beyond the bounds"),
+            field("fails_by", "by", Plain, "the bound, and by how much"),
+            field("loss", "loss allowed", Share, "the loss of throughput that is allowed"),
+            field("cs_ns", "section", Nanos, "the length of the critical section"),
+            field("ncs_ns", "pause", Nanos, "the pause between two critical sections"),
+        ],
+    },
+    Kind {
+        name: "check",
+        heading: "Bounds that were checked",
+        group: None,
+        hidden: &[],
+        fields: &[
+            field("bound", "bound", Plain, "what is bounded"),
+            field("lock", "lock", Plain, ""),
+            field("workload", "workload", Plain, "what the vCPUs did"),
+            field("place", "where", Plain, "the point"),
+            field("point", "where", Plain, "the point"),
+            field(
+                "side",
+                "must be",
+                Plain,
+                "whether the value must be at least or at most the limit",
+            ),
+            field("limit", "limit", Plain, ""),
+            field("value", "was", Plain, "the median, and its interval"),
+            field("verdict", "verdict", Plain, "unclear: only the median misses the limit"),
+            field("note", "note", Plain, ""),
+        ],
+    },
+    Kind {
+        name: "ranks",
+        heading: "Whether laboratory and simulator rank the locks alike",
+        group: None,
+        hidden: &[],
+        fields: &[
+            field("workload", "workload", Plain, ""),
+            field("cpus", "vCPUs", Count, ""),
+            field(
+                "rank_agreement",
+                "rank agreement",
+                Plain,
+                "Spearman's correlation: 1 is the same",
+            ),
+            field(
+                "within_a_quarter",
+                "within 1/4",
+                Count,
+                "points that differ by less than a quarter",
+            ),
+            field("points", "points", Count, ""),
+        ],
+    },
+    Kind {
+        name: "validated",
+        heading: "The laboratory and the simulator",
+        group: Some("workload"),
+        hidden: &[],
+        fields: &[
+            field("lock", "lock", Plain, ""),
+            field("policy", "policy", Plain, ""),
+            field("cpus", "vCPUs", Count, ""),
+            field("ratio", "sim/lab", Plain, "the simulator's throughput over the laboratory's"),
+            field("sim_ops_per_s", "simulator", Count, "operations per second"),
+            field("lab_ops_per_s", "laboratory", Count, "operations per second: the median"),
+            field("lab_low", "low", Count, "the lower end of its interval"),
+            field("lab_high", "high", Count, "the upper end of its interval"),
+        ],
+    },
+    Kind {
+        name: "torture",
+        heading: "Torture",
+        group: None,
+        hidden: &["world"],
+        fields: &[
+            field("lock", "lock", Plain, ""),
+            field("failed", "failed", Plain, "whether any run went wrong"),
+            field("runs", "runs", Count, ""),
+            field("injections", "injections", Count, "runs that lost a CPU at one step"),
+            field("acquisitions", "acquisitions", Count, ""),
+            field("steps", "steps", Count, "atomic accesses"),
+            field("longest_bypass", "longest bypass", Count, "the most that passed a queue head"),
+            field("takeovers", "takeovers", Count, "releases that took over the kick of another"),
+            field("crossed_kicks", "crossed kicks", Count, "kicks that found another kind of lock"),
+            field("virtual_s", "virtual time", Seconds, ""),
+            field("seconds", "real time", Seconds, ""),
+        ],
+    },
+    Kind {
+        name: "doctor",
+        heading: "What the machine offers",
+        group: None,
+        hidden: &[],
+        fields: &[],
+    },
+    Kind {
+        name: "process",
+        heading: "Counters of processes",
+        group: None,
+        hidden: &[],
+        fields: &[
+            field("program", "program", Plain, ""),
+            field("pid", "process", Plain, ""),
+            field("lock", "lock", Plain, ""),
+            field(
+                "mutex.longest_stall_ns",
+                "longest stall",
+                Nanos,
+                "the longest stall in a call of pthread_mutex_lock",
+            ),
+        ],
+    },
+    Kind {
+        name: "explain",
+        heading: "Where each lock’s time went",
+        group: Some("point"),
+        hidden: &["cpus", "cs_ns", "ncs_ns"],
+        fields: &[
+            field("lock", "lock", Plain, ""),
+            field("held", "held", Share, "the part of the time in which the lock was held"),
+            field("stopped", "stopped", Share, "in which its holder had no CPU"),
+            field(
+                "hand_over",
+                "hand-over",
+                Share,
+                "in which it was free, and wanted for at most 1 us before another had it",
+            ),
+            field("kept", "kept", Share, "the same, before the same thread had it"),
+            field("unseen", "unseen", Share, "in which it was free, and wanted for longer"),
+            field("unwanted", "unwanted", Share, "in which it was free, and not wanted"),
+            field("longest_unseen_ns", "longest", Nanos, "the longest time unseen"),
+            field("turn", "turn", Count, "critical sections of one thread in a row"),
+            field("working", "working", Plain, "CPUs that did the work"),
+            field("waiting", "waiting", Plain, "CPUs that did the rest"),
+            field("system", "(kernel)", Plain, "the kernel’s part of both"),
+            field("queued", "queued", Plain, "threads without a CPU"),
+            field("asleep", "asleep", Plain, "threads that slept"),
+            field("voluntary_per_s", "sleeps/s", Count, "how often threads went to sleep"),
+            field("involuntary_per_s", "lost CPU/s", Count, "how often threads lost the CPU"),
+            field("speed", "speed", Plain, "throughput of the logged run over that of the others"),
+        ],
+    },
+];
+
+const PUBLISHED: &[Field] = &[
+    field("lock", "lock", Plain, ""),
+    field("figure", "figure", Plain, "what was measured"),
+    field("policy", "policy", Plain, "the yield policy"),
+    field("timer", "timer", Plain, "the rule for the PM timer"),
+    field("cpus", "vCPUs", Count, ""),
+    field("think_ns", "pause", Nanos, "between critical sections or reads"),
+    field(
+        "published_ratio",
+        "published",
+        Plain,
+        "the published figure over its base; more is better",
+    ),
+    field("ours", "ours", Plain, "ours in the same form"),
+    field("direction", "direction", Plain, "whether both are more, less or as much"),
+    field("size", "size", Plain, "whether the effects are within a quarter of each other"),
+    field("over.lock", "over", Plain, "the base: its lock"),
+    field("over.policy", "over policy", Plain, "the base: its yield policy"),
+    field("over.cpus", "over vCPUs", Count, "the base: its number of vCPUs"),
+    field("published_effect", "published effect", Plain, "the gain or the loss"),
+    field("ours_effect", "our effect", Plain, "the gain or the loss"),
+    field("value", "as published", Plain, "the published figure itself"),
+    field("unit", "unit", Plain, "its unit"),
+    field("less_is_better", "less is better", Plain, "whether less of it is better"),
+    field("noise", "noise, %", Plain, "by how many percent it varied"),
+];
+
+/// What is known about a field.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Named {
+    /// Its place among the columns.
+    pub(crate) place: usize,
+    pub(crate) heading: String,
+    pub(crate) about: String,
+    pub(crate) unit: Unit,
+}
+
+/// Returns the place of a kind on the page; unknown ones come last.
+pub(crate) fn place(name: &str) -> usize {
+    KINDS.iter().position(|kind| kind.name == name).unwrap_or(KINDS.len())
+}
+
+/// Returns the kind of this name.
+pub(crate) fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
+}
+
+impl Kind {
+    /// Returns whether the field is left out, because another one repeats it.
+    pub(crate) fn hides(&self, name: &str) -> bool {
+        self.hidden.contains(&name)
+    }
+}
+
+/// Describes a field of a kind of records.
+pub(crate) fn named(kind: Option<&Kind>, name: &str) -> Named {
+    let known = kind.map_or(&[][..], |kind| kind.fields);
+    match known.iter().position(|field| field.name == name) {
+        Some(place) => {
+            let Field { heading, about, unit, .. } = &known[place];
+            Named { place, heading: (*heading).into(), about: (*about).into(), unit: *unit }
+        }
+        None => {
+            let (heading, unit) = by_name(name);
+            Named { place: known.len(), heading, about: String::new(), unit }
+        }
+    }
+}
+
+/// Reads the unit from the end of a field's name, and makes words of the rest.
+fn by_name(name: &str) -> (String, Unit) {
+    let ends = [
+        ("_s_per_s", " s/s", Plain),
+        ("_per_s", "/s", Count),
+        ("_ns", "", Nanos),
+        ("_s", "", Seconds),
+    ];
+    let found =
+        ends.into_iter().find_map(|(end, unit, of)| Some((name.strip_suffix(end)?, unit, of)));
+    let (stem, unit, of) = found.unwrap_or((name, "", Plain));
+    (format!("{}{unit}", stem.replace('_', " ").replace('.', ": ")), of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_field_has_words_and_a_unit() {
+        let summary = kind("summary");
+        let stall = named(summary, "calm_stall_ns");
+        assert_eq!((stall.heading.as_str(), stall.place), ("stall, up to 16 threads", 8));
+        assert!(stall.about.contains("up to 16 threads"));
+        assert_eq!(stall.unit.show(26_870_735.0), "26.9 ms");
+        assert_eq!(named(kind("explain"), "held").unit.show(0.5716), "57.2 %");
+    }
+
+    #[test]
+    fn an_unknown_field_says_its_unit_itself() {
+        for (name, heading, shown) in [
+            ("longest_wake_ns", "longest wake", "1.50 us"),
+            ("kicks_per_s", "kicks/s", "1500"),
+            ("spin_s_per_s", "spin s/s", "1500"),
+            ("mutex.timed", "mutex: timed", "1500"),
+            ("real_s", "real", "1500 s"),
+        ] {
+            let field = named(None, name);
+            assert_eq!(field.heading, heading);
+            assert_eq!(field.unit.show(1500.0), shown, "{name}");
+        }
+    }
+
+    #[test]
+    fn counts_are_whole_until_they_are_long() {
+        assert_eq!(
+            [3.0, 9999.0, 123_456.0, 2.5].map(|n| Count.show(n)),
+            ["3", "9999", "123 k", "2.50"]
+        );
+    }
+
+    /// A share says of what, and no field is there twice.
+    #[test]
+    fn names_are_unique_and_explained() {
+        for kind in KINDS {
+            for (at, field) in kind.fields.iter().enumerate() {
+                let twice = kind.fields[..at].iter().any(|other| other.name == field.name);
+                assert!(!twice, "{} has {} twice", kind.name, field.name);
+                assert!(field.unit != Share || !field.about.is_empty(), "{}", field.name);
+                assert!(!field.heading.contains('_'), "{}", field.heading);
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Text in charts: how wide it is, and for which labels there is room.
+
+/// A character's width in pixels, of the font that charts are drawn in. Browsers choose the font,
+/// so this is the widest of the usual ones (DejaVu Sans); in others, text takes less than its room.
+const CHARACTER: f64 = 7.2;
+
+/// The least distance between two labels beside each other, in pixels.
+const GAP: f64 = 8.0;
+
+/// Returns the width of a text in pixels.
+pub(crate) fn width(text: &str) -> f64 {
+    CHARACTER * text.chars().count() as f64
+}
+
+/// Cuts a text to this width; an ellipsis shows that something is missing.
+pub(crate) fn cut(text: &str, room: f64) -> String {
+    let most = (room / CHARACTER).max(1.0) as usize;
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(most - 1).collect();
+    format!("{}…", kept.trim_end_matches([' ', ',', '-']))
+}
+
+/// Breaks a text into lines of this width at most, between words.
+pub(crate) fn lines(text: &str, room: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if width(line) + width(word) + CHARACTER <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Returns those labels, centred below their places, that do not touch each other. Earlier ones
+/// have precedence.
+pub(crate) fn spaced(labels: impl IntoIterator<Item = (f64, String)>) -> Vec<(f64, String)> {
+    let mut kept: Vec<(f64, String)> = Vec::new();
+    for (at, text) in labels {
+        let is_free = |(other, name): &(f64, String)| {
+            (at - other).abs() >= (width(&text) + width(name)) / 2.0 + GAP
+        };
+        if kept.iter().all(is_free) {
+            kept.push((at, text));
+        }
+    }
+    kept
+}
+
+/// Moves labels that are below each other apart so that they do not overlap, as little as possible,
+/// from `top` to `bottom`.
+pub(crate) fn apart(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
+    let mut heights = wanted.to_vec();
+    let mut least = top;
+    for at in &order {
+        heights[*at] = heights[*at].max(least);
+        least = heights[*at] + gap;
+    }
+    let mut most = bottom;
+    for at in order.iter().rev() {
+        heights[*at] = heights[*at].min(most);
+        most = heights[*at] - gap;
+    }
+    heights
+}
+
+/// Formats a number without trailing zeros, and its unit: `2 M` instead of `2.00 M`.
+pub(crate) fn trimmed(text: &str) -> String {
+    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+    let number = match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    // Zero needs no unit.
+    if number == "0" { number.into() } else { format!("{number} {unit}").trim_end().to_owned() }
+}
+
+/// Checks drawings for text that can't be read.
+#[cfg(test)]
+pub(crate) mod oracle {
+    use super::width;
+
+    /// One text of a drawing: its baseline, where it begins and ends, and what it says.
+    struct Text {
+        y: f64,
+        from: f64,
+        to: f64,
+        text: String,
+    }
+
+    fn texts(drawing: &str) -> Vec<Text> {
+        let svg = format!("<svg>{drawing}</svg>");
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let all = document.descendants().filter(|node| node.has_tag_name("text"));
+        all.map(|node| {
+            let number = |name: &str| node.attribute(name).unwrap().parse::<f64>().unwrap();
+            let (x, text) = (number("x"), node.text().unwrap_or_default().to_owned());
+            let before = match node.attribute("text-anchor") {
+                Some("middle") => 0.5,
+                Some("end") => 1.0,
+                _ => 0.0,
+            };
+            let from = x - before * width(&text);
+            Text { y: number("y"), from, to: from + width(&text), text }
+        })
+        .collect()
+    }
+
+    /// Returns what is wrong with the labels of a drawing: two that overlap, or one that is beyond
+    /// the drawing's edges.
+    pub(crate) fn faults(drawing: &str, width: f64, height: f64) -> Vec<String> {
+        let texts = texts(drawing);
+        let mut faults = Vec::new();
+        for (at, one) in texts.iter().enumerate() {
+            if one.from < -0.5 || one.to > width + 0.5 || one.y < 8.0 || one.y > height {
+                faults.push(format!("'{}' is beyond {width} x {height}", one.text));
+            }
+            for other in &texts[at + 1..] {
+                if (one.y - other.y).abs() < 11.0 && one.from < other.to && other.from < one.to {
+                    faults.push(format!("'{}' overlaps '{}'", one.text, other.text));
+                }
+            }
+        }
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_keep_their_distance_and_their_place() {
+        assert_eq!(apart(&[50.0, 10.0], 12.0, 0.0, 100.0), [50.0, 10.0]);
+        assert_eq!(apart(&[50.0, 51.0, 49.0], 12.0, 0.0, 100.0), [61.0, 73.0, 49.0]);
+        assert_eq!(apart(&[99.0, 98.0], 12.0, 0.0, 100.0), [100.0, 88.0]);
+    }
+
+    #[test]
+    fn of_labels_that_touch_the_first_is_kept() {
+        let labels = [(0.0, "10"), (100.0, "longest"), (60.0, "99 %"), (30.0, "50 %")];
+        let kept = spaced(labels.map(|(at, text)| (at, text.to_owned())));
+        let texts: Vec<&str> = kept.iter().map(|(_, text)| text.as_str()).collect();
+        assert_eq!(texts, ["10", "longest", "50 %"]);
+    }
+
+    #[test]
+    fn long_text_is_cut_or_broken() {
+        assert_eq!(cut("hybrid", 100.0), "hybrid");
+        assert_eq!(cut("native-test-and-set, pv-hint", 100.0), "native-test…");
+        assert_eq!(cut("Überlänge", 36.0), "Über…");
+        assert_eq!(lines("over libc, by rounds", 80.0), ["over libc,", "by rounds"]);
+        assert_eq!(lines("", 80.0), [""; 0]);
+    }
+
+    #[test]
+    fn numbers_lose_zeros_and_zero_its_unit() {
+        for (text, short) in [("2.00 M", "2 M"), ("1.50", "1.5"), ("0 ns", "0"), ("200 k", "200 k")]
+        {
+            assert_eq!(trimmed(text), short);
+        }
+    }
+
+    #[test]
+    fn the_oracle_finds_what_can_not_be_read() {
+        let text = |x: f64, y: f64, anchor: &str| {
+            format!(r#"<text x="{x}" y="{y}" text-anchor="{anchor}">hybrid</text>"#)
+        };
+        let sheet = |other: &str| oracle::faults(&(text(50.0, 20.0, "start") + other), 200.0, 40.0);
+        assert_eq!(sheet(&text(50.0, 32.0, "start")), [""; 0]);
+        assert_eq!(sheet(&text(45.0, 20.0, "end")), [""; 0]);
+        for other in [(60.0, 20.0, "start"), (70.0, 25.0, "middle"), (100.0, 20.0, "end")] {
+            let faults = sheet(&text(other.0, other.1, other.2));
+            assert!(faults.len() == 1 && faults[0].contains("overlaps"), "{faults:?}");
+        }
+        for beyond in [(180.0, 30.0, "start"), (20.0, 30.0, "middle"), (50.0, 45.0, "end")] {
+            let faults = sheet(&text(beyond.0, beyond.1, beyond.2));
+            assert!(faults.iter().any(|fault| fault.contains("beyond")), "{faults:?}");
+        }
+    }
+}
