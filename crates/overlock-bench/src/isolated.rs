@@ -5,17 +5,18 @@
 //! child ends by `_exit` right after that line, which also ends any thread that still spins, so
 //! nothing leaks into the next run.
 
+use crate::child::{self, Finished};
 use crate::error::Error;
 use crate::run::{RunSample, RunSpec};
 use crate::subjects::{self, Counted, Entry};
 use overlock_world::clock::Stamps;
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -78,41 +79,20 @@ fn ask<T: for<'de> Deserialize<'de>>(
     cancelled: &AtomicBool,
 ) -> Result<Ended<T>> {
     let order = serde_json::to_string(order).map_err(Error::Order)?;
-    let mut child = Command::new("/proc/self/exe")
-        .arg0("overlock")
-        .args([CHILD, &order])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(Error::when("start a process for a run"))?;
-    let watching = |source| Error::System { attempt: "watch the process of a run", source };
-    let deadline = Instant::now() + limit;
-    let status = loop {
-        if let Some(status) = child.try_wait().map_err(watching)? {
-            break status;
-        }
-        if cancelled.load(Relaxed) {
-            child.kill().map_err(watching)?;
-            child.wait().map_err(watching)?;
-            return Ok(Ended::Interrupted);
-        }
-        if Instant::now() > deadline {
-            child.kill().map_err(watching)?;
-            child.wait().map_err(watching)?;
-            return Ok(Ended::Badly(format!("hung: no end after {} s", limit.as_secs())));
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    };
-    let mut answer = String::new();
-    if let Some(mut stdout) = child.stdout.take() {
-        stdout.read_to_string(&mut answer).map_err(watching)?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("overlock").args([CHILD, &order]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let finished = child::finish(&mut command, Some(limit), cancelled);
+    match finished.map_err(Error::when("watch a process for a run"))? {
+        Finished::Exited { exit, stdout, .. } => judge(exit.status, &stdout),
+        Finished::TooLong => Ok(Ended::Badly(format!("hung: no end after {} s", limit.as_secs()))),
+        Finished::Cancelled => Ok(Ended::Interrupted),
     }
-    judge(status, &answer)
 }
 
-fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &str) -> Result<Ended<T>> {
+fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &[u8]) -> Result<Ended<T>> {
     match (status.code(), status.signal()) {
-        (Some(0), _) => Ok(Ended::Well(serde_json::from_str(answer).map_err(Error::Answer)?)),
+        (Some(0), _) => Ok(Ended::Well(serde_json::from_slice(answer).map_err(Error::Answer)?)),
         (Some(2), _) => Err(Error::NotStarted),
         (_, Some(libc::SIGINT | libc::SIGTERM)) => Ok(Ended::Interrupted),
         (_, Some(signal)) => Ok(Ended::Badly(format!("died of signal {signal}"))),

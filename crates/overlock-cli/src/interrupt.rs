@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ctrl-C: remembered, so that the results so far can still be printed. A second one ends the
-//! process at once, and leaves nothing behind: no measured program, no file, no progress bar.
+//! Ctrl-C: remembered, so that the results so far can still be printed; children are asked to end.
+//! A second one ends the process at once, and leaves nothing behind: no child, no measured program,
+//! no file, no progress bar.
 
 use crate::output;
 use anyhow::{Context, Result};
+use overlock_bench::child;
 use std::ffi::{CString, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -31,8 +33,10 @@ pub(crate) fn watch() -> Result<()> {
 
 fn came() {
     if !SEEN.swap(true, Relaxed) {
+        child::end_all();
         return;
     }
+    child::kill_all();
     let (group, file) = (GROUP.load(Relaxed), FILE.load(Relaxed));
     if group > 0 {
         // SAFETY: takes two integers and touches no memory.

@@ -322,6 +322,28 @@ mod tests {
         stats::geomean(&all).unwrap()
     }
 
+    /// A lone thread's operations are its floor and its pair. A fastest lock with a million in a
+    /// second takes 1,000 ns for each: its floor may be half of that.
+    #[test]
+    fn where_the_floor_is_most_of_it_there_is_no_ratio() {
+        let at = |threads, floor_ns| {
+            let entry = |name| LockRuns::new(overlock_bench::find(name).unwrap());
+            let (mut fast, mut slow) = (entry("hybrid"), entry("std"));
+            for (lock, ops_per_s) in [(&mut fast, 1e6), (&mut slow, 1e5)] {
+                lock.samples = vec![RunSample { ops_per_s, ..RunSample::default() }];
+            }
+            let point = Point::plain(threads, Nanos(0), Nanos(0));
+            let runs = PointRuns { point, floor_ns, locks: vec![fast, slow] };
+            assert_eq!(runs.of_best_peer(&runs.locks[0]).is_some(), runs.has_ratios());
+            runs.has_ratios()
+        };
+        assert_eq!(
+            [0.0, 499.0, 500.0, 20_000.0].map(|floor| at(1, floor)),
+            [true, true, false, false]
+        );
+        assert_eq!([0.0, 499.0, 500.0, 20_000.0].map(|floor| at(2, floor)), [true; 4]);
+    }
+
     #[test]
     fn luck_makes_no_best_peer() {
         let fair = mean(|runs, lock| runs.of_best_peer(lock).unwrap());

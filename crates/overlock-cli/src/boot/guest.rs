@@ -4,10 +4,10 @@
 use super::machine::{Machine, not_started};
 use super::said::Said;
 use crate::interrupt;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use overlock_bench::child::{Child, GRACE};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
-use std::process::Child;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,17 +24,6 @@ pub(super) enum Ended {
     Whole { fine: bool },
     /// By Ctrl-C.
     Interrupted,
-}
-
-/// A process that is killed when it is dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Sends each line of `from`, until it ends.
@@ -61,17 +50,19 @@ pub(super) fn run(
     timeout: Duration,
     mut hear: impl FnMut(Said) -> Result<()>,
 ) -> Result<Ended> {
-    let child = machine.qemu.spawn().map_err(not_started)?;
-    let mut running = Running(child);
+    let mut qemu = Child::spawn(&mut machine.qemu).map_err(not_started)?;
     let (send, lines) = mpsc::channel();
-    running.0.stdout.take().into_iter().for_each(|out| read(out, send.clone()));
-    running.0.stderr.take().into_iter().for_each(|err| read(err, send.clone()));
+    qemu.stdout.take().into_iter().for_each(|out| read(out, send.clone()));
+    qemu.stderr.take().into_iter().for_each(|err| read(err, send.clone()));
     drop(send);
     let mut last = VecDeque::new();
     loop {
         let line = match next(&lines, timeout) {
             Next::Line(line) => line,
-            Next::Interrupted => return Ok(Ended::Interrupted),
+            Next::Interrupted => {
+                qemu.end(GRACE).context("it is unknown how QEMU ended")?;
+                return Ok(Ended::Interrupted);
+            }
             Next::Silence => {
                 bail!("the kernel hangs: not a word for {} s{}", timeout.as_secs(), quote(&last))
             }

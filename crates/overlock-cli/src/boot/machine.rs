@@ -2,7 +2,9 @@
 //! The emulated machine: what is needed for it, and how to start it.
 
 use super::args::{BootArgs, World};
+use crate::interrupt;
 use anyhow::{Context, Result, bail};
+use overlock_bench::child::{self, Finished};
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -28,12 +30,14 @@ pub(super) struct Machine {
     _files: TempDir,
 }
 
-/// The image: named, or built in the source tree that this program is from.
-pub(super) fn image() -> Result<PathBuf> {
+/// The image: named, or built in the source tree that this program is from. Nothing if Ctrl-C came
+/// while it was built.
+pub(super) fn image() -> Result<Option<PathBuf>> {
     if let Some(path) = std::env::var_os(IMAGE) {
         let path = PathBuf::from(path);
         return path
             .canonicalize()
+            .map(Some)
             .with_context(|| format!("{IMAGE} names {}, which can't be read", path.display()));
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/"));
@@ -44,16 +48,16 @@ pub(super) fn image() -> Result<PathBuf> {
             root.display()
         );
     }
-    let built = Command::new("cargo")
-        .args(["xtask", "image"])
-        .current_dir(root)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cargo did not start, which builds the kernel image")?;
-    if !built.status.success() {
-        bail!("the kernel image does not build: see above");
+    let mut cargo = Command::new("cargo");
+    cargo.args(["xtask", "image"]).current_dir(root).stdout(Stdio::piped());
+    let built = child::finish(&mut cargo, None, interrupt::flag());
+    match built.context("cargo did not start, which builds the kernel image")? {
+        Finished::Exited { exit, stdout, .. } if exit.status.success() => {
+            Ok(Some(PathBuf::from(String::from_utf8_lossy(&stdout).trim())))
+        }
+        Finished::Cancelled => Ok(None),
+        _ => bail!("the kernel image does not build: see above"),
     }
-    Ok(PathBuf::from(String::from_utf8_lossy(&built.stdout).trim()))
 }
 
 /// Xen as QEMU can load it: not compressed.
@@ -75,11 +79,13 @@ fn xen(into: &Path) -> Result<PathBuf> {
     };
     let plain = into.join("xen");
     let file = File::create(&plain).context("can't unpack Xen")?;
-    let unpacked = Command::new("gzip").arg("-dcf").arg(&found).stdout(file).status();
-    if !unpacked.context("gzip did not start, which unpacks Xen")?.success() {
-        bail!("{} can't be unpacked", found.display());
+    let mut gzip = Command::new("gzip");
+    gzip.arg("-dcf").arg(&found).stdout(file);
+    let unpacked = child::finish(&mut gzip, None, interrupt::flag());
+    match unpacked.context("gzip did not start, which unpacks Xen")? {
+        Finished::Exited { exit, .. } if exit.status.success() => Ok(plain),
+        _ => bail!("{} can't be unpacked", found.display()),
     }
-    Ok(plain)
 }
 
 /// Whether there is a KVM that this process may use.

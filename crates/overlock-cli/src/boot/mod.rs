@@ -46,10 +46,13 @@ pub(crate) fn main(args: &BootArgs) -> Result<Outcome> {
     if args.halt_by_call && args.on != World::Tcg {
         bail!("--halt-by-call needs --on tcg: no other world halts so");
     }
-    let image = machine::image()?;
+    interrupt::watch()?;
+    let Some(image) = machine::image()? else {
+        interrupt::tell_that_nothing_is_done();
+        return Ok(Outcome::Interrupted);
+    };
     let machine = Machine::new(args, &image, &plan(args, &locks))?;
     let mut sink = Sink::open(&args.output)?;
-    interrupt::watch()?;
     sink.record(&RunRecord::new(&Host::observe(&Stamps::calibrate()), args.seed))?;
     if args.on == World::Kvm && machine.stand_in {
         output::complain(

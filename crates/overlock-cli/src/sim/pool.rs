@@ -9,10 +9,11 @@ use super::task::Task;
 use crate::lab::{Ran, Record};
 use crate::{interrupt, sys};
 use anyhow::{Context, Result, anyhow, bail};
+use overlock_bench::child::{Child, GRACE};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -91,15 +92,21 @@ pub(crate) fn run(
         let left = next.swap(order.len(), Relaxed) < order.len();
         if left || taken.is_err() || interrupt::seen() {
             let others = (0..).zip(&mut children).filter(|(number, _)| Some(*number) != lost);
-            others.for_each(|(_, child)| drop(child.kill()));
+            others.for_each(|(_, child)| child.kill());
         }
         taken
     });
     let mut died = None;
     for (number, mut child) in children.into_iter().enumerate() {
-        let status = child.wait().context("a simulating process is lost")?;
-        if lost == Some(number) && !status.success() {
-            died = Some(status);
+        // It ends by itself, because there are no more tasks.
+        let exit = match child.wait(GRACE) {
+            Ok(None) => child.end(GRACE),
+            Ok(Some(exit)) => Ok(exit),
+            Err(error) => Err(error),
+        };
+        let exit = exit.context("a simulating process is lost")?;
+        if lost == Some(number) && !exit.status.success() {
+            died = Some(exit.status);
         }
     }
     // Children that died of the same Ctrl-C are not an error.
@@ -116,13 +123,9 @@ pub(crate) fn jobs() -> usize {
 }
 
 fn spawn() -> Result<Child> {
-    Command::new("/proc/self/exe")
-        .arg0("overlock")
-        .arg("sim-child")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("could not start a process for simulations")
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("overlock").arg("sim-child").stdin(Stdio::piped()).stdout(Stdio::piped());
+    Child::spawn(&mut command).context("could not start a process for simulations")
 }
 
 /// Gives one child process task after task.

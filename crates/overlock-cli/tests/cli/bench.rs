@@ -110,18 +110,6 @@ fn lengths_phases_locks_and_long_holders_are_recorded() {
     assert!(widths.len() == 5 && widths.iter().all(|width| *width == widths[0]), "{csv:?}");
 }
 
-/// A lone thread that works for 20 us has a floor of 20 us, and no ratio; two threads have one.
-#[test]
-fn where_the_floor_is_most_of_it_there_is_no_ratio() {
-    let args = ["--cs", "10us", "--ncs", "10us", "--seconds", "0.02", "--runs", "1", "--json"];
-    let locks = ["--locks", "std,pthread", "--threads", "1,2"];
-    let said = said(&[&["bench"], &args[..], &locks[..]].concat());
-    for point in said.records("point") {
-        assert!(point["floor_ns"].as_f64().unwrap() > 10_000.0, "{point}");
-        assert_eq!(point["of_best_peer"] == Value::Null, point["cpus"] == 1, "{point}");
-    }
-}
-
 #[test]
 fn an_explanation_accounts_for_all_of_the_time() {
     let args = ["2", "--threads", "3", "--locks", "hybrid,std,yield", "--explain"];
@@ -240,15 +228,37 @@ fn the_end_of_the_whole_group_is_no_fault_of_a_lock() {
     assert!(!said.stderr.contains("failed"), "{said:?}");
 }
 
+/// Not even by a parent that can do nothing any more.
+#[test]
+fn no_run_outlives_a_command_that_is_killed() {
+    let args = ["bench", "--cs", "0", "--ncs", "0", "--seconds", "300", "--threads", "1"];
+    let mut command = overlock(&[&args[..], &["--locks", "std", "--runs", "1"]].concat());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until(|| has_run_under_way(child.id()));
+    let run = run_under_way(child.id()).unwrap();
+    send("KILL", child.id());
+    child.wait().unwrap();
+    // It is gone, or waits to be reaped by whoever inherited it.
+    let cmdline = || std::fs::read(format!("/proc/{run}/cmdline")).unwrap_or_default();
+    wait_until(|| cmdline().is_empty());
+}
+
 /// Returns whether a process has a child that does a run.
 fn has_run_under_way(pid: u32) -> bool {
+    run_under_way(pid).is_some()
+}
+
+/// Returns the number of that child.
+fn run_under_way(pid: u32) -> Option<String> {
     let pid = pid.to_string();
-    std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
+    let mut processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let run = processes.find(|process| {
         let read = |file| std::fs::read_to_string(process.path().join(file)).unwrap_or_default();
         let stat = read("stat");
         let parent = stat.rsplit(") ").next().and_then(|fields| fields.split(' ').nth(1));
         parent == Some(&*pid) && read("cmdline").contains("{\"Run\"")
-    })
+    })?;
+    run.file_name().into_string().ok()
 }
 
 #[test]

@@ -4,6 +4,8 @@
 mod bench;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod boot;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod children;
 mod compare;
 mod help;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

@@ -12,15 +12,18 @@ pub(super) mod cost;
 mod sequences;
 mod step;
 
+use crate::interrupt;
 use anyhow::{Context, Result, bail, ensure};
 use overlock::platform::{Native, Threads};
 use overlock::{Hybrid, Queued, TestAndSet, Ticket};
+use overlock_bench::child::{self, Finished};
 use overlock_world::experiment::Published;
 use overlock_world::locks::verbs::Compiled;
 use overlock_world::locks::{Build, Lock};
 use serde::{Deserialize, Serialize};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use step::{Executed, executed};
 
 /// The figures that are counted here, by name.
@@ -80,16 +83,19 @@ pub(super) fn value(pairs: &[Pair], lock: &str, figure: &str) -> Result<f64> {
 /// Counts the pairs of these locks, each released by an instruction and, where there are
 /// restartable sequences and the lock uses them, by one.
 pub(super) fn count(locks: &[String]) -> Result<Vec<Pair>> {
-    let mut pairs = child(locks, Release::Instruction)?;
-    pairs.extend(child(locks, Release::Sequence)?);
+    let mut pairs = count_apart(locks, Release::Instruction)?;
+    pairs.extend(count_apart(locks, Release::Sequence)?);
     Ok(pairs)
 }
 
 /// The tunable of the GNU C library that says whether it registers restartable sequences.
 const TUNABLE: &str = "glibc.pthread.rseq";
 
+/// How long the counting of all locks may take: a thousand times what it takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Has another process of this program count.
-fn child(locks: &[String], release: Release) -> Result<Vec<Pair>> {
+fn count_apart(locks: &[String], release: Release) -> Result<Vec<Pair>> {
     let others = std::env::var("GLIBC_TUNABLES").unwrap_or_default();
     let others = others.split(':').filter(|set| !set.is_empty() && !set.starts_with(TUNABLE));
     let own = format!("{TUNABLE}={}", u8::from(release == Release::Sequence));
@@ -97,11 +103,18 @@ fn child(locks: &[String], release: Release) -> Result<Vec<Pair>> {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("overlock").arg("count-child").args(locks);
     command.env("GLIBC_TUNABLES", tunables.join(":")).stdin(Stdio::null());
-    let said = command.output().context("could not start a process that counts instructions")?;
-    let why = String::from_utf8_lossy(&said.stderr);
-    ensure!(said.status.success(), "{}", why.trim().trim_start_matches("overlock: "));
-    let pairs: Vec<Pair> = serde_json::from_slice(&said.stdout)
-        .context("the process that counts instructions has died")?;
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let finished = child::finish(&mut command, Some(PATIENCE), interrupt::flag());
+    let (exit, stdout, stderr) =
+        match finished.context("could not start a process that counts instructions")? {
+            Finished::Exited { exit, stdout, stderr } => (exit, stdout, stderr),
+            Finished::TooLong => bail!("no end after {} s", PATIENCE.as_secs()),
+            Finished::Cancelled => bail!("interrupted"),
+        };
+    let why = String::from_utf8_lossy(&stderr);
+    ensure!(exit.status.success(), "{}", why.trim().trim_start_matches("overlock: "));
+    let pairs: Vec<Pair> =
+        serde_json::from_slice(&stdout).context("the process that counts instructions has died")?;
     Ok(pairs.into_iter().filter(|pair| pair.release == release).collect())
 }
 
