@@ -16,6 +16,8 @@ use overlock_world::units::count;
 pub(crate) struct Fairness<'a> {
     series: Vec<Bars<'a>>,
     place: String,
+    /// What does the work: `vCPU` or `thread`.
+    sharer: &'static str,
 }
 
 /// One lock.
@@ -54,9 +56,10 @@ impl<'a> Fairness<'a> {
                 most: over(|spread| spread.max as f64)?,
             })
         };
-        let series: Vec<Bars<'a>> =
-            cells.filter(|cell| cell.cpus != Some(1)).filter_map(bars).collect();
-        (!series.is_empty()).then_some(Fairness { series, place })
+        let cells: Vec<&'a Cell<'a>> = cells.filter(|cell| cell.cpus != Some(1)).collect();
+        let sharer = cells.first()?.points.first()?.1.sharer();
+        let series: Vec<Bars<'a>> = cells.into_iter().filter_map(bars).collect();
+        (!series.is_empty()).then_some(Fairness { series, place, sharer })
     }
 }
 
@@ -71,7 +74,7 @@ impl Chart for Fairness<'_> {
         let all: Vec<String> = self.series.iter().map(bars).collect();
         Caption {
             title: format!("Fairness, {}", self.place),
-            description: format!("Shares of the vCPUs. {}.", all.join("; ")),
+            description: format!("Shares of the {}s. {}.", self.sharer, all.join("; ")),
         }
     }
 
@@ -112,5 +115,45 @@ impl Chart for Fairness<'_> {
             }
         };
         (bottom + 22.0, drawn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::Section;
+    use crate::label::oracle::faults;
+    use crate::sample::{crowd, only, point, read};
+
+    fn chart<'a>(section: &'a Section<'a>, cpus: u32) -> Option<Fairness<'a>> {
+        let (setup, palette) = (&section.setups[0], Palette::of(std::slice::from_ref(section)));
+        Fairness::of(setup.at(cpus), &palette, setup.place(cpus))
+    }
+
+    #[test]
+    fn bars_go_from_the_least_to_the_most() {
+        let results = read(&[point("hybrid", 2, 1.0)]);
+        let section = only(&results);
+        let chart = chart(&section, 2).unwrap();
+        let told = chart.caption().description;
+        assert!(told.contains("hybrid: Jain 0.500, least 0.50 and most 1.50"), "{told}");
+        let drawn = chart.draw(340.0).1.into_string();
+        // 0 to 1.5 are 149.6 to 324.
+        assert!(drawn.contains(r#"x="207.7" y="38" width="116.3""#), "{drawn}");
+    }
+
+    #[test]
+    fn one_vcpu_is_fair() {
+        assert!(chart(&only(&read(&[point("hybrid", 1, 1.0)])), 1).is_none());
+    }
+
+    #[test]
+    fn labels_can_be_read() {
+        let results = crowd();
+        let section = only(&results);
+        for width in [720.0, 340.0] {
+            let (height, inside) = chart(&section, 7).unwrap().draw(width);
+            assert_eq!(faults(&inside.into_string(), width, height), [""; 0]);
+        }
     }
 }

@@ -31,6 +31,8 @@ impl Unit {
             Unit::Count => count(value),
             Unit::Nanos => time(value),
             Unit::Seconds => time(1e9 * value),
+            // Shares are of some thousand samples or operations: what is less is none.
+            Unit::Share if value.abs() < 1e-4 && value != 0.0 => "<0.01 %".into(),
             Unit::Share => format!("{} %", three(100.0 * value)),
         }
     }
@@ -414,7 +416,8 @@ mod tests {
         assert_eq!((stall.heading.as_str(), stall.place), ("stall, up to 16 threads", 8));
         assert!(stall.about.contains("up to 16 threads"));
         assert_eq!(stall.unit.show(26_870_735.0), "26.9 ms");
-        assert_eq!(named(kind("explain"), "held").unit.show(0.5716), "57.2 %");
+        let held = named(kind("explain"), "held").unit;
+        assert_eq!([0.5716, 4e-7, 0.0].map(|of| held.show(of)), ["57.2 %", "<0.01 %", "0 %"]);
     }
 
     #[test]

@@ -15,6 +15,8 @@ mod points;
 mod ratios;
 mod read;
 mod record;
+#[cfg(test)]
+mod sample;
 mod scale;
 mod span;
 mod table;

@@ -150,3 +150,81 @@ pub(crate) fn tables(run: &Run) -> Markup {
         (table(kind, &all).show())
     } }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::read;
+
+    fn shown(rows: &[&str]) -> (String, String) {
+        let results = read(&rows.iter().map(|row| (*row).to_owned()).collect::<Vec<_>>());
+        let run = &results.runs[0];
+        (sentences(run).into_string(), tables(run).into_string())
+    }
+
+    #[test]
+    fn a_summary_is_in_words_and_units() {
+        let (_, table) = shown(&[concat!(
+            r#"{"kind":"summary","lock":"hybrid","calm_stall_ns":26870735.0,"worst_jain":1.0,"#,
+            r#""of_best_peer":{"median":0.997,"low":0.99,"high":1.01},"#,
+            r#""worst":{"ratio":0.95,"point":"8 threads"},"p999_of_parking_lot":null}"#,
+        )]);
+        for part in
+            ["stall, up to 16 threads", ">26.9 ms<", ">where<", ">8 threads<", ">0.990<", ">1<"]
+        {
+            assert!(table.contains(part), "{part} is not in {table}");
+        }
+        for raw in ["calm_stall_ns", "p99.9", "worst."] {
+            assert!(!table.contains(raw), "{raw} is in {table}");
+        }
+    }
+
+    #[test]
+    fn rows_of_one_point_stand_together() {
+        let row = |lock: &str, point: &str| {
+            format!(
+                r#"{{"kind":"explain","lock":"{lock}","cpus":2,"point":"{point}","held":0.25}}"#
+            )
+        };
+        let rows = [row("hybrid", "one"), row("std", "one"), row("std", "two")];
+        let (_, table) = shown(&rows.each_ref().map(String::as_str));
+        assert_eq!(table.matches(r#"scope="rowgroup""#).count(), 2, "{table}");
+        assert!(table.contains("25.0 %") && !table.contains("cpus"), "{table}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_shown_by_its_name() {
+        let (_, table) =
+            shown(&[r#"{"kind":"new","long_wake_ns":1500,"is_new":true,"of":{"one":2}}"#]);
+        for part in ["<caption>new</caption>", ">long wake<", ">1.50 us<", ">yes<", ">of: one<"] {
+            assert!(table.contains(part), "{part} is not in {table}");
+        }
+    }
+
+    #[test]
+    fn verdicts_and_failures_are_sentences() {
+        let (text, tables) = shown(&[
+            r#"{"kind":"verdict","lock":"hybrid","sentence":"take hybrid"}"#,
+            r#"{"kind":"verdict","lock":null,"sentence":"it is open"}"#,
+            r#"{"kind":"failure","lock":"ticket","sentence":"it hung"}"#,
+            r#"{"kind":"torture-failure","lock":"queued","text":"lost","replay":"overlock torture"}"#,
+        ]);
+        for part in [
+            r#"<p class="sentence good">take hybrid</p>"#,
+            r#"<p class="sentence open">it is open</p>"#,
+            r#"<p class="sentence bad">ticket: it hung</p>"#,
+            r#"<p class="sentence bad">queued: lost. Replay it: overlock torture</p>"#,
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+        assert_eq!(tables, "");
+    }
+
+    #[test]
+    fn findings_of_the_doctor_are_rows() {
+        let (_, table) = shown(&[
+            r#"{"kind":"doctor","version":"1","findings":[{"name":"CPUs","found":"2"},{"name":"tick","found":"1 ms","advice":"more"}]}"#,
+        ]);
+        assert_eq!(table.matches("<tr>").count(), 3, "{table}");
+    }
+}

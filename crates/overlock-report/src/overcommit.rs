@@ -184,3 +184,58 @@ impl Chart for Overcommit<'_> {
         (height, drawn)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::label::oracle::faults;
+    use crate::sample::{crowd, only, point, read};
+
+    fn drawn(section: &Section<'_>, width: f64) -> Option<(f64, String)> {
+        let palette = Palette::of(std::slice::from_ref(section));
+        let chart = Overcommit::of(section, &section.setups[0], &palette, "title".into())?;
+        let (height, inside) = chart.draw(width);
+        Some((height, inside.into_string()))
+    }
+
+    #[test]
+    fn a_line_goes_through_the_medians() {
+        let results = read(&[point("hybrid", 2, 100.0), point("hybrid", 4, 50.0)]);
+        let section = only(&results);
+        let (_, drawn) = drawn(&section, 720.0).unwrap();
+        // The axis goes from 0 at 274 to 150 at 26; the interval of the first is 90 to 110.
+        for part in ["M72 108.7L638.8 191.3", "M72 125.2V92.1", ">hybrid</text>", ">1x</text>"] {
+            assert!(drawn.contains(part), "{part} is not in {drawn}");
+        }
+    }
+
+    #[test]
+    fn throughputs_that_are_far_apart_have_a_logarithmic_axis() {
+        let results = crowd();
+        let section = only(&results);
+        let (_, drawn) = drawn(&section, 720.0).unwrap();
+        for tick in ["100", "1 k", "10 k", "100 k", "1 M"] {
+            assert!(drawn.contains(&format!(">{tick}</text>")), "{tick}: {drawn}");
+        }
+    }
+
+    #[test]
+    fn one_overcommit_is_no_line() {
+        let results = read(&[point("hybrid", 2, 100.0), point("ticket", 2, 50.0)]);
+        assert!(drawn(&only(&results), 720.0).is_none());
+    }
+
+    #[test]
+    fn labels_can_be_read() {
+        let mut many: Vec<String> = Vec::new();
+        for lock in 0..30 {
+            many.extend([2, 3, 4, 100].map(|cpus| point(&format!("lock-{lock}"), cpus, 1e6)));
+        }
+        for results in [crowd(), read(&many)] {
+            for width in [720.0, 340.0] {
+                let (height, drawn) = drawn(&only(&results), width).unwrap();
+                assert_eq!(faults(&drawn, width, height), [""; 0]);
+            }
+        }
+    }
+}

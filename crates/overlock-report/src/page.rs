@@ -308,3 +308,51 @@ fn rest(run: &Run, many: bool, palette: &Palette) -> Markup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::sections;
+    use crate::sample::{crowd, point, program, read};
+
+    fn shown(results: &Results) -> String {
+        page(results, &sections(&results.runs), None).into_string()
+    }
+
+    #[test]
+    fn an_experiment_has_its_charts_and_its_table() {
+        let page = shown(&crowd());
+        let found = |part: &str| page.matches(part).count();
+        // A chart in two widths, waits and fairness with each of three numbers of vCPUs, a table.
+        assert_eq!(found("<figure>"), 1);
+        assert_eq!(found(r#"<figure class="small">"#), 6);
+        assert_eq!(found(r#"<table class="points">"#), 1);
+        assert!(!page.contains("<nav"), "one experiment needs no contents");
+    }
+
+    #[test]
+    fn without_overcommit_locks_are_beside_each_other() {
+        let page = shown(&read(&[point("hybrid", 2, 1e6), point("ticket", 2, 5e5)]));
+        assert!(page.contains("Throughput, 2 vCPUs (1x)"));
+        assert!(!page.contains("Throughput against overcommit"));
+    }
+
+    #[test]
+    fn a_program_is_compared_with_its_baseline() {
+        let page = shown(&read(&["libc", "none"].map(|lock| program(lock, 1.0, 1.0))));
+        for part in ["How many times better than libc", "Wall time", "the price of preloading"] {
+            assert!(page.contains(part), "{part} is missing");
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_on_top() {
+        let mut results = read(&[point("hybrid", 2, 1.0)]);
+        assert!(!shown(&results).contains("class=\"missing\""));
+        results.read("b.jsonl", &b"nonsense"[..]);
+        let page = shown(&results);
+        let [missing, first] =
+            ["b.jsonl:1: not a record", "class=\"run\""].map(|part| page.find(part).unwrap());
+        assert!(missing < first);
+    }
+}

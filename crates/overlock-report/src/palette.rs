@@ -102,3 +102,34 @@ pub(crate) fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{only, point, read};
+
+    #[test]
+    fn the_build_of_a_lock_changes_its_dashes_and_not_its_colour() {
+        let results = read(&["hybrid", "native-hybrid", "hybrid-off"].map(|of| point(of, 2, 1.0)));
+        let palette = Palette::of(&[only(&results)]);
+        let looks = ["hybrid", "native-hybrid", "hybrid-off"].map(|of| palette.look(of).class());
+        assert_eq!(looks, ["c0 solid", "c0 native", "c0 off"]);
+    }
+
+    #[test]
+    fn other_names_have_the_colours_of_unused_ones() {
+        let names: Vec<String> = (0..9).map(|n| format!("lock-{n}")).collect();
+        let rows: Vec<String> = names.iter().map(|name| point(name, 2, 1.0)).collect();
+        let palette = Palette::of(&[only(&read(&rows))]);
+        let looks: Vec<Look> = names.iter().map(|name| palette.look(name)).collect();
+        assert_eq!(looks[0].class(), "c0 solid");
+        for (at, look) in looks.iter().enumerate() {
+            assert!(!looks[..at].contains(look), "{look:?} is there twice");
+        }
+    }
+
+    #[test]
+    fn lengths_have_one_digit_at_most() {
+        assert_eq!([3.0, 2.25, -0.04].map(px), ["3", "2.2", "-0"]);
+    }
+}

@@ -94,3 +94,37 @@ fn one<'a>(
         Kind::Timeline => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::sections;
+    use crate::sample::{crowd, point, read};
+
+    #[test]
+    fn a_picture_is_of_the_highest_overcommit() {
+        let results = crowd();
+        let drawn = |kind| picture(kind, &results, &sections(&results.runs));
+        for (kind, title) in [
+            (Kind::Overcommit, "Throughput against overcommit: micro, critical section 1us"),
+            (Kind::Waits, "Waits, 7 vCPUs (3.5x)"),
+            (Kind::Fairness, "Fairness, 7 vCPUs (3.5x)"),
+        ] {
+            let drawn = drawn(kind).unwrap();
+            assert!(drawn.contains(&format!("<title>{title}")), "{drawn}");
+            assert!(drawn.contains("<style>"), "it needs no page");
+        }
+        assert_eq!(drawn(Kind::Timeline), None);
+    }
+
+    #[test]
+    fn what_is_missing_has_a_reason() {
+        let results = read(&[point("hybrid", 2, 1.0)]);
+        assert_eq!(picture(Kind::Overcommit, &results, &sections(&results.runs)), None);
+        for (kind, name, _) in Kind::ALL {
+            assert!(kind.missing().len() > 10);
+            assert_eq!(Kind::named(name), Some(kind));
+        }
+        assert_eq!(Kind::named("nothing"), None);
+    }
+}

@@ -251,3 +251,65 @@ fn apart(medians: impl Iterator<Item = f64>) -> String {
     let high = all.iter().copied().fold(0.0, f64::max);
     if all.len() < 2 || low <= 0.0 { "–".into() } else { format!("{}x", three(high / low)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{crowd, only, point, program, read};
+
+    /// Returns the text of each cell, row by row.
+    fn cells(table: &Markup) -> Vec<Vec<String>> {
+        let page = scraper::Html::parse_fragment(&table.0);
+        let [tr, cell] = ["tr", "th, td"].map(|css| scraper::Selector::parse(css).unwrap());
+        let text = |cell: scraper::ElementRef<'_>| cell.text().collect::<Vec<_>>().join(" ");
+        let rows = page
+            .select(&tr)
+            .map(|row| row.select(&cell).map(text).map(|text| text.replace("  ", " ")).collect());
+        rows.collect()
+    }
+
+    #[test]
+    fn a_row_has_medians_and_their_ranges() {
+        let results = read(&[point("hybrid", 2, 1e6)]);
+        let rows = cells(&points(&only(&results)));
+        assert_eq!(
+            rows[0],
+            [
+                "lock", "vCPUs", "ops/s", "p50", "p99", "p99.9", "longest", "stall", "ops each",
+                "Jain", "CPU/s"
+            ]
+        );
+        assert_eq!(rows[1][..4], ["hybrid", "2 1x", "1.00 M 900 k to 1.10 M", "100 ns"]);
+        assert_eq!(
+            rows[1][4..],
+            ["2.00 us", "30.0 us", "400 us", "500 us", "100 50.0 to 150", "0.500", "1.75"]
+        );
+    }
+
+    #[test]
+    fn rounds_are_a_column_if_they_differ() {
+        let other = point("ticket", 2, 1e6).replace("[{},{},{}]", "[{}]");
+        let rows = cells(&points(&only(&read(&[point("hybrid", 2, 1e6), other]))));
+        let last: Vec<&str> = rows.iter().map(|row| row.last().unwrap().as_str()).collect();
+        assert_eq!(last, ["rounds", "3", "1"]);
+    }
+
+    #[test]
+    fn a_program_has_its_wall_time() {
+        let results = read(&[program("libc", 2.0, 1.0), program("hybrid", 1.0, 2.0)]);
+        let rows = cells(&points(&only(&results)));
+        assert_eq!(rows[0], ["lock", "figure", "better", "stall"]);
+        assert_eq!(rows[2], ["hybrid", "1.00 s 950 ms to 1.05 s", "2.00 1.90 to 2.10", "1.50 ms"]);
+    }
+
+    #[test]
+    fn runs_stand_beside_each_other() {
+        let run = |ops| [r#"{"kind":"run"}"#.to_owned(), point("hybrid", 2, ops)];
+        let results = read([run(1e6), run(2e6)].as_flattened());
+        let rows = cells(&side_by_side(&only(&results)).unwrap());
+        assert_eq!(rows[0], ["lock", "at", "run A", "run B", "apart"]);
+        let cells = ["1.00 M 900 k to 1.10 M", "2.00 M 1.80 M to 2.20 M", "2.00x"];
+        assert_eq!(rows[1], ["hybrid", "2 vCPUs (1x)", cells[0], cells[1], cells[2]]);
+        assert!(side_by_side(&only(&crowd())).is_none());
+    }
+}

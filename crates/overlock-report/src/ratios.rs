@@ -77,3 +77,40 @@ impl Chart for Intervals<'_> {
         (bottom + 24.0, drawn)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::label::oracle::faults;
+    use crate::sample::LONG;
+    use overlock_world::units::three;
+
+    fn chart<'a>(palette: &'a Palette, rows: Vec<(&'a str, Interval)>) -> Intervals<'a> {
+        let unit = "geometric mean over all points, by rounds; above 1 is better".into();
+        Intervals { title: "ratios".into(), unit, ratios: true, rows, show: three, palette }
+    }
+
+    #[test]
+    fn a_band_goes_from_low_to_high() {
+        let palette = Palette::of(&[]);
+        let of = Interval { median: 1.0, low: 0.5, high: 2.0 };
+        let chart = chart(&palette, vec![("hybrid", of)]);
+        assert!(chart.caption().description.ends_with("hybrid 1.00 (0.500 to 2.00)."));
+        let drawn = chart.draw(720.0).1.into_string();
+        // 0 to 2 are 70 to 650, and 1 is the base.
+        for part in ["M215 37H650", r#"class="reference" d="M360 24V50""#] {
+            assert!(drawn.contains(part), "{part} is not in {drawn}");
+        }
+    }
+
+    #[test]
+    fn labels_can_be_read() {
+        let palette = Palette::of(&[]);
+        let of = |median: f64| Interval { median, low: 0.9 * median, high: 1.1 * median };
+        let rows = vec![(LONG, of(1.0)), ("hybrid", of(0.001)), ("ticket", of(123_456.0))];
+        for width in [720.0, 340.0] {
+            let (height, inside) = chart(&palette, rows.clone()).draw(width);
+            assert_eq!(faults(&inside.into_string(), width, height), [""; 0]);
+        }
+    }
+}

@@ -57,6 +57,7 @@ pub(crate) struct Point {
     #[serde(default)]
     pub(crate) wait_counts: Vec<(u64, u64)>,
     pub(crate) longest_stall_ns: Option<u64>,
+    pub(crate) long_stalls: Option<u64>,
     pub(crate) cpu_s_per_s: Option<f64>,
     pub(crate) steal: Option<f64>,
     pub(crate) interval_coverage: Option<f64>,
@@ -130,7 +131,7 @@ impl Point {
     /// the spread of its lengths distinguishes a point of `bench` from one of the laboratory's
     /// threads.
     pub(crate) fn is_real(&self) -> bool {
-        self.world == "process" || self.lengths.is_some()
+        self.world == "process" || self.long_stalls.is_some()
     }
 
     /// Returns the name of what shares the processors.
@@ -147,5 +148,45 @@ impl Point {
     pub(crate) fn over(&self) -> Option<f64> {
         let (cpus, pcpus) = (self.cpus?, self.pcpus.filter(|pcpus| *pcpus > 0)?);
         Some(f64::from(cpus) / f64::from(pcpus))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::point;
+
+    fn read(row: &str) -> Point {
+        serde_json::from_str(row).unwrap()
+    }
+
+    #[test]
+    fn a_series_is_a_lock_with_its_policy_and_timer() {
+        let of = |policy: &str, timer: &str| {
+            let row = point("none", 2, 1.0).replace(r#""policy":"none""#, policy);
+            read(&row.replace(r#""cpus":2"#, &format!(r#""cpus":2{timer}"#))).series()
+        };
+        assert_eq!(of(r#""policy":"none""#, ""), "none");
+        assert_eq!(of(r#""policy":"oracle""#, ""), "none, oracle");
+        assert_eq!(of(r#""policy":"none""#, r#","timer":"lock-free""#), "lock-free");
+    }
+
+    #[test]
+    fn threads_share_cpus_and_vcpus_share_pcpus() {
+        let lab = read(&point("hybrid", 4, 1.0));
+        assert_eq!((lab.sharer(), lab.shared(), lab.over()), ("vCPU", "pCPU", Some(2.0)));
+        let bench = point("hybrid", 4, 1.0).replace(r#""jain""#, r#""long_stalls":0,"jain""#);
+        assert_eq!((read(&bench).sharer(), read(&bench).shared()), ("thread", "CPU"));
+    }
+
+    #[test]
+    fn a_machine_is_the_same_under_any_load() {
+        let machine = |load, cpus| Machine {
+            cpus: Some(cpus),
+            load_average: Some(load),
+            ..Machine::default()
+        };
+        assert!(machine(0.5, 2).is(&machine(7.0, 2)));
+        assert!(!machine(0.5, 2).is(&machine(0.5, 4)));
     }
 }

@@ -104,11 +104,11 @@ pub(crate) fn interval(of: Interval, show: impl Fn(f64) -> String) -> Markup {
     html! { (number(&(of.median, show(of.median)))) (range(&(of.low, show(of.low)), &(of.high, show(of.high)))) }
 }
 
-/// Shows two ends, with their unit once.
+/// Shows two ends, with their unit once. `k` and `M` are part of a number: "776 to 4.53 k" would
+/// leave open what 776 is.
 pub(crate) fn range(low: &Figure, high: &Figure) -> Markup {
-    let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
-    let short = match low.1.split_once(' ') {
-        Some((number, _)) if unit(&low.1) == unit(&high.1) => number,
+    let short = match (low.1.split_once(' '), high.1.split_once(' ')) {
+        (Some((number, one)), Some((_, other))) if one == other && !"kMG".contains(one) => number,
         _ => &low.1,
     };
     html! { span class="interval" { (number(&(low.0, short.to_owned()))) " to " (number(high)) } }
@@ -146,7 +146,7 @@ mod tests {
             r#"<th scope="rowgroup" colspan="2">2 threads</th>"#,
             r#"<th scope="row">a&lt;b</th>"#,
             r#"<td data-name="ops/s"><data value="2000000">2.00 M</data>"#,
-            r#"<data value="1500000">1.50</data> to <data value="3000000">3.00 M</data>"#,
+            r#"<data value="1500000">1.50 M</data> to <data value="3000000">3.00 M</data>"#,
         ] {
             assert!(shown.contains(part), "{part} is not in {shown}");
         }
@@ -155,8 +155,15 @@ mod tests {
     #[test]
     fn a_unit_is_shown_once_if_it_is_the_same() {
         let ends = |low: &str, high: &str| range(&(1.0, low.into()), &(2.0, high.into()));
-        assert!(ends("900 ns", "1.20 us").into_string().contains(">900 ns</data> to"));
-        assert!(ends("0.9", "1.2").into_string().contains(">0.9</data> to"));
+        for (low, high, shown) in [
+            ("14.7 ns", "15.1 ns", ">14.7</data> to"),
+            ("900 ns", "1.20 us", ">900 ns</data> to"),
+            ("1.50 k", "2.00 k", ">1.50 k</data> to"),
+            ("0.9", "1.2", ">0.9</data> to"),
+        ] {
+            let text = ends(low, high).into_string();
+            assert!(text.contains(shown), "{text}");
+        }
     }
 
     #[test]

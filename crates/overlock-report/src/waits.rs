@@ -154,3 +154,48 @@ fn time_short(ns: f64) -> String {
     let (scale, unit) = units.into_iter().find(|(scale, _)| ns >= *scale).unwrap_or((1.0, "ns"));
     format!("{} {unit}", ns / scale)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::label::oracle::faults;
+    use crate::sample::{crowd, only, point, read};
+
+    fn drawn(section: &Section<'_>) -> Option<String> {
+        let (setup, palette) = (&section.setups[0], Palette::of(std::slice::from_ref(section)));
+        let chart = WaitCurves::of(section, setup.at(2), &palette, setup.place(2))?;
+        assert_eq!(chart.caption().title, "Waits, 2 vCPUs (1x)");
+        let (height, inside) = chart.draw(340.0);
+        let drawn = inside.into_string();
+        assert_eq!(faults(&drawn, 340.0, height), [""; 0]);
+        Some(drawn)
+    }
+
+    #[test]
+    fn without_counts_the_line_has_the_percentiles() {
+        let results = read(&[point("hybrid", 2, 1.0)]);
+        let section = only(&results);
+        let drawn = drawn(&section).unwrap();
+        // From 100 ns at the bottom to 1 ms at the top, each power of ten 44 pixels;
+        // from 0.3 nines at 79 to 3 at 269.
+        assert!(drawn.contains("M79.2 190L198.6 132.8L268.9 81L304 31.5"), "{drawn}");
+    }
+
+    #[test]
+    fn with_counts_the_line_has_all_waits() {
+        let counts = r#""wait_counts":[[100,900],[2000,90],[30000,9],[400000,1]],"wait_ns""#;
+        let results = read(&[point("hybrid", 2, 1.0).replace(r#""wait_ns""#, counts)]);
+        let section = only(&results);
+        let drawn = drawn(&section).unwrap();
+        // 100 of 1000 waits are longer than 100 ns, 10 longer than 2 us, 1 longer than 30 us.
+        let at = drawn.find(r#"class="line" d="M"#).unwrap();
+        assert_eq!(drawn[at..].split('"').nth(3).unwrap().matches('L').count(), 3, "{drawn}");
+    }
+
+    #[test]
+    fn labels_can_be_read_and_no_waits_are_no_chart() {
+        assert!(drawn(&only(&crowd())).is_some());
+        let none = point("hybrid", 2, 1.0).replace("400000", "0");
+        assert!(drawn(&only(&read(&[none]))).is_none());
+    }
+}

@@ -115,3 +115,54 @@ pub(crate) fn doubts(run: &Run) -> Vec<String> {
     }
     doubts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{point, program, read};
+
+    const RUN: &str = r#"{"kind":"run","version":"1.2","commit":"abc-dirty","seed":7,
+        "command":["overlock","run","--","a b"],"machine":{"cpus":2,"cpu_model":"Elbrus",
+        "kernel":"6.1","hypervisor":"KVM","load_average":1.5}}"#;
+
+    fn run(rows: &[String]) -> Run {
+        let head = RUN.replace('\n', "");
+        read(&[&[head], rows].concat()).runs.remove(0)
+    }
+
+    #[test]
+    fn a_run_is_described_from_its_record() {
+        let run = run(&[point("hybrid", 2, 1.0), point("hybrid", 4, 1.0)]);
+        let head = run.head.as_ref().unwrap();
+        assert_eq!(command(head).as_deref(), Some("overlock run -- 'a b'"));
+        let place = "2 CPUs of Elbrus, Linux 6.1, a guest of KVM, overlock 1.2, commit abc-dirty";
+        assert_eq!(setting(&run), format!("Measured on {place}, seed 7."));
+        assert_eq!(extent(&run), "2 points, 3 rounds, runs of about 500 ms.");
+        let told = "Low to high covers the true median with 75 %.";
+        assert_eq!(coverage(&run).as_deref(), Some(told));
+    }
+
+    #[test]
+    fn doubts_are_named() {
+        let run = run(&[program("hybrid", 1.0, 1.0)]);
+        assert_eq!(coverage(&run).as_deref(), Some("With one round an interval means nothing."));
+        let doubts = doubts(&run);
+        let begin = [
+            "It was built from",
+            "The machine was busy",
+            "The hypervisor took up to 10.0 %",
+            "1 round is",
+        ];
+        assert_eq!(doubts.len(), begin.len(), "{doubts:?}");
+        for (doubt, begin) in doubts.iter().zip(begin) {
+            assert!(doubt.starts_with(begin), "{doubt}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_is_not_recorded_is_said_to_be_unknown() {
+        let run = read(&[point("hybrid", 2, 1.0)]).runs.remove(0);
+        assert_eq!(setting(&run), "rows.jsonl does not record the machine and the command.");
+        assert!(doubts(&run)[0].starts_with("3 rounds are"));
+    }
+}
