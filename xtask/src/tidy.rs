@@ -82,6 +82,7 @@ const ARROWS: &[(&str, &str)] = &[
     ("overlock-cli", "overlock-bench"),
     ("overlock-cli", "overlock-sim"),
     ("overlock-cli", "overlock-lab"),
+    ("overlock-cli", "overlock-trace"),
     ("overlock-cli", "overlock-world"),
 ];
 
@@ -174,6 +175,7 @@ fn only_tools_print(file: &File) -> Vec<String> {
         "overlock-lab",
         "overlock-report",
         "overlock-sim",
+        "overlock-trace",
         "overlock-world",
     ];
     if !library.iter().any(|part| file.path.starts_with(&format!("crates/{part}/src"))) {

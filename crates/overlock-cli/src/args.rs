@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Calibrate(crate::sim::calibrate::CalibrateArgs),
     #[cfg(target_os = "linux")]
     Boot(crate::boot::BootArgs),
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    Trace(crate::trace::TraceArgs),
     Torture(crate::torture::TortureArgs),
     Report(crate::report::ReportArgs),
     Doctor(DoctorArgs),

@@ -35,6 +35,8 @@ mod sys;
 mod table;
 mod terminal;
 mod torture;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod trace;
 mod usage;
 mod warnings;
 
@@ -86,6 +88,8 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => sim::calibrate::main(&args),
         #[cfg(target_os = "linux")]
         Command::Boot(args) => boot::main(&args),
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        Command::Trace(args) => trace::main(&args),
         Command::Torture(args) => torture::main(&args),
         Command::Report(args) => report::main(&args),
         Command::Doctor(args) => doctor::main(&args),

@@ -52,6 +52,11 @@ impl Running {
         Ok(Running { pid, pidfd, started, wall: Duration::ZERO, usage: None })
     }
 
+    /// Returns the id of the process.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
     /// Waits for the end, at most for `limit` or until a signal comes; returns nothing if it still
     /// runs.
     pub(crate) fn wait(&mut self, limit: Duration) -> Result<Option<Ended>> {

@@ -5,7 +5,7 @@ mod bundle;
 pub(crate) mod compare;
 pub(crate) mod elf;
 mod expect;
-mod launch;
+pub(crate) mod launch;
 pub(crate) mod preload;
 mod report;
 pub(crate) mod run;

@@ -19,7 +19,7 @@ fn examples(name: &str) -> Vec<String> {
 
 /// What makes the examples of a command short: a flag, and its value if it has one. `?` marks flags
 /// that only replace values.
-const SHORT: [(&str, &[&str]); 8] = [
+const SHORT: [(&str, &[&str]); 9] = [
     ("bench", &["--seconds 0.02", "--runs 1", "--locks hybrid", "?--random 2", "?--grid quick"]),
     ("compare", &["--runs 1"]),
     ("lab", &["--seconds 0.02", "--runs 1", "?--timeline 5ms"]),
@@ -28,6 +28,7 @@ const SHORT: [(&str, &[&str]); 8] = [
     ("validate", &["--seconds 0.02", "--runs 1", "--cpus 2"]),
     ("boot", &["--seconds 0.05", "--runs 1", "?--cpus 2", "?--ops 1000"]),
     ("torture", &["--for 1s", "--steps 2000"]),
+    ("trace", &["?--for 1s"]),
 ];
 
 /// Makes an example take little time.
@@ -82,6 +83,9 @@ fn obstacle(example: &str, folder: &Path) -> Option<String> {
     if example.contains("overlock boot") {
         let is_there = if example.contains("xen") { boot::has_xen() } else { boot::has_qemu() };
         return (!is_there).then(|| "see above".into());
+    }
+    if example.contains("overlock trace") && said(&["trace", "--", "true"]).code != Some(0) {
+        return Some("the kernel's tracepoints can't be used here".into());
     }
     let program = example.split(" -- ").nth(1)?.split(' ').next()?;
     let found = run(&format!("command -v {program}"), folder).code == Some(0);
@@ -138,6 +142,7 @@ examples_work! {
     examples_of_calibrate_work: "calibrate";
     examples_of_boot_work: "boot";
     examples_of_report_work: "report";
+    examples_of_trace_work: "trace";
 }
 
 /// A new command must be in the list above.

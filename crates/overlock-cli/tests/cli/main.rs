@@ -20,3 +20,5 @@ mod run;
 mod sim;
 mod support;
 mod torture;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod trace;

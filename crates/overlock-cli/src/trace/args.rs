@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `trace`.
+
+use clap::Args;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Tell why a program's threads wait: which locks, and what their holders did meanwhile.
+///
+/// The program runs unchanged, with whatever locks it has. The diagnosis splits the time that
+/// threads waited for each lock by what its holder did: it ran, it had no processor, its group's
+/// quota was spent, it slept, or the lock was free and the next thread on its way. It also finds
+/// loops in which threads wait on a processor, which no system call shows.
+#[derive(Debug, Args)]
+#[command(override_usage = "overlock trace [OPTIONS] -- PROGRAM [ARGS]...\n       \
+                            overlock trace [OPTIONS] --pid PID")]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TraceArgs {
+    /// Watch a program that runs already, until Ctrl-C, its end, or --for
+    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    pub(crate) pid: Option<u32>,
+
+    /// Stop watching after this time (10s, 500ms); the program itself goes on
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    pub(crate) length: Option<Duration>,
+
+    /// Show this many locks and loops
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+
+    /// Print JSON Lines instead of text; the program's standard output becomes standard error
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Also write JSON Lines to a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// The program and its arguments
+    #[arg(last = true, required_unless_present = "pid", value_name = "PROGRAM")]
+    pub(crate) command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  overlock trace -- sort --parallel=4 /etc/passwd
+  overlock trace --for 10s -- tar cf /dev/null /etc/passwd
+  overlock trace --json --out trace.jsonl -- sort --parallel=4 /etc/passwd
+
+Needs root or CAP_PERFMON for the kernel's tracepoints.
+Ctrl-C ends the watching; what was seen is printed.
+Exit codes: 0 fine, 2 could not run or write.";
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(char::is_alphabetic);
+    let scale = match &text[digits.len()..] {
+        "s" => 1.0,
+        "ms" => 1e-3,
+        "min" | "m" => 60.0,
+        _ => return Err(format!("'{text}' needs a unit: ms, s or min (as in 10s)")),
+    };
+    let seconds = digits.parse::<f64>().map_err(|_| format!("'{digits}' is not a number"))? * scale;
+    match (0.001..=86_400.0).contains(&seconds) {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err(format!("{text} is outside 1ms to a day")),
+    }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Does `overlock trace` name what programs do on purpose?
+//!
+//! Each program of `tests/programs/trace` does one thing to a lock's holder, keeps its own record of
+//! what that cost by the kernel's accounts, and prints it. The trace must agree with that record,
+//! however busy the machine is: no test compares times of the clock on the wall.
+
+use crate::support::{Said, interrupt, overlock, said, wait_until};
+use serde_json::Value;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Compiles a program.
+fn program(folder: &Path, name: &str) -> String {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/trace");
+    let path = folder.join(name);
+    let compiled = Command::new("cc")
+        .args(["-O1", "-g", "-pthread", "-o"])
+        .arg(&path)
+        .arg(source.join(format!("{name}.c")))
+        .status();
+    assert!(compiled.unwrap().success(), "{name}.c");
+    path.to_str().unwrap().to_owned()
+}
+
+/// Returns whether the kernel's tracepoints can be used here, and reports it if they can't.
+fn can_trace() -> bool {
+    let said = said(&["trace", "--", "true"]);
+    if said.code != Some(0) {
+        let skipped = format!("skipped: {}", said.stderr);
+        std::io::stderr().write_all(skipped.as_bytes()).unwrap();
+    }
+    said.code == Some(0)
+}
+
+/// What a program says of itself, and what the trace says.
+struct Both {
+    truth: Value,
+    said: Said,
+}
+
+impl Both {
+    fn new(name: &str, args: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = program(folder.path(), name);
+        let said = said(&[&["trace", "--json", "--", &program], args].concat());
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let lost = said.records("trace-summary").remove(0);
+        assert_eq!(lost["lost"], 0, "{lost}");
+        let line = said.stderr.lines().find(|line| line.contains("\"truth\"")).expect(&said.stderr);
+        Both { truth: serde_json::from_str(line).unwrap(), said }
+    }
+
+    fn summary(&self) -> Value {
+        self.said.records("trace-summary").remove(0)
+    }
+
+    /// Returns the record of the waits in a function.
+    #[track_caller]
+    fn lock(&self, function: &str) -> Value {
+        let found = self.said.records("trace-lock").into_iter().find(|record| {
+            record["where"].as_str().is_some_and(|place| place.starts_with(function))
+        });
+        found.unwrap_or_else(|| panic!("no lock in {function}: {:?}", self.said))
+    }
+
+    /// Asserts that the waits in `waits` are split as the program says, to within 10 points. What
+    /// it did before its section, while the waiter waited already, is in no share of it.
+    #[track_caller]
+    fn agree(&self) {
+        let truth = |name: &str| self.truth[name].as_f64().unwrap();
+        let lock = self.lock("waits (");
+        assert_eq!(lock["type"], "mutex");
+        assert_eq!(lock["waits"], self.truth["rounds"], "{lock}");
+        let seen = |name: &str| lock["holder_ns"][name].as_f64().unwrap();
+        let waited = truth("waited");
+        let throttled = truth("throttled").min(truth("waited"));
+        let parts = [
+            ("running", truth("ran")),
+            ("preempted", (truth("delayed") - throttled).max(0.0)),
+            ("throttled", throttled),
+            ("blocked", truth("asleep")),
+            ("free", truth("late")),
+        ];
+        let before = 1.0 - parts.iter().map(|(_, ns)| ns).sum::<f64>() / waited;
+        for (name, ns) in parts {
+            let (right, found) = (ns / waited, seen(name) / waited);
+            let most = 0.1 + before.max(0.0);
+            assert!(
+                (right - found).abs() < most,
+                "{name}: {found} for {right}: {lock} {:?}",
+                self.truth
+            );
+        }
+        assert!(seen("unknown") / waited < 0.05, "{lock}");
+        let length = lock["waited_ns"].as_f64().unwrap() / waited;
+        assert!((0.9..1.1).contains(&length), "{lock} {:?}", self.truth);
+    }
+}
+
+#[test]
+fn what_a_holder_did_is_named() {
+    if !can_trace() {
+        return;
+    }
+    for name in ["long", "preempted", "asleep", "reads", "mixture", "late"] {
+        Both::new(name, &[]).agree();
+    }
+}
+
+#[test]
+fn what_a_holder_slept_in_is_named() {
+    if !can_trace() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = folder.path().join("pages");
+    let longest = |both: &Both| {
+        let lock = both.lock("waits (");
+        lock["blocked_in"][0]["in"].as_str().unwrap_or_default().to_owned()
+    };
+    for (name, what) in [
+        ("asleep", "sleep for a time"),
+        ("reads", "read, a pipe"),
+        ("faults", "page fault of a file"),
+        ("chain", "mutex at takes_inner (chain.c"),
+    ] {
+        let both = Both::new(name, &[file.to_str().unwrap()]);
+        both.agree();
+        assert!(longest(&both).starts_with(what), "{}", both.lock("waits ("));
+    }
+}
+
+#[test]
+fn a_chain_is_named_to_its_end() {
+    if !can_trace() {
+        return;
+    }
+    let both = Both::new("chain", &[]);
+    let said = both.lock("waits (")["blocked_in"][0]["in"].as_str().unwrap().to_owned();
+    assert!(said.ends_with("whose holder slept: sleep for a time"), "{said}");
+    assert!(both.lock("takes_inner (")["holder_ns"]["blocked"].as_u64() > Some(0));
+}
+
+#[test]
+fn loops_that_wait_are_found() {
+    if !can_trace() {
+        return;
+    }
+    let both = Both::new("spin", &[]);
+    let loops = both.said.records("trace-loop");
+    assert!(loops[0]["where"].as_str().unwrap().starts_with("spin_lock (spin.c"), "{loops:?}");
+    let spun = both.truth["spun"].as_f64().unwrap() / both.truth["cpu"].as_f64().unwrap();
+    let found = loops[0]["cpu_share"].as_f64().unwrap();
+    assert!((spun - found).abs() < 0.1, "{found} for {spun}");
+    assert_eq!(both.summary()["cure"], "stop-spinning", "{:?}", both.said);
+}
+
+#[test]
+fn a_program_without_contention_has_no_lock_problem() {
+    if !can_trace() {
+        return;
+    }
+    let both = Both::new("none", &[]);
+    assert!(both.said.records("trace-lock").is_empty(), "{:?}", both.said);
+    let summary = both.summary();
+    assert_eq!(summary["cure"], "leave-locks", "{summary}");
+    assert!(summary["diagnosis"].as_str().unwrap().starts_with("Not a lock problem"), "{summary}");
+}
+
+/// A program that runs already is watched until Ctrl-C, which keeps what was seen.
+#[test]
+fn a_running_program_is_watched_until_ctrl_c() {
+    if !can_trace() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut asleep = Command::new(program(folder.path(), "forever")).spawn().unwrap();
+    let mut command = overlock(&["trace", "--json", "--pid", &asleep.id().to_string()]);
+    let out = folder.path().join("out");
+    command.stdout(std::fs::File::create(&out).unwrap()).stderr(Stdio::piped());
+    let tracing = command.args(["--out", folder.path().join("rows").to_str().unwrap()]).spawn();
+    let tracing = tracing.unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    interrupt(tracing.id());
+    let ended = tracing.wait_with_output().unwrap();
+    asleep.kill().unwrap();
+    asleep.wait().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    wait_until(|| std::fs::read_to_string(&out).is_ok_and(|text| text.contains("trace-lock")));
+    assert_eq!(
+        std::fs::read_to_string(&out).unwrap(),
+        std::fs::read_to_string(folder.path().join("rows")).unwrap()
+    );
+}
+
+#[test]
+fn bad_requests_have_a_clear_answer() {
+    said(&["trace", "--pid", "4194304"]).ends(2, "there is no process 4194304");
+    said(&["trace"]).ends(2, "--pid");
+    said(&["trace", "--for", "10", "--", "true"]).ends(2, "needs a unit");
+    if can_trace() {
+        said(&["trace", "--", "/no/such/program"]).ends(2, "can't start /no/such/program");
+        said(&["trace", "--", "sh", "-c", "exit 3"]).ends(0, "the program ended with code 3");
+    }
+}

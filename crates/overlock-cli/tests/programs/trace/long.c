@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The holder's section is long.
+#include "truth.h"
+
+static void section(void) { burn(10000000); }
+
+int main(void) { experiment(40, section); }

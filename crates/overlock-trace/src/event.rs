@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a source tells the analysis.
+
+/// A place in a program that the source can name, such as a stack of return addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Site(pub u32);
+
+/// Why a thread sleeps, as a number that the source can explain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reason(pub u32);
+
+/// One thing that a thread did. Events arrive in the order of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Nanoseconds of any clock that does not jump.
+    pub at_ns: u64,
+    /// The thread, by a number that is unique in the system.
+    pub thread: u32,
+    /// What it did.
+    pub what: What,
+}
+
+/// What a thread did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It came into being, or came into view, in a process.
+    Born {
+        /// The process, by a number that is unique in the system.
+        process: u32,
+        /// Whether it is known to run at this moment.
+        runs: bool,
+    },
+    /// It ended.
+    Exit,
+    /// It got a processor.
+    In,
+    /// It lost its processor.
+    Out(Off),
+    /// Another thread, or the kernel in the context of `by`, made it able to run.
+    Woken {
+        /// The thread that was running when it happened.
+        by: u32,
+    },
+    /// It entered a wait on a word of memory.
+    Wait {
+        /// The word's address.
+        lock: u64,
+        /// Where.
+        site: Site,
+    },
+    /// It left the wait.
+    WaitEnd,
+    /// It is about to wake waiters of a word: if this is a lock, it has just released it.
+    Wake {
+        /// The word's address.
+        lock: u64,
+    },
+    /// The call that wakes has ended.
+    WakeEnd,
+    /// The lock's own memory names this thread as its holder at this moment.
+    Owns {
+        /// The word's address.
+        lock: u64,
+    },
+    /// It was seen at a place by a sample of a processor's clock.
+    Sample {
+        /// Where.
+        site: Site,
+        /// Whether the code there is a loop that waits.
+        spins: bool,
+    },
+}
+
+/// How a thread lost its processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Off {
+    /// It could run on, but has no processor.
+    Preempted,
+    /// It could run on, but its group has spent its quota of processor time.
+    Throttled,
+    /// It sleeps.
+    Blocked(Reason),
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why threads wait for locks: who held the lock meanwhile, and what that thread did.
+//!
+//! A source (tracepoints, samples, a preloaded library) reports what threads did, in the order of
+//! time: they got and lost processors, slept in a futex, woke other threads. [`Analysis`] keeps a
+//! timeline of each thread and finds the holder of each lock: a thread that wakes a waiter had the
+//! lock last. So each wait can be split by what the holder did at that time: it ran, it had no
+//! processor, its group's quota was spent, it slept itself, or the lock was free already and the
+//! next waiter on its way. What was not observed is a share of its own and never spread over the
+//! others.
+//!
+//! There is no I/O, no clock and no symbol here: threads, sites and reasons are numbers that the
+//! source has chosen. Memory is bounded by [`Limits`], and what did not fit is counted.
+#![forbid(unsafe_code)]
+
+mod analysis;
+mod event;
+mod lock;
+mod report;
+mod spin;
+mod timeline;
+mod verdict;
+
+pub use analysis::{Analysis, Limits};
+pub use event::{Event, Off, Reason, Site, What};
+pub use report::{BlockedIn, End, HolderNs, Key, Report, SiteReport, ThreadTime};
+pub use spin::SpinReport;
+pub use verdict::{Class, Cure, Verdict};

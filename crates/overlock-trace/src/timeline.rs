@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What one thread did when: its recent past, and sums over all of it.
+
+use crate::event::{Reason, Site};
+use std::collections::VecDeque;
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Running,
+    Preempted,
+    Throttled,
+    Blocked(Reason),
+    /// It sleeps in a wait on a word.
+    Waiting {
+        lock: u64,
+        site: Site,
+    },
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    from: u64,
+    to: u64,
+    state: State,
+}
+
+/// Sums over a thread's life, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub(crate) running: u64,
+    pub(crate) preempted: u64,
+    pub(crate) throttled: u64,
+    pub(crate) blocked: u64,
+    pub(crate) waiting: u64,
+    pub(crate) unknown: u64,
+}
+
+/// The past of a thread, as far back as any open wait reaches.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    past: VecDeque<Segment>,
+    state: State,
+    since: u64,
+    limit: usize,
+    pub(crate) sums: Sums,
+}
+
+impl Timeline {
+    pub(crate) fn new(at: u64, state: State, limit: usize) -> Self {
+        Timeline { past: VecDeque::new(), state, since: at, limit, sums: Sums::default() }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    /// The state changes now.
+    pub(crate) fn turn(&mut self, at: u64, state: State) {
+        let (from, to) = (self.since, at.max(self.since));
+        let sum = match self.state {
+            State::Running => &mut self.sums.running,
+            State::Preempted => &mut self.sums.preempted,
+            State::Throttled => &mut self.sums.throttled,
+            State::Blocked(_) => &mut self.sums.blocked,
+            State::Waiting { .. } => &mut self.sums.waiting,
+            State::Unknown => &mut self.sums.unknown,
+        };
+        *sum += to - from;
+        if to > from {
+            match self.past.back_mut() {
+                Some(last) if last.state == self.state && last.to == from => last.to = to,
+                _ => self.past.push_back(Segment { from, to, state: self.state }),
+            }
+            if self.past.len() > self.limit {
+                self.past.pop_front();
+            }
+        }
+        self.state = state;
+        self.since = to;
+    }
+
+    /// Forgets what ended before `horizon`.
+    pub(crate) fn forget(&mut self, horizon: u64) {
+        while self.past.front().is_some_and(|segment| segment.to <= horizon) {
+            self.past.pop_front();
+        }
+    }
+
+    /// Calls `each` with the states between two times, in order and without a gap.
+    pub(crate) fn during(&self, from: u64, to: u64, mut each: impl FnMut(u64, u64, State)) {
+        let mut at = from;
+        let current = Segment { from: self.since, to: u64::MAX, state: self.state };
+        let start = self.past.partition_point(|segment| segment.to <= from);
+        for segment in self.past.range(start..).chain([&current]) {
+            if at >= to {
+                return;
+            }
+            if segment.from > at {
+                let end = segment.from.min(to);
+                each(at, end, State::Unknown);
+                at = end;
+            }
+            let end = segment.to.min(to);
+            if end > at {
+                each(at, end, segment.state);
+                at = end;
+            }
+        }
+        if at < to {
+            each(at, to, State::Unknown);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(line: &Timeline, from: u64, to: u64) -> Vec<(u64, u64, State)> {
+        let mut seen = Vec::new();
+        line.during(from, to, |from, to, state| seen.push((from, to, state)));
+        seen
+    }
+
+    #[test]
+    fn states_cover_any_interval() {
+        use State::{Preempted, Running, Unknown};
+        let mut line = Timeline::new(10, Running, 8);
+        line.turn(20, Preempted);
+        line.turn(30, Running);
+        let all = [(5, 10, Unknown), (10, 20, Running), (20, 30, Preempted), (30, 40, Running)];
+        assert_eq!(seen(&line, 5, 40), all);
+        assert_eq!(seen(&line, 22, 25), [(22, 25, Preempted)]);
+        assert_eq!(seen(&line, 30, 30), []);
+        line.forget(20);
+        assert_eq!(seen(&line, 15, 25), [(15, 20, Unknown), (20, 25, Preempted)]);
+        assert_eq!((line.sums.running, line.sums.preempted), (10, 10));
+    }
+
+    #[test]
+    fn a_past_that_is_too_long_becomes_unknown() {
+        let mut line = Timeline::new(0, State::Running, 2);
+        (1..=9).for_each(|at| {
+            let state = if at % 2 == 0 { State::Running } else { State::Preempted };
+            line.turn(at, state);
+        });
+        assert_eq!(seen(&line, 0, 8)[0], (0, 7, State::Unknown));
+    }
+}

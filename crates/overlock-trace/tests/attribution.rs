@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Are waits split by what the holder did? Each trace is written by hand, in microseconds, one
+//! event a line, and what must come out stands beside it.
+
+use overlock_trace::{
+    Analysis, BlockedIn, Class, Cure, End, Event, HolderNs, Limits, Off, Reason, Report, Site,
+    Verdict, What,
+};
+
+/// Reads a trace. Threads are letters; `A+` is born, `A>` gets a processor, `A|` loses it, `A/` is
+/// throttled, `A-5` sleeps for reason 5, `A!B` is woken by B, `A?x` waits for lock x at the site of
+/// that letter, `A.` ends its wait, `A^x` wakes waiters of x, `A,` has done so, `A=x` owns x, `A*`
+/// spins when it is sampled, `A~` ends.
+fn events(trace: &str) -> Vec<Event> {
+    let mut events = Vec::new();
+    for line in trace.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (at, words) = line.split_once(' ').unwrap();
+        let at_ns = at.parse::<u64>().unwrap() * 1000;
+        for word in words.split_whitespace() {
+            let number = |at: usize| u32::from(word.as_bytes()[at]);
+            let lock = || u64::from(word.as_bytes()[2]);
+            let what = match word.as_bytes()[1] {
+                b'+' => What::Born { process: 1, runs: true },
+                b'>' => What::In,
+                b'|' => What::Out(Off::Preempted),
+                b'/' => What::Out(Off::Throttled),
+                b'-' => What::Out(Off::Blocked(Reason(number(2) - u32::from(b'0')))),
+                b'!' => What::Woken { by: number(2) },
+                b'?' => What::Wait { lock: lock(), site: Site(number(2)) },
+                b'.' => What::WaitEnd,
+                b'^' => What::Wake { lock: lock() },
+                b',' => What::WakeEnd,
+                b'=' => What::Owns { lock: lock() },
+                b'*' => What::Sample { site: Site(9), spins: true },
+                b'~' => What::Exit,
+                other => panic!("{other}"),
+            };
+            events.push(Event { at_ns, thread: number(0), what });
+        }
+    }
+    events
+}
+
+fn report(events: &[Event]) -> Report {
+    let mut analysis = Analysis::new(Limits::default());
+    events.iter().for_each(|event| analysis.event(*event));
+    analysis.report(0)
+}
+
+/// Returns the split of all waits at the site of a letter, in microseconds: running, preempted,
+/// throttled, blocked, free, unknown.
+fn split(report: &Report, site: char) -> [u64; 6] {
+    let mut sum = HolderNs::default();
+    let sites = report.sites.iter().filter(|one| one.key.site == Site(u32::from(site)));
+    sites.for_each(|one| sum.add(&one.holder));
+    sum.named().map(|(_, ns)| ns / 1000)
+}
+
+/// A holds x and runs, loses its processor, runs; B waits, is woken and comes late.
+const PREEMPTED: &str = "
+    0 A+ B+
+    10 B?x B-0
+    30 A|
+    70 A>
+    80 A^x B!A A,
+    95 B> B.
+    99 B^x B, A~ B~";
+
+#[test]
+fn the_holders_states_are_told_apart() {
+    let found = report(&events(PREEMPTED));
+    assert_eq!(split(&found, 'x'), [30, 40, 0, 0, 15, 0]);
+    let site = &found.sites[0];
+    assert_eq!((site.waits, site.waited_ns, site.longest_ns), (1, 85_000, 85_000));
+    assert_eq!(site.longest_thread, u32::from(b'B'));
+    assert_eq!(site.relays, 1, "B has woken others of the lock that it waited for");
+    assert_eq!(site.hold_ns.len(), 1);
+
+    let throttled = PREEMPTED.replace("A|", "A/");
+    assert_eq!(split(&report(&events(&throttled)), 'x'), [30, 0, 40, 0, 15, 0]);
+    let asleep = PREEMPTED.replace("A|", "A-5");
+    let found = report(&events(&asleep));
+    assert_eq!(split(&found, 'x'), [30, 0, 0, 40, 15, 0]);
+    assert_eq!(found.sites[0].blocked_in[&BlockedIn::Reason(Reason(5))], 40_000);
+}
+
+/// A wrong attribution is noticed: with two threads swapped, another split comes out.
+#[test]
+fn swapped_threads_are_noticed() {
+    let trace = format!("0 C+\n{PREEMPTED}").replace("30 A|", "20 C|\n30 A|");
+    let right = split(&report(&events(&trace)), 'x');
+    assert_eq!(right, [30, 40, 0, 0, 15, 0]);
+    let mut swapped = events(&trace);
+    for event in &mut swapped {
+        // Only where they run: A is still the thread that releases the lock.
+        if matches!(event.what, What::In | What::Out(_)) {
+            event.thread = match u8::try_from(event.thread) {
+                Ok(b'A') => u32::from(b'C'),
+                Ok(b'C') => u32::from(b'A'),
+                _ => event.thread,
+            };
+        }
+    }
+    assert_ne!(split(&report(&swapped), 'x'), right);
+}
+
+/// B waits for x; its holder A waits for y; y's holder C sleeps.
+#[test]
+fn a_chain_is_followed_to_its_end() {
+    let found = report(&events(
+        "
+        0 A+ B+ C+
+        10 B?x B-0
+        20 A?y A-0
+        30 C-7
+        60 C!C C>
+        70 C^y A!C C,
+        72 A> A.
+        80 A^x B!A A,
+        81 B> B.",
+    ));
+    // A: ran to 20, slept in y to 70, had no processor to 72, ran to 80.
+    assert_eq!(split(&found, 'x'), [18, 2, 0, 50, 1, 0]);
+    assert_eq!(split(&found, 'y'), [20, 0, 0, 30, 2, 0]);
+    let x = found.sites.iter().find(|one| one.key.site == Site(u32::from('x'))).unwrap();
+    let y = Site(u32::from('y'));
+    let end = |end| x.blocked_in.get(&BlockedIn::Lock { site: y, end }).copied().unwrap_or(0);
+    assert_eq!(end(End::Blocked(Reason(7))), 30_000);
+    assert_eq!(end(End::Running), 20_000);
+}
+
+/// Three waiters: each release starts a new holder, and the lock is free until that one runs.
+#[test]
+fn a_lock_that_goes_from_waiter_to_waiter_is_free_in_between() {
+    let found = report(&events(
+        "
+        0 A+ B+ C+
+        10 B?x B-0
+        10 C?x C-0
+        20 A^x B!A A,
+        25 B> B.
+        30 B|
+        40 B>
+        45 B^x C!B B,
+        50 C> C.",
+    ));
+    // B: 10 held by A, 5 late. C: 10 by A, 5 free, B ran 10 and was off for 10, 5 late.
+    assert_eq!(split(&found, 'x'), [10 + 10 + 10, 10, 0, 0, 5 + 5 + 5, 0]);
+}
+
+/// A newcomer N takes the lock past the woken waiter B.
+#[test]
+fn a_thread_that_passes_the_waiter_is_the_holder() {
+    let found = report(&events(
+        "
+        0 A+ B+ N+
+        10 B?x B-0
+        20 A^x B!A A,
+        25 B> B.
+        26 B?x B-0
+        40 N^x B!N N,
+        41 B> B.",
+    ));
+    assert_eq!(split(&found, 'x'), [10 + 14, 0, 0, 0, 5 + 1, 0]);
+    assert_eq!(found.sites[0].waits, 2);
+}
+
+#[test]
+fn what_was_not_seen_is_unknown() {
+    // A timeout: B's wait ends without a release.
+    let found = report(&events("0 A+ B+\n10 B?x B-0\n50 B!A\n55 B> B.\n60 A~ B~"));
+    assert_eq!(split(&found, 'x'), [0, 0, 0, 0, 0, 45]);
+    // The wait is still open at the end.
+    let found = report(&events("0 A+ B+\n10 B?x B-0\n50 A~"));
+    assert_eq!(split(&found, 'x'), [0, 0, 0, 0, 0, 40]);
+    // The lock's own memory names the holder.
+    let found = report(&events("0 A+ B+\n10 B?x B-0\n20 A|\n40 A=x\n50 A~"));
+    assert_eq!(split(&found, 'x'), [10, 20, 0, 0, 0, 10]);
+    // Two threads in a circle.
+    let found =
+        report(&events("0 A+ B+\n10 A?x A-0\n10 B?y B-0\n20 A=y B=x\n30 A=y B=x\n40 A~ B~"));
+    assert_eq!(found.sites.len(), 2);
+    for site in ['x', 'y'] {
+        assert_eq!(split(&found, site)[..3], [0, 0, 0], "no thread ran");
+    }
+}
+
+#[test]
+fn lost_events_are_unknown_and_nothing_else() {
+    let all = events(PREEMPTED);
+    let mut analysis = Analysis::new(Limits::default());
+    for event in &all {
+        analysis.event(*event);
+        if event.what == What::Out(Off::Preempted) {
+            analysis.lost(50_000);
+        }
+    }
+    let found = analysis.report(0);
+    // Until 50 all is unknown, and so is A's state until its next event at 70.
+    assert_eq!(split(&found, 'x'), [10, 0, 0, 0, 15, 40 + 20]);
+    assert_eq!(found.losses, 1);
+    assert_eq!(found.time.total(), 2 * 99_000);
+}
+
+/// A futex call that returns at once, because the word has changed, is no wait.
+#[test]
+fn a_call_that_does_not_sleep_is_no_wait() {
+    let found = report(&events("0 A+ B+\n10 B?x\n11 B.\n20 A^x A,"));
+    assert!(found.sites.is_empty());
+}
+
+#[test]
+fn too_many_locks_of_a_place_are_counted_together() {
+    let limits = Limits { sites: 3, ..Limits::default() };
+    let mut analysis = Analysis::new(limits);
+    let event = |at, thread, what| Event { at_ns: at, thread, what };
+    for thread in [1, 2] {
+        analysis.event(event(0, thread, What::Born { process: 1, runs: true }));
+    }
+    for lock in 1..=10 {
+        let at = lock * 100;
+        analysis.event(event(at, 1, What::Wait { lock, site: Site(1) }));
+        analysis.event(event(at, 1, What::Out(Off::Blocked(Reason(0)))));
+        analysis.event(event(at + 10, 2, What::Wake { lock }));
+        analysis.event(event(at + 10, 1, What::Woken { by: 2 }));
+        analysis.event(event(at + 10, 2, What::WakeEnd));
+        analysis.event(event(at + 15, 1, What::In));
+        analysis.event(event(at + 15, 1, What::WaitEnd));
+    }
+    let found = analysis.report(0);
+    assert_eq!(found.sites.len(), 4);
+    assert_eq!(found.sites[0].key.lock, 0);
+    assert_eq!(found.sites.iter().map(|site| site.waits).sum::<u64>(), 10);
+    assert_eq!(found.sites.iter().map(|site| site.waited_ns).sum::<u64>(), 150);
+}
+
+#[test]
+fn samples_say_whether_others_lacked_a_processor() {
+    let found = report(&events("0 A+ B+\n10 A*\n20 B|\n30 A*\n40 A*\n50 B>\n60 A*"));
+    assert_eq!((found.spins[0].samples, found.spins[0].while_others_starved), (4, 2));
+}
+
+#[test]
+fn the_verdict_follows_the_largest_part() {
+    let cure = |trace: &str| Verdict::new(&report(&events(trace)), |_| Class::Lock).cure;
+    assert_eq!(cure(PREEMPTED), Cure::GiveProcessors);
+    assert_eq!(cure(&PREEMPTED.replace("A|", "A/")), Cure::RaiseQuota);
+    assert_eq!(cure(&PREEMPTED.replace("A|", "A-5")), Cure::DontSleepInside);
+    assert_eq!(cure(&PREEMPTED.replace("30 A|\n    70 A>", "")), Cure::ShortenSection);
+    assert_eq!(cure("0 A+ B+\n10 A~ B~"), Cure::LeaveLocks);
+    let late = "0 A+ B+\n10 B?x B-0\n20 A^x B!A A,\n90 B> B.\n91 A~ B~";
+    assert_eq!(cure(late), Cure::WakeSooner);
+    let work = Verdict::new(&report(&events(PREEMPTED)), |_| Class::Work);
+    assert_eq!((work.cure, work.lock_share), (Cure::LeaveLocks, 0.0));
+}
+
+/// Every nanosecond of a wait is in one part, whatever comes.
+#[test]
+fn parts_add_up_to_the_waits() {
+    let mut random = 7_u64;
+    let mut next = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) % below
+    };
+    let mut analysis = Analysis::new(Limits { states: 32, ..Limits::default() });
+    for thread in 0..5 {
+        analysis.event(Event { at_ns: 0, thread, what: What::Born { process: 1, runs: true } });
+    }
+    let mut at_ns = 0;
+    for _ in 0..100_000 {
+        at_ns += next(50);
+        let (thread, lock) = (u32::try_from(next(5)).unwrap(), next(3));
+        let what = match next(10) {
+            0 => What::In,
+            1 => What::Out(Off::Preempted),
+            2 => What::Out(Off::Throttled),
+            3 | 4 => What::Out(Off::Blocked(Reason(1))),
+            5 => What::Woken { by: u32::try_from(next(5)).unwrap() },
+            6 => What::Wait { lock, site: Site(1) },
+            7 => What::WaitEnd,
+            8 => What::Wake { lock },
+            _ => What::WakeEnd,
+        };
+        analysis.event(Event { at_ns, thread, what });
+        if next(5000) == 0 {
+            analysis.lost(at_ns);
+        }
+    }
+    let found = analysis.report(0);
+    assert!(found.sites.iter().map(|site| site.waits).sum::<u64>() > 1000);
+    for site in &found.sites {
+        assert_eq!(site.holder.total(), site.waited_ns, "{:?}", site.key);
+    }
+    assert_eq!(found.time.total(), 5 * at_ns);
+}
