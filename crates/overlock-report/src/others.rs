@@ -107,25 +107,59 @@ fn columns(kind: Option<&Kind>, rows: &[Fields<'_>]) -> Vec<(String, Named)> {
     columns
 }
 
+/// A page has room for this many columns with numbers.
+const WIDE: usize = 20;
+
+/// A page has room for this many columns with the names of locks.
+const FEW: usize = 10;
+
+fn value<'a>(row: &Fields<'a>, name: &str) -> Option<&'a Value> {
+    row.iter().find(|(field, _)| field == name).map(|(_, value)| *value)
+}
+
+/// Makes a table with a row for each field, and a column for each record.
+fn turned(caption: String, columns: &[(String, Named)], records: &[Fields<'_>]) -> Table {
+    let text = |name: &str, about: &str| Column {
+        name: name.to_owned(),
+        about: about.to_owned(),
+        is_text: false,
+    };
+    let names = records.iter().map(|row| {
+        let first = columns.first().and_then(|(name, _)| value(row, name)?.as_str());
+        text(first.unwrap_or("value"), "")
+    });
+    let heading = columns.first().map_or("", |(_, named)| &named.heading);
+    let head = Column { is_text: true, ..text(heading, "") };
+    let rows = columns.iter().skip(1).map(|(name, named)| {
+        let cells = records.iter().map(|row| cell(value(row, name), named.unit));
+        let title = html! { span title=(named.about) { (named.heading) } };
+        [title].into_iter().chain(cells).collect()
+    });
+    let group = Group { name: String::new(), rows: rows.collect() };
+    let columns = [head].into_iter().chain(names).collect();
+    Table { class: "other", caption, columns, groups: vec![group] }
+}
+
 /// Makes a table of all records of one kind.
 fn table(name: &str, all: &[&Other]) -> Table {
     let kind = fields::kind(name);
     let records: Vec<Fields<'_>> = all.iter().flat_map(|other| rows(other)).collect();
     let columns = columns(kind, &records);
-    let value = |row: &Fields<'_>, name: &str| {
-        row.iter().find(|(field, _)| field == name).map(|(_, value)| *value).cloned()
-    };
     let group = |row: &Fields<'_>| {
         let value = kind.and_then(|kind| value(row, kind.group?));
-        value.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
+        value.and_then(Value::as_str).unwrap_or_default().to_owned()
     };
+    let caption = kind.map_or(name, |kind| kind.heading).to_owned();
+    if columns.len() > WIDE && records.len() <= FEW {
+        return turned(caption, &columns, &records);
+    }
     let mut groups: Vec<Group> = Vec::new();
     for row in &records {
         let name = group(row);
         if groups.last().is_none_or(|last| last.name != name) {
             groups.push(Group { name, rows: Vec::new() });
         }
-        let cells = columns.iter().map(|(name, named)| cell(value(row, name).as_ref(), named.unit));
+        let cells = columns.iter().map(|(name, named)| cell(value(row, name), named.unit));
         groups.last_mut().expect("pushed").rows.push(cells.collect());
     }
     let is_text = |name: &str| {
@@ -136,7 +170,6 @@ fn table(name: &str, all: &[&Other]) -> Table {
         name: heading,
         about,
     });
-    let caption = kind.map_or(name, |kind| kind.heading).to_owned();
     Table { class: "other", caption, columns: columns.collect(), groups }
 }
 
@@ -177,6 +210,23 @@ mod tests {
         for raw in ["calm_stall_ns", "p99.9", "worst."] {
             assert!(!table.contains(raw), "{raw} is in {table}");
         }
+    }
+
+    #[test]
+    fn a_record_with_many_fields_is_a_column() {
+        let counters: Vec<String> = (0..WIDE).map(|n| format!(r#""event_{n}":{n}"#)).collect();
+        let row = |lock: &str| {
+            let counters = counters.join(",");
+            format!(r#"{{"kind":"torture","lock":"{lock}","counters":{{{counters}}}}}"#)
+        };
+        let (_, table) = shown(&[&row("hybrid"), &row("ticket")]);
+        assert_eq!(table.matches(r#"<th scope="col""#).count(), 3, "{table}");
+        for part in [">ticket</th>", ">counters: event 7</span>"] {
+            assert!(table.contains(part), "{part} is not in {table}");
+        }
+        let many: Vec<String> = (0..=FEW).map(|n| row(&format!("lock-{n}"))).collect();
+        let (_, table) = shown(&many.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(table.matches(r#"<th scope="row""#).count(), FEW + 1, "{table}");
     }
 
     #[test]

@@ -135,7 +135,7 @@ impl Column {
             Some(Cell::One(figure)) => number(&figure),
             Some(Cell::Range(figure, [low, high])) => html! {
                 (number(&figure))
-                @if (low.0, high.0) != (figure.0, figure.0) {
+                @if [&low.1, &high.1] != [&figure.1; 2] {
                     (table::range(&low, &high))
                 }
             },
