@@ -99,6 +99,16 @@ pub fn may_run_on(cpu: usize) -> bool {
     failed || cpu >= 8 * size_of::<libc::cpu_set_t>() || unsafe { libc::CPU_ISSET(cpu, &set) }
 }
 
+/// How many CPUs this thread may run on; at least one.
+#[must_use]
+pub fn allowed_cpus() -> u32 {
+    let all = 8 * size_of::<libc::cpu_set_t>();
+    // SAFETY: takes a constant.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    let online = usize::try_from(online).unwrap_or(1).min(all);
+    (0..online).filter(|cpu| may_run_on(*cpu)).count().max(1) as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

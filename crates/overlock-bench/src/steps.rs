@@ -10,90 +10,42 @@
 //! distribution, in random order. All tables then have the same mean to the last link, so no
 //! thread, lock or round has more work than another.
 
-use overlock_world::Rng;
+use overlock_world::{Lengths, Rng};
 use serde::{Deserialize, Serialize};
 
 /// Operations before a thread's lengths repeat. At 12 bytes each they stay in the first cache.
 pub(crate) const STEPS: usize = 512;
 
-/// How lengths are spread around their mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Lengths {
-    /// Exponential: mostly short, sometimes several times the mean
-    Exp,
-    /// Uniform: anything from 0 to twice the mean
-    Uniform,
-    /// All the same, which no program has
-    Fixed,
-    /// Nine of ten short, every tenth 20 times as long
-    Bimodal,
-}
-
-impl Lengths {
-    /// All of them.
-    pub const ALL: [Lengths; 4] =
-        [Lengths::Exp, Lengths::Uniform, Lengths::Fixed, Lengths::Bimodal];
-
-    /// Returns its name, as users and records know it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Lengths::Exp => "exp",
-            Lengths::Uniform => "uniform",
-            Lengths::Fixed => "fixed",
-            Lengths::Bimodal => "bimodal",
-        }
-    }
-
-    /// Describes it in a line.
-    #[must_use]
-    pub const fn describe(self) -> &'static str {
-        match self {
-            Lengths::Exp => "Exponential: mostly short, sometimes several times the mean",
-            Lengths::Uniform => "Uniform: anything from 0 to twice the mean",
-            Lengths::Fixed => "All the same, which no program has",
-            Lengths::Bimodal => "Nine of ten short, every tenth 20 times as long",
-        }
-    }
-
-    /// Returns the length, in means, below which a share `p` of all lengths lies.
-    fn quantile(self, p: f64) -> f64 {
-        match self {
-            Lengths::Exp => -(1.0 - p).ln(),
-            Lengths::Uniform => 2.0 * p,
-            Lengths::Fixed => 1.0,
-            // The mean of nine lengths of s and one of 20 s is 2.9 s.
-            Lengths::Bimodal => (if p < 0.9 { 1.0 } else { 20.0 }) / 2.9,
-        }
-    }
-
-    /// Draws `STEPS` lengths, in links of work, whose mean is `mean`.
-    fn draw(self, mean: f64, rng: &mut Rng) -> Vec<u32> {
-        let strata = (0..STEPS).map(|index| {
-            let p = (index as f64 + rng.fraction()) / STEPS as f64;
-            self.quantile(p)
-        });
-        let mut drawn: Vec<f64> = strata.collect();
-        let scale = mean * STEPS as f64 / drawn.iter().sum::<f64>();
-        rng.shuffle(&mut drawn);
-        // The next length gets what rounding takes from one, so that short means come out right
-        // too.
-        let mut sum = 0.0_f64;
-        let whole = |length: f64| {
-            let before = sum.round();
-            sum += length * scale;
-            // A critical section that is too long is cut at some seconds of work.
-            (sum.round() - before) as u32
-        };
-        drawn.into_iter().map(whole).collect()
+/// Returns the length, in means, below which a share `p` of all lengths lies.
+fn quantile(lengths: Lengths, p: f64) -> f64 {
+    match lengths {
+        Lengths::Exp => -(1.0 - p).ln(),
+        Lengths::Uniform => 2.0 * p,
+        Lengths::Fixed => 1.0,
+        // The mean of nine lengths of s and one of 20 s is 2.9 s.
+        Lengths::Bimodal => (if p < 0.9 { 1.0 } else { 20.0 }) / 2.9,
     }
 }
 
-impl std::fmt::Display for Lengths {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
+/// Draws `STEPS` lengths, in links of work, whose mean is `mean`.
+fn draw(lengths: Lengths, mean: f64, rng: &mut Rng) -> Vec<u32> {
+    let strata = (0..STEPS).map(|index| {
+        let p = (index as f64 + rng.fraction()) / STEPS as f64;
+        quantile(lengths, p)
+    });
+    let mut drawn: Vec<f64> = strata.collect();
+    let scale = mean * STEPS as f64 / drawn.iter().sum::<f64>();
+    rng.shuffle(&mut drawn);
+    // The next length gets what rounding takes from one, so that short means come out right
+    // too.
+    let mut sum = 0.0_f64;
+    let whole = |length: f64| {
+        let before = sum.round();
+        sum += length * scale;
+        // A critical section that is too long is cut at some seconds of work.
+        (sum.round() - before) as u32
+    };
+    drawn.into_iter().map(whole).collect()
 }
 
 /// The work of one operation, in links.
@@ -126,8 +78,8 @@ impl Mix {
 
     /// Draws the steps of one thread.
     pub(crate) fn draw(self, rng: &mut Rng) -> Box<[Step; STEPS]> {
-        let cs = self.lengths.draw(self.cs_links, rng);
-        let ncs = self.lengths.draw(self.ncs_links, rng);
+        let cs = draw(self.lengths, self.cs_links, rng);
+        let ncs = draw(self.lengths, self.ncs_links, rng);
         let cells = cells(self.cells, rng);
         let mut steps = Box::new([Step { cs: 0, ncs: 0, cell: 0 }; STEPS]);
         for (index, step) in steps.iter_mut().enumerate() {
@@ -165,7 +117,7 @@ mod tests {
     fn every_spread_has_the_mean_that_was_asked_for() {
         for lengths in Lengths::ALL {
             for mean in [0.0, 1.3, 25.0, 5_000.0] {
-                let drawn = lengths.draw(mean, &mut Rng::new(3));
+                let drawn = draw(lengths, mean, &mut Rng::new(3));
                 let sum: f64 = drawn.iter().copied().map(f64::from).sum();
                 assert!((sum - mean * STEPS as f64).abs() < 1.0, "{lengths} {mean}: {sum}");
             }
@@ -175,7 +127,7 @@ mod tests {
     #[test]
     fn spreads_have_their_shapes() {
         let share = |lengths: Lengths, low: u32, high: u32| {
-            let drawn = lengths.draw(1_000.0, &mut Rng::new(5));
+            let drawn = draw(lengths, 1_000.0, &mut Rng::new(5));
             drawn.iter().filter(|length| (low..high).contains(length)).count() * 100 / STEPS
         };
         assert_eq!(share(Lengths::Fixed, 1_000, 1_001), 100);

@@ -3,12 +3,8 @@
 //!
 //! The help texts teach: they say what a flag is for and end in examples that run.
 
-use crate::bench::Phase;
-pub(crate) use crate::stats::unique;
-use crate::units::Nanos;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use overlock_bench::Lengths;
+use crate::bench::BenchArgs;
+use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -24,145 +20,68 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Bench(BenchArgs),
-    Run(RunArgs),
+    Bench(Box<BenchArgs>),
     Compare(CompareArgs),
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    Lab(crate::lab::LabArgs),
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    Sim(crate::sim::SimArgs),
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    Reproduce(crate::reproduce::ReproduceArgs),
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    Validate(crate::sim::validate::ValidateArgs),
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    Calibrate(crate::sim::calibrate::CalibrateArgs),
-    #[cfg(target_os = "linux")]
-    Boot(crate::boot::BootArgs),
+    Run(RunArgs),
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     Trace(crate::trace::TraceArgs),
     Torture(crate::torture::TortureArgs),
     Report(crate::report::ReportArgs),
     Doctor(DoctorArgs),
     Reference(ReferenceArgs),
+    #[command(hide = true)]
     Completions(CompletionsArgs),
     #[command(hide = true)]
     ManPages(ManPagesArgs),
-    /// One run of `bench`, in its own process.
+    /// One run in the world of threads, in its own process.
     #[command(hide = true, name = "bench-child")]
     BenchChild {
         spec: String,
     },
-    /// Runs of `sim` and `reproduce`, in their own process.
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    /// Simulated runs, in their own process.
     #[command(hide = true, name = "sim-child")]
     SimChild,
-    /// Counts instructions for `reproduce`, in a process of its own.
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    #[command(hide = true, name = "count-child")]
-    CountChild {
-        locks: Vec<String>,
-    },
-}
-
-/// Measure locks against std, parking_lot and pthread on this machine.
-///
-/// A point is a number of threads, and the mean lengths of their critical sections and of the
-/// pauses between them: the combinations of --threads, --cs and --ncs, or random ones. At each
-/// point the locks take turns, run by run in shuffled order, so that a noisy moment of the machine
-/// affects all of them alike. Ratios are taken inside one round of turns. Tables show medians over
-/// the rounds.
-#[derive(Debug, Args)]
-#[command(after_help = BENCH_EXAMPLES)]
-pub(crate) struct BenchArgs {
-    /// Locks to measure: names, or `main`, `all`, `ours`, `peers`
-    #[arg(long, value_delimiter = ',', value_name = "LOCK,...", default_value = "main")]
-    pub(crate) locks: Vec<String>,
-
-    /// Numbers of threads
-    #[arg(long, visible_alias = "cpus", value_delimiter = ',', value_name = "N,...")]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub(crate) threads: Vec<u16>,
-
-    /// Mean lengths of the critical section (0, 100ns, 1us, ...)
-    #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
-    pub(crate) cs: Vec<Nanos>,
-
-    /// Mean lengths of the pause between two critical sections
-    #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
-    pub(crate) ncs: Vec<Nanos>,
-
-    /// Which points to measure if none of the lists above is given
-    #[arg(long, value_enum, default_value_t = Grid::Quick)]
-    pub(crate) grid: Grid,
-
-    /// How lengths are spread around those means [default: exp; with --random all four]
-    #[arg(long, value_parser = spreads(), value_delimiter = ',', value_name = "SPREAD,...")]
-    pub(crate) lengths: Vec<Lengths>,
-
-    /// Draw this many points at random instead: 1 to 64 threads, 50 ns to 50 us or nothing
-    #[arg(long, value_name = "N", conflicts_with_all = ["threads", "cs", "ncs", "grid"])]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub(crate) random: Option<u16>,
-
-    /// Also draw points with several locks, changing lengths, or one thread that holds longer
-    #[arg(long, requires = "random")]
-    pub(crate) wide: bool,
-
-    /// Use several locks; threads take the k-th 1/k times as often as the first (Zipf's law)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) locks_count: Option<u32>,
-
-    /// Use other means in the second half of each run: critical sections and pauses
-    #[arg(long, value_name = "CS/NCS")]
-    pub(crate) phase: Option<Phase>,
-
-    /// Make the critical sections of the first thread this many times as long
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) uneven: Option<u32>,
-
-    /// Length of each run in seconds
-    #[arg(long, value_parser = seconds)]
-    pub(crate) seconds: Option<f64>,
-
-    /// Rounds: how often each lock is run at each point
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub(crate) runs: Option<u16>,
-
-    /// Seed of the points, the lengths and the order of the locks [default: today's, printed]
-    #[arg(long)]
-    pub(crate) seed: Option<u64>,
-
-    /// Show where each lock's time went: held, handed over, free though wanted, wanted by no thread
-    #[arg(long)]
-    pub(crate) explain: bool,
-
-    /// Count the events of our locks (`pv_wait_node`, ...) for the records of --json and --out
-    #[arg(long)]
-    pub(crate) counters: bool,
-
-    /// Check the bounds that Overlock promises and list each point that misses one; exit 1 if any
-    #[arg(long)]
-    pub(crate) check: bool,
-
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    Old(Old),
 }
 
-/// Reads the name of a spread; help shows what each is.
-fn spreads() -> impl TypedValueParser<Value = Lengths> {
-    let named = Lengths::ALL.map(|one| PossibleValue::new(one.name()).help(one.describe()));
-    PossibleValuesParser::new(named).map(|name| {
-        let known = Lengths::ALL.into_iter().find(|one| one.name() == name);
-        known.expect("no other name is possible")
-    })
+/// Verbs of the release before: they say what they are called now.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Old {
+    #[command(hide = true)]
+    Lab(Anything),
+    #[command(hide = true)]
+    Sim(Anything),
+    #[command(hide = true)]
+    Reproduce(Anything),
+    #[command(hide = true)]
+    Validate(Anything),
+    #[command(hide = true)]
+    Calibrate(Anything),
+    #[command(hide = true)]
+    Boot(Anything),
 }
 
-impl BenchArgs {
-    /// Returns the requested spreads, or `default`.
-    pub(crate) fn lengths_or(&self, default: &[Lengths]) -> Vec<Lengths> {
-        if self.lengths.is_empty() { default.to_vec() } else { self.lengths.clone() }
+impl Old {
+    /// Returns the old name and the new spelling.
+    pub(crate) const fn spelling(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Lab(_) => ("lab", "overlock bench --in kvm (or --in parked)"),
+            Self::Sim(_) => ("sim", "overlock bench --in sim:HOST"),
+            Self::Reproduce(_) => ("reproduce", "overlock bench s1 s3 s5 s4-micro ... --in sim"),
+            Self::Validate(_) => ("validate", "cargo xtask validate"),
+            Self::Calibrate(_) => ("calibrate", "overlock doctor --calibrate FILE"),
+            Self::Boot(_) => ("boot", "overlock bench --in tcg (or kvm-guest, xen)"),
+        }
     }
+}
+
+/// Whatever was typed.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Anything {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _words: Vec<OsString>,
 }
 
 /// Run an unmodified program under a chosen lock.
@@ -289,6 +208,11 @@ Exit codes: 0 fine, 1 the program failed under some lock, 2 could not run or wri
 #[derive(Debug, Args)]
 #[command(after_help = DOCTOR_EXAMPLES)]
 pub(crate) struct DoctorArgs {
+    /// Measure what cache lines, exits, switches and wake-ups cost here, and write a host's file
+    /// for `bench --in sim:FILE`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) calibrate: Option<PathBuf>,
+
     /// Print one JSON record instead of the table
     #[arg(long)]
     pub(crate) json: bool,
@@ -297,6 +221,7 @@ pub(crate) struct DoctorArgs {
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
   overlock doctor
+  overlock doctor --calibrate here.toml
   overlock doctor --json";
 
 /// Explain counters, columns and JSON fields: print the page, the rows of a name, or a section.
@@ -336,73 +261,13 @@ pub(crate) struct ManPagesArgs {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OutputArgs {
     /// Print JSON Lines instead of tables: a `run` record, then one record for each result
-    #[arg(long, conflicts_with = "csv")]
-    pub(crate) json: bool,
-
-    /// Print comma-separated values instead of tables
     #[arg(long)]
-    pub(crate) csv: bool,
+    pub(crate) json: bool,
 
     /// Also write JSON Lines to a file, each result as soon as there is one
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
-
-/// A named set of points.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Grid {
-    /// Four common points and 12 random ones: under two minutes with 7 locks
-    Quick,
-    /// These four, 36 points of a grid from 50 ns to 50 us, and 60 wide random ones: half an hour
-    Full,
-}
-
-const BENCH_EXAMPLES: &str = "\
-Examples:
-  overlock bench                                # four common points, 12 of the day's seed
-  overlock bench --random 40 --seed 7 --check   # points that no lock was tuned for
-  overlock bench --random 40 --wide --locks all # with many locks, phases, long holders
-  overlock bench --threads 16 --cs 0,1us --ncs 1us --seconds 1 --runs 9
-  # Where did the time go?
-  overlock bench --threads 2 --cs 1us --ncs 1us --explain
-  # Does the spread of the lengths matter?
-  overlock bench --threads 8 --cs 200ns --ncs 1us --lengths exp,uniform,fixed,bimodal
-  # Short critical sections, then long ones.
-  overlock bench --threads 16 --cs 50ns --ncs 1us --phase 20us/0
-  taskset -c 0 overlock bench --threads 2       # two threads on one CPU
-  overlock bench --grid full --out full.jsonl   # everything, every sample kept
-
-Locks:
-  main   hybrid queued ticket std parking-lot pthread yield
-  ours   hybrid queued ticket test-and-set, and native-ticket, which never halts but spins
-  peers  std parking-lot parking-lot-fair pthread pthread-adaptive pthread-spin spin-ticket,
-         and yield: a test-and-set lock that calls sched_yield and never halts
-
-Reading the tables (more: overlock reference):
-  cs, ncs   mean lengths of critical sections and pauses; those of each operation are drawn
-  floor     one operation of one thread without a lock: work, and the cost of the harness
-  of best   throughput over that of the best peer at this point, in the same round (median);
-            the other rounds (if any) decide which peer is best, so that luck does not;
-            none where a lone thread spends most of its time in the floor
-  p50 ...   waits, from a sample: 1 operation in 64 is stamped, more of them where they are long
-  Jain      fairness: 1 all threads had the same share, 1/threads one had everything
-  stall     the longest time that any thread waited for the lock, even if it never got it; above
-            2 ms to within 2 ms, below that from the sample
-  CPU/s     CPU seconds used in a second: the price of waiting
-
---explain shows the lock's time: held; stopped (held by a thread without a CPU); hand-over and
-kept (free and wanted for at most 1 us before another, or the same, thread has it); unseen (free
-and wanted for longer: no thread checked it); unwanted. Speed is the share of the throughput that
-logging left. For the threads it shows how many CPUs worked or waited (and the kernel's part of
-both), and how many threads stood in the run queue or slept.
-
-The recommendation weighs throughput, Jain's index and the longest stall (ten times as long weighs
-as much as a fifth of the throughput). On a tie it prefers locks that can't starve a thread. It is
-a verdict only with 6 rounds or more. The rule, which `compare` follows too:
-overlock reference recommendation
-
-Ctrl-C ends the run; finished results are printed and kept.
-Exit codes: 0 fine, 1 a lock lost an update, died, or failed --check, 2 could not run or write, 130 interrupted.";
 
 /// Parses the length of a run.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {

@@ -74,6 +74,9 @@ struct DoctorRecord {
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &DoctorArgs) -> Result<Outcome> {
+    if let Some(path) = &args.calibrate {
+        return crate::calibrate::main(path);
+    }
     let mut findings = vec![
         cpus(),
         quota(),
@@ -253,7 +256,7 @@ fn slice_extension() -> Finding {
 /// Checks the engines of `overlock lab` and reports what each says of itself.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn engines() -> [Finding; 2] {
-    crate::lab::engines().map(|(name, available)| match available {
+    crate::worlds::engines().map(|(name, available)| match available {
         Ok(()) => Finding::new(name, "usable: an engine of `lab`"),
         Err(why) => Finding::new(name, why).advise(true, "until then `lab` uses the other engine"),
     })

@@ -10,16 +10,13 @@ use std::path::Path;
 pub(crate) struct BuiltIn {
     /// Its file's name without `.toml`.
     pub(crate) name: &'static str,
-    /// The document whose figures it holds.
-    pub(crate) document: Option<&'static str>,
     pub(crate) text: &'static str,
 }
 
 macro_rules! built_in {
-    ($($document:expr, $name:literal;)*) => {
+    ($($name:literal)*) => {
         &[$(BuiltIn {
             name: $name,
-            document: $document,
             text: include_str!(concat!("../experiments/", $name, ".toml")),
         }),*]
     };
@@ -27,16 +24,10 @@ macro_rules! built_in {
 
 /// All of them.
 pub(crate) const BUILT_IN: &[BuiltIn] = built_in! {
-    None, "micro";
-    Some("S1"), "s1";
-    Some("S2"), "s2-kernbench";
-    Some("S2"), "s2-oltp";
-    Some("S2"), "s2-ebizzy";
-    Some("S3"), "s3";
-    Some("S4"), "s4-36-cores";
-    Some("S4"), "s4-16-cores";
-    Some("S4"), "s4-micro";
-    Some("S5"), "s5";
+    "quick" "full" "by-hand"
+    "half" "tour" "tour-16x" "yields" "timer" "by-hand-vcpus"
+    "guest" "guest-xen"
+    "micro" "s1" "s2-kernbench" "s2-oltp" "s2-ebizzy" "s3" "s4-36-cores" "s4-16-cores" "s4-micro" "s5"
 };
 
 /// Returns the text of an experiment: of a file, if there is one of this name or the name ends in

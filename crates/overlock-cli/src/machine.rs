@@ -3,33 +3,18 @@
 
 pub(crate) use overlock_bench::CpuTimes;
 use overlock_world::clock::Stamps;
-use serde::Serialize;
+use overlock_world::row::Machine;
 use std::fs;
 
-/// The machine, as every result file describes it.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Machine {
-    /// CPUs this process may use.
-    pub(crate) cpus: usize,
-    pub(crate) cpu_model: String,
-    pub(crate) kernel: String,
-    pub(crate) hypervisor: Option<String>,
-    /// Rate of the time stamp counter if it was the clock; otherwise `clock_gettime` was.
-    pub(crate) tsc_khz: Option<u64>,
-    /// Load average of the last minute when the run began.
-    pub(crate) load_average: f64,
-}
-
-impl Machine {
-    pub(crate) fn observe(clock: &Stamps) -> Self {
-        Machine {
-            cpus: crate::sys::allowed_cpus(),
-            cpu_model: cpu_model(),
-            kernel: first_line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
-            hypervisor: hypervisor(),
-            tsc_khz: clock.tsc_khz(),
-            load_average: load_average(),
-        }
+/// Returns the machine, as every result file describes it.
+pub(crate) fn observe(clock: &Stamps) -> Machine {
+    Machine {
+        cpus: Some(crate::sys::allowed_cpus() as u64),
+        cpu_model: Some(cpu_model()),
+        kernel: first_line("/proc/sys/kernel/osrelease"),
+        hypervisor: hypervisor(),
+        tsc_khz: clock.tsc_khz(),
+        load_average: Some(load_average()),
     }
 }
 

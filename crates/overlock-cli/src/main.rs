@@ -8,16 +8,11 @@
 
 mod args;
 mod bench;
-#[cfg(target_os = "linux")]
-mod boot;
-mod bounds;
+mod calibrate;
 mod doctor;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod experiments;
 mod extras;
 mod interrupt;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod lab;
 mod machine;
 mod output;
 mod process;
@@ -26,11 +21,7 @@ mod recommend;
 mod record;
 mod reference;
 mod report;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod reproduce;
 mod shuffle;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod sim;
 mod sys;
 mod table;
 mod terminal;
@@ -39,6 +30,7 @@ mod torture;
 mod trace;
 mod usage;
 mod warnings;
+mod worlds;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -77,18 +69,6 @@ fn main() -> ExitCode {
         Command::Run(args) => process::run::main(&args),
         Command::Compare(args) => process::compare::main(&args),
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        Command::Lab(args) => lab::main(&args),
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        Command::Sim(args) => sim::main(&args),
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        Command::Reproduce(args) => reproduce::main(&args),
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        Command::Validate(args) => sim::validate::main(&args),
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        Command::Calibrate(args) => sim::calibrate::main(&args),
-        #[cfg(target_os = "linux")]
-        Command::Boot(args) => boot::main(&args),
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         Command::Trace(args) => trace::main(&args),
         Command::Torture(args) => torture::main(&args),
         Command::Report(args) => report::main(&args),
@@ -96,16 +76,16 @@ fn main() -> ExitCode {
         Command::Reference(args) => reference::main(&args),
         Command::Completions(args) => extras::completions(&args),
         Command::ManPages(args) => extras::man_pages(&args),
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        Command::SimChild => sim::pool::obey().map(|()| Outcome::Fine),
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        Command::CountChild { locks } => {
-            reproduce::instructions::obey(&locks).map(|()| Outcome::Fine)
+        Command::SimChild => worlds::obey().map(|()| Outcome::Fine),
+        Command::BenchChild { spec } => {
+            overlock_bench::obey(&spec).map(|never| match never {}).map_err(Into::into)
         }
-        Command::BenchChild { spec } => match overlock_bench::obey(&spec) {
-            Ok(never) => match never {},
-            Err(error) => Err(error.into()),
-        },
+        Command::Old(old) => {
+            let (name, spelling) = old.spelling();
+            Err(anyhow::anyhow!(
+                "`overlock {name}` is now `{spelling}`; see `overlock bench --help`"
+            ))
+        }
     };
     match done {
         Ok(outcome) => outcome.into(),

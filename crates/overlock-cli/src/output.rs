@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where results go: tables for people, JSON Lines or CSV for programs, and a file that grows with
+//! Where results go: tables for people, JSON Lines for programs, and a file that grows with
 //! each record.
 //!
 //! Only this file writes to standard output and standard error.
@@ -8,6 +8,7 @@ use crate::Outcome;
 use crate::args::OutputArgs;
 use crate::terminal;
 use anyhow::{Context, Result, bail};
+use overlock_world::row::{Head, Row};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,7 +19,6 @@ use std::path::Path;
 enum Format {
     Tables,
     Json,
-    Csv,
 }
 
 /// The destination of all results of a command.
@@ -82,7 +82,6 @@ impl Sink {
     pub(crate) fn open(args: &OutputArgs) -> Result<Self> {
         let format = match args {
             OutputArgs { json: true, .. } => Format::Json,
-            OutputArgs { csv: true, .. } => Format::Csv,
             _ => Format::Tables,
         };
         let file = args.out.as_deref().map(ResultFile::create).transpose()?;
@@ -94,6 +93,11 @@ impl Sink {
         let line = serde_json::to_string(record)?;
         self.file.as_mut().map_or(Ok(()), |file| file.write(&line))?;
         if self.format == Format::Json { print(&line) } else { Ok(()) }
+    }
+
+    /// Writes a row.
+    pub(crate) fn row(&mut self, row: &Row) -> Result<()> {
+        self.record(row)
     }
 
     /// Ends the command with `outcome`, or with an error if the result file is incomplete.
@@ -108,10 +112,15 @@ impl Sink {
         }
         print(&terminal::wrapped(text, terminal::stdout_width()))
     }
+}
 
-    /// Prints a line of CSV if that was requested.
-    pub(crate) fn csv(&self, fields: &[String]) -> Result<()> {
-        if self.format == Format::Csv { print(&fields.join(",")) } else { Ok(()) }
+/// Returns the first row of a file, without the seed and the machine.
+pub(crate) fn head() -> Head {
+    Head {
+        version: Some(env!("CARGO_PKG_VERSION").into()),
+        commit: Some(env!("OVERLOCK_COMMIT").into()),
+        command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        ..Head::default()
     }
 }
 

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Everything that can make a number doubtful, each with advice.
 
-use crate::machine::Machine;
 use crate::output;
 use crate::process::waits::Waits;
 use crate::stats::STEAL_LIMIT;
+use overlock_world::row::{Machine, Point};
+use overlock_world::units::Nanos;
 
 /// Runs of the same thing that differ by more than this are reported as doubtful.
 const SPREAD_LIMIT: f64 = 0.25;
 
+/// The share of CPU time that others may take in a run before it counts as disturbed.
+pub(crate) const DISTURBED: f64 = 0.05;
+
 /// A doubt about the results.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Warning {
-    BusyMachine { load: f64, cpus: usize },
+    BusyMachine { load: f64, cpus: u64 },
     Steal { share: f64, place: String },
     WideInterval { place: String, spread: f64 },
     Drift { percent: f64 },
-    Disturbed { disturbed: usize, runs: usize, retaken: usize, worst: f64 },
-    Undrained { lock: String, point: String, threads: usize },
+    Disturbed { disturbed: usize, runs: usize, retaken: u32, worst: f64 },
+    Undrained { lock: String, point: String, threads: u32 },
     NoWaits { lock: String, others: Vec<String> },
     MostlyOthers { lock: String, others: Vec<String> },
     NoCounters { lock: String },
@@ -26,9 +30,8 @@ pub(crate) enum Warning {
 impl Warning {
     /// Warns if the load average shows other processes running.
     pub(crate) fn busy_machine(machine: &Machine) -> Option<Self> {
-        let load = machine.load_average;
-        (load > 0.5 * machine.cpus as f64)
-            .then_some(Warning::BusyMachine { load, cpus: machine.cpus })
+        let (load, cpus) = (machine.load_average?, machine.cpus?);
+        (load > 0.5 * cpus as f64).then_some(Warning::BusyMachine { load, cpus })
     }
 
     /// Warns if the hypervisor took away more than [`STEAL_LIMIT`].
@@ -60,6 +63,34 @@ impl Warning {
     pub(crate) fn print(&self) {
         output::complain(&format!("warning: {self}"));
     }
+}
+
+/// Returns everything that makes these results doubtful.
+pub(crate) fn of_points(points: &[Point]) -> Vec<Warning> {
+    let place = |point: &Point| {
+        let (cpus, cs, ncs) = (point.cpus.unwrap_or(0), point.cs_ns, point.ncs_ns);
+        let [cs, ncs] = [cs, ncs].map(|ns| Nanos(ns.unwrap_or(0)));
+        format!("{} with {cpus}, cs {cs}, ncs {ncs}", point.lock)
+    };
+    let mut warnings = Vec::new();
+    let most = points.iter().max_by(|a, b| a.steal.total_cmp(&b.steal));
+    warnings
+        .extend(most.and_then(|of| Warning::steal(of.steal, format!("at most: {}", place(of)))));
+    let runs = || points.iter().flat_map(|point| &point.samples);
+    let disturbed = runs().filter(|run| run.disturbance > DISTURBED).count();
+    if disturbed > 0 {
+        let worst = runs().map(|run| run.disturbance).fold(0.0, f64::max);
+        let retaken = runs().map(|run| run.retaken).sum();
+        warnings.push(Warning::Disturbed { disturbed, runs: runs().count(), retaken, worst });
+    }
+    let widest = points.iter().filter_map(|of| Some((of.of_best_peer?.spread(), place(of))));
+    warnings.extend(Warning::widest(widest));
+    let most = |point: &Point| point.samples.iter().map(|run| run.undrained).max().unwrap_or(0);
+    if let Some(of) = points.iter().max_by_key(|point| most(point)).filter(|of| most(of) > 0) {
+        let (lock, point) = (of.lock.clone(), place(of));
+        warnings.push(Warning::Undrained { lock, point, threads: most(of) });
+    }
+    warnings
 }
 
 impl std::fmt::Display for Warning {

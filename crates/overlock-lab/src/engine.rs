@@ -9,7 +9,7 @@ use std::{ptr, thread};
 
 use overlock_host::{Nanos, sched};
 use overlock_world::clock::Clock;
-use overlock_world::{Config, Outcome, Program, World};
+use overlock_world::{Config, Outcome, Program, Verbs};
 
 use crate::guest::abi::{Shared, VcpuRecord};
 use crate::guest::door::{Door, deliver, hint, progress, truth, was_away};
@@ -24,12 +24,13 @@ use crate::{Error, Yields};
 /// Either engine does one run at a time: another run in this process waits for it. When a run has
 /// ended, however it did, none of its threads is left.
 pub trait Engine:
-    overlock_world::Engine<Error = Error, Yields = Yields, World: World<Word = AtomicU32>>
+    overlock_world::Engine<Error = Error, Yields = Yields, Verbs: Verbs<Word = AtomicU32>> + Default
 {
 }
 
 impl<E> Engine for E where
-    E: overlock_world::Engine<Error = Error, Yields = Yields, World: World<Word = AtomicU32>>
+    E: overlock_world::Engine<Error = Error, Yields = Yields, Verbs: Verbs<Word = AtomicU32>>
+        + Default
 {
 }
 

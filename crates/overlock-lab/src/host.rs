@@ -414,6 +414,11 @@ impl<'run> Host<'run> {
     }
 }
 
+/// How many of the system's CPUs this process may use.
+pub(crate) fn allowed_cpus() -> u32 {
+    (1..).take_while(|&count| !cpus(count).is_empty()).count() as u32
+}
+
 /// Returns one of the system's CPUs for each processor; none if this process may not use as many.
 fn cpus(pcpus: usize) -> Vec<usize> {
     // SAFETY: all-zero is the empty set, which the call fills.

@@ -31,11 +31,11 @@ use crate::engine::{alone, check, conduct};
 use crate::{Error, Yields, signal};
 
 /// The engine on `/dev/kvm`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct KvmEngine;
 
 impl Engine for KvmEngine {
-    type World = Ports;
+    type Verbs = Ports;
     type Error = Error;
     type Yields = Yields;
 
@@ -45,7 +45,11 @@ impl Engine for KvmEngine {
         open().map(drop)
     }
 
-    fn run<P: Program<Ports>>(config: &Config, program: &P) -> Result<Outcome<Yields>, Error> {
+    fn run<P: Program<Ports>>(
+        &self,
+        config: &Config,
+        program: &P,
+    ) -> Result<Outcome<Yields>, Error> {
         check(config)?;
         let _alone = alone();
         let kvm = open()?;

@@ -13,6 +13,7 @@ mod signal;
 mod slice_timer;
 mod spin_loops;
 mod threads;
+mod world;
 mod yields;
 
 pub use engine::Engine;
@@ -20,7 +21,7 @@ pub use error::{Error, Stuck};
 pub use guest::platform::Guest;
 pub use kvm::{KvmEngine, Ports};
 pub use overlock_host::sched::yield_to::NAMES as POLICIES;
-pub use overlock_world::{Accounts, Config, Hint, PmTimerRule, Program, Vcpu, World, workload};
+pub use overlock_world::{Accounts, Config, Hint, PmTimerRule, Program, Vcpu, Verbs, workload};
 pub use place::Place;
 pub use threads::{Calls, ThreadsEngine};
 pub use yields::Yields;

@@ -34,21 +34,25 @@ use crate::engine::{alone, check, conduct};
 use crate::{Error, Yields, signal};
 
 /// The engine on OS threads, for machines without `/dev/kvm`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct ThreadsEngine;
 
 impl Engine for ThreadsEngine {
-    type World = Calls;
+    type Verbs = Calls;
     type Error = Error;
     type Yields = Yields;
 
-    const NAME: &'static str = "threads";
+    const NAME: &'static str = "parked";
 
     fn availability() -> Result<(), Error> {
         Ok(())
     }
 
-    fn run<P: Program<Calls>>(config: &Config, program: &P) -> Result<Outcome<Yields>, Error> {
+    fn run<P: Program<Calls>>(
+        &self,
+        config: &Config,
+        program: &P,
+    ) -> Result<Outcome<Yields>, Error> {
         check(config)?;
         let _alone = alone();
         calls::install_handler()?;

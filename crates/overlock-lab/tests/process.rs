@@ -60,12 +60,12 @@ fn cpu_time_is_that_of_the_pcpus<E: Engine>() {
     let mut config = config(4, 1);
     config.duration = Duration::from_millis(300);
     let span = AtomicU64::new(0);
-    let program = Body(|vcpu: Vcpu<E::World>| {
+    let program = Body(|vcpu: Vcpu<E::Verbs>| {
         while !vcpu.stopping() {}
         span.store(vcpu.now_ns(), Relaxed);
     });
     let before = cpu_time();
-    E::run(&config, &program).unwrap();
+    E::default().run(&config, &program).unwrap();
     let used = cpu_time() - before;
     let span = Duration::from_nanos(span.into_inner());
     // Four vCPUs that always want to run, on one pCPU: if they were not parked, two cores would be
@@ -101,7 +101,7 @@ fn a_vcpu_that_kvm_refuses_ends_the_run() {
     assert_eq!(vcpu_threads(), 0);
     // Nothing was left open either, so the next run works.
     let program = Body(|_: Vcpu<overlock_lab::Ports>| {});
-    with_few_files(8, || KvmEngine::run(&config(2, 2), &program)).unwrap();
+    with_few_files(8, || KvmEngine.run(&config(2, 2), &program)).unwrap();
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod world;
 
 pub use failure::{Failure, Oracle};
 pub use faults::{Fault, Faults};
+pub use overlock_host::sched::yield_to::NAMES as POLICIES;
 pub use overlock_world::{Rng, seed_of};
 pub use plan::Plan;
 pub use run::{Report, run, torture};

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Accounts, Error, Program, World};
+use crate::{Accounts, Error, Program, Verbs};
 
 /// A way to run programs on vCPUs that can be taken away.
 pub trait Engine {
     /// The world in which its programs run.
-    type World: World;
+    type Verbs: Verbs;
 
     /// Why a run has no result.
     type Error: From<Error> + std::error::Error + Send + Sync + 'static;
@@ -35,14 +35,15 @@ pub trait Engine {
     /// # Errors
     /// If the engine is unavailable, the configuration makes no sense, or the run ended with a
     /// fault, a panic, or vCPUs that did not stop. In every case nothing of the run is left.
-    fn run<P: Program<Self::World>>(
+    fn run<P: Program<Self::Verbs>>(
+        &self,
         config: &Config,
         program: &P,
     ) -> Result<Outcome<Self::Yields>, Self::Error>;
 
     /// About how long a halt, a kick and a wake-up take together on `pcpus` pCPUs of this engine,
     /// in nanoseconds, if that is known without measuring it.
-    fn wake_ns() -> Option<u64> {
+    fn wake_ns(&self) -> Option<u64> {
         None
     }
 }

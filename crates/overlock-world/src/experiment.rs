@@ -27,24 +27,26 @@
 //!     source = "nobody: an example"
 //! "#;
 //! let experiment = Experiment::parse("mine", text)?;
-//! assert_eq!(experiment.points().count(), 2 * 2 * 2);
+//! assert_eq!(experiment.published.len(), 1);
 //! # Ok::<(), overlock_world::Error>(())
 //! ```
 //!
-//! The same file runs in every world that has an [`Engine`]. A world reports what it can't do.
-
-use std::time::Duration;
+//! The same file runs in every [`World`](crate::World). A world reports what it can't do.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::engine::{Config, Engine, PmTimerRule};
-use crate::locks::Lock;
-use crate::workload::{self, Profile};
-use crate::{Document, Error, Record};
+use crate::engine::PmTimerRule;
+use crate::row::Agreement;
+use crate::workload::Profile;
+use crate::{Document, Error, Lengths, NO_POLICY};
 
 mod check;
+mod plan;
+mod random;
+
+pub use plan::Plan;
 
 /// An experiment, read from TOML.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,11 +63,14 @@ pub struct Experiment {
     pub workload: Workload,
     /// What is varied. Lists multiply.
     pub factors: Factors,
+    /// Points beside those that the lists make.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<Place>,
     /// What all points have in common.
     #[serde(default)]
     pub host: Host,
     /// Figures that others have found, for comparison with ours.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
 }
 
@@ -102,36 +107,79 @@ impl<'de> Deserialize<'de> for Workload {
     }
 }
 
-/// What an experiment varies.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// What an experiment varies. Lists multiply.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Factors {
-    /// Locks, by the names that [`Lock::named`] knows.
+    /// Locks, by their names or those of groups: see [`Lock::choose`](crate::locks::Lock::choose).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<String>,
-    /// Yield policies, by the names that the engine knows.
-    #[serde(default = "no_policy")]
+    /// Yield policies, by the names that the engine knows; by default none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<String>,
-    /// Numbers of vCPUs.
+    /// Numbers of threads or vCPUs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
+    /// The same as multiples of the pCPUs: 1 is one vCPU for each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub over: Vec<f64>,
     /// Lengths of a critical section; if empty, the workload's own.
-    #[serde(default)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub section_ns: Vec<u64>,
     /// Lengths of the work between critical sections; if empty, the workload's own.
-    #[serde(default)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub think_ns: Vec<u64>,
-    /// Rules for the PM timer, for workloads that read it.
-    #[serde(default = "lock_free")]
+    /// Instead of these: the share that vCPUs, if they never waited, would demand of what
+    /// hand-overs allow.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contention: Vec<f64>,
+    /// Rules for the PM timer, for workloads that read it; by default `lock-free`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub timers: Vec<PmTimerRule>,
+    /// For threads: how lengths are spread around their means; by default `exp`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lengths: Vec<Lengths>,
+    /// How many locks there are to choose from, by Zipf's law.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locks_count: Option<u32>,
+    /// For threads: other lengths, of sections and between them, in the second half of each run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub then_ns: Option<[u64; 2]>,
+    /// For threads: how many times as long the critical sections of the first are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uneven: Option<u32>,
+    /// Draw this many numbers of threads and lengths at random instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random: Option<u16>,
+    /// Draw also points with several locks, changing lengths, or one thread that holds longer.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub wide: bool,
+}
+
+/// A point that an experiment names, beside or instead of those that its lists make.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// Threads or vCPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
+    /// The same as a multiple of the pCPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<f64>,
+    /// Length of a critical section.
+    pub section_ns: u64,
+    /// Length of the work between them.
+    pub think_ns: u64,
 }
 
 /// What all points of an experiment have in common.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Host {
     /// The host on which a simulation runs unless another is named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// How many vCPUs may run at a time.
+    /// How many vCPUs may run at a time; 0 means as many as the world has by default.
     pub pcpus: u32,
     /// How long a vCPU keeps its pCPU while others wait.
     pub slice_ns: u64,
@@ -196,6 +244,10 @@ pub struct Published {
     /// The point by which to divide the figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<Over>,
+    /// Whether direction and size agreed when this was last examined, in that order: a change fails
+    /// `--check`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<[Agreement; 2]>,
     /// Why ours may differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -240,30 +292,7 @@ impl Published {
 }
 
 fn none() -> String {
-    "none".into()
-}
-
-fn no_policy() -> Vec<String> {
-    vec![none()]
-}
-
-fn lock_free() -> Vec<PmTimerRule> {
-    vec![PmTimerRule::LockFree]
-}
-
-/// One combination of an experiment's factors.
-#[derive(Clone, Debug)]
-pub struct Point {
-    /// The workload, with its lengths chosen.
-    pub profile: Profile,
-    /// The lock.
-    pub lock: Lock,
-    /// The yield policy.
-    pub policy: String,
-    /// The rule for the PM timer.
-    pub timer: PmTimerRule,
-    /// vCPUs.
-    pub cpus: u32,
+    NO_POLICY.into()
 }
 
 impl Experiment {
@@ -289,116 +318,34 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// The workload, once for each combination of lengths.
-    ///
-    /// # Errors
-    /// If there is no such workload, or no run could do it.
-    pub fn profiles(&self) -> Result<Vec<Profile>, Error> {
-        let profiles = self.lengths()?;
-        profiles.iter().try_for_each(Profile::check)?;
-        Ok(profiles)
-    }
-
-    /// The same, even if no run could do them.
-    fn lengths(&self) -> Result<Vec<Profile>, Error> {
-        let profile = match &self.workload {
-            Workload::Named(name) => Profile::named(name)?,
-            Workload::Own(profile) => profile.clone(),
-        };
-        let or = |given: &[u64], own| if given.is_empty() { vec![own] } else { given.to_vec() };
-        let mut profiles = Vec::new();
-        for section_ns in or(&self.factors.section_ns, profile.section_ns) {
-            for think_ns in or(&self.factors.think_ns, profile.think_ns) {
-                profiles.push(Profile { section_ns, think_ns, ..profile.clone() });
-            }
-        }
-        Ok(profiles)
-    }
-
-    /// Every combination of the factors; those with the same workload lengths come together.
-    pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
-        let factors = &self.factors;
-        let profiles = self.profiles().unwrap_or_default();
-        profiles.into_iter().flat_map(move |profile| {
-            let mut points = Vec::new();
-            for lock in factors.locks.iter().filter_map(|name| Lock::named(name)) {
-                for policy in &factors.policies {
-                    for &timer in &factors.timers {
-                        points.extend(factors.cpus.iter().map(|&cpus| Point {
-                            profile: profile.clone(),
-                            lock: lock.clone(),
-                            policy: policy.clone(),
-                            timer,
-                            cpus,
-                        }));
-                    }
-                }
-            }
-            points
-        })
-    }
-
-    /// The configuration for running `point`.
+    /// The same on fewer pCPUs, with the same overcommit: numbers of vCPUs that this does not leave
+    /// whole go, and published figures with them.
     #[must_use]
-    pub fn config<'run>(&self, point: &'run Point) -> Config<'run> {
-        let host = &self.host;
-        let asked = point.policy != "none";
-        let told = |ns: u64| if asked { Duration::from_nanos(ns) } else { Duration::ZERO };
-        Config {
-            duration: Duration::from_secs_f64(host.seconds),
-            slice: Duration::from_nanos(host.slice_ns),
-            critical: Duration::from_nanos(host.grace_ns),
-            policy: &point.policy,
-            paravirtual: point.lock.paravirtual,
-            pause_window: told(host.pause_window_ns),
-            sample_every: Some(told(host.sample_ns)).filter(|every| !every.is_zero()),
-            pm_timer: point.timer,
-            ..Config::new(point.cpus, host.pcpus)
-        }
+    pub fn scaled_to(&self, pcpus: u32) -> Self {
+        let from = self.host.pcpus;
+        let scale = |cpus: u32| {
+            let all = u64::from(cpus) * u64::from(pcpus);
+            all.is_multiple_of(u64::from(from)).then(|| (all / u64::from(from)) as u32)
+        };
+        let mut scaled = self.clone();
+        scaled.host.pcpus = pcpus;
+        scaled.factors.cpus = self.factors.cpus.iter().filter_map(|cpus| scale(*cpus)).collect();
+        scaled.published.retain_mut(|one| {
+            let over = one.over.as_mut().and_then(|over| over.cpus.as_mut());
+            let base = over.is_none_or(|cpus| scale(*cpus).map(|of| *cpus = of).is_some());
+            base && scale(one.cpus).map(|of| one.cpus = of).is_some()
+        });
+        scaled
     }
 
-    /// Runs every point once on engine `E`, in order, and passes each record to `take`.
+    /// The workload, with its own lengths.
     ///
     /// # Errors
-    /// Those of [`workload::run`], at the first point that fails.
-    pub fn run<E: Engine>(
-        &self,
-        mut take: impl FnMut(&Point, Record<E::Yields>),
-    ) -> Result<(), E::Error> {
-        for point in self.points() {
-            let record =
-                workload::run::<E>(&self.config(&point), &point.profile, point.lock.built)?;
-            take(&point, Record { lock: point.lock.name.clone(), ..record });
+    /// If there is no such workload.
+    pub fn profile(&self) -> Result<Profile, Error> {
+        match &self.workload {
+            Workload::Named(name) => Profile::named(name),
+            Workload::Own(profile) => Ok(profile.clone()),
         }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HEAD: &str = "about = ''\nsource = ''\nworkload = 'micro'\n";
-
-    #[test]
-    fn lists_multiply_and_what_is_left_out_is_the_usual() {
-        let text = format!("{HEAD}[factors]\nlocks = ['ticket', 'ticket-off']\ncpus = [1, 1024]");
-        let experiment = Experiment::parse("mine", &text).unwrap();
-        let points: Vec<Point> = experiment.points().collect();
-        assert_eq!(points.len(), 4);
-        assert!(points.iter().all(|point| point.profile.name == "micro"));
-        let last = experiment.config(&points[3]);
-        assert_eq!((last.vcpus, last.pcpus, last.paravirtual), (1024, 2, false));
-        assert_eq!((last.policy, last.pause_window), ("none", Duration::ZERO));
-    }
-
-    #[test]
-    fn a_workload_of_its_own_is_named_after_the_file() {
-        let text = "about = ''\nsource = ''\n[workload]\nabout = ''\nsource = ''\nthink_ns = 5\n\
-                    locks = 1\nsections = 1\nsection_ns = 7\n[factors]\nlocks = ['ticket']\n\
-                    cpus = [1]\nthink_ns = [0, 9]";
-        let points: Vec<Point> = Experiment::parse("mine", text).unwrap().points().collect();
-        let lengths: Vec<_> = points.iter().map(|point| point.profile.think_ns).collect();
-        assert_eq!((lengths, points[0].profile.name.as_str()), (vec![0, 9], "mine"));
     }
 }

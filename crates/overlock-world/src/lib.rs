@@ -3,18 +3,22 @@
 
 mod accounts;
 pub mod clock;
+pub mod columns;
 mod document;
 mod engine;
 mod error;
 pub mod experiment;
+mod job;
 pub mod locks;
-mod record;
 mod rng;
+pub mod row;
+mod run;
 mod run_delay;
 mod sequential;
 pub mod stats;
 pub mod timeline;
 pub mod units;
+mod verbs;
 pub mod workload;
 mod world;
 
@@ -22,9 +26,11 @@ pub use accounts::Accounts;
 pub use document::Document;
 pub use engine::{Config, Engine, NoYields, Outcome, PmTimerRule, VCPUS_MAX, Yields};
 pub use error::Error;
-pub use record::{Losses, Name, Record, WaitNs};
+pub use job::{Job, Lengths, NO_POLICY, Shape};
 pub use rng::{Rng, seed_of};
+pub use run::{Losses, Name, Run, Sched, Spent, WaitNs};
 pub use run_delay::RunDelay;
 pub use sequential::Sequential;
 pub use timeline::Timeline;
-pub use world::{HINT_WAITERS, Hint, Program, Vcpu, World};
+pub use verbs::{HINT_WAITERS, Hint, Program, Vcpu, Verbs};
+pub use world::{Failed, Tell, World};

@@ -4,7 +4,8 @@
 use overlock::counters::Event;
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 
-use crate::World;
+use crate::stats::unique;
+use crate::{Error, Verbs};
 
 #[cfg(feature = "threads")]
 pub mod verbs;
@@ -37,6 +38,26 @@ pub const COMPARATORS: [&str; 2] = ["sequential-queued", "sequential-hybrid"];
 /// The rest of a profile is left out: the work between critical sections would hide the limit.
 pub const HAND_OVER: &str = "hand-over";
 
+/// Locks that others have written, as users would take them instead of ours. They exist where
+/// threads are.
+pub const PEERS: [&str; 8] = [
+    "std",
+    "parking-lot",
+    "parking-lot-fair",
+    "pthread",
+    "pthread-adaptive",
+    "pthread-spin",
+    "spin-ticket",
+    "yield",
+];
+
+/// What the group `main` means: ours that halt, and the peers that are best somewhere.
+const MAIN: [&str; 7] = ["hybrid", "queued", "ticket", "std", "parking-lot", "pthread", "yield"];
+
+/// Deliberately broken ones: they prove that what measures also notices. Used only when asked for
+/// by name.
+pub const BROKEN: [&str; 2] = ["broken-noop", "broken-favourite"];
+
 const NATIVE: &str = "native-";
 const SEQUENTIAL: &str = "sequential-";
 const OFF: &str = "-off";
@@ -52,6 +73,10 @@ pub enum Build {
     Paravirtual,
     /// The same, with sequentially consistent read-modify-writes.
     Sequential,
+    /// It is not ours.
+    Peer,
+    /// It is broken on purpose.
+    Broken,
 }
 
 /// A lock as the guest is built and booted: native, paravirtual, or paravirtual but switched off.
@@ -59,7 +84,7 @@ pub enum Build {
 pub struct Lock {
     /// The name as typed, and as it appears in the records.
     pub name: String,
-    /// As in [`LOCKS`], [`COMPARATORS`], or [`HAND_OVER`].
+    /// As in [`LOCKS`], [`COMPARATORS`], [`PEERS`], [`BROKEN`], or [`HAND_OVER`].
     pub built: &'static str,
     /// Whether it can wait instead of spinning.
     pub paravirtual: bool,
@@ -67,12 +92,18 @@ pub struct Lock {
 
 impl Lock {
     /// The lock with this name: one of [`LOCKS`], a paravirtual one of them followed by `-off`, one
-    /// of [`COMPARATORS`], or [`HAND_OVER`].
+    /// of [`COMPARATORS`], [`HAND_OVER`], one of [`PEERS`] or of [`BROKEN`].
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let find = |among: &[&'static str], name: &str| {
             among.iter().find(|&&known| known == name).copied()
         };
+        if name == "none" {
+            return Some(Self::none());
+        }
+        if let Some(built) = find(&PEERS, name).or_else(|| find(&BROKEN, name)) {
+            return Some(Self { name: name.to_owned(), built, paravirtual: false });
+        }
         let (built, paravirtual) = match name.strip_suffix(OFF) {
             Some(base) if !base.starts_with(NATIVE) => (find(&LOCKS, base)?, false),
             Some(_) => return None,
@@ -90,7 +121,49 @@ impl Lock {
         Self { name: "none".into(), built: LOCKS[0], paravirtual: false }
     }
 
-    /// Every lock, in every build.
+    /// Whether no thread waits for ever, whatever the others do.
+    #[must_use]
+    pub fn cannot_starve(&self) -> bool {
+        let fair = ["ticket", "queued", "hybrid", "parking-lot", "parking-lot-fair", "spin-ticket"];
+        fair.contains(&self.family())
+    }
+
+    /// Those of `known` that `names` ask for, each once: locks, and the groups `all`, `ours`,
+    /// `peers`, `main`, `native`, `paravirtual`, `off`. Any lock that exists can be asked for by
+    /// name if `known` has its algorithm.
+    ///
+    /// # Errors
+    /// Which name is no lock's, and which there are.
+    pub fn choose(names: &[String], known: &[Self]) -> Result<Vec<Self>, Error> {
+        let mut chosen: Vec<Self> = Vec::new();
+        for name in names {
+            let of = |is: &dyn Fn(&Self) -> bool| -> Vec<Self> {
+                known.iter().filter(|lock| is(lock)).cloned().collect()
+            };
+            let found = match name.as_str() {
+                "all" => of(&|_| true),
+                "ours" => of(&|lock| lock.build() != Build::Peer),
+                "peers" => of(&|lock| lock.build() == Build::Peer),
+                "main" => of(&|lock| MAIN.contains(&lock.name.as_str())),
+                "native" => of(&|lock| lock.build() == Build::Native),
+                "paravirtual" => of(&|lock| lock.build() == Build::Paravirtual),
+                "off" => of(&|lock| lock.build() == Build::Off),
+                name => Self::named(name).into_iter().collect(),
+            };
+            if found.is_empty() {
+                let known: Vec<&str> = known.iter().map(|lock| lock.name.as_str()).collect();
+                let known = known.join(", ");
+                return Err(Error(format!(
+                    "there is no lock '{name}'; choose from {known} (or main, all, ours, peers, \
+                     native, paravirtual, off)"
+                )));
+            }
+            chosen.extend(found);
+        }
+        Ok(unique(chosen))
+    }
+
+    /// Every lock of ours, in every build.
     pub fn all() -> impl Iterator<Item = Self> {
         let off = LOCKS.into_iter().map(|name| format!("{name}{OFF}"));
         LOCKS.into_iter().map(str::to_owned).chain(off).filter_map(|name| Self::named(&name))
@@ -100,6 +173,8 @@ impl Lock {
     #[must_use]
     pub fn build(&self) -> Build {
         match (self.built.starts_with(NATIVE), self.paravirtual) {
+            _ if PEERS.contains(&self.built) => Build::Peer,
+            _ if BROKEN.contains(&self.built) => Build::Broken,
             _ if self.built.starts_with(SEQUENTIAL) => Build::Sequential,
             (true, _) => Build::Native,
             (false, false) => Build::Off,
@@ -133,7 +208,7 @@ pub(crate) trait UseLock {
 }
 
 /// Lets `user` use the lock called `name` on vCPUs of world `W`; `None` if there is no such lock.
-pub(crate) fn with_lock<W: World, U: UseLock>(name: &str, user: U) -> Option<U::Output> {
+pub(crate) fn with_lock<W: Verbs, U: UseLock>(name: &str, user: U) -> Option<U::Output> {
     Some(match name {
         "test-and-set" => user.with::<TestAndSet<W::Aware, Locks>>(),
         "ticket" => user.with::<Ticket<W::Aware, Locks>>(),

@@ -7,7 +7,6 @@
 //! ends there for all. A run without a timeline pays one branch for each critical section and each
 //! decision.
 
-use serde::Serialize;
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 
@@ -139,7 +138,7 @@ impl Log {
 }
 
 /// Everything that was recorded of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timeline {
     /// When the recording begins, in nanoseconds of the clock that vCPUs read.
     pub from_ns: u64,

@@ -19,7 +19,6 @@ pub(crate) mod tally;
 
 use std::any::TypeId;
 use std::collections::HashMap;
-use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,9 +30,9 @@ use self::ring::Ring;
 pub use self::tally::histogram;
 use crate::engine::{Config, Engine};
 use crate::locks::{COMPARATORS, Counted, HAND_OVER, LOCKS, UseLock, in_order, with_lock};
-use crate::record::Seen;
+use crate::run::Seen;
 use crate::timeline::Window;
-use crate::{Error, Record, World};
+use crate::{Error, Run, Verbs};
 
 /// Held while a run counts the events of its locks.
 static COUNTING: Mutex<()> = Mutex::new(());
@@ -45,7 +44,7 @@ const WAKE_NS: (u64, u64) = (1_000, 250_000);
 /// The yield policy that acts on what locks publish.
 const PV_HINT: &str = "pv-hint";
 
-/// Runs `profile` under the lock called `lock`, or [`HAND_OVER`], on engine `E`.
+/// Runs `profile` under the lock called `lock`, or [`HAND_OVER`], on `engine`.
 ///
 /// Before an engine's first run in a process, a run of 20 ms measures what a halt, a kick and a
 /// wake-up take there, unless `config` or the engine specifies it.
@@ -54,73 +53,79 @@ const PV_HINT: &str = "pv-hint";
 /// Those of [`Engine::run`], and an [`Error`] if there is no such lock, or if no run could do
 /// `profile`.
 pub fn run<E: Engine>(
+    engine: &E,
     config: &Config,
     profile: &Profile,
     lock: &str,
-) -> Result<Record<E::Yields>, E::Error> {
+) -> Result<Run, E::Error> {
     profile.check()?;
     config.check()?;
     if lock == HAND_OVER {
-        return hand_over::<E>(config, profile);
+        return hand_over(engine, config, profile);
     }
     if !LOCKS.contains(&lock) && !COMPARATORS.contains(&lock) {
         let known = [&LOCKS[..], &COMPARATORS].concat().join(", ");
         return Err(Error(format!("no lock is called {lock}; there are {known}")).into());
     }
-    if COMPARATORS.contains(&lock) && no_sequential::<E::World>() {
+    if COMPARATORS.contains(&lock) && no_sequential::<E::Verbs>() {
         let why =
             format!("{lock} does not differ from the lock it is compared with on {}", E::NAME);
         return Err(Error(why).into());
     }
     let wake_ns = match config.wake_ns {
         Some(wake_ns) => wake_ns,
-        None => wake_ns::<E>(config)?,
+        None => wake_ns(engine, config)?,
     };
     let publishes = config.publishes || config.policy == PV_HINT;
     let config = Config { wake_ns: Some(wake_ns), publishes, ..*config };
-    let user = Run::<E>(&config, profile, lock, PhantomData);
-    with_lock::<E::World, _>(lock, user).expect("one of LOCKS")
+    with_lock::<E::Verbs, _>(lock, Locked { engine, config: &config, profile, lock })
+        .expect("one of LOCKS")
 }
 
 /// Whether a world has no platform of sequentially consistent cells.
-fn no_sequential<W: World>() -> bool {
+fn no_sequential<W: Verbs>() -> bool {
     TypeId::of::<W::Ordered>() == TypeId::of::<W::Aware>()
 }
 
-struct Run<'a, 'b, E>(&'a Config<'b>, &'a Profile, &'a str, PhantomData<E>);
+struct Locked<'a, E> {
+    engine: &'a E,
+    config: &'a Config<'a>,
+    profile: &'a Profile,
+    lock: &'a str,
+}
 
-impl<E: Engine> UseLock for Run<'_, '_, E> {
-    type Output = Result<Record<E::Yields>, E::Error>;
+impl<E: Engine> UseLock for Locked<'_, E> {
+    type Output = Result<Run, E::Error>;
 
     fn with<L: ConstLock + 'static>(self) -> Self::Output {
-        let Self(config, profile, lock, _) = self;
+        let Self { engine, config, profile, lock } = self;
         let ordered = in_order(lock);
-        let mix = Mix::<E::World, L>::new(profile, config.vcpus, ordered, config.publishes);
+        let mix = Mix::<E::Verbs, L>::new(profile, config.vcpus, ordered, config.publishes);
         let mix = mix.noting(Window::of(config), config.vcpus);
         // The counters belong to the process, so no other run may count between the two readings.
         let counting = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
         let before = Counted::now();
-        let outcome = E::run(config, &mix)?;
+        let outcome = engine.run(config, &mix)?;
         let counters = Counted::now().since(&before);
         drop(counting);
         let seen = Seen { tallies: mix.tallies(), locks: mix.losses(), counters, logs: mix.logs() };
-        Ok(Record::new::<E>(config, profile, lock, outcome, seen))
+        Ok(Run::new(config, outcome, seen))
     }
 }
 
-fn hand_over<E: Engine>(config: &Config, profile: &Profile) -> Result<Record<E::Yields>, E::Error> {
-    let ring = Ring::<E::World>::new(profile, config.vcpus);
-    let outcome = E::run(config, &ring)?;
+fn hand_over<E: Engine>(engine: &E, config: &Config, profile: &Profile) -> Result<Run, E::Error> {
+    let ring = Ring::<E::Verbs>::new(profile, config.vcpus);
+    let outcome = engine.run(config, &ring)?;
     let seen = Seen { tallies: ring.tallies(), locks: Vec::new(), counters: Vec::new(), logs: &[] };
-    Ok(Record::new::<E>(config, profile, HAND_OVER, outcome, seen))
+    Ok(Run::new(config, outcome, seen))
 }
 
 /// About how long a halt, a kick and a wake-up take together where pCPUs are idle, in nanoseconds:
 /// the time per hand-over in a series of them, measured once for each engine and number of pCPUs,
 /// at most two.
-fn wake_ns<E: Engine>(config: &Config) -> Result<u64, E::Error> {
+fn wake_ns<E: Engine>(engine: &E, config: &Config) -> Result<u64, E::Error> {
     static MEASURED: Mutex<Option<HashMap<(&str, u32), u64>>> = Mutex::new(None);
-    if let Some(known) = E::wake_ns() {
+    if let Some(known) = engine.wake_ns() {
         return Ok(known);
     }
     // With more, the other pCPUs take no part.
@@ -135,7 +140,7 @@ fn wake_ns<E: Engine>(config: &Config) -> Result<u64, E::Error> {
         cancel: config.cancel,
         ..Config::new(2 * pcpus, pcpus)
     };
-    let record = hand_over::<E>(&turns, &Profile::named("micro")?)?;
+    let record = hand_over(engine, &turns, &Profile::named("micro")?)?;
     // Between two turns of one vCPU come the turns of the others. The median excludes interruptions
     // of the measurement. A run that was cut short has no turn.
     let turns = u64::from(turns.vcpus - 1).max(1);

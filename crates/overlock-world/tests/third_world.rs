@@ -8,7 +8,7 @@
 
 use std::cell::Cell as LocalCell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -16,9 +16,13 @@ use overlock::atomic::{Atomic, ConstAtomic};
 use overlock::platform::{Platform, ReadModifyWrite};
 use overlock::{Bucket, Cpu, Slot};
 use overlock_world::experiment::Experiment;
-use overlock_world::locks::HAND_OVER;
+use overlock_world::locks::{HAND_OVER, Lock};
+use overlock_world::row::{Point, relate};
 use overlock_world::workload::{Profile, run};
-use overlock_world::{Accounts, Config, Engine, Error, NoYields, Outcome, Program, Vcpu, World};
+use overlock_world::{
+    Accounts, Config, Engine, Error, Failed, Job, NoYields, Outcome, Program, Run, Vcpu, Verbs,
+    World,
+};
 
 /// The cost of an access to a cell, a pause and a call to the host, in nanoseconds.
 const ACCESS: u64 = 10;
@@ -298,7 +302,7 @@ platform!(false);
 #[derive(Clone, Copy, Debug)]
 struct RoundRobin;
 
-impl World for RoundRobin {
+impl Verbs for RoundRobin {
     type Word = Timed<AtomicU32>;
     type Aware = Turns<true>;
     type Native = Turns<false>;
@@ -377,8 +381,36 @@ impl World for RoundRobin {
 #[derive(Debug)]
 struct InTurns;
 
+/// A world is a few lines more.
+impl World for InTurns {
+    fn name(&self) -> &'static str {
+        "turns"
+    }
+
+    fn is_real(&self) -> bool {
+        false
+    }
+
+    fn pcpus(&self) -> u32 {
+        2
+    }
+
+    fn locks(&self) -> Vec<Lock> {
+        Lock::all().collect()
+    }
+
+    fn check(&self, _job: &Job) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
+        let lock = Lock::named(&job.lock).unwrap();
+        Ok(run(self, &job.config(&lock, cancel), &job.profile, lock.built)?)
+    }
+}
+
 impl Engine for InTurns {
-    type World = RoundRobin;
+    type Verbs = RoundRobin;
     type Error = Error;
     type Yields = NoYields;
     const NAME: &'static str = "turns";
@@ -387,11 +419,15 @@ impl Engine for InTurns {
         Ok(())
     }
 
-    fn wake_ns() -> Option<u64> {
+    fn wake_ns(&self) -> Option<u64> {
         Some(2 * CALL)
     }
 
-    fn run<P: Program<RoundRobin>>(config: &Config, p: &P) -> Result<Outcome<NoYields>, Error> {
+    fn run<P: Program<RoundRobin>>(
+        &self,
+        config: &Config,
+        p: &P,
+    ) -> Result<Outcome<NoYields>, Error> {
         // The tables of the platforms belong to the process.
         static ALONE: Mutex<()> = Mutex::new(());
         let _alone = ALONE.lock();
@@ -447,27 +483,33 @@ fn the_laboratorys_experiment_file_runs_and_is_the_same_every_time() {
     // Each turn is a switch of threads, and a tenth of a second of them takes some seconds.
     experiment.host.seconds = 0.02;
     let results = |experiment: &Experiment| {
-        let mut records = Vec::new();
-        experiment.run::<InTurns>(|_, record| records.push(record)).unwrap();
-        records
+        let plan = experiment.plan(&InTurns, 1, |_| Ok(1.0)).unwrap();
+        let run = |job: &Job| World::run(&InTurns, job, &AtomicBool::new(false)).unwrap();
+        let point = |job| Point::of_runs("turns", true, job, vec![run(job)]);
+        let mut points: Vec<Point> = plan.jobs().map(point).collect();
+        relate(&mut points);
+        points
     };
-    let records = results(&experiment);
-    assert_eq!(records.len(), 12);
-    for record in &records {
-        assert_eq!((record.world.as_ref(), record.pcpus), ("turns", 2));
-        assert!(record.ops_per_s > 0.0 && record.cpu_s_per_s <= 2.1, "{record:?}");
-        assert_eq!(record.steal_s_per_s > 0.0, record.cpus == 8, "{record:?}");
+    let points = results(&experiment);
+    assert_eq!(points.len(), 12);
+    for point in &points {
+        assert_eq!((point.world.as_ref(), point.pcpus), ("turns", Some(2)));
+        assert!(point.ops() > 0.0 && point.cpu_s_per_s <= 2.1, "{point:?}");
+        assert_eq!(point.steal_s_per_s > Some(0.0), point.cpus == Some(8), "{point:?}");
     }
-    let of = |lock: &str, cpus: u32| {
-        let found =
-            records.iter().find(|r| (r.lock.as_str(), r.cpus, r.cs_ns) == (lock, cpus, 1000));
-        found.unwrap().ops_per_s
+    let of_1x = |lock: &str| {
+        let key = |of: &&Point| (&*of.lock, of.cpus, of.cs_ns) == (lock, Some(8), Some(1000));
+        points.iter().find(key).unwrap().of_1x.unwrap().median
+    };
+    let of_ticket = |lock: &str| {
+        let key = |of: &&Point| (&*of.lock, of.cpus, of.cs_ns) == (lock, Some(8), Some(1000));
+        points.iter().find(key).unwrap().of_native_ticket.unwrap().median
     };
     // The effects that the project is about show here too.
-    assert!(of("native-ticket", 8) < 0.2 * of("native-ticket", 2), "a strict spin lock collapses");
-    assert!(of("hybrid", 8) > 2.0 * of("native-ticket", 8), "one that halts and steals does not");
+    assert!(of_1x("native-ticket") < 0.2, "a strict spin lock collapses");
+    assert!(of_ticket("hybrid") > 2.0, "one that halts and steals does not");
     experiment.host.seconds = 0.005;
-    let text = |records| serde_json::to_string(&records).unwrap();
+    let text = |points| serde_json::to_string(&points).unwrap();
     assert_eq!(text(results(&experiment)), text(results(&experiment)));
 }
 
@@ -476,13 +518,13 @@ fn every_profile_and_the_hand_over_run_in_virtual_time() {
     let config = Config { duration: Duration::from_millis(10), ..Config::new(4, 2) };
     for name in Profile::names() {
         let profile = Profile::named(name).unwrap();
-        let record = run::<InTurns>(&config, &profile, "hybrid").unwrap();
+        let record = run(&InTurns, &config, &profile, "hybrid").unwrap();
         assert!(record.ops_per_s > 0.0, "{record:?}");
         assert_eq!(record.exits["interrupt"] > 0, name == "ebizzy", "{record:?}");
         assert_eq!(record.timer_backwards, 0);
     }
     let micro = Profile::named("micro").unwrap();
-    let record = run::<InTurns>(&config, &micro, HAND_OVER).unwrap();
+    let record = run(&InTurns, &config, &micro, HAND_OVER).unwrap();
     assert!(record.exits["halt"] > 0 && record.exits["kick"] > 0, "{record:?}");
     assert!(record.ops_per_cpu.max - record.ops_per_cpu.min <= 1, "{record:?}");
 }
@@ -490,6 +532,6 @@ fn every_profile_and_the_hand_over_run_in_virtual_time() {
 #[test]
 fn a_world_without_weaker_orderings_refuses_what_compares_them() {
     let profile = Profile::named("micro").unwrap();
-    let error = run::<InTurns>(&Config::new(2, 1), &profile, "sequential-hybrid").unwrap_err();
+    let error = run(&InTurns, &Config::new(2, 1), &profile, "sequential-hybrid").unwrap_err();
     assert!(error.to_string().contains("sequential-hybrid does not differ"), "{error}");
 }

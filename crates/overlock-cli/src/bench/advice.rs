@@ -7,48 +7,33 @@
 //! score of a round is the geometric mean over the points. With fewer than 6 rounds no interval
 //! covers the median with 95 %: then there is no verdict, only the lock that looks best.
 
-use super::results::{LockRuns, PointRuns, Results, jain};
-use super::summary::LockSummary;
-use crate::recommend::{self, Candidate};
-use crate::stats::{self, CONFIDENCE};
-use crate::units::{three, time};
-use overlock_bench::{RunSample, STALL_NS};
-use serde::Serialize;
+use crate::recommend::{self, Candidate, cannot_starve};
+use overlock_bench::STALL_NS;
+use overlock_world::Run;
+use overlock_world::row::{Advice, Point, Row, Summary};
+use overlock_world::stats::{self, CONFIDENCE};
+use overlock_world::units::{three, time};
 
 /// Below this index half of the threads get nothing.
 const FAIR: f64 = 0.5;
 
-/// What to use on this machine, and why.
-#[derive(Debug, Serialize)]
-pub(crate) struct Advice {
-    kind: &'static str,
-    /// The lock that the rule chooses.
-    pub(crate) lock: &'static str,
-    /// Whether the rounds support that choice.
-    verdict: bool,
-    /// Locks that tie with it.
-    ties: Vec<&'static str>,
-    pub(crate) sentence: String,
-}
-
 /// Applies the rule to all locks that were measured at every point, if there are at least two.
-pub(crate) fn advice(results: &Results, lines: &[LockSummary]) -> Option<Advice> {
+pub(super) fn advice(rows: &[Row], lines: &[Summary]) -> Option<Advice> {
     if lines.len() < 2 {
         return None;
     }
-    let is_calm = |line: &LockSummary| line.calm_stall_ns <= STALL_NS && line.calm_jain >= FAIR;
+    let is_calm = |line: &Summary| line.calm_stall_ns <= STALL_NS && line.calm_jain >= FAIR;
     let some_are_calm = lines.iter().any(is_calm);
     let left = lines.iter().filter(|line| !some_are_calm || is_calm(line));
-    let candidates: Vec<Candidate<'static>> =
-        left.filter_map(|line| candidate(line, &results.points)).collect();
+    let candidates: Vec<Candidate<'_>> = left.filter_map(|line| candidate(line, rows)).collect();
     let ties = recommend::choose(&candidates);
     let (chosen, ties) = ties.split_first()?;
     let line = lines.iter().find(|line| line.lock == chosen.lock)?;
     let rounds = chosen.scores.len();
     let verdict = stats::coverage(rounds) >= CONFIDENCE;
     let can_starve = ties.iter().filter(|of| !of.cannot_starve).map(|of| of.lock);
-    let can_starve: Vec<&'static str> = can_starve.collect();
-    let ties: Vec<&'static str> = ties.iter().map(|of| of.lock).collect();
+    let can_starve: Vec<&str> = can_starve.collect();
+    let ties: Vec<String> = ties.iter().map(|of| of.lock.to_owned()).collect();
     let mut sentence = if verdict {
         format!("Recommendation: use {} on this machine: {}", line.lock, figures(line))
     } else {
@@ -68,20 +53,20 @@ pub(crate) fn advice(results: &Results, lines: &[LockSummary]) -> Option<Advice>
         };
     }
     sentence += &passed_over(line, lines, some_are_calm, is_calm);
-    Some(Advice { kind: "advice", lock: line.lock, verdict, ties, sentence })
+    Some(Advice { lock: line.lock.clone(), verdict, ties, sentence })
 }
 
 /// Explains why the fastest lock is not the one to use, if it isn't.
 fn passed_over(
-    chosen: &LockSummary,
-    lines: &[LockSummary],
+    chosen: &Summary,
+    lines: &[Summary],
     some_are_calm: bool,
-    is_calm: impl Fn(&LockSummary) -> bool,
+    is_calm: impl Fn(&Summary) -> bool,
 ) -> String {
     if !some_are_calm {
         return " No lock kept every thread going.".into();
     }
-    let share = |line: &LockSummary| line.of_best_peer.map_or(0.0, |ratio| ratio.median);
+    let share = |line: &Summary| line.of_best_peer.map_or(0.0, |ratio| ratio.median);
     match lines.first() {
         Some(fastest) if fastest.lock != chosen.lock && share(fastest) > share(chosen) => {
             let how = if is_calm(fastest) { "" } else { "starves threads: " };
@@ -102,7 +87,7 @@ fn passed_over(
     }
 }
 
-fn figures(line: &LockSummary) -> String {
+fn figures(line: &Summary) -> String {
     let mut text = match (line.of_best_peer, &line.worst) {
         (Some(share), Some(worst)) => format!(
             "{}x the best peer of each point on average and {}x at its worst ({}), ",
@@ -120,51 +105,59 @@ fn figures(line: &LockSummary) -> String {
     text
 }
 
-fn candidate(line: &LockSummary, points: &[PointRuns]) -> Option<Candidate<'static>> {
-    let runs: Option<Vec<&LockRuns>> = points.iter().map(|runs| runs.find(line.lock)).collect();
-    let runs = runs?;
-    let cannot_starve = runs.first()?.lock.cannot_starve;
-    let rounds = runs.iter().map(|runs| runs.samples.len()).min()?;
-    let round = |index| runs.iter().map(|runs| score(&runs.samples[index])).collect::<Vec<_>>();
+fn candidate<'a>(line: &'a Summary, rows: &[Row]) -> Option<Candidate<'a>> {
+    let points = rows.iter().filter_map(|row| match row {
+        Row::Point(point) if point.lock == line.lock => Some(&**point),
+        _ => None,
+    });
+    let points: Vec<&Point> = points.collect();
+    let rounds = points.iter().map(|point| point.samples.len()).min()?;
+    let round = |index| points.iter().map(|of| score(&of.samples[index])).collect::<Vec<_>>();
     let scores = (0..rounds).filter_map(|index| stats::geomean(&round(index))).collect();
-    Some(Candidate { lock: line.lock, cannot_starve, scores })
+    let lock = line.lock.as_str();
+    Some(Candidate { lock, cannot_starve: cannot_starve(lock), scores })
 }
 
-fn score(sample: &RunSample) -> f64 {
-    recommend::score(sample.ops_per_s, jain(sample), sample.longest_stall_ns)
+fn score(run: &Run) -> f64 {
+    recommend::score(run.ops_per_s, run.jain, run.longest_stall_ns as f64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::grid::Point;
-    use crate::bench::summary;
-    use crate::machine::Machine;
-    use crate::units::Nanos;
-    use overlock_world::clock::Stamps;
+    use crate::bench::summaries;
+    use overlock_world::Lengths;
+    use overlock_world::row::relate;
+    use overlock_world::stats::{Interval, jain};
 
-    /// Returns the results of one point: for each lock its name, throughput by rounds, stall in ms,
-    /// and the ops of its threads.
-    fn results(locks: &[(&str, &[f64], f64, &[u64])]) -> Results {
-        let mut results = Results::new(Machine::observe(&Stamps::calibrate()));
-        let locks = locks.iter().map(|(name, rounds, stall_ms, ops)| {
-            let mut runs = LockRuns::new(overlock_bench::find(name).unwrap());
-            let sample = |ops_per_s: &f64| RunSample {
+    /// The rows of one point: for each lock its name, throughput by rounds, stall in ms, and the ops
+    /// of its threads.
+    fn results(locks: &[(&str, &[f64], f64, &[u64])]) -> Vec<Row> {
+        let of = |(lock, rounds, stall_ms, ops): &(&str, &[f64], f64, &[u64])| {
+            let run = |ops_per_s: &f64| Run {
                 ops_per_s: *ops_per_s,
-                ops: ops.to_vec(),
-                longest_stall_ns: stall_ms * 1e6,
-                ..RunSample::default()
+                jain: jain(ops),
+                longest_stall_ns: (stall_ms * 1e6) as u64,
+                ..Run::default()
             };
-            runs.samples = rounds.iter().map(sample).collect();
-            runs
-        });
-        let point = Point::plain(2, Nanos(0), Nanos(0));
-        results.points.push(PointRuns { point, floor_ns: 0.0, locks: locks.collect() });
-        results
+            Point {
+                lock: (*lock).to_owned(),
+                cpus: Some(2),
+                lengths: Some(Lengths::Exp),
+                jain: Some(jain(ops)),
+                longest_stall_ns: Some((stall_ms * 1e6) as u64),
+                ops_per_s: Interval::of(rounds),
+                samples: rounds.iter().map(run).collect(),
+                ..Point::default()
+            }
+        };
+        let mut points: Vec<Point> = locks.iter().map(of).collect();
+        relate(&mut points);
+        points.into_iter().map(Box::new).map(Row::Point).collect()
     }
 
-    fn advise(results: &Results) -> Advice {
-        advice(results, &summary::of(results)).unwrap()
+    fn advise(rows: &[Row]) -> Advice {
+        advice(rows, &summaries(rows)).unwrap()
     }
 
     const FAST: &[f64] = &[101.0, 103.0, 102.0, 101.0, 103.0, 102.0];
@@ -177,7 +170,7 @@ mod tests {
         for names in [["std", "hybrid"], ["hybrid", "std"]] {
             let locks = [(names[0], FAST, 1.0, EVEN), (names[1], LIKE, 1.0, EVEN)];
             let advice = advise(&results(&locks));
-            assert_eq!((advice.lock, advice.verdict), ("hybrid", true), "{advice:?}");
+            assert_eq!((&*advice.lock, advice.verdict), ("hybrid", true), "{advice:?}");
             assert!(advice.sentence.contains("ties with std, but can't starve"), "{advice:?}");
         }
     }
@@ -198,7 +191,7 @@ mod tests {
     fn a_long_stall_costs_more_than_a_tenth_of_the_throughput() {
         let short = [("std", FAST, 30.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
         let advice = advise(&results(&short));
-        assert_eq!((advice.lock, advice.verdict), ("pthread", true));
+        assert_eq!((&*advice.lock, advice.verdict), ("pthread", true));
         assert!(advice.sentence.contains("std is faster on average"), "{advice:?}");
         let alike = [("std", FAST, 1.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
         assert_eq!(advise(&results(&alike)).lock, "std");
@@ -207,8 +200,12 @@ mod tests {
     #[test]
     fn where_all_points_have_many_threads_their_stalls_are_named() {
         let mut many = results(&[("std", FAST, 60.0, EVEN), ("pthread", SLOW, 1.0, EVEN)]);
-        many.points[0].point.threads = 32;
-        let lines = summary::of(&many);
+        for row in &mut many {
+            if let Row::Point(point) = row {
+                point.cpus = Some(32);
+            }
+        }
+        let lines = summaries(&many);
         let sentence = passed_over(&lines[1], &lines, true, |_| true);
         assert!(sentence.contains("std is faster on average"), "{sentence}");
         assert!(sentence.contains("stall is 60"), "{sentence}");
@@ -220,7 +217,7 @@ mod tests {
         let faster = FAST.iter().map(|ops| ops * 1.01).collect::<Vec<_>>();
         let locks = [("std", &faster[..], 40.0, EVEN), ("pthread", FAST, 0.8, EVEN)];
         let advice = advise(&results(&locks));
-        assert_eq!((advice.lock, advice.verdict), ("pthread", true), "{advice:?}");
+        assert_eq!((&*advice.lock, advice.verdict), ("pthread", true), "{advice:?}");
     }
 
     #[test]

@@ -1,182 +1,262 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench --check`: the bounds that Overlock promises, judged point by point.
-//!
-//! See [`bounds`] for when a bound is met or missed.
+//! `--check`: the bounds that Overlock promises, judged point by point from rows, fresh or of a
+//! file.
 
-use super::results::{LockRuns, PointRuns, Results, jain};
-use super::summary::{self, CALM_THREADS};
-use crate::bounds::{self, Side, Verdict, judge};
-use crate::output::Sink;
-use crate::stats::Interval;
-use crate::units::three;
-use anyhow::{Result, bail};
-use overlock_bench::Origin;
-use overlock_bench::RunSample;
-use serde::Serialize;
+use super::bounds::judge;
+use super::tables::place;
+use overlock_world::NO_POLICY;
+use overlock_world::Run;
+use overlock_world::locks::{Build, Lock};
+use overlock_world::row::Side::{self, AtLeast, AtMost};
+use overlock_world::row::{Check, Pair, Point, Row, geomeans};
+use overlock_world::stats::Interval;
+use overlock_world::units::three;
 
-/// Throughput of the hybrid lock over that of the best peer, at each point and on average.
-const HYBRID_EACH: f64 = 0.85;
-const HYBRID_MEAN: f64 = 1.0;
-/// The same where critical sections and pauses are empty, with a tail no worse than that peer's.
-const HYBRID_BARE: f64 = 0.9;
-/// Fairness of the hybrid lock at up to 16 threads.
-const HYBRID_JAIN: f64 = 0.95;
-/// Throughput of the queueing locks over that of a ticket lock that only spins, at 16 threads.
-const NO_COLLAPSE: f64 = 10.0;
-const NO_COLLAPSE_THREADS: usize = 16;
-/// An uncontended pair of the hybrid lock over that of `std`.
-const HYBRID_PAIR: f64 = 0.55;
-/// Pairs of the others can differ by code alignment alone; 3 % is the largest effect that was seen.
-const PAIR: f64 = 1.03;
+/// Up to this many threads, no thread should ever be seen to stall.
+pub(super) const CALM_THREADS: u32 = 16;
 
-/// One bound at one place.
-#[derive(Debug, Serialize)]
-struct Check {
-    kind: &'static str,
-    bound: &'static str,
-    lock: &'static str,
-    place: String,
-    side: Side,
-    limit: f64,
-    value: Interval,
-    verdict: Verdict,
-}
+/// What is bounded, on which side, by how much.
+type Bound = (&'static str, Side, f64);
 
-impl Check {
-    fn new(
-        (bound, side, limit): (&'static str, Side, f64),
-        lock: &'static str,
-        place: impl ToString,
-        values: &[f64],
-    ) -> Option<Self> {
-        let value = Interval::of(values)?;
-        let verdict = judge(value, side, limit);
-        let place = place.to_string();
-        Some(Check { kind: "check", bound, lock, place, side, limit, value, verdict })
-    }
-}
+// Threads. Throughput of the hybrid lock over that of the best peer: at each point; where sections
+// and pauses are empty; on average.
+const EACH: Bound = ("throughput over best peer", AtLeast, 0.85);
+const BARE: Bound = ("throughput over best peer", AtLeast, 0.9);
+const MEAN: Bound = ("geometric mean of throughput over best peer", AtLeast, 1.0);
+// Its tail where sections and pauses are empty.
+const BARE_TAIL: Bound = ("p99.9 over the best peer's", AtMost, 1.0);
+const BARE_STALL: Bound = ("longest stall over the best peer's", AtMost, 1.0);
+const JAIN: Bound = ("Jain index", AtLeast, 0.95);
+const STALL: Bound = ("longest stall over parking-lot's", AtMost, 1.0);
+// Queue locks that halt do not collapse where one that spins does, at 16 threads.
+const NO_COLLAPSE: Bound = ("throughput over spin-ticket", AtLeast, 10.0);
+const NO_COLLAPSE_THREADS: u32 = 16;
+const PAIR: Bound = ("uncontended pair over std's", AtMost, 0.55);
+// Pairs of the others can differ by code alignment alone; 3 % is the largest effect that was seen.
+const OTHER_PAIR: Bound = ("uncontended pair over std's", AtMost, 1.03);
+const TICKET_PAIR: Bound = ("uncontended pair over spin-ticket's", AtMost, 1.03);
 
-impl std::fmt::Display for Check {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "  {}  {} of {} {} {}: {} ({}..{}) at {}",
-            self.verdict,
-            self.bound,
-            self.lock,
-            self.side,
-            three(self.limit),
-            three(self.value.median),
-            three(self.value.low),
-            three(self.value.high),
-            self.place
-        )
-    }
-}
+// vCPUs. A lock that only spins, over its own throughput at 1x, with 8 vCPUs.
+const COLLAPSE: Bound = ("native throughput over 1x", AtMost, 0.05);
+const COLLAPSE_CPUS: u32 = 8;
+// The hybrid lock over its own throughput at 1x, up to 16x; and its least served vCPU, up to 8x.
+const HYBRID: Bound = ("throughput over 1x", AtLeast, 0.8);
+const HYBRID_OVER: f64 = 16.0;
+const LEAST_SERVED: Bound = ("least served vCPU over average", AtLeast, 0.85);
+const LEAST_SERVED_OVER: f64 = 8.0;
+// The paravirtual build, switched off, at 1x.
+const OFF: Bound = ("switched off over native", AtLeast, 0.98);
+// Locks in strict order.
+const OF_LIMIT: Bound = ("throughput over hand-over", AtLeast, 0.5);
+const OF_NATIVE: Bound = ("throughput over native-ticket", AtLeast, 10.0);
+// Where the demand is half of what hand-overs allow.
+const HALF: Bound = ("throughput over 1x", AtLeast, 0.8);
+const OF_ROBIN: Bound = ("throughput over round-robin", AtLeast, 1.0);
+const OF_ORACLE: Bound = ("throughput over oracle", AtLeast, 0.9);
+// The lock-free read of the PM timer; over a mutex only where a read is not an exit.
+const OF_MUTEX: Bound = ("reads of the timer over mutex", AtLeast, 3.0);
+const OF_REFRESH: Bound = ("reads of the timer over refresh", AtLeast, 1.0);
 
-/// Judges all results; returns whether no bound was missed.
-pub(crate) fn all(results: &Results, sink: &mut Sink) -> Result<bool> {
+/// Judges all rows that a bound is about.
+pub(crate) fn check(rows: &[Row]) -> Vec<Check> {
+    let of_points = rows.iter().filter_map(|row| match row {
+        Row::Point(point) => Some((**point).clone()),
+        _ => None,
+    });
+    let points: Vec<Point> = of_points.collect();
+    let pairs = rows.iter().filter_map(|row| match row {
+        Row::Pair(pair) => Some(pair),
+        _ => None,
+    });
     let mut checks: Vec<Check> = Vec::new();
-    for runs in &results.points {
-        checks.extend(hybrid(runs));
-        checks.extend(no_collapse(runs));
-    }
-    checks.extend(hybrid_mean(results));
-    checks.extend(hybrid_stall(results));
-    checks.extend(pairs(results));
-    if checks.is_empty() {
-        bail!(
-            "--check found nothing to judge: it needs hybrid with some peers, or \
-             ticket or queued with spin-ticket at 16 threads"
-        );
-    }
-    let mut lines = vec!["Checks:".to_owned()];
-    for check in &checks {
-        sink.record(check)?;
-        if check.verdict != Verdict::Met {
-            lines.push(check.to_string());
+    for point in &points {
+        match point.lengths {
+            Some(_) => checks.extend(of_threads(point, &points)),
+            None => checks.extend(of_vcpus(point)),
         }
     }
-    bounds::conclude(lines, checks.iter().map(|check| check.verdict), sink)
+    if points.iter().any(|point| point.lengths.is_some()) {
+        let means = Interval::of(&geomeans("hybrid", &points));
+        checks.extend(made(MEAN, Some("hybrid"), "all points".into(), means));
+        checks.extend(made(STALL, Some("hybrid"), "all points".into(), longest_stall(&points)));
+    }
+    let pairs: Vec<&Pair> = pairs.collect();
+    checks.extend(pairs.iter().filter_map(|pair| of_pair(pair, &pairs)));
+    checks
 }
 
-/// Judges the hybrid lock at one point: throughput and fairness, and the tail where it is
-/// measurable.
-fn hybrid(runs: &PointRuns) -> Vec<Check> {
-    let Some(lock) = runs.find("hybrid") else { return Vec::new() };
-    let check = |bound, values: &[f64]| Check::new(bound, "hybrid", runs.point, values);
+fn made(
+    (bound, side, limit): Bound,
+    lock: Option<&str>,
+    place: String,
+    value: Option<Interval>,
+) -> Option<Check> {
+    let value = value?;
+    let verdict = judge(value, side, limit);
+    let (bound, lock) = (bound.to_owned(), lock.map(str::to_owned));
+    Some(Check { bound, lock, place, side, limit, value, verdict, note: None })
+}
+
+fn of_threads(point: &Point, all: &[Point]) -> Vec<Check> {
+    let of = |bound, value| made(bound, Some(&point.lock), place(point), value);
+    let rivals = || all.iter().filter(|of| point.takes_turns_with(of) && of.cpus == point.cpus);
+    let rival = |name: &str| rivals().find(|of| of.lock == name);
     let mut checks = Vec::new();
-    let is_contended = runs.point.threads > 1;
-    let is_bare = runs.point.is_bare() && is_contended;
-    if let Some(ratios) = runs.of_best_peer(lock) {
-        let limit = if is_bare { HYBRID_BARE } else { HYBRID_EACH };
-        checks.extend(check(("throughput over best peer", Side::AtLeast, limit), &ratios));
+    let is_contended = point.cpus > Some(1);
+    let is_bare = (point.cs_ns, point.ncs_ns, point.then_ns) == (Some(0), Some(0), None);
+    if point.lock == "hybrid" {
+        let is_bare = is_bare && is_contended;
+        checks.extend(of(if is_bare { BARE } else { EACH }, point.of_best_peer));
+        if let Some(peer) = point.best_peer.as_deref().and_then(rival).filter(|_| is_bare) {
+            checks.extend(of(BARE_TAIL, point.over(peer, |run| run.wait_ns.p999 as f64)));
+            checks.extend(of(BARE_STALL, point.over(peer, |run| run.longest_stall_ns as f64)));
+        }
+        let is_calm = is_contended && point.cpus <= Some(CALM_THREADS);
+        if is_calm && point.uneven.unwrap_or(1) == 1 {
+            checks.extend(of(JAIN, Interval::of(&point.each(|run| run.jain))));
+        }
     }
-    if let Some(peer) = runs.best_peer().filter(|_| is_bare) {
-        let over = |figure: fn(&RunSample) -> f64| lock.over(peer, figure);
-        let tail = over(|sample| sample.wait_p999_ns);
-        let stall = over(|sample| sample.longest_stall_ns);
-        checks.extend(check(("p99.9 over the best peer's", Side::AtMost, 1.0), &tail));
-        checks.extend(check(("longest stall over the best peer's", Side::AtMost, 1.0), &stall));
-    }
-    if is_contended && runs.point.threads <= CALM_THREADS && runs.point.uneven == 1 {
-        checks.extend(check(("Jain index", Side::AtLeast, HYBRID_JAIN), &lock.each(jain)));
+    if ["ticket", "queued"].contains(&&*point.lock) && point.cpus == Some(NO_COLLAPSE_THREADS) {
+        let over = rival("spin-ticket").and_then(|other| point.over(other, |run| run.ops_per_s));
+        checks.extend(of(NO_COLLAPSE, over));
     }
     checks
 }
 
-/// Judges the longest stall of each round, at any point, over parking_lot's.
-fn hybrid_stall(results: &Results) -> Option<Check> {
-    let longest = |name: &str| -> Option<Vec<f64>> {
-        let locks: Option<Vec<&LockRuns>> = results.points.iter().map(|of| of.find(name)).collect();
-        let locks = locks?;
-        let rounds = locks.iter().map(|of| of.samples.len()).min()?;
-        let stall = |round: usize| locks.iter().map(move |of| of.samples[round].longest_stall_ns);
-        Some((0..rounds).map(|round| stall(round).fold(0.0, f64::max)).collect())
+/// The longest stall of each round, at any point, over parking_lot's.
+fn longest_stall(points: &[Point]) -> Option<Interval> {
+    let longest = |name: &str| -> Vec<f64> {
+        let own: Vec<&Point> = points.iter().filter(|point| point.lock == name).collect();
+        let rounds = own.iter().map(|point| point.samples.len()).min().unwrap_or(0);
+        let stall = |round: usize| own.iter().map(move |of| of.samples[round].longest_stall_ns);
+        (0..rounds).map(|round| stall(round).max().unwrap_or(0) as f64).collect()
     };
-    let (ours, theirs) = (longest("hybrid")?, longest("parking-lot")?);
-    let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
-    let bound = ("longest stall over parking-lot's", Side::AtMost, 1.0);
-    Check::new(bound, "hybrid", "all points", &ratios)
+    let (ours, theirs) = (longest("hybrid"), longest("parking-lot"));
+    let rounds = ours.iter().zip(&theirs).filter(|(_, theirs)| **theirs > 0.0);
+    Interval::of(&rounds.map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>())
 }
 
-fn hybrid_mean(results: &Results) -> Option<Check> {
-    let means = summary::geomeans("hybrid", &results.points);
-    let bound = ("geometric mean of throughput over best peer", Side::AtLeast, HYBRID_MEAN);
-    Check::new(bound, "hybrid", "all points", &means)
-}
-
-/// Queue locks that halt must not collapse where one that spins does.
-fn no_collapse(runs: &PointRuns) -> Vec<Check> {
-    if runs.point.threads != NO_COLLAPSE_THREADS {
-        return Vec::new();
+/// Compares an uncontended pair of ours with that of the most similar peer.
+fn of_pair(pair: &Pair, all: &[&Pair]) -> Option<Check> {
+    let build = Lock::named(&pair.lock)?.build();
+    if matches!(build, Build::Peer | Build::Broken) {
+        return None;
     }
-    let Some(spinner) = runs.find("spin-ticket") else { return Vec::new() };
-    let bound = ("throughput over spin-ticket", Side::AtLeast, NO_COLLAPSE);
-    ["ticket", "queued"]
-        .into_iter()
-        .filter_map(|name| {
-            let ratios = runs.find(name)?.over(spinner, |sample| sample.ops_per_s);
-            Check::new(bound, name, runs.point, &ratios)
-        })
-        .collect()
+    let (bound, peer) = match &*pair.lock {
+        "ticket" | "native-ticket" => (TICKET_PAIR, "spin-ticket"),
+        "hybrid" => (PAIR, "std"),
+        _ => (OTHER_PAIR, "std"),
+    };
+    let peer = all.iter().find(|other| other.lock == peer)?;
+    let samples = pair.samples.iter().zip(&peer.samples).filter(|(_, theirs)| **theirs > 0.0);
+    let ratios: Vec<f64> = samples.map(|(ours, theirs)| ours / theirs).collect();
+    made(bound, Some(&pair.lock), "1 thread".into(), Interval::of(&ratios))
 }
 
-/// Compares an uncontended pair with that of the most similar peer.
-fn pairs(results: &Results) -> Vec<Check> {
-    let ours = results.pairs.iter().filter(|pair| pair.lock.origin == Origin::Ours);
-    ours.filter_map(|pair| {
-        let (bound, peer, limit) = match pair.lock.name {
-            "ticket" | "native-ticket" => {
-                ("uncontended pair over spin-ticket's", "spin-ticket", PAIR)
+fn of_vcpus(point: &Point) -> Vec<Check> {
+    let place = format!(
+        "{}, {}, {} vCPUs on {} pCPUs",
+        point.workload,
+        point.timer.as_deref().unwrap_or(&point.policy),
+        point.cpus.unwrap_or(0),
+        point.pcpus.unwrap_or(0)
+    );
+    let of = |bound, value| made(bound, Some(&point.lock), place.clone(), value);
+    let Some(lock) = Lock::named(&point.lock) else { return Vec::new() };
+    let over = point.overcommit().unwrap_or(0.0);
+    let is_saturated = point.locks_count == Some(1)
+        && point.sections.unwrap_or(1) > 0
+        && point.ncs_ns == Some(0)
+        && point.policy == NO_POLICY;
+    let is = |names: &[&str]| names.contains(&&*point.lock);
+    let mut checks = Vec::new();
+    if is_saturated && over > 1.0 {
+        if is(&["native-ticket"]) && point.cpus == Some(COLLAPSE_CPUS) {
+            checks.extend(of(COLLAPSE, point.of_1x));
+        }
+        if is(&["hybrid"]) && over <= HYBRID_OVER {
+            checks.extend(of(HYBRID, point.of_1x));
+        }
+        if is(&["hybrid"]) && over <= LEAST_SERVED_OVER {
+            checks.extend(of(LEAST_SERVED, Interval::of(&point.each(Run::least_served))));
+        }
+        if is(&["ticket", "queued"]) {
+            checks.extend(of(OF_LIMIT, point.of_limit));
+            let mut check = of(OF_NATIVE, point.of_native_ticket);
+            let limit = point.of_native_ticket.zip(point.of_limit);
+            if let (Some(check), Some((native, limit))) = (&mut check, limit) {
+                let of = three(native.median / limit.median);
+                check.note = Some(format!("hand-over itself is {of} of native-ticket"));
             }
-            "hybrid" => ("uncontended pair over std's", "std", HYBRID_PAIR),
-            _ => ("uncontended pair over std's", "std", PAIR),
+            checks.extend(check);
+        }
+    }
+    if is_saturated && point.cpus == point.pcpus && lock.build() == Build::Off {
+        checks.extend(of(OFF, point.of_native));
+    }
+    if point.contention == Some(0.5) && over > 1.0 && is(&["ticket", "queued", "hybrid"]) {
+        checks.extend(of(HALF, point.of_1x));
+    }
+    match &*point.policy {
+        "skip-spinners" => checks.extend(of(OF_ROBIN, point.of_robin)),
+        "pv-hint" => checks.extend(of(OF_ORACLE, point.of_oracle)),
+        _ => {}
+    }
+    if point.timer.as_deref() == Some("lock-free") && over > 1.0 {
+        if point.world == "parked" {
+            checks.extend(of(OF_MUTEX, point.of_mutex));
+        }
+        checks.extend(of(OF_REFRESH, point.of_refresh));
+    }
+    checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use overlock_world::Lengths;
+    use overlock_world::row::{Verdict, relate};
+
+    fn point(lock: &str, cpus: u32, ops: f64) -> Point {
+        let run = Run { ops_per_s: ops, jain: 1.0, longest_stall_ns: 1_000, ..Run::default() };
+        Point {
+            world: "kvm".into(),
+            lock: lock.into(),
+            policy: NO_POLICY.into(),
+            cpus: Some(cpus),
+            pcpus: Some(2),
+            cs_ns: Some(100),
+            ncs_ns: Some(0),
+            locks_count: Some(1),
+            ops_per_s: Interval::of(&[ops]),
+            samples: vec![run; 3],
+            ..Point::default()
+        }
+    }
+
+    fn verdicts(mut points: Vec<Point>) -> Vec<(String, Verdict)> {
+        relate(&mut points);
+        let rows: Vec<Row> = points.into_iter().map(Box::new).map(Row::Point).collect();
+        check(&rows).into_iter().map(|check| (check.bound, check.verdict)).collect()
+    }
+
+    #[test]
+    fn a_lock_that_collapses_misses_its_bound() {
+        let of = |ops| verdicts(vec![point("hybrid", 2, 100.0), point("hybrid", 16, ops)]);
+        assert_eq!(of(90.0)[0], ("throughput over 1x".into(), Verdict::Met));
+        assert_eq!(of(50.0)[0], ("throughput over 1x".into(), Verdict::Missed));
+    }
+
+    #[test]
+    fn threads_are_judged_by_the_best_peer() {
+        let threads = |lock: &str, ops| {
+            let world = "threads".into();
+            Point { world, lengths: Some(Lengths::Exp), ..point(lock, 8, ops) }
         };
-        let peer = results.pairs.iter().find(|other| other.lock.name == peer)?;
-        let samples = pair.samples.iter().zip(&peer.samples);
-        let ratios: Vec<f64> = samples.map(|(ours, theirs)| ours / theirs).collect();
-        Check::new((bound, Side::AtMost, limit), pair.lock.name, "1 thread", &ratios)
-    })
-    .collect()
+        let of = |ops| {
+            let points = vec![threads("hybrid", ops), threads("std", 100.0)];
+            verdicts(points).into_iter().find(|of| of.0 == "throughput over best peer").unwrap().1
+        };
+        assert_eq!((of(90.0), of(80.0)), (Verdict::Met, Verdict::Missed));
+    }
 }

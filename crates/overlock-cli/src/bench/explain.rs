@@ -1,144 +1,235 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of `bench --explain`: where the time of a lock and of its threads went.
+//! `--explain` for vCPUs: where the time of each point went, in sentences.
 //!
-//! The lock's time comes from separate runs, in which every operation is logged (see
-//! `timeline.rs`); the threads' time comes from the kernel's accounts of the ordinary runs (see
-//! `sched.rs`), so it is undisturbed.
+//! It reports only counted facts: how long vCPUs waited for each lock while its holder, or the only
+//! vCPU that could take it, was off CPU; and the reason codes of every spin that the host heard of.
 
-use super::results::{LockRuns, PointRuns};
-use crate::stats;
-use crate::table::Table;
-use crate::units::{count, three, time};
-use overlock_bench::RunSample;
-use overlock_bench::Timeline;
-use serde::Serialize;
+use overlock_world::locks::Lock;
+use overlock_world::row::{Asked, Point};
+use overlock_world::units::{count, three, time};
+use overlock_world::{Losses, Run};
 
-/// One lock at one point; medians over the rounds.
-#[derive(Debug, Serialize)]
-pub(crate) struct Explained {
-    kind: &'static str,
-    lock: &'static str,
-    cpus: usize,
-    cs_ns: u64,
-    ncs_ns: u64,
-    point: String,
-    /// Shares of the lock's time; they are those of the logged runs.
-    held: f64,
-    stopped: f64,
-    hand_over: f64,
-    kept: f64,
-    unseen: f64,
-    unwanted: f64,
-    /// Critical sections that a thread has before another gets the lock.
-    turn: f64,
-    /// The longest time for which the lock was free though wanted, in any round.
-    longest_unseen_ns: f64,
-    /// Throughput of the logged runs over that of the ordinary ones.
-    speed: f64,
-    /// CPUs that did the work of critical sections and pauses, that waited, and that ran the
-    /// kernel, which is part of both.
-    working: f64,
-    waiting: f64,
-    system: f64,
-    /// Threads that were ready and had no CPU, and that slept; absent if the kernel doesn't tell.
-    queued: Option<f64>,
-    asleep: Option<f64>,
-    /// Switches of threads that went to sleep, and of those that lost their CPU or yielded it.
-    voluntary_per_s: f64,
-    involuntary_per_s: f64,
+/// Explains every point of a group, for people.
+pub(super) fn text(points: &[Point]) -> String {
+    let mut text = String::from("Where the time went:\n");
+    for point in points {
+        let (cpus, pcpus) = (point.cpus.unwrap_or(0), point.pcpus.unwrap_or(0));
+        text += &format!("  {}, {}, {cpus} vCPUs on {pcpus} pCPUs\n", point.lock, point.policy);
+        for sentence in &point.explanation {
+            text += &format!("    {sentence}\n");
+        }
+    }
+    text
 }
 
-/// Explains one lock at one point; returns nothing if no run of it was logged.
-fn explain(runs: &PointRuns, lock: &LockRuns) -> Option<Explained> {
-    let point = runs.point;
-    let timelines: Vec<Timeline> = lock.logged.iter().filter_map(|run| run.timeline).collect();
-    let share =
-        |pick: fn(&Timeline) -> f64| stats::median(&timelines.iter().map(pick).collect::<Vec<_>>());
-    let logged: Vec<f64> = lock.logged.iter().map(|run| run.ops_per_s).collect();
-    let working = lock.median(|sample| runs.working(sample));
-    let cpu = lock.median(|sample| sample.sched.cpu);
-    let queued: Option<Vec<f64>> = lock.samples.iter().map(|sample| sample.sched.queued).collect();
-    let queued = queued.and_then(|queued| stats::median(&queued));
-    Some(Explained {
-        kind: "explain",
-        lock: lock.lock.name,
-        cpus: point.threads,
-        cs_ns: point.cs.0,
-        ncs_ns: point.ncs.0,
-        point: point.to_string(),
-        held: share(|of| of.held)?,
-        stopped: share(|of| of.stopped)?,
-        hand_over: share(|of| of.hand_over)?,
-        kept: share(|of| of.kept)?,
-        unseen: share(|of| of.unseen)?,
-        unwanted: share(|of| of.unwanted)?,
-        turn: share(|of| of.turn)?,
-        longest_unseen_ns: timelines.iter().map(|of| of.longest_unseen_ns).fold(0.0, f64::max),
-        speed: stats::median(&logged)? / lock.ops_per_s(),
-        working,
-        waiting: (cpu - working).max(0.0),
-        system: lock.median(|sample| sample.sched.system),
-        queued,
-        asleep: queued.map(|queued| (point.threads as f64 - cpu - queued).max(0.0)),
-        voluntary_per_s: lock.median(|sample| sample.sched.voluntary_per_s),
-        involuntary_per_s: lock.median(|sample| sample.sched.involuntary_per_s),
+/// Explains one point.
+pub(super) fn sentences(runs: &Point) -> Vec<String> {
+    let mut sentences = vec![spent(runs), away(runs)];
+    sentences.extend(late(runs));
+    sentences.extend(slept(runs));
+    if runs.sections != Some(0) {
+        sentences.extend(lost(runs));
+        sentences.extend(asked(runs));
+    }
+    sentences
+}
+
+/// Describes how the pCPUs' time divides.
+fn spent(runs: &Point) -> String {
+    if runs.sections == Some(0) {
+        return format!(
+            "Reads of the PM timer took {} of the CPU time; each took {}, waits for a pCPU included.",
+            percent(mid(runs, Run::timer_share), 1.0),
+            time(mid(runs, |record| record.timer_read_ns)),
+        );
+    }
+    let pcpus = f64::from(runs.pcpus.unwrap_or(1));
+    let used = mid(runs, |record| record.cpu_s_per_s);
+    // A wait that goes on at the end is timed to its own end, a little beyond that of the run.
+    let spun = mid(runs, |record| record.spin_s_per_s).min(used);
+    let lock = &runs.lock;
+    let locks = match runs.locks_count.unwrap_or(1) {
+        1 => format!("the one {lock} lock"),
+        n => format!("the {n} {lock} locks"),
+    };
+    format!(
+        "Of {} pCPU seconds in a second {} ({}) went into waiting for {locks}, {} into everything \
+         else that vCPUs did, and {} were idle.",
+        three(pcpus),
+        three(spun),
+        percent(spun, pcpus),
+        three(used - spun),
+        three((pcpus - used).max(0.0)),
+    )
+}
+
+/// Describes how often and how long vCPUs had no pCPU against their will.
+fn away(runs: &Point) -> String {
+    let preempted = exits_per_s(runs, "preemption");
+    let steal = mid(runs, |record| record.steal_s_per_s);
+    if steal < 0.01 {
+        return format!(
+            "vCPUs were preempted {} times a second, and hardly ever waited for a pCPU.",
+            count(preempted)
+        );
+    }
+    format!(
+        "vCPUs were preempted {} times a second; being ready without a pCPU cost each of them {} \
+         of its time.",
+        count(preempted),
+        percent(steal, f64::from(runs.cpus.unwrap_or(1))),
+    )
+}
+
+/// Describes how well slices were kept, and what the system took.
+fn late(runs: &Point) -> Option<String> {
+    let slices = mid(runs, |record| record.slices_per_s);
+    (slices > 0.0).then(|| {
+        format!(
+            "{} slices a second ended with a preemption, {} late on average; the system kept {} s \
+             in a second of the pCPUs' time for itself and others.",
+            count(slices),
+            time(mid(runs, |record| record.overrun_ns)),
+            three(mid(runs, |record| record.run_delay_s_per_s)),
+        )
     })
 }
 
-impl PointRuns {
-    /// Returns the CPUs that worked: the time of the operations of a run without a lock.
-    ///
-    /// Where lengths change in the middle, the floor has both halves, each for half of the time.
-    fn working(&self, sample: &RunSample) -> f64 {
-        let extra = self.point.cs.0 as f64 * f64::from(self.point.uneven - 1);
-        let first = sample.ops.first().copied().unwrap_or(0) as f64 / sample.seconds;
-        (sample.ops_per_s * self.floor_ns + first * extra) / 1e9
+/// Describes the cost of waiting without spinning.
+fn slept(runs: &Point) -> Option<String> {
+    let (halts, kicks) = (exits_per_s(runs, "halt"), exits_per_s(runs, "kick"));
+    let ops = mid(runs, |record| record.ops_per_s);
+    (halts > 0.0 && ops > 0.0).then(|| {
+        format!(
+            "vCPUs halted {} times and kicked {} times a second: {} exits for each operation.",
+            count(halts),
+            count(kicks),
+            three((halts + kicks) / ops),
+        )
+    })
+}
+
+/// The number of locks of a workload that are described one by one.
+const WORST: usize = 4;
+
+/// Describes the vCPUs that were waited for, lock by lock where there are several.
+fn lost(runs: &Point) -> Vec<String> {
+    let locks = runs.losses();
+    let sum = |of: fn(&Losses) -> u64| locks.iter().map(of).sum::<u64>() as f64;
+    let waited = sum(|lock| lock.waited_ns);
+    if waited == 0.0 {
+        return Vec::new();
+    }
+    let seconds = |waited: f64| three(waited / 1e9 / runs.total_seconds());
+    let mut reasons = vec![("the holder was off CPU", sum(|lock| lock.holder_off_ns))];
+    if matches!(Lock::named(&runs.lock).map_or("", |lock| lock.family()), "ticket" | "queued") {
+        let next = "the lock was free, but could only go to a vCPU off CPU";
+        reasons.push((next, sum(|lock| lock.next_off_ns)));
+    }
+    if locks.iter().any(|lock| lock.debtor_off_ns > 0) {
+        let debtor = "the holder waited for a vCPU off CPU to answer an interrupt";
+        reasons.push((debtor, sum(|lock| lock.debtor_off_ns)));
+    }
+    let parts: Vec<String> = reasons
+        .iter()
+        .map(|(why, ns)| format!("in {} of that {why}", percent(*ns, waited)))
+        .collect();
+    let mut sentences = vec![format!(
+        "Waits for locks add up to {} s in a second, all vCPUs together; {}.",
+        seconds(waited),
+        parts.join("; "),
+    )];
+    if locks.len() > 1 {
+        let mut worst: Vec<(usize, &Losses)> = locks.iter().enumerate().collect();
+        worst.sort_by_key(|(_, lock)| std::cmp::Reverse(lock.waited_ns));
+        let part = |(number, lock): &(usize, &Losses)| {
+            let off = lock.holder_off_ns + lock.next_off_ns;
+            let waited = lock.waited_ns as f64;
+            format!("lock {number} {} s ({} off CPU)", seconds(waited), percent(off as f64, waited))
+        };
+        let parts: Vec<String> = worst.iter().take(WORST).map(part).collect();
+        sentences.push(format!("Most waited for: {}.", parts.join(", ")));
+    }
+    sentences
+}
+
+/// Describes the requests of spinners and kickers to the host, its answers, and their reasons.
+fn asked(runs: &Point) -> Vec<String> {
+    let Asked { times, hits, .. } = runs.asked();
+    if times == 0.0 {
+        return vec!["No spin was reported to the host, so it tried no yield.".into()];
+    }
+    let mut sentences = vec![format!(
+        "The host was asked for a yield {} times a second; in {} of these the pCPU is known to \
+         have gone to the vCPU that was waited for.",
+        count(times / runs.total_seconds()),
+        percent(hits, times),
+    )];
+    let list = |kind: &str, what: &str| {
+        let part = |(why, count): &(&str, u64)| {
+            let count = *count as f64;
+            // Several can be passed over each time, so that a share could exceed the whole.
+            match kind {
+                "skipped" => format!("{} x {}", three(count / times), meaning(why)),
+                _ => format!("{}: {}", percent(count, times), meaning(why)),
+            }
+        };
+        let parts: Vec<String> = runs.reasons(kind).iter().map(part).collect();
+        (!parts.is_empty()).then(|| format!("{what}: {}.", parts.join("; ")))
+    };
+    sentences.extend(list("directed", "It went to a chosen vCPU"));
+    sentences.extend(list(
+        "plain",
+        "It went to the vCPU that lagged most, because there was no better one",
+    ));
+    sentences.extend(list("stayed", "It stayed with its owner"));
+    sentences.extend(list("skipped", "Passed over, each time it was asked"));
+    sentences
+}
+
+/// Returns the meaning of a reason code; the code itself if it is a newer one.
+fn meaning(why: &str) -> &str {
+    match why {
+        "next-in-turn" => "the next in turn",
+        "not-spinning" => "the next in turn that had not spun itself",
+        "skipped-before" => "a spinner that had been skipped before",
+        "lock-holder" => "the preempted holder, as the guest named it",
+        "next-waiter" => "the next waiter, preempted, as the guest named it",
+        "owes-ipi" => "a vCPU that owed the spinner an answer to an interrupt",
+        "owes-holder" => "a vCPU that owed the holder an answer to an interrupt",
+        "ipi-pending" => "a vCPU with an interrupt to answer",
+        "kicked-head" => "the queue head, just kicked",
+        "true-holder" => "the vCPU truly waited for, which was preempted",
+        "named" => "a vCPU that was requested by number",
+        "policy-never" => "the policy never yields",
+        "policy-undirected" => "the policy gives no direction",
+        "no-candidate" => "every other vCPU was passed over",
+        "not-overcommitted" => "there were pCPUs for all vCPUs",
+        "holder-running" => "the holder was running, and spinning was right",
+        "holder-halted" => "the holder slept",
+        "holder-unknown" => "the holder was unknown",
+        "target-unfit" => "the requested vCPU could not run",
+        "ahead-of-share" => "ahead of its share of CPU time",
+        "nobody-waits" => "no vCPU waited for a pCPU",
+        "itself" => "the spinner itself",
+        "running" => "a vCPU that ran already",
+        "halted" => "a vCPU that slept until a kick",
+        "stopped" => "a vCPU that had ended",
+        "spinning" => "a vCPU that had spun itself",
+        "no-ipi" => "a vCPU that owed no answer",
+        "beyond-scan" => "a vCPU beyond the end of the scan",
+        code => code,
     }
 }
 
-/// Explains all locks at one point, the fastest first.
-pub(crate) fn all(runs: &PointRuns) -> Vec<Explained> {
-    runs.ranked().into_iter().filter_map(|lock| explain(runs, lock)).collect()
+fn exits_per_s(runs: &Point, kind: &str) -> f64 {
+    runs.exits.get(kind).copied().unwrap_or(0) as f64 / runs.total_seconds()
 }
 
-/// Formats the table for people.
-pub(crate) fn table(runs: &PointRuns, all: &[Explained]) -> String {
-    let mut lock = Table::new(&[
-        "lock's time",
-        "held",
-        "stopped",
-        "hand-over",
-        "kept",
-        "unseen",
-        "unwanted",
-        "longest",
-        "turn",
-        "speed",
-    ]);
-    let mut threads = Table::new(&[
-        "threads",
-        "working",
-        "waiting",
-        "(kernel)",
-        "queued",
-        "asleep",
-        "switches/s",
-        "lost CPU/s",
-    ]);
-    let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    let number = |value: f64| format!("{value:.2}");
-    for of in all {
-        let shares =
-            [of.held, of.stopped, of.hand_over, of.kept, of.unseen, of.unwanted].map(percent);
-        let mut cells = vec![of.lock.to_owned()];
-        cells.extend(shares);
-        cells.extend([time(of.longest_unseen_ns), three(of.turn), number(of.speed)]);
-        lock.row(cells);
-        let mut cells = vec![of.lock.to_owned()];
-        cells.extend([of.working, of.waiting, of.system].map(number));
-        cells.extend([of.queued, of.asleep].map(|of| of.map_or_else(|| "-".into(), number)));
-        cells.extend([of.voluntary_per_s, of.involuntary_per_s].map(count));
-        threads.row(cells);
-    }
-    format!("Where the time went: {}\n{lock}\n{threads}", runs.point)
+fn mid(runs: &Point, figure: impl Fn(&Run) -> f64) -> f64 {
+    runs.median(figure).unwrap_or(0.0)
+}
+
+fn percent(part: f64, whole: f64) -> String {
+    if whole > 0.0 { format!("{} %", three(100.0 * part / whole)) } else { "-".into() }
 }

@@ -1,100 +1,65 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One line for each lock over all points.
+//! One row for each lock over all points.
 
-use super::results::{PointRuns, Results, jain};
-use crate::stats::{self, Interval};
-use serde::Serialize;
+use super::check::CALM_THREADS;
+use super::tables::place;
+use overlock_world::Run;
+use overlock_world::row::{Point, Row, Summary, Worst, geomeans};
+use overlock_world::stats::{Interval, geomean, median, unique};
 
-/// Up to this many threads, no thread should ever be seen to stall.
-pub(crate) const CALM_THREADS: usize = 16;
-
-/// The results of one lock at all points together.
-#[derive(Debug, Serialize)]
-pub(crate) struct LockSummary {
-    kind: &'static str,
-    pub(crate) lock: &'static str,
-    /// Geometric mean over the points of throughput over that of each point's best peer.
-    pub(crate) of_best_peer: Option<Interval>,
-    pub(crate) worst: Option<WorstPoint>,
-    pub(crate) pair_ns: Option<f64>,
-    pub(crate) worst_jain: f64,
-    /// As `worst_jain`, at points of up to 16 threads only.
-    pub(crate) calm_jain: f64,
-    /// Geometric means over the points with more than one thread.
-    pub(crate) p999_of_parking_lot: Option<f64>,
-    pub(crate) stall_of_parking_lot: Option<f64>,
-    pub(crate) longest_stall_ns: f64,
-    /// As `longest_stall_ns`, at points of up to 16 threads only.
-    pub(crate) calm_stall_ns: f64,
-}
-
-/// The point at which a lock did worst.
-#[derive(Debug, Serialize)]
-pub(crate) struct WorstPoint {
-    pub(crate) ratio: f64,
-    pub(crate) point: String,
-}
-
-/// Summarises every lock that was measured at all points, the fastest first.
-pub(crate) fn of(results: &Results) -> Vec<LockSummary> {
-    let Some(first) = results.points.first() else { return Vec::new() };
-    let names = first.locks.iter().map(|runs| runs.lock.name);
-    let mut lines: Vec<LockSummary> = names
-        .filter(|name| results.points.iter().all(|runs| runs.find(name).is_some()))
-        .map(|name| line(name, results))
-        .collect();
-    let key = |line: &LockSummary| line.of_best_peer.map_or(0.0, |ratio| ratio.median);
-    lines.sort_by(|a, b| key(b).total_cmp(&key(a)));
-    lines
-}
-
-fn line(name: &'static str, results: &Results) -> LockSummary {
-    let points = &results.points;
-    let each = |figure: &dyn Fn(&PointRuns) -> Option<f64>| -> Vec<f64> {
-        points.iter().filter_map(figure).collect()
-    };
-    let of_parking_lot = |figure: fn(&overlock_bench::RunSample) -> f64| {
-        stats::geomean(&each(&|runs| {
-            let (lock, other) = (runs.find(name)?, runs.find("parking-lot")?);
-            let contended = runs.point.threads > 1;
-            contended.then(|| stats::median(&lock.over(other, figure)))?
-        }))
-    };
-    let stall = |runs: &PointRuns| Some(runs.find(name)?.longest_stall_ns());
-    let is_calm = |runs: &PointRuns| runs.point.threads <= CALM_THREADS;
-    let calm = |runs: &PointRuns| is_calm(runs).then(|| stall(runs))?;
-    let fairness = |runs: &PointRuns| Some(runs.find(name)?.median(jain));
-    let calm_fairness = |runs: &PointRuns| is_calm(runs).then(|| fairness(runs))?;
-    let least = |values: Vec<f64>| values.into_iter().fold(1.0, f64::min);
-    let rounds = geomeans(name, points);
-    LockSummary {
-        kind: "summary",
-        lock: name,
-        of_best_peer: Interval::of(&rounds),
-        worst: worst(name, points),
-        pair_ns: results.pair_ns(name),
-        worst_jain: least(each(&fairness)),
-        calm_jain: least(each(&calm_fairness)),
-        p999_of_parking_lot: of_parking_lot(|sample| sample.wait_p999_ns),
-        stall_of_parking_lot: of_parking_lot(|sample| sample.longest_stall_ns),
-        longest_stall_ns: each(&stall).into_iter().fold(0.0, f64::max),
-        calm_stall_ns: each(&calm).into_iter().fold(0.0, f64::max),
-    }
-}
-
-/// Returns the geometric mean over all points for each round.
-pub(crate) fn geomeans(name: &str, points: &[PointRuns]) -> Vec<f64> {
-    let ratios: Vec<Vec<f64>> =
-        points.iter().filter_map(|runs| runs.of_best_peer(runs.find(name)?)).collect();
-    let rounds = ratios.iter().map(Vec::len).min().unwrap_or(0);
-    let round = |index: usize| ratios.iter().map(|of| of[index]).collect::<Vec<_>>();
-    (0..rounds).filter_map(|index| stats::geomean(&round(index))).collect()
-}
-
-fn worst(name: &str, points: &[PointRuns]) -> Option<WorstPoint> {
-    let ratios = points.iter().filter_map(|runs| {
-        let ratio = stats::median(&runs.of_best_peer(runs.find(name)?)?)?;
-        Some(WorstPoint { ratio, point: runs.point.to_string() })
+/// Summarises every lock that was measured at all points of threads, the fastest first.
+pub(crate) fn summaries(rows: &[Row]) -> Vec<Summary> {
+    let points = rows.iter().filter_map(|row| match row {
+        Row::Point(point) => Some((**point).clone()),
+        _ => None,
     });
-    ratios.min_by(|a, b| a.ratio.total_cmp(&b.ratio))
+    let points: Vec<Point> = points.collect();
+    let pair_ns = |name: &str| {
+        rows.iter().find_map(|row| match row {
+            Row::Pair(pair) if pair.lock == name => Some(pair.ns?.median),
+            _ => None,
+        })
+    };
+    let of = |name: &str| points.iter().filter(|point| point.lock == name).count();
+    let names = unique(points.iter().map(|point| point.lock.clone()));
+    let most = names.iter().map(|name| of(name)).max().unwrap_or(0);
+    let whole = names.iter().filter(|name| of(name) == most);
+    let mut all: Vec<Summary> = whole.map(|name| line(name, &points, pair_ns(name))).collect();
+    let key = |line: &Summary| line.of_best_peer.map_or(0.0, |ratio| ratio.median);
+    all.sort_by(|a, b| key(b).total_cmp(&key(a)));
+    all
+}
+
+fn line(name: &str, points: &[Point], pair_ns: Option<f64>) -> Summary {
+    let own: Vec<&Point> = points.iter().filter(|point| point.lock == name).collect();
+    let calm: Vec<&Point> =
+        own.iter().copied().filter(|point| point.cpus <= Some(CALM_THREADS)).collect();
+    let of_parking_lot = |figure: fn(&Run) -> f64| {
+        let contended = own.iter().filter(|point| point.cpus > Some(1));
+        let ratio = |point: &&Point| {
+            let is_there = |of: &&Point| point.takes_turns_with(of) && of.cpus == point.cpus;
+            let mut other = points.iter().filter(is_there).filter(|of| of.lock == "parking-lot");
+            median(&point.rounds_over(other.next()?, figure))
+        };
+        geomean(&contended.filter_map(ratio).collect::<Vec<_>>())
+    };
+    let stall = |of: &[&Point]| {
+        of.iter().filter_map(|point| point.longest_stall_ns).max().unwrap_or(0) as f64
+    };
+    let jain = |of: &[&Point]| of.iter().filter_map(|point| point.jain).fold(1.0, f64::min);
+    let worst = own
+        .iter()
+        .filter_map(|point| Some(Worst { ratio: point.of_best_peer?.median, point: place(point) }));
+    Summary {
+        lock: name.to_owned(),
+        of_best_peer: Interval::of(&geomeans(name, points)),
+        worst: worst.min_by(|a, b| a.ratio.total_cmp(&b.ratio)),
+        pair_ns,
+        worst_jain: jain(&own),
+        calm_jain: jain(&calm),
+        p999_of_parking_lot: of_parking_lot(|run| run.wait_ns.p999 as f64),
+        stall_of_parking_lot: of_parking_lot(|run| run.longest_stall_ns as f64),
+        longest_stall_ns: stall(&own),
+        calm_stall_ns: stall(&calm),
+    }
 }

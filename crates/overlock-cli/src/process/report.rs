@@ -8,7 +8,7 @@ use super::trial::Sample;
 use super::verdict::{self, Findings, Series};
 use super::waits::Waits;
 use crate::args::CompareArgs;
-use crate::machine::{CpuTimes, Machine};
+use crate::machine::CpuTimes;
 use crate::output::{self, Sink};
 use crate::record::ProcessRecord;
 use crate::stats::{self, Interval};
@@ -16,6 +16,7 @@ use crate::table::Table;
 use crate::units::{count, three, time};
 use crate::warnings::Warning;
 use anyhow::Result;
+use overlock_world::row::Machine;
 
 /// Results that vary by more than this are reported as doubtful.
 const SPREAD_LIMIT: f64 = 0.15;
@@ -94,10 +95,6 @@ impl Report<'_> {
         for lock in ranked {
             sink.record(&self.record(lock, baseline))?;
         }
-        sink.csv(&["lock,round,value,wall_s,cpu_s,max_rss_kib,longest_stall_ns".to_owned()])?;
-        for line in ranked.iter().flat_map(|lock| csv(lock)) {
-            sink.csv(&line)?;
-        }
         sink.people(&self.table(ranked, baseline))?;
         for lost in ranked.iter().filter(|series| series.beaten) {
             sink.people(&format!(
@@ -124,7 +121,7 @@ impl Report<'_> {
             workload: self.target.typed(),
             lock: &series.lock,
             policy: "none",
-            pcpus: self.machine.cpus,
+            pcpus: self.machine.cpus.unwrap_or(0) as usize,
             seconds: median(|sample| sample.wall_s),
             samples: &series.samples,
             ops_per_s: Interval::of(&series.each(|sample| 1.0 / sample.wall_s)),
@@ -198,17 +195,6 @@ impl Report<'_> {
         }
         warnings
     }
-}
-
-fn csv(series: &Series) -> Vec<Vec<String>> {
-    let line = |(round, sample): (usize, &Sample)| {
-        let mut fields = vec![series.lock.clone(), (round + 1).to_string()];
-        fields.extend([sample.value, sample.wall_s, sample.cpu_s].map(|v| v.to_string()));
-        fields.push(sample.max_rss_kib.to_string());
-        fields.push(sample.longest_stall_ns.map_or_else(String::new, |ns| ns.to_string()));
-        fields
-    };
-    series.samples.iter().enumerate().map(line).collect()
 }
 
 /// Returns the share of CPU time that the hypervisor took away during some runs.

@@ -10,15 +10,16 @@ mod series;
 use crate::Outcome;
 use crate::args::OutputArgs;
 use crate::interrupt;
-use crate::machine::Machine;
+use crate::machine::observe;
+use crate::output;
 use crate::output::Sink;
-use crate::record::RunRecord;
 use crate::table::Table;
 use crate::units::count;
 use anyhow::{Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use overlock_sim::{Fault, Plan, Report, Subject, injections, run, seed_of, subject, subjects};
 use overlock_world::clock::Stamps;
+use overlock_world::row::{Head, Row};
 use series::{FailureRecord, Series, replay};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -31,10 +32,11 @@ const TURN: Duration = Duration::from_millis(100);
 /// Runs the sub-command.
 pub(crate) fn main(args: &TortureArgs) -> Result<Outcome> {
     let chosen = choose(&args.lock)?;
-    let output = OutputArgs { json: args.json, csv: false, out: args.out.clone() };
+    let output = OutputArgs { json: args.json, out: args.out.clone() };
     let mut sink = Sink::open(&output)?;
     interrupt::watch()?;
-    sink.record(&RunRecord::new(&Machine::observe(&Stamps::calibrate()), args.seed))?;
+    let machine = observe(&Stamps::calibrate());
+    sink.row(&Row::Run(Head { seed: Some(args.seed), machine, ..output::head() }))?;
     if let Some(plan) = args.replay {
         let [subject] = chosen[..] else {
             bail!("a run can be repeated only if its lock is named: add --lock NAME");

@@ -20,15 +20,15 @@ mod tracepoints;
 pub(crate) use args::TraceArgs;
 
 use crate::args::OutputArgs;
-use crate::machine::Machine;
+use crate::machine::observe;
 use crate::output::{self, Sink};
 use crate::process::launch::{Ended, Running};
-use crate::record::RunRecord;
 use crate::{Outcome, interrupt};
 use anyhow::{Context, Result, bail};
 use finding::Findings;
 use overlock_trace::{Analysis, Limits};
 use overlock_world::clock::Stamps;
+use overlock_world::row::{Head, Row};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ const TURN_MS: i32 = 20;
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
-    let out = OutputArgs { json: args.json, csv: false, out: args.out.clone() };
+    let out = OutputArgs { json: args.json, out: args.out.clone() };
     let mut sink = Sink::open(&out)?;
     interrupt::watch()?;
     if let Some(pid) = args.pid {
@@ -68,8 +68,8 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
 
     let analysis = std::mem::replace(&mut tracer.analysis, Analysis::new(limits));
     let found = Findings::new(analysis.report(tracer.last), &tracer);
-    let machine = Machine::observe(&Stamps::calibrate());
-    sink.record(&RunRecord::new(&machine, 0))?;
+    let machine = observe(&Stamps::calibrate());
+    sink.row(&Row::Run(Head { machine, ..output::head() }))?;
     rows::rows(&found, "tracepoints").iter().try_for_each(|row| sink.record(row))?;
     sink.people(&show::text(&found, args.top))?;
     match (ended, program) {

@@ -2,13 +2,13 @@
 //! The guest's door: how a vCPU finds its own record and calls its host, in the two worlds here.
 //!
 //! A vCPU of KVM and a parked thread differ in nothing else. This file builds every verb of
-//! [`World`](overlock_world::World) on the door, once.
+//! [`Verbs`](overlock_world::Verbs) on the door, once.
 
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 
 use overlock::platform::Platform;
 use overlock_world::clock::ticks;
-use overlock_world::{Hint, Program, Vcpu, World};
+use overlock_world::{Hint, Program, Vcpu, Verbs};
 
 use super::abi::{Call, VcpuRecord};
 use super::platform::Guest;
@@ -18,7 +18,7 @@ use super::platform::Guest;
 /// # Safety
 /// `record` returns the record of the calling vCPU, whenever a program that an engine of this world
 /// runs calls it.
-pub unsafe trait Door: World<Word = AtomicU32> {
+pub unsafe trait Door: Verbs<Word = AtomicU32> {
     /// Returns the record of the calling vCPU.
     #[doc(hidden)]
     fn record() -> Record;

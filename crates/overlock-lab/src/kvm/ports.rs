@@ -3,7 +3,7 @@
 
 use std::arch::asm;
 
-use overlock_world::World;
+use overlock_world::Verbs;
 
 use crate::guest::abi::{Call, PM_TIMER_PORT, VcpuRecord};
 use crate::guest::door::{self, CallNumber, Door, Record, verbs};
@@ -45,7 +45,7 @@ unsafe impl Door for Ports {
     }
 }
 
-impl World for Ports {
+impl Verbs for Ports {
     verbs!();
 
     fn pm_timer() -> u32 {

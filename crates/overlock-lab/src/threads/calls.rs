@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use overlock_world::World;
+use overlock_world::Verbs;
 
 use super::context::{Context, leave};
 use crate::Error;
@@ -39,7 +39,7 @@ unsafe impl Door for Calls {
     }
 }
 
-impl World for Calls {
+impl Verbs for Calls {
     verbs!();
 
     fn pm_timer() -> u32 {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
 
 use crate::support::{Body, available, config, error};
-use overlock_lab::{Config, Engine, Error, KvmEngine, Vcpu, World};
+use overlock_lab::{Config, Engine, Error, KvmEngine, Vcpu, Verbs};
 
 crate::on_both_engines!(
     a_null_pointer_names_vcpu_and_function,
@@ -103,7 +103,7 @@ fn a_runaway_is_ended_and_named<E: Engine>() {
 }
 
 #[inline(never)]
-fn waits_for_ever<W: World<Word = AtomicU32>>(vcpu: Vcpu<W>) {
+fn waits_for_ever<W: Verbs<Word = AtomicU32>>(vcpu: Vcpu<W>) {
     let word = AtomicU32::new(0);
     while word.load(Relaxed) == 0 {
         vcpu.halt_unless(&word, 0, None);
@@ -140,10 +140,10 @@ fn a_fault_leaves_the_next_run_alone<E: Engine>() {
     for _ in 0..3 {
         let _ = error::<E>(&config(2, 1), |_| gives_up());
         let reached = AtomicU32::new(0);
-        let program = Body(|_: Vcpu<E::World>| {
+        let program = Body(|_: Vcpu<E::Verbs>| {
             reached.fetch_add(1, Relaxed);
         });
-        E::run(&config(2, 1), &program).unwrap();
+        E::default().run(&config(2, 1), &program).unwrap();
         assert_eq!(reached.into_inner(), 2);
     }
 }

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use crate::support::config;
-use overlock_lab::{Engine, Program, Vcpu, World};
+use overlock_lab::{Engine, Program, Vcpu, Verbs};
 
 crate::on_both_engines!(
     a_spinning_vcpu_gets_each_interrupt_once,
@@ -50,7 +50,7 @@ fn compute(steps: u64) -> f64 {
 
 const STEPS: u64 = 20_000;
 
-impl<W: World<Word = AtomicU32>> Program<W> for Ring {
+impl<W: Verbs<Word = AtomicU32>> Program<W> for Ring {
     fn run(&self, vcpu: Vcpu<W>) {
         let word = AtomicU32::new(0);
         if vcpu.number() != 0 {
@@ -84,7 +84,7 @@ impl<W: World<Word = AtomicU32>> Program<W> for Ring {
 }
 
 fn check<E: Engine>(ring: Ring, vcpus: u32, pcpus: u32) {
-    let outcome = E::run(&config(vcpus, pcpus), &ring).unwrap();
+    let outcome = E::default().run(&config(vcpus, pcpus), &ring).unwrap();
     for vcpu in 1..vcpus as usize {
         assert_eq!(ring.answers[vcpu].load(Relaxed), ring.sent, "vCPU {vcpu}: {outcome:?}");
         assert_eq!(ring.sum[vcpu].load(Relaxed), 0, "vCPU {vcpu}'s registers changed");

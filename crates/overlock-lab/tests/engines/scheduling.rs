@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Body, config};
 use overlock_host::sched::yield_to::Chosen;
-use overlock_lab::{Accounts, Config, Engine, Hint, Program, Vcpu, World};
+use overlock_lab::{Accounts, Config, Engine, Hint, Program, Vcpu, Verbs};
 
 crate::on_both_engines!(
     a_lock_counts_exactly_on_more_vcpus_than_pcpus,
@@ -40,9 +40,9 @@ fn locked(lock: &AtomicBool, section: impl FnOnce()) {
 fn a_lock_counts_exactly_on_more_vcpus_than_pcpus<E: Engine>() {
     const EACH: u64 = 20_000;
     let (lock, sum) = (AtomicBool::new(false), AtomicU64::new(0));
-    let outcome = E::run(
+    let outcome = E::default().run(
         &config(8, 2),
-        &Body(|_: Vcpu<E::World>| {
+        &Body(|_: Vcpu<E::Verbs>| {
             for _ in 0..EACH {
                 locked(&lock, || sum.store(sum.load(Relaxed) + 1, Relaxed));
             }
@@ -56,7 +56,7 @@ fn a_preempted_vcpu_is_out_of_the_guest<E: Engine>() {
     let beats = [const { AtomicU64::new(0) }; 2];
     let (looks, moved) = (AtomicU64::new(0), AtomicU64::new(0));
     let preempted = [const { AtomicBool::new(false) }; 2];
-    let program = Body(|vcpu: Vcpu<E::World>| {
+    let program = Body(|vcpu: Vcpu<E::Verbs>| {
         let own = usize::from(vcpu.number() != 0);
         let (mine, other) = (&beats[own], &beats[1 - own]);
         // As many loads as fit into the time that a busy machine needs to preempt both.
@@ -78,14 +78,14 @@ fn a_preempted_vcpu_is_out_of_the_guest<E: Engine>() {
     });
     let mut config = config(2, 1);
     config.slice = Duration::from_micros(500);
-    let outcome = E::run(&config, &program).unwrap();
+    let outcome = E::default().run(&config, &program).unwrap();
     assert!(outcome.vcpus.iter().all(|vcpu| vcpu.preemptions > 0), "{outcome:?}");
     assert_eq!(moved.into_inner(), 0, "a vCPU without a processor ran");
 }
 
 fn the_preempted_flag_is_seen<E: Engine>() {
     let seen = AtomicU32::new(0);
-    let program = Body(|vcpu: Vcpu<E::World>| {
+    let program = Body(|vcpu: Vcpu<E::Verbs>| {
         let other = 1 - vcpu.number();
         while seen.load(Relaxed) != 3 && !vcpu.stopping() {
             if vcpu.is_preempted(other) {
@@ -94,13 +94,13 @@ fn the_preempted_flag_is_seen<E: Engine>() {
             assert!(!vcpu.is_preempted(vcpu.number()));
         }
     });
-    E::run(&config(2, 1), &program).unwrap();
+    E::default().run(&config(2, 1), &program).unwrap();
     assert_eq!(seen.into_inner(), 3);
 }
 
 fn a_halted_vcpu_does_not_run_until_kicked<E: Engine>() {
     let (word, woken, early) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
-    let program = Body(|vcpu: Vcpu<E::World>| {
+    let program = Body(|vcpu: Vcpu<E::Verbs>| {
         if vcpu.number() == 1 {
             while word.load(Relaxed) == 0 {
                 vcpu.halt_unless(&word, 0, None);
@@ -113,7 +113,7 @@ fn a_halted_vcpu_does_not_run_until_kicked<E: Engine>() {
         word.store(1, SeqCst);
         vcpu.kick(1);
     });
-    let outcome = E::run(&config(2, 2), &program).unwrap();
+    let outcome = E::default().run(&config(2, 2), &program).unwrap();
     assert_eq!((early.into_inner(), woken.into_inner()), (0, 1));
     assert_eq!((outcome.vcpus[0].kicks, outcome.vcpus[1].halts), (1, 1));
     assert!(outcome.vcpus[1].halted_ns > 10_000_000, "{outcome:?}");
@@ -122,7 +122,7 @@ fn a_halted_vcpu_does_not_run_until_kicked<E: Engine>() {
 
 fn a_kick_before_the_halt_is_not_lost<E: Engine>() {
     let (word, kicked, rounds) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
-    let program = Body(|vcpu: Vcpu<E::World>| {
+    let program = Body(|vcpu: Vcpu<E::Verbs>| {
         for round in 1..=20 {
             if vcpu.number() == 0 {
                 vcpu.kick(1);
@@ -136,20 +136,20 @@ fn a_kick_before_the_halt_is_not_lost<E: Engine>() {
             }
         }
     });
-    E::run(&config(2, 2), &program).unwrap();
+    E::default().run(&config(2, 2), &program).unwrap();
     assert_eq!(rounds.into_inner(), 20);
 }
 
 fn a_halt_ends_at_its_deadline<E: Engine>() {
     let (word, early) = (AtomicU32::new(0), AtomicU32::new(0));
-    let program = Body(|vcpu: Vcpu<E::World>| {
+    let program = Body(|vcpu: Vcpu<E::Verbs>| {
         for _ in 0..10 {
             let deadline = vcpu.now_ns() + 500_000;
             vcpu.halt_unless(&word, 0, Some(deadline));
             early.fetch_add(u32::from(vcpu.now_ns() + 10_000 < deadline), Relaxed);
         }
     });
-    let outcome = E::run(&config(2, 1), &program).unwrap();
+    let outcome = E::default().run(&config(2, 1), &program).unwrap();
     assert_eq!(early.into_inner(), 0, "a halt ended early without a kick");
     assert!(outcome.vcpus.iter().all(|vcpu| vcpu.halts == 10));
 }
@@ -157,8 +157,8 @@ fn a_halt_ends_at_its_deadline<E: Engine>() {
 fn every_vcpu_gets_its_turn<E: Engine>() {
     let mut config = config(4, 2);
     config.duration = Duration::from_millis(400);
-    let program = Body(|vcpu: Vcpu<E::World>| while !vcpu.stopping() {});
-    let outcome = E::run(&config, &program).unwrap();
+    let program = Body(|vcpu: Vcpu<E::Verbs>| while !vcpu.stopping() {});
+    let outcome = E::default().run(&config, &program).unwrap();
     let ran: Vec<u64> = outcome.vcpus.iter().map(|vcpu| vcpu.ran_ns).collect();
     let average = ran.iter().sum::<u64>() / 4;
     assert!(ran.iter().all(|&ran| ran > average / 8), "{ran:?}");
@@ -176,14 +176,14 @@ fn sampling_finds_a_spinner_that_says_nothing<E: Engine>() {
     config.duration = Duration::from_millis(200);
     config.sample_every = Some(Duration::from_millis(2));
     let held = AtomicBool::new(true);
-    let program = Body(|vcpu: Vcpu<E::World>| {
+    let program = Body(|vcpu: Vcpu<E::Verbs>| {
         if vcpu.number() == 0 {
             return spin_while(&held);
         }
         while !vcpu.stopping() {}
         held.store(false, Relaxed);
     });
-    let outcome = E::run(&config, &program).unwrap();
+    let outcome = E::default().run(&config, &program).unwrap();
     assert!(outcome.vcpus[0].sampled_spins > 5, "{outcome:?}");
     assert_eq!(outcome.vcpus[1].sampled_spins, 0, "plain code was taken for a spin loop");
 }
@@ -193,7 +193,7 @@ struct Turns(AtomicU32);
 
 const ROUNDS: u32 = 20;
 
-impl<W: World> Program<W> for Turns {
+impl<W: Verbs> Program<W> for Turns {
     fn run(&self, vcpu: Vcpu<W>) {
         for round in 0..ROUNDS {
             while self.0.load(Acquire) != 2 * round + vcpu.number() && !vcpu.stopping() {
@@ -214,7 +214,7 @@ fn a_long_spin_gives_the_processor_to_the_hinted_holder<E: Engine>() {
     config.slice = Duration::from_secs(20);
     config.policy = "pv-hint";
     let turns = Turns(AtomicU32::new(0));
-    let outcome = E::run(&config, &turns).unwrap();
+    let outcome = E::default().run(&config, &turns).unwrap();
     assert_eq!(turns.0.into_inner(), 2 * ROUNDS);
     assert_eq!(outcome.vcpus.iter().map(|vcpu| vcpu.preemptions).sum::<u64>(), 0);
     assert!(outcome.yields.0.directed(Chosen::LockHolder) >= u64::from(ROUNDS), "{outcome:?}");
@@ -225,7 +225,7 @@ fn a_yield_is_honoured_under_any_policy<E: Engine>() {
     let mut config = config(2, 1);
     config.slice = Duration::from_secs(20);
     let turn = AtomicU32::new(0);
-    let program = Body(|vcpu: Vcpu<E::World>| {
+    let program = Body(|vcpu: Vcpu<E::Verbs>| {
         for round in 0..ROUNDS {
             while turn.load(Acquire) != 2 * round + vcpu.number() && !vcpu.stopping() {
                 vcpu.yield_to(Some(1 - vcpu.number()));
@@ -233,7 +233,7 @@ fn a_yield_is_honoured_under_any_policy<E: Engine>() {
             turn.fetch_add(1, Release);
         }
     });
-    let outcome = E::run(&config, &program).unwrap();
+    let outcome = E::default().run(&config, &program).unwrap();
     assert_eq!(turn.into_inner(), 2 * ROUNDS);
     assert!(outcome.vcpus.iter().all(|vcpu| vcpu.yields > 0), "{outcome:?}");
 }
@@ -243,7 +243,7 @@ fn a_yield_is_honoured_under_any_policy<E: Engine>() {
 fn taken_away_inside<E: Engine>(grace: Duration) -> (u32, u64) {
     let inside = [const { AtomicBool::new(false) }; 2];
     let found = AtomicU32::new(0);
-    let program = Body(|vcpu: Vcpu<E::World>| {
+    let program = Body(|vcpu: Vcpu<E::Verbs>| {
         let me = vcpu.number() as usize;
         for _ in 0..15 {
             vcpu.enter_critical();
@@ -256,7 +256,7 @@ fn taken_away_inside<E: Engine>(grace: Duration) -> (u32, u64) {
     });
     let mut config = config(2, 1);
     config.critical = grace;
-    let outcome = E::run(&config, &program).unwrap();
+    let outcome = E::default().run(&config, &program).unwrap();
     (found.into_inner(), outcome.vcpus.iter().map(|vcpu| vcpu.graces).sum())
 }
 
@@ -273,12 +273,12 @@ fn a_run_can_be_cancelled<E: Engine>() {
     let cancel = AtomicBool::new(false);
     let mut config = config(2, 2);
     config.cancel = Some(&cancel);
-    let program = Body(|vcpu: Vcpu<E::World>| {
+    let program = Body(|vcpu: Vcpu<E::Verbs>| {
         vcpu.work_ns(5_000_000);
         cancel.store(true, Relaxed);
         while !vcpu.stopping() {}
     });
-    let outcome = E::run(&config, &program).unwrap();
+    let outcome = E::default().run(&config, &program).unwrap();
     assert!(outcome.ran < Duration::from_secs(20));
 }
 
@@ -295,7 +295,7 @@ fn the_longest_spans_are_for_ever<E: Engine>() {
         cancel: Some(&cancel),
         ..config(2, 1)
     };
-    let program = Body(|vcpu: Vcpu<E::World>| {
+    let program = Body(|vcpu: Vcpu<E::Verbs>| {
         if vcpu.number() == 0 {
             vcpu.work_ns(100_000_000);
             vcpu.relax();
@@ -304,7 +304,7 @@ fn the_longest_spans_are_for_ever<E: Engine>() {
         }
         while !vcpu.stopping() {}
     });
-    let outcome = E::run(&config, &program).unwrap();
+    let outcome = E::default().run(&config, &program).unwrap();
     assert!(!early.into_inner(), "a span without end was over");
     let exits = |vcpu: &Accounts| vcpu.preemptions + vcpu.long_spins + vcpu.evictions;
     assert_eq!(outcome.vcpus.iter().map(exits).sum::<u64>(), 0, "{outcome:?}");
@@ -312,14 +312,14 @@ fn the_longest_spans_are_for_ever<E: Engine>() {
 
 fn runs_wait_for_each_other<E: Engine>() {
     let (running, most) = (AtomicU32::new(0), AtomicU32::new(0));
-    let program = Body(|vcpu: Vcpu<E::World>| {
+    let program = Body(|vcpu: Vcpu<E::Verbs>| {
         most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
         vcpu.work_ns(30_000_000);
         running.fetch_sub(1, SeqCst);
     });
     std::thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| E::run(&config(1, 1), &program).unwrap());
+            scope.spawn(|| E::default().run(&config(1, 1), &program).unwrap());
         }
     });
     assert_eq!(most.into_inner(), 1, "two runs at a time");
@@ -329,11 +329,11 @@ fn the_stop_flag_is_set_when_the_time_is_over<E: Engine>() {
     let mut config = config(1, 1);
     config.duration = Duration::from_millis(50);
     let stopped = AtomicU64::new(0);
-    let program = Body(|vcpu: Vcpu<E::World>| {
+    let program = Body(|vcpu: Vcpu<E::Verbs>| {
         while !vcpu.stopping() {}
         stopped.store(vcpu.now_ns(), Relaxed);
     });
-    let outcome = E::run(&config, &program).unwrap();
+    let outcome = E::default().run(&config, &program).unwrap();
     assert!(outcome.ran >= config.duration);
     assert!(Duration::from_nanos(stopped.into_inner()) >= config.duration);
 }

@@ -4,7 +4,7 @@
 use std::io::{Write, stderr};
 use std::time::Duration;
 
-use overlock_lab::{Config, Engine, Error, Program, Vcpu, World};
+use overlock_lab::{Config, Engine, Error, Program, Vcpu, Verbs};
 
 /// Returns whether `E` exists here; if not, reports why, past the test harness's capture.
 pub(crate) fn available<E: Engine>(test: &str) -> bool {
@@ -48,13 +48,13 @@ pub(crate) fn config(vcpus: u32, pcpus: u32) -> Config<'static> {
 /// A closure as a program.
 pub(crate) struct Body<F>(pub(crate) F);
 
-impl<W: World, F: Fn(Vcpu<W>) + Sync> Program<W> for Body<F> {
+impl<W: Verbs, F: Fn(Vcpu<W>) + Sync> Program<W> for Body<F> {
     fn run(&self, vcpu: Vcpu<W>) {
         (self.0)(vcpu);
     }
 }
 
 /// The error of a run that must not succeed.
-pub(crate) fn error<E: Engine>(config: &Config, body: impl Fn(Vcpu<E::World>) + Sync) -> Error {
-    E::run(config, &Body(body)).expect_err("the program is broken")
+pub(crate) fn error<E: Engine>(config: &Config, body: impl Fn(Vcpu<E::Verbs>) + Sync) -> Error {
+    E::default().run(config, &Body(body)).expect_err("the program is broken")
 }

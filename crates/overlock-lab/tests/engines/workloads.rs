@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the workloads run under every lock, and do their records add up?
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use overlock_lab::workload::{Profile, run};
-use overlock_lab::{Config, Engine, Error, PmTimerRule, Yields};
-use overlock_world::Record;
-use overlock_world::Yields as _;
+use overlock_lab::{Config, Engine, Error, PmTimerRule};
 use overlock_world::experiment::Experiment;
 use overlock_world::locks::{COMPARATORS, HAND_OVER, LOCKS};
+use overlock_world::{Run, World};
 
 crate::on_both_engines!(
     every_lock_carries_the_micro_workload,
@@ -33,8 +33,8 @@ fn config(vcpus: u32) -> Config<'static> {
     config
 }
 
-fn point<E: Engine>(config: &Config, profile: &str, lock: &str) -> Record<Yields> {
-    run::<E>(config, &Profile::named(profile).unwrap(), lock).unwrap()
+fn point<E: Engine>(config: &Config, profile: &str, lock: &str) -> Run {
+    run(&E::default(), config, &Profile::named(profile).unwrap(), lock).unwrap()
 }
 
 fn every_lock_carries_the_micro_workload<E: Engine>() {
@@ -42,7 +42,7 @@ fn every_lock_carries_the_micro_workload<E: Engine>() {
         // Critical sections that are long enough for two vCPUs to meet in, however busy the machine
         // is.
         let profile = Profile { section_ns: 5_000, ..Profile::named("micro").unwrap() };
-        let record = run::<E>(&config(4), &profile, lock).unwrap();
+        let record = run(&E::default(), &config(4), &profile, lock).unwrap();
         assert!(record.ops_per_s > 0.0 && record.ops_per_cpu.max > 0, "{record:?}");
         assert!((0.0..=1.0 + 1e-9).contains(&record.jain), "{record:?}");
         assert!(record.wait_ns.p50 <= record.wait_ns.p99, "{record:?}");
@@ -93,15 +93,15 @@ fn locks_that_may_not_wait_do_not_halt<E: Engine>() {
 }
 
 fn an_acquisition_at_the_first_attempt_is_a_wait_of_no_length<E: Engine>() {
-    let count = |record: &Record<Yields>| record.wait_counts.iter().map(|&(_, n)| n).sum::<u64>();
+    let count = |record: &Run| record.wait_counts.iter().map(|&(_, n)| n).sum::<u64>();
     // A vCPU that is stopped by force may not have counted its last operation, or its last wait.
-    let done = |record: &Record<Yields>| (record.ops_per_s * record.seconds).round() as u64;
+    let done = |record: &Run| (record.ops_per_s * record.seconds).round() as u64;
     let alone = point::<E>(&config(1), "micro", "hybrid");
     assert_eq!((alone.longest_stall_ns, alone.spin_s_per_s), (0, 0.0), "{alone:?}");
     assert!(alone.wait_counts.len() == 1 && count(&alone).abs_diff(done(&alone)) <= 1, "{alone:?}");
     // Behind a holder of 50 us, others wait, and all of their waits are timed.
     let profile = Profile { section_ns: 50_000, ..Profile::named("micro").unwrap() };
-    let record = run::<E>(&config(4), &profile, "ticket").unwrap();
+    let record = run(&E::default(), &config(4), &profile, "ticket").unwrap();
     assert!(record.wait_ns.p50 > 10_000 && record.spin_s_per_s > 0.0, "{record:?}");
     assert!(count(&record).abs_diff(done(&record)) <= 4, "{record:?}");
 }
@@ -124,7 +124,7 @@ fn a_preempted_holder_is_blamed_for_the_waits_behind_it<E: Engine>() {
     let profile = Profile { section_ns: 1_000_000, ..Profile::named("micro").unwrap() };
     let config = Config { duration: Duration::from_millis(300), ..config(6) };
     for lock in ["native-ticket", "native-test-and-set"] {
-        let record = run::<E>(&config, &profile, lock).unwrap();
+        let record = run(&E::default(), &config, &profile, lock).unwrap();
         let [losses] = record.locks[..] else { panic!("{record:?}") };
         assert!(losses.holder_off_ns > losses.waited_ns / 10, "{losses:?}");
         let lost = losses.holder_off_ns + losses.next_off_ns;
@@ -132,7 +132,8 @@ fn a_preempted_holder_is_blamed_for_the_waits_behind_it<E: Engine>() {
         assert_eq!(losses.next_off_ns > 0, lock == "native-ticket", "{losses:?}");
     }
     // With a processor for every vCPU, none is without.
-    let record = run::<E>(
+    let record = run(
+        &E::default(),
         &Config { duration: config.duration, ..Config::new(2, 2) },
         &profile,
         "native-ticket",
@@ -149,7 +150,6 @@ fn native_locks_report_pause_loops<E: Engine>() {
     assert!(record.exits["long-spin"] > 0, "{record:?}");
     let decided: u64 = record
         .yields
-        .codes()
         .iter()
         .filter(|(reason, _)| !reason.starts_with("skipped"))
         .map(|(_, count)| count)
@@ -160,10 +160,10 @@ fn native_locks_report_pause_loops<E: Engine>() {
 
 fn unknown_names_are_refused<E: Engine>() {
     let profile = Profile::named("micro").unwrap();
-    let error = run::<E>(&config(2), &profile, "padlock").unwrap_err();
+    let error = run(&E::default(), &config(2), &profile, "padlock").unwrap_err();
     assert!(matches!(&error, Error::Config(text) if text.contains("hybrid")), "{error}");
     let generous = Config { policy: "generous", ..config(2) };
-    let error = run::<E>(&generous, &profile, "hybrid").unwrap_err();
+    let error = run(&E::default(), &generous, &profile, "hybrid").unwrap_err();
     assert!(matches!(&error, Error::Config(text) if text.contains("skip-spinners")), "{error}");
 }
 
@@ -186,11 +186,11 @@ fn what_locks_publish_leads_to_the_holder_and_costs_nothing_unless_asked_for<E: 
     let base = Config { pause_window: window, ..config(6) };
     let hinted = point::<E>(&Config { policy: "pv-hint", ..base }, "micro", "native-ticket");
     assert!(hinted.publishes, "{hinted:?}");
-    let named = |code: &str| hinted.yields.codes().get(code).copied().unwrap_or(0);
+    let named = |code: &str| hinted.yields.get(code).copied().unwrap_or(0);
     assert!(named("directed:next-waiter") + named("directed:lock-holder") > 0, "{hinted:?}");
     let reported = point::<E>(&Config { policy: "report", ..base }, "micro", "native-ticket");
     assert!(!reported.publishes && reported.exits["long-spin"] > 0, "{reported:?}");
-    assert_eq!(reported.yields.codes().len(), 1, "a policy that sees spins and never yields");
+    assert_eq!(reported.yields.len(), 1, "a policy that sees spins and never yields");
 }
 
 fn a_wake_up_is_measured_and_recorded<E: Engine>() {
@@ -200,15 +200,13 @@ fn a_wake_up_is_measured_and_recorded<E: Engine>() {
     assert_eq!(point::<E>(&told, "micro", "hybrid").wake_ns, 12_345);
 }
 
-fn an_experiment_file_runs<E: Engine>() {
+fn an_experiment_file_runs<E: Engine + World>() {
     let text = include_str!("../../../../experiments/micro.toml");
     let experiment = Experiment::parse("micro", text).unwrap();
-    let mut records = Vec::new();
-    experiment.run::<E>(|point, record| records.push((point.clone(), record))).unwrap();
-    assert_eq!(records.len(), experiment.points().count());
-    for (point, record) in records {
-        assert_eq!((record.world.as_ref(), &record.lock), (E::NAME, &point.lock.name));
-        assert_eq!((record.cpus, record.cs_ns), (point.cpus, point.profile.section_ns));
-        assert!(record.ops_per_s > 0.0, "{record:?}");
+    let plan = experiment.plan(&E::default(), 1, |_| unreachable!()).unwrap();
+    assert_eq!(plan.jobs().count(), 12);
+    for job in plan.jobs() {
+        let run = World::run(&E::default(), job, &AtomicBool::new(false)).unwrap();
+        assert!(run.ops_per_s > 0.0 && run.ops.len() == job.cpus as usize, "{run:?}");
     }
 }

@@ -3,11 +3,13 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use overlock_host::sched::yield_to::Tally;
+use overlock_host::sched::yield_to::{NAMES, Tally};
+use overlock_world::locks::Lock;
 use overlock_world::workload::{self, Profile};
-use overlock_world::{Config, Engine, Outcome, Program, Record};
+use overlock_world::{Config, Engine, Failed, Job, Outcome, Program, Run, World};
 use serde::{Serialize, Serializer};
 
 use super::Error;
@@ -17,10 +19,6 @@ use super::machine::{Counts, Machine};
 use super::memory::Turn;
 use super::timer::Timer;
 use super::world::{Simulated, Tables};
-
-thread_local! {
-    static SETUP: RefCell<Option<(Setup, Counts)>> = const { RefCell::new(None) };
-}
 
 /// A host and a seed. Given these, a simulation is a function of the experiment.
 #[derive(Clone, Debug)]
@@ -46,8 +44,8 @@ impl Setup {
         config: &Config,
         profile: &Profile,
         lock: &str,
-    ) -> Result<(Record<Yields>, Counts), Error> {
-        self.during(|| workload::run::<Simulation>(config, profile, lock))
+    ) -> Result<(Run, Counts), Error> {
+        self.during(|simulation| workload::run(simulation, config, profile, lock))
     }
 
     /// Runs any program, as [`Engine::run`] does.
@@ -59,15 +57,17 @@ impl Setup {
         config: &Config,
         program: &P,
     ) -> Result<(Outcome<Yields>, Counts), Error> {
-        self.during(|| Simulation::run(config, program))
+        self.during(|simulation| simulation.run(config, program))
     }
 
-    fn during<T>(&self, run: impl FnOnce() -> Result<T, Error>) -> Result<(T, Counts), Error> {
+    fn during<T>(
+        &self,
+        run: impl FnOnce(&Simulation<'_>) -> Result<T, Error>,
+    ) -> Result<(T, Counts), Error> {
         let _turn = Turn::take();
-        SETUP.set(Some((self.clone(), Counts::default())));
-        let result = run();
-        let counts = SETUP.take().map(|(_, counts)| counts).unwrap_or_default();
-        Ok((result?, counts))
+        let simulation = Simulation { setup: self, counts: RefCell::default() };
+        let result = run(&simulation)?;
+        Ok((result, simulation.counts.take()))
     }
 }
 
@@ -91,12 +91,15 @@ impl Serialize for Yields {
     }
 }
 
-/// The engine. It runs what [`Setup::run`] asks for, and nothing on its own.
+/// The engine on a host. [`Setup::run`] makes one for each run.
 #[derive(Debug)]
-pub struct Simulation;
+pub struct Simulation<'a> {
+    setup: &'a Setup,
+    counts: RefCell<Counts>,
+}
 
-impl Engine for Simulation {
-    type World = Simulated;
+impl Engine for Simulation<'_> {
+    type Verbs = Simulated;
     type Error = Error;
     type Yields = Yields;
     const NAME: &'static str = "sim";
@@ -105,17 +108,19 @@ impl Engine for Simulation {
         Ok(())
     }
 
-    fn wake_ns() -> Option<u64> {
-        SETUP.with_borrow(|setup| setup.as_ref().map(|(setup, _)| setup.host.wake_ns()))
+    fn wake_ns(&self) -> Option<u64> {
+        Some(self.setup.host.wake_ns())
     }
 
-    fn run<P: Program<Simulated>>(config: &Config, program: &P) -> Result<Outcome<Yields>, Error> {
+    fn run<P: Program<Simulated>>(
+        &self,
+        config: &Config,
+        program: &P,
+    ) -> Result<Outcome<Yields>, Error> {
         config.check()?;
-        let setup = SETUP.with_borrow(|setup| setup.as_ref().map(|(setup, _)| setup.clone()));
-        let setup = setup.ok_or_else(|| Error::Config("a simulation needs a host".into()))?;
         let (timer, tables) = (Timer::new(config.pm_timer), Tables::new(config.vcpus));
         let guest = Hosted(program);
-        let mut machine = Machine::new(&setup, config, &guest, (&timer, &tables))?;
+        let mut machine = Machine::new(self.setup, config, &guest, (&timer, &tables))?;
         let ran = calls::enter(&mut machine);
         if let Err((vcpu, message)) = ran {
             return Err(Error::Panicked { vcpu, message });
@@ -125,14 +130,59 @@ impl Engine for Simulation {
             return Err(Error::Runaway { grace: config.grace, stuck });
         }
         let (vcpus, yields) = machine.books();
-        let counts = machine.counts();
-        SETUP.with_borrow_mut(|setup| {
-            if let Some((_, sum)) = setup {
-                sum.add(counts);
-            }
-        });
+        self.counts.borrow_mut().add(machine.counts());
         let ended_ns = machine.stop_at;
         let ran = Duration::from_nanos(ended_ns);
         Ok(Outcome { ran, ended_ns, vcpus, yields: Yields(yields) })
+    }
+}
+
+/// A host as a world: each job brings its seed.
+#[derive(Clone, Debug)]
+pub struct Simulator(pub HostProfile);
+
+impl World for Simulator {
+    fn name(&self) -> &'static str {
+        Simulation::NAME
+    }
+
+    fn about(&self) -> String {
+        format!("the host {}, simulated", self.0.name)
+    }
+
+    fn is_real(&self) -> bool {
+        false
+    }
+
+    fn pcpus(&self) -> u32 {
+        self.0.topology.pcpus()
+    }
+
+    fn locks(&self) -> Vec<Lock> {
+        Lock::all().collect()
+    }
+
+    fn check(&self, job: &Job) -> Result<(), overlock_world::Error> {
+        let (asked, total) = (job.host.pcpus, self.pcpus());
+        if asked > total {
+            let name = &self.0.name;
+            let what =
+                format!("the host {name} has {total} pCPUs, not {asked}; choose 1 to {total}");
+            return Err(overlock_world::Error(what));
+        }
+        job.check_virtual(&NAMES)
+    }
+
+    fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
+        let setup = Setup { host: self.0.clone(), seed: job.seed, seq_cst: job.seq_cst };
+        let lock = job.resolved()?;
+        match setup.run(&job.config(&lock, cancel), &job.profile, lock.built) {
+            Ok(_) if cancel.load(Relaxed) => Err(Failed::Cancelled),
+            Ok((run, _)) => Ok(run),
+            Err(error @ (Error::Panicked { .. } | Error::Runaway { .. })) => {
+                Err(Failed::Subject(error.to_string()))
+            }
+            Err(error) => Err(Failed::World(error.to_string())),
+        }
     }
 }

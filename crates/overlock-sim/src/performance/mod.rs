@@ -43,7 +43,7 @@ mod timer;
 mod topology;
 mod world;
 
-pub use engine::{Setup, Simulation, Yields};
+pub use engine::{Setup, Simulation, Simulator, Yields};
 pub use error::Error;
 pub use host_profile::{Background, Costs, Figure, HostProfile, Kind};
 pub use machine::Counts;

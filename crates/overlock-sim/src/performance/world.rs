@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use overlock::atomic::Atomic;
 use overlock::platform::{Costs, Platform, ReadModifyWrite};
 use overlock::{Bucket, Cpu, Slot};
-use overlock_world::World;
+use overlock_world::Verbs;
 
 use super::Timed;
 use super::machine::calls::{call, is_on_host, long_spin, relax, spend, sync, with, work};
@@ -143,7 +143,7 @@ fn halt(deadline_ns: Option<u64>) {
     call(|costs| costs.halt, |m, vcpu| m.halt(vcpu, deadline_ns));
 }
 
-impl World for Simulated {
+impl Verbs for Simulated {
     type Word = Timed<u32>;
     type Aware = OnHost<true>;
     type Native = OnHost<false>;

@@ -6,17 +6,17 @@ use std::thread;
 use std::time::Duration;
 
 use overlock::atomic::Atomic;
-use overlock_sim::performance::{Counts, Error, HostProfile, Setup, Simulated, Timed, Yields};
+use overlock_sim::performance::{Counts, Error, HostProfile, Setup, Simulated, Simulator, Timed};
 use overlock_world::experiment::Experiment;
 use overlock_world::locks::{HAND_OVER, LOCKS};
 use overlock_world::workload::Profile;
-use overlock_world::{Config, PmTimerRule, Program, Record, Vcpu, World};
+use overlock_world::{Config, PmTimerRule, Program, Run, Vcpu, Verbs, World as _};
 
 fn setup(host: &str, seed: u64) -> Setup {
     Setup { host: HostProfile::named(host).unwrap(), seed, seq_cst: false }
 }
 
-fn run(setup: &Setup, config: &Config, workload: &str, lock: &str) -> (Record<Yields>, Counts) {
+fn run(setup: &Setup, config: &Config, workload: &str, lock: &str) -> (Run, Counts) {
     setup.run(config, &Profile::named(workload).unwrap(), lock).unwrap()
 }
 
@@ -26,7 +26,7 @@ fn millis(ms: u64, vcpus: u32, pcpus: u32) -> Config<'static> {
 }
 
 /// The whole content of a record.
-fn text(record: &Record<Yields>) -> String {
+fn text(record: &Run) -> String {
     serde_json::to_string(record).unwrap()
 }
 
@@ -35,15 +35,13 @@ fn the_laboratorys_experiment_file_runs_and_shows_what_the_project_is_about() {
     let file = include_str!("../../../../experiments/micro.toml");
     let mut experiment = Experiment::parse("micro", file).unwrap();
     experiment.host.seconds = 0.02;
-    let setup = setup("dev-kvm", 1);
     let mut rates = Vec::new();
-    for point in experiment.points() {
-        let config = experiment.config(&point);
-        let (record, _) = setup.run(&config, &point.profile, point.lock.built).unwrap();
-        assert_eq!((record.world.as_ref(), record.pcpus), ("sim", 2));
-        assert!(record.ops_per_s > 0.0 && record.cpu_s_per_s <= 2.001, "{record:?}");
-        assert_eq!(record.steal_s_per_s > 0.0, record.cpus == 8, "{record:?}");
-        rates.push((point.lock.name, point.cpus, record.cs_ns, record.ops_per_s));
+    let host = Simulator(HostProfile::named("dev-kvm").unwrap());
+    for job in experiment.plan(&host, 1, |_| unreachable!()).unwrap().jobs() {
+        let run = host.run(job, &AtomicBool::new(false)).unwrap();
+        assert!(run.ops_per_s > 0.0 && run.cpu_s_per_s <= 2.001, "{run:?}");
+        assert_eq!(run.steal_s_per_s > 0.0, job.cpus == 8, "{run:?}");
+        rates.push((job.lock.clone(), job.cpus, job.profile.section_ns, run.ops_per_s));
     }
     assert_eq!(rates.len(), 12);
     let of = |lock: &str, cpus: u32| {
@@ -276,7 +274,7 @@ fn halts_end_by_kick_deadline_and_early_kick() {
         .run_program(
             &millis(50, 2, 2),
             &Odd(|vcpu: Vcpu<Simulated>| {
-                let word = <Simulated as World>::Word::default();
+                let word = <Simulated as Verbs>::Word::default();
                 if vcpu.number() == 0 {
                     let before = vcpu.now_ns();
                     vcpu.halt_unless(&word, 1, None);

@@ -2,18 +2,19 @@
 //! Refuses what can be read but is not an experiment, and names the line.
 
 use super::{Experiment, Factors, Host};
+use crate::NO_POLICY;
 use crate::engine::VCPUS_MAX;
-use crate::locks::Lock;
+use crate::locks::{Lock, PEERS};
+use crate::workload::Profile;
 use crate::{Document, Error};
 
 /// Refuses empty lists, unknown locks and impossible numbers of vCPUs.
 pub(super) fn factors(experiment: &Experiment, document: &Document<'_>) -> Result<(), Error> {
-    let Factors { locks, policies, cpus, timers, .. } = &experiment.factors;
+    let Factors { locks, cpus, over, random, .. } = &experiment.factors;
+    let nowhere = cpus.is_empty() && over.is_empty() && random.is_none();
     for (empty, key) in [
         (locks.is_empty(), "factors.locks"),
-        (policies.is_empty(), "factors.policies"),
-        (cpus.is_empty(), "factors.cpus"),
-        (timers.is_empty(), "factors.timers"),
+        (nowhere && experiment.points.is_empty(), "factors.cpus"),
     ] {
         if empty {
             return Err(document.refuse(&[key], format!("{key} is empty: there is nothing to run")));
@@ -32,12 +33,9 @@ pub(super) fn factors(experiment: &Experiment, document: &Document<'_>) -> Resul
 }
 
 fn lock(name: &str, key: &str, document: &Document<'_>) -> Result<(), Error> {
-    if Lock::named(name).is_some() {
-        return Ok(());
-    }
-    let known: Vec<_> = Lock::all().map(|lock| lock.name).collect();
-    let known = known.join(", ");
-    Err(document.refuse(&[key], format!("there is no lock '{name}'; choose from {known}")))
+    let known: Vec<Lock> = Lock::all().chain(PEERS.iter().filter_map(|n| Lock::named(n))).collect();
+    let chosen = Lock::choose(&[name.to_owned()], &known);
+    chosen.map(drop).map_err(|Error(what)| document.refuse(&[key], what))
 }
 
 /// Refuses published figures of points that the factors don't have, and impossible values.
@@ -62,7 +60,8 @@ pub(super) fn published(experiment: &Experiment, document: &Document<'_>) -> Res
             }
         }
         for (key, name) in policies.into_iter().filter_map(|(key, name)| Some((key, name?))) {
-            if !factors.policies.contains(name) {
+            let is_none = factors.policies.is_empty() && name == NO_POLICY;
+            if !is_none && !factors.policies.contains(name) {
                 return Err(absent(key, name));
             }
         }
@@ -87,10 +86,8 @@ pub(super) fn published(experiment: &Experiment, document: &Document<'_>) -> Res
 
 /// Refuses hosts that can't run anything.
 pub(super) fn host(host: &Host, document: &Document<'_>) -> Result<(), Error> {
-    let Host { pcpus, slice_ns, seconds, runs, .. } = host;
-    for (zero, key) in
-        [(*pcpus == 0, "host.pcpus"), (*slice_ns == 0, "host.slice_ns"), (*runs == 0, "host.runs")]
-    {
+    let Host { slice_ns, seconds, runs, .. } = host;
+    for (zero, key) in [(*slice_ns == 0, "host.slice_ns"), (*runs == 0, "host.runs")] {
         if zero {
             return Err(document.refuse(&[key], format!("{key} is 0; expected 1 at least")));
         }
@@ -104,9 +101,11 @@ pub(super) fn host(host: &Host, document: &Document<'_>) -> Result<(), Error> {
 
 /// Refuses workloads that are unknown, or that no run could do.
 pub(super) fn workload(experiment: &Experiment, document: &Document<'_>) -> Result<(), Error> {
-    let told = experiment.lengths();
-    let profiles = told.map_err(|Error(what)| document.refuse(&["workload"], what))?;
-    if let Some((key, what)) = profiles.iter().find_map(|profile| profile.mistake()) {
+    let own = experiment.profile().map_err(|Error(what)| document.refuse(&["workload"], what))?;
+    let most = |given: &[u64], own| given.iter().copied().max().unwrap_or(own);
+    let section_ns = most(&experiment.factors.section_ns, own.section_ns);
+    let think_ns = most(&experiment.factors.think_ns, own.think_ns);
+    if let Some((key, what)) = (Profile { section_ns, think_ns, ..own }).mistake() {
         // Lengths can be factors; everything else belongs to the workload.
         let (factor, own) = (format!("factors.{key}"), format!("workload.{key}"));
         let keys = [factor.as_str(), own.as_str(), "workload"];
@@ -143,7 +142,6 @@ mod tests {
             ("\n2]", "\n1025]", 8, "1025 vCPUs asked for; choose 1 to 1024"),
             ("\n2]", "\n-2]", 8, "integer `-2`, expected a whole number"),
             ("cpus = [\n", "cores = 2\ncpus = [\n", 6, "unknown field `cores`, expected one of"),
-            ("pcpus = 2", "pcpus = 0", 10, "host.pcpus is 0; expected 1 at least"),
             ("slice_ns = 1000", "slice_ns = -1", 11, "`-1`, expected a whole number, 0 or more"),
             ("seconds = 0.5", "seconds = -0.5", 12, "host.seconds is -0.5; choose 0.001 to 600"),
             ("seconds = 0.5", "second = 0.5", 12, "unknown field `second`, expected one of"),

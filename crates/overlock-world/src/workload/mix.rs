@@ -23,7 +23,7 @@ use super::place::{Place, before, holder, waiters};
 use super::shelf::Shelf;
 use super::tally::{Moment, Tally, add};
 use crate::timeline::{Hold, Log, Window};
-use crate::{Hint, Losses, Program, Vcpu, World};
+use crate::{Hint, Losses, Program, Vcpu, Verbs};
 
 /// The interrupt by which a vCPU asks all others to drop stale translations.
 const SHOOTDOWN: u32 = 3;
@@ -63,7 +63,7 @@ struct Released {
 
 /// A profile, ready to run.
 #[derive(Debug)]
-pub(crate) struct Mix<'a, W: World, L> {
+pub(crate) struct Mix<'a, W: Verbs, L> {
     profile: &'a Profile,
     /// Whether a lock serves its waiters in order.
     in_order: bool,
@@ -84,7 +84,7 @@ pub(crate) struct Mix<'a, W: World, L> {
     shootdowns: W::Word,
 }
 
-impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
+impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
     pub(crate) fn new(profile: &'a Profile, vcpus: u32, in_order: bool, publishes: bool) -> Self {
         let places = || (0..vcpus).map(|_| Place::default()).collect();
         let desk = |_| Desk { answered: W::Word::ZERO, asks: W::Word::ZERO, asked_ns: 0.into() };
@@ -246,7 +246,7 @@ impl<'a, W: World, L: ConstLock> Mix<'a, W, L> {
     }
 }
 
-impl<W: World, L: ConstLock> Program<W> for Mix<'_, W, L> {
+impl<W: Verbs, L: ConstLock> Program<W> for Mix<'_, W, L> {
     fn run(&self, vcpu: Vcpu<W>) {
         let profile = self.profile;
         let tally = &self.tallies[vcpu.number() as usize];

@@ -26,7 +26,7 @@ use overlock::atomic::{Atomic, ConstAtomic};
 
 use super::Profile;
 use super::tally::{Moment, Tally, add};
-use crate::{Program, Vcpu, World};
+use crate::{Program, Vcpu, Verbs};
 
 /// Where a vCPU finds the token: the cell is 1 while the token is there.
 #[derive(Debug)]
@@ -35,13 +35,13 @@ struct Desk<C>(C);
 
 /// A ring of vCPUs with one token.
 #[derive(Debug)]
-pub(crate) struct Ring<'a, W: World> {
+pub(crate) struct Ring<'a, W: Verbs> {
     profile: &'a Profile,
     tallies: Vec<Tally>,
     desks: Vec<Desk<W::Word>>,
 }
 
-impl<'a, W: World> Ring<'a, W> {
+impl<'a, W: Verbs> Ring<'a, W> {
     /// A ring in which the first vCPU has the token.
     pub(crate) fn new(profile: &'a Profile, vcpus: u32) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl<'a, W: World> Ring<'a, W> {
     }
 }
 
-impl<W: World> Program<W> for Ring<'_, W> {
+impl<W: Verbs> Program<W> for Ring<'_, W> {
     fn run(&self, vcpu: Vcpu<W>) {
         let own = vcpu.number();
         let next = (own + 1) % vcpu.count();

@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use crate::World;
+use crate::Verbs;
 
 /// Values that never change their addresses. Those in the world's own memory are never dropped.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ unsafe impl<T: Sync> Sync for Shelf<T> {}
 
 impl<T> Shelf<T> {
     /// Makes `count` values.
-    pub(crate) fn new<W: World>(count: usize, make: impl Fn() -> T) -> Self {
+    pub(crate) fn new<W: Verbs>(count: usize, make: impl Fn() -> T) -> Self {
         let placed = Layout::array::<T>(count).ok().and_then(W::memory);
         let Some(first) = placed.map(NonNull::cast::<T>) else {
             let own: Vec<T> = (0..count).map(|_| make()).collect();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hdrhistogram::Histogram;
 
-use crate::World;
+use crate::Verbs;
 
 /// The longest wait that is distinguished from longer ones, in nanoseconds: 18 minutes.
 const WAIT_MAX_NS: u64 = 1 << 40;
@@ -99,7 +99,7 @@ pub(crate) struct Moment {
 impl Moment {
     /// The present moment: one reading of the clock, and one of the host's account.
     #[inline(always)]
-    pub(crate) fn now<W: World>() -> Self {
+    pub(crate) fn now<W: Verbs>() -> Self {
         Self { now_ns: W::now_ns(), away_ns: W::away_ns() }
     }
 }
@@ -107,7 +107,7 @@ impl Moment {
 impl Tally {
     /// Records that a wait begins.
     #[inline]
-    pub(crate) fn begin<W: World>(&self) -> Moment {
+    pub(crate) fn begin<W: Verbs>(&self) -> Moment {
         let start = Moment::now::<W>();
         self.waiting_since.store(start.now_ns, Relaxed);
         start
@@ -148,7 +148,7 @@ impl Tally {
     }
 
     /// Records a read of the PM timer that went from `start` until now.
-    pub(crate) fn read<W: World>(&self, start: Moment, backwards: bool) {
+    pub(crate) fn read<W: Verbs>(&self, start: Moment, backwards: bool) {
         let end = Moment::now::<W>();
         let took = end.now_ns - start.now_ns;
         add(&self.timer_ns, took);

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `overlock bench`: locks in any world, by flags or by experiments.
+//!
+//! ```text
+//! args | experiment.toml ─► Plan ─► Job ─► World ─► Run ─► Rounds ─► Row ─► table | check | verdict
+//! ```
+//!
+//! This file goes from the arguments to a plan in a world, and from the rows to what people read.
+//! `measure.rs` makes the rounds; everything after it reads rows.
+
+mod advice;
+mod args;
+mod bounds;
+mod check;
+mod explain;
+mod measure;
+mod plan;
+mod published;
+mod summary;
+mod tables;
+mod what_if;
+
+pub(crate) use args::BenchArgs;
+pub(crate) use check::check;
+pub(crate) use summary::summaries;
+
+use crate::machine::observe;
+use crate::output::{self, Sink};
+use crate::warnings::{self, Warning};
+use crate::worlds::{self, Open};
+use crate::{Outcome, interrupt};
+use anyhow::{Result, bail};
+use measure::Measured;
+use overlock_bench::DRIFT_LIMIT;
+use overlock_world::experiment::Experiment;
+use overlock_world::row::{Head, Row};
+use overlock_world::{World, clock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Runs the sub-command.
+pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
+    let day = day(SystemTime::now());
+    let seed = args.seed.unwrap_or(day);
+    let experiments = plan::experiments(args)?;
+    if args.print {
+        return plan::print(&experiments);
+    }
+    interrupt::watch()?;
+    let mut sink = Sink::open(&args.output)?;
+    let machine = observe(&clock::Stamps::calibrate());
+    sink.row(&Row::Run(Head { seed: Some(seed), machine: machine.clone(), ..output::head() }))?;
+    if args.seed.is_none() && experiments.iter().any(|of| of.factors.random.is_some()) {
+        sink.people(&format!("Seed of the day: {seed} (--seed {seed} repeats it)\n"))?;
+    }
+    let mut fine = true;
+    let mut last: Option<(String, Open)> = None;
+    for experiment in &experiments {
+        let name = args.world(experiment);
+        let open = match last.take() {
+            Some((same, open)) if same == name => open,
+            _ => {
+                let open = match worlds::open(&name, &args.options()) {
+                    Err(_) if interrupt::seen() => break,
+                    open => open?,
+                };
+                let busy = Warning::busy_machine(&machine).filter(|_| open.world().is_real());
+                busy.iter().for_each(Warning::print);
+                open
+            }
+        };
+        if args.check
+            && let Some(checked) = open.verify(&args.options(), &mut sink)?
+        {
+            fine &= checked;
+        } else {
+            fine &= one(args, experiment, open.world(), seed, &mut sink)?;
+        }
+        last = Some((name, open));
+        if interrupt::seen() {
+            break;
+        }
+    }
+    let drift = last.and_then(|(_, open)| open.drift()).filter(|drift| *drift > DRIFT_LIMIT);
+    if let Some(drift) = drift {
+        Warning::Drift { percent: drift * 100.0 }.print();
+    }
+    sink.end(match (interrupt::seen(), fine) {
+        (true, _) => Outcome::Interrupted,
+        (false, true) => Outcome::Fine,
+        (false, false) => Outcome::CheckFailed,
+    })
+}
+
+/// Measures an experiment and tells what follows. Returns whether nothing failed and no bound was
+/// missed.
+fn one(
+    args: &BenchArgs,
+    experiment: &Experiment,
+    world: &dyn World,
+    seed: u64,
+    sink: &mut Sink,
+) -> Result<bool> {
+    let experiment = plan::fitted(experiment, args, world)?;
+    let measured = measure::all(&experiment, args, world, seed, sink)?;
+    if measured.is_a_part {
+        // Of a sweep, whose other parts are missing.
+        return Ok(true);
+    }
+    interrupt::tell(!measured.points.is_empty());
+    Ok(conclude(args, &experiment, &measured, world, sink)? && measured.failures.is_empty())
+}
+
+/// Tells what follows from the rows of an experiment. Returns whether no bound was missed.
+fn conclude(
+    args: &BenchArgs,
+    experiment: &Experiment,
+    measured: &Measured,
+    world: &dyn World,
+    sink: &mut Sink,
+) -> Result<bool> {
+    let Measured { points, pairs, failures, .. } = measured;
+    let mut rows: Vec<Row> = points.iter().cloned().map(Box::new).map(Row::Point).collect();
+    rows.extend(pairs.iter().cloned().map(Row::Pair));
+    for failure in failures {
+        output::complain(&format!("failed: {}", failure.sentence));
+    }
+    warnings::of_points(points).iter().for_each(Warning::print);
+    if !world.has_host() {
+        let summaries = summaries(&rows);
+        for summary in &summaries {
+            sink.row(&Row::Summary(summary.clone()))?;
+        }
+        if !summaries.is_empty() {
+            sink.people(&tables::summary(&summaries, points))?;
+        }
+        if let Some(advice) = advice::advice(&rows, &summaries) {
+            sink.people(&advice.sentence)?;
+            sink.row(&Row::Advice(advice))?;
+        }
+    }
+    let mut met = true;
+    let besides = published::beside(experiment, world, points);
+    if !besides.is_empty() {
+        sink.people(&published::table(experiment, world, &besides))?;
+        for beside in &besides {
+            sink.row(&Row::Published(Box::new(beside.clone())))?;
+        }
+        if args.check && !interrupt::seen() {
+            met &= published::pinned(&besides, sink)?;
+        }
+    }
+    if let Some(loss) = args.what_if {
+        what_if::tell(loss, points, sink)?;
+    }
+    if args.check && !interrupt::seen() && besides.is_empty() {
+        let checks = check(&rows);
+        if checks.is_empty() {
+            bail!(
+                "--check found nothing to judge; leave the lists out, and it measures what it needs"
+            );
+        }
+        met &= bounds::tell(&checks, sink)?;
+    }
+    Ok(met)
+}
+
+/// Returns the number of the day since 1970: a seed that changes daily and is the same for all
+/// users.
+fn day(now: SystemTime) -> u64 {
+    now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / (24 * 60 * 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_seed_changes_at_midnight() {
+        let at = |seconds| day(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!([0, 86_399, 86_400, 1_700_000_000].map(at), [0, 0, 1, 19_675]);
+    }
+}

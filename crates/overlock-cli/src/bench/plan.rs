@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From arguments to experiments, and from an experiment to what a world can do.
+
+use super::BenchArgs;
+use crate::{Outcome, experiments, output};
+use anyhow::{Context, Result, bail};
+use overlock_world::experiment::{Experiment, Workload};
+use overlock_world::{Document, NO_POLICY, World};
+use std::path::{Path, PathBuf};
+
+/// The policies that others are compared with.
+const BASES: [&str; 2] = [NO_POLICY, "report"];
+
+/// The experiments that the arguments name, or the one that they describe.
+pub(super) fn experiments(args: &BenchArgs) -> Result<Vec<Experiment>> {
+    let world = args.world.as_deref().unwrap_or("threads");
+    let kind = world.split(':').next().unwrap_or(world);
+    let named = args.experiments.clone();
+    let names: Vec<PathBuf> = match (named.is_empty(), args.names_no_point()) {
+        (false, false) => bail!(
+            "an experiment says what is measured; leave out --cpus, --cs, --ncs, --random, \
+             --policies and --workload, or write them into a file that begins with the output of \
+             `overlock bench {} --print`",
+            named[0].display()
+        ),
+        (false, true) => named,
+        (true, true) => tour(kind, args.check).iter().map(PathBuf::from).collect(),
+        (true, false) => return Ok(vec![described(args, kind)?]),
+    };
+    names.iter().map(|name| read(name)).map(|read| Ok(with(args, read?))).collect()
+}
+
+/// What is measured in a world if nothing is asked for.
+fn tour(world: &str, check: bool) -> &'static [&'static str] {
+    match (world, check) {
+        ("kvm" | "parked", false) => &["half", "tour", "yields", "timer"],
+        ("kvm" | "parked", true) => &["half", "tour-16x", "yields", "timer"],
+        ("sim", _) => &["micro"],
+        ("tcg" | "kvm-guest", _) => &["guest"],
+        ("xen", _) => &["guest-xen"],
+        _ => &["quick"],
+    }
+}
+
+/// Reads an experiment: a built-in one, or a file.
+pub(crate) fn read(path: &Path) -> Result<Experiment> {
+    let name = path.display().to_string();
+    let text = experiments::text(path)?;
+    let experiment = Experiment::parse(&name, &text)?;
+    let document = Document::new(&name, &text);
+    for (at, one) in experiment.published.iter().enumerate() {
+        if !super::published::FIGURES.contains(&one.figure.as_str()) {
+            let known = super::published::FIGURES.join(", ");
+            let what = format!("there is no figure {}; choose from {known}", one.figure);
+            return Err(document.refuse(&[&format!("published.{at}.figure")], what).into());
+        }
+    }
+    Ok(experiment)
+}
+
+/// The experiment that flags describe: the world's own, with their lists instead.
+fn described(args: &BenchArgs, world: &str) -> Result<Experiment> {
+    let mut base = read(Path::new(if world == "threads" { "by-hand" } else { "by-hand-vcpus" }))?;
+    if let Some(count) = args.random {
+        (base.factors.random, base.host.seconds) = (Some(count), 0.15);
+        (base.factors.over, base.factors.cpus) = (Vec::new(), Vec::new());
+    }
+    if let Some(name) = &args.workload {
+        base.workload = Workload::Named(name.clone());
+        (base.factors.section_ns, base.factors.think_ns) = (Vec::new(), Vec::new());
+        if base.profile()?.timer_reads > 0 {
+            base.factors.timers = overlock_world::PmTimerRule::ALL.to_vec();
+        }
+    }
+    if !args.policies.is_empty() {
+        let all = args.policies.iter().any(|name| name == "all");
+        let mut names: Vec<String> = BASES.map(str::to_owned).to_vec();
+        names.extend(if all {
+            crate::worlds::POLICIES.map(str::to_owned).to_vec()
+        } else {
+            args.policies.clone()
+        });
+        base.factors.policies = overlock_world::stats::unique(names);
+        // The others hardly spin.
+        base.factors.locks = vec!["native-ticket".into()];
+    }
+    if !args.cpus.is_empty() {
+        // Ratios to 1x need 1x.
+        let is_virtual = world != "threads";
+        base.factors.over = if is_virtual { vec![1.0] } else { Vec::new() };
+        base.factors.cpus.clone_from(&args.cpus);
+    } else if args.what_if.is_some() {
+        base.factors.over = vec![1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0];
+    }
+    let lengths = |given: &[overlock_world::units::Nanos]| given.iter().map(|of| of.0).collect();
+    if !args.cs.is_empty() {
+        base.factors.section_ns = lengths(&args.cs);
+    }
+    if !args.ncs.is_empty() {
+        base.factors.think_ns = lengths(&args.ncs);
+    }
+    Ok(with(args, base))
+}
+
+/// The same with what the flags say of it.
+fn with(args: &BenchArgs, mut experiment: Experiment) -> Experiment {
+    if !args.locks.is_empty() {
+        experiment.factors.locks.clone_from(&args.locks);
+    }
+    if !args.lengths.is_empty() {
+        experiment.factors.lengths.clone_from(&args.lengths);
+    }
+    experiment.host.seconds = args.seconds.unwrap_or(experiment.host.seconds);
+    experiment.host.runs = args.runs.unwrap_or(experiment.host.runs);
+    experiment.host.pcpus = args.pcpus.unwrap_or(experiment.host.pcpus);
+    experiment
+}
+
+/// The same as `world` can run it. A published experiment for a larger host than this machine keeps
+/// its overcommit; figures that can't be had then are left out.
+pub(super) fn fitted(
+    experiment: &Experiment,
+    args: &BenchArgs,
+    world: &dyn World,
+) -> Result<Experiment> {
+    let mut fitted = experiment.clone();
+    let pcpus = world.pcpus();
+    if fitted.host.pcpus == 0 {
+        fitted.host.pcpus = args.pcpus.unwrap_or(pcpus);
+    }
+    let is_larger = world.is_real() && world.has_host() && fitted.host.pcpus > pcpus;
+    if is_larger && args.pcpus.is_none() && !fitted.published.is_empty() {
+        fitted = fitted.scaled_to(pcpus);
+        (fitted.host.seconds, fitted.host.runs) =
+            (args.seconds.unwrap_or(0.2), args.runs.unwrap_or(7));
+    }
+    if let Some(span) = args.timeline
+        && span.0 as f64 > fitted.host.seconds * 0.5e9
+    {
+        let seconds = fitted.host.seconds;
+        bail!("a timeline of {span} is longer than half a run of {seconds} s; use --seconds");
+    }
+    Ok(fitted)
+}
+
+/// Prints experiments as files.
+pub(super) fn print(experiments: &[Experiment]) -> Result<Outcome> {
+    for experiment in experiments {
+        let text = toml::to_string(experiment).context("an experiment is always a file")?;
+        output::print(text.trim_end())?;
+    }
+    Ok(Outcome::Fine)
+}

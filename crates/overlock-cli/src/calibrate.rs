@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `overlock doctor --calibrate`: measures the costs that the simulator charges, on this machine.
+//!
+//! | figure | how |
+//! |---|---|
+//! | `pause`, `clock`, `rmw`, `full` | loops of a million |
+//! | the ways of a line | two threads that change one word in turns, for each pair of CPUs |
+//! | `call`, `halt` | a single vCPU that kicks itself |
+//! | `switch` | two vCPUs on one pCPU that pass a token to and fro, less two calls |
+//! | `wake` | a hand-over among 4 vCPUs on 2 pCPUs, less a call |
+//! | `evict` | by how much spinners overrun their slices |
+//! | `port`, `notes` | a read of the PM timer; an uncontended pair, less its parts |
+//!
+//! The other costs are assumed, and marked as such.
+
+use crate::Outcome;
+use crate::machine::cpuinfo;
+use crate::{interrupt, output, sys, worlds};
+use anyhow::{Context, Result, bail};
+use overlock_sim::performance::{Costs, Figure, HostProfile, Kind, Topology};
+use overlock_world::clock::{Clock, ticks};
+use overlock_world::experiment::Host;
+use overlock_world::locks::HAND_OVER;
+use overlock_world::stats::median;
+use overlock_world::workload::Profile;
+use overlock_world::{Job, Run, World};
+use std::fs::File;
+use std::hint::{black_box, spin_loop};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering::*, fence};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Iterations of a timed loop.
+const LOOP: u32 = 200_000;
+/// How often each loop and run is repeated; the median counts.
+const REPEATS: usize = 5;
+/// Turns of a word between two threads, how often they are timed, and the share of these times that
+/// is shorter than the one that counts: CPU time that other processes take is not part of the
+/// line's way.
+const TURNS: u32 = 1_000;
+const SPELLS: usize = 40;
+const SHORTER: usize = SPELLS / 4;
+
+/// Measures this machine and writes a host's file.
+pub(crate) fn main(path: &Path) -> Result<Outcome> {
+    // A file that can't be written is noticed before anything is measured.
+    try_to_open(path)?;
+    let lab = worlds::engine()?;
+    let cpus = u32::try_from(sys::allowed_cpus()).unwrap_or(1);
+    let model = cpuinfo("model name").unwrap_or_else(|| "an unnamed processor".into());
+    let profile = HostProfile {
+        name: String::new(),
+        about: format!("{cpus} CPUs of {model}, measured by overlock doctor --calibrate"),
+        kind: Kind::Measured,
+        topology: Topology { sockets: 1, clusters: 1, cores: cpus, threads: 1 },
+        jitter_percent: 5,
+        background: None,
+        costs: costs(&*lab)?,
+    };
+    let text = toml(&profile);
+    // A profile that cannot be read back is not a profile.
+    HostProfile::parse("calibrated", &text)?;
+    if let Err(error) = std::fs::write(path, &text) {
+        // Measured is measured.
+        output::print(text.trim_end())?;
+        bail!("can't write {}: {error}; it is on standard output", path.display());
+    }
+    output::print(&format!("wrote {0}; use it: overlock bench --in sim:{0}", path.display()))?;
+    Ok(Outcome::Fine)
+}
+
+/// Opens a file for writing, and leaves it as it was.
+fn try_to_open(path: &Path) -> Result<()> {
+    let existed = path.exists();
+    let opened = File::options().create(true).append(true).open(path);
+    opened.with_context(|| format!("can't write {}", path.display()))?;
+    if !existed {
+        // Should this fail, an empty file is left until the measurement is done.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// Formats the profile as a file.
+fn toml(profile: &HostProfile) -> String {
+    let Topology { sockets, clusters, cores, threads } = profile.topology;
+    let mut text = format!(
+        "about = {:?}\nkind = \"measured\"\njitter_percent = {}\n\n[topology]\nsockets = {sockets}\n\
+         clusters = {clusters}\ncores = {cores}\nthreads = {threads}\n\n[costs]\n",
+        profile.about, profile.jitter_percent
+    );
+    for (cost, Figure { ns, source }) in profile.costs.each() {
+        text += &format!("{cost} = {{ ns = {ns}, source = {source:?} }}\n");
+    }
+    text
+}
+
+fn measured(ns: f64, how: &str) -> Figure {
+    Figure { ns: ns.max(0.0).round() as u64, source: format!("overlock doctor --calibrate: {how}") }
+}
+
+fn assumed(ns: u64, why: &str) -> Figure {
+    Figure { ns, source: format!("assumed: {why}") }
+}
+
+/// Measures everything.
+fn costs(lab: &dyn World) -> Result<Costs> {
+    let word = AtomicU32::new(0);
+    let pause = per_turn(spin_loop);
+    let clock = per_turn(|| {
+        black_box(ticks());
+    });
+    let rmw = per_turn(|| {
+        word.fetch_add(1, Relaxed);
+    });
+    let full = per_turn(|| {
+        word.store(1, Relaxed);
+        fence(SeqCst);
+    });
+    let line = transfer()?;
+    let calls = Calls::measure(lab)?;
+    let pair = 1e9 / median_of(lab, "micro", "native-test-and-set", (1, 1), |r| r.ops_per_s)?;
+    // In the simulator, such a pair is these two accesses and `notes`.
+    let notes = pair - 2.0 * rmw;
+    let way = || {
+        measured(
+            line,
+            "half of a round trip of a word between two CPUs, lower quartile, median of pairs",
+        )
+    };
+    let call = || measured(calls.call, "a single vCPU that kicks itself");
+    Ok(Costs {
+        hit: assumed(1, "a load from the first-level cache"),
+        rmw: measured(rmw, "a fetch_add in a loop"),
+        smt: way(),
+        cluster: way(),
+        socket: way(),
+        remote: way(),
+        memory: assumed(90, "local memory"),
+        share: assumed(10, "copies of a shared line leave its home one every 10 ns"),
+        pause: measured(pause, "a pause in a loop"),
+        clock: measured(clock, "a reading of the time stamp counter in a loop"),
+        notes: measured(notes, "an uncontended pair, less its accesses"),
+        acquire: assumed(0, "loads of x86 acquire"),
+        release: assumed(0, "stores of x86 release"),
+        full: measured(full, "a full fence in a loop"),
+        call: call(),
+        halt: call(),
+        wake: measured(calls.hand_over - calls.call, "a hand-over, less a call"),
+        switch: measured(
+            calls.switch,
+            "two vCPUs on one pCPU that pass a token to and fro, less two calls",
+        ),
+        evict: measured(calls.evict, "by how much spinners overrun their slices"),
+        interrupt: measured(calls.evict, "assumed to be as long as evict"),
+        port: measured(calls.port, "a read of the PM timer without a lock"),
+        device: assumed(30, "reading the clock and scaling"),
+    })
+}
+
+/// Returns the nanoseconds of one turn of a loop.
+fn per_turn(mut turn: impl FnMut()) -> f64 {
+    let clock = Clock::start();
+    let spans: Vec<f64> = (0..REPEATS)
+        .map(|_| {
+            let start = clock.now_ns();
+            (0..LOOP).for_each(|_| turn());
+            (clock.now_ns() - start) as f64 / f64::from(LOOP)
+        })
+        .collect();
+    median(&spans).unwrap_or(0.0)
+}
+
+/// Returns the nanoseconds that a line takes from one CPU to another: the median over all pairs of
+/// the first eight CPUs. It does not distinguish threads of one core, nor sockets.
+fn transfer() -> Result<f64> {
+    let cpus: Vec<usize> = (0..1024).filter(|&cpu| sys::may_run_on(cpu)).take(8).collect();
+    let mut ways = Vec::new();
+    for (at, &one) in cpus.iter().enumerate() {
+        for &other in &cpus[at + 1..] {
+            let mut spells: Vec<f64> =
+                (0..SPELLS).map(|_| turns(one, other)).collect::<Result<_>>()?;
+            spells.sort_by(f64::total_cmp);
+            ways.push(spells[SHORTER]);
+        }
+    }
+    median(&ways).context("there is only one CPU, so no line can move between two")
+}
+
+/// Times two threads on two CPUs that change a word in turns.
+fn turns(one: usize, other: usize) -> Result<f64> {
+    #[repr(align(128))]
+    struct Line(AtomicU32);
+    let Line(word) = &Line(AtomicU32::new(0));
+    let run = |cpu: usize, odd: u32| {
+        sys::run_on(cpu)?;
+        let mut start = Instant::now();
+        for turn in (odd..2 * TURNS).step_by(2) {
+            let deadline = Instant::now() + Duration::from_secs(20);
+            // ORDERING: Acquire and Release pair with each other: each turn follows the last.
+            while word.load(Acquire) != turn {
+                if turn % 64 == 0 && Instant::now() > deadline {
+                    bail!("CPUs {one} and {other} did not take turns within 20 s");
+                }
+                spin_loop();
+            }
+            if turn < 2 {
+                // Both threads have started.
+                start = Instant::now();
+            }
+            word.store(turn + 1, Release);
+        }
+        Ok(start.elapsed())
+    };
+    let took = thread::scope(|scope| {
+        let (a, b) = (scope.spawn(|| run(one, 0)), scope.spawn(|| run(other, 1)));
+        let joined = |thread: thread::ScopedJoinHandle<'_, Result<Duration>>| {
+            thread.join().unwrap_or_else(|_| bail!("a thread panicked"))
+        };
+        joined(a).and(joined(b))
+    })?;
+    Ok(took.as_nanos() as f64 / f64::from(2 * TURNS - 1))
+}
+
+/// Returns the median of a figure over some runs of a laboratory.
+fn median_of(
+    lab: &dyn World,
+    workload: &str,
+    lock: &str,
+    (vcpus, pcpus): (u32, u32),
+    figure: impl Fn(&Run) -> f64,
+) -> Result<f64> {
+    let host = Host { pcpus, seconds: 0.05, ..Host::default() };
+    let job = Job::new(Profile::named(workload)?, lock, vcpus, host);
+    let mut figures = Vec::new();
+    for _ in 0..REPEATS {
+        figures.push(figure(&lab.run(&job, interrupt::flag())?));
+    }
+    median(&figures).context("no runs")
+}
+
+/// The costs that only an engine can measure, in nanoseconds.
+#[derive(Debug)]
+struct Calls {
+    call: f64,
+    switch: f64,
+    hand_over: f64,
+    evict: f64,
+    port: f64,
+}
+
+impl Calls {
+    fn measure(lab: &dyn World) -> Result<Self> {
+        let port = median_of(lab, "pmtimer", "hybrid", (1, 1), |r| r.timer_read_ns)?;
+        let turn = |r: &Run| 1e9 / r.ops_per_s.max(1.0);
+        // The vCPU hands the token to itself: one kick, and no halt.
+        let call = median_of(lab, "micro", HAND_OVER, (1, 1), turn)?;
+        let two = median_of(lab, "micro", HAND_OVER, (2, 1), turn)?;
+        let row = |r: &Run| r.wait_ns.p50 as f64 / 3.0;
+        let hand_over = median_of(lab, "micro", HAND_OVER, (4, 2), row)?;
+        let evict = median_of(lab, "micro", "native-ticket", (4, 2), |r| r.overrun_ns)?;
+        // With one pCPU, a turn is a kick, a halt and a switch of vCPUs.
+        let switch = (two - 2.0 * call).max(0.0);
+        Ok(Self { call, switch, hand_over, evict, port })
+    }
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A kernel with the locks in it as a world: on a bare machine, under KVM, under Xen.
+//!
+//! The kernel measures. All rounds of all locks run in one boot, in turns, so their runs are made in
+//! advance.
+
+mod guest;
+mod machine;
+mod said;
+
+use crate::output::{self, Sink};
+use crate::progress::Progress;
+use crate::{interrupt, sys};
+use anyhow::{Context, Result, bail};
+use guest::Ended;
+use machine::Machine;
+use overlock_world::locks::{LOCKS, Lock};
+use overlock_world::stats::{Spread, jain, unique};
+use overlock_world::{Error, Failed, Job, NO_POLICY, PmTimerRule, Run, Tell, World};
+use said::{Check, Said, Sample};
+use serde::Serialize;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// How many checks there are, for the progress; Xen has two fewer.
+const CHECKS: u64 = 50;
+/// Processors under Xen, which schedules more vCPUs than that.
+const XEN_PCPUS: u32 = 2;
+/// Time without a word from the kernel until it counts as hung, beyond that of a run.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A check, as a row.
+#[derive(Serialize)]
+struct CheckRow<'a> {
+    kind: &'static str,
+    world: &'static str,
+    #[serde(flatten)]
+    check: &'a Check,
+}
+
+/// See the [module documentation](self).
+pub(crate) struct Image {
+    name: &'static str,
+    path: PathBuf,
+    /// Runs of a lock on a number of CPUs at two lengths, by rounds; and how many were asked for.
+    made: RefCell<BTreeMap<Key, (Vec<Run>, usize)>>,
+}
+
+/// What the kernel is told of a job: lock, CPUs, lengths of sections and of pauses.
+type Key = (String, u32, u64, u64);
+
+fn key(job: &Job) -> Key {
+    (job.lock.clone(), job.cpus, job.profile.section_ns, job.profile.think_ns)
+}
+
+impl Image {
+    pub(super) fn new(name: &str) -> Result<Self> {
+        let name = ["tcg", "kvm-guest", "xen"].into_iter().find(|known| *known == name);
+        let Some(name) = name else { bail!("no kernel runs there") };
+        let path = machine::image()?.context("interrupted while the kernel was built")?;
+        Ok(Self { name, path, made: RefCell::default() })
+    }
+
+    fn start(&self, smp: u32, plan: &str) -> Result<Machine> {
+        let machine = Machine::new(self.name, smp, &self.path, plan)?;
+        if self.name == "kvm-guest" && machine.stand_in {
+            output::complain(
+                "note: the kernel plays KVM's side of the interface itself, on an emulated machine",
+            );
+        }
+        Ok(machine)
+    }
+
+    /// Runs the checks in the kernel: the platform contract, conformance and locks in interrupts, of
+    /// the paravirtual locks. Returns whether all are fine.
+    pub(super) fn verify(&self, cpus: &[u32], sink: &mut Sink) -> Result<bool> {
+        let progress = Progress::new(CHECKS);
+        let default = if self.name == "xen" { vec![8] } else { vec![1, 2, 4] };
+        let cpus = if cpus.is_empty() { default } else { cpus.to_vec() };
+        // Native locks need a time slice for each change of hands where there are more CPUs than
+        // processors.
+        let plan = format!(
+            "do=contract:conformance:nesting cpus={} ms=500 runs=3 cs=0 ncs=0 seed=1 nopvspin=0 \
+             locks=test-and-set:ticket:queued:hybrid ops=4000 ticks=20",
+            joined(cpus.iter().map(ToString::to_string))
+        );
+        let machine = self.start(cpus.iter().copied().max().unwrap_or(1), &plan)?;
+        let (mut fine, mut checks) = (true, 0);
+        progress.say("starts");
+        let ended = guest::run(machine, PATIENCE, |said| {
+            match said {
+                Said::Begin { what } => progress.say(&what),
+                Said::Alive { ops } => progress.say(&format!("{ops} acquisitions so far")),
+                Said::Check(check) => {
+                    progress.step();
+                    checks += 1;
+                    fine &= check.fine;
+                    sink.record(&CheckRow { kind: "check", world: self.name, check: &check })?;
+                    let verdict = if check.fine { "fine" } else { "FAILED" };
+                    let found = if check.found.is_empty() { "" } else { ": " };
+                    let line = format!("  {verdict:6}  {}{found}{}", check.what, check.found);
+                    progress.suspend(|| sink.people(&line))?;
+                }
+                _ => {}
+            }
+            Ok(())
+        });
+        progress.finish();
+        interrupt::tell(checks > 0);
+        match ended? {
+            Ended::Whole { fine: all } => Ok(fine && all && checks > 0),
+            Ended::Interrupted => Ok(fine),
+        }
+    }
+
+    /// Boots once for all jobs with these lengths.
+    fn boot(&self, jobs: &[&Job], rounds: u64, tell: Tell<'_>) -> Result<Ended> {
+        let first = jobs[0];
+        let cpus = unique(jobs.iter().map(|job| job.cpus));
+        let locks = unique(jobs.iter().map(|job| job.lock.clone()));
+        let plan = format!(
+            "do=micro cpus={} ms={} runs={rounds} cs={} ncs={} seed={} nopvspin=0 locks={} ops=0",
+            joined(cpus.iter().map(ToString::to_string)),
+            (first.host.seconds * 1e3).round().max(1.0),
+            first.profile.section_ns,
+            first.profile.think_ns,
+            first.seed,
+            joined(locks),
+        );
+        let machine = self.start(cpus.iter().copied().max().unwrap_or(1), &plan)?;
+        let patience = PATIENCE + Duration::from_secs_f64(first.host.seconds);
+        tell("the kernel starts", 0);
+        guest::run(machine, patience, |said| {
+            match said {
+                Said::Started { cpus } => tell(&format!("{cpus} CPUs are up"), 0),
+                Said::Mode { locks, why } if !why.is_empty() => {
+                    output::complain(&format!("note: locks {locks}: {why}"));
+                }
+                Said::Begin { what } => tell(&what, 0),
+                Said::Alive { ops } => tell(&format!("{ops} acquisitions so far"), 0),
+                Said::Sample(sample) => {
+                    tell(&format!("{} on {} CPUs", sample.lock, sample.cpus), 0);
+                    let key = (
+                        sample.lock.clone(),
+                        sample.cpus,
+                        first.profile.section_ns,
+                        first.profile.think_ns,
+                    );
+                    self.made.borrow_mut().entry(key).or_default().0.push(run_of(sample));
+                }
+                _ => {}
+            }
+            Ok(())
+        })
+    }
+}
+
+fn joined(words: impl IntoIterator<Item = String>) -> String {
+    words.into_iter().collect::<Vec<_>>().join(":")
+}
+
+fn run_of(sample: Sample) -> Run {
+    let seconds = sample.ns as f64 / 1e9;
+    Run {
+        seconds,
+        ops_per_s: sample.ops.iter().sum::<u64>() as f64 / seconds.max(1e-9),
+        ops_per_cpu: Spread::of(&sample.ops),
+        jain: jain(&sample.ops),
+        ops: sample.ops,
+        wait_ns: sample.wait_ns,
+        longest_stall_ns: sample.wait_ns.max,
+        steal_s_per_s: sample.stolen_ns as f64 / sample.ns.max(1) as f64,
+        counters: sample.counters.into_iter().map(|(name, n)| (name.into(), n)).collect(),
+        lost: sample.lost,
+        ..Run::default()
+    }
+}
+
+impl World for Image {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self) -> String {
+        match self.name {
+            "xen" => "a kernel as a guest of Xen",
+            "kvm-guest" => "a kernel as a guest of KVM",
+            _ => "a kernel on an emulated machine",
+        }
+        .into()
+    }
+
+    fn is_real(&self) -> bool {
+        true
+    }
+
+    fn pcpus(&self) -> u32 {
+        match self.name {
+            "xen" => XEN_PCPUS,
+            _ => u32::try_from(sys::allowed_cpus()).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn locks(&self) -> Vec<Lock> {
+        LOCKS.iter().filter_map(|name| Lock::named(name)).collect()
+    }
+
+    fn check(&self, job: &Job) -> Result<(), Error> {
+        let refuse = |what: String| Err(Error(what));
+        if !LOCKS.contains(&&*job.lock) {
+            return refuse(format!(
+                "no lock in the kernel is called {}; choose from {}",
+                job.lock,
+                LOCKS.join(", ")
+            ));
+        }
+        if job.cpus > 32 {
+            return refuse(format!("the kernel has up to 32 CPUs, not {}", job.cpus));
+        }
+        if job.policy != NO_POLICY || job.timer != PmTimerRule::LockFree || job.seq_cst {
+            return refuse(
+                "the kernel's host is not ours: it has no yield policy to choose".into(),
+            );
+        }
+        if job.profile.name != "micro" {
+            return refuse(format!("the kernel can't do the workload {}", job.profile.name));
+        }
+        Ok(())
+    }
+
+    fn ahead(&self, jobs: &[Job], _cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool, Failed> {
+        let world = |error: anyhow::Error| Failed::World(format!("{error:#}"));
+        for lengths in unique(jobs.iter().map(|job| (job.profile.section_ns, job.profile.think_ns)))
+        {
+            let of = |job: &&Job| (job.profile.section_ns, job.profile.think_ns) == lengths;
+            let own: Vec<&Job> = jobs.iter().filter(of).collect();
+            let points = unique(own.iter().map(|job| key(job))).len().max(1);
+            match self.boot(&own, (own.len() / points) as u64, tell).map_err(world)? {
+                Ended::Whole { .. } => {}
+                Ended::Interrupted => return Err(Failed::Cancelled),
+            }
+        }
+        Ok(true)
+    }
+
+    fn run(&self, job: &Job, _cancel: &AtomicBool) -> Result<Run, Failed> {
+        let mut made = self.made.borrow_mut();
+        let (runs, asked) = made.entry(key(job)).or_default();
+        let run = runs.get(*asked).cloned();
+        *asked += 1;
+        let run =
+            run.ok_or_else(|| Failed::Subject("the kernel did not report this run".into()))?;
+        let counted = |event: &str| run.counted(event);
+        // Two that are sent before either is taken arrive as one.
+        let unsent = (counted("kicked") + counted("stale")).saturating_sub(counted("kicks"));
+        if run.lost > 0 {
+            return Err(Failed::Subject(format!("it lost {} updates", run.lost)));
+        }
+        if unsent > 0 {
+            return Err(Failed::Subject(format!("{unsent} kicks arrived that no CPU had sent")));
+        }
+        Ok(run)
+    }
+}

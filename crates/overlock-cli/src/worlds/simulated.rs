@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The simulator as a world: runs are made in advance, in many processes, and kept if there is a
+//! folder for them.
+
+mod pool;
+mod sweep;
+
+use super::Options;
+use crate::output;
+use anyhow::Result;
+use overlock_sim::performance::{HostProfile, Simulator};
+use overlock_world::locks::Lock;
+use overlock_world::{Error, Failed, Job, Run, Tell, World};
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use sweep::Folder;
+
+pub(crate) use pool::obey;
+pub(crate) use sweep::Shard;
+
+/// This program, whose runs are not those of another.
+const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("OVERLOCK_COMMIT"));
+
+/// A job and the host that it runs on: any process can do it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Task {
+    host: HostProfile,
+    job: Job,
+}
+
+impl Task {
+    fn key(&self) -> String {
+        let host = serde_json::to_string(&self.host).unwrap_or_default();
+        self.job.key(&format!("{BUILD} {host}"))
+    }
+
+    fn run(&self, cancel: &AtomicBool) -> Result<Run, Failed> {
+        Simulator(self.host.clone()).run(&self.job, cancel)
+    }
+
+    /// Estimates how long the task takes, relative to others.
+    fn size(&self) -> u64 {
+        ((self.job.host.seconds * 1e9) as u64).saturating_mul(self.job.cpus.into())
+    }
+
+    fn name(&self) -> String {
+        format!("{}, seed {}", self.job, self.job.seed)
+    }
+}
+
+/// See the [module documentation](self).
+pub(super) struct Simulated {
+    simulator: Simulator,
+    sweep: Option<PathBuf>,
+    shard: Option<Shard>,
+    /// The runs that have been made, by the keys of their tasks.
+    made: RefCell<BTreeMap<String, Run>>,
+}
+
+impl Simulated {
+    pub(super) fn new(host: HostProfile, options: &Options) -> Result<Self> {
+        let Options { sweep, shard, .. } = options.clone();
+        Ok(Self { simulator: Simulator(host), sweep, shard, made: RefCell::default() })
+    }
+
+    fn task(&self, job: &Job) -> Task {
+        Task { host: self.simulator.0.clone(), job: job.clone() }
+    }
+
+    fn folder(&self, shard: Shard) -> Result<Option<Folder>> {
+        let Some(path) = &self.sweep else { return Ok(None) };
+        let commit = env!("OVERLOCK_COMMIT");
+        if commit.ends_with("-dirty") || commit == "unknown" {
+            output::complain(
+                "warning: this program was built from changes without a commit; it takes runs of \
+                 other such builds for its own: use a new folder for each",
+            );
+        }
+        let (folder, found) = Folder::open(path, shard)?;
+        self.made.borrow_mut().extend(found);
+        Ok(Some(folder))
+    }
+
+    fn make(&self, jobs: &[Job], cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool> {
+        let tasks: BTreeMap<usize, Task> =
+            jobs.iter().map(|job| self.task(job)).enumerate().collect();
+        let shard = self.shard.unwrap_or(Shard::WHOLE);
+        let mut folder = self.folder(shard)?;
+        let mine = tasks.iter().filter(|(at, _)| shard.has(**at)).map(|(_, task)| task);
+        let (found, missing): (Vec<&Task>, Vec<&Task>) =
+            mine.partition(|task| self.made.borrow().contains_key(&task.key()));
+        let (mut kept, mut failed) = (0, Vec::new());
+        pool::run(&missing, cancel, |task, ran| {
+            match ran {
+                Ok(run) => {
+                    kept += 1;
+                    if let Some(folder) = &mut folder {
+                        folder.add(task, &run)?;
+                    }
+                    self.made.borrow_mut().insert(task.key(), run);
+                }
+                // A failed run is told when it is asked for.
+                Err(said) => failed.push(format!("failed: {}: {said}", task.name())),
+            }
+            tell(&task.name(), 0);
+            Ok(())
+        })?;
+        let made = self.made.borrow();
+        let absent = tasks.values().filter(|task| !made.contains_key(&task.key())).count();
+        if cancel.load(Relaxed) {
+            output::complain(&match &folder {
+                Some(folder) => format!(
+                    "interrupted: {} of {} runs are in {}; the same command continues from there",
+                    found.len() + kept,
+                    found.len() + missing.len(),
+                    folder.display()
+                ),
+                None => format!(
+                    "interrupted: {kept} of {} runs were made, so there are no results; with \
+                     --sweep FOLDER runs are kept, and the same command continues from there",
+                    missing.len()
+                ),
+            });
+            return Ok(false);
+        }
+        if self.sweep.is_some() {
+            output::complain(&format!(
+                "part {} of {}: {} runs found, {kept} made; {absent} of all {} are missing",
+                shard.number,
+                shard.of,
+                found.len(),
+                tasks.len(),
+            ));
+        }
+        let is_a_part = absent > 0 && self.shard.is_some();
+        failed.iter().filter(|_| is_a_part).for_each(|said| output::complain(said));
+        Ok(!is_a_part)
+    }
+}
+
+impl World for Simulated {
+    fn name(&self) -> &'static str {
+        self.simulator.name()
+    }
+
+    fn about(&self) -> String {
+        self.simulator.about()
+    }
+
+    fn is_real(&self) -> bool {
+        false
+    }
+
+    fn pcpus(&self) -> u32 {
+        self.simulator.pcpus()
+    }
+
+    fn locks(&self) -> Vec<Lock> {
+        self.simulator.locks()
+    }
+
+    fn check(&self, job: &Job) -> Result<(), Error> {
+        self.simulator.check(job)
+    }
+
+    fn ahead(&self, jobs: &[Job], cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool, Failed> {
+        self.make(jobs, cancel, tell).map_err(|error| Failed::World(format!("{error:#}")))
+    }
+
+    fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
+        let task = self.task(job);
+        let made = self.made.borrow().get(&task.key()).cloned();
+        made.map_or_else(|| task.run(cancel), Ok)
+    }
+}
