@@ -21,8 +21,8 @@ mod tables;
 mod what_if;
 
 pub(crate) use args::BenchArgs;
-pub(crate) use check::check;
-pub(crate) use summary::summaries;
+use check::check;
+use summary::summaries;
 
 use crate::machine::observe;
 use crate::output::{self, Sink};
@@ -89,6 +89,17 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
         (false, true) => Outcome::Fine,
         (false, false) => Outcome::CheckFailed,
     })
+}
+
+/// Judges rows, whoever measured them.
+pub(crate) fn judge(rows: &[Row]) -> Result<Outcome> {
+    let checks = check(rows);
+    if checks.is_empty() {
+        bail!("there is nothing to judge: no bound is about these results");
+    }
+    let mut sink = Sink::tables();
+    let met = bounds::tell(&checks, &mut sink)?;
+    sink.end(if met { Outcome::Fine } else { Outcome::CheckFailed })
 }
 
 /// Measures an experiment and tells what follows. Returns whether nothing failed and no bound was

@@ -88,6 +88,11 @@ impl Sink {
         Ok(Sink { format, file })
     }
 
+    /// Prints tables, and keeps nothing.
+    pub(crate) fn tables() -> Self {
+        Sink { format: Format::Tables, file: None }
+    }
+
     /// Writes a record to the file, and to standard output if its format is JSON.
     pub(crate) fn record(&mut self, record: &impl Serialize) -> Result<()> {
         let line = serde_json::to_string(record)?;

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock report`: the crate `overlock-report` makes the page, and this file writes it.
 
-use crate::{Outcome, output};
+use crate::{Outcome, bench, output};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use overlock_report::{Kind, Results, Run};
+use overlock_world::row::Row;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Turn results into one page of tables and charts.
 ///
-/// Takes the JSON Lines that `bench`, `compare`, `lab` and the others write with --json or --out,
+/// Takes the JSON Lines that `bench`, `compare` and the others write with --json or --out,
 /// in any mixture. The page is one HTML file that needs no network: throughput against overcommit,
-/// waits, fairness, ratios to a baseline, and timelines of `lab --timeline`, into which a script
+/// waits, fairness, ratios to a baseline, and timelines of `bench --timeline`, into which a script
 /// zooms; everything else works without scripts. Several runs of one experiment stand side by side.
 /// The only computed figures are medians over runs; every number comes from the records.
 #[derive(Debug, Args)]
@@ -35,6 +36,11 @@ pub(crate) struct ReportArgs {
     /// Title of the page
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
+
+    /// Judge the results by what Overlock promises instead, as `bench --check` does; exit 1 if a
+    /// bound is missed
+    #[arg(long, conflicts_with_all = ["output", "chart", "title"])]
+    check: bool,
 }
 
 /// Parses the name of a chart.
@@ -45,21 +51,25 @@ fn kinds() -> impl TypedValueParser<Value = Kind> {
 
 const EXAMPLES: &str = "\
 Examples:
-  overlock lab --locks native-ticket,hybrid --cpus 2,4,8 --out before.jsonl
+  overlock bench --in kvm --locks native-ticket,hybrid --cpus 2,4,8 --out before.jsonl
   overlock report before.jsonl -o before.html
-  overlock lab --locks native-ticket,hybrid --cpus 2,4,8 --out after.jsonl
+  overlock bench --in kvm --locks native-ticket,hybrid --cpus 2,4,8 --out after.jsonl
   overlock report before.jsonl after.jsonl -o both.html   # the same points side by side
   overlock compare --json -- sort --parallel=4 /etc/passwd | overlock report - -o sort.html
-  overlock lab --cpus 8 --timeline 20ms --out t.jsonl     # where the timelines come from
+  overlock bench --in kvm --cpus 8 --timeline 20ms --out t.jsonl     # where the timelines come from
   overlock report t.jsonl --chart timeline -o t.svg       # one chart, as a picture
+  overlock report --check before.jsonl                    # does it keep its promises?
 
 A line that is not a record is named with its file and number; all others are still reported, the
 page says what is missing, and the exit code is 2. docs/report.md has the rules.
 What the columns mean: overlock reference
-Exit codes: 0 fine, 2 a file could not be read completely, or the page could not be written.";
+Exit codes: 0 fine, 1 --check found a bound missed, 2 a file could not be read completely, or the page could not be written.";
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &ReportArgs) -> Result<Outcome> {
+    if args.check {
+        return check(&args.files);
+    }
     if args.files.iter().any(|file| is_same(file, &args.output)) {
         bail!("{} has the results and would be overwritten", args.output.display());
     }
@@ -68,7 +78,9 @@ pub(crate) fn main(args: &ReportArgs) -> Result<Outcome> {
         output::complain(&format!("overlock: {complaint}"));
     }
     if !results.runs.iter().any(Run::has_results) {
-        bail!("there is nothing to report; results come from --json or --out of bench, lab, ...");
+        bail!(
+            "there is nothing to report; results come from --json or --out of bench, compare, ..."
+        );
     }
     let text = match args.chart {
         Some(kind) => overlock_report::picture(kind, &results)?,
@@ -78,6 +90,26 @@ pub(crate) fn main(args: &ReportArgs) -> Result<Outcome> {
     tell(&args.output, &results);
     // Every complaint has been printed; the exit code shows that there were some.
     Ok(if results.complaints.is_empty() { Outcome::Fine } else { Outcome::Code(2) })
+}
+
+/// Judges the rows of files.
+fn check(files: &[PathBuf]) -> Result<Outcome> {
+    let mut rows = Vec::new();
+    for path in files {
+        let name = path.display();
+        let text = match path.as_os_str() == "-" {
+            true => std::io::read_to_string(std::io::stdin()),
+            false => fs::read_to_string(path),
+        };
+        let text = text.with_context(|| format!("can't read {name}"))?;
+        for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.is_empty()) {
+            match Row::parse(line) {
+                Ok(row) => rows.push(row),
+                Err(why) => bail!("{name}:{number} is not a row: {why}"),
+            }
+        }
+    }
+    bench::judge(&rows)
 }
 
 /// Returns whether both are one file.

@@ -125,7 +125,7 @@ fn score(run: &Run) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::summaries;
+    use crate::bench::summary::summaries;
     use overlock_world::Lengths;
     use overlock_world::row::relate;
     use overlock_world::stats::{Interval, jain};

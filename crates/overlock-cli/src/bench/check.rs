@@ -58,7 +58,7 @@ const OF_MUTEX: Bound = ("reads of the timer over mutex", AtLeast, 3.0);
 const OF_REFRESH: Bound = ("reads of the timer over refresh", AtLeast, 1.0);
 
 /// Judges all rows that a bound is about.
-pub(crate) fn check(rows: &[Row]) -> Vec<Check> {
+pub(super) fn check(rows: &[Row]) -> Vec<Check> {
     let of_points = rows.iter().filter_map(|row| match row {
         Row::Point(point) => Some((**point).clone()),
         _ => None,

@@ -8,7 +8,7 @@ use overlock_world::row::{Point, Row, Summary, Worst, geomeans};
 use overlock_world::stats::{Interval, geomean, median, unique};
 
 /// Summarises every lock that was measured at all points of threads, the fastest first.
-pub(crate) fn summaries(rows: &[Row]) -> Vec<Summary> {
+pub(super) fn summaries(rows: &[Row]) -> Vec<Summary> {
     let points = rows.iter().filter_map(|row| match row {
         Row::Point(point) => Some((**point).clone()),
         _ => None,
