@@ -66,23 +66,30 @@ impl Row {
         fn of<T: serde::de::DeserializeOwned>(fields: Value) -> Result<T, String> {
             serde_json::from_value(fields).map_err(|error| error.to_string())
         }
-        Ok(match kind.as_str() {
+        let read = match kind.as_str() {
             "run" => Self::Run(of(fields)?),
             "point" => Self::Point(of(fields)?),
             "pair" => Self::Pair(of(fields)?),
-            "summary" => Self::Summary(of(fields)?),
-            "failure" => Self::Failure(of(fields)?),
-            "check" => Self::Check(of(fields)?),
-            "advice" => Self::Advice(of(fields)?),
-            "what-if" => Self::WhatIf(of(fields)?),
-            "timeline" => Self::Timeline(of(fields)?),
             _ => {
-                if let Some(fields) = fields.as_object_mut() {
-                    fields.insert("kind".into(), kind.into());
-                }
-                Self::Other(fields)
+                // Verdicts of earlier releases had other fields; nothing is computed from them.
+                let known = match kind.as_str() {
+                    "summary" => of(fields.clone()).map(Self::Summary),
+                    "failure" => of(fields.clone()).map(Self::Failure),
+                    "check" => of(fields.clone()).map(Self::Check),
+                    "advice" => of(fields.clone()).map(Self::Advice),
+                    "what-if" => of(fields.clone()).map(Self::WhatIf),
+                    "timeline" => of(fields.clone()).map(Self::Timeline),
+                    _ => Err(String::new()),
+                };
+                known.unwrap_or_else(|_| {
+                    if let Some(fields) = fields.as_object_mut() {
+                        fields.insert("kind".into(), kind.into());
+                    }
+                    Self::Other(fields)
+                })
             }
-        })
+        };
+        Ok(read)
     }
 }
 

@@ -219,6 +219,16 @@ impl Run {
         self.ops_per_cpu.min as f64 / self.ops_per_cpu.avg.max(1.0)
     }
 
+    /// Jain's index; nothing where neither it nor the operations of each CPU are known.
+    #[must_use]
+    pub fn fairness(&self) -> Option<f64> {
+        match (self.ops.is_empty(), self.jain > 0.0) {
+            (false, _) => Some(jain(&self.ops)),
+            (true, true) => Some(self.jain),
+            (true, false) => None,
+        }
+    }
+
     /// How often an event of the lock was counted.
     #[must_use]
     pub fn counted(&self, event: &str) -> u64 {

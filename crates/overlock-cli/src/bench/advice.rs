@@ -119,7 +119,8 @@ fn candidate<'a>(line: &'a Summary, rows: &[Row]) -> Option<Candidate<'a>> {
 }
 
 fn score(run: &Run) -> f64 {
-    recommend::score(run.ops_per_s, run.jain, run.longest_stall_ns as f64)
+    let jain = run.fairness().unwrap_or(1.0);
+    recommend::score(run.ops_per_s, jain, run.longest_stall_ns as f64)
 }
 
 #[cfg(test)]

@@ -113,7 +113,8 @@ fn of_threads(point: &Point, all: &[Point]) -> Vec<Check> {
         }
         let is_calm = is_contended && point.cpus <= Some(CALM_THREADS);
         if is_calm && point.uneven.unwrap_or(1) == 1 {
-            checks.extend(of(JAIN, Interval::of(&point.each(|run| run.jain))));
+            let rounds = point.samples.iter().filter_map(Run::fairness).collect::<Vec<_>>();
+            checks.extend(of(JAIN, Interval::of(&rounds)));
         }
     }
     if ["ticket", "queued"].contains(&&*point.lock) && point.cpus == Some(NO_COLLAPSE_THREADS) {
