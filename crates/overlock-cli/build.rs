@@ -13,14 +13,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+include!("preload/fingerprint.rs");
+
 fn main() {
     println!("cargo::rerun-if-changed=../../.git/logs/HEAD");
     println!("cargo::rerun-if-changed=..");
     println!("cargo::rustc-env=OVERLOCK_COMMIT={}", commit());
     println!("cargo::rustc-env=OVERLOCK_DATE={}", date());
+    let build = fingerprint(Path::new("preload/src"), Path::new("../overlock/src"));
+    println!("cargo::rustc-env=OVERLOCK_BUILD={build}");
     let out = PathBuf::from(variable("OUT_DIR"));
     let library = match is_bundled() {
-        true => fs::read(build_preload(&out)).expect("the library was just built"),
+        true => fs::read(build_preload(&out, &build)).expect("the library was just built"),
         false => Vec::new(),
     };
     write(&out.join("liboverlock_preload.so"), &library).expect("can't write to OUT_DIR");
@@ -58,14 +62,14 @@ fn is_bundled() -> bool {
 }
 
 /// Builds the library as a separate package below `out`.
-fn build_preload(out: &Path) -> PathBuf {
+fn build_preload(out: &Path, build: &str) -> PathBuf {
     let here = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let (package, target, triple) = (out.join("preload"), out.join("target"), variable("TARGET"));
     copy(&here.join("preload"), &package).expect("can't copy the library's sources");
     write(&package.join("Cargo.toml"), manifest(&here).as_bytes()).expect("can't write to OUT_DIR");
     let mut cargo = Command::new(variable("CARGO"));
     cargo.args(["build", "--release", "--offline", "--target", &triple, "--target-dir"]);
-    cargo.arg(&target).current_dir(&package);
+    cargo.arg(&target).current_dir(&package).env("OVERLOCK_BUILD", build);
     // The settings of `cargo clippy` and of this very build.
     for name in ["RUSTC_WORKSPACE_WRAPPER", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET"] {
         cargo.env_remove(name);

@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiles what must be C, and makes the linker give the exported names their versions.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+include!("fingerprint.rs");
 
 fn main() {
     println!("cargo:rerun-if-changed=src");
     println!("cargo:rerun-if-changed=versions.map");
+    println!("cargo:rerun-if-changed=../overlock/src");
+    println!("cargo:rerun-if-env-changed=OVERLOCK_BUILD");
     let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    // The command that builds a library into itself has hashed the sources already.
+    let build = std::env::var("OVERLOCK_BUILD").unwrap_or_else(|_| {
+        fingerprint(&Path::new(&folder).join("src"), &Path::new(&folder).join("../overlock/src"))
+    });
+    println!("cargo:rustc-env=OVERLOCK_BUILD={build}");
+    println!("cargo:rustc-env=OVERLOCK_PROFILE={}", std::env::var("PROFILE").expect("cargo sets it"));
     let link = |argument: &str| println!("cargo:rustc-cdylib-link-arg={argument}");
     // Rust has its own version script, and GNU's linker accepts no second one. LLVM's does: it
     // comes with Rust, and is what Rust uses on x86-64 anyway.

@@ -83,6 +83,11 @@ static CHOICE: AtomicU32 = AtomicU32::new(0);
 /// fork.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
+/// Returns the index of the lock of this process, whether it is a child or not.
+pub(crate) fn lock() -> usize {
+    CHOICE.load(Relaxed) as usize
+}
+
 /// Returns the table of this process.
 #[inline(always)]
 pub(crate) fn operations() -> &'static Operations {

@@ -309,30 +309,28 @@ unsafe extern "C" fn overlock_cond_enter(
     let cond = unsafe { Cond::new(wait.cond) };
     // SAFETY: the program's mutex.
     let mutex = unsafe { Mutex::new(wait.mutex) };
-    // Before anything changes, as in libc.
-    let checked = check(cond, clock, at);
-    if cond.is_libcs() {
-        if mutex.is_libcs() {
-            counters::add(Event::CondHandedToLibc);
-            wait.libcs = match clock {
-                UNTIMED => real::cond_wait(),
-                CLOCK_OF_COND => real::cond_timedwait(),
-                _ => real::cond_clockwait(),
-            };
-            return HANDED_TO_LIBC;
-        }
-        if checked.is_ok() && !mutex.may_be_mine() {
-            return EPERM;
-        }
+    let is_libcs = cond.is_libcs();
+    if is_libcs && mutex.is_libcs() {
+        counters::add(Event::CondHandedToLibc);
+        wait.libcs = match clock {
+            UNTIMED => real::cond_wait(),
+            CLOCK_OF_COND => real::cond_timedwait(),
+            _ => real::cond_clockwait(),
+        };
+        return HANDED_TO_LIBC;
     }
-    let (operation, at) = match checked {
+    // Before anything changes, as in libc.
+    let (operation, at) = match check(cond, clock, at) {
         Ok(checked) => checked,
         Err(error) => return error,
     };
-    if cond.is_libcs()
-        && let Err(error) = cond.claim()
-    {
-        return error;
+    if is_libcs {
+        if !mutex.may_be_mine() {
+            return EPERM;
+        }
+        if let Err(error) = cond.claim() {
+            return error;
+        }
     }
     wait.operation = operation;
     if let Some(at) = at {

@@ -18,26 +18,34 @@
 //!
 //! `unreplaced` counts the waits in what stays libc's (`passed_on.rs`). `events` are those of the
 //! lock itself, by Linux's names. A forked child counts from zero and writes its own line. A
-//! process that is killed or ends by `_exit` or `exec` writes none.
+//! process that is killed or ends by `_exit` or `exec` writes none: `overlock run` and `compare`
+//! read the counters from memory that they share with it instead (`tally.rs`).
 //!
 //! Only slow paths count: an uncontended lock and unlock leaves no trace.
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::fmt::{self, Write as _};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 
 use libc::c_int;
 
-use overlock::counters::Event as LockEvent;
+use overlock::counters::{Class, Event as LockEvent};
 use overlock::platform::report;
 
-use crate::{choice, longest, thread};
+use crate::tally::{COUNTERS, NAMES, Place};
+use crate::{choice, longest, numbers, shared, thread};
 
-overlock::lock_class!(
-    /// The class of all locks of this library, which counts their own events.
-    pub(crate) Preload
-);
+/// The class of all locks of this library, which counts their own events.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Preload;
+
+impl Class for Preload {
+    #[inline]
+    fn count(event: LockEvent) {
+        place().add(shard(), NAMES.len() + event as usize, 1);
+    }
+}
 
 /// The events.
 #[derive(Clone, Copy)]
@@ -70,40 +78,52 @@ pub(crate) enum Event {
     BarrierWait,
 }
 
-const EVENTS: usize = Event::BarrierWait as usize + 1;
+const _: () = assert!(Event::BarrierWait as usize + 1 == NAMES.len());
 
-/// The number of copies of the counters, so that threads seldom write to the same cache line.
-const SHARDS: usize = 16;
+/// Where this process counts if it shares no memory with a command.
+static OWN: Place = Place::NEW;
 
-#[repr(align(64))]
-struct Shard([AtomicU64; EVENTS]);
+/// Where this process counts, if that is elsewhere.
+static PLACE: AtomicPtr<Place> = AtomicPtr::new(core::ptr::null_mut());
 
-static COUNTS: [Shard; SHARDS] = [const { Shard([const { AtomicU64::new(0) }; EVENTS]) }; SHARDS];
+/// Returns where this process counts.
+#[inline]
+fn place() -> &'static Place {
+    // ORDERING: Acquire ← the Release in `join`: the place is there.
+    // SAFETY: null, or a place in memory that stays mapped.
+    unsafe { PLACE.load(Acquire).as_ref() }.unwrap_or(&OWN)
+}
 
-/// The counts of the locks' own events when this process was forked.
-static BEFORE_FORK: [AtomicU64; LockEvent::ALL.len()] =
-    [const { AtomicU64::new(0) }; LockEvent::ALL.len()];
+/// Returns which copy of the counters the calling thread uses.
+#[inline]
+fn shard() -> usize {
+    thread::identity() as usize
+}
 
 /// Counts one event.
 #[inline]
 pub(crate) fn add(event: Event) {
-    let shard = &COUNTS[thread::identity() as usize % SHARDS];
-    shard.0[event as usize].fetch_add(1, Relaxed);
+    place().add(shard(), event as usize, 1);
 }
 
-fn sum(event: Event) -> u64 {
-    COUNTS.iter().map(|shard| shard.0[event as usize].load(Relaxed)).sum()
+/// Records a stall.
+pub(crate) fn add_stall(ns: u64) {
+    let longest = &place().longest_ns;
+    // Relaxed: it is read after the threads have ended, or shows some earlier moment.
+    if ns > longest.load(Relaxed) {
+        longest.fetch_max(ns, Relaxed);
+    }
 }
 
 /// Starts again from zero, in a forked child, whose parent reports its own events itself.
 pub(crate) fn reset() {
-    for count in COUNTS.iter().flat_map(|shard| &shard.0) {
-        count.store(0, Relaxed);
+    if !PLACE.load(Relaxed).is_null() {
+        return shared::join_again(&PLACE);
     }
-    longest::reset();
-    for (before, (_, count)) in BEFORE_FORK.iter().zip(Preload::counters().iter()) {
-        before.store(count, Relaxed);
+    for counter in 0..COUNTERS {
+        OWN.clear(counter);
     }
+    OWN.longest_ns.store(0, Relaxed);
 }
 
 /// Appends the line to the file that the environment named at the start, if it named one.
@@ -181,6 +201,11 @@ pub(crate) unsafe fn note_start() {
         unsafe { FILE.set(name) };
         longest::begin();
     }
+    if let Some(named) = report::environment(shared::VARIABLE)
+        && shared::join(named.to_bytes(), &PLACE)
+    {
+        longest::begin();
+    }
 }
 
 /// Appends to a regular file that is not behind a link, because anybody may have chosen its name.
@@ -222,63 +247,56 @@ fn append(path: &CStr, line: &[u8]) -> Result<(), c_int> {
     result
 }
 
-/// The bytes by which the command recognises the library's file; the version follows them.
+/// The bytes by which the command recognises the library's file: its version and its build.
 macro_rules! library_mark {
     () => {
-        concat!("overlock-preload ", env!("CARGO_PKG_VERSION"))
+        concat!(
+            "overlock-preload ",
+            env!("CARGO_PKG_VERSION"),
+            " ",
+            env!("OVERLOCK_BUILD"),
+            " ",
+            env!("OVERLOCK_PROFILE")
+        )
     };
 }
 
-fn write_line(line: &mut Line) -> fmt::Result {
+/// Returns the file of this process's program, as it was called.
+pub(crate) fn program() -> &'static CStr {
     unsafe extern "C" {
         static program_invocation_name: *const libc::c_char;
     }
-    line.write_str(concat!("{\"kind\":\"process\",\"library\":\"", library_mark!(), "\""))?;
-    write!(line, ",\"lock\":\"{}\",\"program\":\"", choice::operations().name)?;
     // SAFETY: libc sets it before any constructor runs.
     let program = unsafe { program_invocation_name };
-    if !program.is_null() {
-        // SAFETY: a C string.
-        line.write_escaped(unsafe { CStr::from_ptr(program) }.to_bytes())?;
+    // SAFETY: null, or a C string.
+    if program.is_null() { c"" } else { unsafe { CStr::from_ptr(program) } }
+}
+
+fn write_line(line: &mut Line) -> fmt::Result {
+    line.write_str(concat!("{\"kind\":\"process\",\"library\":\"", library_mark!(), "\""))?;
+    write!(line, ",\"lock\":\"{}\",\"program\":\"", choice::operations().name)?;
+    line.write_escaped(program().to_bytes())?;
+    write!(line, "\",\"pid\":{}", numbers::process())?;
+    let mut last = "";
+    for (counter, name) in NAMES.iter().enumerate() {
+        let (group, name) = name.split_once('.').unwrap_or(("", name));
+        match (group == last, last) {
+            (true, _) => line.write_char(',')?,
+            (_, "") => write!(line, ",\"{group}\":{{")?,
+            (_, "mutex") => write!(
+                line,
+                ",\"longest_stall_ns\":{}}},\"{group}\":{{",
+                place().longest_ns.load(Relaxed)
+            )?,
+            _ => write!(line, "}},\"{group}\":{{")?,
+        }
+        write!(line, "\"{name}\":{}", place().sum(counter))?;
+        last = group;
     }
-    // SAFETY: always succeeds.
-    write!(line, "\",\"pid\":{}", unsafe { libc::getpid() })?;
-    write!(
-        line,
-        ",\"mutex\":{{\"locks_contended\":{},\"timed\":{},\"handed_to_libc\":{},\"unlocked_free\":{},\
-         \"longest_stall_ns\":{}}}",
-        sum(Event::MutexContended),
-        sum(Event::MutexTimed),
-        sum(Event::MutexHandedToLibc),
-        sum(Event::UnlockOfFree),
-        longest::ns()
-    )?;
-    write!(
-        line,
-        ",\"cond\":{{\"waits\":{},\"timed\":{},\"wakes\":{},\"handed_to_libc\":{}}}",
-        sum(Event::CondWait),
-        sum(Event::CondTimed),
-        sum(Event::CondWake),
-        sum(Event::CondHandedToLibc)
-    )?;
-    write!(
-        line,
-        ",\"spin\":{{\"locks_contended\":{},\"slept\":{}}}",
-        sum(Event::SpinContended),
-        sum(Event::SpinSlept)
-    )?;
-    write!(
-        line,
-        ",\"unreplaced\":{{\"rwlock_waits\":{},\"semaphore_waits\":{},\"barrier_waits\":{}}}",
-        sum(Event::RwlockWait),
-        sum(Event::SemaphoreWait),
-        sum(Event::BarrierWait)
-    )?;
-    line.write_str(",\"events\":{")?;
-    for (i, (event, count)) in Preload::counters().iter().enumerate() {
+    line.write_str("},\"events\":{")?;
+    for (i, event) in LockEvent::ALL.iter().enumerate() {
         let comma = if i == 0 { "" } else { "," };
-        let count = count - BEFORE_FORK[i].load(Relaxed);
-        write!(line, "{comma}\"{}\":{count}", event.name())?;
+        write!(line, "{comma}\"{}\":{}", event.name(), place().sum(NAMES.len() + i))?;
     }
     line.write_str("}}\n")
 }

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `OVERLOCK_LOCK` | `hybrid` (default), `ticket`, `queued` or `test-and-set`; `none` keeps libc's locks, to measure what the library alone costs; anything else ends the process with status 2 |
 //! | `OVERLOCK_COUNTERS` | a file to which the process appends a line of JSON when it exits (`counters.rs`) |
+//! | `OVERLOCK_TALLY` | memory of the command that started the process, to count there (`tally.rs`) |
 //! | `OVERLOCK_CHECK` | `1`: reports where the program misuses a mutex (`misuse.rs`) |
 //!
 //! # What is replaced
@@ -77,7 +78,9 @@ mod passed_on;
 mod platform;
 mod process;
 mod real;
+mod shared;
 mod spin;
+mod tally;
 mod thread;
 mod unforked;
 mod word;

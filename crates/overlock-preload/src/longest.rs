@@ -12,17 +12,14 @@
 //!
 //! A signal handler that waits during a wait makes the interrupted one count from its next halt.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use overlock::platform::{Platform, Threads};
 
-use crate::thread;
+use crate::{counters, thread};
 
 /// Whether stalls are timed.
 static TIMED: AtomicBool = AtomicBool::new(false);
-
-/// In nanoseconds.
-static LONGEST: AtomicU64 = AtomicU64::new(0);
 
 /// Times stalls from here on.
 pub(crate) fn begin() {
@@ -49,20 +46,6 @@ pub(crate) fn halts() {
 pub(crate) fn leave() {
     let since = thread::this().waits_since.replace(0);
     if since != 0 {
-        let took = Threads::now_ns().saturating_sub(since);
-        // Relaxed: it is read after the threads have ended, or shows some earlier moment.
-        if took > LONGEST.load(Relaxed) {
-            LONGEST.fetch_max(took, Relaxed);
-        }
+        counters::add_stall(Threads::now_ns().saturating_sub(since));
     }
-}
-
-/// Returns the longest stall in nanoseconds, or zero if no thread gave its processor up for one.
-pub(crate) fn ns() -> u64 {
-    LONGEST.load(Relaxed)
-}
-
-/// Forgets the stalls of the parent in a forked child.
-pub(crate) fn reset() {
-    LONGEST.store(0, Relaxed);
 }

@@ -1,0 +1,1 @@
+../../overlock-preload/fingerprint.rs
