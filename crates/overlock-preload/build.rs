@@ -16,7 +16,10 @@ fn main() {
         fingerprint(&Path::new(&folder).join("src"), &Path::new(&folder).join("../overlock/src"))
     });
     println!("cargo:rustc-env=OVERLOCK_BUILD={build}");
-    println!("cargo:rustc-env=OVERLOCK_PROFILE={}", std::env::var("PROFILE").expect("cargo sets it"));
+    println!(
+        "cargo:rustc-env=OVERLOCK_PROFILE={}",
+        std::env::var("PROFILE").expect("cargo sets it")
+    );
     let link = |argument: &str| println!("cargo:rustc-cdylib-link-arg={argument}");
     // Rust has its own version script, and GNU's linker accepts no second one. LLVM's does: it
     // comes with Rust, and is what Rust uses on x86-64 anyway.

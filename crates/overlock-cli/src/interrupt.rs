@@ -19,6 +19,7 @@ static SEEN: AtomicBool = AtomicBool::new(false);
 // handler that ends the process reads them.
 static GROUP: AtomicI32 = AtomicI32::new(0);
 static FILE: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
+static FOLDER: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 static LINE: AtomicBool = AtomicBool::new(false);
 
 /// Starts watching for SIGINT and SIGTERM.
@@ -46,6 +47,11 @@ fn came() {
         // SAFETY: a C string that is never freed.
         unsafe { libc::unlink(file) };
     }
+    let folder = FOLDER.load(Relaxed);
+    if !folder.is_null() {
+        // SAFETY: as above.
+        unsafe { libc::rmdir(folder) };
+    }
     if LINE.load(Relaxed) {
         let clear = b"\r\x1b[K";
         // SAFETY: the bytes are readable. A failure could not be reported anywhere.
@@ -72,15 +78,16 @@ impl Drop for GroupWatch {
     }
 }
 
-/// While this lives, a second Ctrl-C removes a file.
+/// While this lives, a second Ctrl-C removes a file and then its folder.
 #[derive(Debug)]
 pub(crate) struct FileWatch(());
 
 impl FileWatch {
-    pub(crate) fn new(path: &Path) -> Self {
-        let path = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
-        // Leaked, because the handler can hold it at any time: a few bytes, once or twice in a run.
-        FILE.store(path.into_raw(), Relaxed);
+    pub(crate) fn new(folder: &Path, file: &str) -> Self {
+        let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
+        // Leaked, because the handler can hold them at any time: a few bytes, once in a run.
+        FILE.store(name(&folder.join(file)).into_raw(), Relaxed);
+        FOLDER.store(name(folder).into_raw(), Relaxed);
         FileWatch(())
     }
 }
@@ -88,6 +95,7 @@ impl FileWatch {
 impl Drop for FileWatch {
     fn drop(&mut self) {
         FILE.store(null_mut(), Relaxed);
+        FOLDER.store(null_mut(), Relaxed);
     }
 }
 

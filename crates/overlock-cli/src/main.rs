@@ -59,6 +59,7 @@ impl From<Outcome> for ExitCode {
 }
 
 fn main() -> ExitCode {
+    process::start::obey_as_starter();
     let args: Vec<_> = std::env::args_os().collect();
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,

@@ -29,7 +29,9 @@ pub(crate) struct ProcessRecord<'a, Sample> {
     pub(crate) higher_is_better: bool,
     pub(crate) value: Option<Interval>,
     pub(crate) baseline: &'a str,
-    /// The longest stall at a mutex in any round; absent if no process left its counters.
+    /// The file of the preload library.
+    pub(crate) library: Option<String>,
+    /// The longest stall at a mutex in any round; absent if it was not counted.
     pub(crate) longest_stall_ns: Option<u64>,
     /// How many times better than the baseline, by rounds: above 1 is better.
     pub(crate) of_baseline: Option<Interval>,

@@ -40,6 +40,12 @@ pub(crate) fn has_file_capabilities(path: &Path) -> bool {
     length > 0
 }
 
+/// Returns the user and the group that started this process.
+pub(crate) fn real_ids() -> (u32, u32) {
+    // SAFETY: both always succeed.
+    unsafe { (libc::getuid(), libc::getgid()) }
+}
+
 /// Opens a descriptor that becomes readable when process `pid` ends.
 pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     // SAFETY: takes two integers and touches no memory.

@@ -2,7 +2,6 @@
 //! Everything that can make a number doubtful, each with advice.
 
 use crate::output;
-use crate::process::waits::Waits;
 use crate::stats::STEAL_LIMIT;
 use overlock_world::row::{Machine, Point};
 use overlock_world::units::Nanos;
@@ -16,15 +15,34 @@ pub(crate) const DISTURBED: f64 = 0.05;
 /// A doubt about the results.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Warning {
-    BusyMachine { load: f64, cpus: u64 },
-    Steal { share: f64, place: String },
-    WideInterval { place: String, spread: f64 },
-    Drift { percent: f64 },
-    Disturbed { disturbed: usize, runs: usize, retaken: u32, worst: f64 },
-    Undrained { lock: String, point: String, threads: u32 },
-    NoWaits { lock: String, others: Vec<String> },
-    MostlyOthers { lock: String, others: Vec<String> },
-    NoCounters { lock: String },
+    BusyMachine {
+        load: f64,
+        cpus: u64,
+    },
+    Steal {
+        share: f64,
+        place: String,
+    },
+    WideInterval {
+        place: String,
+        spread: f64,
+    },
+    Drift {
+        percent: f64,
+    },
+    Disturbed {
+        disturbed: usize,
+        runs: usize,
+        retaken: u32,
+        worst: f64,
+    },
+    Undrained {
+        lock: String,
+        point: String,
+        threads: u32,
+    },
+    /// What a program waited for, and a lock can't change.
+    Waits(String),
 }
 
 impl Warning {
@@ -37,20 +55,6 @@ impl Warning {
     /// Warns if the hypervisor took away more than [`STEAL_LIMIT`].
     pub(crate) fn steal(share: f64, place: impl ToString) -> Option<Self> {
         (share > STEAL_LIMIT).then(|| Warning::Steal { share, place: place.to_string() })
-    }
-
-    /// Warns if a program waited for no lock of ours, or mostly for others, or if its waits are
-    /// unknown.
-    pub(crate) fn waits(waits: &Waits) -> Option<Self> {
-        let (lock, others) = (waits.lock.clone(), waits.unreplaced());
-        match waits.replaced() {
-            None => Some(Warning::NoCounters { lock }),
-            Some(0) => Some(Warning::NoWaits { lock, others }),
-            Some(_) if waits.are_mostly_unreplaced() => {
-                Some(Warning::MostlyOthers { lock, others })
-            }
-            Some(_) => None,
-        }
     }
 
     /// Warns about the widest of some intervals, each with its place, if it is too wide.
@@ -129,29 +133,7 @@ impl std::fmt::Display for Warning {
                  ({point}); they were ended with their process, and the check of mutual exclusion \
                  allows for one update from each"
             ),
-            Warning::NoWaits { lock, others } if others.is_empty() => write!(
-                f,
-                "under {lock} no thread of the program ever waited for a pthread lock, so the \
-                 choice of lock can't matter; give it more threads, and note that locks of other \
-                 kinds (Go's, Java's, Rust's std, C11's mtx_t) are not replaced"
-            ),
-            Warning::NoWaits { lock, others } => write!(
-                f,
-                "under {lock} the program waited for no lock that Overlock replaces, but for {}: \
-                 these stay libc's, so the choice of lock can't matter",
-                others.join(", ")
-            ),
-            Warning::MostlyOthers { lock, others } => write!(
-                f,
-                "under {lock} the program waited mostly for what Overlock does not replace: {}; \
-                 the choice of lock can't change that",
-                others.join(", ")
-            ),
-            Warning::NoCounters { lock } => write!(
-                f,
-                "under {lock} the program left no counters (a signal or _exit may have ended it), \
-                 so it is unknown whether it waits for locks at all"
-            ),
+            Warning::Waits(sentence) => f.write_str(sentence),
         }
     }
 }

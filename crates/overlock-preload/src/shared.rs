@@ -81,9 +81,8 @@ impl Named {
             let flags = (libc::O_RDWR | libc::O_CLOEXEC) as usize;
             let at = path.as_ptr().expose_provenance();
             // SAFETY: the path is a C string.
-            let opened = unsafe {
-                syscall(libc::SYS_openat, [libc::AT_FDCWD as usize, at, flags, 0, 0, 0])
-            };
+            let opened =
+                unsafe { syscall(libc::SYS_openat, [libc::AT_FDCWD as usize, at, flags, 0, 0, 0]) };
             let file = syscall::result(opened).ok()?;
             let tally = map(file, self.token);
             // SAFETY: opened above.

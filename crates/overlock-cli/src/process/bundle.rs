@@ -19,11 +19,16 @@ pub(super) fn is_here() -> bool {
     !LIBRARY.is_empty()
 }
 
+/// Returns whether a file has the bytes of the library.
+pub(super) fn is_same(path: &Path) -> bool {
+    fs::read(path).is_ok_and(|bytes| bytes == LIBRARY)
+}
+
 /// Returns the file of the library; writes it if necessary.
 pub(super) fn unpacked(name: &str) -> Result<PathBuf> {
     let folder = cache()?.join("overlock").join(env!("CARGO_PKG_VERSION"));
     let path = folder.join(name);
-    if fs::read(&path).is_ok_and(|bytes| bytes == LIBRARY) {
+    if is_same(&path) {
         return Ok(path);
     }
     write(&folder, &path).with_context(|| {

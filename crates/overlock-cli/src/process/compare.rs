@@ -9,15 +9,17 @@
 //! prints something else or loses its figure is reported and left out from then on; the others go
 //! on.
 
+use super::conclusion::Seen;
+use super::counts::Shared;
 use super::expect::Expected;
+use super::input::Input;
+use super::others::Watch;
 use super::preload::{self, LIBC, NONE, Target};
 use super::report::{self, Report};
-use super::run;
 use super::trial::{Rules, Sample, Trial};
 use super::verdict::Series;
 use super::waits::Waits;
 use crate::args::CompareArgs;
-use crate::interrupt::FileWatch;
 use crate::machine::observe;
 use crate::output;
 use crate::output::Sink;
@@ -31,7 +33,6 @@ use overlock_world::row::{Head, Row};
 use regex::{Regex, bytes};
 use serde::Serialize;
 use std::time::Duration;
-use tempfile::NamedTempFile;
 
 /// A run counts as hung when it takes this many times as long as the first one, ...
 const HUNG_FACTOR: f64 = 20.0;
@@ -42,6 +43,9 @@ const HUNG_SECONDS: f64 = 30.0;
 /// exact percentage changes no decision, and would take as long as all other rounds together.
 pub(super) const BEATEN_FACTOR: f64 = 5.0;
 const BEATEN_ROUNDS: usize = 3;
+
+/// After this many rounds the comparison stops if more would tell no more.
+pub(super) const FEW_ROUNDS: usize = 3;
 
 /// A lock under which the program failed.
 #[derive(Debug, Serialize)]
@@ -84,7 +88,15 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     let rounds = u64::from(args.warmup) + u64::from(args.runs);
     let progress = Progress::new(2 + rounds * locks.len() as u64);
     progress.say("first run, with its own locks");
-    let Some((pilot, stdout)) = pilot(&rules, &target)? else {
+    let input = match Input::take() {
+        Err(_) if interrupt::seen() => {
+            progress.finish();
+            interrupt::tell_that_nothing_is_done();
+            return Ok(Outcome::Interrupted);
+        }
+        input => input?,
+    };
+    let Some((pilot, stdout)) = pilot(&rules, &target, &input)? else {
         progress.finish();
         interrupt::tell_that_nothing_is_done();
         return Ok(Outcome::Interrupted);
@@ -96,10 +108,8 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     }
     let expected = args.check_output.then(|| Expected::new(&stdout, ignore));
     let (failures, waits) = (Vec::new(), Waits::default());
-    let counters = NamedTempFile::new().context("can't make a file for the counters")?;
-    let _watch = FileWatch::new(counters.path());
     let mut compare =
-        Compare { args, rules, target, locks, expected, failures, progress, waits, counters };
+        Compare { args, rules, target, locks, expected, failures, progress, waits, input };
     compare.probe()?;
     let series = compare.measure(&mut sink)?;
     let Compare { args, target, failures, waits, .. } = &compare;
@@ -139,8 +149,8 @@ fn chosen(names: &[String]) -> Result<Vec<String>> {
 }
 
 /// Runs the program once unmodified; returns nothing if Ctrl-C came.
-fn pilot(rules: &Rules, target: &Target) -> Result<Option<(Sample, Vec<u8>)>> {
-    match rules.run(target, LIBC, None)? {
+fn pilot(rules: &Rules, target: &Target, input: &Input) -> Result<Option<(Sample, Vec<u8>)>> {
+    match rules.run(target, LIBC, input, None)? {
         Trial::Good(sample, stdout) => Ok(Some((sample, stdout))),
         Trial::Bad(complaint) => {
             bail!(
@@ -162,8 +172,7 @@ struct Compare<'a> {
     failures: Vec<Failure>,
     progress: Progress,
     waits: Waits,
-    /// For one run at a time.
-    counters: NamedTempFile,
+    input: Input,
 }
 
 impl Compare<'_> {
@@ -176,11 +185,28 @@ impl Compare<'_> {
             return Ok(());
         };
         self.progress.say(&format!("{lock}, counting"));
-        if self.run(&lock)?.is_some() {
-            let text = std::fs::read_to_string(self.counters.path()).unwrap_or_default();
-            self.waits = Waits::new(lock, run::counters(&text));
-            let warning = Warning::waits(&self.waits);
-            self.progress.suspend(|| warning.iter().for_each(Warning::print));
+        let shared = Shared::new()?;
+        let watch = Watch::start(&self.target);
+        let sample = self.run_in(&lock, Some(&shared))?;
+        let (counted, blind) = (shared.read(), watch.end());
+        if let Some(sample) = sample {
+            if !counted.is_loaded() {
+                bail!("{}", self.target.unloaded(&counted));
+            }
+            let seen = Seen {
+                program: &self.target.path,
+                counted: &counted,
+                blind: &blind,
+                wall_s: sample.wall_s,
+                cpu_s: sample.cpu_s,
+            };
+            let doubts = seen.doubts(&lock);
+            self.progress.suspend(|| {
+                doubts.into_iter().for_each(|doubt| {
+                    Warning::Waits(doubt).print();
+                })
+            });
+            self.waits = Waits::new(lock, Some(counted.sums()), blind);
         }
         self.progress.step();
         Ok(())
@@ -213,6 +239,9 @@ impl Compare<'_> {
                 self.progress.step();
             }
             self.find_beaten(&mut all);
+            if round + 1 >= warmup + FEW_ROUNDS && self.is_pointless(&all) {
+                break;
+            }
         }
         self.progress.finish();
         all.retain(|series| !self.has_failed(&series.lock));
@@ -223,11 +252,25 @@ impl Compare<'_> {
         Ok(all)
     }
 
+    /// Returns whether more rounds would tell no more: no thread ever waits, or the figure never
+    /// varies.
+    fn is_pointless(&self, all: &[Series]) -> bool {
+        let samples = || all.iter().flat_map(|series| &series.samples);
+        let mut values = samples().map(|sample| sample.value);
+        let first = values.next();
+        let nothing_waits = self.waits.replaced() == Some(0)
+            && samples().all(|sample| sample.waits.unwrap_or(0) == 0);
+        nothing_waits || values.all(|value| Some(value) == first)
+    }
+
     /// Runs the program once; returns nothing after a failure or a run cut short.
     fn run(&mut self, lock: &str) -> Result<Option<Sample>> {
-        self.counters.as_file().set_len(0).context("can't empty the file of the counters")?;
-        let counters = (lock != LIBC).then(|| self.counters.path());
-        let complaint = match self.rules.run(&self.target, lock, counters)? {
+        let shared = if lock == LIBC { None } else { Some(Shared::new()?) };
+        self.run_in(lock, shared.as_ref())
+    }
+
+    fn run_in(&mut self, lock: &str, shared: Option<&Shared>) -> Result<Option<Sample>> {
+        let complaint = match self.rules.run(&self.target, lock, &self.input, shared)? {
             Trial::Good(sample, stdout) => match self.difference(lock, &stdout)? {
                 None => return Ok(Some(sample)),
                 Some(difference) => format!("printed something else: {difference}"),

@@ -8,6 +8,7 @@
 //!
 //! Source: ELF-64 object file format 1.5; ld.so(8), "Secure-execution mode"; execve(2) on `#!`.
 
+use super::kinds;
 use crate::sys;
 use anyhow::{Context, Result, bail};
 use memchr::memmem;
@@ -15,7 +16,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Program header type of the path of the dynamic loader.
@@ -81,6 +82,11 @@ pub(crate) fn refuse(path: &Path) -> Result<()> {
         );
     }
     match loader(&mut file, &head).with_context(|| format!("can't read {}", path.display()))? {
+        None if kinds::is_go(path) => bail!(
+            "{} is a Go program, statically linked: no lock can be preloaded into it, and linked \
+             dynamically it would still use the locks of Go's runtime, which are no pthread locks",
+            path.display()
+        ),
         None => bail!(
             "{} is statically linked: it has no dynamic loader that could preload a lock; link it \
              dynamically, or use the Rust crate or the C header",
@@ -97,8 +103,9 @@ pub(crate) fn refuse(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses the file at `path`, with a reason, if it isn't the preload library.
-pub(crate) fn refuse_library(path: &Path) -> Result<()> {
+/// Refuses the file at `path`, with a reason, if it isn't the preload library that was built with
+/// this command. Returns whether it is a build for debugging.
+pub(crate) fn refuse_library(path: &Path) -> Result<bool> {
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut head));
     read.with_context(|| format!("can't read {}", path.display()))?;
@@ -107,21 +114,32 @@ pub(crate) fn refuse_library(path: &Path) -> Result<()> {
         bail!("{} is not a 64-bit shared library: nothing would be preloaded", path.display());
     }
     let bytes = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
-    match library_version(&bytes) {
-        None => bail!("{} is a library, but not Overlock's: no lock would change", path.display()),
-        Some(version) if version != env!("CARGO_PKG_VERSION").as_bytes() => bail!(
-            "{} has version {}, but this command has {}: use the library that came with it",
+    let Some(mark) = library_mark(&bytes) else {
+        bail!("{} is a library, but not Overlock's: no lock would change", path.display())
+    };
+    let mark = String::from_utf8_lossy(mark);
+    let mut words = mark.split(' ');
+    let [version, build, profile] = [(); 3].map(|()| words.next().unwrap_or_default());
+    if version != env!("CARGO_PKG_VERSION") {
+        bail!(
+            "{} has version {version}, but this command has {}: use the library that came with it",
             path.display(),
-            version.escape_ascii(),
             env!("CARGO_PKG_VERSION")
-        ),
-        Some(_) => Ok(()),
+        );
     }
+    if build != env!("OVERLOCK_BUILD") {
+        bail!(
+            "{} was built from other sources than this command; build both again:\n  cargo build \
+             -p overlock-preload -p overlock-cli",
+            path.display()
+        );
+    }
+    Ok(profile == "debug")
 }
 
-/// Returns the version of the preload library, if this is one: it writes it into each line of
-/// counters.
-fn library_version(library: &[u8]) -> Option<&[u8]> {
+/// Returns the version, the build and the profile of the preload library, if this is one: it writes
+/// them into each line of counters.
+fn library_mark(library: &[u8]) -> Option<&[u8]> {
     const MARK: &[u8] = b"\"library\":\"overlock-preload ";
     let (_, rest) = library.split_at_checked(memmem::find(library, MARK)? + MARK.len())?;
     Some(&rest[..memchr::memchr(b'"', rest)?])
@@ -134,14 +152,16 @@ fn is_glibcs(loader: &[u8]) -> bool {
     name.starts_with(b"ld-linux")
 }
 
+/// The loader ignores LD_PRELOAD if the program gets a user or a group that is not the one that
+/// starts it, or capabilities that this user lacks. Root has all of these.
 fn refuse_privileged(path: &Path) -> Result<()> {
-    let mode = fs::metadata(path).with_context(|| format!("can't read {}", path.display()))?;
-    let mode = mode.permissions().mode();
-    let what = if mode & SET_UID != 0 {
+    let meta = fs::metadata(path).with_context(|| format!("can't read {}", path.display()))?;
+    let (mode, (user, group)) = (meta.permissions().mode(), sys::real_ids());
+    let what = if mode & SET_UID != 0 && meta.uid() != user {
         "set-uid"
-    } else if mode & SET_GID != 0 && mode & GROUP_EXECUTE != 0 {
+    } else if mode & SET_GID != 0 && mode & GROUP_EXECUTE != 0 && meta.gid() != group {
         "set-gid"
-    } else if sys::has_file_capabilities(path) {
+    } else if user != 0 && sys::has_file_capabilities(path) {
         "privileged by file capabilities"
     } else {
         return Ok(());

@@ -3,13 +3,20 @@
 //!
 //! The wait is on a pidfd, so it ends when the program does and not at the next poll; `wait4` then
 //! returns what the program used. No thread of ours could disturb it.
+//!
+//! What the program has started becomes our child when its parent ends, wherever it has put itself
+//! (`PR_SET_CHILD_SUBREAPER`), so a daemon is noticed.
 
+use super::start::Plan;
 use crate::interrupt::GroupWatch;
 use crate::sys::{self, Usage};
 use anyhow::{Context, Result};
+use std::fs;
 use std::os::fd::OwnedFd;
-use std::process::Command;
 use std::time::{Duration, Instant};
+
+/// How long killed processes may take to end.
+const DYING: Duration = Duration::from_secs(10);
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +48,10 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts `command`.
-    pub(crate) fn start(mut command: Command) -> Result<Self> {
-        let started = Instant::now();
-        let child = command
-            .spawn()
-            .with_context(|| format!("can't start {}", command.get_program().display()))?;
-        let pid = i32::try_from(child.id()).context("a process id is out of range")?;
+    /// Starts a program.
+    pub(crate) fn start(plan: Plan) -> Result<Self> {
+        adopt_orphans();
+        let (pid, started) = plan.start()?;
         let pidfd = sys::pidfd_open(pid).context("can't watch a process (needs Linux 5.3)")?;
         Ok(Running { pid, pidfd, started, wall: Duration::ZERO, usage: None })
     }
@@ -83,15 +87,74 @@ impl Running {
         GroupWatch::new(self.pid)
     }
 
-    /// Kills what is left of the process group that the program led.
-    pub(crate) fn kill_rest(&self) {
+    /// Kills all that is left of the program, which led a process group and has ended. Returns the
+    /// names of processes that had left the group, as daemons do.
+    pub(crate) fn kill_rest(&self) -> Vec<String> {
         sys::kill(-self.pid, libc::SIGKILL);
+        let (end, mut strays) = (Instant::now() + DYING, Vec::new());
+        loop {
+            reap_orphans();
+            let left = orphans();
+            if left.is_empty() || Instant::now() > end {
+                return strays;
+            }
+            for orphan in &left {
+                if orphan.group != self.pid && !orphan.is_zombie {
+                    strays.push(orphan.name.clone());
+                }
+                sys::kill(orphan.pid, libc::SIGKILL);
+            }
+            left.iter().for_each(|orphan| reap(orphan.pid));
+        }
     }
 
     /// Kills the program's whole process group, which it must lead, and waits for its end.
     pub(crate) fn kill_group(&mut self) -> Result<()> {
-        self.kill_rest();
+        sys::kill(-self.pid, libc::SIGKILL);
         while self.wait(Duration::from_secs(1))?.is_none() {}
+        self.kill_rest();
         Ok(())
     }
+}
+
+/// A process whose parent has ended, so that it is our child now.
+#[derive(Debug)]
+pub(crate) struct Orphan {
+    pub(crate) pid: i32,
+    pub(crate) name: String,
+    group: i32,
+    is_zombie: bool,
+}
+
+/// Makes this process the parent of its descendants whose own has ended.
+fn adopt_orphans() {
+    // SAFETY: takes integers and touches no memory.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1_usize, 0_usize, 0_usize, 0_usize) };
+}
+
+/// Reaps all children that have ended.
+pub(crate) fn reap_orphans() {
+    // SAFETY: the status is not wanted.
+    while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
+}
+
+/// Waits for the end of one child.
+pub(crate) fn reap(pid: i32) {
+    // SAFETY: the status is not wanted.
+    unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+}
+
+/// Lists the children of this process. While a program runs, it is among them.
+pub(crate) fn orphans() -> Vec<Orphan> {
+    let me = std::process::id().cast_signed();
+    let is_child = |process: &super::others::Process| process.parent == me;
+    let children = super::others::processes().into_iter().filter(is_child);
+    let orphan = |process: super::others::Process| Orphan {
+        pid: process.pid,
+        group: process.group,
+        is_zombie: process.is_zombie,
+        name: fs::read_link(format!("/proc/{}/exe", process.pid))
+            .map_or(process.name, |path| path.display().to_string()),
+    };
+    children.map(orphan).collect()
 }

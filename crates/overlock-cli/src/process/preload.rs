@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The place of the preload library, and the environment that makes a program use it.
+//! A program, and the environment that makes it use the preload library.
 
-use super::run::COUNTERS;
-use super::{bundle, elf};
+use super::counts::{Counted, Shared};
+use super::library::Library;
+use super::start::Plan;
+use super::{elf, tally};
 pub(crate) use crate::units::typed;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::SystemTime;
+use std::path::PathBuf;
 
 /// The program's own locks: nothing is preloaded.
 pub(crate) const LIBC: &str = "libc";
@@ -21,10 +20,10 @@ pub(crate) const NONE: &str = "none";
 /// Locks that the preload library offers.
 pub(crate) const LOCKS: [&str; 4] = ["hybrid", "ticket", "queued", "test-and-set"];
 
-const LIBRARY: &str = "liboverlock_preload.so";
-
-/// The variable that names the library's file if it isn't in one of its usual places.
-const OVERRIDE: &str = "OVERLOCK_PRELOAD";
+/// Finds the file of the library.
+pub(crate) fn library() -> Result<PathBuf> {
+    Library::find().map(|library| library.path.clone())
+}
 
 /// Checks the name of a lock for a program.
 pub(crate) fn known(lock: &str) -> Result<()> {
@@ -37,57 +36,12 @@ pub(crate) fn known(lock: &str) -> Result<()> {
     )
 }
 
-/// The folder of an installed library, relative to this program's.
-const INSTALLED: &str = "../lib/overlock";
-
-/// The folders where cargo builds it, likewise.
-const BUILT: [&str; 4] = [".", "deps", "../release", "../debug"];
-
-/// Finds the library: the one that the variable names, the one installed with this program, the one
-/// inside it, or the one that cargo has built beside it.
-pub(crate) fn library() -> Result<PathBuf> {
-    if let Some(path) = std::env::var_os(OVERRIDE) {
-        let path = PathBuf::from(path);
-        let path = path
-            .canonicalize()
-            .and_then(|path| File::open(&path).map(|_| path))
-            .with_context(|| format!("{OVERRIDE} names {}, which can't be read", path.display()))?;
-        elf::refuse_library(&path).with_context(|| format!("{OVERRIDE} names the wrong file"))?;
-        return Ok(path);
-    }
-    let program = std::env::current_exe().context("can't tell where this program is")?;
-    let folder = program.parent().context("this program is in no folder")?;
-    let file = |place: &str| folder.join(place).join(LIBRARY).canonicalize().ok();
-    if let Some(installed) = file(INSTALLED) {
-        elf::refuse_library(&installed).context("the installation is of two versions")?;
-        return Ok(installed);
-    }
-    // A user who builds only the library wants to use that one.
-    let is_newer = |path: &PathBuf| modified(path) > modified(&program);
-    match BUILT.iter().find_map(|place| file(place)) {
-        Some(built) if !bundle::is_here() || is_newer(&built) => {
-            elf::refuse_library(&built)?;
-            Ok(built)
-        }
-        _ if bundle::is_here() => bundle::unpacked(LIBRARY),
-        _ => bail!(
-            "there is no {LIBRARY} beside {}, nor in {INSTALLED}, and a build without --release \
-             contains none; build it with\n  cargo build -p overlock-preload\nor name it in {OVERRIDE}",
-            program.display()
-        ),
-    }
-}
-
-fn modified(path: &Path) -> Option<SystemTime> {
-    path.metadata().and_then(|meta| meta.modified()).ok()
-}
-
 /// A program that can run under the requested locks.
 #[derive(Debug)]
 pub(crate) struct Target {
-    path: PathBuf,
-    args: Vec<OsString>,
-    library: Option<PathBuf>,
+    pub(crate) path: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) library: Option<Library>,
 }
 
 impl Target {
@@ -98,28 +52,43 @@ impl Target {
         let mut library = None;
         if locks.iter().any(|lock| lock != LIBC) {
             elf::refuse(&path)?;
-            library = Some(self::library()?);
+            library = Some(Library::find()?);
         }
         Ok(Target { path, args: args.to_vec(), library })
     }
 
-    /// Makes the command that runs the program under `lock`.
-    pub(crate) fn command(&self, lock: &str) -> Command {
-        let mut command = Command::new(&self.path);
-        command.args(&self.args);
-        command.env_remove(COUNTERS);
-        if lock == LIBC {
-            return command;
-        }
-        if let Some(library) = &self.library {
-            let mut list = library.clone().into_os_string();
+    /// Plans how to start the program under `lock`, counting in `shared`.
+    pub(crate) fn plan(&self, lock: &str, shared: Option<&Shared>) -> Plan {
+        let mut variables = vec![(OsString::from(tally::VARIABLE), None)];
+        if let Some(library) = self.library.as_ref().filter(|_| lock != LIBC) {
+            let mut list = library.loadable().as_os_str().to_owned();
             if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
                 list.push(":");
                 list.push(others);
             }
-            command.env("LD_PRELOAD", list).env("OVERLOCK_LOCK", lock);
+            variables.push(("LD_PRELOAD".into(), Some(list)));
+            variables.push(("OVERLOCK_LOCK".into(), Some(lock.into())));
+            if let Some((name, value)) = shared.map(Shared::variable) {
+                variables.push((name.into(), Some(value.into())));
+            }
         }
-        command
+        let plan = Plan::new(self.path.clone(), self.args.clone());
+        Plan { variables, inherit: shared.map(Shared::descriptor), ..plan }
+    }
+
+    /// Explains why no process has counted, although it should have.
+    pub(crate) fn unloaded(&self, counted: &Counted) -> String {
+        let path = self.library.as_ref().map(|library| library.path.display().to_string());
+        let path = path.unwrap_or_default();
+        let what = match counted.strangers {
+            0 => format!("the dynamic loader did not load {path}"),
+            _ => "the dynamic loader loaded a library of Overlock's of another build".to_owned(),
+        };
+        format!(
+            "{what} into {}, which ran with its own locks; look for what it says about LD_PRELOAD, \
+             and for what the program does to its environment",
+            self.typed()
+        )
     }
 
     /// Returns the command as a user would type it.

@@ -8,6 +8,7 @@ use super::trial::Sample;
 use super::verdict::{self, Findings, Series};
 use super::waits::Waits;
 use crate::args::CompareArgs;
+use crate::interrupt;
 use crate::machine::CpuTimes;
 use crate::output::{self, Sink};
 use crate::record::ProcessRecord;
@@ -105,6 +106,13 @@ impl Report<'_> {
                 baseline.lock
             ))?;
         }
+        if baseline.samples.len() < usize::from(self.args.runs) && !interrupt::seen() {
+            sink.people(&format!(
+                "stopped after {} of {} rounds, because more would tell no more",
+                baseline.samples.len(),
+                self.args.runs
+            ))?;
+        }
         if let Some(startup) = StartUp::of(self.series) {
             sink.people(&startup.sentence())?;
         }
@@ -131,6 +139,7 @@ impl Report<'_> {
             higher_is_better: self.args.higher_is_better,
             value: series.value(),
             baseline: &baseline.lock,
+            library: self.target.library.as_ref().map(|library| library.path.display().to_string()),
             longest_stall_ns: self.longest_stall_ns(series),
             of_baseline: series.better_than(baseline, self.args.higher_is_better),
             interval_coverage: stats::coverage(series.samples.len()),
@@ -140,9 +149,7 @@ impl Report<'_> {
 
     /// Returns the longest stall at a mutex in any round, as far as it is known.
     fn longest_stall_ns(&self, series: &Series) -> Option<u64> {
-        let none = self.series.iter().find(|series| series.lock == NONE);
-        let counted = series.counted_under(none)?;
-        counted.samples.iter().filter_map(|sample| sample.longest_stall_ns).max()
+        series.samples.iter().filter_map(|sample| sample.longest_stall_ns).max()
     }
 
     fn table(&self, ranked: &[&Series], baseline: &Series) -> String {
@@ -179,7 +186,10 @@ impl Report<'_> {
             (Some(_), true) => "; a higher metric is better",
             (Some(_), false) => "; a lower metric is better, without --higher-is-better",
         };
-        format!("{}\n{rounds}{metric}; \"{of}\" above 1 is better\n{table}", self.target.typed())
+        let library = self.target.library.as_ref();
+        let library = library.map_or_else(String::new, |file| format!("; {}", file.describe()));
+        let command = self.target.typed();
+        format!("{command}\n{rounds}{metric}; \"{of}\" above 1 is better{library}\n{table}")
     }
 
     fn warnings(&self, ranked: &[&Series]) -> Vec<Warning> {

@@ -2,10 +2,16 @@
 //! `overlock run`: an unmodified program under a chosen lock.
 //!
 //! The program keeps the terminal, the signals and the exit code; this process only waits beside
-//! it, passes on signals that are sent to it instead, and prints the library's counters afterwards:
-//! to standard error, because standard output is the program's, or to a file.
+//! it, passes on signals that are sent to it instead, and tells afterwards what was counted: to
+//! standard error, because standard output is the program's, or to a file.
+//!
+//! A program that goes into the background is waited for as well: its counters are not final before
+//! its end, and it would go on under the lock unnoticed.
 
-use super::launch::{self, Ended};
+use super::conclusion::Seen;
+use super::counts::{Counted, Shared};
+use super::launch::{self, Ended, Running};
+use super::others::Watch;
 use super::preload::{self, LIBC, NONE, Target};
 use crate::Outcome;
 use crate::args::RunArgs;
@@ -13,18 +19,16 @@ use crate::output::{self, ResultFile};
 use crate::sys;
 use crate::table::Table;
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
-use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// The variable that names the file to which the library appends its counters when a process ends.
-pub(crate) const COUNTERS: &str = "OVERLOCK_COUNTERS";
 
 /// The counter that is not a number of events: of several processes, the longest counts.
 pub(crate) const LONGEST_STALL: &str = "mutex.longest_stall_ns";
+
+/// How often this process looks for signals.
+const POLL: Duration = Duration::from_millis(100);
 
 /// Signals that are passed on to the program when another process has sent them to this one, as
 /// supervisors do. Signals of the terminal (Ctrl-C, Ctrl-\) come from the kernel and reach the
@@ -43,34 +47,43 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
         );
     }
     let out = args.out.as_deref().map(ResultFile::create).transpose()?;
-    let counters = tempfile::NamedTempFile::new().context("can't make a file for the counters")?;
-    let mut command = target.command(lock);
-    if lock != LIBC {
-        command.env(COUNTERS, counters.path());
-    }
+    let shared = if lock == LIBC { None } else { Some(Shared::new()?) };
 
     // A signal that is ignored here (`nohup`) must be ignored there; a handler would undo that.
     let signals = PASSED_ON.iter().filter(|signal| !sys::is_ignored(**signal));
     let mut signals = SignalsInfo::<WithOrigin>::new(signals).context("can't watch for signals")?;
-    let mut child = launch::Running::start(command)?;
+    let mut child = Running::start(target.plan(lock, shared.as_ref()))?;
+    let mut watch = Watch::new(&target);
     let ended = loop {
-        if let Some(ended) = child.wait(Duration::from_millis(100))? {
+        if let Some(ended) = child.wait(watch.pause().min(POLL))? {
             break ended;
         }
         signals
             .pending()
             .filter(|origin| matches!(origin.cause, Cause::Sent(_)))
             .for_each(|origin| child.signal(origin.signal));
+        if shared.is_some() {
+            watch.look();
+        }
     };
-    if lock != LIBC {
-        let text = std::fs::read_to_string(counters.path()).unwrap_or_default();
+    wait_for_orphans(&target, &mut signals);
+    if let Some(shared) = shared {
+        let counted = shared.read();
+        let usage = child.usage.context("the program's usage is unknown")?;
+        let seen = Seen {
+            program: &target.path,
+            counted: &counted,
+            blind: &watch.reasons(),
+            wall_s: child.wall.as_secs_f64(),
+            cpu_s: usage.cpu_seconds,
+        };
         match out {
             // The program has ended, and will not run again for its counters.
-            Some(file) => keep_counters(&text, file).inspect_err(|_| {
-                print_counters(&text, true);
+            Some(file) => keep_counters(&target, &counted, file).inspect_err(|_| {
+                print_counters(&target, &seen, true);
                 output::complain(&format!("overlock: the program {ended}"));
             })?,
-            None => print_counters(&text, args.json),
+            None => print_counters(&target, &seen, args.json),
         }
     }
     Ok(Outcome::Code(match ended {
@@ -79,100 +92,75 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
     }))
 }
 
-const NO_COUNTERS: &str =
-    "overlock: the program left no counters (a signal or _exit may have ended it)";
+/// Waits for processes that the program has left behind. The first signal is passed on to them, and
+/// ends most; another kills them.
+fn wait_for_orphans(target: &Target, signals: &mut SignalsInfo<WithOrigin>) {
+    launch::reap_orphans();
+    let mut left = launch::orphans();
+    if let Some(orphan) = left.first() {
+        output::complain(&format!(
+            "overlock: {} has ended, but left {} of its processes behind ({}, process {}); waiting \
+             for the end of them all; Ctrl-C or SIGTERM ends them",
+            target.typed(),
+            left.len(),
+            orphan.name,
+            orphan.pid
+        ));
+    }
+    let mut was_told = false;
+    while !left.is_empty() {
+        std::thread::sleep(POLL.min(Duration::from_millis(20)));
+        for origin in signals.pending() {
+            let signal = if was_told { libc::SIGKILL } else { origin.signal };
+            left.iter().for_each(|orphan| sys::kill(orphan.pid, signal));
+            was_told = true;
+        }
+        launch::reap_orphans();
+        left = launch::orphans();
+    }
+}
 
 /// Writes the counters of the program's processes to a file, one line each.
-fn keep_counters(text: &str, mut file: ResultFile) -> Result<()> {
-    let objects = objects(text);
-    if objects.is_empty() {
-        output::complain(NO_COUNTERS);
+fn keep_counters(target: &Target, counted: &Counted, mut file: ResultFile) -> Result<()> {
+    if !counted.is_loaded() {
+        output::complain(&format!("overlock: {}", target.unloaded(counted)));
     }
-    objects.iter().try_for_each(|object| file.write(&object.to_string()))?;
+    counted.processes.iter().try_for_each(|counts| file.write(&counts.record().to_string()))?;
     file.end()
 }
 
-/// Prints the counters of the program's processes: one object each, or their sum.
-fn print_counters(text: &str, json: bool) {
-    let objects = objects(text);
-    if objects.is_empty() {
-        output::complain(NO_COUNTERS);
+/// Prints the counters of the program's processes: one object each, or what they mean and their
+/// sum.
+fn print_counters(target: &Target, seen: &Seen<'_>, json: bool) {
+    let counted = seen.counted;
+    if !counted.is_loaded() {
+        output::complain(&format!("overlock: {}", target.unloaded(counted)));
+        seen.blind.iter().for_each(|why| output::complain(&format!("overlock: {why}")));
     } else if json {
-        objects.iter().for_each(|object| output::complain(&object.to_string()));
+        let records = counted.processes.iter().map(|counts| counts.record().to_string());
+        records.for_each(|record| output::complain(&record));
     } else {
-        let plural = if objects.len() == 1 { "process" } else { "processes" };
-        let count = objects.len();
+        seen.sentences().iter().for_each(|text| output::complain(&format!("overlock: {text}")));
+        let (count, library) = (counted.count(), target.library.as_ref());
+        let plural = if count == 1 { "process" } else { "processes" };
         output::complain(&format!(
-            "overlock: counters of {count} {plural} at exit\n{}",
-            table(&objects)
+            "overlock: counters of {count} {plural}, with {}",
+            library.map_or_else(String::new, |library| library.describe()),
         ));
+        if let Some(table) = table(counted) {
+            output::complain(&table.to_string());
+        }
     }
 }
 
-/// Parses what each process has written.
-fn objects(text: &str) -> Vec<Value> {
-    serde_json::Deserializer::from_str(text).into_iter().map_while(Result::ok).collect()
-}
-
-/// Adds up the counters of all processes; returns nothing if none has written any.
-pub(crate) fn counters(text: &str) -> Option<BTreeMap<String, u64>> {
-    let objects = objects(text);
-    (!objects.is_empty()).then(|| sums(&objects))
-}
-
-fn table(objects: &[Value]) -> Table {
-    let sums = sums(objects);
+/// Returns the counters that are not zero, if there are any.
+fn table(counted: &Counted) -> Option<Table> {
     let mut table = Table::new(&["counter", "events"]);
-    if sums.is_empty() {
-        table.row(vec!["(no lock was ever contended)".into()]);
+    let sums = counted.sums();
+    for (name, sum) in &sums {
+        // By the name that `overlock reference` knows.
+        let name = name.strip_prefix("events.").unwrap_or(name);
+        table.row(vec![name.to_owned(), sum.to_string()]);
     }
-    sums.into_iter().for_each(|(name, sum)| table.row(vec![name, sum.to_string()]));
-    table
-}
-
-/// Adds up the counters of all processes, inner ones as `outer.inner`; leaves out zeros. Of the
-/// longest waits it takes the longest.
-fn sums(objects: &[Value]) -> BTreeMap<String, u64> {
-    let mut sums = BTreeMap::new();
-    objects.iter().for_each(|object| add("", object, &mut sums));
-    sums.remove("pid");
-    sums.retain(|_, sum| *sum > 0);
-    sums
-}
-
-fn add(name: &str, value: &Value, sums: &mut BTreeMap<String, u64>) {
-    match value {
-        Value::Object(fields) => {
-            let dot = if name.is_empty() { "" } else { "." };
-            fields
-                .iter()
-                .for_each(|(field, value)| add(&format!("{name}{dot}{field}"), value, sums));
-        }
-        Value::Number(number) => {
-            let (sum, own) = (sums.entry(name.to_owned()).or_default(), number.as_u64());
-            let own = own.unwrap_or(0);
-            *sum = if name == LONGEST_STALL { own.max(*sum) } else { *sum + own };
-        }
-        _ => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counters_of_all_processes_are_added_up() {
-        let first = serde_json::json!({"pid": 7, "lock": "hybrid", "events": {"pv_wait_node": 3, "pv_wait_head": 0}});
-        let second = serde_json::json!({"pid": 8, "lock": "hybrid", "events": {"pv_wait_node": 4}});
-        let text = table(&[first, second]).to_string();
-        assert_eq!(text, "  counter              events\n  events.pv_wait_node       7\n");
-    }
-
-    #[test]
-    fn of_the_stalls_of_all_processes_the_longest_counts() {
-        let process = |ns: u64| serde_json::json!({"mutex": {"longest_stall_ns": ns}});
-        let sums = sums(&[process(3), process(9), process(4)]);
-        assert_eq!(sums.get(LONGEST_STALL), Some(&9));
-    }
+    (!sums.is_empty()).then_some(table)
 }

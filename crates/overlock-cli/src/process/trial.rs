@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run of the program: started, timed, read and judged.
 
+use super::counts::{Counted, Shared};
+use super::input::Input;
 use super::launch::{Ended, Running};
 use super::preload::Target;
-use super::run;
+use super::waits;
 use crate::interrupt;
 use crate::machine::CpuTimes;
 use anyhow::{Context, Result};
@@ -11,9 +13,6 @@ use regex::Regex;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// How often Ctrl-C and the time limit are checked; the end of the program is seen at once.
@@ -28,8 +27,11 @@ pub(crate) struct Sample {
     /// User and system time of the program and the children it waited for.
     pub(crate) cpu_s: f64,
     pub(crate) max_rss_kib: i64,
-    /// The longest stall at a mutex, if a process has left its counters.
+    /// The longest stall at a mutex, if it was counted.
     pub(crate) longest_stall_ns: Option<u64>,
+    /// How often a thread waited for a lock that can be replaced.
+    #[serde(skip)]
+    pub(crate) waits: Option<u64>,
     pub(crate) cpu_times: CpuTimes,
 }
 
@@ -53,23 +55,25 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Runs the program once under `lock`, which writes its counters to a file if one is given.
+    /// Runs the program once under `lock`, with this input, counting in `shared` if there is such
+    /// memory.
     pub(crate) fn run(
         &self,
         target: &Target,
         lock: &str,
-        counters: Option<&Path>,
+        input: &Input,
+        shared: Option<&Shared>,
     ) -> Result<Trial> {
         let spool = || tempfile::tempfile().context("can't make a file for the program's output");
         let (mut stdout, mut stderr) = (spool()?, spool()?);
-        let mut command = target.command(lock);
-        command.envs(counters.map(|path| (run::COUNTERS, path)));
+        let mut plan = target.plan(lock, shared);
         // Its own process group, so that a hang can be ended with everything that the program
         // started.
-        command.process_group(0).stdin(Stdio::null());
-        command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+        plan.own_group = true;
+        let [output, error] = [stdout.try_clone()?, stderr.try_clone()?];
+        plan.streams = [Some(input.open()?), Some(output), Some(error)];
         let before = CpuTimes::now();
-        let mut running = Running::start(command)?;
+        let mut running = Running::start(plan)?;
         let _watch = running.watch_group();
         let Some(ended) = self.watch(&mut running)? else {
             running.kill_group()?;
@@ -81,7 +85,7 @@ impl Rules {
             });
         };
         // Processes left in the background would disturb the next run.
-        running.kill_rest();
+        let strays = running.kill_rest();
         let (stdout, stderr) = (read(&mut stdout)?, read(&mut stderr)?);
         let texts = [&stderr, &stdout].map(|bytes| String::from_utf8_lossy(bytes));
         let usage = running.usage.context("the program's usage is unknown")?;
@@ -89,14 +93,25 @@ impl Rules {
         if let Err(complaint) = self.judge(ended) {
             return Ok(Trial::Bad(format!("{complaint}{}", last_words(&texts[0]))));
         }
+        if let Some(stray) = strays.first() {
+            return Ok(Trial::Bad(format!(
+                "went into the background: it ended and left {} of its processes running ({stray}), \
+                 which were killed, because they would overlap the next run; start it in the \
+                 foreground, as servers offer (-D, -F, --foreground)",
+                strays.len()
+            )));
+        }
         let value = match self.value(&texts[1], &texts[0], wall_s) {
             Ok(value) => value,
             Err(complaint) => return Ok(Trial::Bad(complaint)),
         };
         let (cpu_s, max_rss_kib) = (usage.cpu_seconds, usage.max_rss_kib);
-        let longest_stall_ns = counters.and_then(longest_stall_ns);
+        let counted = shared.map(Shared::read);
+        let longest_stall_ns = counted.as_ref().and_then(Counted::longest_stall_ns);
+        let waits = counted.map(|counted| waits::replaced(&counted.sums()));
         let cpu_times = CpuTimes::now().since(before);
-        let sample = Sample { value, wall_s, cpu_s, max_rss_kib, longest_stall_ns, cpu_times };
+        let sample =
+            Sample { value, wall_s, cpu_s, max_rss_kib, longest_stall_ns, waits, cpu_times };
         Ok(Trial::Good(sample, stdout))
     }
 
@@ -142,12 +157,6 @@ impl Rules {
             )),
         }
     }
-}
-
-/// Reads the longest stall of all processes; nothing if none has left its counters.
-fn longest_stall_ns(counters: &Path) -> Option<u64> {
-    let counters = run::counters(&std::fs::read_to_string(counters).ok()?)?;
-    Some(counters.get(run::LONGEST_STALL).copied().unwrap_or(0))
 }
 
 fn read(file: &mut File) -> Result<Vec<u8>> {

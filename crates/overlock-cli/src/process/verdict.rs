@@ -40,12 +40,6 @@ impl Series {
         Interval::of(&self.better_than_values(&other.values(), higher_is_better))
     }
 
-    /// Returns the series whose counters show the stalls of this one. libc's own are those under
-    /// the library that replaces nothing: without a library nothing counts them.
-    pub(super) fn counted_under<'a>(&'a self, none: Option<&'a Series>) -> Option<&'a Series> {
-        if self.lock == LIBC { none } else { Some(self) }
-    }
-
     /// Returns the ratios themselves.
     pub(crate) fn better_than_values(&self, other: &[f64], higher_is_better: bool) -> Vec<f64> {
         let rounds = self.samples.iter().zip(other);
@@ -103,8 +97,9 @@ impl<'a> Findings<'a> {
         } else {
             self.change(best, &all)
         }?;
-        if !self.knows_stalls() && self.ranked.iter().any(|series| self.has_stalled(series)) {
-            sentence += " Stalls did not count, because in some runs no process left its counters.";
+        let has_libc = self.ranked.iter().any(|series| series.lock == LIBC);
+        if has_libc && self.ranked.iter().any(|series| self.has_long_stalls(series)) {
+            sentence += " Stalls are not weighed, because libc's can't be measured.";
         }
         Some((lock, sentence))
     }
@@ -112,6 +107,12 @@ impl<'a> Findings<'a> {
     /// Returns whether the longest stall of every run of every lock is known.
     fn knows_stalls(&self) -> bool {
         self.ranked.iter().all(|series| self.stalls_ns(series).is_some())
+    }
+
+    /// Returns whether a stall of this lock is long enough to be weighed.
+    fn has_long_stalls(&self, series: &Series) -> bool {
+        let longest = series.samples.iter().filter_map(|sample| sample.longest_stall_ns).max();
+        longest.is_some_and(|ns| ns as f64 > recommend::SHORT_STALL_NS)
     }
 
     /// Returns whether a thread is known to have given its processor up at a mutex.
@@ -141,8 +142,7 @@ impl<'a> Findings<'a> {
 
     /// Returns the longest stall of each round.
     fn stalls_ns(&self, series: &Series) -> Option<Vec<f64>> {
-        let samples = &series.counted_under(self.none)?.samples;
-        samples.iter().map(|sample| Some(sample.longest_stall_ns? as f64)).collect()
+        series.samples.iter().map(|sample| Some(sample.longest_stall_ns? as f64)).collect()
     }
 
     /// Explains why no figure can tell anything about locks, if that is so.
@@ -330,6 +330,7 @@ mod tests {
             cpu_s: 0.0,
             max_rss_kib: 0,
             longest_stall_ns: None,
+            waits: None,
             cpu_times: CpuTimes::default(),
         };
         let samples = values.iter().copied().map(sample).collect();

@@ -3,9 +3,16 @@
 
 use std::collections::BTreeMap;
 
-/// Counters of waits for locks that the preload library replaces.
-const REPLACED: [&str; 5] =
-    ["mutex.locks_contended", "mutex.timed", "cond.waits", "cond.timed", "spin.locks_contended"];
+/// Counters of waits for locks that the preload library replaces, and their names.
+const REPLACED: [(&[&str], &str); 3] = [
+    (&["mutex.locks_contended", "mutex.timed"], "mutexes"),
+    (&["cond.waits", "cond.timed"], "condition variables"),
+    (&["spin.locks_contended"], "spin locks"),
+];
+
+/// What to do about frequent waits for read-write locks.
+const RWLOCK_ADVICE: &str = "A read-write lock pays only for long sections of mostly readers; where the program has short \
+     ones, a mutex in its place can be faster, and can be replaced.";
 
 /// Counters of waits for those that it doesn't, and their names. For libc's own mutexes and
 /// condition variables, only the calls are counted.
@@ -21,13 +28,19 @@ const UNREPLACED: [(&str, &str, &str); 5] = [
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     pub(crate) lock: String,
-    /// Nothing if the program left no counters: a signal or `_exit` may have ended it.
+    /// Nothing if none were taken.
     counters: Option<BTreeMap<String, u64>>,
+    /// Why some processes counted nothing.
+    pub(crate) blind: Vec<String>,
 }
 
 impl Waits {
-    pub(crate) fn new(lock: String, counters: Option<BTreeMap<String, u64>>) -> Self {
-        Waits { lock, counters }
+    pub(crate) fn new(
+        lock: String,
+        counters: Option<BTreeMap<String, u64>>,
+        blind: Vec<String>,
+    ) -> Self {
+        Waits { lock, counters, blind }
     }
 
     /// Returns the counters of `lock`, if that is the one that was counted.
@@ -37,10 +50,27 @@ impl Waits {
     }
 
     /// Returns how often a thread waited for a lock that can be replaced; nothing if that is not
-    /// known.
+    /// known, because some processes counted nothing, and the others did not wait.
     pub(crate) fn replaced(&self) -> Option<u64> {
         let counters = self.counters.as_ref()?;
-        Some(REPLACED.iter().filter_map(|name| counters.get(*name)).sum())
+        let count = replaced(counters);
+        (count > 0 || self.blind.is_empty()).then_some(count)
+    }
+
+    /// Returns how often threads waited for locks that can be replaced, by kind.
+    pub(super) fn kinds(&self) -> Vec<String> {
+        let counters = self.counters.clone().unwrap_or_default();
+        let each = REPLACED.iter().map(|(names, what)| (sum(&counters, names), what));
+        each.filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{what} ({count} waits)"))
+            .collect()
+    }
+
+    /// Returns what can be done about waits for what stays libc's.
+    pub(super) fn advice(&self) -> Option<&'static str> {
+        let counters = self.counters.as_ref()?;
+        let waits = counters.get("unreplaced.rwlock_waits").copied().unwrap_or(0);
+        (waits > replaced(counters)).then_some(RWLOCK_ADVICE)
     }
 
     /// Returns how often threads waited for locks that can't, by kind.
@@ -62,13 +92,22 @@ impl Waits {
     }
 }
 
+/// Returns how often a thread waited for a lock that can be replaced.
+pub(super) fn replaced(counters: &BTreeMap<String, u64>) -> u64 {
+    REPLACED.iter().map(|(names, _)| sum(counters, names)).sum()
+}
+
+fn sum(counters: &BTreeMap<String, u64>, names: &[&str]) -> u64 {
+    names.iter().filter_map(|name| counters.get(*name)).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn waits(counters: &[(&str, u64)]) -> Waits {
         let counters = counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
-        Waits::new("hybrid".into(), Some(counters))
+        Waits::new("hybrid".into(), Some(counters), Vec::new())
     }
 
     #[test]
@@ -76,6 +115,19 @@ mod tests {
         assert_eq!(Waits::default().replaced(), None);
         assert_eq!(waits(&[("mutex.handed_to_libc", 4), ("cond.wakes", 2)]).replaced(), Some(0));
         assert_eq!(waits(&[("mutex.timed", 4), ("cond.waits", 2)]).replaced(), Some(6));
+    }
+
+    #[test]
+    fn nothing_is_claimed_where_a_process_counted_nothing() {
+        let blind =
+            |count| Waits { blind: vec!["x".into()], ..waits(&[("spin.locks_contended", count)]) };
+        assert_eq!((blind(0).replaced(), blind(2).replaced()), (None, Some(2)));
+    }
+
+    #[test]
+    fn waits_for_read_write_locks_lead_to_advice() {
+        assert_eq!(waits(&[("unreplaced.rwlock_waits", 2), ("mutex.timed", 2)]).advice(), None);
+        assert!(waits(&[("unreplaced.rwlock_waits", 3), ("mutex.timed", 2)]).advice().is_some());
     }
 
     #[test]

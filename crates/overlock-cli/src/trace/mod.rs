@@ -22,15 +22,17 @@ pub(crate) use args::TraceArgs;
 use crate::args::OutputArgs;
 use crate::machine::observe;
 use crate::output::{self, Sink};
+use crate::process::elf;
 use crate::process::launch::{Ended, Running};
+use crate::process::start::Plan;
 use crate::{Outcome, interrupt};
 use anyhow::{Context, Result, bail};
 use finding::Findings;
 use overlock_trace::{Analysis, Limits};
 use overlock_world::clock::Stamps;
 use overlock_world::row::{Head, Row};
+use std::fs::File;
 use std::os::fd::AsFd;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tracepoints::{Tracepoints, Tracer};
 
@@ -54,7 +56,7 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
             None
         }
         None => {
-            let program = Running::start(command(args)?)?;
+            let program = Running::start(plan(args)?)?;
             tracer.awaited = u32::try_from(program.pid()).ok();
             Some(program)
         }
@@ -116,15 +118,14 @@ fn watch(
     Ok(None)
 }
 
-fn command(args: &TraceArgs) -> Result<Command> {
+fn plan(args: &TraceArgs) -> Result<Plan> {
     let (program, rest) = args.command.split_first().context("no program was given")?;
-    let mut command = Command::new(program);
-    command.args(rest);
+    let mut plan = Plan::new(elf::find(program)?, rest.to_vec());
     if args.json {
         let stderr = std::io::stderr().as_fd().try_clone_to_owned();
-        command.stdout(Stdio::from(stderr.context("can't copy standard error")?));
+        plan.streams[1] = Some(File::from(stderr.context("can't copy standard error")?));
     }
-    Ok(command)
+    Ok(plan)
 }
 
 fn can_be_watched(pid: u32) -> Result<()> {

@@ -3,7 +3,7 @@
 //!
 //! The test programs act on `OVERLOCK_LOCK`, so every outcome is known in advance.
 
-use crate::support::{Said, interrupt, overlock, program, said, wait_until};
+use crate::support::{Said, counts, interrupt, overlock, program, said, wait_until};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
@@ -50,35 +50,35 @@ fn equal_locks_get_no_verdict() {
     assert!(said.stdout.contains("No verdict: "), "{}", said.stdout);
 }
 
-/// Returns the output for a program that writes these counters, and whose figure favours `ticket`.
-fn with_counters(counters: &str) -> Said {
-    let script = r#"[ -z "$OVERLOCK_COUNTERS" ] || echo "$0" > "$OVERLOCK_COUNTERS"
-        [ "$OVERLOCK_LOCK" = ticket ] && echo 1 || echo 2"#;
+/// Returns the output for a program that counts this, and whose figure favours `ticket`.
+fn with_counters(counted: &[(&str, u64)]) -> Said {
+    let script = r#"[ "$OVERLOCK_LOCK" = ticket ] && echo 1 || echo 2"#;
     let flags = ["compare", "--locks", "libc,ticket", "--runs", "6", "--metric", "[0-9]"];
-    said(&[&flags[..], &["--", "sh", "-c", script, counters]].concat())
+    let mut command = overlock(&[&flags[..], &["--", "sh", "-c", script]].concat());
+    command.env("STAND_IN_COUNTS", counts(counted)).output().unwrap().into()
 }
 
 #[test]
 fn a_program_that_waits_for_no_lock_of_ours_gets_no_verdict() {
-    let silent = r#"{"pid":7,"mutex":{"timed":0},"spin":{"slept":0}}"#;
-    with_counters(silent).ends(0, "under ticket no thread of the program ever waited");
-    let libcs = r#"{"pid":7,"mutex":{"handed_to_libc":3},"unreplaced":{"rwlock_waits":4}}"#;
-    let sentence = "no lock that Overlock replaces, but for read-write locks (4 waits), mutexes \
-                    that are process-shared, robust or priority-aware (3 calls)";
-    with_counters(libcs).ends(0, sentence);
-    for counters in [silent, libcs] {
+    with_counters(&[]).ends(0, "under ticket: No thread waited for a lock that Overlock replaces");
+    let libcs = [("mutex.handed_to_libc", 3), ("unreplaced.rwlock_waits", 4)];
+    let sentence = "but threads waited for read-write locks (4 waits), mutexes that are \
+                    process-shared, robust or priority-aware (3 calls), which stay libc's";
+    with_counters(&libcs).ends(0, sentence);
+    with_counters(&libcs).ends(0, "A read-write lock pays only for");
+    for counters in [&[][..], &libcs] {
         let said = with_counters(counters);
         assert!(said.stdout.contains("No verdict: no thread waited"), "{said:?}");
+        assert!(said.stdout.contains("stopped after 3 of 6 rounds"), "{said:?}");
         assert!(!said.stdout.contains("overlock run"), "{said:?}");
     }
     // The same figures, from a program that waits.
-    let said = with_counters(r#"{"pid":7,"cond":{"waits":1}}"#);
+    let said = with_counters(&[("cond.waits", 1)]);
     assert!(said.stdout.contains("Use ticket: it is 2.00x"), "{said:?}");
     assert!(!said.stderr.contains("under ticket"), "{said:?}");
-    let mostly = r#"{"pid":7,"cond":{"waits":1},"unreplaced":{"barrier_waits":11}}"#;
-    with_counters(mostly)
-        .ends(0, "waited mostly for what Overlock does not replace: barriers (11 waits)");
-    with_counters("").ends(0, "under ticket the program left no counters");
+    let mostly = [("cond.waits", 1), ("unreplaced.barrier_waits", 11)];
+    with_counters(&mostly)
+        .ends(0, "waited more often for what Overlock does not replace: barriers (11 waits)");
 }
 
 /// A tie within 2 % goes to the lock that lets no thread wait for ever; the figures are exact.
@@ -102,26 +102,32 @@ fn a_near_tie_goes_to_the_lock_that_starves_no_thread() {
     assert!(far.contains("hybrid, which can't, is 0.750x"), "{far}");
 }
 
-/// The figures are exact; the waits are those that the library would have counted.
+/// The figures are exact.
 #[test]
 fn a_lock_that_stalls_fifty_times_as_long_loses_though_faster() {
-    let compare = |stalls: [&str; 2]| {
-        let script = r#"case "$OVERLOCK_LOCK" in
-            hybrid) ms=$0; figure=101;; none) ms=$1; figure=100;; *) figure=100;; esac
-            [ -z "$OVERLOCK_COUNTERS" ] ||
-                echo "{\"mutex\":{\"locks_contended\":9,\"longest_stall_ns\":${ms}000000}}" \
-                >> "$OVERLOCK_COUNTERS"
-            echo $figure"#;
-        let flags = ["compare", "--locks", "libc,hybrid", "--runs", "6", "--metric", "[0-9]+"];
+    let compare = |locks: &str, stalls_ms: [u64; 2]| {
+        let script = r#"[ "$OVERLOCK_LOCK" = hybrid ] && echo 101 || echo 100"#;
+        let flags = ["compare", "--locks", locks, "--runs", "6", "--metric", "[0-9]+"];
         let rest = ["--higher-is-better", "--", "sh", "-c", script];
-        said(&[&flags[..], &rest, &stalls].concat()).stdout
+        let mut command = overlock(&[&flags[..], &rest].concat());
+        let [hybrid, other] = stalls_ms.map(|ms| {
+            counts(&[("mutex.locks_contended", 9), ("mutex.longest_stall_ns", ms * 1_000_000)])
+        });
+        command.env("STAND_IN_COUNTS_hybrid", hybrid).env("STAND_IN_COUNTS", other);
+        Said::from(command.output().unwrap()).stdout
     };
-    let stalls = compare(["200", "4"]);
-    assert!(stalls.contains("Keep libc: it is 0.990x"), "{stalls}");
-    let does_not = compare(["4", "200"]);
-    let verdict = "Use hybrid: it is 1.01x (1.01..1.01) as good as libc, and its longest stall was \
-                   4.00 ms, not 200 ms";
+    let stalls = compare("queued,hybrid", [200, 4]);
+    assert!(stalls.contains("Keep queued: it is 0.990x"), "{stalls}");
+    let does_not = compare("queued,hybrid", [4, 200]);
+    let verdict = "Use hybrid: it is 1.01x (1.01..1.01) as good as queued, and its longest stall \
+                   was 4.00 ms, not 200 ms";
     assert!(does_not.contains(verdict), "{does_not}");
+    // libc's own stalls are not known, and those under `none` are not the same.
+    let unknown = compare("libc,hybrid", [200, 4]);
+    assert!(unknown.contains("Stalls are not weighed, because libc's can't be"), "{unknown}");
+    assert!(!unknown.contains("longest stall was"), "{unknown}");
+    let libc = unknown.lines().find(|line| line.starts_with("  libc ")).expect("a row");
+    assert!(!libc.contains(" ms"), "{unknown}");
 }
 
 /// One lock beside the library that replaces nothing is no comparison of locks.
@@ -304,8 +310,7 @@ fn programs_that_cannot_be_preloaded_are_refused() {
         ("static", &elf, 0o755, "is statically linked"),
         ("thirty-two", &small, 0o755, "is not a 64-bit program"),
         ("musl", &musl, 0o755, "than glibc (its loader is /lib/ld-musl-x86_64.so.1)"),
-        ("set-uid", &shell, 0o4755, "is set-uid"),
-        ("set-gid", &shell, 0o2755, "is set-gid"),
+        ("go", &[&elf[..], b"\xff Go buildinf:"].concat(), 0o755, "is a Go program"),
         ("text", &b"hello".to_vec(), 0o755, "is neither an ELF program nor a script"),
         ("script", &b"#!/no/such/shell\n".to_vec(), 0o755, "is run by /no/such/shell"),
         ("plain", &shell, 0o644, "is not executable"),
@@ -378,8 +383,8 @@ fn nothing_is_left_after_ctrl_c() {
     for times in [1, 2] {
         let folder = tempfile::tempdir().unwrap();
         let pid_file = folder.path().join("pid");
-        let script = r#"trap "" INT TERM; [ -z "$OVERLOCK_COUNTERS" ] || echo $$ > "$0"
-            [ -z "$OVERLOCK_COUNTERS" ] || sleep 1000"#;
+        let script = r#"trap "" INT TERM; [ -z "$OVERLOCK_LOCK" ] || echo $$ > "$0"
+            [ -z "$OVERLOCK_LOCK" ] || sleep 1000"#;
         let flags = ["compare", "--locks", "libc,hybrid", "--", "sh", "-c", script];
         let temporary = tempfile::tempdir().unwrap();
         let mut command = overlock(&flags);
@@ -412,4 +417,69 @@ fn tables_and_messages_fit_the_terminal() {
         let tables = said.stdout.lines().filter(|line| line.starts_with("  lock ")).count();
         assert_eq!(tables == 1, columns == 200, "{said:?}");
     }
+}
+
+/// The loader preloads into a set-uid program of the user who starts it.
+#[test]
+fn only_a_program_of_another_user_is_privileged() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    let folder = tempfile::tempdir().unwrap();
+    let shell = std::fs::read("/bin/sh").unwrap();
+    let path = program(folder.path(), "own", &shell, 0o755);
+    for mode in [0o4755, 0o2755] {
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        said(&["run", "--", &path, "-c", "exit 4"]).ends(4, "");
+        if chown(&path, Some(65534), Some(65534)).is_ok() {
+            // The change of the owner has taken the bits away.
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            said(&["run", "--", &path, "-c", "exit 4"]).ends(2, "is set-");
+            chown(&path, Some(0), Some(0)).unwrap();
+        }
+    }
+}
+
+/// A pipe can be read only once.
+#[test]
+fn each_run_reads_the_same_input() {
+    let run = |stdin: Stdio| {
+        let flags = ["compare", "--locks", "libc,hybrid", "--runs", "2", "--check-output"];
+        let mut command =
+            overlock(&[&flags[..], &["--metric", "[0-9]+", "--", "wc", "-c"]].concat());
+        Said::from(command.stdin(stdin).output().unwrap())
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("input");
+    std::fs::write(&file, "twelve bytes").unwrap();
+    let (pipe, mut end) = std::io::pipe().unwrap();
+    std::io::Write::write_all(&mut end, b"twelve bytes").unwrap();
+    drop(end);
+    for stdin in [Stdio::from(std::fs::File::open(&file).unwrap()), Stdio::from(pipe)] {
+        let said = run(stdin);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert!(said.stdout.contains("  libc      12.0 "), "{said:?}");
+    }
+}
+
+/// The program's memory is not that of this command, which has several MiB more.
+#[test]
+fn memory_is_the_programs_own() {
+    let said = compare(&["--locks", "libc,hybrid", "--runs", "1", "--json"], "exit 0");
+    let points = said.records("point");
+    let rss = |lock: &str| {
+        let point = points.iter().find(|point| point["lock"] == lock).expect(lock);
+        point["samples"][0]["max_rss_kib"].as_u64().unwrap()
+    };
+    assert!((300..4000).contains(&rss("libc")), "{said:?}");
+}
+
+#[test]
+fn a_daemon_is_refused_and_does_not_overlap_the_next_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let pid = folder.path().join("pid");
+    let script = format!("setsid sh -c 'echo $$ > {}; sleep 1000' & sleep 0.3", pid.display());
+    let said = compare(&["--locks", "libc,hybrid", "--runs", "1"], &script);
+    said.ends(2, "went into the background");
+    let pid = std::fs::read_to_string(&pid).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.trim()));
+    assert!(status.is_err(), "{status:?}");
 }

@@ -19,6 +19,10 @@ mod run;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod sim;
 mod support;
+/// The layout of the shared counters, for a library that stands in for the real one.
+#[path = "../../preload/src/tally.rs"]
+#[allow(dead_code)]
+mod tally;
 mod torture;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod trace;

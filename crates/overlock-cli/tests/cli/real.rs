@@ -28,14 +28,26 @@ static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
 
 /// The program that waits, compiled once: a test must not start a program that another test still
 /// writes.
-static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("waits");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/waits.c");
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| compile("waits", &[]));
+
+/// The program whose processes end in other ways than by `exit`.
+static ENDS: LazyLock<PathBuf> = LazyLock::new(|| compile("ends", &[]));
+
+fn compile(name: &str, flags: &[&str]) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}{}", flags.concat()));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
     let mut compiler = Command::new("cc");
-    let compiled = compiler.args(["-O2", "-pthread", "-o"]).arg(&program).arg(source);
-    assert!(compiled.status().expect("this needs a C compiler: install gcc").success());
+    let compiled = compiler.args(["-O2", "-pthread"]).args(flags).arg("-o").arg(&program);
+    assert!(compiled.arg(source).status().expect("this needs a C compiler: install gcc").success());
     program
-});
+}
+
+/// Makes the command that runs a program under the real library.
+fn real(flags: &[&str], program: &Path, args: &[&str]) -> Command {
+    let mut command = overlock(flags);
+    command.env("OVERLOCK_PRELOAD", &*LIBRARY).arg("--").arg(program).args(args);
+    command
+}
 
 /// Returns the command's output for the program that waits in `kind`.
 fn said(flags: &[&str], kind: &str) -> Said {
@@ -58,7 +70,7 @@ fn counters_say_where_the_program_waited() {
     said(&["run"], "mutex").ends(0, "mutex.locks_contended");
     said(&["run"], "rwlock").ends(0, "unreplaced.rwlock_waits       1");
     said(&["run", "none"], "rwlock").ends(0, "unreplaced.rwlock_waits       1");
-    said(&["run"], "none").ends(0, "(no lock was ever contended)");
+    said(&["run"], "none").ends(0, "No thread waited for a lock that Overlock replaces");
 }
 
 /// The program sees its second thread asleep at the mutex, and holds it for 20 ms more.
@@ -77,14 +89,14 @@ fn the_longest_stall_at_a_mutex_is_counted() {
 fn no_verdict_where_no_lock_of_ours_is_waited_for() {
     let flags = ["compare", "--locks", "libc,hybrid", "--runs", "6"];
     let rwlock = said(&flags, "rwlock");
-    rwlock.ends(0, "but for read-write locks (1 waits)");
+    rwlock.ends(0, "but threads waited for read-write locks (1 waits)");
     let none = said(&flags, "none");
-    none.ends(0, "no thread of the program ever waited");
+    none.ends(0, "No thread waited for a lock that Overlock replaces");
     for said in [rwlock, none] {
         assert!(said.stdout.contains("No verdict: no thread waited"), "{said:?}");
     }
     let mutex = said(&flags, "mutex");
-    assert!(!mutex.stderr.contains("waited"), "{mutex:?}");
+    assert!(!mutex.stderr.contains("waited for a lock"), "{mutex:?}");
     assert!(!mutex.stdout.contains("no thread waited"), "{mutex:?}");
 }
 
@@ -100,4 +112,103 @@ fn a_report_reads_a_comparison() {
     let report = ["report", records.to_str().unwrap(), "-o", page.to_str().unwrap()];
     let said: Said = overlock(&report).output().unwrap().into();
     assert_eq!((said.code, said.stderr.contains("broken")), (Some(0), false), "{said:?}");
+}
+
+/// Returns the counters that were printed, by their names.
+fn printed(said: &Said, name: &str) -> Option<u64> {
+    let mut rows = said.stderr.lines().map(str::split_whitespace);
+    rows.find_map(|mut row| (row.next() == Some(name)).then(|| row.next()?.parse().ok())?)
+}
+
+/// The counters are there however a process ends.
+#[test]
+fn processes_that_do_not_exit_are_counted() {
+    let ways: [(&[&str], u64, u64); 4] =
+        [(&["children", "30"], 30, 31), (&[""], 1, 1), (&["exec"], 1, 2), (&["daemon"], 1, 2)];
+    for (args, waits, processes) in ways {
+        let said: Said = real(&["run"], &ENDS, args).output().unwrap().into();
+        assert_eq!(said.code, Some(0), "{args:?}: {said:?}");
+        assert_eq!(printed(&said, "mutex.locks_contended"), Some(waits), "{args:?}: {said:?}");
+        let plural = if processes == 1 { "process" } else { "processes" };
+        assert!(said.stderr.contains(&format!("counters of {processes} {plural}")), "{said:?}");
+        assert_eq!(said.stderr.contains("left 1 of its processes behind"), args[0] == "daemon");
+    }
+}
+
+#[test]
+fn a_process_that_changes_its_user_is_counted() {
+    let said: Said = real(&["run"], &ENDS, &["user"]).output().unwrap().into();
+    // SAFETY: always succeeds.
+    if unsafe { libc::geteuid() } == 0 {
+        said.ends(0, "Threads waited for mutexes (1 waits)");
+    }
+}
+
+/// Ctrl-C reaches the whole group of the terminal; TERM and KILL come from somewhere.
+#[test]
+fn a_server_that_a_signal_ends_is_counted() {
+    use std::io::{BufRead as _, BufReader, Read as _};
+    use std::os::unix::process::CommandExt as _;
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let mut command = real(&["run"], &ENDS, &["forever"]);
+        let (out, err) = (std::process::Stdio::piped(), std::process::Stdio::piped());
+        let mut child = command.process_group(0).stdout(out).stderr(err).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "waited\n");
+        let to = if signal == "INT" { format!("-{}", child.id()) } else { child.id().to_string() };
+        crate::support::send(signal, to);
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}: {stderr}");
+        assert!(stderr.contains("Threads waited for mutexes (1 waits)"), "{signal}: {stderr}");
+    }
+    let killed = ["-s", "KILL", "1", ENDS.to_str().unwrap(), "forever"];
+    let said: Said = real(&["run"], Path::new("timeout"), &killed).output().unwrap().into();
+    said.ends(137, "Threads waited for mutexes (1 waits)");
+}
+
+/// What the others have counted says nothing about a process that counted nothing.
+#[test]
+fn nothing_is_claimed_of_a_static_child() {
+    let child = compile("ends", &["-static"]);
+    for (program, args) in [("sh", vec!["-c".to_owned(), child.display().to_string()])] {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let said: Said = real(&["run"], Path::new(program), &args).output().unwrap().into();
+        said.ends(0, "ends-static is statically linked");
+        assert!(!said.stderr.contains("No thread waited"), "{said:?}");
+    }
+    // A child that no script names is seen while it lives.
+    let folder = tempfile::tempdir().unwrap();
+    let long = crate::support::program(
+        folder.path(),
+        "long",
+        format!("#!/bin/sh\na={}\ntimeout 1 \"$a\"-static forever", ENDS.display()).as_bytes(),
+        0o755,
+    );
+    let said: Said = real(&["run"], Path::new(&long), &[]).output().unwrap().into();
+    said.ends(124, "ends-static is statically linked");
+    let flags = ["compare", "--locks", "libc,hybrid", "--runs", "1"];
+    let script = child.display().to_string();
+    let said: Said = real(&flags, Path::new("sh"), &["-c", &script]).output().unwrap().into();
+    said.ends(0, "it is unknown whether it waits for locks at all");
+    assert!(!said.stdout.contains("no thread waited"), "{said:?}");
+}
+
+/// LD_PRELOAD has no way to quote its separators.
+#[test]
+fn a_library_behind_a_space_or_a_colon_is_loaded() {
+    for name in ["h o m e", "co:lon", "$ORIGIN"] {
+        let folder = tempfile::tempdir().unwrap();
+        let temporary = tempfile::tempdir().unwrap();
+        let odd = folder.path().join(name);
+        std::fs::create_dir(&odd).unwrap();
+        std::fs::copy(&*LIBRARY, odd.join("lib.so")).unwrap();
+        let mut command = real(&["run"], &PROGRAM, &["mutex"]);
+        command.env("OVERLOCK_PRELOAD", odd.join("lib.so")).env("TMPDIR", temporary.path());
+        let said: Said = command.output().unwrap().into();
+        said.ends(0, "Threads waited for mutexes");
+        assert!(said.stderr.contains(&odd.display().to_string()), "{said:?}");
+        assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "{name}");
+    }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The real binary, run as a user would run it.
 
+use crate::tally;
 use std::fmt::Display;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -85,17 +86,48 @@ pub(crate) fn said_until(
     shorter.iter().map(|time| run(time)).find(wanted).unwrap_or_else(|| run(last))
 }
 
-/// glibc's `libdl`, which is empty or already loaded, with the mark of the preload library after
-/// its end, where no loader reads.
-static STAND_IN: LazyLock<PathBuf> = LazyLock::new(|| {
-    let libdl = c_library().with_file_name("libdl.so.2");
-    stand_in("stand-in.so", &libdl, env!("CARGO_PKG_VERSION"))
+/// A library that changes no lock, and counts what a test wants ([`counts`]), with the mark of the
+/// preload library after its end, where no loader reads.
+pub(crate) static STAND_IN: LazyLock<PathBuf> = LazyLock::new(|| {
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plain-stand-in.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/stand_in.c");
+    let places = std::mem::offset_of!(tally::Tally, places);
+    let claimed = std::mem::offset_of!(tally::Tally, head.claimed);
+    let defines = [
+        format!("-DSIZE={}", size_of::<tally::Tally>()),
+        format!("-DPLACES={places}"),
+        format!("-DPLACE_SIZE={}", size_of::<tally::Place>()),
+        format!("-DCLAIMED={claimed}"),
+        format!("-DCONTENDED={}", tally::FIRST_COUNTER),
+    ];
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1"]).args(defines).arg("-o").arg(&library).arg(source);
+    assert!(compiler.status().expect("this needs a C compiler: install gcc").success());
+    stand_in("stand-in.so", &library, env!("CARGO_PKG_VERSION"), env!("OVERLOCK_BUILD"))
 });
 
+/// Returns the value of `STAND_IN_COUNTS` for which the library that stands in counts this.
+pub(crate) fn counts(counts: &[(&str, u64)]) -> String {
+    let place = |name: &str| match name {
+        "mutex.longest_stall_ns" => std::mem::offset_of!(tally::Place, longest_ns),
+        _ => {
+            let index = tally::NAMES.iter().position(|known| *known == name).unwrap_or_else(|| {
+                let events = overlock::counters::Event::ALL.iter();
+                tally::NAMES.len()
+                    + events.clone().position(|event| event.name() == name).expect(name)
+            });
+            tally::FIRST_COUNTER + 8 * index
+        }
+    };
+    let pairs = counts.iter().map(|(name, count)| format!("{}={count} ", place(name)));
+    pairs.collect()
+}
+
 /// A copy of a library that claims to be a preload library.
-pub(crate) fn stand_in(name: &str, library: &Path, version: &str) -> PathBuf {
+pub(crate) fn stand_in(name: &str, library: &Path, version: &str, build: &str) -> PathBuf {
     let mut bytes = fs::read(library).unwrap();
-    bytes.extend(format!("\"library\":\"overlock-preload {version}\"").into_bytes());
+    let mark = format!("\"library\":\"overlock-preload {version} {build} debug\"");
+    bytes.extend(mark.into_bytes());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (path, draft) = (folder.join(name), folder.join(format!("{name}.{}", std::process::id())));
     fs::write(&draft, bytes).unwrap();

@@ -201,7 +201,7 @@ fn bad_requests_have_a_clear_answer() {
     said(&["trace"]).ends(2, "--pid");
     said(&["trace", "--for", "10", "--", "true"]).ends(2, "needs a unit");
     if can_trace() {
-        said(&["trace", "--", "/no/such/program"]).ends(2, "can't start /no/such/program");
+        said(&["trace", "--", "/no/such/program"]).ends(2, "can't run /no/such/program");
         said(&["trace", "--", "sh", "-c", "exit 3"]).ends(0, "the program ended with code 3");
     }
 }

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the counters of a run mean, in sentences.
+
+use super::counts::Counted;
+use super::kinds;
+use super::run::LONGEST_STALL;
+use super::waits::Waits;
+use crate::units::{three, time};
+use std::path::Path;
+
+/// A program that keeps more CPUs busy than this, without a wait, may spin.
+const BUSY_CPUS: f64 = 1.2;
+
+/// What is known of a run.
+#[derive(Debug)]
+pub(super) struct Seen<'a> {
+    pub(super) program: &'a Path,
+    pub(super) counted: &'a Counted,
+    /// Why processes have counted nothing.
+    pub(super) blind: &'a [String],
+    pub(super) wall_s: f64,
+    pub(super) cpu_s: f64,
+}
+
+impl Seen<'_> {
+    /// Returns the conclusion, and then what supports it.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let waits = Waits::new(String::new(), Some(self.counted.sums()), self.blind.to_vec());
+        let mut told = vec![match waits.replaced() {
+            None => "Some of the program's processes can have counted nothing, so it is unknown \
+                     whether it waits for locks at all."
+                .to_owned(),
+            Some(0) if waits.unreplaced().is_empty() => {
+                "No thread waited for a lock that Overlock replaces: pthread mutexes, condition \
+                 variables and spin locks. Another lock can't make this run faster."
+                    .to_owned()
+            }
+            Some(0) => format!(
+                "No thread waited for a lock that Overlock replaces, but threads waited for {}, \
+                 which stay libc's: another lock can't make this run faster.",
+                waits.unreplaced().join(", ")
+            ),
+            Some(_) => self.waited(&waits),
+        }];
+        if waits.replaced().is_some_and(|count| count > 0) && waits.are_mostly_unreplaced() {
+            told.push(format!(
+                "They waited more often for what Overlock does not replace: {}.",
+                waits.unreplaced().join(", ")
+            ));
+        }
+        told.extend(waits.advice().map(str::to_owned));
+        told.extend(self.blind.iter().map(|why| format!("{why}.")));
+        if waits.replaced().unwrap_or(0) == 0 {
+            told.extend(self.instead());
+        }
+        if let Some(shared) = self.counted.processes.iter().find(|counts| counts.processes > 1) {
+            told.push(format!(
+                "The last {} of {} processes are counted as one.",
+                shared.processes,
+                self.counted.count()
+            ));
+        }
+        told
+    }
+
+    /// Returns why a choice of lock may change nothing, if that is so.
+    pub(super) fn doubts(&self, lock: &str) -> Vec<String> {
+        let waits = Waits::new(String::new(), Some(self.counted.sums()), self.blind.to_vec());
+        if waits.replaced().is_some_and(|count| count > 0) && !waits.are_mostly_unreplaced() {
+            return Vec::new();
+        }
+        let mut told = self.sentences();
+        told[0] = format!("under {lock}: {}", told[0]);
+        told
+    }
+
+    /// Tells how much was waited.
+    fn waited(&self, waits: &Waits) -> String {
+        let longest = self.counted.sums().get(LONGEST_STALL).copied();
+        let stall = longest.map_or_else(String::new, |ns| {
+            format!("; the longest stall at a mutex was {}", time(ns as f64))
+        });
+        format!(
+            "Threads waited for {}{stall}. `overlock compare` finds out whether another lock pays.",
+            waits.kinds().join(", ")
+        )
+    }
+
+    /// Tells what was noticed instead of waits.
+    fn instead(&self) -> Vec<String> {
+        let mut told: Vec<String> =
+            kinds::seen_in(self.program).iter().map(|what| format!("Noticed: {what}.")).collect();
+        told.push("`overlock trace` shows why its threads wait, for locks of any kind.".into());
+        let busy = self.cpu_s / self.wall_s;
+        if busy > BUSY_CPUS {
+            told.push(format!(
+                "Noticed: it kept {} CPUs busy for {}. Spin locks of its own, if it has any, \
+                 can't be seen.",
+                three(busy),
+                time(self.wall_s * 1e9)
+            ));
+        }
+        told
+    }
+}
