@@ -100,10 +100,6 @@ trait Algorithm: ConstLock + Sized + 'static {
     /// This is the lock of `mutex`, and the caller is entitled to release it.
     unsafe fn release(&self, mutex: &Mutex) -> bool;
 
-    /// Comes before a thread's first attempt to take the lock.
-    #[inline(always)]
-    fn make_way(&self) {}
-
     /// Records by what the caller has just taken the lock of `mutex`.
     #[inline(always)]
     fn note_taken(&self, _mutex: &Mutex) {}
@@ -130,7 +126,7 @@ trait Algorithm: ConstLock + Sized + 'static {
 
 /// Implements the locks whose waiters can leave the queue.
 macro_rules! can_give_up {
-    ($($lock:ident $name:literal, $release:expr $(, $make_way:expr)?;)*) => {
+    ($($lock:ident $name:literal, $release:expr;)*) => {
         $(
             impl Algorithm for $lock<Process, Preload> {
                 const NAME: &str = $name;
@@ -145,13 +141,6 @@ macro_rules! can_give_up {
                     unsafe { $release(self) }
                 }
 
-                $(
-                    #[inline(always)]
-                    fn make_way(&self) {
-                        $make_way(self);
-                    }
-                )?
-
                 fn is_taken_unrecorded(&self, mutex: &Mutex) -> bool {
                     !gate::is_handed_over(mutex) && self.is_locked()
                 }
@@ -161,7 +150,7 @@ macro_rules! can_give_up {
 }
 
 can_give_up! {
-    Hybrid "hybrid", Self::unlock_if_locked, Self::make_way;
+    Hybrid "hybrid", Self::unlock_if_locked;
     Queued "queued", Self::unlock_if_locked;
     TestAndSet "test-and-set", unlock_any;
 }
@@ -229,7 +218,6 @@ fn hold<L: Algorithm>(mutex: &Mutex) {
 }
 
 extern "C-unwind" fn lock<L: Algorithm>(mutex: &Mutex) -> c_int {
-    lock_of::<L>(mutex).make_way();
     if lock_of::<L>(mutex).try_lock() {
         hold::<L>(mutex);
         return 0;

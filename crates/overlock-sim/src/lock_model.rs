@@ -28,21 +28,15 @@ pub(crate) const CARRY: u32 = 1 << 12;
 pub(crate) const HALTED: u32 = 1 << 13;
 pub(crate) const NO_STEALING: u32 = 1 << 14;
 pub(crate) const TAIL_SHIFT: u32 = 16;
-/// In place of a tail: there is no queue, and a gap is being timed.
-const TIMED: u32 = 1 << TAIL_SHIFT;
-/// The greatest count of steals meanwhile.
-const TIMED_MAX: u32 = 16;
 
 /// The tail of the queue in a word, or zero.
 pub(crate) const fn tail(word: u32) -> u32 {
-    let code = word >> TAIL_SHIFT;
-    if code == TIMED >> TAIL_SHIFT { 0 } else { code }
+    word >> TAIL_SHIFT
 }
 
-/// Whether a word names neither holder nor waiters. What a timed gap leaves behind stays until its
-/// CPU is back.
+/// Whether a word names neither holder nor waiters.
 pub(crate) const fn is_at_rest(word: u32) -> bool {
-    word == 0 || word & !STEALS == TIMED && (word & STEALS) / STEAL <= TIMED_MAX
+    word == 0
 }
 
 /// Whether this access to a queue node takes back a place that its CPU had given up: from

@@ -16,9 +16,8 @@
 //! up keeps its trace until then ([`Entered::leave_abandoned`]): by it the CPU finds its place in
 //! the queue again ([`Slot::left_in`]).
 //!
-//! `id` names CPUs and nodes, `node` defines the contents of a node, `stopwatch` times how soon a
-//! CPU comes back to a lock, and knows when to time a transfer, and `repair` removes waiters that a
-//! forked child does not have from its locks.
+//! `id` names CPUs and nodes, `node` defines the contents of a node, and `repair` removes waiters
+//! that a forked child does not have from its locks.
 
 use core::marker::PhantomData;
 use core::mem;
@@ -30,14 +29,12 @@ use crate::platform::Platform;
 mod id;
 mod node;
 mod repair;
-mod stopwatch;
 
 pub use id::Cpu;
 pub(crate) use id::NodeId;
 pub(crate) use node::{Node, RELEASED, state};
 use repair::Trace;
 pub(crate) use repair::{Care, Traced, Waiter, step};
-pub(crate) use stopwatch::Stopwatch;
 
 /// How deep lock operations with a node can nest on one CPU.
 pub const LEVELS: usize = 4;
@@ -50,7 +47,6 @@ pub struct Slot<P: Platform> {
     busy: P::Word,
     /// The lock that this CPU spins for as a newcomer.
     newcomer: Trace,
-    stopwatch: Stopwatch,
 }
 
 impl<P: Platform> Slot<P>
@@ -64,7 +60,6 @@ where
             nodes: [const { Node::new() }; LEVELS],
             busy: P::Word::ZERO,
             newcomer: Trace::new(),
-            stopwatch: Stopwatch::new(),
         }
     }
 }
@@ -83,7 +78,7 @@ impl<P: Platform> Slot<P> {
     /// can't be constants.
     pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
         let nodes = core::array::from_fn(|_| Node::with(&mut cell));
-        Self { nodes, busy: cell(), newcomer: Trace::new(), stopwatch: Stopwatch::new() }
+        Self { nodes, busy: cell(), newcomer: Trace::new() }
     }
 
     /// Takes a free node of this CPU. Returns `None` if the CPU has no number or all its nodes are
@@ -105,11 +100,6 @@ impl<P: Platform> Slot<P> {
             is_left.then(|| (NodeId::new(cpu, level), seen))
         };
         P::slot(cpu).nodes.iter().enumerate().find_map(left)
-    }
-
-    /// What this CPU times gaps and transfers with.
-    pub(crate) fn stopwatch(&self) -> &Stopwatch {
-        &self.stopwatch
     }
 
     fn take(&self, level: usize) -> bool {

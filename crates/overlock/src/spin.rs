@@ -8,8 +8,7 @@
 
 use crate::platform::Platform;
 
-/// A spin loop with a budget. Time that passes while the CPU has yielded is not charged to it,
-/// unless the caller [charges](Self::charge) it.
+/// A spin loop with a budget. Time that passes while the CPU has yielded is not charged to it.
 #[derive(Debug)]
 pub(crate) struct Spin {
     left_ns: u64,
@@ -54,29 +53,13 @@ impl Spin {
 
     /// Whether the last [`pause`](Self::pause) read the clock.
     #[inline]
-    pub(crate) fn has_looked(&self) -> bool {
+    pub(crate) fn has_read_clock(&self) -> bool {
         self.pauses == 0
     }
 
-    /// What the clock said when the loop last read it; zero if it never did.
-    pub(crate) fn looked_ns(&self) -> u64 {
-        self.since_ns.unwrap_or(0)
-    }
-
-    /// Yields the processor, if the platform can. Returns how many nanoseconds have passed since
-    /// the loop last read the clock, or zero if it never did.
-    pub(crate) fn yield_now<P: Platform>(&mut self) -> u64 {
-        if !P::YIELDS {
-            return 0;
-        }
+    /// Yields the processor. The time until the next pause does not count.
+    pub(crate) fn yield_now<P: Platform>(&mut self) {
         P::yield_now();
-        let now = P::now_ns();
-        let since = self.since_ns.replace(now).unwrap_or(now);
-        now.saturating_sub(since)
-    }
-
-    /// Takes `ns` nanoseconds off the budget.
-    pub(crate) fn charge(&mut self, ns: u64) {
-        self.left_ns = self.left_ns.saturating_sub(ns);
+        self.since_ns = Some(P::now_ns());
     }
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which CPU has halted for which lock: a fixed hash table from a lock to the CPU to kick. It also
-//! holds what has been timed of the locks (`waiters/timings.rs`), for which a lock word has no room
-//! either.
+//! Which CPU has halted for which lock: a fixed hash table from a lock to the CPU to kick.
 //!
 //! A lock word has no room for the name of its halted waiter, and must not be touched after the
 //! release (F4). So a waiter enters its name here before it sets the mark in the lock word, and the
@@ -9,8 +7,7 @@
 //!
 //! # State
 //!
-//! A bucket is one cache line: 15 entries, and the timings of the locks that hash to it. An entry
-//! is one word: `tag << 16 | node`, or zero. The key (the lock's address and, for a ticket lock,
+//! A bucket is one cache line of 16 entries. An entry is one word: `tag << 16 | node`, or zero. The key (the lock's address and, for a ticket lock,
 //! the ticket) hashes to a bucket and a tag. Two keys may share both; then both waiters are kicked,
 //! and P4 makes the needless kick harmless. An entry never moves, so a look-up can miss it only if
 //! the look-up ran before the entry was written.
@@ -28,8 +25,7 @@
 //!
 //! Entries are written and read with `Relaxed` accesses: the `Release` that sets `HALTED` in the
 //! lock word publishes them, and the `Acquire` of the releaser that saw `HALTED` makes them visible
-//! (W1). The timings are accessed with `Relaxed`, too: only how often waiters look and yield, when
-//! they join the queue, and how long a queue head leaves a free lock alone, depend on them.
+//! (W1).
 //!
 //! # Departures
 //!
@@ -46,10 +42,6 @@ use crate::platform::Platform;
 use crate::slot::Cpu;
 use crate::slot::NodeId;
 
-mod timings;
-
-pub(crate) use timings::Timings;
-
 /// How long a CPU naps when no kick would find it: it has no number or no node, the table is full,
 /// or a cheap release may have missed its mark. In nanoseconds.
 ///
@@ -61,14 +53,13 @@ pub(crate) use timings::Timings;
 pub(crate) const NAP_NS: u64 = 50_000;
 
 /// Entries in one bucket.
-const ENTRIES: usize = 15;
+const ENTRIES: usize = 16;
 
 /// A cache line of the table. A platform keeps a `static` array of buckets for all its locks.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Bucket<P: Platform> {
     entries: [P::Word; ENTRIES],
-    timings: Timings,
 }
 
 impl<P: Platform> Bucket<P> {
@@ -78,7 +69,7 @@ impl<P: Platform> Bucket<P> {
 
     /// An empty bucket whose [`ENTRIES`](Self::ENTRIES) cells are created at run time.
     pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
-        Self { entries: core::array::from_fn(|_| cell()), timings: Timings::new() }
+        Self { entries: core::array::from_fn(|_| cell()) }
     }
 }
 
@@ -88,7 +79,7 @@ where
 {
     /// An empty bucket.
     pub const fn new() -> Self {
-        Self { entries: [const { P::Word::ZERO }; ENTRIES], timings: Timings::new() }
+        Self { entries: [const { P::Word::ZERO }; ENTRIES] }
     }
 }
 
@@ -115,11 +106,6 @@ impl Key {
         Self((mixed >> 32) as u32)
     }
 
-    /// 32 bits that two locks in use seldom share.
-    pub(crate) const fn bits(self) -> u32 {
-        self.0
-    }
-
     /// 16 bits that two keys of one bucket seldom share.
     pub(crate) const fn tag(self) -> u32 {
         self.0 & 0xffff
@@ -133,11 +119,6 @@ impl Key {
         let buckets = P::waiters();
         &buckets[(self.0 >> 16) as usize % buckets.len()]
     }
-}
-
-/// The timings of the lock with this key, and of others in its bucket.
-pub(crate) fn timings<P: Platform>(key: Key) -> &'static Timings {
-    &key.bucket::<P>().timings
 }
 
 /// Enters `waiter` for `key`. Returns false if the bucket is full (W3): then no CPU can kick the

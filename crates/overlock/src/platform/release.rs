@@ -78,24 +78,6 @@ pub unsafe trait CheapRelease<P: Platform> {
         false
     }
 
-    /// Notes that this CPU has to wait for the lock `cell`, at which others look all the time. Such
-    /// a lock is best released by a read-modify-write, because an operation that loads first
-    /// fetches the lock's cache line twice, to read it and to write it. A CPU keeps at most one
-    /// note, and may lose it. The default keeps none.
-    #[inline(always)]
-    fn note_wait(_cell: &P::Word) {}
-
-    /// Whether this CPU has a note of the lock `cell`. The answer may be wrong: only time depends
-    /// on it.
-    #[inline(always)]
-    fn is_noted(_cell: &P::Word) -> bool {
-        false
-    }
-
-    /// This CPU releases the lock that it has a note of. After some such releases the note is gone.
-    #[inline]
-    fn count_noted() {}
-
     /// Cuts off the operations that are under way (P11). An operation that begins later sees what
     /// this CPU wrote before the call, and this CPU sees the stores of those that ended earlier.
     /// Returns false if it can't cut them off, as the default does; the caller must then assume

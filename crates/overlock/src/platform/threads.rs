@@ -27,7 +27,6 @@ pub mod clock;
 pub(super) mod errno;
 pub(super) mod futex;
 pub mod maps;
-mod note;
 mod registry;
 pub mod report;
 mod rseq;

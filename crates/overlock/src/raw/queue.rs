@@ -178,13 +178,12 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::platform::{CheapRelease, Platform};
-use crate::raw::word::queue::{LockWord, rmw};
+use crate::raw::word::queue::{LockWord, rmw, update};
 use crate::raw::{RawLock, RawTimedLock, is_patched_out};
 use crate::waiters::{Key, NAP_NS};
 
 mod abandon;
 mod enqueue;
-mod gap;
 mod hand_off;
 mod head;
 mod kick;
@@ -192,15 +191,14 @@ mod newcomer;
 #[cfg(all(test, feature = "threads"))]
 mod one_cpu;
 pub(crate) mod order;
-mod policy;
+mod pace;
 mod release;
-mod transfer;
 mod unsure;
 mod wait;
-mod yields;
 
 use enqueue::{Enqueued, Place};
 pub use order::Order;
+use wait::Waited;
 
 /// A lock with a queue of waiters. See the [module documentation](self).
 pub struct QueueLock<P: Platform, O: Order, C: Class = Uncounted> {
@@ -237,118 +235,64 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         Key::new(ptr::from_ref(&self.word), 0)
     }
 
-    /// Takes the lock if it was free when `seen` was loaded and a newcomer may take it.
+    /// Takes the lock if it is free and a newcomer may take it.
     #[inline(always)]
-    fn try_take(&self, seen: LockWord) -> bool {
-        seen.taken_by_newcomer().is_some_and(|new| {
-            // ORDERING: Acquire, O1.
-            self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok()
-        })
+    fn try_take(&self) -> bool {
+        // ORDERING: Acquire, O1.
+        update(&self.word, Acquire, LockWord::taken_by_newcomer).is_ok()
     }
 
-    /// Yields the processor, once, if the lock is free and a CPU that takes it now passes a waiter
-    /// that has been kicked and does not run. [`lock`](RawLock::lock) does this where necessary;
-    /// the function is for callers that call [`try_lock`](RawLock::try_lock) first.
-    #[inline]
-    pub fn make_way(&self) {
-        let seen = self.look();
-        if O::UNFAIR && P::YIELDS && seen.has_queue() {
-            self.make_way_for_head(seen);
-        }
-    }
-
+    /// Where cheap releases exist, the fast path refuses even free locks as long as they are not
+    /// armed. Taking such a lock here must not cost the stack frame of what follows.
     #[cold]
     #[inline(never)]
     pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
-        let seen = self.look();
-        if O::UNFAIR && P::YIELDS && seen.has_queue() {
-            return self.lock_with_queue(deadline_ns);
-        }
-        if seen.bits() & rmw::SLOW == 0 && self.try_take(seen) {
-            return true;
-        }
-        // Where cheap releases exist, the fast path refuses even free locks as long as they are not
-        // armed. Taking such a lock here must not cost the stack frame of what follows.
-        if P::Release::EXISTS {
-            self.lock_contended_apart(seen, deadline_ns)
-        } else {
-            self.lock_contended(seen, deadline_ns)
-        }
+        !self.look().is_head_halted() && self.try_take() || self.wait(deadline_ns)
     }
 
-    /// [`lock_slow`](Self::lock_slow) of a lock with a queue, as a function of its own: what it calls
-    /// must not cost the stack frame of a lock without.
+    /// Waits for the lock. Returns false if the deadline passed first.
     #[inline(never)]
-    fn lock_with_queue(&self, deadline_ns: Option<u64>) -> bool {
-        self.make_way();
-        let seen = self.look();
-        seen.bits() & rmw::SLOW == 0 && self.try_take(seen)
-            || self.lock_contended(seen, deadline_ns)
-    }
-
-    /// [`lock_contended`](Self::lock_contended) as a function of its own.
-    #[inline(never)]
-    fn lock_contended_apart(&self, seen: LockWord, deadline_ns: Option<u64>) -> bool {
-        self.lock_contended(seen, deadline_ns)
-    }
-
-    /// Waits for the lock, which could not be taken in the state `seen`.
-    #[inline(always)]
-    fn lock_contended(&self, seen: LockWord, deadline_ns: Option<u64>) -> bool {
-        if seen.bits() & rmw::SLOW != 0 && self.take_marked(seen) {
+    fn wait(&self, deadline_ns: Option<u64>) -> bool {
+        if self.look().is_head_halted() && self.take_past_halted() {
+            C::count(Event::PvLockStealing);
             return true;
         }
         C::count(Event::LockSlowpath);
-        if O::UNFAIR && P::WAITS && P::waits() && self.spin_as_newcomer(deadline_ns) {
-            C::count(Event::PvLockStealing);
-            return true;
-        }
-        let head = match Place::<P, O, C>::enqueue(&self.word) {
-            Enqueued::Took => {
+        loop {
+            if O::UNFAIR && P::WAITS && P::waits() && self.spin_as_newcomer(deadline_ns) {
                 C::count(Event::PvLockStealing);
                 return true;
             }
-            Enqueued::NoNode => return self.wait_without_node(deadline_ns),
-            Enqueued::Behind(place, before) => place.wait_to_be_head(before, deadline_ns),
-            Enqueued::Again(place) => place.wait_behind(deadline_ns),
-        };
-        head.is_some_and(|head| head.lock_as_head(deadline_ns))
+            let waited = match Place::<P, O, C>::enqueue(&self.word) {
+                Enqueued::Took => {
+                    C::count(Event::PvLockStealing);
+                    return true;
+                }
+                Enqueued::NoNode => return self.wait_without_node(deadline_ns),
+                Enqueued::Behind(place, before) => place.wait_to_be_head(before, deadline_ns),
+                Enqueued::Again(place) => place.wait_behind(deadline_ns),
+            };
+            match waited {
+                Waited::Head(head) => return head.lock_as_head(deadline_ns),
+                Waited::Late => return false,
+                Waited::Reserved(reservation) => {
+                    if self.take_past_reservation(reservation) {
+                        C::count(Event::PvLockStealing);
+                        return true;
+                    }
+                }
+            }
+        }
     }
 
-    /// [`try_take`](Self::try_take) of a free lock whose word has one of the bits [`rmw::SLOW`].
+    /// Takes a lock that has been reserved for its queue head in vain: `(t,s,1,h,n,0) ->
+    /// (t,s,1,h,n+1,1)`, or with a full count `(t,s,d,h,n,0) -> (t,s,d,h,n,1)`.
     #[cold]
-    #[inline(never)]
-    fn try_take_marked(&self, seen: LockWord) -> bool {
-        if seen.is_timed() { self.take_timed() } else { self.try_take(seen) }
-    }
-
-    /// Takes a free lock in a gap, which ends if it is this CPU's.
-    #[cold]
-    fn take_timed(&self) -> bool {
-        let gap = gap::end::<P>(self.key());
-        // Others may have taken the lock while the clock was read.
-        let seen = self.look();
-        gap.taken(seen).is_some_and(|new| {
-            // ORDERING: Acquire, O1.
-            self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed).is_ok()
-        })
-    }
-
-    /// Takes a free lock whose word has one of the bits [`rmw::SLOW`].
-    fn take_marked(&self, seen: LockWord) -> bool {
-        if seen.is_timed() {
-            // If the lock is held, the gap ends when this CPU begins to wait.
-            return !seen.is_locked() && self.take_timed();
-        }
-        // Otherwise the tail's code contains the mark.
-        if !seen.is_head_halted() {
-            return self.try_take(seen);
-        }
-        let steals = self.take_past_halted(seen);
-        if steals {
-            C::count(Event::PvLockStealing);
-        }
-        steals
+    fn take_past_reservation(&self, reservation: u32) -> bool {
+        let is_same = |seen: LockWord| seen.reservation() == Some(reservation);
+        let takes = |seen: LockWord| is_same(seen).then(|| seen.taken_past_reservation());
+        // ORDERING: Acquire, O1.
+        update(&self.word, Acquire, takes).is_ok()
     }
 }
 
@@ -365,11 +309,7 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
 
     #[inline]
     fn try_lock(&self) -> bool {
-        let seen = self.look();
-        if O::UNFAIR && P::WAITS && seen.bits() & rmw::SLOW != 0 {
-            return !seen.is_locked() && self.try_take_marked(seen);
-        }
-        self.try_take(seen)
+        self.try_take()
     }
 
     #[inline]
@@ -379,10 +319,7 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
             return self.release_natively();
         }
         if P::Release::EXISTS {
-            if O::UNFAIR && P::Release::is_noted(&self.word) {
-                // SAFETY: the caller holds the lock.
-                unsafe { self.release_noted() };
-            } else if !P::Release::clear_low_byte(&self.word) {
+            if !P::Release::clear_low_byte(&self.word) {
                 // SAFETY: the caller holds the lock.
                 unsafe { self.release(false) };
             }
@@ -391,9 +328,7 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
         let address = ptr::from_ref(&self.word);
         // ORDERING: Release, O2. The word is not touched again (F4).
         let before = self.word.fetch_sub(rmw::RELEASE, Release);
-        if P::WAITS && before & rmw::SLOW != 0 {
-            Self::after_release(address, LockWord::new(before));
-        }
+        Self::after_release(address, LockWord::new(before));
     }
 
     fn is_locked(&self) -> bool {

@@ -326,7 +326,6 @@ mod bits {
     pub(super) const HALTED: u32 = 1 << 13;
     pub(super) const NO_STEALING: u32 = 1 << 14;
     pub(super) const TAIL: u32 = 0xffff_0000;
-    pub(super) const TIMED: u32 = 1 << 16;
 }
 
 /// Checks that only the queue head takes the lock while stealing is disabled, or once the head has
@@ -334,7 +333,7 @@ mod bits {
 /// exception is the first to pass after a cheap release that missed the queue. No CPU reduces the
 /// count but a head that leaves the queue or carries 2,048.
 pub(crate) fn nobody_passes() -> Option<Watch> {
-    use bits::{CARRY, LOCKED, NO_STEALING, STEAL, STEALS, TAIL, TIMED};
+    use bits::{CARRY, LOCKED, NO_STEALING, STEAL, STEALS, TAIL};
     let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
         let disables = new & !old & NO_STEALING != 0;
         assert!(!disables || new & STEALS != 0, "CPU {cpu} disables stealing without a count");
@@ -343,7 +342,7 @@ pub(crate) fn nobody_passes() -> Option<Watch> {
         let carries = old ^ new == CARRY;
         assert!(!reduces || carries, "CPU {cpu} takes steals from the count");
         let takes = new & !old & LOCKED != 0;
-        if takes && old & TAIL > TIMED {
+        if takes && old & TAIL != 0 {
             let forbidden = old & NO_STEALING != 0 && old & STEALS != 0;
             let passes = new & STEALS > old & STEALS;
             assert!(!passes || !forbidden, "CPU {cpu} passes a head that has disabled stealing");
@@ -352,8 +351,7 @@ pub(crate) fn nobody_passes() -> Option<Watch> {
             assert!(leaves || !bound, "CPU {cpu} passes the queue head beyond the bound");
         }
     });
-    // What a gap that is being timed leaves behind is no waiter.
-    Some(Watch { judge, rest: !(STEALS | TIMED) })
+    Some(Watch { judge, rest: !STEALS })
 }
 
 /// Checks [`nobody_passes`], and the promise of the strict order where no waiter gives up: the

@@ -25,19 +25,6 @@
 //! When its sequence has been cut off, a release falls back to the locked access. This is rare, and
 //! a debugger that single-steps through the sequence would otherwise never get out.
 //!
-//! # Under contention
-//!
-//! If a waiter has fetched the lock's cache line meanwhile, a sequence fetches it twice: to compare
-//! it, and, since the waiter goes on looking, once more to store to it. A locked access fetches it
-//! once. So a thread that has had to wait for a `Hybrid` whose waiters look all the time makes its
-//! next releases of that lock locked accesses. It keeps a [`note`] of the lock in thread-local
-//! memory, because to read it from the lock would be such a load. (With notes, two threads with
-//! critical sections and pauses of 170 ns, all alike, and data beside the lock had 1.13 and 1.16
-//! times the throughput where transfers were short, in two runs, and 1.01 and 1.02 where they were
-//! long; 2 CPUs, AMD Zen 4.) In strict order and with tickets nobody keeps notes: on average no
-//! gain was seen there. A look at the note costs an uncontended release three or four
-//! instructions.
-//!
 //! # Where
 //!
 //! On x86-64 with the GNU C library 2.35 or later, which registers every thread it starts with the
@@ -61,12 +48,6 @@
 //!   with such a sandbox need the tunable above.
 //! * A thread sanitizer, like any tool that watches the program's own atomics, does not see
 //!   accesses in assembly. With `RUSTFLAGS=--cfg=overlock_portable`, no access is in assembly.
-//! * A note is 8 bytes of static thread-local memory, and the C library then makes static all
-//!   thread-local memory of the shared library that contains this code. If `dlopen` loads that
-//!   library, there must be room for it in what is set aside, some 1.6 KB
-//!   (`glibc.rtld.optional_static_tls`): a library with 3,000 bytes of its own did not load, and
-//!   one with 1,400 did. With `RUSTFLAGS=--cfg=overlock_no_notes` there are no notes. (jemalloc has
-//!   such memory, such a limit, and such a switch, `--disable-initial-exec-tls`.)
 //!
 //! # Sources
 //!
@@ -81,7 +62,7 @@ use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicU16, AtomicU32};
 
 pub(super) use armed::arm;
 
-use super::{Threads, note};
+use super::Threads;
 use crate::platform::CheapRelease;
 
 /// Releases by restartable sequences.
@@ -106,20 +87,6 @@ unsafe impl CheapRelease<Threads> for Sequences {
     #[inline(always)]
     fn add_half(cell: &AtomicU16, n: u16, unless: u16) -> bool {
         armed::add_half(cell, n, unless)
-    }
-
-    #[inline(always)]
-    fn note_wait(cell: &AtomicU32) {
-        note::set(cell);
-    }
-
-    #[inline(always)]
-    fn is_noted(cell: &AtomicU32) -> bool {
-        note::is_of(cell)
-    }
-
-    fn count_noted() {
-        note::count();
     }
 
     fn membarrier() -> bool {
@@ -226,7 +193,6 @@ mod armed {
         let query = membarrier(CMD_QUERY);
         let knows = query > 0 && query & libc::c_long::from(CMD_PRIVATE_EXPEDITED_RSEQ) != 0;
         if knows && membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0 {
-            note::arm();
             ARMED.store(offset, Relaxed);
         }
     }

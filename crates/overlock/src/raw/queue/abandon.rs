@@ -14,7 +14,7 @@ use super::{Order, QueueLock, kick, mend};
 use crate::atomic::Atomic;
 use crate::counters::Class;
 use crate::platform::Platform;
-use crate::raw::word::queue::{LockWord, rmw};
+use crate::raw::word::queue::{LockWord, rmw, update};
 use crate::slot::{Care, Entered, NodeId, RELEASED, Waiter, state, step};
 use crate::waiters::{self, Key};
 
@@ -81,14 +81,8 @@ fn has_given_up(seen: u32) -> bool {
 /// Clears `SPINNER`, which the newcomer may have set, and kicks the queue head that was left asleep
 /// because of it (I4). If another newcomer set it, the kick is only early.
 fn abandon_newcomer<P: Platform, C: Class>(word: &P::Word) {
-    let mut seen = LockWord::new(word.load(Relaxed));
-    while seen.has_spinner() {
-        let new = seen.without_spinner();
-        match word.compare_exchange(seen.bits(), new.bits(), Relaxed, Relaxed) {
-            Ok(_) => break,
-            Err(now) => seen = LockWord::new(now),
-        }
-    }
+    let withdraws = |seen: LockWord| seen.has_spinner().then(|| seen.without_spinner());
+    let seen = update(word, Relaxed, withdraws).map_or_else(|seen| seen, |(before, _)| before);
     if seen.is_head_halted() {
         kick::kick_head::<P, C>(Key::new(ptr::from_ref(word), 0));
     }

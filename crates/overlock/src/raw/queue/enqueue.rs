@@ -15,13 +15,13 @@
 
 use core::marker::PhantomData;
 use core::ptr;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-use super::{Order, QueueLock, hand_off::GONE, kick::stamp};
+use super::{Order, QueueLock};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
-use crate::raw::word::queue::LockWord;
+use crate::raw::word::queue::{LockWord, update};
 use crate::slot::{Entered, Node, NodeId, Slot, state, step};
 use crate::waiters::Key;
 
@@ -76,23 +76,17 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         node.state.store(state::WAITING, Relaxed);
         node.next.store(0, Relaxed);
         entered.trace(word, QueueLock::<P, O, C>::CARE);
-        let mut seen = LockWord::new(word.load(Relaxed));
-        let before = loop {
-            let taken = seen.taken_by_newcomer();
-            let new = taken.unwrap_or(seen.joined_by(entered.id(), Self::STRICT));
-            let swapped = if taken.is_some() {
-                take_instead::<P>(word, seen, new)
-            } else {
-                // ORDERING: AcqRel, Q-O1.
-                word.compare_exchange(seen.bits(), new.bits(), AcqRel, Relaxed)
-            };
-            match swapped {
-                Ok(_) if taken.is_some() => return Enqueued::Took,
-                Ok(_) => break seen.tail(),
-                Err(now) => seen = LockWord::new(now),
-            }
+        // ORDERING: AcqRel: Q-O1, and O1 if the lock is free.
+        let joins = |seen: LockWord| {
+            let takes = seen.taken_by_newcomer();
+            Some(takes.unwrap_or(seen.joined_by(entered.id(), Self::STRICT)))
         };
-        Enqueued::Behind(Self::new(word, entered), before)
+        let joined = update(word, AcqRel, joins);
+        match joined {
+            Ok((before, _)) if before.taken_by_newcomer().is_some() => Enqueued::Took,
+            Ok((before, _)) => Enqueued::Behind(Self::new(word, entered), before.tail()),
+            Err(_) => unreachable!(),
+        }
     }
 
     fn new(word: &'a P::Word, entered: Entered<P>) -> Self {
@@ -118,40 +112,6 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         Some(Self::new(word, entered))
     }
 
-    /// Waits until this place is the head of the queue. Returns `None` if the deadline passed
-    /// first; the place is then given up.
-    pub(super) fn wait_to_be_head(
-        self,
-        before: Option<NodeId>,
-        deadline_ns: Option<u64>,
-    ) -> Option<Self> {
-        match before {
-            Some(before) if self.link_behind(before) => {
-                self.entered.has_got_to(step::QUEUED);
-                return self.wait_behind(deadline_ns);
-            }
-            _ => {
-                self.node().state.store(state::HEAD, Relaxed);
-                self.entered.has_got_to(step::QUEUED);
-                self.node().since.store(stamp::<P>(), Relaxed);
-            }
-        }
-        Some(self)
-    }
-
-    /// [`wait_to_be_head`](Self::wait_to_be_head), for a place behind others.
-    pub(super) fn wait_behind(mut self, deadline_ns: Option<u64>) -> Option<Self> {
-        let Some(slept) = self.wait_for_promotion(deadline_ns) else {
-            C::count(Event::LockTimeout);
-            self.entered.leave_abandoned();
-            return None;
-        };
-        // Only a holder promotes a waiter in its sleep, and that holder has seen the queue.
-        self.has_slept = slept;
-        self.is_seen = slept;
-        Some(self)
-    }
-
     pub(super) fn node(&self) -> &'static Node<P> {
         self.entered.node()
     }
@@ -159,22 +119,4 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
     pub(super) fn look(&self) -> LockWord {
         LockWord::new(self.word.load(Relaxed))
     }
-
-    /// Links this node behind its predecessor. Returns false if the predecessor has already left:
-    /// then this place is the head (Q4).
-    fn link_behind(&self, before: NodeId) -> bool {
-        let before = before.node::<P>();
-        // ORDERING: AcqRel, Q-O2.
-        if before.next.swap(self.entered.id().code(), AcqRel) != GONE {
-            return true;
-        }
-        before.release();
-        false
-    }
-}
-
-/// Takes the lock on the way into the queue, if the word still equals `seen`.
-fn take_instead<P: Platform>(word: &P::Word, seen: LockWord, new: LockWord) -> Result<u32, u32> {
-    // ORDERING: Acquire, O1.
-    word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed)
 }

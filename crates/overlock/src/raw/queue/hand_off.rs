@@ -9,7 +9,7 @@ use super::kick::stamp;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
-use crate::raw::word::queue::LockWord;
+use crate::raw::word::queue::{LockWord, update};
 use crate::slot::{NodeId, state, step};
 use crate::waiters;
 
@@ -19,39 +19,32 @@ pub(super) const GONE: u32 = u32::MAX;
 impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     /// Takes the lock if it is free, and leaves the queue.
     pub(super) fn take(self) -> Result<(), Self> {
-        let mut seen = self.look();
         self.entered.has_got_to(step::MOVING);
-        while !seen.is_locked() {
-            let new = seen.taken_by_head(self.entered.id(), Self::STRICT);
-            // ORDERING: Acquire: O1 and Q-O7.
-            match self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed) {
-                Ok(_) => {
-                    C::count(Event::LockQueued);
-                    if new.has_queue() {
-                        self.hand_on(true);
-                    }
-                    return Ok(());
-                }
-                Err(now) => seen = LockWord::new(now),
-            }
+        let id = self.entered.id();
+        let takes = |seen: LockWord| {
+            (!seen.is_locked()).then(|| seen.taken_by_head(id, Self::STRICT))
+        };
+        // ORDERING: Acquire: O1 and Q-O7.
+        let Ok((_, now)) = update(self.word, Acquire, takes) else {
+            self.entered.has_got_to(step::QUEUED);
+            return Err(self);
+        };
+        C::count(Event::LockQueued);
+        if now.has_queue() {
+            self.hand_on(true);
         }
-        self.entered.has_got_to(step::QUEUED);
-        Err(self)
+        Ok(())
     }
 
     /// Leaves the queue without the lock.
     pub(super) fn give_up(self) {
         C::count(Event::LockTimeout);
         self.entered.has_got_to(step::MOVING);
-        let mut seen = self.look();
-        loop {
-            let new = seen.without_head(self.entered.id(), Self::STRICT);
-            // ORDERING: Acquire, Q-O7. No CPU learns anything from a waiter that leaves.
-            match self.word.compare_exchange(seen.bits(), new.bits(), Acquire, Relaxed) {
-                Ok(_) if new.has_queue() => return self.hand_on(false),
-                Ok(_) => return,
-                Err(now) => seen = LockWord::new(now),
-            }
+        let id = self.entered.id();
+        let leaves = |seen: LockWord| Some(seen.without_head(id, Self::STRICT));
+        // ORDERING: Acquire, Q-O7. No CPU learns anything from a waiter that leaves.
+        if update(self.word, Acquire, leaves).is_ok_and(|(_, now)| now.has_queue()) {
+            self.hand_on(false);
         }
     }
 
@@ -113,7 +106,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         }
         node.since.store(stamp::<P>(), Relaxed);
         // A release that sees the bit finds the entry, because the lock orders the two.
-        self.change(|seen| seen.head_halted(false));
+        let _ = update(self.word, Relaxed, |seen| Some(seen.head_halted(false)));
         // ORDERING: Release, Q-O5.
         let asleep =
             node.state.compare_exchange(state::HALTED, state::HEAD_HALTED, Release, Relaxed);
@@ -122,18 +115,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         }
         // The successor has given up, and may have come again. The entry is still this CPU's.
         waiters::remove::<P>(self.key, next);
-        self.change(|seen| seen.head_promoted(Self::STRICT));
+        let _ = update(self.word, Relaxed, |seen| Some(seen.head_promoted(Self::STRICT)));
         false
-    }
-
-    /// Changes the word of a lock that this CPU holds.
-    fn change(&self, new: impl Fn(LockWord) -> LockWord) {
-        let mut seen = self.look();
-        while let Err(now) =
-            self.word.compare_exchange(seen.bits(), new(seen).bits(), Relaxed, Relaxed)
-        {
-            seen = LockWord::new(now);
-        }
     }
 
     /// `ABANDONED` -> `SKIPPED`: from here on the CPU that gave up can't take its place back.
@@ -146,17 +129,11 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     /// linked.
     fn skip(&self, gone: NodeId) -> Option<NodeId> {
         let node = gone.node::<P>();
-        let mut seen = self.look();
-        while seen.ends_with(gone) {
-            // No node is behind this one, and after the CAS none can get there. (gone,..) -> (0,..)
-            let new = seen.without_head(gone, false);
-            match self.word.compare_exchange(seen.bits(), new.bits(), Relaxed, Relaxed) {
-                Ok(_) => {
-                    node.release();
-                    return None;
-                }
-                Err(now) => seen = LockWord::new(now),
-            }
+        // If no node is behind this one, none can get there after the change. (gone,..) -> (0,..)
+        let is_last = |seen: LockWord| seen.ends_with(gone).then(|| seen.without_head(gone, false));
+        if update(self.word, Relaxed, is_last).is_ok() {
+            node.release();
+            return None;
         }
         // ORDERING: AcqRel, Q-O2.
         let after = NodeId::decode(node.next.swap(GONE, AcqRel));

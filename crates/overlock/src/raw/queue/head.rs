@@ -19,114 +19,67 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::enqueue::Place;
 use super::kick::passed_ns;
-use super::{NAP_NS, Order, policy};
+use super::pace::{self, Pace};
+use super::{NAP_NS, Order};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::{CheapRelease, Platform};
-use crate::raw::word::queue::{LockWord, rmw};
+use crate::raw::word::queue::{LockWord, rmw, update};
 use crate::slot::state;
-use crate::spin::Spin;
 use crate::waiters;
 
 impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     /// Whether stealing is disabled from the start, and not only when the tenure is over.
     pub(super) const STRICT: bool = !O::UNFAIR || !P::WAITS;
     /// How often the queue head can carry.
-    pub(super) const CARRIES: u32 = policy::carries(!Self::STRICT, P::YIELDS);
+    pub(super) const CARRIES: u32 = pace::carries(!Self::STRICT, P::YIELDS);
 
     /// Takes the lock as the head of the queue. Returns false if the deadline passed first.
     pub(super) fn lock_as_head(mut self, deadline_ns: Option<u64>) -> bool {
-        let mut disabled = false;
-        let mut interval = 1;
-        let mut steals = 0;
-        let mut since_ns = None;
-        let mut carries = 0;
-        let budget = || Spin::new(policy::head_spins_ns(P::costs(), P::YIELDS, O::UNFAIR));
-        let mut spin = budget();
+        let mut pace = Pace::of_head(P::costs(), O::UNFAIR);
+        let (mut disabled, mut steals, mut carries) = (false, 0, 0);
         loop {
-            if !disabled && (Self::STRICT || self.is_tenure_over(spin.has_looked())) {
+            let due = Self::STRICT || pace.has_read_clock() && self.is_tenure_over();
+            if due && !disabled {
                 // (t,s,0,h,n,l) -> (t,s,1,h,n,l)
                 self.word.fetch_or(rmw::DISABLE_STEALING, Relaxed);
                 disabled = true;
                 // This is no steal.
                 steals |= 1;
-                interval = 1;
-                since_ns = None;
             }
             let seen = self.look();
             if !seen.is_locked() {
-                // A waiter with a deadline does not leave a free lock alone.
-                if !seen.admits_newcomers() || deadline_ns.is_some() || self.stays_free(seen) {
-                    match self.take() {
-                        Ok(()) => return true,
-                        Err(same) => self = same,
-                    }
-                } else {
-                    // Its holder comes straight back.
-                    interval = policy::interval(P::costs(), true);
+                match self.take() {
+                    Ok(()) => return true,
+                    Err(same) => self = same,
                 }
             }
             if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
                 self.give_up();
                 return false;
             }
-            if !spin.pause_times::<P>(interval) {
+            if !pace.goes_on::<P>() {
                 self.halt_as_head(deadline_ns);
                 disabled = self.look().is_stealing_disabled();
-                spin = budget();
-                since_ns = None;
-            } else if spin.has_looked() {
-                let now_ns = spin.looked_ns();
-                if seen.steals() != steals {
-                    // The lock changes hands, so its holders are running.
-                    let carries_now =
-                        carries < Self::CARRIES && seen.can_carry() && !self.is_tenure_over(true);
-                    carries += u32::from(carries_now);
-                    steals = if carries_now { self.carry() } else { seen }.steals();
-                    spin = budget();
-                }
-                let spun_ns = now_ns.saturating_sub(*since_ns.get_or_insert(now_ns));
-                // Where waiting is switched off, the loop reads no clock.
-                let is_next = disabled && P::waits();
-                if O::UNFAIR && P::YIELDS && policy::head_yields(P::costs(), is_next, spun_ns) {
-                    C::count(Event::PvYield);
-                    spin.yield_now::<P>();
-                    since_ns = None;
-                }
+                pace.begin_again();
+            } else if pace.has_read_clock() && seen.steals() != steals {
+                // The lock changes hands, so its holders are running.
+                let carry = carries < Self::CARRIES && seen.can_carry() && !self.is_tenure_over();
+                carries += u32::from(carry);
+                steals = if carry { self.carry() } else { seen }.steals();
+                pace.begin_again();
             }
         }
     }
 
-    /// Whether this waiter's tenure, during which others can pass it, is over. Reads the clock only
-    /// when the spin loop has just read it.
-    fn is_tenure_over(&self, has_looked: bool) -> bool {
-        has_looked && policy::disables_stealing(P::costs(), self.head_for_ns())
-    }
-
-    /// Leaves a lock that it found free alone, for as long as a hand-over costs.
-    /// Returns whether the lock stayed free.
-    fn stays_free(&self, seen: LockWord) -> bool {
-        let until = P::now_ns() + policy::hand_over_ns(waiters::timings::<P>(self.key));
-        loop {
-            P::relax();
-            let now = self.look();
-            if now.is_locked() || now.steals() != seen.steals() {
-                return false;
-            }
-            if P::now_ns() >= until {
-                return true;
-            }
-        }
+    /// Whether this waiter's tenure, during which others can pass it, is over.
+    fn is_tenure_over(&self) -> bool {
+        pace::is_tenure_over(P::costs(), passed_ns::<P>(&self.node().since))
     }
 
     /// `(t,s,d,0,n,l) -> (t,s,d,0,n-2048,l)` (I2)
     fn carry(&self) -> LockWord {
         LockWord::new(self.word.fetch_and(rmw::CARRIED, Relaxed)).carried()
-    }
-
-    /// How long this place has been the queue head, in nanoseconds (at most 36 minutes).
-    fn head_for_ns(&self) -> u64 {
-        passed_ns::<P>(&self.node().since)
     }
 
     /// Halts until kicked, if the lock is held.
@@ -139,26 +92,20 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         // In strict order newcomers may pass a waiter during its first halt.
         let keep = O::UNFAIR || self.has_slept;
         state.store(state::HEAD_HALTED, Relaxed);
-        let mut seen = self.look();
-        while seen.is_locked() {
-            let new = seen.head_halted(keep);
-            // ORDERING: Release, Q-O3.
-            match self.word.compare_exchange(seen.bits(), new.bits(), Release, Relaxed) {
-                Ok(_) => {
-                    // The first may be no steal: it may have come with `NO_STEALING`.
-                    self.is_seen |= seen.steals() > 1;
-                    if self.is_kick_certain() {
-                        C::count(Event::PvWaitHead);
-                        P::wait(state, state::HEAD_HALTED, deadline_ns);
-                    }
-                    self.has_slept = true;
-                    return self.come_back();
-                }
-                Err(now) => seen = LockWord::new(now),
-            }
+        let halts = |seen: LockWord| seen.is_locked().then(|| seen.head_halted(keep));
+        // ORDERING: Release, Q-O3.
+        let Ok((seen, _)) = update(self.word, Release, halts) else {
+            waiters::remove::<P>(self.key, self.entered.id());
+            return state.store(state::HEAD, Relaxed);
+        };
+        // The first may be no steal: it may have come with `NO_STEALING`.
+        self.is_seen |= seen.steals() > 1;
+        if self.is_kick_certain() {
+            C::count(Event::PvWaitHead);
+            P::wait(state, state::HEAD_HALTED, deadline_ns);
         }
-        waiters::remove::<P>(self.key, self.entered.id());
-        state.store(state::HEAD, Relaxed);
+        self.has_slept = true;
+        self.come_back();
     }
 
     /// Whether the release that ends the wait will see that this waiter has halted (Q7).
@@ -230,64 +177,6 @@ mod tests {
     fn a_head_that_halts_after_its_tenure_is_passed_no_more() {
         let passed_again = core::iter::repeat_with(is_passed_again).flatten().next();
         assert_eq!(passed_again, Some(false));
-    }
-
-    crate::lock_class!(Waiting);
-    one_cpu!(Heading, HEADING_NS, Some(be_away as fn()));
-
-    fn be_away() {
-        HEADING_NS.fetch_add(400, Relaxed);
-    }
-
-    #[test]
-    fn a_head_yields_rarely_once_nobody_else_can_take_the_lock() {
-        static HELD: QueueLock<Heading, Unfair, Waiting> = QueueLock::new();
-        let yields = |head_for_ns, waits_ns| {
-            HELD.word.store(LockWord::new(0).taken_by_newcomer().unwrap().bits(), Relaxed);
-            let place = match Place::<Heading, Unfair, Waiting>::enqueue(&HELD.word) {
-                Enqueued::Behind(place, None) => place,
-                _ => panic!("the queue was empty"),
-            };
-            let head = place.wait_to_be_head(None, None).unwrap();
-            for _ in 0..3 {
-                let passed = head.look().released(false).taken_by_newcomer().unwrap();
-                HELD.word.store(passed.bits(), Relaxed);
-            }
-            HEADING_NS.fetch_add(head_for_ns, Relaxed);
-            let before = Waiting::counters().get(Event::PvYield);
-            assert!(!head.lock_as_head(Some(Heading::now_ns() + waits_ns)));
-            Waiting::counters().get(Event::PvYield) - before
-        };
-        let is_over = |&ns: &u64| policy::disables_stealing(Heading::costs(), ns);
-        let tenure_ns = (0..).step_by(1_024).find(is_over).unwrap();
-        // There is a look every 160 ns, and a yield takes 400 ns.
-        assert_eq!([2_000, 5_000].map(|waits_ns| yields(0, waits_ns)), [4, 9]);
-        let late_ns = tenure_ns + 1_024;
-        assert_eq!([2_000, 5_000].map(|waits_ns| yields(late_ns, waits_ns)), [0, 2]);
-    }
-
-    one_cpu!(Resting, RESTING_NS, None::<fn()>);
-
-    #[test]
-    fn a_head_leaves_a_free_lock_alone_for_as_long_as_a_hand_over_costs() {
-        static FREE: QueueLock<Resting, Unfair> = QueueLock::new();
-        let timings = waiters::timings::<Resting>(FREE.key());
-        let waits_ns = || {
-            FREE.word.store(LockWord::new(0).taken_by_newcomer().unwrap().bits(), Relaxed);
-            let place = match Place::<Resting, Unfair, Uncounted>::enqueue(&FREE.word) {
-                Enqueued::Behind(place, None) => place,
-                _ => panic!("the queue was empty"),
-            };
-            let head = place.wait_to_be_head(None, None).unwrap();
-            FREE.word.store(head.look().released(false).bits(), Relaxed);
-            let before = Resting::now_ns();
-            assert!(head.lock_as_head(None));
-            Resting::now_ns() - before
-        };
-        // A pause takes 10 ns.
-        assert_eq!(waits_ns(), policy::hand_over_ns(timings));
-        timings.note_transfer(200);
-        assert_eq!(waits_ns(), 600);
     }
 
     one_cpu!(Carrying, CARRYING_NS, None::<fn()>, {

@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::policy;
+use super::pace;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
@@ -71,21 +71,11 @@ pub(super) fn is_head_kicked<P: Platform>(key: Key) -> bool {
     waiters::find::<P>(key).any(|waiter| waiter.node::<P>().state.load(Relaxed) == state::KICKED)
 }
 
-/// Whether the queue head was kicked longer ago than a wake-up takes, and is not back: it has no
-/// processor.
-pub(super) fn is_head_starved<P: Platform>(key: Key) -> bool {
-    waiters::find::<P>(key).any(|waiter| {
-        let node = waiter.node::<P>();
-        node.state.load(Relaxed) == state::KICKED
-            && passed_ns::<P>(&node.kicked) >= P::costs().wake_ns
-    })
-}
-
 /// Whether the tenure of the queue head is over, if the head has halted. The stamp may be an
 /// earlier waiter's; then the kick is needless, or late.
 pub(super) fn is_head_due<P: Platform>(key: Key) -> bool {
     waiters::find::<P>(key).any(|waiter| {
-        policy::disables_stealing(P::costs(), passed_ns::<P>(&waiter.node::<P>().since))
+        pace::is_tenure_over(P::costs(), passed_ns::<P>(&waiter.node::<P>().since))
     })
 }
 

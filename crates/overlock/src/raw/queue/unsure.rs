@@ -5,13 +5,13 @@
 //! cleans up. This one is a compare-exchange in its place, which costs the same.
 
 use core::ptr;
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::Ordering::Release;
 
+use super::QueueLock;
 use super::order::Order;
-use super::{LockWord, QueueLock, rmw};
-use crate::atomic::Atomic;
 use crate::counters::Class;
-use crate::platform::{CheapRelease, Platform};
+use crate::platform::Platform;
+use crate::raw::word::queue::{LockWord, cas, update};
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Releases the lock if it is held. Returns whether it was. Of several CPUs that release one
@@ -22,34 +22,19 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     #[inline]
     pub unsafe fn unlock_if_locked(&self) -> bool {
         // ORDERING: Release, O2. (0,0,0,0,0,1) -> (0,0,0,0,0,0)
-        match self.word.compare_exchange(rmw::RELEASE, 0, Release, Relaxed) {
-            Ok(_) => true,
-            Err(word) => self.release_if_locked(LockWord::new(word)),
-        }
+        cas(&self.word, LockWord::HELD, LockWord::FREE, Release).is_ok() || self.release_if_locked()
     }
 
     /// [`unlock_if_locked`](Self::unlock_if_locked), for a word that shows more than a holder.
     #[cold]
     #[inline(never)]
-    fn release_if_locked(&self, mut seen: LockWord) -> bool {
+    fn release_if_locked(&self) -> bool {
         let address = ptr::from_ref(&self.word);
-        let released = loop {
-            if !seen.is_locked() {
-                return false;
-            }
-            let released = if P::Release::EXISTS {
-                seen.released(false)
-            } else {
-                LockWord::new(seen.bits() - rmw::RELEASE)
-            };
-            // ORDERING: Release, O2. The word is not touched again (F4).
-            match self.word.compare_exchange(seen.bits(), released.bits(), Release, Relaxed) {
-                Ok(_) => break released,
-                Err(word) => seen = LockWord::new(word),
-            }
-        };
-        if P::WAITS && seen.bits() & rmw::SLOW != 0 {
-            Self::after_release(address, released);
+        let releases = |seen: LockWord| seen.is_locked().then(|| seen.released(false));
+        // ORDERING: Release, O2. The word is not touched again (F4).
+        match update(&self.word, Release, releases) {
+            Ok((_, now)) => Self::after_release(address, now),
+            Err(_) => return false,
         }
         true
     }

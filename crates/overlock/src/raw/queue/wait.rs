@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiting in the queue behind others: the waiter halts until a predecessor that leaves promotes it
-//! to queue head.
+//! Waiting in the queue until this waiter is its head.
+//!
+//! # Who is the head
+//!
+//! A waiter links itself behind its predecessor, unless that has left already:
+//!
+//! ```text
+//!   waiter                                predecessor, when it leaves
+//!   swap p.next: 0 -> me                  swap p.next: -> GONE
+//!   found 0:    linked, wait              found me: the successor, promote it
+//!   found GONE: no predecessor, head      found 0:  leave, and leave the node behind
+//! ```
 //!
 //! # The race of halt and promotion
 //!
@@ -18,34 +28,116 @@
 //!
 //! One of the two CAS comes first in the word's modification order, and the other one fails. No
 //! fence is needed on any machine.
+//!
+//! # A reservation in vain
+//!
+//! A free lock that newcomers may not take is reserved for its queue head. The head may not come: a
+//! collector has stopped its thread by a signal, a debugger or a freezer holds it. So a waiter
+//! behind it wakes up now and then, and looks. If the lock is free and reserved, and still the same
+//! a while later, it gives up its place and passes the head, which the word counts. (Between two
+//! looks the lock may have been taken and reserved anew, with the same count. Then the waiter passes
+//! a head that was about to come: once in that time, and no more.)
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use super::enqueue::Place;
-use super::{Order, kick::passed_ns};
+use super::hand_off::GONE;
+use super::kick::{passed_ns, stamp};
+use super::pace::{self, Pace};
+use super::Order;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
 use crate::raw::word::queue::rmw;
-use crate::slot::state;
-use crate::spin::Spin;
+use crate::slot::{NodeId, state, step};
 use crate::waiters;
 
-impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
-    /// Waits, halting, until promoted. Returns whether it was asleep at its promotion; `None` if it
-    /// gave up at the deadline.
-    pub(super) fn wait_for_promotion(&self, deadline_ns: Option<u64>) -> Option<bool> {
+/// How a wait behind others ended.
+#[must_use]
+pub(super) enum Waited<'a, P: Platform, O: Order, C: Class> {
+    /// The waiter is the queue head.
+    Head(Place<'a, P, O, C>),
+    /// The deadline passed first. The place is given up.
+    Late,
+    /// The lock is reserved in vain, for this value. The place is given up.
+    Reserved(u32),
+}
+
+/// How a waiter that has halted came back.
+enum Promoted {
+    Awake,
+    Asleep,
+}
+
+/// Why a waiter gave up its place.
+enum GaveUp {
+    Late,
+    Reserved(u32),
+}
+
+impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
+    /// Waits until this place is the head of the queue.
+    pub(super) fn wait_to_be_head(
+        self,
+        before: Option<NodeId>,
+        deadline_ns: Option<u64>,
+    ) -> Waited<'a, P, O, C> {
+        if before.is_some_and(|before| self.link_behind(before)) {
+            self.entered.has_got_to(step::QUEUED);
+            return self.wait_behind(deadline_ns);
+        }
+        self.node().state.store(state::HEAD, Relaxed);
+        self.entered.has_got_to(step::QUEUED);
+        self.node().since.store(stamp::<P>(), Relaxed);
+        Waited::Head(self)
+    }
+
+    /// [`wait_to_be_head`](Self::wait_to_be_head), for a place behind others.
+    pub(super) fn wait_behind(mut self, deadline_ns: Option<u64>) -> Waited<'a, P, O, C> {
+        match self.wait_for_promotion(deadline_ns) {
+            Ok(promoted) => {
+                // Only a holder promotes a waiter in its sleep, and that holder has seen the queue.
+                self.has_slept = matches!(promoted, Promoted::Asleep);
+                self.is_seen = self.has_slept;
+                Waited::Head(self)
+            }
+            Err(why) => {
+                self.entered.leave_abandoned();
+                match why {
+                    GaveUp::Reserved(reservation) => Waited::Reserved(reservation),
+                    GaveUp::Late => {
+                        C::count(Event::LockTimeout);
+                        Waited::Late
+                    }
+                }
+            }
+        }
+    }
+
+    /// Links this node behind its predecessor. Returns false if the predecessor has already left:
+    /// then this place is the head (Q4).
+    fn link_behind(&self, before: NodeId) -> bool {
+        let before = before.node::<P>();
+        // ORDERING: AcqRel, Q-O2.
+        if before.next.swap(self.entered.id().code(), AcqRel) != GONE {
+            return true;
+        }
+        before.release();
+        false
+    }
+
+    /// Waits, halting, until promoted, or until this waiter gives up.
+    fn wait_for_promotion(&self, deadline_ns: Option<u64>) -> Result<Promoted, GaveUp> {
         let state = &self.node().state;
         let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
-        // Spins until its first look at the clock. Longer would help if every waiter had a CPU;
-        // elsewhere it burns time that the holder needs.
-        let mut spin = Spin::new(0);
-        while state.load(Relaxed) == state::WAITING && spin.pause::<P>() {
+        let mut pace = Pace::behind();
+        while state.load(Relaxed) == state::WAITING && pace.goes_on::<P>() {
             if !P::waits() && late() && self.abandon(state::WAITING) {
-                return None;
+                return Err(GaveUp::Late);
             }
         }
         let mut event = Event::PvWaitNode;
+        let mut reserved = Reserved::new(P::now_ns());
         let mut seen = match state.compare_exchange(state::WAITING, state::HALTED, Relaxed, Relaxed)
         {
             Ok(_) => state::HALTED,
@@ -55,27 +147,34 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             match seen {
                 state::HALTED => {
                     if late() && self.abandon(state::HALTED) {
-                        return None;
+                        return Err(GaveUp::Late);
                     }
                     C::count(event);
                     event = Event::PvWaitAgain;
-                    P::wait(state, state::HALTED, deadline_ns);
+                    let until_ns = deadline_ns.map_or(reserved.at_ns, |at| at.min(reserved.at_ns));
+                    P::wait(state, state::HALTED, Some(until_ns));
                 }
                 state::HEAD_HALTED => {
                     P::wait(state, state::HEAD_HALTED, deadline_ns);
                     self.come_back();
-                    return Some(true);
+                    return Ok(Promoted::Asleep);
                 }
                 kicked if kicked == state::KICKED || state::is_kicking(kicked) => {
                     self.come_back();
-                    return Some(true);
+                    return Ok(Promoted::Asleep);
                 }
                 head => {
                     debug_assert_eq!(head, state::HEAD);
-                    return Some(false);
+                    return Ok(Promoted::Awake);
                 }
             }
             seen = state.load(Relaxed);
+            if seen == state::HALTED
+                && let Some(reservation) = reserved.in_vain(P::now_ns(), || self.look().reservation())
+                && self.abandon(state::HALTED)
+            {
+                return Err(GaveUp::Reserved(reservation));
+            }
         }
     }
 
@@ -97,5 +196,33 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         if kicked {
             P::note_wake(|| passed_ns::<P>(&self.node().kicked));
         }
+    }
+}
+
+/// What a halted waiter knows of the reservation of its lock.
+struct Reserved {
+    /// When it looks again.
+    at_ns: u64,
+    looks: u32,
+    /// The reservation at the last look.
+    last: Option<u32>,
+}
+
+impl Reserved {
+    fn new(now_ns: u64) -> Self {
+        Self { at_ns: now_ns.saturating_add(pace::patience_ns(0)), looks: 0, last: None }
+    }
+
+    /// The reservation, if it was the same at the last look, and it is time for another.
+    fn in_vain(&mut self, now_ns: u64, look: impl FnOnce() -> Option<u32>) -> Option<u32> {
+        if now_ns < self.at_ns {
+            return None;
+        }
+        let seen = look();
+        let same = seen.filter(|_| seen == self.last);
+        self.last = seen;
+        self.looks = if seen.is_some() { 0 } else { self.looks + 1 };
+        self.at_ns = now_ns.saturating_add(pace::patience_ns(self.looks));
+        same
     }
 }

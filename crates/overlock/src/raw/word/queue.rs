@@ -11,25 +11,11 @@
 //! | field | meaning | set by | cleared by |
 //! |---|---|---|---|
 //! | `LOCKED` | The lock is held. | the CPU that takes it | the release |
-//! | `steals` | How often the queue head has been passed, or a few more; less what the head has [carried](#the-carry). | each steal, or its release; with `NO_STEALING`; releases and acquisitions of a timed word | the queue head when it carries, or leaves the queue; whoever wipes the mark of a timed word |
+//! | `steals` | How often the queue head has been passed, or a few more; less what the head has [carried](#the-carry). | each steal, or its release; with `NO_STEALING` | the queue head when it carries, or leaves the queue |
 //! | `HALTED` | The queue head has halted and is in the table of waiters. | the queue head, or the holder that promoted it asleep | the queue head when it is back; a steal that finds it kicked |
 //! | `NO_STEALING` | No newcomer may pass the queue head. | the queue head; in strict order, the CPU that makes it the head | the queue head |
 //! | `SPINNER` | A newcomer spins outside the queue: a release need not kick. | that newcomer | that newcomer |
 //! | `tail` | The code of the last node in the queue, or zero. | each waiter that joins | the queue head, if it is also the last |
-//!
-//! A `tail` of `TIMED`, which is no node's code, means: there is no queue, and a CPU's gap is being
-//! timed, or will be from its release on (`slot/stopwatch.rs`). The newcomer that takes the lock
-//! sets it. It keeps CPUs off the fast paths, which handle only words without a tail and without a
-//! count, so the marked CPU can't come back unnoticed:
-//!
-//! ```text
-//!   it releases the lock    others take it, and count        it comes back
-//!   (TIMED,..,0,1) ->       (TIMED,..,1,0) ->                (TIMED,..,n,0) ->
-//!       (TIMED,..,1,0)          (TIMED,..,2,1)                   (0,..,0,1)
-//! ```
-//!
-//! It may never come back, so the 16th acquisition by others wipes the mark. A waiter that joins
-//! the queue does so, too, and a newcomer that takes the lock on its way into the queue.
 //!
 //! # The carry
 //!
@@ -50,11 +36,14 @@
 //!   the count is zero: the count skips all other values whose part in the byte is zero. Where a
 //!   CPU sets `NO_STEALING`, the count becomes at least 1, so that the byte is not zero.
 //! * *Releasing* stores zero. While the lock is held, the byte changes only when a CPU disables
-//!   stealing. Without a tail, the count is zero, and a timed word is not released like this. So
-//!   all that a release that missed a new queue can lose is the 1 that came with `NO_STEALING`.
+//!   stealing. Without a tail, the count is zero. So all that a release that missed a new queue can
+//!   lose is the 1 that came with `NO_STEALING`.
 //!   One CPU may then pass the queue head although stealing is disabled; its release counts that,
 //!   so there is no second one.
 
+use core::sync::atomic::Ordering::{self, Relaxed};
+
+use crate::atomic::Atomic;
 use crate::slot::NodeId;
 
 /// A value of a queue lock's word.
@@ -73,13 +62,6 @@ const NO_STEALING: u32 = 1 << 14;
 const SPINNER: u32 = 1 << 15;
 const TAIL: u32 = 0xffff_0000;
 const TAIL_SHIFT: u32 = 16;
-/// The tail that stands for no node but says that a gap is being timed.
-const TIMED: u32 = 1 << TAIL_SHIFT;
-/// The greatest count of a timed word. A gap with so many acquisitions outlasts a hand-over.
-const TIMED_MAX: u32 = 16;
-/// The least word with a queue: no node's code is 1.
-const FIRST_TAIL: u32 = 2 << TAIL_SHIFT;
-
 const _: () = assert!(
     LOCKED ^ STEALS ^ HALTED ^ NO_STEALING ^ SPINNER ^ TAIL == u32::MAX,
     "the fields cover the word and do not overlap"
@@ -90,6 +72,10 @@ const _: () = assert!(LOCKED == 1 && TAIL == !0xffff, "as `CheapRelease` has the
 const DISABLED: u32 = NO_STEALING | STEAL;
 
 impl LockWord {
+    /// The word of a free lock without waiters.
+    pub(crate) const FREE: Self = Self(0);
+    /// The word of a held lock without waiters.
+    pub(crate) const HELD: Self = Self(LOCKED);
     /// How many steals the word can count.
     pub(crate) const STEALS_MAX: u32 = STEALS / STEAL;
     /// How many of them a carry takes out of the word.
@@ -104,7 +90,7 @@ impl LockWord {
     }
 
     /// The bits of the word.
-    #[inline(always)]
+    #[cfg(test)]
     pub(crate) const fn bits(self) -> u32 {
         self.0
     }
@@ -118,24 +104,12 @@ impl LockWord {
     /// Whether the queue has any waiters.
     #[inline(always)]
     pub(crate) const fn has_queue(self) -> bool {
-        self.0 >= FIRST_TAIL
-    }
-
-    /// Whether the queue is empty and a gap is being timed, or is about to be.
-    #[inline(always)]
-    pub(crate) const fn is_timed(self) -> bool {
-        self.0 & TAIL == TIMED
-    }
-
-    /// Whether a gap begins with a release that left this word, or that found this word and did not
-    /// change its count. (The releases of CPUs that take the lock in a gap find at least 2.)
-    pub(crate) const fn begins_gap(self) -> bool {
-        self.is_timed() && self.steals() <= 1
+        self.0 & TAIL != 0
     }
 
     /// The last node in the queue.
     pub(crate) const fn tail(self) -> Option<NodeId> {
-        if self.is_timed() { None } else { NodeId::decode(self.0 >> TAIL_SHIFT) }
+        NodeId::decode(self.0 >> TAIL_SHIFT)
     }
 
     /// Whether `node` is the last in the queue.
@@ -147,6 +121,28 @@ impl LockWord {
     #[inline(always)]
     pub(crate) const fn is_head_halted(self) -> bool {
         self.0 & HALTED != 0
+    }
+
+    /// For whom a free lock is reserved, if it is reserved for its queue head: a value that stays
+    /// the same while newcomers come and go.
+    pub(crate) const fn reservation(self) -> Option<u32> {
+        if self.is_locked() || self.admits_newcomers() {
+            None
+        } else {
+            Some(self.0 & !(TAIL | SPINNER))
+        }
+    }
+
+    /// A waiter takes a lock that is reserved for its queue head in vain:
+    /// `(t,s,1,h,n,0) -> (t,s,1,h,n+1,1)`. A full count stays full.
+    pub(crate) const fn taken_past_reservation(self) -> Self {
+        if self.0 & STEALS == STEALS { Self(self.0 | LOCKED) } else { self.counted() }
+    }
+
+    /// A newcomer takes the lock past the queue: `(..,n,0) -> (..,n+1,1)`.
+    const fn counted(self) -> Self {
+        let counted = (self.0 | LOCKED) + STEAL;
+        Self(counted + if counted & STEALS_LOW == 0 { STEAL } else { 0 })
     }
 
     /// Whether a newcomer spins for the lock outside the queue.
@@ -181,53 +177,25 @@ impl LockWord {
         !self.has_queue() || self.0 & NO_STEALING == 0 && self.0 & STEALS != STEALS
     }
 
-    /// A newcomer takes the lock: `(0 or TIMED,..,0) -> (0,..,1)`, or past the queue
+    /// A newcomer takes the lock: `(0,..,0) -> (0,..,1)`, or past the queue
     /// `(t,..,n,0) -> (t,..,n+1,1)`. `None` if the newcomer may not take it.
     #[inline(always)]
     pub(crate) const fn taken_by_newcomer(self) -> Option<Self> {
         if self.is_locked() || !self.admits_newcomers() {
             None
         } else if self.has_queue() {
-            let counted = (self.0 | LOCKED) + STEAL;
-            let skipped = if counted & STEALS_LOW == 0 { STEAL } else { 0 };
-            Some(Self(counted + skipped))
+            Some(self.counted())
         } else {
-            // Without a queue, the only count is that of a timed word.
-            Some(Self(self.0 & !(TIMED | STEALS) | LOCKED))
+            Some(Self(self.0 | LOCKED))
         }
-    }
-
-    /// The same, but in another CPU's gap the mark stays, up to a limit:
-    /// `(TIMED,..,n,0) -> (TIMED,..,n+1,1)`.
-    pub(crate) const fn taken_in_gap(self) -> Option<Self> {
-        if self.is_locked() || !self.is_timed() || self.steals() >= TIMED_MAX {
-            return self.taken_by_newcomer();
-        }
-        // At least 2, so that the release is not taken for the one that begins the gap.
-        let counted = if self.steals() == 0 { 2 * STEAL } else { STEAL };
-        Some(Self((self.0 | LOCKED) + counted))
-    }
-
-    /// Whether the gap after this acquisition can be timed: there is no queue, and no other gap.
-    pub(crate) const fn can_be_timed(self) -> bool {
-        self.0 & TAIL == 0
-    }
-
-    /// The same word, taken by this CPU, with the mark that its gap is timed, if it
-    /// [can](Self::can_be_timed) be: `(0,..,1) -> (TIMED,..,1)`.
-    pub(crate) const fn timed(self) -> Self {
-        if self.can_be_timed() { Self(self.0 | TIMED) } else { self }
     }
 
     /// A newcomer joins the queue: `(t,..) -> (me,..)`. If the queue was empty, `strict` disables
     /// stealing.
     pub(crate) const fn joined_by(self, me: NodeId, strict: bool) -> Self {
         let first = !self.has_queue() && strict;
-        // No queue has been passed yet. (So a greater count is a sign of a steal: Q7.)
-        let counted = if self.is_timed() { STEALS } else { 0 };
-        Self(
-            self.0 & !(TAIL | counted) | me.code() << TAIL_SHIFT | if first { DISABLED } else { 0 },
-        )
+        let disabled = if first { DISABLED } else { 0 };
+        Self(self.0 & !TAIL | me.code() << TAIL_SHIFT | disabled)
     }
 
     /// The queue head takes the lock and leaves: `(t,..,n,0) -> (t,..,0,1)`, or
@@ -281,16 +249,50 @@ impl LockWord {
     }
 
     /// Whether the release increases the count: the holder may have taken the lock past the queue
-    /// without counting that, or its gap is being timed.
+    /// without counting that.
     #[inline(always)]
     pub(crate) const fn counts_at_release(self) -> bool {
-        self.0 & TAIL != 0 && self.0 & STEALS == 0
+        self.has_queue() && self.0 & STEALS == 0
     }
+}
+
+/// Changes the word `from -> to`. Returns the word that was there if it was another one.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn cas<W: Atomic<u32>>(
+    word: &W,
+    from: LockWord,
+    to: LockWord,
+    order: Ordering,
+) -> Result<(), LockWord> {
+    match word.compare_exchange(from.0, to.0, order, Relaxed) {
+        Ok(_) => Ok(()),
+        Err(now) => Err(LockWord(now)),
+    }
+}
+
+/// Changes the word to what `new` makes of it, until that succeeds or `new` returns `None`. Returns
+/// the word before and after, or the word that `new` refused.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn update<W: Atomic<u32>>(
+    word: &W,
+    order: Ordering,
+    new: impl Fn(LockWord) -> Option<LockWord>,
+) -> Result<(LockWord, LockWord), LockWord> {
+    let mut seen = LockWord(word.load(Relaxed));
+    while let Some(to) = new(seen) {
+        match cas(word, seen, to, order) {
+            Ok(()) => return Ok((seen, to)),
+            Err(now) => seen = now,
+        }
+    }
+    Err(seen)
 }
 
 /// What individual read-modify-writes do to a word.
 pub(crate) mod rmw {
-    use super::{CARRY, DISABLED, HALTED, LOCKED, TIMED};
+    use super::{CARRY, DISABLED, HALTED, LOCKED};
 
     /// `fetch_sub`: the release, when there is no steal to count. Also a held lock without waiters.
     pub(crate) const RELEASE: u32 = LOCKED;
@@ -302,9 +304,8 @@ pub(crate) mod rmw {
     pub(crate) const HEAD_IS_BACK: u32 = !HALTED;
     /// `fetch_and`: there are no waiters any more.
     pub(crate) const NO_WAITERS: u32 = LOCKED;
-    /// The bits of which a release finds one if it has to see to a halted queue head, or to a gap
-    /// that is being timed, and perhaps otherwise: the codes of some nodes contain `TIMED`.
-    pub(crate) const SLOW: u32 = HALTED | TIMED;
+    /// The bit that a release finds if it has to see to a halted queue head.
+    pub(crate) const SLOW: u32 = HALTED;
 }
 
 #[cfg(test)]
@@ -325,7 +326,7 @@ mod tests {
 
     #[test]
     fn newcomers_take_a_free_lock_that_admits_them_and_count() {
-        for word in words(0).chain(words(1)).chain(words(OTHER)) {
+        for word in words(0).chain(words(OTHER)) {
             let full = word.steals() == LockWord::STEALS_MAX;
             let admits = !word.has_queue() || !word.is_stealing_disabled() && !full;
             let Some(taken) = word.taken_by_newcomer() else {
@@ -335,16 +336,7 @@ mod tests {
             assert!(admits && !word.is_locked(), "{:#x}", word.bits());
             let skips = word.bits() & STEALS_LOW == STEALS_LOW;
             let steal = if word.has_queue() { 1 + u32::from(skips) } else { 0 };
-            let rest = if word.has_queue() { word.bits() } else { word.bits() & !(TIMED | STEALS) };
-            assert_eq!(taken.bits(), rest + LOCKED + steal * STEAL, "{:#x}", word.bits());
-            let in_gap = word.taken_in_gap().unwrap();
-            let counted = match word.steals() {
-                _ if !word.is_timed() => taken.bits(),
-                0 => word.bits() + LOCKED + 2 * STEAL,
-                1..TIMED_MAX => word.bits() + LOCKED + STEAL,
-                _ => taken.bits(),
-            };
-            assert_eq!(in_gap.bits(), counted, "{:#x}", word.bits());
+            assert_eq!(taken.bits(), word.bits() + LOCKED + steal * STEAL, "{:#x}", word.bits());
         }
     }
 
@@ -436,51 +428,6 @@ mod tests {
             ] {
                 assert!(new.is_stealing_disabled() && new.bits() & 0xff != 0, "{:#x}", new.bits());
             }
-        }
-    }
-
-    /// From the acquisition that is timed to the CPU's next one, by whichever path.
-    #[test]
-    fn a_timed_word_keeps_off_the_fast_paths_until_its_cpu_is_back() {
-        for spinner in [0, SPINNER] {
-            let held = LockWord::new(LOCKED | spinner).timed();
-            assert!(held.is_timed() && held.is_locked() && !held.has_queue());
-            assert_eq!(held.tail(), None);
-            assert!(held.bits() & rmw::SLOW != 0 && held.counts_at_release());
-            let free = [held.released(false), held.released(true)];
-            assert!(free.iter().all(|free| free.begins_gap() && free.bits() & 0xff != 0));
-            assert!(held.begins_gap(), "as a release finds it that does not look at the count");
-            let uncounted = LockWord::new(held.bits() - rmw::RELEASE);
-            for free in free.into_iter().chain([uncounted]) {
-                let back = free.taken_by_newcomer().unwrap();
-                assert_eq!(back.bits(), LOCKED | spinner);
-            }
-            let joined = held.joined_by(me(), true);
-            assert_eq!(joined.bits(), ME << TAIL_SHIFT | DISABLED | LOCKED | spinner);
-        }
-        let queued = LockWord::new(ME << TAIL_SHIFT | LOCKED);
-        assert_eq!(queued.timed(), queued);
-    }
-
-    #[test]
-    fn other_cpus_take_a_timed_lock_a_limited_number_of_times_and_begin_no_gap() {
-        let counted = LockWord::new(LOCKED).timed().released(false);
-        let uncounted = LockWord::new(TIMED);
-        for mut word in [counted, uncounted] {
-            let mut others = 0;
-            loop {
-                let held = word.taken_in_gap().unwrap();
-                if held.bits() == LOCKED {
-                    break;
-                }
-                others += 1;
-                assert!(!held.can_be_timed(), "one gap at a time");
-                assert_eq!(held.joined_by(me(), false).bits(), ME << TAIL_SHIFT | LOCKED);
-                assert!(!held.counts_at_release() && !held.begins_gap());
-                word = held.released(false);
-                assert!(word.is_timed() && word.bits() & 0xff != 0 && !word.begins_gap());
-            }
-            assert_eq!(others, TIMED_MAX - 1);
         }
     }
 

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The pace of the queue locks: how long a waiter spins, how often it looks at the lock and yields,
+//! and for how long a queue head can be passed. Any value of these is correct: they decide what
+//! waiting costs, and the protocol decides what it means.
+//!
+//! *Spin, then halt.* A waiter spins for about as long as a halt would cost it, which is a wake-up
+//! latency: longer would waste more than a halt, shorter would pay for halts that a moment more
+//! makes needless (A. Karlin, K. Li, M. Manasse, S. Owicki, "Empirical Studies of Competitive
+//! Spinning for a Shared-Memory Multiprocessor", SOSP 1991). A newcomer spins for less and does not
+//! yield: once it sleeps, fewer threads contend for the processors and for the lock. Of each lock,
+//! only the queue head yields, because it is the one waiter that must soon be there.
+//!
+//! *Look rarely.* Each look takes the lock's cache line away from a holder that is about to write
+//! it. So a newcomer looks once in each reading of the clock. The queue head looks at each pause: it
+//! is alone, and next.
+//!
+//! `docs/hybrid.md` has the measurements.
+
+use crate::platform::{Costs, Platform};
+use crate::raw::word::queue::LockWord;
+use crate::spin::Spin;
+
+/// For how many wake-up latencies a queue head can be passed, its *tenure*: a hand-over costs one
+/// or two of them, so hand-overs cost a fifth of the time at most.
+const TENURE_WAKES: u64 = 10;
+/// How long a newcomer, or a head in strict order, spins, in fifths of a wake-up latency: less than
+/// the halt that follows, because it may spin on the very processor that the holder needs.
+const NEWCOMER_FIFTHS: u64 = 2;
+/// How long a head that can be passed spins after the lock has last changed hands, in wake-up
+/// latencies: its own halt, and the kick that ends it.
+const HEAD_WAKES: u64 = 2;
+/// How long a lock is reserved for a queue head that does not come, in nanoseconds: a thousand
+/// wake-up latencies, and a slice of the scheduler or two.
+const RESERVED_NS: u64 = 4_000_000;
+/// How often a waiter doubles that time before it looks again whether the lock is reserved in vain:
+/// up to 256 times, which is a second, so that a thread that sleeps for long costs nothing.
+const DOUBLINGS: u32 = 8;
+
+/// The time that a waiter has left to spin.
+pub(super) struct Pace {
+    spin: Spin,
+    budget_ns: u64,
+    pauses: u32,
+    yields: bool,
+}
+
+impl Pace {
+    /// Of a newcomer.
+    pub(super) fn of_newcomer(costs: Costs) -> Self {
+        Self::new(costs, costs.wake_ns * NEWCOMER_FIFTHS / 5, costs.pauses_per_look.max(1), false)
+    }
+
+    /// Of a queue head, which can be passed or not.
+    pub(super) fn of_head(costs: Costs, can_be_passed: bool) -> Self {
+        let budget_ns = match can_be_passed {
+            true => costs.wake_ns * HEAD_WAKES,
+            false => costs.wake_ns * NEWCOMER_FIFTHS / 5,
+        };
+        Self::new(costs, budget_ns, 1, can_be_passed)
+    }
+
+    /// Of a waiter behind others, which halts as soon as it has read the clock once. Longer would
+    /// help if every waiter had a processor; elsewhere it burns time that the holder needs.
+    pub(super) fn behind() -> Self {
+        Self { spin: Spin::new(0), budget_ns: 0, pauses: 1, yields: false }
+    }
+
+    fn new(costs: Costs, ns: u64, pauses: u32, yields: bool) -> Self {
+        let budget_ns = if costs.spins { ns } else { 0 };
+        Self { spin: Spin::new(budget_ns), budget_ns, pauses, yields }
+    }
+
+    /// Waits until it is time for another look. Returns false if it is time to halt instead.
+    #[inline]
+    pub(super) fn goes_on<P: Platform>(&mut self) -> bool {
+        let goes_on = self.spin.pause_times::<P>(self.pauses);
+        if goes_on && self.yields && P::YIELDS && self.has_read_clock() && P::waits() {
+            self.spin.yield_now::<P>();
+        }
+        goes_on
+    }
+
+    /// Whether the last wait read the clock, so that a decision about time is due.
+    pub(super) fn has_read_clock(&self) -> bool {
+        self.spin.has_read_clock()
+    }
+
+    /// The lock has changed hands, or this waiter has slept: its time begins again.
+    pub(super) fn begin_again(&mut self) {
+        self.spin = Spin::new(self.budget_ns);
+    }
+}
+
+/// Whether a waiter that has been the queue head for `head_for_ns` disables stealing, until it has
+/// the lock.
+pub(super) const fn is_tenure_over(costs: Costs, head_for_ns: u64) -> bool {
+    head_for_ns >= costs.wake_ns * TENURE_WAKES
+}
+
+/// How often a queue head whose tenure is not over can [carry](crate::raw::word::queue): where it
+/// can't yield, hand-overs are long, and short critical sections would use up the count first.
+pub(super) const fn carries(unfair: bool, yields: bool) -> u32 {
+    if unfair && !yields { LockWord::CARRIES_MAX } else { 0 }
+}
+
+/// Whether a release that may leave the queue head halted, because a newcomer spins, reads how
+/// long the head has been there. `steals` is the count in the word. With powers of two, less one,
+/// there are at most 13 readings until the head carries, and if the steals come at a steady rate,
+/// the first reading after the tenure comes at about twice the tenure at the latest.
+pub(super) const fn reads_tenure(steals: u32) -> bool {
+    (steals + 1).is_power_of_two()
+}
+
+/// How long a waiter behind others halts before it looks, for the `n`-th time, whether the lock is
+/// reserved in vain.
+pub(super) const fn patience_ns(n: u32) -> u64 {
+    RESERVED_NS << if n < DOUBLINGS { n } else { DOUBLINGS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COSTS: Costs = Costs::DEFAULT;
+
+    #[test]
+    fn budgets_follow_the_wake_up_latency_and_are_zero_for_a_waiter_that_should_not_spin() {
+        let slow = COSTS.with_wake_ns(4 * COSTS.wake_ns);
+        let paces = |costs| {
+            [Pace::of_newcomer(costs), Pace::of_head(costs, false), Pace::of_head(costs, true)]
+                .map(|pace| pace.budget_ns)
+        };
+        assert_eq!(paces(slow), paces(COSTS).map(|ns| 4 * ns));
+        assert_eq!(paces(COSTS.with_spins(false)), [0; 3]);
+        assert!(paces(COSTS)[0] < COSTS.wake_ns, "less than a halt costs");
+    }
+
+    #[test]
+    fn stealing_ends_with_the_tenure_and_a_reservation_long_after_that() {
+        let end = (0..).step_by(1_000).find(|&ns| is_tenure_over(COSTS, ns)).unwrap();
+        assert!(end > COSTS.wake_ns && is_tenure_over(COSTS, u64::MAX));
+        assert!(patience_ns(0) > 10 * end);
+        let halts: [u64; 4] = [0, 1, DOUBLINGS, u32::MAX].map(patience_ns);
+        assert!(halts.is_sorted() && halts[2] == halts[3] && halts[3] < 2_000_000_000);
+    }
+}
