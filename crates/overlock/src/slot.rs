@@ -56,11 +56,7 @@ where
     /// A slot with no node in use: all zero, so a static table of slots takes no room in a file and
     /// lies in anonymous memory, which a kernel can clear in forked children (`MADV_WIPEONFORK`).
     pub const fn new() -> Self {
-        Self {
-            nodes: [const { Node::new() }; LEVELS],
-            busy: P::Word::ZERO,
-            newcomer: Trace::new(),
-        }
+        Self { nodes: [const { Node::new() }; LEVELS], busy: P::Word::ZERO, newcomer: Trace::new() }
     }
 }
 

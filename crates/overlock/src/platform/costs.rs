@@ -17,11 +17,17 @@ pub struct Costs {
     /// be off its processor for as long as the waiter is on one: a thread that a condition variable
     /// has just woken often runs in place of the thread that signalled, which still holds the lock.
     pub spins: bool,
+    /// How long a free lock may stay reserved for a waiter that does not come, in nanoseconds,
+    /// before a waiter behind it may pass: its thread may have been stopped by a signal, a debugger
+    /// or a freezer. Some milliseconds, which is long against any wake-up; `u64::MAX` for ever.
+    pub reserved_ns: u64,
 }
 
 impl Costs {
-    /// A wake-up latency of 5 µs, 16 pauses between two readings of the clock, and spins.
-    pub const DEFAULT: Self = Self { wake_ns: 5_000, pauses_per_look: 16, spins: true };
+    /// A wake-up latency of 5 µs, 16 pauses between two readings of the clock, spins, and locks that
+    /// stay reserved for 4 ms.
+    pub const DEFAULT: Self =
+        Self { wake_ns: 5_000, pauses_per_look: 16, spins: true, reserved_ns: 4_000_000 };
 
     /// The same costs with another wake-up latency.
     #[must_use]
@@ -33,6 +39,12 @@ impl Costs {
     #[must_use]
     pub const fn with_pauses_per_look(self, pauses_per_look: u32) -> Self {
         Self { pauses_per_look, ..self }
+    }
+
+    /// The same costs, but free locks stay reserved for that long.
+    #[must_use]
+    pub const fn with_reserved_ns(self, reserved_ns: u64) -> Self {
+        Self { reserved_ns, ..self }
     }
 
     /// The same costs for a waiter that may spin before it halts, or may not.

@@ -65,9 +65,6 @@ impl Life {
 
     fn changed(&self, old: u32, new: u32) {
         self.value.set(new);
-        if old >> 16 == TIMED && new & !old & 1 != 0 {
-            sites::reach(TAKES_TIMED);
-        }
         if let Some(watch) = &self.watch {
             (watch.borrow_mut().judge)(platform::me(), old, new);
         }
@@ -390,7 +387,7 @@ impl Word {
             let (Ok(found) | Err(found)) = taken;
             self.part.modifies(found, Role::Uses);
             if taken.is_ok() {
-                if found >> 16 > TIMED {
+                if found >> 16 != 0 {
                     sites::reach(TAKES_PAST_A_QUEUE);
                 }
                 self.part.changed(found, found | 1, Role::Uses);
@@ -423,10 +420,6 @@ impl Word {
     }
 }
 
-/// The upper half of a queue lock's word while a gap is being timed.
-const TIMED: u32 = 1;
-/// A lock was taken while a gap was being timed.
-pub(crate) const TAKES_TIMED: &str = "a timed lock is taken";
 /// The fast path took the lock past a queue and did not count it.
 pub(crate) const TAKES_PAST_A_QUEUE: &str = "the fast path takes the lock past a queue";
 /// A cheap release did not see what a waiter wrote into the word.

@@ -37,9 +37,6 @@ use super::cells::{Byte, Half, Part, Trail, Word};
 use super::sites;
 use super::states::Numbers;
 
-/// A release of a lock of which the CPU has a note.
-pub(crate) const RELEASES_NOTED: &str = "a noted release";
-
 /// The most CPUs that a model can have.
 pub(crate) const CPUS: usize = 4;
 
@@ -119,8 +116,8 @@ pub(crate) struct World {
     pub(crate) numbers: Numbers,
     /// What `membarrier` does to sequences.
     pub(crate) barrier: Barrier,
-    /// From this CPU on, CPUs have a note of every lock.
-    pub(crate) noted: usize,
+    /// See [`Costs::reserved_ns`].
+    pub(crate) reserved_ns: u64,
 }
 
 impl World {
@@ -139,7 +136,7 @@ impl World {
         lingers: false,
         numbers: Numbers::Right,
         barrier: Barrier::Done,
-        noted: CPUS,
+        reserved_ns: u64::MAX,
     };
 }
 
@@ -438,14 +435,6 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool>
         CHEAP && machine().sequence(|| word.clear_low_byte(at))
     }
 
-    fn is_noted(_cell: &Word) -> bool {
-        me() >= machine().world.noted
-    }
-
-    fn count_noted() {
-        sites::reach(RELEASES_NOTED);
-    }
-
     fn add_half(cell: &Half, n: u16, unless: u16) -> bool {
         let at = Location::caller();
         CHEAP && machine().sequence(|| cell.add_unless(at, n, unless))
@@ -472,7 +461,7 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
     type Release = Sequences<CHEAP>;
 
     fn costs() -> Costs {
-        Costs::DEFAULT.with_pauses_per_look(1)
+        Costs::DEFAULT.with_pauses_per_look(1).with_reserved_ns(machine().world.reserved_ns)
     }
 
     // A yield needs no case of its own: other CPUs may run at any access.

@@ -126,12 +126,12 @@ fn acquire_suffices(name: &str, site: &str) {
 
 #[test]
 fn s3_acquire_suffices_on_the_stealing_cas() {
-    acquire_suffices("hybrid_two", "queue.rs try_take compare_exchange");
-    acquire_suffices("hybrid_two", "newcomer.rs spin_as_newcomer compare_exchange");
+    acquire_suffices("hybrid_two", "queue.rs try_take update");
+    acquire_suffices("hybrid_two", "newcomer.rs spin_as_newcomer cas");
 }
 
 #[test]
 fn s3_acquire_suffices_on_the_taking_cas_that_clears_pending() {
-    acquire_suffices("hybrid_two", "hand_off.rs take compare_exchange");
-    acquire_suffices("queued_two", "hand_off.rs take compare_exchange");
+    acquire_suffices("hybrid_two", "hand_off.rs take update");
+    acquire_suffices("queued_two", "hand_off.rs take update");
 }

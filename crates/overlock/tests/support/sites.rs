@@ -4,7 +4,7 @@
 //!
 //! Every access of a lock reaches [`access`] with its place in the source. A site has a name that
 //! survives edits elsewhere: file, function, operation, and a number if the function has several
-//! such operations, as in `enqueue.rs enqueue compare_exchange`.
+//! such operations, as in `enqueue.rs enqueue update`.
 //!
 //! The record belongs to the calling thread: loom runs all CPUs of a model on the thread that
 //! checks it.
@@ -91,11 +91,12 @@ type Point = (&'static str, u32, u32);
 
 #[derive(Default)]
 struct Record {
-    /// The executed sites by the address of their location. One site may have several locations,
-    /// one for each instance of a generic.
-    seen: HashMap<*const Location<'static>, Seen>,
+    /// The executed sites by the address of their location, and the operation. One site may have
+    /// several locations, one for each instance of a generic; and a helper that loads before it
+    /// changes a word has one location for both.
+    seen: HashMap<(*const Location<'static>, &'static str), Seen>,
     reached: BTreeSet<&'static str>,
-    weakened: Option<(Point, Ordering)>,
+    weakened: Option<(Point, &'static str, Ordering)>,
 }
 
 #[derive(Clone, Copy)]
@@ -122,9 +123,10 @@ pub(crate) fn access(
 ) -> (Orders, Role) {
     RECORD.with_borrow_mut(|record| {
         let weakened = record.weakened;
-        let seen = record.seen.entry(at).or_insert_with(|| {
+        let seen = record.seen.entry((&raw const *at, operation)).or_insert_with(|| {
             let point = (at.file(), at.line(), at.column());
-            let weakened = weakened.filter(|(site, _)| *site == point).map(|(_, order)| order);
+            let is_it = |site: &(Point, &str, _)| site.0 == point && site.1 == operation;
+            let weakened = weakened.filter(is_it).map(|(.., order)| order);
             let role = name(point, operation).map_or(Role::Uses, |name| Role::of(&name));
             Seen { point, operation, orders, role, weakened }
         });
@@ -141,11 +143,12 @@ pub(crate) struct Site {
     /// `file function operation`.
     pub(crate) name: String,
     point: Point,
+    operation: &'static str,
 }
 
 /// Forgets which sites were executed, and weakens `weakened` from here on.
 pub(crate) fn reset(weakened: Option<(&Site, Ordering)>) {
-    let weakened = weakened.map(|(site, order)| (site.point, order));
+    let weakened = weakened.map(|(site, order)| (site.point, site.operation, order));
     RECORD.set(Record { weakened, ..Record::default() });
 }
 
@@ -166,7 +169,8 @@ pub(crate) fn executed() -> BTreeMap<Site, Ordering> {
         let sites = record.seen.values().filter_map(|seen| {
             assert_eq!(seen.orders.1, Relaxed, "a failure ordering that needs a row of its own");
             let name = name(seen.point, seen.operation)?;
-            Some((Site { name, point: seen.point }, seen.orders.0))
+            let site = Site { name, point: seen.point, operation: seen.operation };
+            Some((site, seen.orders.0))
         });
         sites.collect()
     })
@@ -190,11 +194,16 @@ fn name((file, line, column): Point, operation: &str) -> Option<String> {
     let start = before.iter().rposition(|line| function(line).is_some()).expect("code in a fn");
     let function = function(before[start]).expect("found above");
     // The number of such operations in the function, up to and including this site.
-    let call = format!("{operation}(");
     let (last, rest) = before[start..].split_last().expect("at least the fn line");
+    // `word/queue.rs` has two helpers for the compare-and-swaps of a lock's word.
+    let here = &last[column as usize - 1..];
+    let helper = ["cas", "update"].into_iter().find(|name| here.starts_with(&format!("{name}(")));
+    let helper = helper.filter(|_| operation == "compare_exchange");
+    let call = format!("{}(", helper.unwrap_or(operation));
     let rest: usize = rest.iter().map(|line| line.matches(&call).count()).sum();
     let upto = (column as usize - 1 + call.len()).min(last.len());
     let nth = rest + last[..upto].matches(&call).count();
+    let operation = helper.unwrap_or(operation);
     let file = path.rsplit('/').next().expect("a file name");
     let number = if nth > 1 { format!(" {nth}") } else { String::new() };
     Some(format!("{file} {function} {operation}{number}"))

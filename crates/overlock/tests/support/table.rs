@@ -163,13 +163,13 @@ models! {
     queued_token: queued on Halting, lock, in_strict_order, Plan { world: TOKEN, ..TWO },
         [LockQueued, PvLockStealing, PvWaitHead, PvKickUnlock, PvKickWake], [];
     queued_again: queued on Halting, lock, in_strict_order, Plan { world: STALE, ..AGAIN },
-        [LockQueued, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange"];
+        [LockQueued, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_asleep compare_exchange"];
     queued_again_token: queued on Halting, lock, in_strict_order, Plan { world: TOKEN, ..AGAIN },
-        [LockQueued, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange"];
+        [LockQueued, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_asleep compare_exchange"];
     queued_again_spurious: queued on Halting, lock, in_strict_order, Plan { world: SPURIOUS, ..AGAIN },
         [PvSpuriousWakeup, PvWaitAgain], [];
     queued_three: queued on Halting, lock, in_strict_order, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
-        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange", "node.rs release store"];
+        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_asleep compare_exchange", "node.rs release store"];
     queued_three_stale: queued on Halting, lock, in_strict_order, Plan { world: STALE, ..THREE },
         [PvWaitHead, PvWaitNode, PvKickWake], [];
     queued_three_token: queued on Halting, lock, in_strict_order, Plan { world: TOKEN, ..THREE },
@@ -179,15 +179,15 @@ models! {
     queued_three_again: queued on Halting, lock, in_strict_order, Plan { world: FUTEX, preemptions: Some(3), ..BEHIND },
         [LockQueued, PvWaitHead, PvWaitNode], ["hand_off.rs promote_awake compare_exchange"];
     queued_timed: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, ..AGAIN },
-        [LockTimeout, LockUseNode2], ["hand_off.rs give_up compare_exchange", "slot.rs take compare_exchange"];
+        [LockTimeout, LockUseNode2], ["hand_off.rs give_up update", "slot.rs take compare_exchange"];
     queued_timed_three: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, busy: true, ..THREE },
-        [LockTimeout], ["hand_off.rs skip swap", "hand_off.rs skip compare_exchange", "slot.rs take compare_exchange"];
+        [LockTimeout], ["hand_off.rs skip swap", "hand_off.rs skip update", "slot.rs take compare_exchange"];
     queued_timed_back: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, ..THREE },
         [LockTimeout], ["enqueue.rs take_back compare_exchange"];
     queued_timed_late: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 35_000_000, busy: true, ..THREE },
         [LockTimeout, PvWaitAgain], ["hand_off.rs skip swap"];
     queued_timed_both: queued on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 1, ..THREE },
-        [LockTimeout], ["hand_off.rs give_up compare_exchange", "enqueue.rs take_back compare_exchange"];
+        [LockTimeout], ["hand_off.rs give_up update", "enqueue.rs take_back compare_exchange"];
     queued_behind: queued on Halting, timed, nobody_passes,
         Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, busy: true, ..BEHIND },
         [LockTimeout], ["hand_off.rs skip swap"];
@@ -217,17 +217,17 @@ models! {
     hybrid_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
         [LockQueued, PvLockStealing, PvWaitHead, PvKickUnlock, PvKickWake], [];
     hybrid_again: hybrid on Halting, lock, nobody_passes, Plan { world: STALE, ..AGAIN },
-        [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange", "a timed lock is taken"];
+        [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_asleep compare_exchange"];
     hybrid_again_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, ..AGAIN },
-        [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange"];
+        [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_asleep compare_exchange"];
     hybrid_disabled: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..AGAIN },
-        [PvLockStealing, PvWaitHead], ["newcomer.rs spin_as_newcomer compare_exchange"];
+        [PvLockStealing, PvWaitHead], ["newcomer.rs spin_as_newcomer cas"];
     hybrid_past_kicked: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 14_000, ahead_ns: 40_000, ..FUTEX }, ..THREE },
-        [PvLockStealing, PvWaitHead, PvKickWake], ["newcomer.rs take_past_halted compare_exchange"];
+        [PvLockStealing, PvWaitHead, PvKickWake], ["newcomer.rs take_past_halted cas"];
     hybrid_disabled_three: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
-        [PvLockStealing, PvWaitHead, PvWaitNode], ["newcomer.rs spin_as_newcomer compare_exchange"];
+        [PvLockStealing, PvWaitHead, PvWaitNode], ["newcomer.rs spin_as_newcomer cas"];
     hybrid_three: hybrid on Halting, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
-        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs change compare_exchange", "node.rs release store"];
+        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_asleep compare_exchange", "node.rs release store"];
     hybrid_three_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, preemptions: Some(1), ..THREE },
         [PvLockStealing, PvWaitHead, PvWaitNode], [];
     hybrid_three_spurious: hybrid on Halting, lock, nobody_passes, Plan { world: SPURIOUS, ..THREE },
@@ -237,7 +237,7 @@ models! {
     hybrid_bound: hybrid_near_bound on ByAddress, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
         [PvLockStealing, LockQueued, PvWaitHead], [];
     hybrid_timed: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, ..AGAIN },
-        [LockTimeout], ["hand_off.rs give_up compare_exchange"];
+        [LockTimeout], ["hand_off.rs give_up update"];
     hybrid_timed_three: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, busy: true, ..THREE },
         [LockTimeout], ["hand_off.rs skip swap"];
     hybrid_timed_back: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 25_000_000, ..THREE },
@@ -256,14 +256,10 @@ models! {
         [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs unlock clear_low_byte", "the fast path takes the lock past a queue"];
     hybrid_cheap_addr: hybrid on CheapByAddress, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..TWO },
         [PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "a cheap release misses a waiter"];
-    hybrid_cheap_noted: hybrid on Cheap, lock, nobody_passes, Plan { world: World { noted: 1, ..STALE }, preemptions: Some(3), ..TWO },
-        [LockQueued, PvLockStealing, PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "a noted release"];
-    hybrid_cheap_noted_again: hybrid on Cheap, lock, nobody_passes, Plan { world: World { noted: 1, ..STALE }, preemptions: Some(2), ..AGAIN },
-        [PvWaitHead, PvKickWake], ["a noted release", "the fast path takes the lock past a queue"];
     hybrid_cheap_timed: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
         [LockTimeout], ["queue.rs unlock clear_low_byte"];
     hybrid_cheap_left: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 1, held: true, ..AGAIN },
-        [LockTimeout, PvWaitHead], ["queue.rs unlock clear_low_byte", "hand_off.rs give_up compare_exchange"];
+        [LockTimeout, PvWaitHead], ["queue.rs unlock clear_low_byte", "hand_off.rs give_up update"];
     hybrid_cheap_refused: hybrid on Cheap, lock, nobody_passes, Plan { world: World { barrier: Barrier::Refused, ..FUTEX }, preemptions: Some(3), ..TWO },
         [LockSlowpath], ["queue.rs unlock clear_low_byte"];
     hybrid_cheap_spurious: hybrid on Cheap, lock, nobody_passes, Plan { world: SPURIOUS, preemptions: Some(1), ..THREE },

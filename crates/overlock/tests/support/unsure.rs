@@ -108,8 +108,8 @@ pub(crate) const MODELS: &[Model] = &[
         },
         events: &[Event::PvWaitHead, Event::PvKickUnlock],
         sites: &[
-            "unsure.rs unlock_if_locked compare_exchange",
-            "unsure.rs release_if_locked compare_exchange",
+            "unsure.rs unlock_if_locked cas",
+            "unsure.rs release_if_locked update",
         ],
     },
     Model {
@@ -125,7 +125,7 @@ pub(crate) const MODELS: &[Model] = &[
         name: "queued_twice",
         run: |depth| twice(queued::<Halting>, Doubtful::release, depth),
         events: &[Event::PvWaitHead, Event::PvKickUnlock],
-        sites: &["unsure.rs release_if_locked compare_exchange"],
+        sites: &["unsure.rs release_if_locked update"],
     },
     Model {
         name: "ticket_twice",

@@ -21,9 +21,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     pub(super) fn take(self) -> Result<(), Self> {
         self.entered.has_got_to(step::MOVING);
         let id = self.entered.id();
-        let takes = |seen: LockWord| {
-            (!seen.is_locked()).then(|| seen.taken_by_head(id, Self::STRICT))
-        };
+        let takes =
+            |seen: LockWord| (!seen.is_locked()).then(|| seen.taken_by_head(id, Self::STRICT));
         // ORDERING: Acquire: O1 and Q-O7.
         let Ok((_, now)) = update(self.word, Acquire, takes) else {
             self.entered.has_got_to(step::QUEUED);

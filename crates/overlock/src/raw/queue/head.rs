@@ -137,6 +137,7 @@ mod tests {
     use crate::raw::queue::enqueue::Enqueued;
     use crate::raw::queue::one_cpu::one_cpu;
     use crate::raw::queue::order::Unfair;
+    use crate::raw::queue::wait::Waited;
 
     crate::lock_class!(Passed);
 
@@ -208,7 +209,7 @@ mod tests {
                 Enqueued::Behind(place, None) => place,
                 _ => panic!("the queue was empty"),
             };
-            let head = place.wait_to_be_head(None, None).unwrap();
+            let Waited::Head(head) = place.wait_to_be_head(None, None) else { panic!("alone") };
             PASSES.store(0, Relaxed);
             assert!(!head.lock_as_head(Some(Carrying::now_ns() + 100_000)));
             PASSES.load(Relaxed)

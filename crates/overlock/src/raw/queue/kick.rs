@@ -74,9 +74,8 @@ pub(super) fn is_head_kicked<P: Platform>(key: Key) -> bool {
 /// Whether the tenure of the queue head is over, if the head has halted. The stamp may be an
 /// earlier waiter's; then the kick is needless, or late.
 pub(super) fn is_head_due<P: Platform>(key: Key) -> bool {
-    waiters::find::<P>(key).any(|waiter| {
-        pace::is_tenure_over(P::costs(), passed_ns::<P>(&waiter.node::<P>().since))
-    })
+    waiters::find::<P>(key)
+        .any(|waiter| pace::is_tenure_over(P::costs(), passed_ns::<P>(&waiter.node::<P>().since)))
 }
 
 /// The platform's clock in units of 1,024 ns, truncated to 32 bits.

@@ -75,9 +75,11 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// free, takes it in the same access: releases have relied on this CPU (I4). Returns whether it
     /// did.
     fn take_or_withdraw(&self) -> bool {
-        let leaves = |seen: LockWord| Some(seen.taken_by_newcomer().unwrap_or(seen).without_spinner());
+        let leaves =
+            |seen: LockWord| Some(seen.taken_by_newcomer().unwrap_or(seen).without_spinner());
         // ORDERING: Acquire, O1. (t,1,0,h,n,0) -> (t,0,0,h,n+1,1), or as above.
-        update(&self.word, Acquire, leaves).is_ok_and(|(before, _)| before.taken_by_newcomer().is_some())
+        update(&self.word, Acquire, leaves)
+            .is_ok_and(|(before, _)| before.taken_by_newcomer().is_some())
     }
 
     /// Kicks a halted queue head whose tenure is over. Returns whether it did.
@@ -138,7 +140,6 @@ mod tests {
 
     use super::*;
     use crate::RawLock;
-    use crate::atomic::Atomic;
     use crate::platform::Threads;
     use crate::raw::queue::order::Unfair;
 

@@ -29,11 +29,8 @@ const NEWCOMER_FIFTHS: u64 = 2;
 /// How long a head that can be passed spins after the lock has last changed hands, in wake-up
 /// latencies: its own halt, and the kick that ends it.
 const HEAD_WAKES: u64 = 2;
-/// How long a lock is reserved for a queue head that does not come, in nanoseconds: a thousand
-/// wake-up latencies, and a slice of the scheduler or two.
-const RESERVED_NS: u64 = 4_000_000;
-/// How often a waiter doubles that time before it looks again whether the lock is reserved in vain:
-/// up to 256 times, which is a second, so that a thread that sleeps for long costs nothing.
+/// How often a waiter doubles the time after which it looks whether the lock is
+/// [reserved](Costs::reserved_ns) in vain: to 256 times 4 ms, so that a long sleep costs nothing.
 const DOUBLINGS: u32 = 8;
 
 /// The time that a waiter has left to spin.
@@ -113,8 +110,8 @@ pub(super) const fn reads_tenure(steals: u32) -> bool {
 
 /// How long a waiter behind others halts before it looks, for the `n`-th time, whether the lock is
 /// reserved in vain.
-pub(super) const fn patience_ns(n: u32) -> u64 {
-    RESERVED_NS << if n < DOUBLINGS { n } else { DOUBLINGS }
+pub(super) const fn patience_ns(costs: Costs, n: u32) -> u64 {
+    costs.reserved_ns.saturating_mul(1 << if n < DOUBLINGS { n } else { DOUBLINGS })
 }
 
 #[cfg(test)]
@@ -139,8 +136,8 @@ mod tests {
     fn stealing_ends_with_the_tenure_and_a_reservation_long_after_that() {
         let end = (0..).step_by(1_000).find(|&ns| is_tenure_over(COSTS, ns)).unwrap();
         assert!(end > COSTS.wake_ns && is_tenure_over(COSTS, u64::MAX));
-        assert!(patience_ns(0) > 10 * end);
-        let halts: [u64; 4] = [0, 1, DOUBLINGS, u32::MAX].map(patience_ns);
+        assert!(patience_ns(COSTS, 0) > 10 * end);
+        let halts: [u64; 4] = [0, 1, DOUBLINGS, u32::MAX].map(|n| patience_ns(COSTS, n));
         assert!(halts.is_sorted() && halts[2] == halts[3] && halts[3] < 2_000_000_000);
     }
 }

@@ -40,11 +40,11 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
+use super::Order;
 use super::enqueue::Place;
 use super::hand_off::GONE;
 use super::kick::{passed_ns, stamp};
 use super::pace::{self, Pace};
-use super::Order;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
@@ -137,7 +137,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
             }
         }
         let mut event = Event::PvWaitNode;
-        let mut reserved = Reserved::new(P::now_ns());
+        let mut reserved = Reserved::new::<P>();
         let mut seen = match state.compare_exchange(state::WAITING, state::HALTED, Relaxed, Relaxed)
         {
             Ok(_) => state::HALTED,
@@ -151,8 +151,8 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
                     }
                     C::count(event);
                     event = Event::PvWaitAgain;
-                    let until_ns = deadline_ns.map_or(reserved.at_ns, |at| at.min(reserved.at_ns));
-                    P::wait(state, state::HALTED, Some(until_ns));
+                    let until_ns = [deadline_ns, reserved.at_ns].into_iter().flatten().min();
+                    P::wait(state, state::HALTED, until_ns);
                 }
                 state::HEAD_HALTED => {
                     P::wait(state, state::HEAD_HALTED, deadline_ns);
@@ -170,7 +170,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
             }
             seen = state.load(Relaxed);
             if seen == state::HALTED
-                && let Some(reservation) = reserved.in_vain(P::now_ns(), || self.look().reservation())
+                && let Some(reservation) = reserved.in_vain::<P>(|| self.look().reservation())
                 && self.abandon(state::HALTED)
             {
                 return Err(GaveUp::Reserved(reservation));
@@ -201,28 +201,35 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
 
 /// What a halted waiter knows of the reservation of its lock.
 struct Reserved {
-    /// When it looks again.
-    at_ns: u64,
+    /// When it looks again, if ever.
+    at_ns: Option<u64>,
     looks: u32,
     /// The reservation at the last look.
     last: Option<u32>,
 }
 
 impl Reserved {
-    fn new(now_ns: u64) -> Self {
-        Self { at_ns: now_ns.saturating_add(pace::patience_ns(0)), looks: 0, last: None }
+    fn new<P: Platform>() -> Self {
+        let mut new = Self { at_ns: None, looks: 0, last: None };
+        new.wait_for::<P>();
+        new
+    }
+
+    fn wait_for<P: Platform>(&mut self) {
+        let patience_ns = pace::patience_ns(P::costs(), self.looks);
+        self.at_ns = (patience_ns < u64::MAX).then(|| P::now_ns().saturating_add(patience_ns));
     }
 
     /// The reservation, if it was the same at the last look, and it is time for another.
-    fn in_vain(&mut self, now_ns: u64, look: impl FnOnce() -> Option<u32>) -> Option<u32> {
-        if now_ns < self.at_ns {
+    fn in_vain<P: Platform>(&mut self, look: impl FnOnce() -> Option<u32>) -> Option<u32> {
+        if self.at_ns.is_none_or(|at_ns| P::now_ns() < at_ns) {
             return None;
         }
         let seen = look();
         let same = seen.filter(|_| seen == self.last);
         self.last = seen;
         self.looks = if seen.is_some() { 0 } else { self.looks + 1 };
-        self.at_ns = now_ns.saturating_add(pace::patience_ns(self.looks));
+        self.wait_for::<P>();
         same
     }
 }
