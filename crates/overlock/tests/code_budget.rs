@@ -49,7 +49,7 @@ const BUDGET: [(&str, [Cost; 3]); 10] = [
     ("queued_native", [cost(5, 21), cost(11, 82), cost(2, 4)]),
     ("queued_threads", [cost(9, 33), cost(11, 82), cost(29, 69)]),
     ("hybrid_native", [cost(5, 21), cost(11, 82), cost(2, 4)]),
-    ("hybrid_threads", [cost(9, 33), cost(14, 107), cost(33, 89)]),
+    ("hybrid_threads", [cost(9, 33), cost(11, 82), cost(29, 69)]),
 ];
 
 /// The same for an uncontended acquisition where there are no restartable sequences, so that the

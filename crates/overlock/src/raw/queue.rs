@@ -178,7 +178,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::platform::{CheapRelease, Platform};
-use crate::raw::word::queue::{LockWord, rmw, update};
+use crate::raw::word::queue::{LockWord, cas, rmw, update};
 use crate::raw::{RawLock, RawTimedLock, is_patched_out};
 use crate::waiters::{Key, NAP_NS};
 
@@ -238,8 +238,9 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Takes the lock if it is free and a newcomer may take it.
     #[inline(always)]
     fn try_take(&self) -> bool {
+        let seen = self.look();
         // ORDERING: Acquire, O1.
-        update(&self.word, Acquire, LockWord::taken_by_newcomer).is_ok()
+        seen.taken_by_newcomer().is_some_and(|new| cas(&self.word, seen, new, Acquire).is_ok())
     }
 
     /// Where cheap releases exist, the fast path refuses even free locks as long as they are not

@@ -34,7 +34,7 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("park.rs kick_halted fence", Relaxed, "tas_two"),
     ("queue.rs lock compare_exchange", Relaxed, "queued_two"),
     ("queue.rs lock set_lowest_bit", Relaxed, "hybrid_cheap_two"),
-    ("queue.rs try_take update", Relaxed, "queued_two"),
+    ("queue.rs try_take cas", Relaxed, "queued_two"),
     ("queue.rs unlock clear_low_byte", Relaxed, "hybrid_cheap_two"),
     ("queue.rs unlock fetch_sub", Relaxed, "queued_two"),
     ("release.rs release update", Relaxed, "hybrid_cheap_again"),

@@ -107,10 +107,7 @@ pub(crate) const MODELS: &[Model] = &[
             sections::<Halting, _>(PLAN, depth, make, lock, nobody_passes)
         },
         events: &[Event::PvWaitHead, Event::PvKickUnlock],
-        sites: &[
-            "unsure.rs unlock_if_locked cas",
-            "unsure.rs release_if_locked update",
-        ],
+        sites: &["unsure.rs unlock_if_locked cas", "unsure.rs release_if_locked update"],
     },
     Model {
         name: "ticket_unsure",
