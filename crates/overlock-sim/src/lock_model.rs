@@ -22,9 +22,6 @@ pub(crate) enum Layout {
 
 pub(crate) const LOCKED: u32 = 1 << 0;
 pub(crate) const STEALS: u32 = 0xfff << 1;
-pub(crate) const STEAL: u32 = 1 << 1;
-/// The highest bit of the steals: the queue head clears it when it carries.
-pub(crate) const CARRY: u32 = 1 << 12;
 pub(crate) const HALTED: u32 = 1 << 13;
 pub(crate) const NO_STEALING: u32 = 1 << 14;
 pub(crate) const TAIL_SHIFT: u32 = 16;
@@ -66,10 +63,8 @@ pub(crate) struct Promise {
     pub(crate) layout: Layout,
     /// Whether waiters in the queue are served in the order in which they joined it.
     pub(crate) in_order: bool,
-    /// How often the queue head may be passed if it does not carry.
+    /// How often the queue head may be passed.
     pub(crate) max_bypass: Option<u32>,
-    /// How often it may carry.
-    pub(crate) max_carries: u32,
     /// Whether no CPU passes a queue head that has disabled stealing.
     pub(crate) disables_stealing: bool,
     /// How often a queue head may be passed before it halts, if it may be passed only while it is
@@ -116,8 +111,6 @@ pub(crate) struct LockModel {
     pub(crate) queue: VecDeque<Waiter>,
     /// How often the queue head has been passed.
     pub(crate) passed: u32,
-    /// How often it has carried.
-    pub(crate) carries: u32,
     pub(crate) head: Head,
     /// Whether a waiter has given up since the queue was empty. Which waiter is the head can then
     /// not be told exactly.
@@ -149,7 +142,6 @@ impl LockModel {
             owner: None,
             queue: VecDeque::new(),
             passed: 0,
-            carries: 0,
             head: Head::Awake,
             gave_up: false,
             word: 0,
@@ -186,27 +178,6 @@ impl LockModel {
     /// The position in the queue of a CPU that gave up.
     pub(crate) fn left_place(&self, cpu: usize) -> Option<usize> {
         self.queue.iter().position(|waiter| waiter.cpu == cpu && waiter.left)
-    }
-
-    /// How often the queue head may be passed, after as many carries as there were.
-    pub(crate) fn max_bypass(&self) -> Option<u32> {
-        self.kind.promise.max_bypass.map(|most| most + self.carries * (CARRY / STEAL))
-    }
-
-    /// CPU `cpu` has taken steals out of the count in the word. Only the queue head may, so all
-    /// waiters before it must have given up, or be late.
-    pub(crate) fn carried_by(&mut self, cpu: usize, is_late: Vec<bool>) -> Result<(), String> {
-        self.carries += 1;
-        let is_gone = |other: &Waiter| other.skipped || other.left || is_late[other.cpu];
-        let place = self.place(cpu).ok_or("outside the queue")?;
-        let most = self.kind.promise.max_carries;
-        if !self.queue.iter().take(place).all(is_gone) {
-            Err("and is not the queue head".to_owned())
-        } else if self.carries > most {
-            Err(format!("more than {most} times"))
-        } else {
-            Ok(())
-        }
     }
 
     /// The word of a lock with a queue has changed.

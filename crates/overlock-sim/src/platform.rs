@@ -39,8 +39,9 @@ pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
     const FENCES: bool = true;
     /// See [`Platform::waits`].
     const ON: bool = Self::WAITS;
-    /// See [`Costs::wake_ns`].
-    const WAKE_NS: u64 = Costs::DEFAULT.wake_ns;
+    /// See [`Costs::reserved_ns`]. For ever: what ends a reservation breaks the order that oracles
+    /// check.
+    const RESERVED_NS: u64 = u64::MAX;
     /// See [`Platform::Word`].
     type Word: Cell32;
 }
@@ -48,10 +49,9 @@ pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
 /// CPUs halt, and are kicked by number.
 #[derive(Debug)]
 pub(crate) struct ByNumber;
-/// Like [`ByNumber`], with a wake-up latency, and so a tenure, into which many short critical
-/// sections fit.
+/// Like [`ByNumber`], and a lock does not stay reserved for a CPU that does not come.
 #[derive(Debug)]
-pub(crate) struct SlowWake;
+pub(crate) struct Ending;
 /// CPUs halt, and are kicked by the address of the word they wait on.
 #[derive(Debug)]
 pub(crate) struct ByAddress;
@@ -72,9 +72,9 @@ impl Waiting for ByNumber {
     const WAITS: bool = true;
     type Word = Word<u32>;
 }
-impl Waiting for SlowWake {
+impl Waiting for Ending {
     const WAITS: bool = true;
-    const WAKE_NS: u64 = 400_000;
+    const RESERVED_NS: u64 = 20_000;
     type Word = Word<u32>;
 }
 impl Waiting for ByAddress {
@@ -172,7 +172,7 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
     }
 
     fn costs() -> Costs {
-        Costs::DEFAULT.with_wake_ns(W::WAKE_NS)
+        Costs::DEFAULT.with_reserved_ns(W::RESERVED_NS)
     }
 
     fn fence(_order: Ordering) {

@@ -103,7 +103,7 @@ const HYBRID: usize = 3;
 const REFRESH: usize = 4;
 
 /// All scripts.
-pub(crate) const SCRIPTS: [Script; 31] = [
+pub(crate) const SCRIPTS: [Script; 30] = [
     PLAIN,
     Script { name: "halt", hold_ns: 30_000, ..PLAIN },
     Script { name: "long", hold_ns: 300_000, ..PLAIN },
@@ -113,7 +113,6 @@ pub(crate) const SCRIPTS: [Script; 31] = [
     Script { name: "freed", head_late_ns: 12_000, ..FREED },
     Script { name: "freed-halted", hold_ns: 10_000, ..FREED },
     Script { name: "passed", hold_ns: 30_000, rounds: [2, 1, 1, 5_000], late: true, ..PLAIN },
-    Script { name: "carries", rounds: [1, 1, 1, 10_000], ..PLAIN },
     Script {
         name: "interrupted",
         cpus: 3,

@@ -14,7 +14,7 @@ use crate::failure::Oracle;
 use crate::lock_model::{Layout, Promise, Survives};
 use crate::machine::{self, Memory};
 use crate::platform::{
-    ByAddress, ByNumber, Cheap, Inject, SlowWake, SpinOnly, SwitchedOff, Unfenced, Waiting,
+    ByAddress, ByNumber, Cheap, Ending, Inject, SpinOnly, SwitchedOff, Unfenced, Waiting,
 };
 use crate::world::{Verb, World};
 use overlock_world::Rng;
@@ -194,7 +194,6 @@ const UNFAIR: Promise = Promise {
     layout: Layout::Bit,
     in_order: false,
     max_bypass: None,
-    max_carries: 0,
     disables_stealing: false,
     passes_awake: None,
     survives: Survives::Everybody,
@@ -210,10 +209,15 @@ const QUEUED: Promise = Promise {
 };
 const HYBRID: Promise =
     Promise { survives: Survives::AllButDeclared, passes_awake: None, ..QUEUED };
-/// Where CPUs can't yield, the head of a hybrid lock carries.
-const CARRIES: Promise = Promise { max_carries: 30, ..HYBRID };
-const _: () = assert!(Hybrid::<Inject<ByNumber>>::MAX_BYPASS == 4_095 + 30 * 2_048);
-const _: () = assert!(Hybrid::<Inject<Cheap>>::MAX_BYPASS == 4_095);
+/// Where reservations end, a waiter passes a queue head that does not come.
+const ENDING: Promise = Promise {
+    in_order: false,
+    max_bypass: None,
+    disables_stealing: false,
+    passes_awake: None,
+    survives: Survives::Everybody,
+    ..QUEUED
+};
 /// A cheap release may miss a queue that has just formed; one CPU can then pass its head.
 const CHEAP_QUEUED: Promise = Promise { passes_awake: Some(1), ..QUEUED };
 /// If `membarrier` does nothing, a cheap release misses a waiter that has halted.
@@ -225,8 +229,9 @@ static SUBJECTS: &[Subject] = &[
     plain::<ByNumber, Ticket<Inject<ByNumber>, Probe>>("ticket", TICKET),
     plain::<ByNumber, Ticket<Inject<ByNumber>, Probe, Narrow>>("ticket-narrow", TICKET),
     timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("queued", QUEUED),
-    timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("hybrid", CARRIES),
-    timed::<SlowWake, Hybrid<Inject<SlowWake>, Probe>>("slow-wake-hybrid", CARRIES),
+    timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("hybrid", HYBRID),
+    timed::<Ending, Queued<Inject<Ending>, Probe>>("ending-queued", ENDING),
+    timed::<Ending, Hybrid<Inject<Ending>, Probe>>("ending-hybrid", ENDING),
     plain::<Cheap, Ticket<Inject<Cheap>, Probe>>("cheap-ticket", TICKET),
     timed::<Cheap, Queued<Inject<Cheap>, Probe>>("cheap-queued", CHEAP_QUEUED),
     timed::<Cheap, Hybrid<Inject<Cheap>, Probe>>("cheap-hybrid", HYBRID),
@@ -245,7 +250,7 @@ static SUBJECTS: &[Subject] = &[
     timed::<SwitchedOff, TestAndSet<Inject<SwitchedOff>, Probe>>("off-test-and-set", UNFAIR),
     plain::<SwitchedOff, Ticket<Inject<SwitchedOff>, Probe>>("off-ticket", TICKET),
     timed::<SwitchedOff, Queued<Inject<SwitchedOff>, Probe>>("off-queued", QUEUED),
-    timed::<SwitchedOff, Hybrid<Inject<SwitchedOff>, Probe>>("off-hybrid", CARRIES),
+    timed::<SwitchedOff, Hybrid<Inject<SwitchedOff>, Probe>>("off-hybrid", HYBRID),
     timed::<SpinOnly, TestAndSet<Inject<SpinOnly>, Probe>>("native-test-and-set", UNFAIR),
     plain::<SpinOnly, Ticket<Inject<SpinOnly>, Probe>>("native-ticket", TICKET),
     timed::<SpinOnly, Queued<Inject<SpinOnly>, Probe>>("native-queued", QUEUED),

@@ -126,7 +126,7 @@ tests! {
         queued_full queued_cheap_two queued_cheap_token queued_cheap_again queued_cheap_three queued_cheap_timed
         queued_cheap_refused queued_spin queued_spin_three hybrid_two hybrid_token
         hybrid_again hybrid_again_token hybrid_disabled hybrid_past_kicked hybrid_disabled_three hybrid_three
-        hybrid_three_token hybrid_three_spurious hybrid_bound hybrid_carries hybrid_timed
+        hybrid_three_token hybrid_three_spurious hybrid_bound hybrid_timed
         hybrid_timed_three hybrid_timed_back hybrid_numberless hybrid_cheap_two hybrid_cheap_token
         hybrid_cheap_again hybrid_cheap_disabled
         hybrid_cheap_three hybrid_cheap_addr hybrid_cheap_timed hybrid_cheap_left hybrid_cheap_refused

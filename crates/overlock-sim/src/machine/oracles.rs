@@ -7,8 +7,7 @@ use crate::arena::Arena;
 use crate::failure::Oracle;
 use crate::faults::Fault;
 use crate::lock_model::{
-    self, CARRY, Head, LOCKED, Layout, LockModel, NO_STEALING, STEALS, Survives, Waiter,
-    is_at_rest, tail,
+    self, Head, LOCKED, Layout, LockModel, NO_STEALING, STEALS, Survives, Waiter, is_at_rest, tail,
 };
 use crate::trace::What;
 use crate::world::Verb;
@@ -76,7 +75,6 @@ impl Machine {
                 }
                 if was_head {
                     model.passed = 0;
-                    model.carries = 0;
                 }
             }
             let now = self.core.now + self.cpus[me].skew;
@@ -219,7 +217,6 @@ impl Machine {
                     let text = format!("cpu {me} disables stealing without a count");
                     return self.fail(Some(lock), Oracle::Bypass, text);
                 }
-                let carries = old ^ new == CARRY && old & CARRY != 0;
                 let joined = tail(new) != tail(old);
                 if joined && tail(new) != 0 {
                     // A place that it gave up has been skipped.
@@ -236,13 +233,6 @@ impl Machine {
                     model.taker = Some((me, self.core.now));
                     model.takes += 1;
                     self.taken(lock, old);
-                }
-                if carries {
-                    let is_late = (0..self.cpus.len()).map(|cpu| self.is_late(cpu, lock)).collect();
-                    if let Err(what) = self.locks[lock].carried_by(me, is_late) {
-                        let text = format!("cpu {me} carries {what}");
-                        self.fail(Some(lock), Oracle::Bypass, text);
-                    }
                 }
             }
         }
@@ -268,7 +258,7 @@ impl Machine {
             let text =
                 format!("cpu {me} passes cpu {first}, the queue head, which has disabled stealing");
             self.fail(Some(lock), Oracle::Bypass, text);
-        } else if self.locks[lock].max_bypass().is_some_and(|most| passed > most) {
+        } else if promise.max_bypass.is_some_and(|most| passed > most) {
             let text = format!("cpu {first}, queue head, has been passed {passed} times");
             self.fail(Some(lock), Oracle::Bypass, text);
         } else if let Some(most) = promise.passes_awake.filter(|_| !self.locks[lock].gave_up) {
@@ -286,7 +276,6 @@ impl Machine {
     fn leave_queue(&mut self, lock: usize, cpu: usize) {
         let model = &mut self.locks[lock];
         model.passed = 0;
-        model.carries = 0;
         model.head = Head::Awake;
         let place = model.place(cpu);
         let left = place.and_then(|place| model.queue.remove(place));

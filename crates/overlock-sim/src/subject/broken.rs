@@ -10,15 +10,13 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use overlock::atomic::{Atomic, ConstAtomic};
 use overlock::platform::Platform;
-use overlock::{Bucket, ConstLock, Hybrid, RawLock, RawTimedLock};
+use overlock::{Bucket, ConstLock, RawLock, RawTimedLock};
 
-use super::{CARRIES, Fair, HYBRID, Probe, Subject, UNFAIR};
+use super::{Fair, HYBRID, Subject, UNFAIR};
 use crate::Oracle;
 use crate::cell::Word;
-use crate::lock_model::{
-    CARRY, LOCKED, Layout, NO_STEALING, Promise, STEALS, Survives, TAIL_SHIFT,
-};
-use crate::platform::{ByAddress, Inject, SlowWake};
+use crate::lock_model::{LOCKED, Layout, NO_STEALING, Promise, STEALS, Survives, TAIL_SHIFT};
+use crate::platform::{ByAddress, Inject};
 
 type Here = Inject<ByAddress>;
 
@@ -26,7 +24,6 @@ type Here = Inject<ByAddress>;
 const BARE: Promise = Promise { layout: Layout::Opaque, survives: Survives::Nobody, ..UNFAIR };
 const FIFO: Promise = Promise { layout: Layout::Queue, in_order: true, ..BARE };
 const BOUNDED: Promise = Promise { layout: Layout::Queue, max_bypass: HYBRID.max_bypass, ..BARE };
-const CARRYING: Promise = Promise { max_carries: CARRIES.max_carries, ..BOUNDED };
 const STRICT: Promise = Promise { layout: Layout::Queue, passes_awake: Some(0), ..BARE };
 const DISABLING: Promise = Promise { layout: Layout::Queue, disables_stealing: true, ..BARE };
 
@@ -37,11 +34,6 @@ pub(super) static SUBJECTS: &[Subject] = &[
     known_bad::<Barging>("broken-unfair-fifo", &[Oracle::Order], FIFO),
     known_bad::<Starving>("broken-bypass", &[Oracle::Bypass], BOUNDED),
     known_bad::<Starving>("broken-strict-order", &[Oracle::Bypass], STRICT),
-    known_bad::<Obliging>("broken-carry", &[Oracle::Bypass], CARRYING),
-    Subject {
-        known_bad: &[Oracle::Bypass],
-        ..super::timed::<SlowWake, Hybrid<Inject<SlowWake>, Probe>>("broken-carries", HYBRID)
-    },
     known_bad::<Unheeded>("broken-declaration", &[Oracle::Bypass], DISABLING),
     known_bad::<LateLook>("broken-touch-after-release", &[Oracle::Freed], BARE),
     known_bad::<Stampede>("broken-stampede", &[Oracle::Kicks], BARE),
@@ -225,15 +217,6 @@ struct Starving;
 impl Mistake for Starving {
     fn lock(words: &Words) {
         pass_or_join(words, 0);
-    }
-}
-
-/// A CPU that passes the queue carries in place of its head.
-struct Obliging;
-impl Mistake for Obliging {
-    fn lock(words: &Words) {
-        pass_or_join(words, CARRY);
-        words.lock.fetch_and(!CARRY, SeqCst);
     }
 }
 

@@ -7,7 +7,7 @@
 
 use overlock::{Hybrid, Queued, TestAndSet, Ticket};
 
-use super::{CARRIES, Kind, Probe, QUEUED, Subject, TICKET, UNFAIR, shared};
+use super::{HYBRID, Kind, Probe, QUEUED, Subject, TICKET, UNFAIR, shared};
 use crate::Oracle;
 use crate::cell::Numbers;
 use crate::platform::{ByNumber, Inject, Misnumbered, Waiting};
@@ -17,7 +17,7 @@ const fn locks<W: Waiting>() -> [Kind; 4] {
         Kind::timed::<TestAndSet<Inject<W>, Probe>>(UNFAIR),
         Kind::plain::<Ticket<Inject<W>, Probe>>(TICKET),
         Kind::timed::<Queued<Inject<W>, Probe>>(QUEUED),
-        Kind::timed::<Hybrid<Inject<W>, Probe>>(CARRIES),
+        Kind::timed::<Hybrid<Inject<W>, Probe>>(HYBRID),
     ]
 }
 

@@ -73,7 +73,7 @@ fn every_lock_survives_a_swarm_of_random_worlds() {
             assert_eq!(seen, is_reachable(name, event), "{name}: {event_name}");
         }
         let queues = ["queued", "hybrid", "mixed"];
-        let kind = subject.name.trim_start_matches("cheap-").trim_start_matches("slow-wake-");
+        let kind = subject.name.trim_start_matches("cheap-").trim_start_matches("ending-");
         let has_queue = queues.contains(&kind);
         assert_eq!(takeovers > 0, has_queue, "{}: {takeovers} kicks taken over", subject.name);
         let is_mixed = subject.name == "mixed";

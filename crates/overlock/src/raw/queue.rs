@@ -67,8 +67,6 @@
 //!                                       :    takes, and promotes the next    :
 //! ```
 //!
-//! A queue head that spins in its tenure also carries: (t,s,d,0,n,l) -> (t,s,d,0,n-2048,l).
-//!
 //! An acquisition by a newcomer whose gap is timed, and the next ones:
 //!
 //! ```text
@@ -124,8 +122,7 @@
 //!   `NO_STEALING` is set, the byte is not zero, so the fast path passes no CPU. The exception is a
 //!   cheap release that missed the queue: one CPU may then pass, and its release makes the byte
 //!   nonzero again.
-//! * I2: only the queue head reduces the count of a queue: to zero when it leaves the queue, and by
-//!   2,048 when it carries. It carries a bounded number of times (`raw/word/queue.rs`).
+//! * I2: only the queue head reduces the count of a queue: to zero, when it leaves the queue.
 //! * I3: a release that sees `HALTED` kicks the queue head, unless `SPINNER` says that a newcomer
 //!   is spinning, that newcomer may steal, and the head is not known to be due.
 //! * I4: the newcomer that set `SPINNER` clears it by taking the lock, or by a CAS before it joins
@@ -207,10 +204,9 @@ pub struct QueueLock<P: Platform, O: Order, C: Class = Uncounted> {
 }
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
-    /// How many acquisitions may pass a waiter while it is the queue head: 65,535 in the unfair
-    /// order on a platform whose CPUs halt and can't yield, and otherwise 4,095.
-    pub const MAX_BYPASS: u32 =
-        LockWord::STEALS_MAX + Place::<P, O, C>::CARRIES * LockWord::STEALS_CARRIED;
+    /// How many acquisitions may pass a waiter while it is the queue head, and can run. (A head that
+    /// does not come although the lock is free is passed by waiters now and then: `wait.rs`.)
+    pub const MAX_BYPASS: u32 = LockWord::STEALS_MAX;
 
     /// An unlocked lock in a cell, for platforms whose cells can't be constants.
     ///

@@ -322,7 +322,6 @@ mod bits {
     pub(super) const LOCKED: u32 = 1 << 0;
     pub(super) const STEAL: u32 = 1 << 1;
     pub(super) const STEALS: u32 = 0xfff << 1;
-    pub(super) const CARRY: u32 = 1 << 12;
     pub(super) const HALTED: u32 = 1 << 13;
     pub(super) const NO_STEALING: u32 = 1 << 14;
     pub(super) const TAIL: u32 = 0xffff_0000;
@@ -331,16 +330,15 @@ mod bits {
 /// Checks that only the queue head takes the lock while stealing is disabled, or once the head has
 /// been passed as often as is allowed: the CPU that takes the lock then leaves the queue. The one
 /// exception is the first to pass after a cheap release that missed the queue. No CPU reduces the
-/// count but a head that leaves the queue or carries 2,048.
+/// count but a head that leaves the queue.
 pub(crate) fn nobody_passes() -> Option<Watch> {
-    use bits::{CARRY, LOCKED, NO_STEALING, STEAL, STEALS, TAIL};
+    use bits::{LOCKED, NO_STEALING, STEAL, STEALS, TAIL};
     let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
         let disables = new & !old & NO_STEALING != 0;
         assert!(!disables || new & STEALS != 0, "CPU {cpu} disables stealing without a count");
         // In strict order the count is one from the start.
         let reduces = new & STEALS < old & STEALS && new & STEALS > STEAL;
-        let carries = old ^ new == CARRY;
-        assert!(!reduces || carries, "CPU {cpu} takes steals from the count");
+        assert!(!reduces, "CPU {cpu} takes steals from the count");
         let takes = new & !old & LOCKED != 0;
         if takes && old & TAIL != 0 {
             let forbidden = old & NO_STEALING != 0 && old & STEALS != 0;
@@ -407,7 +405,7 @@ pub(crate) fn hybrid<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P,
     unsafe { Hybrid::with(Word::new(0, Part::Lock(life))) }
 }
 
-/// A lock whose queue head may be passed once more, unless it carries. It looks as if a CPU had
+/// A lock whose queue head may be passed once more. It looks as if a CPU had
 /// stolen it from a queue that it has just emptied, which can't happen, but is allowed for here.
 pub(crate) fn hybrid_near_bound<P: Platform<Word = Word>>(life: &'static Life) -> Hybrid<P, Seen> {
     let once = bits::STEALS - bits::STEAL;
@@ -440,14 +438,11 @@ fn the_strict_order_lets_a_head_be_passed_only_in_its_first_halt() {
 }
 
 #[test]
-fn the_count_is_reduced_only_by_a_carry_and_by_a_head_that_leaves() {
-    use bits::{CARRY, LOCKED, NO_STEALING, STEAL};
+fn the_count_is_reduced_only_by_a_head_that_leaves() {
+    use bits::{LOCKED, STEAL};
     let allows = |old, new| allows(nobody_passes, &[old, new]);
     let queue = 4 << 16;
-    let passed = queue | LOCKED | CARRY | (3 * STEAL);
-    assert!(allows(passed, passed - CARRY));
+    let passed = queue | LOCKED | (3 * STEAL);
     assert!(allows(passed, queue | LOCKED));
     assert!(!allows(passed, passed - STEAL));
-    assert!(!allows(passed, passed - CARRY - STEAL));
-    assert!(!allows(passed, (passed - CARRY) | NO_STEALING));
 }

@@ -232,8 +232,6 @@ models! {
         [PvLockStealing, PvWaitHead, PvWaitNode], [];
     hybrid_three_spurious: hybrid on Halting, lock, nobody_passes, Plan { world: SPURIOUS, ..THREE },
         [PvSpuriousWakeup, PvWaitAgain], [];
-    hybrid_carries: hybrid_near_bound on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 5_000, ..FUTEX }, ..THREE },
-        [PvLockStealing, LockQueued, PvWaitHead], ["head.rs carry fetch_and"];
     hybrid_bound: hybrid_near_bound on ByAddress, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
         [PvLockStealing, LockQueued, PvWaitHead], [];
     hybrid_timed: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, ..AGAIN },

@@ -61,7 +61,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 // (t,0,d,h,n,l) -> (t,1,d,h,n,l)
                 announced = cas(&self.word, seen, seen.with_spinner(), Relaxed).is_ok();
             }
-            if !pace.goes_on::<P>() || deadline_ns.is_some_and(|at| P::now_ns() >= at) {
+            if !pace.goes_on::<P, C>() || deadline_ns.is_some_and(|at| P::now_ns() >= at) {
                 return announced && self.take_or_withdraw();
             }
             // Once: a head that halts again because the lock is held gains nothing by it.
@@ -124,7 +124,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 C::count(Event::LockTimeout);
                 return false;
             }
-            if !pace.goes_on::<P>() {
+            if !pace.goes_on::<P, C>() {
                 P::nap(NAP_NS);
             }
         }

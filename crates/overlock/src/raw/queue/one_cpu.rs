@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A platform in virtual time, for tests of what a CPU does while no other does anything.
 
-/// A platform of one CPU, on which a pause takes 10 ns. The static is the time; it is
-/// followed by what a yield does, if the CPU can yield, by the costs, if not the usual ones, and by
-/// the nanoseconds that a reading of the clock takes, if it takes any.
+/// A platform of one CPU, on which a pause takes 10 ns. The static is the time; it is followed by
+/// what happens while the CPU halts, which ends at once.
 macro_rules! one_cpu {
-    ($name:ident, $now:ident, $yield:expr $(, $costs:expr)? $(; $reading_ns:literal)?) => {
+    ($name:ident, $now:ident, $halts:expr) => {
         #[derive(Debug)]
         struct $name;
 
         static $now: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
 
-        // SAFETY: the cells are those of `core` (P0). The only CPU never waits, is never kicked and
+        // SAFETY: the cells are those of `core` (P0). The only CPU never waits for long, is never kicked and
         // has no interrupts (P1 to P6, P10, P11), has the only slot and the table for itself (P7,
         // P8), and its clock never goes back (P9).
         unsafe impl crate::platform::Platform for $name {
@@ -21,22 +20,12 @@ macro_rules! one_cpu {
             type Release = crate::platform::ReadModifyWrite;
 
             const WAITS: bool = true;
-            const YIELDS: bool = $yield.is_some();
 
-            $(
-                fn costs() -> crate::platform::Costs {
-                    $costs
-                }
-            )?
             fn fence(order: core::sync::atomic::Ordering) {
                 core::sync::atomic::fence(order);
             }
             fn relax() {
                 $now.fetch_add(10, core::sync::atomic::Ordering::Relaxed);
-            }
-            fn yield_now() {
-                const YIELD: Option<fn()> = $yield;
-                YIELD.unwrap()();
             }
             fn cpu() -> Option<crate::Cpu> {
                 crate::Cpu::new(0)
@@ -49,10 +38,12 @@ macro_rules! one_cpu {
                 static BUCKETS: [crate::Bucket<$name>; 2] = [const { crate::Bucket::new() }; 2];
                 &BUCKETS
             }
-            fn wait(_: &Self::Word, _: u32, _: Option<u64>) {}
+            fn wait(_: &Self::Word, _: u32, _: Option<u64>) {
+                $halts();
+            }
             fn kick(_: *const Self::Word, _: crate::Cpu) {}
             fn now_ns() -> u64 {
-                $now.fetch_add(0 $(+ $reading_ns)?, core::sync::atomic::Ordering::Relaxed)
+                $now.load(core::sync::atomic::Ordering::Relaxed)
             }
         }
     };

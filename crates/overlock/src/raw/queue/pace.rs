@@ -16,8 +16,8 @@
 //!
 //! `docs/hybrid.md` has the measurements.
 
+use crate::counters::{Class, Event};
 use crate::platform::{Costs, Platform};
-use crate::raw::word::queue::LockWord;
 use crate::spin::Spin;
 
 /// For how many wake-up latencies a queue head can be passed, its *tenure*: a hand-over costs one
@@ -69,9 +69,10 @@ impl Pace {
 
     /// Waits until it is time for another look. Returns false if it is time to halt instead.
     #[inline]
-    pub(super) fn goes_on<P: Platform>(&mut self) -> bool {
+    pub(super) fn goes_on<P: Platform, C: Class>(&mut self) -> bool {
         let goes_on = self.spin.pause_times::<P>(self.pauses);
         if goes_on && self.yields && P::YIELDS && self.has_read_clock() && P::waits() {
+            C::count(Event::PvYield);
             self.spin.yield_now::<P>();
         }
         goes_on
@@ -94,15 +95,9 @@ pub(super) const fn is_tenure_over(costs: Costs, head_for_ns: u64) -> bool {
     head_for_ns >= costs.wake_ns * TENURE_WAKES
 }
 
-/// How often a queue head whose tenure is not over can [carry](crate::raw::word::queue): where it
-/// can't yield, hand-overs are long, and short critical sections would use up the count first.
-pub(super) const fn carries(unfair: bool, yields: bool) -> u32 {
-    if unfair && !yields { LockWord::CARRIES_MAX } else { 0 }
-}
-
 /// Whether a release that may leave the queue head halted, because a newcomer spins, reads how
 /// long the head has been there. `steals` is the count in the word. With powers of two, less one,
-/// there are at most 13 readings until the head carries, and if the steals come at a steady rate,
+/// there are at most 13 readings until the count is full, and if the steals come at a steady rate,
 /// the first reading after the tenure comes at about twice the tenure at the latest.
 pub(super) const fn reads_tenure(steals: u32) -> bool {
     (steals + 1).is_power_of_two()

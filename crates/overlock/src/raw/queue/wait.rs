@@ -131,7 +131,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         let state = &self.node().state;
         let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
         let mut pace = Pace::behind();
-        while state.load(Relaxed) == state::WAITING && pace.goes_on::<P>() {
+        while state.load(Relaxed) == state::WAITING && pace.goes_on::<P, C>() {
             if !P::waits() && late() && self.abandon(state::WAITING) {
                 return Err(GaveUp::Late);
             }

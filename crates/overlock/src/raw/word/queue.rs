@@ -11,19 +11,11 @@
 //! | field | meaning | set by | cleared by |
 //! |---|---|---|---|
 //! | `LOCKED` | The lock is held. | the CPU that takes it | the release |
-//! | `steals` | How often the queue head has been passed, or a few more; less what the head has [carried](#the-carry). | each steal, or its release; with `NO_STEALING` | the queue head when it carries, or leaves the queue |
+//! | `steals` | How often the queue head has been passed, or a few more. | each steal, or its release; with `NO_STEALING` | the queue head when it leaves the queue |
 //! | `HALTED` | The queue head has halted and is in the table of waiters. | the queue head, or the holder that promoted it asleep | the queue head when it is back; a steal that finds it kicked |
 //! | `NO_STEALING` | No newcomer may pass the queue head. | the queue head; in strict order, the CPU that makes it the head | the queue head |
 //! | `SPINNER` | A newcomer spins outside the queue: a release need not kick. | that newcomer | that newcomer |
 //! | `tail` | The code of the last node in the queue, or zero. | each waiter that joins | the queue head, if it is also the last |
-//!
-//! # The carry
-//!
-//! In the unfair order, where CPUs halt and can't yield, the count has 16 bits, but the word has
-//! room for only 12. A queue head that spins carries: it clears the highest of the 12 and counts
-//! that itself, up to 30 times. So it can be passed 4,095 + 30 x 2,048 = 65,535 times. No other CPU
-//! clears the bit as long as the head is in the queue, so a carry loses no steal. A head that does
-//! not run does not carry, so it can be passed at most 4,095 times before it has a processor.
 //!
 //! # The lowest byte
 //!
@@ -53,8 +45,6 @@ pub(crate) struct LockWord(u32);
 const LOCKED: u32 = 1 << 0;
 const STEAL: u32 = 1 << 1;
 const STEALS: u32 = 0xfff << 1;
-/// The highest bit of the count.
-const CARRY: u32 = 1 << 12;
 /// The part of the count that is in the lowest byte.
 const STEALS_LOW: u32 = STEALS & 0xff;
 const HALTED: u32 = 1 << 13;
@@ -78,10 +68,6 @@ impl LockWord {
     pub(crate) const HELD: Self = Self(LOCKED);
     /// How many steals the word can count.
     pub(crate) const STEALS_MAX: u32 = STEALS / STEAL;
-    /// How many of them a carry takes out of the word.
-    pub(crate) const STEALS_CARRIED: u32 = CARRY / STEAL;
-    /// How often a queue head has to carry for a count of 16 bits.
-    pub(crate) const CARRIES_MAX: u32 = (u16::MAX as u32 - Self::STEALS_MAX) / Self::STEALS_CARRIED;
 
     /// The value of a lock word.
     #[inline(always)]
@@ -155,19 +141,9 @@ impl LockWord {
         self.0 & NO_STEALING != 0
     }
 
-    /// How often the queue head has been passed, less what it has carried.
+    /// How often the queue head has been passed.
     pub(crate) const fn steals(self) -> u32 {
         (self.0 & STEALS) / STEAL
-    }
-
-    /// Whether the count in the word is so large that the queue head can carry.
-    pub(crate) const fn can_carry(self) -> bool {
-        self.0 & CARRY != 0
-    }
-
-    /// The queue head carries: `(t,..,n,l) -> (t,..,n-2048,l)`.
-    pub(crate) const fn carried(self) -> Self {
-        Self(self.0 & rmw::CARRIED)
     }
 
     /// Whether a newcomer may take the lock once it is free: the queue is empty, or its head can be
@@ -292,14 +268,12 @@ pub(crate) fn update<W: Atomic<u32>>(
 
 /// What individual read-modify-writes do to a word.
 pub(crate) mod rmw {
-    use super::{CARRY, DISABLED, HALTED, LOCKED};
+    use super::{DISABLED, HALTED, LOCKED};
 
     /// `fetch_sub`: the release, when there is no steal to count. Also a held lock without waiters.
     pub(crate) const RELEASE: u32 = LOCKED;
     /// `fetch_or`: the queue head disables stealing. It makes the count odd.
     pub(crate) const DISABLE_STEALING: u32 = DISABLED;
-    /// `fetch_and`: the queue head takes 2,048 steals out of the word.
-    pub(crate) const CARRIED: u32 = !CARRY;
     /// `fetch_and`: the queue head has come back.
     pub(crate) const HEAD_IS_BACK: u32 = !HALTED;
     /// `fetch_and`: there are no waiters any more.
@@ -338,19 +312,6 @@ mod tests {
             let steal = if word.has_queue() { 1 + u32::from(skips) } else { 0 };
             assert_eq!(taken.bits(), word.bits() + LOCKED + steal * STEAL, "{:#x}", word.bits());
         }
-    }
-
-    /// So a carry can't let a CPU in that looks only at the lowest byte.
-    #[test]
-    fn a_carry_takes_a_fixed_number_of_steals_out_of_the_word_and_changes_nothing_else() {
-        for word in words(OTHER).filter(|word| word.can_carry()) {
-            let after = word.carried();
-            assert_eq!(word.steals() - after.steals(), LockWord::STEALS_CARRIED);
-            assert_eq!(after.bits() & !STEALS, word.bits() & !STEALS);
-            assert_eq!(after.bits() & STEALS_LOW, word.bits() & STEALS_LOW);
-        }
-        let most = LockWord::STEALS_MAX + LockWord::CARRIES_MAX * LockWord::STEALS_CARRIED;
-        assert_eq!(most, u32::from(u16::MAX));
     }
 
     #[test]
