@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 mod debian;
 mod dist;
 mod image;
+mod results;
 mod roots;
 mod tidy;
 mod weak;
@@ -29,6 +30,8 @@ cargo xtask COMMAND
   uninstall --prefix DIR  remove it again
   image    build the kernel image of overlock-boot, and print its path; [--code] print how large
            the locks are in it, and compare those that are switched off with the native ones
+  results FILE...  fill the tables of README.md and docs/results.md from files that `overlock bench`
+           and `overlock compare` wrote with --out
   tidy     check the rules of STYLE.md that a program can check (also a test)
   verify   run the long checks: models with one preemption more, every ordering, more rounds of the
            preload library's suites, and 20 minutes of torture for each lock; [--for TIME]
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
             true
         }),
         ["image", "--code"] => image::code(),
+        ["results", ref files @ ..] => results::write(&root(), files),
         ["tidy"] => tidy(),
         ["verify"] => verify("20m"),
         ["verify", "--for", time] => verify(time),

@@ -28,6 +28,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
         files.iter().flat_map(|file| rules.iter().flat_map(|rule| rule(file))).collect();
     let banned = banned_words(&files);
     found.extend(files.iter().flat_map(|file| words_are_the_glossarys(file, &banned)));
+    found.extend(files.iter().flat_map(|file| links_lead_somewhere(file, &files)));
     found.extend(arrows(&metadata(root)?));
     Ok(found)
 }
@@ -100,6 +101,11 @@ fn is_rust(file: &File) -> bool {
     file.path.ends_with(".rs")
 }
 
+/// Measurements of earlier releases, in the words of their time.
+fn is_archive(file: &File) -> bool {
+    file.path.starts_with("docs/archive/")
+}
+
 /// Returns the code of a line, without a comment at its end.
 fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or(line)
@@ -128,10 +134,10 @@ fn ordering_says_why(file: &File) -> Vec<String> {
 }
 
 /// Comments in Rust have at most 100 columns, except for tables and links; rustfmt takes care of
-/// the code. Documents and C have at most 120. The dated results stay as they were written.
+/// the code. Documents and C have at most 120. The archive stays as it was written.
 fn lines_fit(file: &File) -> Vec<String> {
     let is_c = [".c", ".cc", ".h", ".hpp"].iter().any(|ending| file.path.ends_with(ending));
-    let is_document = file.path.ends_with(".md") && file.path != "docs/results.md";
+    let is_document = file.path.ends_with(".md") && !is_archive(file);
     let most = match is_rust(file) {
         true => 100,
         false if is_document || is_c => 120,
@@ -225,8 +231,8 @@ fn banned_words(files: &[File]) -> Vec<String> {
 
 fn words_are_the_glossarys(file: &File, banned: &[String]) -> Vec<String> {
     let document = file.path.ends_with(".md") && !file.path.contains("CHANGELOG");
-    let history = ["docs/glossary.md", "docs/results.md", "xtask/src/tidy.rs"];
-    if history.contains(&file.path.as_str()) || !(is_rust(file) || document) {
+    let own = ["docs/glossary.md", "xtask/src/tidy.rs"].contains(&file.path.as_str());
+    if own || is_archive(file) || !(is_rust(file) || document) {
         return Vec::new();
     }
     let found = |line: &str| banned.iter().find(|word| line.contains(word.as_str())).cloned();
@@ -236,6 +242,65 @@ fn words_are_the_glossarys(file: &File, banned: &[String]) -> Vec<String> {
         .filter_map(|(i, line)| Some((i, found(line)?)))
         .map(|(i, word)| format!("{}:{}: `{word}`; see docs/glossary.md", file.path, i + 1))
         .collect()
+}
+
+/// Documents link to files and headings that exist, and name only files that exist.
+fn links_lead_somewhere(file: &File, files: &[File]) -> Vec<String> {
+    if !file.path.ends_with(".md") || is_archive(file) || file.path.contains("CHANGELOG") {
+        return Vec::new();
+    }
+    let folder = Path::new(&file.path).parent().unwrap_or(Path::new(""));
+    let targets = file.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    // Links to items of Rust are rustdoc's business.
+    let is_item = |target: &str| target.contains("::") || target.starts_with(char::is_uppercase);
+    let relative = targets.filter(|target| target.contains(".md") || !is_item(target));
+    let relative = relative.filter(|target| !target.contains("://"));
+    let broken = relative.filter(|target| {
+        let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+        let path = if path.is_empty() { file.path.clone() } else { plain(&folder.join(path)) };
+        let to = files.iter().find(|file| file.path == path);
+        match to {
+            Some(to) => !heading.is_empty() && !headings(to).any(|known| known == heading),
+            None => !files.iter().any(|file| Path::new(&file.path).starts_with(&path)),
+        }
+    });
+    let quoted =
+        file.text.split("```").step_by(2).flat_map(|text| text.split('`').skip(1).step_by(2));
+    let named = quoted.filter(|name| {
+        let is_path = name.contains('/') && !name.contains([' ', '{', '*', '<', ':', '$', '(']);
+        let tail = format!("/{}", name.trim_start_matches("../"));
+        let known = |file: &File| format!("/{}", file.path).ends_with(&tail);
+        let ours = [".rs", ".md", ".toml", ".sh", ".py", ".c", ".h"];
+        is_path
+            && file.path != "docs/sources.md"
+            && !name.starts_with('/')
+            && ours.iter().any(|ending| name.ends_with(ending))
+            && !files.iter().any(known)
+    });
+    broken.chain(named).map(|to| format!("{}: there is no {to}", file.path)).collect()
+}
+
+/// Returns a path without `.` and `..`.
+fn plain(path: &Path) -> String {
+    let mut parts: Vec<_> = Vec::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => drop(parts.pop()),
+            std::path::Component::Normal(name) => parts.push(name.to_string_lossy()),
+            _ => {}
+        }
+    }
+    parts.join("/")
+}
+
+/// Returns the headings of a document, as links spell them.
+fn headings(file: &File) -> impl Iterator<Item = String> {
+    let titles = file.text.lines().filter_map(|line| line.strip_prefix('#'));
+    titles.map(|title| {
+        let title = title.trim_start_matches('#').trim().to_lowercase();
+        let kept = title.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
 }
 
 #[cfg(test)]
@@ -281,6 +346,16 @@ mod tests {
         assert_eq!(banned, ["front man", "boss"]);
         assert_eq!(words_are_the_glossarys(&file("README.md", "the boss"), &banned).len(), 1);
         assert!(words_are_the_glossarys(&file("README.md", "the head"), &banned).is_empty());
+        let links = |text: &str| {
+            let files = [file("docs/a.md", text), file("docs/b.md", "## The `x`, again\n")];
+            links_lead_somewhere(&files[0], &files).len()
+        };
+        for broken in ["[](c.md)", "[](../b.md)", "[](b.md#the-y)", "`docs/c.md`", "[](#x)"] {
+            assert_eq!(links(broken), 1, "{broken}");
+        }
+        for sound in ["[](b.md)", "[](../docs)", "[](b.md#the-x-again)", "`docs/b.md`", "a/b.md"] {
+            assert_eq!(links(sound), 0, "{sound}");
+        }
         let wrong = [("overlock".to_owned(), "overlock-host".to_owned())];
         assert_eq!(arrows(&wrong).len(), 1);
     }

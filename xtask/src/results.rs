@@ -1,0 +1,150 @@
+//! `cargo xtask results FILE...`: tables of documents, from what `bench` and `compare` recorded.
+//! Each has its place, from `<!-- NAME -->` to `<!-- end -->`.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// One file of results: its name without the ending, and its rows.
+struct Kept(String, Vec<Value>);
+
+impl Kept {
+    fn of(&self, kind: &'static str) -> impl Iterator<Item = &Value> {
+        self.1.iter().filter(move |row| row["kind"] == kind)
+    }
+
+    /// The speed of the program under `lock` over that under libc.
+    fn speed(&self, lock: &str) -> Option<&Value> {
+        let mut points = self.of("point").filter(|row| row["world"] == "process");
+        points.find(|row| row["lock"] == lock).map(|row| &row["of_baseline"])
+    }
+}
+
+/// Fills the places of README.md and docs/results.md from `paths`.
+pub(crate) fn write(root: &Path, paths: &[&str]) -> Result<bool> {
+    let kept = paths.iter().map(|path| {
+        let text = std::fs::read_to_string(path).with_context(|| format!("can't read {path}"))?;
+        let rows: Result<_, _> = text.lines().map(serde_json::from_str).collect();
+        let name = Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        anyhow::Ok(Kept(name, rows.with_context(|| format!("{path} is not JSON Lines"))?))
+    });
+    let kept: Vec<Kept> = kept.collect::<Result<_>>()?;
+    if kept.is_empty() {
+        bail!("name files that `overlock bench --out` and `overlock compare --out` wrote");
+    }
+    for document in ["README.md", "docs/results.md"] {
+        let text = std::fs::read_to_string(root.join(document))?;
+        std::fs::write(root.join(document), filled(&text, &kept)?)?;
+    }
+    Ok(true)
+}
+
+/// Returns `text` with the tables of `kept` in its places.
+fn filled(text: &str, kept: &[Kept]) -> Result<String> {
+    let mut text = text.to_owned();
+    for (name, table) in [
+        ("commands", commands(kept)),
+        ("random points", points(kept)),
+        ("programs", programs(kept, &["hybrid", "none"])),
+        ("programs, all locks", programs(kept, &["hybrid", "queued", "test-and-set", "none"])),
+        ("bounds", bounds(kept)),
+    ] {
+        let begin = format!("<!-- {name} -->\n");
+        let Some((before, rest)) = text.split_once(&begin) else { continue };
+        let after = rest.split_once("<!-- end -->").context(format!("{begin} has no end"))?.1;
+        text = format!("{before}{begin}{table}<!-- end -->{after}");
+    }
+    Ok(text)
+}
+
+fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let rows: String = rows.into_iter().map(|row| format!("| {} |\n", row.join(" | "))).collect();
+    let line = "|---".repeat(head.len());
+    format!("| {} |\n{line}|\n{rows}", head.join(" | "))
+}
+
+fn three(value: f64) -> String {
+    let digits = 2 - value.abs().max(1e-9).log10().floor() as i32;
+    format!("{value:.*}", digits.clamp(0, 3) as usize)
+}
+
+/// Formats an interval as `median (low..high)`.
+fn interval(of: &Value) -> String {
+    let end = |end| of[end].as_f64().map_or("?".into(), three);
+    format!("{} ({}..{})", end("median"), end("low"), end("high"))
+}
+
+fn commands(kept: &[Kept]) -> String {
+    let said = |value: &Value| value.as_str().unwrap_or("unknown").to_owned();
+    let rows = kept.iter().flat_map(|file| file.of("run")).map(|run| {
+        let words = run["command"].as_array().into_iter().flatten().skip(1).map(said);
+        let words = words.collect::<Vec<_>>().join(" ").replace('|', "\\|");
+        let cpus = format!("{} of {}", run["machine"]["cpus"], said(&run["machine"]["cpu_model"]));
+        vec![format!("`overlock {words}`"), said(&run["commit"]), cpus]
+    });
+    table(&["command", "commit", "CPUs"], rows)
+}
+
+fn points(kept: &[Kept]) -> String {
+    let head = ["lock", "of the best peer, mean", "worst point", "longest stall, ms"];
+    let more = ["p99.9 over parking_lot's", "worst Jain, to 16 threads", "uncontended pair, ns"];
+    let fields = ["/of_best_peer/median", "/worst/ratio", "/longest_stall_ns"];
+    let fields = [&fields[..], &["/p999_of_parking_lot", "/calm_jain", "/pair_ns"]].concat();
+    let all: Vec<&Value> = kept.iter().flat_map(|file| file.of("summary")).collect();
+    let mut locks: Vec<&str> = all.iter().filter_map(|row| row["lock"].as_str()).collect();
+    let mut known = std::collections::BTreeSet::new();
+    locks.retain(|lock| known.insert(*lock));
+    let rows = locks.iter().map(|lock| {
+        let cell = |field: &&str| {
+            let of = all.iter().filter(|row| row["lock"] == *lock);
+            let unit = if *field == "/longest_stall_ns" { 1e6 } else { 1.0 };
+            let mut values: Vec<f64> =
+                of.filter_map(|row| Some(row.pointer(field)?.as_f64()? / unit)).collect();
+            values.sort_by(f64::total_cmp);
+            values.dedup_by_key(|value| three(*value));
+            match values[..] {
+                [] => "-".into(),
+                [one] => three(one),
+                [low, .., high] => format!("{} to {}", three(low), three(high)),
+            }
+        };
+        [vec![(*lock).to_owned()], fields.iter().map(cell).collect()].concat()
+    });
+    table(&[&head[..], &more].concat(), rows)
+}
+
+fn programs(kept: &[Kept], locks: &[&str]) -> String {
+    let median = |file: &Kept, lock: &str| file.speed(lock).and_then(|of| of["median"].as_f64());
+    let files = kept.iter().filter_map(|file| Some((median(file, locks[0])?, file)));
+    let mut files: Vec<_> = files.collect();
+    files.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mean = |lock: &&str| {
+        let all = files.iter().filter_map(|(_, file)| median(file, lock));
+        let logs: Vec<f64> = all.map(f64::ln).collect();
+        three((logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp())
+    };
+    let means = [vec!["geometric mean".into()], locks.iter().map(mean).collect()].concat();
+    let rows = files.iter().map(|(_, file)| {
+        let cell = |lock: &&str| file.speed(lock).map_or("-".into(), interval);
+        [vec![file.0.clone()], locks.iter().map(cell).collect()].concat()
+    });
+    table(&[&["program"], locks].concat(), rows.chain([means.clone()]))
+}
+
+/// Lists the bounds of `--check` that were not met.
+fn bounds(kept: &[Kept]) -> String {
+    let all = kept.iter().flat_map(|file| file.of("check")).filter(|row| row["limit"].is_f64());
+    let (met, others): (Vec<_>, Vec<_>) = all.partition(|row| row["verdict"] == "met");
+    let rows = others.iter().map(|row| {
+        let field = |name: &str| row[name].as_str().unwrap_or("?").to_owned();
+        let limit = format!("{} {}", field("side").replace('-', " "), row["limit"]);
+        let bound = format!("{} of {}", field("bound"), field("lock"));
+        vec![field("verdict"), bound, field("place"), limit, interval(&row["value"])]
+    });
+    let lines = table(&["verdict", "bound", "where", "limit", "value"], rows);
+    format!("{lines}\n{} bounds were met.\n", met.len())
+}
+
+#[cfg(test)]
+mod tests;
