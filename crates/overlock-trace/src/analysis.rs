@@ -15,9 +15,10 @@
 
 use crate::event::{Event, Off, Site, What};
 use crate::lock::{Had, Lock};
-use crate::report::{BlockedIn, End, HolderNs, Key, Report, SiteReport, ThreadTime};
+use crate::report::{BlockedIn, Key, Report, SiteReport, ThreadTime};
 use crate::spin::Spins;
 use crate::timeline::{State, Sums, Timeline};
+use crate::wait::{Part, Wait};
 use std::collections::HashMap;
 
 /// How much is kept, and what a sample stands for.
@@ -39,43 +40,32 @@ impl Default for Limits {
     }
 }
 
-/// A wait that has not ended.
 #[derive(Debug)]
-struct Wait {
-    lock: u64,
-    site: Site,
-    began: u64,
-    /// Until then its time has been split.
-    from: u64,
-    /// A release meant this waiter.
-    is_woken: bool,
-    slept: bool,
-    holder: HolderNs,
-    blocked_in: Vec<(BlockedIn, u64)>,
-}
-
-#[derive(Debug)]
-struct Thread {
-    process: u32,
-    line: Timeline,
+pub(crate) struct Thread {
+    pub(crate) process: u32,
+    pub(crate) line: Timeline,
     wait: Option<Wait>,
     /// The word whose waiters it wakes at this moment.
     wakes: Option<u64>,
     /// The lock that it has got after a wait, the place, and when.
     got: Option<(u64, usize, u64)>,
-    has_ended: bool,
+    /// For how long snapshots have seen it in its present wait.
+    pub(crate) looked_ns: u64,
+    /// How often it has got a processor.
+    pub(crate) turns: u64,
+    pub(crate) has_ended: bool,
 }
 
 /// The analysis of one program.
 #[derive(Debug)]
 pub struct Analysis {
-    limits: Limits,
-    threads: HashMap<u32, Thread>,
+    pub(crate) limits: Limits,
+    pub(crate) threads: HashMap<u32, Thread>,
     locks: HashMap<(u32, u64), Lock>,
     /// How many threads of a process could run and have no processor.
     starved: HashMap<u32, u32>,
     keys: HashMap<Key, usize>,
-    sites: Vec<SiteReport>,
+    pub(crate) sites: Vec<SiteReport>,
     spins: Spins,
     ended: Sums,
     born: u64,
@@ -84,6 +74,10 @@ pub struct Analysis {
     events: u64,
     losses: u64,
     unkept: u64,
+    /// All time of waits that snapshots have seen.
+    pub(crate) looked_ns: u64,
+    /// Since when the next snapshot needs the past.
+    pub(crate) needed_from: u64,
 }
 
 /// Chains of locks are followed this far; beyond that, and in circles, the end is unknown.
@@ -110,6 +104,8 @@ impl Analysis {
             events: 0,
             losses: 0,
             unkept: 0,
+            looked_ns: 0,
+            needed_from: u64::MAX,
         }
     }
 
@@ -169,8 +165,9 @@ impl Analysis {
             running: self.ended.running,
             preempted: self.ended.preempted,
             throttled: self.ended.throttled,
-            blocked: self.ended.blocked,
-            waiting: self.ended.waiting,
+            // Where snapshots tell of waits, no event does, and they are among the other sleeps.
+            blocked: self.ended.blocked.saturating_sub(self.looked_ns),
+            waiting: self.ended.waiting + self.looked_ns.min(self.ended.blocked),
             unknown: self.ended.unknown,
         };
         let mut sites = self.sites;
@@ -196,7 +193,16 @@ impl Analysis {
         let state = if runs { State::Running } else { State::Unknown };
         self.born += 1;
         let line = Timeline::new(at, state, self.limits.states);
-        let thread = Thread { process, line, wait: None, wakes: None, got: None, has_ended: false };
+        let thread = Thread {
+            process,
+            line,
+            wait: None,
+            wakes: None,
+            got: None,
+            looked_ns: 0,
+            turns: 0,
+            has_ended: false,
+        };
         self.threads.insert(id, thread);
     }
 
@@ -204,7 +210,12 @@ impl Analysis {
         match what {
             What::Born { .. } => {}
             What::Exit => self.exit(at, id),
-            What::In => self.turn(at, id, State::Running),
+            What::In => {
+                self.turn(at, id, State::Running);
+                if let Some(thread) = self.threads.get_mut(&id) {
+                    thread.turns += 1;
+                }
+            }
             What::Out(Off::Preempted) => self.turn(at, id, State::Preempted),
             What::Out(Off::Throttled) => self.turn(at, id, State::Throttled),
             What::Out(Off::Blocked(reason)) => {
@@ -264,16 +275,7 @@ impl Analysis {
     fn wait(&mut self, at: u64, id: u32, lock: u64, site: Site) {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         thread.got = None;
-        thread.wait = Some(Wait {
-            lock,
-            site,
-            began: at,
-            from: at,
-            is_woken: false,
-            slept: false,
-            holder: HolderNs::default(),
-            blocked_in: Vec::new(),
-        });
+        thread.wait = Some(Wait::new(lock, site, at));
         self.locks.entry((thread.process, lock)).or_default().joins(id, at);
     }
 
@@ -294,7 +296,6 @@ impl Analysis {
         }
         let site = self.site(Key { process, lock: wait.lock, site: wait.site });
         let waited = at.saturating_sub(wait.began);
-        let most = self.limits.reasons;
         let report = &mut self.sites[site];
         report.waits += 1;
         report.waited_ns += waited;
@@ -302,12 +303,7 @@ impl Analysis {
         if waited > report.longest_ns {
             (report.longest_ns, report.longest_thread) = (waited, id);
         }
-        report.holder.add(&wait.holder);
-        for (blocked, ns) in wait.blocked_in {
-            let fits = report.blocked_in.len() < most || report.blocked_in.contains_key(&blocked);
-            let blocked = if fits { blocked } else { BlockedIn::Other };
-            *report.blocked_in.entry(blocked).or_default() += ns;
-        }
+        report.take(&wait, self.limits.reasons);
         if let Some(thread) = self.threads.get_mut(&id).filter(|_| wait.is_woken) {
             thread.got = Some((wait.lock, site, at));
         }
@@ -398,7 +394,7 @@ impl Analysis {
         chain.pop();
     }
 
-    fn site(&mut self, key: Key) -> usize {
+    pub(crate) fn site(&mut self, key: Key) -> usize {
         if let Some(site) = self.keys.get(&key) {
             return *site;
         }
@@ -436,54 +432,9 @@ impl Analysis {
     /// Forgets what no open wait can need any more.
     fn clear(&mut self) {
         let waits = self.threads.values().filter_map(|thread| thread.wait.as_ref());
-        let horizon = waits.map(|wait| wait.from).min().unwrap_or(self.last);
+        let horizon = waits.map(|wait| wait.from).min().unwrap_or(self.last).min(self.needed_from);
         self.threads.retain(|_, thread| !thread.has_ended);
         self.threads.values_mut().for_each(|thread| thread.line.forget(horizon));
         self.locks.retain(|_, lock| !lock.forget(horizon));
-    }
-}
-
-/// What a holder did for some time.
-#[derive(Clone, Copy, Debug)]
-enum Part {
-    Running,
-    Preempted,
-    Throttled,
-    Blocked(BlockedIn),
-    Free,
-    Unknown,
-}
-
-impl Part {
-    /// Returns what the last holder of a chain did, of which this is the first link or the last.
-    fn end(self) -> End {
-        match self {
-            Part::Running => End::Running,
-            Part::Preempted => End::Preempted,
-            Part::Throttled => End::Throttled,
-            Part::Blocked(BlockedIn::Reason(reason)) => End::Blocked(reason),
-            Part::Blocked(BlockedIn::Lock { end, .. }) => end,
-            Part::Free => End::Free,
-            Part::Blocked(BlockedIn::Other) | Part::Unknown => End::Unknown,
-        }
-    }
-}
-
-impl Wait {
-    fn credit(&mut self, part: Part, ns: u64) {
-        let sum = match part {
-            Part::Running => &mut self.holder.running,
-            Part::Preempted => &mut self.holder.preempted,
-            Part::Throttled => &mut self.holder.throttled,
-            Part::Blocked(_) => &mut self.holder.blocked,
-            Part::Free => &mut self.holder.free,
-            Part::Unknown => &mut self.holder.unknown,
-        };
-        *sum += ns;
-        let Part::Blocked(blocked) = part else { return };
-        match self.blocked_in.iter_mut().find(|(known, _)| *known == blocked) {
-            Some((_, sum)) => *sum += ns,
-            None => self.blocked_in.push((blocked, ns)),
-        }
     }
 }

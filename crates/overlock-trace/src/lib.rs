@@ -17,12 +17,15 @@ mod analysis;
 mod event;
 mod lock;
 mod report;
+mod snapshot;
 mod spin;
 mod timeline;
 mod verdict;
+mod wait;
 
 pub use analysis::{Analysis, Limits};
 pub use event::{Event, Off, Reason, Site, What};
 pub use report::{BlockedIn, End, HolderNs, Key, Report, SiteReport, ThreadTime};
+pub use snapshot::{Doing, Holder, Seen, Snapshot};
 pub use spin::SpinReport;
 pub use verdict::{Class, Cure, Verdict};

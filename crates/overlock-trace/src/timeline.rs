@@ -56,6 +56,11 @@ impl Timeline {
         self.state
     }
 
+    /// Returns since when the thread does what it does.
+    pub(crate) fn since(&self) -> u64 {
+        self.since
+    }
+
     /// The state changes now.
     pub(crate) fn turn(&mut self, at: u64, state: State) {
         let (from, to) = (self.since, at.max(self.since));

@@ -3,8 +3,8 @@
 //! event a line, and what must come out stands beside it.
 
 use overlock_trace::{
-    Analysis, BlockedIn, Class, Cure, End, Event, HolderNs, Limits, Off, Reason, Report, Site,
-    Verdict, What,
+    Analysis, BlockedIn, Class, Cure, Doing, End, Event, Holder, HolderNs, Limits, Off, Reason,
+    Report, Site, Snapshot, Verdict, What,
 };
 
 /// Reads a trace. Threads are letters; `A+` is born, `A>` gets a processor, `A|` loses it, `A/` is
@@ -238,6 +238,56 @@ fn too_many_locks_of_a_place_are_counted_together() {
 fn samples_say_whether_others_lacked_a_processor() {
     let found = report(&events("0 A+ B+\n10 A*\n20 B|\n30 A*\n40 A*\n50 B>\n60 A*"));
     assert_eq!((found.spins[0].samples, found.spins[0].while_others_starved), (4, 2));
+}
+
+/// A source that only looks: each look stands for 10 us, and chains are followed in it.
+#[test]
+fn looks_are_split_like_events() {
+    let wait = |site: char, holder| Doing::Waits {
+        lock: u64::from(u32::from(site)),
+        site: Site(u32::from(site)),
+        holder,
+        is_old: false,
+    };
+    let mut analysis = Analysis::new(Limits::default());
+    let look = |doing| Snapshot::from([(2, wait('x', Holder::Thread(1))), (1, doing)]);
+    for doing in [
+        Doing::Running,
+        Doing::Preempted,
+        Doing::Throttled,
+        Doing::Asleep(Reason(4)),
+        wait('y', Holder::Nobody),
+        wait('y', Holder::Thread(2)),
+    ] {
+        analysis.snapshot(7, &look(doing), 0, 10_000);
+    }
+    for holder in [Holder::Nobody, Holder::Unknown, Holder::Thread(99)] {
+        analysis.snapshot(7, &Snapshot::from([(2, wait('x', holder))]), 0, 10_000);
+    }
+    let found = analysis.report(0);
+    assert_eq!(split(&found, 'x'), [10, 10, 10, 30, 10, 20]);
+    let x = found.sites.iter().find(|one| one.key.site == Site(u32::from('x'))).unwrap();
+    assert_eq!((x.waits, x.waited_ns, x.holder.total()), (9, 90_000, 90_000));
+    let y = Site(u32::from('y'));
+    assert_eq!(x.blocked_in[&BlockedIn::Lock { site: y, end: End::Free }], 10_000);
+    assert_eq!(x.blocked_in[&BlockedIn::Lock { site: y, end: End::Unknown }], 10_000, "a circle");
+}
+
+/// Between two looks, the switches of the holder say what it did.
+#[test]
+fn a_look_is_split_by_what_the_holder_did_since_the_last() {
+    let mut analysis = Analysis::new(Limits::default());
+    let trace = "0 A+ B+\n20 B-0\n30 A|\n70 A>\n90 A-5";
+    events(trace).iter().for_each(|event| analysis.event(*event));
+    let (a, b) = (u32::from(b'A'), u32::from(b'B'));
+    let waits = Doing::Waits { lock: 1, site: Site(1), holder: Holder::Thread(a), is_old: false };
+    let threads = Snapshot::from([(b, waits), (a, Doing::Asleep(Reason(5)))]);
+    analysis.snapshot(1, &threads, 0, 100_000);
+    let found = analysis.report(0);
+    // B slept for 80 us of the 100: A ran for 30 of them, was off for 40, and slept for 10.
+    let holder = found.sites[0].holder;
+    assert_eq!((holder.running, holder.preempted, holder.blocked), (37_500, 50_000, 12_500));
+    assert_eq!(holder.total(), 100_000);
 }
 
 #[test]

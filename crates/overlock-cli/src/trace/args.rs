@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line of `trace`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,6 +25,10 @@ pub(crate) struct TraceArgs {
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     pub(crate) length: Option<Duration>,
 
+    /// Where the knowledge comes from
+    #[arg(long, value_enum, default_value_t = Wanted::Auto)]
+    pub(crate) source: Wanted,
+
     /// Show this many locks and loops
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
@@ -42,13 +46,24 @@ pub(crate) struct TraceArgs {
     pub(crate) command: Vec<OsString>,
 }
 
+/// A source of knowledge about threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Wanted {
+    /// Tracepoints if they are allowed, looks otherwise
+    Auto,
+    /// Every wait and switch, by the kernel's tracepoints: needs root or CAP_PERFMON
+    Tracepoints,
+    /// A look at all threads many times a second: needs no rights over own programs
+    Looks,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   overlock trace -- sort --parallel=4 /etc/passwd
   overlock trace --for 10s -- tar cf /dev/null /etc/passwd
   overlock trace --json --out trace.jsonl -- sort --parallel=4 /etc/passwd
 
-Needs root or CAP_PERFMON for the kernel's tracepoints.
+As root, or with CAP_PERFMON, every wait is seen; otherwise threads are looked at, often.
 Ctrl-C ends the watching; what was seen is printed.
 Exit codes: 0 fine, 2 could not run or write.";
 

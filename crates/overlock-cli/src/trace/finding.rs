@@ -3,7 +3,7 @@
 
 use super::names::{self, Kind};
 use super::symbols::{Frame, Symbols};
-use super::tracepoints::Tracer;
+use super::tracer::Tracer;
 use overlock_trace::{BlockedIn, Class, End, Report, Site, SiteReport, Verdict};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -41,10 +41,12 @@ pub(crate) struct Findings {
     pub(crate) loops: Vec<Loop>,
     /// How often the kernel had no room for records.
     pub(crate) lost: u64,
+    /// How long quotas have stopped threads, by the kernel's account, in nanoseconds.
+    pub(crate) stopped_ns: u64,
 }
 
 impl Findings {
-    pub(crate) fn new(report: Report, tracer: &Tracer) -> Self {
+    pub(crate) fn new(report: Report, tracer: &Tracer, stopped_ns: u64) -> Self {
         let mut names = Names { tracer, symbols: Symbols::default(), known: HashMap::new() };
         let mut groups: BTreeMap<(u32, Kind, String), Finding> = BTreeMap::new();
         for site in &report.sites {
@@ -101,7 +103,7 @@ impl Findings {
         }
         let mut loops: Vec<Loop> = loops.into_values().collect();
         loops.sort_by_key(|one| std::cmp::Reverse(one.samples));
-        Findings { verdict, waits, loops, lost: tracer.lost, report }
+        Findings { verdict, waits, loops, lost: tracer.lost, stopped_ns, report }
     }
 }
 

@@ -127,11 +127,17 @@ impl Images {
         image.mappings.push(Mapping { path, ..mapping });
     }
 
-    /// Reads the mappings of a process that runs already.
+    /// Reads the mappings of a process that runs already, and adds those that are new.
     pub(crate) fn read(&mut self, process: u32) {
-        self.exec(process);
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-        maps.lines().filter_map(code).for_each(|mapping| self.map(process, mapping));
+        for mapping in maps.lines().filter_map(code) {
+            let image = self.of_process.get(&process).map(|image| &self.images[*image].mappings);
+            let is_known =
+                |old: &Mapping| (old.start, old.length) == (mapping.start, mapping.length);
+            if !image.is_some_and(|known| known.iter().any(is_known)) {
+                self.map(process, mapping);
+            }
+        }
     }
 
     /// Returns the number of a stack.

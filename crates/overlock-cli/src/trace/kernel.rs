@@ -20,9 +20,9 @@ pub(crate) struct Kernel {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain {
     pub(crate) reason: Reason,
-    /// The kernel took the processor because the group's quota is spent (Linux 6.18 and later: the
-    /// thread itself leaves the run queue on its way back to user mode).
-    pub(crate) is_throttled: bool,
+    /// The thread left in the work that the kernel does before a return to user mode. There, since
+    /// Linux 6.18, a thread whose group has spent its quota leaves the run queue.
+    pub(crate) is_at_work: bool,
 }
 
 /// How many call chains are kept apart.
@@ -47,22 +47,28 @@ impl Kernel {
         if let Some(chain) = self.numbers.get(&addresses) {
             return *chain;
         }
-        let unknown = Chain { reason: Reason(0), is_throttled: false };
+        let unknown = Chain { reason: Reason(0), is_at_work: false };
         if self.functions.is_empty() || self.numbers.len() >= MOST_CHAINS {
             return unknown;
         }
         let names: Vec<&str> = addresses.iter().filter_map(|at| self.name(*at)).collect();
-        let is_throttled = names.iter().any(|name| name.starts_with("throttle_cfs_rq"));
-        let text = why(&names);
-        let known = self.texts.iter().position(|known| *known == text);
-        let number = known.unwrap_or_else(|| {
-            self.texts.push(text);
-            self.texts.len() - 1
-        });
-        let reason = Reason(u32::try_from(number).unwrap_or(0));
-        let chain = Chain { reason, is_throttled };
+        let has = |part| names.iter().any(|name: &&str| name.contains(part));
+        let is_at_work = has("task_work_run") && has("cond_resched");
+        let reason = why(&names);
+        let reason = self.reason(&reason);
+        let chain = Chain { reason, is_at_work };
         self.numbers.insert(addresses, chain);
         chain
+    }
+
+    /// Returns the number for some words.
+    pub(crate) fn reason(&mut self, text: &str) -> Reason {
+        let known = self.texts.iter().position(|known| *known == text);
+        let number = known.unwrap_or_else(|| {
+            self.texts.push(text.to_owned());
+            self.texts.len() - 1
+        });
+        Reason(u32::try_from(number).unwrap_or(0))
     }
 
     /// Returns the words for a number.

@@ -5,19 +5,27 @@
 //! names are looked up afterwards. The machine is touched in `platform` only.
 
 mod args;
+mod coarse;
 mod finding;
 mod images;
 mod kernel;
+mod looks;
 mod names;
+mod owner;
 mod platform;
+mod points;
+mod quota;
 mod records;
+mod rings;
 mod rows;
 mod show;
 mod spin;
 mod symbols;
 mod tracepoints;
+mod tracer;
 
 pub(crate) use args::TraceArgs;
+use args::Wanted;
 
 use crate::args::OutputArgs;
 use crate::machine::observe;
@@ -28,13 +36,17 @@ use crate::process::start::Plan;
 use crate::{Outcome, interrupt};
 use anyhow::{Context, Result, bail};
 use finding::Findings;
+use looks::Looks;
 use overlock_trace::{Analysis, Limits};
 use overlock_world::clock::Stamps;
 use overlock_world::row::{Head, Row};
+use quota::Stopped;
+use rings::Rings;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use tracepoints::{Tracepoints, Tracer};
+use tracepoints::Layout;
+use tracer::Tracer;
 
 /// How long the reader of the rings sleeps at most.
 const TURN_MS: i32 = 20;
@@ -47,32 +59,39 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
     if let Some(pid) = args.pid {
         can_be_watched(pid)?;
     }
-    let mut source = Tracepoints::open()?;
-    let limits = Limits { sample_ns: 1_000_000_000 / tracepoints::CLOCK_HZ, ..Limits::default() };
-    let mut tracer = Tracer::new(Analysis::new(limits));
+    let opened = open(args.source)?;
+    let limits = Limits { sample_ns: 1_000_000_000 / points::CLOCK_HZ, ..Limits::default() };
+    let layout = opened.as_ref().map(|(_, layout)| *layout);
+    let mut tracer = Tracer::new(Analysis::new(limits), layout);
     let mut program = match args.pid {
         Some(pid) => {
-            adopt(&mut tracer, pid)?;
+            if opened.is_some() {
+                tracer.images.read(pid);
+                adopt(&mut tracer, pid)?;
+            }
             None
         }
-        None => {
-            let program = Running::start(plan(args)?)?;
-            tracer.awaited = u32::try_from(program.pid()).ok();
-            Some(program)
-        }
+        None => Some(Running::start(plan(args)?)?),
     };
-    // Only now: the program must not inherit it.
-    platform::hurry();
-    let started = Instant::now();
-    let ended = watch(args, &mut source, &mut tracer, program.as_mut(), started)?;
-    source.read(&mut tracer, true);
-    drop(source);
+    let pid = args.pid.or_else(|| u32::try_from(program.as_ref()?.pid()).ok()).unwrap_or(0);
+    let stopped = Stopped::new(pid);
+    let mut source = match opened {
+        Some((rings, _)) => {
+            tracer.awaited = Some(pid);
+            // Only now: the program must not inherit it.
+            platform::hurry();
+            Source::Tracepoints(rings)
+        }
+        None => Source::Looks(look_at(&mut tracer, pid)?),
+    };
+    let ended = watch(args, &mut source, &mut tracer, program.as_mut())?;
+    source.end(&mut tracer);
 
     let analysis = std::mem::replace(&mut tracer.analysis, Analysis::new(limits));
-    let found = Findings::new(analysis.report(tracer.last), &tracer);
+    let found = Findings::new(analysis.report(tracer.last), &tracer, stopped.since_ns());
     let machine = observe(&Stamps::calibrate());
     sink.row(&Row::Run(Head { machine, ..output::head() }))?;
-    rows::rows(&found, "tracepoints").iter().try_for_each(|row| sink.record(row))?;
+    rows::rows(&found, source.name()).iter().try_for_each(|row| sink.record(row))?;
     sink.people(&show::text(&found, args.top))?;
     match (ended, program) {
         (None, Some(mut program)) if !interrupt::seen() => {
@@ -87,18 +106,89 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
     sink.end(Outcome::Fine)
 }
 
+/// What tells of the threads.
+enum Source {
+    Tracepoints(Rings),
+    Looks(Looks),
+}
+
+impl Source {
+    fn turn(&mut self, tracer: &mut Tracer) {
+        match self {
+            Source::Tracepoints(rings) => {
+                rings.wait(TURN_MS);
+                rings.read(tracer, rings::LATEST_NS);
+                tracer.ask_for_holders();
+            }
+            Source::Looks(looks) => looks.turn(tracer),
+        }
+    }
+
+    fn end(&mut self, tracer: &mut Tracer) {
+        match self {
+            Source::Tracepoints(rings) => rings.read(tracer, 0),
+            Source::Looks(looks) => looks.end(tracer),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Source::Tracepoints(_) => "tracepoints",
+            Source::Looks(looks) if looks.is_coarse() => "coarse-looks",
+            Source::Looks(_) => "looks",
+        }
+    }
+}
+
+/// Begins to look at the threads of a process.
+fn look_at(tracer: &mut Tracer, pid: u32) -> Result<Looks> {
+    tracer.images.read(pid);
+    let mut looks = Looks::new();
+    // Until there is no thread that was started before its parent's events were opened.
+    loop {
+        let new = adopt(tracer, pid)?;
+        if new.is_empty() {
+            return Ok(looks);
+        }
+        if let Err(error) = looks.add(&new) {
+            output::complain(&format!("overlock: {COARSE} ({error:#})"));
+            looks.be_coarse();
+            return Ok(looks);
+        }
+    }
+}
+
+const COARSE: &str = "no records of context switches, so the kernel's account of each thread's time \
+                      is read 100 times a second instead; loops that wait are not found";
+
+/// Opens the tracepoints, unless the user wants looks, or may have nothing else.
+fn open(wanted: Wanted) -> Result<Option<(Rings, Layout)>> {
+    match (wanted, tracepoints::open()) {
+        (Wanted::Looks, _) => Ok(None),
+        (_, Ok(opened)) => Ok(Some(opened)),
+        (Wanted::Tracepoints, Err(error)) => Err(error.context(NEEDS_ROOT)),
+        (Wanted::Auto, Err(error)) => {
+            output::complain(&format!("overlock: {LOOKING} ({error:#})"));
+            Ok(None)
+        }
+    }
+}
+
+const NEEDS_ROOT: &str = "the kernel's tracepoints can't be used; they need root or CAP_PERFMON";
+const LOOKING: &str = "no tracepoints, so threads are looked at many times a second instead: short \
+                       waits are estimated, and holders known of the C library's mutexes only";
+
 /// Reads events until the program has ended, time is up, or Ctrl-C has come.
 fn watch(
     args: &TraceArgs,
-    source: &mut Tracepoints,
+    source: &mut Source,
     tracer: &mut Tracer,
     mut program: Option<&mut Running>,
-    started: Instant,
 ) -> Result<Option<Ended>> {
+    let started = Instant::now();
     let is_over = || args.length.is_some_and(|length| started.elapsed() >= length);
     while !interrupt::seen() && !is_over() {
-        source.wait(TURN_MS);
-        source.read(tracer, false);
+        source.turn(tracer);
         match (&mut program, args.pid) {
             (Some(program), _) => {
                 if let Some(ended) = program.wait(Duration::ZERO)? {
@@ -135,16 +225,12 @@ fn can_be_watched(pid: u32) -> Result<()> {
     Ok(())
 }
 
-/// Adds the threads of a process that runs already.
-fn adopt(tracer: &mut Tracer, pid: u32) -> Result<()> {
-    tracer.images.read(pid);
+/// Adds the threads of a process that runs already; returns those that are new.
+fn adopt(tracer: &mut Tracer, pid: u32) -> Result<Vec<u32>> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
     let threads = threads.with_context(|| format!("process {pid} has ended"))?;
+    let number = |name: std::ffi::OsString| name.to_str()?.parse().ok();
+    let threads = threads.flatten().filter_map(|entry| number(entry.file_name()));
     let now = platform::now_ns();
-    for thread in threads.flatten() {
-        if let Some(thread) = thread.file_name().to_str().and_then(|name| name.parse().ok()) {
-            tracer.adopt(now, pid, thread);
-        }
-    }
-    Ok(())
+    Ok(threads.filter(|thread| tracer.adopt(now, pid, *thread)).collect())
 }

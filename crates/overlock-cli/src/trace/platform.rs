@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The system calls of `trace`: perf events and their rings, and tracefs.
+//! The system calls of `trace`: perf events and their rings, tracefs, another process's memory.
 
 use anyhow::{Context, Result, bail};
 use perf_event_open_sys as sys;
@@ -205,4 +205,14 @@ fn descriptor(fd: i64) -> io::Result<OwnedFd> {
     let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
     // SAFETY: a call has just made this descriptor, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+/// Reads a part of another process's memory; returns how many bytes could be read.
+pub(crate) fn read_memory(pid: u32, address: u64, bytes: &mut [u8]) -> usize {
+    let here = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let there = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes.len() };
+    let Ok(pid) = i32::try_from(pid) else { return 0 };
+    // SAFETY: writes at most the length of `bytes` into it; the other address is only the other
+    // process's.
+    let read = unsafe { libc::process_vm_readv(pid, &raw const here, 1, &raw const there, 1, 0) };
+    usize::try_from(read).unwrap_or(0)
 }

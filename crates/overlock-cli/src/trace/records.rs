@@ -24,7 +24,7 @@ pub(crate) enum Kind {
     Exit,
     Comm { is_exec: bool },
     Mapping,
-    Switch { is_out: bool },
+    Switch { is_out: bool, is_preempted: bool },
     Lost,
     Other,
 }
@@ -84,7 +84,7 @@ impl<'a> Record<'a> {
             perf::PERF_RECORD_MMAP2 => Kind::Mapping,
             perf::PERF_RECORD_LOST => Kind::Lost,
             perf::PERF_RECORD_SWITCH | perf::PERF_RECORD_SWITCH_CPU_WIDE => {
-                Kind::Switch { is_out: misc & (1 << 13) != 0 }
+                Kind::Switch { is_out: misc & (1 << 13) != 0, is_preempted: misc & (1 << 14) != 0 }
             }
             _ => Kind::Other,
         };

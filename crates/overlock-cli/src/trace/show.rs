@@ -8,6 +8,9 @@ use overlock_trace::{Class, Cure};
 
 /// Says what was found; the first line is the diagnosis.
 pub(crate) fn text(found: &Findings, top: usize) -> String {
+    if found.report.time.total() == 0 {
+        return diagnosis(found);
+    }
     let mut lines = vec![diagnosis(found), advice(found)];
     lines.extend(evidence(found));
     let locks: Vec<&Finding> =
@@ -49,7 +52,8 @@ fn share(part: u64, of: u64) -> f64 {
 pub(crate) fn diagnosis(found: &Findings) -> String {
     let verdict = &found.verdict;
     if found.report.time.total() == 0 {
-        return "No thread of the program was seen, so there is nothing to say.".into();
+        return "The program ended before anything could be seen, so there is nothing to say."
+            .into();
     }
     let waited = percent(verdict.lock_share);
     let total = verdict.holder.total();
@@ -152,6 +156,13 @@ fn evidence(found: &Findings) -> Vec<String> {
         part(time.blocked),
         part(time.unknown),
     )];
+    if found.stopped_ns > time.throttled + found.report.elapsed_ns / 20 {
+        lines.push(format!(
+            "By the kernel's account, a CPU quota has stopped threads of the program's group for {}; \
+             what is not in that column counts as able to run without a processor.",
+            units::time(found.stopped_ns as f64)
+        ));
+    }
     if found.lost > 0 {
         lines.push(format!(
             "Events were lost {} times, because there were too many; what they hid counts as unknown.",
@@ -208,7 +219,11 @@ fn locks_table(locks: &[&Finding]) -> String {
 }
 
 fn lengths(one: &Finding) -> [String; 5] {
-    let at = |quantile| units::time(one.waits.wait_ns.value_at_quantile(quantile) as f64);
+    // Looks see no single wait from its beginning to its end.
+    let at = |quantile| match one.waits.wait_ns.len() {
+        0 => "-".into(),
+        _ => units::time(one.waits.wait_ns.value_at_quantile(quantile) as f64),
+    };
     [
         units::count(one.waits.waits as f64),
         units::time(one.waits.waited_ns as f64),
