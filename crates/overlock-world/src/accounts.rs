@@ -5,6 +5,7 @@ use crate::timeline::Stint;
 
 /// Counts and times of one vCPU, as its host saw them. A value that a world does not know is 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Accounts {
     /// Nanoseconds on a processor.
     pub ran_ns: u64,

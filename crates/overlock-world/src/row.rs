@@ -290,9 +290,11 @@ pub struct Beside {
 pub struct Advice {
     /// The lock that the rule chooses.
     pub lock: String,
-    /// Whether the rounds support that choice.
+    /// Whether the rounds support that choice; the first versions did not say.
+    #[serde(default)]
     pub verdict: bool,
     /// Locks that tie with it.
+    #[serde(default)]
     pub ties: Vec<String>,
     /// The same for people.
     pub sentence: String,
@@ -381,6 +383,22 @@ mod tests {
             let line = serde_json::to_string(&row).unwrap();
             assert_eq!(Row::parse(&line).as_ref(), Ok(&row), "{line}");
         }
+    }
+
+    #[test]
+    fn what_earlier_versions_wrote_is_read() {
+        let point = |line: &str| match Row::parse(line) {
+            Ok(Row::Point(point)) => point,
+            other => panic!("{other:?}"),
+        };
+        let fraction = r#"{"kind":"point","samples":[{"longest_stall_ns":20.75,"undrained":1}]}"#;
+        assert_eq!(point(fraction).samples[0].longest_stall_ns, 21);
+        let unknown = r#"{"kind":"point","samples":[{"longest_stall_ns":null,"wall_s":0.5}]}"#;
+        assert_eq!(point(unknown).samples[0].longest_stall_ns, 0);
+        let fewer = r#"{"kind":"point","samples":[{"vcpus":[{"ran_ns":7}],"locks":[{}]}]}"#;
+        assert_eq!(point(fewer).samples[0].vcpus[0].ran_ns, 7);
+        let advice = Row::parse(r#"{"kind":"advice","lock":"std","sentence":"use std"}"#);
+        assert!(matches!(advice, Ok(Row::Advice(_))), "{advice:?}");
     }
 
     #[test]

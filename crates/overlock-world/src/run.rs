@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Accounts;
 use crate::engine::{Config, Outcome, Yields};
@@ -33,6 +33,7 @@ pub struct WaitNs {
 
 /// What happened during the time for which all vCPUs together waited for one lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Losses {
     /// Nanoseconds waited.
     pub waited_ns: u64,
@@ -79,6 +80,7 @@ pub struct Run {
     /// out.
     pub wait_counts: Vec<(u64, u64)>,
     /// The longest wait, including one that was still going on when the run ended.
+    #[serde(deserialize_with = "whole")]
     pub longest_stall_ns: u64,
     /// CPU seconds used per second.
     pub cpu_s_per_s: f64,
@@ -206,6 +208,12 @@ pub struct Sched {
     pub voluntary_per_s: f64,
     /// Switches per second of threads that lost their CPU or yielded it.
     pub involuntary_per_s: f64,
+}
+
+/// Reads a whole number that earlier versions wrote with a fraction, or as `null` where they knew
+/// none.
+fn whole<'de, D: Deserializer<'de>>(number: D) -> Result<u64, D::Error> {
+    Ok(Option::<f64>::deserialize(number)?.map_or(0, |number| number.round() as u64))
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
