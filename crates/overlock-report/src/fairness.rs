@@ -5,6 +5,7 @@
 use crate::figure::{Caption, Chart, columns};
 use crate::group::Cell;
 use crate::label::{self, trimmed};
+use crate::names::Names;
 use crate::palette::{Look, Palette, px};
 use crate::scale::Scale;
 use maud::{Markup, html};

@@ -145,7 +145,7 @@ const KINDS: &[Kind] = &[
     Kind {
         name: "published",
         heading: "Published figures beside ours",
-        group: None,
+        group: Some("experiment"),
         hidden: &[],
         fields: PUBLISHED,
     },
@@ -336,6 +336,9 @@ const PUBLISHED: &[Field] = &[
         "the published figure over its base; more is better",
     ),
     field("ours", "ours", Plain, "ours in the same form"),
+    field("ours_cpus", "our vCPUs", Count, "with how many vCPUs ours was measured"),
+    field("ours_pcpus", "our pCPUs", Count, "and on how many processors"),
+    field("world", "our world", Plain, "and where"),
     field("direction", "direction", Plain, "whether both are more, less or as much"),
     field("size", "size", Plain, "whether the effects are within a quarter of each other"),
     field("over.lock", "over", Plain, "the base: its lock"),
@@ -441,6 +444,13 @@ mod tests {
             [3.0, 9999.0, 123_456.0, 2.5].map(|n| Count.show(n)),
             ["3", "9999", "123 k", "2.50"]
         );
+    }
+
+    #[test]
+    fn fields_of_published_figures_have_words() {
+        for name in ["ours_cpus", "world", "published_ratio", "less_is_better"] {
+            assert!(!named(kind("published"), name).heading.contains('_'), "{name}");
+        }
     }
 
     /// A share says of what, and no field is there twice.

@@ -7,8 +7,9 @@
 //! differ in anything.
 
 use crate::label::trimmed;
+use crate::names::Names;
 use crate::read::Run;
-use crate::record::Point;
+use overlock_world::row::Point;
 use overlock_world::stats::{self, Interval};
 use overlock_world::units::{Nanos, three};
 
@@ -66,7 +67,7 @@ fn title(point: &Point) -> String {
         Some(share) => parts.push(format!("contention {} %", three(100.0 * share))),
         None => parts.extend(length("pause", point.ncs_ns)),
     }
-    parts.extend(point.lengths.as_deref().map(|lengths| format!("lengths {lengths}")));
+    parts.extend(point.lengths.map(|lengths| format!("lengths {lengths}")));
     parts.extend(point.locks_count.filter(|n| *n > 1).map(|n| format!("{n} locks")));
     parts.extend(point.then_ns.map(|[cs, ncs]| format!("then {}/{}", Nanos(cs), Nanos(ncs))));
     parts.extend(point.uneven.filter(|n| *n > 1).map(|n| format!("first thread {n} times")));
@@ -98,7 +99,7 @@ impl<'a> Section<'a> {
             Some(cell) => cell.points.push((run, point)),
             None => {
                 let points = vec![(run, point)];
-                setup.cells.push(Cell { series, cpus, over: point.over(), points });
+                setup.cells.push(Cell { series, cpus, over: point.overcommit(), points });
             }
         }
     }

@@ -6,6 +6,7 @@ mod fields;
 mod figure;
 mod group;
 mod label;
+mod names;
 mod others;
 mod overcommit;
 mod page;
@@ -14,7 +15,6 @@ mod picture;
 mod points;
 mod ratios;
 mod read;
-mod record;
 #[cfg(test)]
 mod sample;
 mod scale;

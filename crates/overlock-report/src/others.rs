@@ -2,8 +2,7 @@
 //! Records without a chart: verdicts and failures as sentences, others as tables of their fields.
 
 use crate::fields::{self, Kind, Named, Unit, named};
-use crate::read::Run;
-use crate::record::Other;
+use crate::read::{Other, Run};
 use crate::table::{Column, Group, Table, interval, none, number};
 use maud::{Markup, html};
 use overlock_world::stats::{Interval, unique};

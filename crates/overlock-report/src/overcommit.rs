@@ -4,6 +4,7 @@
 use crate::figure::{Caption, Chart, rows};
 use crate::group::{Cell, Section, Setup, three_short};
 use crate::label::{self, apart, trimmed};
+use crate::names::Names;
 use crate::palette::{Look, Palette, px};
 use crate::scale::Scale;
 use maud::{Markup, html};

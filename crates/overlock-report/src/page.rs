@@ -14,6 +14,7 @@ use crate::timeline::{self, Lanes};
 use crate::waits::WaitCurves;
 use crate::words;
 use maud::{DOCTYPE, Markup, html};
+use overlock_world::row::Point;
 use overlock_world::stats::Interval;
 use overlock_world::units::{count, three, time};
 
@@ -139,6 +140,7 @@ fn section(number: usize, section: &Section<'_>, palette: &Palette) -> Markup {
             }
             @if let Some(table) = points::side_by_side(section) { (table) }
             (points::points(section))
+            @if let Some(table) = points::time_spent(section) { (table) }
         }
     }
 }
@@ -219,7 +221,7 @@ fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
     let first = setup.cells.iter().find_map(|cell| cell.points.first()).map(|(_, point)| *point);
     let baseline = first.and_then(|point| point.baseline.as_deref()).unwrap_or("the baseline");
     let metric = first.and_then(|point| point.metric.as_deref());
-    let rows = |of: fn(&crate::record::Point) -> Option<Interval>| -> Vec<(&str, Interval)> {
+    let rows = |of: fn(&Point) -> Option<Interval>| -> Vec<(&str, Interval)> {
         let row = |cell: &'_ Cell<'_>| cell.interval(of);
         setup.cells.iter().filter_map(|cell| Some((cell.series.as_str(), row(cell)?))).collect()
     };

@@ -1,41 +1,86 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables of an experiment: all its points, and its runs beside each other.
 
-use crate::group::{Section, three_short};
+use crate::group::{Cell, Section, three_short};
+use crate::names::Names;
 use crate::read::Run;
-use crate::record::Point;
 use crate::table::{self, Figure, Group, Table, none, number};
 use maud::{Markup, html};
-use overlock_world::WaitNs;
+use overlock_world::columns::{Column, LOCK_TIME, THREAD_TIME};
+use overlock_world::row::Point;
 use overlock_world::stats::{Interval, unique};
 use overlock_world::units::{count, three, time};
 
-/// One column of a table of points; left out if no record has it.
-struct Column {
+/// One column of a table of points; left out if no row has it.
+struct Shown {
     name: &'static str,
-    /// The meaning of the column.
-    about: &'static str,
-    cell: fn(&Point) -> Option<Cell>,
+    /// The column that it shows.
+    of: &'static str,
+    /// The columns with the ends of its range.
+    ends: Option<[&'static str; 2]>,
 }
 
-/// What a column shows of one point.
-enum Cell {
-    One(Figure),
-    /// A figure, and two ends.
-    Range(Figure, [Figure; 2]),
+const fn one(name: &'static str, of: &'static str) -> Shown {
+    Shown { name, of, ends: None }
 }
 
-fn timed(ns: u64) -> Cell {
-    Cell::One((ns as f64, time(ns as f64)))
+const fn range(name: &'static str, of: &'static str, ends: [&'static str; 2]) -> Shown {
+    Shown { name, of, ends: Some(ends) }
 }
 
-fn spread(of: Interval, show: fn(f64) -> String) -> Cell {
-    let [median, low, high] = [of.median, of.low, of.high].map(|value| (value, show(value)));
-    Cell::Range(median, [low, high])
+/// What a table of points shows, in order.
+const COLUMNS: &[Shown] = &[
+    range("better", "of baseline", ["of baseline low", "of baseline high"]),
+    range("ops/s", "ops/s", ["ops low", "ops high"]),
+    range("of 1x", "of 1x", ["of 1x low", "of 1x high"]),
+    range("of best", "of best", ["of best low", "of best high"]),
+    range("of report", "of report", ["of report low", "of report high"]),
+    one("p50", "p50"),
+    one("p99", "p99"),
+    one("p99.9", "p99.9"),
+    one("longest", "longest"),
+    one("stall", "stall"),
+    range("ops each", "average", ["least", "most"]),
+    one("Jain", "Jain"),
+    one("timer read", "read"),
+    one("CPU/s", "CPU/s"),
+];
+
+fn known(name: &str) -> &'static Column {
+    Column::named(name).expect("a test asks for each")
 }
 
-fn wait(point: &Point, of: fn(&WaitNs) -> u64) -> Option<Cell> {
-    point.wait_ns.as_ref().map(of).map(timed)
+fn figure_of(column: &Column, point: &Point) -> Option<Figure> {
+    let value = (column.get)(point).filter(|value| value.is_finite())?;
+    Some((value, column.unit.show(value)))
+}
+
+impl Shown {
+    /// Explains the column, and the range below its figures.
+    fn about(&self) -> String {
+        let about = known(self.of).about;
+        match self.ends.map(|ends| ends.map(|end| known(end).about)) {
+            Some([low, high]) => format!("{about}; below: {low}, and {high}"),
+            None => about.to_owned(),
+        }
+    }
+
+    /// Shows a point's figure, and its range if it has any.
+    fn show(&self, point: &Point) -> Option<Markup> {
+        let figure = figure_of(known(self.of), point)?;
+        let ends = self.ends.map(|ends| ends.map(|end| figure_of(known(end), point)));
+        Some(match ends {
+            Some([Some(low), Some(high)]) => with_range(&figure, &low, &high),
+            _ => number(&figure),
+        })
+    }
+}
+
+fn with_range(figure: &Figure, low: &Figure, high: &Figure) -> Markup {
+    html! {
+        (number(figure))
+        @if [&low.1, &high.1] != [&figure.1; 2] { (table::range(low, high)) }
+    }
 }
 
 /// Returns how to show the compared figure of a program: its own, or wall time.
@@ -43,104 +88,35 @@ fn shown(point: &Point) -> fn(f64) -> String {
     if point.metric.is_some() { count } else { |seconds| time(1e9 * seconds) }
 }
 
-/// The columns for points, in order. Ranges are those of the median.
-const COLUMNS: &[Column] = &[
-    Column {
-        name: "figure",
-        about: "the compared figure: the program's own, or wall time; median over rounds",
-        cell: |p| p.value.map(|value| spread(value, shown(p))),
-    },
-    Column {
-        name: "better",
-        about: "how many times better than the baseline, by rounds; above 1 is better",
-        cell: |p| p.of_baseline.map(|of| spread(of, three)),
-    },
-    Column {
-        name: "ops/s",
-        about: "operations per second of all together; median over rounds",
-        cell: |p| p.ops_per_s.map(|of| spread(of, count)),
-    },
-    Column {
-        name: "of 1x",
-        about: "throughput over that of the same with one vCPU for each pCPU, by rounds",
-        cell: |p| p.of_1x.map(|of| spread(of, three)),
-    },
-    Column {
-        name: "of best",
-        about: "throughput over that of the best peer, by rounds",
-        cell: |p| p.of_best_peer.map(|of| spread(of, three)),
-    },
-    Column {
-        name: "of report",
-        about: "throughput over that of the same where vCPUs report spins and none yields",
-        cell: |p| p.of_report.map(|of| spread(of, three)),
-    },
-    Column { name: "p50", about: "the median wait for the lock", cell: |p| wait(p, |w| w.p50) },
-    Column { name: "p99", about: "99 % of the waits are no longer", cell: |p| wait(p, |w| w.p99) },
-    Column {
-        name: "p99.9",
-        about: "99.9 % of the waits are no longer",
-        cell: |p| wait(p, |w| w.p999),
-    },
-    Column {
-        name: "longest",
-        about: "the longest wait that ended, of all rounds",
-        cell: |p| wait(p, |w| w.max),
-    },
-    Column {
-        name: "stall",
-        about: "the longest time spent waiting for the lock, even without ever getting it",
-        cell: |p| p.longest_stall_ns.map(timed),
-    },
-    Column {
-        name: "ops each",
-        about: "operations of each in a run: the average, and the least and the most of any",
-        cell: |p| {
-            let of = p.ops_per_cpu.as_ref()?;
-            let [least, average, most] =
-                [of.min as f64, of.avg, of.max as f64].map(|of| (of, count(of)));
-            Some(Cell::Range(average, [least, most]))
-        },
-    },
-    Column {
-        name: "Jain",
-        about: "fairness: 1 if all did the same",
-        cell: |p| p.jain.map(|jain| Cell::One((jain, three(jain)))),
-    },
-    Column {
-        name: "timer read",
-        about: "the time of a read of the PM timer",
-        cell: |p| p.timer_read_ns.map(|of| spread(of, time)),
-    },
-    Column {
-        name: "CPU/s",
-        about: "CPU seconds used in a second",
-        cell: |p| p.cpu_s_per_s.map(|cpu| Cell::One((cpu, three(cpu)))),
-    },
-    Column {
-        name: "rounds",
-        about: "the number of runs",
-        cell: |p| {
-            let rounds = p.samples.len();
-            (rounds > 0).then(|| Cell::One((rounds as f64, rounds.to_string())))
-        },
-    },
-];
+/// Shows the compared figure of a program.
+fn compared(point: &Point) -> Option<Markup> {
+    let [median, low, high] = point.value.map(|of| [of.median, of.low, of.high])?;
+    let [median, low, high] = [median, low, high].map(|value| (value, shown(point)(value)));
+    Some(with_range(&median, &low, &high))
+}
 
-impl Column {
-    /// Shows a point's figure. Without rounds there is no range.
-    fn show(&self, point: &Point) -> Markup {
-        match (self.cell)(point) {
-            None => none(),
-            Some(Cell::One(figure)) => number(&figure),
-            Some(Cell::Range(figure, [low, high])) => html! {
-                (number(&figure))
-                @if [&low.1, &high.1] != [&figure.1; 2] {
-                    (table::range(&low, &high))
-                }
-            },
-        }
+/// A way to fill a column.
+type Fill<'a> = Box<dyn Fn(&Point) -> Option<Markup> + 'a>;
+
+/// Returns the columns that some point of the section has.
+fn filled<'a>(all: &[(&str, &Run, &Point)]) -> Vec<(table::Column, Fill<'a>)> {
+    let figure = (column("figure", known("figure").about), Box::new(compared) as Fill<'a>);
+    let columns = COLUMNS.iter().map(|shown| {
+        let fill: Fill<'a> = Box::new(|point| shown.show(point));
+        (column(shown.name, &shown.about()), fill)
+    });
+    let mut columns: Vec<_> = [figure].into_iter().chain(columns).collect();
+    columns.retain(|(_, fill)| all.iter().any(|(.., point)| fill(point).is_some()));
+    // Where all have as many, the header of the run says it.
+    let rounds = unique(all.iter().map(|(.., point)| point.samples.len()));
+    if rounds.len() > 1 {
+        let fill: Fill<'a> = Box::new(|point| {
+            let rounds = point.samples.len();
+            (rounds > 0).then(|| number(&(rounds as f64, rounds.to_string())))
+        });
+        columns.push((column("rounds", "the number of runs"), fill));
     }
+    columns
 }
 
 fn column(name: impl Into<String>, about: &str) -> table::Column {
@@ -153,7 +129,7 @@ fn place(point: &Point) -> Markup {
         None => (none()),
         Some(cpus) => {
             (number(&(cpus.into(), cpus.to_string())))
-            @if let Some(over) = point.over() {
+            @if let Some(over) = point.overcommit() {
                 span class="interval" { (three_short(over)) "x" }
             }
         },
@@ -162,29 +138,16 @@ fn place(point: &Point) -> Markup {
 
 /// Makes a table of all points of a section, a row each.
 pub(crate) fn points(section: &Section<'_>) -> Markup {
-    let all: Vec<(&str, &Run, &Point)> = section
-        .cells()
-        .flat_map(|cell| cell.points.iter().map(|(run, point)| (&*cell.series, *run, *point)))
-        .collect();
-    // What is the same everywhere is said above the charts.
-    let has = |column: &&Column| match column.name {
-        "rounds" => unique(all.iter().map(|(.., point)| point.samples.len())).len() > 1,
-        _ => all.iter().any(|(.., point)| (column.cell)(point).is_some()),
-    };
-    let shown: Vec<&Column> = COLUMNS.iter().filter(has).collect();
+    let all = rows(section);
+    let shown = filled(&all);
     let many = section.run_names().len() > 1;
-    let (sharer, shared) =
-        all.first().map_or(("vCPU", "pCPU"), |(.., point)| (point.sharer(), point.shared()));
-    let has_cpus = all.iter().any(|(.., point)| point.cpus.is_some());
     let mut columns = vec![table::Column { is_text: true, ..column("lock", "") }];
-    if has_cpus {
-        let about = format!("how many, and how many for each {shared} that they share");
-        columns.push(column(format!("{sharer}s"), &about));
-    }
+    let has_cpus = all.iter().any(|(.., point)| point.cpus.is_some());
+    columns.extend(all.first().filter(|_| has_cpus).map(|(.., point)| takers(point)));
     if many {
         columns.push(column("run", "which run: see above"));
     }
-    columns.extend(shown.iter().map(|of| column(of.name, of.about)));
+    columns.extend(shown.iter().map(|(column, _)| column.clone()));
     let row = |(series, run, point): &(&str, &Run, &Point)| {
         let mut row = vec![html! { (series) }];
         if has_cpus {
@@ -193,12 +156,45 @@ pub(crate) fn points(section: &Section<'_>) -> Markup {
         if many {
             row.push(html! { (run.name) });
         }
-        row.extend(shown.iter().map(|column| column.show(point)));
+        row.extend(shown.iter().map(|(_, fill)| fill(point).unwrap_or_else(none)));
         row
     };
     let group = Group { name: String::new(), rows: all.iter().map(row).collect() };
     let caption = "As recorded: medians over rounds, and their ranges".into();
     Table { class: "points", caption, columns, groups: vec![group] }.show()
+}
+
+/// Returns all points of a section, each with its series and its run.
+fn rows<'a>(section: &'a Section<'a>) -> Vec<(&'a str, &'a Run, &'a Point)> {
+    let of_cell =
+        |cell: &'a Cell<'a>| cell.points.iter().map(|(run, point)| (&*cell.series, *run, *point));
+    section.cells().flat_map(of_cell).collect()
+}
+
+/// Returns the column of the numbers of threads or vCPUs.
+fn takers(point: &Point) -> table::Column {
+    let about = format!("how many, and how many for each {} that they share", point.shared());
+    column(format!("{}s", point.sharer()), &about)
+}
+
+/// Makes a table of where the time of each lock and of its threads went, for points that know it.
+pub(crate) fn time_spent(section: &Section<'_>) -> Option<Markup> {
+    let mut all = rows(section);
+    all.retain(|(.., point)| point.spent.is_some());
+    let mut names: Vec<&Column> =
+        [LOCK_TIME, THREAD_TIME].concat().into_iter().map(known).collect();
+    names.retain(|column| all.iter().any(|(.., point)| (column.get)(point).is_some()));
+    let mut columns = vec![table::Column { is_text: true, ..column("lock", "") }];
+    columns.push(takers(all.first()?.2));
+    columns.extend(names.iter().map(|of| column(of.name, of.about)));
+    let row = |(series, _, point): &(&str, &Run, &Point)| {
+        let figures = names.iter().map(|of| figure_of(of, point));
+        let figures = figures.map(|figure| figure.map_or_else(none, |of| number(&of)));
+        [html! { (series) }, place(point)].into_iter().chain(figures).collect()
+    };
+    let group = Group { name: String::new(), rows: all.iter().map(row).collect() };
+    let caption = "Where the time of each lock and of its threads went".into();
+    Some(Table { class: "time", caption, columns, groups: vec![group] }.show())
 }
 
 /// Returns the main figure of a section.
@@ -282,7 +278,7 @@ mod tests {
         assert_eq!(rows[1][..4], ["hybrid", "2 1x", "1.00 M 900 k to 1.10 M", "100 ns"]);
         assert_eq!(
             rows[1][4..],
-            ["2.00 us", "30.0 us", "400 us", "500 us", "100 50.0 to 150", "0.500", "1.75"]
+            ["2.00 us", "30.0 us", "400 us", "500 us", "100 50.0 to 150", "0.50", "1.75"]
         );
     }
 
@@ -300,6 +296,26 @@ mod tests {
         let rows = cells(&points(&only(&results)));
         assert_eq!(rows[0], ["lock", "figure", "better", "stall"]);
         assert_eq!(rows[2], ["hybrid", "1.00 s 950 ms to 1.05 s", "2.00 1.90 to 2.10", "1.50 ms"]);
+    }
+
+    #[test]
+    fn every_column_that_is_shown_exists() {
+        for shown in COLUMNS {
+            assert!(!shown.about().is_empty(), "{}", shown.name);
+        }
+        let jain = range("", "average", ["least", "most"]).about();
+        assert!(jain.contains("; below: operations in a run of the"), "{jain}");
+    }
+
+    #[test]
+    fn times_are_a_table_of_points_that_know_them() {
+        let spent = r#""spent":{"held":0.25,"turn":3.0},"sched":{"cpu":1.5},"jain""#;
+        let explained = point("hybrid", 4, 1e6).replace(r#""jain""#, spent);
+        let results = read(&[explained, point("ticket", 4, 1e6)]);
+        let rows = cells(&time_spent(&only(&results)).unwrap());
+        assert_eq!((rows.len(), rows[0][..4].join(" ")), (2, "lock vCPUs held stopped".into()));
+        assert_eq!(rows[1][..3], ["hybrid", "4 2x", "25.0 %"]);
+        assert!(time_spent(&only(&crowd())).is_none());
     }
 
     #[test]

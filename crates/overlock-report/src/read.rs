@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads files into runs. A line that is not a record is reported, and all others are kept.
 
-use crate::record::{Head, Other, Point, Summary, Timeline};
+use overlock_world::row::{Head, Point, Row, Summary, TimelineRow};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -24,8 +24,15 @@ pub struct Run {
     pub(crate) head: Option<Head>,
     pub(crate) points: Vec<Point>,
     pub(crate) summaries: Vec<Summary>,
-    pub(crate) timelines: Vec<Timeline>,
+    pub(crate) timelines: Vec<TimelineRow>,
     pub(crate) others: Vec<Other>,
+}
+
+/// A row that is shown as it was written: a sentence, or a row of a table.
+#[derive(Debug)]
+pub(crate) struct Other {
+    pub(crate) kind: String,
+    pub(crate) value: Value,
 }
 
 /// What was read, and what could not be.
@@ -155,62 +162,46 @@ impl Run {
 
     /// Takes one record. One of the kind `run` ends this run and begins another.
     fn take(&mut self, line: &str, results: &mut Results) -> Result<(), String> {
-        let value: Value = serde_json::from_str(line.trim_end()).map_err(|error| {
-            // The position within a line tells more than "line 1".
-            let cause = error.to_string();
-            let cause = cause.split(" at line ").next().unwrap_or_default().to_owned();
-            format!("not a record: {cause} at column {}", error.column())
-        })?;
-        let kind = value.get("kind").and_then(Value::as_str).map(str::to_owned);
-        let Some(kind) = kind else {
-            return Err("not a record of overlock: it has no \"kind\"".into());
-        };
-        let broken =
-            |error: serde_json::Error| format!("a broken record of kind {kind:?}: {error}");
-        match kind.as_str() {
-            "run" => {
-                let head = serde_json::from_value(value).map_err(broken)?;
+        let row = Row::parse(line.trim_end()).map_err(|why| format!("not a record: {why}"))?;
+        match row {
+            Row::Run(head) => {
                 let next = Run { file: self.file.clone(), head: Some(head), ..Run::default() };
                 results.runs.push(std::mem::replace(self, next));
             }
-            "point" => self.points.push(serde_json::from_value(value).map_err(broken)?),
-            "summary" => {
-                self.summaries.push(Summary::deserialize_ref(&value).map_err(broken)?);
-                self.others.push(Other { kind, value });
+            Row::Point(point) if point.world.is_empty() => {
+                return Err("not a record: it is a point, but has no world".into());
             }
-            "timeline" => {
-                let timeline: Timeline = serde_json::from_value(value).map_err(broken)?;
-                timeline
-                    .check()
-                    .map_err(|error| format!("a broken record of kind {kind:?}: {error}"))?;
-                self.timelines.push(timeline);
+            Row::Point(point) => self.points.push(*point),
+            Row::Timeline(timeline) => {
+                check(&timeline).map_err(|why| format!("a broken timeline: {why}"))?;
+                self.timelines.push(*timeline);
             }
             // Each run of a program is also in the samples of its point.
-            "sample" => {}
-            _ => self.others.push(Other { kind, value }),
+            Row::Other(value) if value["kind"] == "sample" => {}
+            row => {
+                if let Row::Summary(summary) = row {
+                    self.summaries.push(summary);
+                }
+                // As it was written: a field that an old version did not have is no zero.
+                let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+                let kind = value["kind"].as_str().unwrap_or_default().to_owned();
+                self.others.push(Other { kind, value });
+            }
         }
         Ok(())
     }
 }
 
-impl Summary {
-    fn deserialize_ref(value: &Value) -> serde_json::Result<Self> {
-        serde::Deserialize::deserialize(value)
+/// Checks the facts on which a chart of a timeline relies.
+fn check(timeline: &TimelineRow) -> Result<(), String> {
+    let TimelineRow { from_ns, to_ns, cpus, stints, holds, .. } = timeline;
+    if from_ns >= to_ns {
+        return Err(format!("it ends at {to_ns} ns, but begins at {from_ns} ns"));
     }
-}
-
-impl Timeline {
-    /// Checks the facts on which a chart relies.
-    fn check(&self) -> Result<(), String> {
-        if self.from_ns >= self.to_ns {
-            let (from, to) = (self.from_ns, self.to_ns);
-            return Err(format!("it ends at {to} ns, but begins at {from} ns"));
-        }
-        let vcpus = self.stints.iter().map(|stint| stint.0).chain(self.holds.iter().map(|h| h.0));
-        if let Some(vcpu) = vcpus.filter(|vcpu| *vcpu >= self.cpus).max() {
-            return Err(format!("it names vCPU {vcpu}, but there are only {}", self.cpus));
-        }
-        Ok(())
+    let vcpus = stints.iter().map(|stint| stint.0).chain(holds.iter().map(|hold| hold.0));
+    match vcpus.filter(|vcpu| vcpu >= cpus).max() {
+        Some(vcpu) => Err(format!("it names vCPU {vcpu}, but there are only {cpus}")),
+        None => Ok(()),
     }
 }
 
@@ -230,18 +221,34 @@ mod tests {
     fn a_broken_line_is_named_and_the_others_are_kept() {
         for (line, sentence) in [
             ("{\"kind\":", "f:2: not a record: EOF while parsing a value at column 8"),
-            ("[1,2]", "f:2: not a record of overlock: it has no \"kind\""),
+            ("[1,2]", "f:2: not a record: it has no kind"),
+            (r#"{"kind":"point"}"#, "f:2: not a record: it is a point, but has no world"),
             (
-                r#"{"kind":"point"}"#,
-                "f:2: a broken record of kind \"point\": missing field `world`",
+                r#"{"kind":"run","seed":-1}"#,
+                "f:2: not a record: its kind is \"run\", but invalid value",
             ),
-            (r#"{"kind":"run","seed":-1}"#, "f:2: a broken record of kind \"run\": invalid value"),
         ] {
             let results = read(&format!("{POINT}\n{line}\n{POINT}\n"));
             assert_eq!(results.complaints.len(), 1, "{results:?}");
             assert!(results.complaints[0].starts_with(sentence), "{results:?}");
             assert_eq!(results.runs.iter().map(|run| run.points.len()).sum::<usize>(), 2);
         }
+    }
+
+    #[test]
+    fn a_timeline_that_can_not_be_drawn_is_a_complaint() {
+        let timeline = |to: u64, vcpu: u32| {
+            let line = format!(
+                r#"{{"kind":"timeline","world":"kvm","workload":"micro","lock":"hybrid",
+                "policy":"none","cpus":2,"pcpus":1,"cs_ns":0,"ncs_ns":0,"from_ns":5,"to_ns":{to},
+                "stints":[[{vcpu},"running",0,5,9]],"holds":[]}}"#
+            );
+            read(&line.replace('\n', "")).complaints.join("; ")
+        };
+        assert_eq!(timeline(9, 1), "");
+        assert_eq!(timeline(5, 1), "f:1: a broken timeline: it ends at 5 ns, but begins at 5 ns");
+        let unknown = "f:1: a broken timeline: it names vCPU 2, but there are only 2";
+        assert_eq!(timeline(9, 2), unknown);
     }
 
     #[test]

@@ -7,10 +7,10 @@
 use crate::figure::{Caption, Chart, svg};
 use crate::label::{self, trimmed};
 use crate::palette::px;
-use crate::record::Timeline;
 use crate::scale::Scale;
 use crate::span::{Bar, Columns, Span, common, path};
 use maud::{Markup, html};
+use overlock_world::row::TimelineRow;
 use overlock_world::stats::unique;
 use overlock_world::units::{Nanos, three, time};
 
@@ -47,7 +47,7 @@ struct Life {
 /// The chart of one timeline.
 #[derive(Debug)]
 pub(crate) struct Lanes<'a> {
-    of: &'a Timeline,
+    of: &'a TimelineRow,
     lives: Vec<Life>,
     locks: Vec<u32>,
 }
@@ -61,7 +61,7 @@ struct Shares {
 }
 
 impl<'a> Lanes<'a> {
-    pub(crate) fn of(of: &'a Timeline) -> Self {
+    pub(crate) fn of(of: &'a TimelineRow) -> Self {
         let whole = Span { from: of.from_ns as f64, to: of.to_ns as f64 };
         let span = |from: u64, to: u64| {
             let span = whole.and(Span { from: from as f64, to: to as f64 })?;
@@ -202,7 +202,7 @@ impl<'a> Lanes<'a> {
 
 impl Chart for Lanes<'_> {
     fn caption(&self) -> Caption {
-        let Timeline { lock, cpus, pcpus, world, workload, cs_ns, ncs_ns, .. } = self.of;
+        let TimelineRow { lock, cpus, pcpus, world, workload, cs_ns, ncs_ns, .. } = self.of;
         let policy = match self.of.policy.as_str() {
             "none" => String::new(),
             policy => format!(", {policy}"),
@@ -325,7 +325,7 @@ mod tests {
     use crate::label::oracle::faults;
 
     /// vCPU 0 holds the lock from 10 to 60, and has no pCPU from 30 to 50.
-    fn timeline() -> Timeline {
+    fn timeline() -> TimelineRow {
         serde_json::from_str(
             r#"{"world":"kvm","workload":"micro","lock":"ticket","policy":"none","cpus":2,
                 "pcpus":1,"cs_ns":50,"ncs_ns":0,"from_ns":1000,"to_ns":1100,
@@ -337,13 +337,13 @@ mod tests {
     }
 
     /// Two vCPUs take turns: each holds the lock for 400 of 1000 ns, 50,000 times in 0.1 s.
-    fn long() -> Timeline {
+    fn long() -> TimelineRow {
         let holds = (0..100_000_u64).map(|n| {
             let from = 1_000 * n;
             (u32::from(n % 2 == 1), 0, from, Some(from + 100), Some(from + 500))
         });
         let running = |vcpu| (vcpu, "running".to_owned(), Some(vcpu), 0, 100_000_000);
-        Timeline {
+        TimelineRow {
             pcpus: 2,
             from_ns: 0,
             to_ns: 100_000_000,
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn labels_can_be_read() {
-        let timeline = Timeline { cpus: 128, pcpus: 64, ..timeline() };
+        let timeline = TimelineRow { cpus: 128, pcpus: 64, ..timeline() };
         for width in [WIDTH, 340.0] {
             let (height, inside) = Lanes::of(&timeline).draw(width);
             assert_eq!(faults(&inside.into_string(), width, height), [""; 0]);

@@ -2,8 +2,9 @@
 //! A sentence on what was measured, and on what makes it doubtful.
 
 use crate::label::trimmed;
+use crate::names::Names;
 use crate::read::Run;
-use crate::record::Head;
+use overlock_world::row::Head;
 use overlock_world::stats::STEAL_LIMIT;
 use overlock_world::units::typed;
 use overlock_world::units::{three, time};
@@ -59,7 +60,7 @@ pub(crate) fn extent(run: &Run) -> String {
             (low, high) if low == high => plural(high, "round"),
             (low, high) => format!("{low} to {high} rounds"),
         });
-        let seconds: Vec<f64> = run.points.iter().filter_map(|point| point.seconds).collect();
+        let seconds: Vec<f64> = run.points.iter().map(|point| point.seconds).collect();
         parts.extend(
             overlock_world::stats::median(&seconds)
                 .map(|s| format!("runs of about {}", trimmed(&time(1e9 * s)))),
@@ -73,7 +74,8 @@ pub(crate) fn extent(run: &Run) -> String {
 
 /// Describes what the intervals of a run mean.
 pub(crate) fn coverage(run: &Run) -> Option<String> {
-    let mut all = run.points.iter().filter_map(|point| point.interval_coverage);
+    let measured = run.points.iter().filter(|point| !point.samples.is_empty());
+    let mut all = measured.map(|point| point.interval_coverage);
     let first = all.next()?;
     let least = all.fold(first, f64::min);
     Some(if least < 0.005 {
@@ -98,7 +100,7 @@ pub(crate) fn doubts(run: &Run) -> Vec<String> {
             doubts.push(format!("The machine was busy when it began: load average {load}."));
         }
     }
-    let steals = run.points.iter().filter_map(|point| Some((point.steal?, point)));
+    let steals = run.points.iter().map(|point| (point.steal, point));
     if let Some((steal, point)) = steals.max_by(|a, b| a.0.total_cmp(&b.0))
         && steal > STEAL_LIMIT
     {

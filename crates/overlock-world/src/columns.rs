@@ -511,7 +511,8 @@ pub const COLUMNS: &[Column] = &[
         name: "CPU/s",
         about: "CPU seconds used in a second: the price of waiting",
         unit: Unit::Hundredths,
-        get: |p| Some(p.cpu_s_per_s),
+        // Everything uses some: a zero is a figure that the row does not have.
+        get: |p| Some(p.cpu_s_per_s).filter(|used| *used > 0.0),
     },
     Column {
         name: "spin/s",

@@ -53,7 +53,12 @@ impl Row {
     /// What is wrong with it: it is no JSON object with a `kind`, or a field of a known kind has
     /// another type.
     pub fn parse(line: &str) -> Result<Self, String> {
-        let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let value: Value = serde_json::from_str(line).map_err(|error| {
+            // The place within the line: it is the only one.
+            let cause = error.to_string();
+            let cause = cause.split(" at line ").next().unwrap_or_default();
+            format!("{cause} at column {}", error.column())
+        })?;
         let Some(kind) = value.get("kind").and_then(Value::as_str) else {
             return Err("it has no kind".into());
         };
@@ -63,33 +68,38 @@ impl Row {
         if let Some(fields) = fields.as_object_mut() {
             fields.remove("kind");
         }
-        fn of<T: serde::de::DeserializeOwned>(fields: Value) -> Result<T, String> {
-            serde_json::from_value(fields).map_err(|error| error.to_string())
-        }
-        let read = match kind.as_str() {
-            "run" => Self::Run(of(fields)?),
-            "point" => Self::Point(of(fields)?),
-            "pair" => Self::Pair(of(fields)?),
-            _ => {
-                // Verdicts of earlier releases had other fields; nothing is computed from them.
-                let known = match kind.as_str() {
-                    "summary" => of(fields.clone()).map(Self::Summary),
-                    "failure" => of(fields.clone()).map(Self::Failure),
-                    "check" => of(fields.clone()).map(Self::Check),
-                    "advice" => of(fields.clone()).map(Self::Advice),
-                    "what-if" => of(fields.clone()).map(Self::WhatIf),
-                    "timeline" => of(fields.clone()).map(Self::Timeline),
-                    _ => Err(String::new()),
-                };
-                known.unwrap_or_else(|_| {
-                    if let Some(fields) = fields.as_object_mut() {
-                        fields.insert("kind".into(), kind.into());
-                    }
-                    Self::Other(fields)
-                })
-            }
+        use serde_json::from_value as of;
+        // What tables, charts and checks compute from is complete, or no row. Verdicts of earlier
+        // releases had other fields; nothing is computed from them.
+        let computed = match kind.as_str() {
+            "run" => of(fields).map(Self::Run),
+            "point" => of(fields).map(Self::Point),
+            "pair" => of(fields).map(Self::Pair),
+            "timeline" => of(fields).map(Self::Timeline),
+            _ => return Ok(Self::verdict(kind, fields)),
         };
-        Ok(read)
+        computed.map_err(|error| format!("its kind is {kind:?}, but {error}"))
+    }
+
+    /// Reads the fields of a row from which nothing is computed.
+    fn verdict(kind: String, mut fields: Value) -> Self {
+        fn of<T: serde::de::DeserializeOwned>(fields: &Value) -> Option<T> {
+            T::deserialize(fields).ok()
+        }
+        let known = match kind.as_str() {
+            "summary" => of(&fields).map(Self::Summary),
+            "failure" => of(&fields).map(Self::Failure),
+            "check" => of(&fields).map(Self::Check),
+            "advice" => of(&fields).map(Self::Advice),
+            "what-if" => of(&fields).map(Self::WhatIf),
+            _ => None,
+        };
+        known.unwrap_or_else(|| {
+            if let Some(fields) = fields.as_object_mut() {
+                fields.insert("kind".into(), kind.into());
+            }
+            Self::Other(fields)
+        })
     }
 }
 
@@ -333,6 +343,12 @@ pub struct WhatIf {
     pub fails_by: Option<String>,
 }
 
+/// vCPU, state (`running`, `ready`, `halted`), pCPU, from, to.
+pub type Stint = (u32, String, Option<u32>, u64, u64);
+
+/// vCPU, lock, asked, taken, released; the last two are absent if they came after the end.
+pub type Hold = (u32, u32, u64, Option<u64>, Option<u64>);
+
 /// Which vCPU ran where, waited for which lock and held which, for a part of a run that is used for
 /// nothing else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -359,10 +375,10 @@ pub struct TimelineRow {
     pub from_ns: u64,
     /// When it ends.
     pub to_ns: u64,
-    /// vCPU, state (`running`, `ready`, `halted`), pCPU, from, to.
-    pub stints: Vec<(u32, String, Option<u32>, u64, u64)>,
-    /// vCPU, lock, asked, taken, released; the last two are absent if they came after the end.
-    pub holds: Vec<(u32, u32, u64, Option<u64>, Option<u64>)>,
+    /// What each vCPU was doing.
+    pub stints: Vec<Stint>,
+    /// The critical sections.
+    pub holds: Vec<Hold>,
 }
 
 #[cfg(test)]
