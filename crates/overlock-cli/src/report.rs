@@ -56,7 +56,7 @@ Examples:
   overlock bench --in kvm --locks native-ticket,hybrid --cpus 2,4,8 --out after.jsonl
   overlock report before.jsonl after.jsonl -o both.html   # the same points side by side
   overlock compare --json -- sort --parallel=4 /etc/passwd | overlock report - -o sort.html
-  overlock bench --in kvm --cpus 8 --timeline 20ms --out t.jsonl     # where the timelines come from
+  overlock bench --in kvm --cpus 8 --timeline 20ms --out t.jsonl   # where the timelines come from
   overlock report t.jsonl --chart timeline -o t.svg       # one chart, as a picture
   overlock report --check before.jsonl                    # does it keep its promises?
 

@@ -54,7 +54,7 @@ impl Kind {
             }
             Kind::Waits => "no point has waits",
             Kind::Fairness => "no point has shares of two vCPUs",
-            Kind::Timeline => "there is no timeline; lab --timeline records them",
+            Kind::Timeline => "there is no timeline; bench --timeline records them",
         }
     }
 }

@@ -202,7 +202,7 @@ fn a_chart_alone_is_a_picture_that_explains_itself() {
     let alone = read(&[("a.jsonl", &text(&[run("abc"), point("hybrid", 2, 1.0)]))]);
     let why = |kind| overlock_report::picture(kind, &alone).unwrap_err().to_string();
     assert!(why(Kind::Overcommit).contains("two numbers of vCPUs"));
-    assert!(why(Kind::Timeline).contains("lab --timeline records them"));
+    assert!(why(Kind::Timeline).contains("bench --timeline records them"));
 }
 
 #[test]

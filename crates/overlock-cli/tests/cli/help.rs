@@ -20,7 +20,17 @@ fn examples(name: &str) -> Vec<String> {
 /// What makes the examples of a command short: a flag, and its value if it has one. `?` marks flags
 /// that only replace values.
 const SHORT: [(&str, &[&str]); 9] = [
-    ("bench", &["--seconds 0.02", "--runs 1", "--locks hybrid", "?--random 2", "?--grid quick"]),
+    (
+        "bench",
+        &[
+            "--seconds 0.02",
+            "--runs 1",
+            "--locks hybrid",
+            "?--random 2",
+            "?--grid quick",
+            "?--timeline 5ms",
+        ],
+    ),
     ("compare", &["--runs 1"]),
     ("lab", &["--seconds 0.02", "--runs 1", "?--timeline 5ms"]),
     ("sim", &["--seconds 0.01", "--runs 1"]),

@@ -134,8 +134,9 @@ fn the_laboratory_records_a_timeline() {
     let out = desk.path("lab.jsonl");
     let points =
         ["--locks", "ticket", "--cpus", "3", "--pcpus", "1", "--runs", "1", "--cs", "10us"];
-    let how = ["--engine", "threads", "--seconds", "0.1", "--timeline", "20ms", "--out"];
-    let lab = said(&[&["lab"], &points[..], &how, &[out.to_str().unwrap()]].concat());
+    let how = ["--seconds", "0.1", "--timeline", "20ms", "--out"];
+    let lab = [&["bench", "--in", "parked"], &points[..], &how, &[out.to_str().unwrap()]];
+    let lab = said(&lab.concat());
     assert_eq!(lab.code, Some(0), "{lab:?}");
     let text = fs::read_to_string(&out).unwrap();
     let records: Vec<Value> =
@@ -157,7 +158,7 @@ fn the_laboratory_records_a_timeline() {
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn said_timeline_too_long() {
-    let long = ["lab", "--engine", "threads", "--seconds", "0.1", "--timeline", "60ms"];
+    let long = ["bench", "--in", "parked", "--seconds", "0.1", "--timeline", "60ms"];
     said(&long).ends(2, "longer than half a run");
 }
 
