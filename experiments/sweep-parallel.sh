@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 overlock=$(realpath -m "${OVERLOCK:-$here/../target/release/overlock}")
 parts=4
 port=${PORT:-20022}
-read -ra lists <<<"${LISTS:---host e5-2699v3 --workload kernbench --locks queued,hybrid --cpus 45,72 --runs 3 --seconds 0.02}"
+read -ra lists <<<"${LISTS:---in sim:e5-2699v3 --workload kernbench --locks queued,hybrid --cpus 45,72 --runs 3 --seconds 0.02}"
 pids=()
 
 fail() { echo "sweep-parallel.sh: $*" >&2; exit 2; }
@@ -47,7 +47,7 @@ until_ready() { # WHAT COMMAND...
 
 # The whole sweep prints what the merged parts are to print. The first line names command and machine.
 show() { # FOLDER
-    "$overlock" sim "${lists[@]}" --json --sweep "$1" | tail -n +2
+    "$overlock" bench "${lists[@]}" --json --sweep "$1" | tail -n +2
 }
 
 # What each job runs; the engine adds the number of the part. The first time, part 1 is killed after its
@@ -56,7 +56,7 @@ write_job() { # FOLDER
     cat >"$work/job" <<JOB
 #!/bin/bash
 part=\$1
-"$overlock" sim ${lists[*]@Q} --sweep "$1" --shard \$part/$parts --jobs 1 >/dev/null &
+"$overlock" bench ${lists[*]@Q} --sweep "$1" --shard \$part/$parts >/dev/null &
 if [ \$part = 1 ] && [ ! -e "$work/killed" ]; then
     touch "$work/killed"
     until [ -s "$1/part-1-of-$parts.jsonl" ]; do sleep 0.002; done
