@@ -12,13 +12,13 @@ mod support {
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
 use overlock::platform::{CheapRelease, Platform, Threads};
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
-use support::likeness::{Sequences, Torn, tear};
+use support::likeness::{Sequences, Torn, dwell_by, tear};
 use support::oracle::{self, Subject, Verdict};
 use support::skip::skip;
 
@@ -158,7 +158,10 @@ fn meets<S: Subject>(rounds: u64, limit: Duration) -> Verdict {
         let lock = Arc::new(S::new());
         let (asked, served) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let stop = Arc::new(AtomicBool::new(false));
+        // The kernel's number of the waiter, while it is in `lock`.
+        let waiting = Arc::new(AtomicI32::new(0));
         let waiter = {
+            let waiting = Arc::clone(&waiting);
             let (lock, asked, served, stop) =
                 (Arc::clone(&lock), Arc::clone(&asked), Arc::clone(&served), Arc::clone(&stop));
             thread::spawn(move || {
@@ -167,7 +170,10 @@ fn meets<S: Subject>(rounds: u64, limit: Duration) -> Verdict {
                         thread::sleep(SHORT);
                         continue;
                     }
+                    // SAFETY: no arguments, no memory.
+                    waiting.store(unsafe { libc::gettid() }, SeqCst);
                     lock.lock();
+                    waiting.store(0, SeqCst);
                     lock.unlock();
                     served.fetch_add(1, SeqCst);
                 }
@@ -176,8 +182,14 @@ fn meets<S: Subject>(rounds: u64, limit: Duration) -> Verdict {
         for part in 0..3 {
             let (lock, asked, served) =
                 (Arc::clone(&lock), Arc::clone(&asked), Arc::clone(&served));
-            let pulse = pulse.clone();
+            let (pulse, waiting) = (pulse.clone(), Arc::clone(&waiting));
             let holder = thread::spawn(move || {
+                // The waiter comes to every lock that is held, however busy the machine is.
+                dwell_by(move || {
+                    while !oracle::sleeps(waiting.load(SeqCst)) {
+                        thread::sleep(SHORT);
+                    }
+                });
                 for round in part * rounds..(part + 1) * rounds {
                     lock.lock();
                     asked.store(round + 1, SeqCst);

@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each test binary needs one of the platforms")]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use overlock::platform::{CheapRelease, Platform, ReadModifyWrite, Threads};
@@ -70,6 +70,7 @@ macro_rules! like_threads {
 
 std::thread_local! {
     static TORN: Cell<bool> = const { Cell::new(false) };
+    static DWELL: RefCell<Option<Box<dyn Fn()>>> = const { RefCell::new(None) };
 }
 
 /// From now on, nothing cuts off this thread's releases on [`Torn`].
@@ -77,14 +78,24 @@ pub(crate) fn tear() {
     TORN.set(true);
 }
 
+/// Does this between the look and the store of this thread's torn releases: wait for a waiter that
+/// is sure to come, until it has halted.
+pub(crate) fn dwell_by(wait: impl Fn() + 'static) {
+    DWELL.set(Some(Box::new(wait)));
+}
+
 /// Releases by `Threads`' restartable sequences; but in threads that have called [`tear`], by a
 /// look and a store that nothing cuts off, like a sequence that the kernel does not watch.
 #[derive(Debug)]
 pub(crate) struct TornRelease;
 
-/// Stays between the look and the store for long enough that a waiter joins the queue and halts.
+/// Stays between the look and the store for so long that a waiter joins the queue and halts, or for
+/// a moment in which one may.
 fn dwell() {
-    Threads::nap(3_000_000);
+    DWELL.with_borrow(|wait| match wait {
+        Some(wait) => wait(),
+        None => Threads::nap(3_000_000),
+    });
 }
 
 impl TornRelease {
