@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
 
 use crate::support::{Body, available, config, error};
+use crate::until;
 use overlock_lab::{Config, Engine, Error, KvmEngine, Vcpu, Verbs};
 
 crate::on_both_engines!(
@@ -89,16 +90,23 @@ fn never_stops() {
 fn a_runaway_is_ended_and_named<E: Engine>() {
     let mut config = config(3, 2);
     config.duration = Duration::from_millis(20);
-    config.grace = Duration::from_millis(50);
-    let error = error::<E>(&config, |vcpu| {
-        if vcpu.number() == 1 {
-            never_stops();
-        }
-        while !vcpu.stopping() {}
-    });
+    let stuck = |error: &Error| {
+        let Error::Runaway { stuck, .. } = error else { panic!("{error}") };
+        stuck.iter().map(|stuck| stuck.vcpu).collect::<Vec<_>>()
+    };
+    // The others stop as soon as they have a processor.
+    let run = |factor| {
+        config.grace = Duration::from_millis(50) * factor;
+        error::<E>(&config, |vcpu| {
+            if vcpu.number() == 1 {
+                never_stops();
+            }
+            while !vcpu.stopping() {}
+        })
+    };
+    let error = until(run, |error| stuck(error).len() == 1);
     let text = error.to_string();
-    let Error::Runaway { stuck, .. } = &error else { panic!("{text}") };
-    assert_eq!(stuck.iter().map(|stuck| stuck.vcpu).collect::<Vec<_>>(), [1], "{text}");
+    assert_eq!(stuck(&error), [1], "{text}");
     assert!(text.contains("was running") && text.contains("never_stops"), "{text}");
 }
 

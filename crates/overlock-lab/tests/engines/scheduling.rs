@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
 
 use crate::support::{Body, config};
+use crate::until;
 use overlock_host::sched::yield_to::Chosen;
 use overlock_lab::{Accounts, Config, Engine, Hint, Program, Vcpu, Verbs};
 
@@ -99,16 +100,29 @@ fn the_preempted_flag_is_seen<E: Engine>() {
 }
 
 fn a_halted_vcpu_does_not_run_until_kicked<E: Engine>() {
+    let halted = until(halted_while_another_works::<E>, |vcpu| vcpu.halted_ns > 10_000_000);
+    assert!(halted.halted_ns > 10_000_000, "{halted:?}");
+    // It ran for as long as it takes to halt, if its thread had a CPU.
+    assert!(halted.ran_ns < 10_000_000 + halted.run_delay_ns, "{halted:?}");
+}
+
+/// A vCPU halts before another works for `factor` times 20 ms; returns its accounts.
+fn halted_while_another_works<E: Engine>(factor: u32) -> Accounts {
     let (word, woken, early) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+    let comes = AtomicBool::new(false);
     let program = Body(|vcpu: Vcpu<E::Verbs>| {
         if vcpu.number() == 1 {
+            comes.store(true, SeqCst);
             while word.load(Relaxed) == 0 {
                 vcpu.halt_unless(&word, 0, None);
                 woken.fetch_add(1, SeqCst);
             }
             return;
         }
-        vcpu.work_ns(20_000_000);
+        while !comes.load(SeqCst) {
+            std::hint::spin_loop();
+        }
+        vcpu.work_ns(20_000_000 * u64::from(factor));
         early.store(woken.load(SeqCst), Relaxed);
         word.store(1, SeqCst);
         vcpu.kick(1);
@@ -116,8 +130,7 @@ fn a_halted_vcpu_does_not_run_until_kicked<E: Engine>() {
     let outcome = E::default().run(&config(2, 2), &program).unwrap();
     assert_eq!((early.into_inner(), woken.into_inner()), (0, 1));
     assert_eq!((outcome.vcpus[0].kicks, outcome.vcpus[1].halts), (1, 1));
-    assert!(outcome.vcpus[1].halted_ns > 10_000_000, "{outcome:?}");
-    assert!(outcome.vcpus[1].ran_ns < 10_000_000, "{outcome:?}");
+    outcome.vcpus[1].clone()
 }
 
 fn a_kick_before_the_halt_is_not_lost<E: Engine>() {
@@ -172,18 +185,21 @@ fn spin_while(word: &AtomicBool) {
 }
 
 fn sampling_finds_a_spinner_that_says_nothing<E: Engine>() {
-    let mut config = config(2, 2);
-    config.duration = Duration::from_millis(200);
-    config.sample_every = Some(Duration::from_millis(2));
-    let held = AtomicBool::new(true);
-    let program = Body(|vcpu: Vcpu<E::Verbs>| {
-        if vcpu.number() == 0 {
-            return spin_while(&held);
-        }
-        while !vcpu.stopping() {}
-        held.store(false, Relaxed);
-    });
-    let outcome = E::default().run(&config, &program).unwrap();
+    let run = |factor| {
+        let mut config = config(2, 2);
+        config.duration = Duration::from_millis(200) * factor;
+        config.sample_every = Some(Duration::from_millis(2));
+        let held = AtomicBool::new(true);
+        let program = Body(|vcpu: Vcpu<E::Verbs>| {
+            if vcpu.number() == 0 {
+                return spin_while(&held);
+            }
+            while !vcpu.stopping() {}
+            held.store(false, Relaxed);
+        });
+        E::default().run(&config, &program).unwrap()
+    };
+    let outcome = until(run, |outcome| outcome.vcpus[0].sampled_spins > 5);
     assert!(outcome.vcpus[0].sampled_spins > 5, "{outcome:?}");
     assert_eq!(outcome.vcpus[1].sampled_spins, 0, "plain code was taken for a spin loop");
 }

@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::until;
 use overlock_lab::workload::{Profile, run};
 use overlock_lab::{Config, Engine, Error, PmTimerRule};
 use overlock_world::experiment::Experiment;
@@ -37,19 +38,15 @@ fn point<E: Engine>(config: &Config, profile: &str, lock: &str) -> Run {
     run(&E::default(), config, &Profile::named(profile).unwrap(), lock).unwrap()
 }
 
-/// Runs for the configured time, and again for longer if too little has happened: how much happens
-/// in a time depends on what else the machine does.
-fn point_with<E: Engine>(
+/// As `point`, for the configured time or for longer: until there is enough in the record.
+fn point_until<E: Engine>(
     config: &Config,
-    profile: &str,
+    profile: &Profile,
     lock: &str,
-    enough: impl Fn(&Record<Yields>) -> bool,
-) -> Record<Yields> {
-    let run = |factor| {
-        let config = Config { duration: config.duration * factor, ..*config };
-        point::<E>(&config, profile, lock)
-    };
-    [1, 4, 16].into_iter().map(run).find(&enough).unwrap_or_else(|| run(64))
+    enough: impl Fn(&Run) -> bool,
+) -> Run {
+    let longer = |factor| Config { duration: config.duration * factor, ..*config };
+    until(|factor| run(&E::default(), &longer(factor), profile, lock).unwrap(), enough)
 }
 
 fn every_lock_carries_the_micro_workload<E: Engine>() {
@@ -82,8 +79,9 @@ fn shootdowns_are_answered_by_halted_and_preempted_vcpus<E: Engine>() {
     config.policy = "yield";
     config.duration = Duration::from_millis(200);
     for lock in ["hybrid", "native-ticket"] {
-        let enough = |record: &Record<Yields>| record.exits["interrupt"] >= 2;
-        let record = point_with::<E>(&config, "ebizzy", lock, enough);
+        let profile = Profile::named("ebizzy").unwrap();
+        let enough = |record: &Run| record.exits["interrupt"] >= 2;
+        let record = point_until::<E>(&config, &profile, lock, enough);
         // One exit for each shootdown, however many vCPUs it interrupts.
         assert!(record.exits["interrupt"] >= 2, "{record:?}");
         let shootdowns = record.ops_per_s * record.seconds / 16.0;
@@ -101,7 +99,9 @@ fn every_rule_keeps_the_timer_monotone<E: Engine>() {
 }
 
 fn locks_that_may_not_wait_do_not_halt<E: Engine>() {
-    let waiting = point::<E>(&config(6), "micro", "ticket");
+    let profile = Profile::named("micro").unwrap();
+    let halts = |record: &Run| record.exits["halt"] > 0;
+    let waiting = point_until::<E>(&config(6), &profile, "ticket", halts);
     assert!(waiting.exits["halt"] > 0, "{waiting:?}");
     let off = Config { paravirtual: false, ..config(6) };
     assert_eq!(point::<E>(&off, "micro", "ticket").exits["halt"], 0);
@@ -117,18 +117,24 @@ fn an_acquisition_at_the_first_attempt_is_a_wait_of_no_length<E: Engine>() {
     assert!(alone.wait_counts.len() == 1 && count(&alone).abs_diff(done(&alone)) <= 1, "{alone:?}");
     // Behind a holder of 50 us, others wait, and all of their waits are timed.
     let profile = Profile { section_ns: 50_000, ..Profile::named("micro").unwrap() };
-    let record = run(&E::default(), &config(4), &profile, "ticket").unwrap();
-    assert!(record.wait_ns.p50 > 10_000 && record.spin_s_per_s > 0.0, "{record:?}");
+    let slow = |record: &Run| record.counters.get("lock_slowpath").copied().unwrap_or(0);
+    let record = point_until::<E>(&config(4), &profile, "ticket", |record| slow(record) > 40);
+    let longer_than = |least: u64| {
+        let counts = record.wait_counts.iter().filter(|&&(most, _)| most > least);
+        counts.map(|&(_, count)| count).sum::<u64>()
+    };
+    assert!(slow(&record) > 40 && longer_than(0).abs_diff(slow(&record)) <= 4, "{record:?}");
+    assert!(2 * longer_than(10_000) > slow(&record) && record.spin_s_per_s > 0.0, "{record:?}");
     assert!(count(&record).abs_diff(done(&record)) <= 4, "{record:?}");
 }
 
 fn each_hand_over_is_a_kick_and_a_halt<E: Engine>() {
     // Enough vCPUs that each has halted before the token is back.
-    let operations = |record: &Record<Yields>| record.ops_per_s * record.seconds;
+    let operations = |record: &Run| record.ops_per_s * record.seconds;
     // The token finds each vCPU awake once, before it has ever halted: so many rounds that these
     // hand-overs don't count.
-    let enough = |record: &Record<Yields>| operations(record) > 200.0;
-    let record = point_with::<E>(&config(8), "micro", HAND_OVER, enough);
+    let enough = |record: &Run| operations(record) > 200.0;
+    let record = point_until::<E>(&config(8), &Profile::named("micro").unwrap(), HAND_OVER, enough);
     let operations = operations(&record);
     assert!(operations > 200.0, "{record:?}");
     let each = |exit: &str| record.exits[exit] as f64 / operations;
@@ -166,8 +172,10 @@ fn a_preempted_holder_is_blamed_for_the_waits_behind_it<E: Engine>() {
 fn native_locks_report_pause_loops<E: Engine>() {
     let window = Duration::from_micros(100);
     let reporting = Config { pause_window: window, policy: "skip-spinners", ..config(6) };
-    let record = point::<E>(&reporting, "micro", "native-ticket");
-    assert!(record.exits["long-spin"] > 0, "{record:?}");
+    let profile = Profile::named("micro").unwrap();
+    let spins = |record: &Run| record.exits["long-spin"] > 0;
+    let record = point_until::<E>(&reporting, &profile, "native-ticket", spins);
+    assert!(spins(&record), "{record:?}");
     let decided: u64 = record
         .yields
         .iter()
@@ -204,11 +212,17 @@ fn slices_are_as_long_as_they_should_be_for_every_lock<E: Engine>() {
 fn what_locks_publish_leads_to_the_holder_and_costs_nothing_unless_asked_for<E: Engine>() {
     let window = Duration::from_micros(100);
     let base = Config { pause_window: window, ..config(6) };
-    let hinted = point::<E>(&Config { policy: "pv-hint", ..base }, "micro", "native-ticket");
-    assert!(hinted.publishes, "{hinted:?}");
-    let named = |code: &str| hinted.yields.get(code).copied().unwrap_or(0);
-    assert!(named("directed:next-waiter") + named("directed:lock-holder") > 0, "{hinted:?}");
-    let reported = point::<E>(&Config { policy: "report", ..base }, "micro", "native-ticket");
+    let run = |policy, enough: fn(&Run) -> bool| {
+        let profile = Profile::named("micro").unwrap();
+        point_until::<E>(&Config { policy, ..base }, &profile, "native-ticket", enough)
+    };
+    let led = |record: &Run| {
+        let codes = ["directed:next-waiter", "directed:lock-holder"];
+        codes.iter().any(|code| record.yields.get(*code).is_some_and(|count| *count > 0))
+    };
+    let hinted = run("pv-hint", led);
+    assert!(hinted.publishes && led(&hinted), "{hinted:?}");
+    let reported = run("report", |record| record.exits["long-spin"] > 0);
     assert!(!reported.publishes && reported.exits["long-spin"] > 0, "{reported:?}");
     assert_eq!(reported.yields.len(), 1, "a policy that sees spins and never yields");
 }
