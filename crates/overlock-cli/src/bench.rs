@@ -26,6 +26,7 @@ use summary::summaries;
 
 use crate::machine::observe;
 use crate::output::{self, Sink};
+use crate::progress::Progress;
 use crate::warnings::{self, Warning};
 use crate::worlds::{self, Open};
 use crate::{Outcome, interrupt};
@@ -37,11 +38,32 @@ use overlock_world::row::{Head, Row};
 use overlock_world::{World, clock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The seed where no points are drawn: the same command then always makes the same simulations.
+const SEED: u64 = 1;
+
+/// What an experiment, or several, came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    /// Whether nothing failed, and no bound was missed.
+    is_fine: bool,
+    has_results: bool,
+    /// Whether only a part of a sweep was made, which the world has told.
+    is_a_part: bool,
+}
+
+impl Found {
+    fn add(&mut self, other: Self) {
+        self.is_fine &= other.is_fine;
+        self.has_results |= other.has_results;
+        self.is_a_part |= other.is_a_part;
+    }
+}
+
 /// Runs the sub-command.
 pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
-    let day = day(SystemTime::now());
-    let seed = args.seed.unwrap_or(day);
     let experiments = plan::experiments(args)?;
+    let is_drawn = experiments.iter().any(|of| of.factors.random.is_some());
+    let seed = args.seed.unwrap_or_else(|| if is_drawn { day(SystemTime::now()) } else { SEED });
     if args.print {
         return plan::print(&experiments);
     }
@@ -49,20 +71,23 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
     let mut sink = Sink::open(&args.output)?;
     let machine = observe(&clock::Stamps::calibrate());
     sink.row(&Row::Run(Head { seed: Some(seed), machine: machine.clone(), ..output::head() }))?;
-    if args.seed.is_none() && experiments.iter().any(|of| of.factors.random.is_some()) {
+    if args.seed.is_none() && is_drawn {
         sink.people(&format!("Seed of the day: {seed} (--seed {seed} repeats it)\n"))?;
     }
-    let mut fine = true;
+    let mut found = Found { is_fine: true, ..Found::default() };
     let mut last: Option<(String, Open)> = None;
     for experiment in &experiments {
         let name = args.world(experiment);
         let open = match last.take() {
             Some((same, open)) if same == name => open,
             _ => {
+                let progress = Progress::new(0);
+                progress.say(&format!("opens the world {name}"));
                 let open = match worlds::open(&name, &args.options()) {
                     Err(_) if interrupt::seen() => break,
                     open => open?,
                 };
+                drop(progress);
                 let busy = Warning::busy_machine(&machine).filter(|_| open.world().is_real());
                 busy.iter().for_each(Warning::print);
                 open
@@ -71,9 +96,9 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
         if args.check
             && let Some(checked) = open.verify(&args.options(), &mut sink)?
         {
-            fine &= checked;
+            found.add(Found { is_fine: checked.is_fine, has_results: checked.has_any, ..found });
         } else {
-            fine &= one(args, experiment, open.world(), seed, &mut sink)?;
+            found.add(one(args, experiment, open.world(), seed, &mut sink)?);
         }
         last = Some((name, open));
         if interrupt::seen() {
@@ -84,7 +109,10 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
     if let Some(drift) = drift {
         Warning::Drift { percent: drift * 100.0 }.print();
     }
-    sink.end(match (interrupt::seen(), fine) {
+    if !found.is_a_part {
+        interrupt::tell(found.has_results);
+    }
+    sink.end(match (interrupt::seen(), found.is_fine) {
         (true, _) => Outcome::Interrupted,
         (false, true) => Outcome::Fine,
         (false, false) => Outcome::CheckFailed,
@@ -102,23 +130,23 @@ pub(crate) fn judge(rows: &[Row]) -> Result<Outcome> {
     sink.end(if met { Outcome::Fine } else { Outcome::CheckFailed })
 }
 
-/// Measures an experiment and tells what follows. Returns whether nothing failed and no bound was
-/// missed.
+/// Measures an experiment and tells what follows.
 fn one(
     args: &BenchArgs,
     experiment: &Experiment,
     world: &dyn World,
     seed: u64,
     sink: &mut Sink,
-) -> Result<bool> {
+) -> Result<Found> {
     let experiment = plan::fitted(experiment, args, world)?;
     let measured = measure::all(&experiment, args, world, seed, sink)?;
     if measured.is_a_part {
         // Of a sweep, whose other parts are missing.
-        return Ok(true);
+        return Ok(Found { is_fine: true, has_results: false, is_a_part: true });
     }
-    interrupt::tell(!measured.points.is_empty());
-    Ok(conclude(args, &experiment, &measured, world, sink)? && measured.failures.is_empty())
+    let is_met = conclude(args, &experiment, &measured, world, sink)?;
+    let is_fine = is_met && measured.failures.is_empty();
+    Ok(Found { is_fine, has_results: !measured.points.is_empty(), is_a_part: false })
 }
 
 /// Tells what follows from the rows of an experiment. Returns whether no bound was missed.
@@ -156,14 +184,16 @@ fn conclude(
         for beside in &besides {
             sink.row(&Row::Published(Box::new(beside.clone())))?;
         }
-        if args.check && !interrupt::seen() {
-            met &= published::pinned(&besides, sink)?;
-        }
+    }
+    // Verdicts are pinned for simulations, which repeat.
+    let is_pinned = !world.is_real() && besides.iter().any(|one| one.published.pinned.is_some());
+    if args.check && is_pinned && !interrupt::seen() {
+        met &= published::pinned(&besides, sink)?;
     }
     if let Some(loss) = args.what_if {
         what_if::tell(loss, points, sink)?;
     }
-    if args.check && !interrupt::seen() && besides.is_empty() {
+    if args.check && !is_pinned && !interrupt::seen() {
         let checks = check(&rows);
         if checks.is_empty() {
             bail!(

@@ -87,7 +87,9 @@ pub(crate) fn of_points(points: &[Point]) -> Vec<Warning> {
         let retaken = runs().map(|run| run.retaken).sum();
         warnings.push(Warning::Disturbed { disturbed, runs: runs().count(), retaken, worst });
     }
-    let widest = points.iter().filter_map(|of| Some((of.of_best_peer?.spread(), place(of))));
+    // What is compared: threads with peers, vCPUs with one another.
+    let compared = |of: &Point| if of.lengths.is_some() { of.of_best_peer } else { of.ops_per_s };
+    let widest = points.iter().filter_map(|of| Some((compared(of)?.spread(), place(of))));
     warnings.extend(Warning::widest(widest));
     let most = |point: &Point| point.samples.iter().map(|run| run.undrained).max().unwrap_or(0);
     if let Some(of) = points.iter().max_by_key(|point| most(point)).filter(|of| most(of) > 0) {

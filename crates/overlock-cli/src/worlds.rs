@@ -6,6 +6,7 @@ mod simulated;
 
 use crate::output::Sink;
 use anyhow::{Context, Result, bail};
+pub(crate) use image::Checked;
 use image::Image;
 use overlock_bench::Threads;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -55,8 +56,8 @@ impl Open {
         }
     }
 
-    /// Runs the world's own checks, if it has any; returns whether all are fine.
-    pub(crate) fn verify(&self, options: &Options, sink: &mut Sink) -> Result<Option<bool>> {
+    /// Runs the world's own checks, if it has any.
+    pub(crate) fn verify(&self, options: &Options, sink: &mut Sink) -> Result<Option<Checked>> {
         match self {
             Self::Image(image) => image.verify(&options.cpus, sink).map(Some),
             Self::Threads(_) | Self::Virtual(_) => Ok(None),

@@ -39,6 +39,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::engine::PmTimerRule;
 use crate::row::Agreement;
+use crate::stats::unique;
 use crate::workload::Profile;
 use crate::{Document, Error, Lengths, NO_POLICY};
 
@@ -336,6 +337,21 @@ impl Experiment {
             base && scale(one.cpus).map(|of| one.cpus = of).is_some()
         });
         scaled
+    }
+
+    /// The same where nothing can charge for sequential consistency: locks that are built so take
+    /// the place of those that would be charged.
+    #[must_use]
+    pub fn uncharged(mut self) -> Self {
+        let charged = self.published.iter_mut().filter_map(|one| {
+            let over = one.over.as_mut().filter(|over| over.seq_cst)?;
+            let lock = format!("sequential-{}", over.lock.as_ref().unwrap_or(&one.lock));
+            (over.seq_cst, over.lock) = (false, Some(lock.clone()));
+            Some(lock)
+        });
+        let charged: Vec<String> = charged.collect();
+        self.factors.locks.extend(unique(charged));
+        self
     }
 
     /// The workload, with its own lengths.

@@ -73,7 +73,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(super) runs: Option<u16>,
 
-    /// Seed of everything that is drawn [default: today's]
+    /// Seed of everything that is drawn [default: 1; where points are drawn, today's]
     #[arg(long)]
     pub(super) seed: Option<u64>,
 

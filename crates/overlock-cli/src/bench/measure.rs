@@ -44,8 +44,12 @@ struct Loop<'a> {
     progress: Progress,
     /// How many more runs may be repeated.
     retakes: u32,
+    /// How many runs the world has made in advance, less those that were taken.
+    made_ahead: u64,
     /// Whether timing uncontended pairs has failed since a lock was last dropped.
     no_pairs: bool,
+    /// Why the world can't go on.
+    gave_up: Option<String>,
     measured: Measured,
 }
 
@@ -82,7 +86,9 @@ pub(super) fn all(
         plan,
         progress,
         retakes,
+        made_ahead: 0,
         no_pairs: false,
+        gave_up: None,
         measured: Measured::default(),
     };
     let done = looped.measure(sink);
@@ -102,20 +108,22 @@ impl Loop<'_> {
         for number in 0..self.plan.groups.len() {
             let group = self.plan.groups[number].clone();
             let points = self.group(&group, sink)?;
-            let is_first = self.measured.points.is_empty();
-            let text = tables::group(&points, self.world, is_first, self.is_long());
-            self.progress.suspend(|| -> Result<()> {
-                for point in &points {
-                    sink.row(&Row::Point(Box::new(point.clone())))?;
-                }
-                sink.people(&text)?;
-                if self.args.explain && self.world.has_host() {
-                    sink.people(&explain::text(&points))?;
-                }
-                Ok(())
-            })?;
-            self.measured.points.extend(points);
-            if interrupt::seen() {
+            if !points.is_empty() {
+                let is_first = self.measured.points.is_empty();
+                let text = tables::group(&points, self.world, is_first, self.is_long());
+                self.progress.suspend(|| -> Result<()> {
+                    for point in &points {
+                        sink.row(&Row::Point(Box::new(point.clone())))?;
+                    }
+                    sink.people(&text)?;
+                    if self.args.explain && self.world.has_host() {
+                        sink.people(&explain::text(&points))?;
+                    }
+                    Ok(())
+                })?;
+                self.measured.points.extend(points);
+            }
+            if self.is_over() {
                 break;
             }
         }
@@ -124,7 +132,16 @@ impl Loop<'_> {
             pair.ns = Interval::of(&pair.samples);
             sink.row(&Row::Pair(pair.clone()))?;
         }
-        self.measured.failures.iter().try_for_each(|of| sink.row(&Row::Failure(of.clone())))
+        self.measured.failures.iter().try_for_each(|of| sink.row(&Row::Failure(of.clone())))?;
+        match self.gave_up.take() {
+            Some(why) => bail!(why),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether no more can be measured. After Ctrl-C, what was made in advance can still be taken.
+    fn is_over(&self) -> bool {
+        self.gave_up.is_some() || (interrupt::seen() && self.made_ahead == 0)
     }
 
     /// Whether each point gets a line instead of a table: there are many, and nobody named them.
@@ -138,10 +155,11 @@ impl Loop<'_> {
         for round in 0..usize::from(self.plan.rounds) {
             jobs.extend(self.plan.jobs().map(|job| self.of_round(job, round)));
         }
-        let progress = &self.progress;
+        let (progress, made) = (&self.progress, &mut self.made_ahead);
         let mut tell = |said: &str, runs: u64| {
             progress.say(said);
             (0..runs).for_each(|_| progress.step());
+            *made += runs;
         };
         match self.world.ahead(&jobs, interrupt::flag(), &mut tell) {
             Ok(whole) => Ok(whole),
@@ -180,13 +198,20 @@ impl Loop<'_> {
                             self.fail(&job, &said);
                         }
                         Err(Failed::Cancelled) => break 'rounds,
-                        Err(Failed::World(said)) => bail!("{job}: {said}"),
+                        Err(Failed::World(said)) => {
+                            self.gave_up = Some(format!("{job}: {said}"));
+                            break 'rounds;
+                        }
                     }
                 }
-                if interrupt::seen() {
+                match self.made_ahead.checked_sub(1) {
+                    // Its step was made when it was.
+                    Some(left) => self.made_ahead = left,
+                    None => self.progress.step(),
+                }
+                if self.is_over() {
                     break 'rounds;
                 }
-                self.progress.step();
             }
         }
         let failed: Vec<bool> = group.iter().map(|job| self.has_failed(job)).collect();

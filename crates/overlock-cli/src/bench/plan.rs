@@ -2,7 +2,7 @@
 //! From arguments to experiments, and from an experiment to what a world can do.
 
 use super::BenchArgs;
-use crate::{Outcome, experiments, output};
+use crate::{Outcome, experiments, output, worlds};
 use anyhow::{Context, Result, bail};
 use overlock_world::experiment::{Experiment, Workload};
 use overlock_world::{Document, NO_POLICY, World};
@@ -48,6 +48,23 @@ pub(crate) fn read(path: &Path) -> Result<Experiment> {
     let text = experiments::text(path)?;
     let experiment = Experiment::parse(&name, &text)?;
     let document = Document::new(&name, &text);
+    if let Some(host) = &experiment.host.machine {
+        let refuse = |key: &str, what: String| document.refuse(&[&format!("host.{key}")], what);
+        let profile = worlds::host_profile(Some(host))
+            .map_err(|error| refuse("machine", format!("{error:#}")))?;
+        let (asked, total) = (experiment.host.pcpus, profile.topology.pcpus());
+        if asked > total {
+            let what = format!("{host} has {total} pCPUs, not {asked}; choose 1 to {total}");
+            return Err(refuse("pcpus", what).into());
+        }
+    }
+    for (at, name) in experiment.factors.policies.iter().enumerate() {
+        if !worlds::POLICIES.contains(&name.as_str()) {
+            let known = worlds::POLICIES.join(", ");
+            let what = format!("no yield policy is called {name}; choose from {known}");
+            return Err(document.refuse(&[&format!("factors.policies.{at}")], what).into());
+        }
+    }
     for (at, one) in experiment.published.iter().enumerate() {
         if !super::published::FIGURES.contains(&one.figure.as_str()) {
             let known = super::published::FIGURES.join(", ");
@@ -60,7 +77,12 @@ pub(crate) fn read(path: &Path) -> Result<Experiment> {
 
 /// The experiment that flags describe: the world's own, with their lists instead.
 fn described(args: &BenchArgs, world: &str) -> Result<Experiment> {
-    let mut base = read(Path::new(if world == "threads" { "by-hand" } else { "by-hand-vcpus" }))?;
+    let mut base = read(Path::new(match world {
+        "kvm" | "parked" | "sim" => "by-hand-vcpus",
+        "tcg" | "kvm-guest" => "guest",
+        "xen" => "guest-xen",
+        _ => "by-hand",
+    }))?;
     if let Some(count) = args.random {
         (base.factors.random, base.host.seconds) = (Some(count), 0.15);
         (base.factors.over, base.factors.cpus) = (Vec::new(), Vec::new());
@@ -76,7 +98,7 @@ fn described(args: &BenchArgs, world: &str) -> Result<Experiment> {
         let all = args.policies.iter().any(|name| name == "all");
         let mut names: Vec<String> = BASES.map(str::to_owned).to_vec();
         names.extend(if all {
-            crate::worlds::POLICIES.map(str::to_owned).to_vec()
+            worlds::POLICIES.map(str::to_owned).to_vec()
         } else {
             args.policies.clone()
         });
@@ -86,8 +108,8 @@ fn described(args: &BenchArgs, world: &str) -> Result<Experiment> {
     }
     if !args.cpus.is_empty() {
         // Ratios to 1x need 1x.
-        let is_virtual = world != "threads";
-        base.factors.over = if is_virtual { vec![1.0] } else { Vec::new() };
+        let has_ratios = ["kvm", "parked", "sim"].contains(&world);
+        base.factors.over = if has_ratios { vec![1.0] } else { Vec::new() };
         base.factors.cpus.clone_from(&args.cpus);
     } else if args.what_if.is_some() {
         base.factors.over = vec![1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0];
@@ -130,9 +152,17 @@ pub(super) fn fitted(
     }
     let is_larger = world.is_real() && world.has_host() && fitted.host.pcpus > pcpus;
     if is_larger && args.pcpus.is_none() && !fitted.published.is_empty() {
-        fitted = fitted.scaled_to(pcpus);
+        fitted = fitted.scaled_to(pcpus).uncharged();
         (fitted.host.seconds, fitted.host.runs) =
             (args.seconds.unwrap_or(0.2), args.runs.unwrap_or(7));
+    }
+    if !world.has_host() && (args.timeline.is_some() || args.what_if.is_some()) {
+        bail!("--timeline and --what-if are about vCPUs: use them with --in kvm, parked or sim");
+    }
+    let pcpus = fitted.host.pcpus;
+    let has_base = fitted.factors.over.contains(&1.0) || fitted.factors.cpus.contains(&pcpus);
+    if args.what_if.is_some() && !has_base {
+        bail!("--what-if needs a point with {pcpus} vCPUs, one for each pCPU, to compare with");
     }
     if let Some(span) = args.timeline
         && span.0 as f64 > fitted.host.seconds * 0.5e9

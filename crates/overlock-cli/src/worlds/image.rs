@@ -10,7 +10,7 @@ mod said;
 
 use crate::output::{self, Sink};
 use crate::progress::Progress;
-use crate::{interrupt, sys};
+use crate::sys;
 use anyhow::{Context, Result, bail};
 use guest::Ended;
 use machine::Machine;
@@ -22,7 +22,7 @@ use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// How many checks there are, for the progress; Xen has two fewer.
@@ -47,6 +47,16 @@ pub(crate) struct Image {
     path: PathBuf,
     /// Runs of a lock on a number of CPUs at two lengths, by rounds; and how many were asked for.
     made: RefCell<BTreeMap<Key, (Vec<Run>, usize)>>,
+    /// Why the kernel made no more.
+    gave_up: RefCell<Option<String>>,
+}
+
+/// What the checks in a kernel came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checked {
+    pub(crate) is_fine: bool,
+    /// Whether any was made.
+    pub(crate) has_any: bool,
 }
 
 /// What the kernel is told of a job: lock, CPUs, lengths of sections and of pauses.
@@ -60,8 +70,10 @@ impl Image {
     pub(super) fn new(name: &str) -> Result<Self> {
         let name = ["tcg", "kvm-guest", "xen"].into_iter().find(|known| *known == name);
         let Some(name) = name else { bail!("no kernel runs there") };
+        // Before an image is built.
+        machine::look_for(name)?;
         let path = machine::image()?.context("interrupted while the kernel was built")?;
-        Ok(Self { name, path, made: RefCell::default() })
+        Ok(Self { name, path, made: RefCell::default(), gave_up: RefCell::default() })
     }
 
     fn start(&self, smp: u32, plan: &str) -> Result<Machine> {
@@ -75,8 +87,8 @@ impl Image {
     }
 
     /// Runs the checks in the kernel: the platform contract, conformance and locks in interrupts, of
-    /// the paravirtual locks. Returns whether all are fine.
-    pub(super) fn verify(&self, cpus: &[u32], sink: &mut Sink) -> Result<bool> {
+    /// the paravirtual locks.
+    pub(super) fn verify(&self, cpus: &[u32], sink: &mut Sink) -> Result<Checked> {
         let progress = Progress::new(CHECKS);
         let default = if self.name == "xen" { vec![8] } else { vec![1, 2, 4] };
         let cpus = if cpus.is_empty() { default } else { cpus.to_vec() };
@@ -88,7 +100,7 @@ impl Image {
             joined(cpus.iter().map(ToString::to_string))
         );
         let machine = self.start(cpus.iter().copied().max().unwrap_or(1), &plan)?;
-        let (mut fine, mut checks) = (true, 0);
+        let mut checked = Checked { is_fine: true, has_any: false };
         progress.say("starts");
         let ended = guest::run(machine, PATIENCE, |said| {
             match said {
@@ -96,8 +108,8 @@ impl Image {
                 Said::Alive { ops } => progress.say(&format!("{ops} acquisitions so far")),
                 Said::Check(check) => {
                     progress.step();
-                    checks += 1;
-                    fine &= check.fine;
+                    checked.has_any = true;
+                    checked.is_fine &= check.fine;
                     sink.record(&CheckRow { kind: "check", world: self.name, check: &check })?;
                     let verdict = if check.fine { "fine" } else { "FAILED" };
                     let found = if check.found.is_empty() { "" } else { ": " };
@@ -109,11 +121,10 @@ impl Image {
             Ok(())
         });
         progress.finish();
-        interrupt::tell(checks > 0);
-        match ended? {
-            Ended::Whole { fine: all } => Ok(fine && all && checks > 0),
-            Ended::Interrupted => Ok(fine),
+        if let Ended::Whole { fine } = ended? {
+            checked.is_fine &= fine && checked.has_any;
         }
+        Ok(checked)
     }
 
     /// Boots once for all jobs with these lengths.
@@ -142,7 +153,7 @@ impl Image {
                 Said::Begin { what } => tell(&what, 0),
                 Said::Alive { ops } => tell(&format!("{ops} acquisitions so far"), 0),
                 Said::Sample(sample) => {
-                    tell(&format!("{} on {} CPUs", sample.lock, sample.cpus), 0);
+                    tell(&format!("{} on {} CPUs", sample.lock, sample.cpus), 1);
                     let key = (
                         sample.lock.clone(),
                         sample.cpus,
@@ -232,27 +243,40 @@ impl World for Image {
     }
 
     fn ahead(&self, jobs: &[Job], _cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool, Failed> {
-        let world = |error: anyhow::Error| Failed::World(format!("{error:#}"));
         for lengths in unique(jobs.iter().map(|job| (job.profile.section_ns, job.profile.think_ns)))
         {
             let of = |job: &&Job| (job.profile.section_ns, job.profile.think_ns) == lengths;
             let own: Vec<&Job> = jobs.iter().filter(of).collect();
             let points = unique(own.iter().map(|job| key(job))).len().max(1);
-            match self.boot(&own, (own.len() / points) as u64, tell).map_err(world)? {
-                Ended::Whole { .. } => {}
-                Ended::Interrupted => return Err(Failed::Cancelled),
+            match self.boot(&own, (own.len() / points) as u64, tell) {
+                Ok(Ended::Whole { .. }) => {}
+                // What was made is kept.
+                Ok(Ended::Interrupted) => break,
+                Err(error) => {
+                    let said = format!("{error:#}");
+                    if self.made.borrow().is_empty() {
+                        return Err(Failed::World(said));
+                    }
+                    self.gave_up.replace(Some(said));
+                    break;
+                }
             }
         }
         Ok(true)
     }
 
-    fn run(&self, job: &Job, _cancel: &AtomicBool) -> Result<Run, Failed> {
+    fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
         let mut made = self.made.borrow_mut();
         let (runs, asked) = made.entry(key(job)).or_default();
         let run = runs.get(*asked).cloned();
         *asked += 1;
-        let run =
-            run.ok_or_else(|| Failed::Subject("the kernel did not report this run".into()))?;
+        let Some(run) = run else {
+            return Err(match self.gave_up.borrow().clone() {
+                Some(said) => Failed::World(said),
+                None if cancel.load(Relaxed) => Failed::Cancelled,
+                None => Failed::Subject("the kernel did not report this run".into()),
+            });
+        };
         let counted = |event: &str| run.counted(event);
         // Two that are sent before either is taken arrive as one.
         let unsent = (counted("kicked") + counted("stale")).saturating_sub(counted("kicks"));

@@ -93,6 +93,7 @@ impl Simulated {
         let (found, missing): (Vec<&Task>, Vec<&Task>) =
             mine.partition(|task| self.made.borrow().contains_key(&task.key()));
         let (mut kept, mut failed) = (0, Vec::new());
+        tell("finished runs", found.len() as u64);
         pool::run(&missing, cancel, |task, ran| {
             match ran {
                 Ok(run) => {
@@ -105,7 +106,7 @@ impl Simulated {
                 // A failed run is told when it is asked for.
                 Err(said) => failed.push(format!("failed: {}: {said}", task.name())),
             }
-            tell(&task.name(), 0);
+            tell(&task.name(), 1);
             Ok(())
         })?;
         let made = self.made.borrow();

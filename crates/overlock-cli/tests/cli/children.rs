@@ -15,14 +15,15 @@ struct Command {
 }
 
 impl Command {
-    /// Starts `boot` with a script as its machine, and waits until the script says that it is ready
+    /// Starts `bench --in tcg` with a script as its machine, and waits until the script says that it is ready
     /// by writing the file `ready`: the numbers of processes.
     fn boot(script: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let script = format!("#!/bin/sh\ncd '{}'\n{script}", folder.path().display());
+        let asked = "[ \"$1\" = --version ] && exit";
+        let script = format!("#!/bin/sh\n{asked}\ncd '{}'\n{script}", folder.path().display());
         program(folder.path(), "qemu-system-x86_64", script.as_bytes(), 0o755);
         let path = std::env::var("PATH").unwrap();
-        let mut command = overlock(&["boot", "--on", "tcg", "--cpus", "1"]);
+        let mut command = overlock(&["bench", "--in", "tcg", "--cpus", "1"]);
         command.env("PATH", format!("{}:{path}", folder.path().display()));
         // No kernel is started, so any file will do.
         command.env("OVERLOCK_IMAGE", OVERLOCK);

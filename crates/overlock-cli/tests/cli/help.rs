@@ -2,8 +2,9 @@
 //! Is the help true? Its examples are run.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-use crate::boot;
+use crate::kernels;
 use crate::support::{OVERLOCK, Said, overlock, said};
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
@@ -19,24 +20,9 @@ fn examples(name: &str) -> Vec<String> {
 
 /// What makes the examples of a command short: a flag, and its value if it has one. `?` marks flags
 /// that only replace values.
-const SHORT: [(&str, &[&str]); 9] = [
-    (
-        "bench",
-        &[
-            "--seconds 0.02",
-            "--runs 1",
-            "--locks hybrid",
-            "?--random 2",
-            "?--grid quick",
-            "?--timeline 5ms",
-        ],
-    ),
+const SHORT: [(&str, &[&str]); 4] = [
+    ("bench", &["--seconds 0.02", "--runs 1", "--locks hybrid", "?--random 2", "?--timeline 5ms"]),
     ("compare", &["--runs 1"]),
-    ("lab", &["--seconds 0.02", "--runs 1", "?--timeline 5ms"]),
-    ("sim", &["--seconds 0.01", "--runs 1"]),
-    ("reproduce", &["--quick", "--no-lab"]),
-    ("validate", &["--seconds 0.02", "--runs 1", "--cpus 2"]),
-    ("boot", &["--seconds 0.05", "--runs 1", "?--cpus 2", "?--ops 1000"]),
     ("torture", &["--for 1s", "--steps 2000"]),
     ("trace", &["?--for 1s"]),
 ];
@@ -64,8 +50,7 @@ fn shortened(example: &str) -> String {
             }
         }
     }
-    // All five documents take half a minute.
-    if text.ends_with("overlock reproduce --no-lab --quick") { text + " S1 S3" } else { text }
+    text
 }
 
 /// Runs an example in the shell, as written.
@@ -86,13 +71,18 @@ fn run(example: &str, folder: &Path) -> Said {
 /// Returns why an example can't run here, if it can't.
 fn obstacle(example: &str, folder: &Path) -> Option<String> {
     // Emulated machines would take the CPUs from the tests of the kernels, which run meanwhile.
-    if example.contains("overlock boot") && std::env::var_os("OVERLOCK_VERIFY").is_none() {
+    let boots = ["--in xen", "--in tcg", "--in kvm-guest"].iter().any(|of| example.contains(of));
+    if boots && std::env::var_os("OVERLOCK_VERIFY").is_none() {
         return Some("set OVERLOCK_VERIFY=bounded to boot it".into());
     }
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    if example.contains("overlock boot") {
-        let is_there = if example.contains("xen") { boot::has_xen() } else { boot::has_qemu() };
+    if boots {
+        let is_xen = example.contains("xen");
+        let is_there = if is_xen { kernels::has_xen() } else { kernels::has_qemu() };
         return (!is_there).then(|| "see above".into());
+    }
+    if example.contains("--in kvm") && File::options().write(true).open("/dev/kvm").is_err() {
+        return Some("there is no /dev/kvm".into());
     }
     if example.contains("overlock trace") && said(&["trace", "--", "true"]).code != Some(0) {
         return Some("the kernel's tracepoints can't be used here".into());
@@ -140,17 +130,10 @@ examples_work! {
     examples_of_torture_work: "torture";
     examples_of_doctor_work: "doctor";
     examples_of_reference_work: "reference";
-    examples_of_completions_work: "completions";
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 examples_work! {
-    examples_of_lab_work: "lab";
-    examples_of_sim_work: "sim";
-    examples_of_reproduce_work: "reproduce";
-    examples_of_validate_work: "validate";
-    examples_of_calibrate_work: "calibrate";
-    examples_of_boot_work: "boot";
     examples_of_report_work: "report";
     examples_of_trace_work: "trace";
 }
@@ -176,7 +159,7 @@ fn manual_pages_are_what_mandoc_accepts() {
     let said = said(&["man-pages", folder.path().to_str().unwrap()]);
     assert_eq!(said.code, Some(0), "{said:?}");
     let pages = || std::fs::read_dir(folder.path()).unwrap().map(|page| page.unwrap().path());
-    assert!(pages().count() > 10);
+    assert!(pages().count() > 8);
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
         let name = page.file_stem().unwrap().to_str().unwrap().to_uppercase();
@@ -208,6 +191,47 @@ fn manual_pages_keep_the_lines_of_examples() {
     let (notes, _) = notes.split_once("\n.fi").unwrap();
     for example in examples("run") {
         assert!(notes.replace('\\', "").contains(&format!("  {example}\n")), "{example}: {notes}");
+    }
+}
+
+/// What can be typed is what a person can remember.
+#[test]
+fn there_are_few_verbs_and_flags() {
+    let help = said(&["--help"]).stdout;
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let commands = commands.lines().take_while(|line| line.starts_with("  "));
+    let names = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let names: Vec<&str> = names.filter(|name| !["", "help"].contains(name)).collect();
+    assert!(names.len() <= 8, "{names:?}");
+    let mut all = 0;
+    for name in &names {
+        let flags = |help: &str| {
+            let flags = said(&[name, help]).stdout;
+            let lines = flags.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+            lines.count()
+        };
+        let (short, long) = (flags("-h"), flags("--help"));
+        assert!(short <= 20, "{name} -h has {short} options");
+        all += long;
+    }
+    assert!(all <= 70, "{all} flags");
+    writeln!(std::io::stderr(), "{} verbs, {all} flags with --help of each", names.len()).unwrap();
+}
+
+#[test]
+fn old_verbs_answer_with_the_new_spelling() {
+    for (old, new) in [
+        ("lab", "bench --in kvm"),
+        ("sim", "bench --in sim:HOST"),
+        ("boot", "bench --in tcg"),
+        ("reproduce", "bench s1 s3 s5 s4-micro ... --in sim"),
+        ("validate", "cargo xtask validate"),
+        ("calibrate", "doctor --calibrate FILE"),
+    ] {
+        for words in [&[old][..], &[old, "--locks", "hybrid", "--help", "--", "x"]] {
+            said(words).ends(2, &format!("`overlock {old}` is now"));
+            said(words).ends(2, new);
+        }
     }
 }
 

@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command as its users see it: one file for each sub-command, all through the real binary.
+//! The command as its users see it, all through the real binary: one file for each verb, and for
+//! each kind of world.
 
 mod bench;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod boot;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod children;
 mod compare;
 mod help;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod lab;
+mod kernels;
 mod real;
 mod reference;
 mod report;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod reproduce;
 mod run;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod sim;
+mod simulated;
 mod support;
 /// The layout of the shared counters, for a library that stands in for the real one.
 #[path = "../../preload/src/tally.rs"]
@@ -26,3 +23,5 @@ mod tally;
 mod torture;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod trace;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod vcpus;

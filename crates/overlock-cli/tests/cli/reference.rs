@@ -5,7 +5,7 @@
 //! the first cell of a row of the page.
 
 use crate::real;
-use crate::support::{Said, said};
+use crate::support::{Said, experiment, said};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -55,18 +55,18 @@ fn the_reference_knows_every_field_of_a_comparison() {
 }
 
 #[test]
-fn the_reference_knows_every_field_of_a_benchmark() {
-    let flags = ["bench", "--threads", "2", "--cs", "100ns", "--ncs", "0", "--seconds", "0.02"];
-    let more = ["--runs", "1", "--locks", "hybrid,parking-lot", "--explain", "--counters"];
-    let shapes = ["--check", "--json", "--phase", "1us/0", "--uneven", "2", "--locks-count", "3"];
-    let kinds = ["run", "pair", "point", "explain", "summary", "advice", "check"];
-    knows(&said(&[&flags[..], &more, &shapes].concat()), &kinds);
+fn the_reference_knows_every_field_of_threads() {
+    let factors = "locks = ['hybrid', 'parking-lot']\ncpus = [2]\nthen_ns = [1000, 0]\n\
+                   uneven = 2\nlocks_count = 3\nsection_ns = [100]\nthink_ns = [0]";
+    let (_folder, path) = experiment(factors, "pcpus = 0\nseconds = 0.02\nruns = 1");
+    let kinds = ["run", "pair", "point", "summary", "advice", "check"];
+    knows(&said(&["bench", &path, "--explain", "--check", "--json"]), &kinds);
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[test]
-fn the_reference_knows_every_field_of_the_laboratory_and_the_simulator() {
-    let lab = ["lab", "--engine", "threads", "--pcpus", "1", "--cpus", "3", "--json"];
+fn the_reference_knows_every_field_of_vcpus_and_simulations() {
+    let lab = ["bench", "--in", "parked", "--pcpus", "1", "--cpus", "3", "--json"];
     let short = ["--seconds", "0.02", "--runs", "1"];
     let factors = ["--locks", "native-ticket,ticket,hybrid", "--timeline", "2ms", "--check"];
     let yields = ["--policies", "all", "--explain"];
@@ -74,13 +74,16 @@ fn the_reference_knows_every_field_of_the_laboratory_and_the_simulator() {
     knows(&said(&[&lab[..], &short, &factors, &yields].concat()), &kinds);
     let timer = ["--workload", "pmtimer", "--locks", "hybrid"];
     knows(&said(&[&lab[..], &short, &timer].concat()), &["point"]);
-    let share = ["--contention", "50%", "--locks", "hybrid"];
-    knows(&said(&[&lab[..], &short, &share].concat()), &["point"]);
+    let share = "locks = ['hybrid']\ncpus = [3]\ncontention = [0.5]";
+    let (_folder, path) = experiment(share, "pcpus = 1\nseconds = 0.02\nruns = 1");
+    knows(&said(&["bench", "--in", "parked", &path, "--json"]), &["point"]);
 
-    let sim = ["sim", "--json", "--seconds", "0.01", "--runs", "1"];
+    let sim = ["bench", "--in", "sim", "--json", "--seconds", "0.01", "--runs", "1"];
     let all = ["--pcpus", "2", "--cpus", "6", "--locks", "native-ticket,hybrid"];
     knows(&said(&[&sim[..], &all, &yields].concat()), &["run", "point"]);
-    knows(&said(&[&sim[..], &["--experiment", "s4-micro"]].concat()), &["published"]);
+    for name in ["s4-micro", "s3", "s5"] {
+        knows(&said(&[&sim[..], &[name]].concat()), &["published"]);
+    }
     let what_if = ["--what-if", "20%", "--locks", "hybrid", "--workload", "kernbench"];
     knows(&said(&[&sim[..], &what_if, &["--cpus", "2,4"]].concat()), &["what-if"]);
     let folder = tempfile::tempdir().unwrap();
@@ -94,27 +97,12 @@ fn the_reference_knows_every_field_of_the_laboratory_and_the_simulator() {
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[test]
-fn the_reference_knows_every_field_of_a_reproduction() {
-    let flags = ["reproduce", "--quick", "--no-lab", "--json"];
-    let bare_metal = said(&[&flags[..], &["S1"]].concat());
-    // A machine that forbids to trace a child counts no instructions.
-    let kinds: &[&str] =
-        if bare_metal.stderr.contains("instructions") { &[] } else { &["instructions"] };
-    knows(&bare_metal, kinds);
-    knows(&said(&[&flags[..], &["--experiment", "s4-micro"]].concat()), &["reproduced"]);
-    let flags = ["validate", "--engine", "threads", "--locks", "hybrid,ticket", "--cpus", "2"];
-    let more = ["--workload", "micro", "--seconds", "0.02", "--runs", "1", "--json"];
-    knows(&said(&[&flags[..], &more].concat()), &["validated", "ranks"]);
-}
-
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-#[test]
 fn the_reference_knows_every_field_of_a_kernel() {
-    if crate::boot::has_qemu() {
-        let boot = [&["boot", "--json", "--cpus", "2"][..], &crate::boot::PATIENT].concat();
+    if crate::kernels::has_qemu() {
+        let boot = ["bench", "--in", "tcg", "--json", "--cpus", "2"];
         let short = ["--locks", "hybrid", "--runs", "1", "--seconds", "0.02"];
         knows(&said(&[&boot[..], &short].concat()), &["point"]);
-        knows(&said(&[&boot[..], &["--verify"]].concat()), &["check"]);
+        knows(&said(&[&boot[..], &["--check"]].concat()), &["check"]);
     }
 }
 

@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use std::{fs, io};
+use tempfile::TempDir;
 
 /// Returns the file of the command.
 pub(crate) const OVERLOCK: &str = env!("CARGO_BIN_EXE_overlock");
@@ -148,6 +149,17 @@ pub(crate) fn program(folder: &Path, name: &str, bytes: &[u8], mode: u32) -> Str
     fs::write(&path, bytes).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     path.to_str().unwrap().to_owned()
+}
+
+/// Writes an experiment's file with the workload micro; returns its folder, which lives as long as
+/// the test, and its path.
+pub(crate) fn experiment(factors: &str, host: &str) -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let of = "about = ''\nsource = ''\nworkload = 'micro'";
+    fs::write(&path, format!("{of}\n[factors]\n{factors}\n[host]\n{host}\n")).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
 }
 
 /// Sends Ctrl-C's signal.

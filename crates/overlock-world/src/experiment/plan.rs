@@ -63,11 +63,16 @@ impl Experiment {
             }
         }
         self.charge(&mut groups);
-        for &share in &self.factors.contention {
+        let mut limits = Vec::new();
+        if !self.factors.contention.is_empty() {
             for section_ns in or(&self.factors.section_ns, profile.section_ns) {
                 let profile = Profile { section_ns, ..profile.clone() };
-                let hand_overs = measure(&limit(self, &profile))?;
-                let profile = self.contended(profile, share, hand_overs);
+                limits.push((measure(&limit(self, &profile))?, profile));
+            }
+        }
+        for &share in &self.factors.contention {
+            for (hand_overs, profile) in &limits {
+                let profile = self.contended(profile.clone(), share, *hand_overs);
                 let given = (profile, Shape::default(), Some(share));
                 groups.push(self.group(&locks, given, &self.cpus()?));
             }

@@ -114,3 +114,26 @@ fn quote(last: &VecDeque<String>) -> String {
     let lines: String = last.iter().map(|line| format!("\n    {line}")).collect();
     format!("; it said last:{lines}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How a shell's script ends in place of a kernel.
+    fn ends(script: &str) -> String {
+        let machine = Machine::of_script(script);
+        run(machine, Duration::from_millis(300), |_| Ok(())).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_panic_a_silence_and_a_reset_are_one_clear_error() {
+        let panic = ends(r#"echo hello; echo '{"kind":"panic","why":"a fault"}'; sleep 60"#);
+        assert_eq!(panic, "the kernel gave up: a fault; it said last:\n    hello");
+        let silence = ends("echo hello; exec sleep 60");
+        assert!(silence.starts_with("the kernel hangs: not a word for"), "{silence}");
+        assert!(silence.ends_with("it said last:\n    hello"), "{silence}");
+        let reset = ends("exit 3");
+        assert!(reset.starts_with("the kernel reset the machine"), "{reset}");
+        assert!(reset.ends_with("it said nothing"), "{reset}");
+    }
+}

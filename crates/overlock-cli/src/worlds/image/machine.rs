@@ -60,23 +60,34 @@ pub(super) fn image() -> Result<Option<PathBuf>> {
     }
 }
 
+/// Says what is missing for `world`, if anything is.
+pub(super) fn look_for(world: &str) -> Result<()> {
+    let mut qemu = Command::new(QEMU);
+    qemu.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    qemu.status().map_err(not_started)?;
+    if world == "xen" { find_xen().map(drop) } else { Ok(()) }
+}
+
+fn find_xen() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os(XEN) {
+        return Ok(PathBuf::from(path));
+    }
+    let files = std::fs::read_dir("/boot").into_iter().flatten();
+    files
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.to_string_lossy().contains("/xen-"))
+        .find(|path| path.extension().is_some_and(|end| end == "gz"))
+        .with_context(|| {
+            format!(
+                "there is no Xen in /boot; `apt-get install xen-hypervisor-4.17-amd64` brings it, \
+                 or name it in {XEN}"
+            )
+        })
+}
+
 /// Xen as QEMU can load it: not compressed.
 fn xen(into: &Path) -> Result<PathBuf> {
-    let found = match std::env::var_os(XEN) {
-        Some(path) => PathBuf::from(path),
-        None => std::fs::read_dir("/boot")
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.to_string_lossy().contains("/xen-"))
-            .find(|path| path.extension().is_some_and(|end| end == "gz"))
-            .with_context(|| {
-                format!(
-                    "there is no Xen in /boot; `apt-get install xen-hypervisor-4.17-amd64` brings \
-                     it, or name it in {XEN}"
-                )
-            })?,
-    };
+    let found = find_xen()?;
     let plain = into.join("xen");
     let file = File::create(&plain).context("can't unpack Xen")?;
     let mut gzip = Command::new("gzip");
@@ -130,6 +141,19 @@ impl Machine {
         }
         qemu.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok(Self { qemu, stand_in, _files: files })
+    }
+}
+
+#[cfg(test)]
+impl Machine {
+    /// A shell that plays the machine.
+    pub(super) fn of_script(script: &str) -> Self {
+        let mut qemu = Command::new("sh");
+        qemu.args(["-c", script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Self { qemu, stand_in: false, _files: TempDir::new().expect("a folder") }
     }
 }
 

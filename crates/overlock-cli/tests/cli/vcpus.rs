@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does `overlock lab` measure on both engines, explain itself, and refuse what makes no sense?
+//! Does `overlock bench` measure on vCPUs of both engines, explain itself, and refuse what makes no
+//! sense?
 
-use crate::support::{Said, interrupt, overlock, said, said_until};
+use crate::support::{Said, experiment, interrupt, overlock, said, said_until, wait_until};
 use overlock_lab::POLICIES;
 use overlock_world::locks::LOCKS;
 use overlock_world::workload::Profile;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{Write, stderr};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 /// A run of the laboratory, as short as possible.
 fn lab(engine: &str, more: &[&str]) -> Said {
@@ -18,13 +18,13 @@ fn lab(engine: &str, more: &[&str]) -> Said {
 }
 
 fn lab_for(seconds: &str, engine: &str, more: &[&str]) -> Said {
-    said(&[&["lab", "--engine", engine, "--seconds", seconds], more].concat())
+    said(&[&["bench", "--in", engine, "--seconds", seconds], more].concat())
 }
 
 /// A short run on threads, or a longer one if it does not show what is `wanted`: on a busy machine
 /// a thread can be without a processor for all of a short one.
 fn lab_until(more: &[&str], wanted: impl Fn(&Said) -> bool) -> Said {
-    said_until(&["0.02", "0.1", "0.5", "2.5"], |time| lab_for(time, "threads", more), wanted)
+    said_until(&["0.02", "0.1", "0.5", "2.5"], |time| lab_for(time, "parked", more), wanted)
 }
 
 /// Returns whether KVM works; if not, reports why, past the test harness's capture.
@@ -92,7 +92,7 @@ fn measures_and_records(engine: &str) {
 
 #[test]
 fn threads_measure_and_record() {
-    measures_and_records("threads");
+    measures_and_records("parked");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn policies_are_measured_against_none_and_explained() {
         points.next().unwrap_or_else(|| panic!("no {policy} in {json:?}"))
     };
     assert_eq!(of("none")["of_none"]["median"], 1.0);
-    assert_eq!(of("none")["yields"], Value::Object(Default::default()), "a spinner is not asked");
+    assert_eq!(of("none")["yields"], Value::Null, "a spinner is not asked");
     let oracle = of("oracle");
     assert_eq!(of("report")["of_report"]["median"], 1.0);
     assert!(of("report")["yields"]["stayed:policy-never"].as_u64().unwrap() > 0, "it is asked");
@@ -130,7 +130,7 @@ fn policies_are_measured_against_none_and_explained() {
     assert_eq!(tables.code, Some(0), "{tables:?}");
     let parts = [
         "native-ticket, oracle",
-        "over that under the policy report",
+        "Yields: throughput over that of other policies",
         "Yields by reason code, as shares of the requests:",
         "directed: true-holder ",
         "Where the time went",
@@ -159,8 +159,9 @@ fn the_timer_is_read_under_every_rule() {
 /// limit; the limit itself is measured too if requested, and judged.
 #[test]
 fn contention_chooses_the_work_and_the_check_judges() {
-    let more = ["--locks", "ticket,hand-over", "--pcpus", "1", "--cpus", "3", "--runs", "1"];
-    let asked = lab("threads", &[&more[..], &["--contention", "50%,100%", "--json"]].concat());
+    let factors = "locks = ['ticket', 'hand-over']\ncpus = [1, 3]\ncontention = [0.5, 1.0]";
+    let (_folder, shares) = experiment(factors, "pcpus = 1\nruns = 1");
+    let asked = lab("parked", &[&shares, "--json"]);
     let points = asked.records("point");
     let think = |share: f64| {
         let mut points = points.iter().filter(|p| p["contention"] == share);
@@ -171,85 +172,81 @@ fn contention_chooses_the_work_and_the_check_judges() {
     // Both follow from one limit, to the microsecond.
     assert!((think(0.5) - 2.0 * think(1.0)).abs() <= 2000.0 && think(1.0) > 0.0, "{asked:?}");
 
-    let judged = lab("threads", &[&more[..], &["--check", "--json"]].concat());
+    let more = ["--locks", "ticket,hand-over", "--pcpus", "1", "--cpus", "3", "--runs", "1"];
+    let judged = lab("parked", &[&more[..], &["--check", "--json"]].concat());
     let checks = judged.records("check");
     let bounds: Vec<&str> = checks.iter().map(|check| check["bound"].as_str().unwrap()).collect();
-    assert_eq!(bounds, ["throughput over the hand-over limit"], "{judged:?}");
+    assert_eq!(bounds, ["throughput over hand-over"], "{judged:?}");
     let missed = checks.iter().any(|check| check["verdict"] == "missed");
     assert_eq!(judged.code, Some(i32::from(missed)), "{judged:?}");
 
     let alone = ["--locks", "hybrid", "--pcpus", "1", "--cpus", "1", "--runs", "1", "--check"];
-    lab("threads", &alone).ends(2, "--check found nothing to judge");
+    lab("parked", &alone).ends(2, "--check found nothing to judge");
 }
 
+/// Critical sections are longer than a slice: a vCPU that runs meanwhile finds the lock taken.
 #[test]
-fn csv_has_as_many_fields_as_names() {
-    // Critical sections longer than a slice: a vCPU that runs meanwhile finds the lock taken, and
-    // halts.
+fn a_vcpu_that_finds_the_lock_taken_halts() {
     let more = ["--locks", "ticket", "--cpus", "2", "--pcpus", "1", "--runs", "1", "--cs", "2ms"];
-    let run = ["lab", "--engine", "threads", "--seconds", "0.1", "--csv"];
-    let said = said(&[&run[..], &more].concat());
-    let rows: Vec<Vec<&str>> = said.stdout.lines().map(|line| line.split(',').collect()).collect();
-    let [names, alone, two] = &rows[..] else { panic!("{said:?}") };
-    assert_eq!((alone.len(), two.len()), (names.len(), names.len()), "{said:?}");
-    let field = |name: &str| two[names.iter().position(|n| *n == name).unwrap()];
-    assert_eq!((field("lock"), field("cpus"), field("yields_by_reason")), ("ticket", "2", ""));
-    assert_ne!(field("exits_halt"), "0", "{said:?}");
-    assert_eq!((field("exits_long_spin"), field("asked")), ("0", "0"), "{said:?}");
+    let two = |said: &Said| said.records("point").pop().unwrap_or_else(|| panic!("{said:?}"));
+    let halts = |said: &Said| two(said)["exits"]["halt"].as_u64() > Some(0);
+    let said = lab_until(&[&more[..], &["--json"]].concat(), halts);
+    assert!(halts(&said) && two(&said)["cpus"] == 2, "{said:?}");
+    assert_eq!(two(&said)["exits"]["long-spin"], 0, "{said:?}");
 }
 
 #[test]
 fn ctrl_c_leaves_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("kept.jsonl");
-    let more = ["--locks", "hybrid", "--workload", "micro,oltp", "--pcpus", "1", "--cpus", "1"];
-    let lists = ["--runs", "1", "--seconds", "1", "--engine", "threads", "--out"];
-    let child = overlock(&[&["lab"], &more[..], &lists, &[out.to_str().unwrap()]].concat())
+    let more = ["--locks", "hybrid", "--cs", "0,1us", "--pcpus", "1", "--cpus", "1"];
+    let lists = ["--runs", "1", "--seconds", "1", "--in", "parked", "--out"];
+    let child = overlock(&[&["bench"], &more[..], &lists, &[out.to_str().unwrap()]].concat())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let points = || fs::read_to_string(&out).unwrap_or_default().matches("\"point\"").count();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while points() == 0 && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until(|| points() > 0);
     interrupt(child.id());
     let said: Said = child.wait_with_output().unwrap().into();
     said.ends(130, "interrupted; the results are those of what was measured before");
-    assert_eq!(points(), 1, "the second workload was cut short");
+    assert_eq!(points(), 1, "the second group was cut short");
 }
 
 #[test]
 fn bad_input_is_a_sentence_and_exit_code_2() {
     for (flag, value, sentence) in [
-        ("--engine", "xen", "possible values: auto, kvm, threads"),
         ("--locks", "nonsense", "there is no lock 'nonsense'; choose from test-and-set"),
         ("--locks", "native-ticket-off", "there is no lock 'native-ticket-off'"),
         ("--policies", "nonsense", "no yield policy is called nonsense; choose from none, report"),
-        ("--workload", "nonsense", "pmtimer; or name a file: --workload my.toml"),
-        ("--sample", "1us", "leave no time to run"),
-        ("--workload", "/no/such.toml", "can't read /no/such.toml"),
-        ("--cpus", "0", "0 is not in 1..=1024"),
-        ("--cpus", "1025", "1025 is not in 1..=1024"),
+        ("--workload", "nonsense", "there are micro, ebizzy, kernbench, oltp, pmtimer"),
+        ("--cpus", "0", "0 is not in 1..=4096"),
+        ("--cpus", "1025", "1025 CPUs asked for; choose 1 to 1024"),
         ("--pcpus", "0", "0 is not in 1..=512"),
         ("--runs", "0", "0 is not in 1..=1000"),
         ("--seconds", "0", "outside 0.01 to 600 seconds"),
         ("--cs", "100", "'100' needs a unit"),
         ("--ncs", "2h", "'2h' needs a unit"),
-        ("--contention", "half", "choose 1% to 1000%"),
-        ("--slice", "1us", "shorter than its switch"),
-        ("--timer", "sundial", "possible values: mutex, published, refresh, clamped, lock-free"),
-        ("--out", "/no/such/folder/file", "can't write /no/such/folder/file"),
+        ("--timeline", "1s", "a timeline of 1s is longer than half a run of 0.5 s; use --seconds"),
+        ("--what-if", "all", "choose 0% to 99%"),
     ] {
-        said(&["lab", flag, value]).ends(2, sentence);
+        said(&["bench", "--in", "parked", flag, value]).ends(2, sentence);
     }
-    said(&["lab", "--json", "--csv"]).ends(2, "cannot be used with");
+    let factors = "locks = ['hybrid']\ncpus = [1]";
+    for (factors, host, sentence) in [
+        (&*format!("{factors}\npolicies = ['report']"), "sample_ns = 1000", "leave no time to run"),
+        (factors, "slice_ns = 1000", "shorter than its switch"),
+        (&format!("{factors}\ntimers = ['sundial']"), "", "mine.toml:7: "),
+    ] {
+        let (_folder, path) = experiment(factors, host);
+        said(&["bench", "--in", "parked", &path]).ends(2, sentence);
+    }
 }
 
 #[test]
 fn the_help_knows_every_lock_policy_and_workload() {
-    let help = said(&["lab", "--help"]).stdout;
+    let help = said(&["bench", "--help"]).stdout;
     let words: BTreeSet<&str> = help.split([' ', ',', ':', '\n']).collect();
     let locks = LOCKS.into_iter().filter(|name| !name.starts_with("native-"));
     for name in locks.chain(POLICIES).chain(Profile::names()) {
@@ -260,60 +257,65 @@ fn the_help_knows_every_lock_policy_and_workload() {
 /// A sample finds a spinner that reports nothing by its place, and asks the policy about it.
 #[test]
 fn a_spinner_that_reports_nothing_is_sampled() {
-    let spinning = ["--policies", "round-robin", "--pause-window", "0", "--pcpus", "1"];
-    let asked = |sample: &str| {
-        let more = ["--cpus", "3", "--runs", "1", "--seconds", "0.1", "--json", "--sample", sample];
-        let said = said(&[&["lab", "--engine", "threads"], &spinning[..], &more].concat());
+    let factors = "locks = ['native-ticket']\npolicies = ['round-robin']\ncpus = [3]";
+    let asked = |sample_ns: u32| {
+        let host = "pause_window_ns = 0\npcpus = 1\nseconds = 0.1\nruns = 1";
+        let (_folder, path) = experiment(factors, &format!("{host}\nsample_ns = {sample_ns}"));
+        let said = said(&["bench", "--in", "parked", &path, "--json"]);
         let points = said.records("point");
         let mut points = points.iter().filter(|p| p["policy"] == "round-robin" && p["cpus"] == 3);
         let point = points.next().unwrap_or_else(|| panic!("no such point in {said:?}"));
         assert_eq!(point["exits"]["long-spin"], 0, "{point}");
-        point["yields"].as_object().unwrap().keys().any(|why| why == "directed:next-in-turn")
+        point["yields"]["directed:next-in-turn"].as_u64() > Some(0)
     };
     // On a busy machine no sample may find the spinner in so short a run.
-    assert!((0..20).any(|_| asked("500us")));
-    assert!(!asked("0"));
+    assert!((0..20).any(|_| asked(500_000)));
+    assert!(!asked(0));
 }
 
 #[test]
-fn more_pcpus_than_cpus_need_a_word() {
+fn more_pcpus_than_cpus_are_refused() {
     let cpus = std::thread::available_parallelism().unwrap().get();
-    let (more, vcpus) = ((cpus + 1).to_string(), (cpus + 1).to_string());
-    let flags = ["lab", "--engine", "threads", "--pcpus", &more, "--cpus", &vcpus, "--runs", "1"];
-    let flags = [&flags[..], &["--locks", "hybrid", "--seconds", "0.05", "--json"]].concat();
-    let refused = said(&flags);
-    refused.ends(2, &format!("use --pcpus {cpus}; simulate such a host by `overlock sim`"));
-    assert_eq!(refused.stdout, "");
-    let insisted = said(&[&flags[..], &["--oversubscribe"]].concat());
-    assert_eq!(insisted.records("point").len(), 1, "{insisted:?}");
-    insisted.ends(0, &format!("warning: {more} pCPUs on {cpus} CPUs"));
-    if cpus < 36 {
-        let refused = said(&["lab", "--engine", "threads", "--experiment", "s4-36-cores"]);
-        refused.ends(2, &format!("36 pCPUs need as many CPUs, and this process may use {cpus}: "));
-    }
+    let more = (cpus + 1).to_string();
+    let refused = lab("parked", &["--pcpus", &more, "--cpus", &more, "--json"]);
+    refused.ends(2, &format!("use --pcpus {cpus}, or simulate such a host by --in sim:HOST"));
+    assert!(refused.records("point").is_empty(), "{refused:?}");
 }
 
 #[test]
 fn an_experiment_file_runs_and_its_published_figures_stand_beside_ours() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/micro.toml");
-    let short = ["--seconds", "0.02", "--runs", "1"];
-    let run = ["lab", "--engine", "threads", "--oversubscribe", "--experiment", file];
-    let json = said(&[&run[..], &short, &["--json"]].concat());
+    let json = lab("parked", &[file, "--runs", "1", "--json"]);
     assert_eq!(json.code, Some(0), "{json:?}");
     let points = json.records("point");
     assert_eq!(points.len(), 12, "three locks, two numbers of vCPUs, two lengths");
     assert!(points.iter().all(|point| point["slice_ns"] == 1_000_000 && point["pcpus"] == 2));
-    let published = json.records("published");
-    assert_eq!(published.len(), 2, "one figure, at two lengths: {json:?}");
-    for figure in published {
-        assert_eq!((&figure["figure"], &figure["value"]), (&"of_1x".into(), &0.8.into()));
-        assert!(figure["ours"]["median"].as_f64().unwrap() > 0.0, "{figure}");
-    }
-    said(&["lab", "--experiment", "/no/such.toml"]).ends(2, "can't read /no/such.toml");
-    said(&["lab", "--experiment", "macro"]).ends(2, "can't read macro; built in are micro, s1, ");
-    said(&["lab", "--experiment", file, "--locks", "hybrid"]).ends(2, "cannot be used with");
+    let [figure] = &json.records("published")[..] else { panic!("one figure: {json:?}") };
+    assert_eq!((&figure["figure"], &figure["value"]), (&"ops_per_s".into(), &0.8.into()));
+    assert!(figure["ours"]["median"].as_f64().unwrap() > 0.0, "{figure}");
     let folder = tempfile::tempdir().unwrap();
     let wrong = folder.path().join("wrong.toml");
     fs::write(&wrong, "about = 1").unwrap();
-    said(&["lab", "--experiment", wrong.to_str().unwrap()]).ends(2, "wrong.toml:1: ");
+    lab("parked", &[wrong.to_str().unwrap()]).ends(2, "wrong.toml:1: ");
+}
+
+/// A published host has more processors than this machine: its overcommit is kept.
+#[test]
+fn published_experiments_run_on_real_vcpus_at_the_same_overcommit() {
+    let said = lab("parked", &["s4-micro", "s3", "--runs", "1", "--json"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let figures = said.records("published");
+    let over = |name: &str| -> BTreeSet<u64> {
+        let own = figures.iter().filter(|figure| figure["experiment"] == name);
+        let number = |figure: &Value, name: &str| figure[name].as_u64().unwrap();
+        own.map(|of| 1000 * number(of, "ours_cpus") / number(of, "ours_pcpus")).collect()
+    };
+    let micro = over("s4-micro");
+    assert!(micro.contains(&1000) && micro.contains(&2000), "1x and 2x: {said:?}");
+    assert!(micro.is_subset(&BTreeSet::from([1000, 1500, 2000])), "{said:?}");
+    // On one pCPU none of S3's numbers of vCPUs, a quarter to three quarters, is whole.
+    assert!(over("s3").is_subset(&BTreeSet::from([500])), "{said:?}");
+    for charged in figures.iter().filter(|figure| figure["experiment"] == "s3") {
+        assert_eq!(charged["over"]["lock"], "sequential-hybrid", "{charged}");
+    }
 }
