@@ -91,6 +91,7 @@ pub(crate) const FIRST_COUNTER: usize = core::mem::offset_of!(Place, shards);
 impl Place {
     /// A place where nothing has been counted.
     #[allow(dead_code, reason = "the command makes none")]
+    #[allow(clippy::declare_interior_mutable_const, reason = "it is a value to begin with")]
     pub(crate) const NEW: Self = Self {
         pid: AtomicU32::new(0),
         lock: AtomicU32::new(0),

@@ -70,7 +70,9 @@ impl Plan {
             (Ok(()), Answer { made: Some(pid), failed: None }) => Ok((pid, started)),
             (_, Answer { made, failed: Some(error) }) => {
                 // It has ended by now, or is about to.
-                made.map(super::launch::reap);
+                if let Some(pid) = made {
+                    super::launch::reap(pid);
+                }
                 let error = io::Error::from_raw_os_error(error);
                 Err(error).with_context(|| format!("can't start {name}"))
             }
@@ -155,9 +157,10 @@ fn starter(mut args: impl Iterator<Item = OsString>) -> Option<()> {
         let bytes = args.next()?.into_vec();
         let mut parts = bytes.splitn(2, |byte| *byte == b'=');
         let name = OsString::from_vec(parts.next()?.to_vec());
-        // SAFETY: a starter has one thread.
         match parts.next() {
+            // SAFETY: a starter has one thread.
             Some(value) => unsafe { std::env::set_var(name, OsStr::from_bytes(value)) },
+            // SAFETY: as above.
             None => unsafe { std::env::remove_var(name) },
         }
     }
