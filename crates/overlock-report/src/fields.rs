@@ -146,7 +146,15 @@ const KINDS: &[Kind] = &[
         name: "published",
         heading: "Published figures beside ours",
         group: Some("experiment"),
-        hidden: &[],
+        // An effect is a ratio's distance from 1; the world is that of the points.
+        hidden: &[
+            "published_effect",
+            "ours_effect",
+            "less_is_better",
+            "seq_cst",
+            "over.seq_cst",
+            "world",
+        ],
         fields: PUBLISHED,
     },
     Kind {
@@ -338,7 +346,9 @@ const PUBLISHED: &[Field] = &[
     field("ours", "ours", Plain, "ours in the same form"),
     field("ours_cpus", "our vCPUs", Count, "with how many vCPUs ours was measured"),
     field("ours_pcpus", "our pCPUs", Count, "and on how many processors"),
-    field("world", "our world", Plain, "and where"),
+    field("over.value", "base as published", Plain, "the published figure of the base"),
+    field("noise_percent", "noise, %", Plain, "by how many percent it varied"),
+    field("source", "source", Plain, "where it was published"),
     field("direction", "direction", Plain, "whether both are more, less or as much"),
     field("size", "size", Plain, "whether the effects are within a quarter of each other"),
     field("over.lock", "over", Plain, "the base: its lock"),
@@ -349,7 +359,6 @@ const PUBLISHED: &[Field] = &[
     field("value", "as published", Plain, "the published figure itself"),
     field("unit", "unit", Plain, "its unit"),
     field("less_is_better", "less is better", Plain, "whether less of it is better"),
-    field("noise", "noise, %", Plain, "by how many percent it varied"),
 ];
 
 /// What is known about a field.
@@ -448,7 +457,7 @@ mod tests {
 
     #[test]
     fn fields_of_published_figures_have_words() {
-        for name in ["ours_cpus", "world", "published_ratio", "less_is_better"] {
+        for name in ["ours_cpus", "source", "published_ratio", "noise_percent"] {
             assert!(!named(kind("published"), name).heading.contains('_'), "{name}");
         }
     }

@@ -136,7 +136,7 @@ fn turned(caption: String, columns: &[(String, Named)], records: &[Fields<'_>]) 
     });
     let group = Group { name: String::new(), rows: rows.collect() };
     let columns = [head].into_iter().chain(names).collect();
-    Table { class: "other", caption, columns, groups: vec![group] }
+    Table { class: "other turned", caption, columns, groups: vec![group] }
 }
 
 /// Makes a table of all records of one kind.

@@ -140,7 +140,7 @@ fn section(number: usize, section: &Section<'_>, palette: &Palette) -> Markup {
             }
             @if let Some(table) = points::side_by_side(section) { (table) }
             (points::points(section))
-            @if let Some(table) = points::time_spent(section) { (table) }
+            (points::times(section))
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::group::Section;
 use maud::{Markup, html};
+use overlock_world::stats::unique;
 
 /// Colours in the style sheet.
 const COLOURS: usize = 8;
@@ -14,7 +15,12 @@ const KNOWN: [&str; 8] =
 
 /// The look of each series.
 #[derive(Debug)]
-pub(crate) struct Palette(Vec<String>);
+pub(crate) struct Palette {
+    /// What has a colour, in the order of colours.
+    keys: Vec<String>,
+    /// Whether several algorithms have yield policies: then the policy alone is not enough.
+    mixed: bool,
+}
 
 /// The look of one series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,34 +33,27 @@ pub(crate) struct Look {
 
 impl Palette {
     pub(crate) fn of(sections: &[Section<'_>]) -> Self {
-        let mut keys: Vec<String> = KNOWN.map(str::to_owned).into();
-        for cell in sections.iter().flat_map(Section::cells) {
-            let key = key(&cell.series);
-            if !keys.iter().any(|known| known == key) {
-                keys.push(key.to_owned());
-            }
-        }
-        let used = |known: &str| {
-            let mut cells = sections.iter().flat_map(Section::cells);
-            cells.any(|cell| key(&cell.series) == known)
-        };
+        let series = || sections.iter().flat_map(Section::cells).map(|cell| cell.series.as_str());
+        let with_policy = series().filter_map(|name| name.split_once(", "));
+        let mixed = unique(with_policy.map(|(lock, _)| family(lock))).len() > 1;
+        let used = unique(series().map(|name| key(name, mixed)));
         // Unused names give their colours to others.
-        let (known, others) = keys.split_at(KNOWN.len());
-        let mut others = others.iter().cloned();
-        let mut looks: Vec<String> = Vec::new();
-        for name in known {
-            let other = if used(name) { None } else { others.next() };
-            looks.push(other.unwrap_or_else(|| name.clone()));
+        let mut others = used.iter().filter(|key| !KNOWN.contains(&key.as_str())).cloned();
+        let mut keys: Vec<String> = Vec::new();
+        for known in KNOWN.map(str::to_owned) {
+            let other = if used.contains(&known) { None } else { others.next() };
+            keys.push(other.unwrap_or(known));
         }
-        looks.extend(others);
-        Palette(looks)
+        keys.extend(others);
+        Palette { keys, mixed }
     }
 
     pub(crate) fn look(&self, series: &str) -> Look {
-        let key = key(series);
-        let at = self.0.iter().position(|known| known == key).unwrap_or(self.0.len());
-        let dash = match series.split(',').next().unwrap_or_default() {
-            lock if lock.starts_with("native-") && key != lock => "native",
+        let key = key(series, self.mixed);
+        let at = self.keys.iter().position(|known| *known == key).unwrap_or(self.keys.len());
+        let lock = series.split(',').next().unwrap_or_default();
+        let dash = match lock {
+            lock if lock.starts_with("native-") && family(lock) != lock => "native",
             lock if lock.ends_with("-off") => "off",
             _ => "solid",
         };
@@ -62,15 +61,19 @@ impl Palette {
     }
 }
 
-/// Returns the part of a series' name that decides its colour: its yield policy, or else the
-/// algorithm of its lock.
-fn key(series: &str) -> &str {
-    match series.rsplit_once(", ") {
-        Some((_, policy)) => policy,
-        None => {
-            let family = series.strip_prefix("native-").unwrap_or(series);
-            family.strip_suffix("-off").unwrap_or(family)
-        }
+/// Returns the algorithm of a lock, however it was built.
+fn family(lock: &str) -> &str {
+    let family = lock.strip_prefix("native-").unwrap_or(lock);
+    family.strip_suffix("-off").unwrap_or(family)
+}
+
+/// Returns the part of a series' name that decides its colour: its yield policy, with the algorithm
+/// of its lock if several have policies; or else the algorithm.
+fn key(series: &str, mixed: bool) -> String {
+    match series.split_once(", ") {
+        Some((lock, policy)) if mixed => format!("{}, {policy}", family(lock)),
+        Some((_, policy)) => policy.to_owned(),
+        None => family(series).to_owned(),
     }
 }
 
@@ -114,6 +117,23 @@ mod tests {
         let palette = Palette::of(&[only(&results)]);
         let looks = ["hybrid", "native-hybrid", "hybrid-off"].map(|of| palette.look(of).class());
         assert_eq!(looks, ["c0 solid", "c0 native", "c0 off"]);
+    }
+
+    #[test]
+    fn policies_of_one_lock_have_colours_and_those_of_several_go_by_lock() {
+        let row = |lock: &str, policy: &str| {
+            let policy = format!(r#""policy":"{policy}""#);
+            point(lock, 2, 1.0).replace(r#""policy":"none""#, &policy)
+        };
+        let look =
+            |rows: &[String], series: &str| Palette::of(&[only(&read(rows))]).look(series).class();
+        let one = [row("hybrid", "none"), row("hybrid", "report"), row("hybrid-off", "report")];
+        assert_eq!(
+            look(&one, "hybrid, report"),
+            look(&one, "hybrid-off, report").replace("off", "solid")
+        );
+        let two = [row("hybrid", "report"), row("ticket", "report")];
+        assert_ne!(look(&two, "hybrid, report"), look(&two, "ticket, report"));
     }
 
     #[test]

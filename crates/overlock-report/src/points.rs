@@ -6,7 +6,7 @@ use crate::names::Names;
 use crate::read::Run;
 use crate::table::{self, Figure, Group, Table, none, number};
 use maud::{Markup, html};
-use overlock_world::columns::{Column, LOCK_TIME, THREAD_TIME};
+use overlock_world::columns::{Column, LOCK_TIME, THREAD_TIME, View};
 use overlock_world::row::Point;
 use overlock_world::stats::{Interval, unique};
 use overlock_world::units::{count, three, time};
@@ -177,24 +177,31 @@ fn takers(point: &Point) -> table::Column {
     column(format!("{}s", point.sharer()), &about)
 }
 
-/// Makes a table of where the time of each lock and of its threads went, for points that know it.
-pub(crate) fn time_spent(section: &Section<'_>) -> Option<Markup> {
+/// Makes tables of where the time of each lock and of its threads went, for points that know it.
+pub(crate) fn times(section: &Section<'_>) -> Markup {
+    html! {
+        (view(section, "Where the time of each lock went", LOCK_TIME))
+        (view(section, "What its threads did meanwhile", THREAD_TIME))
+    }
+}
+
+/// Makes a table of the points that have any of these columns.
+fn view(section: &Section<'_>, caption: &str, view: &View) -> Markup {
     let mut all = rows(section);
-    all.retain(|(.., point)| point.spent.is_some());
-    let mut names: Vec<&Column> =
-        [LOCK_TIME, THREAD_TIME].concat().into_iter().map(known).collect();
-    names.retain(|column| all.iter().any(|(.., point)| (column.get)(point).is_some()));
-    let mut columns = vec![table::Column { is_text: true, ..column("lock", "") }];
-    columns.push(takers(all.first()?.2));
-    columns.extend(names.iter().map(|of| column(of.name, of.about)));
+    let mut shown: Vec<&Column> = view.iter().copied().map(known).collect();
+    let has = |column: &Column, point: &Point| (column.get)(point).is_some();
+    all.retain(|(.., point)| point.spent.is_some() && shown.iter().any(|of| has(of, point)));
+    shown.retain(|column| all.iter().any(|(.., point)| has(column, point)));
+    let Some((.., first)) = all.first() else { return html! {} };
+    let mut columns = vec![table::Column { is_text: true, ..column("lock", "") }, takers(first)];
+    columns.extend(shown.iter().map(|of| column(of.name, of.about)));
     let row = |(series, _, point): &(&str, &Run, &Point)| {
-        let figures = names.iter().map(|of| figure_of(of, point));
+        let figures = shown.iter().map(|of| figure_of(of, point));
         let figures = figures.map(|figure| figure.map_or_else(none, |of| number(&of)));
         [html! { (series) }, place(point)].into_iter().chain(figures).collect()
     };
     let group = Group { name: String::new(), rows: all.iter().map(row).collect() };
-    let caption = "Where the time of each lock and of its threads went".into();
-    Some(Table { class: "time", caption, columns, groups: vec![group] }.show())
+    Table { class: "time", caption: caption.into(), columns, groups: vec![group] }.show()
 }
 
 /// Returns the main figure of a section.
@@ -312,10 +319,11 @@ mod tests {
         let spent = r#""spent":{"held":0.25,"turn":3.0},"sched":{"cpu":1.5},"jain""#;
         let explained = point("hybrid", 4, 1e6).replace(r#""jain""#, spent);
         let results = read(&[explained, point("ticket", 4, 1e6)]);
-        let rows = cells(&time_spent(&only(&results)).unwrap());
-        assert_eq!((rows.len(), rows[0][..4].join(" ")), (2, "lock vCPUs held stopped".into()));
+        let rows = cells(&times(&only(&results)));
+        assert_eq!((rows.len(), rows[0][..4].join(" ")), (4, "lock vCPUs held stopped".into()));
         assert_eq!(rows[1][..3], ["hybrid", "4 2x", "25.0 %"]);
-        assert!(time_spent(&only(&crowd())).is_none());
+        assert_eq!(rows[2][..3], ["lock", "vCPUs", "kernel"]);
+        assert_eq!(times(&only(&crowd())).0, "");
     }
 
     #[test]
