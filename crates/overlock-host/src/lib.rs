@@ -11,6 +11,8 @@ extern crate self as overlock_host;
 extern crate std;
 
 mod cpu;
+#[doc = include_str!("../GUIDE.md")]
+pub mod guide {}
 pub mod pm_timer;
 pub mod sched;
 mod time;

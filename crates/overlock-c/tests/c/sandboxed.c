@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * All locks behind a filter that kills for every system call but those that README.md names.
+ * All locks behind a filter that kills for every system call but those that MANUAL.md names.
  *
  *     sandboxed CALL ACTION
  *

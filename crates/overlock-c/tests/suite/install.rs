@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does an installed Overlock serve the README's programs, found by pkg-config and linked both
-//! ways?
+//! Does an installed Overlock serve the programs of README and manual, found by pkg-config and
+//! linked both ways?
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,17 @@ use std::process::Command;
 
 use crate::support::{self, C, CXX, Compiler};
 
-/// Returns the README's code blocks in one language.
+/// Returns the README and the manual.
+fn documents() -> String {
+    let read = |name| fs::read_to_string(support::package().join(name)).expect(name);
+    ["README.md", "MANUAL.md"].map(read).concat()
+}
+
+/// Returns the documents' code blocks in one language.
 fn examples(language: &str) -> Vec<String> {
-    let readme = fs::read_to_string(support::package().join("README.md")).expect("a README");
+    let text = documents();
     let fence = format!("```{language}\n");
-    let blocks = readme.split(&fence).skip(1);
+    let blocks = text.split(&fence).skip(1);
     blocks.map(|rest| rest.split("```").next().expect("a block ends").to_owned()).collect()
 }
 
@@ -96,8 +102,7 @@ fn the_readme_s_programs_compile_and_run_with_an_installed_library() {
     let sizes = support::succeeds(size.arg(prefix.join("lib/liboverlock.so")));
     let zeros = sizes.lines().nth(1).and_then(|line| line.split_whitespace().nth(2));
     let zeros: f64 = zeros.and_then(|bytes| bytes.parse().ok()).expect("text, data, bss");
-    let readme = fs::read_to_string(support::package().join("README.md")).expect("a README");
-    assert!(readme.contains(&format!("has {:.1} MB of tables", zeros / 1e6)), "{zeros} bytes");
+    assert!(documents().contains(&format!("has {:.1} MB of tables", zeros / 1e6)), "{zeros} bytes");
 
     let shared = pkg_config(prefix, &["--libs"]);
     let mut fixed = pkg_config(prefix, &["--variable=libdir"]);
@@ -108,7 +113,7 @@ fn the_readme_s_programs_compile_and_run_with_an_installed_library() {
 
     for (language, compilers) in [("c", C.compilers()), ("cpp", CXX.compilers())] {
         let sources = examples(language);
-        assert!(!sources.is_empty(), "the README has an example in {language}");
+        assert!(!sources.is_empty(), "the documents have an example in {language}");
         for (number, text) in sources.iter().enumerate() {
             let source = prefix.join(format!("example{number}.{language}"));
             fs::write(&source, text).expect("a source file");
