@@ -149,7 +149,7 @@ impl Layout {
     fn program(&self, from: &Path, name: &str) -> Result<()> {
         let to = self.prefix.join(name);
         copy(from, &to, 0o755)?;
-        // The names of functions stay: `lab` uses them to show where a guest has failed.
+        // The names of functions stay: the laboratory uses them to show where a guest has failed.
         strip(&to, "--strip-debug")
     }
 

@@ -9,7 +9,7 @@
 //!
 //! The kernel has no processes, no memory allocator and no drivers but for a console. It starts all
 //! CPUs, runs what its command line asks for ([`plan`]), and reports the results on the console,
-//! one JSON record per line. `overlock boot` builds it, starts it under QEMU and reads the records.
+//! one JSON record per line. `overlock bench --in tcg` builds it, starts it under QEMU, reads them.
 //!
 //! A kernel of your own needs one of the files in `platform/` and little else: `docs/kernels.md`.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel: its entries in assembly, and what it does when it panics.
 //!
-//! It is a kernel only if it is built as one (`--cfg overlock_image`, see `overlock boot`). Built
+//! It is a kernel only if it is built as one (`--cfg overlock_image`, by `cargo xtask image`). Built
 //! for the host, it prints a hint.
 
 #![cfg_attr(overlock_image, no_std, no_main)]
@@ -12,5 +12,5 @@ mod image;
 #[cfg(not(overlock_image))]
 #[expect(clippy::print_stderr, reason = "a hint for people")]
 fn main() {
-    eprintln!("This is a kernel, not a program: `overlock boot` builds and starts it.");
+    eprintln!("This is a kernel, not a program: `overlock bench --in tcg` starts it.");
 }

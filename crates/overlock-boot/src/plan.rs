@@ -6,7 +6,7 @@
 //! | `on` | `bare`, `kvm`, `kvm-stand-in` | `bare`; Xen is found by the entry that is used |
 //! | `halt` | `call`: on a bare machine, CPUs halt by a call to a host that the kernel plays | |
 //! | `smp` | how many CPUs there are to start | 1 |
-//! | `do` | `micro`, `contract`, `conformance`, `nesting`; to test `overlock boot`, `hang`, `fault`, `reset`; several with `:` | `micro` |
+//! | `do` | `micro`, `contract`, `conformance`, `nesting`; to test the command, `hang`, `fault`, `reset`; several with `:` | `micro` |
 //! | `locks` | names of locks with `:` between | `hybrid` |
 //! | `cpus` | numbers of CPUs to take part, with `:` between | `smp` |
 //! | `ms` | how long a run lasts | 200 |
@@ -15,7 +15,7 @@
 //! | `cs`, `ncs` | nanoseconds of a critical section and between two | 0 |
 //! | `seed` | of the order in which locks take turns | 1 |
 //! | `tick`, `ticks` | microseconds between ticks in `nesting`, and how many are enough | 1000, 200 |
-//! | `broken` | to test `overlock boot`: a defect of the platform, `looks-early` or `kicks-nobody` | |
+//! | `broken` | to test the command: a defect of the platform, `looks-early` or `kicks-nobody` | |
 //! | `nopvspin` | `1` switches waiting off | 0 |
 
 /// The command line.

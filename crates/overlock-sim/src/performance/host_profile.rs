@@ -13,7 +13,7 @@ use super::topology::{PCPUS_MAX, Topology};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// `overlock calibrate` measured them.
+    /// `overlock doctor --calibrate` measured them.
     Measured,
     /// They are quoted or derived from published figures, or assumed; each says which.
     Literature,

@@ -143,7 +143,7 @@ const TURNS: u32 = 5_000;
 const BUSY_TURNS: u32 = 100;
 
 /// Two CPUs each wait for the other's change of one word, and nothing else ends a wait, no timer
-/// either. A lost kick stops both for ever, which `overlock boot` notices.
+/// either. A lost kick stops both for ever, which the command notices.
 pub(super) fn ping_pong<K: Kernel>() -> Verdict {
     fn turns() -> u32 {
         if Bare::halts_by_call() { BUSY_TURNS } else { TURNS }
