@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel: its entries in assembly, and what it does when it panics.
 //!
-//! It is a kernel only if it is built as one (`--cfg overlock_image`, by `cargo xtask image`). Built
-//! for the host, it prints a hint.
+//! It is a kernel only if it is built as one (`--cfg overlock_image`, by `cargo xtask image`).
+//! Built for the host, it prints a hint.
 
 #![cfg_attr(overlock_image, no_std, no_main)]
 

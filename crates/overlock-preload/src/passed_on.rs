@@ -57,8 +57,8 @@ pub(crate) const OPERATIONS: Operations = {
     Operations { name: "none", lock, try_lock, lock_until, unlock }
 };
 
-/// Calls libc's function, after one that doesn't wait has failed. libc looks at all arguments before
-/// it takes even a free lock, so a call that it will refuse is passed on at once.
+/// Calls libc's function, after one that doesn't wait has failed. libc looks at all arguments
+/// before it takes even a free lock, so a call that it will refuse is passed on at once.
 macro_rules! waits_unless {
     ($($(#[$doc:meta])* $name:ident: $real:ident unless $try:ident ($($argument:ident: $type:ty),*) if $fine:expr;)*) => {
         $(

@@ -13,8 +13,8 @@
 //! ```
 //! All of these are SeqCst, so they have one order. If the handler has read the number, it read
 //! before the parent wrote 0, so it had counted itself before the parent looks at `READERS`: the
-//! parent reaps after the kill. Otherwise it has read 0, and kills nobody. A handler that interrupts
-//! the parent's own thread ends before that thread goes on.
+//! parent reaps after the kill. Otherwise it has read 0, and kills nobody. A handler that
+//! interrupts the parent's own thread ends before that thread goes on.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ptr::null_mut;

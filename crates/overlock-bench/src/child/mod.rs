@@ -14,12 +14,12 @@
 //! decides how it ends. The kernel reports its end on a pidfd, so a parent sleeps until then.
 //!
 //! # Its parent's death
-//! The child asks for a signal at its parent's death (`PR_SET_PDEATHSIG`) between fork and exec. The
-//! parent can have died before:
+//! The child asks for a signal at its parent's death (`PR_SET_PDEATHSIG`) between fork and exec.
+//! The parent can have died before:
 //! ```text
 //!   parent:  own = getpid() ── fork ── dies                        dies
 //!   child:                      └───────── prctl ── getppid() == own ┘ └► SIGKILL
-//!                                                    └ no: it is too late for the signal, so give up
+//!                                                    └ no: too late for the signal: give up
 //! ```
 //! If the parent dies before `prctl`, the child has another parent by then, and sees that; if it
 //! dies after it, the signal comes. The kernel sends it when the *thread* that forked ends: a child

@@ -131,8 +131,8 @@ mod tests {
     use overlock_world::row::relate;
     use overlock_world::stats::{Interval, jain};
 
-    /// The rows of one point: for each lock its name, throughput by rounds, stall in ms, and the ops
-    /// of its threads.
+    /// The rows of one point: for each lock its name, throughput by rounds, stall in ms, and the
+    /// ops of its threads.
     fn results(locks: &[(&str, &[f64], f64, &[u64])]) -> Vec<Row> {
         let of = |(lock, rounds, stall_ms, ops): &(&str, &[f64], f64, &[u64])| {
             let run = |ops_per_s: &f64| Run {

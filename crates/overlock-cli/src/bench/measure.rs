@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one loop that measures, in any world.
 //!
-//! Jobs that share a workload form a group and take turns: a *round* is one run of each, in an order
-//! shuffled from the seed. Ratios are formed inside a round and only then summarised, so that
+//! Jobs that share a workload form a group and take turns: a *round* is one run of each, in an
+//! order shuffled from the seed. Ratios are formed inside a round and only then summarised, so that
 //! anything that slows the machine for some time cancels out.
 
 use super::{BenchArgs, explain, tables};

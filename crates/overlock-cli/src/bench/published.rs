@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Published figures beside ours: whether direction and rough size agree.
 //!
-//! A ratio is formed round by round between two of our points. A figure is *pinned* if its file says
-//! what the verdict was when it was last examined: `--check` fails if that changes.
+//! A ratio is formed round by round between two of our points. A figure is *pinned* if its file
+//! says what the verdict was when it was last examined: `--check` fails if that changes.
 
 use crate::output::{self, Sink};
 use crate::table::Table;
@@ -18,8 +18,8 @@ const NOISE: f64 = 0.02;
 /// Effects that differ by a factor below this agree roughly.
 const ROUGH: f64 = 1.25;
 
-/// The known figures, by name. `timer_wait_share` is the share of CPU time in reads of the PM timer;
-/// without that of the lock-free rule, it is the time for which readers wait for each other.
+/// The known figures, by name. `timer_wait_share` is the share of CPU time in reads of the PM
+/// timer; without that of the lock-free rule, it is the time for which readers wait for each other.
 pub(super) const FIGURES: [&str; 6] =
     ["ops_per_s", "jain", "least_served", "most_served", "unfair_share", "timer_wait_share"];
 

@@ -2,9 +2,9 @@
 //! Processes of a program into which nothing can be preloaded: they count nothing, and what the
 //! others have counted says nothing about them.
 //!
-//! The kernel has no list of what a process has started, so `/proc` is read from time to time, often
-//! at first. Processes that live shorter than the time between two readings are missed, unless a
-//! script names them.
+//! The kernel has no list of what a process has started, so `/proc` is read from time to time,
+//! often at first. Processes that live shorter than the time between two readings are missed,
+//! unless a script names them.
 
 use super::elf;
 use super::preload::Target;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Switches where the kernel gives no records of them: its account of each thread's time.
 //!
-//! Between two looks the account says for how long a thread ran, but not when. So a thread that could
-//! run all the time counts as running first and as without a processor then.
+//! Between two looks the account says for how long a thread ran, but not when. So a thread that
+//! could run all the time counts as running first and as without a processor then.
 
 use super::platform;
 use super::tracer::Tracer;

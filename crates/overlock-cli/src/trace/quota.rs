@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a process belongs to a group with a quota of processor time, and what the quota has cost.
+//! Whether a process belongs to a group with a quota of processor time, and what the quota has
+//! cost.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The source for root: the kernel's tracepoints of futexes and of the scheduler, on all processors.
+//! The source for root: the kernel's tracepoints of futexes and of the scheduler, on all
+//! processors.
 
 use super::platform::Tracefs;
 use super::points::{Point, Spec};

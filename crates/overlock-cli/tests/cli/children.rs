@@ -15,8 +15,8 @@ struct Command {
 }
 
 impl Command {
-    /// Starts `bench --in tcg` with a script as its machine, and waits until the script says that it is ready
-    /// by writing the file `ready`: the numbers of processes.
+    /// Starts `bench --in tcg` with a script as its machine, and waits until the script says that
+    /// it is ready by writing the file `ready`: the numbers of processes.
     fn boot(script: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let asked = "[ \"$1\" = --version ] && exit";

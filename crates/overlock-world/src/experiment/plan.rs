@@ -37,8 +37,8 @@ fn limit(experiment: &Experiment, profile: &Profile) -> Job {
 }
 
 impl Experiment {
-    /// Makes the jobs of all points, and checks each. `measure` runs a job at once, where the lengths
-    /// of others depend on its operations per second.
+    /// Makes the jobs of all points, and checks each. `measure` runs a job at once, where the
+    /// lengths of others depend on its operations per second.
     ///
     /// # Errors
     /// What could not run in `world`.
@@ -182,8 +182,8 @@ impl Experiment {
         jobs
     }
 
-    /// Adds to each group the jobs that published figures are divided by if each read-modify-write is
-    /// charged as a sequentially consistent one.
+    /// Adds to each group the jobs that published figures are divided by if each read-modify-write
+    /// is charged as a sequentially consistent one.
     fn charge(&self, groups: &mut [Vec<Job>]) {
         let charged: Vec<&str> = self
             .published

@@ -221,8 +221,8 @@ pub struct Asked {
 }
 
 impl Point {
-    /// Merges the runs of `job` in the world called `world`. Ratios to other points are filled in by
-    /// [`relate`](super::relate).
+    /// Merges the runs of `job` in the world called `world`. Ratios to other points are filled in
+    /// by [`relate`](super::relate).
     #[must_use]
     pub fn of_runs(world: &str, has_host: bool, job: &Job, samples: Vec<Run>) -> Self {
         let reads = job.profile.timer_reads > 0;

@@ -24,8 +24,8 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// A wake-up latency of 5 µs, 16 pauses between two readings of the clock, spins, and locks that
-    /// stay reserved for 4 ms.
+    /// A wake-up latency of 5 µs, 16 pauses between two readings of the clock, spins, and locks
+    /// that stay reserved for 4 ms.
     pub const DEFAULT: Self =
         Self { wake_ns: 5_000, pauses_per_look: 16, spins: true, reserved_ns: 4_000_000 };
 

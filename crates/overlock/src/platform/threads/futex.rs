@@ -38,8 +38,8 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, sc
     });
     let until = until.as_ref().map_or(ptr::null(), ptr::from_ref);
     let operation = libc::FUTEX_WAIT_BITSET | scope.flag();
-    // SAFETY: `word` is a live, aligned 32-bit word, which the kernel only reads; `until` is null or
-    // points to a timespec that outlives the call. FUTEX_WAIT_BITSET takes an absolute time on
+    // SAFETY: `word` is a live, aligned 32-bit word, which the kernel only reads; `until` is null
+    // or points to a timespec that outlives the call. FUTEX_WAIT_BITSET takes an absolute time on
     // CLOCK_MONOTONIC.
     unsafe {
         syscall(

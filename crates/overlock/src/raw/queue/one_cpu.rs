@@ -10,9 +10,9 @@ macro_rules! one_cpu {
 
         static $now: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
 
-        // SAFETY: the cells are those of `core` (P0). The only CPU never waits for long, is never kicked and
-        // has no interrupts (P1 to P6, P10, P11), has the only slot and the table for itself (P7,
-        // P8), and its clock never goes back (P9).
+        // SAFETY: the cells are those of `core` (P0). The only CPU never waits for long, is never
+        // kicked and has no interrupts (P1 to P6, P10, P11), has the only slot and the table for
+        // itself (P7, P8), and its clock never goes back (P9).
         unsafe impl crate::platform::Platform for $name {
             type Byte = core::sync::atomic::AtomicU8;
             type Half = core::sync::atomic::AtomicU16;
