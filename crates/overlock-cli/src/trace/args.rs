@@ -41,6 +41,14 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
+    /// Write a timeline of all threads for Perfetto (ui.perfetto.dev) and chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    pub(crate) timeline: Option<PathBuf>,
+
+    /// Write the waits as folded stacks for flame graphs, in microseconds
+    #[arg(long, value_name = "FILE")]
+    pub(crate) folded: Option<PathBuf>,
+
     /// The program and its arguments
     #[arg(last = true, required_unless_present = "pid", value_name = "PROGRAM")]
     pub(crate) command: Vec<OsString>,
@@ -62,6 +70,7 @@ Examples:
   overlock trace -- sort --parallel=4 /etc/passwd
   overlock trace --for 10s -- tar cf /dev/null /etc/passwd
   overlock trace --json --out trace.jsonl -- sort --parallel=4 /etc/passwd
+  overlock trace --folded waits.txt --timeline waits.json -- sort --parallel=4 /etc/passwd
 
 As root, or with CAP_PERFMON, every wait is seen; otherwise threads are looked at, often.
 Ctrl-C ends the watching; what was seen is printed.

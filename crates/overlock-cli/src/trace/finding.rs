@@ -4,7 +4,7 @@
 use super::names::{self, Kind};
 use super::symbols::{Frame, Symbols};
 use super::tracer::Tracer;
-use overlock_trace::{BlockedIn, Class, End, Report, Site, SiteReport, Verdict};
+use overlock_trace::{BlockedIn, Class, End, HolderNs, Report, Site, SiteReport, Verdict};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The waits at one place.
@@ -39,6 +39,8 @@ pub(crate) struct Findings {
     /// Waits, the longest first.
     pub(crate) waits: Vec<Finding>,
     pub(crate) loops: Vec<Loop>,
+    /// Each stack, the innermost function first, with its kind of wait.
+    pub(crate) stacks: Vec<(Vec<String>, &'static str, HolderNs)>,
     /// How often the kernel had no room for records.
     pub(crate) lost: u64,
     /// How long quotas have stopped threads, by the kernel's account, in nanoseconds.
@@ -47,7 +49,7 @@ pub(crate) struct Findings {
 
 impl Findings {
     pub(crate) fn new(report: Report, tracer: &Tracer, stopped_ns: u64) -> Self {
-        let mut names = Names { tracer, symbols: Symbols::default(), known: HashMap::new() };
+        let mut names = Names::new(tracer);
         let mut groups: BTreeMap<(u32, Kind, String), Finding> = BTreeMap::new();
         for site in &report.sites {
             let (kind, place) = names.of(site.key.site);
@@ -103,19 +105,29 @@ impl Findings {
         }
         let mut loops: Vec<Loop> = loops.into_values().collect();
         loops.sort_by_key(|one| std::cmp::Reverse(one.samples));
-        Findings { verdict, waits, loops, lost: tracer.lost, stopped_ns, report }
+        let stack = |site: &SiteReport| {
+            let frames = names.symbols.stack(&tracer.images, site.key.site);
+            let functions = frames.into_iter().map(|frame| frame.function).collect();
+            (functions, names.known[&site.key.site].0.name(), site.holder)
+        };
+        let stacks = report.sites.iter().map(stack).collect();
+        Findings { stacks, verdict, waits, loops, lost: tracer.lost, stopped_ns, report }
     }
 }
 
 /// The names of sites, each looked up once.
-struct Names<'a> {
+pub(crate) struct Names<'a> {
     tracer: &'a Tracer,
     symbols: Symbols,
     known: HashMap<Site, (Kind, String)>,
 }
 
-impl Names<'_> {
-    fn of(&mut self, site: Site) -> (Kind, String) {
+impl<'a> Names<'a> {
+    pub(crate) fn new(tracer: &'a Tracer) -> Self {
+        Names { tracer, symbols: Symbols::default(), known: HashMap::new() }
+    }
+
+    pub(crate) fn of(&mut self, site: Site) -> (Kind, String) {
         if let Some(known) = self.known.get(&site) {
             return known.clone();
         }

@@ -5,8 +5,10 @@
 //! names are looked up afterwards. The machine is touched in `platform` only.
 
 mod args;
+mod chrome;
 mod coarse;
 mod finding;
+mod folded;
 mod images;
 mod kernel;
 mod looks;
@@ -35,7 +37,7 @@ use crate::process::launch::{Ended, Running};
 use crate::process::start::Plan;
 use crate::{Outcome, interrupt};
 use anyhow::{Context, Result, bail};
-use finding::Findings;
+use finding::{Findings, Names};
 use looks::Looks;
 use overlock_trace::{Analysis, Limits};
 use overlock_world::clock::Stamps;
@@ -44,6 +46,7 @@ use quota::Stopped;
 use rings::Rings;
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tracepoints::Layout;
 use tracer::Tracer;
@@ -73,6 +76,7 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
         }
         None => Some(Running::start(plan(args)?)?),
     };
+    tracer.is_keeping = args.timeline.is_some();
     let pid = args.pid.or_else(|| u32::try_from(program.as_ref()?.pid()).ok()).unwrap_or(0);
     let stopped = Stopped::new(pid);
     let mut source = match opened {
@@ -92,6 +96,12 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
     let machine = observe(&Stamps::calibrate());
     sink.row(&Row::Run(Head { machine, ..output::head() }))?;
     rows::rows(&found, source.name()).iter().try_for_each(|row| sink.record(row))?;
+    if let Some(file) = &args.folded {
+        write(file, &folded::lines(&found))?;
+    }
+    if let Some(file) = &args.timeline {
+        write(file, &chrome::timeline(&tracer, &mut Names::new(&tracer)).to_string())?;
+    }
     sink.people(&show::text(&found, args.top))?;
     match (ended, program) {
         (None, Some(mut program)) if !interrupt::seen() => {
@@ -104,6 +114,10 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
         _ => {}
     }
     sink.end(Outcome::Fine)
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).with_context(|| format!("can't write {}", file.display()))
 }
 
 /// What tells of the threads.
@@ -148,6 +162,8 @@ fn look_at(tracer: &mut Tracer, pid: u32) -> Result<Looks> {
     loop {
         let new = adopt(tracer, pid)?;
         if new.is_empty() {
+            // The loader may have mapped libraries before the records began.
+            tracer.images.read(pid);
             return Ok(looks);
         }
         if let Err(error) = looks.add(&new) {
@@ -195,7 +211,7 @@ fn watch(
                     return Ok(Some(ended));
                 }
             }
-            (None, Some(pid)) if !std::path::Path::new(&format!("/proc/{pid}")).exists() => break,
+            (None, Some(pid)) if !Path::new(&format!("/proc/{pid}")).exists() => break,
             _ => {}
         }
     }
@@ -219,7 +235,7 @@ fn plan(args: &TraceArgs) -> Result<Plan> {
 }
 
 fn can_be_watched(pid: u32) -> Result<()> {
-    if !std::path::Path::new(&format!("/proc/{pid}/task")).exists() {
+    if !Path::new(&format!("/proc/{pid}/task")).exists() {
         bail!("there is no process {pid} (or no /proc); pgrep -a NAME lists processes by name");
     }
     Ok(())

@@ -41,13 +41,13 @@ impl Spec {
     }
 
     /// Returns what the kernel is asked for, with a ring of some size.
-    pub(crate) fn attr(&self, ring: usize) -> Attr {
+    pub(crate) fn attr(&self, ring: usize, is_privileged: bool) -> Attr {
         let mut attr = Attr { sample_type: records::ALWAYS | self.parts, ..Attr::default() };
         attr.set_disabled(1);
         attr.set_sample_id_all(1);
         attr.set_use_clockid(1);
         attr.clockid = libc::CLOCK_MONOTONIC;
-        attr.set_exclude_kernel(u64::from(self.tracepoint.is_none()));
+        attr.set_exclude_kernel(u64::from(!is_privileged));
         attr.set_watermark(1);
         attr.__bindgen_anon_2.wakeup_watermark = u32::try_from(ring / 4).unwrap_or(u32::MAX);
         attr.__bindgen_anon_1.sample_period = 1;

@@ -38,7 +38,7 @@ impl Rings {
         spec: &Spec,
         size: usize,
     ) -> Result<()> {
-        let mut attr = spec.attr(size);
+        let mut attr = spec.attr(size, thread.is_none());
         attr.set_inherit(u64::from(thread.is_some()));
         let what = || format!("the kernel does not allow the event {:?}", spec.point);
         let event = platform::open(&mut attr, thread.unwrap_or(-1), cpu).with_context(what)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From records to events of the traced processes.
 
+use super::chrome;
 use super::images::Images;
 use super::kernel::Kernel;
 use super::owner;
@@ -39,6 +40,9 @@ pub(crate) struct Tracer {
     /// A process that will appear as a child of this one.
     pub(crate) awaited: Option<u32>,
     pub(crate) lost: u64,
+    /// Events for a timeline, if one is wanted.
+    pub(crate) kept: Vec<Event>,
+    pub(crate) is_keeping: bool,
     pub(crate) last: u64,
 }
 
@@ -58,6 +62,8 @@ impl Tracer {
             threads: HashMap::new(),
             awaited: None,
             lost: 0,
+            kept: Vec::new(),
+            is_keeping: false,
             last: 0,
         }
     }
@@ -227,6 +233,10 @@ impl Tracer {
     }
 
     pub(crate) fn event(&mut self, at_ns: u64, thread: u32, what: What) {
-        self.analysis.event(Event { at_ns, thread, what });
+        let event = Event { at_ns, thread, what };
+        if self.is_keeping && self.kept.len() < chrome::MOST_EVENTS {
+            self.kept.push(event);
+        }
+        self.analysis.event(event);
     }
 }

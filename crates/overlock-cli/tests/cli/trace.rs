@@ -268,6 +268,42 @@ fn a_program_without_contention_has_no_lock_problem() {
     assert!(summary["diagnosis"].as_str().unwrap().starts_with("Not a lock problem"), "{summary}");
 }
 
+/// Other tools can open what was seen: each stack of a wait with its time, and each thread's track.
+#[test]
+fn files_for_other_tools_agree_with_the_records() {
+    if !can_trace() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let asleep = program(folder.path(), "asleep");
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (folded, timeline) = (path("folded"), path("timeline"));
+    let files = ["--folded", &folded, "--timeline", &timeline];
+    let said = said(&[&["trace", "--json"][..], &files, &["--", &asleep]].concat());
+    let lock = said.records("trace-lock").remove(0);
+    let folded = std::fs::read_to_string(folded).unwrap();
+    let slept =
+        folded.lines().find(|line| line.contains(";waits;") && line.contains("[holder blocked]"));
+    let (stack, us) = slept.expect(&folded).rsplit_once(' ').unwrap();
+    assert_eq!(us.parse::<u64>().unwrap(), lock["holder_ns"]["blocked"].as_u64().unwrap() / 1000);
+    assert!(stack.contains(";waiter;waits;") && stack.contains("[mutex]"), "{stack}");
+
+    let text = std::fs::read_to_string(timeline).unwrap();
+    let events: Value = serde_json::from_str(&text).unwrap();
+    let events = events["traceEvents"].as_array().unwrap();
+    let waits: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["name"].as_str().unwrap().starts_with("waits: mutex at waits ("))
+        .collect();
+    assert_eq!(waits.len() as u64, lock["waits"].as_u64().unwrap());
+    let length: f64 = waits.iter().map(|event| event["dur"].as_f64().unwrap()).sum();
+    let all = lock["waited_ns"].as_f64().unwrap() / 1000.0;
+    assert!((length - all).abs() < 1.0, "{length} for {all}");
+    for event in events.iter().filter(|event| event["ph"] == "X") {
+        assert!(event["ts"].as_f64() >= Some(0.0) && event["dur"].as_f64() >= Some(0.0), "{event}");
+    }
+}
+
 /// A program that runs already is watched until Ctrl-C, which keeps what was seen.
 #[test]
 fn a_running_program_is_watched_until_ctrl_c() {
