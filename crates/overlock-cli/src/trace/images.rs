@@ -25,7 +25,7 @@ impl std::ops::Deref for Bytes {
 #[derive(Clone, Debug)]
 struct Sections {
     info: ExplicitModuleSectionInfo<Bytes>,
-    /// Offset in the file, address in memory, and size of each loadable segment.
+    /// Offset in the file, address in memory, and size of each segment of code.
     segments: Vec<(u64, u64, u64)>,
 }
 
@@ -243,8 +243,14 @@ fn sections(path: &str) -> Option<Rc<Sections>> {
         debug_frame: data(".debug_frame"),
         ..ExplicitModuleSectionInfo::default()
     };
+    // Segments share pages of the file at their ends; the mappings are those of code.
+    let is_code = |flags| {
+        let code = object::elf::PF_X;
+        matches!(flags, object::SegmentFlags::Elf { p_flags, .. } if p_flags.0 & code.0 != 0)
+    };
     let segments = file
         .segments()
+        .filter(|segment| is_code(segment.flags()))
         .map(|segment| (segment.file_range().0, segment.address(), segment.file_range().1))
         .collect();
     Some(Rc::new(Sections { info, segments }))
