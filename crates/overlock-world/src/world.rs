@@ -43,7 +43,7 @@ impl From<Error> for Failed {
 /// have ended since the last call.
 pub type Tell<'a> = &'a mut dyn FnMut(&str, u64);
 
-/// Somewhere to run jobs. See the [module documentation](self).
+/// Somewhere to run jobs.
 pub trait World {
     /// The name in rows.
     fn name(&self) -> &'static str;
