@@ -453,7 +453,19 @@ public:
     template <class Rep, class Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period> &time)
     {
-        return try_lock_until(std::chrono::steady_clock::now() + time);
+        using namespace std::chrono;
+        using exact = duration<long double>;
+        if (!(time > time.zero()))
+            return this->try_lock();
+        /* Into the clock's integers before it is added: a float that holds the uptime has coarse steps. */
+        const auto now = steady_clock::now();
+        const auto most = steady_clock::time_point::max() - now;
+        if (!(exact(time) < exact(most)))
+            return try_lock_until(steady_clock::time_point::max());
+        auto wait = duration_cast<steady_clock::duration>(time);
+        if (exact(wait) < exact(time))
+            ++wait;
+        return try_lock_until(now + wait);
     }
 
     /* Waits by the steady clock, and reads `Clock` again afterwards, because it may have been set. */

@@ -11,7 +11,7 @@
 //! | part | meaning |
 //! |---|---|
 //! | `base`, `anchor` | the guest's time was `base` when the host's clock was `anchor` |
-//! | `skipped`, `paused` | how long the timer has been paused since, and when the current pause began |
+//! | `skipped`, `paused` | by how much the host's clock has moved in pauses since, and where it was when the current one began |
 //! | `rule` | what readers share, if anything |
 //! | `events` | status and enable, the interrupt line they drive, and the flips noticed so far |
 //!
@@ -71,7 +71,8 @@ pub struct PmTimer<C, R, S> {
     clock: C,
     base: Nanos,
     anchor: Nanos,
-    /// For how long the timer has been paused in total.
+    /// By how much the clock has moved in all pauses together. It may have been set back meanwhile:
+    /// then this is negative, in two's complement.
     skipped: AtomicU64,
     /// When the timer was paused; the end of time while it runs.
     paused: AtomicU64,
@@ -114,9 +115,24 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
         // A clock that reads earlier than it did before counts as standing still.
         self.rule.read(|| {
             // Relaxed, here and below: no vCPU runs while these change.
-            let now = self.clock.now().0.min(self.paused.load(Relaxed));
-            self.base + (Nanos(now) - self.anchor - Nanos(self.skipped.load(Relaxed)))
+            let now = match self.paused.load(Relaxed) {
+                u64::MAX => self.clock.now().0,
+                paused => paused,
+            };
+            self.base + self.after_zero(Nanos(now))
         })
+    }
+
+    /// When the guest's time was `base`, by the host's clock with its moves in pauses.
+    fn zero(&self) -> i128 {
+        let skipped = self.skipped.load(Relaxed).cast_signed();
+        i128::from(self.anchor.0) + i128::from(skipped)
+    }
+
+    /// How long after that this time of the host's clock is; nothing if it is before.
+    fn after_zero(&self, now: Nanos) -> Nanos {
+        let after = i128::from(now.0) - self.zero();
+        Nanos(u64::try_from(after.max(0)).unwrap_or(u64::MAX))
     }
 
     /// Stops the guest's time where it is. Call it once no vCPU runs any more; a second call does
@@ -127,12 +143,14 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
         let _ = self.paused.compare_exchange(u64::MAX, now, Relaxed, Relaxed);
     }
 
-    /// Lets the guest's time continue from where it was paused. Call it before any vCPU runs again.
+    /// Lets the guest's time continue from where it was paused, wherever the host's clock has been
+    /// set meanwhile. Call it before any vCPU runs again.
     pub fn resume(&self) {
         let paused = self.paused.load(Relaxed);
         if paused != u64::MAX {
-            let missed = self.clock.now() - Nanos(paused);
-            self.skipped.fetch_add(missed.0, Relaxed);
+            let missed = self.clock.now().0.wrapping_sub(paused);
+            // Wraps around like the sum that it is part of.
+            self.skipped.fetch_add(missed, Relaxed);
             self.paused.store(u64::MAX, Relaxed);
         }
     }
@@ -176,7 +194,8 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
         }
         let next = (ticks(self.elapsed()) >> self.width.msb()) + 1;
         let flip = start_of(next << self.width.msb())?;
-        Some(self.anchor + Nanos(self.skipped.load(Relaxed)) + (flip - self.base))
+        let at = self.zero() + i128::from((flip - self.base).0);
+        u64::try_from(at.max(0)).ok().map(Nanos)
     }
 
     /// Sets the status if the highest bit has changed. Returns how many changes this call has

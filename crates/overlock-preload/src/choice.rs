@@ -21,7 +21,7 @@ use overlock::platform::report;
 
 use crate::mutex::Mutex;
 use crate::unforked::{self, UNFORKED};
-use crate::{counters, thread, word};
+use crate::{counters, numbers, thread, word};
 
 /// The operations on the lock word of a mutex. The functions return 0 or an error number. A thread
 /// that is cancelled while it waits at the gate is unwound through them.
@@ -143,6 +143,7 @@ fn decide() -> &'static Operations {
         0 => {
             let index = read_choice();
             unforked::wipe_on_fork();
+            UNFORKED.process.store(numbers::process() as u32, Relaxed);
             use_table(index);
             // ORDERING: Release → the Acquire above.
             CHOICE.store(index as u32, Release);
@@ -153,6 +154,7 @@ fn decide() -> &'static Operations {
             let generation = FORKS.load(Relaxed).wrapping_add(1).max(1);
             FORKS.store(generation, Relaxed);
             UNFORKED.generation.store(generation, Relaxed);
+            UNFORKED.process.store(numbers::process() as u32, Relaxed);
             thread::forget_tid();
             counters::reset();
             use_table(index as usize + word::LOCKS);

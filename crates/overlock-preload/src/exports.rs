@@ -144,24 +144,120 @@ macro_rules! export {
     };
 }
 
-/// Exports one line of the table below.
+macro_rules! early_text {
+    () => {
+        "overlock: a library waits while it is being loaded, before Overlock is; run the program \
+         without Overlock"
+    };
+}
+
+// A word that holds its own address, once the dynamic linker has relocated this library; zero
+// before.
+//
+// The linker relocates the program's libraries first, and calls their IFUNC resolvers while it
+// does. One that locks a mutex comes here before any pointer of this library works: tables of
+// functions, calls of libc, the thread's record. The process has one thread then, so locks need do
+// nothing (`overlock_early`). What libc has to do itself can't be passed on to it
+// (`overlock_refuse`).
+#[cfg(target_arch = "x86_64")]
+core::arch::global_asm!(
+    ".pushsection .data.rel.ro.overlock_relocated, \"aw\", @progbits",
+    ".p2align 3",
+    ".hidden overlock_relocated",
+    ".globl overlock_relocated",
+    "overlock_relocated: .quad overlock_relocated",
+    ".popsection",
+    ".pushsection .text.overlock_early, \"ax\", @progbits",
+    ".hidden overlock_early",
+    ".globl overlock_early",
+    "overlock_early:",
+    "xor eax, eax",
+    "ret",
+    ".hidden overlock_refuse",
+    ".globl overlock_refuse",
+    "overlock_refuse:",
+    // write(2, text, length); exit_group(2)
+    "mov eax, 1",
+    "mov edi, 2",
+    "lea rsi, [rip + 2f]",
+    "mov edx, {length}",
+    "syscall",
+    "mov eax, 231",
+    "mov edi, 2",
+    "syscall",
+    concat!("2: .ascii \"", early_text!(), "\\n\""),
+    ".popsection",
+    length = const early_text!().len() + 1
+);
+
+// The same.
+#[cfg(target_arch = "aarch64")]
+core::arch::global_asm!(
+    ".pushsection .data.rel.ro.overlock_relocated, \"aw\", @progbits",
+    ".p2align 3",
+    ".hidden overlock_relocated",
+    ".globl overlock_relocated",
+    "overlock_relocated: .quad overlock_relocated",
+    ".popsection",
+    ".pushsection .text.overlock_early, \"ax\", @progbits",
+    ".hidden overlock_early",
+    ".globl overlock_early",
+    "overlock_early:",
+    "mov w0, 0",
+    "ret",
+    ".hidden overlock_refuse",
+    ".globl overlock_refuse",
+    "overlock_refuse:",
+    "mov x8, 64",
+    "mov x0, 2",
+    "adr x1, 2f",
+    "mov x2, {length}",
+    "svc 0",
+    "mov x8, 94",
+    "mov x0, 2",
+    "svc 0",
+    concat!("2: .ascii \"", early_text!(), "\\n\""),
+    ".popsection",
+    length = const early_text!().len() + 1
+);
+
+/// Exports one line of the table below. `jump` leads to a function, which an early call need not
+/// reach; `pass` to one that passes the call on.
 ///
 /// `table`, for the calls of every lock and unlock: if the mutex is a normal one, a jump to the
 /// function in the table in use, else to the given function.
 #[cfg(target_arch = "x86_64")]
 macro_rules! line {
     ($name:literal $versions:tt $_elsewhere:tt (jump $target:path)) => {
-        export!($name $versions ["jmp {target}"] target = sym $target);
+        export!(
+            $name $versions
+            ["cmp qword ptr [rip + overlock_relocated], 0", "je overlock_early", "jmp {target}"]
+            target = sym $target
+        );
+    };
+    ($name:literal $versions:tt $_elsewhere:tt (pass $target:path)) => {
+        export!(
+            $name $versions
+            ["cmp qword ptr [rip + overlock_relocated], 0", "je overlock_refuse", "jmp {target}"]
+            target = sym $target
+        );
     };
     ($name:literal $versions:tt $_elsewhere:tt (table $field:ident, $else:path, $_whole:path)) => {
         export!(
             $name $versions
             [
                 "test dword ptr [rdi + {kind}], {special}",
-                "jne {else}",
+                "jne 2f",
                 "mov rax, qword ptr [rip + {unforked} + {current}]",
                 "lea rcx, [rip + {tables}]",
-                "jmp qword ptr [rcx + rax + {field}]"
+                "mov rax, qword ptr [rcx + rax + {field}]",
+                "test rax, rax",
+                "je overlock_early",
+                "jmp rax",
+                "2:",
+                "cmp qword ptr [rip + overlock_relocated], 0",
+                "je overlock_early",
+                "jmp {else}"
             ]
             kind = const mutex::KIND,
             special = const !mutex::ELISION as i32,
@@ -179,7 +275,30 @@ macro_rules! line {
 macro_rules! line {
     ($name:literal $_elsewhere:tt [] $_code:tt) => {};
     ($name:literal $_elsewhere:tt $versions:tt (jump $target:path)) => {
-        export!($name $versions ["b {target}"] target = sym $target);
+        export!(
+            $name $versions
+            [
+                "adrp x16, overlock_relocated",
+                "ldr x16, [x16, :lo12:overlock_relocated]",
+                "cbz x16, 2f",
+                "b {target}",
+                "2: b overlock_early"
+            ]
+            target = sym $target
+        );
+    };
+    ($name:literal $_elsewhere:tt $versions:tt (pass $target:path)) => {
+        export!(
+            $name $versions
+            [
+                "adrp x16, overlock_relocated",
+                "ldr x16, [x16, :lo12:overlock_relocated]",
+                "cbz x16, 2f",
+                "b {target}",
+                "2: b overlock_refuse"
+            ]
+            target = sym $target
+        );
     };
     ($name:literal $elsewhere:tt $versions:tt (table $_field:ident, $_else:path, $whole:path)) => {
         line!($name $elsewhere $versions (jump $whole));
@@ -222,9 +341,9 @@ exports! {
     "pthread_mutex_clocklock"    ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (jump mutex_clocklock);
     "pthread_mutex_destroy"      ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump mutex_destroy);
     "__pthread_mutex_destroy"    ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump mutex_destroy);
-    "pthread_cond_wait"          ["@" "2.2.5", "@@" "2.3.2"] ["@@" "2.17"]             => (jump overlock_cond_wait);
-    "pthread_cond_timedwait"     ["@" "2.2.5", "@@" "2.3.2"] ["@@" "2.17"]             => (jump overlock_cond_timedwait);
-    "pthread_cond_clockwait"     ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (jump overlock_cond_clockwait);
+    "pthread_cond_wait"          ["@" "2.2.5", "@@" "2.3.2"] ["@@" "2.17"]             => (pass overlock_cond_wait);
+    "pthread_cond_timedwait"     ["@" "2.2.5", "@@" "2.3.2"] ["@@" "2.17"]             => (pass overlock_cond_timedwait);
+    "pthread_cond_clockwait"     ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (pass overlock_cond_clockwait);
     "pthread_cond_signal"        ["@" "2.2.5", "@@" "2.3.2"] ["@@" "2.17"]             => (jump cond_signal);
     "pthread_cond_broadcast"     ["@" "2.2.5", "@@" "2.3.2"] ["@@" "2.17"]             => (jump cond_broadcast);
     "pthread_cond_destroy"       ["@" "2.2.5", "@@" "2.3.2"] ["@@" "2.17"]             => (jump cond_destroy);
@@ -232,19 +351,19 @@ exports! {
     "pthread_spin_lock"          ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump spin_lock);
     "pthread_spin_trylock"       ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump spin_trylock);
     "pthread_spin_unlock"        ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump spin_unlock);
-    "pthread_rwlock_rdlock"      ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump passed_on::rdlock);
-    "pthread_rwlock_timedrdlock" ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump passed_on::timedrdlock);
-    "pthread_rwlock_clockrdlock" ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (jump passed_on::clockrdlock);
-    "pthread_rwlock_wrlock"      ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump passed_on::wrlock);
-    "pthread_rwlock_timedwrlock" ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump passed_on::timedwrlock);
-    "pthread_rwlock_clockwrlock" ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (jump passed_on::clockwrlock);
-    "pthread_barrier_wait"       ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump passed_on::barrier_wait);
+    "pthread_rwlock_rdlock"      ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::rdlock);
+    "pthread_rwlock_timedrdlock" ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::timedrdlock);
+    "pthread_rwlock_clockrdlock" ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (pass passed_on::clockrdlock);
+    "pthread_rwlock_wrlock"      ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::wrlock);
+    "pthread_rwlock_timedwrlock" ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::timedwrlock);
+    "pthread_rwlock_clockwrlock" ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (pass passed_on::clockwrlock);
+    "pthread_barrier_wait"       ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::barrier_wait);
     "pthread_setcanceltype"      ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump gate::setcanceltype);
-    "longjmp"                    ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump jump::longjmp);
-    "_longjmp"                   ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump jump::longjmp);
-    "siglongjmp"                 ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump jump::longjmp);
-    "__longjmp_chk"              ["@@" "2.11"]               ["@@" "2.17"]             => (jump jump::longjmp_chk);
-    "sem_wait"                   ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump overlock_sem_wait);
-    "sem_timedwait"              ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump overlock_sem_timedwait);
-    "sem_clockwait"              ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (jump overlock_sem_clockwait);
+    "longjmp"                    ["@@" "2.2.5"]              ["@@" "2.17"]             => (pass jump::longjmp);
+    "_longjmp"                   ["@@" "2.2.5"]              ["@@" "2.17"]             => (pass jump::longjmp);
+    "siglongjmp"                 ["@@" "2.2.5"]              ["@@" "2.17"]             => (pass jump::longjmp);
+    "__longjmp_chk"              ["@@" "2.11"]               ["@@" "2.17"]             => (pass jump::longjmp_chk);
+    "sem_wait"                   ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass overlock_sem_wait);
+    "sem_timedwait"              ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass overlock_sem_timedwait);
+    "sem_clockwait"              ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (pass overlock_sem_clockwait);
 }

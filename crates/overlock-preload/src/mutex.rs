@@ -39,6 +39,8 @@
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+use overlock::platform::maps;
+
 use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, c_int, clockid_t, timespec};
 
 use crate::choice::{self, operations};
@@ -177,7 +179,19 @@ impl Mutex {
     }
 
     fn is_mine(&self) -> bool {
-        self.owner.load(Relaxed) == thread::identity()
+        let owner = self.owner.load(Relaxed);
+        owner == thread::identity() || owner != 0 && thread::is_ancestors(owner) && self.inherit()
+    }
+
+    /// Makes the calling thread the owner of what it has locked before a fork, unless other
+    /// processes see this memory.
+    #[cold]
+    fn inherit(&self) -> bool {
+        let is_private = maps::is_private((&raw const *self).addr());
+        if is_private {
+            self.owner.store(thread::identity(), Relaxed);
+        }
+        is_private
     }
 
     /// Records the caller, which has just taken the lock word, as the owner.

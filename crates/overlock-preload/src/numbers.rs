@@ -22,7 +22,7 @@ use overlock::platform::{MAX_CPUS, Platform as _};
 
 use crate::platform::Process;
 use crate::thread;
-use crate::unforked::UNFORKED;
+use crate::unforked::{self, FEW, Numbers, UNFORKED};
 
 mod table;
 
@@ -50,9 +50,9 @@ fn generation() -> u32 {
     UNFORKED.generation.load(Relaxed) & 0xffff
 }
 
-/// The table of this process.
-fn table() -> Table<'static, AtomicU32, AtomicU64> {
-    Table { used: &UNFORKED.used, free: &UNFORKED.free, owners: &UNFORKED.owners }
+/// The table of the first numbers of this process, or of a range of further ones.
+fn table<const COUNT: usize>(of: &'static Numbers<COUNT>) -> Table<'static, AtomicU32, AtomicU64> {
+    Table { used: &of.used, free: &of.free, owners: &of.owners }
 }
 
 #[cold]
@@ -68,7 +68,9 @@ fn find() -> Option<usize> {
     let me = owner(process(), thread::kernels_tid());
     loop {
         let most = UNFORKED.sweep_at.load(Relaxed).clamp(SWEEP_FIRST, MAX_CPUS as u32);
-        if let Some(index) = table().take(me, most) {
+        let few = table(&UNFORKED.few).take(me, FEW as u32);
+        let rest = || table(unforked::more()?).take(me, most - FEW as u32);
+        if let Some(index) = few.or_else(|| Some(FEW + rest()?)) {
             return Some(index);
         }
         if !sweep() {
@@ -85,9 +87,11 @@ fn sweep() -> bool {
     if UNFORKED.swept_in_vain.load(Relaxed) == now() || UNFORKED.sweeping.swap(true, Relaxed) {
         return false;
     }
-    let (taken, free) = table().sweep(is_gone);
+    let (few, few_free) = table(&UNFORKED.few).sweep(is_gone);
+    let more = unforked::more().map(|more| table(more).sweep(is_gone));
+    let (taken, free) = more.map_or((few, few_free), |(more, free)| (few + more, few_free + free));
     UNFORKED.sweep_at.store((taken * 2).max(SWEEP_FIRST), Relaxed);
-    let is_full = free == 0 && taken as usize == MAX_CPUS;
+    let is_full = free == 0 && (more.is_none() || taken as usize == MAX_CPUS);
     // All numbers are in use: no sweep for the rest of this second.
     UNFORKED.swept_in_vain.store(if is_full { now() } else { 0 }, Relaxed);
     UNFORKED.sweeping.store(false, Relaxed);

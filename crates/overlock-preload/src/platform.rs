@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 use overlock::platform::{Costs, Platform, ReadModifyWrite, Threads};
 use overlock::{Bucket, Cpu, Slot};
 
-use crate::unforked::UNFORKED;
+use crate::unforked::{self, UNFORKED};
 use crate::{longest, numbers, thread};
 
 /// See the [module documentation](self).
@@ -66,7 +66,7 @@ unsafe impl Platform for Process {
     }
 
     fn slot(cpu: Cpu) -> &'static Slot<Self> {
-        &UNFORKED.slots[cpu.index()]
+        unforked::slot(cpu.index())
     }
 
     fn waiters() -> &'static [Bucket<Self>] {

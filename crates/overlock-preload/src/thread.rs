@@ -6,12 +6,14 @@
 //! and in a forked child, whose one thread keeps the copy of it.
 
 use core::cell::Cell;
-use core::num::{NonZeroU32, NonZeroU64};
-use core::sync::atomic::{AtomicIsize, AtomicU64, Ordering::Relaxed};
+use core::num::NonZeroU32;
+use core::sync::atomic::{AtomicIsize, AtomicU32, Ordering::Relaxed};
 
 use overlock::platform::syscall::syscall;
 
+use crate::choice;
 use crate::gate::AtGate;
+use crate::unforked::UNFORKED;
 
 /// The record of a thread: `struct overlock_thread` in thread.c.
 #[repr(C)]
@@ -163,19 +165,36 @@ pub(crate) fn forget_tid() {
 
 /// Returns the identity of the calling thread, for mutexes that know their owner.
 ///
-/// The numbers come from one counter of the process and are never used twice. A forked child's
-/// thread keeps its identity, and so still owns what it had locked. (The kernel's number would
-/// change at `fork` and could be given to another thread.)
+/// It is the process, as the kernel numbers it (upper half), and the *line* of the thread: a number
+/// from one counter of the process, which is never used twice. Mutexes can lie in memory that
+/// processes share without having said so, so the identities of two processes differ. In a forked
+/// child the thread keeps its line, which no other thread there gets: see [`is_ancestors`].
 #[inline]
 pub(crate) fn identity() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let identity = &this().identity;
-    match NonZeroU64::new(identity.get()) {
-        Some(known) => known.get(),
-        None => {
-            // Relaxed: the numbers only have to differ.
-            identity.set(NEXT.fetch_add(1, Relaxed));
-            identity.get()
-        }
-    }
+    let (identity, process) = (&this().identity, UNFORKED.process.load(Relaxed));
+    let known = identity.get();
+    if known != 0 && (known >> 32) as u32 == process { known } else { identify() }
+}
+
+#[cold]
+#[inline(never)]
+fn identify() -> u64 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    choice::ensure_decided();
+    let this = this();
+    let line = match this.identity.get() as u32 {
+        // Relaxed: the numbers only have to differ.
+        0 => NEXT.fetch_add(1, Relaxed),
+        line => line,
+    };
+    this.identity.set(u64::from(UNFORKED.process.load(Relaxed)) << 32 | u64::from(line));
+    this.identity.get()
+}
+
+/// Returns whether an identity can be the calling thread's own from before a fork. If it is found in
+/// memory that this process shares with nobody, it is: what the thread has locked before the fork is
+/// still its own. If other processes see that memory, it belongs to a thread of one of them.
+pub(crate) fn is_ancestors(identity: u64) -> bool {
+    let mine = self::identity();
+    identity != mine && identity as u32 == mine as u32
 }

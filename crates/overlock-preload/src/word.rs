@@ -31,8 +31,13 @@
 //! * I1: a mutex carries in `stamp` the number of forks behind the process that last cleaned its
 //!   word; 0 in a new one.
 //! * I2: a forked child does not touch a word whose stamp is not the process's own. A thread that
-//!   finds one claims it (`stamp`: *claimed*), writes the word of a lock without waiters, and
-//!   stamps it.
+//!   finds one claims it (`stamp`: *claimed*) and looks. If the word has traces of waiters, and no
+//!   other process sees this memory, it writes the word of a lock without waiters, and stamps it.
+//!   Otherwise it writes nothing, and the stamp says that other processes may see the word
+//!   (*unknown*).
+//! * I4: a thread of a child queues only for a mutex whose stamp is the process's own, without
+//!   *unknown*. The first that would have to wait asks the kernel. Where other processes see the
+//!   mutex, it polls: the word excludes, but its queue would name threads of several processes.
 //! * I3: the word does not tell whether that lock is held, because it may name a waiter that was
 //!   about to take it. The mutex records its holder (`holder`, in `mutex.rs`) from after the holder
 //!   has taken the word until before it releases it. The child's copy of a thread is the state that
@@ -45,6 +50,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use libc::{EBUSY, ETIMEDOUT, c_int};
+use overlock::platform::{Platform as _, maps};
 use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
 
 use crate::choice::{self, Operations};
@@ -81,6 +87,9 @@ pub(crate) static TABLES: [Operations; 1 + 2 * LOCKS] = [
 
 /// In a stamp: a thread is cleaning the word.
 const CLAIMED: u32 = 1 << 31;
+
+/// In a stamp: the word has no traces of threads that are gone, but other processes may see it.
+const UNKNOWN: u32 = 1 << 30;
 
 /// A lock that lives in one 32-bit word and can give up at a deadline.
 trait Algorithm: ConstLock + Sized + 'static {
@@ -280,7 +289,11 @@ unsafe extern "C" fn unlock<L: Algorithm>(mutex: &Mutex) -> c_int {
 
 extern "C-unwind" fn lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
     adopt::<L>(mutex);
-    lock::<L>(mutex)
+    match try_lock::<L>(mutex) {
+        0 => 0,
+        _ if may_queue(mutex) => lock::<L>(mutex),
+        _ => poll_until::<L>(mutex, None),
+    }
 }
 
 extern "C" fn try_lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
@@ -290,7 +303,47 @@ extern "C" fn try_lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
 
 extern "C-unwind" fn lock_until_in_child<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
     adopt::<L>(mutex);
-    lock_until::<L>(mutex, deadline_ns)
+    match try_lock::<L>(mutex) {
+        0 => 0,
+        _ if may_queue(mutex) => lock_until::<L>(mutex, deadline_ns),
+        _ => poll_until::<L>(mutex, Some(deadline_ns)),
+    }
+}
+
+/// Whether the threads of this forked child may queue for the mutex: no other process sees it. The
+/// kernel is asked once for each mutex that is waited for.
+#[cold]
+fn may_queue(mutex: &Mutex) -> bool {
+    let (generation, stamp) = (choice::generation(), mutex.stamp.load(Relaxed));
+    if stamp == generation {
+        return true;
+    }
+    let is_own = is_private(mutex);
+    if is_own {
+        // Another thread may have found the same.
+        let _ = mutex.stamp.compare_exchange(stamp, generation, Relaxed, Relaxed);
+    }
+    is_own
+}
+
+fn is_private(mutex: &Mutex) -> bool {
+    maps::is_private((&raw const *mutex).addr())
+}
+
+/// Takes the lock of a mutex that processes share without having said so, outside its queue. No
+/// process can be woken by another, as under libc.
+#[cold]
+#[inline(never)]
+fn poll_until<L: Algorithm>(mutex: &Mutex, deadline_ns: Option<u64>) -> c_int {
+    counters::add(Event::MutexContended);
+    let mut poll = Poll::new();
+    while try_lock::<L>(mutex) != 0 {
+        if deadline_ns.is_some_and(|at| Process::now_ns() >= at) {
+            return ETIMEDOUT;
+        }
+        poll.sleep();
+    }
+    0
 }
 
 /// # Safety
@@ -307,9 +360,20 @@ fn adopt<L: Algorithm>(mutex: &Mutex) {
     let generation = choice::generation();
     // ORDERING: Acquire ← the Release in `clean`; a thread that sees the stamp sees the cleaned
     // word.
-    if mutex.stamp.load(Acquire) != generation {
+    if mutex.stamp.load(Acquire) & !UNKNOWN != generation {
         clean::<L>(mutex, generation);
     }
+}
+
+/// Whether the word is that of a lock without waiters, free or held by a thread on record.
+fn has_no_traces<L: Algorithm>(mutex: &Mutex) -> bool {
+    let locked = L::NEW;
+    locked.lock();
+    // SAFETY: L has the size of the word (`lock_of`).
+    let locked = unsafe { core::mem::transmute_copy::<L, u32>(&locked) };
+    let word = mutex.word.load(Relaxed);
+    let is_plain = if mutex.is_held() { word == locked } else { word == 0 };
+    is_plain && mutex.gate.load(Relaxed) == 0
 }
 
 #[cold]
@@ -319,7 +383,7 @@ fn clean<L: Algorithm>(mutex: &Mutex, generation: u32) {
     loop {
         // ORDERING: Acquire ← the Release below.
         let stamp = mutex.stamp.load(Acquire);
-        if stamp == generation {
+        if stamp & !UNKNOWN == generation {
             return;
         }
         if stamp == generation | CLAIMED {
@@ -330,6 +394,10 @@ fn clean<L: Algorithm>(mutex: &Mutex, generation: u32) {
         if mutex.stamp.compare_exchange(stamp, claimed, Relaxed, Relaxed).is_ok() {
             break;
         }
+    }
+    if has_no_traces::<L>(mutex) || !is_private(mutex) {
+        // ORDERING: Release → the Acquires above and in `adopt`.
+        return mutex.stamp.store(generation | UNKNOWN, Release);
     }
     let lock = L::NEW;
     mutex.ticket.store(0, Relaxed);

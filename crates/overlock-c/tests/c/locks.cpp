@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The C++ classes with the standard library's guards and algorithms. */
 #include <chrono>
+#include <cmath>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -85,6 +86,13 @@ void gives_up()
         CHECK(!lock.try_lock_for(5ms));
         CHECK(!lock.try_lock_for(-5s));
         CHECK(!lock.try_lock_for(std::chrono::duration<double>(0.001)));
+        CHECK(!lock.try_lock_for(std::chrono::duration<float, std::pico>(5e8F)));
+        CHECK(!lock.try_lock_for(std::chrono::duration<double>(NAN)));
+        CHECK(!lock.try_lock_for(std::chrono::duration<double>(-INFINITY)));
+        /* A float's step at the uptime of this machine can be longer than this. */
+        const auto before = std::chrono::steady_clock::now();
+        CHECK(!lock.try_lock_for(std::chrono::duration<float, std::nano>(3e6F)));
+        CHECK(std::chrono::steady_clock::now() - before >= 3ms);
     }).join();
     lock.unlock();
     CHECK(lock.try_lock_for(0s));

@@ -12,7 +12,8 @@
 //! | 8 | 4 | the count; writes are ignored |
 //!
 //! An unknown register reads as all ones, as on a bus where no device answers, and ignores writes.
-//! The count must be read in one piece; the others may be accessed in parts.
+//! All registers may be accessed in parts. Parts of the count that are read one after the other may
+//! be of different counts, as on hardware.
 //!
 //! # The other bits of PM1, and the other sources of the SCI
 //! Of status and enable, only bit 0 (`TMR`) is here. The others (ACPI 6.5, 4.8.3.1: the global
@@ -29,14 +30,18 @@ use super::{Clock, PmTimer, SciLine};
 
 const EVENTS_SIZE: u16 = 4;
 const COUNT_OFFSET: u16 = 8;
+const COUNT_SIZE: u16 = 4;
 
 impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
     /// A guest's read of `data.len()` bytes at `offset` of the block.
     pub fn read(&self, offset: u16, data: &mut [u8]) {
         data.fill(0xff);
-        if offset == COUNT_OFFSET {
-            if let Ok(data) = <&mut [u8; 4]>::try_from(data) {
-                *data = self.count().to_le_bytes();
+        let count = (COUNT_OFFSET..COUNT_OFFSET + COUNT_SIZE).contains(&offset);
+        if count {
+            let bytes = self.count().to_le_bytes();
+            let from = usize::from(offset - COUNT_OFFSET);
+            if let Some(bytes) = bytes.get(from..from + data.len()) {
+                data.copy_from_slice(bytes);
             }
         } else if let Some(range) = lanes(offset, data.len()) {
             let (status, enable) = (self.status(), self.enable());

@@ -8,7 +8,7 @@
 
 use core::fmt;
 
-use super::Width;
+use super::{Width, start_of, ticks};
 use crate::Nanos;
 
 /// Everything that a timer must remember while its guest does not run. To continue, pass it to
@@ -91,6 +91,11 @@ impl State {
             return Err(StateError::Garbled);
         }
         let elapsed = u64::from_le_bytes(core::array::from_fn(|at| bytes[8 + at]));
+        // Near the end of time the count's highest bit would never change again.
+        let next = (ticks(Nanos(elapsed)) >> width.msb()) + 1;
+        if start_of(next << width.msb()).is_none() {
+            return Err(StateError::Garbled);
+        }
         let (status, enable) = (*status != 0, *enable != 0);
         Ok(Self { width, elapsed: Nanos(elapsed), status, enable })
     }
@@ -109,6 +114,10 @@ mod tests {
         };
         let bytes = state.to_bytes();
         assert_eq!(State::from_bytes(&bytes), Ok(state));
+        for width in [Width::Bits24, Width::Bits32] {
+            let dead = State { elapsed: Nanos::MAX, ..State::new(width) };
+            assert_eq!(State::from_bytes(&dead.to_bytes()), Err(StateError::Garbled));
+        }
         for at in 0..8 {
             let mut wrong = bytes;
             wrong[at] = 7;

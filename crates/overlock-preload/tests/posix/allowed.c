@@ -28,6 +28,7 @@ static const struct {
 	{ "sched_getscheduler", SYS_sched_getscheduler },
 	{ "sigaltstack", SYS_sigaltstack },
 	{ "writev", SYS_writev },
+	{ "mmap", SYS_mmap },
 	{ "clock_gettime", SYS_clock_gettime },
 	{ "openat", SYS_openat },
 	{ "fstat", SYS_fstat },

@@ -394,3 +394,100 @@ CASE(child_of_a_bare_clone)
 	}
 	stop_busy_threads(threads);
 }
+
+/* Mutexes in memory that processes share without having said so. */
+struct unshared {
+	pthread_mutex_t recursive, errorcheck, normal;
+	atomic_int is_locked;
+	long count;
+};
+
+static void init_unshared(struct unshared *memory)
+{
+	pthread_mutexattr_t attributes;
+
+	EQ(pthread_mutexattr_init(&attributes), 0);
+	EQ(pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE), 0);
+	EQ(pthread_mutex_init(&memory->recursive, &attributes), 0);
+	EQ(pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK), 0);
+	EQ(pthread_mutex_init(&memory->errorcheck, &attributes), 0);
+	EQ(pthread_mutex_init(&memory->normal, NULL), 0);
+}
+
+static void expect_owned_by_others(struct unshared *memory)
+{
+	EQ(pthread_mutex_trylock(&memory->recursive), EBUSY);
+	EQ(pthread_mutex_trylock(&memory->errorcheck), EBUSY);
+	EQ(pthread_mutex_trylock(&memory->normal), EBUSY);
+	EQ(pthread_mutex_unlock(&memory->recursive), EPERM);
+	EQ(pthread_mutex_unlock(&memory->errorcheck), EPERM);
+}
+
+CASE(another_process_does_not_own_what_it_shares)
+{
+	struct unshared *memory = shared_memory(sizeof(*memory));
+	pid_t child;
+
+	init_unshared(memory);
+	child = fork();
+	if (child == 0) {
+		while (!memory->is_locked)
+			pause_ms(1);
+		expect_owned_by_others(memory);
+		child = fork();
+		if (child == 0) {
+			expect_owned_by_others(memory);
+			_exit(0);
+		}
+		expect_success(child);
+		_exit(0);
+	}
+	EQ(pthread_mutex_lock(&memory->recursive), 0);
+	EQ(pthread_mutex_lock(&memory->errorcheck), 0);
+	EQ(pthread_mutex_lock(&memory->normal), 0);
+	memory->is_locked = 1;
+	expect_success(child);
+	EQ(pthread_mutex_unlock(&memory->recursive), 0);
+	EQ(pthread_mutex_unlock(&memory->errorcheck), 0);
+	EQ(pthread_mutex_unlock(&memory->normal), 0);
+}
+
+static void count_unshared(struct unshared *memory)
+{
+	for (int i = 0; i < 2000; i++) {
+		long count;
+
+		while (pthread_mutex_trylock(&memory->normal) != 0)
+			sched_yield();
+		count = memory->count;
+		if (i % 50 == 0)
+			sched_yield();
+		memory->count = count + 1;
+		EQ(pthread_mutex_unlock(&memory->normal), 0);
+	}
+}
+
+/* The parent's threads wait, so that the word names waiters while children of two generations come. */
+CASE(processes_that_share_a_mutex_exclude_each_other)
+{
+	struct unshared *memory = shared_memory(sizeof(*memory));
+	pid_t children[3];
+
+	init_unshared(memory);
+	for (int i = 0; i < 3; i++) {
+		children[i] = fork();
+		if (children[i] == 0) {
+			pid_t child = fork();
+
+			count_unshared(memory);
+			if (child == 0)
+				_exit(0);
+			expect_success(child);
+			_exit(0);
+		}
+	}
+	count_unshared(memory);
+	for (int i = 0; i < 3; i++)
+		expect_success(children[i]);
+	EQ(memory->count, 7 * 2000);
+}

@@ -473,3 +473,36 @@ fn the_library_defines_the_calls_and_little_else() {
         );
     }
 }
+
+/// The dynamic linker relocates a program's libraries before those that are preloaded.
+#[test]
+fn a_resolver_may_lock_before_the_library_is_relocated() {
+    for (name, flag, succeeds) in [("resolver", "-DPLAIN", true), ("waiter", "-DWAITS", false)] {
+        let flags = ["-shared", "-fPIC", "-fno-plt", "-Wl,-z,now", flag];
+        let resolver = compile("resolver.c", &format!("{name}.so"), &flags);
+        let program =
+            compile("resolved.c", name, &["-Wl,--no-as-needed", &resolver.to_string_lossy()]);
+        assert!(Command::new(&program).status().expect("just compiled").success() || !succeeds);
+        for lock in LOCKS.iter().chain(&["none"]) {
+            let output = under(lock, &program).output().expect("just compiled");
+            assert_eq!(output.status.success(), succeeds, "{lock}: {}", text(&output));
+            if !succeeds {
+                assert_eq!(output.status.code(), Some(2), "{lock}: {}", text(&output));
+                assert!(text(&output).contains("run the program without Overlock"));
+            }
+        }
+    }
+}
+
+/// What few threads need, and not what 16,383 would.
+#[test]
+fn the_library_takes_little_memory() {
+    let program = program("locked_memory.c");
+    let size = |command: &mut Command| -> u64 {
+        text(&command.output().expect("just compiled")).trim().parse().expect("a number")
+    };
+    let (own, with) = (size(&mut Command::new(program)), size(&mut under("hybrid", program)));
+    // The code of a debug build is larger.
+    let most = if cfg!(debug_assertions) { 6000 } else { 800 };
+    assert!(with < own + most, "{with} KiB, without the library {own} KiB");
+}

@@ -20,8 +20,8 @@ use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed,
-    Ordering::Release,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire,
+    Ordering::Relaxed, Ordering::Release,
 };
 
 use super::{MAX_CPUS, Platform, Threads, maps};
@@ -67,6 +67,8 @@ fn take(key: libc::pthread_key_t) -> Option<Cpu> {
         return None;
     }
     super::WAITING.fix();
+    // ORDERING: Release; a child that has a trace of this number has this, too.
+    REPAIR.store(repair as *mut (), Release);
     USED.fetch_max(cpu.index() as u32 + 1, Relaxed);
     Some(cpu)
 }
@@ -98,7 +100,20 @@ extern "C" fn thread_exits(value: *mut c_void) {
     }
 }
 
+/// What a forked child has to do once a number was taken: [`repair`], or null. Until then nothing
+/// refers to the records of threads, and a library that numbers threads in its own way does not
+/// contain them.
+static REPAIR: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
 extern "C" fn child_forked() {
+    let repair = REPAIR.load(Acquire);
+    if !repair.is_null() {
+        // SAFETY: only `take` stores it, and what it stores is `repair`.
+        unsafe { core::mem::transmute::<*mut (), fn()>(repair)() };
+    }
+}
+
+fn repair() {
     let own = known_key().and_then(number).map(Cpu::index);
     // Usually many threads wait for few locks. This looks each lock up once, unless they alternate.
     let last = Cell::new((0, false));
