@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loops that wait on a processor, told by their instructions.
 //!
-//! A thread that yields its processor waits. A loop waits if it contains PAUSE, or if all that it does is to look at memory that it does not
-//! itself move on to or write: load, compare, branch, and perhaps an attempt to exchange the value.
+//! A thread that yields its processor waits. A loop waits if it contains PAUSE, or if all that it
+//! does is to look at memory that it does not itself move on to or write: load, compare, branch, and
+//! perhaps an attempt to exchange the value.
 
 use super::images::Images;
 use iced_x86::{
@@ -42,8 +43,8 @@ impl Spins {
     }
 }
 
-/// Returns whether the instruction at `at`, in code that begins at `start`, is in a loop that waits,
-/// or in the call by which such a loop yields.
+/// Returns whether the instruction at `at`, in code that begins at `start`, is in a loop that
+/// waits, or in the call by which such a loop yields.
 fn waits(text: &[u8], start: u64, at: u64) -> bool {
     is_yield(text, start, at) || loop_around(text, start, at).is_some_and(|body| is_waiting(&body))
 }
@@ -99,8 +100,8 @@ fn is_frame(register: Register) -> bool {
     matches!(register, Register::RBP | Register::RSP)
 }
 
-/// Returns whether the loop only looks at memory, at addresses that are the same in each round: they
-/// are made of nothing that one round hands to the next.
+/// Returns whether the loop only looks at memory, at addresses that are the same in each round:
+/// they are made of nothing that one round hands to the next.
 fn only_looks(body: &[Instruction]) -> bool {
     let mut factory = InstructionInfoFactory::new();
     let steps: Vec<Step> = body.iter().map(|one| Step::new(one, &mut factory)).collect();
@@ -250,7 +251,8 @@ mod tests {
         check(&[0x8b, 0x07, 0x85, 0xc0, 0x75, 0xfa], true);
         // mov eax, 1; xchg [rdi], eax; test eax, eax; jne
         check(&[0xb8, 1, 0, 0, 0, 0x87, 0x07, 0x85, 0xc0, 0x75, 0xf5], true);
-        // mov rdx, [rax+16]; shl rdx, 7; mov rdx, [rdx+rcx]; test rdx, rdx; jne: OpenBLAS's exec_blas
+        // OpenBLAS's exec_blas: mov rdx, [rax+16]; shl rdx, 7; mov rdx, [rdx+rcx]; test rdx, rdx;
+        // jne
         check(
             &[
                 0x48, 0x8b, 0x50, 0x10, 0x48, 0xc1, 0xe2, 7, 0x48, 0x8b, 0x14, 0x0a, 0x48, 0x85,

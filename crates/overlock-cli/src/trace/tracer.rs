@@ -126,8 +126,8 @@ impl Tracer {
         }
     }
 
-    /// Asks the mutexes that threads have waited for long for their holders. A wait that does not end
-    /// while the program is watched is known only in this way.
+    /// Asks the mutexes that threads have waited for long for their holders. A wait that does not
+    /// end while the program is watched is known only in this way.
     pub(crate) fn ask_for_holders(&mut self) {
         let now = platform::now_ns();
         if now.saturating_sub(self.asked) < ASK_EVERY_NS {
@@ -170,7 +170,7 @@ impl Tracer {
                 let (prev, next) = (number(self.layout.prev_pid), number(self.layout.next_pid));
                 if let Some(process) = self.threads.get(&prev).copied() {
                     let chain = self.kernel.chain(sample.kernel_chain());
-                    // The kernel's states: 0 is able to run, 256 (or 1024, or 4096 before Linux 4.14)
+                    // The kernel's states: 0 is able to run, a number above the lowest byte
                     // stands for a preemption, and the bits below for sleeps.
                     let sleeps = sample.field(self.layout.prev_state) & 0xff != 0;
                     let off = match sleeps {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock trace` name what programs do on purpose?
 //!
-//! Each program of `tests/programs/trace` does one thing to a lock's holder, keeps its own record of
-//! what that cost by the kernel's accounts, and prints it. The trace must agree with that record,
+//! Each program of `tests/programs/trace` does one thing to a lock's holder, keeps its own record
+//! of what that cost by the kernel's accounts, and prints it. The trace must agree with that record,
 //! however busy the machine is: no test compares times of the clock on the wall.
 
 use crate::support::{OVERLOCK, Said, interrupt, overlock, said, wait_until};
@@ -213,8 +213,8 @@ impl Drop for Group {
     }
 }
 
-/// The kernel's own account of a quota is a sum over processors of times that it measures elsewhere,
-/// so the split between "no quota" and "no processor" is known only between bounds.
+/// The kernel's own account of a quota is a sum over processors of times that it measures
+/// elsewhere, so the split between "no quota" and "no processor" is known only between bounds.
 #[test]
 fn a_quota_is_told_from_a_neighbour() {
     let Some(group) = Group::new().filter(|_| can_trace()) else {
