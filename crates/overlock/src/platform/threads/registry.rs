@@ -68,7 +68,8 @@ fn take(key: libc::pthread_key_t) -> Option<Cpu> {
     }
     super::WAITING.fix();
     // ORDERING: Release; a child that has a trace of this number has this, too.
-    REPAIR.store(repair as *mut (), Release);
+    // The compiler must not see that there is only one value, or it calls that directly.
+    REPAIR.store(core::hint::black_box(repair as *mut ()), Release);
     USED.fetch_max(cpu.index() as u32 + 1, Relaxed);
     Some(cpu)
 }
