@@ -61,7 +61,7 @@ fn main() -> ExitCode {
             true
         }),
         ["image", "--code"] => image::code(),
-        ["results", ref files @ ..] => results::write(&root(), files),
+        ["results", ref files @ ..] if !files.is_empty() => results::write(&root(), files),
         ["tidy"] => tidy(),
         ["verify"] => verify("20m"),
         ["verify", "--for", time] => verify(time),

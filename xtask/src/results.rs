@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// One file of results: its name without the ending, and its rows.
@@ -30,9 +30,6 @@ pub(crate) fn write(root: &Path, paths: &[&str]) -> Result<bool> {
         anyhow::Ok(Kept(name, rows.with_context(|| format!("{path} is not JSON Lines"))?))
     });
     let kept: Vec<Kept> = kept.collect::<Result<_>>()?;
-    if kept.is_empty() {
-        bail!("name files that `overlock bench --out` and `overlock compare --out` wrote");
-    }
     for document in ["README.md", "docs/results.md"] {
         let text = std::fs::read_to_string(root.join(document))?;
         std::fs::write(root.join(document), filled(&text, &kept)?)?;
@@ -40,18 +37,19 @@ pub(crate) fn write(root: &Path, paths: &[&str]) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns `text` with the tables of `kept` in its places.
+/// Returns `text` with the tables of `kept` in its places; one without rows leaves its place alone.
 fn filled(text: &str, kept: &[Kept]) -> Result<String> {
     let mut text = text.to_owned();
     for (name, table) in [
         ("commands", commands(kept)),
         ("random points", points(kept)),
-        ("programs", programs(kept, &["hybrid", "none"])),
-        ("programs, all locks", programs(kept, &["hybrid", "queued", "test-and-set", "none"])),
+        ("programs", programs(kept, &["hybrid", "none"], 2)),
+        ("programs, all locks", programs(kept, &["hybrid", "queued", "test-and-set", "none"], 1)),
         ("bounds", bounds(kept)),
     ] {
         let begin = format!("<!-- {name} -->\n");
-        let Some((before, rest)) = text.split_once(&begin) else { continue };
+        let place = text.split_once(&begin).filter(|_| table.lines().count() > 2);
+        let Some((before, rest)) = place else { continue };
         let after = rest.split_once("<!-- end -->").context(format!("{begin} has no end"))?.1;
         text = format!("{before}{begin}{table}<!-- end -->{after}");
     }
@@ -86,19 +84,22 @@ fn commands(kept: &[Kept]) -> String {
     table(&["command", "commit", "CPUs"], rows)
 }
 
+const POINTS: [(&str, &str, f64); 6] = [
+    ("of the best peer, mean", "/of_best_peer/median", 1.0),
+    ("worst point", "/worst/ratio", 1.0),
+    ("longest stall, ms", "/longest_stall_ns", 1e6),
+    ("p99.9 over parking_lot's", "/p999_of_parking_lot", 1.0),
+    ("worst Jain, to 16 threads", "/calm_jain", 1.0),
+    ("uncontended pair, ns", "/pair_ns", 1.0),
+];
+
 fn points(kept: &[Kept]) -> String {
-    let head = ["lock", "of the best peer, mean", "worst point", "longest stall, ms"];
-    let more = ["p99.9 over parking_lot's", "worst Jain, to 16 threads", "uncontended pair, ns"];
-    let fields = ["/of_best_peer/median", "/worst/ratio", "/longest_stall_ns"];
-    let fields = [&fields[..], &["/p999_of_parking_lot", "/calm_jain", "/pair_ns"]].concat();
     let all: Vec<&Value> = kept.iter().flat_map(|file| file.of("summary")).collect();
-    let mut locks: Vec<&str> = all.iter().filter_map(|row| row["lock"].as_str()).collect();
-    let mut known = std::collections::BTreeSet::new();
-    locks.retain(|lock| known.insert(*lock));
-    let rows = locks.iter().map(|lock| {
-        let cell = |field: &&str| {
+    let first = kept.iter().find(|file| file.of("summary").next().is_some());
+    let locks = first.into_iter().flat_map(|file| file.of("summary")).map(|row| &row["lock"]);
+    let rows = locks.map(|lock| {
+        let cell = |(_, field, unit): &(&str, &str, f64)| {
             let of = all.iter().filter(|row| row["lock"] == *lock);
-            let unit = if *field == "/longest_stall_ns" { 1e6 } else { 1.0 };
             let mut values: Vec<f64> =
                 of.filter_map(|row| Some(row.pointer(field)?.as_f64()? / unit)).collect();
             values.sort_by(f64::total_cmp);
@@ -109,27 +110,32 @@ fn points(kept: &[Kept]) -> String {
                 [low, .., high] => format!("{} to {}", three(low), three(high)),
             }
         };
-        [vec![(*lock).to_owned()], fields.iter().map(cell).collect()].concat()
+        let name = lock.as_str().unwrap_or("?").to_owned();
+        std::iter::once(name).chain(POINTS.iter().map(cell)).collect()
     });
-    table(&[&head[..], &more].concat(), rows)
+    table(&[&["lock"][..], &POINTS.map(|column| column.0)].concat(), rows)
 }
 
-fn programs(kept: &[Kept], locks: &[&str]) -> String {
+/// The programs, the worst under the first of `locks` at first, so many in a row of the table.
+fn programs(kept: &[Kept], locks: &[&str], in_a_row: usize) -> String {
     let median = |file: &Kept, lock: &str| file.speed(lock).and_then(|of| of["median"].as_f64());
-    let files = kept.iter().filter_map(|file| Some((median(file, locks[0])?, file)));
-    let mut files: Vec<_> = files.collect();
+    let of = |file| Some((median(file, locks[0])?, file));
+    let mut files: Vec<_> = kept.iter().filter_map(of).collect();
     files.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mean = |lock: &&str| {
-        let all = files.iter().filter_map(|(_, file)| median(file, lock));
-        let logs: Vec<f64> = all.map(f64::ln).collect();
-        three((logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp())
+        let all: Option<Vec<f64>> = files.iter().map(|(_, file)| median(file, lock)).collect();
+        let logs = all.map(|all| all.iter().map(|one| one.ln()).sum::<f64>() / all.len() as f64);
+        logs.map_or("-".into(), |mean| three(mean.exp()))
     };
-    let means = [vec!["geometric mean".into()], locks.iter().map(mean).collect()].concat();
-    let rows = files.iter().map(|(_, file)| {
+    let means = || [vec!["geometric mean".into()], locks.iter().map(mean).collect()].concat();
+    let row = |(_, file): &(f64, &Kept)| {
         let cell = |lock: &&str| file.speed(lock).map_or("-".into(), interval);
         [vec![file.0.clone()], locks.iter().map(cell).collect()].concat()
-    });
-    table(&[&["program"], locks].concat(), rows.chain([means.clone()]))
+    };
+    let rows = files.iter().map(row).chain((!files.is_empty()).then(means));
+    let rows: Vec<Vec<String>> = rows.collect();
+    let head = [&["program"], locks].concat().repeat(in_a_row);
+    table(&head, rows.chunks(in_a_row).map(<[_]>::concat))
 }
 
 /// Lists the bounds of `--check` that were not met.
@@ -143,7 +149,8 @@ fn bounds(kept: &[Kept]) -> String {
         vec![field("verdict"), bound, field("place"), limit, interval(&row["value"])]
     });
     let lines = table(&["verdict", "bound", "where", "limit", "value"], rows);
-    format!("{lines}\n{} bounds were met.\n", met.len())
+    let sum = format!("\n{} bounds were met.\n", met.len());
+    lines + if met.len() + others.len() > 0 { &sum } else { "" }
 }
 
 #[cfg(test)]

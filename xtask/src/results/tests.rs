@@ -28,12 +28,16 @@ fn kept() -> Vec<Kept> {
 fn each_place_gets_its_table_and_the_rest_stays() {
     let text = "# Title\n<!-- programs -->\nold\n<!-- end -->\nafter\n";
     let filled = filled(text, &kept()).unwrap();
-    let rows = "| slow | 0.500 (0.400..0.600) | 1.00 (0.900..1.10) |\n\
+    let rows = "| slow | 0.500 (0.400..0.600) | 1.00 (0.900..1.10) \
                 | fast | 2.00 (1.90..2.10) | 1.00 (0.900..1.10) |\n\
                 | geometric mean | 1.00 | 1.00 |\n<!-- end -->\nafter\n";
-    assert!(filled.starts_with("# Title\n<!-- programs -->\n| program | hybrid | none |\n"));
+    let head = "| program | hybrid | none | program | hybrid | none |\n";
+    assert!(filled.starts_with(&format!("# Title\n<!-- programs -->\n{head}")), "{filled}");
     assert!(filled.ends_with(rows) && !filled.contains("old"), "{filled}");
     assert!(super::filled("<!-- programs -->\n", &kept()).is_err(), "a place without an end");
+    for nothing in [&kept()[2..], &[]] {
+        assert_eq!(super::filled(text, nothing).unwrap(), text, "no program was run");
+    }
 }
 
 #[test]
