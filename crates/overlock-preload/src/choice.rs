@@ -57,9 +57,9 @@ pub(crate) const UNDECIDED: Operations = {
     Operations { name: "undecided", lock, try_lock, lock_until, unlock }
 };
 
-/// The table for calls that the decision itself leads to, because a library stands in for a function
-/// of libc's that reads the environment, say, and takes a mutex. It does nothing: a process decides
-/// before it has a second thread.
+/// The table for calls that the decision itself leads to, because a library stands in for a
+/// function of libc's that reads the environment, say, and takes a mutex. It does nothing: a
+/// process decides before it has a second thread.
 const EARLY: Operations = {
     extern "C-unwind" fn lock(_: &Mutex) -> c_int {
         0

@@ -181,8 +181,8 @@ impl Gone {
         match &self.handlers {
             Some(stack) if stack.contains(&self.target) => stack.contains(&at) && at < self.target,
             Some(stack) => stack.contains(&at) || at < self.target,
-            // A jump to a lower address leads to another stack: that of another coroutine, say, or of
-            // the thread. The frames of this one, which are above, are left for good.
+            // A jump to a lower address leads to another stack: that of another coroutine, say, or
+            // of the thread. The frames of this one, which are above, are left for good.
             None if self.target < self.here => at < self.target || at >= self.here,
             None => (self.here..self.target).contains(&at),
         }

@@ -191,9 +191,10 @@ fn identify() -> u64 {
     this.identity.get()
 }
 
-/// Returns whether an identity can be the calling thread's own from before a fork. If it is found in
-/// memory that this process shares with nobody, it is: what the thread has locked before the fork is
-/// still its own. If other processes see that memory, it belongs to a thread of one of them.
+/// Returns whether an identity can be the calling thread's own from before a fork. If it is found
+/// in memory that this process shares with nobody, it is: what the thread has locked before the
+/// fork is still its own. If other processes see that memory, it belongs to a thread of one of
+/// them.
 pub(crate) fn is_ancestors(identity: u64) -> bool {
     let mine = self::identity();
     identity != mine && identity as u32 == mine as u32

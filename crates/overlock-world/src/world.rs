@@ -89,8 +89,8 @@ pub trait World {
     /// Why it has no result.
     fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed>;
 
-    /// Times uncontended pairs of lock and unlock of all `locks` in turns, `samples` times: for each
-    /// lock its samples in nanoseconds. None where that is no question.
+    /// Times uncontended pairs of lock and unlock of all `locks` in turns, `samples` times: for
+    /// each lock its samples in nanoseconds. None where that is no question.
     ///
     /// # Errors
     /// Why there are no pairs.

@@ -69,8 +69,8 @@ impl Rings {
     }
 
     /// Hands the records of all processors to `tracer` in the order of time, if they are older than
-    /// `settled_ns`; all of them if that is 0.
-    pub(crate) fn read(&mut self, tracer: &mut Tracer, settled_ns: u64) {
+    /// `age_ns`; all of them if that is 0.
+    pub(crate) fn read(&mut self, tracer: &mut Tracer, age_ns: u64) {
         let now = platform::now_ns();
         for (_, ring, _) in &mut self.rings {
             let start = self.bytes.len();
@@ -85,7 +85,7 @@ impl Rings {
             });
         }
         self.pending.sort_by_key(|(time, _)| *time);
-        let until = if settled_ns == 0 { u64::MAX } else { now.saturating_sub(settled_ns) };
+        let until = if age_ns == 0 { u64::MAX } else { now.saturating_sub(age_ns) };
         let count = self.pending.partition_point(|(time, _)| *time < until);
         for (_, range) in &self.pending[..count] {
             if let Some(record) = Record::new(&self.bytes[range.clone()]) {

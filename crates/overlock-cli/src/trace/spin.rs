@@ -2,8 +2,8 @@
 //! Loops that wait on a processor, told by their instructions.
 //!
 //! A thread that yields its processor waits. A loop waits if it contains PAUSE, or if all that it
-//! does is to look at memory that it does not itself move on to or write: load, compare, branch, and
-//! perhaps an attempt to exchange the value.
+//! does is to look at memory that it does not itself move on to or write: load, compare, branch,
+//! and perhaps an attempt to exchange the value.
 
 use super::images::Images;
 use iced_x86::{

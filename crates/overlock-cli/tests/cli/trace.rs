@@ -2,8 +2,8 @@
 //! Does `overlock trace` name what programs do on purpose?
 //!
 //! Each program of `tests/programs/trace` does one thing to a lock's holder, keeps its own record
-//! of what that cost by the kernel's accounts, and prints it. The trace must agree with that record,
-//! however busy the machine is: no test compares times of the clock on the wall.
+//! of what that cost by the kernel's accounts, and prints it. The trace must agree with that
+//! record, however busy the machine is: no test compares times of the clock on the wall.
 
 use crate::support::{OVERLOCK, Said, interrupt, overlock, said, wait_until};
 use serde_json::Value;

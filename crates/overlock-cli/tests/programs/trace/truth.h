@@ -129,6 +129,6 @@ static inline void experiment(intptr_t rounds, void (*section)(void)) {
     atomic_store(&is_over, 1);
     pthread_join(thread, NULL);
     printf("{\"kind\":\"truth\",\"rounds\":%ld,\"ran\":%ld,\"delayed\":%ld,\"asleep\":%ld,\"throttled\":%ld,"
-           "\"late\":%ld,\"waited\":%ld}\n", (long)rounds, (long)ran, (long)delayed, (long)asleep, (long)throttled, (long)late,
-           (long)waited);
+           "\"late\":%ld,\"waited\":%ld}\n", (long)rounds, (long)ran, (long)delayed, (long)asleep, (long)throttled,
+           (long)late, (long)waited);
 }
