@@ -14,15 +14,13 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use crate::atomic::Atomic;
 use crate::platform::Platform;
-use crate::slot::Slot;
-use crate::slot::state::{PARKED, UNPARKED};
+use crate::slot::{NodeState, Slot};
 use crate::waiters::{self, Key, NAP_NS};
 
 /// The state of a node whose CPU has halted for `key`.
-fn halted(key: Key) -> u32 {
-    key.tag() << 16 | PARKED
+fn halted(key: Key) -> NodeState {
+    NodeState::parked(key.tag())
 }
 
 /// Halts once for `word`, unless `mark` returns `None`, which means that there is nothing to wait
@@ -48,7 +46,7 @@ pub(crate) fn park<P: Platform>(
     }
     let halts = mark().is_some();
     match kickable {
-        Some(entered) if halts => P::wait(&entered.node().state, halted(key), deadline_ns),
+        Some(entered) if halts => entered.node().state.wait(halted(key), deadline_ns),
         None if halts => P::nap(NAP_NS),
         _ => {}
     }
@@ -81,8 +79,8 @@ fn kick_halted<P: Platform>(word: *const P::Word) -> impl Iterator<Item = ()> {
     let key = Key::new(word, 0);
     waiters::find::<P>(key).filter_map(move |waiter| {
         let state = &waiter.node::<P>().state;
-        state.compare_exchange(halted(key), UNPARKED, Relaxed, Relaxed).ok()?;
-        P::kick(&raw const *state, waiter.cpu());
+        state.compare_exchange(halted(key), NodeState::UNPARKED, Relaxed).ok()?;
+        state.kick(waiter.cpu());
         Some(())
     })
 }

@@ -32,7 +32,7 @@ mod repair;
 
 pub use id::Cpu;
 pub(crate) use id::NodeId;
-pub(crate) use node::{Node, RELEASED, state};
+pub(crate) use node::{Node, NodeState};
 use repair::Trace;
 pub(crate) use repair::{Care, Traced, Waiter, step};
 
@@ -88,11 +88,11 @@ impl<P: Platform> Slot<P> {
 
     /// The node with which this CPU gave up a wait in the queue of `lock`, if it is still there,
     /// and its state, which no other wait has.
-    pub(crate) fn left_in<L>(lock: *const L) -> Option<(NodeId, u32)> {
+    pub(crate) fn left_in<L>(lock: *const L) -> Option<(NodeId, NodeState)> {
         let cpu = P::cpu()?;
         let left = |(level, node): (usize, &Node<P>)| {
             let seen = node.state.load(Relaxed);
-            let is_left = state::is_abandoned(seen) && node.is_for(lock);
+            let is_left = seen.is_abandoned() && node.is_for(lock);
             is_left.then(|| (NodeId::new(cpu, level), seen))
         };
         P::slot(cpu).nodes.iter().enumerate().find_map(left)
@@ -103,7 +103,7 @@ impl<P: Platform> Slot<P> {
         let state = &self.nodes[level].state;
         self.busy.fetch_or(bit, Relaxed) & bit == 0
             // ORDERING: Acquire, with the Release of `release`: no other CPU can reach the node.
-            || state.compare_exchange(RELEASED, 0, Acquire, Relaxed).is_ok()
+            || state.compare_exchange(NodeState::RELEASED, NodeState::WAITING, Acquire).is_ok()
     }
 }
 

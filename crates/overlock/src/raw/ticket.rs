@@ -118,8 +118,7 @@ use crate::counters::{Class, Event, Uncounted};
 use crate::platform::{CheapRelease, MAX_CPUS, Platform};
 use crate::raw::RawLock;
 use crate::raw::word::ticket::{Head, after, count, rmw};
-use crate::slot::state::{TICKET_HALTED, TICKET_RUNNING};
-use crate::slot::{Entered, Slot, step};
+use crate::slot::{Entered, NodeState, Slot, step};
 use crate::spin::Spin;
 use crate::waiters::{self, Key, NAP_NS};
 
@@ -277,13 +276,13 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
             return self.is_served(ticket);
         };
         let state = &entered.node().state;
-        state.store(TICKET_HALTED, Relaxed);
+        state.store(NodeState::TICKET_HALTED, Relaxed);
         let slow = self.set_slow(ticket);
         match slow {
             Slow::Set => {
                 C::count(event);
-                P::wait(state, TICKET_HALTED, None);
-                let kicked = state.load(Relaxed) == TICKET_RUNNING;
+                state.wait(NodeState::TICKET_HALTED, None);
+                let kicked = state.load(Relaxed) == NodeState::TICKET_RUNNING;
                 C::count(if kicked { Event::PvKickWake } else { Event::PvSpuriousWakeup });
             }
             Slow::Unsure => P::nap(NAP_NS),
@@ -348,11 +347,15 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
                 return head.has_halted().then_some(head);
             }
             let state = &waiter.node::<P>().state;
-            // The waiter may sleep in `TICKET_RUNNING`: a late release of another lock, for which
+            // The waiter may sleep in `NodeState::TICKET_RUNNING`: a late release of another lock, for which
             // it halted before, may have lost its CPU before it kicked. So this kicks anyway.
-            let _ = state.compare_exchange(TICKET_HALTED, TICKET_RUNNING, Relaxed, Relaxed);
+            let _ = state.compare_exchange(
+                NodeState::TICKET_HALTED,
+                NodeState::TICKET_RUNNING,
+                Relaxed,
+            );
             C::count(Event::PvKickUnlock);
-            P::kick(state, waiter.cpu());
+            state.kick(waiter.cpu());
         }
         None
     }
@@ -417,7 +420,6 @@ faces!(
 mod tests {
     use super::*;
     use crate::platform::Threads;
-    use crate::slot::state;
 
     /// A CPU's nodes serve locks of every kind. A late kick for a ticket that this CPU halted for
     /// earlier must not change the state that another lock's waiters and releases rely on.
@@ -428,16 +430,18 @@ mod tests {
         let key = Key::new(&raw const LOCK, after(0));
         assert!(waiters::insert::<Threads>(key, entered.id()));
         let node = entered.node();
-        let queue = [state::WAITING, state::HALTED, state::HEAD, state::HEAD_HALTED];
-        let queue = queue.into_iter().chain([state::KICKED, state::ABANDONED, state::KICKING]);
-        for other in queue.chain([state::PARKED, state::PARKED | 7 << 16, state::UNPARKED]) {
+        let queue =
+            [NodeState::WAITING, NodeState::HALTED, NodeState::HEAD, NodeState::HEAD_HALTED];
+        let queue = queue.into_iter().chain([NodeState::KICKED, NodeState::kicking(None)]);
+        for other in queue.chain([NodeState::parked(0), NodeState::parked(7), NodeState::UNPARKED])
+        {
             node.state.store(other, Relaxed);
             Ticket::<Threads>::kick(&raw const LOCK, Head::new(0));
             assert_eq!(node.state.load(Relaxed), other);
         }
-        node.state.store(state::TICKET_HALTED, Relaxed);
+        node.state.store(NodeState::TICKET_HALTED, Relaxed);
         Ticket::<Threads>::kick(&raw const LOCK, Head::new(0));
-        assert_eq!(node.state.load(Relaxed), state::TICKET_RUNNING);
+        assert_eq!(node.state.load(Relaxed), NodeState::TICKET_RUNNING);
         waiters::remove::<Threads>(key, entered.id());
     }
 }

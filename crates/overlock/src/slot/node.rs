@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queue nodes, and the meaning of their states.
 
-use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::{self, Relaxed, Release};
 
+use super::Cpu;
 use super::repair::Trace;
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::platform::Platform;
@@ -13,7 +14,7 @@ use crate::platform::Platform;
 #[derive(Debug)]
 pub(crate) struct Node<P: Platform> {
     /// How far the waiter has got: the one word on which it and its waker race.
-    pub(crate) state: P::Word,
+    pub(crate) state: State<P>,
     /// The code of the next node in the queue, or zero.
     pub(crate) next: P::Word,
     /// When the waiter became the queue head: the low half of [`Platform::now_ns`] in units of
@@ -24,56 +25,122 @@ pub(crate) struct Node<P: Platform> {
     pub(super) trace: Trace,
 }
 
-/// The [`Node::state`] of a node that its CPU left behind and that no CPU can reach any more.
-pub(crate) const RELEASED: u32 = u32::MAX;
-
-/// The values of a node's `state`: those of all locks, distinguished by their lower halves.
+/// How far a waiter has got: the values of all locks, distinguished by their lower halves, and in
+/// the upper half what some of them say besides.
 ///
 /// A node serves one wait after another, for locks of every kind, and a late kick for an earlier
 /// wait may reach it during a later one. A kick changes a state only from the value that it
 /// expects. Since no two kinds of wait share a value, it can't change the state of another kind.
-pub(crate) mod state {
-    /// `queue.rs`: in the queue, awake.
-    pub(crate) const WAITING: u32 = 0;
-    /// `queue.rs`: in the queue, halted or about to.
-    pub(crate) const HALTED: u32 = 1;
-    /// `queue.rs`: the queue head, awake.
-    pub(crate) const HEAD: u32 = 2;
-    /// `queue.rs`: the queue head, halted or about to, in the table.
-    pub(crate) const HEAD_HALTED: u32 = 3;
-    /// `queue.rs`: the queue head, in the table, kicked.
-    pub(crate) const KICKED: u32 = 4;
-    /// `queue.rs`: gave up. Its own CPU may take the place back; the CPU that would promote it
-    /// skips it. The upper half counts: a CPU that is interrupted before it takes the place back
-    /// may find that the node, meanwhile skipped, has served another wait that was given up.
-    pub(crate) const ABANDONED: u32 = 5;
-    /// `queue.rs`: gave up, and is being skipped: its own CPU can't take the place back any more.
-    pub(crate) const SKIPPED: u32 = 12;
-    /// `queue.rs`: the queue head, in the table, about to be kicked. The upper half is the number
-    /// of the kicking CPU plus one, or zero for a CPU without a number, which does not go on to
-    /// `KICKED`.
-    pub(crate) const KICKING: u32 = 6;
-    /// `ticket.rs`: awake.
-    pub(crate) const TICKET_RUNNING: u32 = 7;
-    /// `ticket.rs`: halted, or about to.
-    pub(crate) const TICKET_HALTED: u32 = 8;
-    /// `ticket.rs`: abandoned. The upper half is the ticket; the CPU that would serve it skips it.
-    pub(crate) const TICKET_ABANDONED: u32 = 11;
-    /// `park.rs`: awake.
-    pub(crate) const UNPARKED: u32 = 9;
-    /// `park.rs`: halted, or about to. The upper half is the tag of the word that the CPU halts
-    /// for, so that a late kick for another word, for which this CPU halted before, does not end
-    /// this halt.
-    pub(crate) const PARKED: u32 = 10;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodeState(u32);
 
-    /// Whether a state is `ABANDONED`, whichever wait was given up.
-    pub(crate) const fn is_abandoned(state: u32) -> bool {
-        state & 0xffff == ABANDONED
+const SAYS_SHIFT: u32 = 16;
+const KIND: u32 = (1 << SAYS_SHIFT) - 1;
+
+impl NodeState {
+    /// `queue.rs`: in the queue, awake.
+    pub(crate) const WAITING: Self = Self(0);
+    /// `queue.rs`: in the queue, halted or about to.
+    pub(crate) const HALTED: Self = Self(1);
+    /// `queue.rs`: the queue head, awake.
+    pub(crate) const HEAD: Self = Self(2);
+    /// `queue.rs`: the queue head, halted or about to, in the table.
+    pub(crate) const HEAD_HALTED: Self = Self(3);
+    /// `queue.rs`: the queue head, in the table, kicked.
+    pub(crate) const KICKED: Self = Self(4);
+    const ABANDONED: Self = Self(5);
+    const KICKING: Self = Self(6);
+    /// `ticket.rs`: awake.
+    pub(crate) const TICKET_RUNNING: Self = Self(7);
+    /// `ticket.rs`: halted, or about to.
+    pub(crate) const TICKET_HALTED: Self = Self(8);
+    /// `park.rs`: awake.
+    pub(crate) const UNPARKED: Self = Self(9);
+    const PARKED: Self = Self(10);
+    const TICKET_ABANDONED: Self = Self(11);
+    /// `queue.rs`: gave up, and is being skipped: its own CPU can't take the place back any more.
+    pub(crate) const SKIPPED: Self = Self(12);
+    /// A node that its CPU left behind and that no CPU can reach any more.
+    pub(crate) const RELEASED: Self = Self(u32::MAX);
+
+    const fn saying(self, says: u32) -> Self {
+        Self(self.0 | says << SAYS_SHIFT)
     }
 
-    /// Whether a state is `KICKING`, whichever CPU kicks.
-    pub(crate) const fn is_kicking(state: u32) -> bool {
-        state & 0xffff == KICKING
+    const fn is(self, kind: Self) -> bool {
+        self.0 & KIND == kind.0
+    }
+
+    /// `queue.rs`: the queue head, in the table, about to be kicked by this CPU. One without a
+    /// number does not go on to `KICKED`.
+    pub(crate) fn kicking(by: Option<Cpu>) -> Self {
+        Self::KICKING.saying(by.map_or(0, |cpu| cpu.index() as u32 + 1))
+    }
+
+    /// Whether some CPU is about to kick.
+    pub(crate) const fn is_kicking(self) -> bool {
+        self.is(Self::KICKING)
+    }
+
+    /// Whether the waiter of a queue gave up. Its own CPU may take the place back; the CPU that
+    /// would promote it skips it. The state counts: a CPU that is interrupted before it takes the
+    /// place back may find that the node, meanwhile skipped, has served another wait that was given
+    /// up.
+    pub(crate) const fn is_abandoned(self) -> bool {
+        self.is(Self::ABANDONED)
+    }
+
+    /// `ticket.rs`: gave up this ticket; the CPU that would serve it skips it.
+    pub(crate) const fn ticket_abandoned(ticket: u32) -> Self {
+        Self::TICKET_ABANDONED.saying(ticket)
+    }
+
+    /// `park.rs`: halted, or about to, for a word with this tag. A late kick for another word, for
+    /// which this CPU halted before, does not end the halt.
+    pub(crate) const fn parked(tag: u32) -> Self {
+        Self::PARKED.saying(tag)
+    }
+}
+
+/// The cell of a [`NodeState`].
+#[derive(Debug)]
+pub(crate) struct State<P: Platform>(P::Word);
+
+impl<P: Platform> State<P> {
+    #[track_caller]
+    pub(crate) fn load(&self, order: Ordering) -> NodeState {
+        NodeState(self.0.load(order))
+    }
+
+    #[track_caller]
+    pub(crate) fn store(&self, to: NodeState, order: Ordering) {
+        self.0.store(to.0, order);
+    }
+
+    #[track_caller]
+    pub(crate) fn swap(&self, to: NodeState, order: Ordering) -> NodeState {
+        NodeState(self.0.swap(to.0, order))
+    }
+
+    /// Changes the state `from -> to`. Returns the one that was there if it was another.
+    #[track_caller]
+    pub(crate) fn compare_exchange(
+        &self,
+        from: NodeState,
+        to: NodeState,
+        order: Ordering,
+    ) -> Result<(), NodeState> {
+        self.0.compare_exchange(from.0, to.0, order, Relaxed).map(drop).map_err(NodeState)
+    }
+
+    /// Halts while the state is `expected`: [`Platform::wait`].
+    pub(crate) fn wait(&self, expected: NodeState, deadline_ns: Option<u64>) {
+        P::wait(&self.0, expected.0, deadline_ns);
+    }
+
+    /// Kicks `cpu`, whose state this is: [`Platform::kick`].
+    pub(crate) fn kick(&self, cpu: Cpu) {
+        P::kick(&raw const self.0, cpu);
     }
 }
 
@@ -83,7 +150,7 @@ where
 {
     pub(super) const fn new() -> Self {
         Self {
-            state: P::Word::ZERO,
+            state: State(P::Word::ZERO),
             next: P::Word::ZERO,
             since: P::Word::ZERO,
             kicked: P::Word::ZERO,
@@ -95,12 +162,18 @@ where
 impl<P: Platform> Node<P> {
     /// A node whose cells are created at run time, each holding zero.
     pub(super) fn with(cell: &mut impl FnMut() -> P::Word) -> Self {
-        Self { state: cell(), next: cell(), since: cell(), kicked: cell(), trace: Trace::new() }
+        Self {
+            state: State(cell()),
+            next: cell(),
+            since: cell(),
+            kicked: cell(),
+            trace: Trace::new(),
+        }
     }
 
     /// The state `ABANDONED` of one more wait that this node's CPU gives up.
-    pub(crate) fn abandoned(&self) -> u32 {
-        state::ABANDONED | self.trace.count_given_up() << 16
+    pub(crate) fn abandoned(&self) -> NodeState {
+        NodeState::ABANDONED.saying(self.trace.count_given_up())
     }
 
     /// Whether the CPU of this node waits for `lock` with it.
@@ -113,24 +186,27 @@ impl<P: Platform> Node<P> {
         // A waiter that gave up has left the trace.
         self.trace.wipe();
         // ORDERING: Release, with the Acquire of `Slot::take`.
-        self.state.store(RELEASED, Release);
+        self.state.store(NodeState::RELEASED, Release);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::state::*;
+    use super::*;
 
     /// A kick for one kind of lock changes values that are no state of another kind, whatever the
     /// upper halves hold.
     #[test]
     fn no_two_states_share_a_lower_half() {
-        let queue = [WAITING, HALTED, HEAD, HEAD_HALTED, KICKED, ABANDONED, SKIPPED, KICKING];
-        let others = [TICKET_RUNNING, TICKET_HALTED, TICKET_ABANDONED, UNPARKED, PARKED];
-        let all = || queue.into_iter().chain(others);
+        type S = NodeState;
+        let queue = [S::WAITING, S::HALTED, S::HEAD, S::HEAD_HALTED, S::KICKED, S::SKIPPED];
+        let says = [S::ABANDONED, S::KICKING, S::TICKET_ABANDONED, S::PARKED];
+        let others = [S::TICKET_RUNNING, S::TICKET_HALTED, S::UNPARKED];
+        let all = || queue.into_iter().chain(says).chain(others);
         for (i, one) in all().enumerate() {
-            assert!(one < 1 << 16);
-            assert!(all().skip(i + 1).all(|other| other != one), "{one}");
+            assert!(one.0 < 1 << SAYS_SHIFT && !S::RELEASED.is(one));
+            assert!(one.saying(0xffff).is(one));
+            assert!(all().skip(i + 1).all(|other| !other.is(one)), "{one:?}");
         }
     }
 }

@@ -31,7 +31,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, compiler_fence};
 use core::{mem, ptr};
 
-use super::{Cpu, Entered, LEVELS, NodeId, RELEASED, Slot};
+use super::{Cpu, Entered, LEVELS, NodeId, NodeState, Slot};
 use crate::atomic::Atomic;
 use crate::platform::Platform;
 
@@ -245,7 +245,7 @@ impl<P: Platform> Slot<P> {
     pub fn has_free_node(&self) -> bool {
         let busy = self.busy.load(Relaxed);
         (0..LEVELS).any(|level| {
-            busy & 1 << level == 0 || self.nodes[level].state.load(Relaxed) == RELEASED
+            busy & 1 << level == 0 || self.nodes[level].state.load(Relaxed) == NodeState::RELEASED
         })
     }
 
@@ -289,7 +289,7 @@ impl<P: Platform> Slot<P> {
         for node in &self.nodes {
             // Only the first holds if a signal handler forks between the CAS that gives a wait up
             // and the step after it, or while the wait is being taken back.
-            let is_left = super::state::is_abandoned(node.state.load(Relaxed))
+            let is_left = node.state.load(Relaxed).is_abandoned()
                 || node.trace.step.load(Relaxed) == step::ABANDONED;
             if is_left && node.trace.named().is_some() {
                 // SAFETY: the caller guarantees that it is the only CPU.

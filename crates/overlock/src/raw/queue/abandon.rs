@@ -15,7 +15,7 @@ use crate::atomic::Atomic;
 use crate::counters::Class;
 use crate::platform::Platform;
 use crate::raw::word::queue::{LockWord, rmw, update};
-use crate::slot::{Care, Entered, NodeId, RELEASED, Waiter, state, step};
+use crate::slot::{Care, Entered, NodeId, NodeState, Waiter, step};
 use crate::waiters::{self, Key};
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
@@ -55,7 +55,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         loop {
             let seen = node_state.load(Relaxed);
             match seen {
-                state::WAITING | state::HALTED => {
+                NodeState::WAITING | NodeState::HALTED => {
                     if self.abandon(seen) {
                         return self.entered.leave_abandoned();
                     }
@@ -65,7 +65,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
             }
         }
         // ORDERING: Acquire, Q-O6.
-        node_state.swap(state::HEAD, Acquire);
+        node_state.swap(NodeState::HEAD, Acquire);
         waiters::remove::<P>(self.key, self.entered.id());
         // (*,h,*,*) -> (*,0,*,*)
         self.word.fetch_and(rmw::HEAD_IS_BACK, Relaxed);
@@ -74,8 +74,8 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
 }
 
 /// Whether a waiter in this state has given up, so that nothing is left to do.
-fn has_given_up(seen: u32) -> bool {
-    state::is_abandoned(seen) || seen == state::SKIPPED || seen == RELEASED
+fn has_given_up(seen: NodeState) -> bool {
+    seen.is_abandoned() || seen == NodeState::SKIPPED || seen == NodeState::RELEASED
 }
 
 /// Clears `SPINNER`, which the newcomer may have set, and kicks the queue head that was left asleep

@@ -22,7 +22,7 @@ use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
 use crate::raw::word::queue::{LockWord, update};
-use crate::slot::{Entered, Node, NodeId, Slot, state, step};
+use crate::slot::{Entered, Node, NodeId, NodeState, Slot, step};
 use crate::waiters::Key;
 
 /// A place in the queue of a lock: this CPU's node, queued.
@@ -73,7 +73,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
             _ => C::count(Event::LockUseNode4),
         }
         let node = entered.node();
-        node.state.store(state::WAITING, Relaxed);
+        node.state.store(NodeState::WAITING, Relaxed);
         node.next.store(0, Relaxed);
         entered.trace(word, QueueLock::<P, O, C>::CARE);
         // ORDERING: AcqRel: Q-O1, and O1 if the lock is free.
@@ -102,7 +102,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         entered.comes_again();
         // `ABANDONED` -> `WAITING`. The node's contents are as they were.
         let state = &entered.node().state;
-        if state.compare_exchange(seen, state::WAITING, Relaxed, Relaxed).is_err() {
+        if state.compare_exchange(seen, NodeState::WAITING, Relaxed).is_err() {
             entered.leave_abandoned();
             return None;
         }

@@ -10,7 +10,7 @@ use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
 use crate::raw::word::queue::{LockWord, update};
-use crate::slot::{NodeId, state, step};
+use crate::slot::{NodeId, NodeState, step};
 use crate::waiters;
 
 /// In a node's `next`: the waiter has left before its successor linked itself.
@@ -62,8 +62,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         loop {
             let seen = next.node::<P>().state.load(Relaxed);
             let done = match seen {
-                state::HALTED if holder => self.promote_asleep(next),
-                gone if state::is_abandoned(gone) => {
+                NodeState::HALTED if holder => self.promote_asleep(next),
+                gone if gone.is_abandoned() => {
                     // If this fails, its CPU has just taken the place back.
                     self.claim(next, gone)
                         && match self.skip(next) {
@@ -83,15 +83,15 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     }
 
     /// `WAITING`, `HALTED` -> `HEAD`
-    fn promote_awake(&self, next: NodeId, seen: u32) -> bool {
+    fn promote_awake(&self, next: NodeId, seen: NodeState) -> bool {
         let node = next.node::<P>();
         node.since.store(stamp::<P>(), Relaxed);
-        if node.state.compare_exchange(seen, state::HEAD, Relaxed, Relaxed).is_err() {
+        if node.state.compare_exchange(seen, NodeState::HEAD, Relaxed).is_err() {
             return false;
         }
-        if seen == state::HALTED {
+        if seen == NodeState::HALTED {
             C::count(Event::PvKickUnlock);
-            P::kick(&raw const node.state, next.cpu());
+            node.state.kick(next.cpu());
         }
         true
     }
@@ -101,14 +101,14 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         let node = next.node::<P>();
         if !waiters::insert::<P>(self.key, next) {
             C::count(Event::PvHashFull);
-            return self.promote_awake(next, state::HALTED);
+            return self.promote_awake(next, NodeState::HALTED);
         }
         node.since.store(stamp::<P>(), Relaxed);
         // A release that sees the bit finds the entry, because the lock orders the two.
         let _ = update(self.word, Relaxed, |seen| Some(seen.head_halted(false)));
         // ORDERING: Release, Q-O5.
         let asleep =
-            node.state.compare_exchange(state::HALTED, state::HEAD_HALTED, Release, Relaxed);
+            node.state.compare_exchange(NodeState::HALTED, NodeState::HEAD_HALTED, Release);
         if asleep.is_ok() {
             return true;
         }
@@ -119,9 +119,9 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     }
 
     /// `ABANDONED` -> `SKIPPED`: from here on the CPU that gave up can't take its place back.
-    fn claim(&self, gone: NodeId, seen: u32) -> bool {
+    fn claim(&self, gone: NodeId, seen: NodeState) -> bool {
         let state = &gone.node::<P>().state;
-        state.compare_exchange(seen, state::SKIPPED, Relaxed, Relaxed).is_ok()
+        state.compare_exchange(seen, NodeState::SKIPPED, Relaxed).is_ok()
     }
 
     /// Removes a waiter that gave up from the queue. Returns the node behind it, if that node is

@@ -25,7 +25,7 @@ use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::{CheapRelease, Platform};
 use crate::raw::word::queue::{LockWord, rmw, update};
-use crate::slot::state;
+use crate::slot::NodeState;
 use crate::waiters;
 
 impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
@@ -82,18 +82,18 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         }
         // In strict order newcomers may pass a waiter during its first halt.
         let keep = O::UNFAIR || self.has_slept;
-        state.store(state::HEAD_HALTED, Relaxed);
+        state.store(NodeState::HEAD_HALTED, Relaxed);
         let halts = |seen: LockWord| seen.is_locked().then(|| seen.head_halted(keep));
         // ORDERING: Release, Q-O3.
         let Ok((seen, _)) = update(self.word, Release, halts) else {
             waiters::remove::<P>(self.key, self.entered.id());
-            return state.store(state::HEAD, Relaxed);
+            return state.store(NodeState::HEAD, Relaxed);
         };
         // The first may be no steal: it may have come with `NO_STEALING`.
         self.is_seen |= seen.steals() > 1;
         if self.is_kick_certain() {
             C::count(Event::PvWaitHead);
-            P::wait(state, state::HEAD_HALTED, deadline_ns);
+            state.wait(NodeState::HEAD_HALTED, deadline_ns);
         }
         self.has_slept = true;
         self.come_back();

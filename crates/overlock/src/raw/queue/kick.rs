@@ -7,7 +7,7 @@ use super::pace;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
-use crate::slot::{NodeId, state};
+use crate::slot::{NodeId, NodeState};
 use crate::waiters::{self, Key};
 
 /// Kicks the queue head of a lock whose word the caller has seen to say `HALTED`.
@@ -29,11 +29,11 @@ pub(super) fn kick_found<P: Platform, C: Class>(key: Key) {
         let node = waiter.node::<P>();
         let mut seen = node.state.load(Relaxed);
         // A CPU that is already kicking may have been taken away before its kick (Q6).
-        while seen == state::HEAD_HALTED || state::is_kicking(seen) {
+        while seen == NodeState::HEAD_HALTED || seen.is_kicking() {
             let leaves_it = P::cpu().is_none() || passed_ns::<P>(&node.kicked) < P::costs().wake_ns;
-            if state::is_kicking(seen) && leaves_it {
+            if seen.is_kicking() && leaves_it {
                 C::count(Event::PvKickUnlock);
-                P::kick(&raw const node.state, waiter.cpu());
+                node.state.kick(waiter.cpu());
                 kicked = Some(waiter);
                 break;
             }
@@ -50,25 +50,26 @@ pub(super) fn kick_found<P: Platform, C: Class>(key: Key) {
 
 /// `HEAD_HALTED`, `KICKING` -> `KICKING`, by this CPU -> `KICKED`: kicks `waiter` if it is still in
 /// state `seen`. Otherwise returns the state it is in.
-fn kick_halted<P: Platform, C: Class>(waiter: NodeId, seen: u32) -> Result<(), u32> {
+fn kick_halted<P: Platform, C: Class>(waiter: NodeId, seen: NodeState) -> Result<(), NodeState> {
     let node = waiter.node::<P>();
-    let me = P::cpu().map_or(0, |cpu| cpu.index() as u32 + 1);
-    let kicking = state::KICKING | me << 16;
-    node.state.compare_exchange(seen, kicking, Relaxed, Relaxed)?;
+    let me = P::cpu();
+    let kicking = NodeState::kicking(me);
+    node.state.compare_exchange(seen, kicking, Relaxed)?;
     C::count(Event::PvKickUnlock);
     node.kicked.store(stamp::<P>(), Relaxed);
-    P::kick(&raw const node.state, waiter.cpu());
-    if me != 0 {
+    node.state.kick(waiter.cpu());
+    if me.is_some() {
         // This fails if the waiter is back, and has perhaps halted again, or if another release has
         // taken the kick over.
-        let _ = node.state.compare_exchange(kicking, state::KICKED, Relaxed, Relaxed);
+        let _ = node.state.compare_exchange(kicking, NodeState::KICKED, Relaxed);
     }
     Ok(())
 }
 
 /// Whether the queue head has been kicked and is not yet back.
 pub(super) fn is_head_kicked<P: Platform>(key: Key) -> bool {
-    waiters::find::<P>(key).any(|waiter| waiter.node::<P>().state.load(Relaxed) == state::KICKED)
+    waiters::find::<P>(key)
+        .any(|waiter| waiter.node::<P>().state.load(Relaxed) == NodeState::KICKED)
 }
 
 /// Whether the tenure of the queue head is over, if the head has halted. The stamp may be an

@@ -49,7 +49,7 @@ use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
 use crate::raw::word::queue::rmw;
-use crate::slot::{NodeId, state, step};
+use crate::slot::{NodeId, NodeState, step};
 use crate::waiters;
 
 /// How a wait behind others ended.
@@ -86,7 +86,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
             self.entered.has_got_to(step::QUEUED);
             return self.wait_behind(deadline_ns);
         }
-        self.node().state.store(state::HEAD, Relaxed);
+        self.node().state.store(NodeState::HEAD, Relaxed);
         self.entered.has_got_to(step::QUEUED);
         self.node().since.store(stamp::<P>(), Relaxed);
         Waited::Head(self)
@@ -131,47 +131,47 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         let state = &self.node().state;
         let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
         let mut pace = Pace::behind();
-        while state.load(Relaxed) == state::WAITING && pace.goes_on::<P, C>() {
-            if !P::waits() && late() && self.abandon(state::WAITING) {
+        while state.load(Relaxed) == NodeState::WAITING && pace.goes_on::<P, C>() {
+            if !P::waits() && late() && self.abandon(NodeState::WAITING) {
                 return Err(GaveUp::Late);
             }
         }
         let mut event = Event::PvWaitNode;
         let mut reserved = Reserved::new::<P>();
-        let mut seen = match state.compare_exchange(state::WAITING, state::HALTED, Relaxed, Relaxed)
+        let mut seen = match state.compare_exchange(NodeState::WAITING, NodeState::HALTED, Relaxed)
         {
-            Ok(_) => state::HALTED,
+            Ok(_) => NodeState::HALTED,
             Err(now) => now,
         };
         loop {
             match seen {
-                state::HALTED => {
-                    if late() && self.abandon(state::HALTED) {
+                NodeState::HALTED => {
+                    if late() && self.abandon(NodeState::HALTED) {
                         return Err(GaveUp::Late);
                     }
                     C::count(event);
                     event = Event::PvWaitAgain;
                     let until_ns = [deadline_ns, reserved.at_ns].into_iter().flatten().min();
-                    P::wait(state, state::HALTED, until_ns);
+                    state.wait(NodeState::HALTED, until_ns);
                 }
-                state::HEAD_HALTED => {
-                    P::wait(state, state::HEAD_HALTED, deadline_ns);
+                NodeState::HEAD_HALTED => {
+                    state.wait(NodeState::HEAD_HALTED, deadline_ns);
                     self.come_back();
                     return Ok(Promoted::Asleep);
                 }
-                kicked if kicked == state::KICKED || state::is_kicking(kicked) => {
+                kicked if kicked == NodeState::KICKED || kicked.is_kicking() => {
                     self.come_back();
                     return Ok(Promoted::Asleep);
                 }
                 head => {
-                    debug_assert_eq!(head, state::HEAD);
+                    debug_assert_eq!(head, NodeState::HEAD);
                     return Ok(Promoted::Awake);
                 }
             }
             seen = state.load(Relaxed);
-            if seen == state::HALTED
+            if seen == NodeState::HALTED
                 && let Some(reservation) = reserved.in_vain::<P>(|| self.look().reservation())
-                && self.abandon(state::HALTED)
+                && self.abandon(NodeState::HALTED)
             {
                 return Err(GaveUp::Reserved(reservation));
             }
@@ -179,16 +179,16 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
     }
 
     /// Gives up a place that is not the head's. Returns false if it is in another state.
-    pub(super) fn abandon(&self, from: u32) -> bool {
+    pub(super) fn abandon(&self, from: NodeState) -> bool {
         let node = self.node();
-        node.state.compare_exchange(from, node.abandoned(), Relaxed, Relaxed).is_ok()
+        node.state.compare_exchange(from, node.abandoned(), Relaxed).is_ok()
     }
 
     /// `HEAD_HALTED`, `KICKING`, `KICKED` -> `HEAD`: removes this waiter from the table and its
     /// halt from the word (Q2).
     pub(super) fn come_back(&self) {
         // ORDERING: Acquire, Q-O6.
-        let kicked = self.node().state.swap(state::HEAD, Acquire) != state::HEAD_HALTED;
+        let kicked = self.node().state.swap(NodeState::HEAD, Acquire) != NodeState::HEAD_HALTED;
         C::count(if kicked { Event::PvKickWake } else { Event::PvSpuriousWakeup });
         waiters::remove::<P>(self.key, self.entered.id());
         // (*,h,*,*) -> (*,0,*,*)

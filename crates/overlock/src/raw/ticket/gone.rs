@@ -26,8 +26,7 @@ use crate::counters::Class;
 use crate::platform::Platform;
 use crate::raw::RawLock;
 use crate::raw::word::ticket::{Head, after, rmw};
-use crate::slot::state::{TICKET_ABANDONED, TICKET_RUNNING};
-use crate::slot::{Care, Entered, NodeId, Waiter, step};
+use crate::slot::{Care, Entered, NodeId, NodeState, Waiter, step};
 use crate::waiters::{self, Key};
 
 impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
@@ -69,13 +68,16 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         }
         let entered = Entered::<P>::again(id);
         let state = &entered.node().state;
-        state.store(abandoned(ticket), Relaxed);
+        state.store(NodeState::ticket_abandoned(ticket), Relaxed);
         match self.set_slow(ticket) {
             Slow::Set => entered.leave_abandoned(),
             Slow::Unsure => return false,
             Slow::Served => {
-                let own =
-                    state.compare_exchange(abandoned(ticket), TICKET_RUNNING, Relaxed, Relaxed);
+                let own = state.compare_exchange(
+                    NodeState::ticket_abandoned(ticket),
+                    NodeState::TICKET_RUNNING,
+                    Relaxed,
+                );
                 if own.is_err() {
                     // The CPU that served the ticket skips it.
                     entered.leave_abandoned();
@@ -94,11 +96,17 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
     /// `waiter`. Returns the head before.
     pub(super) fn skip(lock: *const Self, waiter: NodeId, ticket: u32) -> Option<Head> {
         let node = waiter.node::<P>();
-        if node.state.load(Relaxed) != abandoned(ticket) || !node.is_for(lock) {
+        if node.state.load(Relaxed) != NodeState::ticket_abandoned(ticket) || !node.is_for(lock) {
             return None;
         }
         // ORDERING: Acquire, for the node: this CPU is the last to reach it.
-        node.state.compare_exchange(abandoned(ticket), TICKET_RUNNING, Acquire, Relaxed).ok()?;
+        node.state
+            .compare_exchange(
+                NodeState::ticket_abandoned(ticket),
+                NodeState::TICKET_RUNNING,
+                Acquire,
+            )
+            .ok()?;
         waiters::remove::<P>(Key::new(lock, ticket), waiter);
         node.release();
         // SAFETY: the ticket is out, so the lock is alive (I6).
@@ -106,9 +114,4 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         // ORDERING: Release, O2.
         Some(Head::new(W::bits(lock.head.fetch_add(W::cut(rmw::RELEASE), Release))))
     }
-}
-
-/// The state of a node whose waiter left `ticket` behind.
-const fn abandoned(ticket: u32) -> u32 {
-    ticket << 16 | TICKET_ABANDONED
 }
