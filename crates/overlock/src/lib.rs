@@ -9,7 +9,7 @@
 //!
 //! | lock | order | bypass of a waiter | for |
 //! |---|---|---|---|
-//! | [`Hybrid`] | unfair, then by the queue | at most 4,095 acquisitions while it is the queue head (65,535 where CPUs halt and can't yield), none once it has disabled stealing | almost everything |
+//! | [`Hybrid`] | unfair, then by the queue | at most 4,095 acquisitions while it is the queue head, none once it has disabled stealing | almost everything |
 //! | [`Queued`] | by the queue | during one halt | many waiters, order wanted |
 //! | [`Ticket`] | strictly first come, first served | none | order at any price |
 //! | [`TestAndSet`] | none | unbounded | a baseline; memory shared between processes |

@@ -161,7 +161,6 @@ pub unsafe trait Platform: Sized + 'static {
     /// used.
     fn kick_every(_word: *const Self::Word) {}
 
-    /// A clock in nanoseconds (P9). If it is not read after all loads before it, as a bare `rdtsc`
-    /// is not, transfers of cache lines seem short (`waiters/timings.rs`).
+    /// A clock in nanoseconds (P9).
     fn now_ns() -> u64;
 }

@@ -11,8 +11,9 @@ mod support {
     pub(crate) mod skip;
 }
 
+use std::os::unix::thread::JoinHandleExt as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
@@ -74,6 +75,60 @@ fn shares_one_processor<L: ConstLock + 'static>() {
         threads.into_iter().try_for_each(|t| t.join().map_err(|_| "a thread panicked".into()))
     })
     .unwrap();
+}
+
+/// Whether the threads that have been stopped may go on, and how many there are.
+static GOES_ON: AtomicBool = AtomicBool::new(false);
+static STOPPED: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn stop(_signal: libc::c_int) {
+    STOPPED.fetch_add(1, SeqCst);
+    while !GOES_ON.load(SeqCst) {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// As a collector does: stops a thread that waits for a lock, by a signal, and uses the lock before
+/// it lets the thread go on.
+fn uses_a_lock_whose_queue_head_is_stopped<L: ConstLock + 'static>() {
+    GOES_ON.store(false, SeqCst);
+    // SAFETY: the handler uses atomics and sleeps.
+    unsafe { libc::signal(libc::SIGUSR1, stop as *const () as libc::sighandler_t) };
+    let lock = Arc::new(L::NEW);
+    lock.lock();
+    let head = {
+        let lock = Arc::clone(&lock);
+        thread::spawn(move || {
+            lock.lock();
+            unlock(&*lock);
+        })
+    };
+    // It waits, and has been the queue head for longer than its tenure.
+    thread::sleep(Duration::from_millis(50));
+    let before = STOPPED.load(SeqCst);
+    // SAFETY: the thread has not been joined.
+    unsafe { libc::pthread_kill(head.as_pthread_t(), libc::SIGUSR1) };
+    while STOPPED.load(SeqCst) == before {
+        thread::sleep(Duration::from_millis(1));
+    }
+    unlock(&*lock);
+    let uses = oracle::watched(move |pulse| {
+        for _ in 0..3 {
+            lock.lock();
+            pulse.beat();
+            unlock(&*lock);
+        }
+        Ok(())
+    });
+    GOES_ON.store(true, SeqCst);
+    uses.unwrap();
+    head.join().unwrap();
+}
+
+#[test]
+fn a_stopped_queue_head_does_not_keep_a_free_lock() {
+    uses_a_lock_whose_queue_head_is_stopped::<Queued<Threads>>();
+    uses_a_lock_whose_queue_head_is_stopped::<Hybrid<Threads>>();
 }
 
 /// While a holder sleeps for 400 ms, eight waiters together use less than a tenth of that time.

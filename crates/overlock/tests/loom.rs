@@ -127,7 +127,7 @@ tests! {
         queued_cheap_refused queued_spin queued_spin_three hybrid_two hybrid_token
         hybrid_again hybrid_again_token hybrid_disabled hybrid_past_kicked hybrid_disabled_three hybrid_three
         hybrid_three_token hybrid_three_spurious hybrid_bound hybrid_timed
-        hybrid_timed_three hybrid_timed_back hybrid_numberless hybrid_cheap_two hybrid_cheap_token
+        hybrid_timed_three hybrid_timed_back hybrid_reserved hybrid_numberless hybrid_cheap_two hybrid_cheap_token
         hybrid_cheap_again hybrid_cheap_disabled
         hybrid_cheap_three hybrid_cheap_addr hybrid_cheap_timed hybrid_cheap_left hybrid_cheap_refused
         hybrid_cheap_spurious hybrid_spin hybrid_spin_three

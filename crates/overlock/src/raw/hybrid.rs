@@ -12,22 +12,25 @@
 //! | stealing enabled | there is a queue | takes a free lock; a *steal*, counted in the word |
 //! | stealing disabled | the queue head has set `NO_STEALING`, or was passed so often that the count is full | waits until the head has had the lock, or joins the queue |
 //!
-//! State, transitions, invariants and orderings are those of [`queue`](super::queue); the policy is
-//! in `queue/policy.rs`.
+//! State, transitions, invariants and orderings are those of [`queue`](super::queue); how long each
+//! step lasts is in `queue/pace.rs`, and what each mechanism brings in `docs/hybrid.md`.
 //!
 //! # The bypass bound
 //!
 //! From the moment a waiter becomes the queue head until it has the lock, at most [`MAX_BYPASS`]
-//! acquisitions pass it: 65,535 where CPUs halt and can't yield, of which at most 4,095 come
-//! between two moments at which the head runs, and 4,095 elsewhere. While it has disabled stealing,
-//! none do. It disables stealing when it has been the head for 10 wake-up latencies, or as soon
-//! after that as it has a processor. Waiters behind it are served in order, so the waiter in place
-//! k is passed at most k times as often. A newcomer has no claim until it has joined the queue. It
-//! does once it has spun for 10 wake-up latencies, which include at least a 64th of the time that
-//! it was away because it yielded; where it can't yield, after two fifths of one.
+//! acquisitions pass it while it can run, which is 4,095. While it has disabled stealing, none do.
+//! It disables stealing when it has been the head for 10 wake-up latencies, or as soon after that as
+//! it has a processor. Waiters behind it are served in order, so the waiter in place k is passed at
+//! most k times as often. A newcomer has no claim until it has joined the queue, which it does once
+//! it has spun for two wake-up latencies.
 //!
 //! A head that has spun in vain halts. Newcomers still pass it, and are counted, unless it has
 //! disabled stealing.
+//!
+//! If the lock is free and reserved for a head that does not come, because its thread has been
+//! stopped, a waiter behind it takes the lock after some milliseconds
+//! ([`Costs::reserved_ns`](crate::platform::Costs)), and each waiter does so at most once in that
+//! time.
 //!
 //! # Departures from S4 and Linux's `pv_hybrid_queued_unfair_trylock`
 //!
@@ -36,16 +39,9 @@
 //!   hand-overs, so the head lets itself be passed for a tenure.
 //! * There newcomers spin without bound while stealing is enabled, and so does a head after a steal
 //!   (F18). Here both have budgets in time, and a head halts again however often it was passed.
-//! * The head yields between two rounds of spinning, and newcomers now and then, where the platform
-//!   can. There a CPU also yields before it passes a kicked head that does not run, although the
-//!   lock is free.
-//! * How often a newcomer looks and yields, when it joins the queue, and how long the head leaves a
-//!   free lock alone, follow from two measurements: how soon CPUs that released the lock want it
-//!   again, and how long another CPU takes to fetch its cache line. If they want it at once, a
-//!   newcomer that can yield looks once in a wake-up latency.
-//! * There, nothing limits how often a halted head is passed. Here the count does. A head that
-//!   spins and can't yield carries, so that short critical sections don't use up the count before
-//!   the tenure is over.
+//! * The head yields between two rounds of spinning, where the platform can. Newcomers do not: once
+//!   they sleep, fewer threads contend for the processors and for the lock.
+//! * There, nothing limits how often a halted head is passed. Here the count does.
 //! * One newcomer at a time sets `SPINNER`; releases then need not kick. Go's `spinbit` mutex does
 //!   likewise (golang/go#68578).
 //!
@@ -53,14 +49,8 @@
 //!
 //! A newcomer that loses its CPU while it has `SPINNER` set leaves a halted head unkicked until the
 //! head is due and a release finds that out. Other newcomers still take the lock; but if none
-//! comes, the lock stays free until the one that set `SPINNER` has a CPU again. The same holds for
-//! a head that disables stealing and then loses its CPU.
-//!
-//! Only gaps after acquisitions without a queue are timed, and locks of one bucket share the
-//! medians (`waiters/timings.rs`). If these are wrong, newcomers look and yield too often or too
-//! rarely, and join the queue too soon or too late, and the queue head leaves a free lock alone for
-//! too long or too short, all alike. A newcomer that stays out leaves it alone for up to a wake-up
-//! latency.
+//! comes, the lock stays free until the one that set `SPINNER` has a CPU again. A head that disables
+//! stealing and then loses its CPU keeps a free lock to itself for some milliseconds.
 //!
 //! A waiter that yields gives up its claim to the processor. Under Linux 6.18, a thread that yields
 //! to a working thread may get the processor back milliseconds later, so the longest stalls with

@@ -2,12 +2,11 @@
 //! The queue locks: an MCS queue behind a 4-byte word. [`Queued`](crate::Queued) and
 //! [`Hybrid`](crate::Hybrid) are this lock with two [orders](Order).
 //!
-//! To follow a call: [`QueueLock::lock`] is here; `newcomer.rs` spins outside the queue, and yields
-//! (`yields.rs`); `enqueue.rs` joins it; `wait.rs` waits behind others; `head.rs` takes the lock as
-//! the queue head; `hand_off.rs` promotes the next waiter; `release.rs` gives the lock away, and
-//! `kick.rs` wakes a head that has halted.
-//! `policy.rs` decides how long each step lasts; `gap.rs` times how soon holders come back, and
-//! `transfer.rs` what it takes to fetch the word.
+//! The lock in four files, in this order: here, [`QueueLock::lock`] and its release; `newcomer.rs`,
+//! spinning outside the queue; `wait.rs`, waiting in the queue until this waiter is its head;
+//! `head.rs`, taking the lock as the queue head. Beside them, `enqueue.rs` joins the queue,
+//! `hand_off.rs` leaves it and promotes the next waiter, and `kick.rs` wakes a head that has halted.
+//! `pace.rs` decides how long each step lasts; the protocol does not depend on it.
 //!
 //! # State
 //!
@@ -67,19 +66,6 @@
 //!                                       :    takes, and promotes the next    :
 //! ```
 //!
-//! An acquisition by a newcomer whose gap is timed, and the next ones:
-//!
-//! ```text
-//!  newcomer                      : release                           : another CPU
-//!  (0,s,0,0,0,0) ->              : (TIMED,s,0,0,0,1) ->              : (TIMED,s,0,0,n,0) ->
-//!      (TIMED,s,0,0,0,1)         :     (TIMED,s,0,0,1,0)             :     (TIMED,s,0,0,n+1,1)
-//!                                : its gap begins                    :
-//!                                : (TIMED,s,0,0,0,1) ->              : the same CPU
-//!                                :     (me,s,0,0,0,1)  a waiter      : (TIMED,s,0,0,n,0) ->
-//!                                : joins; no gap begins              :     (0,s,0,0,0,1)
-//!                                :                                   : its gap ends
-//! ```
-//!
 //! # Invariants
 //!
 //! * Q1: exactly one node of a queue is its head: it has no predecessor, or its predecessor has
@@ -106,15 +92,6 @@
 //!   `membarrier` before it relies on `HALTED`. Every later
 //!   holder took the lock by a read-modify-write of the word that came after the tail was written,
 //!   and its release looks at the tail after that.
-//! * Q8: `TIMED` stands for no waiter. It is set by the CPU that takes a lock without a queue, in
-//!   the access that takes it. It goes when that CPU takes the lock again (unless that is timed,
-//!   too), with the 16th acquisition by others, with one by a CPU on its way into the queue, or
-//!   with the next waiter that joins. While it is there, the upper half is not zero, so no cheap
-//!   release commits; nor does a fast path take the lock: either it compares the whole word with
-//!   zero, or the release, which looked at the upper half, has made the lowest byte nonzero. (The
-//!   release of another language does not count. Its own next fast path then refuses the word, and
-//!   a cheap one takes the lock with `TIMED` in place, which that holder's release finds, and takes
-//!   for its own.)
 //! * I1: a steal needs `LOCKED` and `NO_STEALING` clear and a count below the bound, and is one CAS
 //!   on all of them. The fast path looks only at the lowest byte of the word, so it may be the
 //!   first to pass a head without counting itself. Then its release counts, in the access that
@@ -130,12 +107,14 @@
 //!   newcomer is watching the lock.
 //! * I5: after its store or read-modify-write, a release uses only the address of the word (F4).
 //! * I6: a steal that clears `HALTED` looks at the queue head once more (`newcomer.rs`).
+//! * I7: only a waiter that has found the same reservation twice, some milliseconds apart, passes a
+//!   head that it may not steal from (`wait.rs`). It is counted as far as the count goes.
 //!
 //! # Orderings
 //!
 //! | site | operation | order | pairs with |
 //! |---|---|---|---|
-//! | O1 | every CAS that takes the lock | Acquire | O2: the critical sections are ordered. On machines with separate acquire and release accesses nothing stronger is emitted (S3) |
+//! | O1 | every CAS that takes the lock | Acquire (AcqRel on the way into the queue) | O2: the critical sections are ordered. On machines with separate acquire and release accesses nothing stronger is emitted (S3) |
 //! | O2 | the release: `fetch_sub`, CAS or cheap release | Release | O1 |
 //! | O3 | the steal that clears `HALTED` | Acquire (it is an O1) | Q-O3: the load that follows sees the head that set the bit |
 //! | Q-O1 | tail CAS in `enqueue` | AcqRel | itself: the predecessor has initialised its node before the successor links to it; and Q-O7 |

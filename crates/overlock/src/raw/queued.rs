@@ -14,7 +14,8 @@
 //!   Linux's head can be passed at each of its halts. On a platform with cheap releases, one CPU
 //!   may also pass a waiter that joined an empty queue just as the lock was released
 //!   (`raw/word/queue.rs`).
-//! * A newcomer passes the queue only by its one CAS on entry.
+//! * A newcomer passes the queue only by its one CAS on entry; and a waiter passes a head that does
+//!   not come although the lock has been free for some milliseconds (`queue/wait.rs`).
 //! * A waiter can give up, so this lock has a timed acquisition.
 //!
 //! S3's point is O1 of the queue: on machines with separate acquire and release accesses, neither

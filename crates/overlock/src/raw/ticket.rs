@@ -7,6 +7,11 @@
 //! halts, which frees the processor for the CPU that the lock needs, and the release calls the next
 //! ticket back.
 //!
+//! A ticket can't be taken back. If the CPU that has the next ticket never runs again, because its
+//! thread has been stopped, the lock stays free and no other CPU takes it. Where that can happen (a
+//! collector that stops threads by signals), use [`Queued`](crate::Queued) or
+//! [`Hybrid`](crate::Hybrid), whose waiters pass such a CPU after some milliseconds.
+//!
 //! # State
 //!
 //! Two cells of equal width, each its own atomic object (no access covers both): `head`, which

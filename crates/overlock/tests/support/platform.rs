@@ -352,6 +352,10 @@ impl Machine {
             Some(at) if self.world.timeouts => {
                 if holds() {
                     own.clock_ns.set(own.clock_ns.get().max(at));
+                    // A waiter that looks again and again depends on another CPU.
+                    if self.world.reserved_ns < u64::MAX {
+                        loom::thread::yield_now();
+                    }
                 }
             }
             _ => match self.world.halt {

@@ -29,6 +29,8 @@ const STALE: World = World { stale_failures: true, ..World::PLAIN };
 const TOKEN: World = World { halt: Halt::Token, ..STALE };
 const SPURIOUS: World = World { spurious: 1, ..World::PLAIN };
 const SPIN: World = World { pauses: 0, ..STALE };
+/// A lock is reserved in vain as soon as a waiter has looked twice.
+const RESERVED: World = World { timeouts: true, reserved_ns: 1, tick_ns: 30_000, ..World::PLAIN };
 const TIMEOUT: World = World { timeouts: true, ..World::PLAIN };
 
 const TWO: Plan = Plan { preemptions: None, ..Plan::PLAIN };
@@ -240,6 +242,8 @@ models! {
         [LockTimeout], ["hand_off.rs skip swap"];
     hybrid_timed_back: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 25_000_000, ..THREE },
         [LockTimeout], ["enqueue.rs take_back compare_exchange"];
+    hybrid_reserved: hybrid on Halting, lock, unwatched, Plan { world: RESERVED, ..THREE },
+        [LockQueued, PvWaitNode], ["queue.rs take_past_reservation update"];
     hybrid_numberless: hybrid on Halting, lock, nobody_passes, Plan { world: World { numberless: 1, ..FUTEX }, ..TWO },
         [LockNoNode, LockQueued], [];
     hybrid_cheap_two: hybrid on Cheap, lock, nobody_passes, Plan { world: STALE, preemptions: Some(3), ..TWO },

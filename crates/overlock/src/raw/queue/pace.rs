@@ -6,7 +6,7 @@
 //! *Spin, then halt.* A waiter spins for about as long as a halt would cost it, which is a wake-up
 //! latency: longer would waste more than a halt, shorter would pay for halts that a moment more
 //! makes needless (A. Karlin, K. Li, M. Manasse, S. Owicki, "Empirical Studies of Competitive
-//! Spinning for a Shared-Memory Multiprocessor", SOSP 1991). A newcomer spins for less and does not
+//! Spinning for a Shared-Memory Multiprocessor", SOSP 1991). A newcomer does not
 //! yield: once it sleeps, fewer threads contend for the processors and for the lock. Of each lock,
 //! only the queue head yields, because it is the one waiter that must soon be there.
 //!
@@ -23,12 +23,12 @@ use crate::spin::Spin;
 /// For how many wake-up latencies a queue head can be passed, its *tenure*: a hand-over costs one
 /// or two of them, so hand-overs cost a fifth of the time at most.
 const TENURE_WAKES: u64 = 10;
-/// How long a newcomer, or a head in strict order, spins, in fifths of a wake-up latency: less than
-/// the halt that follows, because it may spin on the very processor that the holder needs.
-const NEWCOMER_FIFTHS: u64 = 2;
-/// How long a head that can be passed spins after the lock has last changed hands, in wake-up
-/// latencies: its own halt, and the kick that ends it.
-const HEAD_WAKES: u64 = 2;
+/// How long a newcomer spins, and a head that can be passed after the lock has last changed hands,
+/// in wake-up latencies: what its halt would cost, and the kick that ends it.
+const SPIN_WAKES: u64 = 2;
+/// How long a head in strict order spins, in fifths of a wake-up latency: less than the halt that
+/// follows, because no other CPU can use the lock meanwhile, and the holder may need the processor.
+const STRICT_FIFTHS: u64 = 2;
 /// How often a waiter doubles the time after which it looks whether the lock is
 /// [reserved](Costs::reserved_ns) in vain: to 256 times 4 ms, so that a long sleep costs nothing.
 const DOUBLINGS: u32 = 8;
@@ -44,14 +44,14 @@ pub(super) struct Pace {
 impl Pace {
     /// Of a newcomer.
     pub(super) fn of_newcomer(costs: Costs) -> Self {
-        Self::new(costs, costs.wake_ns * NEWCOMER_FIFTHS / 5, costs.pauses_per_look.max(1), false)
+        Self::new(costs, costs.wake_ns * SPIN_WAKES, costs.pauses_per_look.max(1), false)
     }
 
     /// Of a queue head, which can be passed or not.
     pub(super) fn of_head(costs: Costs, can_be_passed: bool) -> Self {
         let budget_ns = match can_be_passed {
-            true => costs.wake_ns * HEAD_WAKES,
-            false => costs.wake_ns * NEWCOMER_FIFTHS / 5,
+            true => costs.wake_ns * SPIN_WAKES,
+            false => costs.wake_ns * STRICT_FIFTHS / 5,
         };
         Self::new(costs, budget_ns, 1, can_be_passed)
     }
@@ -105,7 +105,7 @@ pub(super) const fn reads_tenure(steals: u32) -> bool {
 
 /// How long a waiter behind others halts before it looks, for the `n`-th time, whether the lock is
 /// reserved in vain.
-pub(super) const fn patience_ns(costs: Costs, n: u32) -> u64 {
+pub(super) const fn looks_after_ns(costs: Costs, n: u32) -> u64 {
     costs.reserved_ns.saturating_mul(1 << if n < DOUBLINGS { n } else { DOUBLINGS })
 }
 
@@ -124,15 +124,15 @@ mod tests {
         };
         assert_eq!(paces(slow), paces(COSTS).map(|ns| 4 * ns));
         assert_eq!(paces(COSTS.with_spins(false)), [0; 3]);
-        assert!(paces(COSTS)[0] < COSTS.wake_ns, "less than a halt costs");
+        assert!(paces(COSTS)[1] < COSTS.wake_ns, "less than a halt costs");
     }
 
     #[test]
     fn stealing_ends_with_the_tenure_and_a_reservation_long_after_that() {
         let end = (0..).step_by(1_000).find(|&ns| is_tenure_over(COSTS, ns)).unwrap();
         assert!(end > COSTS.wake_ns && is_tenure_over(COSTS, u64::MAX));
-        assert!(patience_ns(COSTS, 0) > 10 * end);
-        let halts: [u64; 4] = [0, 1, DOUBLINGS, u32::MAX].map(|n| patience_ns(COSTS, n));
+        assert!(looks_after_ns(COSTS, 0) > 10 * end);
+        let halts: [u64; 4] = [0, 1, DOUBLINGS, u32::MAX].map(|n| looks_after_ns(COSTS, n));
         assert!(halts.is_sorted() && halts[2] == halts[3] && halts[3] < 2_000_000_000);
     }
 }

@@ -216,8 +216,9 @@ impl Reserved {
     }
 
     fn wait_for<P: Platform>(&mut self) {
-        let patience_ns = pace::patience_ns(P::costs(), self.looks);
-        self.at_ns = (patience_ns < u64::MAX).then(|| P::now_ns().saturating_add(patience_ns));
+        let looks_after_ns = pace::looks_after_ns(P::costs(), self.looks);
+        self.at_ns =
+            (looks_after_ns < u64::MAX).then(|| P::now_ns().saturating_add(looks_after_ns));
     }
 
     /// The reservation, if it was the same at the last look, and it is time for another.
