@@ -7,6 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+mod circles;
+
 /// A tracked text file.
 struct File {
     path: String,
@@ -29,6 +31,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let banned = banned_words(&files);
     found.extend(files.iter().flat_map(|file| words_are_the_glossarys(file, &banned)));
     found.extend(files.iter().flat_map(|file| links_lead_somewhere(file, &files)));
+    found.extend(circles::check(&files));
     found.extend(arrows(&metadata(root)?));
     Ok(found)
 }

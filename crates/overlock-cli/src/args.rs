@@ -4,6 +4,7 @@
 //! The help texts teach: they say what a flag is for and end in examples that run.
 
 use crate::bench::BenchArgs;
+use crate::flags::OutputArgs;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -69,7 +70,7 @@ impl Old {
             Self::Lab(_) => ("lab", "overlock bench --in kvm (or --in parked)"),
             Self::Sim(_) => ("sim", "overlock bench --in sim:HOST"),
             Self::Reproduce(_) => ("reproduce", "overlock bench s1 s3 s5 s4-micro ... --in sim"),
-            Self::Validate(_) => ("validate", "cargo xtask validate"),
+            Self::Validate(_) => ("validate", "overlock bench X in both worlds, and report"),
             Self::Calibrate(_) => ("calibrate", "overlock doctor --calibrate FILE"),
             Self::Boot(_) => ("boot", "overlock bench --in tcg (or kvm-guest, xen)"),
         }
@@ -92,18 +93,14 @@ pub(crate) struct Anything {
 /// have written, or writes them to a file.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "overlock run [LOCK | --lock LOCK] [--json] [--out FILE] -- PROGRAM [ARGS]..."
+    override_usage = "overlock run [LOCK | --lock LOCK] [--json] [--out FILE] PROGRAM [ARGS]..."
 )]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// hybrid, ticket, queued or test-and-set; libc preloads nothing, none replaces nothing
-    /// [default: hybrid]
-    #[arg(value_name = "LOCK")]
-    pub(crate) lock_first: Option<String>,
-
-    /// The same, as a flag
-    #[arg(long, value_name = "LOCK", conflicts_with = "lock_first")]
-    pub(crate) lock: Option<String>,
+    /// hybrid, ticket, queued or test-and-set; libc preloads nothing, none replaces nothing. The
+    /// first word after `run` can be the lock too
+    #[arg(long, value_name = "LOCK", default_value = "hybrid")]
+    pub(crate) lock: String,
 
     /// Print the counters as JSON, one line per process
     #[arg(long)]
@@ -113,16 +110,17 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    /// The program and its arguments; `--` may stand before it
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    #[arg(value_name = "PROGRAM")]
     pub(crate) command: Vec<OsString>,
 }
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  overlock run -- sort --parallel=4 /etc/passwd
-  overlock run ticket -- tar cf /dev/null /etc/passwd
-  overlock run --lock hybrid --out counters.jsonl -- make -j8 --version
+  overlock run sort --parallel=4 /etc/passwd
+  overlock run ticket tar cf /dev/null /etc/passwd
+  overlock run --lock hybrid --out counters.jsonl make -j8 --version
 
 What the counters mean: overlock reference";
 
@@ -137,7 +135,7 @@ What the counters mean: overlock reference";
 /// weighs as much as a fifth of the figure. There is none if the difference could be noise; on a
 /// tie, a lock that lets no thread wait for ever is preferred.
 #[derive(Debug, Args)]
-#[command(override_usage = "overlock compare [OPTIONS] -- PROGRAM [ARGS]...")]
+#[command(override_usage = "overlock compare [OPTIONS] PROGRAM [ARGS]...")]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub(crate) struct CompareArgs {
     /// Locks to compare; libc is the unmodified program, and the baseline
@@ -185,18 +183,19 @@ pub(crate) struct CompareArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    /// The program and its arguments; `--` may stand before it
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    #[arg(value_name = "PROGRAM")]
     pub(crate) command: Vec<OsString>,
 }
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
-  overlock compare -- xz -T4 -k -c /etc/passwd
-  overlock compare --check-output -- sort --parallel=4 /etc/passwd
+  overlock compare xz -T4 -k -c /etc/passwd
+  overlock compare --check-output sort --parallel=4 /etc/passwd
   overlock compare --metric 'copied, ([0-9.e-]+) s' \\
-      -- dd if=/dev/zero of=/dev/null bs=64k count=4096
-  overlock compare --locks libc,hybrid --runs 21 --out kept.jsonl -- make -j8 --version
+      dd if=/dev/zero of=/dev/null bs=64k count=4096
+  overlock compare --locks libc,hybrid --runs 21 --out kept.jsonl make -j8 --version
 
 If the program crashes, hangs or prints something else under a lock, that is reported, and the
 other locks go on. Ctrl-C ends the run; whole rounds are printed and kept.
@@ -255,32 +254,6 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct ManPagesArgs {
     pub(crate) folder: PathBuf,
-}
-
-/// Where results go besides the tables.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct OutputArgs {
-    /// Print JSON Lines instead of tables: a `run` record, then one record for each result
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Also write JSON Lines to a file, each result as soon as there is one
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-}
-
-/// Parses the length of a run.
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    let value: f64 = text
-        .strip_suffix('s')
-        .unwrap_or(text)
-        .parse()
-        .map_err(|_| format!("'{text}' is not a number of seconds"))?;
-    if (0.01..=600.0).contains(&value) {
-        Ok(value)
-    } else {
-        Err(format!("{text} is outside 0.01 to 600 seconds"))
-    }
 }
 
 /// Parses a time limit.

@@ -24,12 +24,13 @@ pub(crate) use args::BenchArgs;
 use check::check;
 use summary::summaries;
 
+use crate::interrupt;
 use crate::machine::observe;
+use crate::outcome::Outcome;
 use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::warnings::{self, Warning};
 use crate::worlds::{self, Open};
-use crate::{Outcome, interrupt};
 use anyhow::{Result, bail};
 use measure::Measured;
 use overlock_bench::DRIFT_LIMIT;

@@ -13,8 +13,8 @@
 //!
 //! The other costs are assumed, and marked as such.
 
-use crate::Outcome;
 use crate::machine::cpuinfo;
+use crate::outcome::Outcome;
 use crate::{interrupt, output, sys, worlds};
 use anyhow::{Context, Result, bail};
 use overlock_sim::performance::{Costs, Figure, HostProfile, Kind, Topology};

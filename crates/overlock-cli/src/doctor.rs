@@ -6,8 +6,9 @@
 
 use crate::args::DoctorArgs;
 use crate::machine::{self, CpuTimes, first_line};
+use crate::outcome::Outcome;
 use crate::process::{elf, preload};
-use crate::{Outcome, output, sys, terminal};
+use crate::{output, sys, terminal};
 use anyhow::Result;
 use overlock::platform::Threads;
 use overlock_world::clock::{self, Stamps};
@@ -253,7 +254,7 @@ fn slice_extension() -> Finding {
     )
 }
 
-/// Checks the engines of `overlock lab` and reports what each says of itself.
+/// Checks the engines of virtual CPUs and reports what each says of itself.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn engines() -> [Finding; 2] {
     crate::worlds::engines().map(|(name, available)| match available {

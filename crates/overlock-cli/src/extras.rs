@@ -2,7 +2,8 @@
 //! What an installed command needs besides itself: completions for shells, and manual pages.
 
 use crate::args::{Cli, CompletionsArgs, ManPagesArgs};
-use crate::{Outcome, output};
+use crate::outcome::Outcome;
+use crate::output;
 use anyhow::{Context, Result};
 use clap::CommandFactory as _;
 use clap_mangen::Man;

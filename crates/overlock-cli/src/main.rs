@@ -12,8 +12,10 @@ mod calibrate;
 mod doctor;
 mod experiments;
 mod extras;
+mod flags;
 mod interrupt;
 mod machine;
+mod outcome;
 mod output;
 mod process;
 mod progress;
@@ -28,42 +30,22 @@ mod terminal;
 mod torture;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod trace;
-mod usage;
 mod warnings;
 mod worlds;
 
 use args::{Cli, Command};
-use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory as _, Parser};
+use outcome::Outcome;
 pub(crate) use overlock_world::{stats, units};
+use std::ffi::OsString;
 use std::process::ExitCode;
-
-/// The outcome of a command that could run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Fine,
-    CheckFailed,
-    Interrupted,
-    /// The exit code of the program that the command ran.
-    Code(u8),
-}
-
-impl From<Outcome> for ExitCode {
-    fn from(outcome: Outcome) -> Self {
-        ExitCode::from(match outcome {
-            Outcome::Fine => 0,
-            Outcome::CheckFailed => 1,
-            Outcome::Interrupted => 130,
-            Outcome::Code(code) => code,
-        })
-    }
-}
 
 fn main() -> ExitCode {
     process::start::obey_as_starter();
-    let args: Vec<_> = std::env::args_os().collect();
-    let cli = match Cli::try_parse_from(&args) {
+    let cli = match Cli::try_parse_from(lock_first(std::env::args_os().collect())) {
         Ok(cli) => cli,
-        Err(error) => return usage::explain(error, &args),
+        Err(error) => return explain(error),
     };
     let done = match cli.command {
         Command::Bench(args) => bench::main(&args),
@@ -96,4 +78,31 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Makes `run LOCK PROGRAM...` what it is short for: `run --lock LOCK PROGRAM...`.
+fn lock_first(mut args: Vec<OsString>) -> Vec<OsString> {
+    let is_lock =
+        |word: &OsString| word.to_str().is_some_and(|w| process::preload::known(w).is_ok());
+    if args.get(1).is_some_and(|verb| verb == "run") && args.get(2).is_some_and(is_lock) {
+        args.insert(2, "--lock".into());
+    }
+    args
+}
+
+/// Prints what is wrong with the command line, or what the user asked for (`--help`). Suggests only
+/// verbs that `--help` shows.
+fn explain(mut error: clap::Error) -> ExitCode {
+    let kind = ContextKind::SuggestedSubcommand;
+    if let Some(ContextValue::Strings(names)) = error.remove(kind) {
+        let cli = Cli::command();
+        let is_shown = |name: &String| cli.find_subcommand(name).is_some_and(|c| !c.is_hide_set());
+        let shown: Vec<_> = names.into_iter().filter(is_shown).collect();
+        if !shown.is_empty() {
+            error.insert(kind, ContextValue::Strings(shown));
+        }
+    }
+    // If even this fails, the exit code still tells.
+    let _ = error.print();
+    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
 }

@@ -4,8 +4,8 @@
 //!
 //! Only this file writes to standard output and standard error.
 
-use crate::Outcome;
-use crate::args::OutputArgs;
+use crate::flags::OutputArgs;
+use crate::outcome::Outcome;
 use crate::terminal;
 use anyhow::{Context, Result, bail};
 use overlock_world::row::{Head, Row};

@@ -3,7 +3,8 @@
 //! the sections about it.
 
 use crate::args::ReferenceArgs;
-use crate::{Outcome, output};
+use crate::outcome::Outcome;
+use crate::output;
 use anyhow::{Result, bail};
 
 /// The page.

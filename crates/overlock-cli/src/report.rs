@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock report`: the crate `overlock-report` makes the page, and this file writes it.
 
-use crate::{Outcome, bench, output};
+use crate::outcome::Outcome;
+use crate::{bench, output};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};

@@ -2,6 +2,7 @@
 //! The worlds of `bench`, by name.
 
 mod image;
+mod options;
 mod simulated;
 
 use crate::output::Sink;
@@ -16,8 +17,9 @@ use overlock_sim::performance::HostProfile;
 use overlock_world::Engine as _;
 use overlock_world::World;
 use simulated::Simulated;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+pub(crate) use options::Options;
 pub(crate) use simulated::{Shard, obey};
 
 /// The yield policies that vCPUs have.
@@ -28,17 +30,6 @@ const NAMES: &str = "threads, kvm, parked, sim, sim:HOST, tcg, kvm-guest, xen";
 
 /// The host of simulations that name none.
 const DEFAULT_HOST: &str = "dev-kvm";
-
-/// What only some worlds need.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Options {
-    /// Where a simulation keeps its runs.
-    pub(crate) sweep: Option<PathBuf>,
-    /// Which part of them to make.
-    pub(crate) shard: Option<Shard>,
-    /// The numbers of CPUs with which a kernel is checked.
-    pub(crate) cpus: Vec<u32>,
-}
 
 /// A world that is ready to run jobs.
 pub(crate) enum Open {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line of `overlock bench`.
 
-use crate::args::{OutputArgs, seconds};
+use crate::flags::{OutputArgs, seconds};
 use crate::worlds::Options;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 
 /// Measure locks: on this machine's threads, on virtual CPUs, in simulated hosts, inside kernels.
 ///
-/// A point is a number of threads (or vCPUs), and the lengths of critical sections and of the pauses
-/// between them. At each point the locks take turns, run by run in shuffled order, so that a noisy
-/// moment affects all of them alike. Ratios are taken inside one round of turns; tables show medians
-/// over the rounds.
+/// A point is a number of threads (or vCPUs), and the lengths of critical sections and of the
+/// pauses between them. At each point the locks take turns, run by run in shuffled order, so that a
+/// noisy moment affects all of them alike. Ratios are taken inside one round of turns; tables show
+/// medians over the rounds.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = SHORT, after_long_help = LONG)]
 pub(crate) struct BenchArgs {

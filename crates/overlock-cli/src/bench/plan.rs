@@ -2,7 +2,8 @@
 //! From arguments to experiments, and from an experiment to what a world can do.
 
 use super::BenchArgs;
-use crate::{Outcome, experiments, output, worlds};
+use crate::outcome::Outcome;
+use crate::{experiments, output, worlds};
 use anyhow::{Context, Result, bail};
 use overlock_world::experiment::{Experiment, Workload};
 use overlock_world::{Document, NO_POLICY, World};

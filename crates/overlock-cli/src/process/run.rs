@@ -13,8 +13,8 @@ use super::counts::{Counted, Shared};
 use super::launch::{self, Ended, Running};
 use super::others::Watch;
 use super::preload::{self, LIBC, NONE, Target};
-use crate::Outcome;
 use crate::args::RunArgs;
+use crate::outcome::Outcome;
 use crate::output::{self, ResultFile};
 use crate::sys;
 use crate::table::Table;
@@ -38,8 +38,14 @@ const PASSED_ON: [i32; 6] =
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
-    let lock = args.lock.as_deref().or(args.lock_first.as_deref()).unwrap_or("hybrid");
+    let lock = args.lock.as_str();
     preload::known(lock)?;
+    if let [word, dashes, ..] = &args.command[..]
+        && dashes == "--"
+    {
+        // What stands before the dashes was meant as a lock.
+        preload::known(&word.to_string_lossy())?;
+    }
     let target = Target::new(&args.command, &[lock.to_owned()])?;
     if lock == LIBC && args.out.is_some() {
         bail!(

@@ -7,10 +7,10 @@
 mod args;
 mod series;
 
-use crate::Outcome;
-use crate::args::OutputArgs;
+use crate::flags::OutputArgs;
 use crate::interrupt;
 use crate::machine::observe;
+use crate::outcome::Outcome;
 use crate::output;
 use crate::output::Sink;
 use crate::table::Table;

@@ -29,13 +29,14 @@ mod tracer;
 pub(crate) use args::TraceArgs;
 use args::Wanted;
 
-use crate::args::OutputArgs;
+use crate::flags::OutputArgs;
+use crate::interrupt;
 use crate::machine::observe;
+use crate::outcome::Outcome;
 use crate::output::{self, Sink};
 use crate::process::elf;
 use crate::process::launch::{Ended, Running};
 use crate::process::start::Plan;
-use crate::{Outcome, interrupt};
 use anyhow::{Context, Result, bail};
 use finding::{Findings, Names};
 use looks::Looks;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A kernel with the locks in it as a world: on a bare machine, under KVM, under Xen.
 //!
-//! The kernel measures. All rounds of all locks run in one boot, in turns, so their runs are made in
-//! advance.
+//! The kernel measures. All rounds of all locks run in one boot, in turns, so their runs are made
+//! in advance.
 
 mod guest;
 mod machine;
@@ -13,7 +13,7 @@ use crate::progress::Progress;
 use crate::sys;
 use anyhow::{Context, Result, bail};
 use guest::Ended;
-use machine::Machine;
+use machine::{Machine, XEN_PCPUS};
 use overlock_world::locks::{LOCKS, Lock};
 use overlock_world::stats::{Spread, jain, unique};
 use overlock_world::{Error, Failed, Job, NO_POLICY, PmTimerRule, Run, Tell, World};
@@ -27,8 +27,6 @@ use std::time::Duration;
 
 /// How many checks there are, for the progress; Xen has two fewer.
 const CHECKS: u64 = 50;
-/// Processors under Xen, which schedules more vCPUs than that.
-const XEN_PCPUS: u32 = 2;
 /// Time without a word from the kernel until it counts as hung, beyond that of a run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -86,8 +84,8 @@ impl Image {
         Ok(machine)
     }
 
-    /// Runs the checks in the kernel: the platform contract, conformance and locks in interrupts, of
-    /// the paravirtual locks.
+    /// Runs the checks in the kernel: the platform contract, conformance and locks in interrupts,
+    /// of the paravirtual locks.
     pub(super) fn verify(&self, cpus: &[u32], sink: &mut Sink) -> Result<Checked> {
         let progress = Progress::new(CHECKS);
         let default = if self.name == "xen" { vec![8] } else { vec![1, 2, 4] };

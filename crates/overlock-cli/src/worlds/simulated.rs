@@ -4,52 +4,23 @@
 
 mod pool;
 mod sweep;
+mod task;
 
-use super::Options;
+use super::options::Options;
 use crate::output;
 use anyhow::Result;
 use overlock_sim::performance::{HostProfile, Simulator};
 use overlock_world::locks::Lock;
 use overlock_world::{Error, Failed, Job, Run, Tell, World};
-use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sweep::Folder;
+use task::Task;
 
 pub(crate) use pool::obey;
 pub(crate) use sweep::Shard;
-
-/// This program, whose runs are not those of another.
-const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("OVERLOCK_COMMIT"));
-
-/// A job and the host that it runs on: any process can do it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Task {
-    host: HostProfile,
-    job: Job,
-}
-
-impl Task {
-    fn key(&self) -> String {
-        let host = serde_json::to_string(&self.host).unwrap_or_default();
-        self.job.key(&format!("{BUILD} {host}"))
-    }
-
-    fn run(&self, cancel: &AtomicBool) -> Result<Run, Failed> {
-        Simulator(self.host.clone()).run(&self.job, cancel)
-    }
-
-    /// Estimates how long the task takes, relative to others.
-    fn size(&self) -> u64 {
-        ((self.job.host.seconds * 1e9) as u64).saturating_mul(self.job.cpus.into())
-    }
-
-    fn name(&self) -> String {
-        format!("{}, seed {}", self.job, self.job.seed)
-    }
-}
 
 /// See the [module documentation](self).
 pub(super) struct Simulated {

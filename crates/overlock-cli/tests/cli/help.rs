@@ -225,7 +225,7 @@ fn old_verbs_answer_with_the_new_spelling() {
         ("sim", "bench --in sim:HOST"),
         ("boot", "bench --in tcg"),
         ("reproduce", "bench s1 s3 s5 s4-micro ... --in sim"),
-        ("validate", "cargo xtask validate"),
+        ("validate", "bench X in both worlds, and report"),
         ("calibrate", "doctor --calibrate FILE"),
     ] {
         for words in [&[old][..], &[old, "--locks", "hybrid", "--help", "--", "x"]] {

@@ -159,7 +159,8 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
         .ends(2, "there is no program 'no-such-program' in PATH");
     said(&["run", "--", "/no/such/program"]).ends(2, "can't run /no/such/program");
     said(&["run", "--", "/"]).ends(2, "is a folder");
-    said(&["run", "hybrid", "--lock", "ticket", "--", "true"]).ends(2, "cannot be used with");
+    said(&["run", "hybrid", "--lock", "ticket", "--", "true"])
+        .ends(2, "cannot be used multiple times");
 }
 
 #[test]

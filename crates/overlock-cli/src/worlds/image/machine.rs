@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The emulated machine: what is needed for it, and how to start it.
 
-use super::XEN_PCPUS;
 use crate::interrupt;
 use anyhow::{Context, Result, bail};
 use overlock_bench::child::{self, Finished};
@@ -16,6 +15,9 @@ const QEMU: &str = "qemu-system-x86_64";
 const IMAGE: &str = "OVERLOCK_IMAGE";
 /// Names Xen, where it is not in /boot.
 const XEN: &str = "OVERLOCK_XEN";
+
+/// Processors under Xen, which schedules more vCPUs than that.
+pub(super) const XEN_PCPUS: u32 = 2;
 
 /// Which of Xen's schedulers runs the vCPUs.
 const SCHEDULER: &str = "sched=credit";

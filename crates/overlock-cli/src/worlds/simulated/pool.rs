@@ -5,7 +5,7 @@
 //! addresses. A task goes down as a line of JSON, and its answer comes back as one; a process ends
 //! when there are no more tasks.
 
-use super::Task;
+use super::task::Task;
 use crate::{interrupt, sys};
 use anyhow::{Context, Result, anyhow, bail};
 use overlock_bench::child::{Child, GRACE};

@@ -5,7 +5,7 @@
 //! all files, so parts merge when their files lie in one folder. Only complete lines count, so a
 //! sweep that was killed continues where it was.
 
-use super::Task;
+use super::task::Task;
 use crate::output;
 use anyhow::{Context, Result};
 use overlock_world::Run;

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Flags that several verbs have.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// Where results go besides the tables.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Print JSON Lines instead of tables: a `run` record, then one record for each result
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Also write JSON Lines to a file, each result as soon as there is one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Parses the length of a run.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    let value: f64 = text
+        .strip_suffix('s')
+        .unwrap_or(text)
+        .parse()
+        .map_err(|_| format!("'{text}' is not a number of seconds"))?;
+    if (0.01..=600.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err(format!("{text} is outside 0.01 to 600 seconds"))
+    }
+}
