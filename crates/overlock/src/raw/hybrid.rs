@@ -19,10 +19,10 @@
 //!
 //! From the moment a waiter becomes the queue head until it has the lock, at most [`MAX_BYPASS`]
 //! acquisitions pass it while it can run, which is 4,095. While it has disabled stealing, none do.
-//! It disables stealing when it has been the head for 10 wake-up latencies, or as soon after that as
-//! it has a processor. Waiters behind it are served in order, so the waiter in place k is passed at
-//! most k times as often. A newcomer has no claim until it has joined the queue, which it does once
-//! it has spun for two wake-up latencies.
+//! It disables stealing when it has been the head for 10 wake-up latencies, or as soon after that
+//! as it has a processor. Waiters behind it are served in order, so the waiter in place k is passed
+//! at most k times as often. A newcomer has no claim until it has joined the queue, which it does
+//! once it has spun for two wake-up latencies.
 //!
 //! A head that has spun in vain halts. Newcomers still pass it, and are counted, unless it has
 //! disabled stealing.
@@ -49,8 +49,8 @@
 //!
 //! A newcomer that loses its CPU while it has `SPINNER` set leaves a halted head unkicked until the
 //! head is due and a release finds that out. Other newcomers still take the lock; but if none
-//! comes, the lock stays free until the one that set `SPINNER` has a CPU again. A head that disables
-//! stealing and then loses its CPU keeps a free lock to itself for some milliseconds.
+//! comes, the lock stays free until the one that set `SPINNER` has a CPU again. A head that
+//! disables stealing and then loses its CPU keeps a free lock to itself for some milliseconds.
 //!
 //! A waiter that yields gives up its claim to the processor. Under Linux 6.18, a thread that yields
 //! to a working thread may get the processor back milliseconds later, so the longest stalls with

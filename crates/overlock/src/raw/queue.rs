@@ -5,8 +5,8 @@
 //! The lock in four files, in this order: here, [`QueueLock::lock`] and its release; `newcomer.rs`,
 //! spinning outside the queue; `wait.rs`, waiting in the queue until this waiter is its head;
 //! `head.rs`, taking the lock as the queue head. Beside them, `enqueue.rs` joins the queue,
-//! `hand_off.rs` leaves it and promotes the next waiter, and `kick.rs` wakes a head that has halted.
-//! `pace.rs` decides how long each step lasts; the protocol does not depend on it.
+//! `hand_off.rs` leaves it and promotes the next waiter, and `kick.rs` wakes a head that has
+//! halted. `pace.rs` decides how long each step lasts; the protocol does not depend on it.
 //!
 //! # State
 //!
@@ -183,8 +183,8 @@ pub struct QueueLock<P: Platform, O: Order, C: Class = Uncounted> {
 }
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
-    /// How many acquisitions may pass a waiter while it is the queue head, and can run. (A head that
-    /// does not come although the lock is free is passed by waiters now and then: `wait.rs`.)
+    /// How many acquisitions may pass a waiter while it is the queue head, and can run. (A head
+    /// that does not come although the lock is free is passed by waiters now and then: `wait.rs`.)
     pub const MAX_BYPASS: u32 = LockWord::STEALS_MAX;
 
     /// An unlocked lock in a cell, for platforms whose cells can't be constants.

@@ -11,8 +11,8 @@
 //! only the queue head yields, because it is the one waiter that must soon be there.
 //!
 //! *Look rarely.* Each look takes the lock's cache line away from a holder that is about to write
-//! it. So a newcomer looks once in each reading of the clock. The queue head looks at each pause: it
-//! is alone, and next.
+//! it. So a newcomer looks once in each reading of the clock. The queue head looks at each pause:
+//! it is alone, and next.
 //!
 //! `docs/hybrid.md` has the measurements.
 
@@ -106,7 +106,7 @@ pub(super) const fn reads_tenure(steals: u32) -> bool {
 /// How long a waiter behind others halts before it looks, for the `n`-th time, whether the lock is
 /// reserved in vain.
 pub(super) const fn looks_after_ns(costs: Costs, n: u32) -> u64 {
-    costs.reserved_ns.saturating_mul(1 << if n < DOUBLINGS { n } else { DOUBLINGS })
+    costs.reserved_ns.saturating_mul(2_u64.pow(if n < DOUBLINGS { n } else { DOUBLINGS }))
 }
 
 #[cfg(test)]

@@ -35,8 +35,8 @@
 //! collector has stopped its thread by a signal, a debugger or a freezer holds it. So a waiter
 //! behind it wakes up now and then, and looks. If the lock is free and reserved, and still the same
 //! a while later, it gives up its place and passes the head, which the word counts. (Between two
-//! looks the lock may have been taken and reserved anew, with the same count. Then the waiter passes
-//! a head that was about to come: once in that time, and no more.)
+//! looks the lock may have been taken and reserved anew, with the same count. Then the waiter
+//! passes a head that was about to come: once in that time, and no more.)
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
