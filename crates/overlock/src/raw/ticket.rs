@@ -352,9 +352,8 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
                 return head.has_halted().then_some(head);
             }
             let state = &waiter.node::<P>().state;
-            // The waiter may sleep in `NodeState::TICKET_RUNNING`: a late release of another lock,
-            // for which it halted before, may have lost its CPU before it kicked. So this kicks
-            // anyway.
+            // The waiter may sleep in `TICKET_RUNNING`: a late release of another lock, for which
+            // it halted before, may have lost its CPU before it kicked. So this kicks anyway.
             let _ = state.compare_exchange(
                 NodeState::TICKET_HALTED,
                 NodeState::TICKET_RUNNING,
