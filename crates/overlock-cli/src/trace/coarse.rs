@@ -12,7 +12,8 @@ use std::collections::{HashMap, HashSet};
 /// The account of each thread, as of the last look.
 #[derive(Debug, Default)]
 pub(crate) struct Coarse {
-    ran: HashMap<u32, u64>,
+    /// For how long it had run, and whether it could.
+    known: HashMap<u32, (u64, bool)>,
     last: u64,
     turns: u64,
 }
@@ -57,7 +58,7 @@ impl Coarse {
         for gone in known.into_iter().filter(|thread| !living.contains(thread)) {
             tracer.event(now, gone, What::Exit);
             tracer.threads.remove(&gone);
-            self.ran.remove(&gone);
+            self.known.remove(&gone);
         }
         tracer.last = now;
     }
@@ -68,21 +69,29 @@ impl Coarse {
         let Some(ran) = account.split(' ').next().and_then(|word| word.parse().ok()) else {
             return;
         };
-        let before = self.ran.insert(thread, ran).unwrap_or(ran);
-        let used = (ran - before.min(ran)).min(now - from);
         // After the name, which can contain anything: the state.
         let stat = read("stat").unwrap_or_default();
         let can_run = stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('R'));
+        let before = self.known.insert(thread, (ran, can_run));
+        let (had_run, could_run) = before.unwrap_or((ran, can_run));
+        let used = ran.saturating_sub(had_run).min(now - from);
+        let left = now - from - used;
+        if can_run && !could_run {
+            // It was woken at some time: as late as its running allows.
+            tracer.event(now - used, thread, if used > 0 { What::In } else { PREEMPTED });
+            return;
+        }
         if used > 0 {
             tracer.event(from, thread, What::In);
         }
-        let left = now - from - used;
-        let off = if can_run { Off::Preempted } else { Off::Blocked(Reason(0)) };
+        let off = if can_run { PREEMPTED } else { What::Out(Off::Blocked(Reason(0))) };
         if !can_run || left > (now - from) / NEGLIGIBLE || now == from {
-            tracer.event(from + used, thread, What::Out(off));
+            tracer.event(from + used, thread, off);
         }
     }
 }
+
+const PREEMPTED: What = What::Out(Off::Preempted);
 
 /// Returns the names in a folder that are numbers.
 fn numbers(folder: &str) -> Vec<u32> {

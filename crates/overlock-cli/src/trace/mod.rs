@@ -170,6 +170,8 @@ fn look_at(tracer: &mut Tracer, pid: u32) -> Result<Looks> {
         if let Err(error) = looks.add(&new) {
             output::complain(&format!("overlock: {COARSE} ({error:#})"));
             looks.be_coarse();
+            // Threads that were there at the first look wait in libraries that came before them.
+            tracer.images.read(pid);
             return Ok(looks);
         }
     }
