@@ -174,7 +174,7 @@ fn doctor_has_an_answer_for_everything() {
         "time stamp counter",
         "futex",
         "/dev/kvm",
-        "threads for `lab`",
+        "threads as vCPUs",
         "preload library",
     ] {
         let found = findings.iter().find(|finding| finding["name"] == name);
