@@ -7,6 +7,7 @@
 
 use super::support::{Said, interrupt, overlock, said};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -26,9 +27,11 @@ pub(crate) fn has_qemu() -> bool {
 }
 
 pub(crate) fn has_xen() -> bool {
-    let found = std::fs::read_dir("/boot").is_ok_and(|mut entries| {
-        entries.any(|e| e.is_ok_and(|e| e.file_name().to_string_lossy().starts_with("xen-")))
-    });
+    let is_xen = |name: &OsStr| name.to_string_lossy().starts_with("xen-");
+    let found = std::env::var_os("OVERLOCK_XEN").is_some()
+        || std::fs::read_dir("/boot").is_ok_and(|mut entries| {
+            entries.any(|entry| entry.is_ok_and(|entry| is_xen(&entry.file_name())))
+        });
     if !found {
         skip("Xen: it is not in /boot (apt-get install xen-hypervisor-4.17-amd64)");
     }
@@ -195,7 +198,8 @@ fn a_fault_is_told_and_a_hang_is_silent_and_a_reset_ends_the_machine() {
     }
     let work = |work| Kernel::boot(&format!("on=bare cpus=1 do={work}"), 10);
     let fault = work("fault");
-    assert_eq!(fault.of_kind("panic")[0]["why"], "a fault, as asked for", "{fault:?}");
+    let why = fault.of_kind("panic")[0]["why"].as_str().expect("a sentence");
+    assert!(why.starts_with("a fault, as asked for"), "{fault:?}");
     assert!(work("hang").is_silent);
     let reset = work("reset");
     assert!(!reset.is_silent && reset.of_kind("end").is_empty(), "{reset:?}");
