@@ -16,11 +16,20 @@ use super::code::{ACQUIRE, BOTH, Order, RELAXED, TOO_STRONG, order};
 /// The functions all of whose atomic instructions are attempts to take a lock: module and name.
 const TAKING: [(&str, &str); 6] = [
     ("::queue::", "::try_take"),
-    ("::queue::", "::take_timed"),
+    ("::queue::", "::take_past_reservation"),
     ("::newcomer::", "::spin_as_newcomer"),
+    ("::newcomer::", "::take_or_withdraw"),
     ("::newcomer::", "::take_past_halted"),
-    ("::enqueue::", "::take_instead"),
     ("::hand_off::", "::take"),
+];
+
+/// Functions that only pass an access on: those of the cells, and of the types around them.
+const CELLS: [&str; 5] = [
+    "core::sync::atomic",
+    "overlock::atomic",
+    "::word::queue::cas",
+    "::word::queue::update",
+    "::slot::node::State",
 ];
 
 /// Checks a library of probes made of exclusive pairs, with debug information. Returns a summary of
@@ -61,8 +70,7 @@ fn sites<'a>(
     instructions: &BTreeMap<String, Order>,
     traces: &'a str,
 ) -> BTreeMap<&'a str, (Order, usize)> {
-    let cell =
-        |name: &str| name.contains("core::sync::atomic") || name.contains("overlock::atomic");
+    let cell = |name: &str| CELLS.iter().any(|cell| name.contains(cell));
     let mut sites: BTreeMap<&str, (Order, usize)> = BTreeMap::new();
     let mut found: Option<Order> = None;
     let mut lines = traces.lines();
