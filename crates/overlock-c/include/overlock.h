@@ -131,9 +131,9 @@ int ol_counter(const char *name, uint64_t *count);
 #define OL_TICKET_SLOW 1u
 #define OL_TICKET_NONE 0xffffffffu
 #define OL_QUEUED_TAKE 1u
-#define OL_QUEUED_SLOW 73728u
+#define OL_QUEUED_SLOW 8192u
 #define OL_HYBRID_TAKE 1u
-#define OL_HYBRID_SLOW 73728u
+#define OL_HYBRID_SLOW 8192u
 #define OL_SHARED_TAKE OL_TEST_AND_SET_TAKE
 #define OL_SHARED_SLOW OL_TEST_AND_SET_SLOW
 #define OL_MUTEX_TAKE OL_HYBRID_TAKE

@@ -117,7 +117,8 @@ struct Seen {
     cut: u32,
 }
 
-/// Releases a word by `release` until `enough` accepts what signals have hit, or for ten seconds.
+/// Releases a word by `release` until `enough` accepts what signals have hit, or for two minutes:
+/// on a busy machine, signals hit what follows a switch, and hardly ever a sequence.
 fn interrupted_releases(release: fn(&AtomicU32) -> bool, enough: fn(&Seen) -> bool) -> Seen {
     let scene: &'static Released = Box::leak(Box::new(Released {
         word: AtomicU32::new(0),
@@ -127,7 +128,7 @@ fn interrupted_releases(release: fn(&AtomicU32) -> bool, enough: fn(&Seen) -> bo
     }));
     let mut seen = Seen::default();
     let interrupts = Interrupts::new(scene, flags, Duration::from_micros(40));
-    let end = Threads::now_ns() + 10_000_000_000;
+    let end = Threads::now_ns() + 120_000_000_000;
     while !enough(&seen) && Threads::now_ns() < end {
         for _ in 0..1_000 {
             scene.word.store(1, SeqCst);
@@ -150,10 +151,10 @@ fn p11_a_handler_cuts_off_the_sequence_that_it_interrupts() {
         return;
     }
     let seen = interrupted_releases(Sequences::clear_low_byte, |seen| {
-        seen.flagged >= 1_000 && seen.cut >= 100
+        seen.flagged >= 1_000 && seen.cut >= 10
     });
     assert_eq!(seen.missed, 0, "{seen:?}");
-    assert!(seen.flagged > 0 && seen.cut > 0, "no signal hit a sequence in ten seconds: {seen:?}");
+    assert!(seen.flagged > 0 && seen.cut > 0, "no signal hit a sequence in two minutes: {seen:?}");
 }
 
 #[test]
