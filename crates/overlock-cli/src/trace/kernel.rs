@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a thread left its processor, by the kernel's own call chain.
 
+use super::platform;
 use overlock_trace::Reason;
 use std::collections::HashMap;
 use std::thread::JoinHandle;
@@ -83,6 +84,8 @@ impl Kernel {
 }
 
 fn load() -> Functions {
+    // The first record waits for the names.
+    platform::hurry();
     let text = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let function = |line: &str| {
         let mut words = line.split_whitespace();

@@ -26,10 +26,11 @@ pub(crate) struct Looks {
     coarse: Option<Coarse>,
     /// Where each thread slept at the last look.
     asleep: HashMap<u32, Sleep>,
+    first: u64,
     last: u64,
     /// How often all threads were looked at, and how often a thread could not be.
-    pub(crate) count: u64,
-    pub(crate) refused: u64,
+    count: u64,
+    refused: u64,
 }
 
 /// A thread's wait, as of the last look.
@@ -51,6 +52,8 @@ const SHORTEST_NS: u64 = 1_000_000;
 const COARSE_NS: u64 = 10_000_000;
 /// A record is in its ring so soon after its time stamp that what is older is complete.
 const SETTLED_NS: u64 = 20_000;
+/// Looks that come so many times later than planned are worth a warning.
+const TOO_RARE: u64 = 4;
 /// Looks may take this part of one processor: one of so many.
 const SHARE: u64 = 10;
 impl Looks {
@@ -59,6 +62,7 @@ impl Looks {
             rings: Rings::default(),
             coarse: None,
             asleep: HashMap::new(),
+            first: platform::now_ns(),
             last: platform::now_ns(),
             count: 0,
             refused: 0,
@@ -116,6 +120,23 @@ impl Looks {
         let shortest = if self.is_coarse() { COARSE_NS } else { SHORTEST_NS };
         let pause = shortest.max(took * (SHARE - 1));
         std::thread::sleep(std::time::Duration::from_nanos(pause));
+    }
+
+    /// Says what makes the result doubtful, if anything does.
+    pub(crate) fn doubts(&self) -> Option<String> {
+        let pause = (self.last - self.first) / self.count.max(1);
+        if self.refused > self.count {
+            return Some("the system does not let this user see in which calls threads sleep (another user's \
+                         program, or a privileged one): their waits are missing; run this as root".into());
+        }
+        let often = if self.is_coarse() { COARSE_NS } else { SHORTEST_NS };
+        (pause > often * TOO_RARE).then(|| {
+            format!(
+                "there was a look at the threads only every {} ms, because the machine was busy or the threads \
+                 many: all shares are rough",
+                pause / 1_000_000
+            )
+        })
     }
 
     /// Reads the last records.

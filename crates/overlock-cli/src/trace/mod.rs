@@ -80,17 +80,18 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
     tracer.is_keeping = args.timeline.is_some();
     let pid = args.pid.or_else(|| u32::try_from(program.as_ref()?.pid()).ok()).unwrap_or(0);
     let stopped = Stopped::new(pid);
+    // Only now: the program must not inherit it.
+    platform::hurry();
     let mut source = match opened {
         Some((rings, _)) => {
             tracer.awaited = Some(pid);
-            // Only now: the program must not inherit it.
-            platform::hurry();
             Source::Tracepoints(rings)
         }
         None => Source::Looks(look_at(&mut tracer, pid)?),
     };
     let ended = watch(args, &mut source, &mut tracer, program.as_mut())?;
     source.end(&mut tracer);
+    source.tell();
 
     let analysis = std::mem::replace(&mut tracer.analysis, Analysis::new(limits));
     let found = Findings::new(analysis.report(tracer.last), &tracer, stopped.since_ns());
@@ -143,6 +144,14 @@ impl Source {
         match self {
             Source::Tracepoints(rings) => rings.read(tracer, 0),
             Source::Looks(looks) => looks.end(tracer),
+        }
+    }
+
+    /// Tells the user how good the looks were.
+    fn tell(&self) {
+        let Source::Looks(looks) = self else { return };
+        if let Some(text) = looks.doubts() {
+            output::complain(&format!("overlock: {text}"));
         }
     }
 

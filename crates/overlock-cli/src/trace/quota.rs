@@ -12,8 +12,9 @@ const MOUNTS: [&str; 4] = [
     "/sys/fs/cgroup/cpu",
     "/sys/fs/cgroup/cpu,cpuacct",
 ];
-/// How long an answer holds: a process can be moved.
-const FRESH_NS: u64 = 1_000_000_000;
+/// How long the answers "yes" and "no" hold: a process joins its group when it has just started.
+const YES_HOLDS_NS: u64 = 1_000_000_000;
+const NO_HOLDS_NS: u64 = 10_000_000;
 
 /// Answers for processes.
 #[derive(Debug, Default)]
@@ -25,9 +26,17 @@ impl Quotas {
     /// Returns whether a process has a quota, as of about this time.
     pub(crate) fn has_one(&mut self, at: u64, process: u32) -> bool {
         match self.known.get(&process) {
-            Some((asked, answer)) if at.saturating_sub(*asked) < FRESH_NS => *answer,
+            Some((asked, true)) if at.saturating_sub(*asked) < YES_HOLDS_NS => true,
+            Some((asked, false)) if at.saturating_sub(*asked) < NO_HOLDS_NS => false,
             _ => {
-                let answer = groups(process).iter().any(|group| is_limited(group));
+                let groups = groups(process);
+                // Of a process that has ended, the last answer holds.
+                let last = self.known.get(&process).is_some_and(|(_, answer)| *answer);
+                let answer = if groups.is_empty() {
+                    last
+                } else {
+                    groups.iter().any(|group| is_limited(group))
+                };
                 self.known.insert(process, (at, answer));
                 answer
             }
