@@ -28,6 +28,8 @@ pub(crate) use trial::{check as check_in_roots, check_installed};
 /// The list of an installation's files, for `uninstall`.
 const LIST: &str = "lib/overlock/installed-files";
 
+const LIBRARY: &str = "liboverlock_preload.so";
+
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "share/bash-completion/completions/overlock"),
     ("zsh", "share/zsh/site-functions/_overlock"),
@@ -112,9 +114,7 @@ impl Layout {
         let before = files(&self.prefix)?;
         let overlock = built.join("overlock");
         self.program(&overlock, "bin/overlock")?;
-        let library = self.prefix.join("lib/overlock/liboverlock_preload.so");
-        copy(&built.join("liboverlock_preload.so"), &library, 0o644)?;
-        strip(&library, "--strip-unneeded")?;
+        self.preload_library(&overlock)?;
         self.c_library(&built.with_file_name("small"))?;
         let pages = self.prefix.join("share/man/man1");
         succeeds(Command::new(&overlock).arg("man-pages").arg(&pages))?;
@@ -153,6 +153,19 @@ impl Layout {
         strip(&to, "--strip-debug")
     }
 
+    /// Writes the library that the command contains, for it uses no other: doctor looks for an installed one, and
+    /// unpacks its own into the user's cache.
+    fn preload_library(&self, overlock: &Path) -> Result<()> {
+        let scratch = tempdir()?;
+        let mut doctor = Command::new(overlock);
+        doctor.arg("doctor").env("XDG_CACHE_HOME", &scratch).env_remove("OVERLOCK_PRELOAD");
+        let said = doctor.output().context("can't run the command that was built")?;
+        ensure!(said.status.success(), "failed: {doctor:?}");
+        let unpacked = scratch.join("overlock").join(version()).join(LIBRARY);
+        copy(&unpacked, &self.prefix.join("lib/overlock").join(LIBRARY), 0o644)?;
+        Ok(fs::remove_dir_all(scratch)?)
+    }
+
     fn c_library(&self, built: &Path) -> Result<()> {
         let libs = self.prefix.join(&self.libdir);
         // `make` writes to DESTDIR/PREFIX; a link makes that our folder.
@@ -177,7 +190,7 @@ impl Layout {
 
 /// Builds the packages to install; returns the folder that they are in.
 fn build() -> Result<PathBuf> {
-    let program = ["--release", "-p", "overlock-cli", "-p", "overlock-preload"];
+    let program = ["--release", "-p", "overlock-cli"];
     let c_library = ["--profile", "small", "--no-default-features", "-p", "overlock-c"];
     for packages in [&program[..], &c_library] {
         let mut cargo = Command::new(env!("CARGO"));
