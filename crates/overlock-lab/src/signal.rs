@@ -19,15 +19,25 @@ pub(crate) fn threads() -> i32 {
     libc::SIGRTMIN() + 2
 }
 
-/// Makes the process call `handler` on `signal`, and returns the previous action.
+/// Makes the process call `handler` on `signal`, with the signals `blocked` kept away meanwhile, and returns the
+/// previous action.
 ///
 /// # Errors
 /// When the system refuses, which it does only for signals that cannot be handled.
-pub(crate) fn install(signal: i32, handler: Handler, flags: i32) -> Result<libc::sigaction, Error> {
+pub(crate) fn install(
+    signal: i32,
+    handler: Handler,
+    flags: i32,
+    blocked: &[i32],
+) -> Result<libc::sigaction, Error> {
     // SAFETY: all-zero is a valid `sigaction` (an empty mask, the default handler).
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | flags;
+    for &number in blocked {
+        // SAFETY: the set is valid, and `number` is a valid signal.
+        unsafe { libc::sigaddset(&raw mut action.sa_mask, number) };
+    }
     // SAFETY: as above.
     let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: both structures are valid, and `handler` has the type that SA_SIGINFO requires.

@@ -61,7 +61,7 @@ extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
 pub(crate) fn install_handler() -> Result<(), Error> {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     if INSTALLED.get().is_none() {
-        signal::install(signal::kvm(), on_signal, 0)?;
+        signal::install(signal::kvm(), on_signal, 0, &[])?;
         INSTALLED.get_or_init(|| ());
     }
     Ok(())

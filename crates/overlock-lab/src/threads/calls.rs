@@ -78,19 +78,26 @@ extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, interrupted: *mut libc:
     if !context.in_guest() {
         return;
     }
-    context.set_in_guest(false);
     // SAFETY: the system passes a valid context to a handler installed with SA_SIGINFO.
     let registers = unsafe { &mut (*interrupted.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-    let address = registers[libc::REG_RIP as usize] as u64;
+    let (address, stack) = (registers[libc::REG_RIP as usize], registers[libc::REG_RSP as usize]);
+    let (address, stack) = (address as u64, stack as u64);
+    let mut leaves = || {
+        let saved = context.leave_from(address, stack);
+        // The return from this handler is a call of `leave(saved)`.
+        registers[libc::REG_RIP as usize] = leave as *const () as i64;
+        registers[libc::REG_RDI as usize] = saved as i64;
+    };
+    if !context.has_room() {
+        context.note_overflow();
+        return leaves();
+    }
+    context.set_in_guest(false);
     let wanted = context.host().wants_sample(context.record().number);
     // SAFETY: the address of this thread's own error number.
     let errno = unsafe { *libc::__errno_location() };
     if context.exit(Exit::Evicted(wanted.then_some(address))) == Next::Leave {
-        let saved = context.leave_from(address, registers[libc::REG_RSP as usize] as u64);
-        // The return from this handler is a call of `leave(saved)`.
-        registers[libc::REG_RIP as usize] = leave as *const () as i64;
-        registers[libc::REG_RDI as usize] = saved as i64;
-        return;
+        return leaves();
     }
     if context.record().deliverable() {
         // A vCPU that serves an interrupt in here must still be preemptible.
@@ -108,7 +115,7 @@ pub(super) fn install_handler() -> Result<(), Error> {
         // Blocked in its own handler: signals pile up while the system keeps a thread from running,
         // and with SA_NODEFER the second of two would interrupt the first one's handler before its
         // first instruction, instead of the program.
-        signal::install(signal::threads(), on_signal, libc::SA_RESTART)?;
+        signal::install(signal::threads(), on_signal, libc::SA_RESTART, &[])?;
         INSTALLED.get_or_init(|| ());
     }
     Ok(())

@@ -26,6 +26,16 @@ use crate::place::Place;
 /// How much of a stack is searched for callers, in words.
 const FRAME_WORDS: usize = 2048;
 
+/// The bottom of a stack that the system doesn't tell: above all addresses, and aligned.
+const UNKNOWN: u64 = u64::MAX - 7;
+
+/// Why the system raises SIGSEGV for a mapped page (sigaction(2)).
+const SEGV_ACCERR: i32 = 2;
+
+/// The room that the handler of the engine's signal needs on the program's stack, in bytes: generous, because frames
+/// are large without optimisation.
+const ROOM: u64 = 32 << 10;
+
 /// A vCPU that has not started.
 #[derive(Debug)]
 pub(crate) struct Thread {
@@ -140,6 +150,19 @@ impl Context {
         }
     }
 
+    /// Returns whether the program's stack has room for the host's code, called at this depth: amid that code, an
+    /// overflow would end the process.
+    pub(super) fn has_room(&self) -> bool {
+        let here = 0_u8;
+        let here = (&raw const here) as u64;
+        self.bottom == UNKNOWN || here >= self.bottom + ROOM
+    }
+
+    /// Records that the program overflows its stack, as a fault behind its end would.
+    pub(super) fn note_overflow(&self) {
+        self.note_fault(libc::SIGSEGV, SEGV_ACCERR, self.bottom - 1);
+    }
+
     /// Delivers pending interrupts, on top of the program. Called in the guest.
     pub(super) fn interrupt(&self) {
         let record = self.record();
@@ -150,10 +173,17 @@ impl Context {
 
     /// Records where the program was, and returns the stack pointer that [`leave`] needs. Allocates
     /// nothing.
+    ///
+    /// The program's stack may end in here; then its fault comes back here, on another stack.
     pub(super) fn leave_from(&self, address: u64, stack: u64) -> u64 {
+        if self.interrupted.get() == 0 {
+            self.interrupted.set(address);
+        }
+        if let Ok(mut frames) = self.frames.try_borrow_mut() {
+            frames.clear();
+            frames.extend_from_slice(self.stack_from(stack));
+        }
         self.set_in_guest(false);
-        self.interrupted.set(address);
-        self.frames.borrow_mut().extend_from_slice(self.stack_from(stack));
         self.saved.get()
     }
 
@@ -214,7 +244,7 @@ fn stack_bottom() -> u64 {
     // SAFETY: this thread exists.
     if unsafe { libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) } != 0 {
         // Then no place has callers.
-        return u64::MAX - 7;
+        return UNKNOWN;
     }
     // SAFETY: the attributes have been filled in, and are valid until they are destroyed.
     unsafe {

@@ -28,8 +28,8 @@ pub(super) fn install_handlers() -> Result<(), Error> {
     let mut before: [libc::sigaction; FAULTS.len()] = unsafe { std::mem::zeroed() };
     for (before, fault) in before.iter_mut().zip(FAULTS) {
         // On the alternate stack, which Rust gives every thread, because the fault may be a stack
-        // overflow.
-        *before = signal::install(fault, on_fault, libc::SA_ONSTACK)?;
+        // overflow. There is no room on it for the signal that parks the thread, and its handler.
+        *before = signal::install(fault, on_fault, libc::SA_ONSTACK, &[signal::threads()])?;
     }
     BEFORE.get_or_init(|| before);
     let others = panic::take_hook();
@@ -47,7 +47,11 @@ extern "C" fn on_fault(number: i32, info: *mut libc::siginfo_t, interrupted: *mu
     // SAFETY: the system passes valid details to a handler installed with SA_SIGINFO.
     let (code, accessed) = unsafe { ((*info).si_code, (*info).si_addr() as u64) };
     // SAFETY: as above.
-    let registers = unsafe { &mut (*interrupted.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let interrupted = unsafe { &mut *interrupted.cast::<libc::ucontext_t>() };
+    // Nor may that signal come before `leave` has left the stack, which may be full: the system would end the process.
+    // SAFETY: the set is valid, and so is the number.
+    unsafe { libc::sigaddset(&raw mut interrupted.uc_sigmask, signal::threads()) };
+    let registers = &mut interrupted.uc_mcontext.gregs;
     let address = registers[libc::REG_RIP as usize] as u64;
     let saved = context.leave_from(address, registers[libc::REG_RSP as usize] as u64);
     context.note_fault(number, code, accessed);

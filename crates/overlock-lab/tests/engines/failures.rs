@@ -18,6 +18,7 @@ crate::on_both_engines!(
     a_halt_without_a_kick_is_named,
     a_fault_ends_the_vcpus_that_wait_for_the_faulty_one,
     a_fault_leaves_the_next_run_alone,
+    a_fault_amid_evictions_is_a_fault,
     nonsense_is_refused,
 );
 
@@ -153,6 +154,22 @@ fn a_fault_leaves_the_next_run_alone<E: Engine>() {
         });
         E::default().run(&config(2, 1), &program).unwrap();
         assert_eq!(reached.into_inner(), 2);
+    }
+}
+
+/// The signal that takes a thread's processor may come at any instruction, also of the handler that ends a faulty
+/// program, and with a stack that has no room left for it.
+fn a_fault_amid_evictions_is_a_fault<E: Engine>() {
+    for round in 0..50 {
+        let slice = Duration::from_micros(50);
+        let config = Config { slice, ..config(3, 1) };
+        let error = error::<E>(&config, |vcpu| {
+            vcpu.work_ns(1000 * (u64::from(vcpu.number()) + round));
+            black_box(recurses(black_box(0)));
+        });
+        let text = error.to_string();
+        assert!(matches!(error, Error::Fault { .. }), "{text}");
+        assert!(text.contains("recurses"), "{text}");
     }
 }
 
