@@ -10,7 +10,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
-use overlock::Platform;
+use overlock::platform::Platform;
 
 use crate::cpus::{self, count};
 use crate::platform::{Halting, Sabotage, broken, is_broken, switch};

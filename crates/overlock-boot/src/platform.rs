@@ -177,13 +177,13 @@ pub trait Halting: 'static {
     /// How many kicks have reached this CPU, if none was sent while one was under way.
     fn reached() -> u64;
 
-    /// [`overlock::Platform::nap`].
+    /// [`overlock::platform::Platform::nap`].
     fn nap() {
         core::hint::spin_loop();
     }
 }
 
-/// [`overlock::Platform::wait`] with `between` run after the look at the word, where a kick is most
+/// [`overlock::platform::Platform::wait`] with `between` run after the look at the word, where a kick is most
 /// easily lost. Counts how the wait ended.
 pub fn wait_with<W: Halting>(
     word: &AtomicU32,
@@ -209,7 +209,7 @@ pub fn wait_with<W: Halting>(
     ended
 }
 
-/// [`overlock::Platform::kick`].
+/// [`overlock::platform::Platform::kick`].
 fn kick<W: Halting>(cpu: usize) {
     let other = cpus::of(cpu);
     let up = other.up.load(Relaxed) || broken(Sabotage::KicksAnybody);
@@ -242,7 +242,7 @@ macro_rules! platform {
             fn wait(word: &Self::Word, expected: u32, deadline_ns: Option<u64>) {
                 $crate::platform::wait_with::<$aware>(word, expected, deadline_ns, || {});
             }
-            fn kick(_word: *const Self::Word, cpu: overlock::Cpu) {
+            fn kick(_word: *const Self::Word, cpu: overlock::platform::Cpu) {
                 $crate::platform::kick::<$aware>(cpu.index());
             }
         });
@@ -255,13 +255,13 @@ macro_rules! platform {
             const WAITS: bool = false;
 
             fn wait(_word: &Self::Word, _expected: u32, _deadline_ns: Option<u64>) {}
-            fn kick(_word: *const Self::Word, _cpu: overlock::Cpu) {}
+            fn kick(_word: *const Self::Word, _cpu: overlock::platform::Cpu) {}
         });
     };
     (@ $name:ident { $($own:tt)* }) => {
         // SAFETY: P0 and P4 to P11 as in `platform.rs`; P1 to P3 as in the table of `$name`'s file,
         // or it never waits.
-        unsafe impl overlock::Platform for $name {
+        unsafe impl overlock::platform::Platform for $name {
             type Byte = core::sync::atomic::AtomicU8;
             type Half = core::sync::atomic::AtomicU16;
             type Word = core::sync::atomic::AtomicU32;
@@ -276,17 +276,17 @@ macro_rules! platform {
                 core::hint::spin_loop();
             }
             #[inline]
-            fn cpu() -> Option<overlock::Cpu> {
-                overlock::Cpu::new($crate::cpus::this().number())
+            fn cpu() -> Option<overlock::platform::Cpu> {
+                overlock::platform::Cpu::new($crate::cpus::this().number())
             }
-            fn slot(cpu: overlock::Cpu) -> &'static overlock::Slot<Self> {
-                static SLOTS: [overlock::Slot<$name>; $crate::cpus::MAX] =
-                    [const { overlock::Slot::new() }; $crate::cpus::MAX];
+            fn slot(cpu: overlock::platform::Cpu) -> &'static overlock::platform::Slot<Self> {
+                static SLOTS: [overlock::platform::Slot<$name>; $crate::cpus::MAX] =
+                    [const { overlock::platform::Slot::new() }; $crate::cpus::MAX];
                 &SLOTS[cpu.index()]
             }
-            fn waiters() -> &'static [overlock::Bucket<Self>] {
-                static BUCKETS: [overlock::Bucket<$name>; $crate::platform::BUCKETS] =
-                    [const { overlock::Bucket::new() }; $crate::platform::BUCKETS];
+            fn waiters() -> &'static [overlock::platform::Bucket<Self>] {
+                static BUCKETS: [overlock::platform::Bucket<$name>; $crate::platform::BUCKETS] =
+                    [const { overlock::platform::Bucket::new() }; $crate::platform::BUCKETS];
                 &BUCKETS
             }
             #[inline]

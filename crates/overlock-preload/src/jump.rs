@@ -22,8 +22,7 @@
 use core::ffi::c_void;
 
 use libc::c_int;
-use overlock::Cpu;
-use overlock::platform::{Platform, keep_errno, report};
+use overlock::platform::{Cpu, Platform, keep_errno, report};
 
 use crate::mutex::Mutex;
 use crate::platform::Process;

@@ -16,9 +16,8 @@
 use core::sync::atomic::Ordering::{self, Relaxed};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use overlock::Cpu;
 use overlock::platform::syscall::{self, syscall};
-use overlock::platform::{MAX_CPUS, Platform as _};
+use overlock::platform::{Cpu, MAX_CPUS, Platform as _};
 
 use crate::platform::Process;
 use crate::thread;

@@ -11,8 +11,7 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
-use overlock::platform::{Costs, Platform, ReadModifyWrite, Threads};
-use overlock::{Bucket, Cpu, Slot};
+use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot, Threads};
 
 use crate::unforked::{self, UNFORKED};
 use crate::{longest, numbers, thread};

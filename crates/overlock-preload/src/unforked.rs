@@ -16,9 +16,8 @@ use core::sync::atomic::{
     Ordering::Relaxed,
 };
 
-use overlock::platform::MAX_CPUS;
 use overlock::platform::syscall::{self, syscall};
-use overlock::{Bucket, Slot};
+use overlock::platform::{Bucket, MAX_CPUS, Slot};
 
 use crate::platform::Process;
 

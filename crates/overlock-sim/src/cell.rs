@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::Ordering::{self, Relaxed};
 
-use overlock::LEVELS;
 use overlock::atomic::{Atomic, ConstAtomic};
+use overlock::platform::LEVELS;
 
 use crate::arena::Arena;
 use crate::engine::{self, Access, Observer, Touch};

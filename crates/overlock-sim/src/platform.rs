@@ -21,8 +21,7 @@ use std::panic::Location;
 use std::sync::atomic::Ordering;
 
 use overlock::atomic::Atomic;
-use overlock::platform::{CheapRelease, Costs, Platform};
-use overlock::{Bucket, Cpu, Slot};
+use overlock::platform::{Bucket, CheapRelease, Costs, Cpu, Platform, Slot};
 
 use crate::cell::{Cell32, Numbers, Renumbered, Word};
 use crate::machine::{self, Whom};

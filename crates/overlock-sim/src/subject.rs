@@ -4,9 +4,9 @@
 use std::ptr;
 
 use overlock::counters::{Class, Event};
-use overlock::{
-    Bucket, ConstLock, Hybrid, Narrow, Queued, RawLock, RawTimedLock, Slot, TestAndSet, Ticket,
-};
+use overlock::platform::{Bucket, Slot};
+use overlock::raw::Narrow;
+use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
 
 use crate::arena::Arena;
 use crate::cell::Cell32;

@@ -13,8 +13,7 @@ use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
 use overlock::atomic::{Atomic, ConstAtomic};
-use overlock::platform::{Platform, ReadModifyWrite};
-use overlock::{Bucket, Cpu, Slot};
+use overlock::platform::{Bucket, Cpu, Platform, ReadModifyWrite, Slot};
 use overlock_world::experiment::Experiment;
 use overlock_world::locks::{HAND_OVER, Lock};
 use overlock_world::row::{Point, relate};

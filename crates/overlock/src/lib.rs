@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spin locks for CPUs that get taken away.
 //!
+//! Programs want `ThreadMutex`, which comes with the feature `threads`. The default features are
+//! empty on purpose: the crate is for kernels too, which bring their own
+//! [`Platform`](platform::Platform).
+//!
 //! A thread or a virtual CPU that holds a spin lock, or that is next in the queue for one, can lose
 //! its processor at any instruction; every waiter behind it then burns time for nothing. The locks
 //! here spin for a moment, halt, and are called back. One source serves threads, guests of a
-//! hypervisor, bare metal and a model checker: each lock is generic over the [`Platform`] it runs
-//! on.
+//! hypervisor, bare metal and a model checker: each lock is generic over the
+//! [`Platform`](platform::Platform) it runs on.
 //!
 //! | lock | order | bypass of a waiter | for |
 //! |---|---|---|---|
@@ -33,8 +37,8 @@
 //!
 //! # Features
 //!
-//! Without features the crate is `no_std` and depends on nothing: bring a [`Platform`], or use
-//! [`platform::Native`].
+//! Without features the crate is `no_std` and depends on nothing: bring a
+//! [`Platform`](platform::Platform), or use [`platform::Native`].
 //!
 //! * `threads`: [`platform::Threads`] and [`platform::Shared`], for programs on Linux.
 //! * `lock_api`: the raw mutex traits of that crate.
@@ -62,14 +66,8 @@ mod spin;
 mod waiters;
 
 pub use mutex::{Guard, Mutex};
-pub use platform::Platform;
-pub use raw::{
-    ConstLock, Hybrid, Narrow, Queued, RawFairLock, RawLock, RawTimedLock, TestAndSet, Ticket,
-    Wide, Width,
-};
-pub use refresh::{Refresh, Value};
-pub use slot::{Cpu, LEVELS, Slot};
-pub use waiters::Bucket;
+pub use raw::{ConstLock, Hybrid, Queued, RawFairLock, RawLock, RawTimedLock, TestAndSet, Ticket};
+pub use refresh::Refresh;
 
 /// The right mutex for an application: [`Hybrid`] on [`platform::Threads`].
 #[cfg(all(feature = "threads", target_os = "linux"))]

@@ -29,8 +29,8 @@
 use core::sync::atomic::Ordering;
 
 use crate::atomic::Atomic;
-use crate::slot::{Cpu, Slot};
-use crate::waiters::Bucket;
+pub use crate::slot::{Cpu, LEVELS, Slot};
+pub use crate::waiters::Bucket;
 
 mod costs;
 mod native;

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use overlock::counters::Uncounted;
 use overlock::platform::{Native, Shared, Threads};
-use overlock::{Hybrid, Narrow, Queued, TestAndSet, Ticket, Wide};
+use overlock::raw::{Narrow, Wide};
+use overlock::{Hybrid, Queued, TestAndSet, Ticket};
 use support::likeness::Spinning;
 use support::oracle;
 

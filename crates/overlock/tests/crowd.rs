@@ -9,7 +9,8 @@ use std::thread;
 
 use overlock::counters::Uncounted;
 use overlock::platform::Threads;
-use overlock::{ConstLock, Mutex, Narrow, RawLock, Ticket};
+use overlock::raw::Narrow;
+use overlock::{ConstLock, Mutex, RawLock, Ticket};
 
 const THREADS: usize = 300;
 

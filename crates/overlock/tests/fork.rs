@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use overlock::counters::Uncounted;
 use overlock::platform::{Native, Platform, Threads};
-use overlock::{ConstLock, Hybrid, Narrow, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
+use overlock::raw::Narrow;
+use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
 use support::alone::is_alone;
 use support::oracle::{Verdict, sleeps, watched};
 

@@ -32,7 +32,8 @@ use std::time::{Duration, Instant};
 
 use overlock::counters::Uncounted;
 use overlock::platform::{Platform, Threads};
-use overlock::{ConstLock, Guard, Hybrid, Mutex, Narrow, Queued, RawTimedLock, TestAndSet, Ticket};
+use overlock::raw::Narrow;
+use overlock::{ConstLock, Guard, Hybrid, Mutex, Queued, RawTimedLock, TestAndSet, Ticket};
 use support::likeness::Unmended;
 use support::skip::skip;
 use support::stepped::{Stepped, Stop};

@@ -3,8 +3,7 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
-use overlock::platform::ReadModifyWrite;
-use overlock::{Bucket, Cpu, Platform, Slot};
+use overlock::platform::{Bucket, Cpu, Platform, ReadModifyWrite, Slot};
 
 use crate::arch;
 

@@ -12,7 +12,7 @@ mod waits;
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use overlock::Cpu;
+use overlock::platform::Cpu;
 
 use super::checks::{begin, tell};
 use crate::cpus;

@@ -23,8 +23,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, Ordering::Relaxed};
 
 use overlock::atomic::ConstAtomic;
-use overlock::platform::{Costs, Platform, ReadModifyWrite};
-use overlock::{Bucket, Cpu, Slot};
+use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
 use overlock_world::clock::{ticks, ticks_after_loads};
 
 use super::abi::{Call, VcpuRecord};

@@ -6,7 +6,7 @@
 use std::panic::Location;
 
 use overlock::counters::Event as Counter;
-use overlock::{Bucket, Cpu, Slot};
+use overlock::platform::{Bucket, Cpu, Slot};
 
 use super::{AtStep, Event, Machine, Status};
 use crate::arena::Arena;

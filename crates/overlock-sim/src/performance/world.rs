@@ -20,8 +20,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use overlock::atomic::Atomic;
-use overlock::platform::{Costs, Platform, ReadModifyWrite};
-use overlock::{Bucket, Cpu, Slot};
+use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
 use overlock_world::Verbs;
 
 use super::Timed;

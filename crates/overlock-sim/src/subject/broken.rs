@@ -9,8 +9,8 @@ use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
 use overlock::atomic::{Atomic, ConstAtomic};
-use overlock::platform::Platform;
-use overlock::{Bucket, ConstLock, RawLock, RawTimedLock};
+use overlock::platform::{Bucket, Platform};
+use overlock::{ConstLock, RawLock, RawTimedLock};
 
 use super::{Fair, HYBRID, Subject, UNFAIR};
 use crate::Oracle;

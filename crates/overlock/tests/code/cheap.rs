@@ -3,8 +3,8 @@
 // cheap releases. `WAITS` is what they begin with.
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
-use overlock::platform::{CheapRelease, Platform};
-use overlock::{Bucket, Cpu, Hybrid, RawLock, Slot, Ticket};
+use overlock::platform::{CheapRelease, Platform, Bucket, Cpu, Slot};
+use overlock::{Hybrid, RawLock, Ticket};
 
 struct Cheap;
 

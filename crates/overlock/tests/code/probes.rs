@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use overlock::counters::Uncounted;
 use overlock::platform::{Native, Threads};
-use overlock::{Hybrid, Narrow, Queued, RawLock, TestAndSet, Ticket};
+use overlock::{Hybrid, Queued, RawLock, TestAndSet, Ticket};
+use overlock::raw::Narrow;
 
 macro_rules! probes {
     ($($lock:ty: $lock_it:ident, $try_it:ident, $unlock_it:ident;)*) => {$(

@@ -3,9 +3,10 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use overlock::Refresh;
 use overlock::atomic::Atomic;
 use overlock::platform::Platform;
-use overlock::{Refresh, Value};
+use overlock::refresh::Value;
 
 use crate::support::cells::Word;
 use crate::support::models::Depth;

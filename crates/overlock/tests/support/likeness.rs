@@ -42,23 +42,23 @@ macro_rules! like_threads {
             fn yield_now() {
                 Threads::yield_now();
             }
-            fn cpu() -> Option<overlock::Cpu> {
+            fn cpu() -> Option<overlock::platform::Cpu> {
                 Threads::cpu()
             }
-            fn slot(cpu: overlock::Cpu) -> &'static overlock::Slot<Self> {
-                static SLOTS: [overlock::Slot<$name>; overlock::platform::MAX_CPUS] =
-                    [const { overlock::Slot::new() }; overlock::platform::MAX_CPUS];
+            fn slot(cpu: overlock::platform::Cpu) -> &'static overlock::platform::Slot<Self> {
+                static SLOTS: [overlock::platform::Slot<$name>; overlock::platform::MAX_CPUS] =
+                    [const { overlock::platform::Slot::new() }; overlock::platform::MAX_CPUS];
                 &SLOTS[cpu.index()]
             }
-            fn waiters() -> &'static [overlock::Bucket<Self>] {
-                static BUCKETS: [overlock::Bucket<$name>; 64] =
-                    [const { overlock::Bucket::new() }; 64];
+            fn waiters() -> &'static [overlock::platform::Bucket<Self>] {
+                static BUCKETS: [overlock::platform::Bucket<$name>; 64] =
+                    [const { overlock::platform::Bucket::new() }; 64];
                 &BUCKETS
             }
             fn wait(word: &Self::Word, expected: u32, deadline_ns: Option<u64>) {
                 Threads::wait(word, expected, deadline_ns);
             }
-            fn kick(word: *const Self::Word, cpu: overlock::Cpu) {
+            fn kick(word: *const Self::Word, cpu: overlock::platform::Cpu) {
                 Threads::kick(word, cpu);
             }
             fn now_ns() -> u64 {

@@ -23,7 +23,8 @@ use std::time::Duration;
 use loom::cell::UnsafeCell;
 use overlock::counters::{Class, Event};
 use overlock::platform::Platform;
-use overlock::{Hybrid, Narrow, Queued, RawLock, RawTimedLock, TestAndSet, Ticket, Wide};
+use overlock::raw::{Narrow, Wide};
+use overlock::{Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
 
 use super::cells::{Byte, Half, Life, Part, Watch, Word};
 use super::platform::{self, CPUS, World};

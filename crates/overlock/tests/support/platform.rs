@@ -30,8 +30,7 @@ use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 use loom::sync::atomic::AtomicBool;
 use loom::sync::{Condvar, Mutex};
 use overlock::atomic::Atomic;
-use overlock::platform::{CheapRelease, Costs, Platform};
-use overlock::{Bucket, Cpu, LEVELS, Slot};
+use overlock::platform::{Bucket, CheapRelease, Costs, Cpu, LEVELS, Platform, Slot};
 
 use super::cells::{Byte, Half, Part, Trail, Word};
 use super::sites;

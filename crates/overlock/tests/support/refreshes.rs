@@ -27,8 +27,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, AtomicU32};
+use overlock::Refresh;
 use overlock::platform::Platform;
-use overlock::{Refresh, Value};
+use overlock::refresh::Value;
 
 use super::cells::{Life, Part, Word};
 use super::models::{Depth, Report, explore};

@@ -4,7 +4,7 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
-use overlock::{Cpu, Platform as _};
+use overlock::platform::{Cpu, Platform as _};
 
 use super::{TICK_US, Verdict, await_change, by_kick, ensure, with_ticks};
 use crate::cpus;

@@ -4,7 +4,8 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 use overlock::counters::Event;
-use overlock::{Cpu, Platform as _, RawLock as _, Ticket};
+use overlock::platform::{Cpu, Platform as _};
+use overlock::{RawLock as _, Ticket};
 
 use super::{Verdict, ensure, me};
 use crate::cpus;

@@ -4,7 +4,7 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
-use overlock::Platform as _;
+use overlock::platform::Platform as _;
 
 use super::{Verdict, await_change, by_kick, ensure, me, with_ticks};
 use crate::cpus;

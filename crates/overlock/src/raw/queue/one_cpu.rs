@@ -27,21 +27,22 @@ macro_rules! one_cpu {
             fn relax() {
                 $now.fetch_add(10, core::sync::atomic::Ordering::Relaxed);
             }
-            fn cpu() -> Option<crate::Cpu> {
-                crate::Cpu::new(0)
+            fn cpu() -> Option<crate::platform::Cpu> {
+                crate::platform::Cpu::new(0)
             }
-            fn slot(_: crate::Cpu) -> &'static crate::Slot<Self> {
-                static SLOT: crate::Slot<$name> = crate::Slot::new();
+            fn slot(_: crate::platform::Cpu) -> &'static crate::platform::Slot<Self> {
+                static SLOT: crate::platform::Slot<$name> = crate::platform::Slot::new();
                 &SLOT
             }
-            fn waiters() -> &'static [crate::Bucket<Self>] {
-                static BUCKETS: [crate::Bucket<$name>; 2] = [const { crate::Bucket::new() }; 2];
+            fn waiters() -> &'static [crate::platform::Bucket<Self>] {
+                static BUCKETS: [crate::platform::Bucket<$name>; 2] =
+                    [const { crate::platform::Bucket::new() }; 2];
                 &BUCKETS
             }
             fn wait(_: &Self::Word, _: u32, _: Option<u64>) {
                 $halts();
             }
-            fn kick(_: *const Self::Word, _: crate::Cpu) {}
+            fn kick(_: *const Self::Word, _: crate::platform::Cpu) {}
             fn now_ns() -> u64 {
                 $now.load(core::sync::atomic::Ordering::Relaxed)
             }

@@ -19,6 +19,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     ///
     /// # Safety
     /// If a CPU holds the lock, the caller is that CPU or is entitled to release it in its place.
+    #[doc(hidden)]
     #[inline]
     pub unsafe fn unlock_if_locked(&self) -> bool {
         // ORDERING: Release, O2. (0,0,0,0,0,1) -> (0,0,0,0,0,0)

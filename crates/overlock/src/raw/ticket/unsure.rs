@@ -17,6 +17,7 @@ use crate::raw::word::ticket::Head;
 impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
     /// Returns the ticket that is served. From an acquisition to its release, it is the holder's.
     #[inline]
+    #[doc(hidden)]
     pub fn served(&self) -> u32 {
         self.look().served()
     }
@@ -29,6 +30,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
     /// The CPU that drew `ticket` has acquired the lock by it. If it still holds the lock, the
     /// caller is that CPU or is entitled to release it in its place.
     #[inline]
+    #[doc(hidden)]
     pub unsafe fn unlock_ticket(&self, ticket: u32) -> bool {
         let address = ptr::from_ref(self);
         let mut head = Head::new(ticket);
