@@ -14,6 +14,7 @@ mod rng;
 pub mod row;
 mod run;
 mod run_delay;
+mod seeds;
 mod sequential;
 pub mod stats;
 pub mod timeline;

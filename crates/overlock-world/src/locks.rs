@@ -5,15 +5,13 @@ use overlock::counters::Event;
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 
 use crate::stats::unique;
-use crate::{Error, Verbs};
+use crate::{Error, Verbs, seeds};
 
+pub(crate) mod class;
 #[cfg(feature = "threads")]
 pub mod verbs;
 
-overlock::lock_class!(
-    /// All locks of the workloads.
-    pub Locks
-);
+pub use class::Locks;
 
 /// The names of all locks, as they are built. Those that begin with `native` never wait: they know
 /// nothing of being virtual.
@@ -31,6 +29,19 @@ pub const LOCKS: [&str; 8] = [
 /// S3's subject as it was before S3, for comparison: the paravirtual queue locks with all their
 /// read-modify-writes sequentially consistent. They are used only when asked for by name.
 pub const COMPARATORS: [&str; 2] = ["sequential-queued", "sequential-hybrid"];
+
+/// The locks of S1, S3 and S4 as they were published, for comparison, and S3's before S3. They are
+/// used only when asked for by name, and serve at most [`PUBLISHED_CPUS`] vCPUs.
+pub const PUBLISHED: [&str; 5] = [
+    "published-ticket",
+    "published-queued",
+    "published-queued-full",
+    "published-hybrid",
+    "published-unfair",
+];
+
+/// The most vCPUs that [`PUBLISHED`] locks serve.
+pub const PUBLISHED_CPUS: u32 = seeds::CPUS as u32;
 
 /// Takes the place of a lock's name to show the best that a lock of strict order could do: vCPUs
 /// pass a token round, and each hand-over takes one critical section, one kick and one halt.
@@ -59,6 +70,7 @@ const MAIN: [&str; 7] = ["hybrid", "queued", "ticket", "std", "parking-lot", "pt
 pub const BROKEN: [&str; 2] = ["broken-noop", "broken-favourite"];
 
 const NATIVE: &str = "native-";
+const AS_PUBLISHED: &str = "published-";
 const SEQUENTIAL: &str = "sequential-";
 const OFF: &str = "-off";
 
@@ -73,6 +85,8 @@ pub enum Build {
     Paravirtual,
     /// The same, with sequentially consistent read-modify-writes.
     Sequential,
+    /// As others have published it.
+    Published,
     /// It is not ours.
     Peer,
     /// It is broken on purpose.
@@ -84,15 +98,16 @@ pub enum Build {
 pub struct Lock {
     /// The name as typed, and as it appears in the records.
     pub name: String,
-    /// As in [`LOCKS`], [`COMPARATORS`], [`PEERS`], [`BROKEN`], or [`HAND_OVER`].
+    /// As in [`LOCKS`], [`COMPARATORS`], [`PUBLISHED`], [`PEERS`], [`BROKEN`], or [`HAND_OVER`].
     pub built: &'static str,
     /// Whether it can wait instead of spinning.
     pub paravirtual: bool,
 }
 
 impl Lock {
-    /// The lock with this name: one of [`LOCKS`], a paravirtual one of them followed by `-off`, one
-    /// of [`COMPARATORS`], [`HAND_OVER`], one of [`PEERS`] or of [`BROKEN`].
+    /// The lock with this name: one of [`LOCKS`] or [`PUBLISHED`], a paravirtual one of them
+    /// followed by `-off`, one of [`COMPARATORS`], [`HAND_OVER`], one of [`PEERS`] or of
+    /// [`BROKEN`].
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let find = |among: &[&'static str], name: &str| {
@@ -104,12 +119,13 @@ impl Lock {
         if let Some(built) = find(&PEERS, name).or_else(|| find(&BROKEN, name)) {
             return Some(Self { name: name.to_owned(), built, paravirtual: false });
         }
+        let lock = |name| find(&LOCKS, name).or_else(|| find(&PUBLISHED, name));
         let (built, paravirtual) = match name.strip_suffix(OFF) {
-            Some(base) if !base.starts_with(NATIVE) => (find(&LOCKS, base)?, false),
+            Some(base) if !base.starts_with(NATIVE) => (lock(base)?, false),
             Some(_) => return None,
             None => {
                 let other = || find(&COMPARATORS, name).or_else(|| find(&[HAND_OVER], name));
-                (find(&LOCKS, name).or_else(other)?, !name.starts_with(NATIVE))
+                (lock(name).or_else(other)?, !name.starts_with(NATIVE))
             }
         };
         Some(Self { name: name.to_owned(), built, paravirtual })
@@ -175,6 +191,7 @@ impl Lock {
         match (self.built.starts_with(NATIVE), self.paravirtual) {
             _ if PEERS.contains(&self.built) => Build::Peer,
             _ if BROKEN.contains(&self.built) => Build::Broken,
+            _ if PUBLISHED.contains(&self.built) => Build::Published,
             _ if self.built.starts_with(SEQUENTIAL) => Build::Sequential,
             (true, _) => Build::Native,
             (false, false) => Build::Off,
@@ -191,12 +208,13 @@ impl Lock {
 
 /// Whether the lock called `name` serves its waiters in order.
 pub(crate) fn in_order(name: &str) -> bool {
-    matches!(plain(name), "ticket" | "queued")
+    matches!(plain(name), "ticket" | "queued" | "queued-full")
 }
 
 /// The name of the algorithm of a lock with this name.
 fn plain(name: &str) -> &str {
-    name.strip_prefix(NATIVE).or_else(|| name.strip_prefix(SEQUENTIAL)).unwrap_or(name)
+    let built = [NATIVE, SEQUENTIAL, AS_PUBLISHED];
+    built.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
 }
 
 /// Something to do with a lock whose type is known only by its name.
@@ -216,6 +234,11 @@ pub(crate) fn with_lock<W: Verbs, U: UseLock>(name: &str, user: U) -> Option<U::
         "hybrid" => user.with::<Hybrid<W::Aware, Locks>>(),
         "sequential-queued" => user.with::<Queued<W::Ordered, Locks>>(),
         "sequential-hybrid" => user.with::<Hybrid<W::Ordered, Locks>>(),
+        "published-ticket" => user.with::<seeds::Ticket<W::Aware>>(),
+        "published-queued" => user.with::<seeds::Queue<W::Aware, false, false>>(),
+        "published-queued-full" => user.with::<seeds::Queue<W::Aware, false, true>>(),
+        "published-hybrid" => user.with::<seeds::Queue<W::Aware, true, false>>(),
+        "published-unfair" => user.with::<seeds::Unfair<W::Native>>(),
         "native-test-and-set" => user.with::<TestAndSet<W::Native, Locks>>(),
         "native-ticket" => user.with::<Ticket<W::Native, Locks>>(),
         "native-queued" => user.with::<Queued<W::Native, Locks>>(),

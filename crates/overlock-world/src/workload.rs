@@ -29,7 +29,9 @@ pub use self::profile::Profile;
 use self::ring::Ring;
 pub use self::tally::histogram;
 use crate::engine::{Config, Engine};
-use crate::locks::{COMPARATORS, Counted, HAND_OVER, LOCKS, UseLock, in_order, with_lock};
+use crate::locks::{
+    COMPARATORS, Counted, HAND_OVER, LOCKS, PUBLISHED, PUBLISHED_CPUS, UseLock, in_order, with_lock,
+};
 use crate::run::Seen;
 use crate::timeline::Window;
 use crate::{Error, Run, Verbs};
@@ -63,13 +65,19 @@ pub fn run<E: Engine>(
     if lock == HAND_OVER {
         return hand_over(engine, config, profile);
     }
-    if !LOCKS.contains(&lock) && !COMPARATORS.contains(&lock) {
-        let known = [&LOCKS[..], &COMPARATORS].concat().join(", ");
+    let known = [&LOCKS[..], &COMPARATORS, &PUBLISHED].concat();
+    if !known.contains(&lock) {
+        let known = known.join(", ");
         return Err(Error(format!("no lock is called {lock}; there are {known}")).into());
     }
     if COMPARATORS.contains(&lock) && no_sequential::<E::Verbs>() {
         let why =
             format!("{lock} does not differ from the lock it is compared with on {}", E::NAME);
+        return Err(Error(why).into());
+    }
+    if PUBLISHED.contains(&lock) && config.vcpus > PUBLISHED_CPUS {
+        let vcpus = config.vcpus;
+        let why = format!("{lock} serves at most {PUBLISHED_CPUS} vCPUs, not {vcpus}");
         return Err(Error(why).into());
     }
     let wake_ns = match config.wake_ns {
@@ -79,7 +87,7 @@ pub fn run<E: Engine>(
     let publishes = config.publishes || config.policy == PV_HINT;
     let config = Config { wake_ns: Some(wake_ns), publishes, ..*config };
     with_lock::<E::Verbs, _>(lock, Locked { engine, config: &config, profile, lock })
-        .expect("one of LOCKS")
+        .expect("a known lock")
 }
 
 /// Whether a world has no platform of sequentially consistent cells.

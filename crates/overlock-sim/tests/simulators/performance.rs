@@ -8,7 +8,7 @@ use std::time::Duration;
 use overlock::atomic::Atomic;
 use overlock_sim::performance::{Counts, Error, HostProfile, Setup, Simulated, Simulator, Timed};
 use overlock_world::experiment::Experiment;
-use overlock_world::locks::{HAND_OVER, LOCKS};
+use overlock_world::locks::{HAND_OVER, LOCKS, PUBLISHED};
 use overlock_world::workload::Profile;
 use overlock_world::{Config, PmTimerRule, Program, Run, Vcpu, Verbs, World as _};
 
@@ -72,7 +72,7 @@ fn a_run_can_be_cancelled() {
 fn every_lock_and_workload_runs_and_repeats_by_its_seed() {
     let mut differ = 0;
     for workload in Profile::names() {
-        for lock in LOCKS.into_iter().chain([HAND_OVER]) {
+        for lock in LOCKS.into_iter().chain(PUBLISHED).chain([HAND_OVER]) {
             let config = Config { policy: "pv-hint", ..millis(3, 5, 2) };
             let config = Config { pause_window: Duration::from_micros(20), ..config };
             let (record, counts) = run(&setup("dev-kvm", 7), &config, workload, lock);
