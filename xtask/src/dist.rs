@@ -153,8 +153,8 @@ impl Layout {
         strip(&to, "--strip-debug")
     }
 
-    /// Writes the library that the command contains, for it uses no other: doctor looks for an installed one, and
-    /// unpacks its own into the user's cache.
+    /// Writes the library that the command contains, for it uses no other: doctor looks for an
+    /// installed one, and unpacks its own into the user's cache.
     fn preload_library(&self, overlock: &Path) -> Result<()> {
         let scratch = tempdir()?;
         let mut doctor = Command::new(overlock);

@@ -5,10 +5,10 @@
 //! child ends by `_exit` right after that line, which also ends any thread that still spins, so
 //! nothing leaks into the next run.
 
-use crate::child::{self, Finished};
 use crate::error::Error;
 use crate::run::{RunSample, RunSpec};
 use crate::subjects::{self, Counted, Entry};
+use overlock_process::{Finished, finish};
 use overlock_world::clock::Stamps;
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
@@ -82,7 +82,7 @@ fn ask<T: for<'de> Deserialize<'de>>(
     let mut command = Command::new("/proc/self/exe");
     command.arg0("overlock").args([CHILD, &order]);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let finished = child::finish(&mut command, Some(limit), cancelled);
+    let finished = finish(&mut command, Some(limit), cancelled);
     match finished.map_err(Error::when("watch a process for a run"))? {
         Finished::Exited { exit, stdout, .. } => judge(exit.status, &stdout),
         Finished::TooLong => Ok(Ended::Badly(format!("hung: no end after {} s", limit.as_secs()))),

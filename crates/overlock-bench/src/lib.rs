@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![doc = include_str!("../README.md")]
 
-pub mod child;
-mod cpu_times;
 mod error;
 mod histogram;
 mod isolated;
@@ -13,13 +11,11 @@ mod steps;
 mod subject;
 mod subjects;
 mod timeline;
-mod usage;
 mod watch;
 mod work;
 mod worker;
 mod world;
 
-pub use cpu_times::{CpuTimes, allowed_cpus, may_run_on};
 pub use error::Error;
 pub use isolated::{CHILD, Ended, obey, pairs, run};
 pub use run::{RunSample, RunSpec, STALL_NS};
@@ -28,7 +24,6 @@ pub use sched::Sched;
 pub use steps::Mix;
 pub use subjects::{Entry, FLOOR, Origin, find, offered};
 pub use timeline::Timeline;
-pub use usage::Usage;
 pub use watch::GRAIN;
 pub use work::{DRIFT_LIMIT, Work};
 pub use world::Threads;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is asked of a run, and what it finds out.
 
-use crate::cpu_times::CpuTimes;
 use crate::sched::Sched;
 use crate::steps::Mix;
 use crate::timeline::Timeline;
+use overlock_process::CpuTimes;
 use overlock_world::clock::Stamps;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

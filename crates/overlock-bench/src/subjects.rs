@@ -6,10 +6,10 @@
 
 use crate::run::{RunSample, RunSpec};
 use crate::subject::Subject;
-use crate::usage::thread_id;
 use crate::worker;
 use overlock::platform::{Native, Threads};
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
+use overlock_process::thread_id;
 use std::cell::UnsafeCell;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

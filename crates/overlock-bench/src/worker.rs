@@ -31,7 +31,6 @@
 //! with one writer each, and counters that are ordered exactly as well as the lock under test
 //! orders them.
 
-use crate::cpu_times::CpuTimes;
 use crate::histogram::{self, Histogram};
 use crate::run::{RunSample, RunSpec, STALL_NS};
 use crate::sample::Sampling;
@@ -39,9 +38,9 @@ use crate::sched::Account;
 use crate::steps::{STEPS, Step};
 use crate::subject::Subject;
 use crate::timeline::{Log, Scale, Timeline, Writer};
-use crate::usage::thread_id;
 use crate::watch::{GRAIN, Progress, Watch};
 use crate::work::Chain;
+use overlock_process::{CpuTimes, thread_id};
 use overlock_world::clock::Stamps;
 use overlock_world::{Rng, seed_of};
 use std::collections::BTreeMap;

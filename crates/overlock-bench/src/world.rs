@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The threads of this machine as a world.
 
+use crate::Error;
 use crate::isolated::{self, Ended};
 use crate::run::{RunSample, RunSpec};
 use crate::sample::spacing;
 use crate::steps::Mix;
 use crate::subjects::{self, Entry, FLOOR};
 use crate::work::Work;
-use crate::{Error, allowed_cpus};
+use overlock_process::allowed_cpus;
 use overlock_world::clock::Stamps;
 use overlock_world::locks::Lock;
 use overlock_world::stats::{Spread, jain};

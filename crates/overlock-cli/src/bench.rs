@@ -30,13 +30,14 @@ use crate::outcome::Outcome;
 use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::warnings::{self, Warning};
-use crate::worlds::{self, Open};
 use anyhow::{Result, bail};
 use measure::Measured;
 use overlock_bench::DRIFT_LIMIT;
 use overlock_world::experiment::Experiment;
 use overlock_world::row::{Head, Row};
 use overlock_world::{World, clock};
+use overlock_worlds::{self as worlds, Checked, Heard, Image, Open};
+use serde::Serialize;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The seed where no points are drawn: the same command then always makes the same simulations.
@@ -95,8 +96,9 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
             }
         };
         if args.check
-            && let Some(checked) = open.verify(&args.options(), &mut sink)?
+            && let Open::Image(image) = &open
         {
+            let checked = verify(image, &args.cpus, &mut sink)?;
             found.add(Found { is_fine: checked.is_fine, has_results: checked.has_any, ..found });
         } else {
             found.add(one(args, experiment, open.world(), seed, &mut sink)?);
@@ -118,6 +120,36 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
         (false, true) => Outcome::Fine,
         (false, false) => Outcome::CheckFailed,
     })
+}
+
+/// A kernel's check of itself, as a row.
+#[derive(Serialize)]
+struct CheckRow<'a> {
+    kind: &'static str,
+    world: &'static str,
+    #[serde(flatten)]
+    check: &'a worlds::Check,
+}
+
+/// Lets a kernel check itself, and tells what it finds.
+fn verify(image: &Image, cpus: &[u32], sink: &mut Sink) -> Result<Checked> {
+    let (progress, world) = (Progress::new(worlds::CHECKS), image.name());
+    let checked = image.verify(cpus, &mut |heard| match heard {
+        Heard::Progress(what) => {
+            progress.say(what);
+            Ok(())
+        }
+        Heard::Check(check) => {
+            progress.step();
+            sink.record(&CheckRow { kind: "check", world, check })?;
+            let verdict = if check.fine { "fine" } else { "FAILED" };
+            let found = if check.found.is_empty() { "" } else { ": " };
+            let line = format!("  {verdict:6}  {}{found}{}", check.what, check.found);
+            progress.suspend(|| sink.people(&line))
+        }
+    });
+    progress.finish();
+    checked
 }
 
 /// Judges rows, whoever measured them.

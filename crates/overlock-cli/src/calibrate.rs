@@ -15,7 +15,7 @@
 
 use crate::machine::cpuinfo;
 use crate::outcome::Outcome;
-use crate::{interrupt, output, sys, worlds};
+use crate::{interrupt, output, sys};
 use anyhow::{Context, Result, bail};
 use overlock_sim::performance::{Costs, Figure, HostProfile, Kind, Topology};
 use overlock_world::clock::{Clock, ticks};
@@ -46,7 +46,7 @@ const SHORTER: usize = SPELLS / 4;
 pub(crate) fn main(path: &Path) -> Result<Outcome> {
     // A file that can't be written is noticed before anything is measured.
     try_to_open(path)?;
-    let lab = worlds::engine()?;
+    let lab = overlock_worlds::engine(output::complain)?;
     let cpus = u32::try_from(sys::allowed_cpus()).unwrap_or(1);
     let model = cpuinfo("model name").unwrap_or_else(|| "an unnamed processor".into());
     let profile = HostProfile {

@@ -7,7 +7,6 @@
 use crate::args::DoctorArgs;
 use crate::machine::{self, CpuTimes, first_line};
 use crate::outcome::Outcome;
-use crate::process::{elf, preload};
 use crate::{output, sys, terminal};
 use anyhow::Result;
 use overlock::platform::Threads;
@@ -257,7 +256,7 @@ fn slice_extension() -> Finding {
 /// Checks the engines of virtual CPUs and reports what each says of itself.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn engines() -> [Finding; 2] {
-    crate::worlds::engines().map(|(name, available)| match available {
+    overlock_worlds::engines().map(|(name, available)| match available {
         Ok(()) => Finding::new(name, "usable: an engine of `lab`"),
         Err(why) => Finding::new(name, why).advise(true, "until then `lab` uses the other engine"),
     })
@@ -269,7 +268,7 @@ fn engines() -> [Finding; 1] {
 }
 
 fn preload_library() -> Finding {
-    match preload::library() {
+    match overlock_launch::Library::find().map(|library| library.path) {
         Ok(path) => Finding::new("preload library", path.display().to_string()),
         Err(error) => Finding::new("preload library", "not found")
             .advise(true, format!("`run` and `compare` need it: {error:#}")),
@@ -277,7 +276,7 @@ fn preload_library() -> Finding {
 }
 
 fn tool(name: &'static str, advice: &str) -> Finding {
-    match elf::find(name) {
+    match overlock_launch::find(name) {
         Ok(path) => Finding::new(name, path.display().to_string()),
         Err(_) => Finding::new(name, "absent").advise(true, advice),
     }

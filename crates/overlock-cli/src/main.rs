@@ -31,7 +31,6 @@ mod torture;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod trace;
 mod warnings;
-mod worlds;
 
 use args::{Cli, Command};
 use clap::error::{ContextKind, ContextValue};
@@ -42,7 +41,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    process::start::obey_as_starter();
+    overlock_launch::obey_as_starter();
     let cli = match Cli::try_parse_from(lock_first(std::env::args_os().collect())) {
         Ok(cli) => cli,
         Err(error) => return explain(error),
@@ -59,7 +58,7 @@ fn main() -> ExitCode {
         Command::Reference(args) => reference::main(&args),
         Command::Completions(args) => extras::completions(&args),
         Command::ManPages(args) => extras::man_pages(&args),
-        Command::SimChild => worlds::obey().map(|()| Outcome::Fine),
+        Command::SimChild => overlock_worlds::obey().map(|()| Outcome::Fine),
         Command::BenchChild { spec } => {
             overlock_bench::obey(&spec).map(|never| match never {}).map_err(Into::into)
         }
@@ -83,7 +82,7 @@ fn main() -> ExitCode {
 /// Makes `run LOCK PROGRAM...` what it is short for: `run --lock LOCK PROGRAM...`.
 fn lock_first(mut args: Vec<OsString>) -> Vec<OsString> {
     let is_lock =
-        |word: &OsString| word.to_str().is_some_and(|w| process::preload::known(w).is_ok());
+        |word: &OsString| word.to_str().is_some_and(|w| overlock_launch::known(w).is_ok());
     if args.get(1).is_some_and(|verb| verb == "run") && args.get(2).is_some_and(is_lock) {
         args.insert(2, "--lock".into());
     }

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The system calls that std does not offer, behind safe functions.
 
-pub(crate) use overlock_bench::{Usage, may_run_on};
-use std::ffi::CString;
+pub(crate) use overlock_process::may_run_on;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::ptr::null_mut;
-use std::time::Duration;
 
 /// Counts the CPUs that this process may run on: its affinity mask, not the CPUs plugged in.
 pub(crate) fn allowed_cpus() -> usize {
@@ -31,64 +25,6 @@ pub(crate) fn run_on(cpu: usize) -> std::io::Result<()> {
     if failed { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Returns whether the file at `path` carries capabilities.
-pub(crate) fn has_file_capabilities(path: &Path) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    let name = c"security.capability";
-    // SAFETY: both strings end in a nul; a size of 0 asks for the length and writes nothing.
-    let length = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), null_mut(), 0) };
-    length > 0
-}
-
-/// Returns the user and the group that started this process.
-pub(crate) fn real_ids() -> (u32, u32) {
-    // SAFETY: both always succeed.
-    unsafe { (libc::getuid(), libc::getgid()) }
-}
-
-/// Opens a descriptor that becomes readable when process `pid` ends.
-pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
-    // SAFETY: takes two integers and touches no memory.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: the call has just made this descriptor, and no other code knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Waits until `fd` is readable; returns false if `limit` passed or a signal came first.
-pub(crate) fn wait_readable(fd: &OwnedFd, limit: Duration) -> bool {
-    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
-    // SAFETY: `poll` is one valid entry, and the count given is one.
-    unsafe { libc::poll(&raw mut poll, 1, limit) > 0 }
-}
-
-/// Reaps the child `pid`, waiting if needed; returns its wait status and what it used.
-pub(crate) fn wait4(pid: i32) -> io::Result<(i32, Usage)> {
-    let mut status = 0;
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    loop {
-        // SAFETY: both pointers are to writable memory of the right type.
-        let reaped = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
-        if reaped == pid {
-            // SAFETY: all-zero bytes are a valid rusage, and the call has filled it in.
-            return Ok((status, unsafe { usage.assume_init() }.into()));
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
-}
-
-/// Sends a signal to a process, or to a process group if `pid` is negative.
-///
-/// It is no error if the process has already gone.
-pub(crate) fn kill(pid: i32, signal: i32) {
-    // SAFETY: takes two integers and touches no memory.
-    unsafe { libc::kill(pid, signal) };
-}
-
 /// Returns whether this process ignores a signal, as under `nohup`.
 pub(crate) fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
@@ -96,11 +32,6 @@ pub(crate) fn is_ignored(signal: i32) -> bool {
     unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
     // SAFETY: all-zero bytes are a valid sigaction, so it is initialised even if the call failed.
     unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
-}
-
-/// Returns the usual name of a signal.
-pub(crate) fn signal_name(signal: i32) -> String {
-    signal_hook::low_level::signal_name(signal).unwrap_or("unnamed").to_owned()
 }
 
 /// Returns the period of the scheduler's tick: coarse clocks advance once per tick.

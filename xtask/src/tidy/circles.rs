@@ -12,9 +12,8 @@ use super::File;
 /// have none.
 const LEFT: &[(&str, usize)] = &[
     ("overlock", 21),
-    ("overlock-bench", 2),
     ("overlock-boot", 9),
-    ("overlock-cli", 17),
+    ("overlock-cli", 4),
     ("overlock-host", 25),
     ("overlock-lab", 11),
     ("overlock-preload", 16),

@@ -2,12 +2,12 @@
 //! The command line of `overlock bench`.
 
 use crate::flags::{OutputArgs, seconds};
-use crate::worlds::Options;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use overlock_world::Lengths;
 use overlock_world::experiment::Experiment;
 use overlock_world::units::Nanos;
+use overlock_worlds::Options;
 use std::path::PathBuf;
 
 /// Measure locks: on this machine's threads, on virtual CPUs, in simulated hosts, inside kernels.
@@ -103,7 +103,7 @@ pub(crate) struct BenchArgs {
 
     /// Make only this part of a sweep, as one job of several
     #[arg(long, value_name = "I/N", requires = "sweep", hide_short_help = true)]
-    pub(super) shard: Option<crate::worlds::Shard>,
+    pub(super) shard: Option<overlock_worlds::Shard>,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -121,7 +121,13 @@ impl BenchArgs {
 
     /// What only some worlds need.
     pub(super) fn options(&self) -> Options {
-        Options { sweep: self.sweep.clone(), shard: self.shard, cpus: self.cpus.clone() }
+        Options {
+            sweep: self.sweep.clone(),
+            shard: self.shard,
+            cpus: self.cpus.clone(),
+            commit: env!("OVERLOCK_COMMIT"),
+            note: crate::output::complain,
+        }
     }
 
     /// Whether no list says which points to measure.

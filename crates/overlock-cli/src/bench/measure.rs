@@ -12,7 +12,7 @@ use crate::progress::Progress;
 use crate::shuffle::shuffled;
 use crate::warnings::DISTURBED;
 use anyhow::{Result, bail};
-use overlock_bench::CpuTimes;
+use overlock_process::CpuTimes;
 use overlock_world::experiment::{Experiment, Plan};
 use overlock_world::row::{Failure, Pair, Point, Row, TimelineRow, relate};
 use overlock_world::stats::{Interval, median, unique};

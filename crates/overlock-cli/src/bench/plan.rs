@@ -3,7 +3,7 @@
 
 use super::BenchArgs;
 use crate::outcome::Outcome;
-use crate::{experiments, output, worlds};
+use crate::{experiments, output};
 use anyhow::{Context, Result, bail};
 use overlock_world::experiment::{Experiment, Workload};
 use overlock_world::{Document, NO_POLICY, World};
@@ -51,7 +51,7 @@ pub(crate) fn read(path: &Path) -> Result<Experiment> {
     let document = Document::new(&name, &text);
     if let Some(host) = &experiment.host.machine {
         let refuse = |key: &str, what: String| document.refuse(&[&format!("host.{key}")], what);
-        let profile = worlds::host_profile(Some(host))
+        let profile = overlock_worlds::host_profile(Some(host))
             .map_err(|error| refuse("machine", format!("{error:#}")))?;
         let (asked, total) = (experiment.host.pcpus, profile.topology.pcpus());
         if asked > total {
@@ -60,8 +60,8 @@ pub(crate) fn read(path: &Path) -> Result<Experiment> {
         }
     }
     for (at, name) in experiment.factors.policies.iter().enumerate() {
-        if !worlds::POLICIES.contains(&name.as_str()) {
-            let known = worlds::POLICIES.join(", ");
+        if !overlock_worlds::POLICIES.contains(&name.as_str()) {
+            let known = overlock_worlds::POLICIES.join(", ");
             let what = format!("no yield policy is called {name}; choose from {known}");
             return Err(document.refuse(&[&format!("factors.policies.{at}")], what).into());
         }
@@ -99,7 +99,7 @@ fn described(args: &BenchArgs, world: &str) -> Result<Experiment> {
         let all = args.policies.iter().any(|name| name == "all");
         let mut names: Vec<String> = BASES.map(str::to_owned).to_vec();
         names.extend(if all {
-            worlds::POLICIES.map(str::to_owned).to_vec()
+            overlock_worlds::POLICIES.map(str::to_owned).to_vec()
         } else {
             args.policies.clone()
         });

@@ -10,15 +10,9 @@
 //! on.
 
 use super::conclusion::Seen;
-use super::counts::Shared;
 use super::expect::Expected;
-use super::input::Input;
-use super::others::Watch;
-use super::preload::{self, LIBC, NONE, Target};
 use super::report::{self, Report};
-use super::trial::{Rules, Sample, Trial};
 use super::verdict::Series;
-use super::waits::Waits;
 use crate::args::CompareArgs;
 use crate::interrupt;
 use crate::machine::observe;
@@ -29,6 +23,9 @@ use crate::progress::Progress;
 use crate::shuffle::shuffled;
 use crate::warnings::Warning;
 use anyhow::{Context, Result, bail};
+use overlock_launch::{
+    self as launch, Input, LIBC, NONE, Rules, Sample, Shared, Target, Trial, Waits, Watch,
+};
 use overlock_world::clock::Stamps;
 use overlock_world::row::{Head, Row};
 use regex::{Regex, bytes};
@@ -89,7 +86,7 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     let rounds = u64::from(args.warmup) + u64::from(args.runs);
     let progress = Progress::new(2 + rounds * locks.len() as u64);
     progress.say("first run, with its own locks");
-    let input = match Input::take() {
+    let input = match Input::take(&|text| output::complain(&format!("overlock: {text}"))) {
         Err(_) if interrupt::seen() => {
             progress.finish();
             interrupt::tell_that_nothing_is_done();
@@ -130,7 +127,7 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
 fn chosen(names: &[String]) -> Result<Vec<String>> {
     let mut locks: Vec<String> = Vec::new();
     for name in names {
-        preload::known(name)?;
+        launch::known(name)?;
         if locks.contains(name) {
             bail!(
                 "--locks has {name} twice, but comparing a lock with itself tells nothing; name \

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the counters of a run mean, in sentences.
 
-use super::counts::Counted;
-use super::kinds;
-use super::run::LONGEST_STALL;
-use super::waits::Waits;
 use crate::units::{three, time};
+use overlock_launch::{Counted, LONGEST_STALL, Waits, seen_in};
 use std::path::Path;
 
 /// A program that keeps more CPUs busy than this, without a wait, may spin.
@@ -89,7 +86,7 @@ impl Seen<'_> {
     /// Tells what was noticed instead of waits.
     fn instead(&self) -> Vec<String> {
         let mut told: Vec<String> =
-            kinds::seen_in(self.program).iter().map(|what| format!("Noticed: {what}.")).collect();
+            seen_in(self.program).iter().map(|what| format!("Noticed: {what}.")).collect();
         told.push("`overlock trace` shows why its threads wait, for locks of any kind.".into());
         let busy = self.cpu_s / self.wall_s;
         if busy > BUSY_CPUS {

@@ -2,11 +2,8 @@
 //! The end of a comparison: the ranked table, the failures, the doubts and the verdict.
 
 use super::compare::{BEATEN_FACTOR, Failure};
-use super::preload::{LIBC, NONE, Target};
 use super::startup::StartUp;
-use super::trial::Sample;
 use super::verdict::{self, Findings, Series};
-use super::waits::Waits;
 use crate::args::CompareArgs;
 use crate::interrupt;
 use crate::machine::CpuTimes;
@@ -17,6 +14,7 @@ use crate::table::Table;
 use crate::units::{count, three, time};
 use crate::warnings::Warning;
 use anyhow::Result;
+use overlock_launch::{LIBC, NONE, Sample, Target, Waits};
 use overlock_world::row::Machine;
 
 /// Results that vary by more than this are reported as doubtful.

@@ -9,23 +9,17 @@
 //! its end, and it would go on under the lock unnoticed.
 
 use super::conclusion::Seen;
-use super::counts::{Counted, Shared};
-use super::launch::{self, Ended, Running};
-use super::others::Watch;
-use super::preload::{self, LIBC, NONE, Target};
 use crate::args::RunArgs;
 use crate::outcome::Outcome;
 use crate::output::{self, ResultFile};
 use crate::sys;
 use crate::table::Table;
 use anyhow::{Context, Result, bail};
+use overlock_launch::{self as launch, Counted, Ended, LIBC, NONE, Running, Shared, Target, Watch};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 use std::time::Duration;
-
-/// The counter that is not a number of events: of several processes, the longest counts.
-pub(crate) const LONGEST_STALL: &str = "mutex.longest_stall_ns";
 
 /// How often this process looks for signals.
 const POLL: Duration = Duration::from_millis(100);
@@ -39,12 +33,12 @@ const PASSED_ON: [i32; 6] =
 /// Runs the sub-command.
 pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
     let lock = args.lock.as_str();
-    preload::known(lock)?;
+    launch::known(lock)?;
     if let [word, dashes, ..] = &args.command[..]
         && dashes == "--"
     {
         // What stands before the dashes was meant as a lock.
-        preload::known(&word.to_string_lossy())?;
+        launch::known(&word.to_string_lossy())?;
     }
     let target = Target::new(&args.command, &[lock.to_owned()])?;
     if lock == LIBC && args.out.is_some() {
@@ -118,7 +112,7 @@ fn wait_for_orphans(target: &Target, signals: &mut SignalsInfo<WithOrigin>) {
         std::thread::sleep(POLL.min(Duration::from_millis(20)));
         for origin in signals.pending() {
             let signal = if was_told { libc::SIGKILL } else { origin.signal };
-            left.iter().for_each(|orphan| sys::kill(orphan.pid, signal));
+            left.iter().for_each(|orphan| orphan.signal(signal));
             was_told = true;
         }
         launch::reap_orphans();

@@ -5,10 +5,10 @@
 //! Each process pays it once, whatever lock is chosen. So a program of many short processes that
 //! waits for nothing is slower under every lock, by this much, and no lock is to blame.
 
-use super::preload::{LIBC, NONE};
 use super::verdict::Series;
 use crate::stats::Interval;
 use crate::units::time;
+use overlock_launch::{LIBC, NONE};
 use serde::Serialize;
 
 /// How much longer runs take under the library that replaces nothing.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which lock suits the program, and whether the figures are good enough to tell.
 
-use super::preload::LIBC;
 use super::startup::StartUp;
-use super::trial::Sample;
 use crate::recommend::{self, Candidate};
 use crate::stats::{self, CONFIDENCE, Interval};
 use crate::units::{three, time};
+use overlock_launch::{LIBC, Sample};
 use serde::Serialize;
 
 /// One lock: `samples[i]` is from round `i`.

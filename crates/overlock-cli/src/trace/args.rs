@@ -65,6 +65,16 @@ pub(crate) enum Wanted {
     Looks,
 }
 
+impl From<Wanted> for overlock_tracer::Wanted {
+    fn from(wanted: Wanted) -> Self {
+        match wanted {
+            Wanted::Auto => Self::Auto,
+            Wanted::Tracepoints => Self::Tracepoints,
+            Wanted::Looks => Self::Looks,
+        }
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   overlock trace -- sort --parallel=4 /etc/passwd

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was found, as records for programs.
 
-use super::finding::{Finding, Findings};
 use super::show;
 use overlock_trace::{Class, HolderNs};
+use overlock_tracer::{Finding, Findings};
 use serde_json::{Value, json};
 
 /// Returns the records: the summary first, then each lock, and each loop.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The diagnosis in words, and the tables behind it.
 
-use super::finding::{Finding, Findings, Loop};
 use crate::table::Table;
 use crate::units;
 use overlock_trace::{Class, Cure};
+use overlock_tracer::{Finding, Findings, Loop};
 
 /// Says what was found; the first line is the diagnosis.
 pub(crate) fn text(found: &Findings, top: usize) -> String {

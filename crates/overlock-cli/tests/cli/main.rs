@@ -17,7 +17,7 @@ mod run;
 mod simulated;
 mod support;
 /// The layout of the shared counters, for a library that stands in for the real one.
-#[path = "../../preload/src/tally.rs"]
+#[path = "../../../overlock-preload/src/tally.rs"]
 #[allow(dead_code)]
 mod tally;
 mod torture;

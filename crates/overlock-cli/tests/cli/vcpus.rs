@@ -3,7 +3,7 @@
 //! sense?
 
 use crate::support::{Said, experiment, interrupt, overlock, said, said_until, wait_until};
-use overlock_lab::POLICIES;
+use overlock_sim::POLICIES;
 use overlock_world::locks::LOCKS;
 use overlock_world::workload::Profile;
 use serde_json::Value;

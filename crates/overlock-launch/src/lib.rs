@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![doc = include_str!("../README.md")]
+
+mod bundle;
+mod counts;
+mod elf;
+mod input;
+mod kinds;
+mod launch;
+mod library;
+mod locks;
+mod others;
+mod start;
+mod target;
+mod trial;
+mod waits;
+
+pub use counts::{Counted, Counts, LONGEST_STALL, Shared};
+pub use elf::find;
+pub use input::Input;
+pub use kinds::seen_in;
+pub use launch::{Ended, Orphan, Running, orphans, reap_orphans};
+pub use library::Library;
+pub use locks::{LIBC, LOCKS, NONE, known};
+pub use others::{Background, Watch};
+pub use start::{Plan, obey_as_starter};
+pub use target::Target;
+pub use trial::{Rules, Sample, Trial};
+pub use waits::Waits;

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The preload library: which file is it, and by which path can it be loaded?
+//!
+//! A command uses the library that was built with it, and no other: figures of a library that was
+//! built in another way, or from other sources, would pass for those of this one. A release build
+//! contains its library. A debug build finds it beside itself, where cargo puts it.
+
+use crate::{bundle, elf};
+use anyhow::{Context, Result, bail};
+use overlock_process::interrupt::FileWatch;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const NAME: &str = "liboverlock_preload.so";
+
+/// The variable that names the library's file if it isn't in one of its usual places.
+const OVERRIDE: &str = "OVERLOCK_PRELOAD";
+
+/// The folder of an installed library, relative to this program's.
+const INSTALLED: &str = "../lib/overlock";
+
+/// The folders where cargo builds it, likewise: for tests, the program is in `deps` itself.
+const BUILT: [&str; 2] = [".", "deps"];
+
+/// What LD_PRELOAD can't contain in a path: its separators, and the sign of what the loader
+/// replaces. None of them can be escaped (ld.so(8)).
+const UNSAFE: [u8; 3] = [b' ', b':', b'$'];
+
+/// The library.
+#[derive(Debug)]
+pub struct Library {
+    /// Its file.
+    pub path: PathBuf,
+    /// Whether it is a build for debugging, which is slower.
+    pub is_debug: bool,
+    /// A folder with a link to it, if its own path can't be loaded; removed at the end.
+    link: Option<(TempDir, FileWatch)>,
+}
+
+impl Library {
+    /// Finds the library: the one that the variable names, the one inside this program, the one
+    /// installed with it, or the one that cargo has built beside it.
+    ///
+    /// # Errors
+    /// If there is none, it is not the one that belongs to this program, or its path can't be
+    /// preloaded.
+    pub fn find() -> Result<Self> {
+        let path = locate()?;
+        let is_debug = elf::refuse_library(&path)?;
+        let link = match is_loadable(&path) {
+            true => None,
+            false => Some(link_to(&path).with_context(|| {
+                format!(
+                    "LD_PRELOAD can't name {}, because its path contains a space, a colon or a \
+                     dollar sign; set XDG_CACHE_HOME or TMPDIR to a folder without them",
+                    path.display()
+                )
+            })?),
+        };
+        Ok(Library { path, is_debug, link })
+    }
+
+    /// Returns a path that LD_PRELOAD can contain.
+    pub fn loadable(&self) -> PathBuf {
+        self.link.as_ref().map_or_else(|| self.path.clone(), |(folder, _)| folder.path().join(NAME))
+    }
+
+    /// Names the library for a table.
+    pub fn describe(&self) -> String {
+        let debug = if self.is_debug { " (a debug build, which is slower)" } else { "" };
+        format!("{}{debug}", self.path.display())
+    }
+}
+
+fn locate() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os(OVERRIDE) {
+        let path = PathBuf::from(path);
+        let path = path
+            .canonicalize()
+            .and_then(|path| File::open(&path).map(|_| path))
+            .with_context(|| format!("{OVERRIDE} names {}, which can't be read", path.display()))?;
+        elf::refuse_library(&path).with_context(|| format!("{OVERRIDE} names the wrong file"))?;
+        return Ok(path);
+    }
+    let program = std::env::current_exe().context("can't tell where this program is")?;
+    let folder = program.parent().context("this program is in no folder")?;
+    let file = |place: &str| folder.join(place).join(NAME).canonicalize().ok();
+    if bundle::is_here() {
+        // An installed file of the same bytes needs no copy in the user's cache.
+        let installed = file(INSTALLED).filter(|path| bundle::is_same(path));
+        return installed.map_or_else(|| bundle::unpacked(NAME), Ok);
+    }
+    if let Some(installed) = file(INSTALLED) {
+        elf::refuse_library(&installed).context("the installation is of two versions")?;
+        return Ok(installed);
+    }
+    BUILT.iter().find_map(|place| file(place)).with_context(|| {
+        format!(
+            "there is no {NAME} beside {}, nor in {INSTALLED}, and a build without --release \
+             contains none; build it with\n  cargo build -p overlock-preload\nor name it in {OVERRIDE}",
+            program.display()
+        )
+    })
+}
+
+fn is_loadable(path: &Path) -> bool {
+    !path.as_os_str().as_bytes().iter().any(|byte| UNSAFE.contains(byte))
+}
+
+/// Makes a link to the library in a folder whose path can be loaded, also by processes of other
+/// users.
+fn link_to(path: &Path) -> Result<(TempDir, FileWatch)> {
+    let candidates = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into(), "/dev/shm".into()];
+    for parent in candidates.iter().filter(|parent| is_loadable(parent)) {
+        let made = tempfile::Builder::new().prefix("overlock-").tempdir_in(parent);
+        if let Ok(folder) = made
+            && fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).is_ok()
+            && std::os::unix::fs::symlink(path, folder.path().join(NAME)).is_ok()
+        {
+            let watch = FileWatch::new(folder.path(), NAME);
+            return Ok((folder, watch));
+        }
+    }
+    bail!("there is no other folder to put a link into")
+}

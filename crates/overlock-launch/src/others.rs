@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes of a program into which nothing can be preloaded: they count nothing, and what the
+//! others have counted says nothing about them.
+//!
+//! The kernel has no list of what a process has started, so `/proc` is read from time to time,
+//! often at first. Processes that live shorter than the time between two readings are missed,
+//! unless a script names them.
+
+use crate::elf;
+use crate::target::Target;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The first time between two readings; the next is a half longer, ...
+const FIRST: Duration = Duration::from_millis(2);
+/// ... up to this.
+const LAST: Duration = Duration::from_secs(2);
+
+/// How many words of a script are looked at.
+const MOST_WORDS: usize = 500;
+
+/// A process, from `/proc/PID/stat`.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) name: String,
+    pub(crate) is_zombie: bool,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+}
+
+impl Process {
+    /// Parses `PID (NAME) STATE PARENT GROUP ..`. The name can contain anything.
+    fn parse(stat: &str) -> Option<Self> {
+        let (pid, rest) = stat.split_once(" (")?;
+        let (name, rest) = rest.rsplit_once(") ")?;
+        let mut fields = rest.split(' ');
+        let is_zombie = matches!(fields.next()?, "Z" | "X");
+        let mut number = || fields.next()?.parse().ok();
+        let (parent, group) = (number()?, number()?);
+        Some(Process { pid: pid.parse().ok()?, name: name.into(), is_zombie, parent, group })
+    }
+}
+
+/// Lists all processes.
+pub(crate) fn processes() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let stats = entries.filter_map(|entry| {
+        let name = entry.file_name();
+        name.to_str()?.parse::<i32>().ok()?;
+        // The name of a process may be no text.
+        let stat = fs::read(entry.path().join("stat")).ok()?;
+        Process::parse(&String::from_utf8_lossy(&stat))
+    });
+    stats.collect()
+}
+
+/// Watches the processes of one program.
+#[derive(Debug)]
+pub struct Watch {
+    looked: Instant,
+    pause: Duration,
+    known: BTreeSet<PathBuf>,
+    /// Why the library can't be in them, by their files.
+    found: BTreeMap<PathBuf, String>,
+}
+
+impl Watch {
+    /// Prepares to watch a program that was not started yet.
+    #[must_use]
+    pub fn new(target: &Target) -> Self {
+        let mut watch = Watch {
+            looked: Instant::now(),
+            pause: FIRST,
+            // This command starts the program from a copy of itself.
+            known: fs::read_link("/proc/self/exe").into_iter().collect(),
+            found: BTreeMap::new(),
+        };
+        named(target).into_iter().for_each(|path| watch.judge(path));
+        watch
+    }
+
+    /// Looks in a thread of its own, until the end.
+    pub fn start(target: &Target) -> Background {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let mut watch = Watch::new(target);
+        let looking = thread::spawn(move || {
+            while stopped.recv_timeout(watch.pause()) == Err(RecvTimeoutError::Timeout) {
+                watch.look();
+            }
+            watch
+        });
+        Background { stop, looking }
+    }
+
+    /// Returns how long to wait for the next look.
+    pub fn pause(&self) -> Duration {
+        self.pause.saturating_sub(self.looked.elapsed()).max(Duration::from_millis(1))
+    }
+
+    /// Looks, if it is time to.
+    pub fn look(&mut self) {
+        if self.looked.elapsed() < self.pause {
+            return;
+        }
+        let (all, mut family) = (processes(), BTreeSet::from([std::process::id().cast_signed()]));
+        // Parents have smaller numbers than their children, mostly: two passes are enough.
+        for process in all.iter().chain(&all) {
+            if family.contains(&process.parent) && family.insert(process.pid) {
+                self.meet(process.pid);
+            }
+        }
+        self.looked = Instant::now();
+        self.pause = (self.pause + self.pause / 2).min(LAST);
+    }
+
+    fn meet(&mut self, pid: i32) {
+        if let Ok(path) = fs::read_link(format!("/proc/{pid}/exe")) {
+            self.judge(path);
+        }
+    }
+
+    fn judge(&mut self, path: PathBuf) {
+        if !self.known.insert(path.clone()) {
+            return;
+        }
+        if let Err(why) = elf::refuse(&path) {
+            self.found.insert(path, format!("{why:#}"));
+        }
+    }
+
+    /// Returns why processes have counted nothing, a sentence for each file.
+    pub fn reasons(self) -> Vec<String> {
+        self.found.into_values().collect()
+    }
+}
+
+/// Returns the programs that a script names, or the command of `sh -c`: they may live for too short
+/// a time to be seen.
+fn named(target: &Target) -> Vec<PathBuf> {
+    let file = fs::read(&target.path).unwrap_or_default();
+    let script = file.starts_with(b"#!").then(|| String::from_utf8_lossy(&file).into_owned());
+    let args = target.args.iter().map(|arg| arg.to_string_lossy().into_owned());
+    let texts: Vec<String> = script.into_iter().chain(args).collect();
+    let ends = |c: char| c.is_whitespace() || "'\"`;&|()<>".contains(c);
+    let words: BTreeSet<&str> = texts.iter().flat_map(|text| text.split(ends)).collect();
+    let is_program = |path: &PathBuf| {
+        let mut magic = [0; 4];
+        let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+        read.is_ok() && magic == *b"\x7fELF"
+    };
+    let words = words.into_iter().filter(|word| !word.is_empty()).take(MOST_WORDS);
+    words.filter_map(|word| elf::find(word).ok()).filter(is_program).collect()
+}
+
+/// A watch in a thread of its own.
+#[derive(Debug)]
+pub struct Background {
+    stop: mpsc::Sender<()>,
+    looking: thread::JoinHandle<Watch>,
+}
+
+impl Background {
+    /// Ends it. Returns the reasons as [`Watch::reasons`] does.
+    pub fn end(self) -> Vec<String> {
+        drop(self.stop);
+        self.looking.join().map(Watch::reasons).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_is_a_name() {
+        let process = Process::parse("7 (a) b (c) S 5 6 6 0").unwrap();
+        assert_eq!((process.pid, process.name.as_str()), (7, "a) b (c"));
+        assert_eq!((process.parent, process.group, process.is_zombie), (5, 6, false));
+        let me = std::process::id().cast_signed();
+        assert!(processes().iter().any(|process| process.pid == me));
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A program, and the environment that makes it use the preload library.
+
+use crate::counts::{Counted, Shared, VARIABLE};
+use crate::elf;
+use crate::library::Library;
+use crate::locks::LIBC;
+use crate::start::Plan;
+use anyhow::{Context, Result};
+use overlock_world::units::typed;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// A program that can run under the requested locks.
+#[derive(Debug)]
+pub struct Target {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its arguments, without its name.
+    pub args: Vec<OsString>,
+    /// The preload library, if any of the locks needs it.
+    pub library: Option<Library>,
+}
+
+impl Target {
+    /// Finds the program and, if any of `locks` needs it, the library; refuses what can't work.
+    ///
+    /// # Errors
+    /// If one of them is missing, or the library can't be loaded into the program.
+    pub fn new(command: &[OsString], locks: &[String]) -> Result<Self> {
+        let (program, args) = command.split_first().context("name a program after --")?;
+        let path = elf::find(program)?;
+        let mut library = None;
+        if locks.iter().any(|lock| lock != LIBC) {
+            elf::refuse(&path)?;
+            library = Some(Library::find()?);
+        }
+        Ok(Target { path, args: args.to_vec(), library })
+    }
+
+    /// Plans how to start the program under `lock`, counting in `shared`.
+    pub fn plan(&self, lock: &str, shared: Option<&Shared>) -> Plan {
+        let mut variables = vec![(OsString::from(VARIABLE), None)];
+        if let Some(library) = self.library.as_ref().filter(|_| lock != LIBC) {
+            let mut list = library.loadable().as_os_str().to_owned();
+            if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
+                list.push(":");
+                list.push(others);
+            }
+            variables.push(("LD_PRELOAD".into(), Some(list)));
+            variables.push(("OVERLOCK_LOCK".into(), Some(lock.into())));
+            if let Some((name, value)) = shared.map(Shared::variable) {
+                variables.push((name.into(), Some(value.into())));
+            }
+        }
+        let plan = Plan::new(self.path.clone(), self.args.clone());
+        Plan { variables, inherit: shared.map(Shared::descriptor), ..plan }
+    }
+
+    /// Explains why no process has counted, although it should have.
+    pub fn unloaded(&self, counted: &Counted) -> String {
+        let path = self.library.as_ref().map(|library| library.path.display().to_string());
+        let path = path.unwrap_or_default();
+        let what = match counted.strangers {
+            0 => format!("the dynamic loader did not load {path}"),
+            _ => "the dynamic loader loaded a library of Overlock's of another build".to_owned(),
+        };
+        format!(
+            "{what} into {}, which ran with its own locks; look for what it says about LD_PRELOAD, \
+             and for what the program does to its environment",
+            self.typed()
+        )
+    }
+
+    /// Returns the command as a user would type it.
+    pub fn typed(&self) -> String {
+        let words: Vec<String> = [self.path.as_os_str()]
+            .into_iter()
+            .chain(self.args.iter().map(|arg| &**arg))
+            .map(typed)
+            .collect();
+        words.join(" ")
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One run of the program: started, timed, read and judged.
+
+use crate::counts::{Counted, Shared};
+use crate::input::Input;
+use crate::launch::{Ended, Running};
+use crate::target::Target;
+use crate::waits;
+use anyhow::{Context, Result};
+use overlock_process::{CpuTimes, interrupt};
+use regex::Regex;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::time::{Duration, Instant};
+
+/// How often Ctrl-C and the time limit are checked; the end of the program is seen at once.
+const POLL: Duration = Duration::from_millis(100);
+
+/// The measurements of a good run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sample {
+    /// The compared figure: the program's own, or wall time in seconds.
+    pub value: f64,
+    /// The time from its start to its end, in seconds.
+    pub wall_s: f64,
+    /// User and system time of the program and the children it waited for, in seconds.
+    pub cpu_s: f64,
+    /// The most memory that was resident, in KiB.
+    pub max_rss_kib: i64,
+    /// The longest stall at a mutex, if it was counted.
+    pub longest_stall_ns: Option<u64>,
+    /// How often a thread waited for a lock that can be replaced.
+    #[serde(skip)]
+    pub waits: Option<u64>,
+    /// What the machine's CPUs did meanwhile.
+    pub cpu_times: CpuTimes,
+}
+
+/// The outcome of a run.
+#[derive(Debug)]
+pub enum Trial {
+    /// With standard output, which the sample doesn't keep: there are many samples, and it can be
+    /// large.
+    Good(Sample, Vec<u8>),
+    /// The sentence explains what went wrong.
+    Bad(String),
+    /// By Ctrl-C.
+    Interrupted,
+}
+
+/// The criteria of a good run, and how to read it.
+#[derive(Debug)]
+pub struct Rules {
+    /// Finds the program's own figure in its output; without one it is wall time.
+    pub metric: Option<Regex>,
+    /// Whether other exit codes than 0 are good.
+    pub any_exit_code: bool,
+    /// A run that takes longer counts as hung.
+    pub timeout: Option<Duration>,
+}
+
+impl Rules {
+    /// Runs the program once under `lock`, with this input, counting in `shared` if there is such
+    /// memory.
+    ///
+    /// # Errors
+    /// If it could not be run at all; a program that fails is [`Trial::Bad`].
+    pub fn run(
+        &self,
+        target: &Target,
+        lock: &str,
+        input: &Input,
+        shared: Option<&Shared>,
+    ) -> Result<Trial> {
+        let spool = || tempfile::tempfile().context("can't make a file for the program's output");
+        let (mut stdout, mut stderr) = (spool()?, spool()?);
+        let mut plan = target.plan(lock, shared);
+        // Its own process group, so that a hang can be ended with everything that the program
+        // started.
+        plan.own_group = true;
+        let [output, error] = [stdout.try_clone()?, stderr.try_clone()?];
+        plan.streams = [Some(input.open()?), Some(output), Some(error)];
+        let before = CpuTimes::now();
+        let mut running = Running::start(plan)?;
+        let _watch = running.watch_group();
+        let Some(ended) = self.watch(&mut running)? else {
+            running.kill_group()?;
+            return Ok(if interrupt::seen() {
+                Trial::Interrupted
+            } else {
+                let limit = self.timeout.unwrap_or_default().as_secs_f64();
+                Trial::Bad(format!("hung: killed after {limit} s (see --timeout)"))
+            });
+        };
+        // Processes left in the background would disturb the next run.
+        let strays = running.kill_rest();
+        let (stdout, stderr) = (read(&mut stdout)?, read(&mut stderr)?);
+        let texts = [&stderr, &stdout].map(|bytes| String::from_utf8_lossy(bytes));
+        let usage = running.usage.context("the program's usage is unknown")?;
+        let wall_s = running.wall.as_secs_f64();
+        if let Err(complaint) = self.judge(ended) {
+            return Ok(Trial::Bad(format!("{complaint}{}", last_words(&texts[0]))));
+        }
+        if let Some(stray) = strays.first() {
+            return Ok(Trial::Bad(format!(
+                "went into the background: it ended and left {} of its processes running ({stray}), \
+                 which were killed, because they would overlap the next run; start it in the \
+                 foreground, as servers offer (-D, -F, --foreground)",
+                strays.len()
+            )));
+        }
+        let value = match self.value(&texts[1], &texts[0], wall_s) {
+            Ok(value) => value,
+            Err(complaint) => return Ok(Trial::Bad(complaint)),
+        };
+        let (cpu_s, max_rss_kib) = (usage.cpu_seconds, usage.max_rss_kib);
+        let counted = shared.map(Shared::read);
+        let longest_stall_ns = counted.as_ref().and_then(Counted::longest_stall_ns);
+        let waits = counted.map(|counted| waits::replaced(&counted.sums()));
+        let cpu_times = CpuTimes::now().since(before);
+        let sample =
+            Sample { value, wall_s, cpu_s, max_rss_kib, longest_stall_ns, waits, cpu_times };
+        Ok(Trial::Good(sample, stdout))
+    }
+
+    /// Waits for the end; returns nothing if the time limit passed or Ctrl-C came first.
+    fn watch(&self, running: &mut Running) -> Result<Option<Ended>> {
+        let deadline = self.timeout.map(|limit| Instant::now() + limit);
+        loop {
+            let left = deadline.map_or(POLL, |at| at.saturating_duration_since(Instant::now()));
+            if let Some(ended) = running.wait(left.min(POLL))? {
+                return Ok(Some(ended));
+            }
+            if interrupt::seen() || deadline.is_some_and(|at| Instant::now() >= at) {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn judge(&self, ended: Ended) -> Result<(), String> {
+        match ended {
+            Ended::Code(0) => Ok(()),
+            Ended::Code(_) if self.any_exit_code => Ok(()),
+            Ended::Code(_) => Err(format!("{ended} (--any-exit-code accepts that)")),
+            Ended::Signal(_) => Err(ended.to_string()),
+        }
+    }
+
+    /// Reads the figure from the output: the last match, and the first of its groups that matched
+    /// if it has any.
+    fn value(&self, stdout: &str, stderr: &str, wall_s: f64) -> Result<f64, String> {
+        let Some(metric) = &self.metric else { return Ok(wall_s) };
+        let found = [stderr, stdout].iter().find_map(|text| metric.captures_iter(text).last());
+        let Some(found) = found else {
+            return Err(format!("--metric '{metric}' matches nothing in the program's output"));
+        };
+        let group = found.iter().skip(1).flatten().next().or_else(|| found.get(0));
+        let figure = group.map_or("", |group| group.as_str());
+        match figure.trim().parse::<f64>() {
+            Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+            Ok(value) => Err(format!("--metric found {value}; ratios need a figure above 0")),
+            Err(_) => Err(format!(
+                "--metric found '{figure}', which is not a number; put parentheses around only \
+                 the digits, as in 'rate: *([0-9.]+)'"
+            )),
+        }
+    }
+}
+
+fn read(file: &mut File) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Quotes the last line that a failed program printed, which usually is the reason.
+fn last_words(stderr: &str) -> String {
+    let last = stderr.lines().rev().find(|line| !line.trim().is_empty());
+    last.map_or_else(String::new, |line| format!("; it said: {}", line.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(metric: &str) -> Rules {
+        Rules { metric: Some(Regex::new(metric).unwrap()), any_exit_code: false, timeout: None }
+    }
+
+    #[test]
+    fn the_last_match_wins_and_standard_error_comes_last() {
+        let rules = rules(r"rate: *([0-9.]+)");
+        assert_eq!(rules.value("rate: 1\nrate: 2.5\n", "", 9.0), Ok(2.5));
+        assert_eq!(rules.value("rate: 1\n", "rate: 7\n", 9.0), Ok(7.0));
+    }
+
+    #[test]
+    fn one_of_two_patterns_is_enough() {
+        let rules = rules("rate: *([0-9.]+)|total: *([0-9]+)");
+        assert_eq!(rules.value("total: 7", "", 9.0), Ok(7.0));
+        assert_eq!(rules.value("rate: 2.5", "", 9.0), Ok(2.5));
+    }
+
+    #[test]
+    fn bad_figures_are_explained() {
+        let found = |metric, text| rules(metric).value(text, "", 9.0).unwrap_err();
+        assert!(found("rate", "nothing").contains("matches nothing"));
+        assert!(found("rate: (.*)", "rate: fast").contains("'fast', which is not a number"));
+        assert!(found("rate: (.*)", "rate: 0").contains("above 0"));
+        assert!(found("rate: (.*)", "rate: NaN").contains("above 0"));
+    }
+
+    #[test]
+    fn without_a_metric_it_is_wall_time() {
+        let rules = Rules { metric: None, any_exit_code: false, timeout: None };
+        assert_eq!(rules.value("", "", 9.0), Ok(9.0));
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a program waits for locks at all, and for which, according to its counters.
+
+use std::collections::BTreeMap;
+
+/// Counters of waits for locks that the preload library replaces, and their names.
+const REPLACED: [(&[&str], &str); 3] = [
+    (&["mutex.locks_contended", "mutex.timed"], "mutexes"),
+    (&["cond.waits", "cond.timed"], "condition variables"),
+    (&["spin.locks_contended"], "spin locks"),
+];
+
+/// What to do about frequent waits for read-write locks.
+const RWLOCK_ADVICE: &str = "A read-write lock pays only for long sections of mostly readers; where the program has short \
+     ones, a mutex in its place can be faster, and can be replaced.";
+
+/// Counters of waits for those that it doesn't, and their names. For libc's own mutexes and
+/// condition variables, only the calls are counted.
+const UNREPLACED: [(&str, &str, &str); 5] = [
+    ("unreplaced.rwlock_waits", "read-write locks", "waits"),
+    ("unreplaced.semaphore_waits", "semaphores", "waits"),
+    ("unreplaced.barrier_waits", "barriers", "waits"),
+    ("mutex.handed_to_libc", "mutexes that are process-shared, robust or priority-aware", "calls"),
+    ("cond.handed_to_libc", "condition variables of such mutexes", "calls"),
+];
+
+/// The counts of a separate run, under one lock.
+#[derive(Debug, Default)]
+pub struct Waits {
+    /// The lock.
+    pub lock: String,
+    /// Nothing if none were taken.
+    counters: Option<BTreeMap<String, u64>>,
+    /// Why some processes counted nothing.
+    pub blind: Vec<String>,
+}
+
+impl Waits {
+    /// Takes the counters of a run under `lock`, and why some processes counted nothing.
+    #[must_use]
+    pub fn new(lock: String, counters: Option<BTreeMap<String, u64>>, blind: Vec<String>) -> Self {
+        Waits { lock, counters, blind }
+    }
+
+    /// Returns the counters of `lock`, if that is the one that was counted.
+    pub fn of(&self, lock: &str) -> BTreeMap<String, u64> {
+        let own = self.counters.as_ref().filter(|_| self.lock == lock);
+        own.cloned().unwrap_or_default()
+    }
+
+    /// Returns how often a thread waited for a lock that can be replaced; nothing if that is not
+    /// known, because some processes counted nothing, and the others did not wait.
+    pub fn replaced(&self) -> Option<u64> {
+        let counters = self.counters.as_ref()?;
+        let count = replaced(counters);
+        (count > 0 || self.blind.is_empty()).then_some(count)
+    }
+
+    /// Returns how often threads waited for locks that can be replaced, by kind.
+    pub fn kinds(&self) -> Vec<String> {
+        let counters = self.counters.clone().unwrap_or_default();
+        let each = REPLACED.iter().map(|(names, what)| (sum(&counters, names), what));
+        each.filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{what} ({count} waits)"))
+            .collect()
+    }
+
+    /// Returns what can be done about waits for what stays libc's.
+    pub fn advice(&self) -> Option<&'static str> {
+        let counters = self.counters.as_ref()?;
+        let waits = counters.get("unreplaced.rwlock_waits").copied().unwrap_or(0);
+        (waits > replaced(counters)).then_some(RWLOCK_ADVICE)
+    }
+
+    /// Returns how often threads waited for locks that can't, by kind.
+    pub fn unreplaced(&self) -> Vec<String> {
+        let count = |name| self.counters.as_ref().and_then(|counters| counters.get(name));
+        let each = UNREPLACED.iter().filter_map(|(name, what, unit)| {
+            Some((count(*name).filter(|count| **count > 0)?, what, unit))
+        });
+        each.map(|(count, what, unit)| format!("{what} ({count} {unit})")).collect()
+    }
+
+    /// Returns whether the latter waits are much more frequent: then they are what matters.
+    pub fn are_mostly_unreplaced(&self) -> bool {
+        let count = |name: &str| self.counters.as_ref().and_then(|counters| counters.get(name));
+        let is_wait = |(_, _, unit): &&(_, _, &str)| *unit == "waits";
+        let names = UNREPLACED.iter().filter(is_wait).map(|(name, _, _)| *name);
+        let unreplaced: u64 = names.filter_map(count).sum();
+        self.replaced().is_some_and(|replaced| unreplaced > 10 * replaced)
+    }
+}
+
+/// Returns how often a thread waited for a lock that can be replaced.
+pub(crate) fn replaced(counters: &BTreeMap<String, u64>) -> u64 {
+    REPLACED.iter().map(|(names, _)| sum(counters, names)).sum()
+}
+
+fn sum(counters: &BTreeMap<String, u64>, names: &[&str]) -> u64 {
+    names.iter().filter_map(|name| counters.get(*name)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(counters: &[(&str, u64)]) -> Waits {
+        let counters = counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        Waits::new("hybrid".into(), Some(counters), Vec::new())
+    }
+
+    #[test]
+    fn only_waits_for_what_is_replaced_count() {
+        assert_eq!(Waits::default().replaced(), None);
+        assert_eq!(waits(&[("mutex.handed_to_libc", 4), ("cond.wakes", 2)]).replaced(), Some(0));
+        assert_eq!(waits(&[("mutex.timed", 4), ("cond.waits", 2)]).replaced(), Some(6));
+    }
+
+    #[test]
+    fn nothing_is_claimed_where_a_process_counted_nothing() {
+        let blind =
+            |count| Waits { blind: vec!["x".into()], ..waits(&[("spin.locks_contended", count)]) };
+        assert_eq!((blind(0).replaced(), blind(2).replaced()), (None, Some(2)));
+    }
+
+    #[test]
+    fn waits_for_read_write_locks_lead_to_advice() {
+        assert_eq!(waits(&[("unreplaced.rwlock_waits", 2), ("mutex.timed", 2)]).advice(), None);
+        assert!(waits(&[("unreplaced.rwlock_waits", 3), ("mutex.timed", 2)]).advice().is_some());
+    }
+
+    #[test]
+    fn what_is_not_replaced_is_named() {
+        let waits = waits(&[("unreplaced.rwlock_waits", 12), ("mutex.locks_contended", 1)]);
+        assert_eq!(waits.unreplaced(), ["read-write locks (12 waits)"]);
+        assert!(waits.are_mostly_unreplaced());
+        assert!(!Waits::default().are_mostly_unreplaced());
+    }
+}

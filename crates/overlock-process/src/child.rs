@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Child processes, which never outlive their parent and never keep it waiting.
+//!
+//! | what happens | what becomes of a [`Child`], and of what it has started |
+//! |---|---|
+//! | it ends by itself | the rest of its process group is killed |
+//! | the parent is done with it: [`Child::end`] | its group gets SIGTERM, and after a grace SIGKILL |
+//! | the parent drops it, or fails | its group gets SIGKILL |
+//! | the first Ctrl-C or SIGTERM: [`end_all`](crate::end_all) in the handler | its group gets SIGTERM; the parent ends it |
+//! | the second one: [`kill_all`](crate::kill_all) | its group gets SIGKILL, at once |
+//! | the parent dies without a word, as by SIGKILL | the child gets SIGKILL; what it has started does not |
+//!
+//! A child leads a process group of its own, so a terminal's Ctrl-C does not reach it: its parent
+//! decides how it ends. The kernel reports its end on a pidfd, so a parent sleeps until then.
+//!
+//! # Its parent's death
+//! The child asks for a signal at its parent's death (`PR_SET_PDEATHSIG`) between fork and exec.
+//! The parent can have died before:
+//! ```text
+//!   parent:  own = getpid() ── fork ── dies                        dies
+//!   child:                      └───────── prctl ── getppid() == own ┘ └► SIGKILL
+//!                                                    └ no: too late for the signal: give up
+//! ```
+//! If the parent dies before `prctl`, the child has another parent by then, and sees that; if it
+//! dies after it, the signal comes. The kernel sends it when the *thread* that forked ends: a child
+//! must be started by a thread that outlives it. A program that gains privileges by being executed
+//! (set-user-ID, file capabilities) loses the signal.
+
+use crate::groups::Registered;
+use crate::usage::Usage;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, getppid, kill_process_group, pidfd_open,
+    set_parent_process_death_signal,
+};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// How long a child may take to end after SIGTERM: enough for QEMU to close its images. A user who
+/// is in a hurry presses Ctrl-C again.
+pub const GRACE: Duration = Duration::from_secs(5);
+
+/// How a child has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Exit {
+    /// Its exit code, or the signal that ended it.
+    pub status: ExitStatus,
+    /// What it, and the children it waited for, used.
+    pub usage: Usage,
+    /// The time from its start to its end, as the parent saw it.
+    pub wall: Duration,
+}
+
+/// A child process, alone or with what it has started.
+#[derive(Debug)]
+pub struct Child {
+    pid: Pid,
+    pub(crate) pidfd: OwnedFd,
+    /// Its pipes, for those of its standard streams that are piped.
+    pub stdin: Option<ChildStdin>,
+    /// As `stdin`.
+    pub stdout: Option<ChildStdout>,
+    /// As `stdin`.
+    pub stderr: Option<ChildStderr>,
+    started: Instant,
+    registered: Registered,
+    pub(crate) exit: Option<Exit>,
+}
+
+impl Child {
+    /// Starts `command`. The calling thread must outlive the child.
+    ///
+    /// # Errors
+    /// If the system does not start it, or offers no pidfd (Linux 5.3).
+    pub fn spawn(command: &mut Command) -> io::Result<Self> {
+        let own = getpid();
+        let follow = move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            if getppid() == Some(own) { Ok(()) } else { Err(Errno::SRCH.into()) }
+        };
+        // SAFETY: `follow` makes two system calls and touches no memory that another thread of the
+        // parent could have left half written.
+        unsafe { command.process_group(0).pre_exec(follow) };
+        let started = Instant::now();
+        let mut child = command.spawn()?;
+        let pid = Pid::from_child(&child);
+        let registered = Registered::new(pid);
+        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => pidfd,
+            Err(error) => {
+                child.kill()?;
+                registered.forget();
+                child.wait()?;
+                return Err(error.into());
+            }
+        };
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        Ok(Child { pid, pidfd, stdin, stdout, stderr, started, registered, exit: None })
+    }
+
+    /// Returns its process number, which is also that of its group.
+    #[must_use]
+    pub fn id(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// Waits for the end, but no longer than `limit`; returns nothing if it still runs then.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn wait(&mut self, limit: Duration) -> io::Result<Option<Exit>> {
+        if self.exit.is_none() {
+            if !self.has_ended_after(limit)? {
+                return Ok(None);
+            }
+            self.exit = Some(self.reap()?);
+        }
+        Ok(self.exit)
+    }
+
+    /// Kills the child and all that it has started, if it still runs.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if self.exit.is_none() {
+            // Until it is reaped, its number is that of no other group. An error means that all of
+            // the group have gone, or gained privileges.
+            let _ = kill_process_group(self.pid, signal);
+        }
+    }
+
+    /// Ends it with SIGTERM, or with SIGKILL if it takes longer than `grace`.
+    ///
+    /// # Errors
+    /// If the kernel does not tell how it has ended.
+    pub fn end(&mut self, grace: Duration) -> io::Result<Exit> {
+        self.signal(Signal::TERM);
+        if let Some(exit) = self.wait(grace)? {
+            return Ok(exit);
+        }
+        self.kill();
+        let exit = self.reap()?;
+        self.exit = Some(exit);
+        Ok(exit)
+    }
+
+    /// Returns whether it has ended; waits for that no longer than `limit`.
+    fn has_ended_after(&self, limit: Duration) -> io::Result<bool> {
+        let deadline = Instant::now().checked_add(limit);
+        loop {
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            match poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], left.as_ref()) {
+                Ok(ended) => return Ok(ended > 0),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits for the end, however long that takes; kills the rest of the group.
+    fn reap(&mut self) -> io::Result<Exit> {
+        self.has_ended_after(Duration::MAX)?;
+        let wall = self.started.elapsed();
+        // The child has ended and is not reaped yet, so its number still belongs to its group.
+        let _ = kill_process_group(self.pid, Signal::KILL);
+        self.registered.forget();
+        let mut status = 0;
+        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: both pointers are to writable memory of the right type.
+        let reaped = unsafe { libc::wait4(self.id(), &raw mut status, 0, usage.as_mut_ptr()) };
+        if reaped != self.id() {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: all-zero bytes are a valid rusage, and the call has filled it in.
+        let usage = unsafe { usage.assume_init() }.into();
+        Ok(Exit { status: ExitStatus::from_raw(status), usage, wall })
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if self.exit.is_none() {
+            self.kill();
+            // If the kernel does not tell how it ended, nobody has asked.
+            let _ = self.reap();
+        }
+    }
+}

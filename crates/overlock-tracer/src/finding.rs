@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was found, with names: locks and places, what their holders slept in, loops that wait.
+
+use crate::names::{self, Kind};
+use crate::symbols::{Frame, Symbols};
+use crate::tracer::Tracer;
+use overlock_trace::{BlockedIn, Class, End, HolderNs, Report, Site, SiteReport, Verdict};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// The waits at one place.
+#[derive(Debug)]
+pub struct Finding {
+    /// Which kind of lock, or of wait.
+    pub kind: Kind,
+    /// Whether it is for a lock, or for work.
+    pub class: Class,
+    /// Function, file and line.
+    pub place: String,
+    /// Its number.
+    pub process: u32,
+    /// The addresses of the locks that threads waited for here.
+    pub locks: BTreeSet<u64>,
+    /// How long, and what the holders did.
+    pub waits: SiteReport,
+    /// What sleeping holders slept in, in words, the longest first.
+    pub blocked_in: Vec<(String, u64)>,
+}
+
+/// A loop that waits.
+#[derive(Debug)]
+pub struct Loop {
+    /// Function, file and line.
+    pub place: String,
+    /// Its number.
+    pub process: u32,
+    /// In how many samples it ran.
+    pub samples: u64,
+    /// In how many of them another thread had no processor.
+    pub while_others_starved: u64,
+}
+
+/// Everything that was found.
+#[derive(Debug)]
+pub struct Findings {
+    /// The analysis.
+    pub report: Report,
+    /// What that means.
+    pub verdict: Verdict,
+    /// Waits, the longest first.
+    pub waits: Vec<Finding>,
+    /// Loops that wait, the most frequent first.
+    pub loops: Vec<Loop>,
+    /// Each stack, the innermost function first, with its kind of wait.
+    pub stacks: Vec<(Vec<String>, &'static str, HolderNs)>,
+    /// How often the kernel had no room for records.
+    pub lost: u64,
+    /// How long quotas have stopped threads, by the kernel's account, in nanoseconds.
+    pub stopped_ns: u64,
+}
+
+impl Findings {
+    pub(crate) fn new(report: Report, tracer: &Tracer, stopped_ns: u64) -> Self {
+        let mut names = Names::new(tracer);
+        let mut groups: BTreeMap<(u32, Kind, String), Finding> = BTreeMap::new();
+        for site in &report.sites {
+            let (kind, place) = names.of(site.key.site);
+            let key = (site.key.process, kind, place.clone());
+            match groups.get_mut(&key) {
+                Some(group) => group.waits.merge(site),
+                None => {
+                    let finding = Finding {
+                        kind,
+                        class: Class::Work,
+                        place,
+                        process: site.key.process,
+                        locks: BTreeSet::new(),
+                        waits: site.clone(),
+                        blocked_in: Vec::new(),
+                    };
+                    groups.insert(key.clone(), finding);
+                }
+            }
+            groups.get_mut(&key).expect("just made").locks.insert(site.key.lock);
+        }
+        let mut waits: Vec<Finding> = groups.into_values().collect();
+        for finding in &mut waits {
+            finding.class = finding.kind.class(&finding.waits);
+            let mut said: BTreeMap<String, u64> = BTreeMap::new();
+            for (blocked, ns) in &finding.waits.blocked_in {
+                *said.entry(names.blocked(*blocked)).or_default() += ns;
+            }
+            finding.blocked_in = said.into_iter().collect();
+            finding.blocked_in.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        }
+        waits.sort_by_key(|finding| std::cmp::Reverse(finding.waits.waited_ns));
+        // A place's class needs all its locks together, so the verdict asks for the place's.
+        let class = |site: &SiteReport| {
+            let found = waits.iter().find(|finding| {
+                finding.process == site.key.process
+                    && (finding.kind, &finding.place) == {
+                        let (kind, place) = &names.known[&site.key.site];
+                        (*kind, place)
+                    }
+            });
+            found.map_or(Class::Work, |finding| finding.class)
+        };
+        let verdict = Verdict::new(&report, class);
+        let mut loops: BTreeMap<(u32, String), Loop> = BTreeMap::new();
+        for spin in &report.spins {
+            let (_, place) = names.of(spin.site);
+            let key = (spin.process, place.clone());
+            let new = Loop { place, process: spin.process, samples: 0, while_others_starved: 0 };
+            let one = loops.entry(key).or_insert(new);
+            one.samples += spin.samples;
+            one.while_others_starved += spin.while_others_starved;
+        }
+        let mut loops: Vec<Loop> = loops.into_values().collect();
+        loops.sort_by_key(|one| std::cmp::Reverse(one.samples));
+        let stack = |site: &SiteReport| {
+            let frames = names.symbols.stack(&tracer.images, site.key.site);
+            let functions = frames.into_iter().map(|frame| frame.function).collect();
+            (functions, names.known[&site.key.site].0.name(), site.holder)
+        };
+        let stacks = report.sites.iter().map(stack).collect();
+        Findings { stacks, verdict, waits, loops, lost: tracer.lost, stopped_ns, report }
+    }
+}
+
+/// The names of sites, each looked up once.
+pub(crate) struct Names<'a> {
+    tracer: &'a Tracer,
+    symbols: Symbols,
+    known: HashMap<Site, (Kind, String)>,
+}
+
+impl<'a> Names<'a> {
+    pub(crate) fn new(tracer: &'a Tracer) -> Self {
+        Names { tracer, symbols: Symbols::default(), known: HashMap::new() }
+    }
+
+    pub(crate) fn of(&mut self, site: Site) -> (Kind, String) {
+        if let Some(known) = self.known.get(&site) {
+            return known.clone();
+        }
+        let stack: Vec<Frame> = self.symbols.stack(&self.tracer.images, site);
+        let is_plain = self.tracer.images.frames(site).is_some_and(|frames| frames.is_plain);
+        let named = (names::kind(&stack, is_plain), names::place(&stack));
+        self.known.insert(site, named.clone());
+        named
+    }
+
+    /// Says what a holder slept in.
+    fn blocked(&mut self, blocked: BlockedIn) -> String {
+        match blocked {
+            BlockedIn::Reason(reason) => self.tracer.kernel.text(reason).to_owned(),
+            BlockedIn::Lock { site, end } => {
+                let (kind, place) = self.of(site);
+                let end = match end {
+                    End::Running => "ran".to_owned(),
+                    End::Preempted => "had no processor".to_owned(),
+                    End::Throttled => "had no quota".to_owned(),
+                    End::Blocked(reason) => format!("slept: {}", self.tracer.kernel.text(reason)),
+                    End::Free => {
+                        return format!("{} at {place}, free, its next holder late", kind.name());
+                    }
+                    End::Unknown => "is unknown".to_owned(),
+                };
+                format!("{} at {place}, whose holder {end}", kind.name())
+            }
+            BlockedIn::Other => "something else".to_owned(),
+        }
+    }
+}

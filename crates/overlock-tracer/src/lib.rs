@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![doc = include_str!("../README.md")]
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+mod chrome;
+mod coarse;
+mod finding;
+mod folded;
+mod images;
+mod kernel;
+mod looks;
+mod names;
+mod owner;
+mod platform;
+mod points;
+mod quota;
+mod records;
+mod rings;
+mod session;
+mod spin;
+mod symbols;
+mod tracepoints;
+mod tracer;
+
+pub use finding::{Finding, Findings, Loop};
+pub use folded::lines as folded;
+pub use names::Kind;
+pub use session::{Opened, Seen, Session, Start, Wanted};

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The source without root: looks at all threads, many times a second.
+//!
+//! The kernel's records of switches, which every user may have of own programs, say at any time
+//! which threads run and which could. For each thread that sleeps, `/proc` says in which system
+//! call. Of a mutex of the GNU C library, the program's memory names the holder. So each look is
+//! true, and stands for the time since the one before it. What lies between two looks is not seen.
+
+use crate::coarse::Coarse;
+use crate::owner;
+use crate::platform;
+use crate::points::{FUTEX_COMMAND, Point, STACK_BYTES, Spec, WAITS};
+use crate::records::{self, Stack};
+use crate::rings::{Rings, online};
+use crate::tracer::Tracer;
+use anyhow::{Context, Result};
+use overlock_trace::{Doing, Holder, Seen, Site, Snapshot};
+use std::collections::HashMap;
+
+/// How the threads of programs are looked at.
+#[derive(Debug)]
+pub(crate) struct Looks {
+    rings: Rings,
+    /// Used instead where the kernel allows no records.
+    coarse: Option<Coarse>,
+    /// Where each thread slept at the last look.
+    asleep: HashMap<u32, Sleep>,
+    first: u64,
+    last: u64,
+    /// How often all threads were looked at, and how often a thread could not be.
+    count: u64,
+    refused: u64,
+}
+
+/// A thread's wait, as of the last look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sleep {
+    lock: u64,
+    stack: u64,
+    code: u64,
+    site: Site,
+    /// How often the thread had got a processor.
+    turns: u64,
+}
+
+/// A processor's ring; an ordinary user may have half a megabyte.
+const RING: usize = 256 << 10;
+/// The time between two looks, if they cost little.
+const SHORTEST_NS: u64 = 1_000_000;
+/// The same where the kernel's account of a thread grows only with its own timer.
+const COARSE_NS: u64 = 10_000_000;
+/// A record is in its ring so soon after its time stamp that what is older is complete.
+const SETTLED_NS: u64 = 20_000;
+/// Looks that come so many times later than planned are worth a warning.
+const TOO_RARE: u64 = 4;
+/// Looks may take this part of one processor: one of so many.
+const SHARE: u64 = 10;
+impl Looks {
+    pub(crate) fn new() -> Self {
+        Looks {
+            rings: Rings::default(),
+            coarse: None,
+            asleep: HashMap::new(),
+            first: platform::now_ns(),
+            last: platform::now_ns(),
+            count: 0,
+            refused: 0,
+        }
+    }
+
+    /// Opens the records of switches of threads, and of all threads that they will start.
+    ///
+    /// # Errors
+    /// Says why the kernel does not allow it; looks are then coarser.
+    pub(crate) fn add(&mut self, threads: &[u32]) -> Result<()> {
+        let tasks = Spec::new(Point::Tasks, None, 0, String::new());
+        let clock = Spec::new(Point::Clock, None, records::STACK, String::new());
+        for cpu in online()? {
+            for thread in threads {
+                let thread = i32::try_from(*thread).context("a thread's id is out of range")?;
+                for spec in [&tasks, &clock] {
+                    match self.rings.add(cpu, Some(thread), spec, RING) {
+                        Err(error) if has_ended(&error) => {}
+                        done => done?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does without the kernel's records from now on.
+    pub(crate) fn be_coarse(&mut self) {
+        self.rings = Rings::default();
+        self.coarse = Some(Coarse::default());
+    }
+
+    pub(crate) fn is_coarse(&self) -> bool {
+        self.coarse.is_some()
+    }
+
+    /// Looks at all threads once, and then sleeps.
+    pub(crate) fn turn(&mut self, tracer: &mut Tracer) {
+        match &mut self.coarse {
+            Some(coarse) => coarse.turn(tracer),
+            None => self.rings.read(tracer, SETTLED_NS),
+        }
+        let start = platform::now_ns();
+        let mut processes: Vec<u32> = tracer.threads.values().copied().collect();
+        processes.sort_unstable();
+        processes.dedup();
+        for process in processes {
+            let threads = self.look(tracer, process);
+            tracer.analysis.snapshot(process, &threads, self.last, start);
+        }
+        self.last = start;
+        self.count += 1;
+        let took = platform::now_ns() - start;
+        let shortest = if self.is_coarse() { COARSE_NS } else { SHORTEST_NS };
+        let pause = shortest.max(took * (SHARE - 1));
+        std::thread::sleep(std::time::Duration::from_nanos(pause));
+    }
+
+    /// Says what makes the result doubtful, if anything does.
+    pub(crate) fn doubts(&self) -> Option<String> {
+        let pause = (self.last - self.first) / self.count.max(1);
+        if self.refused > self.count {
+            return Some("the system does not let this user see in which calls threads sleep (another user's \
+                         program, or a privileged one): their waits are missing; run this as root".into());
+        }
+        let often = if self.is_coarse() { COARSE_NS } else { SHORTEST_NS };
+        (pause > often * TOO_RARE).then(|| {
+            format!(
+                "there was a look at the threads only every {} ms, because the machine was busy or the threads \
+                 many: all shares are rough",
+                pause / 1_000_000
+            )
+        })
+    }
+
+    /// Reads the last records.
+    pub(crate) fn end(&mut self, tracer: &mut Tracer) {
+        self.rings.read(tracer, 0);
+    }
+
+    fn look(&mut self, tracer: &mut Tracer, process: u32) -> Snapshot {
+        let threads: Vec<_> = tracer.analysis.threads_of(process).collect();
+        let mut looked = Snapshot::new();
+        for (thread, seen, turns) in threads {
+            let awake = match seen {
+                Seen::Running => Some(Doing::Running),
+                Seen::Preempted => Some(Doing::Preempted),
+                Seen::Throttled => Some(Doing::Throttled),
+                Seen::Asleep | Seen::Unknown => None,
+            };
+            let doing = match awake {
+                // A waiter that runs, or has run, waits no more.
+                Some(_) => {
+                    self.asleep.remove(&thread);
+                    awake
+                }
+                None => self.asleep_in(tracer, process, (thread, turns), seen == Seen::Asleep),
+            };
+            looked.extend(doing.map(|doing| (thread, doing)));
+        }
+        looked
+    }
+
+    /// Returns what a thread does that has given up its processor.
+    fn asleep_in(
+        &mut self,
+        tracer: &mut Tracer,
+        process: u32,
+        (thread, turns): (u32, u64),
+        is_known: bool,
+    ) -> Option<Doing> {
+        let call = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/syscall"));
+        let Ok(call) = call else {
+            self.refused += 1;
+            return None;
+        };
+        let before = self.asleep.get(&thread).copied();
+        if call.starts_with("running") {
+            // It has been woken, but has no processor yet: what it waited for is free.
+            return match before {
+                Some(Sleep { lock, site, .. }) => {
+                    Some(Doing::Waits { lock, site, holder: Holder::Nobody, is_old: true })
+                }
+                None => is_known.then_some(Doing::Preempted),
+            };
+        }
+        let words: Vec<u64> = call.split_whitespace().filter_map(number).collect();
+        let [number, arguments @ .., stack, code] = &words[..] else { return None };
+        let is_futex = i64::try_from(*number) == Ok(libc::SYS_futex);
+        let [lock, op, value, ..] = *arguments else { return Some(asleep(tracer, *number)) };
+        let is_wait = WAITS.iter().any(|wait| u64::from(*wait) == op & FUTEX_COMMAND);
+        if !is_futex || !is_wait {
+            self.asleep.remove(&thread);
+            return Some(asleep(tracer, *number));
+        }
+        let is_here = |old: &Sleep| (old.lock, old.stack, old.code) == (lock, *stack, *code);
+        let old = before.filter(is_here);
+        let is_plain = op & FUTEX_COMMAND == 0;
+        let site = match old {
+            Some(old) => old.site,
+            None => site(tracer, process, *stack, *code, is_plain),
+        };
+        let is_old = old.is_some_and(|old| old.turns == turns);
+        self.asleep.insert(thread, Sleep { lock, stack: *stack, code: *code, site, turns });
+        let holder = match owner::is_mutex(is_plain, value) {
+            true => owner::holder(&tracer.threads, process, lock),
+            false => Holder::Unknown,
+        };
+        Some(Doing::Waits { lock, site, holder, is_old })
+    }
+}
+
+/// Returns whether a thread had ended before its events could be opened.
+fn has_ended(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<std::io::Error>();
+    cause.and_then(std::io::Error::raw_os_error) == Some(libc::ESRCH)
+}
+
+fn number(word: &str) -> Option<u64> {
+    match word.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => word.parse::<i64>().ok().map(i64::cast_unsigned),
+    }
+}
+
+/// Says in words in which system call a thread sleeps.
+fn asleep(tracer: &mut Tracer, call: u64) -> Doing {
+    let name = match i64::try_from(call).unwrap_or(-1) {
+        libc::SYS_nanosleep | libc::SYS_clock_nanosleep => "sleep for a time",
+        libc::SYS_read | libc::SYS_pread64 | libc::SYS_readv => "read",
+        libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_writev => "write",
+        libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_msync => "a disk, for its data",
+        libc::SYS_poll | libc::SYS_ppoll | libc::SYS_select | libc::SYS_pselect6 => "poll",
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => "epoll",
+        libc::SYS_recvfrom | libc::SYS_recvmsg => "receive",
+        libc::SYS_sendto | libc::SYS_sendmsg => "send",
+        libc::SYS_wait4 | libc::SYS_waitid => "wait for a process",
+        libc::SYS_futex => "a futex",
+        // Outside of any system call, only a fault makes a thread sleep.
+        -1 => "page fault",
+        other => return Doing::Asleep(tracer.kernel.reason(&format!("system call {other}"))),
+    };
+    Doing::Asleep(tracer.kernel.reason(name))
+}
+
+/// Returns the call site of a thread that sleeps.
+fn site(tracer: &mut Tracer, process: u32, pointer: u64, code: u64, is_plain: bool) -> Site {
+    let mut bytes = [0; STACK_BYTES as usize];
+    // The end of the stack may be nearer than that.
+    let lengths = [bytes.len(), bytes.len() / 4, bytes.len() / 16];
+    let read = lengths
+        .into_iter()
+        .map(|length| platform::read_memory(process, pointer, &mut bytes[..length]))
+        .find(|read| *read > 0)
+        .unwrap_or(0);
+    let stack = Stack { frame: 0, pointer, instruction: code, bytes: &bytes[..read] };
+    tracer.images.site(process, &stack, is_plain)
+}

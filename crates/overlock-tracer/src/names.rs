@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a stack waits for, by the names of its functions, and which function that concerns.
+
+use crate::symbols::Frame;
+use overlock_trace::{Class, SiteReport};
+
+/// The kind of thing that a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A lock for one.
+    Mutex,
+    /// A lock for many readers.
+    RwLock,
+    /// A condition variable.
+    Condvar,
+    /// A semaphore.
+    Semaphore,
+    /// A barrier.
+    Barrier,
+    /// The end of a thread.
+    Join,
+    /// A futex whose use has no name that is known.
+    Futex,
+}
+
+impl Kind {
+    /// Returns the word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Mutex => "mutex",
+            Kind::RwLock => "rwlock",
+            Kind::Condvar => "condvar",
+            Kind::Semaphore => "semaphore",
+            Kind::Barrier => "barrier",
+            Kind::Join => "join",
+            Kind::Futex => "futex",
+        }
+    }
+
+    /// Returns what such a word is for; where the name does not say, what its waiters do does.
+    pub(crate) fn class(self, site: &SiteReport) -> Class {
+        match self {
+            Kind::Mutex | Kind::RwLock => Class::Lock,
+            Kind::Condvar | Kind::Barrier | Kind::Join => Class::Work,
+            Kind::Semaphore | Kind::Futex if site.relays_like_a_lock() => Class::Lock,
+            Kind::Semaphore | Kind::Futex => Class::Work,
+        }
+    }
+}
+
+/// Parts of function names, and what a thread in such a function waits for: the first that is found
+/// decides.
+const KINDS: [(&str, Kind); 26] = [
+    ("pthread_mutex", Kind::Mutex),
+    ("pthread_rwlock", Kind::RwLock),
+    ("pthread_cond_", Kind::Condvar),
+    ("pthread_barrier", Kind::Barrier),
+    ("pthread_join", Kind::Join),
+    ("pthread_clockjoin", Kind::Join),
+    ("pthread_timedjoin", Kind::Join),
+    ("sem_wait", Kind::Semaphore),
+    ("sem_timedwait", Kind::Semaphore),
+    ("sem_clockwait", Kind::Semaphore),
+    ("cnd_", Kind::Condvar),
+    ("mtx_", Kind::Mutex),
+    ("condvar", Kind::Condvar),
+    ("condition_variable", Kind::Condvar),
+    ("Condvar", Kind::Condvar),
+    ("thread_parking", Kind::Condvar),
+    ("RwLock", Kind::RwLock),
+    ("rwlock", Kind::RwLock),
+    ("raw_rwlock", Kind::RwLock),
+    ("Mutex", Kind::Mutex),
+    ("mutex", Kind::Mutex),
+    ("Once", Kind::Mutex),
+    ("runtime.lock2", Kind::Mutex),
+    ("runtime.notesleep", Kind::Condvar),
+    ("runtime.notetsleep", Kind::Condvar),
+    ("malloc", Kind::Mutex),
+];
+
+/// Modules that only pass a wait on.
+const LIBRARIES: [&str; 8] =
+    ["libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "libc++", "libgcc", "ld-musl"];
+
+/// Beginnings of the names of functions that only pass a wait on.
+const WRAPPERS: [&str; 22] = [
+    "std::",
+    "core::",
+    "<std::",
+    "<core::",
+    "alloc::",
+    "parking_lot",
+    "<parking_lot",
+    "lock_api",
+    "<lock_api",
+    "__gthread",
+    "__gthrw",
+    "runtime.",
+    "sync.",
+    "internal/",
+    "syscall",
+    "futex",
+    "pthread_",
+    "__pthread",
+    "___pthread",
+    "__lll",
+    "__futex",
+    "sem_",
+];
+
+/// Returns what a stack waits for. In the C library's wait for a condition, a plain wait is for the
+/// mutex, which the thread takes again before it returns.
+pub(crate) fn kind(stack: &[Frame], is_plain: bool) -> Kind {
+    let named = stack.iter().take_while(|frame| is_passing_on(frame));
+    // The outermost such function is what the program called; malloc is called by no other of them.
+    let kinds = named.filter_map(|frame| {
+        let found = KINDS.iter().find(|(part, _)| frame.function.contains(part));
+        found.map(|(_, kind)| *kind)
+    });
+    match kinds.last() {
+        Some(Kind::Condvar) if is_plain => Kind::Mutex,
+        found => found.unwrap_or(Kind::Futex),
+    }
+}
+
+fn is_passing_on(frame: &Frame) -> bool {
+    LIBRARIES.iter().any(|library| frame.module.starts_with(library))
+        || WRAPPERS.iter().any(|start| frame.function.starts_with(start))
+}
+
+/// Returns the function that concerns the user: the first of the program's own.
+pub(crate) fn place(stack: &[Frame]) -> String {
+    let own = stack.iter().find(|frame| !is_passing_on(frame));
+    let Some(frame) = own.or(stack.last()) else { return "?".to_owned() };
+    let function = short(&frame.function);
+    match &frame.line {
+        Some(line) => format!("{function} ({line})"),
+        None if frame.module.is_empty() => function,
+        None => format!("{function} ({})", frame.module),
+    }
+}
+
+/// Leaves out the arguments of a C++ function and the hash of a Rust one.
+fn short(function: &str) -> String {
+    let without_hash = match function.rsplit_once("::h") {
+        Some((name, hash)) if hash.len() == 16 => name,
+        _ => function,
+    };
+    without_hash.split('(').next().filter(|name| !name.is_empty()).unwrap_or(function).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(function: &str, module: &str) -> Frame {
+        let line = (module == "app").then(|| "app.c:7".to_owned());
+        Frame { function: function.into(), line, module: module.into() }
+    }
+
+    #[test]
+    fn the_programs_own_function_is_named() {
+        let libc = |name| frame(name, "libc.so.6");
+        let stack = [libc("libc.so.6+0x98d61"), libc("pthread_mutex_lock"), frame("put", "app")];
+        assert_eq!((kind(&stack, false), place(&stack)), (Kind::Mutex, "put (app.c:7)".into()));
+        let wait = libc("pthread_cond_wait");
+        let cpp =
+            frame("std::condition_variable::wait(std::unique_lock<std::mutex>&)", "libstdc++.so.6");
+        let stack = [libc("x"), wait, cpp, frame("Queue::pop(int)", "app")];
+        assert_eq!(
+            (kind(&stack, false), place(&stack)),
+            (Kind::Condvar, "Queue::pop (app.c:7)".into())
+        );
+        assert_eq!(kind(&stack, true), Kind::Mutex, "the mutex is taken again");
+        assert_eq!((kind(&[], false), place(&[])), (Kind::Futex, "?".into()));
+        let rust = [
+            frame("std::sys::sync::mutex::futex::Mutex::lock_contended", "app"),
+            frame("main::h0123456789abcdef", "app"),
+        ];
+        assert_eq!((kind(&rust, false), place(&rust)), (Kind::Mutex, "main (app.c:7)".into()));
+    }
+}

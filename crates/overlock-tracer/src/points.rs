@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's events that are used, and how they are asked for.
+
+use crate::platform::Attr;
+use crate::records::{self, Field};
+use perf_event_open_sys::bindings as perf;
+
+/// Operations of the futex call that wait, without their flags.
+pub(crate) const WAITS: [u32; 5] = [0, 6, 9, 11, 13];
+/// The operation without its flags.
+pub(crate) const FUTEX_COMMAND: u64 = 127;
+
+/// Where the tracepoints' data has what is needed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Layout {
+    pub(crate) prev_pid: Field,
+    pub(crate) prev_state: Field,
+    pub(crate) next_pid: Field,
+    pub(crate) woken_pid: Field,
+    pub(crate) futex_address: Field,
+    pub(crate) futex_op: Field,
+    pub(crate) futex_value: Field,
+}
+
+/// What an event tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Point {
+    Switch,
+    Waking,
+    FutexWait,
+    FutexWake,
+    FutexEnd,
+    Clock,
+    Tasks,
+}
+
+/// One event, of each processor.
+#[derive(Debug)]
+pub(crate) struct Spec {
+    pub(crate) point: Point,
+    /// The number of its tracepoint, if it is one.
+    pub(crate) tracepoint: Option<u64>,
+    /// What its samples contain besides what all do.
+    pub(crate) parts: u64,
+    /// The kernel's filter of the tracepoint.
+    pub(crate) filter: String,
+}
+
+/// Bytes of the waiter's stack that are copied to find its call site: the C library's frames are
+/// between the system call and the program, and take about half of this.
+pub(crate) const STACK_BYTES: u32 = 1024;
+/// Samples per second and processor, off the beat of the timers of most programs.
+pub(crate) const CLOCK_HZ: u64 = 499;
+
+impl Spec {
+    pub(crate) fn new(point: Point, tracepoint: Option<u64>, parts: u64, filter: String) -> Self {
+        Spec { point, tracepoint, parts, filter }
+    }
+
+    /// Returns what the kernel is asked for, with a ring of some size.
+    pub(crate) fn attr(&self, ring: usize, is_privileged: bool) -> Attr {
+        let mut attr = Attr { sample_type: records::ALWAYS | self.parts, ..Attr::default() };
+        attr.set_disabled(1);
+        attr.set_sample_id_all(1);
+        attr.set_use_clockid(1);
+        attr.clockid = libc::CLOCK_MONOTONIC;
+        attr.set_exclude_kernel(u64::from(!is_privileged));
+        attr.set_watermark(1);
+        attr.__bindgen_anon_2.wakeup_watermark = u32::try_from(ring / 4).unwrap_or(u32::MAX);
+        attr.__bindgen_anon_1.sample_period = 1;
+        match (self.point, self.tracepoint) {
+            (_, Some(id)) => {
+                attr.type_ = perf::PERF_TYPE_TRACEPOINT;
+                attr.config = id;
+            }
+            (Point::Clock, None) => {
+                attr.type_ = perf::PERF_TYPE_SOFTWARE;
+                attr.config = perf::PERF_COUNT_SW_CPU_CLOCK.into();
+                attr.set_exclude_idle(1);
+                attr.set_freq(1);
+                attr.__bindgen_anon_1.sample_freq = CLOCK_HZ;
+            }
+            (_, None) => {
+                attr.type_ = perf::PERF_TYPE_SOFTWARE;
+                attr.config = perf::PERF_COUNT_SW_DUMMY.into();
+                attr.set_context_switch(1);
+                attr.set_task(1);
+                attr.set_comm(1);
+                attr.set_comm_exec(1);
+                attr.set_mmap(1);
+                attr.set_mmap2(1);
+            }
+        }
+        if self.parts & records::CALLCHAIN != 0 {
+            attr.set_exclude_callchain_user(1);
+        }
+        if self.parts & records::STACK != 0 {
+            attr.sample_regs_user = records::REGISTERS;
+            attr.sample_stack_user = STACK_BYTES;
+        }
+        attr
+    }
+}

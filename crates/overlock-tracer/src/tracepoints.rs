@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The source for root: the kernel's tracepoints of futexes and of the scheduler, on all
+//! processors.
+
+use crate::platform::Tracefs;
+use crate::points::{Layout, Point, Spec, WAITS};
+use crate::records::{self, Field};
+use crate::rings::{Rings, online};
+use anyhow::{Context, Result};
+
+/// Memory for the rings of all processors.
+const RING_BYTES: usize = 64 << 20;
+const LARGEST_RING: usize = 16 << 20;
+const SMALLEST_RING: usize = 1 << 20;
+
+const FUTEX_FLAGS: [u32; 4] = [0, 128, 256, 384];
+
+/// Opens the events of all processors; they record at once.
+pub(crate) fn open() -> Result<(Rings, Layout)> {
+    let tracefs = Tracefs::open()?;
+    let format = |name: &str| tracefs.read(&format!("{name}/format"));
+    let switch = format("sched/sched_switch")?;
+    let waking = format("sched/sched_waking")?;
+    let futex = format("syscalls/sys_enter_futex")?;
+    let find = |format: &str, field: &str| {
+        Field::find(format, field).with_context(|| format!("a tracepoint has no {field}"))
+    };
+    let layout = Layout {
+        prev_pid: find(&switch, "prev_pid")?,
+        prev_state: find(&switch, "prev_state")?,
+        next_pid: find(&switch, "next_pid")?,
+        woken_pid: find(&waking, "pid")?,
+        futex_address: find(&futex, "uaddr")?,
+        futex_op: find(&futex, "op")?,
+        futex_value: find(&futex, "val")?,
+    };
+    let cpus = online()?;
+    let share = RING_BYTES / cpus.len().max(1);
+    let size = share.next_power_of_two().clamp(SMALLEST_RING, LARGEST_RING);
+    let specs = specs(&tracefs)?;
+    let mut rings = Rings::default();
+    for cpu in cpus {
+        specs.iter().try_for_each(|spec| rings.add(cpu, None, spec, size))?;
+    }
+    Ok((rings, layout))
+}
+
+fn specs(tracefs: &Tracefs) -> Result<Vec<Spec>> {
+    let id = |name: &str| -> Result<Option<u64>> {
+        let text = tracefs.read(&format!("{name}/id"))?;
+        Ok(Some(text.trim().parse().context("the number of a tracepoint is no number")?))
+    };
+    let (switch, futex) = (id("sched/sched_switch")?, id("syscalls/sys_enter_futex")?);
+    let is_wait = |is: &str, join: &str| {
+        let ops = WAITS.iter().flat_map(|op| FUTEX_FLAGS.map(|flag| op + flag));
+        ops.map(|op| format!("op {is} {op}")).collect::<Vec<_>>().join(join)
+    };
+    let spec = Spec::new;
+    let raw = records::RAW;
+    Ok(vec![
+        spec(Point::Tasks, None, 0, String::new()),
+        // The idle task has no reason to leave its processor.
+        spec(Point::Switch, switch, raw, "prev_pid == 0".into()),
+        spec(Point::Switch, switch, raw | records::CALLCHAIN, "prev_pid != 0".into()),
+        spec(Point::Waking, id("sched/sched_waking")?, raw, String::new()),
+        spec(Point::FutexWait, futex, raw | records::STACK, is_wait("==", " || ")),
+        spec(Point::FutexWake, futex, raw, is_wait("!=", " && ")),
+        spec(Point::FutexEnd, id("syscalls/sys_exit_futex")?, 0, String::new()),
+        spec(Point::Clock, None, records::STACK, String::new()),
+    ])
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From records to events of the traced processes.
+
+use crate::images::Images;
+use crate::kernel::Kernel;
+use crate::owner;
+use crate::platform;
+use crate::points::{FUTEX_COMMAND, Layout, Point};
+use crate::quota::Quotas;
+use crate::records::{Kind, Record};
+use crate::spin::Spins;
+use overlock_trace::{Analysis, Event, Holder, Off, Reason, Site, What};
+use std::collections::{HashMap, HashSet, VecDeque};
+
+/// How often mutexes are asked for their holders, and how long a thread must have waited.
+const ASK_EVERY_NS: u64 = 50_000_000;
+/// How many of them are asked at once.
+const MOST_ASKED: usize = 64;
+/// How many events are kept for a timeline; the first ones are.
+const MOST_EVENTS: usize = 1 << 20;
+
+/// Turns records into events of the traced processes.
+pub(crate) struct Tracer {
+    pub(crate) analysis: Analysis,
+    pub(crate) images: Images,
+    pub(crate) kernel: Kernel,
+    pub(crate) spins: Spins,
+    quotas: Quotas,
+    layout: Layout,
+    /// Threads that wait, as it seems, for a mutex of the C library.
+    mutexes: HashSet<u32>,
+    /// Holders that mutexes have named: when, which, and of which lock. Their turn comes among the
+    /// records.
+    owners: VecDeque<(u64, u32, u64)>,
+    asked: u64,
+    /// Only the records of switches tell of them, and no tracepoint.
+    is_looking: bool,
+    /// The process of each traced thread.
+    pub(crate) threads: HashMap<u32, u32>,
+    /// A process that will appear as a child of this one.
+    pub(crate) awaited: Option<u32>,
+    pub(crate) lost: u64,
+    /// Events for a timeline, if one is wanted.
+    pub(crate) kept: Vec<Event>,
+    pub(crate) is_keeping: bool,
+    pub(crate) last: u64,
+}
+
+impl Tracer {
+    pub(crate) fn new(analysis: Analysis, layout: Option<Layout>) -> Self {
+        Tracer {
+            analysis,
+            images: Images::new(),
+            kernel: Kernel::new(),
+            spins: Spins::new(),
+            quotas: Quotas::default(),
+            mutexes: HashSet::new(),
+            owners: VecDeque::new(),
+            asked: 0,
+            is_looking: layout.is_none(),
+            layout: layout.unwrap_or_default(),
+            threads: HashMap::new(),
+            awaited: None,
+            lost: 0,
+            kept: Vec::new(),
+            is_keeping: false,
+            last: 0,
+        }
+    }
+
+    /// Adds a thread of a process that runs already; returns whether it is new.
+    pub(crate) fn adopt(&mut self, at: u64, process: u32, thread: u32) -> bool {
+        let is_new = self.threads.insert(thread, process).is_none();
+        if is_new {
+            self.event(at, thread, What::Born { process, runs: false });
+        }
+        is_new
+    }
+
+    pub(crate) fn record(&mut self, record: &Record<'_>, point: Option<(Point, u64)>) {
+        self.last = self.last.max(record.time);
+        while let Some((at, owner, lock)) = self.owners.pop_front_if(|(at, ..)| *at <= record.time)
+        {
+            self.event(at, owner, What::Owns { lock });
+        }
+        match record.kind {
+            Kind::Sample => {
+                if let Some((point, parts)) = point {
+                    self.sample(record, point, parts);
+                }
+            }
+            Kind::Lost => {
+                self.lost += 1;
+                self.analysis.lost(record.time);
+            }
+            // The tracepoint of a switch comes earlier, but not always where the idle task is left.
+            Kind::Switch { is_out: false, .. } if self.threads.contains_key(&record.thread) => {
+                self.event(record.time, record.thread, What::In);
+            }
+            Kind::Switch { is_out: true, is_preempted }
+                if self.is_looking && self.threads.contains_key(&record.thread) =>
+            {
+                let off = if is_preempted { Off::Preempted } else { Off::Blocked(Reason(0)) };
+                self.event(record.time, record.thread, What::Out(off));
+            }
+            Kind::Fork => self.fork(record),
+            Kind::Exit => {
+                if let Some([process, thread, ..]) = record.family()
+                    && self.threads.remove(&thread).is_some()
+                {
+                    self.event(record.time, thread, What::Exit);
+                    if process == thread {
+                        self.images.end(process);
+                    }
+                }
+            }
+            Kind::Comm { is_exec: true } if self.threads.contains_key(&record.thread) => {
+                self.images.exec(record.process);
+            }
+            Kind::Mapping if self.threads.contains_key(&record.thread) => {
+                if let Some(mapping) = record.mapping() {
+                    self.images.map(record.process, mapping);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks the mutexes that threads have waited for long for their holders. A wait that does not
+    /// end while the program is watched is known only in this way.
+    pub(crate) fn ask_for_holders(&mut self) {
+        let now = platform::now_ns();
+        if now.saturating_sub(self.asked) < ASK_EVERY_NS {
+            return;
+        }
+        self.asked = now;
+        let before = self.last.saturating_sub(ASK_EVERY_NS);
+        let waits = self.analysis.waiting_since(before);
+        let waits = waits.filter(|(thread, ..)| self.mutexes.contains(thread)).take(MOST_ASKED);
+        for (_, process, lock) in waits {
+            if let Holder::Thread(owner) = owner::holder(&self.threads, process, lock) {
+                self.owners.push_back((now, owner, lock));
+            }
+        }
+    }
+
+    fn fork(&mut self, record: &Record<'_>) {
+        let Some([process, thread, parent, of]) = record.family() else { return };
+        let is_ours = self.threads.contains_key(&of) || self.awaited == Some(process);
+        if !is_ours || self.threads.insert(thread, process).is_some() {
+            return;
+        }
+        if process != parent {
+            self.images.fork(parent, process);
+        }
+        self.event(record.time, thread, What::Born { process, runs: false });
+    }
+
+    fn sample(&mut self, record: &Record<'_>, point: Point, parts: u64) {
+        let (at, thread) = (record.time, record.thread);
+        let is_ours = self.threads.contains_key(&thread);
+        // Switches and wake-ups concern other threads than the one that they interrupt.
+        if !is_ours && !matches!(point, Point::Switch | Point::Waking) {
+            return;
+        }
+        let Some(sample) = record.sample(parts) else { return };
+        let number = |field| u32::try_from(sample.field(field)).unwrap_or(0);
+        match point {
+            Point::Switch => {
+                let (prev, next) = (number(self.layout.prev_pid), number(self.layout.next_pid));
+                if let Some(process) = self.threads.get(&prev).copied() {
+                    let chain = self.kernel.chain(sample.kernel_chain());
+                    // The kernel's states: 0 is able to run, a number above the lowest byte
+                    // stands for a preemption, and the bits below for sleeps.
+                    let sleeps = sample.field(self.layout.prev_state) & 0xff != 0;
+                    let off = match sleeps {
+                        true => Off::Blocked(chain.reason),
+                        false if chain.is_at_work && self.quotas.has_one(at, process) => {
+                            Off::Throttled
+                        }
+                        false => Off::Preempted,
+                    };
+                    self.event(at, prev, What::Out(off));
+                }
+                if self.threads.contains_key(&next) {
+                    self.event(at, next, What::In);
+                }
+            }
+            Point::Waking => {
+                let woken = number(self.layout.woken_pid);
+                if self.threads.contains_key(&woken) {
+                    self.event(at, woken, What::Woken { by: thread });
+                }
+            }
+            Point::FutexWait => {
+                let is_plain = sample.field(self.layout.futex_op) & FUTEX_COMMAND == 0;
+                let site =
+                    sample.stack.map(|stack| self.images.site(record.process, &stack, is_plain));
+                let site = site.unwrap_or(Site(0));
+                if owner::is_mutex(is_plain, sample.field(self.layout.futex_value)) {
+                    self.mutexes.insert(thread);
+                }
+                self.event(
+                    at,
+                    thread,
+                    What::Wait { lock: sample.field(self.layout.futex_address), site },
+                );
+            }
+            Point::FutexWake => {
+                self.event(
+                    at,
+                    thread,
+                    What::Wake { lock: sample.field(self.layout.futex_address) },
+                );
+            }
+            Point::FutexEnd => {
+                self.mutexes.remove(&thread);
+                self.event(at, thread, What::WaitEnd);
+                self.event(at, thread, What::WakeEnd);
+            }
+            Point::Clock => {
+                if let Some(stack) = sample.stack {
+                    let spins = self.spins.is_loop(&self.images, record.process, stack.instruction);
+                    let site = match spins {
+                        true => self.images.site(record.process, &stack, false),
+                        false => Site(0),
+                    };
+                    self.event(at, thread, What::Sample { site, spins });
+                }
+            }
+            Point::Tasks => {}
+        }
+    }
+
+    pub(crate) fn event(&mut self, at_ns: u64, thread: u32, what: What) {
+        let event = Event { at_ns, thread, what };
+        if self.is_keeping && self.kept.len() < MOST_EVENTS {
+            self.kept.push(event);
+        }
+        self.analysis.event(event);
+    }
+}

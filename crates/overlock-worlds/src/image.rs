@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A kernel with the locks in it as a world: on a bare machine, under KVM, under Xen.
+//!
+//! The kernel measures. All rounds of all locks run in one boot, in turns, so their runs are made
+//! in advance.
+
+mod guest;
+mod machine;
+mod said;
+
+use crate::options::Note;
+use anyhow::{Context, Result, bail};
+use guest::Ended;
+use machine::{Machine, XEN_PCPUS};
+use overlock_world::locks::{LOCKS, Lock};
+use overlock_world::stats::{Spread, jain, unique};
+use overlock_world::{Error, Failed, Job, NO_POLICY, PmTimerRule, Run, Tell, World};
+pub use said::Check;
+use said::{Said, Sample};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// How many checks there are, for the progress; Xen has two fewer.
+pub const CHECKS: u64 = 50;
+/// Time without a word from the kernel until it counts as hung, beyond that of a run.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub struct Image {
+    name: &'static str,
+    path: PathBuf,
+    note: Note,
+    /// Runs of a lock on a number of CPUs at two lengths, by rounds; and how many were asked for.
+    made: RefCell<BTreeMap<Key, (Vec<Run>, usize)>>,
+    /// Why the kernel made no more.
+    gave_up: RefCell<Option<String>>,
+}
+
+/// What a kernel says while it checks itself.
+#[derive(Clone, Copy, Debug)]
+pub enum Heard<'a> {
+    /// What it does now.
+    Progress(&'a str),
+    /// A check has ended.
+    Check(&'a Check),
+}
+
+/// What the checks in a kernel came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Checked {
+    /// Whether none failed.
+    pub is_fine: bool,
+    /// Whether any was made.
+    pub has_any: bool,
+}
+
+/// What the kernel is told of a job: lock, CPUs, lengths of sections and of pauses.
+type Key = (String, u32, u64, u64);
+
+fn key(job: &Job) -> Key {
+    (job.lock.clone(), job.cpus, job.profile.section_ns, job.profile.think_ns)
+}
+
+impl Image {
+    pub(super) fn new(name: &str, note: Note) -> Result<Self> {
+        let name = ["tcg", "kvm-guest", "xen"].into_iter().find(|known| *known == name);
+        let Some(name) = name else { bail!("no kernel runs there") };
+        // Before an image is built.
+        machine::look_for(name)?;
+        let path = machine::image()?.context("interrupted while the kernel was built")?;
+        Ok(Self { name, path, note, made: RefCell::default(), gave_up: RefCell::default() })
+    }
+
+    fn start(&self, smp: u32, plan: &str) -> Result<Machine> {
+        let machine = Machine::new(self.name, smp, &self.path, plan)?;
+        if self.name == "kvm-guest" && machine.stand_in {
+            (self.note)(
+                "note: the kernel plays KVM's side of the interface itself, on an emulated machine",
+            );
+        }
+        Ok(machine)
+    }
+
+    /// Runs the checks in the kernel: the platform contract, conformance and locks in interrupts,
+    /// of the paravirtual locks.
+    ///
+    /// # Errors
+    /// If the kernel does not run to its end, or `hear` fails.
+    pub fn verify(
+        &self,
+        cpus: &[u32],
+        hear: &mut dyn FnMut(Heard<'_>) -> Result<()>,
+    ) -> Result<Checked> {
+        let default = if self.name == "xen" { vec![8] } else { vec![1, 2, 4] };
+        let cpus = if cpus.is_empty() { default } else { cpus.to_vec() };
+        // Native locks need a time slice for each change of hands where there are more CPUs than
+        // processors.
+        let plan = format!(
+            "do=contract:conformance:nesting cpus={} ms=500 runs=3 cs=0 ncs=0 seed=1 nopvspin=0 \
+             locks=test-and-set:ticket:queued:hybrid ops=4000 ticks=20",
+            joined(cpus.iter().map(ToString::to_string))
+        );
+        let machine = self.start(cpus.iter().copied().max().unwrap_or(1), &plan)?;
+        let mut checked = Checked { is_fine: true, has_any: false };
+        hear(Heard::Progress("starts"))?;
+        let ended = guest::run(machine, PATIENCE, |said| match said {
+            Said::Begin { what } => hear(Heard::Progress(&what)),
+            Said::Alive { ops } => hear(Heard::Progress(&format!("{ops} acquisitions so far"))),
+            Said::Check(check) => {
+                checked.has_any = true;
+                checked.is_fine &= check.fine;
+                hear(Heard::Check(&check))
+            }
+            _ => Ok(()),
+        });
+        if let Ended::Whole { fine } = ended? {
+            checked.is_fine &= fine && checked.has_any;
+        }
+        Ok(checked)
+    }
+
+    /// Boots once for all jobs with these lengths.
+    fn boot(&self, jobs: &[&Job], rounds: u64, tell: Tell<'_>) -> Result<Ended> {
+        let first = jobs[0];
+        let cpus = unique(jobs.iter().map(|job| job.cpus));
+        let locks = unique(jobs.iter().map(|job| job.lock.clone()));
+        let plan = format!(
+            "do=micro cpus={} ms={} runs={rounds} cs={} ncs={} seed={} nopvspin=0 locks={} ops=0",
+            joined(cpus.iter().map(ToString::to_string)),
+            (first.host.seconds * 1e3).round().max(1.0),
+            first.profile.section_ns,
+            first.profile.think_ns,
+            first.seed,
+            joined(locks),
+        );
+        let machine = self.start(cpus.iter().copied().max().unwrap_or(1), &plan)?;
+        let patience = PATIENCE + Duration::from_secs_f64(first.host.seconds);
+        tell("the kernel starts", 0);
+        guest::run(machine, patience, |said| {
+            match said {
+                Said::Started { cpus } => tell(&format!("{cpus} CPUs are up"), 0),
+                Said::Mode { locks, why } if !why.is_empty() => {
+                    (self.note)(&format!("note: locks {locks}: {why}"));
+                }
+                Said::Begin { what } => tell(&what, 0),
+                Said::Alive { ops } => tell(&format!("{ops} acquisitions so far"), 0),
+                Said::Sample(sample) => {
+                    tell(&format!("{} on {} CPUs", sample.lock, sample.cpus), 1);
+                    let key = (
+                        sample.lock.clone(),
+                        sample.cpus,
+                        first.profile.section_ns,
+                        first.profile.think_ns,
+                    );
+                    self.made.borrow_mut().entry(key).or_default().0.push(run_of(sample));
+                }
+                _ => {}
+            }
+            Ok(())
+        })
+    }
+}
+
+fn joined(words: impl IntoIterator<Item = String>) -> String {
+    words.into_iter().collect::<Vec<_>>().join(":")
+}
+
+fn run_of(sample: Sample) -> Run {
+    let seconds = sample.ns as f64 / 1e9;
+    Run {
+        seconds,
+        ops_per_s: sample.ops.iter().sum::<u64>() as f64 / seconds.max(1e-9),
+        ops_per_cpu: Spread::of(&sample.ops),
+        jain: jain(&sample.ops),
+        ops: sample.ops,
+        wait_ns: sample.wait_ns,
+        longest_stall_ns: sample.wait_ns.max,
+        steal_s_per_s: sample.stolen_ns as f64 / sample.ns.max(1) as f64,
+        counters: sample.counters.into_iter().map(|(name, n)| (name.into(), n)).collect(),
+        lost: sample.lost,
+        ..Run::default()
+    }
+}
+
+impl World for Image {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self) -> String {
+        match self.name {
+            "xen" => "a kernel as a guest of Xen",
+            "kvm-guest" => "a kernel as a guest of KVM",
+            _ => "a kernel on an emulated machine",
+        }
+        .into()
+    }
+
+    fn is_real(&self) -> bool {
+        true
+    }
+
+    fn pcpus(&self) -> u32 {
+        match self.name {
+            "xen" => XEN_PCPUS,
+            _ => std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
+        }
+    }
+
+    fn locks(&self) -> Vec<Lock> {
+        LOCKS.iter().filter_map(|name| Lock::named(name)).collect()
+    }
+
+    fn check(&self, job: &Job) -> Result<(), Error> {
+        let refuse = |what: String| Err(Error(what));
+        if !LOCKS.contains(&&*job.lock) {
+            return refuse(format!(
+                "no lock in the kernel is called {}; choose from {}",
+                job.lock,
+                LOCKS.join(", ")
+            ));
+        }
+        if job.cpus > 32 {
+            return refuse(format!("the kernel has up to 32 CPUs, not {}", job.cpus));
+        }
+        if job.policy != NO_POLICY || job.timer != PmTimerRule::LockFree || job.seq_cst {
+            return refuse(
+                "the kernel's host is not ours: it has no yield policy to choose".into(),
+            );
+        }
+        if job.profile.name != "micro" {
+            return refuse(format!("the kernel can't do the workload {}", job.profile.name));
+        }
+        Ok(())
+    }
+
+    fn ahead(&self, jobs: &[Job], _cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool, Failed> {
+        for lengths in unique(jobs.iter().map(|job| (job.profile.section_ns, job.profile.think_ns)))
+        {
+            let of = |job: &&Job| (job.profile.section_ns, job.profile.think_ns) == lengths;
+            let own: Vec<&Job> = jobs.iter().filter(of).collect();
+            let points = unique(own.iter().map(|job| key(job))).len().max(1);
+            match self.boot(&own, (own.len() / points) as u64, tell) {
+                Ok(Ended::Whole { .. }) => {}
+                // What was made is kept.
+                Ok(Ended::Interrupted) => break,
+                Err(error) => {
+                    let said = format!("{error:#}");
+                    if self.made.borrow().is_empty() {
+                        return Err(Failed::World(said));
+                    }
+                    self.gave_up.replace(Some(said));
+                    break;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
+        let mut made = self.made.borrow_mut();
+        let (runs, asked) = made.entry(key(job)).or_default();
+        let run = runs.get(*asked).cloned();
+        *asked += 1;
+        let Some(run) = run else {
+            return Err(match self.gave_up.borrow().clone() {
+                Some(said) => Failed::World(said),
+                None if cancel.load(Relaxed) => Failed::Cancelled,
+                None => Failed::Subject("the kernel did not report this run".into()),
+            });
+        };
+        let counted = |event: &str| run.counted(event);
+        // Two that are sent before either is taken arrive as one.
+        let unsent = (counted("kicked") + counted("stale")).saturating_sub(counted("kicks"));
+        if run.lost > 0 {
+            return Err(Failed::Subject(format!("it lost {} updates", run.lost)));
+        }
+        if unsent > 0 {
+            return Err(Failed::Subject(format!("{unsent} kicks arrived that no CPU had sent")));
+        }
+        Ok(run)
+    }
+}

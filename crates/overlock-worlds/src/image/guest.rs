@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A running kernel: its output, and the four ways in which it ends.
+
+use super::machine::{Machine, not_started};
+use super::said::Said;
+use anyhow::{Context, Result, bail};
+use overlock_process::{Child, GRACE, interrupt};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How many of the last lines an error quotes.
+const QUOTED: usize = 12;
+/// How often to look for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How a kernel ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It did everything it was asked for, and reported whether all was fine.
+    Whole { fine: bool },
+    /// By Ctrl-C.
+    Interrupted,
+}
+
+/// Sends each line of `from`, until it ends.
+fn read(from: impl Read + Send + 'static, to: Sender<String>) {
+    thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while from.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+            if to.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    });
+}
+
+/// Runs a machine to its end, and passes each of the kernel's records to `hear`.
+///
+/// # Errors
+/// If the machine does not start, the kernel panics, resets the machine, or is silent for
+/// `timeout`.
+pub(super) fn run(
+    mut machine: Machine,
+    timeout: Duration,
+    mut hear: impl FnMut(Said) -> Result<()>,
+) -> Result<Ended> {
+    let mut qemu = Child::spawn(&mut machine.qemu).map_err(not_started)?;
+    let (send, lines) = mpsc::channel();
+    qemu.stdout.take().into_iter().for_each(|out| read(out, send.clone()));
+    qemu.stderr.take().into_iter().for_each(|err| read(err, send.clone()));
+    drop(send);
+    let mut last = VecDeque::new();
+    loop {
+        let line = match next(&lines, timeout) {
+            Next::Line(line) => line,
+            Next::Interrupted => {
+                qemu.end(GRACE).context("it is unknown how QEMU ended")?;
+                return Ok(Ended::Interrupted);
+            }
+            Next::Silence => {
+                bail!("the kernel hangs: not a word for {} s{}", timeout.as_secs(), quote(&last))
+            }
+            Next::End => bail!(
+                "the kernel reset the machine, as after a triple fault, or QEMU gave up{}",
+                quote(&last)
+            ),
+        };
+        match Said::parse(&line) {
+            Some(Said::End { fine }) => return Ok(Ended::Whole { fine }),
+            Some(Said::Panic { why }) => bail!("the kernel gave up: {why}{}", quote(&last)),
+            Some(said) => hear(said)?,
+            None => {}
+        }
+        if !line.is_empty() {
+            last.push_back(line);
+        }
+        if last.len() > QUOTED {
+            last.pop_front();
+        }
+    }
+}
+
+enum Next {
+    Line(String),
+    Silence,
+    End,
+    Interrupted,
+}
+
+fn next(lines: &Receiver<String>, timeout: Duration) -> Next {
+    let end = Instant::now() + timeout;
+    loop {
+        match lines.recv_timeout(LOOK) {
+            Ok(line) => return Next::Line(line),
+            _ if interrupt::seen() => return Next::Interrupted,
+            Err(RecvTimeoutError::Disconnected) => return Next::End,
+            Err(RecvTimeoutError::Timeout) if Instant::now() >= end => return Next::Silence,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// The last lines, for the end of a sentence.
+fn quote(last: &VecDeque<String>) -> String {
+    if last.is_empty() {
+        return "; it said nothing".into();
+    }
+    let lines: String = last.iter().map(|line| format!("\n    {line}")).collect();
+    format!("; it said last:{lines}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How a shell's script ends in place of a kernel.
+    fn ends(script: &str) -> String {
+        let machine = Machine::of_script(script);
+        run(machine, Duration::from_millis(300), |_| Ok(())).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_panic_a_silence_and_a_reset_are_one_clear_error() {
+        let panic = ends(r#"echo hello; echo '{"kind":"panic","why":"a fault"}'; sleep 60"#);
+        assert_eq!(panic, "the kernel gave up: a fault; it said last:\n    hello");
+        let silence = ends("echo hello; exec sleep 60");
+        assert!(silence.starts_with("the kernel hangs: not a word for"), "{silence}");
+        assert!(silence.ends_with("it said last:\n    hello"), "{silence}");
+        let reset = ends("exit 3");
+        assert!(reset.starts_with("the kernel reset the machine"), "{reset}");
+        assert!(reset.ends_with("it said nothing"), "{reset}");
+    }
+}

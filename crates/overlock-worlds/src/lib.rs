@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![doc = include_str!("../README.md")]
+
+mod image;
+mod options;
+mod simulated;
+
+use anyhow::{Context, Result, bail};
+use overlock_bench::Threads;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use overlock_lab::{KvmEngine, ThreadsEngine};
+use overlock_sim::performance::HostProfile;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use overlock_world::Engine as _;
+use overlock_world::World;
+use simulated::Simulated;
+use std::path::Path;
+
+pub use image::{CHECKS, Check, Checked, Heard, Image};
+pub use options::{Note, Options, Shard};
+pub use simulated::obey;
+
+/// The yield policies that vCPUs have.
+pub use overlock_sim::POLICIES;
+
+/// The names of all worlds, as `--in` takes them.
+const NAMES: &str = "threads, kvm, parked, sim, sim:HOST, tcg, kvm-guest, xen";
+
+/// The host of simulations that name none.
+const DEFAULT_HOST: &str = "dev-kvm";
+
+/// A world that is ready to run jobs.
+pub enum Open {
+    /// Threads of this machine.
+    Threads(Threads),
+    /// vCPUs, or simulated ones.
+    Virtual(Box<dyn World>),
+    /// A kernel, which can also check itself.
+    Image(Image),
+}
+
+impl std::fmt::Debug for Open {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Open").field(&self.world().name()).finish()
+    }
+}
+
+impl Open {
+    /// Returns it as one of all.
+    #[must_use]
+    pub fn world(&self) -> &dyn World {
+        match self {
+            Self::Threads(threads) => threads,
+            Self::Virtual(world) => &**world,
+            Self::Image(image) => image,
+        }
+    }
+
+    /// By which share the speed of work has changed since the world was opened, where that matters.
+    #[must_use]
+    pub fn drift(&self) -> Option<f64> {
+        match self {
+            Self::Threads(threads) => Some(threads.drift()),
+            Self::Virtual(_) | Self::Image(_) => None,
+        }
+    }
+}
+
+/// Opens the world called `name`.
+///
+/// # Errors
+/// If there is none of this name, or it can't run here.
+pub fn open(name: &str, options: &Options) -> Result<Open> {
+    let (kind, detail) = name.split_once(':').map_or((name, None), |(kind, of)| (kind, Some(of)));
+    if options.sweep.is_some() && kind != "sim" {
+        bail!("--sweep keeps simulated runs: use it with --in sim");
+    }
+    Ok(match (kind, detail) {
+        ("threads", None) => Open::Threads(Threads::calibrate()),
+        ("kvm", None) => Open::Virtual(kvm()?),
+        ("parked", None) => Open::Virtual(parked()?),
+        ("sim", host) => Open::Virtual(Box::new(Simulated::new(host_profile(host)?, options))),
+        ("tcg" | "kvm-guest" | "xen", None) => Open::Image(Image::new(kind, options.note)?),
+        _ => bail!("there is no world '{name}'; choose from {NAMES}"),
+    })
+}
+
+/// Returns the host of this name, or in this file.
+///
+/// # Errors
+/// If there is no such host, or the file can't be read.
+pub fn host_profile(name: Option<&str>) -> Result<HostProfile> {
+    let name = name.unwrap_or(DEFAULT_HOST);
+    let path = Path::new(name);
+    if path.extension().is_none_or(|extension| extension != "toml") {
+        return HostProfile::named(name).context(
+            "for your own host name a file: --in sim:my.toml (`overlock doctor --calibrate` \
+             writes one)",
+        );
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("can't read {name}"))?;
+    Ok(HostProfile::parse(name, &text)?)
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn kvm() -> Result<Box<dyn World>> {
+    KvmEngine::availability().context("use threads as vCPUs instead: --in parked")?;
+    Ok(Box::new(KvmEngine))
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn parked() -> Result<Box<dyn World>> {
+    ThreadsEngine::availability()?;
+    Ok(Box::new(ThreadsEngine))
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+fn kvm() -> Result<Box<dyn World>> {
+    bail!("the laboratory needs Linux on x86-64; --in threads and --in sim do not")
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+fn parked() -> Result<Box<dyn World>> {
+    kvm()
+}
+
+/// Returns the laboratory: vCPUs of /dev/kvm, or else threads.
+///
+/// # Errors
+/// If neither is available here.
+pub fn engine(note: Note) -> Result<Box<dyn World>> {
+    kvm().or_else(|error| {
+        note(&format!("note: {error:#}; threads serve as vCPUs instead"));
+        parked()
+    })
+}
+
+/// Returns for each of the laboratory's engines, for `doctor`, whether it is available, and if not,
+/// why.
+pub fn engines() -> [(&'static str, Result<(), String>); 2] {
+    let said = |open: Result<Box<dyn World>>| open.map(drop).map_err(|error| format!("{error:#}"));
+    [("/dev/kvm", said(kvm())), ("threads as vCPUs", said(parked()))]
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One simulated run, as data.
+
+use overlock_sim::performance::{HostProfile, Simulator};
+use overlock_world::{Failed, Job, Run, World};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::AtomicBool;
+
+/// A job and the host that it runs on: any process can do it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Task {
+    pub(super) host: HostProfile,
+    pub(super) job: Job,
+}
+
+impl Task {
+    /// Returns what determines its run, with the commit of the program.
+    pub(super) fn key(&self, commit: &str) -> String {
+        let host = serde_json::to_string(&self.host).unwrap_or_default();
+        self.job.key(&format!("{} {commit} {host}", env!("CARGO_PKG_VERSION")))
+    }
+
+    pub(super) fn run(&self, cancel: &AtomicBool) -> Result<Run, Failed> {
+        Simulator(self.host.clone()).run(&self.job, cancel)
+    }
+
+    /// Estimates how long the task takes, relative to others.
+    pub(super) fn size(&self) -> u64 {
+        ((self.job.host.seconds * 1e9) as u64).saturating_mul(self.job.cpus.into())
+    }
+
+    pub(super) fn name(&self) -> String {
+        format!("{}, seed {}", self.job, self.job.seed)
+    }
+}
