@@ -94,6 +94,8 @@ const ARROWS: &[(&str, &str)] = &[
     ("overlock-worlds", "overlock-process"),
     ("overlock-worlds", "overlock-sim"),
     ("overlock-worlds", "overlock-world"),
+    ("overlock-judge", "overlock-world"),
+    ("overlock-cli", "overlock-judge"),
     ("overlock-cli", "overlock-launch"),
     ("overlock-cli", "overlock-process"),
     ("overlock-cli", "overlock-sim"),

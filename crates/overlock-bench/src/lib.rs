@@ -18,12 +18,11 @@ mod world;
 
 pub use error::Error;
 pub use isolated::{CHILD, Ended, obey, pairs, run};
-pub use run::{RunSample, RunSpec, STALL_NS};
+pub use run::{RunSample, RunSpec};
 pub use sample::spacing;
 pub use sched::Sched;
 pub use steps::Mix;
 pub use subjects::{Entry, FLOOR, Origin, find, offered};
 pub use timeline::Timeline;
-pub use watch::GRAIN;
 pub use work::{DRIFT_LIMIT, Work};
 pub use world::Threads;

@@ -9,9 +9,6 @@ use overlock_world::clock::Stamps;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A user notices a wait this long, so it is counted.
-pub const STALL_NS: f64 = 50e6;
-
 /// The task of a run, as the parent passes it to its child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunSpec {
@@ -63,7 +60,7 @@ pub struct RunSample {
     /// The longest time that any thread waited for the lock, granted or not: stamped, or seen by
     /// the coordinator to within its grain.
     pub longest_stall_ns: f64,
-    /// Stalls longer than [`STALL_NS`].
+    /// Stalls longer than [`overlock_world::stats::STALL_NS`].
     pub long_stalls: u64,
     /// CPUs that the threads kept busy, on average.
     pub cpu_s_per_s: f64,

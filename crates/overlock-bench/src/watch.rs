@@ -3,21 +3,12 @@
 //!
 //! A worker that stamped every wait would measure its stamps. So each worker only keeps a word, on
 //! its own cache line, which shows how often it has been let in and whether it waits now. The
-//! coordinator reads all words every [`GRAIN`], and sleeps in between. A thread that it finds in
+//! coordinator reads all words every [`GRAIN`](overlock_world::stats::GRAIN), and sleeps in between. A thread that it finds in
 //! the same wait at two readings has waited all the time between them.
 //!
 //! It can't see waits shorter than the grain (the samples cover those), nor which part of a grain a
 //! wait took at its two ends. The estimate is the time from the first reading that saw the wait to
 //! the last, plus one grain for the two ends together: off by up to a grain, and right on average.
-
-use std::time::Duration;
-
-/// The time between two readings.
-///
-/// A reading preempts a worker. All of them together took 0.9 % of one CPU (median of 672 runs with
-/// 1 to 37 threads; `sched.coordinator` in the records). Stalls that people notice are ten times as
-/// long.
-pub const GRAIN: Duration = Duration::from_millis(2);
 
 /// A worker's word: how often it has been let in, and whether it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,16 +32,17 @@
 //! orders them.
 
 use crate::histogram::{self, Histogram};
-use crate::run::{RunSample, RunSpec, STALL_NS};
+use crate::run::{RunSample, RunSpec};
 use crate::sample::Sampling;
 use crate::sched::Account;
 use crate::steps::{STEPS, Step};
 use crate::subject::Subject;
 use crate::timeline::{Log, Scale, Timeline, Writer};
-use crate::watch::{GRAIN, Progress, Watch};
+use crate::watch::{Progress, Watch};
 use crate::work::Chain;
 use overlock_process::{CpuTimes, thread_id};
 use overlock_world::clock::Stamps;
+use overlock_world::stats::{GRAIN, STALL_NS};
 use overlock_world::{Rng, seed_of};
 use std::collections::BTreeMap;
 use std::io;

@@ -8,21 +8,14 @@
 //! This file goes from the arguments to a plan in a world, and from the rows to what people read.
 //! `measure.rs` makes the rounds; everything after it reads rows.
 
-mod advice;
 mod args;
 mod bounds;
-mod check;
 mod explain;
 mod measure;
 mod plan;
 mod published;
-mod summary;
 mod tables;
 mod what_if;
-
-pub(crate) use args::BenchArgs;
-use check::check;
-use summary::summaries;
 
 use crate::interrupt;
 use crate::machine::observe;
@@ -31,8 +24,10 @@ use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::warnings::{self, Warning};
 use anyhow::{Result, bail};
+pub(crate) use args::BenchArgs;
 use measure::Measured;
 use overlock_bench::DRIFT_LIMIT;
+use overlock_judge::{advice, beside, check, summaries};
 use overlock_world::experiment::Experiment;
 use overlock_world::row::{Head, Row};
 use overlock_world::{World, clock};
@@ -205,13 +200,13 @@ fn conclude(
         if !summaries.is_empty() {
             sink.people(&tables::summary(&summaries, points))?;
         }
-        if let Some(advice) = advice::advice(&rows, &summaries) {
+        if let Some(advice) = advice(&rows, &summaries) {
             sink.people(&advice.sentence)?;
             sink.row(&Row::Advice(advice))?;
         }
     }
     let mut met = true;
-    let besides = published::beside(experiment, world, points);
+    let besides = beside(experiment, world, points);
     if !besides.is_empty() {
         sink.people(&published::table(experiment, world, &besides))?;
         for beside in &besides {

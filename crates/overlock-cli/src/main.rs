@@ -19,7 +19,6 @@ mod outcome;
 mod output;
 mod process;
 mod progress;
-mod recommend;
 mod record;
 mod reference;
 mod report;

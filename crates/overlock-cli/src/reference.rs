@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_rule_on_the_page_has_the_constants_of_the_code() {
-        use crate::recommend::{NEAR_TIE, SHORT_STALL_NS};
+        use overlock_judge::recommend::{NEAR_TIE, SHORT_STALL_NS};
         let rule = sections("recommendation");
         assert!(rule.contains(&format!("less than {:.0} %", (NEAR_TIE - 1.0) * 100.0)), "{rule}");
         assert!(rule.contains(&format!("at least {:.0} ms", SHORT_STALL_NS / 1e6)), "{rule}");

@@ -67,8 +67,8 @@ pub(crate) fn read(path: &Path) -> Result<Experiment> {
         }
     }
     for (at, one) in experiment.published.iter().enumerate() {
-        if !super::published::FIGURES.contains(&one.figure.as_str()) {
-            let known = super::published::FIGURES.join(", ");
+        if !overlock_judge::FIGURES.contains(&one.figure.as_str()) {
+            let known = overlock_judge::FIGURES.join(", ");
             let what = format!("there is no figure {}; choose from {known}", one.figure);
             return Err(document.refuse(&[&format!("published.{at}.figure")], what).into());
         }

@@ -45,30 +45,6 @@ fn rule(point: &Point) -> String {
     point.timer.clone().unwrap_or_default()
 }
 
-/// What threads do at a point, for people.
-pub(super) fn place(point: &Point) -> String {
-    let cpus = point.cpus.unwrap_or(0);
-    let plural = if cpus == 1 { "" } else { "s" };
-    let ns = |ns: Option<u64>| Nanos(ns.unwrap_or(0));
-    let (cs, ncs) = (ns(point.cs_ns), ns(point.ncs_ns));
-    format!("{cpus} thread{plural}, cs {cs}, ncs {ncs}, {}", shape(point))
-}
-
-/// The spread of the lengths, and anything else that is not plain.
-fn shape(point: &Point) -> String {
-    let mut shape = point.lengths.map_or_else(String::new, |lengths| lengths.to_string());
-    if let Some([cs, ncs]) = point.then_ns {
-        shape += &format!(", then {}/{}", Nanos(cs), Nanos(ncs));
-    }
-    if let Some(locks) = point.locks_count.filter(|locks| *locks > 1) {
-        shape += &format!(", {locks} locks");
-    }
-    if let Some(times) = point.uneven.filter(|times| *times > 1) {
-        shape += &format!(", one holds {times}x");
-    }
-    shape
-}
-
 /// All tables of a group; a line of one where there are many points that nobody named. Empty if
 /// nothing was measured.
 pub(super) fn group(points: &[Point], world: &dyn World, is_first: bool, is_long: bool) -> String {
@@ -92,7 +68,7 @@ fn threads(points: &[Point], rounds: &str) -> String {
     let points = ranked(points);
     let floor = points[0].floor_ns.map_or_else(String::new, |ns| format!("; floor {}", time(ns)));
     let of = |columns| view(&points, columns, name, "lock");
-    let mut text = format!("{}  ({rounds}{floor})\n{}", place(points[0]), of(columns::THREADS));
+    let mut text = format!("{}  ({rounds}{floor})\n{}", points[0].place(), of(columns::THREADS));
     text += &titled("Where the lock's time went:", of(columns::LOCK_TIME));
     if points.iter().any(|point| point.spent.is_some()) {
         text += &titled("And that of the threads, as CPUs and threads:", of(columns::THREAD_TIME));
@@ -120,7 +96,7 @@ fn line(points: &[Point], is_first: bool) -> String {
         let text = point.of_best_peer.map_or_else(|| "-".into(), |of| format!("{:.2}", of.median));
         cell(&point.lock, text, point.lock.len().max(4) + 2);
     }
-    let line = format!("{line}  {}", shape(point));
+    let line = format!("{line}  {}", point.shape());
     if is_first { format!("Share of the best peer's throughput\n{header}\n{line}") } else { line }
 }
 
@@ -222,7 +198,7 @@ pub(super) fn summary(summaries: &[Summary], points: &[Point]) -> String {
             of.worst.as_ref().map_or_else(String::new, |worst| worst.point.clone()),
         ]);
     }
-    let places = stats::unique(points.iter().map(place)).len();
+    let places = stats::unique(points.iter().map(Point::place)).len();
     format!(
         "Summary: geometric mean over all points ({places}); pair is an uncontended lock and \
          unlock;\nJain is the worst, then the worst of the points with up to 16 threads;\n\

@@ -2,9 +2,9 @@
 //! Which lock suits the program, and whether the figures are good enough to tell.
 
 use super::startup::StartUp;
-use crate::recommend::{self, Candidate};
 use crate::stats::{self, CONFIDENCE, Interval};
 use crate::units::{three, time};
+use overlock_judge::recommend::{self, Candidate};
 use overlock_launch::{LIBC, Sample};
 use serde::Serialize;
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::locks::Lock;
 use crate::run::{Losses, Name, Run, Sched, Spent, WaitNs};
 use crate::stats::{Interval, Spread, coverage, median, merged};
+use crate::units::Nanos;
 use crate::{Job, Lengths};
 
 /// A point of results. Fields that a world has no answer for are absent.
@@ -393,6 +394,32 @@ impl Point {
             }
         }
         sums
+    }
+
+    /// What threads do here, for people.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let cpus = self.cpus.unwrap_or(0);
+        let plural = if cpus == 1 { "" } else { "s" };
+        let [cs, ncs] = [self.cs_ns, self.ncs_ns].map(|ns| Nanos(ns.unwrap_or(0)));
+        format!("{cpus} thread{plural}, cs {cs}, ncs {ncs}, {}", self.shape())
+    }
+
+    /// The spread of the lengths, and anything else that is not plain.
+    #[must_use]
+    pub fn shape(&self) -> String {
+        let mut shape = self.lengths.map_or_else(String::new, |lengths| lengths.to_string());
+        if let Some(then) = self.then_ns {
+            let [cs, ncs] = then.map(Nanos);
+            shape += &format!(", then {cs}/{ncs}");
+        }
+        if let Some(locks) = self.locks_count.filter(|locks| *locks > 1) {
+            shape += &format!(", {locks} locks");
+        }
+        if let Some(times) = self.uneven.filter(|times| *times > 1) {
+            shape += &format!(", one holds {times}x");
+        }
+        shape
     }
 
     /// Whether this point and the other have the same workload and host, so that they take turns.

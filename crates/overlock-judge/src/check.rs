@@ -2,8 +2,7 @@
 //! `--check`: the bounds that Overlock promises, judged point by point from rows, fresh or of a
 //! file.
 
-use super::bounds::judge;
-use super::tables::place;
+use crate::bound::judge;
 use overlock_world::NO_POLICY;
 use overlock_world::Run;
 use overlock_world::locks::{Build, Lock};
@@ -13,7 +12,7 @@ use overlock_world::stats::Interval;
 use overlock_world::units::three;
 
 /// Up to this many threads, no thread should ever be seen to stall.
-pub(super) const CALM_THREADS: u32 = 16;
+pub(crate) const CALM_THREADS: u32 = 16;
 
 /// What is bounded, on which side, by how much.
 type Bound = (&'static str, Side, f64);
@@ -58,7 +57,7 @@ const OF_MUTEX: Bound = ("reads of the timer over mutex", AtLeast, 3.0);
 const OF_REFRESH: Bound = ("reads of the timer over refresh", AtLeast, 1.0);
 
 /// Judges all rows that a bound is about.
-pub(super) fn check(rows: &[Row]) -> Vec<Check> {
+pub fn check(rows: &[Row]) -> Vec<Check> {
     let of_points = rows.iter().filter_map(|row| match row {
         Row::Point(point) => Some((**point).clone()),
         _ => None,
@@ -98,7 +97,7 @@ fn made(
 }
 
 fn of_threads(point: &Point, all: &[Point]) -> Vec<Check> {
-    let of = |bound, value| made(bound, Some(&point.lock), place(point), value);
+    let of = |bound, value| made(bound, Some(&point.lock), point.place(), value);
     let rivals = || all.iter().filter(|of| point.takes_turns_with(of) && of.cpus == point.cpus);
     let rival = |name: &str| rivals().find(|of| of.lock == name);
     let mut checks = Vec::new();

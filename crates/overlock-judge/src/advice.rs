@@ -8,17 +8,16 @@
 //! covers the median with 95 %: then there is no verdict, only the lock that looks best.
 
 use crate::recommend::{self, Candidate, cannot_starve};
-use overlock_bench::STALL_NS;
 use overlock_world::Run;
 use overlock_world::row::{Advice, Point, Row, Summary};
-use overlock_world::stats::{self, CONFIDENCE};
+use overlock_world::stats::{self, CONFIDENCE, STALL_NS};
 use overlock_world::units::{three, time};
 
 /// Below this index half of the threads get nothing.
 const FAIR: f64 = 0.5;
 
 /// Applies the rule to all locks that were measured at every point, if there are at least two.
-pub(super) fn advice(rows: &[Row], lines: &[Summary]) -> Option<Advice> {
+pub fn advice(rows: &[Row], lines: &[Summary]) -> Option<Advice> {
     if lines.len() < 2 {
         return None;
     }
@@ -126,7 +125,7 @@ fn score(run: &Run) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::summary::summaries;
+    use crate::summary::summaries;
     use overlock_world::Lengths;
     use overlock_world::row::relate;
     use overlock_world::stats::{Interval, jain};

@@ -13,66 +13,69 @@
 //! (When the shortest of the longest stalls decided, 12.4 ms against 12.6, each of them seen once,
 //! chose a lock with 0.91 of the best peer's throughput, and not one with 1.02.)
 
-use crate::stats::{self, Interval};
-use overlock_bench::GRAIN;
+use overlock_world::stats::{self, GRAIN, Interval};
 
 /// Scores whose ratio is below this are a tie, however certain the difference is: 2 %. Two builds
 /// of one lock differ by as much.
-pub(crate) const NEAR_TIE: f64 = 1.02;
+pub const NEAR_TIE: f64 = 1.02;
 
 /// The weight of the longest stall: a tenth of an order of magnitude for each order of magnitude.
 /// With more weight a rare stall would decide alone; with none, throughput would.
 const STALL_WEIGHT: f64 = 0.1;
 
 /// In nanoseconds: shorter stalls count as this long, because `bench` does not see them exactly.
-pub(crate) const SHORT_STALL_NS: f64 = GRAIN.as_millis() as f64 * 1e6;
+pub const SHORT_STALL_NS: f64 = GRAIN.as_millis() as f64 * 1e6;
 
 /// Returns whether a lock for programs bounds how often a waiter is passed, so that no thread waits
 /// for ever.
-pub(crate) fn cannot_starve(lock: &str) -> bool {
+pub fn cannot_starve(lock: &str) -> bool {
     matches!(lock, "hybrid" | "queued" | "ticket")
 }
 
 /// Computes the score of one run. The figure is throughput, or another that is better if it is
 /// higher; the index is 1 where the threads do different work.
-pub(crate) fn score(figure: f64, jain: f64, longest_stall_ns: f64) -> f64 {
+pub fn score(figure: f64, jain: f64, longest_stall_ns: f64) -> f64 {
     let stall_s = longest_stall_ns.max(SHORT_STALL_NS) / 1e9;
     figure.max(f64::MIN_POSITIVE) * jain * stall_s.powf(-STALL_WEIGHT)
 }
 
 /// A lock in the running.
 #[derive(Clone, Debug)]
-pub(crate) struct Candidate<'a> {
-    pub(crate) lock: &'a str,
-    pub(crate) cannot_starve: bool,
+pub struct Candidate<'a> {
+    /// Its name.
+    pub lock: &'a str,
+    /// Whether it bounds how often a waiter is passed.
+    pub cannot_starve: bool,
     /// By rounds.
-    pub(crate) scores: Vec<f64>,
+    pub scores: Vec<f64>,
 }
 
 impl Candidate<'_> {
-    pub(crate) fn score(&self) -> f64 {
+    /// Returns the median of its scores; 0 without rounds.
+    #[must_use]
+    pub fn score(&self) -> f64 {
         stats::median(&self.scores).unwrap_or(0.0)
     }
 
     /// Returns how many times better than `other` the lock is, round by round.
-    pub(crate) fn over(&self, other: &Candidate<'_>) -> Option<Interval> {
+    pub fn over(&self, other: &Candidate<'_>) -> Option<Interval> {
         let rounds = self.scores.iter().zip(&other.scores);
         Interval::of(&rounds.map(|(own, other)| own / other).collect::<Vec<_>>())
     }
 
     /// Returns whether the lock is certainly better than `other`, and by enough to matter.
-    pub(crate) fn beats(&self, other: &Candidate<'_>) -> bool {
+    pub fn beats(&self, other: &Candidate<'_>) -> bool {
         self.over(other).is_some_and(|ratio| ratio.low > 1.0 && ratio.median >= NEAR_TIE)
     }
 }
 
 /// Returns the candidate with the best score.
-pub(crate) fn best<'c, 'a>(candidates: &'c [Candidate<'a>]) -> Option<&'c Candidate<'a>> {
+pub fn best<'c, 'a>(candidates: &'c [Candidate<'a>]) -> Option<&'c Candidate<'a>> {
     candidates.iter().max_by(|a, b| a.score().total_cmp(&b.score()))
 }
 
 /// Returns the candidates that tie with the best one, and that one itself: first the one to use.
-pub(crate) fn choose<'c, 'a>(candidates: &'c [Candidate<'a>]) -> Vec<&'c Candidate<'a>> {
+pub fn choose<'c, 'a>(candidates: &'c [Candidate<'a>]) -> Vec<&'c Candidate<'a>> {
     let Some(best) = best(candidates) else { return Vec::new() };
     let mut ties: Vec<_> = candidates.iter().filter(|other| !best.beats(other)).collect();
     ties.sort_by(|a, b| {

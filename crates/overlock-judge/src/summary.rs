@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One row for each lock over all points.
 
-use super::check::CALM_THREADS;
-use super::tables::place;
+use crate::check::CALM_THREADS;
 use overlock_world::Run;
 use overlock_world::row::{Point, Row, Summary, Worst, geomeans};
 use overlock_world::stats::{Interval, geomean, median, unique};
 
 /// Summarises every lock that was measured at all points of threads, the fastest first.
-pub(super) fn summaries(rows: &[Row]) -> Vec<Summary> {
+pub fn summaries(rows: &[Row]) -> Vec<Summary> {
     let points = rows.iter().filter_map(|row| match row {
         Row::Point(point) => Some((**point).clone()),
         _ => None,
@@ -47,9 +46,9 @@ fn line(name: &str, points: &[Point], pair_ns: Option<f64>) -> Summary {
         of.iter().filter_map(|point| point.longest_stall_ns).max().unwrap_or(0) as f64
     };
     let jain = |of: &[&Point]| of.iter().filter_map(|point| point.jain).fold(1.0, f64::min);
-    let worst = own
-        .iter()
-        .filter_map(|point| Some(Worst { ratio: point.of_best_peer?.median, point: place(point) }));
+    let worst = own.iter().filter_map(|point| {
+        Some(Worst { ratio: point.of_best_peer?.median, point: point.place() })
+    });
     Summary {
         lock: name.to_owned(),
         of_best_peer: Interval::of(&geomeans(name, points)),

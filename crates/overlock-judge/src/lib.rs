@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![doc = include_str!("../README.md")]
+
+mod advice;
+mod bound;
+mod check;
+mod published;
+pub mod recommend;
+mod summary;
+pub mod what_if;
+
+pub use advice::advice;
+pub use check::check;
+pub use published::{FIGURES, beside};
+pub use summary::summaries;
