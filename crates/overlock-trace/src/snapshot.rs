@@ -163,6 +163,8 @@ fn part(threads: &Snapshot, holder: Holder, depth: usize) -> Part {
         Some(Doing::Preempted) => Part::Preempted,
         Some(Doing::Throttled) => Part::Throttled,
         Some(Doing::Asleep(reason)) => Part::Blocked(BlockedIn::Reason(*reason)),
+        // It has been woken, or is being woken, and has no processor yet.
+        Some(Doing::Waits { holder: Holder::Nobody, .. }) => Part::Preempted,
         Some(Doing::Waits { site, holder, .. }) if depth < LONGEST_CHAIN => {
             let end = part(threads, *holder, depth + 1).end();
             Part::Blocked(BlockedIn::Lock { site: *site, end })

@@ -84,15 +84,35 @@ impl Both {
         found.unwrap_or_else(|| panic!("no lock in {function}: {:?}", self.said))
     }
 
+    /// Returns a trace that `agrees` with its program. On a busy machine looks can be rare, and what is estimated
+    /// from them rough: then the program runs again. What is wrong each time is wrong.
+    #[track_caller]
+    fn that(run: impl Fn() -> Both, agrees: impl Fn(&Both) -> Result<(), String>) -> Both {
+        let mut differences = Vec::new();
+        for _ in 0..5 {
+            let both = run();
+            match agrees(&both) {
+                Ok(()) => return both,
+                Err(difference) => differences.push(difference),
+            }
+        }
+        panic!("{differences:#?}");
+    }
+
+    #[track_caller]
+    fn agreed(source: &str, name: &str, args: &[&str]) -> Both {
+        Both::that(|| Both::by(source, name, args), Both::agree)
+    }
+
     /// Asserts that the waits in `waits` are split as the program says, to within 10 points. What
     /// it did before its section, while the waiter waited already, is in no share of it.
     #[track_caller]
-    fn agree(&self) {
+    fn agree(&self) -> Result<(), String> {
         if let Some(doubt) =
             self.said.stderr.lines().find(|line| line.contains("a look at the threads only"))
         {
             std::io::stderr().write_all(format!("skipped: {doubt}\n").as_bytes()).unwrap();
-            return;
+            return Ok(());
         }
         let truth = |name: &str| self.truth[name].as_f64().unwrap();
         let lock = self.lock("waits (");
@@ -115,15 +135,16 @@ impl Both {
         for (name, ns) in parts {
             let (right, found) = (ns / waited, seen(name) / waited);
             let most = 0.1 + before.max(0.0);
-            assert!(
-                (right - found).abs() < most,
-                "{name}: {found} for {right}: {lock} {:?}",
-                self.truth
-            );
+            if (right - found).abs() >= most {
+                return Err(format!("{name}: {found} for {right}: {lock} {:?}", self.truth));
+            }
         }
-        assert!(seen("unknown") / waited < 0.05, "{lock}");
+        let unknown = seen("unknown") / waited;
         let length = lock["waited_ns"].as_f64().unwrap() / waited;
-        assert!((0.9..1.1).contains(&length), "{lock} {:?}", self.truth);
+        if unknown >= 0.05 || !(0.9..1.1).contains(&length) {
+            return Err(format!("{unknown} unknown of {length}: {lock} {:?}", self.truth));
+        }
+        Ok(())
     }
 }
 
@@ -133,7 +154,7 @@ fn what_a_holder_did_is_named() {
         return;
     }
     for name in ["long", "preempted", "asleep", "reads", "mixture", "late"] {
-        Both::new(name, &[]).agree();
+        Both::agreed("auto", name, &[]);
     }
 }
 
@@ -144,7 +165,7 @@ fn looks_name_what_a_holder_did() {
         return;
     }
     for name in ["long", "preempted", "asleep", "reads", "mixture", "chain"] {
-        Both::by("looks", name, &[]).agree();
+        Both::agreed("looks", name, &[]);
     }
     let both = Both::by("looks", "chain", &[]);
     let said = both.lock("waits (")["blocked_in"][0]["in"].as_str().unwrap().to_owned();
@@ -158,13 +179,16 @@ fn looks_name_what_a_holder_did() {
 fn without_records_of_switches_looks_are_coarser() {
     let folder = tempfile::tempdir().unwrap();
     let (without, asleep) = (program(folder.path(), "without"), program(folder.path(), "asleep"));
-    let mut command = Command::new(without);
-    command.args([OVERLOCK, "trace", "--source", "looks", "--json", "--", &asleep]);
-    let said: Said = command.output().unwrap().into();
-    said.ends(0, "no records of context switches");
-    assert_eq!(said.records("trace-summary")[0]["source"], "coarse-looks");
-    let line = said.stderr.lines().find(|line| line.contains("\"truth\"")).unwrap();
-    Both { truth: serde_json::from_str(line).unwrap(), said }.agree();
+    let run = || {
+        let mut command = Command::new(&without);
+        command.args([OVERLOCK, "trace", "--source", "looks", "--json", "--", &asleep]);
+        let said: Said = command.output().unwrap().into();
+        said.ends(0, "no records of context switches");
+        let line = said.stderr.lines().find(|line| line.contains("\"truth\"")).unwrap();
+        Both { truth: serde_json::from_str(line).unwrap(), said }
+    };
+    let both = Both::that(run, Both::agree);
+    assert_eq!(both.summary()["source"], "coarse-looks");
 }
 
 #[test]
@@ -184,8 +208,7 @@ fn what_a_holder_slept_in_is_named() {
         ("faults", "page fault of a file"),
         ("chain", "mutex at takes_inner (chain.c"),
     ] {
-        let both = Both::new(name, &[file.to_str().unwrap()]);
-        both.agree();
+        let both = Both::agreed("auto", name, &[file.to_str().unwrap()]);
         assert!(longest(&both).starts_with(what), "{}", both.lock("waits ("));
     }
 }
@@ -258,12 +281,16 @@ fn loops_that_wait_are_found() {
     if !can_trace() {
         return;
     }
-    let both = Both::new("spin", &[]);
-    let loops = both.said.records("trace-loop");
-    assert!(loops[0]["where"].as_str().unwrap().starts_with("spin_lock (spin.c"), "{loops:?}");
-    let spun = both.truth["spun"].as_f64().unwrap() / both.truth["cpu"].as_f64().unwrap();
-    let found = loops[0]["cpu_share"].as_f64().unwrap();
-    assert!((spun - found).abs() < 0.1, "{found} for {spun}");
+    let both = Both::that(
+        || Both::new("spin", &[]),
+        |both| {
+            let found = both.said.records("trace-loop").remove(0);
+            assert!(found["where"].as_str().unwrap().starts_with("spin_lock (spin.c"), "{found}");
+            let spun = both.truth["spun"].as_f64().unwrap() / both.truth["cpu"].as_f64().unwrap();
+            let share = found["cpu_share"].as_f64().unwrap();
+            if (spun - share).abs() < 0.1 { Ok(()) } else { Err(format!("{share} for {spun}")) }
+        },
+    );
     assert_eq!(both.summary()["cure"], "stop-spinning", "{:?}", both.said);
 }
 
