@@ -3,6 +3,7 @@
 //! It uses the target `x86_64-unknown-none` if the toolchain has it; else the host's own target,
 //! with flags that leave the operating system out.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -29,6 +30,27 @@ pub(crate) fn build() -> Result<PathBuf> {
         bail!("the image does not build");
     }
     Ok(folder.join(target).join("release").join("overlock-boot"))
+}
+
+/// Builds the monitor of virtual machines, too, and puts it beside the image: static, since it is
+/// all that the Linux has which runs it.
+pub(crate) fn with_vmm() -> Result<PathBuf> {
+    let image = build()?;
+    let folder = crate::root().join("target").join("boot");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--release", "--locked", "--quiet", "-p", "overlock-vmm"]);
+    cargo.args(["--target", HOSTED, "--target-dir"]).arg(&folder);
+    cargo.env("RUSTFLAGS", "-C target-feature=+crt-static").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    let status = cargo.current_dir(crate::root()).status().context("cargo did not start")?;
+    if !status.success() {
+        bail!("the monitor of virtual machines does not build");
+    }
+    let (built, beside) =
+        (folder.join(HOSTED).join("release/overlock-vmm"), image.with_file_name("overlock-vmm"));
+    if built != beside {
+        fs::copy(&built, &beside).context("can't put it beside the image")?;
+    }
+    Ok(image)
 }
 
 /// Builds it, prints how large the locks' verbs are in it, and compares those that are switched off

@@ -28,8 +28,9 @@ cargo xtask COMMAND
            suites that are named
   install --prefix DIR    build everything, and install it under DIR
   uninstall --prefix DIR  remove it again
-  image    build the kernel image of overlock-boot, and print its path; [--code] print how large
-           the locks are in it, and compare those that are switched off with the native ones
+  image    build the kernel image of overlock-boot, and print its path; [--vmm] build the monitor
+           that runs it under KVM beside it; [--code] print how large the locks are in it, and
+           compare those that are switched off with the native ones
   results FILE...  fill the tables of README.md and docs/results.md from files that `overlock bench`
            and `overlock compare` wrote with --out
   tidy     check the rules of STYLE.md that a program can check (also a test)
@@ -56,10 +57,8 @@ fn main() -> ExitCode {
         ["debian", ref suites @ ..] => dist::check_in_roots(suites),
         ["install", "--prefix", prefix] => dist::install(prefix),
         ["uninstall", "--prefix", prefix] => dist::uninstall(prefix),
-        ["image"] => image::build().map(|path| {
-            println!("{}", path.display());
-            true
-        }),
+        ["image"] => image::build().map(print),
+        ["image", "--vmm"] => image::with_vmm().map(print),
         ["image", "--code"] => image::code(),
         ["results", ref files @ ..] if !files.is_empty() => results::write(&root(), files),
         ["tidy"] => tidy(),
@@ -83,6 +82,12 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Prints a path.
+fn print(path: PathBuf) -> bool {
+    println!("{}", path.display());
+    true
 }
 
 /// The root of the repository.

@@ -30,8 +30,14 @@ pub struct PerCpu {
     pub port: AtomicU32,
     /// How many waits it is inside; more than one where an interrupt waits.
     pub waits_open: AtomicU32,
-    /// A kick that the stand-in for KVM remembers.
-    pub unhalted: AtomicBool,
+    /// Kicks of this CPU by hypercall that were begun: see `platform::kvm`.
+    pub kicks_begun: AtomicU64,
+    /// Those of them that were done.
+    pub kicks_done: AtomicU64,
+    /// Those that this CPU knows the end of.
+    pub kicks_seen: AtomicU64,
+    /// Whether an interrupt may have taken a kick with it.
+    pub kick_gone: AtomicBool,
     /// What has ended its halt: see `machine::halt`.
     pub ended_by: AtomicU8,
     /// What it counted.
@@ -124,7 +130,10 @@ impl PerCpu {
             tick_counts: AtomicU32::new(0),
             port: AtomicU32::new(0),
             waits_open: AtomicU32::new(0),
-            unhalted: AtomicBool::new(false),
+            kicks_begun: AtomicU64::new(0),
+            kicks_done: AtomicU64::new(0),
+            kicks_seen: AtomicU64::new(0),
+            kick_gone: AtomicBool::new(false),
             ended_by: AtomicU8::new(0),
             tally: Tally::new(),
         }

@@ -40,6 +40,8 @@ pub trait Machine {
     fn tick_every_us(us: Option<u32>);
     /// Runs `work` while this CPU takes no interrupts.
     fn without_interrupts<R>(work: impl FnOnce() -> R) -> R;
+    /// Lets in the interrupts that are pending, where interrupts are off.
+    fn let_in_interrupts();
     /// Sends CPU number `cpu` a non-maskable interrupt. Returns whether this machine has any.
     fn interrupt_for_sure(cpu: usize) -> bool;
     /// Ends this machine. Code 0 means success.

@@ -63,10 +63,11 @@ pub enum Sabotage {
     NeverLooks,
     /// A wait always takes its word for changed (P2).
     NeverHalts,
-    /// A wait looks so early that a kick between the look and the halt is lost (P3).
+    /// A wait looks so early that a kick between the look and the halt is lost (P3): it comes in as
+    /// an interrupt, or another halt takes it, as that of a handler that waits would.
     LooksEarly,
     /// An interrupt that is pending comes in between `sti` and `hlt`, as where `hlt` traps (P3,
-    /// F12).
+    /// F12). A host that remembers kicks does not lose one by that.
     LosesGrace,
     /// A kick is not sent (P3).
     KicksNobody,
@@ -165,6 +166,9 @@ pub(crate) fn has_passed(deadline_ns: Option<u64>) -> bool {
 
 /// How the CPUs of a world halt and are called back: what differs between worlds.
 pub trait Halting: 'static {
+    /// Whether a kick is an interrupt. Else the host remembers it, and the next halt takes it.
+    const KICKS_INTERRUPT: bool;
+
     /// What halting and waking costs, in nanoseconds.
     const WAKE_NS: u64;
 
@@ -183,8 +187,8 @@ pub trait Halting: 'static {
     }
 }
 
-/// [`overlock::platform::Platform::wait`] with `between` run after the look at the word, where a kick is most
-/// easily lost. Counts how the wait ended.
+/// [`overlock::platform::Platform::wait`] with `between` run after the look at the word, where a
+/// kick is most easily lost. Counts how the wait ended.
 pub fn wait_with<W: Halting>(
     word: &AtomicU32,
     expected: u32,

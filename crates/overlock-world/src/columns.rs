@@ -176,6 +176,8 @@ pub const IMAGE_WAITS: &View = &[
     "stray",
     "early",
     "kicks",
+    "hypercalls",
+    "halt exits",
     "stale",
     "futile",
     "stolen turns",

@@ -98,6 +98,9 @@ pub struct Run {
     /// How many more disturbed runs were thrown away before this one.
     #[serde(skip_serializing_if = "is_default")]
     pub retaken: u32,
+    /// What a kernel ran under, by names and versions.
+    #[serde(skip_serializing_if = "is_default")]
+    pub under: String,
 
     // Threads.
     /// Waits that took longer than 50 ms.

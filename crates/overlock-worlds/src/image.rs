@@ -4,14 +4,16 @@
 //! The kernel measures. All rounds of all locks run in one boot, in turns, so their runs are made
 //! in advance.
 
+mod cpio;
 mod guest;
+mod linux;
 mod machine;
 mod said;
 
 use crate::options::Note;
 use anyhow::{Context, Result, bail};
 use guest::Ended;
-use machine::{Machine, XEN_PCPUS};
+use machine::{Machine, PCPUS};
 use overlock_world::locks::{LOCKS, Lock};
 use overlock_world::stats::{Spread, jain, unique};
 use overlock_world::{Error, Failed, Job, NO_POLICY, PmTimerRule, Run, Tell, World};
@@ -71,18 +73,12 @@ impl Image {
         let Some(name) = name else { bail!("no kernel runs there") };
         // Before an image is built.
         machine::look_for(name)?;
-        let path = machine::image()?.context("interrupted while the kernel was built")?;
+        let path = machine::image(name)?.context("interrupted while the kernel was built")?;
         Ok(Self { name, path, note, made: RefCell::default(), gave_up: RefCell::default() })
     }
 
     fn start(&self, smp: u32, plan: &str) -> Result<Machine> {
-        let machine = Machine::new(self.name, smp, &self.path, plan)?;
-        if self.name == "kvm-guest" && machine.stand_in {
-            (self.note)(
-                "note: the kernel plays KVM's side of the interface itself, on an emulated machine",
-            );
-        }
-        Ok(machine)
+        Machine::new(self.name, smp, &self.path, plan, &[])
     }
 
     /// Runs the checks in the kernel: the platform contract, conformance and locks in interrupts,
@@ -138,8 +134,10 @@ impl Image {
             joined(locks),
         );
         let machine = self.start(cpus.iter().copied().max().unwrap_or(1), &plan)?;
+        let under = machine.under.clone();
         let patience = PATIENCE + Duration::from_secs_f64(first.host.seconds);
         tell("the kernel starts", 0);
+        let mut last: Option<Key> = None;
         guest::run(machine, patience, |said| {
             match said {
                 Said::Started { cpus } => tell(&format!("{cpus} CPUs are up"), 0),
@@ -156,7 +154,16 @@ impl Image {
                         first.profile.section_ns,
                         first.profile.think_ns,
                     );
-                    self.made.borrow_mut().entry(key).or_default().0.push(run_of(sample));
+                    let run = Run { under: under.clone(), ..run_of(sample) };
+                    self.made.borrow_mut().entry(key.clone()).or_default().0.push(run);
+                    last = Some(key);
+                }
+                Said::Host { counters } => {
+                    let mut made = self.made.borrow_mut();
+                    let runs = last.as_ref().and_then(|key| made.get_mut(key));
+                    if let Some(run) = runs.and_then(|(runs, _)| runs.last_mut()) {
+                        run.counters.extend(counters.into_iter().map(|(name, n)| (name.into(), n)));
+                    }
                 }
                 _ => {}
             }
@@ -206,7 +213,7 @@ impl World for Image {
 
     fn pcpus(&self) -> u32 {
         match self.name {
-            "xen" => XEN_PCPUS,
+            "xen" | "kvm-guest" => PCPUS,
             _ => std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
         }
     }

@@ -159,10 +159,11 @@ extern "C" fn first(info: usize) -> ! {
             set_waiting::<Bare>(plan.wants_waiting());
             begin::<Bare>(plan)
         }
-        kvm => {
-            Kvm::detect(kvm == "kvm-stand-in", &plan);
+        "kvm" => {
+            Kvm::detect(&plan);
             begin::<Kvm>(plan)
         }
+        other => panic!("there is no world called {other}"),
     }
 }
 

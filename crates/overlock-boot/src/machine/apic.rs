@@ -14,6 +14,8 @@ use crate::cpus;
 /// The vector of a kick. Its class of priority is the highest: it alone comes in where the task
 /// priority shuts out the rest.
 pub const KICK: u8 = 0xf1;
+/// The vector of a wait's deadline: of the same class.
+pub const DEADLINE: u8 = 0xf0;
 /// The vector of the timer's tick.
 pub const TICK: u8 = 0x40;
 /// The vector that arrives in place of an interrupt that was withdrawn.
@@ -91,9 +93,7 @@ pub fn end_of_interrupt() {
 /// Lets the timer tick every `us` microseconds, or not at all. Each tick arms the next at its end:
 /// even a machine that is too slow for its ticks gets on with the work that they interrupt.
 pub fn tick_every_us(us: Option<u32>) {
-    let count = us.map_or(0, |us| {
-        (u64::from(COUNTS_PER_MS.load(Relaxed)) * u64::from(us) / 1000).max(1) as u32
-    });
+    let count = us.map_or(0, |us| counts(u64::from(us) * 1000));
     let me = cpus::this();
     me.tick_counts.store(count, Relaxed);
     me.ticking.store(us.is_some(), Relaxed);
@@ -104,6 +104,47 @@ pub fn tick_every_us(us: Option<u32>) {
 /// Arms the next tick of this CPU, if it has ticks.
 pub(super) fn next_tick() {
     write(INITIAL_COUNT, cpus::this().tick_counts.load(Relaxed));
+}
+
+/// What the timer did before a deadline took it.
+#[derive(Debug)]
+pub struct Before {
+    /// Counts to the next tick; 0 if there is none, or it is pending.
+    left: u32,
+    at_ns: u64,
+}
+
+/// Lets an interrupt come at `at_ns`, in which interrupts are off, and will be on during a halt if
+/// they were `enabled`. Then a timer that ticks ends it anyway, within a tick.
+pub fn end_at(at_ns: u64, enabled: bool) -> Option<Before> {
+    let ticks = cpus::this().ticking.load(Relaxed);
+    if ticks && enabled {
+        return None;
+    }
+    let left = if ticks { read(CURRENT_COUNT) } else { 0 };
+    let now_ns = clock::now_ns();
+    let count = counts(at_ns.saturating_sub(now_ns));
+    write(LVT_TIMER, u32::from(DEADLINE));
+    write(INITIAL_COUNT, count);
+    Some(Before { left, at_ns: now_ns })
+}
+
+/// Ends what [`end_at`] began: the ticks go on.
+pub fn put_back(before: Before) {
+    let ticks = cpus::this().ticking.load(Relaxed);
+    write(LVT_TIMER, u32::from(TICK) | if ticks { 0 } else { MASKED });
+    let passed = counts(clock::now_ns().saturating_sub(before.at_ns));
+    // A tick that is pending arms the next itself.
+    write(
+        INITIAL_COUNT,
+        if before.left == 0 { 0 } else { before.left.saturating_sub(passed).max(1) },
+    );
+}
+
+/// Counts of the timer in `ns` nanoseconds, at least one.
+fn counts(ns: u64) -> u32 {
+    let counts = u128::from(COUNTS_PER_MS.load(Relaxed)) * u128::from(ns) / 1_000_000;
+    u32::try_from(counts).unwrap_or(u32::MAX).max(1)
 }
 
 /// Sends a command. No other command of this CPU may come between its halves: interrupts are off,

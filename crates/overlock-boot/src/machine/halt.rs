@@ -77,6 +77,14 @@ unsafe extern "C" fn let_in() {
     naked_asm!("sti", "nop", "cli", "ret")
 }
 
+/// Lets in the interrupts that are pending, where interrupts are off.
+pub fn let_in_pending() {
+    if !io::interrupts_enabled() {
+        // SAFETY: the handlers are in place before any CPU works.
+        unsafe { let_in() };
+    }
+}
+
 /// Where a non-maskable interrupt returns to, in place of `to`.
 pub fn skip(to: u64) -> u64 {
     // `sti` is one byte, and so is `hlt`.
@@ -84,7 +92,7 @@ pub fn skip(to: u64) -> u64 {
     if to == hlt { to + 1 } else { to }
 }
 
-/// Halts with interrupts as they are. Where they are off, only a kick ends it.
+/// Halts with interrupts as they are. Where they are off, only a kick or an NMI ends it.
 ///
 /// # Safety
 /// Under KVM, with `KVM_FEATURE_PV_UNHALT`.
@@ -136,13 +144,8 @@ pub(super) fn note(is_kick: bool, to: u64) {
     let _ = cpus::this().ended_by.compare_exchange(NOTHING, by, Relaxed, Relaxed);
 }
 
-/// Halts once, unless the word of `wait` has changed. A kick that the hypervisor `remembers` makes
-/// it return at once.
-pub fn halt_if(
-    wait: Wait<'_, impl FnOnce()>,
-    means: Means,
-    remembers: impl FnOnce() -> bool,
-) -> Ended {
+/// Halts once, unless the word of `wait` has changed.
+pub fn halt_if(wait: Wait<'_, impl FnOnce()>, means: Means) -> Ended {
     let enabled = io::interrupts_enabled();
     if !broken(Sabotage::LooksEarly) {
         io::disable_interrupts();
@@ -151,15 +154,15 @@ pub fn halt_if(
     let ended = if worth_it {
         (wait.between)();
         io::disable_interrupts();
+        let timer = wait.deadline_ns.and_then(|at_ns| apic::end_at(at_ns, enabled));
         // A hypervisor's kick is no interrupt. Without a hypervisor, a halt that no interrupt ended
         // is stray: an emulator may end it early.
-        let silent = matches!(means, Means::Hypervisor);
-        let kicked = remembers()
-            || match halt(enabled, means) {
-                KICK => true,
-                NOTHING => silent,
-                _ => false,
-            };
+        let kicked = match halt(enabled, means, timer.is_some()) {
+            KICK => true,
+            NOTHING => matches!(means, Means::Hypervisor),
+            _ => false,
+        };
+        timer.into_iter().for_each(apic::put_back);
         match kicked {
             true => Ended::Kicked,
             false if has_passed(wait.deadline_ns) => Ended::Overdue,
@@ -175,12 +178,18 @@ pub fn halt_if(
     ended
 }
 
-/// Halts once; interrupts are off, and were `enabled` before. Returns what ended it.
-fn halt(enabled: bool, means: Means) -> u8 {
+/// Halts once, with interrupts on, and returns whether no interrupt has ended it.
+pub fn halt_silently() -> bool {
+    io::without_interrupts(|| halt(true, Means::Hypervisor, false) == NOTHING)
+}
+
+/// Halts once; interrupts are off, and were `enabled` before. A `timed` halt is ended by a timer,
+/// too. Returns what ended it.
+fn halt(enabled: bool, means: Means, timed: bool) -> u8 {
     let ended_by = &cpus::this().ended_by;
     // This halt may be inside an interrupt that has ended another.
     let outer = ended_by.swap(NOTHING, Relaxed);
-    if matches!(means, Means::Hypervisor) && !enabled {
+    if matches!(means, Means::Hypervisor) && !enabled && !timed {
         // SAFETY: a kick ends it, by KVM's word.
         unsafe { plain_halt() };
     } else {

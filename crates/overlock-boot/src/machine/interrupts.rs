@@ -85,6 +85,7 @@ macro_rules! stub {
 stub!(tick_stub, handle_tick,);
 stub!(kick_stub, handle_kick,);
 stub!(nmi_stub, handle_nmi,);
+stub!(deadline_stub, handle_deadline,);
 stub!(spurious_stub, handle_spurious,);
 stub!(fault_stub, handle_fault,);
 stub!(fault_with_code_stub, handle_fault, "add rsp, 8");
@@ -99,6 +100,11 @@ extern "C" fn handle_tick(frame: &mut Frame) {
 extern "C" fn handle_kick(frame: &mut Frame) {
     halt::note(true, frame.rip);
     count(&cpus::this().tally.arrived);
+    apic::end_of_interrupt();
+}
+
+extern "C" fn handle_deadline(frame: &mut Frame) {
+    halt::note(false, frame.rip);
     apic::end_of_interrupt();
 }
 
@@ -161,6 +167,7 @@ pub unsafe fn prepare() {
             0..32 => gate(fault_stub, 3),
             v if v == usize::from(apic::TICK) => gate(tick_stub, 1),
             v if v == usize::from(apic::KICK) => gate(kick_stub, 4),
+            v if v == usize::from(apic::DEADLINE) => gate(deadline_stub, 4),
             _ => gate(spurious_stub, 4),
         };
     }

@@ -8,15 +8,15 @@
 //! | P3 | A kick is an interrupt, which can't come in between the look and the halt ([`halt`]); sending it comes after the change of the word in program order, which x86 keeps. |
 //! | P4 | A running CPU takes the interrupt and forgets it. |
 //!
-//! The others as in [`platform`](super). A deadline is met to within a tick of the timer. Where the
-//! timer does not tick, a wait with a deadline is refused, and the lock spins.
+//! The others as in [`platform`](super). A deadline is an interrupt of the CPU's timer; where the timer
+//! ticks anyway, the deadline is met to within a tick.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::{Ended, Halting, Sabotage, Wait, broken};
 use crate::cpus::{self, PerCpu};
 use crate::kernel::{Kernel, Machine};
-use crate::machine::halt::{Means, halt_if, host};
+use crate::machine::halt::{self, Means, halt_if, host};
 use crate::machine::{apic, io, serial};
 
 /// A processor that halts until an interrupt.
@@ -44,13 +44,11 @@ impl Bare {
 
 /// Whether nothing would end this wait, or not in time.
 pub(super) fn refuses(wait: &Wait<'_, impl FnOnce()>) -> bool {
-    let me = cpus::this();
-    let ticks = || me.ticking.load(Relaxed) && io::interrupts_enabled();
-    me.in_nmi.load(Relaxed) != 0 && !broken(Sabotage::HaltsAnywhere)
-        || wait.deadline_ns.is_some() && (wait.is_late() || !ticks())
+    cpus::this().in_nmi.load(Relaxed) != 0 && !broken(Sabotage::HaltsAnywhere) || wait.is_late()
 }
 
 impl Halting for Bare {
+    const KICKS_INTERRUPT: bool = true;
     /// An interrupt and the return from a halt, under an emulator. A real processor needs 2 us.
     const WAKE_NS: u64 = 20_000;
 
@@ -62,7 +60,7 @@ impl Halting for Bare {
             true => Means::Call(host),
             false => Means::Interrupts,
         };
-        halt_if(wait, means, || false)
+        halt_if(wait, means)
     }
 
     fn call_back(cpu: &PerCpu) {
@@ -88,6 +86,10 @@ impl Machine for Bare {
 
     fn without_interrupts<R>(work: impl FnOnce() -> R) -> R {
         io::without_interrupts(work)
+    }
+
+    fn let_in_interrupts() {
+        halt::let_in_pending();
     }
 
     fn interrupt_for_sure(cpu: usize) -> bool {

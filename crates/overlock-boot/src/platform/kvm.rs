@@ -5,23 +5,50 @@
 //! |---|---|
 //! | P1 | `wait` looks at the word with interrupts off, and does not halt if it has changed. |
 //! | P2 | Any interrupt ends a halt. In an NMI there is none (F8). |
-//! | P3 | A kick of a vCPU that is not halted is remembered by the host, and ends its next halt. |
+//! | P3 | A kick of a vCPU that is not halted is remembered by the host, and ends its next halt: below. |
 //! | P4 | As above: it ends a halt for nothing. The host ignores APICs that do not exist; a CPU that is not up is not kicked at all. |
 //! | P10 | [`decide`] says when waiting is not worth it; then it is switched off. |
 //!
 //! The others as in [`platform`](super).
 //!
-//! Sources: Linux, Documentation/virt/kvm/x86/{cpuid,hypercalls,msr}.rst (6.12).
+//! # No kick is lost, but some are not seen
+//!
+//! The host keeps one bit for each vCPU: a kick sets it, and a halt that finds it set, or is ended
+//! by it, clears it. So does a halt that *anything* ends, or keeps from beginning: a kick that
+//! comes together with an interrupt goes with it.
+//!
+//! ```text
+//!   waiter                            kicker
+//!   cli; word == expected?            word = new
+//!   sti; hlt  <--- an interrupt       kick: bit = 1
+//!   hlt returns: bit = 0
+//!   the handler runs
+//! ```
+//!
+//! P3 holds all the same: whatever clears the bit ends that wait. Interrupts are off between look
+//! and halt, so no handler's wait comes in there and takes the kick of this one; outside, a kick
+//! that is taken was for a word that the waiter looks at again. It follows that a wait must look
+//! and halt with interrupts off here too, though the host remembers kicks
+//! ([`Sabotage::LooksEarly`]), and that a wait inside another must not halt if its own word has
+//! changed ([`Sabotage::ForgetsOuter`]).
+//!
+//! What ended a halt is told apart so: an interrupt has run its handler; else it was a kick, if one
+//! was under way or remembered; else nothing was, and the halt is stray.
+//!
+//! Sources: Linux, Documentation/virt/kvm/x86/{cpuid,hypercalls,msr}.rst (6.12); the host's bit is
+//! `pv_unhalted` in arch/x86/kvm/x86.c (6.1).
 
 use core::arch::naked_asm;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 use super::bare::refuses;
 use super::{Bare, Ended, Halting, Sabotage, Wait, broken};
-use crate::cpus::{self, MAX, PerCpu};
+use crate::cpus::{self, MAX, PerCpu, count};
 use crate::kernel::{Kernel, set_waiting};
-use crate::machine::halt::{Means, halt_if};
-use crate::machine::{apic, io};
+use crate::machine::halt::{Means, halt_if, halt_silently};
+use crate::machine::io;
 use crate::plan::Plan;
 use crate::say;
 
@@ -30,9 +57,6 @@ use crate::say;
 pub struct Kvm;
 
 super::platform!(Kvm, NativeKvm);
-
-/// Whether there is no KVM, and the kernel plays its side.
-static STAND_IN: AtomicBool = AtomicBool::new(false);
 
 /// Whether the host reports steal time.
 static TELLS_STEAL: AtomicBool = AtomicBool::new(false);
@@ -151,22 +175,18 @@ impl Kvm {
     }
 
     /// Detects what the host offers, and switches waiting on or off. Called once, on the first CPU,
-    /// before the others start. A `stand_in` offers all that KVM offers, on a bare machine.
-    pub fn detect(stand_in: bool, plan: &Plan<'_>) {
-        STAND_IN.store(stand_in, Relaxed);
-        let all = Features { features: FEATURE_PV_UNHALT | FEATURE_STEAL_TIME, hints: 0 };
-        let offered = if stand_in { Some(all) } else { Self::offered() };
+    /// before the others start.
+    pub fn detect(plan: &Plan<'_>) {
+        let offered = Self::offered();
         let mode = decide(offered, plan.number("smp", 1) as usize, !plan.wants_waiting());
         set_waiting::<Self>(mode == Mode::Wait);
         let (word, why) = match mode {
             Mode::Wait => ("wait", ""),
             Mode::Spin(why) => ("spin", why),
         };
-        say!(
-            "{{\"kind\":\"mode\",\"locks\":\"{word}\",\"why\":\"{why}\",\"stand_in\":{stand_in}}}"
-        );
+        say!("{{\"kind\":\"mode\",\"locks\":\"{word}\",\"why\":\"{why}\"}}");
         let steals = offered.is_some_and(|kvm| kvm.features & FEATURE_STEAL_TIME != 0);
-        TELLS_STEAL.store(!stand_in && steals, Relaxed);
+        TELLS_STEAL.store(steals, Relaxed);
     }
 
     /// The hypercall that wakes the vCPU with this APIC.
@@ -183,6 +203,7 @@ impl Kvm {
 }
 
 impl Halting for Kvm {
+    const KICKS_INTERRUPT: bool = false;
     /// Two exits and a wake-up of the host's thread.
     const WAKE_NS: u64 = 20_000;
 
@@ -190,32 +211,58 @@ impl Halting for Kvm {
         if refuses(&wait) {
             return Ended::Refused;
         }
-        if !STAND_IN.load(Relaxed) {
-            return halt_if(wait, Means::Hypervisor, || false);
+        let me = cpus::this();
+        let nested = me.waits_open.fetch_add(1, Relaxed) != 0;
+        if nested && broken(Sabotage::ForgetsOuter) {
+            halt_silently();
         }
-        let unhalted = &cpus::this().unhalted;
-        // A kick that is remembered would hide both defects.
-        let forgets = broken(Sabotage::LooksEarly) || broken(Sabotage::LosesGrace);
-        let remembers = || unhalted.swap(false, Relaxed) && !forgets;
-        let ended = halt_if(wait, Means::Interrupts, remembers);
-        // A kick that has ended a halt is consumed.
-        unhalted.swap(false, Relaxed);
+        // ORDERING: Acquire, with the Release of the kicker: those that are done have set the bit.
+        let done = me.kicks_done.load(Acquire);
+        let Wait { word, expected, deadline_ns, between } = wait;
+        let between = || {
+            between();
+            if broken(Sabotage::LooksEarly) {
+                halt_silently();
+            }
+        };
+        let ended = halt_if(Wait { word, expected, deadline_ns, between }, Means::Hypervisor);
+        me.waits_open.fetch_sub(1, Relaxed);
+        if ended == Ended::Early {
+            return ended;
+        }
+        let (begun, seen) = (me.kicks_begun.load(Relaxed), me.kicks_seen.load(Relaxed));
+        if begun == seen {
+            return if ended == Ended::Kicked { Ended::Otherwise } else { ended };
+        }
+        if ended == Ended::Kicked {
+            // If there was one only, it was this one. Of several, some may be to come.
+            let ended = if begun - seen == 1 { begun } else { done.max(seen) };
+            me.kicks_seen.store(ended, Relaxed);
+        }
+        me.kick_gone.store(ended != Ended::Kicked, Relaxed);
         ended
     }
 
     fn call_back(cpu: &PerCpu) {
-        let apic = cpu.apic.load(Relaxed);
-        if STAND_IN.load(Relaxed) {
-            // What KVM does: remember it, and wake the vCPU.
-            cpu.unhalted.store(true, Relaxed);
-            apic::interrupt(apic, apic::KICK);
-        } else {
-            Self::hypercall_kick(apic);
-        }
+        cpu.kicks_begun.fetch_add(1, Relaxed);
+        Self::hypercall_kick(cpu.apic.load(Relaxed));
+        // ORDERING: Release, with the Acquire of the waiter.
+        cpu.kicks_done.fetch_add(1, Release);
     }
 
+    /// Halts for a kick that is not accounted for: the host has remembered it, or an interrupt has
+    /// taken it. The timer has to tick.
     fn reached() -> u64 {
-        Bare::reached()
+        let me = cpus::this();
+        let begun = me.kicks_begun.load(Relaxed);
+        if begun != me.kicks_seen.load(Relaxed) {
+            let remembered = halt_silently();
+            if me.kick_gone.swap(false, Relaxed) || remembered {
+                count(&me.tally.stale);
+            }
+            me.kicks_seen.store(begun, Relaxed);
+        }
+        me.tally.kicked.load(Relaxed) + me.tally.stale.load(Relaxed)
     }
 }
 

@@ -57,6 +57,7 @@ pub struct Xen;
 super::platform!(Xen, NativeXen);
 
 impl Halting for Xen {
+    const KICKS_INTERRUPT: bool = false;
     /// Two hypercalls and a decision of Xen's scheduler, under an emulator.
     const WAKE_NS: u64 = 50_000;
 
@@ -127,6 +128,13 @@ impl Machine for Xen {
 
     fn without_interrupts<R>(work: impl FnOnce() -> R) -> R {
         events::without(work)
+    }
+
+    fn let_in_interrupts() {
+        if !events::enabled() {
+            events::enable();
+            events::disable();
+        }
     }
 
     fn interrupt_for_sure(_cpu: usize) -> bool {

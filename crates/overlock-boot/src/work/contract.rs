@@ -17,7 +17,7 @@ use overlock::platform::Cpu;
 use super::checks::{begin, tell};
 use crate::cpus;
 use crate::kernel::{Kernel, Machine as _};
-use crate::platform::{Ended, Sabotage, sabotage};
+use crate::platform::{Ended, Halting as _, Sabotage, sabotage};
 
 /// Nothing, or what is wrong.
 type Verdict = Result<(), &'static str>;
@@ -58,12 +58,12 @@ fn clauses<K: Kernel>() -> [Clause; 15] {
 /// Whether a platform of this world can have this defect.
 fn can_be<K: Kernel>(how: Sabotage) -> bool {
     match how {
-        // Elsewhere a kick is an interrupt, held back: a nested wait has nothing to take away.
-        Sabotage::ForgetsOuter => K::NAME == "xen",
+        // An interrupt is held back: a nested wait has nothing to take away.
+        Sabotage::ForgetsOuter => !K::Aware::KICKS_INTERRUPT,
         // A paravirtual guest of Xen has no interrupts that it can't shut out.
         Sabotage::HaltsAnywhere => K::NAME != "xen",
-        // Its wait has no `sti`: it polls a channel.
-        Sabotage::LosesGrace => K::NAME != "xen",
+        // A kick that is remembered ends a halt however late that begins.
+        Sabotage::LosesGrace => K::Aware::KICKS_INTERRUPT,
         Sabotage::SharesNumbers | Sabotage::AlwaysWaits => cpus::started() > 1,
         _ => true,
     }
@@ -118,6 +118,27 @@ fn by_kick(ended: Ended) -> Verdict {
             Err("the kick was lost: something else ended the wait")
         }
     }
+}
+
+/// How often in a row a kick may go unseen: where the host remembers it, it goes with an interrupt
+/// that comes at the same moment.
+fn tries<K: Kernel>() -> u32 {
+    if K::Aware::KICKS_INTERRUPT { 1 } else { 5 }
+}
+
+/// Makes a check `times`. Fails if it fails as often in a row as [`tries`] says.
+fn often<K: Kernel>(times: usize, check: impl Fn() -> Verdict) -> Verdict {
+    let mut failed = 0;
+    for _ in 0..times {
+        match check() {
+            Ok(()) => failed = 0,
+            Err(why) => {
+                failed += 1;
+                ensure(failed < tries::<K>(), why)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Waits until `changed`, by an interrupt that is on its way. Gives up after two ticks of the

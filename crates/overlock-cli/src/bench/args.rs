@@ -170,7 +170,7 @@ Worlds (what can run here, and why not: overlock doctor):
   sim[:HOST]  virtual time, on a host of any size: dev-kvm, dev-threads, x5570, x7560, power8,
               e5-2699v3, e5-2620v4, opteron-48, four-sockets, or a file (overlock doctor --calibrate)
   tcg         a kernel on a bare machine that QEMU emulates
-  kvm-guest   the same kernel as a guest of KVM
+  kvm-guest   the same kernel as a guest of KVM, that of a Linux which QEMU runs
   xen         the same kernel as a guest of Xen
 
 Experiments (any of them in any world that can run it; `--print` shows the file):

@@ -77,8 +77,11 @@ fn obstacle(example: &str, folder: &Path) -> Option<String> {
     }
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     if boots {
-        let is_xen = example.contains("xen");
-        let is_there = if is_xen { kernels::has_xen() } else { kernels::has_qemu() };
+        let is_there = match example {
+            _ if example.contains("xen") => kernels::has_xen(),
+            _ if example.contains("kvm-guest") => kernels::has_linux(),
+            _ => kernels::has_qemu(),
+        };
         return (!is_there).then(|| "see above".into());
     }
     if example.contains("--in kvm") && File::options().write(true).open("/dev/kvm").is_err() {

@@ -300,6 +300,12 @@ pub const COLUMNS: &[Column] = &[
         event(p, "early")
     }),
     column("kicks", Count, "kicks that were sent; all rounds together", |p| event(p, "kicks")),
+    column("hypercalls", Count, "hypercalls that KVM counted; all rounds together", |p| {
+        event(p, "hypercalls")
+    }),
+    column("halt exits", Count, "halts that KVM counted; all rounds together", |p| {
+        event(p, "halt_exits")
+    }),
     column("stale", Count, "kicks found by a later wait; all rounds together", |p| {
         event(p, "stale")
     }),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The emulated machine: what is needed for it, and how to start it.
 
+use super::linux::Linux;
 use anyhow::{Context, Result, bail};
 use overlock_process::{Finished, finish, interrupt};
 use std::ffi::OsString;
@@ -15,8 +16,11 @@ const IMAGE: &str = "OVERLOCK_IMAGE";
 /// Names Xen, where it is not in /boot.
 const XEN: &str = "OVERLOCK_XEN";
 
-/// Processors under Xen, which schedules more vCPUs than that.
-pub(super) const XEN_PCPUS: u32 = 2;
+/// Processors under a hypervisor, which schedules more vCPUs than that.
+pub(super) const PCPUS: u32 = 2;
+
+/// The monitor of virtual machines, beside the image.
+const VMM: &str = "overlock-vmm";
 
 /// Which of Xen's schedulers runs the vCPUs.
 const SCHEDULER: &str = "sched=credit";
@@ -25,15 +29,15 @@ const SCHEDULER: &str = "sched=credit";
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) qemu: Command,
-    /// Whether the kernel plays KVM itself.
-    pub(super) stand_in: bool,
+    /// The kernel's host, by name and version.
+    pub(super) under: String,
     /// Files that QEMU needs until it exits.
     _files: TempDir,
 }
 
-/// The image: named, or built in the source tree that this program is from. Nothing if Ctrl-C came
-/// while it was built.
-pub(super) fn image() -> Result<Option<PathBuf>> {
+/// The image for `world`: named, or built in the source tree that this program is from. Nothing if
+/// Ctrl-C came while it was built.
+pub(super) fn image(world: &str) -> Result<Option<PathBuf>> {
     if let Some(path) = std::env::var_os(IMAGE) {
         let path = PathBuf::from(path);
         return path
@@ -51,6 +55,9 @@ pub(super) fn image() -> Result<Option<PathBuf>> {
     }
     let mut cargo = Command::new("cargo");
     cargo.args(["xtask", "image"]).current_dir(root).stdout(Stdio::piped());
+    if world == "kvm-guest" {
+        cargo.arg("--vmm");
+    }
     let built = finish(&mut cargo, None, interrupt::flag());
     match built.context("cargo did not start, which builds the kernel image")? {
         Finished::Exited { exit, stdout, .. } if exit.status.success() => {
@@ -63,10 +70,22 @@ pub(super) fn image() -> Result<Option<PathBuf>> {
 
 /// Says what is missing for `world`, if anything is.
 pub(super) fn look_for(world: &str) -> Result<()> {
+    qemu_version()?;
+    match world {
+        "xen" => find_xen().map(drop),
+        "kvm-guest" => Linux::find().map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// What QEMU calls itself: `QEMU 7.2.22`.
+fn qemu_version() -> Result<String> {
     let mut qemu = Command::new(QEMU);
-    qemu.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    qemu.status().map_err(not_started)?;
-    if world == "xen" { find_xen().map(drop) } else { Ok(()) }
+    qemu.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());
+    let said = qemu.output().map_err(not_started)?.stdout;
+    let said = String::from_utf8_lossy(&said);
+    let version = said.split_ascii_whitespace().skip_while(|word| *word != "version").nth(1);
+    Ok(format!("QEMU {}", version.unwrap_or("of an unknown version")))
 }
 
 fn find_xen() -> Result<PathBuf> {
@@ -87,12 +106,11 @@ fn find_xen() -> Result<PathBuf> {
 }
 
 /// Xen as QEMU can load it: not compressed.
-fn xen(into: &Path) -> Result<PathBuf> {
-    let found = find_xen()?;
+fn xen(found: &Path, into: &Path) -> Result<PathBuf> {
     let plain = into.join("xen");
     let file = File::create(&plain).context("can't unpack Xen")?;
     let mut gzip = Command::new("gzip");
-    gzip.arg("-dcf").arg(&found).stdout(file);
+    gzip.arg("-dcf").arg(found).stdout(file);
     let unpacked = finish(&mut gzip, None, interrupt::flag());
     match unpacked.context("gzip did not start, which unpacks Xen")? {
         Finished::Exited { exit, .. } if exit.status.success() => Ok(plain),
@@ -100,48 +118,63 @@ fn xen(into: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Whether there is a KVM that this process may use.
-fn has_kvm() -> bool {
-    File::options().read(true).write(true).open("/dev/kvm").is_ok()
-}
-
 impl Machine {
-    /// Prepares the machine of `world` with `smp` CPUs, and `image` told to do `plan`.
-    pub(super) fn new(world: &str, smp: u32, image: &Path, plan: &str) -> Result<Self> {
+    /// Prepares the machine of `world` with `smp` CPUs, and `image` told to do `plan`. KVM's
+    /// monitor is told `options`, too.
+    pub(super) fn new(
+        world: &str,
+        smp: u32,
+        image: &Path,
+        plan: &str,
+        options: &[&str],
+    ) -> Result<Self> {
         let files = TempDir::new().context("no place for temporary files")?;
-        let stand_in = world == "kvm-guest" && !has_kvm();
         let mut qemu = Command::new(QEMU);
+        let mut under = qemu_version()?;
         qemu.args(["-display", "none", "-nodefaults", "-no-reboot", "-serial", "stdio"]);
-        let (accel, cpu) = match (world, stand_in) {
-            ("kvm-guest", false) => ("kvm", "host"),
-            _ => ("tcg,thread=multi", "max"),
-        };
-        qemu.args(["-accel", accel, "-cpu", cpu]);
-        if world == "xen" {
-            let mut module = OsString::from(image);
-            // QEMU takes a comma for the end of a module.
-            if module.to_string_lossy().contains(',') {
-                bail!("{} has a comma in its name, which QEMU can't take", image.display());
+        qemu.args(["-accel", "tcg,thread=multi"]);
+        match world {
+            "xen" => {
+                let found = find_xen()?;
+                let mut module = OsString::from(image);
+                // QEMU takes a comma for the end of a module.
+                if module.to_string_lossy().contains(',') {
+                    bail!("{} has a comma in its name, which QEMU can't take", image.display());
+                }
+                module.push(format!(" smp={smp} {plan}"));
+                qemu.args(["-cpu", "max", "-m", "512", "-smp", &PCPUS.to_string()]);
+                qemu.arg("-kernel").arg(xen(&found, files.path())?).arg("-append").arg(format!(
+                    "dom0_mem=128M dom0_max_vcpus={smp} console=com1 com1=115200 loglvl=warning \
+                     {SCHEDULER}"
+                ));
+                qemu.arg("-initrd").arg(module);
+                let name = found.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                under = format!("{name} on {under}");
             }
-            module.push(format!(" smp={smp} {plan}"));
-            qemu.args(["-m", "512", "-smp", &XEN_PCPUS.to_string()]);
-            qemu.arg("-kernel").arg(xen(files.path())?).arg("-append").arg(format!(
-                "dom0_mem=128M dom0_max_vcpus={smp} console=com1 com1=115200 loglvl=warning \
-                 {SCHEDULER}"
-            ));
-            qemu.arg("-initrd").arg(module);
-        } else {
-            let on = match (world, stand_in) {
-                ("kvm-guest", true) => "kvm-stand-in",
-                ("kvm-guest", false) => "kvm",
-                _ => "bare",
-            };
-            qemu.args(["-m", "256", "-smp", &smp.to_string()]);
-            qemu.args(["-device", "isa-debug-exit,iobase=0xf4"]);
-            qemu.arg("-kernel").arg(image).arg("-append").arg(format!("on={on} smp={smp} {plan}"));
+            "kvm-guest" => {
+                let linux = Linux::find()?;
+                let root = files.path().join("root.cpio");
+                let mut words = vec![format!("--cpus={smp}")];
+                words.extend(options.iter().copied().map(String::from));
+                words.extend(["/image".into(), format!("on=kvm smp={smp} {plan}")]);
+                linux
+                    .write_root(&root, &image.with_file_name(VMM), image, &words)
+                    .context("can't write what KVM's machine starts with")?;
+                // The processor that QEMU emulates virtualisation for is AMD's.
+                qemu.args(["-cpu", "EPYC,+svm", "-m", "512", "-smp", &PCPUS.to_string()]);
+                qemu.arg("-kernel").arg(linux.kernel()).arg("-initrd").arg(root);
+                qemu.args(["-append", "console=ttyS0 quiet panic=-1"]);
+                under = format!("kvm_amd of {} on {under}", linux.name());
+            }
+            _ => {
+                qemu.args(["-cpu", "max", "-m", "256", "-smp", &smp.to_string()]);
+                qemu.args(["-device", "isa-debug-exit,iobase=0xf4"]);
+                let line = format!("on=bare smp={smp} {plan}");
+                qemu.arg("-kernel").arg(image).arg("-append").arg(line);
+            }
         }
         qemu.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok(Self { qemu, stand_in, _files: files })
+        Ok(Self { qemu, under, _files: files })
     }
 }
 
@@ -154,7 +187,7 @@ impl Machine {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        Self { qemu, stand_in: false, _files: TempDir::new().expect("a folder") }
+        Self { qemu, under: String::new(), _files: TempDir::new().expect("a folder") }
     }
 }
 

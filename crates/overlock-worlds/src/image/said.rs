@@ -15,6 +15,8 @@ pub(super) enum Said {
     Mode { locks: String, why: String },
     /// One run of one lock.
     Sample(Sample),
+    /// What the host has counted during that run.
+    Host { counters: BTreeMap<String, u64> },
     /// A check begins.
     Begin { what: String },
     /// A long run is under way; the number of acquisitions so far.

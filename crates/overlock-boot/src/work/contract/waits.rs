@@ -6,11 +6,11 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 
 use overlock::platform::Platform as _;
 
-use super::{Verdict, await_change, by_kick, ensure, me, with_ticks};
+use super::{Verdict, await_change, by_kick, ensure, me, often, with_ticks};
 use crate::cpus;
 use crate::kernel::{Kernel, Machine as _};
 use crate::machine::interrupts;
-use crate::platform::{Ended, Sabotage, broken, wait_with};
+use crate::platform::{Ended, Halting as _, Sabotage, broken, wait_with};
 
 /// How often each is checked.
 const TIMES: usize = 20;
@@ -72,7 +72,7 @@ fn kicked_between<K: Kernel>() -> Ended {
             word.store(1, SeqCst);
             K::Aware::kick(&raw const word, me());
             sent.set(true);
-            if broken(Sabotage::LooksEarly) && K::NAME != "xen" {
+            if broken(Sabotage::LooksEarly) && K::Aware::KICKS_INTERRUPT {
                 // Interrupts are on, so the kick comes in here.
                 await_change(|| arrived.load(Relaxed) != before);
             }
@@ -84,7 +84,7 @@ fn kicked_between<K: Kernel>() -> Ended {
 }
 
 pub(super) fn own<K: Kernel>() -> Verdict {
-    with_ticks::<K, _>(|| (0..TIMES).try_for_each(|_| by_kick(kicked_between::<K>())))
+    with_ticks::<K, _>(|| often::<K>(TIMES, || by_kick(kicked_between::<K>())))
 }
 
 pub(super) fn before<K: Kernel>() -> Verdict {
@@ -105,7 +105,7 @@ pub(super) fn nested<K: Kernel>() -> Verdict {
             wait::<K>(&inner, 0, None);
         }))
     };
-    with_ticks::<K, _>(|| (0..TIMES).try_for_each(|_| once()))
+    with_ticks::<K, _>(|| often::<K>(TIMES, once))
 }
 
 static IN_NMI: AtomicU32 = AtomicU32::new(0);

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine: its memory, the kernel in it, and a thread for each vCPU.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::mem;
+use std::os::unix::thread::JoinHandleExt as _;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use kvm_bindings::{
+    KVM_MAX_CPUID_ENTRIES, KVM_PIT_SPEAKER_DUMMY, kvm_pit_config, kvm_userspace_memory_region,
+};
+use kvm_ioctls::{Kvm, VcpuFd, VmFd};
+use linux_loader::configurator::pvh::PvhBootConfigurator;
+use linux_loader::configurator::{BootConfigurator as _, BootParams};
+use linux_loader::loader::elf::start_info::{hvm_memmap_table_entry, hvm_start_info};
+use linux_loader::loader::elf::{Elf, PvhBootCapability};
+use linux_loader::loader::{Cmdline, KernelLoader as _, load_cmdline};
+use vm_memory::{Address as _, GuestAddress, GuestMemoryBackend as _, GuestMemoryMmap};
+
+use crate::console::Console;
+use crate::counters::Counters;
+use crate::cpuid;
+use crate::options::{Options, Result};
+use crate::vcpu::{self, Event};
+
+/// Where the start information, the map of memory and the command line are put: below the kernel.
+const START_INFO: GuestAddress = GuestAddress(0x6000);
+const MEMORY_MAP: GuestAddress = GuestAddress(0x7000);
+const COMMAND_LINE: GuestAddress = GuestAddress(0x2_0000);
+const COMMAND_LINE_BYTES: usize = 4096;
+/// `XEN_HVM_START_MAGIC_VALUE`, and the version that has a map of memory.
+const MAGIC: u32 = 0x336e_c578;
+const VERSION: u32 = 1;
+/// Three pages that KVM needs on Intel's processors, where no machine has memory.
+const TASK_STATE: usize = 0xfffb_d000;
+/// After so long without a word from the kernel, its vCPUs are asked where they are.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// A machine that is ready to run.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    vcpus: Vec<VcpuFd>,
+    console: Arc<Mutex<Console>>,
+    // These two are used by KVM until the end.
+    _vm: VmFd,
+    _memory: GuestMemoryMmap<()>,
+}
+
+impl Machine {
+    /// Makes the machine, and loads the kernel.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        let kvm = Kvm::new()?;
+        let vm = kvm.create_vm()?;
+        let bytes = options.memory_mib << 20;
+        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), bytes)])?;
+        let region = kvm_userspace_memory_region {
+            memory_size: bytes as u64,
+            userspace_addr: memory.get_host_address(GuestAddress(0))?.addr() as u64,
+            ..Default::default()
+        };
+        // SAFETY: the mapping has these bytes, and lives as long as the machine.
+        unsafe { vm.set_user_memory_region(region)? };
+        vm.set_tss_address(TASK_STATE)?;
+        vm.create_irq_chip()?;
+        // With it the port by which the kernel reads the timer's output.
+        vm.create_pit2(kvm_pit_config { flags: KVM_PIT_SPEAKER_DUMMY, ..Default::default() })?;
+        let entry = load(&memory, options)?;
+        let supported = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)?;
+        let make = |number: u8| -> Result<VcpuFd> {
+            let vcpu = vm.create_vcpu(number.into())?;
+            let mut offered = supported.clone();
+            cpuid::offer(offered.as_mut_slice(), number, options);
+            vcpu.set_cpuid2(&offered)?;
+            Ok(vcpu)
+        };
+        let vcpus = (0..options.cpus).map(make).collect::<Result<Vec<_>>>()?;
+        // The others wait for the first to start them, as processors do.
+        let first = vcpus.first().ok_or("a machine without a vCPU")?;
+        vcpu::begin_at(first, entry, START_INFO.raw_value())?;
+        let console = Arc::new(Mutex::new(Console::new(Counters::find())));
+        Ok(Self { vcpus, console, _vm: vm, _memory: memory })
+    }
+
+    /// Runs it to its end. Returns the kernel's code.
+    pub(crate) fn run(mut self) -> Result<u8> {
+        listen_to_signals();
+        let (send, events) = mpsc::sync_channel(16);
+        let start = |(number, vcpu)| start(number, vcpu, Arc::clone(&self.console), send.clone());
+        let threads: Vec<_> = (0_u8..).zip(mem::take(&mut self.vcpus)).map(start).collect();
+        drop(send);
+        listen(&self.console, &events, &threads)
+    }
+}
+
+/// Waits for the machine's end. If it is silent, its vCPUs are asked where they are.
+fn listen(
+    console: &Mutex<Console>,
+    events: &Receiver<Event>,
+    threads: &[JoinHandle<()>],
+) -> Result<u8> {
+    loop {
+        match events.recv_timeout(SILENCE) {
+            Ok(Event::Place(place)) => writeln!(std::io::stdout(), "{place}")?,
+            Ok(Event::Ended(ended)) => return Ok(ended?),
+            Err(RecvTimeoutError::Disconnected) => return Err("all vCPUs are gone".into()),
+            Err(RecvTimeoutError::Timeout) => {
+                let mut console = console.lock().unwrap_or_else(PoisonError::into_inner);
+                if !console.was_heard() {
+                    threads.iter().for_each(interrupt);
+                }
+            }
+        }
+    }
+}
+
+/// Loads the kernel, and what it is told. Returns where it begins.
+fn load(memory: &GuestMemoryMmap<()>, options: &Options) -> Result<u64> {
+    let mut image = File::open(&options.image)?;
+    let loaded = Elf::load(memory, None, &mut image, None)?;
+    let PvhBootCapability::PvhEntryPresent(entry) = loaded.pvh_boot_cap else {
+        return Err("the kernel has no PVH entry".into());
+    };
+    let mut line = Cmdline::new(COMMAND_LINE_BYTES)?;
+    line.insert_str(&options.line)?;
+    load_cmdline(memory, COMMAND_LINE, &line)?;
+    let info = hvm_start_info {
+        magic: MAGIC,
+        version: VERSION,
+        cmdline_paddr: COMMAND_LINE.raw_value(),
+        memmap_paddr: MEMORY_MAP.raw_value(),
+        memmap_entries: 1,
+        ..Default::default()
+    };
+    let all = hvm_memmap_table_entry {
+        addr: 0,
+        size: (options.memory_mib as u64) << 20,
+        type_: 1,
+        reserved: 0,
+    };
+    let mut parameters = BootParams::new(&info, START_INFO);
+    parameters.set_sections(&[all], MEMORY_MAP);
+    PvhBootConfigurator::write_bootparams(&parameters, memory)?;
+    Ok(entry.raw_value())
+}
+
+fn start(
+    number: u8,
+    vcpu: VcpuFd,
+    console: Arc<Mutex<Console>>,
+    send: SyncSender<Event>,
+) -> JoinHandle<()> {
+    thread::spawn(move || {
+        // When the machine has ended, nobody listens.
+        vcpu::run(vcpu, number, &console, |event| drop(send.send(event)));
+    })
+}
+
+/// The signal that makes a vCPU leave KVM.
+const SIGNAL: libc::c_int = libc::SIGUSR1;
+
+/// Lets the signal interrupt a vCPU, and do nothing else.
+fn listen_to_signals() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: zeros are a valid action; the handler does nothing, and no `SA_RESTART` hides it.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = nothing as *const () as usize;
+        libc::sigaction(SIGNAL, &raw const action, std::ptr::null_mut());
+    }
+}
+
+fn interrupt(thread: &JoinHandle<()>) {
+    // SAFETY: a thread that has not been joined keeps its identity.
+    unsafe { libc::pthread_kill(thread.as_pthread_t(), SIGNAL) };
+}

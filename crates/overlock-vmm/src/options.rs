@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What to run.
+
+use std::path::PathBuf;
+
+/// What went wrong, for people.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// A machine to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// How many vCPUs.
+    pub(crate) cpus: u8,
+    /// Bytes of memory, in MiB.
+    pub(crate) memory_mib: usize,
+    /// Whether the guest is told that its vCPUs are never taken off their processors.
+    pub(crate) realtime: bool,
+    /// Whether the guest is offered the kick.
+    pub(crate) unhalt: bool,
+    /// The kernel.
+    pub(crate) image: PathBuf,
+    /// Its command line.
+    pub(crate) line: String,
+}
+
+const USAGE: &str = "usage: overlock-vmm [--cpus=N] [--memory=MIB] [--realtime] [--no-unhalt] KERNEL \
+                     COMMAND-LINE...";
+
+impl Options {
+    /// Understands the words of a command.
+    pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Self> {
+        let mut options = Self {
+            cpus: 1,
+            memory_mib: 128,
+            realtime: false,
+            unhalt: true,
+            image: PathBuf::new(),
+            line: String::new(),
+        };
+        let mut words = words.into_iter();
+        let image = loop {
+            let word = words.next().ok_or(USAGE)?;
+            match word.split_once('=') {
+                Some(("--cpus", n)) => options.cpus = n.parse()?,
+                Some(("--memory", n)) => options.memory_mib = n.parse()?,
+                _ if word == "--realtime" => options.realtime = true,
+                _ if word == "--no-unhalt" => options.unhalt = false,
+                _ if word.starts_with('-') => return Err(USAGE.into()),
+                _ => break word,
+            }
+        };
+        options.image = image.into();
+        options.line = words.collect::<Vec<_>>().join(" ");
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_come_before_the_kernel() {
+        let parse = |line: &str| Options::parse(line.split(' ').map(String::from));
+        let found = parse("--cpus=8 --no-unhalt image do=micro --cpus=2").unwrap();
+        assert_eq!((found.cpus, found.unhalt, found.realtime), (8, false, false));
+        assert_eq!(found.image, PathBuf::from("image"));
+        assert_eq!(found.line, "do=micro --cpus=2");
+        assert!(parse("--cpus=8").is_err());
+        assert!(parse("--what image").is_err());
+    }
+}
