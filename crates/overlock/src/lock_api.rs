@@ -8,11 +8,15 @@
 //! | [`Queued`] | yes | yes: the queue head is next | yes |
 //! | [`Hybrid`] | yes | yes: the release disables stealing | yes |
 //!
+//! [`RawRwLock`](crate::RawRwLock) has all the raw traits of a read-write lock.
+//!
 //! The guards are not `Send`: a lock is released by the CPU that took it.
 
 use core::time::Duration;
 
 use ::lock_api::{GuardNoSend, RawMutex, RawMutexFair, RawMutexTimed};
+
+mod read_write;
 
 use crate::atomic::ConstAtomic;
 use crate::counters::Class;

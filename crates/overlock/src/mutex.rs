@@ -155,6 +155,11 @@ impl<'a, T: ?Sized, L: RawLock> Guard<'a, T, L> {
         Self { mutex, here: PhantomData }
     }
 
+    /// The lock that the guard holds.
+    pub(crate) fn lock(guard: &Self) -> &'a L {
+        &guard.mutex.lock
+    }
+
     /// Releases the lock so that the next waiter, if there is one, is the next to take it. Worth it
     /// where a loop releases and takes one lock all the time.
     ///

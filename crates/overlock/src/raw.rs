@@ -49,17 +49,23 @@ use core::time::Duration;
 use crate::counters::Class;
 use crate::platform::{CheapRelease, Platform};
 
+pub mod condvar;
 pub mod hybrid;
 pub mod queue;
 pub mod queued;
+pub mod read_write;
 pub mod test_and_set;
 pub mod ticket;
 pub(crate) mod word;
 
+pub use condvar::RawCondvar;
 pub use hybrid::Hybrid;
 pub use queued::Queued;
+pub use read_write::RawRwLock;
 pub use test_and_set::TestAndSet;
 pub use ticket::{Narrow, Ticket, Wide, Width};
+#[cfg(feature = "lock_api")]
+pub(crate) use word::read_write::Want;
 
 /// Whether waiting is switched off in the code, so that a release is the native one. Not where the
 /// platform has cheap releases, which leave steals to be counted.

@@ -5,5 +5,6 @@
 //! from one value to another, or by one of the read-modify-writes that a module `rmw` names.
 
 pub(crate) mod queue;
+pub(crate) mod read_write;
 pub(crate) mod test_and_set;
 pub(crate) mod ticket;

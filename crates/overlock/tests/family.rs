@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Read-write locks and condition variables: one suite for each on every platform, and broken ones
+//! that the oracles must notice.
+
+#![cfg(feature = "threads")]
+
+mod support {
+    pub(crate) mod family;
+    pub(crate) mod likeness;
+    pub(crate) mod oracle;
+}
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use overlock::platform::{Native, Platform, Shared as Processes, Threads};
+use overlock::{
+    Hybrid, RawLock, RawRwLock, RwLockUpgradableGuard, RwLockWriteGuard, TestAndSet, ThreadCondvar,
+    ThreadMutex, ThreadRwLock, Ticket,
+};
+use support::family::{self, Conditional, Shared, With};
+use support::likeness::Spinning;
+use support::oracle::{self, Verdict};
+
+/// How long a subject may make no progress.
+const LIMIT: Duration = Duration::from_secs(60);
+
+macro_rules! read_write {
+    ($($name:ident: $lock:ty, threads $threads:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn excludes() {
+                family::excludes::<$lock>($threads, 8_000 / $threads as u64, 4).unwrap();
+                family::excludes::<$lock>($threads, 8_000 / $threads as u64, 2).unwrap();
+            }
+
+            #[test]
+            fn writers_exclude() {
+                oracle::excludes::<$lock>($threads, 20_000 / $threads as u64, 3).unwrap();
+                oracle::tries_truly::<$lock>().unwrap();
+            }
+
+            #[test]
+            fn reads_together() {
+                family::reads_together::<$lock>(3, LIMIT).unwrap();
+            }
+
+            #[test]
+            fn does_not_starve_writers() {
+                family::does_not_starve_writers::<$lock>(3).unwrap();
+            }
+
+            #[test]
+            fn loses_no_waiter() {
+                family::loses_no_waiter::<$lock>($threads, 20, LIMIT).unwrap();
+            }
+        }
+    )*};
+}
+
+read_write! {
+    rw_threads: RawRwLock<Threads>, threads 16;
+    rw_processes: RawRwLock<Processes>, threads 8;
+    rw_native: RawRwLock<Native>, threads 2;
+    rw_spinning: RawRwLock<Spinning>, threads 2;
+}
+
+macro_rules! condition {
+    ($($name:ident: $subject:ty, takers $takers:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn notifies() {
+                family::notifies::<$subject>($takers, 600, false, LIMIT).unwrap();
+                family::notifies::<$subject>($takers, 300, true, LIMIT).unwrap();
+            }
+
+        }
+    )*};
+}
+
+/// On platforms whose clock stands still, no deadline passes.
+#[test]
+fn condition_variables_pass_notifications_on() {
+    family::passes_notifications_on::<With<Threads, Hybrid<Threads>>>(300, LIMIT).unwrap();
+    family::passes_notifications_on::<With<Threads, RawRwLock<Threads>>>(300, LIMIT).unwrap();
+}
+
+condition! {
+    cond_hybrid: With<Threads, Hybrid<Threads>>, takers 8;
+    cond_ticket: With<Threads, Ticket<Threads>>, takers 4;
+    cond_read_write: With<Threads, RawRwLock<Threads>>, takers 4;
+    cond_native_mutex: With<Threads, TestAndSet<Native>>, takers 2;
+    cond_native: With<Native, TestAndSet<Native>>, takers 2;
+}
+
+/// A lock of two futex words, and its fault.
+struct Faulty<const FAULT: u32>(AtomicU32);
+
+/// Readers always come in.
+const PREFERS_READERS: u32 = 0;
+/// The last reader kicks no writer.
+const FORGETS_THE_KICK: u32 = 1;
+/// A reader comes in beside a writer.
+const LETS_READERS_IN: u32 = 2;
+/// A reader waits for the one before it to leave.
+const READS_ALONE: u32 = 3;
+
+const WRITER: u32 = 1 << 31;
+
+impl<const FAULT: u32> Faulty<FAULT> {
+    fn take(&self, taken: impl Fn(u32) -> Option<u32>) {
+        loop {
+            let seen = self.0.load(SeqCst);
+            match taken(seen) {
+                Some(new) => {
+                    if self.0.compare_exchange(seen, new, SeqCst, SeqCst).is_ok() {
+                        return;
+                    }
+                }
+                None => Threads::wait(&self.0, seen, None),
+            }
+        }
+    }
+}
+
+impl<const FAULT: u32> Shared for Faulty<FAULT> {
+    fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+    fn read(&self) {
+        let most = if FAULT == READS_ALONE { 1 } else { WRITER - 1 };
+        self.take(|seen| {
+            let admits = seen & WRITER == 0 || FAULT == LETS_READERS_IN;
+            (admits && seen & !WRITER < most).then_some(seen + 1)
+        });
+    }
+    fn end_read(&self) {
+        self.0.fetch_sub(1, SeqCst);
+        if FAULT != FORGETS_THE_KICK {
+            Threads::kick_every(&raw const self.0);
+        }
+    }
+    fn write(&self) {
+        self.take(|seen| {
+            let admits = seen == 0 || FAULT == LETS_READERS_IN && seen & WRITER == 0;
+            admits.then_some(seen | WRITER)
+        });
+    }
+    fn end_write(&self) {
+        self.0.fetch_and(!WRITER, SeqCst);
+        Threads::kick_every(&raw const self.0);
+    }
+}
+
+/// How long a broken subject may make no progress.
+const SHORT: Duration = Duration::from_secs(3);
+
+fn hangs(verdict: Verdict) {
+    assert_eq!(verdict.unwrap_err(), "no progress: a waiter was lost");
+}
+
+#[test]
+fn a_lock_that_prefers_readers_starves_writers() {
+    let verdict = family::does_not_starve_writers::<Faulty<PREFERS_READERS>>(50);
+    assert!(verdict.unwrap_err().ends_with("readers passed a writer"));
+}
+
+#[test]
+fn a_last_reader_that_forgets_the_kick_loses_a_waiter() {
+    hangs(family::loses_no_waiter::<Faulty<FORGETS_THE_KICK>>(8, 20, SHORT));
+}
+
+#[test]
+fn a_reader_beside_a_writer_sees_half_a_section() {
+    let verdict = family::excludes::<Faulty<LETS_READERS_IN>>(4, 400_000, 2);
+    assert!(verdict.is_err());
+}
+
+#[test]
+fn readers_that_read_alone_wait_for_ever() {
+    hangs(family::reads_together::<Faulty<READS_ALONE>>(3, SHORT));
+}
+
+/// A condition variable of the standard library's parts, and its fault.
+struct Waiters<const FAULT: u32> {
+    mutex: Hybrid<Threads>,
+    waiters: Mutex<Vec<(Thread, Arc<AtomicBool>)>>,
+}
+
+/// A waiter that is notified as its time is up reports that it was not.
+const LOSES_IT_AT_THE_DEADLINE: u32 = 0;
+/// A waiter joins the list after it has released the mutex.
+const JOINS_LATE: u32 = 1;
+/// `notify_all` is `notify_one`.
+const NOTIFIES_ONE: u32 = 2;
+
+impl<const FAULT: u32> Conditional for Waiters<FAULT> {
+    fn new() -> Self {
+        Self { mutex: Hybrid::new(), waiters: Mutex::new(Vec::new()) }
+    }
+    fn lock(&self) {
+        self.mutex.lock();
+    }
+    fn unlock(&self) {
+        // SAFETY: the oracles release what they have taken.
+        unsafe { self.mutex.unlock() };
+    }
+    fn wait(&self, timeout: Option<Duration>) -> bool {
+        let notified = Arc::new(AtomicBool::new(false));
+        if FAULT == JOINS_LATE {
+            self.unlock();
+            thread::yield_now();
+        }
+        self.waiters.lock().unwrap().push((thread::current(), Arc::clone(&notified)));
+        if FAULT != JOINS_LATE {
+            self.unlock();
+        }
+        match timeout {
+            Some(timeout) => thread::park_timeout(timeout),
+            None => {
+                while !notified.load(SeqCst) {
+                    thread::park();
+                }
+            }
+        }
+        self.waiters.lock().unwrap().retain(|(_, other)| !Arc::ptr_eq(other, &notified));
+        self.mutex.lock();
+        timeout.is_none()
+    }
+    fn notify_one(&self) {
+        let mut waiters = self.waiters.lock().unwrap();
+        if !waiters.is_empty() {
+            let (thread, notified) = waiters.remove(0);
+            notified.store(true, SeqCst);
+            thread.unpark();
+        }
+    }
+    fn notify_all(&self) {
+        let waiting = self.waiters.lock().unwrap().len();
+        for _ in 0..if FAULT == NOTIFIES_ONE { 1 } else { waiting } {
+            self.notify_one();
+        }
+    }
+}
+
+#[test]
+fn a_notification_lost_at_a_deadline_is_missed() {
+    hangs(family::passes_notifications_on::<Waiters<LOSES_IT_AT_THE_DEADLINE>>(20_000, SHORT));
+}
+
+#[test]
+fn a_waiter_that_joins_late_is_missed() {
+    hangs(family::notifies::<Waiters<JOINS_LATE>>(2, 1_000_000, false, SHORT));
+}
+
+#[test]
+fn a_broadcast_to_one_is_missed() {
+    hangs(family::notifies::<Waiters<NOTIFIES_ONE>>(4, 1_000_000, true, SHORT));
+}
+
+/// Runs `body` in another thread, and waits for it.
+fn elsewhere<T: Send>(body: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(body).join().unwrap())
+}
+
+#[test]
+fn a_reader_reads_once_more_past_a_waiting_writer() {
+    static LOCK: ThreadRwLock<u32> = ThreadRwLock::new(0);
+    let first = LOCK.read();
+    let writer = thread::spawn(|| *LOCK.write() += 1);
+    // The writer is the queue head, and no more passed, when a reader elsewhere is kept out.
+    while elsewhere(|| LOCK.try_read().is_some()) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(*LOCK.read_recursive(), 0);
+    assert!(LOCK.try_read_recursive().is_some());
+    assert!(LOCK.try_read_recursive_for(Duration::ZERO).is_some());
+    assert!(LOCK.try_read_for(Duration::from_millis(1)).is_none());
+    drop(first);
+    writer.join().unwrap();
+    assert_eq!(*LOCK.read(), 1);
+}
+
+#[test]
+fn what_is_held_excludes_what_it_should() {
+    let lock = ThreadRwLock::new(());
+    let tries = || {
+        elsewhere(|| {
+            let soon = Duration::from_millis(1);
+            // A statement each, because a guard lives until the end of its statement.
+            let read = lock.try_read().is_some();
+            let upgradable = lock.try_upgradable_read().is_some();
+            let write = lock.try_write().is_some();
+            let tries = [read, upgradable, write];
+            let read = lock.try_read_for(soon).is_some();
+            let upgradable = lock.try_upgradable_read_for(soon).is_some();
+            let write = lock.try_write_for(soon).is_some();
+            let timed = [read, upgradable, write];
+            assert_eq!(tries, timed);
+            tries
+        })
+    };
+    assert_eq!(tries(), [true, true, true]);
+    let read = lock.read();
+    assert_eq!(tries(), [true, true, false]);
+    drop(read);
+    let write = lock.write();
+    assert_eq!(tries(), [false, false, false]);
+    let upgradable = RwLockWriteGuard::downgrade_to_upgradable(write);
+    assert_eq!(tries(), [true, false, false]);
+    let write = RwLockUpgradableGuard::try_upgrade(upgradable).unwrap();
+    assert_eq!(tries(), [false, false, false]);
+    let read = RwLockWriteGuard::downgrade(write);
+    assert_eq!(tries(), [true, true, false]);
+    let upgradable = lock.upgradable_read();
+    let upgradable = RwLockUpgradableGuard::try_upgrade(upgradable).unwrap_err();
+    let soon = ThreadRwLock::<()>::now_ns() + 2_000_000;
+    let upgradable = RwLockUpgradableGuard::try_upgrade_until(upgradable, soon).unwrap_err();
+    assert_eq!(tries(), [true, false, false]);
+    drop(RwLockUpgradableGuard::downgrade(upgradable));
+    assert_eq!(tries(), [true, true, false]);
+    drop(read);
+    assert_eq!(tries(), [true, true, true]);
+}
+
+#[test]
+fn an_upgrade_waits_for_readers_and_keeps_writers_out() {
+    let lock = ThreadRwLock::new(0_u32);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    let seen = lock.upgradable_read();
+                    let before = *seen;
+                    let mut write = RwLockUpgradableGuard::upgrade(seen);
+                    assert_eq!(*write, before);
+                    *write += 1;
+                    let after = *write;
+                    assert_eq!(*RwLockWriteGuard::downgrade(write), after);
+                    *lock.write() += 1;
+                    assert!(*lock.read() > after);
+                }
+            });
+        }
+    });
+    assert_eq!(lock.into_inner(), 4_000);
+}
+
+#[test]
+fn a_timed_wait_ends_no_earlier_than_its_deadline() {
+    let (mutex, condvar) = (ThreadMutex::new(false), ThreadCondvar::new());
+    let lock = ThreadRwLock::new(());
+    let held = lock.write();
+    for ms in [0, 1, 7] {
+        let deadline_ns = Threads::now_ns() + ms * 1_000_000;
+        let mut guard = mutex.lock();
+        let waited = condvar.wait_while_until(&mut guard, |ready| !*ready, deadline_ns);
+        assert!(waited.timed_out() && Threads::now_ns() >= deadline_ns);
+        let deadline_ns = Threads::now_ns() + ms * 1_000_000;
+        let taken = elsewhere(|| lock.try_read_until(deadline_ns).is_some());
+        assert!(!taken && Threads::now_ns() >= deadline_ns);
+    }
+    drop(held);
+    assert!(mutex.try_lock().is_some());
+}
+
+#[test]
+fn a_broadcast_reaches_each_waiter_once_and_none_comes_later() {
+    let (mutex, condvar) = (ThreadMutex::new((0_u32, 0_u32)), ThreadCondvar::new());
+    let (send, receive) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            let (send, mutex, condvar) = (send.clone(), &mutex, &condvar);
+            scope.spawn(move || {
+                let mut guard = mutex.lock();
+                let before = guard.0;
+                guard.1 += 1;
+                condvar.wait_while(&mut guard, |state| state.0 == before);
+                send.send(guard.0).unwrap();
+            });
+        }
+        while mutex.lock().1 < 6 {
+            thread::yield_now();
+        }
+        mutex.lock().0 += 1;
+        assert_eq!(condvar.notify_all(), 6);
+        assert_eq!(condvar.notify_all(), 0);
+        assert!(!condvar.notify_one());
+    });
+    drop(send);
+    assert_eq!(receive.iter().collect::<Vec<_>>(), [1; 6]);
+}
+
+#[test]
+fn they_are_small_and_start_as_zeros() {
+    assert_eq!(size_of::<RawRwLock<Threads>>(), 8);
+    assert_eq!(size_of::<ThreadCondvar>(), 8);
+    static STATIC: RawRwLock<Threads> = RawRwLock::new();
+    // SAFETY: a lock of two words, which no thread uses.
+    assert_eq!(unsafe { *(&raw const STATIC).cast::<[u32; 2]>() }, [0; 2]);
+    assert_eq!(format!("{STATIC:?}"), "RawRwLock { written: false, readers: 0, .. }");
+}

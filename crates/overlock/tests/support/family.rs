@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a read-write lock and a condition variable must do, as checks for any subject, sound or
+//! broken.
+
+#![allow(dead_code, reason = "each test binary asks some of the questions")]
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use overlock::platform::Platform;
+use overlock::{RawCondvar, RawLock, RawRwLock};
+
+use super::oracle::{Verdict, watched, watched_for};
+
+/// A read-write lock under test.
+pub(crate) trait Shared: Send + Sync + 'static {
+    fn new() -> Self;
+    fn read(&self);
+    fn end_read(&self);
+    fn write(&self);
+    fn end_write(&self);
+}
+
+impl<P: Platform> Shared for RawRwLock<P>
+where
+    P::Word: overlock::atomic::ConstAtomic<u32>,
+{
+    fn new() -> Self {
+        Self::new()
+    }
+    fn read(&self) {
+        self.lock_shared();
+    }
+    fn end_read(&self) {
+        // SAFETY: the oracles release what they have taken.
+        unsafe { self.unlock_shared() };
+    }
+    fn write(&self) {
+        RawLock::lock(self);
+    }
+    fn end_write(&self) {
+        // SAFETY: as above.
+        unsafe { RawLock::unlock(self) };
+    }
+}
+
+/// Two numbers that a writer keeps equal.
+struct Pair<S> {
+    lock: S,
+    pair: UnsafeCell<[u64; 2]>,
+}
+
+// SAFETY: the lock under test protects the pair. A broken one tears it, which is what the test looks
+// for; the accesses are volatile.
+unsafe impl<S: Sync> Sync for Pair<S> {}
+
+impl<S> Pair<S> {
+    fn get(&self, i: usize) -> u64 {
+        // SAFETY: the pointer is valid; see `Sync` for the race of a broken subject.
+        unsafe { self.pair.get().cast::<u64>().add(i).read_volatile() }
+    }
+
+    fn bump(&self, i: usize) {
+        let seen = self.get(i);
+        std::hint::spin_loop();
+        // SAFETY: as above.
+        unsafe { self.pair.get().cast::<u64>().add(i).write_volatile(seen + 1) };
+    }
+}
+
+/// Writers exclude each other and readers. Each `write_every`th section of a thread writes.
+pub(crate) fn excludes<S: Shared>(threads: usize, rounds: u64, write_every: u64) -> Verdict {
+    watched(move |pulse| {
+        let shared = Arc::new(Pair { lock: S::new(), pair: UnsafeCell::new([0; 2]) });
+        let torn = Arc::new(AtomicBool::new(false));
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                let (shared, torn, pulse) = (Arc::clone(&shared), Arc::clone(&torn), pulse.clone());
+                thread::spawn(move || {
+                    for round in 0..rounds {
+                        if round % 64 == 0 {
+                            pulse.beat();
+                        }
+                        if round % write_every == 0 {
+                            shared.lock.write();
+                            shared.bump(0);
+                            shared.bump(1);
+                            shared.lock.end_write();
+                        } else {
+                            shared.lock.read();
+                            if shared.get(0) != shared.get(1) {
+                                torn.store(true, SeqCst);
+                            }
+                            shared.lock.end_read();
+                        }
+                    }
+                })
+            })
+            .collect();
+        for worker in workers {
+            worker.join().map_err(|_| "a thread panicked")?;
+        }
+        let expected = threads as u64 * rounds.div_ceil(write_every);
+        match (shared.get(0), torn.load(SeqCst)) {
+            (_, true) => Err("a reader saw a half of a section".into()),
+            (counted, _) if counted == expected => Ok(()),
+            (counted, _) => Err(format!("lost {} of {expected} updates", expected - counted)),
+        }
+    })
+}
+
+/// Readers hold the lock at the same time: each waits in its section for all the others.
+pub(crate) fn reads_together<S: Shared>(readers: usize, limit: Duration) -> Verdict {
+    watched_for(limit, move |_| {
+        let (lock, all) = (Arc::new(S::new()), Arc::new(Barrier::new(readers)));
+        // They come while a writer is there, so that they wait first.
+        lock.write();
+        let threads: Vec<_> = (0..readers)
+            .map(|_| {
+                let (lock, all) = (Arc::clone(&lock), Arc::clone(&all));
+                thread::spawn(move || {
+                    lock.read();
+                    all.wait();
+                    lock.end_read();
+                })
+            })
+            .collect();
+        thread::sleep(Duration::from_millis(5));
+        lock.end_write();
+        for thread in threads {
+            thread.join().map_err(|_| "a thread panicked")?;
+        }
+        Ok(())
+    })
+}
+
+/// How many readers may come while a writer asks, before it counts as starved: some thousand times
+/// what the lock allows, because a writer without a processor can't even join the queue.
+const PATIENCE: u64 = 100_000;
+
+/// A lock that two readers hold in turns, so that there is no moment without a reader.
+struct Relay<S> {
+    lock: S,
+    reads: [AtomicU64; 2],
+    asks: [AtomicBool; 2],
+    done: AtomicBool,
+}
+
+impl<S: Shared> Relay<S> {
+    fn all_reads(&self) -> u64 {
+        self.reads.iter().map(|reads| reads.load(SeqCst)).sum()
+    }
+
+    /// Reads again and again. Each time it stays until the other reader has come once more, or seems
+    /// to be kept out.
+    fn run(&self, me: usize) {
+        while !self.done.load(SeqCst) {
+            let others = self.reads[1 - me].load(SeqCst);
+            self.asks[me].store(true, SeqCst);
+            self.lock.read();
+            self.asks[me].store(false, SeqCst);
+            self.reads[me].fetch_add(1, SeqCst);
+            let mut kept_out = 0;
+            while self.reads[1 - me].load(SeqCst) == others
+                && !self.done.load(SeqCst)
+                && kept_out < 1_000
+            {
+                kept_out += u32::from(self.asks[1 - me].load(SeqCst));
+                thread::yield_now();
+            }
+            self.lock.end_read();
+        }
+    }
+}
+
+/// A writer gets the lock although there is no moment without a reader.
+pub(crate) fn does_not_starve_writers<S: Shared>(rounds: usize) -> Verdict {
+    watched(move |pulse| {
+        for _ in 0..rounds {
+            pulse.beat();
+            let relay = Arc::new(Relay {
+                lock: S::new(),
+                reads: [const { AtomicU64::new(0) }; 2],
+                asks: [const { AtomicBool::new(false) }; 2],
+                done: AtomicBool::new(false),
+            });
+            let start = |me| {
+                let relay = Arc::clone(&relay);
+                thread::spawn(move || relay.run(me))
+            };
+            let readers = [start(0), start(1)];
+            while relay.reads.iter().any(|reads| reads.load(SeqCst) < 2) {
+                thread::yield_now();
+            }
+            let writer = {
+                let relay = Arc::clone(&relay);
+                thread::spawn(move || {
+                    relay.lock.write();
+                    relay.lock.end_write();
+                })
+            };
+            let asked = relay.all_reads();
+            while !writer.is_finished() && relay.all_reads() - asked < PATIENCE {
+                thread::yield_now();
+            }
+            let starved = !writer.is_finished();
+            relay.done.store(true, SeqCst);
+            for thread in readers.into_iter().chain([writer]) {
+                thread.join().map_err(|_| "a thread panicked")?;
+            }
+            if starved {
+                return Err(format!("{PATIENCE} readers passed a writer"));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Bursts of readers and writers that sleep through a long section, for reading or writing, all get
+/// the lock.
+pub(crate) fn loses_no_waiter<S: Shared>(threads: usize, bursts: u64, limit: Duration) -> Verdict {
+    watched_for(limit, move |pulse| {
+        let lock = Arc::new(S::new());
+        for burst in 0..bursts {
+            pulse.beat();
+            let writes = burst % 2 == 0;
+            if writes {
+                lock.write()
+            } else {
+                lock.read()
+            }
+            let waiters: Vec<_> = (0..threads)
+                .map(|i| {
+                    let lock = Arc::clone(&lock);
+                    thread::spawn(move || {
+                        if i % 2 == 0 {
+                            lock.write();
+                            lock.end_write();
+                        } else {
+                            lock.read();
+                            lock.end_read();
+                        }
+                    })
+                })
+                .collect();
+            thread::sleep(Duration::from_millis(2));
+            if writes {
+                lock.end_write()
+            } else {
+                lock.end_read()
+            }
+            for waiter in waiters {
+                waiter.join().map_err(|_| "a thread panicked")?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A condition variable under test, with the mutex that it uses.
+pub(crate) trait Conditional: Send + Sync + 'static {
+    fn new() -> Self;
+    fn lock(&self);
+    fn unlock(&self);
+    /// Returns whether it was notified, or may have been.
+    fn wait(&self, timeout: Option<Duration>) -> bool;
+    fn notify_one(&self);
+    fn notify_all(&self);
+}
+
+/// A condition variable with a mutex of another kind.
+pub(crate) struct With<P: Platform, L> {
+    condvar: RawCondvar<P>,
+    mutex: L,
+}
+
+impl<P: Platform, L: overlock::ConstLock + 'static> Conditional for With<P, L>
+where
+    P::Word: overlock::atomic::ConstAtomic<u32>,
+{
+    fn new() -> Self {
+        Self { condvar: RawCondvar::new(), mutex: L::NEW }
+    }
+    fn lock(&self) {
+        self.mutex.lock();
+    }
+    fn unlock(&self) {
+        // SAFETY: the oracles release what they have taken.
+        unsafe { self.mutex.unlock() };
+    }
+    fn wait(&self, timeout: Option<Duration>) -> bool {
+        match timeout {
+            // SAFETY: the oracles wait with the mutex.
+            None => unsafe {
+                self.condvar.wait(&self.mutex);
+                true
+            },
+            // SAFETY: as above.
+            Some(timeout) => unsafe { self.condvar.wait_for(&self.mutex, timeout) },
+        }
+    }
+    fn notify_one(&self) {
+        self.condvar.notify_one();
+    }
+    fn notify_all(&self) {
+        self.condvar.notify_all();
+    }
+}
+
+/// Tokens under a mutex, and the condition that there is one.
+struct Tokens<S> {
+    subject: S,
+    left: AtomicU32,
+    taken: AtomicU64,
+}
+
+impl<S: Conditional> Tokens<S> {
+    fn new() -> Arc<Self> {
+        let (left, taken) = (AtomicU32::new(0), AtomicU64::new(0));
+        Arc::new(Self { subject: S::new(), left, taken })
+    }
+
+    /// Waits for a token and takes it, or gives up when `timeout` has passed. (The counts are
+    /// atomic only to be shared: the mutex protects them.)
+    fn take(&self, timeout: Option<Duration>) -> bool {
+        self.subject.lock();
+        while self.left.load(SeqCst) == 0 {
+            if !self.subject.wait(timeout) {
+                // A notification may have come meanwhile, but then it was for another.
+                self.subject.unlock();
+                return false;
+            }
+        }
+        self.left.store(self.left.load(SeqCst) - 1, SeqCst);
+        self.taken.fetch_add(1, SeqCst);
+        self.subject.unlock();
+        true
+    }
+
+    fn give(&self, tokens: u32, all: bool) {
+        self.subject.lock();
+        self.left.store(self.left.load(SeqCst) + tokens, SeqCst);
+        self.subject.unlock();
+        if all { self.subject.notify_all() } else { self.subject.notify_one() }
+    }
+}
+
+/// Every token reaches a waiter: a notification is not lost, whether waiters are about to halt, halt
+/// or are awake.
+pub(crate) fn notifies<S: Conditional>(
+    takers: usize,
+    rounds: u64,
+    all: bool,
+    limit: Duration,
+) -> Verdict {
+    watched_for(limit, move |pulse| {
+        let tokens = Tokens::<S>::new();
+        let threads: Vec<_> = (0..takers)
+            .map(|_| {
+                let (tokens, pulse) = (Arc::clone(&tokens), pulse.clone());
+                thread::spawn(move || {
+                    for _ in 0..rounds {
+                        tokens.take(None);
+                        pulse.beat();
+                    }
+                })
+            })
+            .collect();
+        let each = if all { takers as u64 } else { 1 };
+        for given in (0..takers as u64 * rounds).step_by(each as usize) {
+            tokens.give(each as u32, all);
+            // With tokens to spare, no waiter would miss a notification.
+            while tokens.taken.load(SeqCst) < given + each {
+                thread::yield_now();
+            }
+        }
+        for thread in threads {
+            thread.join().map_err(|_| "a thread panicked")?;
+        }
+        Ok(())
+    })
+}
+
+/// A notification that races with a deadline is not lost: one of two waiters gives up after a moment,
+/// and if it has not taken the token, the other one gets it.
+pub(crate) fn passes_notifications_on<S: Conditional>(rounds: u64, limit: Duration) -> Verdict {
+    watched_for(limit, move |pulse| {
+        for round in 0..rounds {
+            pulse.beat();
+            let tokens = Tokens::<S>::new();
+            let start = |timeout| {
+                let tokens = Arc::clone(&tokens);
+                thread::spawn(move || tokens.take(timeout))
+            };
+            let hasty = start(Some(Duration::from_micros(200 + round * 7 % 100)));
+            let patient = start(None);
+            thread::sleep(Duration::from_micros(round * 13 % 300));
+            tokens.give(1, false);
+            if hasty.join().map_err(|_| "a thread panicked")? {
+                tokens.give(1, false);
+            }
+            patient.join().map_err(|_| "a thread panicked")?;
+        }
+        Ok(())
+    })
+}
