@@ -83,6 +83,12 @@ static CHOICE: AtomicU32 = AtomicU32::new(0);
 /// fork.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
+/// What the numbers of this process and its children are made of: see [`process`].
+static SEED: AtomicU32 = AtomicU32::new(0);
+
+/// Numbers of processes are less than this, so that a stamp has room for more (`word.rs`).
+const PROCESSES: u32 = 1 << 30;
+
 /// Returns the index of the lock of this process, whether it is a child or not.
 pub(crate) fn lock() -> usize {
     CHOICE.load(Relaxed) as usize
@@ -112,8 +118,38 @@ pub(crate) fn is_none() -> bool {
     current == table(word::NONE) || current == table(word::NONE + word::LOCKS)
 }
 
-/// Returns the number of forks behind this process. A mutex stamped with it has no traces of
-/// vanished threads.
+/// Returns a number that no other process has which may see the same memory, and never zero.
+///
+/// The kernel's number of the process would not do: two containers number theirs alike, and a file
+/// that is mapped outlives its processes. So it is added to random bits that the kernel passes to
+/// each program: within a family of forks the sums differ, and between families they agree once in
+/// 2³⁰ pairs.
+#[inline]
+pub(crate) fn process() -> u32 {
+    // ORDERING: Acquire ← the Release in `use_table`: the number is there.
+    if UNFORKED.current.load(Acquire) == 0 {
+        decide();
+    }
+    UNFORKED.process.load(Relaxed)
+}
+
+/// Makes the number of this process.
+fn number_of_process() -> u32 {
+    (SEED.load(Relaxed).wrapping_add(numbers::process() as u32) % PROCESSES).max(1)
+}
+
+/// Returns random bits of this program's start.
+fn seed() -> u32 {
+    // SAFETY: reads a value that the kernel has passed.
+    let at = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
+    if at == 0 {
+        return 0;
+    }
+    // SAFETY: the kernel has stored 16 bytes there, on the first thread's stack.
+    unsafe { core::ptr::with_exposed_provenance::<u32>(at).read_unaligned() }
+}
+
+/// Returns the number of forks behind this process.
 #[inline]
 pub(crate) fn generation() -> u32 {
     // ORDERING: Acquire ← the Release in `use_table`: the generation is there.
@@ -143,7 +179,8 @@ fn decide() -> &'static Operations {
         0 => {
             let index = read_choice();
             unforked::wipe_on_fork();
-            UNFORKED.process.store(numbers::process() as u32, Relaxed);
+            SEED.store(seed(), Relaxed);
+            UNFORKED.process.store(number_of_process(), Relaxed);
             use_table(index);
             // ORDERING: Release → the Acquire above.
             CHOICE.store(index as u32, Release);
@@ -154,7 +191,7 @@ fn decide() -> &'static Operations {
             let generation = FORKS.load(Relaxed).wrapping_add(1).max(1);
             FORKS.store(generation, Relaxed);
             UNFORKED.generation.store(generation, Relaxed);
-            UNFORKED.process.store(numbers::process() as u32, Relaxed);
+            UNFORKED.process.store(number_of_process(), Relaxed);
             thread::forget_tid();
             counters::reset();
             use_table(index as usize + word::LOCKS);

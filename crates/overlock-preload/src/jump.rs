@@ -11,19 +11,24 @@
 //!
 //! # Which frames go
 //!
-//! Those below the target of the jump, on the stack on which the wait is. `jmp_buf` contains the
-//! target's stack pointer, but libc disguises it by a secret of the process. Another `jmp_buf`,
-//! made here at a known stack pointer, tells the secret; it is not kept.
+//! Those between the jump and its target ([`frames`](crate::frames)); or all of this stack, if the
+//! target is on another. `jmp_buf` contains the target's stack pointer, but libc disguises it by a
+//! secret of the process. Another `jmp_buf`, made here at a known stack pointer, tells the secret;
+//! it is not kept.
 //!
 //! # What this misses
 //!
-//! A jump that does not go through libc: `setcontext`, or a language's own.
+//! A jump that does not go through libc: `setcontext`, or a language's own. Where neither the jump's
+//! own frames lead to a wait nor to the target, because code without tables is in between, or both
+//! are on stacks that the thread has left, their addresses decide.
 
+use core::cell::OnceCell;
 use core::ffi::c_void;
 
 use libc::c_int;
 use overlock::platform::{Cpu, Platform, keep_errno, report};
 
+use crate::frames::{self, Frames};
 use crate::mutex::Mutex;
 use crate::platform::Process;
 use crate::{gate, numbers, real, thread};
@@ -157,13 +162,32 @@ unsafe fn target(buffer: *const usize) -> Option<usize> {
 
 /// The frames that a jump from here to `target` removes.
 struct Gone {
+    frames: Frames,
+    by_address: OnceCell<ByAddress>,
+    target: usize,
+}
+
+impl Gone {
+    fn new(target: usize) -> Self {
+        Self { frames: Frames::to(target), by_address: OnceCell::new(), target }
+    }
+
+    /// Returns whether a wait at this place of a stack goes.
+    fn contains(&self, at: usize) -> bool {
+        let by_address = || self.by_address.get_or_init(|| ByAddress::new(self.target));
+        self.frames.contains(at) || !self.frames.has_met_target() && by_address().contains(at)
+    }
+}
+
+/// The same, as far as addresses can tell.
+struct ByAddress {
     target: usize,
     here: usize,
     /// The stack for signal handlers, if the thread is on it.
     handlers: Option<core::ops::Range<usize>>,
 }
 
-impl Gone {
+impl ByAddress {
     fn new(target: usize) -> Self {
         let mut stack = core::mem::MaybeUninit::<libc::stack_t>::zeroed();
         // SAFETY: `stack` is writable; the call only asks.
@@ -175,7 +199,7 @@ impl Gone {
         Self { target, here: (&raw const base).addr(), handlers }
     }
 
-    /// Returns whether a wait at this place of a stack goes.
+    /// As [`Gone::contains`].
     fn contains(&self, at: usize) -> bool {
         match &self.handlers {
             Some(stack) if stack.contains(&self.target) => stack.contains(&at) && at < self.target,
@@ -209,14 +233,13 @@ fn number() -> Option<Cpu> {
 ///
 /// # Safety
 /// They go.
-unsafe fn give_up(gone: &Gone) {
-    let is_gone = |at| gone.contains(at);
+unsafe fn give_up(is_gone: impl Fn(usize) -> bool) {
     let all = keep_errno(|| {
         // SAFETY: the caller's.
-        let mut all = unsafe { gate::abandon(is_gone) };
+        let mut all = unsafe { gate::abandon(&is_gone) };
         if let Some(cpu) = number() {
             // SAFETY: the caller's; a thread waits only for mutexes that are alive.
-            all &= unsafe { Process::slot(cpu).abandon(cpu, is_gone) };
+            all &= unsafe { Process::slot(cpu).abandon(cpu, &is_gone) };
         }
         all
     });
@@ -239,8 +262,9 @@ unsafe fn before_jump(buffer: *const usize) {
     }
     // SAFETY: the caller's.
     let Some(target) = (unsafe { target(buffer) }) else { refuse() };
+    let gone = Gone::new(target);
     // SAFETY: the caller's.
-    unsafe { give_up(&Gone::new(target)) };
+    unsafe { give_up(|at| gone.contains(at)) };
 }
 
 /// Ends the process: nothing tells whether the jump leaves a wait, whose mutex would be stuck.
@@ -269,14 +293,14 @@ pub(crate) unsafe extern "C" fn longjmp_chk(buffer: *mut c_void, value: c_int) -
     unsafe { real::LONGJMP_CHK.call(buffer, value) }
 }
 
-/// For unwind.c: gives up the waits below an address of this thread's stack, whose frames are being
+/// For unwind.c: gives up the wait whose outermost frame has this stack pointer, and is being
 /// unwound.
 #[unsafe(no_mangle)]
-extern "C" fn overlock_unwound(below: usize) {
+extern "C" fn overlock_unwound(outermost: usize) {
     forget_wake_up();
     if is_waiting() {
         // SAFETY: the unwinder runs above those frames, and removes them.
-        unsafe { give_up(&Gone::new(below)) };
+        unsafe { give_up(|at| frames::is_wait_of(outermost, at)) };
     }
 }
 

@@ -68,6 +68,7 @@ mod clock;
 mod cond;
 mod counters;
 mod exports;
+mod frames;
 mod gate;
 mod jump;
 mod longest;

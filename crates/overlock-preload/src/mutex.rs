@@ -12,7 +12,7 @@
 //! | 8 | `__owner` | the same: the kernel's number of the thread that holds it, or 0 |
 //! | 12 | `__nusers` | the same: 1 if a thread holds it |
 //! | 16 | `__kind` | the same: type in the low two bits, flags above |
-//! | 20 | `__spins` | the fork stamp of the word (`word.rs`) |
+//! | 20 | `__spins` | the process whose threads wait for it (`word.rs`) |
 //! | 24 | `__list` | recursive, error-checking: the identity of the owning thread, or 0 |
 //! | 32 | `__list` | the waiters outside the lock's queue (`gate.rs`) |
 //! | 36 | `__list` | with the ticket lock: the ticket by which the mutex was last taken (`word.rs`) |
@@ -65,7 +65,7 @@ pub(crate) struct Mutex {
     /// The holder's thread, and in the upper half the number of holders.
     holder: AtomicU64,
     kind: AtomicU32,
-    /// The fork stamp of the word.
+    /// The process whose threads may wait for it: see [`word`](crate::word).
     pub(crate) stamp: AtomicU32,
     owner: AtomicU64,
     /// The waiters outside the lock's queue: see [`gate`].

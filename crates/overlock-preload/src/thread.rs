@@ -165,8 +165,8 @@ pub(crate) fn forget_tid() {
 
 /// Returns the identity of the calling thread, for mutexes that know their owner.
 ///
-/// It is the process, as the kernel numbers it (upper half), and the *line* of the thread: a number
-/// from one counter of the process, which is never used twice. Mutexes can lie in memory that
+/// It is the number of the process ([`choice::process`], upper half), and the *line* of the thread: a
+/// number from one counter of the process, which is never used twice. Mutexes can lie in memory that
 /// processes share without having said so, so the identities of two processes differ. In a forked
 /// child the thread keeps its line, which no other thread there gets: see [`is_ancestors`].
 #[inline]

@@ -32,7 +32,7 @@ pub(crate) struct Unforked {
     /// The number of forks between the process that was executed and this one; zero in a child that
     /// has not noticed yet that it is one.
     pub(crate) generation: AtomicU32,
-    /// The kernel's number of this process.
+    /// The number of this process: see [`choice`](crate::choice).
     pub(crate) process: AtomicU32,
     /// Whether a thread of a child is about to notice.
     pub(crate) noticing: AtomicBool,

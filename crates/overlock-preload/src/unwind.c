@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <unwind.h>
 
-/* In jump.rs: gives up this thread's waits below an address of its stack. */
-void overlock_unwound(uintptr_t below);
+/* In jump.rs: gives up the wait whose outermost frame has this stack pointer. */
+void overlock_unwound(uintptr_t outermost);
 
 _Unwind_Reason_Code overlock_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
 					 struct _Unwind_Exception *exception, struct _Unwind_Context *context);

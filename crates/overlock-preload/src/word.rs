@@ -28,17 +28,18 @@
 //! child must not repair the memory of a lock that it does not use: that memory may be shared with
 //! the parent, or gone. So each word is cleaned when the child first uses it ([`adopt`]):
 //!
-//! * I1: a mutex carries in `stamp` the number of forks behind the process that last cleaned its
-//!   word; 0 in a new one.
-//! * I2: a forked child does not touch a word whose stamp is not the process's own. A thread that
-//!   finds one claims it (`stamp`: *claimed*) and looks. If the word has traces of waiters, and no
-//!   other process sees this memory, it writes the word of a lock without waiters, and stamps it.
-//!   Otherwise it writes nothing, and the stamp says that other processes may see the word
-//!   (*unknown*).
-//! * I4: a thread of a child queues only for a mutex whose stamp is the process's own, without
-//!   *unknown*. The first that would have to wait asks the kernel. Where other processes see the
-//!   mutex, it polls: the word excludes, but its queue would name threads of several processes.
-//! * I3: the word does not tell whether that lock is held, because it may name a waiter that was
+//! * I1: a mutex carries in `stamp` the process whose threads may be in its queue or at its gate; 0
+//!   in a new one. A process's number here is its own alone, even among processes that have nothing
+//!   to do with each other (`choice::process`).
+//! * I2: a thread waits in the queue or at the gate only if the stamp is its own process's. The
+//!   first that has to wait claims a mutex that is no process's. Where another process's threads
+//!   may wait, in memory that both see although the mutex does not say so, it polls: the word
+//!   excludes, but its queue would name threads of several processes.
+//! * I3: a forked child does not touch a word whose stamp is another process's before it has looked.
+//!   If the word has traces of waiters, and no other process sees this memory, a thread claims the
+//!   stamp (*cleaning*), writes the word of a lock without waiters, and stamps it. Otherwise it
+//!   writes nothing but a bit in the stamp, by which others need not look again (*looked at*).
+//! * I4: the word does not tell whether that lock is held, because it may name a waiter that was
 //!   about to take it. The mutex records its holder (`holder`, in `mutex.rs`) from after the holder
 //!   has taken the word until before it releases it. The child's copy of a thread is the state that
 //!   the thread had reached at some moment; so if the mutex has no holder, no critical section was
@@ -85,11 +86,11 @@ pub(crate) static TABLES: [Operations; 1 + 2 * LOCKS] = [
     passed_on::OPERATIONS,
 ];
 
-/// In a stamp: a thread is cleaning the word.
-const CLAIMED: u32 = 1 << 31;
+/// In a stamp: a thread of the process is cleaning the word.
+const CLEANING: u32 = 1 << 31;
 
-/// In a stamp: the word has no traces of threads that are gone, but other processes may see it.
-const UNKNOWN: u32 = 1 << 30;
+/// In a stamp: another process has found nothing to clean.
+const LOOKED_AT: u32 = 1 << 30;
 
 /// A lock that lives in one 32-bit word and can give up at a deadline.
 trait Algorithm: ConstLock + Sized + 'static {
@@ -239,6 +240,9 @@ extern "C-unwind" fn lock<L: Algorithm>(mutex: &Mutex) -> c_int {
 #[inline(never)]
 extern "C-unwind" fn lock_contended<L: Algorithm>(mutex: &Mutex, _unused: u64) -> c_int {
     counters::add(Event::MutexContended);
+    if !may_wait(mutex) {
+        return poll_until::<L>(mutex, None);
+    }
     longest::enter();
     if gate::is_for_me() {
         longest::halts();
@@ -265,6 +269,9 @@ extern "C-unwind" fn lock_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -
 }
 
 extern "C-unwind" fn wait_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
+    if !may_wait(mutex) {
+        return poll_until::<L>(mutex, Some(deadline_ns));
+    }
     if !L::CAN_GIVE_UP || gate::is_for_me() {
         return if gate::wait(mutex, Some(deadline_ns)) { 0 } else { ETIMEDOUT };
     }
@@ -289,11 +296,7 @@ unsafe extern "C" fn unlock<L: Algorithm>(mutex: &Mutex) -> c_int {
 
 extern "C-unwind" fn lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
     adopt::<L>(mutex);
-    match try_lock::<L>(mutex) {
-        0 => 0,
-        _ if may_queue(mutex) => lock::<L>(mutex),
-        _ => poll_until::<L>(mutex, None),
-    }
+    lock::<L>(mutex)
 }
 
 extern "C" fn try_lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
@@ -303,27 +306,26 @@ extern "C" fn try_lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
 
 extern "C-unwind" fn lock_until_in_child<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
     adopt::<L>(mutex);
-    match try_lock::<L>(mutex) {
-        0 => 0,
-        _ if may_queue(mutex) => lock_until::<L>(mutex, deadline_ns),
-        _ => poll_until::<L>(mutex, Some(deadline_ns)),
-    }
+    lock_until::<L>(mutex, deadline_ns)
 }
 
-/// Whether the threads of this forked child may queue for the mutex: no other process sees it. The
-/// kernel is asked once for each mutex that is waited for.
-#[cold]
-fn may_queue(mutex: &Mutex) -> bool {
-    let (generation, stamp) = (choice::generation(), mutex.stamp.load(Relaxed));
-    if stamp == generation {
-        return true;
+/// Whether threads of this process may wait in the queue of the mutex, or at its gate (I2). The
+/// kernel is asked only where another process is stamped.
+fn may_wait(mutex: &Mutex) -> bool {
+    let process = choice::process();
+    loop {
+        let stamp = mutex.stamp.load(Relaxed);
+        if stamp & !LOOKED_AT == process {
+            return true;
+        }
+        // An ancestor's, in memory of this process alone; or left by a program that copies mutexes.
+        if stamp != 0 && !is_private(mutex) {
+            return false;
+        }
+        if mutex.stamp.compare_exchange(stamp, process, Relaxed, Relaxed).is_ok() {
+            return true;
+        }
     }
-    let is_own = is_private(mutex);
-    if is_own {
-        // Another thread may have found the same.
-        let _ = mutex.stamp.compare_exchange(stamp, generation, Relaxed, Relaxed);
-    }
-    is_own
 }
 
 fn is_private(mutex: &Mutex) -> bool {
@@ -335,7 +337,6 @@ fn is_private(mutex: &Mutex) -> bool {
 #[cold]
 #[inline(never)]
 fn poll_until<L: Algorithm>(mutex: &Mutex, deadline_ns: Option<u64>) -> c_int {
-    counters::add(Event::MutexContended);
     let mut poll = Poll::new();
     while try_lock::<L>(mutex) != 0 {
         if deadline_ns.is_some_and(|at| Process::now_ns() >= at) {
@@ -354,15 +355,22 @@ unsafe extern "C" fn unlock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
     unsafe { unlock::<L>(mutex) }
 }
 
-/// Cleans a word of the traces of vanished threads, if its stamp is foreign (I2).
+/// Cleans a word of the traces of vanished threads, if its stamp is foreign (I3).
 #[inline]
 fn adopt<L: Algorithm>(mutex: &Mutex) {
-    let generation = choice::generation();
+    let process = choice::process();
     // ORDERING: Acquire ← the Release in `clean`; a thread that sees the stamp sees the cleaned
     // word.
-    if mutex.stamp.load(Acquire) & !UNKNOWN != generation {
-        clean::<L>(mutex, generation);
+    if !is_clean(mutex.stamp.load(Acquire), process) {
+        clean::<L>(mutex, process);
     }
+}
+
+/// Whether a word with this stamp has no traces of threads that this process does not have, or is
+/// not to be cleaned.
+#[inline]
+fn is_clean(stamp: u32, process: u32) -> bool {
+    stamp == process || stamp == 0 || stamp & LOOKED_AT != 0
 }
 
 /// Whether the word is that of a lock without waiters, free or held by a thread on record.
@@ -378,26 +386,22 @@ fn has_no_traces<L: Algorithm>(mutex: &Mutex) -> bool {
 
 #[cold]
 #[inline(never)]
-fn clean<L: Algorithm>(mutex: &Mutex, generation: u32) {
+fn clean<L: Algorithm>(mutex: &Mutex, process: u32) {
     let mut poll = Poll::new();
     loop {
         // ORDERING: Acquire ← the Release below.
         let stamp = mutex.stamp.load(Acquire);
-        if stamp & !UNKNOWN == generation {
+        if is_clean(stamp, process) {
             return;
         }
-        if stamp == generation | CLAIMED {
+        if stamp == process | CLEANING {
             poll.sleep();
-            continue;
-        }
-        let claimed = generation | CLAIMED;
-        if mutex.stamp.compare_exchange(stamp, claimed, Relaxed, Relaxed).is_ok() {
+        } else if has_no_traces::<L>(mutex) || !is_private(mutex) {
+            let _ = mutex.stamp.compare_exchange(stamp, stamp | LOOKED_AT, Relaxed, Relaxed);
+        } else if mutex.stamp.compare_exchange(stamp, process | CLEANING, Relaxed, Relaxed).is_ok()
+        {
             break;
         }
-    }
-    if has_no_traces::<L>(mutex) || !is_private(mutex) {
-        // ORDERING: Release → the Acquires above and in `adopt`.
-        return mutex.stamp.store(generation | UNKNOWN, Release);
     }
     let lock = L::NEW;
     mutex.ticket.store(0, Relaxed);
@@ -410,5 +414,5 @@ fn clean<L: Algorithm>(mutex: &Mutex, generation: u32) {
     // thread in this process touches the word before it is stamped.
     unsafe { (&raw const mutex.word).cast_mut().cast::<L>().write(lock) };
     // ORDERING: Release → the Acquires above and in `adopt`; publishes the cleaned word.
-    mutex.stamp.store(generation, Release);
+    mutex.stamp.store(process, Release);
 }

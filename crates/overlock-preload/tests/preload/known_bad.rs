@@ -12,7 +12,7 @@ use std::time::Instant;
 use crate::support::{compile, has_cxx, program, text};
 
 /// Each fault, and the cases that must notice it.
-const FAULTS: [(&str, &str, &[&str]); 49] = [
+const FAULTS: [(&str, &str, &[&str]); 52] = [
     ("lock_does_nothing", "stress.c", &["counting"]),
     ("lock_does_nothing", "mutex.c", &["lock_waits_for_unlock"]),
     ("lock_clobbers_errno", "mutex.c", &["errno_is_left_alone"]),
@@ -60,6 +60,21 @@ const FAULTS: [(&str, &str, &[&str]); 49] = [
             "a_jump_within_a_handler_leaves_the_wait_alone",
             "a_jump_within_a_handler_on_another_stack_leaves_the_wait_alone",
         ],
+    ),
+    (
+        "vanished_waiters_keep_their_tickets",
+        "coroutines.c",
+        &[
+            "a_jump_leaves_a_coroutine",
+            "a_jump_leaves_a_coroutine_from_the_stack_for_handlers",
+            "a_jump_out_of_a_coroutine_leaves_the_wait_that_it_has_interrupted",
+        ],
+    ),
+    ("any_jump_ends_a_wait", "coroutines.c", &["a_jump_within_a_coroutine_leaves_the_wait_alone"]),
+    (
+        "trylock_always_succeeds",
+        "unshared.c",
+        &["a_stranger_does_not_own_what_it_shares", "strangers_exclude_each_other"],
     ),
     ("dead_owner_is_not_reported", "special.c", &["robust_mutex_reports_a_dead_owner"]),
     ("lock_does_nothing", "special.c", &["processes_share_a_mutex"]),

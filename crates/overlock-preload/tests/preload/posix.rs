@@ -192,3 +192,13 @@ fn sandboxes() {
 fn handlers_that_leave_a_wait() {
     conforms("jumps.c");
 }
+
+#[test]
+fn jumps_between_stacks() {
+    conforms("coroutines.c");
+}
+
+#[test]
+fn mutexes_that_processes_share_without_saying_so() {
+    conforms("unshared.c");
+}
