@@ -4,7 +4,6 @@
 //! A file is opened anew for each run. A pipe can be read once, so it is read to its end before the
 //! first run, into a temporary file. A terminal has no end, and programs get none of it.
 
-use crate::launch::wait_readable;
 use anyhow::{Context, Result, bail};
 use overlock_process::interrupt;
 use std::fs::File;
@@ -93,4 +92,12 @@ fn spool(mut pipe: File, note: &dyn Fn(&str)) -> Result<File> {
         }
     }
     Ok(spool)
+}
+
+/// Waits until `fd` is readable; returns false if `limit` passed or a signal came first.
+fn wait_readable(fd: &OwnedFd, limit: Duration) -> bool {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
+    // SAFETY: `poll` is one valid entry, and the count given is one.
+    unsafe { libc::poll(&raw mut poll, 1, limit) > 0 }
 }

@@ -5,7 +5,7 @@ use crate::counts::{Counted, Shared, VARIABLE};
 use crate::elf;
 use crate::library::Library;
 use crate::locks::LIBC;
-use crate::start::Plan;
+use crate::starter::Plan;
 use anyhow::{Context, Result};
 use overlock_world::units::typed;
 use std::ffi::OsString;

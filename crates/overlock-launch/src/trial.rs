@@ -3,11 +3,11 @@
 
 use crate::counts::{Counted, Shared};
 use crate::input::Input;
-use crate::launch::{Ended, Running};
+use crate::launch::{Ended, kill_rest, start};
 use crate::target::Target;
 use crate::waits;
 use anyhow::{Context, Result};
-use overlock_process::{CpuTimes, interrupt};
+use overlock_process::{Child, CpuTimes, Exit, GRACE, interrupt};
 use regex::Regex;
 use serde::Serialize;
 use std::fs::File;
@@ -82,10 +82,15 @@ impl Rules {
         let [output, error] = [stdout.try_clone()?, stderr.try_clone()?];
         plan.streams = [Some(input.open()?), Some(output), Some(error)];
         let before = CpuTimes::now();
-        let mut running = Running::start(plan)?;
-        let _watch = running.watch_group();
-        let Some(ended) = self.watch(&mut running)? else {
-            running.kill_group()?;
+        let mut program = start(plan)?;
+        let Some(exit) = self.watch(&mut program)? else {
+            if interrupt::seen() {
+                program.end(GRACE)?;
+            } else {
+                program.kill();
+                program.wait(Duration::MAX)?;
+            }
+            kill_rest(program.id());
             return Ok(if interrupt::seen() {
                 Trial::Interrupted
             } else {
@@ -94,12 +99,15 @@ impl Rules {
             });
         };
         // Processes left in the background would disturb the next run.
-        let strays = running.kill_rest();
+        let strays = kill_rest(program.id());
+        if interrupt::seen() && !exit.status.success() {
+            // The same Ctrl-C has asked it to end.
+            return Ok(Trial::Interrupted);
+        }
         let (stdout, stderr) = (read(&mut stdout)?, read(&mut stderr)?);
         let texts = [&stderr, &stdout].map(|bytes| String::from_utf8_lossy(bytes));
-        let usage = running.usage.context("the program's usage is unknown")?;
-        let wall_s = running.wall.as_secs_f64();
-        if let Err(complaint) = self.judge(ended) {
+        let (usage, wall_s) = (exit.usage, exit.wall.as_secs_f64());
+        if let Err(complaint) = self.judge(exit.status.into()) {
             return Ok(Trial::Bad(format!("{complaint}{}", last_words(&texts[0]))));
         }
         if let Some(stray) = strays.first() {
@@ -125,12 +133,12 @@ impl Rules {
     }
 
     /// Waits for the end; returns nothing if the time limit passed or Ctrl-C came first.
-    fn watch(&self, running: &mut Running) -> Result<Option<Ended>> {
+    fn watch(&self, program: &mut Child) -> Result<Option<Exit>> {
         let deadline = self.timeout.map(|limit| Instant::now() + limit);
         loop {
             let left = deadline.map_or(POLL, |at| at.saturating_duration_since(Instant::now()));
-            if let Some(ended) = running.wait(left.min(POLL))? {
-                return Ok(Some(ended));
+            if let Some(exit) = program.wait(left.min(POLL))? {
+                return Ok(Some(exit));
             }
             if interrupt::seen() || deadline.is_some_and(|at| Instant::now() >= at) {
                 return Ok(None);

@@ -13,6 +13,9 @@
 //! A child leads a process group of its own, so a terminal's Ctrl-C does not reach it: its parent
 //! decides how it ends. The kernel reports its end on a pidfd, so a parent sleeps until then.
 //!
+//! A program that belongs to the user ([`Bond::Free`]), as under `time` or `nohup`, is only waited
+//! for: it stays in the terminal's group, gets the terminal's signals, and goes on without us.
+//!
 //! # Its parent's death
 //! The child asks for a signal at its parent's death (`PR_SET_PDEATHSIG`) between fork and exec.
 //! The parent can have died before:
@@ -31,8 +34,8 @@ use crate::usage::Usage;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, getppid, kill_process_group, pidfd_open,
-    set_parent_process_death_signal,
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, kill_process, pidfd_open,
+    set_parent_process_death_signal, waitpid,
 };
 use std::io;
 use std::mem::MaybeUninit;
@@ -56,6 +59,15 @@ pub struct Exit {
     pub wall: Duration,
 }
 
+/// What ends a child that was started by other means than [`Child::spawn`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bond {
+    /// It leads a process group and dies with its parent: all of the table above.
+    Group,
+    /// Nothing but itself, and the user.
+    Free,
+}
+
 /// A child process, alone or with what it has started.
 #[derive(Debug)]
 pub struct Child {
@@ -68,7 +80,8 @@ pub struct Child {
     /// As `stdin`.
     pub stderr: Option<ChildStderr>,
     started: Instant,
-    registered: Registered,
+    /// Absent if the child is free.
+    registered: Option<Registered>,
     pub(crate) exit: Option<Exit>,
 }
 
@@ -78,29 +91,36 @@ impl Child {
     /// # Errors
     /// If the system does not start it, or offers no pidfd (Linux 5.3).
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
-        let own = getpid();
-        let follow = move || {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            if getppid() == Some(own) { Ok(()) } else { Err(Errno::SRCH.into()) }
-        };
-        // SAFETY: `follow` makes two system calls and touches no memory that another thread of the
+        let own = getpid().as_raw_nonzero().get();
+        // SAFETY: `die_with` makes two system calls and touches no memory that another thread of the
         // parent could have left half written.
-        unsafe { command.process_group(0).pre_exec(follow) };
+        unsafe { command.process_group(0).pre_exec(move || die_with(own)) };
         let started = Instant::now();
         let mut child = command.spawn()?;
-        let pid = Pid::from_child(&child);
-        let registered = Registered::new(pid);
+        let mut adopted = Self::adopt(child.id().cast_signed(), started, Bond::Group)?;
+        (adopted.stdin, adopted.stdout, adopted.stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        Ok(adopted)
+    }
+
+    /// Takes over a child of this process that was started at some time. One that is to be a
+    /// [`Bond::Group`] leads its group already, and called [`die_with`].
+    ///
+    /// # Errors
+    /// If there is no such child, or the system offers no pidfd (Linux 5.3): then it was killed.
+    pub fn adopt(pid: i32, started: Instant, bond: Bond) -> io::Result<Self> {
+        let pid = Pid::from_raw(pid).ok_or(Errno::SRCH)?;
+        let registered = (bond == Bond::Group).then(|| Registered::new(pid));
         let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(pidfd) => pidfd,
             Err(error) => {
-                child.kill()?;
-                registered.forget();
-                child.wait()?;
+                let _ = kill_process(pid, Signal::KILL);
+                registered.iter().for_each(Registered::forget);
+                let _ = waitpid(Some(pid), WaitOptions::empty());
                 return Err(error.into());
             }
         };
-        let (stdin, stdout, stderr) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (stdin, stdout, stderr) = (None, None, None);
         Ok(Child { pid, pidfd, stdin, stdout, stderr, started, registered, exit: None })
     }
 
@@ -124,16 +144,20 @@ impl Child {
         Ok(self.exit)
     }
 
-    /// Kills the child and all that it has started, if it still runs.
+    /// Kills the child and all that it has started, if it still runs; one that is free, alone.
     pub fn kill(&self) {
-        self.signal(Signal::KILL);
+        self.signal(libc::SIGKILL);
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends a signal to the child and all that it has started, if it still runs; to one that is
+    /// free, alone.
+    pub fn signal(&self, signal: i32) {
         if self.exit.is_none() {
-            // Until it is reaped, its number is that of no other group. An error means that all of
-            // the group have gone, or gained privileges.
-            let _ = kill_process_group(self.pid, signal);
+            let to = if self.registered.is_some() { -self.id() } else { self.id() };
+            // Until it is reaped, its number is that of no other process or group. An error means
+            // that all of them have gone, or gained privileges.
+            // SAFETY: takes two integers and touches no memory.
+            unsafe { libc::kill(to, signal) };
         }
     }
 
@@ -142,7 +166,7 @@ impl Child {
     /// # Errors
     /// If the kernel does not tell how it has ended.
     pub fn end(&mut self, grace: Duration) -> io::Result<Exit> {
-        self.signal(Signal::TERM);
+        self.signal(libc::SIGTERM);
         if let Some(exit) = self.wait(grace)? {
             return Ok(exit);
         }
@@ -170,9 +194,11 @@ impl Child {
     fn reap(&mut self) -> io::Result<Exit> {
         self.has_ended_after(Duration::MAX)?;
         let wall = self.started.elapsed();
-        // The child has ended and is not reaped yet, so its number still belongs to its group.
-        let _ = kill_process_group(self.pid, Signal::KILL);
-        self.registered.forget();
+        if let Some(registered) = &self.registered {
+            // The child has ended and is not reaped yet, so its number still belongs to its group.
+            self.kill();
+            registered.forget();
+        }
         let mut status = 0;
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: both pointers are to writable memory of the right type.
@@ -188,10 +214,20 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if self.exit.is_none() {
+        if self.exit.is_none() && self.registered.is_some() {
             self.kill();
             // If the kernel does not tell how it ended, nobody has asked.
             let _ = self.reap();
         }
     }
+}
+
+/// Makes this process end with its parent, which must be `parent`: for a new process before it
+/// executes a program.
+///
+/// # Errors
+/// If the parent has died already.
+pub fn die_with(parent: i32) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    if getppid() == Pid::from_raw(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ctrl-C: remembered, so that the results so far can still be printed; children are asked to end.
-//! A second one ends the process at once, and leaves nothing behind: no child, no measured program,
-//! no file, no progress bar.
+//! A second one ends the process at once, and leaves nothing behind: no child, no file, no
+//! progress bar.
 
 use crate::groups::{end_all, kill_all};
 use std::ffi::{CString, c_char};
@@ -10,13 +10,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr};
+use std::sync::atomic::{AtomicBool, AtomicPtr};
 
 static SEEN: AtomicBool = AtomicBool::new(false);
 
 // What the second Ctrl-C has to clear away. The one thread that measures writes these; a signal
 // handler that ends the process reads them.
-static GROUP: AtomicI32 = AtomicI32::new(0);
 static FILE: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 static FOLDER: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 static LINE: AtomicBool = AtomicBool::new(false);
@@ -39,11 +38,7 @@ fn came() {
         return;
     }
     kill_all();
-    let (group, file) = (GROUP.load(Relaxed), FILE.load(Relaxed));
-    if group > 0 {
-        // SAFETY: takes two integers and touches no memory.
-        unsafe { libc::kill(-group, libc::SIGKILL) };
-    }
+    let file = FILE.load(Relaxed);
     if !file.is_null() {
         // SAFETY: a C string that is never freed.
         unsafe { libc::unlink(file) };
@@ -60,25 +55,6 @@ fn came() {
     }
     // SAFETY: ends the process at once.
     unsafe { libc::_exit(130) }
-}
-
-/// While this lives, a second Ctrl-C kills a process group.
-#[derive(Debug)]
-pub struct GroupWatch(());
-
-impl GroupWatch {
-    /// Watches over the group of this leader.
-    #[must_use]
-    pub fn new(leader: i32) -> Self {
-        GROUP.store(leader, Relaxed);
-        GroupWatch(())
-    }
-}
-
-impl Drop for GroupWatch {
-    fn drop(&mut self) {
-        GROUP.store(0, Relaxed);
-    }
 }
 
 /// While this lives, a second Ctrl-C removes a file and then its folder.

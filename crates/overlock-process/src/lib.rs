@@ -8,7 +8,7 @@ mod groups;
 pub mod interrupt;
 mod usage;
 
-pub use child::{Child, Exit, GRACE};
+pub use child::{Bond, Child, Exit, GRACE, die_with};
 pub use cpu_times::{CpuTimes, allowed_cpus, may_run_on};
 pub use finish::{Finished, finish};
 pub use groups::{end_all, kill_all};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do children end when they should, with all that they have started, and never before?
 
-use overlock_process::{Child, Finished, finish};
+use overlock_process::{Bond, Child, Finished, finish};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -108,6 +108,21 @@ fn a_limit_and_a_cancellation_end_it() {
 #[test]
 fn what_does_not_start_is_an_error() {
     assert!(finish(&mut Command::new("/no/such/program"), None, &NEVER).is_err());
+}
+
+#[test]
+#[expect(clippy::zombie_processes, reason = "its supervisor waits for it")]
+fn one_that_is_free_is_waited_for_and_outlives_its_supervisor() {
+    let mut started = shell("exec sleep 1000").spawn().unwrap();
+    let pid = started.id().cast_signed();
+    let mut child = Child::adopt(pid, Instant::now(), Bond::Free).unwrap();
+    assert!(child.wait(Duration::ZERO).unwrap().is_none());
+    drop(child);
+    assert!(runs(&pid.to_string()));
+    let mut child = Child::adopt(pid, Instant::now(), Bond::Free).unwrap();
+    started.kill().unwrap();
+    let exit = child.wait(Duration::from_secs(600)).unwrap().unwrap();
+    assert_eq!(exit.status.signal(), Some(libc::SIGKILL));
 }
 
 /// The kernel ends children with the thread that started them: here a thread, for the sake of the

@@ -15,7 +15,7 @@ use crate::output::{self, ResultFile};
 use crate::sys;
 use crate::table::Table;
 use anyhow::{Context, Result, bail};
-use overlock_launch::{self as launch, Counted, Ended, LIBC, NONE, Running, Shared, Target, Watch};
+use overlock_launch::{self as launch, Counted, Ended, LIBC, NONE, Shared, Target, Watch};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
@@ -52,11 +52,11 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
     // A signal that is ignored here (`nohup`) must be ignored there; a handler would undo that.
     let signals = PASSED_ON.iter().filter(|signal| !sys::is_ignored(**signal));
     let mut signals = SignalsInfo::<WithOrigin>::new(signals).context("can't watch for signals")?;
-    let mut child = Running::start(target.plan(lock, shared.as_ref()))?;
+    let mut child = launch::start(target.plan(lock, shared.as_ref()))?;
     let mut watch = Watch::new(&target);
-    let ended = loop {
-        if let Some(ended) = child.wait(watch.pause().min(POLL))? {
-            break ended;
+    let exit = loop {
+        if let Some(exit) = child.wait(watch.pause().min(POLL))? {
+            break exit;
         }
         signals
             .pending()
@@ -67,15 +67,15 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
         }
     };
     wait_for_orphans(&target, &mut signals);
+    let ended = Ended::from(exit.status);
     if let Some(shared) = shared {
         let counted = shared.read();
-        let usage = child.usage.context("the program's usage is unknown")?;
         let seen = Seen {
             program: &target.path,
             counted: &counted,
             blind: &watch.reasons(),
-            wall_s: child.wall.as_secs_f64(),
-            cpu_s: usage.cpu_seconds,
+            wall_s: exit.wall.as_secs_f64(),
+            cpu_s: exit.usage.cpu_seconds,
         };
         match out {
             // The program has ended, and will not run again for its counters.

@@ -16,7 +16,8 @@ use crate::machine::observe;
 use crate::outcome::Outcome;
 use crate::output::{self, Sink};
 use anyhow::{Context, Result, bail};
-use overlock_launch::{Ended, Plan, Running, find};
+use overlock_launch::{self as launch, Ended, Plan, find};
+use overlock_process::Child;
 use overlock_tracer::{Opened, Session, Start, folded};
 use overlock_world::clock::Stamps;
 use overlock_world::row::{Head, Row};
@@ -37,12 +38,12 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
     let opened = Opened::new(args.source.into(), &note)?;
     let mut program = match args.pid {
         Some(_) => None,
-        None => Some(Running::start(plan(args)?)?),
+        None => Some(launch::start(plan(args)?)?),
     };
     let (pid, start) = match (args.pid, &program) {
         (Some(pid), _) => (pid, Start::Running),
         (None, program) => {
-            let pid = program.as_ref().map_or(0, Running::pid);
+            let pid = program.as_ref().map_or(0, Child::id);
             (u32::try_from(pid).unwrap_or(0), Start::Fresh)
         }
     };
@@ -83,7 +84,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
 fn watch(
     args: &TraceArgs,
     session: &mut Session,
-    mut program: Option<&mut Running>,
+    mut program: Option<&mut Child>,
 ) -> Result<Option<Ended>> {
     let started = Instant::now();
     let is_over = || args.length.is_some_and(|length| started.elapsed() >= length);
@@ -91,8 +92,8 @@ fn watch(
         session.turn();
         match (&mut program, args.pid) {
             (Some(program), _) => {
-                if let Some(ended) = program.wait(Duration::ZERO)? {
-                    return Ok(Some(ended));
+                if let Some(exit) = program.wait(Duration::ZERO)? {
+                    return Ok(Some(exit.status.into()));
                 }
             }
             (None, Some(pid)) if !Path::new(&format!("/proc/{pid}")).exists() => break,
@@ -103,7 +104,8 @@ fn watch(
     if interrupt::seen()
         && let Some(program) = program
     {
-        return program.wait(Duration::from_secs(1));
+        let exit = program.wait(Duration::from_secs(1))?;
+        return Ok(exit.map(|exit| exit.status.into()));
     }
     Ok(None)
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What becomes of the command's children when it is told to end, or is killed?
 //!
-//! A script stands in for QEMU: it can ignore signals, and start what must not be left behind.
+//! A script stands in for QEMU, or is the program of a comparison: it can ignore signals, and start
+//! what must not be left behind.
 
-use crate::support::{OVERLOCK, Said, overlock, program, send, wait_until};
+use crate::support::{OVERLOCK, STAND_IN, Said, overlock, program, send, wait_until};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use tempfile::TempDir;
@@ -27,6 +28,17 @@ impl Command {
         command.env("PATH", format!("{}:{path}", folder.path().display()));
         // No kernel is started, so any file will do.
         command.env("OVERLOCK_IMAGE", OVERLOCK);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_until(|| folder.path().join("ready").exists());
+        Command { folder, command }
+    }
+
+    /// Starts `compare` with a script as its program, and waits until it is ready.
+    fn compare(script: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let script = format!("cd '{}'\n{script}", folder.path().display());
+        let mut command = overlock(&["compare", "--", "sh", "-c", &script]);
+        command.env("OVERLOCK_PRELOAD", &*STAND_IN);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         wait_until(|| folder.path().join("ready").exists());
         Command { folder, command }
@@ -82,6 +94,23 @@ fn a_second_signal_kills_a_child_that_ignores_the_first_and_what_it_has_started(
 #[test]
 fn a_child_dies_with_a_command_that_is_killed() {
     let command = Command::boot(&(READY.to_owned() + "trap '' TERM INT HUP\nexec sleep 1000"));
+    command.send("KILL");
+    assert_eq!(command.ends().code, None);
+}
+
+#[test]
+fn a_compared_program_is_asked_to_end_first_and_then_killed_with_what_it_has_started() {
+    let script = "(trap '' TERM; exec sleep 1000) &\ntrap 'touch asked' TERM\n".to_owned() + READY;
+    let command = Command::compare(&(script + "while :; do wait; done"));
+    command.send("TERM");
+    wait_until(|| command.path().join("asked").exists());
+    command.send("TERM");
+    assert_eq!(command.ends().code, Some(130));
+}
+
+#[test]
+fn a_compared_program_dies_with_a_command_that_is_killed() {
+    let command = Command::compare(&(READY.to_owned() + "trap '' TERM INT HUP\nexec sleep 1000"));
     command.send("KILL");
     assert_eq!(command.ends().code, None);
 }

@@ -42,7 +42,7 @@ pub struct Plan {
     pub args: Vec<OsString>,
     /// Variables to set, or to remove.
     pub variables: Vec<(OsString, Option<OsString>)>,
-    /// Whether it leads a process group of its own.
+    /// Whether it leads a process group of its own, and dies with this process.
     pub own_group: bool,
     /// A descriptor to inherit.
     pub inherit: Option<RawFd>,
@@ -86,7 +86,8 @@ impl Plan {
     fn starter(self, tell: &PipeWriter, wait: &PipeReader) -> io::Result<Child> {
         let mut command = Command::new("/proc/self/exe");
         let [tell, wait] = [tell.as_raw_fd(), wait.as_raw_fd()];
-        let numbers = [tell, wait, self.inherit.unwrap_or(-1), i32::from(self.own_group)];
+        let parent = if self.own_group { std::process::id().cast_signed() } else { 0 };
+        let numbers = [tell, wait, self.inherit.unwrap_or(-1), parent];
         command.arg0("overlock").arg(STARTER).args(numbers.map(|number| number.to_string()));
         command.arg(self.variables.len().to_string());
         for (name, value) in &self.variables {
@@ -153,7 +154,7 @@ pub fn obey_as_starter() {
 /// The starter's whole life. Returns nothing if it was not started by us.
 fn starter(mut args: impl Iterator<Item = OsString>) -> Option<()> {
     let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
-    let [tell, wait, inherit, own_group, variables] =
+    let [tell, wait, inherit, parent, variables] =
         [number()?, number()?, number()?, number()?, number()?];
     for _ in 0..variables {
         let bytes = args.next()?.into_vec();
@@ -194,8 +195,11 @@ fn starter(mut args: impl Iterator<Item = OsString>) -> Option<()> {
     }
     // SAFETY: each takes integers, or the C strings above, which end in null pointers.
     unsafe {
-        if own_group != 0 {
+        if parent != 0 {
             libc::setpgid(0, 0);
+            if overlock_process::die_with(parent).is_err() {
+                libc::_exit(127);
+            }
         }
         libc::fcntl(tell, libc::F_SETFD, libc::FD_CLOEXEC);
         if inherit >= 0 {
