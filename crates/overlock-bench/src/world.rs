@@ -190,7 +190,7 @@ fn run_of(sample: RunSample) -> Run {
             max: whole(sample.wait_max_ns),
         },
         wait_counts: sample.wait_counts,
-        longest_stall_ns: whole(sample.longest_stall_ns),
+        longest_stall_ns: Some(whole(sample.longest_stall_ns)),
         cpu_s_per_s: sample.cpu_s_per_s,
         counters: sample.counters.into_iter().map(|(name, count)| (name.into(), count)).collect(),
         lost: sample.lost_updates,

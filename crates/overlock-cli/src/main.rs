@@ -19,7 +19,6 @@ mod outcome;
 mod output;
 mod process;
 mod progress;
-mod record;
 mod reference;
 mod report;
 mod shuffle;

@@ -2,12 +2,12 @@
 //! `overlock report`: the crate `overlock-report` makes the page, and this file writes it.
 
 use crate::outcome::Outcome;
-use crate::{bench, output};
+use crate::output::Sink;
+use crate::{bench, output, process};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use overlock_report::{Kind, Results, Run};
-use overlock_world::row::Row;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -38,8 +38,8 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 
-    /// Judge the results by what Overlock promises instead, as `bench --check` does; exit 1 if a
-    /// bound is missed
+    /// Judge the results by what Overlock promises instead, as `bench --check` does, and programs as
+    /// `compare` does; exit 1 if a bound is missed or a program failed
     #[arg(long, conflicts_with_all = ["output", "chart", "title"])]
     check: bool,
 }
@@ -93,24 +93,22 @@ pub(crate) fn main(args: &ReportArgs) -> Result<Outcome> {
     Ok(if results.complaints.is_empty() { Outcome::Fine } else { Outcome::Code(2) })
 }
 
-/// Judges the rows of files.
+/// Judges the rows of files. Lines that are none are named, and all others are judged.
 fn check(files: &[PathBuf]) -> Result<Outcome> {
-    let mut rows = Vec::new();
-    for path in files {
-        let name = path.display();
-        let text = match path.as_os_str() == "-" {
-            true => std::io::read_to_string(std::io::stdin()),
-            false => fs::read_to_string(path),
-        };
-        let text = text.with_context(|| format!("can't read {name}"))?;
-        for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.is_empty()) {
-            match Row::parse(line) {
-                Ok(row) => rows.push(row),
-                Err(why) => bail!("{name}:{number} is not a row: {why}"),
-            }
-        }
+    let (rows, complaints) = overlock_report::rows(files)?;
+    for complaint in &complaints {
+        output::complain(&format!("overlock: {complaint}"));
     }
-    bench::judge(&rows)
+    let mut sink = Sink::tables();
+    let verdicts = [process::report::judge(&rows, &mut sink)?, bench::judge(&rows, &mut sink)?];
+    if verdicts == [None, None] {
+        bail!("there is nothing to judge: no bound is about these results");
+    }
+    sink.end(match (complaints.is_empty(), verdicts.contains(&Some(false))) {
+        (false, _) => Outcome::Code(2),
+        (true, true) => Outcome::CheckFailed,
+        (true, false) => Outcome::Fine,
+    })
 }
 
 /// Returns whether both are one file.

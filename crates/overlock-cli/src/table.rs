@@ -22,7 +22,7 @@ impl Table {
     }
 
     /// Lays out the table in `width` columns of a terminal.
-    fn fitted(&self, width: Option<usize>) -> String {
+    pub(crate) fn fitted(&self, width: Option<usize>) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)
             .map(|column| {

@@ -119,7 +119,7 @@ fn candidate<'a>(line: &'a Summary, rows: &[Row]) -> Option<Candidate<'a>> {
 
 fn score(run: &Run) -> f64 {
     let jain = run.fairness().unwrap_or(1.0);
-    recommend::score(run.ops_per_s, jain, run.longest_stall_ns as f64)
+    recommend::score(run.ops_per_s, jain, run.stall_ns())
 }
 
 #[cfg(test)]
@@ -137,7 +137,7 @@ mod tests {
             let run = |ops_per_s: &f64| Run {
                 ops_per_s: *ops_per_s,
                 jain: jain(ops),
-                longest_stall_ns: (stall_ms * 1e6) as u64,
+                longest_stall_ns: Some((stall_ms * 1e6) as u64),
                 ..Run::default()
             };
             Point {

@@ -108,7 +108,7 @@ fn of_threads(point: &Point, all: &[Point]) -> Vec<Check> {
         checks.extend(of(if is_bare { BARE } else { EACH }, point.of_best_peer));
         if let Some(peer) = point.best_peer.as_deref().and_then(rival).filter(|_| is_bare) {
             checks.extend(of(BARE_TAIL, point.over(peer, |run| run.wait_ns.p999 as f64)));
-            checks.extend(of(BARE_STALL, point.over(peer, |run| run.longest_stall_ns as f64)));
+            checks.extend(of(BARE_STALL, point.over(peer, Run::stall_ns)));
         }
         let is_calm = is_contended && point.cpus <= Some(CALM_THREADS);
         if is_calm && point.uneven.unwrap_or(1) == 1 {
@@ -128,8 +128,8 @@ fn longest_stall(points: &[Point]) -> Option<Interval> {
     let longest = |name: &str| -> Vec<f64> {
         let own: Vec<&Point> = points.iter().filter(|point| point.lock == name).collect();
         let rounds = own.iter().map(|point| point.samples.len()).min().unwrap_or(0);
-        let stall = |round: usize| own.iter().map(move |of| of.samples[round].longest_stall_ns);
-        (0..rounds).map(|round| stall(round).max().unwrap_or(0) as f64).collect()
+        let stall = |round: usize| own.iter().map(move |of| of.samples[round].stall_ns());
+        (0..rounds).map(|round| stall(round).fold(0.0, f64::max)).collect()
     };
     let (ours, theirs) = (longest("hybrid"), longest("parking-lot"));
     let rounds = ours.iter().zip(&theirs).filter(|(_, theirs)| **theirs > 0.0);
@@ -218,7 +218,8 @@ mod tests {
     use overlock_world::row::{Verdict, relate};
 
     fn point(lock: &str, cpus: u32, ops: f64) -> Point {
-        let run = Run { ops_per_s: ops, jain: 1.0, longest_stall_ns: 1_000, ..Run::default() };
+        let run =
+            Run { ops_per_s: ops, jain: 1.0, longest_stall_ns: Some(1_000), ..Run::default() };
         Point {
             world: "kvm".into(),
             lock: lock.into(),

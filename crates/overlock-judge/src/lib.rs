@@ -6,10 +6,13 @@ mod bound;
 mod check;
 mod published;
 pub mod recommend;
+pub mod startup;
 mod summary;
+mod verdict;
 pub mod what_if;
 
 pub use advice::advice;
 pub use check::check;
 pub use published::{FIGURES, beside};
 pub use summary::summaries;
+pub use verdict::{baseline, choose, rank};

@@ -57,7 +57,7 @@ fn line(name: &str, points: &[Point], pair_ns: Option<f64>) -> Summary {
         worst_jain: jain(&own),
         calm_jain: jain(&calm),
         p999_of_parking_lot: of_parking_lot(|run| run.wait_ns.p999 as f64),
-        stall_of_parking_lot: of_parking_lot(|run| run.longest_stall_ns as f64),
+        stall_of_parking_lot: of_parking_lot(Run::stall_ns),
         longest_stall_ns: stall(&own),
         calm_stall_ns: stall(&calm),
     }

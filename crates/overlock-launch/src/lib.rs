@@ -25,5 +25,5 @@ pub use locks::{LIBC, LOCKS, NONE, known};
 pub use others::{Background, Watch};
 pub use starter::{Plan, obey_as_starter};
 pub use target::Target;
-pub use trial::{Rules, Sample, Trial};
+pub use trial::{Good, Rules, Trial};
 pub use waits::Waits;

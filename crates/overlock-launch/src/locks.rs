@@ -3,12 +3,7 @@
 
 use anyhow::{Result, bail};
 
-/// The program's own locks: nothing is preloaded.
-pub const LIBC: &str = "libc";
-
-/// libc's locks again, under the preload library, which replaces nothing: to measure the cost of
-/// that.
-pub const NONE: &str = "none";
+pub use overlock_world::row::{LIBC, NONE};
 
 /// Locks that the preload library offers.
 pub const LOCKS: [&str; 4] = ["hybrid", "ticket", "queued", "test-and-set"];

@@ -8,8 +8,8 @@ use crate::target::Target;
 use crate::waits;
 use anyhow::{Context, Result};
 use overlock_process::{Child, CpuTimes, Exit, GRACE, interrupt};
+use overlock_world::Run;
 use regex::Regex;
-use serde::Serialize;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
@@ -17,32 +17,22 @@ use std::time::{Duration, Instant};
 /// How often Ctrl-C and the time limit are checked; the end of the program is seen at once.
 const POLL: Duration = Duration::from_millis(100);
 
-/// The measurements of a good run.
-#[derive(Clone, Debug, Serialize)]
-pub struct Sample {
-    /// The compared figure: the program's own, or wall time in seconds.
-    pub value: f64,
-    /// The time from its start to its end, in seconds.
-    pub wall_s: f64,
-    /// User and system time of the program and the children it waited for, in seconds.
-    pub cpu_s: f64,
-    /// The most memory that was resident, in KiB.
-    pub max_rss_kib: i64,
-    /// The longest stall at a mutex, if it was counted.
-    pub longest_stall_ns: Option<u64>,
-    /// How often a thread waited for a lock that can be replaced.
-    #[serde(skip)]
+/// A good run.
+#[derive(Debug)]
+pub struct Good {
+    /// Its figures.
+    pub run: Run,
+    /// How often a thread waited for a lock that can be replaced; absent if nothing was counted.
     pub waits: Option<u64>,
-    /// What the machine's CPUs did meanwhile.
-    pub cpu_times: CpuTimes,
+    /// What it printed on standard output.
+    pub stdout: Vec<u8>,
 }
 
 /// The outcome of a run.
 #[derive(Debug)]
 pub enum Trial {
-    /// With standard output, which the sample doesn't keep: there are many samples, and it can be
-    /// large.
-    Good(Sample, Vec<u8>),
+    /// With what was measured.
+    Good(Box<Good>),
     /// The sentence explains what went wrong.
     Bad(String),
     /// By Ctrl-C.
@@ -122,14 +112,20 @@ impl Rules {
             Ok(value) => value,
             Err(complaint) => return Ok(Trial::Bad(complaint)),
         };
-        let (cpu_s, max_rss_kib) = (usage.cpu_seconds, usage.max_rss_kib);
         let counted = shared.map(Shared::read);
-        let longest_stall_ns = counted.as_ref().and_then(Counted::longest_stall_ns);
+        let run = Run {
+            seconds: wall_s,
+            ops_per_s: 1.0 / wall_s,
+            cpu_s_per_s: usage.cpu_seconds / wall_s,
+            cpu_s: Some(usage.cpu_seconds),
+            value: Some(value),
+            max_rss_kib: Some(usage.max_rss_kib.unsigned_abs()),
+            longest_stall_ns: counted.as_ref().and_then(Counted::longest_stall_ns),
+            steal: CpuTimes::now().since(before).steal_share(),
+            ..Run::default()
+        };
         let waits = counted.map(|counted| waits::replaced(&counted.sums()));
-        let cpu_times = CpuTimes::now().since(before);
-        let sample =
-            Sample { value, wall_s, cpu_s, max_rss_kib, longest_stall_ns, waits, cpu_times };
-        Ok(Trial::Good(sample, stdout))
+        Ok(Trial::Good(Box::new(Good { run, waits, stdout })))
     }
 
     /// Waits for the end; returns nothing if the time limit passed or Ctrl-C came first.

@@ -27,6 +27,7 @@ mod words;
 pub use picture::Kind;
 pub use read::{Results, Run};
 
+use overlock_world::row::Row;
 use std::path::PathBuf;
 
 /// Why there is no page, or no picture.
@@ -46,6 +47,14 @@ pub enum Error {
 /// If a file is named twice.
 pub fn files(paths: &[PathBuf]) -> Result<Results, Error> {
     read::files(paths).map_err(Error::Twice)
+}
+
+/// Reads the rows of all files; `-` is standard input. Also returns complaints about what is none.
+///
+/// # Errors
+/// If a file is named twice.
+pub fn rows(paths: &[PathBuf]) -> Result<(Vec<Row>, Vec<String>), Error> {
+    read::rows(paths).map_err(Error::Twice)
 }
 
 /// Makes the page.

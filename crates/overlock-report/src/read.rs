@@ -44,10 +44,13 @@ pub struct Results {
     pub complaints: Vec<String>,
 }
 
-/// Reads all files. The only error is a path that is named twice.
-pub(crate) fn files(paths: &[PathBuf]) -> Result<Results, PathBuf> {
-    let mut results = Results::default();
-    let mut known = Vec::new();
+/// Hands each file to `read`, with its name; returns complaints about those that can't be opened.
+/// The only error is a path that is named twice.
+fn each(
+    paths: &[PathBuf],
+    mut read: impl FnMut(&str, &mut dyn BufRead),
+) -> Result<Vec<String>, PathBuf> {
+    let (mut complaints, mut known) = (Vec::new(), Vec::new());
     for path in paths {
         let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
         if known.contains(&whole) {
@@ -55,16 +58,37 @@ pub(crate) fn files(paths: &[PathBuf]) -> Result<Results, PathBuf> {
         }
         known.push(whole);
         if path.as_os_str() == "-" {
-            results.read("standard input", std::io::stdin().lock());
+            read("standard input", &mut std::io::stdin().lock());
             continue;
         }
         let name = path.display().to_string();
         match File::open(path) {
-            Ok(file) => results.read(&name, BufReader::new(file)),
-            Err(error) => results.complaints.push(format!("{name}: can't open it: {error}")),
+            Ok(file) => read(&name, &mut BufReader::new(file)),
+            Err(error) => complaints.push(format!("{name}: can't open it: {error}")),
         }
     }
+    Ok(complaints)
+}
+
+/// Reads all files. The only error is a path that is named twice.
+pub(crate) fn files(paths: &[PathBuf]) -> Result<Results, PathBuf> {
+    let mut results = Results::default();
+    let unopened = each(paths, |name, input| results.read(name, input))?;
+    results.complaints.extend(unopened);
     Ok(results)
+}
+
+/// Reads the rows of all files, and complaints about what is none.
+pub(crate) fn rows(paths: &[PathBuf]) -> Result<(Vec<Row>, Vec<String>), PathBuf> {
+    let (mut rows, mut complaints) = (Vec::new(), Vec::new());
+    let unopened = each(paths, |name, input| {
+        lines(input, name, &mut complaints, |row, _| {
+            rows.push(row);
+            Ok(())
+        });
+    })?;
+    complaints.extend(unopened);
+    Ok((rows, complaints))
 }
 
 /// Formats A to Z, then AA, AB, ...
@@ -74,47 +98,58 @@ fn letters(number: usize) -> String {
     format!("{before}{last}")
 }
 
-/// Reads lines to the end, or until it is clear that they are something else.
-fn lines(mut input: impl BufRead, name: &str, results: &mut Results) -> Result<(), String> {
-    let (mut run, mut bad) = (Run { file: name.to_owned(), ..Run::default() }, 0);
-    let (mut number, mut read) = (0, 0_usize);
-    loop {
-        number += 1;
+/// Hands each row to `take`, with its line, to the end, or until it is clear that these are
+/// something else.
+fn lines(
+    mut input: impl BufRead,
+    name: &str,
+    complaints: &mut Vec<String>,
+    mut take: impl FnMut(Row, &str) -> Result<(), String>,
+) {
+    let (mut kept, mut bad) = (0_usize, 0);
+    for number in 1_usize.. {
         let mut bytes = Vec::new();
-        let length = (&mut input).take(LONGEST_LINE).read_until(b'\n', &mut bytes);
-        if length.map_err(|error| format!("can't read line {number}: {error}"))? == 0 {
-            break;
+        match (&mut input).take(LONGEST_LINE).read_until(b'\n', &mut bytes) {
+            Ok(0) if number == 1 => complaints.push(format!(
+                "{name}: it is empty; was the command interrupted before its first result?"
+            )),
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) => {
+                complaints.push(format!("{name}: can't read line {number}: {error}"));
+                return;
+            }
         }
-        read += 1;
-        let kept = match std::str::from_utf8(&bytes) {
+        let taken = match std::str::from_utf8(&bytes) {
             Ok(text) if text.trim().is_empty() => continue,
-            Ok(text) => run.take(text, results),
+            Ok(text) => Row::parse(text.trim_end())
+                .map_err(|why| format!("not a record: {why}"))
+                .and_then(|row| take(row, text)),
             Err(_) => Err("this is not text".into()),
         };
-        if let Err(error) = kept {
-            results.complaints.push(format!("{name}:{number}: {error}"));
-            bad += 1;
+        match taken {
+            Ok(()) => kept += 1,
+            Err(why) => {
+                complaints.push(format!("{name}:{number}: {why}"));
+                bad += 1;
+            }
         }
-        if bad == HOPELESS && run.is_empty() {
-            results.runs.push(run);
-            return Err(
-                "the rest is not read: it does not seem to be results of overlock --json".into()
-            );
+        if bad == HOPELESS && kept == 0 {
+            complaints.push(format!(
+                "{name}: the rest is not read: it does not seem to be results of overlock --json"
+            ));
+            return;
         }
     }
-    results.runs.push(run);
-    if read == 0 {
-        return Err("it is empty; was the command interrupted before its first result?".into());
-    }
-    Ok(())
 }
 
 impl Results {
     /// Adds what `input` has, under the name of its file. What can't be read is a complaint.
     pub fn read(&mut self, name: &str, input: impl BufRead) {
-        if let Err(error) = lines(input, name, self) {
-            self.complaints.push(format!("{name}: {error}"));
-        }
+        let Results { runs, complaints } = self;
+        let mut run = Run { file: name.to_owned(), ..Run::default() };
+        lines(input, name, complaints, |row, line| run.take(row, line, runs));
+        runs.push(run);
         self.runs.retain(|run| !run.is_empty());
         for (number, run) in self.runs.iter_mut().enumerate() {
             run.name = letters(number);
@@ -161,12 +196,11 @@ impl Run {
     }
 
     /// Takes one record. One of the kind `run` ends this run and begins another.
-    fn take(&mut self, line: &str, results: &mut Results) -> Result<(), String> {
-        let row = Row::parse(line.trim_end()).map_err(|why| format!("not a record: {why}"))?;
+    fn take(&mut self, row: Row, line: &str, runs: &mut Vec<Run>) -> Result<(), String> {
         match row {
             Row::Run(head) => {
                 let next = Run { file: self.file.clone(), head: Some(head), ..Run::default() };
-                results.runs.push(std::mem::replace(self, next));
+                runs.push(std::mem::replace(self, next));
             }
             Row::Point(point) if point.world.is_empty() => {
                 return Err("not a record: it is a point, but has no world".into());
@@ -177,6 +211,7 @@ impl Run {
                 self.timelines.push(*timeline);
             }
             // Each run of a program is also in the samples of its point.
+            Row::Sample(_) => {}
             Row::Other(value) if value["kind"] == "sample" => {}
             row => {
                 if let Row::Summary(summary) = row {

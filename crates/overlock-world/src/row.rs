@@ -6,12 +6,14 @@
 //! be added, but are never renamed; a reader takes what it knows and leaves the rest.
 
 mod point;
+mod program;
 mod relate;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use point::{Asked, Point};
+pub use program::{Choice, LIBC, NONE, PROCESS, Programs, SampleRow, StartUp};
 pub use relate::{geomeans, relate};
 
 use crate::experiment::Published;
@@ -41,6 +43,11 @@ pub enum Row {
     WhatIf(WhatIf),
     /// Which vCPU ran where and held what.
     Timeline(Box<TimelineRow>),
+    /// One run of a program.
+    Sample(Box<SampleRow>),
+    /// Which lock suits a program.
+    #[serde(rename = "verdict")]
+    Choice(Choice),
     /// Any other, as it was written.
     #[serde(untagged)]
     Other(Value),
@@ -92,6 +99,8 @@ impl Row {
             "check" => of(&fields).map(Self::Check),
             "advice" => of(&fields).map(Self::Advice),
             "what-if" => of(&fields).map(Self::WhatIf),
+            "sample" => of(&fields).map(Box::new).map(Self::Sample),
+            "verdict" => of(&fields).map(Self::Choice),
             _ => None,
         };
         known.unwrap_or_else(|| {
@@ -408,9 +417,10 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let fraction = r#"{"kind":"point","samples":[{"longest_stall_ns":20.75,"undrained":1}]}"#;
-        assert_eq!(point(fraction).samples[0].longest_stall_ns, 21);
+        assert_eq!(point(fraction).samples[0].longest_stall_ns, Some(21));
         let unknown = r#"{"kind":"point","samples":[{"longest_stall_ns":null,"wall_s":0.5}]}"#;
-        assert_eq!(point(unknown).samples[0].longest_stall_ns, 0);
+        assert_eq!(point(unknown).samples[0].longest_stall_ns, None);
+        assert_eq!(point(unknown).samples[0].seconds, 0.5);
         let fewer = r#"{"kind":"point","samples":[{"vcpus":[{"ran_ns":7}],"locks":[{}]}]}"#;
         assert_eq!(point(fewer).samples[0].vcpus[0].ran_ns, 7);
         let advice = Row::parse(r#"{"kind":"advice","lock":"std","sentence":"use std"}"#);

@@ -64,27 +64,35 @@ pub(crate) struct Seen<'a> {
 #[serde(default)]
 pub struct Run {
     /// How long it lasted, in seconds.
+    #[serde(alias = "wall_s")]
     pub seconds: f64,
     /// Operations of all CPUs per second.
     pub ops_per_s: f64,
     /// Operations of each CPU.
+    #[serde(skip_serializing_if = "is_default")]
     pub ops: Vec<u64>,
     /// The spread of these.
+    #[serde(skip_serializing_if = "is_default")]
     pub ops_per_cpu: Spread,
     /// Jain's index of fairness over operations: 1 if all are equal, 1/n if one CPU did everything.
+    #[serde(skip_serializing_if = "is_default")]
     pub jain: f64,
     /// Waits for locks. One that was taken at the first attempt counts as a wait of 0.
+    #[serde(skip_serializing_if = "is_default")]
     pub wait_ns: WaitNs,
     /// Waits by length: how many took at most the given number of nanoseconds, and longer than
     /// those of the entry before. A power of two has four entries; entries without waits are left
     /// out.
+    #[serde(skip_serializing_if = "is_default")]
     pub wait_counts: Vec<(u64, u64)>,
-    /// The longest wait, including one that was still going on when the run ended.
+    /// The longest wait, including one that was still going on when the run ended; absent where no
+    /// wait is seen.
     #[serde(deserialize_with = "whole")]
-    pub longest_stall_ns: u64,
+    pub longest_stall_ns: Option<u64>,
     /// CPU seconds used per second.
     pub cpu_s_per_s: f64,
     /// Events inside the lock.
+    #[serde(skip_serializing_if = "is_default")]
     pub counters: BTreeMap<Name, u64>,
     /// Updates under the lock that were lost: must be 0.
     #[serde(skip_serializing_if = "is_default")]
@@ -171,6 +179,17 @@ pub struct Run {
     /// Which vCPU ran where and held what, if that was asked for; in files it is a row of its own.
     #[serde(skip)]
     pub timeline: Option<Timeline>,
+
+    // Programs.
+    /// The compared figure: the program's own, or wall time in seconds.
+    #[serde(skip_serializing_if = "is_default")]
+    pub value: Option<f64>,
+    /// User and system time of the program and the children it waited for, in seconds.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cpu_s: Option<f64>,
+    /// The most memory that was resident, in KiB.
+    #[serde(skip_serializing_if = "is_default")]
+    pub max_rss_kib: Option<u64>,
 }
 
 /// How a lock spent its time, as shares of the run, and what its threads did meanwhile.
@@ -213,10 +232,9 @@ pub struct Sched {
     pub involuntary_per_s: f64,
 }
 
-/// Reads a whole number that earlier versions wrote with a fraction, or as `null` where they knew
-/// none.
-fn whole<'de, D: Deserializer<'de>>(number: D) -> Result<u64, D::Error> {
-    Ok(Option::<f64>::deserialize(number)?.map_or(0, |number| number.round() as u64))
+/// Reads a whole number that earlier versions wrote with a fraction.
+fn whole<'de, D: Deserializer<'de>>(number: D) -> Result<Option<u64>, D::Error> {
+    Ok(Option::<f64>::deserialize(number)?.map(|number| number.round() as u64))
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -238,6 +256,18 @@ impl Run {
             (true, true) => Some(self.jain),
             (true, false) => None,
         }
+    }
+
+    /// The longest stall in nanoseconds; 0 where none was seen.
+    #[must_use]
+    pub fn stall_ns(&self) -> f64 {
+        self.longest_stall_ns.unwrap_or(0) as f64
+    }
+
+    /// The figure by which programs are compared.
+    #[must_use]
+    pub fn figure(&self) -> f64 {
+        self.value.unwrap_or(self.seconds)
     }
 
     /// How often an event of the lock was counted.
@@ -291,7 +321,7 @@ impl Run {
             ops: operations,
             wait_ns: percentiles(tallies, &waits),
             wait_counts: counts(&waits),
-            longest_stall_ns: largest(tallies, |t| t.longest_stall_ns(ended_ns)),
+            longest_stall_ns: Some(largest(tallies, |t| t.longest_stall_ns(ended_ns))),
             cpu_s_per_s: share(host(|vcpu| vcpu.ran_ns)),
             spin_s_per_s: share(sum(|t| value(&t.spun_ns))),
             steal_s_per_s: share(host(|vcpu| vcpu.steal_ns)),

@@ -185,7 +185,7 @@ fn run_of(sample: Sample) -> Run {
         jain: jain(&sample.ops),
         ops: sample.ops,
         wait_ns: sample.wait_ns,
-        longest_stall_ns: sample.wait_ns.max,
+        longest_stall_ns: Some(sample.wait_ns.max),
         steal_s_per_s: sample.stolen_ns as f64 / sample.ns.max(1) as f64,
         counters: sample.counters.into_iter().map(|(name, n)| (name.into(), n)).collect(),
         lost: sample.lost,

@@ -13,7 +13,6 @@ use super::File;
 const LEFT: &[(&str, usize)] = &[
     ("overlock", 21),
     ("overlock-boot", 9),
-    ("overlock-cli", 4),
     ("overlock-host", 25),
     ("overlock-lab", 11),
     ("overlock-preload", 16),

@@ -11,8 +11,7 @@
 
 use super::conclusion::Seen;
 use super::expect::Expected;
-use super::report::{self, Report};
-use super::verdict::Series;
+use super::report::{BEATEN_FACTOR, Report};
 use crate::args::CompareArgs;
 use crate::interrupt;
 use crate::machine::observe;
@@ -23,13 +22,14 @@ use crate::progress::Progress;
 use crate::shuffle::shuffled;
 use crate::warnings::Warning;
 use anyhow::{Context, Result, bail};
+use overlock_judge::{baseline, rank};
 use overlock_launch::{
-    self as launch, Input, LIBC, NONE, Rules, Sample, Shared, Target, Trial, Waits, Watch,
+    self as launch, Good, Input, LIBC, NONE, Rules, Shared, Target, Trial, Waits, Watch,
 };
+use overlock_world::Run;
 use overlock_world::clock::Stamps;
-use overlock_world::row::{Head, Row};
+use overlock_world::row::{Failure, Head, PROCESS, Point, Programs, Row, SampleRow};
 use regex::{Regex, bytes};
-use serde::Serialize;
 use std::time::Duration;
 
 /// A run counts as hung when it takes this many times as long as the first one, ...
@@ -37,31 +37,21 @@ const HUNG_FACTOR: f64 = 20.0;
 /// ... but not before this many seconds.
 const HUNG_SECONDS: f64 = 30.0;
 
-/// A lock this many times worse than the baseline in every one of the first rounds is left out: its
-/// exact percentage changes no decision, and would take as long as all other rounds together.
-pub(super) const BEATEN_FACTOR: f64 = 5.0;
+/// A lock that is much worse than the baseline in this many rounds is left out.
 const BEATEN_ROUNDS: usize = 3;
 
 /// After this many rounds the comparison stops if more would tell no more.
-pub(super) const FEW_ROUNDS: usize = 3;
+const FEW_ROUNDS: usize = 3;
 
-/// A lock under which the program failed.
-#[derive(Debug, Serialize)]
-pub(super) struct Failure {
-    kind: &'static str,
-    pub(super) lock: String,
-    pub(super) sentence: String,
-}
-
-/// One run, written as soon as it ends.
-#[derive(Debug, Serialize)]
-struct SampleRecord<'a> {
-    kind: &'static str,
-    world: &'static str,
-    lock: &'a str,
-    round: usize,
-    #[serde(flatten)]
-    sample: &'a Sample,
+/// One lock: `runs[i]` is from round `i`.
+#[derive(Debug)]
+struct Series {
+    lock: String,
+    runs: Vec<Run>,
+    /// Whether a thread has waited for a lock that can be replaced.
+    has_waited: bool,
+    /// So bad that it was left out after some rounds.
+    beaten: bool,
 }
 
 /// Runs the sub-command.
@@ -94,26 +84,27 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
         }
         input => input?,
     };
-    let Some((pilot, stdout)) = pilot(&rules, &target, &input)? else {
+    let Some(pilot) = pilot(&rules, &target, &input)? else {
         progress.finish();
         interrupt::tell_that_nothing_is_done();
         return Ok(Outcome::Interrupted);
     };
     progress.step();
     if rules.timeout.is_none() {
-        let limit = (pilot.wall_s * HUNG_FACTOR).max(HUNG_SECONDS).ceil();
+        let limit = (pilot.run.seconds * HUNG_FACTOR).max(HUNG_SECONDS).ceil();
         rules.timeout = Some(Duration::from_secs_f64(limit));
     }
-    let expected = args.check_output.then(|| Expected::new(&stdout, ignore));
+    let expected = args.check_output.then(|| Expected::new(&pilot.stdout, ignore));
     let (failures, waits) = (Vec::new(), Waits::default());
     let mut compare =
         Compare { args, rules, target, locks, expected, failures, progress, waits, input };
     compare.probe()?;
     let series = compare.measure(&mut sink)?;
+    let points = compare.points(&series, machine.cpus);
+    let beaten = series.iter().filter(|of| of.beaten).map(|of| of.lock.as_str()).collect();
     let Compare { args, target, failures, waits, .. } = &compare;
-    let machine = &machine;
-    Report { args, target, failures, waits, machine, series: &series }.tell(&mut sink)?;
-    interrupt::tell(!series.is_empty());
+    Report { args, target, failures, waits, beaten, points: &points }.tell(&mut sink)?;
+    interrupt::tell(!points.is_empty());
     sink.end(if interrupt::seen() {
         Outcome::Interrupted
     } else if compare.failures.is_empty() {
@@ -147,9 +138,9 @@ fn chosen(names: &[String]) -> Result<Vec<String>> {
 }
 
 /// Runs the program once unmodified; returns nothing if Ctrl-C came.
-fn pilot(rules: &Rules, target: &Target, input: &Input) -> Result<Option<(Sample, Vec<u8>)>> {
+fn pilot(rules: &Rules, target: &Target, input: &Input) -> Result<Option<Good>> {
     match rules.run(target, LIBC, input, None)? {
-        Trial::Good(sample, stdout) => Ok(Some((sample, stdout))),
+        Trial::Good(good) => Ok(Some(*good)),
         Trial::Bad(complaint) => {
             bail!(
                 "there is nothing to compare: {}, with its own locks, {complaint}",
@@ -185,9 +176,9 @@ impl Compare<'_> {
         self.progress.say(&format!("{lock}, counting"));
         let shared = Shared::new()?;
         let watch = Watch::start(&self.target);
-        let sample = self.run_in(&lock, Some(&shared))?;
+        let good = self.run_in(&lock, Some(&shared))?;
         let (counted, blind) = (shared.read(), watch.end());
-        if let Some(sample) = sample {
+        if let Some(good) = good {
             if !counted.is_loaded() {
                 bail!("{}", self.target.unloaded(&counted));
             }
@@ -195,8 +186,8 @@ impl Compare<'_> {
                 program: &self.target.path,
                 counted: &counted,
                 blind: &blind,
-                wall_s: sample.wall_s,
-                cpu_s: sample.cpu_s,
+                wall_s: good.run.seconds,
+                cpu_s: good.run.cpu_s.unwrap_or_default(),
             };
             let doubts = seen.doubts(&lock);
             self.progress.suspend(|| {
@@ -213,7 +204,13 @@ impl Compare<'_> {
     /// Runs all rounds. On Ctrl-C it stops early and keeps the whole rounds.
     fn measure(&mut self, sink: &mut Sink) -> Result<Vec<Series>> {
         let (warmup, runs) = (usize::from(self.args.warmup), usize::from(self.args.runs));
-        let mut all: Vec<Series> = self.locks.iter().map(|lock| Series::new(lock)).collect();
+        let new = |lock: &String| Series {
+            lock: lock.clone(),
+            runs: Vec::new(),
+            has_waited: false,
+            beaten: false,
+        };
+        let mut all: Vec<Series> = self.locks.iter().map(new).collect();
         'rounds: for round in 0..warmup + runs {
             for index in shuffled(all.len(), self.args.seed, round) {
                 let series = &mut all[index];
@@ -222,17 +219,21 @@ impl Compare<'_> {
                     None => format!("{} (warm-up)", series.lock),
                 });
                 if !series.beaten && !self.has_failed(&series.lock) {
-                    let sample = self.run(&series.lock)?;
-                    series.samples.extend(sample.filter(|_| round >= warmup));
+                    let good = self.run(&series.lock)?;
+                    if let Some(good) = good.filter(|_| round >= warmup) {
+                        series.has_waited |= good.waits > Some(0);
+                        series.runs.push(good.run);
+                    }
                 }
                 if interrupt::seen() {
                     break 'rounds;
                 }
                 if round >= warmup
-                    && let Some(sample) = series.samples.get(round - warmup)
+                    && let Some(run) = series.runs.get(round - warmup)
                 {
-                    let (kind, world, round) = ("sample", "process", round - warmup + 1);
-                    sink.record(&SampleRecord { kind, world, lock: &series.lock, round, sample })?;
+                    let (world, lock, run) = (PROCESS.into(), series.lock.clone(), run.clone());
+                    let round = round - warmup + 1;
+                    sink.row(&Row::Sample(Box::new(SampleRow { world, lock, round, run })))?;
                 }
                 self.progress.step();
             }
@@ -243,40 +244,56 @@ impl Compare<'_> {
         }
         self.progress.finish();
         all.retain(|series| !self.has_failed(&series.lock));
-        let lengths = all.iter().filter(|series| !series.beaten).map(|all| all.samples.len());
+        let lengths = all.iter().filter(|series| !series.beaten).map(|all| all.runs.len());
         let whole = lengths.min().unwrap_or(0);
-        all.iter_mut().for_each(|series| series.samples.truncate(whole));
-        all.retain(|series| !series.samples.is_empty());
+        all.iter_mut().for_each(|series| series.runs.truncate(whole));
+        all.retain(|series| !series.runs.is_empty());
         Ok(all)
     }
 
     /// Returns whether more rounds would tell no more: no thread ever waits, or the figure never
     /// varies.
     fn is_pointless(&self, all: &[Series]) -> bool {
-        let samples = || all.iter().flat_map(|series| &series.samples);
-        let mut values = samples().map(|sample| sample.value);
-        let first = values.next();
-        let nothing_waits = self.waits.replaced() == Some(0)
-            && samples().all(|sample| sample.waits.unwrap_or(0) == 0);
-        nothing_waits || values.all(|value| Some(value) == first)
+        let mut figures = all.iter().flat_map(|series| &series.runs).map(Run::figure);
+        let first = figures.next();
+        let nothing_waits =
+            self.waits.replaced() == Some(0) && !all.iter().any(|series| series.has_waited);
+        nothing_waits || figures.all(|figure| Some(figure) == first)
+    }
+
+    /// Returns the row of each lock, the best first.
+    fn points(&self, all: &[Series], cpus: Option<u64>) -> Vec<Point> {
+        let programs = Programs {
+            workload: self.target.typed(),
+            pcpus: cpus.and_then(|cpus| u32::try_from(cpus).ok()),
+            metric: self.args.metric.clone(),
+            higher_is_better: self.args.higher_is_better,
+            library: self.target.library.as_ref().map(|file| file.path.display().to_string()),
+        };
+        let point =
+            |of: &Series| programs.point(&of.lock, of.runs.clone(), self.waits.of(&of.lock));
+        let mut points = all.iter().map(point).collect();
+        rank(&mut points);
+        points
     }
 
     /// Runs the program once; returns nothing after a failure or a run cut short.
-    fn run(&mut self, lock: &str) -> Result<Option<Sample>> {
+    fn run(&mut self, lock: &str) -> Result<Option<Good>> {
         let shared = if lock == LIBC { None } else { Some(Shared::new()?) };
         self.run_in(lock, shared.as_ref())
     }
 
-    fn run_in(&mut self, lock: &str, shared: Option<&Shared>) -> Result<Option<Sample>> {
+    fn run_in(&mut self, lock: &str, shared: Option<&Shared>) -> Result<Option<Good>> {
         let complaint = match self.rules.run(&self.target, lock, &self.input, shared)? {
-            Trial::Good(sample, stdout) => match self.difference(lock, &stdout)? {
-                None => return Ok(Some(sample)),
+            Trial::Good(good) => match self.difference(lock, &good.stdout)? {
+                None => return Ok(Some(*good)),
                 Some(difference) => format!("printed something else: {difference}"),
             },
             Trial::Bad(complaint) => complaint,
             Trial::Interrupted => return Ok(None),
         };
-        self.failures.push(Failure { kind: "failure", lock: lock.to_owned(), sentence: complaint });
+        let lock = Some(lock.to_owned());
+        self.failures.push(Failure { lock, point: None, sentence: complaint });
         Ok(None)
     }
 
@@ -286,16 +303,17 @@ impl Compare<'_> {
             // The difference is noise, and three rounds of it prove nothing.
             return;
         }
-        let Some(baseline) = report::baseline(all).map(|series| series.values()) else { return };
-        for series in all {
-            let ratios = series.better_than_values(&baseline, self.args.higher_is_better);
-            series.beaten |= ratios.len() >= BEATEN_ROUNDS
-                && ratios.iter().all(|ratio| ratio * BEATEN_FACTOR < 1.0);
+        let points = self.points(all, None);
+        for point in points.iter().filter(|point| point.samples.len() >= BEATEN_ROUNDS) {
+            let Some(base) = baseline(&points) else { return };
+            let is_worse = point.better_than(base).iter().all(|of| of * BEATEN_FACTOR < 1.0);
+            let series = all.iter_mut().filter(|series| series.lock == point.lock && is_worse);
+            series.for_each(|series| series.beaten = true);
         }
     }
 
     fn has_failed(&self, lock: &str) -> bool {
-        self.failures.iter().any(|failure| failure.lock == lock)
+        self.failures.iter().any(|failure| failure.lock.as_deref() == Some(lock))
     }
 
     /// Describes where standard output differs from that of the first run, if it must not differ.

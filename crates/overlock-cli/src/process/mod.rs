@@ -4,7 +4,5 @@
 pub(crate) mod compare;
 mod conclusion;
 mod expect;
-mod report;
+pub(crate) mod report;
 pub(crate) mod run;
-mod startup;
-mod verdict;

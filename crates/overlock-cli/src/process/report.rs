@@ -1,31 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The end of a comparison: the ranked table, the failures, the doubts and the verdict.
 
-use super::compare::{BEATEN_FACTOR, Failure};
-use super::startup::StartUp;
-use super::verdict::{self, Findings, Series};
 use crate::args::CompareArgs;
 use crate::interrupt;
-use crate::machine::CpuTimes;
 use crate::output::{self, Sink};
-use crate::record::ProcessRecord;
-use crate::stats::{self, Interval};
 use crate::table::Table;
-use crate::units::{count, three, time};
 use crate::warnings::Warning;
 use anyhow::Result;
-use overlock_launch::{LIBC, NONE, Sample, Target, Waits};
-use overlock_world::row::Machine;
+use overlock_judge::{choose, startup};
+use overlock_launch::{LIBC, NONE, Target, Waits};
+use overlock_world::Run;
+use overlock_world::row::{Failure, PROCESS, Point, Row};
+use overlock_world::stats;
+use overlock_world::units::{count, three, time};
 
 /// Results that vary by more than this are reported as doubtful.
 const SPREAD_LIMIT: f64 = 0.15;
 
-/// Returns the series that the others are compared with: the unmodified program, or else the first
-/// lock.
-pub(super) fn baseline(all: &[Series]) -> Option<&Series> {
-    let find = |is_it: fn(&str) -> bool| all.iter().find(|series| is_it(&series.lock));
-    find(|lock| lock == LIBC).or_else(|| find(|lock| lock != NONE)).or(all.first())
-}
+/// A lock this many times worse than the baseline in every one of the first rounds is left out: its
+/// exact percentage changes no decision, and would take as long as all other rounds together.
+pub(super) const BEATEN_FACTOR: f64 = 5.0;
 
 /// Everything that is known.
 pub(super) struct Report<'a> {
@@ -33,182 +27,212 @@ pub(super) struct Report<'a> {
     pub(super) target: &'a Target,
     pub(super) failures: &'a [Failure],
     pub(super) waits: &'a Waits,
-    pub(super) machine: &'a Machine,
-    pub(super) series: &'a [Series],
+    /// Locks that were left out.
+    pub(super) beaten: Vec<&'a str>,
+    /// The best first.
+    pub(super) points: &'a [Point],
 }
 
 impl Report<'_> {
     /// Prints and records all of it.
     pub(super) fn tell(&self, sink: &mut Sink) -> Result<()> {
-        let baseline = baseline(self.series);
-        let ranked = baseline.map(|baseline| self.ranked(baseline)).unwrap_or_default();
-        if let Some(baseline) = baseline {
-            self.tell_figures(&ranked, baseline, sink)?;
-        }
+        self.tell_figures(sink)?;
         for failure in self.failures {
-            sink.record(failure)?;
-            output::complain(&format!("failed: under {}, {}", failure.lock, failure.sentence));
+            sink.row(&Row::Failure(failure.clone()))?;
+            let lock = failure.lock.as_deref().unwrap_or_default();
+            output::complain(&format!("failed: under {lock}, {}", failure.sentence));
         }
-        // The library that replaces nothing is not a choice.
-        let locks: Vec<&Series> =
-            ranked.iter().copied().filter(|series| series.lock != NONE).collect();
-        if !self.failures.is_empty() && locks.len() < 2 {
+        let locks = self.points.iter().filter(|point| point.lock != NONE).count();
+        if !self.failures.is_empty() && locks < 2 {
             sink.people("No verdict: too few locks are left to compare.")?;
         }
-        let Some(baseline) = baseline else { return Ok(()) };
-        if self.failures.is_empty() && locks.len() < 2 {
+        if self.failures.is_empty() && locks == 1 {
             sink.people(&format!(
                 "No verdict: there is only one lock, because {NONE} replaces nothing; name two, as \
                  in --locks libc,hybrid."
             ))?;
         }
-        let findings = Findings {
-            ranked: &locks,
-            baseline,
-            none: ranked.iter().copied().find(|series| series.lock == NONE),
-            startup: StartUp::of(self.series),
-            waits: self.waits.replaced(),
-            higher_is_better: self.args.higher_is_better,
-        };
-        if let Some(verdict) = verdict::judge(&findings) {
-            sink.record(&verdict)?;
-            sink.people(&verdict.sentence)?;
-            if let Some(lock) = verdict.lock.filter(|lock| lock != LIBC) {
+        if let Some(choice) = choose(self.points, self.waits.replaced()) {
+            sink.row(&Row::Choice(choice.clone()))?;
+            sink.people(&choice.sentence)?;
+            if let Some(lock) = choice.lock.filter(|lock| lock != LIBC) {
                 sink.people(&format!("  overlock run {lock} -- {}", self.target.typed()))?;
             }
         }
         Ok(())
     }
 
-    /// Returns the locks by the ratios that the table shows, the best first.
-    fn ranked(&self, baseline: &Series) -> Vec<&Series> {
-        let higher = self.args.higher_is_better;
-        let ratio = |series: &Series| series.better_than(baseline, higher).map(|all| all.median);
-        let mut ranked: Vec<(f64, &Series)> =
-            self.series.iter().filter_map(|series| Some((ratio(series)?, series))).collect();
-        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-        ranked.into_iter().map(|(_, series)| series).collect()
-    }
-
-    fn tell_figures(&self, ranked: &[&Series], baseline: &Series, sink: &mut Sink) -> Result<()> {
-        for lock in ranked {
-            sink.record(&self.record(lock, baseline))?;
+    fn tell_figures(&self, sink: &mut Sink) -> Result<()> {
+        let Some(first) = self.points.first() else { return Ok(()) };
+        for point in self.points {
+            sink.row(&Row::Point(Box::new(point.clone())))?;
         }
-        sink.people(&self.table(ranked, baseline))?;
-        for lost in ranked.iter().filter(|series| series.beaten) {
+        let library = self.target.library.as_ref().map(|file| file.describe());
+        sink.people(&table(self.points, library.as_deref()))?;
+        let baseline = first.baseline.as_deref().unwrap_or_default();
+        let rounds = |point: &Point| point.samples.len();
+        for lost in self.points.iter().filter(|point| self.beaten.contains(&&*point.lock)) {
             sink.people(&format!(
-                "{} was left out after {} rounds: over {BEATEN_FACTOR} times worse than {} in \
-                 each",
+                "{} was left out after {} rounds: over {BEATEN_FACTOR} times worse than {baseline} \
+                 in each",
                 lost.lock,
-                lost.samples.len(),
-                baseline.lock
+                rounds(lost),
             ))?;
         }
-        if baseline.samples.len() < usize::from(self.args.runs) && !interrupt::seen() {
+        let most = self.points.iter().map(rounds).max().unwrap_or(0);
+        if most < usize::from(self.args.runs) && !interrupt::seen() {
             sink.people(&format!(
-                "stopped after {} of {} rounds, because more would tell no more",
-                baseline.samples.len(),
+                "stopped after {most} of {} rounds, because more would tell no more",
                 self.args.runs
             ))?;
         }
-        if let Some(startup) = StartUp::of(self.series) {
-            sink.people(&startup.sentence())?;
+        if let Some(cost) = startup::cost(self.points) {
+            sink.people(&startup::sentence(&cost))?;
         }
-        self.warnings(ranked).iter().for_each(Warning::print);
+        warnings(self.points).iter().for_each(Warning::print);
         Ok(())
-    }
-
-    fn record<'a>(&'a self, series: &'a Series, baseline: &'a Series) -> ProcessRecord<'a, Sample> {
-        let median =
-            |figure: fn(&Sample) -> f64| stats::median(&series.each(figure)).unwrap_or_default();
-        ProcessRecord {
-            kind: "point",
-            world: "process",
-            workload: self.target.typed(),
-            lock: &series.lock,
-            policy: "none",
-            pcpus: self.machine.cpus.unwrap_or(0) as usize,
-            seconds: median(|sample| sample.wall_s),
-            samples: &series.samples,
-            ops_per_s: Interval::of(&series.each(|sample| 1.0 / sample.wall_s)),
-            cpu_s_per_s: median(|sample| sample.cpu_s / sample.wall_s),
-            counters: self.waits.of(&series.lock),
-            metric: self.args.metric.as_deref(),
-            higher_is_better: self.args.higher_is_better,
-            value: series.value(),
-            baseline: &baseline.lock,
-            library: self.target.library.as_ref().map(|library| library.path.display().to_string()),
-            longest_stall_ns: self.longest_stall_ns(series),
-            of_baseline: series.better_than(baseline, self.args.higher_is_better),
-            interval_coverage: stats::coverage(series.samples.len()),
-            steal: steal([series]),
-        }
-    }
-
-    /// Returns the longest stall at a mutex in any round, as far as it is known.
-    fn longest_stall_ns(&self, series: &Series) -> Option<u64> {
-        series.samples.iter().filter_map(|sample| sample.longest_stall_ns).max()
-    }
-
-    fn table(&self, ranked: &[&Series], baseline: &Series) -> String {
-        let show = |value: f64| match &self.args.metric {
-            Some(_) => count(value),
-            None => time(value * 1e9),
-        };
-        let of = format!("of {}", baseline.lock);
-        let what = if self.args.metric.is_some() { "metric" } else { "wall time" };
-        let ratio = [&of, "low", "high", "stall", "CPU s", "RSS MiB"];
-        let header = [&["lock", what, "low", "high"], &ratio[..]].concat();
-        let mut table = Table::new(&header);
-        let higher = self.args.higher_is_better;
-        for series in ranked {
-            let (Some(value), Some(ratio)) = (series.value(), series.better_than(baseline, higher))
-            else {
-                continue;
-            };
-            let median = |figure: fn(&Sample) -> f64| {
-                three(stats::median(&series.each(figure)).unwrap_or_default())
-            };
-            let mut row = vec![series.lock.clone()];
-            row.extend([value.median, value.low, value.high].map(show));
-            row.extend([ratio.median, ratio.low, ratio.high].map(three));
-            let stall = self.longest_stall_ns(series);
-            row.push(stall.map_or_else(String::new, |ns| time(ns as f64)));
-            row.push(median(|sample| sample.cpu_s));
-            row.push(median(|sample| sample.max_rss_kib as f64 / 1024.0));
-            table.row(row);
-        }
-        let rounds = stats::describe(baseline.samples.len());
-        let metric = match (&self.args.metric, higher) {
-            (None, _) => "",
-            (Some(_), true) => "; a higher metric is better",
-            (Some(_), false) => "; a lower metric is better, without --higher-is-better",
-        };
-        let library = self.target.library.as_ref();
-        let library = library.map_or_else(String::new, |file| format!("; {}", file.describe()));
-        let command = self.target.typed();
-        format!("{command}\n{rounds}{metric}; \"{of}\" above 1 is better{library}\n{table}")
-    }
-
-    fn warnings(&self, ranked: &[&Series]) -> Vec<Warning> {
-        let steal = steal(ranked.iter().copied());
-        let mut warnings: Vec<Warning> =
-            Warning::steal(steal, "all runs together").into_iter().collect();
-        let spreads = ranked.iter().filter_map(|series| Some((series.value()?.spread(), series)));
-        if let Some((spread, series)) = spreads.max_by(|a, b| a.0.total_cmp(&b.0))
-            && spread > SPREAD_LIMIT
-        {
-            let place = format!("widest: {}", series.lock);
-            warnings.push(Warning::WideInterval { place, spread });
-        }
-        warnings
     }
 }
 
-/// Returns the share of CPU time that the hypervisor took away during some runs.
-fn steal<'a>(all: impl IntoIterator<Item = &'a Series>) -> f64 {
-    let mut times = CpuTimes::default();
-    let samples = all.into_iter().flat_map(|series| &series.samples);
-    samples.for_each(|sample| times += sample.cpu_times);
-    times.steal_share()
+/// Judges the programs among rows, whoever measured them. Returns whether none failed; nothing if
+/// there is none.
+pub(crate) fn judge(rows: &[Row], sink: &mut Sink) -> Result<Option<bool>> {
+    let points = rows.iter().filter_map(|row| match row {
+        Row::Point(point) if point.world == PROCESS => Some(&**point),
+        _ => None,
+    });
+    let programs = stats::unique(points.clone().map(|point| point.workload.clone()));
+    let waits = rows.iter().find_map(|row| match row {
+        Row::Choice(choice) => choice.waits,
+        _ => None,
+    });
+    let failures = rows.iter().filter_map(|row| match row {
+        Row::Failure(failure) => Some(failure.sentence.as_str()),
+        _ => None,
+    });
+    for program in &programs {
+        let own = points.clone().filter(|point| point.workload == *program);
+        let own: Vec<Point> = own.cloned().collect();
+        let library = own.iter().find_map(|point| point.library.clone());
+        sink.people(&table(&own, library.as_deref()))?;
+        if let Some(choice) = choose(&own, waits.filter(|_| programs.len() == 1)) {
+            sink.people(&choice.sentence)?;
+        }
+    }
+    let failures: Vec<&str> = failures.filter(|_| !programs.is_empty()).collect();
+    failures.iter().for_each(|sentence| output::complain(&format!("failed: {sentence}")));
+    Ok((!programs.is_empty()).then_some(failures.is_empty()))
+}
+
+/// Lays out the points of one program, with the library's file if that is known.
+fn table(points: &[Point], library: Option<&str>) -> String {
+    let Some(first) = points.first() else { return String::new() };
+    format!("{}{}", heading(first, points, library), rows(first, points))
+}
+
+fn rows(first: &Point, points: &[Point]) -> Table {
+    let show = |value: f64| match &first.metric {
+        Some(_) => count(value),
+        None => time(value * 1e9),
+    };
+    let of = format!("of {}", first.baseline.as_deref().unwrap_or("?"));
+    let what = if first.metric.is_some() { "metric" } else { "wall time" };
+    let ratio = [&of, "low", "high", "stall", "CPU s", "RSS MiB"];
+    let mut table = Table::new(&[&["lock", what, "low", "high"], &ratio[..]].concat());
+    for point in points {
+        let (Some(value), Some(ratio)) = (point.value, point.of_baseline) else { continue };
+        let median = |figure: fn(&Run) -> Option<f64>| {
+            let each: Option<Vec<f64>> = point.samples.iter().map(figure).collect();
+            each.and_then(|each| stats::median(&each)).map_or_else(|| "-".into(), three)
+        };
+        let mut row = vec![point.lock.clone()];
+        row.extend([value.median, value.low, value.high].map(show));
+        row.extend([ratio.median, ratio.low, ratio.high].map(three));
+        row.push(point.longest_stall_ns.map_or_else(String::new, |ns| time(ns as f64)));
+        row.push(median(|run| run.cpu_s));
+        row.push(median(|run| Some(run.max_rss_kib? as f64 / 1024.0)));
+        table.row(row);
+    }
+    table
+}
+
+/// Says what is compared, and how often.
+fn heading(first: &Point, points: &[Point], library: Option<&str>) -> String {
+    let of = format!("of {}", first.baseline.as_deref().unwrap_or("?"));
+    let most = points.iter().map(|point| point.samples.len()).max().unwrap_or(0);
+    let metric = match (&first.metric, first.higher_is_better) {
+        (None, _) => "",
+        (Some(_), Some(true)) => "; a higher metric is better",
+        (Some(_), _) => "; a lower metric is better, without --higher-is-better",
+    };
+    let library = library.map_or_else(String::new, |file| format!("; {file}"));
+    format!(
+        "{}\n{}{metric}; \"{of}\" above 1 is better{library}\n",
+        first.workload,
+        stats::describe(most)
+    )
+}
+
+fn warnings(points: &[Point]) -> Vec<Warning> {
+    let most = points.iter().max_by(|a, b| a.steal.total_cmp(&b.steal));
+    let place = |point: &Point| format!("at most: {}", point.lock);
+    let mut warnings: Vec<Warning> =
+        most.and_then(|point| Warning::steal(point.steal, place(point))).into_iter().collect();
+    let spreads = points.iter().filter_map(|point| Some((point.value?.spread(), point)));
+    if let Some((spread, point)) = spreads.max_by(|a, b| a.0.total_cmp(&b.0))
+        && spread > SPREAD_LIMIT
+    {
+        let place = format!("widest: {}", point.lock);
+        warnings.push(Warning::WideInterval { place, spread });
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rows of a file that the command wrote in the past; of lists in it, most is left out.
+    fn kept() -> Vec<Row> {
+        let text = include_str!("../../../overlock-report/tests/data/2026-11-26-compare.jsonl");
+        let mut rows: Vec<Row> = text.lines().map(|line| Row::parse(line).unwrap()).collect();
+        for row in &mut rows {
+            if let Row::Point(point) = row {
+                point.samples.retain(|run| run.value.is_some());
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn the_table_of_a_kept_comparison_is_laid_out_again() {
+        let points = kept().into_iter().filter_map(|row| match row {
+            Row::Point(point) => Some(*point),
+            _ => None,
+        });
+        let points: Vec<Point> = points.collect();
+        let first = &points[0];
+        let text =
+            heading(first, &points, Some("the library")) + &rows(first, &points).fitted(None);
+        assert_eq!(text, KEPT);
+    }
+
+    const KEPT: &str = "\
+/usr/bin/sort --parallel=4 /etc/services
+1 round, so low and high mean nothing; \"of libc\" above 1 is better; the library
+  lock    wall time      low     high  of libc    low   high  stall  CPU s  RSS MiB
+  libc       969 us   953 us   986 us     1.00   1.00   1.00   0 ns   9e-4     17.6
+  hybrid    1.10 ms  1.08 ms  1.13 ms    0.878  0.876  0.880   0 ns  0.001     17.6
+  none      1.12 ms  1.10 ms  1.13 ms    0.866  0.863  0.870   0 ns  0.001     17.6
+";
+
+    #[test]
+    fn a_kept_comparison_is_judged_again() {
+        let mut sink = Sink::tables();
+        assert_eq!(judge(&kept(), &mut sink).unwrap(), Some(true));
+        assert_eq!(judge(&[], &mut sink).unwrap(), None);
+        let failed = Failure { sentence: "it crashed".into(), ..Failure::default() };
+        let rows = [kept(), vec![Row::Failure(failed)]].concat();
+        assert_eq!(judge(&rows, &mut sink).unwrap(), Some(false));
+    }
 }

@@ -243,7 +243,7 @@ fn the_records_hold_every_raw_sample() {
         assert_eq!(point["world"], "process");
         let samples = point["samples"].as_array().unwrap();
         assert_eq!(samples.len(), 2);
-        assert!(samples[0]["wall_s"].as_f64().unwrap() > 0.0);
+        assert!(samples[0]["seconds"].as_f64().unwrap() > 0.0);
         assert!(samples[0]["max_rss_kib"].as_i64().unwrap() > 0);
     }
 }

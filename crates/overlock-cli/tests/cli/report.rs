@@ -114,6 +114,31 @@ fn no_result_is_overwritten_or_counted_twice() {
 }
 
 #[test]
+fn a_check_names_bad_lines_and_judges_the_others() {
+    let desk = Desk::new();
+    let whole: String = experiment("abc", 1.0).iter().map(|row| format!("{row}\n")).collect();
+    let check = |text: &str| {
+        let file = desk.text("kept.jsonl", text);
+        said(&["report", "--check", file.to_str().unwrap()])
+    };
+    check(&whole).ends(2, "there is nothing to judge");
+    let of_1x = |of: f64| {
+        let mut hybrid = point("hybrid", 8, 8e6);
+        hybrid["of_1x"] = json!({"median": of, "low": of, "high": of});
+        hybrid["samples"] = json!([{"ops_per_cpu": {"min": 20, "avg": 20.5, "max": 21}}]);
+        hybrid["locks_count"] = json!(1);
+        format!("{hybrid}\n").replace("micro", "one").replace("\"cs_ns\":1000", "\"cs_ns\":0")
+    };
+    check(&of_1x(0.9)).ends(0, "");
+    check(&of_1x(0.5)).ends(1, "bounds missed");
+    let half = format!("{{\n{}{{\"kind\":\"pair\",\"lock\":3}}\n", of_1x(0.9));
+    let said = check(&half);
+    said.ends(2, "kept.jsonl:1: not a record");
+    assert!(said.stderr.contains("kept.jsonl:3: not a record"), "{said:?}");
+    assert!(said.stdout.contains("bounds met"), "{said:?}");
+}
+
+#[test]
 fn results_come_by_a_pipe_and_pages_go_by_one() {
     let mut child = overlock(&["report", "-", "-o", "-"])
         .stdin(Stdio::piped())

@@ -192,9 +192,15 @@ pub struct Point {
     /// A program's own figure: how it was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
+    /// Whether more of it is better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub higher_is_better: Option<bool>,
     /// Its values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Interval>,
+    /// The file of the preload library.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library: Option<String>,
     /// The lock that a program's figures are compared with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
@@ -279,7 +285,7 @@ impl Point {
             max: whole(worst(&|run| run.wait_ns.max as f64)),
         });
         self.wait_counts = merged(runs.iter().map(|run| &run.wait_counts[..]));
-        self.longest_stall_ns = Some(whole(worst(&|run| run.longest_stall_ns as f64)));
+        self.longest_stall_ns = Some(whole(worst(&Run::stall_ns)));
         self.cpu_s_per_s = mid(&|run| run.cpu_s_per_s);
         self.counters = sums(runs, |run| &run.counters);
         self.interval_coverage = coverage(runs.len());

@@ -1,86 +1,58 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which lock suits the program, and whether the figures are good enough to tell.
 
-use super::startup::StartUp;
-use crate::stats::{self, CONFIDENCE, Interval};
-use crate::units::{three, time};
-use overlock_judge::recommend::{self, Candidate};
-use overlock_launch::{LIBC, Sample};
-use serde::Serialize;
+use crate::recommend::{self, Candidate};
+use crate::startup;
+use overlock_world::Run;
+use overlock_world::row::{Choice, LIBC, NONE, Point};
+use overlock_world::stats::{self, CONFIDENCE, Interval};
+use overlock_world::units::{three, time};
 
-/// One lock: `samples[i]` is from round `i`.
-#[derive(Debug)]
-pub(crate) struct Series {
-    pub(crate) lock: String,
-    pub(crate) samples: Vec<Sample>,
-    /// So bad that it was left out after some rounds.
-    pub(crate) beaten: bool,
+/// Returns the point that the others are compared with: the unmodified program, or else the first
+/// lock.
+#[must_use]
+pub fn baseline(points: &[Point]) -> Option<&Point> {
+    let find = |is_it: fn(&str) -> bool| points.iter().find(|point| is_it(&point.lock));
+    find(|lock| lock == LIBC).or_else(|| find(|lock| lock != NONE)).or(points.first())
 }
 
-impl Series {
-    pub(crate) fn new(lock: &str) -> Self {
-        Series { lock: lock.to_owned(), samples: Vec::new(), beaten: false }
+/// Compares each point with the baseline, and puts the best first.
+pub fn rank(points: &mut Vec<Point>) {
+    let Some(base) = baseline(points).cloned() else { return };
+    for point in points.iter_mut() {
+        point.baseline = Some(base.lock.clone());
+        point.of_baseline = Interval::of(&point.better_than(&base));
     }
+    points.retain(|point| point.of_baseline.is_some());
+    let ratio = |point: &Point| point.of_baseline.map_or(0.0, |ratio| ratio.median);
+    points.sort_by(|a, b| ratio(b).total_cmp(&ratio(a)));
+}
 
-    pub(crate) fn each(&self, figure: impl Fn(&Sample) -> f64) -> Vec<f64> {
-        self.samples.iter().map(figure).collect()
-    }
-
-    pub(crate) fn value(&self) -> Option<Interval> {
-        Interval::of(&self.values())
-    }
-
-    pub(crate) fn values(&self) -> Vec<f64> {
-        self.each(|sample| sample.value)
-    }
-
-    /// Returns how many times better than `other` this lock is, round by round: above 1 is better.
-    pub(crate) fn better_than(&self, other: &Series, higher_is_better: bool) -> Option<Interval> {
-        Interval::of(&self.better_than_values(&other.values(), higher_is_better))
-    }
-
-    /// Returns the ratios themselves.
-    pub(crate) fn better_than_values(&self, other: &[f64], higher_is_better: bool) -> Vec<f64> {
-        let rounds = self.samples.iter().zip(other);
-        let ratios = rounds.map(|(own, other)| own.value / other);
-        ratios.map(|ratio| if higher_is_better { ratio } else { 1.0 / ratio }).collect()
-    }
+/// Judges points of one program that are ranked, and how often its threads waited for a lock that
+/// can be replaced, if that is known. Returns nothing if there is nothing to choose from.
+#[must_use]
+pub fn choose(points: &[Point], waits: Option<u64>) -> Option<Choice> {
+    // The library that replaces nothing is not a choice.
+    let ranked: Vec<&Point> = points.iter().filter(|point| point.lock != NONE).collect();
+    let none = points.iter().find(|point| point.lock == NONE);
+    let name = points.first()?.baseline.as_ref();
+    let baseline = points.iter().find(|point| Some(&point.lock) == name)?;
+    let startup = startup::cost(points);
+    let (lock, sentence) = Findings { ranked: &ranked, baseline, none, waits }.judge()?;
+    Some(Choice { lock: lock.map(str::to_owned), sentence, waits, startup })
 }
 
 /// The evidence.
 #[derive(Debug)]
-pub(super) struct Findings<'a> {
+struct Findings<'a> {
     /// The locks, the best first.
-    pub(super) ranked: &'a [&'a Series],
+    ranked: &'a [&'a Point],
     /// One of them.
-    pub(super) baseline: &'a Series,
+    baseline: &'a Point,
     /// The library that replaces nothing, if it was measured.
-    pub(super) none: Option<&'a Series>,
-    pub(super) startup: Option<StartUp>,
+    none: Option<&'a Point>,
     /// How often a thread waited for a lock that can be replaced, if that is known.
-    pub(super) waits: Option<u64>,
-    pub(super) higher_is_better: bool,
-}
-
-/// The result.
-#[derive(Debug, Serialize)]
-pub(crate) struct Verdict {
-    kind: &'static str,
-    /// The lock to use; nothing if that would be a guess.
-    pub(crate) lock: Option<String>,
-    pub(crate) sentence: String,
-    /// From a separate run; absent if the program left no counters.
     waits: Option<u64>,
-    /// The cost of preloading itself; absent if it was not measured.
-    startup: Option<StartUp>,
-}
-
-/// Judges the findings; returns nothing if there is nothing to choose from.
-pub(super) fn judge(findings: &Findings<'_>) -> Option<Verdict> {
-    let (lock, sentence) = findings.judge()?;
-    let Findings { waits, startup, .. } = *findings;
-    let lock = lock.map(str::to_owned);
-    Some(Verdict { kind: "verdict", lock, sentence, waits, startup })
 }
 
 impl<'a> Findings<'a> {
@@ -109,22 +81,22 @@ impl<'a> Findings<'a> {
     }
 
     /// Returns whether a stall of this lock is long enough to be weighed.
-    fn has_long_stalls(&self, series: &Series) -> bool {
+    fn has_long_stalls(&self, series: &Point) -> bool {
         let longest = series.samples.iter().filter_map(|sample| sample.longest_stall_ns).max();
         longest.is_some_and(|ns| ns as f64 > recommend::SHORT_STALL_NS)
     }
 
     /// Returns whether a thread is known to have given its processor up at a mutex.
-    fn has_stalled(&self, series: &Series) -> bool {
+    fn has_stalled(&self, series: &Point) -> bool {
         series.samples.iter().any(|sample| sample.longest_stall_ns.is_some_and(|ns| ns > 0))
     }
 
     /// Returns what the rule weighs: how many times better than the baseline each lock is, and its
     /// longest stalls, if they are known of all runs.
-    fn candidates(&self, series: &[&'a Series]) -> Vec<Candidate<'a>> {
+    fn candidates(&self, series: &[&'a Point]) -> Vec<Candidate<'a>> {
         let known = self.knows_stalls();
-        let candidate = |series: &&'a Series| {
-            let ratios = series.better_than_values(&self.baseline.values(), self.higher_is_better);
+        let candidate = |series: &&'a Point| {
+            let ratios = series.better_than(self.baseline);
             let stalls = self.stalls_ns(series).filter(|_| known);
             let stalls = stalls.unwrap_or_else(|| vec![0.0; ratios.len()]);
             let rounds = ratios.iter().zip(&stalls);
@@ -140,19 +112,19 @@ impl<'a> Findings<'a> {
     }
 
     /// Returns the longest stall of each round.
-    fn stalls_ns(&self, series: &Series) -> Option<Vec<f64>> {
+    fn stalls_ns(&self, series: &Point) -> Option<Vec<f64>> {
         series.samples.iter().map(|sample| Some(sample.longest_stall_ns? as f64)).collect()
     }
 
     /// Explains why no figure can tell anything about locks, if that is so.
-    fn nothing_to_learn(&self, best: &Series) -> Option<String> {
+    fn nothing_to_learn(&self, best: &Point) -> Option<String> {
         let rounds = self.baseline.samples.len();
-        let figures = || self.ranked.iter().flat_map(|series| series.values());
+        let figures = || self.ranked.iter().flat_map(|point| point.each(Run::figure));
         if rounds > 1 && figures().zip(figures().skip(1)).all(|(one, next)| one == next) {
             return Some(format!(
                 "the figure was {} in every run under every lock, so it does not depend on the \
                  lock; read another, or compare wall time.",
-                three(best.values()[0])
+                three(best.samples[0].figure())
             ));
         }
         if self.waits == Some(0) && !self.ranked.iter().any(|series| self.has_stalled(series)) {
@@ -288,12 +260,12 @@ impl<'a> Findings<'a> {
 
     /// Returns how many times better than another lock the figure of a lock is.
     fn over(&self, lock: &Candidate<'_>, other: &Candidate<'_>) -> Option<Interval> {
-        self.find(lock.lock)?.better_than(self.find(other.lock)?, self.higher_is_better)
+        Interval::of(&self.find(lock.lock)?.better_than(self.find(other.lock)?))
     }
 
     /// As `over`, than the library that replaces nothing.
     fn over_none(&self, lock: &Candidate<'_>) -> Option<Interval> {
-        self.find(lock.lock)?.better_than(self.none?, self.higher_is_better)
+        Interval::of(&self.find(lock.lock)?.better_than(self.none?))
     }
 
     /// Whether one of the locks stalled for so long that the rule weighs it.
@@ -307,7 +279,7 @@ impl<'a> Findings<'a> {
         stalls.filter(|_| self.knows_stalls()).into_iter().flatten().fold(0.0, f64::max)
     }
 
-    fn find(&self, lock: &str) -> Option<&'a Series> {
+    fn find(&self, lock: &str) -> Option<&'a Point> {
         self.ranked.iter().copied().find(|series| series.lock == lock)
     }
 }
@@ -320,35 +292,41 @@ fn times(ratio: Interval) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::CpuTimes;
+    use overlock_world::row::Programs;
+    use std::collections::BTreeMap;
 
-    fn series(lock: &str, values: &[f64]) -> Series {
-        let sample = |value| Sample {
-            value,
-            wall_s: value,
-            cpu_s: 0.0,
-            max_rss_kib: 0,
-            longest_stall_ns: None,
-            waits: None,
-            cpu_times: CpuTimes::default(),
+    fn of(lock: &str, values: &[f64], higher_is_better: bool) -> Point {
+        let run = |value: &f64| Run { value: Some(*value), seconds: *value, ..Run::default() };
+        let programs = Programs {
+            workload: "program".into(),
+            pcpus: None,
+            metric: None,
+            higher_is_better,
+            library: None,
         };
-        let samples = values.iter().copied().map(sample).collect();
-        Series { samples, ..Series::new(lock) }
+        programs.point(lock, values.iter().map(run).collect(), BTreeMap::new())
+    }
+
+    fn series(lock: &str, values: &[f64]) -> Point {
+        of(lock, values, false)
     }
 
     /// A lock whose longest stall was this long in each round.
-    fn stalling(lock: &str, values: &[f64], stall_ms: f64) -> Series {
-        let mut series = series(lock, values);
-        series
-            .samples
-            .iter_mut()
-            .for_each(|of| of.longest_stall_ns = Some((stall_ms * 1e6) as u64));
-        series
+    fn stalling(lock: &str, values: &[f64], stall_ms: f64) -> Point {
+        let mut point = series(lock, values);
+        let stall_ns = Some((stall_ms * 1e6) as u64);
+        point.samples.iter_mut().for_each(|run| run.longest_stall_ns = stall_ns);
+        point
     }
 
-    fn told(ranked: &[&Series], baseline: &Series, higher_is_better: bool) -> Option<Verdict> {
-        let (none, startup, waits) = (None, None, Some(7));
-        judge(&Findings { ranked, baseline, none, startup, waits, higher_is_better })
+    fn told_of(waits: Option<u64>, points: &[&Point]) -> Choice {
+        let mut points: Vec<Point> = points.iter().map(|point| (*point).clone()).collect();
+        rank(&mut points);
+        choose(&points, waits).unwrap()
+    }
+
+    fn told(points: &[&Point]) -> Choice {
+        told_of(Some(7), points)
     }
 
     const LIBC: [f64; 6] = [10.0, 11.0, 10.0, 12.0, 10.0, 11.0];
@@ -356,7 +334,7 @@ mod tests {
     #[test]
     fn a_clear_winner_is_named() {
         let (libc, fast) = (series("libc", &LIBC), series("hybrid", &LIBC.map(|v| v / 2.0)));
-        let verdict = told(&[&fast, &libc], &libc, false).unwrap();
+        let verdict = told(&[&fast, &libc]);
         assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
         assert!(verdict.sentence.contains("2.00x (2.00..2.00)"), "{}", verdict.sentence);
     }
@@ -365,7 +343,7 @@ mod tests {
     fn ratios_are_paired_so_common_noise_cancels() {
         let noisy = [10.0, 30.0, 20.0, 70.0, 15.0, 90.0];
         let (libc, fast) = (series("libc", &noisy), series("hybrid", &noisy.map(|v| v * 0.98)));
-        let verdict = told(&[&fast, &libc], &libc, false).unwrap();
+        let verdict = told(&[&fast, &libc]);
         assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
     }
 
@@ -373,7 +351,7 @@ mod tests {
     fn inside_the_noise_there_is_no_verdict() {
         let other = series("hybrid", &[9.0, 12.0, 9.5, 12.5, 9.0, 10.5]);
         let libc = series("libc", &LIBC);
-        let verdict = told(&[&other, &libc], &libc, false).unwrap();
+        let verdict = told(&[&other, &libc]);
         assert_eq!(verdict.lock, None);
         assert!(verdict.sentence.starts_with("No verdict"), "{}", verdict.sentence);
     }
@@ -381,7 +359,7 @@ mod tests {
     #[test]
     fn a_figure_that_never_varies_is_no_noise() {
         let (libc, other) = (series("libc", &[3.0; 2]), series("hybrid", &[3.0; 2]));
-        let verdict = told(&[&libc, &other], &libc, false).unwrap();
+        let verdict = told(&[&libc, &other]);
         assert_eq!(verdict.lock, None);
         assert!(verdict.sentence.contains("3.00 in every run"), "{}", verdict.sentence);
     }
@@ -389,15 +367,16 @@ mod tests {
     #[test]
     fn few_rounds_are_never_enough() {
         let (libc, fast) = (series("libc", &LIBC[..5]), series("hybrid", &[1.0; 5]));
-        let verdict = told(&[&fast, &libc], &libc, false).unwrap();
+        let verdict = told(&[&fast, &libc]);
         assert_eq!(verdict.lock, None);
         assert!(verdict.sentence.contains("too few"));
     }
 
     #[test]
     fn the_baseline_may_win_and_higher_may_be_better() {
-        let (libc, slow) = (series("libc", &LIBC), series("hybrid", &LIBC.map(|v| v / 3.0)));
-        let verdict = told(&[&libc, &slow], &libc, true).unwrap();
+        let libc = of("libc", &LIBC, true);
+        let slow = of("hybrid", &LIBC.map(|v| v / 3.0), true);
+        let verdict = told(&[&libc, &slow]);
         assert_eq!(verdict.lock.as_deref(), Some("libc"));
         assert!(verdict.sentence.starts_with("Keep libc: it is 3.00x"), "{}", verdict.sentence);
     }
@@ -407,7 +386,7 @@ mod tests {
         let libc = series("libc", &LIBC);
         let fast = series("hybrid", &LIBC.map(|v| v / 2.0));
         let tie = series("ticket", &[5.0, 5.4, 5.1, 5.9, 5.2, 5.5]);
-        let verdict = told(&[&fast, &tie, &libc], &libc, false).unwrap();
+        let verdict = told(&[&fast, &tie, &libc]);
         assert!(verdict.sentence.ends_with("It ties with ticket."));
     }
 
@@ -416,12 +395,12 @@ mod tests {
         let libc = series("libc", &LIBC);
         let fast = series("test-and-set", &LIBC.map(|v| v / 2.0));
         let near = series("hybrid", &LIBC.map(|v| v / 1.97));
-        let verdict = told(&[&fast, &near, &libc], &libc, false).unwrap();
+        let verdict = told(&[&fast, &near, &libc]);
         assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
         assert!(verdict.sentence.contains("test-and-set came out 1.02x"), "{}", verdict.sentence);
 
         let far = series("hybrid", &LIBC.map(|v| v / 1.5));
-        let verdict = told(&[&fast, &far, &libc], &libc, false).unwrap();
+        let verdict = told(&[&fast, &far, &libc]);
         assert_eq!(verdict.lock.as_deref(), Some("test-and-set"));
         assert!(verdict.sentence.contains("hybrid, which can't, is 0.750x"), "{verdict:?}");
     }
@@ -430,11 +409,7 @@ mod tests {
     fn a_lock_that_stalls_fifty_times_as_long_loses_though_faster() {
         let slower = LIBC.map(|time| time * 1.01);
         let judge = |queued_ms, hybrid_ms| {
-            let queued = stalling("queued", &LIBC, queued_ms);
-            let hybrid = stalling("hybrid", &slower, hybrid_ms);
-            let (ranked, baseline) = (&[&queued, &hybrid][..], &queued);
-            let (none, startup, waits, higher_is_better) = (None, None, Some(9), false);
-            judge(&Findings { ranked, baseline, none, startup, waits, higher_is_better }).unwrap()
+            told(&[&stalling("queued", &LIBC, queued_ms), &stalling("hybrid", &slower, hybrid_ms)])
         };
         let queued_stalls = judge(200.0, 4.0);
         assert_eq!(queued_stalls.lock.as_deref(), Some("hybrid"));
@@ -452,7 +427,7 @@ mod tests {
     fn stalls_that_are_not_known_of_all_locks_do_not_count() {
         let libc = series("libc", &LIBC);
         let fast = stalling("hybrid", &LIBC.map(|v| v / 1.1), 900.0);
-        let verdict = told(&[&fast, &libc], &libc, false).unwrap();
+        let verdict = told(&[&fast, &libc]);
         assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
         assert!(!verdict.sentence.contains("longest stall"), "{verdict:?}");
         assert!(verdict.sentence.ends_with("because libc's can't be measured."), "{verdict:?}");
@@ -461,12 +436,7 @@ mod tests {
     #[test]
     fn where_nothing_waited_there_is_no_verdict() {
         let (libc, fast) = (series("libc", &LIBC), series("hybrid", &LIBC.map(|v| v / 2.0)));
-        let (ranked, none, startup, higher_is_better) = ([&fast, &libc], None, None, false);
-        let baseline = &libc;
-        let judge = |waits| {
-            let ranked = &ranked;
-            judge(&Findings { ranked, baseline, none, startup, waits, higher_is_better }).unwrap()
-        };
+        let judge = |waits| told_of(waits, &[&fast, &libc]);
         assert_eq!(judge(Some(0)).lock, None);
         assert!(judge(Some(0)).sentence.contains("no thread waited"));
         for waits in [Some(1), None] {
@@ -477,11 +447,7 @@ mod tests {
     #[test]
     fn what_preloading_costs_is_no_merit_of_libc() {
         let (libc, hybrid) = (series("libc", &LIBC), series("hybrid", &LIBC.map(|v| v * 1.3)));
-        let judge = |none: &Series| {
-            let (ranked, none) = (&[&libc, &hybrid][..], Some(none));
-            let (baseline, startup, waits, higher_is_better) = (&libc, None, Some(9), false);
-            judge(&Findings { ranked, baseline, none, startup, waits, higher_is_better }).unwrap()
-        };
+        let judge = |none: &Point| told(&[&libc, &hybrid, none]);
         let all_of_it = judge(&series("none", &LIBC.map(|v| v * 1.3)));
         assert_eq!(all_of_it.lock, None);
         assert!(all_of_it.sentence.contains("that is what preloading costs"), "{all_of_it:?}");
