@@ -70,6 +70,7 @@ fn metadata(root: &Path) -> Result<Vec<(String, String)>> {
 const ARROWS: &[(&str, &str)] = &[
     ("overlock-boot", "overlock"),
     ("overlock-c", "overlock"),
+    ("overlock-parking-lot", "overlock"),
     ("overlock-preload", "overlock"),
     ("overlock-sim", "overlock"),
     ("overlock-sim", "overlock-host"),

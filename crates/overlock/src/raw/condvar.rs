@@ -263,6 +263,13 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         result
     }
 
+    /// Whether waiters wait that have not been notified. The answer may be out of date by the time
+    /// it is returned.
+    #[inline]
+    pub fn has_waiters(&self) -> bool {
+        self.ends().is_some()
+    }
+
     fn ends(&self) -> Option<Ends> {
         Ends::new(self.ends.load(Relaxed))
     }

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Do the types of this crate do what `parking_lot` promises of them?
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use overlock_parking_lot as parking_lot;
+use parking_lot::lock_api::{RawMutex as _, RawRwLock as _};
+use parking_lot::{
+    Condvar, FairMutex, MappedMutexGuard, Mutex, MutexGuard, Once, OnceState, RawMutex, RawRwLock,
+    ReentrantMutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
+};
+
+const SOON: Duration = Duration::from_millis(20);
+
+#[test]
+fn guards_are_mapped_unlocked_and_bumped() {
+    let pair = Mutex::new((1, 2));
+    let mut second = MutexGuard::map(pair.lock(), |pair| &mut pair.1);
+    *second += 1;
+    assert!(pair.is_locked());
+    MappedMutexGuard::unlock_fair(second);
+
+    let mut guard = pair.lock();
+    MutexGuard::unlocked(&mut guard, || assert_eq!(*pair.lock(), (1, 3)));
+    MutexGuard::bump(&mut guard);
+    assert_eq!(*guard, (1, 3));
+    assert!(pair.is_locked());
+    drop(guard);
+    assert!(!pair.is_locked());
+}
+
+/// Whether a thread that releases a lock and takes it again at once finds that the waiter has had it
+/// in between.
+fn is_next(release: fn(MutexGuard<'_, bool>)) -> bool {
+    let (lock, comes) = (Mutex::new(false), Barrier::new(2));
+    thread::scope(|scope| {
+        let guard = lock.lock();
+        scope.spawn(|| {
+            comes.wait();
+            *lock.lock() = true;
+        });
+        comes.wait();
+        // By then it has joined the queue, unless the machine is very busy.
+        thread::sleep(SOON);
+        release(guard);
+        *lock.lock()
+    })
+}
+
+#[test]
+fn a_fair_release_lets_the_waiter_have_the_lock_next() {
+    let times = |release| (0..20).filter(|_| is_next(release)).count();
+    let fair = times(|guard| MutexGuard::unlock_fair(guard));
+    assert!(fair > 10, "only {fair} of 20 waiters were next");
+    let unfair = times(|guard| drop(guard));
+    assert!(unfair <= 10, "the question does not tell fair releases from others: {unfair} of 20");
+}
+
+#[test]
+fn instants_and_durations_are_deadlines() {
+    let (mutex, rwlock) = (Mutex::new(()), RwLock::new(()));
+    let (held, written) = (mutex.lock(), rwlock.write());
+    let start = Instant::now();
+    assert!(mutex.try_lock_for(SOON).is_none());
+    assert!(start.elapsed() >= SOON);
+    let deadline = Instant::now() + SOON;
+    assert!(mutex.try_lock_until(deadline).is_none());
+    assert!(Instant::now() >= deadline);
+    for failed in [
+        rwlock.try_read_for(SOON).is_none(),
+        rwlock.try_write_until(Instant::now() + SOON).is_none(),
+        rwlock.try_upgradable_read_for(SOON).is_none(),
+        rwlock.try_read_recursive_until(Instant::now() + SOON).is_none(),
+    ] {
+        assert!(failed);
+    }
+    drop((held, written));
+    assert!(mutex.try_lock_for(Duration::MAX).is_some());
+    // A deadline that has passed still leaves one try.
+    assert!(mutex.try_lock_until(start).is_some());
+    assert!(rwlock.try_write_for(Duration::MAX).is_some());
+}
+
+#[test]
+fn readers_upgrade_and_writers_downgrade() {
+    let lock = RwLock::new(1);
+    let upgradable = lock.upgradable_read();
+    let reader = lock.read();
+    let upgradable = RwLockUpgradableReadGuard::try_upgrade(upgradable).unwrap_err();
+    let upgradable = RwLockUpgradableReadGuard::try_upgrade_for(upgradable, SOON).unwrap_err();
+    drop(reader);
+    let mut writer = RwLockUpgradableReadGuard::upgrade(upgradable);
+    *writer = 2;
+    let upgradable = RwLockWriteGuard::downgrade_to_upgradable(writer);
+    assert!(lock.try_upgradable_read().is_none());
+    let reader = RwLockUpgradableReadGuard::downgrade(upgradable);
+    assert_eq!((*reader, *lock.read_recursive()), (2, 2));
+    RwLockReadGuard::unlock_fair(reader);
+    let reader = RwLockWriteGuard::downgrade(lock.write());
+    assert!(lock.try_write().is_none());
+    drop(reader);
+    RwLockWriteGuard::unlock_fair(lock.write());
+    assert!(!lock.is_locked());
+}
+
+#[test]
+fn a_reentrant_mutex_knows_its_thread() {
+    let mutex = Arc::new(ReentrantMutex::new(7));
+    let (outer, inner) = (mutex.lock(), mutex.lock());
+    assert_eq!(*outer + *inner, 14);
+    let other = Arc::clone(&mutex);
+    assert!(thread::spawn(move || other.try_lock().is_none()).join().unwrap());
+    drop(outer);
+    let other = Arc::clone(&mutex);
+    assert!(thread::spawn(move || other.try_lock().is_none()).join().unwrap());
+    drop(inner);
+    assert!(thread::spawn(move || mutex.try_lock().is_some()).join().unwrap());
+}
+
+#[test]
+fn a_fair_mutex_excludes() {
+    let sum = FairMutex::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..1000).for_each(|_| *sum.lock() += 1));
+        }
+    });
+    assert_eq!(sum.into_inner(), 4000);
+}
+
+#[test]
+fn a_waiter_with_a_second_mutex_panics_until_the_first_has_left() {
+    let (one, two, condvar) = (Mutex::new(false), Mutex::new(()), Condvar::new());
+    thread::scope(|scope| {
+        let (said, waits) = mpsc::channel();
+        let (one, condvar) = (&one, &condvar);
+        scope.spawn(move || {
+            let mut done = one.lock();
+            said.send(()).unwrap();
+            condvar.wait_while(&mut done, |done| !*done);
+        });
+        waits.recv().unwrap();
+        // The first waiter has released its mutex, so it is on the list.
+        drop(one.lock());
+        let with_two = || condvar.wait_for(&mut two.lock(), SOON);
+        assert!(catch_unwind(AssertUnwindSafe(with_two)).is_err());
+        assert!(!two.is_locked(), "the guard was dropped");
+        *one.lock() = true;
+        assert!(condvar.notify_one());
+        // No waiter is left, whether the first has woken up or not.
+        assert!(with_two().timed_out());
+    });
+    assert!(!condvar.notify_one());
+    assert_eq!(condvar.notify_all(), 0);
+}
+
+#[test]
+fn all_waiters_are_notified() {
+    const WAITERS: usize = 8;
+    let (count, condvar) = (Mutex::new(0), Condvar::new());
+    thread::scope(|scope| {
+        for _ in 0..WAITERS {
+            scope.spawn(|| {
+                let mut count = count.lock();
+                *count += 1;
+                condvar.wait(&mut count);
+                *count -= 1;
+            });
+        }
+        while *count.lock() != WAITERS {
+            thread::yield_now();
+        }
+        assert_eq!(condvar.notify_all(), WAITERS);
+    });
+    assert_eq!(count.into_inner(), 0);
+}
+
+#[test]
+fn a_wait_ends_at_its_deadline() {
+    let (mutex, condvar) = (Mutex::new(0), Condvar::new());
+    let mut guard = mutex.lock();
+    let deadline = Instant::now() + SOON;
+    assert!(condvar.wait_until(&mut guard, deadline).timed_out());
+    assert!(Instant::now() >= deadline);
+    assert!(condvar.wait_while_for(&mut guard, |_| true, SOON).timed_out());
+    assert!(!condvar.wait_while_until(&mut guard, |_| false, deadline).timed_out());
+}
+
+#[test]
+fn a_closure_is_run_once() {
+    let (once, runs, barrier) = (Once::new(), AtomicU32::new(0), Barrier::new(4));
+    assert_eq!(once.state(), OnceState::New);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                barrier.wait();
+                once.call_once(|| {
+                    assert_eq!(once.state(), OnceState::InProgress);
+                    thread::sleep(SOON);
+                    runs.fetch_add(1, Relaxed);
+                });
+                assert_eq!((once.state(), runs.load(Relaxed)), (OnceState::Done, 1));
+            });
+        }
+    });
+}
+
+#[test]
+fn a_panic_poisons_until_it_is_overruled() {
+    let once = Once::new();
+    let failing = || once.call_once(|| panic!("as it should"));
+    assert!(catch_unwind(AssertUnwindSafe(failing)).is_err());
+    assert!(once.state().poisoned());
+    let runs = || once.call_once(|| ());
+    assert!(catch_unwind(AssertUnwindSafe(runs)).is_err());
+    once.call_once_force(|state| assert!(state.poisoned()));
+    assert!(once.state().done());
+    runs();
+}
+
+#[test]
+fn raw_locks_stand_in_constants() {
+    static MUTEX: RawMutex = RawMutex::INIT;
+    static RWLOCK: RawRwLock = RawRwLock::INIT;
+    assert!(MUTEX.try_lock() && !MUTEX.try_lock());
+    assert!(RWLOCK.try_lock_shared() && RWLOCK.try_lock_shared() && !RWLOCK.try_lock_exclusive());
+    // SAFETY: taken above.
+    unsafe {
+        MUTEX.unlock();
+        RWLOCK.unlock_shared();
+        RWLOCK.unlock_shared();
+    }
+    assert!(!MUTEX.is_locked() && !RWLOCK.is_locked());
+}
+
+/// Guards that another thread drops release locks just as well.
+#[cfg(feature = "send_guard")]
+#[test]
+fn another_thread_releases() {
+    let (mutex, rwlock) = (Mutex::new(()), RwLock::new(()));
+    for _ in 0..100 {
+        let (held, read) = (mutex.lock(), rwlock.read());
+        thread::scope(|scope| {
+            scope.spawn(|| drop((held, read)));
+        });
+        let (held, written) = (mutex.try_lock().unwrap(), rwlock.try_write().unwrap());
+        thread::scope(|scope| {
+            scope.spawn(|| drop((held, written)));
+        });
+    }
+    assert!(!mutex.is_locked() && !rwlock.is_locked());
+}
+
+#[cfg(feature = "arc_lock")]
+#[test]
+fn owned_guards_keep_their_lock_alive() {
+    let guard = Arc::new(Mutex::new(1)).lock_arc();
+    let read = Arc::new(RwLock::new(2)).read_arc();
+    assert_eq!(*guard + *read, 3);
+}
