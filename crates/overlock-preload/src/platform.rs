@@ -36,10 +36,6 @@ unsafe impl Platform for Process {
         Threads::costs().with_spins(thread::this().woken.get() == 0)
     }
 
-    fn note_wake(took_ns: impl FnOnce() -> u64) {
-        Threads::note_wake(took_ns);
-    }
-
     #[inline(always)]
     fn fence(order: Ordering) {
         Threads::fence(order);

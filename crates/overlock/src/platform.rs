@@ -91,19 +91,11 @@ pub unsafe trait Platform: Sized + 'static {
     /// the check is cheaper than the question.
     const WAITS_IS_PATCHED: bool = false;
 
-    /// What waiting costs in this world. It may change at any time, as
-    /// [`note_wake`](Self::note_wake) reports wake-ups.
+    /// What waiting costs in this world. It may change at any time.
     #[inline(always)]
     fn costs() -> Costs {
         Costs::DEFAULT
     }
-
-    /// Reports how many nanoseconds after its kick a CPU was running again, measured by
-    /// [`now_ns`](Self::now_ns) to the microsecond. The CPU may have been kicked before it halted,
-    /// and may have waited for a processor after the kick. The default ignores the report without
-    /// evaluating it.
-    #[inline(always)]
-    fn note_wake(_took_ns: impl FnOnce() -> u64) {}
 
     /// Whether waiting is switched on now: the run-time choice that S1 calls `nopvspin`.
     ///

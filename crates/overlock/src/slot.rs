@@ -33,8 +33,7 @@ mod repair;
 pub use id::Cpu;
 pub(crate) use id::NodeId;
 pub(crate) use node::{Node, NodeState};
-use repair::Trace;
-pub(crate) use repair::{Care, Traced, Waiter, step};
+pub(crate) use repair::{Care, step};
 
 /// How deep lock operations with a node can nest on one CPU.
 pub const LEVELS: usize = 4;
@@ -45,8 +44,6 @@ pub const LEVELS: usize = 4;
 pub struct Slot<P: Platform> {
     nodes: [Node<P>; LEVELS],
     busy: P::Word,
-    /// The lock that this CPU spins for as a newcomer.
-    newcomer: Trace,
 }
 
 impl<P: Platform> Slot<P>
@@ -56,7 +53,7 @@ where
     /// A slot with no node in use: all zero, so a static table of slots takes no room in a file and
     /// lies in anonymous memory, which a kernel can clear in forked children (`MADV_WIPEONFORK`).
     pub const fn new() -> Self {
-        Self { nodes: [const { Node::new() }; LEVELS], busy: P::Word::ZERO, newcomer: Trace::new() }
+        Self { nodes: [const { Node::new() }; LEVELS], busy: P::Word::ZERO }
     }
 }
 
@@ -74,7 +71,7 @@ impl<P: Platform> Slot<P> {
     /// can't be constants.
     pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
         let nodes = core::array::from_fn(|_| Node::with(&mut cell));
-        Self { nodes, busy: cell(), newcomer: Trace::new() }
+        Self { nodes, busy: cell() }
     }
 
     /// Takes a free node of this CPU. Returns `None` if the CPU has no number or all its nodes are

@@ -16,12 +16,11 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
-use super::{Costs, MAX_CPUS, Platform};
+use super::{MAX_CPUS, Platform};
 use crate::slot::{Cpu, Slot};
 use crate::waiters::Bucket;
 pub(super) use rseq::Sequences;
 use waiting::Waiting;
-use wakes::WakeUp;
 
 pub mod clock;
 pub(super) mod errno;
@@ -33,7 +32,6 @@ mod rseq;
 pub mod syscall;
 mod vdso;
 mod waiting;
-mod wakes;
 
 /// OS threads that may lose their processor at any instruction; they halt in a futex.
 ///
@@ -44,7 +42,6 @@ pub struct Threads;
 static SLOTS: [Slot<Threads>; MAX_CPUS] = [const { Slot::new() }; MAX_CPUS];
 static BUCKETS: [Bucket<Threads>; 1 << 12] = [const { Bucket::new() }; 1 << 12];
 static WAITING: Waiting = Waiting::new();
-static WAKE_UP: WakeUp = WakeUp::new();
 
 impl Threads {
     /// Switches waiting off for all locks of this platform: with `false` they only spin, as on
@@ -89,15 +86,6 @@ unsafe impl Platform for Threads {
     #[inline(always)]
     fn waits() -> bool {
         WAITING.get()
-    }
-
-    #[inline]
-    fn costs() -> Costs {
-        Costs::DEFAULT.with_wake_ns(WAKE_UP.ns())
-    }
-
-    fn note_wake(took_ns: impl FnOnce() -> u64) {
-        WAKE_UP.took(took_ns());
     }
 
     #[inline(always)]

@@ -42,15 +42,11 @@
 //! * The head yields between two rounds of spinning, where the platform can. Newcomers do not: once
 //!   they sleep, fewer threads contend for the processors and for the lock.
 //! * There, nothing limits how often a halted head is passed. Here the count does.
-//! * One newcomer at a time sets `SPINNER`; releases then need not kick. Go's `spinbit` mutex does
-//!   likewise (golang/go#68578).
 //!
 //! # Limits
 //!
-//! A newcomer that loses its CPU while it has `SPINNER` set leaves a halted head unkicked until the
-//! head is due and a release finds that out. Other newcomers still take the lock; but if none
-//! comes, the lock stays free until the one that set `SPINNER` has a CPU again. A head that
-//! disables stealing and then loses its CPU keeps a free lock to itself for some milliseconds.
+//! A head that disables stealing and then loses its CPU keeps a free lock to itself for some
+//! milliseconds.
 //!
 //! A waiter that yields gives up its claim to the processor. Under Linux 6.18, a thread that yields
 //! to a working thread may get the processor back milliseconds later, so the longest stalls with

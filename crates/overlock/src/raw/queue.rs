@@ -10,7 +10,7 @@
 //!
 //! # State
 //!
-//! The word (`raw/word/queue.rs`) is `(tail, SPINNER, NO_STEALING, HALTED, steals, LOCKED)`.
+//! The word (`raw/word/queue.rs`) is `(tail, NO_STEALING, HALTED, steals, LOCKED)`.
 //!
 //! A node's `state` is the one word on which a waiter and its wakers race:
 //!
@@ -43,27 +43,26 @@
 //! # Life of an acquisition
 //!
 //! ```text
-//!  (t, s, d, h, n, l): tail, SPINNER, NO_STEALING, HALTED, steals, LOCKED
+//!  (t, d, h, n, l): tail, NO_STEALING, HALTED, steals, LOCKED
 //!
-//!  newcomer                             : queue head                         : release
-//!                                       :                                    :
-//!  (0,0,0,0,0,0) -> (0,0,0,0,0,1)       :                                    : (t,s,d,h,n,1)
-//!  (t,0,0,0,0,0) -> (t,0,0,0,0,1) steal :                                    :  -> (t,s,d,h,n,0)
-//!  (t,s,0,h,n,0) -> (t,s,0,h,n+1,1)     :                                    : (t,s,d,h,0,1)
-//!     | held                      steal :                                    :  -> (t,s,d,h,1,0)
-//!     v                                 :                                    :     | h, and no
-//!     spins                             :                                    :     v newcomer
-//!  (t,0,0,h,n,1) -> (t,1,0,h,n,1) spins :                                    :   kick the head
-//!     | budget spent                    :                                    :
-//!     v                                 :                                    :
-//!  (t,s,d,h,n,1) -> (me,s,d,h,n,1) ---->: spins; tenure over:                :
-//!                               waits   : (t,s,0,0,n,l) -> (t,s,1,0,n,l)     :
-//!                                       :    | budget spent  ^ kicked        :
-//!                                       :    v               |               :
-//!                                       : (t,s,d,0,n,1) -> (t,s,?,1,n,1)     :
-//!                                       :                            halts   :
-//!                                       : (t,s,d,h,n,0) -> (t,s,0,0,0,1)     :
-//!                                       :    takes, and promotes the next    :
+//!  newcomer                         : queue head                     : release
+//!                                   :                                :
+//!  (0,0,0,0,0) -> (0,0,0,0,1)       :                                : (t,d,h,n,1)
+//!  (t,0,0,0,0) -> (t,0,0,0,1) steal :                                :  -> (t,d,h,n,0)
+//!  (t,0,h,n,0) -> (t,0,h,n+1,1)     :                                : (t,d,h,0,1)
+//!     | held                  steal :                                :  -> (t,d,h,1,0)
+//!     v                             :                                :     | h
+//!  spins                            :                                :     v
+//!     | budget spent                :                                :   kicks the head
+//!     v                             :                                :
+//!  (t,d,h,n,1) -> (me,d,h,n,1) ---->: spins; tenure over:            :
+//!                           waits   : (t,0,0,n,l) -> (t,1,0,n,l)     :
+//!                                   :    | budget spent  ^ kicked    :
+//!                                   :    v               |           :
+//!                                   : (t,d,0,n,1) -> (t,?,1,n,1)     :
+//!                                   :                        halts   :
+//!                                   : (t,d,h,n,0) -> (t,0,0,0,1)     :
+//!                                   :    takes, and promotes the next:
 //! ```
 //!
 //! # Invariants
@@ -100,14 +99,10 @@
 //!   cheap release that missed the queue: one CPU may then pass, and its release makes the byte
 //!   nonzero again.
 //! * I2: only the queue head reduces the count of a queue: to zero, when it leaves the queue.
-//! * I3: a release that sees `HALTED` kicks the queue head, unless `SPINNER` says that a newcomer
-//!   is spinning, that newcomer may steal, and the head is not known to be due.
-//! * I4: the newcomer that set `SPINNER` clears it by taking the lock, or by a CAS before it joins
-//!   the queue. So whenever the lock is free and the head has halted, a kick is on its way or a
-//!   newcomer is watching the lock.
+//! * I3: a release that sees `HALTED` kicks the queue head.
+//! * I4: a steal that clears `HALTED` looks at the queue head once more (`newcomer.rs`).
 //! * I5: after its store or read-modify-write, a release uses only the address of the word (F4).
-//! * I6: a steal that clears `HALTED` looks at the queue head once more (`newcomer.rs`).
-//! * I7: only a waiter that has found the same reservation twice, some milliseconds apart, passes a
+//! * I6: only a waiter that has found the same reservation twice, some milliseconds apart, passes a
 //!   head that it may not steal from (`wait.rs`). It is counted as far as the count goes.
 //!
 //! # Orderings
@@ -156,7 +151,7 @@ use crate::counters::{Class, Event, Uncounted};
 use crate::platform::{CheapRelease, Platform};
 use crate::raw::word::queue::{LockWord, cas, rmw, update};
 use crate::raw::{RawLock, RawTimedLock, is_patched_out};
-use crate::waiters::{Key, NAP_NS};
+use crate::waiters::NAP_NS;
 
 mod abandon;
 mod enqueue;
@@ -204,10 +199,6 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     #[inline(always)]
     fn look(&self) -> LockWord {
         LockWord::new(self.word.load(Relaxed))
-    }
-
-    fn key(&self) -> Key {
-        Key::new(ptr::from_ref(&self.word), 0)
     }
 
     /// Takes the lock if it is free and a newcomer may take it.
@@ -261,8 +252,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         }
     }
 
-    /// Takes a lock that has been reserved for its queue head in vain: `(t,s,1,h,n,0) ->
-    /// (t,s,1,h,n+1,1)`, or with a full count `(t,s,d,h,n,0) -> (t,s,d,h,n,1)`.
+    /// Takes a lock that has been reserved for its queue head in vain: `(t,1,h,n,0) -> (t,1,h,n+1,1)`,
+    /// or with a full count `(t,d,h,n,0) -> (t,d,h,n,1)`.
     #[cold]
     fn take_past_reservation(&self, reservation: u32) -> bool {
         let is_same = |seen: LockWord| seen.reservation() == Some(reservation);
@@ -277,7 +268,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
 unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
     #[inline]
     fn lock(&self) {
-        // Acquire, O1. (0,0,0,0,0,0) -> (0,0,0,0,0,1), or (t,0,0,0,0,0) -> (t,0,0,0,0,1) (I1)
+        // Acquire, O1. (0,0,0,0,0) -> (0,0,0,0,1), or (t,0,0,0,0) -> (t,0,0,0,1) (I1)
         if !P::Release::set_lowest_bit(&self.word) {
             self.lock_slow(None);
         }

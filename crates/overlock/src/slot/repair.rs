@@ -78,19 +78,12 @@ pub(crate) mod step {
 /// The lock is alive, and no other CPU uses it at the same time.
 pub(crate) type Mend = unsafe fn(lock: *const ());
 
-/// Takes one waiter out of the lock at the given address. Returns false if that is impossible.
+/// Takes the waiter with this node, which has got to this [`step`], out of the lock at the given
+/// address. Returns false if that is impossible.
 ///
 /// # Safety
 /// The lock is alive. The waiter is one of this CPU, and never goes on.
-pub(crate) type Abandon = unsafe fn(lock: *const (), waiter: Waiter) -> bool;
-
-/// A waiter, for [`Abandon`].
-pub(crate) enum Waiter {
-    /// It spins outside the queue.
-    Newcomer,
-    /// It waits with this node, and has got to this [`step`].
-    Queued(NodeId, u32),
-}
+pub(crate) type Abandon = unsafe fn(lock: *const (), id: NodeId, got_to: u32) -> bool;
 
 /// How to take waiters out of a lock.
 pub(crate) struct Care {
@@ -167,36 +160,6 @@ impl Trace {
     }
 }
 
-/// The trace of a newcomer; dropping this value ends it. A signal handler may interrupt the
-/// newcomer and leave its own trace; it then puts back the trace that it found.
-pub(crate) struct Traced<P: Platform> {
-    slot: Option<&'static Slot<P>>,
-    before: [*mut (); 3],
-}
-
-impl<P: Platform> Traced<P> {
-    /// Records that this CPU spins for `lock` outside its queue.
-    pub(crate) fn newcomer<L>(lock: *const L, care: &'static Care) -> Self {
-        let slot = P::cpu().map(P::slot);
-        let mut before = [ptr::null_mut(); 3];
-        if let Some(slot) = slot {
-            let trace = &slot.newcomer;
-            before = [&trace.lock, &trace.care, &trace.at].map(|part| part.load(Relaxed));
-            trace.leave_here(lock, care);
-        }
-        Self { slot, before }
-    }
-}
-
-impl<P: Platform> Drop for Traced<P> {
-    fn drop(&mut self) {
-        if let Some(slot) = self.slot {
-            let [lock, care, at] = self.before;
-            slot.newcomer.leave(lock, care, at);
-        }
-    }
-}
-
 impl<P: Platform> Entered<P> {
     /// Records that this CPU waits for `lock` with this node.
     pub(crate) fn trace<L>(&self, lock: *const L, care: &'static Care) {
@@ -237,7 +200,7 @@ impl<P: Platform> Slot<P> {
     /// Whether this CPU waits for a lock, or has left a node behind. For that CPU itself.
     #[doc(hidden)]
     pub fn is_waiting(&self) -> bool {
-        self.busy.load(Relaxed) != 0 || self.newcomer.named().is_some()
+        self.busy.load(Relaxed) != 0
     }
 
     /// Whether this CPU has a node for one more wait. For that CPU itself.
@@ -264,15 +227,9 @@ impl<P: Platform> Slot<P> {
             let trace = &self.nodes[level].trace;
             let step = trace.step.load(Relaxed);
             if let Some((lock, care)) = gone(trace).filter(|_| step != step::ABANDONED) {
-                let waiter = Waiter::Queued(NodeId::new(cpu, level), step);
                 // SAFETY: a lock is alive while a trace names it; the rest is the caller's.
-                all &= unsafe { (care.abandon)(lock, waiter) };
+                all &= unsafe { (care.abandon)(lock, NodeId::new(cpu, level), step) };
             }
-        }
-        if let Some((lock, care)) = gone(&self.newcomer) {
-            self.newcomer.wipe();
-            // SAFETY: as above.
-            all &= unsafe { (care.abandon)(lock, Waiter::Newcomer) };
         }
         all
     }
@@ -306,10 +263,9 @@ impl<P: Platform> Slot<P> {
     /// # Safety
     /// The caller is the only CPU that exists.
     pub(crate) unsafe fn bury(&self, is_ours: &impl Fn(*const ()) -> bool) {
-        let traces = self.nodes.iter().map(|node| &node.trace).chain([&self.newcomer]);
-        for trace in traces {
+        for node in &self.nodes {
             // SAFETY: the caller guarantees that it is the only CPU.
-            unsafe { trace.follow(is_ours) };
+            unsafe { node.trace.follow(is_ours) };
         }
         self.busy.store(0, Relaxed);
     }
@@ -321,27 +277,10 @@ mod tests {
     use crate::platform::Threads;
 
     unsafe fn nothing(_lock: *const ()) {}
-    unsafe fn none(_lock: *const (), _waiter: Waiter) -> bool {
+    unsafe fn none(_lock: *const (), _id: NodeId, _got_to: u32) -> bool {
         unreachable!("it abandons nothing");
     }
     static ONE: Care = Care { mend: nothing, abandon: none };
-    static ANOTHER: Care = Care { mend: nothing, abandon: none };
-
-    #[test]
-    fn a_handler_s_trace_gives_way_to_the_one_that_it_found() {
-        let trace = &Threads::slot(Threads::cpu().unwrap()).newcomer;
-        let named = || trace.named().map(|(lock, care)| (lock.addr(), &raw const *care));
-        let (outer, inner) = (1_u8, 2_u8);
-        let first = Traced::<Threads>::newcomer(&raw const outer, &ONE);
-        let is_first = Some(((&raw const outer).addr(), &raw const ONE));
-        assert_eq!(named(), is_first);
-        let second = Traced::<Threads>::newcomer(&raw const inner, &ANOTHER);
-        assert_eq!(named(), Some(((&raw const inner).addr(), &raw const ANOTHER)));
-        drop(second);
-        assert_eq!(named(), is_first);
-        drop(first);
-        assert_eq!(named(), None);
-    }
 
     #[test]
     fn a_node_that_is_taken_again_names_no_lock_of_its_earlier_wait() {

@@ -28,8 +28,6 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("hand_off.rs take update", Relaxed, "queued_two"),
     ("head.rs halt_as_head update", Relaxed, "queued_two"),
     ("kick.rs kick_head fence", Relaxed, "queued_two"),
-    ("newcomer.rs spin_as_newcomer cas", Relaxed, "hybrid_two"),
-    ("newcomer.rs take_or_withdraw update", Relaxed, "hybrid_disabled"),
     ("newcomer.rs take_past_halted cas", Relaxed, "hybrid_past_kicked"),
     ("park.rs kick_halted fence", Relaxed, "tas_two"),
     ("queue.rs lock compare_exchange", Relaxed, "queued_two"),

@@ -127,7 +127,6 @@ fn acquire_suffices(name: &str, site: &str) {
 #[test]
 fn s3_acquire_suffices_on_the_stealing_cas() {
     acquire_suffices("hybrid_two", "queue.rs try_take cas");
-    acquire_suffices("hybrid_two", "newcomer.rs spin_as_newcomer cas");
 }
 
 #[test]

@@ -223,11 +223,11 @@ models! {
     hybrid_again_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, ..AGAIN },
         [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_asleep compare_exchange"];
     hybrid_disabled: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..AGAIN },
-        [PvLockStealing, PvWaitHead], ["newcomer.rs spin_as_newcomer cas"];
+        [PvLockStealing, PvWaitHead], ["queue.rs try_take cas"];
     hybrid_past_kicked: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 14_000, ahead_ns: 40_000, ..FUTEX }, ..THREE },
         [PvLockStealing, PvWaitHead, PvKickWake], ["newcomer.rs take_past_halted cas"];
     hybrid_disabled_three: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
-        [PvLockStealing, PvWaitHead, PvWaitNode], ["newcomer.rs spin_as_newcomer cas"];
+        [PvLockStealing, PvWaitHead, PvWaitNode], ["queue.rs try_take cas"];
     hybrid_three: hybrid on Halting, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
         [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_asleep compare_exchange", "node.rs release store"];
     hybrid_three_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, preemptions: Some(1), ..THREE },

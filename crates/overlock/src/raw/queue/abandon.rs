@@ -10,12 +10,12 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::enqueue::Place;
-use super::{Order, QueueLock, kick, mend};
+use super::{Order, QueueLock, mend};
 use crate::atomic::Atomic;
 use crate::counters::Class;
 use crate::platform::Platform;
-use crate::raw::word::queue::{LockWord, rmw, update};
-use crate::slot::{Care, Entered, NodeId, NodeState, Waiter, step};
+use crate::raw::word::queue::rmw;
+use crate::slot::{Care, Entered, NodeId, NodeState, step};
 use crate::waiters::{self, Key};
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
@@ -25,19 +25,19 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     ///
     /// # Safety
     /// `word` is the word of a live lock. The waiter is one of this CPU, and never goes on.
-    unsafe fn abandon(word: *const (), waiter: Waiter) -> bool {
+    unsafe fn abandon(word: *const (), id: NodeId, got_to: u32) -> bool {
         // SAFETY: the caller guarantees that the word is alive.
         let word = unsafe { &*word.cast::<P::Word>() };
-        match waiter {
-            Waiter::Newcomer => abandon_newcomer::<P, C>(word),
-            Waiter::Queued(id, step::QUEUED) => Place::<P, O, C>::again(word, id).abandon_place(),
-            // It was about to take its place back.
-            Waiter::Queued(id, _) if has_given_up(id.node::<P>().state.load(Relaxed)) => {
-                Entered::<P>::again(id).leave_abandoned();
-            }
-            Waiter::Queued(..) => return false,
+        if got_to == step::QUEUED {
+            Place::<P, O, C>::again(word, id).abandon_place();
+            return true;
         }
-        true
+        // It may have been about to take its place back.
+        let has_left = has_given_up(id.node::<P>().state.load(Relaxed));
+        if has_left {
+            Entered::<P>::again(id).leave_abandoned();
+        }
+        has_left
     }
 }
 
@@ -67,7 +67,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         // ORDERING: Acquire, Q-O6.
         node_state.swap(NodeState::HEAD, Acquire);
         waiters::remove::<P>(self.key, self.entered.id());
-        // (*,h,*,*) -> (*,0,*,*)
+        // (t,d,h,n,l) -> (t,d,0,n,l)
         self.word.fetch_and(rmw::HEAD_IS_BACK, Relaxed);
         self.give_up();
     }
@@ -76,14 +76,4 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
 /// Whether a waiter in this state has given up, so that nothing is left to do.
 fn has_given_up(seen: NodeState) -> bool {
     seen.is_abandoned() || seen == NodeState::SKIPPED || seen == NodeState::RELEASED
-}
-
-/// Clears `SPINNER`, which the newcomer may have set, and kicks the queue head that was left asleep
-/// because of it (I4). If another newcomer set it, the kick is only early.
-fn abandon_newcomer<P: Platform, C: Class>(word: &P::Word) {
-    let withdraws = |seen: LockWord| seen.has_spinner().then(|| seen.without_spinner());
-    let seen = update(word, Relaxed, withdraws).map_or_else(|seen| seen, |(before, _)| before);
-    if seen.is_head_halted() {
-        kick::kick_head::<P, C>(Key::new(ptr::from_ref(word), 0));
-    }
 }

@@ -39,7 +39,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         loop {
             let due = Self::STRICT || pace.has_read_clock() && self.is_tenure_over();
             if due && !disabled {
-                // (t,s,0,h,n,l) -> (t,s,1,h,n,l)
+                // (t,0,h,n,l) -> (t,1,h,n,l)
                 self.word.fetch_or(rmw::DISABLE_STEALING, Relaxed);
                 disabled = true;
                 // This is no steal.

@@ -3,7 +3,6 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::pace;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
@@ -11,10 +10,12 @@ use crate::slot::{NodeId, NodeState};
 use crate::waiters::{self, Key};
 
 /// Kicks the queue head of a lock whose word the caller has seen to say `HALTED`.
-pub(super) fn kick_head<P: Platform, C: Class>(key: Key) {
+#[cold]
+#[inline(never)]
+pub(super) fn kick_head<P: Platform, C: Class>(word: *const P::Word) {
     // ORDERING: Acquire, Q-O4.
     P::fence(Acquire);
-    kick_found::<P, C>(key);
+    kick_found::<P, C>(Key::new(word, 0));
 }
 
 /// [`kick_head`], for a caller that has seen `HALTED` with `Acquire`.
@@ -70,13 +71,6 @@ fn kick_halted<P: Platform, C: Class>(waiter: NodeId, seen: NodeState) -> Result
 pub(super) fn is_head_kicked<P: Platform>(key: Key) -> bool {
     waiters::find::<P>(key)
         .any(|waiter| waiter.node::<P>().state.load(Relaxed) == NodeState::KICKED)
-}
-
-/// Whether the tenure of the queue head is over, if the head has halted. The stamp may be an
-/// earlier waiter's; then the kick is needless, or late.
-pub(super) fn is_head_due<P: Platform>(key: Key) -> bool {
-    waiters::find::<P>(key)
-        .any(|waiter| pace::is_tenure_over(P::costs(), passed_ns::<P>(&waiter.node::<P>().since)))
 }
 
 /// The platform's clock in units of 1,024 ns, truncated to 32 bits.

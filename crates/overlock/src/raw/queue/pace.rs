@@ -95,14 +95,6 @@ pub(super) const fn is_tenure_over(costs: Costs, head_for_ns: u64) -> bool {
     head_for_ns >= costs.wake_ns * TENURE_WAKES
 }
 
-/// Whether a release that may leave the queue head halted, because a newcomer spins, reads how
-/// long the head has been there. `steals` is the count in the word. With powers of two, less one,
-/// there are at most 13 readings until the count is full, and if the steals come at a steady rate,
-/// the first reading after the tenure comes at about twice the tenure at the latest.
-pub(super) const fn reads_tenure(steals: u32) -> bool {
-    (steals + 1).is_power_of_two()
-}
-
 /// How long a waiter behind others halts before it looks, for the `n`-th time, whether the lock is
 /// reserved in vain.
 pub(super) const fn looks_after_ns(costs: Costs, n: u32) -> u64 {

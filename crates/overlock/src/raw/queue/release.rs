@@ -8,12 +8,11 @@
 
 use core::sync::atomic::Ordering::Release;
 
-use super::{Order, QueueLock, kick, pace};
+use super::{Order, QueueLock, kick};
 use crate::atomic::Atomic;
 use crate::counters::Class;
 use crate::platform::Platform;
 use crate::raw::word::queue::{LockWord, rmw, update};
-use crate::waiters::Key;
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Releases the lock so that the queue head, if there is one, is the next to take it.
@@ -34,7 +33,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     #[inline(never)]
     pub(super) unsafe fn release(&self, fair: bool) {
         let address = &raw const self.word;
-        // ORDERING: Release, O2. (0,0,0,0,0,1) -> (0,0,0,0,0,0), or as in [`LockWord::released`].
+        // ORDERING: Release, O2. (0,0,0,0,1) -> (0,0,0,0,0), or as in [`LockWord::released`].
         // The word is not touched again (F4).
         if let Ok((_, now)) = update(&self.word, Release, |seen| Some(seen.released(fair))) {
             Self::after_release(address, now);
@@ -49,22 +48,11 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     }
 
     /// What is left to do after a release, which left this word, or found it and only cleared
-    /// `LOCKED`: kicks a halted queue head, unless a newcomer will.
+    /// `LOCKED`: kicks a halted queue head.
     #[inline(always)]
     pub(crate) fn after_release(address: *const P::Word, word: LockWord) {
         if P::WAITS && word.is_head_halted() {
-            Self::kick_after_release(Key::new(address, 0), word);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn kick_after_release(key: Key, word: LockWord) {
-        let left_to_newcomer = word.has_spinner()
-            && word.admits_newcomers()
-            && !(pace::reads_tenure(word.steals()) && kick::is_head_due::<P>(key));
-        if !left_to_newcomer {
-            kick::kick_head::<P, C>(key);
+            kick::kick_head::<P, C>(address);
         }
     }
 }

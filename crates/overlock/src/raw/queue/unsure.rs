@@ -22,7 +22,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     #[doc(hidden)]
     #[inline]
     pub unsafe fn unlock_if_locked(&self) -> bool {
-        // ORDERING: Release, O2. (0,0,0,0,0,1) -> (0,0,0,0,0,0)
+        // ORDERING: Release, O2. (0,0,0,0,1) -> (0,0,0,0,0)
         cas(&self.word, LockWord::HELD, LockWord::FREE, Release).is_ok() || self.release_if_locked()
     }
 

@@ -43,7 +43,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use super::Order;
 use super::enqueue::Place;
 use super::hand_off::GONE;
-use super::kick::{passed_ns, stamp};
+use super::kick::stamp;
 use super::pace::{self, Pace};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
@@ -60,18 +60,6 @@ pub(super) enum Waited<'a, P: Platform, O: Order, C: Class> {
     /// The deadline passed first. The place is given up.
     Late,
     /// The lock is reserved in vain, for this value. The place is given up.
-    Reserved(u32),
-}
-
-/// How a waiter that has halted came back.
-enum Promoted {
-    Awake,
-    Asleep,
-}
-
-/// Why a waiter gave up its place.
-enum GaveUp {
-    Late,
     Reserved(u32),
 }
 
@@ -92,26 +80,58 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         Waited::Head(self)
     }
 
-    /// [`wait_to_be_head`](Self::wait_to_be_head), for a place behind others.
+    /// [`wait_to_be_head`](Self::wait_to_be_head), for a place behind others: waits, halting, until
+    /// promoted, or until this waiter gives up.
     pub(super) fn wait_behind(mut self, deadline_ns: Option<u64>) -> Waited<'a, P, O, C> {
-        match self.wait_for_promotion(deadline_ns) {
-            Ok(promoted) => {
-                // Only a holder promotes a waiter in its sleep, and that holder has seen the queue.
-                self.has_slept = matches!(promoted, Promoted::Asleep);
-                self.is_seen = self.has_slept;
-                Waited::Head(self)
-            }
-            Err(why) => {
-                self.entered.leave_abandoned();
-                match why {
-                    GaveUp::Reserved(reservation) => Waited::Reserved(reservation),
-                    GaveUp::Late => {
-                        C::count(Event::LockTimeout);
-                        Waited::Late
-                    }
-                }
+        let state = &self.node().state;
+        let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
+        let mut pace = Pace::behind();
+        while state.load(Relaxed) == NodeState::WAITING && pace.goes_on::<P, C>() {
+            if !P::waits() && late() && self.abandon(NodeState::WAITING) {
+                return self.given_up(Waited::Late);
             }
         }
+        let mut event = Event::PvWaitNode;
+        let mut reserved = Reserved::new::<P>();
+        let halted = state.compare_exchange(NodeState::WAITING, NodeState::HALTED, Relaxed);
+        let mut seen = halted.err().unwrap_or(NodeState::HALTED);
+        while seen == NodeState::HALTED {
+            if late() && self.abandon(NodeState::HALTED) {
+                return self.given_up(Waited::Late);
+            }
+            C::count(event);
+            event = Event::PvWaitAgain;
+            let until_ns = [deadline_ns, reserved.at_ns].into_iter().flatten().min();
+            state.wait(NodeState::HALTED, until_ns);
+            seen = state.load(Relaxed);
+            if seen == NodeState::HALTED
+                && let Some(reservation) = reserved.in_vain::<P>(|| self.look().reservation())
+                && self.abandon(NodeState::HALTED)
+            {
+                return self.given_up(Waited::Reserved(reservation));
+            }
+        }
+        debug_assert_ne!(seen, NodeState::WAITING);
+        if seen != NodeState::HEAD {
+            // `HEAD_HALTED`, `KICKING`, `KICKED`. Only a holder promotes a waiter in its sleep, and
+            // that holder has seen the queue.
+            if seen == NodeState::HEAD_HALTED {
+                state.wait(seen, deadline_ns);
+            }
+            self.come_back();
+            self.has_slept = true;
+            self.is_seen = true;
+        }
+        Waited::Head(self)
+    }
+
+    /// Leaves the place to be skipped, `ABANDONED`.
+    fn given_up(self, waited: Waited<'a, P, O, C>) -> Waited<'a, P, O, C> {
+        if matches!(waited, Waited::Late) {
+            C::count(Event::LockTimeout);
+        }
+        self.entered.leave_abandoned();
+        waited
     }
 
     /// Links this node behind its predecessor. Returns false if the predecessor has already left:
@@ -124,58 +144,6 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         }
         before.release();
         false
-    }
-
-    /// Waits, halting, until promoted, or until this waiter gives up.
-    fn wait_for_promotion(&self, deadline_ns: Option<u64>) -> Result<Promoted, GaveUp> {
-        let state = &self.node().state;
-        let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
-        let mut pace = Pace::behind();
-        while state.load(Relaxed) == NodeState::WAITING && pace.goes_on::<P, C>() {
-            if !P::waits() && late() && self.abandon(NodeState::WAITING) {
-                return Err(GaveUp::Late);
-            }
-        }
-        let mut event = Event::PvWaitNode;
-        let mut reserved = Reserved::new::<P>();
-        let mut seen = match state.compare_exchange(NodeState::WAITING, NodeState::HALTED, Relaxed)
-        {
-            Ok(_) => NodeState::HALTED,
-            Err(now) => now,
-        };
-        loop {
-            match seen {
-                NodeState::HALTED => {
-                    if late() && self.abandon(NodeState::HALTED) {
-                        return Err(GaveUp::Late);
-                    }
-                    C::count(event);
-                    event = Event::PvWaitAgain;
-                    let until_ns = [deadline_ns, reserved.at_ns].into_iter().flatten().min();
-                    state.wait(NodeState::HALTED, until_ns);
-                }
-                NodeState::HEAD_HALTED => {
-                    state.wait(NodeState::HEAD_HALTED, deadline_ns);
-                    self.come_back();
-                    return Ok(Promoted::Asleep);
-                }
-                kicked if kicked == NodeState::KICKED || kicked.is_kicking() => {
-                    self.come_back();
-                    return Ok(Promoted::Asleep);
-                }
-                head => {
-                    debug_assert_eq!(head, NodeState::HEAD);
-                    return Ok(Promoted::Awake);
-                }
-            }
-            seen = state.load(Relaxed);
-            if seen == NodeState::HALTED
-                && let Some(reservation) = reserved.in_vain::<P>(|| self.look().reservation())
-                && self.abandon(NodeState::HALTED)
-            {
-                return Err(GaveUp::Reserved(reservation));
-            }
-        }
     }
 
     /// Gives up a place that is not the head's. Returns false if it is in another state.
@@ -191,11 +159,8 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         let kicked = self.node().state.swap(NodeState::HEAD, Acquire) != NodeState::HEAD_HALTED;
         C::count(if kicked { Event::PvKickWake } else { Event::PvSpuriousWakeup });
         waiters::remove::<P>(self.key, self.entered.id());
-        // (*,h,*,*) -> (*,0,*,*)
+        // (t,d,h,n,l) -> (t,d,0,n,l)
         self.word.fetch_and(rmw::HEAD_IS_BACK, Relaxed);
-        if kicked {
-            P::note_wake(|| passed_ns::<P>(&self.node().kicked));
-        }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::counters::Class;
 use crate::platform::Platform;
 use crate::raw::RawLock;
 use crate::raw::word::ticket::{Head, after, rmw};
-use crate::slot::{Care, Entered, NodeId, NodeState, Waiter, step};
+use crate::slot::{Care, Entered, NodeId, NodeState, step};
 use crate::waiters::{self, Key};
 
 impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
@@ -52,11 +52,10 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
     ///
     /// # Safety
     /// `lock` is a live lock of this type. The waiter is one of this CPU, and never goes on.
-    unsafe fn abandon(lock: *const (), waiter: Waiter) -> bool {
+    unsafe fn abandon(lock: *const (), id: NodeId, got_to: u32) -> bool {
         // SAFETY: the caller guarantees that the lock is alive.
         let lock = unsafe { &*lock.cast::<Self>() };
-        let Waiter::Queued(id, how) = waiter else { return false };
-        step::ticket(how).is_some_and(|ticket| lock.abandon_ticket(ticket, id))
+        step::ticket(got_to).is_some_and(|ticket| lock.abandon_ticket(ticket, id))
     }
 
     fn abandon_ticket(&self, ticket: u32, id: NodeId) -> bool {

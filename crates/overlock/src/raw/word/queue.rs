@@ -2,10 +2,10 @@
 //! The 4-byte word of a queue lock.
 //!
 //! ```text
-//!  31            16     15         14           13      12         1        0
-//! +----------------+---------+-------------+--------+--------------+--------+
-//! |      tail      | SPINNER | NO_STEALING | HALTED |    steals    | LOCKED |
-//! +----------------+---------+-------------+--------+--------------+--------+
+//!  31            16   15       14           13      12         1        0
+//! +----------------+------+-------------+--------+--------------+--------+
+//! |      tail      |      | NO_STEALING | HALTED |    steals    | LOCKED |
+//! +----------------+------+-------------+--------+--------------+--------+
 //! ```
 //!
 //! | field | meaning | set by | cleared by |
@@ -14,7 +14,6 @@
 //! | `steals` | How often the queue head has been passed, or a few more. | each steal, or its release; with `NO_STEALING` | the queue head when it leaves the queue |
 //! | `HALTED` | The queue head has halted and is in the table of waiters. | the queue head, or the holder that promoted it asleep | the queue head when it is back; a steal that finds it kicked |
 //! | `NO_STEALING` | No newcomer may pass the queue head. | the queue head; in strict order, the CPU that makes it the head | the queue head |
-//! | `SPINNER` | A newcomer spins outside the queue: a release need not kick. | that newcomer | that newcomer |
 //! | `tail` | The code of the last node in the queue, or zero. | each waiter that joins | the queue head, if it is also the last |
 //!
 //! # The lowest byte
@@ -49,11 +48,11 @@ const STEALS: u32 = 0xfff << 1;
 const STEALS_LOW: u32 = STEALS & 0xff;
 const HALTED: u32 = 1 << 13;
 const NO_STEALING: u32 = 1 << 14;
-const SPINNER: u32 = 1 << 15;
+const UNUSED: u32 = 1 << 15;
 const TAIL: u32 = 0xffff_0000;
 const TAIL_SHIFT: u32 = 16;
 const _: () = assert!(
-    LOCKED ^ STEALS ^ HALTED ^ NO_STEALING ^ SPINNER ^ TAIL == u32::MAX,
+    LOCKED ^ STEALS ^ HALTED ^ NO_STEALING ^ UNUSED ^ TAIL == u32::MAX,
     "the fields cover the word and do not overlap"
 );
 const _: () = assert!(LOCKED == 1 && TAIL == !0xffff, "as `CheapRelease` has them");
@@ -112,15 +111,11 @@ impl LockWord {
     /// For whom a free lock is reserved, if it is reserved for its queue head: a value that stays
     /// the same while newcomers come and go.
     pub(crate) const fn reservation(self) -> Option<u32> {
-        if self.is_locked() || self.admits_newcomers() {
-            None
-        } else {
-            Some(self.0 & !(TAIL | SPINNER))
-        }
+        if self.is_locked() || self.admits_newcomers() { None } else { Some(self.0 & !TAIL) }
     }
 
     /// A waiter takes a lock that is reserved for its queue head in vain:
-    /// `(t,s,1,h,n,0) -> (t,s,1,h,n+1,1)`. A full count stays full.
+    /// `(t,1,h,n,0) -> (t,1,h,n+1,1)`. A full count stays full.
     pub(crate) const fn taken_past_reservation(self) -> Self {
         if self.0 & STEALS == STEALS { Self(self.0 | LOCKED) } else { self.counted() }
     }
@@ -129,11 +124,6 @@ impl LockWord {
     const fn counted(self) -> Self {
         let counted = (self.0 | LOCKED) + STEAL;
         Self(counted + if counted & STEALS_LOW == 0 { STEAL } else { 0 })
-    }
-
-    /// Whether a newcomer spins for the lock outside the queue.
-    pub(crate) const fn has_spinner(self) -> bool {
-        self.0 & SPINNER != 0
     }
 
     /// Whether the queue head has disabled stealing.
@@ -182,7 +172,7 @@ impl LockWord {
 
     /// The queue head leaves: `(t,..,n,l) -> (t,..,0,l)`, or `(me,..,n,l) -> (0,..,0,l)`.
     pub(crate) const fn without_head(self, me: NodeId, strict: bool) -> Self {
-        let kept = self.0 & (LOCKED | SPINNER);
+        let kept = self.0 & LOCKED;
         if self.ends_with(me) {
             Self(kept)
         } else {
@@ -204,16 +194,6 @@ impl LockWord {
     /// The same word without `HALTED`: a release need not look for the queue head any more.
     pub(crate) const fn without_halted(self) -> Self {
         Self(self.0 & !HALTED)
-    }
-
-    /// A newcomer spins for the lock.
-    pub(crate) const fn with_spinner(self) -> Self {
-        Self(self.0 | SPINNER)
-    }
-
-    /// That newcomer no longer spins.
-    pub(crate) const fn without_spinner(self) -> Self {
-        Self(self.0 & !SPINNER)
     }
 
     /// The release: `(..,n,1) -> (..,n,0)`, or `(t,..,0,1) -> (t,..,1,0)` if it has to
@@ -333,9 +313,8 @@ mod tests {
         for word in words(ME) {
             for left in [word.without_head(me(), true), word.taken_by_head(me(), true)] {
                 assert!(!left.has_queue());
-                let kept = LOCKED | SPINNER;
+                let kept = LOCKED;
                 assert_eq!(left.bits() & !kept, 0, "{:#x}", word.bits());
-                assert_eq!(left.has_spinner(), word.has_spinner());
             }
         }
     }
@@ -345,9 +324,8 @@ mod tests {
         for word in words(OTHER) {
             for strict in [false, true] {
                 let left = word.taken_by_head(me(), strict);
-                let spinner = word.bits() & SPINNER;
                 let disabled = if strict { DISABLED } else { 0 };
-                let expected = OTHER << TAIL_SHIFT | spinner | disabled | LOCKED;
+                let expected = OTHER << TAIL_SHIFT | disabled | LOCKED;
                 assert_eq!(left.bits(), expected, "{:#x}", word.bits());
             }
         }
@@ -401,8 +379,6 @@ mod tests {
             assert_eq!(word.head_promoted(false).bits(), bits & !HALTED);
             assert_eq!(word.head_promoted(true).bits(), bits & !HALTED | DISABLED);
             assert_eq!(word.without_halted().bits(), bits & !HALTED);
-            assert_eq!(word.with_spinner().bits(), bits | SPINNER);
-            assert_eq!(word.without_spinner().bits(), bits & !SPINNER);
         }
     }
 }
