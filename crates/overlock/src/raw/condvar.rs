@@ -109,7 +109,7 @@ use super::{RawLock, TestAndSet};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::platform::Platform;
-use crate::slot::{Care, Entered, Node, NodeId, NodeState, Slot, Waiter, step};
+use crate::slot::{Care, Entered, Node, NodeId, NodeState, Slot, step};
 use crate::waiters::NAP_NS;
 
 /// A condition variable without the lock it is used with. See the [module documentation](self).
@@ -396,10 +396,12 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     /// # Safety
     /// The address is that of a live condition variable. The waiter is one of this CPU, and never
     /// goes on.
-    unsafe fn abandon(condvar: *const (), waiter: Waiter) -> bool {
+    unsafe fn abandon(condvar: *const (), id: NodeId, got_to: u32) -> bool {
+        if got_to != step::QUEUED {
+            return false;
+        }
         // SAFETY: the caller's.
         let condvar = unsafe { &*condvar.cast::<Self>() };
-        let Waiter::Queued(id, step::QUEUED) = waiter else { return false };
         let entered = Entered::<P>::again(id);
         let notified = !condvar.leave(id) && condvar.sleep(&entered, None);
         let next = NodeId::decode(id.node::<P>().next.load(Relaxed));
