@@ -7,7 +7,8 @@ use crate::atomic::ConstAtomic;
 use crate::counters::{Class, Uncounted};
 use crate::mutex::Guard;
 use crate::platform::Platform;
-use crate::raw::{RawCondvar, RawLock};
+use crate::raw::RawLock;
+use crate::raw::condvar::RawCondvar;
 
 /// A condition variable, for mutexes with a lock of any kind.
 ///

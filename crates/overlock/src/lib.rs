@@ -73,10 +73,9 @@ mod waiters;
 
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{Guard, Mutex};
-pub use raw::{
-    ConstLock, Hybrid, Queued, RawCondvar, RawFairLock, RawLock, RawRwLock, RawTimedLock,
-    TestAndSet, Ticket,
-};
+pub use raw::condvar::RawCondvar;
+pub use raw::read_write::RawRwLock;
+pub use raw::{ConstLock, Hybrid, Queued, RawFairLock, RawLock, RawTimedLock, TestAndSet, Ticket};
 pub use refresh::Refresh;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockUpgradableGuard, RwLockWriteGuard};
 
@@ -99,9 +98,10 @@ pub type ThreadMutex<T> = Mutex<T, Hybrid<platform::Threads>>;
 #[cfg(all(feature = "threads", target_os = "linux"))]
 pub type ThreadMutexGuard<'a, T> = Guard<'a, T, Hybrid<platform::Threads>>;
 
-/// The right read-write lock for an application.
+/// The right read-write lock for an application: while no writer is about, its readers share no
+/// cache line.
 #[cfg(all(feature = "threads", target_os = "linux"))]
-pub type ThreadRwLock<T> = RwLock<T, platform::Threads>;
+pub type ThreadRwLock<T> = RwLock<T, platform::Threads, counters::Uncounted, platform::Biased>;
 
 /// The right condition variable for an application.
 #[cfg(all(feature = "threads", target_os = "linux"))]

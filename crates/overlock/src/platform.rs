@@ -25,6 +25,7 @@
 //! | P9 | `now_ns` never goes backwards on one CPU; between CPUs it may differ by a few microseconds. Where it stands still, no deadline passes. |
 //! | P10 | Where `WAITS` is false, or `waits()` returns false, no lock ever calls `wait`. |
 //! | P11 | The releases of [`CheapRelease`] load and store in two steps. Once `membarrier` has returned true to a CPU, no release that missed what that CPU wrote before the call can still store: neither one on another CPU, nor one that the caller itself has interrupted. |
+//! | P12 | The notes of a [`Bias`](crate::raw::read_write::Bias) are made and unmade in two steps, of which `membarrier` cuts off those under way, as in P11. |
 
 use core::sync::atomic::Ordering;
 
@@ -46,7 +47,7 @@ pub use release::{CheapRelease, ReadModifyWrite};
 #[cfg(all(feature = "threads", target_os = "linux"))]
 pub use shared::Shared;
 #[cfg(all(feature = "threads", target_os = "linux"))]
-pub use threads::Threads;
+pub use threads::{Threads, readers::Biased};
 #[cfg(all(feature = "threads", target_os = "linux"))]
 #[doc(hidden)]
 pub use threads::{clock, errno::keep_errno, maps, report, syscall};

@@ -58,14 +58,10 @@ pub mod test_and_set;
 pub mod ticket;
 pub(crate) mod word;
 
-pub use condvar::RawCondvar;
 pub use hybrid::Hybrid;
 pub use queued::Queued;
-pub use read_write::RawRwLock;
 pub use test_and_set::TestAndSet;
 pub use ticket::{Narrow, Ticket, Wide, Width};
-#[cfg(feature = "lock_api")]
-pub(crate) use word::read_write::Want;
 
 /// Whether waiting is switched off in the code, so that a release is the native one. Not where the
 /// platform has cheap releases, which leave steals to be counted.

@@ -11,14 +11,15 @@ use core::time::Duration;
 use crate::atomic::ConstAtomic;
 use crate::counters::{Class, Uncounted};
 use crate::platform::Platform;
-use crate::raw::{RawLock, RawRwLock, RawTimedLock};
+use crate::raw::read_write::{Bias, RawRwLock, Unbiased};
+use crate::raw::{RawLock, RawTimedLock};
 
 /// Data that many CPUs can read at a time, or one can write.
 ///
 /// Waiting readers and writers are served in the order of their arrival, though running ones may
-/// pass for a bounded time, so neither starves. A thread that reads already and reads once more calls
-/// [`read_recursive`](Self::read_recursive): [`read`](Self::read) may wait for a writer that waits
-/// for it.
+/// pass for a bounded time, so neither starves. A thread that reads already and reads once more
+/// calls [`read_recursive`](Self::read_recursive): [`read`](Self::read) may wait for a writer that
+/// waits for it.
 ///
 /// A panic while a guard is alive releases the lock; there is no poisoning.
 ///
@@ -35,18 +36,21 @@ use crate::raw::{RawLock, RawRwLock, RawTimedLock};
 /// assert_eq!(one[0], other[0]);
 /// # }
 /// ```
-pub struct RwLock<T: ?Sized, P: Platform, C: Class = Uncounted> {
-    lock: RawRwLock<P, C>,
+pub struct RwLock<T: ?Sized, P: Platform, C: Class = Uncounted, B: Bias<P> = Unbiased> {
+    lock: RawRwLock<P, C, B>,
     data: UnsafeCell<T>,
 }
 
 // SAFETY: readers share the data, so it must be `Sync`; a writer may take it out, so it must be
 // `Send`.
-unsafe impl<T: ?Sized + Send + Sync, P: Platform, C: Class> Sync for RwLock<T, P, C> {}
+unsafe impl<T: ?Sized + Send + Sync, P: Platform, C: Class, B: Bias<P>> Sync
+    for RwLock<T, P, C, B>
+{
+}
 // SAFETY: as for any owner of a `T`.
-unsafe impl<T: ?Sized + Send, P: Platform, C: Class> Send for RwLock<T, P, C> {}
+unsafe impl<T: ?Sized + Send, P: Platform, C: Class, B: Bias<P>> Send for RwLock<T, P, C, B> {}
 
-impl<T, P: Platform, C: Class> RwLock<T, P, C>
+impl<T, P: Platform, C: Class, B: Bias<P>> RwLock<T, P, C, B>
 where
     P::Word: ConstAtomic<u32>,
 {
@@ -56,9 +60,9 @@ where
     }
 }
 
-impl<T, P: Platform, C: Class> RwLock<T, P, C> {
+impl<T, P: Platform, C: Class, B: Bias<P>> RwLock<T, P, C, B> {
     /// Puts data behind this lock, which must be unlocked.
-    pub const fn with(lock: RawRwLock<P, C>, data: T) -> Self {
+    pub const fn with(lock: RawRwLock<P, C, B>, data: T) -> Self {
         Self { lock, data: UnsafeCell::new(data) }
     }
 
@@ -76,7 +80,7 @@ macro_rules! verbs {
     ) => {
         $(#[$doc])*
         #[inline]
-        pub fn $name(&self) -> $guard<'_, T, P, C> {
+        pub fn $name(&self) -> $guard<'_, T, P, C, B> {
             self.lock.$lock();
             $guard::new(self)
         }
@@ -84,21 +88,21 @@ macro_rules! verbs {
         /// The same, if it is possible without waiting.
         #[inline]
         #[must_use = "the lock is released at once"]
-        pub fn $try(&self) -> Option<$guard<'_, T, P, C>> {
+        pub fn $try(&self) -> Option<$guard<'_, T, P, C, B>> {
             self.lock.$try_lock().then(|| $guard::new(self))
         }
 
         /// The same, if it is possible before the platform's clock reads `deadline_ns`, in
         /// nanoseconds ([`now_ns`](Self::now_ns)).
         #[must_use = "the lock is released at once"]
-        pub fn $try_until(&self, deadline_ns: u64) -> Option<$guard<'_, T, P, C>> {
+        pub fn $try_until(&self, deadline_ns: u64) -> Option<$guard<'_, T, P, C, B>> {
             self.lock.$try_lock_until(deadline_ns).then(|| $guard::new(self))
         }
 
-        /// The same, if it is possible within `timeout`. Where the platform's clock stands still, it
-        /// waits however long that takes.
+        /// The same, if it is possible within `timeout`. Where the platform's clock stands still,
+        /// it waits however long that takes.
         #[must_use = "the lock is released at once"]
-        pub fn $try_for(&self, timeout: Duration) -> Option<$guard<'_, T, P, C>> {
+        pub fn $try_for(&self, timeout: Duration) -> Option<$guard<'_, T, P, C, B>> {
             self.$try_until(after::<P>(timeout))
         }
     };
@@ -109,7 +113,7 @@ fn after<P: Platform>(timeout: Duration) -> u64 {
     P::now_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
 }
 
-impl<T: ?Sized, P: Platform, C: Class> RwLock<T, P, C> {
+impl<T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLock<T, P, C, B> {
     verbs! {
         RwLockReadGuard, read = lock_shared, try_read = try_lock_shared,
         try_read_until = try_lock_shared_until, try_read_for,
@@ -156,12 +160,12 @@ impl<T: ?Sized, P: Platform, C: Class> RwLock<T, P, C> {
     }
 
     /// The lock without the data: for example to release it after a guard was forgotten.
-    pub fn raw(&self) -> &RawRwLock<P, C> {
+    pub fn raw(&self) -> &RawRwLock<P, C, B> {
         &self.lock
     }
 }
 
-impl<T: ?Sized + fmt::Debug, P: Platform, C: Class> fmt::Debug for RwLock<T, P, C> {
+impl<T: ?Sized + fmt::Debug, P: Platform, C: Class, B: Bias<P>> fmt::Debug for RwLock<T, P, C, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut d = f.debug_struct("RwLock");
         match self.try_read() {
@@ -172,7 +176,7 @@ impl<T: ?Sized + fmt::Debug, P: Platform, C: Class> fmt::Debug for RwLock<T, P, 
     }
 }
 
-impl<T: Default, P: Platform, C: Class> Default for RwLock<T, P, C>
+impl<T: Default, P: Platform, C: Class, B: Bias<P>> Default for RwLock<T, P, C, B>
 where
     P::Word: ConstAtomic<u32>,
 {
@@ -181,7 +185,7 @@ where
     }
 }
 
-impl<T, P: Platform, C: Class> From<T> for RwLock<T, P, C>
+impl<T, P: Platform, C: Class, B: Bias<P>> From<T> for RwLock<T, P, C, B>
 where
     P::Word: ConstAtomic<u32>,
 {
@@ -196,21 +200,21 @@ macro_rules! guards {
         ///
         /// It is not `Send`: a lock is released by the CPU that took it.
         #[must_use = "dropping the guard releases the lock"]
-        pub struct $name<'a, T: ?Sized, P: Platform, C: Class = Uncounted> {
-            lock: &'a RwLock<T, P, C>,
+        pub struct $name<'a, T: ?Sized, P: Platform, C: Class = Uncounted, B: Bias<P> = Unbiased> {
+            lock: &'a RwLock<T, P, C, B>,
             here: PhantomData<*const ()>,
         }
 
         // SAFETY: a shared guard gives only shared access to the data.
-        unsafe impl<T: ?Sized + Sync, P: Platform, C: Class> Sync for $name<'_, T, P, C> {}
+        unsafe impl<T: ?Sized + Sync, P: Platform, C: Class, B: Bias<P>> Sync for $name<'_, T, P, C, B> {}
 
-        impl<'a, T: ?Sized, P: Platform, C: Class> $name<'a, T, P, C> {
-            fn new(lock: &'a RwLock<T, P, C>) -> Self {
+        impl<'a, T: ?Sized, P: Platform, C: Class, B: Bias<P>> $name<'a, T, P, C, B> {
+            fn new(lock: &'a RwLock<T, P, C, B>) -> Self {
                 Self { lock, here: PhantomData }
             }
         }
 
-        impl<T: ?Sized, P: Platform, C: Class> Deref for $name<'_, T, P, C> {
+        impl<T: ?Sized, P: Platform, C: Class, B: Bias<P>> Deref for $name<'_, T, P, C, B> {
             type Target = T;
 
             #[inline]
@@ -221,7 +225,7 @@ macro_rules! guards {
             }
         }
 
-        impl<T: ?Sized, P: Platform, C: Class> Drop for $name<'_, T, P, C> {
+        impl<T: ?Sized, P: Platform, C: Class, B: Bias<P>> Drop for $name<'_, T, P, C, B> {
             #[inline]
             fn drop(&mut self) {
                 // SAFETY: the guard was created by taking the lock so, and is dropped once.
@@ -229,13 +233,13 @@ macro_rules! guards {
             }
         }
 
-        impl<T: ?Sized + fmt::Debug, P: Platform, C: Class> fmt::Debug for $name<'_, T, P, C> {
+        impl<T: ?Sized + fmt::Debug, P: Platform, C: Class, B: Bias<P>> fmt::Debug for $name<'_, T, P, C, B> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 (**self).fmt(f)
             }
         }
 
-        impl<T: ?Sized + fmt::Display, P: Platform, C: Class> fmt::Display for $name<'_, T, P, C> {
+        impl<T: ?Sized + fmt::Display, P: Platform, C: Class, B: Bias<P>> fmt::Display for $name<'_, T, P, C, B> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 (**self).fmt(f)
             }
@@ -253,7 +257,7 @@ guards! {
     RwLockWriteGuard, released by unlock;
 }
 
-impl<T: ?Sized, P: Platform, C: Class> DerefMut for RwLockWriteGuard<'_, T, P, C> {
+impl<T: ?Sized, P: Platform, C: Class, B: Bias<P>> DerefMut for RwLockWriteGuard<'_, T, P, C, B> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the lock is held for writing, and the guard itself is borrowed mutably.
@@ -261,9 +265,9 @@ impl<T: ?Sized, P: Platform, C: Class> DerefMut for RwLockWriteGuard<'_, T, P, C
     }
 }
 
-impl<'a, T: ?Sized, P: Platform, C: Class> RwLockWriteGuard<'a, T, P, C> {
+impl<'a, T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLockWriteGuard<'a, T, P, C, B> {
     /// Goes on reading, without writing; no writer comes in between.
-    pub fn downgrade(guard: Self) -> RwLockReadGuard<'a, T, P, C> {
+    pub fn downgrade(guard: Self) -> RwLockReadGuard<'a, T, P, C, B> {
         let lock = ManuallyDrop::new(guard).lock;
         // SAFETY: the guard held the lock for writing, and is not dropped.
         unsafe { lock.lock.downgrade() };
@@ -271,7 +275,7 @@ impl<'a, T: ?Sized, P: Platform, C: Class> RwLockWriteGuard<'a, T, P, C> {
     }
 
     /// Goes on reading with the right to upgrade; no writer comes in between.
-    pub fn downgrade_to_upgradable(guard: Self) -> RwLockUpgradableGuard<'a, T, P, C> {
+    pub fn downgrade_to_upgradable(guard: Self) -> RwLockUpgradableGuard<'a, T, P, C, B> {
         let lock = ManuallyDrop::new(guard).lock;
         // SAFETY: the guard held the lock for writing, and is not dropped.
         unsafe { lock.lock.downgrade_to_upgradable() };
@@ -279,7 +283,7 @@ impl<'a, T: ?Sized, P: Platform, C: Class> RwLockWriteGuard<'a, T, P, C> {
     }
 }
 
-impl<'a, T: ?Sized, P: Platform, C: Class> RwLockUpgradableGuard<'a, T, P, C> {
+impl<'a, T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLockUpgradableGuard<'a, T, P, C, B> {
     /// Waits until no other CPU reads, and takes the lock for writing; no writer comes in between.
     ///
     /// ```
@@ -294,7 +298,7 @@ impl<'a, T: ?Sized, P: Platform, C: Class> RwLockUpgradableGuard<'a, T, P, C> {
     /// assert_eq!(*cache.read(), Some(42));
     /// # }
     /// ```
-    pub fn upgrade(guard: Self) -> RwLockWriteGuard<'a, T, P, C> {
+    pub fn upgrade(guard: Self) -> RwLockWriteGuard<'a, T, P, C, B> {
         let lock = ManuallyDrop::new(guard).lock;
         // SAFETY: the guard held the lock as upgradable, and is not dropped.
         unsafe { lock.lock.upgrade() };
@@ -305,7 +309,7 @@ impl<'a, T: ?Sized, P: Platform, C: Class> RwLockUpgradableGuard<'a, T, P, C> {
     ///
     /// # Errors
     /// The guard, if others read.
-    pub fn try_upgrade(guard: Self) -> Result<RwLockWriteGuard<'a, T, P, C>, Self> {
+    pub fn try_upgrade(guard: Self) -> Result<RwLockWriteGuard<'a, T, P, C, B>, Self> {
         // SAFETY: the guard holds the lock as upgradable.
         let upgraded = unsafe { guard.lock.lock.try_upgrade() };
         Self::upgraded(guard, upgraded)
@@ -319,18 +323,18 @@ impl<'a, T: ?Sized, P: Platform, C: Class> RwLockUpgradableGuard<'a, T, P, C> {
     pub fn try_upgrade_until(
         guard: Self,
         deadline_ns: u64,
-    ) -> Result<RwLockWriteGuard<'a, T, P, C>, Self> {
+    ) -> Result<RwLockWriteGuard<'a, T, P, C, B>, Self> {
         // SAFETY: the guard holds the lock as upgradable.
         let upgraded = unsafe { guard.lock.lock.try_upgrade_until(deadline_ns) };
         Self::upgraded(guard, upgraded)
     }
 
-    fn upgraded(guard: Self, is: bool) -> Result<RwLockWriteGuard<'a, T, P, C>, Self> {
+    fn upgraded(guard: Self, is: bool) -> Result<RwLockWriteGuard<'a, T, P, C, B>, Self> {
         if is { Ok(RwLockWriteGuard::new(ManuallyDrop::new(guard).lock)) } else { Err(guard) }
     }
 
     /// Goes on reading, without the right to upgrade.
-    pub fn downgrade(guard: Self) -> RwLockReadGuard<'a, T, P, C> {
+    pub fn downgrade(guard: Self) -> RwLockReadGuard<'a, T, P, C, B> {
         let lock = ManuallyDrop::new(guard).lock;
         // SAFETY: the guard held the lock as upgradable, and is not dropped.
         unsafe { lock.lock.downgrade_upgradable() };

@@ -13,7 +13,9 @@ use super::Nanos;
 use crate::atomic::ConstAtomic;
 use crate::counters::Class;
 use crate::platform::Platform;
-use crate::raw::{RawLock, RawRwLock, RawTimedLock, Want};
+use crate::raw::read_write::{Bias, RawRwLock};
+use crate::raw::word::read_write::Want;
+use crate::raw::{RawLock, RawTimedLock};
 
 /// The time at which `timeout` has passed from now.
 fn after<P: Platform>(timeout: Duration) -> u64 {
@@ -24,7 +26,7 @@ macro_rules! raw {
     ($($name:ident { $($body:tt)* })*) => {$(
         // SAFETY: the methods of the same meaning promise what the trait asks for, and the callers
         // of unsafe ones hold the lock as these ask for it.
-        unsafe impl<P: Platform, C: Class> $name for RawRwLock<P, C>
+        unsafe impl<P: Platform, C: Class, B: Bias<P>> $name for RawRwLock<P, C, B>
         where
             P::Word: ConstAtomic<u32>,
         {
@@ -44,12 +46,12 @@ macro_rules! pass {
 }
 
 /// Unsafe methods that pass a call of a raw lock on.
-macro_rules! pass_unsafe {
+macro_rules! pass_for_holder {
     ($($name:ident($($arg:ident: $type:ty),*) $(-> $ret:ty)? => $to:ident($($with:expr),*);)*) => {$(
         #[inline]
         unsafe fn $name(&self $(, $arg: $type)*) $(-> $ret)? {
             // SAFETY: the caller holds the lock for what the trait says.
-            unsafe { RawRwLock::<P, C>::$to(self $(, $with)*) }
+            unsafe { RawRwLock::<P, C, B>::$to(self $(, $with)*) }
         }
     )*};
 }
@@ -64,7 +66,7 @@ raw! {
             try_lock_shared() -> bool => try_lock_shared();
             is_locked() -> bool => is_locked_at_all();
         }
-        pass_unsafe! {
+        pass_for_holder! {
             unlock_shared() => unlock_shared();
         }
 
@@ -125,7 +127,7 @@ raw! {
     }
 
     RawRwLockDowngrade {
-        pass_unsafe! {
+        pass_for_holder! {
             downgrade() => downgrade();
         }
     }
@@ -135,7 +137,7 @@ raw! {
             lock_upgradable() => lock_upgradable();
             try_lock_upgradable() -> bool => try_lock_upgradable();
         }
-        pass_unsafe! {
+        pass_for_holder! {
             unlock_upgradable() => unlock_upgradable();
             upgrade() => upgrade();
             try_upgrade() -> bool => try_upgrade();
@@ -149,28 +151,28 @@ raw! {
             try_lock_upgradable_until(deadline: Nanos) -> bool
                 => try_lock_upgradable_until(deadline.0);
         }
-        pass_unsafe! {
+        pass_for_holder! {
             try_upgrade_for(timeout: Duration) -> bool => try_upgrade_until(after::<P>(timeout));
             try_upgrade_until(deadline: Nanos) -> bool => try_upgrade_until(deadline.0);
         }
     }
 
     RawRwLockUpgradeDowngrade {
-        pass_unsafe! {
+        pass_for_holder! {
             downgrade_upgradable() => downgrade_upgradable();
             downgrade_to_upgradable() => downgrade_to_upgradable();
         }
     }
 
     RawRwLockFair {
-        pass_unsafe! {
+        pass_for_holder! {
             unlock_shared_fair() => unlock_fair(Want::Read);
             unlock_exclusive_fair() => unlock_fair(Want::Write);
         }
     }
 
     RawRwLockUpgradeFair {
-        pass_unsafe! {
+        pass_for_holder! {
             unlock_upgradable_fair() => unlock_fair(Want::Upgradable);
         }
     }

@@ -26,6 +26,7 @@ pub mod clock;
 pub(super) mod errno;
 pub(super) mod futex;
 pub mod maps;
+pub(super) mod readers;
 mod registry;
 pub mod report;
 mod rseq;

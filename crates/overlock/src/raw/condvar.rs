@@ -20,8 +20,8 @@
 //!     leaves
 //! ```
 //!
-//! `PICKED` and `NOTIFIED` differ so that a waiter stays until the CPU that notifies it has released
-//! the list: only then the condition variable may be freed.
+//! `PICKED` and `NOTIFIED` differ so that a waiter stays until the CPU that notifies it has
+//! released the list: only then the condition variable may be freed.
 //!
 //! # A wait
 //!
@@ -62,10 +62,10 @@
 //! ```
 //!
 //! A waiter in the middle that wakes up early (P2) or at its deadline finds `NOTIFIED` and leaves;
-//! it kicks its own successor, and the kick of its predecessor hits a CPU that does not wait for it,
-//! which is harmless (P4). The states are changed from the last to the first, so a waiter that can
-//! leave has a successor that is `NOTIFIED` already, and the kick comes after the change. So each
-//! waiter that was picked is kicked after its state has changed, or is awake.
+//! it kicks its own successor, and the kick of its predecessor hits a CPU that does not wait for
+//! it, which is harmless (P4). The states are changed from the last to the first, so a waiter that
+//! can leave has a successor that is `NOTIFIED` already, and the kick comes after the change. So
+//! each waiter that was picked is kicked after its state has changed, or is awake.
 //!
 //! # Invariants
 //!
@@ -88,11 +88,11 @@
 //!
 //! # Limits
 //!
-//! * A CPU without a number or a free node does not join: it releases the lock, naps, takes the lock,
-//!   and returns as if it had been notified, which a caller's loop bears. So does every CPU where
-//!   CPUs have no numbers.
-//! * A CPU that is taken away while it has the list, or between D and G, holds waiters and notifiers
-//!   up until it is back.
+//! * A CPU without a number or a free node does not join: it releases the lock, naps, takes the
+//!   lock, and returns as if it had been notified, which a caller's loop bears. So does every CPU
+//!   where CPUs have no numbers.
+//! * A CPU that is taken away while it has the list, or between D and G, holds waiters and
+//!   notifiers up until it is back.
 //!
 //! # Sources
 //!
@@ -128,7 +128,7 @@ struct Ends {
 
 impl Ends {
     const fn new(word: u32) -> Option<Self> {
-        match (NodeId::decode(word & 0xffff), NodeId::decode(word >> 16)) {
+        match (NodeId::decode(word as u16 as u32), NodeId::decode(word >> 16)) {
             (Some(first), Some(last)) => Some(Self { first, last }),
             _ => None,
         }

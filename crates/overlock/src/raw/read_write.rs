@@ -42,9 +42,9 @@
 //!                                      :    takes, and leaves the queue   :
 //! ```
 //!
-//! An upgradable reader is beside readers and beside no other upgradable one; it is no reader in the
-//! count. To upgrade, it sets `DUE`, which bars readers, waits until `r` is zero, and becomes the
-//! writer in one access (`upgrade.rs`).
+//! An upgradable reader is beside readers and beside no other upgradable one; it is no reader in
+//! the count. To upgrade, it sets `DUE`, which bars readers, waits until `r` is zero, and becomes
+//! the writer in one access (`upgrade.rs`).
 //!
 //! # The race of halt and release
 //!
@@ -55,20 +55,21 @@
 //!   failed: look again                     else: the head's CAS fails
 //! ```
 //!
-//! Both change one word, so one comes first. If the release does, the head's CAS fails, and the head
-//! finds room. If the CAS does, the release finds `HALTED`. A release that kicks clears `HALTED`
-//! in the same access if it saw it before; otherwise `HALTED` stays until the head is back, and the
-//! release of a later reader kicks once more, which is needless and harmless (P4).
+//! Both change one word, so one comes first. If the release does, the head's CAS fails, and the
+//! head finds room. If the CAS does, the release finds `HALTED`. A release that kicks clears
+//! `HALTED` in the same access if it saw it before; otherwise `HALTED` stays until the head is
+//! back, and the release of a later reader kicks once more, which is needless and harmless (P4).
 //!
 //! # Invariants
 //!
-//! * R1: `WRITER` excludes readers, `UPGRADABLE` and another `WRITER`; each is taken by one CAS from
-//!   a word that has room.
+//! * R1: `WRITER` excludes readers, `UPGRADABLE` and another `WRITER`; each is taken by one CAS
+//!   from a word that has room.
 //! * R2: `passed` is not zero only while the holder of the queue waits for the word; that CPU sets
 //!   it and clears it. A newcomer that takes the lock meanwhile counts, in the access that takes,
 //!   and may not if the count is full.
 //! * R3: if `HALTED` is set, each release after which a writer would have room, and each that ends
-//!   `WRITER`, `UPGRADABLE` or `DUE`, kicks. So does a reader that leaves last if `U_HALTED` is set.
+//!   `WRITER`, `UPGRADABLE` or `DUE`, kicks. So does a reader that leaves last if `U_HALTED` is
+//! set.
 //! * R4: only the queue head waits for `HALTED`, and only the CPU with `UPGRADABLE` for `U_HALTED`.
 //!   A kick finds both by the address of the word.
 //! * R5: after its read-modify-write, a release uses only the address of the word (F4). A CPU that
@@ -90,26 +91,26 @@
 //!
 //! # Bounds
 //!
-//! A queue head is passed at most [`MAX_BYPASS`](RawRwLock::MAX_BYPASS) times, and not any more when
-//! it has been the head for ten wake-up latencies and can run. Those behind it are in the order of
-//! their arrival, each passed at most as often when it is the head. A reader that asks for it
-//! ([`lock_shared_recursive`](RawRwLock::lock_shared_recursive)) passes a waiting writer without a
-//! count, as long as the lock is being read: the writer may wait for that very reader.
+//! A queue head is passed at most [`MAX_BYPASS`](RawRwLock::MAX_BYPASS) times, and not any more
+//! when it has been the head for ten wake-up latencies and can run. Those behind it are in the
+//! order of their arrival, each passed at most as often when it is the head. A reader that asks for
+//! it ([`lock_shared_recursive`](RawRwLock::lock_shared_recursive)) passes a waiting writer without
+//! a count, as long as the lock is being read: the writer may wait for that very reader.
 //!
 //! # Limits
 //!
 //! * The word counts 131,071 readers. One more waits.
-//! * A thread that reads twice, the second time not recursively, waits for ever if a writer has come
-//!   in between and is not passed any more.
+//! * A thread that reads twice, the second time not recursively, waits for ever if a writer has
+//!   come in between and is not passed any more.
 //! * A CPU that loses its processor while it holds the queue and can't be passed keeps newcomers
 //!   out until it is back, as the queue locks' heads do.
 //!
 //! # Sources
 //!
-//! W. Long, "qrwlock: A queue read/write lock implementation" (Linux 3.16 kernel/locking/qrwlock.c):
-//! a count and a queue lock whose holder waits for the count. The upgradable reader, which excludes
-//! its like, is `parking_lot`'s and Boost's. The queue, its pace, halts and kicks:
-//! [`queue`](super::queue).
+//! W. Long, "qrwlock: A queue read/write lock implementation" (Linux 3.16
+//! kernel/locking/qrwlock.c): a count and a queue lock whose holder waits for the count. The
+//! upgradable reader, which excludes its like, is `parking_lot`'s and Boost's. The queue, its pace,
+//! halts and kicks: [`queue`](super::queue).
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -123,20 +124,24 @@ use crate::park;
 use crate::platform::Platform;
 use crate::raw::word::read_write::{RwWord, Want, cas, rmw};
 
+mod bias;
 mod upgrade;
 mod wait;
+
+pub use bias::{Bias, BiasPace, Unbiased};
 
 /// A lock for many readers or one writer. See the [module documentation](self).
 ///
 /// As a [`RawLock`] it is held for writing. A CPU releases what it has taken: nothing here finds
 /// out that another one does.
-pub struct RawRwLock<P: Platform, C: Class = Uncounted> {
+pub struct RawRwLock<P: Platform, C: Class = Uncounted, B: Bias<P> = Unbiased> {
     word: P::Word,
     queue: QueueLock<P, Strict>,
-    class: PhantomData<C>,
+    pace: B::Pace,
+    class: PhantomData<(C, B)>,
 }
 
-impl<P: Platform, C: Class> RawRwLock<P, C> {
+impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     /// How many acquisitions may pass a waiter while it is the queue head.
     pub const MAX_BYPASS: u32 = RwWord::PASSED_MAX;
 
@@ -147,7 +152,7 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
     pub const unsafe fn with(word: P::Word, queue: P::Word) -> Self {
         // SAFETY: the caller's.
         let queue = unsafe { QueueLock::with(queue) };
-        Self { word, queue, class: PhantomData }
+        Self { word, queue, pace: B::NEW, class: PhantomData }
     }
 
     #[inline(always)]
@@ -169,11 +174,16 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
         false
     }
 
-    /// Waits until no writer holds the lock, and takes it for reading. A writer that waits is passed
-    /// a bounded number of times.
+    /// Waits until no writer holds the lock, and takes it for reading. A writer that waits is
+    /// passed a bounded number of times.
     #[inline]
     pub fn lock_shared(&self) {
-        if !self.try_take(Want::Read) {
+        if self.enters_by_bias() {
+            return;
+        }
+        if self.try_take(Want::Read) {
+            self.may_be_biased();
+        } else {
             self.lock_slow(Want::Read, None);
         }
     }
@@ -182,14 +192,14 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
     #[inline]
     #[must_use = "if this returns true, the lock must be released"]
     pub fn try_lock_shared(&self) -> bool {
-        self.try_take(Want::Read)
+        self.enters_by_bias() || self.try_take(Want::Read)
     }
 
     /// Takes the lock for reading if that is possible before the platform's clock reads
     /// `deadline_ns`. Returns whether it did, and false no earlier than the deadline.
     #[must_use = "if this returns true, the lock must be released"]
     pub fn try_lock_shared_until(&self, deadline_ns: u64) -> bool {
-        self.try_take(Want::Read) || self.lock_slow(Want::Read, Some(deadline_ns))
+        self.try_lock_shared() || self.lock_slow(Want::Read, Some(deadline_ns))
     }
 
     /// Takes the lock for reading, and does not wait for a writer that waits itself: for a thread
@@ -206,6 +216,9 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
     #[inline]
     #[must_use = "if this returns true, the lock must be released"]
     pub fn try_lock_shared_recursive(&self) -> bool {
+        if self.enters_by_bias() {
+            return true;
+        }
         let mut seen = self.look();
         while let Some(new) = seen.taken_again() {
             // ORDERING: Acquire, R-O1.
@@ -217,7 +230,8 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
         false
     }
 
-    /// [`lock_shared_recursive`](Self::lock_shared_recursive), if it is possible before the deadline.
+    /// [`lock_shared_recursive`](Self::lock_shared_recursive), if it is possible before the
+    /// deadline.
     #[must_use = "if this returns true, the lock must be released"]
     pub fn try_lock_shared_recursive_until(&self, deadline_ns: u64) -> bool {
         self.try_lock_shared_recursive() || self.read_again_slow(Some(deadline_ns))
@@ -229,6 +243,9 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
     /// The caller holds the lock for reading.
     #[inline]
     pub unsafe fn unlock_shared(&self) {
+        if self.leaves_by_bias() {
+            return;
+        }
         let address = &raw const self.word;
         if self.look().left_by_last_reader().is_some() {
             return self.leave_last();
@@ -268,17 +285,18 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
         park::unpark_all::<P>(word);
     }
 
-    /// Whether a CPU holds the lock for reading or writing. The answer may be out of date by the time
-    /// it is returned.
+    /// Whether a CPU holds the lock for reading or writing. The answer may be out of date by the
+    /// time it is returned.
     pub fn is_locked_at_all(&self) -> bool {
         let seen = self.look();
-        seen.is_written() || seen.is_upgradable() || seen.readers() != 0
+        // A writer finds out whether a biased lock is.
+        seen.is_written() || seen.is_upgradable() || seen.may_have_notes() || seen.readers() != 0
     }
 }
 
 // SAFETY: `WRITER` is set by a successful CAS from a word without it, without readers and without
 // `UPGRADABLE` (R1), and cleared only by the writer; R-O1 and R-O2 order the critical sections.
-unsafe impl<P: Platform, C: Class> RawLock for RawRwLock<P, C> {
+unsafe impl<P: Platform, C: Class, B: Bias<P>> RawLock for RawRwLock<P, C, B> {
     #[inline]
     fn lock(&self) {
         // ORDERING: Acquire, R-O1. (0,0,0,0,0) -> (0,0,0,0,1)
@@ -289,7 +307,7 @@ unsafe impl<P: Platform, C: Class> RawLock for RawRwLock<P, C> {
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.try_take(Want::Write)
+        self.try_take(Want::Write) || self.try_take_biased(Want::Write)
     }
 
     #[inline]
@@ -309,7 +327,7 @@ unsafe impl<P: Platform, C: Class> RawLock for RawRwLock<P, C> {
 }
 
 // SAFETY: as for `RawLock`.
-unsafe impl<P: Platform, C: Class> RawTimedLock for RawRwLock<P, C> {
+unsafe impl<P: Platform, C: Class, B: Bias<P>> RawTimedLock for RawRwLock<P, C, B> {
     fn try_lock_until(&self, deadline_ns: u64) -> bool {
         self.try_take(Want::Write) || self.lock_slow(Want::Write, Some(deadline_ns))
     }
@@ -320,7 +338,7 @@ unsafe impl<P: Platform, C: Class> RawTimedLock for RawRwLock<P, C> {
     }
 }
 
-impl<P: Platform, C: Class> RawRwLock<P, C>
+impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B>
 where
     P::Word: ConstAtomic<u32>,
 {
@@ -331,14 +349,14 @@ where
     }
 }
 
-impl<P: Platform, C: Class> ConstLock for RawRwLock<P, C>
+impl<P: Platform, C: Class, B: Bias<P>> ConstLock for RawRwLock<P, C, B>
 where
     P::Word: ConstAtomic<u32>,
 {
     const NEW: Self = Self::new();
 }
 
-impl<P: Platform, C: Class> Default for RawRwLock<P, C>
+impl<P: Platform, C: Class, B: Bias<P>> Default for RawRwLock<P, C, B>
 where
     P::Word: ConstAtomic<u32>,
 {
@@ -347,7 +365,7 @@ where
     }
 }
 
-impl<P: Platform, C: Class> fmt::Debug for RawRwLock<P, C> {
+impl<P: Platform, C: Class, B: Bias<P>> fmt::Debug for RawRwLock<P, C, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seen = self.look();
         let (written, readers) = (seen.is_written(), seen.readers());

@@ -10,7 +10,9 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
+use overlock::counters::Uncounted;
 use overlock::platform::Platform;
+use overlock::raw::read_write::Bias;
 use overlock::{RawCondvar, RawLock, RawRwLock};
 
 use super::oracle::{Verdict, watched, watched_for};
@@ -24,7 +26,7 @@ pub(crate) trait Shared: Send + Sync + 'static {
     fn end_write(&self);
 }
 
-impl<P: Platform> Shared for RawRwLock<P>
+impl<P: Platform, B: Bias<P>> Shared for RawRwLock<P, Uncounted, B>
 where
     P::Word: overlock::atomic::ConstAtomic<u32>,
 {
@@ -53,8 +55,8 @@ struct Pair<S> {
     pair: UnsafeCell<[u64; 2]>,
 }
 
-// SAFETY: the lock under test protects the pair. A broken one tears it, which is what the test looks
-// for; the accesses are volatile.
+// SAFETY: the lock under test protects the pair. A broken one tears it, which is what the test
+// looks for; the accesses are volatile.
 unsafe impl<S: Sync> Sync for Pair<S> {}
 
 impl<S> Pair<S> {
@@ -154,8 +156,8 @@ impl<S: Shared> Relay<S> {
         self.reads.iter().map(|reads| reads.load(SeqCst)).sum()
     }
 
-    /// Reads again and again. Each time it stays until the other reader has come once more, or seems
-    /// to be kept out.
+    /// Reads again and again. Each time it stays until the other reader has come once more, or
+    /// seems to be kept out.
     fn run(&self, me: usize) {
         while !self.done.load(SeqCst) {
             let others = self.reads[1 - me].load(SeqCst);
@@ -340,22 +342,17 @@ impl<S: Conditional> Tokens<S> {
         true
     }
 
-    fn give(&self, tokens: u32, all: bool) {
+    fn give(&self) {
         self.subject.lock();
-        self.left.store(self.left.load(SeqCst) + tokens, SeqCst);
+        self.left.store(self.left.load(SeqCst) + 1, SeqCst);
         self.subject.unlock();
-        if all { self.subject.notify_all() } else { self.subject.notify_one() }
+        self.subject.notify_one();
     }
 }
 
-/// Every token reaches a waiter: a notification is not lost, whether waiters are about to halt, halt
-/// or are awake.
-pub(crate) fn notifies<S: Conditional>(
-    takers: usize,
-    rounds: u64,
-    all: bool,
-    limit: Duration,
-) -> Verdict {
+/// Every token reaches a waiter: a notification is not lost, whether waiters are about to halt,
+/// halt or are awake.
+pub(crate) fn notifies<S: Conditional>(takers: usize, rounds: u64, limit: Duration) -> Verdict {
     watched_for(limit, move |pulse| {
         let tokens = Tokens::<S>::new();
         let threads: Vec<_> = (0..takers)
@@ -369,11 +366,10 @@ pub(crate) fn notifies<S: Conditional>(
                 })
             })
             .collect();
-        let each = if all { takers as u64 } else { 1 };
-        for given in (0..takers as u64 * rounds).step_by(each as usize) {
-            tokens.give(each as u32, all);
-            // With tokens to spare, no waiter would miss a notification.
-            while tokens.taken.load(SeqCst) < given + each {
+        for given in 1..=takers as u64 * rounds {
+            tokens.give();
+            // With a token to spare, no waiter would miss a notification.
+            while tokens.taken.load(SeqCst) < given {
                 thread::yield_now();
             }
         }
@@ -384,8 +380,44 @@ pub(crate) fn notifies<S: Conditional>(
     })
 }
 
-/// A notification that races with a deadline is not lost: one of two waiters gives up after a moment,
-/// and if it has not taken the token, the other one gets it.
+/// Every broadcast reaches all waiters: in each round, all of them wait for its number.
+pub(crate) fn broadcasts<S: Conditional>(waiters: usize, rounds: u32, limit: Duration) -> Verdict {
+    watched_for(limit, move |pulse| {
+        let round = Tokens::<S>::new();
+        let threads: Vec<_> = (0..waiters)
+            .map(|_| {
+                let (round, pulse) = (Arc::clone(&round), pulse.clone());
+                thread::spawn(move || {
+                    for next in 1..=rounds {
+                        round.subject.lock();
+                        round.taken.fetch_add(1, SeqCst);
+                        while round.left.load(SeqCst) < next {
+                            round.subject.wait(None);
+                        }
+                        round.subject.unlock();
+                        pulse.beat();
+                    }
+                })
+            })
+            .collect();
+        for next in 1..=rounds {
+            while round.taken.load(SeqCst) < u64::from(next) * waiters as u64 {
+                thread::yield_now();
+            }
+            round.subject.lock();
+            round.left.store(next, SeqCst);
+            round.subject.unlock();
+            round.subject.notify_all();
+        }
+        for thread in threads {
+            thread.join().map_err(|_| "a thread panicked")?;
+        }
+        Ok(())
+    })
+}
+
+/// A notification that races with a deadline is not lost: one of two waiters gives up after a
+/// moment, and if it has not taken the token, the other one gets it.
 pub(crate) fn passes_notifications_on<S: Conditional>(rounds: u64, limit: Duration) -> Verdict {
     watched_for(limit, move |pulse| {
         for round in 0..rounds {
@@ -398,9 +430,9 @@ pub(crate) fn passes_notifications_on<S: Conditional>(rounds: u64, limit: Durati
             let hasty = start(Some(Duration::from_micros(200 + round * 7 % 100)));
             let patient = start(None);
             thread::sleep(Duration::from_micros(round * 13 % 300));
-            tokens.give(1, false);
+            tokens.give();
             if hasty.join().map_err(|_| "a thread panicked")? {
-                tokens.give(1, false);
+                tokens.give();
             }
             patient.join().map_err(|_| "a thread panicked")?;
         }

@@ -3,11 +3,13 @@
 //! and the models.
 
 pub(crate) mod cells;
+pub(crate) mod condvars;
 pub(crate) mod contexts;
 pub(crate) mod mixed;
 pub(crate) mod models;
 pub(crate) mod platform;
 pub(crate) mod refreshes;
+pub(crate) mod shared;
 pub(crate) mod sites;
 pub(crate) mod states;
 pub(crate) mod table;

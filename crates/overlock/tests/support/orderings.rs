@@ -47,6 +47,22 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("refresh.rs last load", Relaxed, "refresh_last"),
     ("refresh.rs leave swap", Relaxed, "refresh_two"),
     ("refresh.rs wait_for_end compare_exchange", Relaxed, "refresh_two"),
+    ("read_write.rs try_take cas", Relaxed, "rw_read_write"),
+    ("read_write.rs try_lock_shared_recursive cas", Relaxed, "rw_reads_past"),
+    ("read_write.rs unlock_shared fetch_sub", Relaxed, "rw_read_write"),
+    ("read_write.rs leave_last cas", Relaxed, "rw_spurious"),
+    ("read_write.rs lock cas", Relaxed, "rw_two_writers"),
+    ("read_write.rs unlock fetch_and", Relaxed, "rw_two_writers"),
+    ("wait.rs lock_as_head cas", Relaxed, "rw_two_writers"),
+    ("wait.rs halt_as_head update", Relaxed, "rw_read_write"),
+    ("upgrade.rs unlock_upgradable fetch_and", Relaxed, "rw_upgradable"),
+    ("upgrade.rs try_to_upgrade update", Relaxed, "rw_upgrade"),
+    ("upgrade.rs halt_to_upgrade update", Relaxed, "rw_upgrade"),
+    ("upgrade.rs hold_for_less update", Relaxed, "rw_downgrade"),
+    ("bias.rs end_bias fetch_add", Relaxed, "rw_biased_past"),
+    ("condvar.rs sleep load", Relaxed, "cond_two"),
+    ("condvar.rs notify_one store 3", Relaxed, "cond_two"),
+    ("condvar.rs notify_all store 3", Relaxed, "cond_all_two"),
     ("node.rs release store", Relaxed, "queued_left_behind"),
     ("slot.rs take compare_exchange", Relaxed, "queued_left_behind"),
     ("test_and_set.rs lock compare_exchange", Relaxed, "tas_two"),
@@ -73,7 +89,8 @@ fn executed() -> &'static BTreeMap<Site, Ordering> {
         for model in models() {
             sites::reset(None);
             // A reservation in vain takes two time-outs, which the first executions do not reach.
-            let rare = model.name == "hybrid_reserved";
+            // So do halts of an upgrading CPU, beside a queue head.
+            let rare = ["hybrid_reserved", "rw_upgrade"].contains(&model.name);
             let report = (model.run)(if rare { Depth::Brief(5_000) } else { Depth::Glance });
             assert_eq!(report.failure, None, "{}", model.name);
             all.extend(report.sites);
@@ -158,4 +175,16 @@ fn unsure() {
 #[test]
 fn refresh() {
     audit("refresh.rs");
+}
+
+#[test]
+fn read_write() {
+    audit("bias.rs");
+    audit("read_write.rs");
+    audit("upgrade.rs");
+}
+
+#[test]
+fn condvar() {
+    audit("condvar.rs");
 }

@@ -17,6 +17,7 @@
 //! | P9 | Each CPU has a clock, which advances by [`World::tick_ns`] at each reading: budgets are spent after two readings. This goes far beyond the clause: the clocks of two CPUs differ by as much as their numbers of readings. No lock may rely on more for its safety. |
 //! | P10 | `WAITS` is a parameter. |
 //! | P11 | A sequence runs under a lock of its CPU, and `membarrier` takes the locks of all other CPUs in turn: sequences under way end, and those that begin later see what was written before. Depending on [`World::barrier`] it may refuse, or lie; the models must find a lie. |
+//! | P12 | As P11: notes are made and unmade under that lock. |
 //!
 //! With [`Halt::Futex`], loom finds a lost wake-up as a deadlock. With [`Halt::Token`], a CPU that
 //! polls its token for ever is one.
@@ -27,10 +28,11 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
-use loom::sync::atomic::AtomicBool;
+use loom::sync::atomic::{AtomicBool, AtomicUsize};
 use loom::sync::{Condvar, Mutex};
 use overlock::atomic::Atomic;
 use overlock::platform::{Bucket, CheapRelease, Costs, Cpu, LEVELS, Platform, Slot};
+use overlock::raw::read_write::{Bias, BiasPace};
 
 use super::cells::{Byte, Half, Part, Trail, Word};
 use super::sites;
@@ -166,6 +168,8 @@ struct Machine {
     tokens: Vec<AtomicBool>,
     /// Held by each CPU while it is in a sequence.
     sequences: Vec<Mutex<()>>,
+    /// The note of each CPU: the biased lock that it reads, or zero.
+    notes: Vec<AtomicUsize>,
     /// How many entries of the table of waiters are in use.
     used: &'static Cell<usize>,
 }
@@ -218,6 +222,7 @@ pub(crate) fn open<P: Platform<Word = Word>>(world: World, cpus: usize) {
         beds: (0..cpus).map(|_| Condvar::new()).collect(),
         tokens: (0..cpus).map(|_| AtomicBool::new(false)).collect(),
         sequences: (0..cpus).map(|_| Mutex::new(())).collect(),
+        notes: (0..cpus).map(|_| AtomicUsize::new(0)).collect(),
         used,
     })));
 }
@@ -447,6 +452,75 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool>
         machine().membarrier()
     }
 }
+
+/// Notes of readers, one for each CPU, by sequences of two steps (P12).
+pub(crate) struct Noted;
+
+// SAFETY: `enter` and `leave` run under the lock that `membarrier` takes; each note is taken once, by
+// a change of its cell.
+unsafe impl<const WAITS: bool, const BY_ADDRESS: bool> Bias<Loom<WAITS, BY_ADDRESS, true>>
+    for Noted
+{
+    const EXISTS: bool = true;
+    type Pace = BiasPace;
+    const NEW: BiasPace = BiasPace::new();
+
+    fn enter(word: &Word, biased: u32) -> bool {
+        let (machine, note) = (machine(), &machine().notes[me()]);
+        machine.sequence(|| {
+            let admits = word.load(Acquire) & biased != 0 && note.load(Relaxed) == 0;
+            if admits {
+                note.store((&raw const *word).addr(), Release);
+                sites::reach(ENTERS_BY_BIAS);
+            }
+            admits
+        })
+    }
+
+    fn leave(word: &Word, biased: u32) -> bool {
+        let (machine, note) = (machine(), &machine().notes[me()]);
+        machine.sequence(|| {
+            let leaves =
+                word.load(Relaxed) & biased != 0 && note.load(Relaxed) == (&raw const *word).addr();
+            if leaves {
+                note.store(0, Release);
+            }
+            leaves
+        })
+    }
+
+    fn retract(word: *const Word) -> bool {
+        let note = &machine().notes[me()];
+        let retracts = note.compare_exchange(word.addr(), 0, Release, Relaxed).is_ok();
+        if retracts {
+            sites::reach(RETRACTS);
+        }
+        retracts
+    }
+
+    fn take(word: *const Word) -> u32 {
+        let taken = machine()
+            .notes
+            .iter()
+            .filter(|note| note.compare_exchange(word.addr(), 0, Acquire, Acquire).is_ok());
+        let taken = taken.count() as u32;
+        if taken > 0 {
+            sites::reach(TAKES_A_NOTE);
+        }
+        taken
+    }
+
+    fn pace(kept: &BiasPace) -> Option<&BiasPace> {
+        Some(kept)
+    }
+}
+
+/// A reader entered without the word.
+pub(crate) const ENTERS_BY_BIAS: &str = "a reader enters by the bias";
+/// A reader took its note back after the end of the bias.
+pub(crate) const RETRACTS: &str = "a reader takes its note back";
+/// The queue head found a note.
+pub(crate) const TAKES_A_NOTE: &str = "the queue head takes a note";
 
 // SAFETY: the table above answers the contract clause by clause.
 unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platform

@@ -11,7 +11,7 @@ use super::models::{
     queued, sections, test_and_set, timed, unwatched, wide,
 };
 use super::platform::{Barrier, ByAddress, Cheap, CheapByAddress, Halt, Halting, Spinning, World};
-use super::{refreshes, unsure};
+use super::{condvars, refreshes, shared, unsure};
 
 /// A model by name.
 pub(crate) struct Model {
@@ -288,7 +288,8 @@ impl Model {
 
 /// All models.
 pub(crate) fn models() -> impl Iterator<Item = &'static Model> {
-    LOCKS.iter().chain(CONTEXTS).chain(mixed::MODELS).chain(refreshes::MODELS).chain(unsure::MODELS)
+    let families = refreshes::MODELS.iter().chain(shared::MODELS).chain(condvars::MODELS);
+    LOCKS.iter().chain(CONTEXTS).chain(mixed::MODELS).chain(families).chain(unsure::MODELS)
 }
 
 /// The model of this name.

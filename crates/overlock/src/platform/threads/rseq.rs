@@ -58,9 +58,9 @@
 //! only.
 
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicU16, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicU16, AtomicU32, AtomicUsize};
 
-pub(super) use armed::arm;
+pub(super) use armed::{BUILT, arm, note, row, set_row, unnote};
 
 use super::Threads;
 use crate::platform::CheapRelease;
@@ -297,6 +297,79 @@ mod armed {
         true
     }
 
+    // The address of the row of this thread, or zero: thread-local memory of the module that
+    // contains this code, which is loaded with the program, or soon after.
+    core::arch::global_asm!(
+        ".pushsection .tbss.overlock_row, \"awT\", @nobits",
+        ".balign 8",
+        ".hidden overlock_row",
+        ".globl overlock_row",
+        ".type overlock_row, @object",
+        ".size overlock_row, 8",
+        "overlock_row: .zero 8",
+        ".popsection",
+    );
+
+    /// What [`set_row`] has set for this thread, or zero.
+    #[inline(always)]
+    pub(in super::super) fn row() -> usize {
+        let row;
+        // SAFETY: it reads a variable of this thread.
+        unsafe {
+            core::arch::asm!(
+                "mov {row}, qword ptr [rip + overlock_row@GOTTPOFF]",
+                "mov {row}, qword ptr fs:[{row}]",
+                row = out(reg) row,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        row
+    }
+
+    /// Sets the row of this thread.
+    #[inline(never)]
+    pub(in super::super) fn set_row(row: usize) {
+        // SAFETY: it writes a variable of this thread, which only these two functions use.
+        unsafe {
+            core::arch::asm!(
+                "mov {at}, qword ptr [rip + overlock_row@GOTTPOFF]",
+                "mov qword ptr fs:[{at}], {row}",
+                at = out(reg) _,
+                row = in(reg) row,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// Stores the address of `word` in a free `place`, if `word` has the bit.
+    #[inline(always)]
+    pub(in super::super) fn note(place: &AtomicUsize, word: &AtomicU32, bit: u32) -> bool {
+        sequence!(
+            ["test dword ptr [{word}], {bit:e}", "je 6f", "cmp qword ptr [{cell}], 0", "jne 6f"],
+            "mov qword ptr [{cell}], {word}",
+            place,
+            word = core::ptr::from_ref(word),
+            bit = bit
+        )
+    }
+
+    /// Frees a `place` that holds the address of `word`, if `word` has the bit.
+    #[inline(always)]
+    pub(in super::super) fn unnote(place: &AtomicUsize, word: &AtomicU32, bit: u32) -> bool {
+        sequence!(
+            [
+                "test dword ptr [{word}], {bit:e}",
+                "je 6f",
+                "cmp qword ptr [{cell}], {word}",
+                "jne 6f"
+            ],
+            "mov qword ptr [{cell}], 0",
+            place,
+            word = core::ptr::from_ref(word),
+            bit = bit
+        )
+    }
+
     /// See [`CheapRelease::clear_low_byte`].
     #[inline(always)]
     pub(in super::super) fn clear_low_byte(cell: &AtomicU32) -> bool {
@@ -358,6 +431,20 @@ mod armed {
     pub(in super::super) fn set_lowest_bit(cell: &AtomicU32) -> bool {
         // ORDERING: Acquire, for the caller (O1).
         cell.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    pub(in super::super) fn row() -> usize {
+        0
+    }
+
+    pub(in super::super) fn set_row(_row: usize) {}
+
+    pub(in super::super) fn note(_place: &AtomicUsize, _word: &AtomicU32, _bit: u32) -> bool {
+        false
+    }
+
+    pub(in super::super) fn unnote(_place: &AtomicUsize, _word: &AtomicU32, _bit: u32) -> bool {
+        false
     }
 
     pub(in super::super) fn clear_low_byte(_cell: &AtomicU32) -> bool {

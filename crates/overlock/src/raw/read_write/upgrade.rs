@@ -18,17 +18,17 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::RawRwLock;
 use super::wait::{budget, is_late};
+use super::{Bias, RawRwLock};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::park;
 use crate::platform::Platform;
 use crate::raw::word::read_write::{RwWord, Want, rmw, update};
 
-impl<P: Platform, C: Class> RawRwLock<P, C> {
-    /// Waits until no writer and no other upgradable reader holds the lock, and takes it for reading
-    /// with the right to [upgrade](Self::upgrade).
+impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
+    /// Waits until no writer and no other upgradable reader holds the lock, and takes it for
+    /// reading with the right to [upgrade](Self::upgrade).
     #[inline]
     pub fn lock_upgradable(&self) {
         if !self.try_take(Want::Upgradable) {
@@ -40,7 +40,7 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
     #[inline]
     #[must_use = "if this returns true, the lock must be released"]
     pub fn try_lock_upgradable(&self) -> bool {
-        self.try_take(Want::Upgradable)
+        self.try_take(Want::Upgradable) || self.try_take_biased(Want::Upgradable)
     }
 
     /// [`lock_upgradable`](Self::lock_upgradable), if it is possible before the deadline.

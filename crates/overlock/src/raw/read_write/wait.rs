@@ -8,7 +8,7 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::RawRwLock;
+use super::{Bias, RawRwLock};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::park;
@@ -36,7 +36,7 @@ pub(super) fn is_late<P: Platform>(deadline_ns: Option<u64>) -> bool {
     deadline_ns.is_some_and(|at| P::now_ns() >= at)
 }
 
-impl<P: Platform, C: Class> RawRwLock<P, C> {
+impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     /// Waits for the lock. Returns false if the deadline passed first.
     #[cold]
     #[inline(never)]
@@ -84,6 +84,10 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
         let mut spin = budget::<P>();
         loop {
             let seen = self.look();
+            if Self::must_end_bias(seen, want) {
+                self.end_bias();
+                continue;
+            }
             if let Some(new) = seen.taken_by_head(want) {
                 // ORDERING: Acquire, R-O1. (r,p,h,u,0) -> (r+1,0,0,u,0), (0,p,h,0,0) ->
                 // (0,0,0,0,1)

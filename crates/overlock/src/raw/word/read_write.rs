@@ -33,7 +33,7 @@ const UPGRADABLE: u32 = 1 << 1;
 const DUE: u32 = 1 << 2;
 const HALTED: u32 = 1 << 3;
 const U_HALTED: u32 = 1 << 4;
-const BIASED: u32 = 1 << 5;
+pub(crate) const BIASED: u32 = 1 << 5;
 const FOLDING: u32 = 1 << 6;
 const PASS: u32 = 1 << 7;
 const PASSED: u32 = 0x3f << 7;
@@ -94,6 +94,18 @@ impl RwWord {
     /// Whether a CPU holds the lock as upgradable.
     pub(crate) const fn is_upgradable(self) -> bool {
         self.0 & UPGRADABLE != 0
+    }
+
+    /// Whether readers may be counted elsewhere.
+    #[inline(always)]
+    pub(crate) const fn is_biased(self) -> bool {
+        self.0 & BIASED != 0
+    }
+
+    /// Whether readers may be counted elsewhere, or were until a moment ago.
+    #[inline(always)]
+    pub(crate) const fn may_have_notes(self) -> bool {
+        self.0 & (BIASED | FOLDING) != 0
     }
 
     /// Whether the queue head is adding up the readers, so that their number is not known.
@@ -212,6 +224,17 @@ impl RwWord {
         Self((self.0 & !HALTED).wrapping_sub(Self::taking(from)) | bar)
     }
 
+    /// Readers may be counted elsewhere from here on. `None` if a writer or an upgradable reader
+    /// holds the lock, or a CPU waits for it.
+    pub(crate) const fn biased(self) -> Option<Self> {
+        if self.0 & !READERS == 0 { Some(Self(self.0 | BIASED)) } else { None }
+    }
+
+    /// The queue head begins to add the readers up.
+    pub(crate) const fn folding(self) -> Self {
+        Self(self.0 & !BIASED | FOLDING)
+    }
+
     /// The queue head has halted.
     pub(crate) const fn head_halted(self) -> Self {
         Self(self.0 | HALTED)
@@ -256,7 +279,7 @@ pub(crate) fn update<W: Atomic<u32>>(
 
 /// What individual read-modify-writes do to a word.
 pub(crate) mod rmw {
-    use super::{DUE, FOLDING, HALTED, PASS, PASSED, READER, U_HALTED, UPGRADABLE};
+    use super::{DUE, FOLDING, HALTED, PASS, PASSED, READER, READER_SHIFT, U_HALTED, UPGRADABLE};
     use super::{READERS, WRITER};
 
     /// `fetch_sub`: a reader leaves.
@@ -282,4 +305,9 @@ pub(crate) mod rmw {
     /// `fetch_and`: all waiters are gone.
     pub(crate) const NO_WAITERS: u32 = !(HALTED | U_HALTED | DUE | PASSED | FOLDING);
     const _: () = assert!(NO_WAITERS & READERS == READERS);
+
+    /// `fetch_add` to a word with `FOLDING`: counts so many readers here, and ends the folding.
+    pub(crate) const fn folded(readers: u32) -> u32 {
+        (readers << READER_SHIFT).wrapping_sub(FOLDING)
+    }
 }

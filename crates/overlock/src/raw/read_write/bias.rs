@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Readers without a shared line: while no writer is about, a reader writes only a line of its own.
+//!
+//! Readers that count themselves in one word take its cache line from each other, so two of them
+//! are slower than one. A *biased* lock (`BIASED` in its word) lets a CPU note in a row of its own
+//! that it reads. The writer pays: it ends the bias, waits for the notes that are being made, and
+//! takes all notes into the word.
+//!
+//! ```text
+//!   reader                                 queue head, which wants to write
+//!   sequence: BIASED?                      A   CAS word: BIASED -> FOLDING
+//!             my place is free?            B   membarrier
+//!             my place = lock              C   for each row: CAS place: lock -> free, n += 1
+//!                                          D   RMW word: r += n, without FOLDING
+//! ```
+//!
+//! The note is made, and unmade, in two steps like a cheap release (P11, P12). If its look came
+//! before A, then by the time B returns it has either stored, and C finds that, or been cut off and
+//! never stores. If it came after A, it refuses, and the reader goes to the word, which admits no
+//! newcomer while it says `FOLDING`.
+//!
+//! A reader that leaves and can't unmake its note in a sequence, because the bias has ended or it
+//! was cut off, takes the note back by a CAS of its place. Either that or C comes first. If C does,
+//! the word counts this reader, perhaps not yet, and it leaves as any other; a count below zero
+//! lasts until D. No CPU has halted before D (R6), so a reader that takes its note back kicks no
+//! CPU, and touches nothing afterwards (F4).
+//!
+//! # When
+//!
+//! A reader that the word has counted gives the lock its bias, every [`EVERY`] such readers at
+//! most, and not until [`PAYS`] times as long as the end of the last bias took has passed since: so
+//! writers lose a small part of their time, however often they come (Dice and Kogan's rule).
+//!
+//! # Invariants
+//!
+//! * B1: a place in a row names a lock only while the CPU of the row reads that lock, so a lock
+//!   that is not held can be moved or freed.
+//! * B2: `BIASED` is set only by a CPU that has the queue and reads the lock, from a word with no
+//!   more than readers; it is cleared only by the queue head.
+//!
+//! # Orderings
+//!
+//! | site | operation | order | pairs with |
+//! |---|---|---|---|
+//! | B-O1 | setting `BIASED` | Relaxed: a read-modify-write, it continues the release sequence of the last writer's release | the look of the sequence (P12), an Acquire: a reader sees what that writer did |
+//! | B-O2 | D | Release | R-O1: a writer comes after the readers whose notes were unmade, or taken, before D |
+//!
+//! # Costs
+//!
+//! A lock has 8 bytes more. `Threads` has a row of 64 bytes for each thread that reads a biased
+//! lock, in a table of zeros of 1 MiB, of which the pages that are used take memory. A thread that
+//! reads more locks at a time than its row has places counts itself in the word. The end of a bias
+//! costs a system call, which interrupts the other running threads, and a look at a line for each
+//! thread.
+//!
+//! # Sources
+//!
+//! D. Dice, A. Kogan, "BRAVO: Biased Locking for Reader-Writer Locks", USENIX ATC 2019: the bias,
+//! the places found by a hash of thread and lock, the rule. There the reader's note is an atomic
+//! read-modify-write, here it is a restartable sequence. Linux kernel/locking/percpu-rwsem.c: a
+//! barrier on all CPUs on the writer's side.
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+
+use super::RawRwLock;
+use crate::atomic::Atomic;
+use crate::counters::Class;
+use crate::platform::{CheapRelease, Platform};
+use crate::raw::RawLock;
+use crate::raw::word::read_write::{BIASED, RwWord, Want, rmw, update};
+use crate::waiters::NAP_NS;
+
+/// How many readers the word counts until the next may look at the clock: so the look costs each
+/// less than a nanosecond. Any value is correct.
+const EVERY: u32 = 64;
+/// For how many times the length of its end a bias is not given again: writers lose a tenth of
+/// their time at the most. Any value is correct.
+const PAYS: u64 = 10;
+
+/// Where readers of a biased lock are noted (P12): [`Unbiased`] if nowhere.
+///
+/// # Safety
+/// `enter` and `leave` store in two steps (P11): once `membarrier` has returned true to a CPU, none
+/// that missed what that CPU wrote before can still store. Each CPU calls them for itself. A note
+/// is taken by one of `leave`, `retract` and `take`. An operation that returns false has changed
+/// nothing. The load of `word` is an Acquire; what unmakes a note is a Release, and `take` comes
+/// after it if it does not find the note.
+pub unsafe trait Bias<P: Platform>: Send + Sync + 'static {
+    /// Whether locks are ever biased.
+    const EXISTS: bool;
+    /// What a lock keeps for it.
+    type Pace: Send + Sync + 'static;
+    /// A new lock's.
+    const NEW: Self::Pace;
+
+    /// Notes that this CPU reads the lock of `word`, if `word` has the bit `biased` and the CPU has
+    /// a free place. It may refuse for no reason.
+    fn enter(word: &P::Word, biased: u32) -> bool;
+
+    /// Unmakes a note of this CPU, if there is one and `word` has the bit. It may refuse for no
+    /// reason.
+    fn leave(word: &P::Word, biased: u32) -> bool;
+
+    /// Unmakes a note of this CPU by a read-modify-write, if there is one.
+    fn retract(word: *const P::Word) -> bool;
+
+    /// Takes the notes of all CPUs. Returns how many there were.
+    fn take(word: *const P::Word) -> u32;
+
+    /// The lock's memory of when to be biased.
+    fn pace(kept: &Self::Pace) -> Option<&BiasPace>;
+}
+
+/// Readers are counted in the word of the lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Unbiased;
+
+// SAFETY: it makes no notes.
+unsafe impl<P: Platform> Bias<P> for Unbiased {
+    const EXISTS: bool = false;
+    type Pace = ();
+    const NEW: () = ();
+
+    #[inline(always)]
+    fn enter(_word: &P::Word, _biased: u32) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn leave(_word: &P::Word, _biased: u32) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn retract(_word: *const P::Word) -> bool {
+        false
+    }
+
+    fn take(_word: *const P::Word) -> u32 {
+        0
+    }
+
+    #[inline(always)]
+    fn pace((): &()) -> Option<&BiasPace> {
+        None
+    }
+}
+
+/// When a lock may next be biased. It takes no part in the lock's protocol.
+#[derive(Debug)]
+pub struct BiasPace {
+    /// How many readers are still to come before the next looks.
+    readers: AtomicU32,
+    /// Not before this time, in units of 1,024 ns; the low half.
+    until: AtomicU32,
+}
+
+impl BiasPace {
+    /// That of a lock which may be biased at once.
+    #[expect(clippy::new_without_default, reason = "made in a constant, never by default")]
+    pub const fn new() -> Self {
+        Self { readers: AtomicU32::new(0), until: AtomicU32::new(0) }
+    }
+
+    /// Whether a reader that the word has counted should look.
+    #[inline(always)]
+    fn is_due(&self) -> bool {
+        let left = self.readers.load(Relaxed);
+        // Two CPUs that write at once lose a step.
+        self.readers.store(left.wrapping_sub(1), Relaxed);
+        left == 0
+    }
+
+    /// Whether the lock may be biased at this time.
+    fn allows(&self, now: u32) -> bool {
+        self.readers.store(EVERY, Relaxed);
+        now.wrapping_sub(self.until.load(Relaxed)).cast_signed() >= 0
+    }
+
+    /// A bias has ended, which took from one time to the other, in nanoseconds.
+    fn ended(&self, began_ns: u64, now_ns: u64) {
+        let pays_ns = now_ns.saturating_sub(began_ns).saturating_mul(PAYS);
+        self.until.store(units(now_ns.saturating_add(pays_ns)) + 1, Relaxed);
+        self.readers.store(EVERY, Relaxed);
+    }
+}
+
+/// A time in units of 1,024 ns: the low half, which wraps after 73 minutes.
+const fn units(ns: u64) -> u32 {
+    (ns >> 10) as u32
+}
+
+impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
+    /// Reads the lock without the word, if it is biased.
+    #[inline(always)]
+    pub(super) fn enters_by_bias(&self) -> bool {
+        B::EXISTS && self.look().is_biased() && B::enter(&self.word, BIASED)
+    }
+
+    /// Leaves the lock, if this CPU entered it without the word.
+    #[inline(always)]
+    pub(super) fn leaves_by_bias(&self) -> bool {
+        if !B::EXISTS {
+            return false;
+        }
+        let seen = self.look();
+        seen.is_biased() && B::leave(&self.word, BIASED)
+            || seen.may_have_notes() && B::retract(&raw const self.word)
+    }
+
+    /// Gives the lock its bias, if it is time: for a reader that the word has just counted.
+    #[inline(always)]
+    pub(super) fn may_be_biased(&self) {
+        if B::pace(&self.pace).is_some_and(BiasPace::is_due) {
+            self.bias();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn bias(&self) {
+        let Some(pace) = B::pace(&self.pace) else { return };
+        if pace.allows(units(P::now_ns())) && self.queue.try_lock() {
+            // A place that names this lock now (B1) was left behind by a lock that was here before,
+            // whose guard was forgotten.
+            B::take(&raw const self.word);
+            // B-O1.
+            let _ = update(&self.word, Relaxed, RwWord::biased);
+            // SAFETY: taken above.
+            unsafe { self.queue.unlock() };
+        }
+    }
+
+    /// Ends the bias, so that the word counts all readers. For the queue head.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn end_bias(&self) {
+        let began_ns = P::now_ns();
+        let folds = |seen: RwWord| seen.is_biased().then(|| seen.folding());
+        if update(&self.word, Relaxed, folds).is_err() {
+            return;
+        }
+        while !P::Release::membarrier() {
+            // Until it succeeds, a reader may still be making its note.
+            P::nap(NAP_NS);
+        }
+        let readers = B::take(&raw const self.word);
+        // ORDERING: Release, B-O2.
+        self.word.fetch_add(rmw::folded(readers), Release);
+        if let Some(pace) = B::pace(&self.pace) {
+            pace.ended(began_ns, P::now_ns());
+        }
+    }
+
+    /// Takes a lock that is biased, if it has room and no CPU waits, without waiting longer than
+    /// the end of the bias takes. Returns whether it did.
+    #[inline]
+    pub(super) fn try_take_biased(&self, want: Want) -> bool {
+        Self::must_end_bias(self.look(), want) && self.end_bias_and_try(want)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_bias_and_try(&self, want: Want) -> bool {
+        self.queue.try_lock() && {
+            self.end_bias();
+            // SAFETY: taken above.
+            unsafe { self.queue.unlock() };
+            self.try_take(want)
+        }
+    }
+
+    /// Whether one that wants the lock has to end its bias first.
+    pub(super) fn must_end_bias(seen: RwWord, want: Want) -> bool {
+        B::EXISTS && want != Want::Read && seen.is_biased()
+    }
+}
