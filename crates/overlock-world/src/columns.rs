@@ -2,83 +2,11 @@
 //! Columns, as data: what can be shown of a point. The terminal's tables, the page's and the
 //! reference are made from these.
 
+mod column;
 mod list;
 
+pub use column::{Column, Unit};
 pub use list::COLUMNS;
-
-use crate::row::Point;
-use crate::units::{count, three, time};
-
-/// How a number is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Three figures with k, M or G.
-    Count,
-    /// Three figures.
-    Ratio,
-    /// A duration; the number is in nanoseconds.
-    Time,
-    /// Percent; the number is a share of 1.
-    Share,
-    /// Two digits after the point.
-    Hundredths,
-    /// No digits after the point.
-    Whole,
-    /// Three figures and an x.
-    Times,
-}
-
-impl Unit {
-    /// Writes a number.
-    #[must_use]
-    pub fn show(self, value: f64) -> String {
-        match self {
-            Self::Count => count(value),
-            Self::Ratio => three(value),
-            Self::Time => time(value),
-            Self::Share => format!("{} %", three(100.0 * value)),
-            Self::Hundredths => format!("{value:.2}"),
-            Self::Whole => format!("{value:.0}"),
-            Self::Times => format!("{}x", three(value)),
-        }
-    }
-}
-
-/// Something that can be shown of a point.
-#[derive(Clone, Copy, Debug)]
-pub struct Column {
-    /// Its name, which no other has.
-    pub name: &'static str,
-    /// What it means.
-    pub about: &'static str,
-    /// How its numbers are written.
-    pub unit: Unit,
-    /// The number; nothing where it has no meaning.
-    pub get: fn(&Point) -> Option<f64>,
-}
-
-impl Column {
-    /// The column with this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<&'static Self> {
-        COLUMNS.iter().find(|column| column.name == name)
-    }
-
-    /// The heading: the ends of an interval stand beside their median.
-    #[must_use]
-    pub fn heading(&self) -> &'static str {
-        match self.name.rsplit_once(' ') {
-            Some((_, end @ ("low" | "high"))) => end,
-            _ => self.name,
-        }
-    }
-
-    /// The number of a point, written; nothing where it has no meaning.
-    #[must_use]
-    pub fn show(&self, point: &Point) -> Option<String> {
-        (self.get)(point).filter(|value| value.is_finite()).map(|value| self.unit.show(value))
-    }
-}
 
 /// A table of points: the names of its columns.
 pub type View = [&'static str];
@@ -186,6 +114,7 @@ pub const IMAGE_WAITS: &View = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::Point;
     use crate::stats::Interval;
     use std::collections::BTreeSet;
 

@@ -16,6 +16,7 @@ pub use point::{Asked, Point};
 pub use program::{Choice, LIBC, NONE, PROCESS, Programs, SampleRow, StartUp};
 pub use relate::{geomeans, relate};
 
+pub use crate::experiment::Agreement;
 use crate::experiment::Published;
 use crate::stats::Interval;
 
@@ -262,18 +263,6 @@ pub struct Check {
     /// What else is worth knowing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-}
-
-/// Whether two figures agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Agreement {
-    /// They do.
-    Yes,
-    /// They do not.
-    No,
-    /// There is no published figure, or noise hides the answer.
-    Open,
 }
 
 /// A published figure beside ours.

@@ -16,9 +16,7 @@ const LEFT: &[(&str, usize)] = &[
     ("overlock-host", 25),
     ("overlock-lab", 11),
     ("overlock-preload", 16),
-    ("overlock-report", 10),
     ("overlock-sim", 18),
-    ("overlock-world", 14),
 ];
 
 type Path = Vec<String>;

@@ -329,3 +329,11 @@ pub const COLUMNS: &[Column] = &[
         |p| p.floor_ns,
     ),
 ];
+
+impl Column {
+    /// The column with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        COLUMNS.iter().find(|column| column.name == name)
+    }
+}
