@@ -131,7 +131,7 @@ impl Analysis {
         self.losses += 1;
         self.starved.clear();
         for thread in self.threads.values_mut().filter(|thread| !thread.has_ended) {
-            thread.line.turn(at, State::Unknown);
+            thread.line.turn(at, State::Unknown, false);
             thread.got = None;
             thread.wakes = None;
             if let Some(wait) = &mut thread.wait {
@@ -256,7 +256,7 @@ impl Analysis {
             *starved = starved.saturating_sub(1);
         }
         *starved += u32::from(state == State::Preempted);
-        thread.line.turn(at, state);
+        thread.line.turn(at, state, thread.wait.is_some());
     }
 
     fn woken(&mut self, at: u64, id: u32, by: u32) {

@@ -61,10 +61,12 @@ impl Timeline {
         self.since
     }
 
-    /// The state changes now.
-    pub(crate) fn turn(&mut self, at: u64, state: State) {
+    /// The state changes now. In a wait, a thread that has been woken goes on waiting until it
+    /// runs.
+    pub(crate) fn turn(&mut self, at: u64, state: State, is_in_wait: bool) {
         let (from, to) = (self.since, at.max(self.since));
         let sum = match self.state {
+            State::Preempted | State::Throttled if is_in_wait => &mut self.sums.waiting,
             State::Running => &mut self.sums.running,
             State::Preempted => &mut self.sums.preempted,
             State::Throttled => &mut self.sums.throttled,
@@ -133,8 +135,8 @@ mod tests {
     fn states_cover_any_interval() {
         use State::{Preempted, Running, Unknown};
         let mut line = Timeline::new(10, Running, 8);
-        line.turn(20, Preempted);
-        line.turn(30, Running);
+        line.turn(20, Preempted, false);
+        line.turn(30, Running, false);
         let all = [(5, 10, Unknown), (10, 20, Running), (20, 30, Preempted), (30, 40, Running)];
         assert_eq!(seen(&line, 5, 40), all);
         assert_eq!(seen(&line, 22, 25), [(22, 25, Preempted)]);
@@ -142,6 +144,9 @@ mod tests {
         line.forget(20);
         assert_eq!(seen(&line, 15, 25), [(15, 20, Unknown), (20, 25, Preempted)]);
         assert_eq!((line.sums.running, line.sums.preempted), (10, 10));
+        line.turn(40, Preempted, true);
+        line.turn(45, Running, true);
+        assert_eq!((line.sums.preempted, line.sums.waiting), (10, 5), "late is a part of a wait");
     }
 
     #[test]
@@ -149,7 +154,7 @@ mod tests {
         let mut line = Timeline::new(0, State::Running, 2);
         (1..=9).for_each(|at| {
             let state = if at % 2 == 0 { State::Running } else { State::Preempted };
-            line.turn(at, state);
+            line.turn(at, state, false);
         });
         assert_eq!(seen(&line, 0, 8)[0], (0, 7, State::Unknown));
     }

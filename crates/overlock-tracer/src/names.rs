@@ -9,8 +9,10 @@ use overlock_trace::{Class, SiteReport};
 pub enum Kind {
     /// A lock for one.
     Mutex,
-    /// A lock for many readers.
+    /// A lock for many readers, by one of them or in a way that is not known.
     RwLock,
+    /// A lock for many readers, by a writer.
+    Writer,
     /// A condition variable.
     Condvar,
     /// A semaphore.
@@ -30,6 +32,7 @@ impl Kind {
         match self {
             Kind::Mutex => "mutex",
             Kind::RwLock => "rwlock",
+            Kind::Writer => "rwlock-write",
             Kind::Condvar => "condvar",
             Kind::Semaphore => "semaphore",
             Kind::Barrier => "barrier",
@@ -41,7 +44,7 @@ impl Kind {
     /// Returns what such a word is for; where the name does not say, what its waiters do does.
     pub(crate) fn class(self, site: &SiteReport) -> Class {
         match self {
-            Kind::Mutex | Kind::RwLock => Class::Lock,
+            Kind::Mutex | Kind::RwLock | Kind::Writer => Class::Lock,
             Kind::Condvar | Kind::Barrier | Kind::Join => Class::Work,
             Kind::Semaphore | Kind::Futex if site.relays_like_a_lock() => Class::Lock,
             Kind::Semaphore | Kind::Futex => Class::Work,
@@ -51,14 +54,22 @@ impl Kind {
 
 /// Parts of function names, and what a thread in such a function waits for: the first that is found
 /// decides.
-const KINDS: [(&str, Kind); 26] = [
+const KINDS: [(&str, Kind); 34] = [
+    ("wrlock", Kind::Writer),
+    ("RwLock::write", Kind::Writer),
+    ("RwLock<T>::write", Kind::Writer),
+    ("lock_exclusive", Kind::Writer),
+    ("shared_lock<", Kind::RwLock),
+    ("lock_shared", Kind::RwLock),
+    ("shared_mutex", Kind::Writer),
+    ("shared_timed_mutex", Kind::Writer),
+    ("_join", Kind::Join),
+    ("::join", Kind::Join),
+    ("JoinInner", Kind::Join),
     ("pthread_mutex", Kind::Mutex),
     ("pthread_rwlock", Kind::RwLock),
     ("pthread_cond_", Kind::Condvar),
     ("pthread_barrier", Kind::Barrier),
-    ("pthread_join", Kind::Join),
-    ("pthread_clockjoin", Kind::Join),
-    ("pthread_timedjoin", Kind::Join),
     ("sem_wait", Kind::Semaphore),
     ("sem_timedwait", Kind::Semaphore),
     ("sem_clockwait", Kind::Semaphore),
@@ -85,7 +96,7 @@ const LIBRARIES: [&str; 8] =
     ["libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "libc++", "libgcc", "ld-musl"];
 
 /// Beginnings of the names of functions that only pass a wait on.
-const WRAPPERS: [&str; 22] = [
+const WRAPPERS: [&str; 24] = [
     "std::",
     "core::",
     "<std::",
@@ -95,6 +106,8 @@ const WRAPPERS: [&str; 22] = [
     "<parking_lot",
     "lock_api",
     "<lock_api",
+    "__glibcxx",
+    "crossbeam_utils::backoff",
     "__gthread",
     "__gthrw",
     "runtime.",
@@ -128,6 +141,18 @@ pub(crate) fn kind(stack: &[Frame], is_plain: bool) -> Kind {
 fn is_passing_on(frame: &Frame) -> bool {
     LIBRARIES.iter().any(|library| frame.module.starts_with(library))
         || WRAPPERS.iter().any(|start| frame.function.starts_with(start))
+        || implemented(&frame.function).is_some_and(|(_, of)| is_of_rust(of))
+}
+
+fn is_of_rust(path: &str) -> bool {
+    ["core::", "std::", "alloc::"].iter().any(|start| path.starts_with(start))
+}
+
+/// Returns the type and the trait of a Rust method such as `<T as core::cmp::Ord>::cmp`.
+fn implemented(function: &str) -> Option<(&str, &str)> {
+    let inside = function.strip_prefix('<')?;
+    let (of, rest) = inside.split_once(" as ")?;
+    Some((of, rest))
 }
 
 /// Returns the function that concerns the user: the first of the program's own.
@@ -142,8 +167,13 @@ pub(crate) fn place(stack: &[Frame]) -> String {
     }
 }
 
-/// Leaves out the arguments of a C++ function and the hash of a Rust one.
+/// Leaves out the arguments of a C++ function, and the hash and the trait of a Rust one.
 fn short(function: &str) -> String {
+    if let Some((of, rest)) = implemented(function)
+        && let Some((_, method)) = rest.rsplit_once(">::")
+    {
+        return format!("{of}::{}", short(method));
+    }
     let without_hash = match function.rsplit_once("::h") {
         Some((name, hash)) if hash.len() == 16 => name,
         _ => function,
@@ -175,6 +205,26 @@ mod tests {
         );
         assert_eq!(kind(&stack, true), Kind::Mutex, "the mutex is taken again");
         assert_eq!((kind(&[], false), place(&[])), (Kind::Futex, "?".into()));
+        let cpp = [
+            libc("pthread_rwlock_wrlock"),
+            frame("__glibcxx_rwlock_wrlock(pthread_rwlock_t*)", "app"),
+            frame("std::unique_lock<std::shared_mutex>::lock()", "app"),
+            frame("store(int)", "app"),
+        ];
+        assert_eq!((kind(&cpp, false), place(&cpp)), (Kind::Writer, "store (app.c:7)".into()));
+        let reader = [
+            libc("pthread_rwlock_rdlock"),
+            frame("std::shared_lock<std::shared_mutex>::lock()", "app"),
+        ];
+        assert_eq!(kind(&reader, false), Kind::RwLock);
+        let join =
+            [libc("x"), frame("std::thread::JoinHandle<T>::join", "app"), frame("main", "app")];
+        assert_eq!((kind(&join, false), place(&join)), (Kind::Join, "main (app.c:7)".into()));
+        let compares = [
+            frame("<i32 as core::cmp::PartialOrd>::lt", "app"),
+            frame("<lib::Raw as lock_api::RawRwLock>::lock_exclusive", "app"),
+        ];
+        assert_eq!(place(&compares), "lib::Raw::lock_exclusive (app.c:7)");
         let rust = [
             frame("std::sys::sync::mutex::futex::Mutex::lock_contended", "app"),
             frame("main::h0123456789abcdef", "app"),

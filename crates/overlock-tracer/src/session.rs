@@ -114,7 +114,6 @@ impl Session {
         let layout = opened.0.as_ref().map(|(_, layout)| *layout);
         let mut tracer = Tracer::new(Analysis::new(limits()), layout);
         if start == Start::Running && opened.0.is_some() {
-            tracer.images.read(pid);
             adopt(&mut tracer, pid)?;
         }
         tracer.is_keeping = wants_timeline;
@@ -197,12 +196,29 @@ fn look_at(tracer: &mut Tracer, pid: u32, note: &dyn Fn(&str)) -> Result<Looks> 
     }
 }
 
-/// Adds the threads of a process that runs already; returns those that are new.
+/// Adds the threads of a process that runs already, and of all that it has started; returns those
+/// that are new.
 fn adopt(tracer: &mut Tracer, pid: u32) -> Result<Vec<u32>> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
-    let threads = threads.with_context(|| format!("process {pid} has ended"))?;
-    let number = |name: std::ffi::OsString| name.to_str()?.parse().ok();
-    let threads = threads.flatten().filter_map(|entry| number(entry.file_name()));
-    let now = platform::now_ns();
-    Ok(threads.filter(|thread| tracer.adopt(now, pid, *thread)).collect())
+    let mut new = Vec::new();
+    let mut processes = vec![pid];
+    while let Some(process) = processes.pop() {
+        let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+        let threads = match threads.with_context(|| format!("process {pid} has ended")) {
+            Ok(threads) => threads,
+            Err(error) if process == pid => return Err(error),
+            Err(_) => continue,
+        };
+        tracer.images.read(process);
+        let now = platform::now_ns();
+        for thread in threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        {
+            if tracer.adopt(now, process, thread) {
+                new.push(thread);
+            }
+            let path = format!("/proc/{process}/task/{thread}/children");
+            let children = std::fs::read_to_string(path).unwrap_or_default();
+            processes.extend(children.split_whitespace().filter_map(|one| one.parse::<u32>().ok()));
+        }
+    }
+    Ok(new)
 }

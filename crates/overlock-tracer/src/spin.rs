@@ -121,7 +121,27 @@ fn only_looks(body: &[Instruction]) -> bool {
             handed_on.extend(&step.writes);
         }
     }
-    steps.iter().any(|step| step.looks)
+    steps.iter().any(|step| step.looks) && !updates(body, &steps)
+}
+
+/// Returns whether the loop exchanges a value for one that it makes of the old one, as lock-free
+/// code does: its next round is a next attempt and not a wait, and there is seldom a next round.
+fn updates(body: &[Instruction], steps: &[Step]) -> bool {
+    let mut old = vec![Register::RAX];
+    for (one, step) in body.iter().zip(steps) {
+        if one.mnemonic() == Mnemonic::Cmpxchg {
+            if old.contains(&one.op1_register().full_register()) {
+                return true;
+            }
+            continue;
+        }
+        let is_made_of_old = step.looks || step.reads.iter().any(|register| old.contains(register));
+        old.retain(|register| !step.writes.contains(register));
+        if is_made_of_old {
+            old.extend(&step.writes);
+        }
+    }
+    false
 }
 
 /// Returns the registers that one round hands to the next: written, but read before that.
@@ -260,6 +280,8 @@ mod tests {
             ],
             true,
         );
+        // xor eax, eax; mov ecx, 1; lock cmpxchg [rdi], ecx; jne
+        check(&[0x31, 0xc0, 0xb9, 1, 0, 0, 0, 0xf0, 0x0f, 0xb1, 0x0f, 0x75, 0xf3], true);
         // rdtsc; sub eax, ecx; cmp eax, [rip+0]; jbe
         check(&[0x0f, 0x31, 0x29, 0xc8, 0x3b, 0x05, 0, 0, 0, 0, 0x76, 0xf4], true);
         // mov rax, [rbp-8]; mov eax, [rax]; test eax, eax; jne
@@ -297,6 +319,8 @@ mod tests {
             ],
             false,
         );
+        // An update without a lock: mov edx, eax; or edx, 2; lock cmpxchg [rdi], edx; jne
+        check(&[0x89, 0xc2, 0x83, 0xca, 2, 0xf0, 0x0f, 0xb1, 0x17, 0x75, 0xf5], false);
         // A count: dec ecx; jne
         check(&[0xff, 0xc9, 0x75, 0xfc], false);
         // A store: mov [rdi], eax; dec ecx; jne

@@ -4,7 +4,7 @@
 use crate::table::Table;
 use crate::units;
 use overlock_trace::{Class, Cure};
-use overlock_tracer::{Finding, Findings, Loop};
+use overlock_tracer::{Finding, Findings, Kind, Loop};
 
 /// Says what was found; the first line is the diagnosis.
 pub(crate) fn text(found: &Findings, top: usize) -> String {
@@ -91,6 +91,17 @@ pub(crate) fn diagnosis(found: &Findings) -> String {
 fn advice(found: &Findings) -> String {
     let worst = found.waits.iter().find(|one| one.class == Class::Lock);
     let place = worst.map_or("the lock", |one| &one.place);
+    if let Some(one) =
+        worst.filter(|one| found.verdict.cure == Cure::LookCloser && waits_for_readers(one))
+    {
+        return format!(
+            "Writers at {} wait while readers take turns: the next one comes before the last has left, so \
+             the lock is never free, and most readers leave no trace. Let writers go first \
+             (PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP; std::shared_mutex prefers readers), or read \
+             for shorter times.",
+            one.place
+        );
+    }
     match found.verdict.cure {
         Cure::LeaveLocks => {
             let starved = share(found.report.time.preempted, found.report.time.total());
@@ -138,6 +149,12 @@ fn advice(found: &Findings) -> String {
     }
 }
 
+/// Returns whether writers waited for holders that are mostly unknown: readers, as a writer that
+/// holds the lock wakes those that wait.
+fn waits_for_readers(one: &Finding) -> bool {
+    one.kind == Kind::Writer && one.waits.holder.unknown * 2 > one.waits.holder.total()
+}
+
 /// Says where the threads' time went, and what was not seen.
 fn evidence(found: &Findings) -> Vec<String> {
     let time = &found.report.time;
@@ -180,12 +197,13 @@ pub(crate) fn lock_name(finding: &Finding) -> String {
     }
 }
 
-/// Cuts a place so that a row fits into a terminal.
+/// Cuts a place so that a row fits into a terminal: its end names the function and the line.
 fn cut(place: &str) -> String {
     const WIDEST: usize = 40;
-    match place.char_indices().nth(WIDEST) {
-        Some((end, _)) => format!("{}..", &place[..end]),
-        None => place.to_owned(),
+    let length = place.chars().count();
+    match length > WIDEST {
+        true => format!("..{}", place.chars().skip(length + 2 - WIDEST).collect::<String>()),
+        false => place.to_owned(),
     }
 }
 
