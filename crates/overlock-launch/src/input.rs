@@ -2,7 +2,8 @@
 //! Standard input, the same for each run of a comparison.
 //!
 //! A file is opened anew for each run. A pipe can be read once, so it is read to its end before the
-//! first run, into a temporary file. A terminal has no end, and programs get none of it.
+//! first run, into a temporary file. What a person types can't be had twice: at a terminal, each run
+//! reads an empty file, and the user is told.
 
 use anyhow::{Context, Result, bail};
 use overlock_process::interrupt;
@@ -25,13 +26,18 @@ pub enum Input {
 }
 
 impl Input {
-    /// Takes over the command's own standard input; `note` tells the user if that takes long.
+    /// Takes over the command's own standard input; `note` tells the user if that takes long, or if
+    /// each run gets none of it.
     ///
     /// # Errors
     /// If it can't be read or kept, or Ctrl-C came first.
     pub fn take(note: &dyn Fn(&str)) -> Result<Self> {
         let stdin = io::stdin();
         if stdin.is_terminal() {
+            note(
+                "standard input is a terminal, so each run reads an empty file instead; if the \
+                 program needs input, give it a file: < FILE",
+            );
             return Ok(Input::Nothing);
         }
         let own = stdin.as_fd().try_clone_to_owned();

@@ -11,7 +11,7 @@ use crate::target::Target;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const FIRST: Duration = Duration::from_millis(2);
 /// ... up to this.
 const LAST: Duration = Duration::from_secs(2);
 
-/// How many words of a script are looked at.
+/// How many words of scripts are looked at.
 const MOST_WORDS: usize = 500;
 
 /// A process, from `/proc/PID/stat`.
@@ -140,22 +140,40 @@ impl Watch {
     }
 }
 
-/// Returns the programs that a script names, or the command of `sh -c`: they may live for too short
-/// a time to be seen.
+/// Returns the programs that a script names, or the command of `sh -c`, or a script that one of them
+/// names: they may live for too short a time to be seen.
 fn named(target: &Target) -> Vec<PathBuf> {
-    let file = fs::read(&target.path).unwrap_or_default();
-    let script = file.starts_with(b"#!").then(|| String::from_utf8_lossy(&file).into_owned());
     let args = target.args.iter().map(|arg| arg.to_string_lossy().into_owned());
-    let texts: Vec<String> = script.into_iter().chain(args).collect();
-    let ends = |c: char| c.is_whitespace() || "'\"`;&|()<>".contains(c);
-    let words: BTreeSet<&str> = texts.iter().flat_map(|text| text.split(ends)).collect();
-    let is_program = |path: &PathBuf| {
-        let mut magic = [0; 4];
-        let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-        read.is_ok() && magic == *b"\x7fELF"
+    let (mut texts, mut scripts) = (args.collect::<Vec<_>>(), BTreeSet::new());
+    let (mut programs, mut words_left) = (Vec::new(), MOST_WORDS);
+    let mut read = |path: &Path| {
+        let is_new = scripts.insert(path.to_owned());
+        let file = if is_new { fs::read(path).unwrap_or_default() } else { Vec::new() };
+        file.starts_with(b"#!").then(|| String::from_utf8_lossy(&file).into_owned())
     };
-    let words = words.into_iter().filter(|word| !word.is_empty()).take(MOST_WORDS);
-    words.filter_map(|word| elf::find(word).ok()).filter(is_program).collect()
+    texts.extend(read(&target.path));
+    while let Some(text) = texts.pop() {
+        let ends = |c: char| c.is_whitespace() || "'\"`;&|()<>".contains(c);
+        let words: BTreeSet<&str> = text.split(ends).filter(|word| !word.is_empty()).collect();
+        for word in words {
+            if words_left == 0 {
+                return programs;
+            }
+            words_left -= 1;
+            let Ok(path) = elf::find(word) else { continue };
+            match is_program(&path) {
+                true => programs.push(path),
+                false => texts.extend(read(&path)),
+            }
+        }
+    }
+    programs
+}
+
+fn is_program(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic == *b"\x7fELF"
 }
 
 /// A watch in a thread of its own.

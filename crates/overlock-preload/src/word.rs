@@ -35,10 +35,11 @@
 //!   first that has to wait claims a mutex that is no process's. Where another process's threads
 //!   may wait, in memory that both see although the mutex does not say so, it polls: the word
 //!   excludes, but its queue would name threads of several processes.
-//! * I3: a forked child does not touch a word whose stamp is another process's before it has looked.
-//!   If the word has traces of waiters, and no other process sees this memory, a thread claims the
-//!   stamp (*cleaning*), writes the word of a lock without waiters, and stamps it. Otherwise it
-//!   writes nothing but a bit in the stamp, by which others need not look again (*looked at*).
+//! * I3: a forked child does not touch a word whose stamp is another process's before it has
+//!   looked. If the word has traces of waiters, and no other process sees this memory, a thread
+//!   claims the stamp (*cleaning*), writes the word of a lock without waiters, and stamps it.
+//!   Otherwise it writes nothing but a bit in the stamp, by which others need not look again
+//!   (*looked at*).
 //! * I4: the word does not tell whether that lock is held, because it may name a waiter that was
 //!   about to take it. The mutex records its holder (`holder`, in `mutex.rs`) from after the holder
 //!   has taken the word until before it releases it. The child's copy of a thread is the state that

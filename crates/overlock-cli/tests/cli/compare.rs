@@ -457,6 +457,24 @@ fn each_run_reads_the_same_input() {
     }
 }
 
+/// What is typed can't be the same for each run.
+#[test]
+fn a_terminal_as_input_is_told() {
+    use std::os::fd::FromRawFd as _;
+    let (mut ours, mut programs) = (0, 0);
+    let none = std::ptr::null_mut();
+    // SAFETY: the descriptors are writable; the rest is optional.
+    let error = unsafe { libc::openpty(&mut ours, &mut programs, none, none.cast(), none.cast()) };
+    assert_eq!(error, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: just opened, and owned by nothing else.
+    let [_ours, terminal] = [ours, programs].map(|fd| unsafe { std::fs::File::from_raw_fd(fd) });
+    let flags = ["compare", "--locks", "libc,hybrid", "--runs", "1", "--", "wc", "-c"];
+    let said: Said = overlock(&flags).stdin(terminal).output().unwrap().into();
+    said.ends(0, "standard input is a terminal, so each run reads an empty file instead");
+    let run = overlock(&flags).stdin(Stdio::null()).output().unwrap();
+    assert!(!Said::from(run).stderr.contains("terminal"));
+}
+
 /// The program's memory is not that of this command, which has several MiB more.
 #[test]
 fn memory_is_the_programs_own() {

@@ -187,11 +187,85 @@ fn nothing_is_claimed_of_a_static_child() {
     );
     let said: Said = real(&["run"], Path::new(&long), &[]).output().unwrap().into();
     said.ends(124, "ends-static is statically linked");
+    // A script that the script starts names it.
+    let inner = format!("#!/bin/sh\n{}", child.display());
+    let inner = crate::support::program(folder.path(), "inner", inner.as_bytes(), 0o755);
+    let outer = format!("#!/bin/sh\nsleep 0.1\n{inner}");
+    let outer = crate::support::program(folder.path(), "outer", outer.as_bytes(), 0o755);
+    let said: Said = real(&["run"], Path::new(&outer), &[]).output().unwrap().into();
+    said.ends(0, "ends-static is statically linked");
     let flags = ["compare", "--locks", "libc,hybrid", "--runs", "1"];
     let script = child.display().to_string();
     let said: Said = real(&flags, Path::new("sh"), &["-c", &script]).output().unwrap().into();
     said.ends(0, "it is unknown whether it waits for locks at all");
     assert!(!said.stdout.contains("no thread waited"), "{said:?}");
+}
+
+/// Compiles a program in another language. Returns nothing, and says so, without its compiler.
+fn compiled_by(compiler: &mut Command, source: &str) -> Option<PathBuf> {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.replace('.', "-"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    match compiler.arg("-o").arg(&program).arg(&source).output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{output:?}");
+            Some(program)
+        }
+        Err(error) => {
+            let skipped = format!("skipped: {}: {error}\n", source.display());
+            std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes()).unwrap();
+            None
+        }
+    }
+}
+
+/// Programs whose threads wait for locks that no library can replace: a user learns which these are,
+/// and what to do, and no comparison recommends anything.
+#[test]
+fn locks_that_cannot_be_replaced_are_named() {
+    let mut go = Command::new("go");
+    go.args(["build", "-ldflags=-linkmode=external"]).env("GO111MODULE", "off");
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let programs = [
+        (Some(compile("c11", &[])), "it uses C11's mtx_lock or cnd_wait"),
+        (compiled_by(Command::new(rustc).arg("-O"), "std.rs"), "it contains Rust code"),
+        (compiled_by(go.env("CGO_ENABLED", "1"), "goroutines.go"), "it is a Go program"),
+    ];
+    for (program, kind) in programs.iter().filter_map(|(path, kind)| Some((path.as_ref()?, kind))) {
+        let said: Said = real(&["run"], program, &[]).output().unwrap().into();
+        said.ends(0, kind);
+        said.ends(0, "`overlock trace` shows why its threads wait");
+        let flags = ["compare", "--locks", "libc,hybrid", "--runs", "6"];
+        let said: Said = real(&flags, program, &[]).output().unwrap().into();
+        said.ends(0, kind);
+        assert!(said.stdout.contains("No verdict"), "{said:?}");
+    }
+}
+
+/// The library that lies beside a command may be newer, and built in another way.
+#[test]
+fn a_release_build_uses_the_library_inside_it() {
+    if cfg!(debug_assertions) {
+        return; // A build for debugging contains none.
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("overlock");
+    let mut copy = Command::new("cp");
+    copy.args([crate::support::OVERLOCK.as_ref(), alone.as_os_str()]);
+    assert!(copy.status().unwrap().success());
+    for beside in ["liboverlock_preload.so", "deps/liboverlock_preload.so"] {
+        let beside = folder.path().join(beside);
+        std::fs::create_dir_all(beside.parent().unwrap()).unwrap();
+        std::fs::write(beside, "newer").unwrap();
+    }
+    let cache = folder.path().join("cache");
+    let mut command = Command::new(alone);
+    command
+        .args(["run", "--", "true"])
+        .env_remove("OVERLOCK_PRELOAD")
+        .env("XDG_CACHE_HOME", &cache);
+    let said: Said = command.output().unwrap().into();
+    said.ends(0, &format!("counters of 1 process, with {}", cache.display()));
+    assert!(!said.stderr.contains("debug build"), "{said:?}");
 }
 
 /// LD_PRELOAD has no way to quote its separators.

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A thread waits for a mutex of Rust's standard library.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Mutex;
+use std::time::Duration;
+
+static LOCK: Mutex<()> = Mutex::new(());
+static IS_COMING: AtomicBool = AtomicBool::new(false);
+
+fn main() {
+    let held = LOCK.lock().unwrap();
+    let second = std::thread::spawn(|| {
+        IS_COMING.store(true, Relaxed);
+        drop(LOCK.lock().unwrap());
+    });
+    while !IS_COMING.load(Relaxed) {
+        std::thread::yield_now();
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    drop(held);
+    second.join().unwrap();
+}
