@@ -17,11 +17,11 @@ const RWLOCK_ADVICE: &str = "A read-write lock pays only for long sections of mo
 /// Counters of waits for those that it doesn't, and their names. For libc's own mutexes and
 /// condition variables, only the calls are counted.
 const UNREPLACED: [(&str, &str, &str); 5] = [
-    ("unreplaced.rwlock_waits", "read-write locks", "waits"),
-    ("unreplaced.semaphore_waits", "semaphores", "waits"),
-    ("unreplaced.barrier_waits", "barriers", "waits"),
-    ("mutex.handed_to_libc", "mutexes that are process-shared, robust or priority-aware", "calls"),
-    ("cond.handed_to_libc", "condition variables of such mutexes", "calls"),
+    ("unreplaced.rwlock_waits", "read-write locks", "wait"),
+    ("unreplaced.semaphore_waits", "semaphores", "wait"),
+    ("unreplaced.barrier_waits", "barriers", "wait"),
+    ("mutex.handed_to_libc", "mutexes that are process-shared, robust or priority-aware", "call"),
+    ("cond.handed_to_libc", "condition variables of such mutexes", "call"),
 ];
 
 /// The counts of a separate run, under one lock.
@@ -61,7 +61,7 @@ impl Waits {
         let counters = self.counters.clone().unwrap_or_default();
         let each = REPLACED.iter().map(|(names, what)| (sum(&counters, names), what));
         each.filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{what} ({count} waits)"))
+            .map(|(count, what)| format!("{what} ({})", counted(count, "wait")))
             .collect()
     }
 
@@ -78,13 +78,13 @@ impl Waits {
         let each = UNREPLACED.iter().filter_map(|(name, what, unit)| {
             Some((count(*name).filter(|count| **count > 0)?, what, unit))
         });
-        each.map(|(count, what, unit)| format!("{what} ({count} {unit})")).collect()
+        each.map(|(count, what, unit)| format!("{what} ({})", counted(*count, unit))).collect()
     }
 
     /// Returns whether the latter waits are much more frequent: then they are what matters.
     pub fn are_mostly_unreplaced(&self) -> bool {
         let count = |name: &str| self.counters.as_ref().and_then(|counters| counters.get(name));
-        let is_wait = |(_, _, unit): &&(_, _, &str)| *unit == "waits";
+        let is_wait = |(_, _, unit): &&(_, _, &str)| *unit == "wait";
         let names = UNREPLACED.iter().filter(is_wait).map(|(name, _, _)| *name);
         let unreplaced: u64 = names.filter_map(count).sum();
         self.replaced().is_some_and(|replaced| unreplaced > 10 * replaced)
@@ -94,6 +94,11 @@ impl Waits {
 /// Returns how often a thread waited for a lock that can be replaced.
 pub(crate) fn replaced(counters: &BTreeMap<String, u64>) -> u64 {
     REPLACED.iter().map(|(names, _)| sum(counters, names)).sum()
+}
+
+/// A number of things, in words.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn sum(counters: &BTreeMap<String, u64>, names: &[&str]) -> u64 {

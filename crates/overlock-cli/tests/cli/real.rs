@@ -89,7 +89,7 @@ fn the_longest_stall_at_a_mutex_is_counted() {
 fn no_verdict_where_no_lock_of_ours_is_waited_for() {
     let flags = ["compare", "--locks", "libc,hybrid", "--runs", "6"];
     let rwlock = said(&flags, "rwlock");
-    rwlock.ends(0, "but threads waited for read-write locks (1 waits)");
+    rwlock.ends(0, "but threads waited for read-write locks (1 wait)");
     let none = said(&flags, "none");
     none.ends(0, "No thread waited for a lock that Overlock replaces");
     for said in [rwlock, none] {
@@ -140,7 +140,7 @@ fn a_process_that_changes_its_user_is_counted() {
     let said: Said = real(&["run"], &ENDS, &["user"]).output().unwrap().into();
     // SAFETY: always succeeds.
     if unsafe { libc::geteuid() } == 0 {
-        said.ends(0, "Threads waited for mutexes (1 waits)");
+        said.ends(0, "Threads waited for mutexes (1 wait)");
     }
 }
 
@@ -161,11 +161,11 @@ fn a_server_that_a_signal_ends_is_counted() {
         let mut stderr = String::new();
         child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}: {stderr}");
-        assert!(stderr.contains("Threads waited for mutexes (1 waits)"), "{signal}: {stderr}");
+        assert!(stderr.contains("Threads waited for mutexes (1 wait)"), "{signal}: {stderr}");
     }
     let killed = ["-s", "KILL", "1", ENDS.to_str().unwrap(), "forever"];
     let said: Said = real(&["run"], Path::new("timeout"), &killed).output().unwrap().into();
-    said.ends(137, "Threads waited for mutexes (1 waits)");
+    said.ends(137, "Threads waited for mutexes (1 wait)");
 }
 
 /// What the others have counted says nothing about a process that counted nothing.

@@ -35,8 +35,6 @@ static void *count_plainly(void *argument)
 	for (long i = 0; i < counter->rounds; i++) {
 		EQ(pthread_mutex_lock(counter->mutex), 0);
 		count_once(counter);
-		if (i % 256 == 0)
-			sched_yield();
 		EQ(pthread_mutex_unlock(counter->mutex), 0);
 	}
 	return NULL;

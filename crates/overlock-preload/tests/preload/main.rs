@@ -9,3 +9,4 @@ mod numbers;
 mod posix;
 mod suites;
 mod support;
+mod users;
