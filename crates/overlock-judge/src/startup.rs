@@ -26,16 +26,15 @@ pub fn sentence(startup: &StartUp) -> String {
         format!("{sign}{}", time(seconds.abs() * 1e9))
     };
     let Interval { median, low, high } = startup.seconds;
-    let range = format!("{}..{}", show(low), show(high));
+    // One round has no interval.
+    let range =
+        if low < high { format!(" ({}..{})", show(low), show(high)) } else { String::new() };
     let is = "none is libc under the preload library, which then replaces nothing";
     // Preloading takes time: an interval below zero is noise as well.
     if low <= 0.0 {
-        format!("{is}: preloading alone makes no measurable difference ({range})")
+        format!("{is}: preloading alone makes no measurable difference{range}")
     } else {
-        format!(
-            "{is}: preloading alone, with counting, takes {} of each run ({range})",
-            show(median)
-        )
+        format!("{is}: preloading alone, with counting, takes {} of each run{range}", show(median))
     }
 }
 
@@ -52,6 +51,7 @@ mod tests {
             sentence(2e-4, 1e-4, 3e-4).contains("preloading alone, with counting, takes 200 us")
         );
         assert!(sentence(1e-4, -1e-4, 3e-4).contains("no measurable difference (-100 us..300 us)"));
-        assert!(sentence(-1e-4, -1e-4, -1e-4).contains("no measurable difference"));
+        assert!(sentence(-1e-4, -1e-4, -1e-4).ends_with("no measurable difference"));
+        assert!(sentence(1e-4, 1e-4, 1e-4).ends_with("takes 100 us of each run"));
     }
 }

@@ -182,12 +182,14 @@ pub(super) fn summary(summaries: &[Summary], points: &[Point]) -> String {
         "worst point",
     ]);
     let ratio = |value: Option<f64>| value.map_or_else(|| "-".into(), three);
+    let is_one = points.iter().all(|point| point.samples.len() == 1);
+    let ends = |of: &Summary| of.of_best_peer.filter(|_| !is_one);
     for of in summaries {
         table.row(vec![
             of.lock.clone(),
             ratio(of.of_best_peer.map(|ratio| ratio.median)),
-            ratio(of.of_best_peer.map(|ratio| ratio.low)),
-            ratio(of.of_best_peer.map(|ratio| ratio.high)),
+            ratio(ends(of).map(|ratio| ratio.low)),
+            ratio(ends(of).map(|ratio| ratio.high)),
             ratio(of.worst.as_ref().map(|worst| worst.ratio)),
             of.pair_ns.map_or_else(|| "-".into(), time),
             format!("{:.2}", of.worst_jain),

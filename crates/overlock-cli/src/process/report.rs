@@ -11,7 +11,7 @@ use overlock_judge::{choose, startup};
 use overlock_launch::{LIBC, NONE, Target, Waits};
 use overlock_world::Run;
 use overlock_world::row::{Failure, PROCESS, Point, Row};
-use overlock_world::stats;
+use overlock_world::stats::{self, Interval};
 use overlock_world::units::{count, three, time};
 
 /// Results that vary by more than this are reported as doubtful.
@@ -137,8 +137,11 @@ fn rows(first: &Point, points: &[Point]) -> Table {
     };
     let of = format!("of {}", first.baseline.as_deref().unwrap_or("?"));
     let what = if first.metric.is_some() { "metric" } else { "wall time" };
-    let ratio = [&of, "low", "high", "stall", "CPU s", "RSS MiB"];
-    let mut table = Table::new(&[&["lock", what, "low", "high"], &ratio[..]].concat());
+    // One round has no interval.
+    let has_ends = points.iter().any(|point| point.samples.len() > 1);
+    let ends: &[&str] = if has_ends { &["low", "high"] } else { &[] };
+    let rest = ["stall", "CPU s", "RSS MiB"];
+    let mut table = Table::new(&[&["lock", what], ends, &[&of], ends, &rest].concat());
     for point in points {
         let (Some(value), Some(ratio)) = (point.value, point.of_baseline) else { continue };
         let median = |figure: fn(&Run) -> Option<f64>| {
@@ -146,8 +149,10 @@ fn rows(first: &Point, points: &[Point]) -> Table {
             each.and_then(|each| stats::median(&each)).map_or_else(|| "-".into(), three)
         };
         let mut row = vec![point.lock.clone()];
-        row.extend([value.median, value.low, value.high].map(show));
-        row.extend([ratio.median, ratio.low, ratio.high].map(three));
+        let figures = |of: Interval| [of.median, of.low, of.high];
+        let shown = if has_ends { 3 } else { 1 };
+        row.extend(figures(value).map(show).into_iter().take(shown));
+        row.extend(figures(ratio).map(three).into_iter().take(shown));
         row.push(point.longest_stall_ns.map_or_else(String::new, |ns| time(ns as f64)));
         row.push(median(|run| run.cpu_s));
         row.push(median(|run| Some(run.max_rss_kib? as f64 / 1024.0)));
@@ -219,11 +224,11 @@ mod tests {
 
     const KEPT: &str = "\
 /usr/bin/sort --parallel=4 /etc/services
-1 round, so low and high mean nothing; \"of libc\" above 1 is better; the library
-  lock    wall time      low     high  of libc    low   high  stall  CPU s  RSS MiB
-  libc       969 us   953 us   986 us     1.00   1.00   1.00   0 ns   9e-4     17.6
-  hybrid    1.10 ms  1.08 ms  1.13 ms    0.878  0.876  0.880   0 ns  0.001     17.6
-  none      1.12 ms  1.10 ms  1.13 ms    0.866  0.863  0.870   0 ns  0.001     17.6
+1 round, so no interval; \"of libc\" above 1 is better; the library
+  lock    wall time  of libc  stall  CPU s  RSS MiB
+  libc       969 us     1.00   0 ns   9e-4     17.6
+  hybrid    1.10 ms    0.878   0 ns  0.001     17.6
+  none      1.12 ms    0.866   0 ns  0.001     17.6
 ";
 
     #[test]

@@ -5,6 +5,7 @@ use super::Unit::{Count, Hundredths, Ratio, Share, Time, Times, Whole};
 use super::{Column, Unit};
 use crate::row::{Asked, Point};
 use crate::run::Run;
+use crate::stats::Interval;
 
 const fn column(
     name: &'static str,
@@ -36,6 +37,11 @@ fn working(point: &Point) -> Option<f64> {
     Some((point.ops() * point.floor_ns? + first * extra) / 1e9)
 }
 
+/// The ends of a point's interval, which one round does not have.
+fn ends(point: &Point) -> Option<Interval> {
+    point.ops_per_s.filter(|_| point.samples.len() != 1)
+}
+
 /// All columns.
 pub const COLUMNS: &[Column] = &[
     column(
@@ -44,8 +50,8 @@ pub const COLUMNS: &[Column] = &[
         "operations per second of all threads or vCPUs together; median over rounds",
         |p| Some(p.ops_per_s?.median),
     ),
-    column("ops low", Count, "the lower end of its interval", |p| Some(p.ops_per_s?.low)),
-    column("ops high", Count, "the upper end", |p| Some(p.ops_per_s?.high)),
+    column("ops low", Count, "the lower end of its interval", |p| Some(ends(p)?.low)),
+    column("ops high", Count, "the upper end", |p| Some(ends(p)?.high)),
     column(
         "of best",
         Ratio,

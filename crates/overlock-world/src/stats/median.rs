@@ -58,11 +58,12 @@ pub fn coverage(n: usize) -> f64 {
     if n == 0 { 0.0 } else { 1.0 - 2.0 * tail(n, skipped(n)) }
 }
 
-/// Describes how far the columns `low` and `high` of a table of `rounds` rounds can be trusted.
+/// Describes how far the columns `low` and `high` of a table of `rounds` rounds can be trusted; one
+/// round has none.
 #[must_use]
 pub fn describe(rounds: usize) -> String {
     match rounds {
-        1 => "1 round, so low and high mean nothing".into(),
+        1 => "1 round, so no interval".into(),
         n => format!("{n} rounds; low..high covers the median with {:.0} %", coverage(n) * 100.0),
     }
 }
