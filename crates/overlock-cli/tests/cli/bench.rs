@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock bench` measure, catch broken locks, and refuse what makes no sense?
 
-use crate::support::{Said, experiment, interrupt, overlock, said, send, wait_until};
+use crate::support::{Said, experiment, interrupt, overlock, said, said_until, send, wait_until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
-const QUICK: [&str; 8] = ["bench", "--cs", "100ns", "--ncs", "0", "--seconds", "0.02", "--runs"];
-
 fn bench(more: &[&str]) -> Said {
-    said(&[&QUICK, more].concat())
+    bench_for("0.02", more)
+}
+
+fn bench_for(seconds: &str, more: &[&str]) -> Said {
+    let args = ["bench", "--cs", "100ns", "--ncs", "0", "--seconds", seconds, "--runs"];
+    said(&[&args, more].concat())
+}
+
+/// Measures for longer if threads got no processor in the shortest runs, on a busy machine.
+fn bench_until(more: &[&str], wanted: impl Fn(&Said) -> bool) -> Said {
+    said_until(&["0.02", "0.2", "2"], |seconds| bench_for(seconds, more), wanted)
 }
 
 #[test]
 fn every_lock_excludes_and_is_recorded() {
     let args = ["3", "--threads", "1,4", "--locks", "all", "--json", "--explain"];
-    let said = bench(&args);
+    let runs = |point: &Value| point["ops_per_s"]["median"].as_f64() > Some(0.0);
+    let said = bench_until(&args, |said| said.records("point").iter().all(runs));
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(said.records("run").len(), 1);
     let points = said.records("point");
@@ -64,7 +73,8 @@ fn a_lock_that_starves_all_threads_but_one_is_seen() {
     let unfair = points.iter().find(|point| point["lock"] == "broken-favourite").unwrap();
     // A second reading, a grain later, sees the first of the waits; the window has a hundred.
     assert!(unfair["longest_stall_ns"].as_f64().unwrap() > 150e6, "{unfair}");
-    assert_eq!(unfair["long_stalls"], 3, "{unfair}");
+    // The favourite too can be without a processor for long.
+    assert!(unfair["long_stalls"].as_u64().unwrap() >= 3, "{unfair}");
     assert!((unfair["jain"].as_f64().unwrap() - 0.25).abs() < 1e-9, "{unfair}");
     let advice = &said.records("advice")[0];
     assert_eq!((&advice["lock"], &advice["verdict"]), (&"std".into(), &false.into()), "{advice}");
@@ -113,7 +123,10 @@ fn lengths_phases_locks_and_long_holders_are_recorded() {
 #[test]
 fn an_explanation_accounts_for_all_of_the_time() {
     let args = ["2", "--threads", "3", "--locks", "hybrid,std,yield", "--explain"];
-    let json = bench(&[&args[..], &["--json"]].concat());
+    let has_held = |point: &Value| point["spent"]["held"].as_f64() > Some(0.0);
+    let json = bench_until(&[&args[..], &["--json"]].concat(), |said| {
+        said.records("point").iter().all(has_held)
+    });
     let explained = json.records("point");
     assert_eq!(explained.len(), 3, "{json:?}");
     for lock in &explained {
