@@ -31,6 +31,7 @@ cargo xtask COMMAND
   image    build the kernel image of overlock-boot, and print its path; [--vmm] build the monitor
            that runs it under KVM beside it; [--code] print how large the locks are in it, and
            compare those that are switched off with the native ones
+  reference  make the tables of columns in crates/overlock-cli/reference.md from the columns
   results FILE...  fill the tables of README.md and docs/results.md from files that `overlock bench`
            and `overlock compare` wrote with --out
   tidy     check the rules of STYLE.md that a program can check (also a test)
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         ["image"] => image::build().map(print),
         ["image", "--vmm"] => image::with_vmm().map(print),
         ["image", "--code"] => image::code(),
+        ["reference"] => reference(),
         ["results", ref files @ ..] if !files.is_empty() => results::write(&root(), files),
         ["tidy"] => tidy(),
         ["verify"] => verify("20m"),
@@ -107,6 +109,12 @@ fn run(command: &mut Command) -> Result<bool> {
     println!("+ {command:?}");
     let status = command.current_dir(root()).status();
     Ok(status.with_context(|| format!("{command:?} did not start"))?.success())
+}
+
+/// Makes the tables of the reference from the columns.
+fn reference() -> Result<bool> {
+    let test = ["test", "-p", "overlock-cli", "--bin", "overlock", "the_page_is_made"];
+    run(Command::new(env!("CARGO")).args(test).env("OVERLOCK_WRITE", "1"))
 }
 
 fn tidy() -> Result<bool> {

@@ -7,13 +7,18 @@ use crate::outcome::Outcome;
 use crate::output;
 use anyhow::{Result, bail};
 
-/// The page.
+/// The page. Its tables of columns are made from the columns themselves: `cargo xtask reference`.
 const PAGE: &str = include_str!("../reference.md");
+
+/// The lines of the page, without the marks of what is made.
+fn lines() -> impl Iterator<Item = &'static str> {
+    PAGE.trim_end().lines().filter(|line| !line.starts_with("<!--"))
+}
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &ReferenceArgs) -> Result<Outcome> {
     match &args.word {
-        None => output::print(PAGE.trim_end())?,
+        None => output::print(&lines().collect::<Vec<_>>().join("\n"))?,
         Some(word) => {
             let mut found = vec![about(word), sections(word)];
             found.retain(|part| !part.is_empty());
@@ -30,7 +35,7 @@ pub(crate) fn main(args: &ReferenceArgs) -> Result<Outcome> {
 fn about(word: &str) -> String {
     let mut found = Vec::new();
     let mut heading = None;
-    for line in PAGE.lines() {
+    for line in lines() {
         if line.starts_with('#') {
             heading = Some(line);
             continue;
@@ -55,7 +60,7 @@ fn sections(word: &str) -> String {
     let is_word = |other: &str| other.trim_matches(['`', ',', '(', ')']).eq_ignore_ascii_case(word);
     let mut found = Vec::new();
     let mut inside = false;
-    for line in PAGE.lines() {
+    for line in lines() {
         if line.starts_with('#') {
             inside = line.split(' ').any(is_word);
         }
@@ -69,6 +74,42 @@ fn sections(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use overlock_world::columns::{self, COLUMNS};
+
+    /// Makes the tables of the page anew, each between its marks.
+    fn made(page: &str) -> String {
+        let mut made = String::new();
+        let mut rest = page;
+        while let Some((before, after)) = rest.split_once("<!-- columns: ") {
+            let (section, after) = after.split_once(" -->\n").expect("a section's name");
+            let (_, after) = after.split_once("<!-- end -->").expect("the end of a table");
+            made +=
+                &format!("{before}<!-- columns: {section} -->\n| column | meaning |\n|---|---|\n");
+            let all = COLUMNS.iter().filter(|of| columns::section(of) == section);
+            // The ends of intervals are explained together.
+            for column in all.filter(|of| of.heading() == of.name) {
+                made += &format!("| `{}` | {} |\n", column.name, column.about);
+            }
+            made += "<!-- end -->";
+            rest = after;
+        }
+        made + rest
+    }
+
+    /// `cargo xtask reference` writes the page.
+    #[test]
+    fn the_page_is_made_from_the_columns() {
+        let made = made(PAGE);
+        if std::env::var_os("OVERLOCK_WRITE").is_some() {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/reference.md");
+            return std::fs::write(path, made).expect("the page is writable");
+        }
+        for section in ["all", "threads", "vcpus", "kernels"] {
+            assert!(PAGE.contains(&format!("<!-- columns: {section} -->")), "{section}");
+        }
+        assert!(made == PAGE, "a column has changed: run `cargo xtask reference`");
+        assert!(about("held").contains("held by a running thread"));
+    }
 
     #[test]
     fn a_word_of_a_title_finds_its_section() {

@@ -2,6 +2,7 @@
 //! The guest's side: what a program sees, and what it shares with its host.
 
 pub(crate) mod abi;
+pub(crate) mod call;
 pub(crate) mod cells;
 pub(crate) mod door;
 pub(crate) mod platform;

@@ -111,6 +111,25 @@ pub const IMAGE_WAITS: &View = &[
     "stolen turns",
 ];
 
+/// The sections of the reference, each with the tables whose columns it explains.
+const SECTIONS: [(&str, &[&View]); 3] = [
+    ("threads", &[THREADS, LOCK_TIME, THREAD_TIME]),
+    ("vcpus", &[VCPUS, FAIRNESS, YIELDS, TIMER]),
+    ("kernels", &[IMAGE, IMAGE_WAITS]),
+];
+
+/// The section of the reference that explains a column: `threads`, `vcpus` or `kernels` if only
+/// these have it, else `all`.
+#[must_use]
+pub fn section(column: &Column) -> &'static str {
+    let has = |views: &[&View]| views.iter().any(|view| view.contains(&column.name));
+    let mut sections = SECTIONS.iter().filter(|(_, views)| has(views));
+    match (sections.next(), sections.next()) {
+        (Some((name, _)), None) => name,
+        _ => "all",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

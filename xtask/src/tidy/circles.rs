@@ -14,7 +14,7 @@ const LEFT: &[(&str, usize)] = &[
     ("overlock", 21),
     ("overlock-boot", 9),
     ("overlock-host", 25),
-    ("overlock-lab", 11),
+    ("overlock-lab", 7),
     ("overlock-preload", 16),
     ("overlock-sim", 18),
 ];

@@ -1,40 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guest's door: how a vCPU finds its own record and calls its host, in the two worlds here.
-//!
-//! A vCPU of KVM and a parked thread differ in nothing else. This file builds every verb of
-//! [`Verbs`](overlock_world::Verbs) on the door, once.
+//! The verbs of a vCPU: this file builds each of [`Verbs`](overlock_world::Verbs) on the guest's
+//! [`Door`], once.
 
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 
 use overlock::platform::Platform;
 use overlock_world::clock::ticks;
-use overlock_world::{Hint, Program, Vcpu, Verbs};
+use overlock_world::{Hint, Program, Vcpu};
 
 use super::abi::{Call, VcpuRecord};
+pub(crate) use super::call::{CallNumber, Door, Record};
 use super::platform::Guest;
-
-/// The way in which a vCPU finds its record and calls its host.
-///
-/// # Safety
-/// `record` returns the record of the calling vCPU, whenever a program that an engine of this world
-/// runs calls it.
-pub unsafe trait Door: Verbs<Word = AtomicU32> {
-    /// Returns the record of the calling vCPU.
-    #[doc(hidden)]
-    fn record() -> Record;
-
-    /// Calls the host with two arguments.
-    #[doc(hidden)]
-    fn call(number: CallNumber, arguments: [u64; 2]);
-}
-
-/// The record of a vCPU, opaque outside this crate.
-#[derive(Clone, Copy, Debug)]
-pub struct Record(pub(crate) &'static VcpuRecord);
-
-/// A hypercall, opaque outside this crate.
-#[derive(Clone, Copy, Debug)]
-pub struct CallNumber(pub(crate) Call);
 
 pub(crate) fn call<D: Door>(call: Call, arguments: [u64; 2]) {
     D::call(CallNumber(call), arguments);

@@ -27,8 +27,8 @@ use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
 use overlock_world::clock::{ticks, ticks_after_loads};
 
 use super::abi::{Call, VcpuRecord};
+use super::call::{CallNumber, Door};
 use super::cells::{Cells, Full, Real};
-use super::door::{CallNumber, Door};
 
 /// A vCPU of world `W`, on which locks halt (`WAITS`) or only ever spin, and are made of `C`.
 #[derive(Clone, Copy, Debug)]

@@ -8,10 +8,12 @@
 use kvm_ioctls::VcpuFd;
 
 use super::stacks::Stack;
-use super::vcpu::NO_FAULT;
 use crate::Error;
 use crate::maps::Code;
 use crate::place::Place;
+
+/// The value of CR2 until a page fault changes it: no canonical address.
+pub(super) const NO_FAULT: u64 = 0xdead_0000_0000_0000;
 
 /// Explains why vCPU `vcpu` cannot go on; returns `otherwise` if its registers do not show it.
 pub(super) fn explain(

@@ -37,9 +37,6 @@ use crate::{Error, signal};
 
 use super::ports::Ports;
 
-/// The value of CR2 until a page fault changes it: no canonical address.
-pub(crate) const NO_FAULT: u64 = 0xdead_0000_0000_0000;
-
 /// How far a guest's time stamp counter can seem behind the host's and still count as the same: one
 /// exit lies between the two readings.
 const SAME_COUNTER_TICKS: u64 = 3_000_000;
@@ -292,7 +289,7 @@ fn user_mode(system: &mut kvm_sregs, record: &VcpuRecord) {
     };
     (system.gdt, system.idt) = (kvm_dtable::default(), kvm_dtable::default());
     system.cr0 = 0x8005_0033; // PG AM WP NE ET MP PE
-    system.cr2 = NO_FAULT;
+    system.cr2 = fault::NO_FAULT;
     system.cr3 = paging::TABLES_GPA;
     system.cr4 = 0x4_0620; // OSXSAVE OSXMMEXCPT OSFXSR PAE
     system.efer = 0xd01; // NXE LMA LME SCE
