@@ -32,8 +32,8 @@ const UNKNOWN: u64 = u64::MAX - 7;
 /// Why the system raises SIGSEGV for a mapped page (sigaction(2)).
 const SEGV_ACCERR: i32 = 2;
 
-/// The room that the handler of the engine's signal needs on the program's stack, in bytes: generous, because frames
-/// are large without optimisation.
+/// The room that the handler of the engine's signal needs on the program's stack, in bytes:
+/// generous, because frames are large without optimisation.
 const ROOM: u64 = 32 << 10;
 
 /// A vCPU that has not started.
@@ -150,8 +150,8 @@ impl Context {
         }
     }
 
-    /// Returns whether the program's stack has room for the host's code, called at this depth: amid that code, an
-    /// overflow would end the process.
+    /// Returns whether the program's stack has room for the host's code, called at this depth: amid
+    /// that code, an overflow would end the process.
     pub(super) fn has_room(&self) -> bool {
         let here = 0_u8;
         let here = (&raw const here) as u64;

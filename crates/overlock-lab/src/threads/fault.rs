@@ -48,7 +48,8 @@ extern "C" fn on_fault(number: i32, info: *mut libc::siginfo_t, interrupted: *mu
     let (code, accessed) = unsafe { ((*info).si_code, (*info).si_addr() as u64) };
     // SAFETY: as above.
     let interrupted = unsafe { &mut *interrupted.cast::<libc::ucontext_t>() };
-    // Nor may that signal come before `leave` has left the stack, which may be full: the system would end the process.
+    // Nor may that signal come before `leave` has left the stack, which may be full: the system
+    // would end the process.
     // SAFETY: the set is valid, and so is the number.
     unsafe { libc::sigaddset(&raw mut interrupted.uc_sigmask, signal::threads()) };
     let registers = &mut interrupted.uc_mcontext.gregs;

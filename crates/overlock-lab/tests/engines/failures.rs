@@ -157,8 +157,8 @@ fn a_fault_leaves_the_next_run_alone<E: Engine>() {
     }
 }
 
-/// The signal that takes a thread's processor may come at any instruction, also of the handler that ends a faulty
-/// program, and with a stack that has no room left for it.
+/// The signal that takes a thread's processor may come at any instruction, also of the handler that
+/// ends a faulty program, and with a stack that has no room left for it.
 fn a_fault_amid_evictions_is_a_fault<E: Engine>() {
     for round in 0..50 {
         let slice = Duration::from_micros(50);
