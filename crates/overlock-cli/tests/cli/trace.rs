@@ -10,6 +10,14 @@ use serde_json::Value;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One traced program at a time: their threads ask for processors of their own, and one of them has
+/// real-time priority.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Compiles a program.
 fn program(folder: &Path, name: &str) -> String {
@@ -58,6 +66,7 @@ impl Both {
     fn by(source: &str, name: &str, args: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = program(folder.path(), name);
+        let _alone = alone();
         // On a very busy machine events can be lost, and are counted: nothing to compare then.
         let run = |_: &str| {
             said(&[&["trace", "--source", source, "--json", "--", &program], args].concat())
@@ -75,13 +84,17 @@ impl Both {
         self.said.records("trace-summary").remove(0)
     }
 
+    /// Returns the record of the waits in a function, if there is one.
+    fn find(&self, function: &str) -> Option<Value> {
+        self.said.records("trace-lock").into_iter().find(|record| {
+            record["where"].as_str().is_some_and(|place| place.starts_with(function))
+        })
+    }
+
     /// Returns the record of the waits in a function.
     #[track_caller]
     fn lock(&self, function: &str) -> Value {
-        let found = self.said.records("trace-lock").into_iter().find(|record| {
-            record["where"].as_str().is_some_and(|place| place.starts_with(function))
-        });
-        found.unwrap_or_else(|| panic!("no lock in {function}: {:?}", self.said))
+        self.find(function).unwrap_or_else(|| panic!("no lock in {function}: {:?}", self.said))
     }
 
     /// Returns a trace that `agrees` with its program. On a busy machine looks can be rare, and what
@@ -115,7 +128,9 @@ impl Both {
             return Ok(());
         }
         let truth = |name: &str| self.truth[name].as_f64().unwrap();
-        let lock = self.lock("waits (");
+        let Some(lock) = self.find("waits (") else {
+            return Err(format!("no lock in waits: {:?}", self.said));
+        };
         assert_eq!(lock["type"], "mutex");
         // A look can miss a short wait, and see one twice that another thread interrupts.
         if self.summary()["source"] == "tracepoints" {
@@ -180,6 +195,7 @@ fn without_records_of_switches_looks_are_coarser() {
     let folder = tempfile::tempdir().unwrap();
     let (without, asleep) = (program(folder.path(), "without"), program(folder.path(), "asleep"));
     let run = || {
+        let _alone = alone();
         let mut command = Command::new(&without);
         command.args([OVERLOCK, "trace", "--source", "looks", "--json", "--", &asleep]);
         let said: Said = command.output().unwrap().into();
@@ -317,7 +333,10 @@ fn files_for_other_tools_agree_with_the_records() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (folded, timeline) = (path("folded"), path("timeline"));
     let files = ["--folded", &folded, "--timeline", &timeline];
-    let said = said(&[&["trace", "--json"][..], &files, &["--", &asleep]].concat());
+    let said = {
+        let _alone = alone();
+        said(&[&["trace", "--json"][..], &files, &["--", &asleep]].concat())
+    };
     let lock = said.records("trace-lock").remove(0);
     let folded = std::fs::read_to_string(folded).unwrap();
     let slept =
@@ -349,6 +368,7 @@ fn a_running_program_is_watched_until_ctrl_c() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
+    let _alone = alone();
     let mut asleep = Command::new(program(folder.path(), "forever")).spawn().unwrap();
     let (pid, rows) = (asleep.id().to_string(), folder.path().join("rows"));
     let watch = |milliseconds: &str| {
