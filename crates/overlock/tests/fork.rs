@@ -13,9 +13,9 @@ use std::thread;
 use std::time::Duration;
 
 use overlock::counters::Uncounted;
-use overlock::platform::{Native, Platform, Threads};
+use overlock::platform::{Biased, Native, Platform, Threads};
 use overlock::raw::Narrow;
-use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
+use overlock::{ConstLock, Hybrid, Queued, RawLock, RawRwLock, RawTimedLock, TestAndSet, Ticket};
 use support::alone::is_alone;
 use support::oracle::{Verdict, sleeps, watched};
 
@@ -90,6 +90,12 @@ fn ticket() {
 #[test]
 fn queued() {
     fork_with_waiters::<Queued<Threads>>();
+}
+
+#[test]
+fn read_write() {
+    fork_with_waiters::<RawRwLock<Threads>>();
+    fork_with_waiters::<RawRwLock<Threads, Uncounted, Biased>>();
 }
 
 #[test]

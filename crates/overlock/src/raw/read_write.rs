@@ -102,6 +102,7 @@
 //! * The word counts 131,071 readers. One more waits.
 //! * A thread that reads twice, the second time not recursively, waits for ever if a writer has
 //!   come in between and is not passed any more.
+//! * A signal handler that jumps out of a wait in its slow half leaves the lock unusable.
 //! * A CPU that loses its processor while it holds the queue and can't be passed keeps newcomers
 //!   out until it is back, as the queue locks' heads do.
 //!
@@ -216,18 +217,21 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     #[inline]
     #[must_use = "if this returns true, the lock must be released"]
     pub fn try_lock_shared_recursive(&self) -> bool {
-        if self.enters_by_bias() {
-            return true;
-        }
+        self.enters_by_bias() || self.take_again().is_ok()
+    }
+
+    /// Takes the lock for reading past any waiter. Returns the word that does not let it.
+    #[inline]
+    fn take_again(&self) -> Result<(), RwWord> {
         let mut seen = self.look();
         while let Some(new) = seen.taken_again() {
             // ORDERING: Acquire, R-O1.
             match cas(&self.word, seen, new, Acquire) {
-                Ok(()) => return true,
+                Ok(()) => return Ok(()),
                 Err(now) => seen = now,
             }
         }
-        false
+        Err(seen)
     }
 
     /// [`lock_shared_recursive`](Self::lock_shared_recursive), if it is possible before the

@@ -145,6 +145,7 @@ impl<P: Platform<Word = Word>, B: Bias<P>> More for RawRwLock<P, Seen, B> {
 mod bits {
     pub(super) const WRITER: u32 = 1 << 0;
     pub(super) const UPGRADABLE: u32 = 1 << 1;
+    pub(super) const BIASED: u32 = 1 << 5;
     pub(super) const PASS: u32 = 1 << 7;
     pub(super) const PASSED: u32 = 0x3f << 7;
     pub(super) const READER: u32 = 1 << 13;
@@ -167,7 +168,7 @@ fn counts_passes() -> Watch {
         let again = reads && !exclusive && old / READER > 0 && new & PASSED == old & PASSED;
         assert!(is_head || counted || again, "CPU {cpu} passes the queue head: {old:#x} {new:#x}");
     });
-    Watch { judge, rest: !0 }
+    Watch { judge, rest: !bits::BIASED }
 }
 
 struct Scene<S> {
@@ -331,7 +332,7 @@ models! {
     rw_again: on Halting, Unbiased, FUTEX, Some(2), &[&[Read, Read], &[Write, Read]],
         [PvWaitHead, PvKickUnlock], [];
     rw_recursive: on Halting, Unbiased, FUTEX, Some(2), &[&[Again], &[Write]],
-        [PvWaitHead, PvKickUnlock], ["read_write.rs try_lock_shared_recursive cas"];
+        [PvWaitHead, PvKickUnlock], ["read_write.rs take_again cas"];
     rw_reads_past: on Halting, Unbiased, FUTEX, Some(2), &[&[Read], &[Write], &[Reads]],
         [PvWaitHead, PvKickUnlock], [];
     rw_two_readers: on Halting, Unbiased, FUTEX, Some(2), &[&[Read], &[Read], &[Write]],

@@ -64,9 +64,17 @@ fn take_row() {
     }
 }
 
-/// Gives the row back, when the thread exits.
-pub(super) fn leave_row() {
-    rseq::set_row(0);
+/// Gives the row of this thread back, when it exits. Returns false if it still has notes: a
+/// destructor that runs later may release these locks.
+pub(super) fn leave_row() -> bool {
+    let row = core::ptr::with_exposed_provenance::<Row>(rseq::row());
+    // SAFETY: as in `own`.
+    let row = unsafe { row.as_ref() };
+    let is_free = row.is_none_or(|row| row.0.iter().all(|place| place.load(Relaxed) == 0));
+    if is_free {
+        rseq::set_row(0);
+    }
+    is_free
 }
 
 // SAFETY: `enter` and `leave` are restartable sequences, which `membarrier` cuts off; only the

@@ -245,12 +245,17 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
             // Until it succeeds, a reader may still be making its note.
             P::nap(NAP_NS);
         }
-        let readers = B::take(&raw const self.word);
-        // ORDERING: Release, B-O2.
-        self.word.fetch_add(rmw::folded(readers), Release);
+        self.fold();
         if let Some(pace) = B::pace(&self.pace) {
             pace.ended(began_ns, P::now_ns());
         }
+    }
+
+    /// Takes all notes into the word, which says `FOLDING`.
+    pub(super) fn fold(&self) {
+        let readers = B::take(&raw const self.word);
+        // ORDERING: Release, B-O2.
+        self.word.fetch_add(rmw::folded(readers), Release);
     }
 
     /// Takes a lock that is biased, if it has room and no CPU waits, without waiting longer than

@@ -15,6 +15,7 @@ use crate::park;
 use crate::platform::Platform;
 use crate::raw::word::read_write::{RwWord, Want, cas, rmw, update};
 use crate::raw::{RawLock, RawTimedLock};
+use crate::slot::{Care, Slot};
 use crate::spin::Spin;
 use crate::waiters::NAP_NS;
 
@@ -46,6 +47,11 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
             C::count(Event::PvLockStealing);
             return true;
         }
+        // The wait leaves a trace before it changes a word: a forked child has no queue head.
+        let entered = Slot::<P>::enter();
+        if let Some(entered) = &entered {
+            entered.trace(self, Self::CARE);
+        }
         let is_head = match deadline_ns {
             None => {
                 self.queue.lock();
@@ -58,8 +64,29 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
             // SAFETY: taken above.
             unsafe { self.queue.unlock() };
         }
+        drop(entered);
         C::count(if taken { Event::LockQueued } else { Event::LockTimeout });
         taken
+    }
+
+    const CARE: &'static Care = &Care { mend: Self::mend, abandon: |_, _, _| false };
+
+    /// Removes all waiters, of which the queue head holds the queue. Who holds the lock, and for
+    /// what, stays as it was.
+    ///
+    /// # Safety
+    /// The address is that of a live lock, which no other CPU uses at the same time.
+    unsafe fn mend(lock: *const ()) {
+        // SAFETY: the caller's.
+        let lock = unsafe { &*lock.cast::<Self>() };
+        if lock.look().is_folding() {
+            lock.fold();
+        }
+        lock.word.fetch_and(rmw::NO_WAITERS, Relaxed);
+        if lock.queue.is_locked() {
+            // SAFETY: the CPU that had the queue is gone.
+            unsafe { lock.queue.unlock() };
+        }
     }
 
     /// Spins for the lock outside the queue. Returns whether it took the lock.
@@ -149,21 +176,22 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     #[inline(never)]
     pub(super) fn read_again_slow(&self, deadline_ns: Option<u64>) -> bool {
         let mut spin = budget::<P>();
-        while self.look().is_folding() {
+        loop {
+            let Err(seen) = self.take_again() else { return true };
+            if !seen.is_folding() {
+                // A writer holds the lock, or none reads it: this CPU reads nothing yet.
+                break;
+            }
             // The queue head is some instructions away from knowing the readers, of which this CPU
             // may be one: it must not queue behind the head, which would wait for it.
-            if !spin.pause::<P>() {
-                P::nap(NAP_NS);
-            }
-            if self.try_lock_shared_recursive() {
-                return true;
-            }
             if is_late::<P>(deadline_ns) {
                 C::count(Event::LockTimeout);
                 return false;
             }
+            if !spin.pause::<P>() {
+                P::nap(NAP_NS);
+            }
         }
-        // A writer holds the lock, or none reads it: this CPU reads nothing yet.
         self.lock_slow(Want::Read, deadline_ns)
     }
 }
