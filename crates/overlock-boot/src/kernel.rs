@@ -116,8 +116,12 @@ pub fn set_waiting<K: Kernel>(on: bool) {
     });
 }
 
-/// Kicks all other CPUs, even on a platform whose kicks are broken.
+/// Kicks all other CPUs, even on a platform whose kicks are broken. Where waiting is off, they
+/// spin.
 fn call_all<K: Kernel>() {
+    if !switch::is_on() {
+        return;
+    }
     for cpu in 1..cpus::started() {
         count(&cpus::this().tally.kicks);
         K::Aware::call_back(cpus::of(cpu));
@@ -132,7 +136,11 @@ pub fn work<K: Kernel>() -> ! {
     loop {
         // ORDERING: Acquire, with the Release in `everywhere`.
         while NUMBER.load(Acquire) == done {
-            K::Aware::wait(&NUMBER, done, None);
+            // Where the host offers no kick, nothing would end a wait.
+            match switch::is_on() {
+                true => K::Aware::wait(&NUMBER, done, None),
+                false => core::hint::spin_loop(),
+            }
         }
         done += 1;
         BEGUN.fetch_add(1, Relaxed);

@@ -3,7 +3,7 @@
 //!
 //! | key | value | default |
 //! |---|---|---|
-//! | `on` | `bare`, `kvm` | `bare`; Xen is found by the entry that is used |
+//! | `on` | `bare`, `kvm`, `xen` | `bare`; a paravirtual guest of Xen is found by its entry |
 //! | `halt` | `call`: on a bare machine, CPUs halt by a call to a host that the kernel plays | |
 //! | `smp` | how many CPUs there are to start | 1 |
 //! | `do` | `micro`, `contract`, `conformance`, `nesting`; to test the command, `hang`, `fault`, `reset`; several with `:` | `micro` |

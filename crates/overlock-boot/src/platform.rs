@@ -32,7 +32,7 @@ use crate::machine::clock;
 
 pub use bare::{Bare, NativeBare};
 pub use kvm::{Features, Kvm, Mode, NativeKvm, decide};
-pub use xen::{NativeXen, Xen};
+pub use xen::{NativeXen, Pvh, Xen};
 
 /// Buckets in the table of halted CPUs, of 15 entries each: 480 entries, nearly four times what 32
 /// CPUs with four waits each can need. 2 KiB.

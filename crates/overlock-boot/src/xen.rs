@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A paravirtual guest of Xen: hypercalls, the pages shared with it, events, and all vCPUs.
+//! A guest of Xen: hypercalls, the pages shared with it, events, and all vCPUs of a paravirtual
+//! one. One that has virtual hardware (PVH) starts as the bare machine does, and [`pvh`] is the rest.
 //!
 //! Sources: Xen's public headers, 4.17 (MIT licence): xen.h, sched.h, vcpu.h, event_channel.h,
-//! arch-x86/xen.h, arch-x86/xen-x86_64.h.
+//! memory.h, hvm/hvm_op.h, arch-x86/xen.h, arch-x86/xen-x86_64.h, arch-x86/cpuid.h.
 
 #[allow(missing_docs, reason = "names and meanings are those of the headers")]
 pub mod abi;
 pub mod calls;
 pub mod events;
+pub mod pvh;
 pub mod start;

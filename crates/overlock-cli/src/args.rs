@@ -72,7 +72,7 @@ impl Old {
             Self::Reproduce(_) => ("reproduce", "overlock bench s1 s3 s5 s4-micro ... --in sim"),
             Self::Validate(_) => ("validate", "overlock bench X in both worlds, and report"),
             Self::Calibrate(_) => ("calibrate", "overlock doctor --calibrate FILE"),
-            Self::Boot(_) => ("boot", "overlock bench --in tcg (or kvm-guest, xen)"),
+            Self::Boot(_) => ("boot", "overlock bench --in tcg (or kvm-guest, xen, xen-pvh)"),
         }
     }
 }

@@ -9,6 +9,8 @@ mod guest;
 mod linux;
 mod machine;
 mod said;
+#[cfg(test)]
+mod tests;
 
 use crate::options::Note;
 use anyhow::{Context, Result, bail};
@@ -69,7 +71,7 @@ fn key(job: &Job) -> Key {
 
 impl Image {
     pub(super) fn new(name: &str, note: Note) -> Result<Self> {
-        let name = ["tcg", "kvm-guest", "xen"].into_iter().find(|known| *known == name);
+        let name = ["tcg", "kvm-guest", "xen", "xen-pvh"].into_iter().find(|known| *known == name);
         let Some(name) = name else { bail!("no kernel runs there") };
         // Before an image is built.
         machine::look_for(name)?;
@@ -201,6 +203,7 @@ impl World for Image {
     fn about(&self) -> String {
         match self.name {
             "xen" => "a kernel as a guest of Xen",
+            "xen-pvh" => "a kernel as a guest of Xen, with virtual hardware",
             "kvm-guest" => "a kernel as a guest of KVM",
             _ => "a kernel on an emulated machine",
         }
@@ -213,7 +216,7 @@ impl World for Image {
 
     fn pcpus(&self) -> u32 {
         match self.name {
-            "xen" | "kvm-guest" => PCPUS,
+            "xen" | "xen-pvh" | "kvm-guest" => PCPUS,
             _ => std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
         }
     }

@@ -24,7 +24,7 @@ pub use simulated::obey;
 pub use overlock_sim::POLICIES;
 
 /// The names of all worlds, as `--in` takes them.
-const NAMES: &str = "threads, kvm, parked, sim, sim:HOST, tcg, kvm-guest, xen";
+const NAMES: &str = "threads, kvm, parked, sim, sim:HOST, tcg, kvm-guest, xen, xen-pvh";
 
 /// The host of simulations that name none.
 const DEFAULT_HOST: &str = "dev-kvm";
@@ -80,7 +80,9 @@ pub fn open(name: &str, options: &Options) -> Result<Open> {
         ("kvm", None) => Open::Virtual(kvm()?),
         ("parked", None) => Open::Virtual(parked()?),
         ("sim", host) => Open::Virtual(Box::new(Simulated::new(host_profile(host)?, options))),
-        ("tcg" | "kvm-guest" | "xen", None) => Open::Image(Image::new(kind, options.note)?),
+        ("tcg" | "kvm-guest" | "xen" | "xen-pvh", None) => {
+            Open::Image(Image::new(kind, options.note)?)
+        }
         _ => bail!("there is no world '{name}'; choose from {NAMES}"),
     })
 }

@@ -5,14 +5,15 @@
 //! through the trampoline, which is copied below 1 MiB.
 
 use core::arch::global_asm;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use overlock_boot::kernel::{Kernel, set_waiting, work};
+use overlock_boot::kernel::{Kernel, Machine as _, set_waiting, work};
 use overlock_boot::machine::segments::{INTERRUPT_STACKS, STACK, STACKS};
 use overlock_boot::machine::{serial, start};
 use overlock_boot::plan::Plan;
-use overlock_boot::platform::{Bare, Kvm};
+use overlock_boot::platform::{Bare, Kvm, Pvh};
 use overlock_boot::work::run;
+use overlock_boot::xen::pvh;
 
 /// The number of the next CPU that starts.
 static NEXT: AtomicU32 = AtomicU32::new(1);
@@ -141,12 +142,13 @@ unsafe extern "C" {
 
 /// The entry of the first CPU.
 extern "C" fn first(info: usize) -> ! {
-    super::set_exit(serial::exit);
     super::probes::keep();
     // SAFETY: what the loader passed.
     let plan = Plan(unsafe { start::command_line(info) });
+    let is_xen = plan.get("on") == Some("xen");
+    super::set_exit(if is_xen { Pvh::exit } else { serial::exit });
     // SAFETY: once, on the first CPU, with interrupts disabled.
-    unsafe { start::first() };
+    unsafe { if is_xen { pvh::first() } else { start::first() } };
     let (from, to) = (&raw const trampoline, start::TRAMPOLINE);
     let bytes = (&raw const trampoline_end).addr() - from.addr();
     // SAFETY: unused memory below 1 MiB, large enough for the trampoline.
@@ -158,6 +160,11 @@ extern "C" fn first(info: usize) -> ! {
             }
             set_waiting::<Bare>(plan.wants_waiting());
             begin::<Bare>(plan)
+        }
+        "xen" => {
+            ON_XEN.store(true, Relaxed);
+            set_waiting::<Pvh>(plan.wants_waiting());
+            begin::<Pvh>(plan)
         }
         "kvm" => {
             Kvm::detect(&plan);
@@ -177,11 +184,18 @@ fn begin<K: Kernel>(plan: Plan<'_>) -> ! {
 static WORK: core::sync::atomic::AtomicPtr<()> =
     core::sync::atomic::AtomicPtr::new(core::ptr::null_mut());
 
+/// Whether the other CPUs are Xen's, which numbers them itself.
+static ON_XEN: AtomicBool = AtomicBool::new(false);
+
 /// The entry of every other CPU.
 extern "C" fn other(cpu: usize) -> ! {
     let work = WORK.load(core::sync::atomic::Ordering::SeqCst);
     // SAFETY: `begin` stored a `fn() -> !` before it started this CPU.
     let work = unsafe { core::mem::transmute::<*mut (), fn() -> !>(work) };
-    // SAFETY: once on this CPU, with the number that it drew.
-    unsafe { start::other(cpu, work) }
+    let (cpu, also): (_, fn()) = match ON_XEN.load(Relaxed) {
+        true => (pvh::number(), pvh::prepare),
+        false => (cpu, || {}),
+    };
+    // SAFETY: once on this CPU, with the number that it drew, or has.
+    unsafe { start::other(cpu, also, work) }
 }

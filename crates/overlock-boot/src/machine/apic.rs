@@ -18,6 +18,8 @@ pub const KICK: u8 = 0xf1;
 pub const DEADLINE: u8 = 0xf0;
 /// The vector of the timer's tick.
 pub const TICK: u8 = 0x40;
+/// The vector by which Xen says that there are events.
+pub const EVENT: u8 = 0x50;
 /// The vector that arrives in place of an interrupt that was withdrawn.
 pub const SPURIOUS: u8 = 0xff;
 

@@ -14,11 +14,13 @@ use crate::cpus::{self, count};
 /// What a handler does besides counting; set by the work that runs.
 static ON_TICK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static ON_NMI: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+/// What handles events, under Xen.
+static ON_EVENT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 fn call(hook: &AtomicPtr<()>) {
     let hook = hook.load(Relaxed);
     if !hook.is_null() {
-        // SAFETY: only `on_tick` and `on_nmi` store here, and they store a `fn()`.
+        // SAFETY: only `on_tick`, `on_nmi` and `on_event` store here, and they store a `fn()`.
         let hook = unsafe { mem::transmute::<*mut (), fn()>(hook) };
         hook();
     }
@@ -36,6 +38,11 @@ pub fn on_tick(hook: Option<fn()>) {
 /// Each non-maskable interrupt calls `hook`.
 pub fn on_nmi(hook: Option<fn()>) {
     set(&ON_NMI, hook);
+}
+
+/// Each interrupt by which Xen says that there are events calls `hook`.
+pub fn on_event(hook: fn()) {
+    set(&ON_EVENT, Some(hook));
 }
 
 /// Handles a tick, whatever timer it is from.
@@ -83,6 +90,7 @@ macro_rules! stub {
 }
 
 stub!(tick_stub, handle_tick,);
+stub!(event_stub, handle_event,);
 stub!(kick_stub, handle_kick,);
 stub!(nmi_stub, handle_nmi,);
 stub!(deadline_stub, handle_deadline,);
@@ -95,6 +103,12 @@ extern "C" fn handle_tick(frame: &mut Frame) {
     apic::end_of_interrupt();
     tick();
     apic::next_tick();
+}
+
+extern "C" fn handle_event(frame: &mut Frame) {
+    halt::note(false, frame.rip);
+    apic::end_of_interrupt();
+    call(&ON_EVENT);
 }
 
 extern "C" fn handle_kick(frame: &mut Frame) {
@@ -166,6 +180,7 @@ pub unsafe fn prepare() {
             0..32 if WITH_CODE.contains(&vector) => gate(fault_with_code_stub, 3),
             0..32 => gate(fault_stub, 3),
             v if v == usize::from(apic::TICK) => gate(tick_stub, 1),
+            v if v == usize::from(apic::EVENT) => gate(event_stub, 1),
             v if v == usize::from(apic::KICK) => gate(kick_stub, 4),
             v if v == usize::from(apic::DEADLINE) => gate(deadline_stub, 4),
             _ => gate(spurious_stub, 4),

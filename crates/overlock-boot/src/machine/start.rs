@@ -51,23 +51,24 @@ pub unsafe fn first() {
         io::outb(0xa1, 0xff);
         io::outb(0x21, 0xff);
         interrupts::prepare();
-        this_cpu(0);
+        this_cpu(0, || {});
     }
     clock::calibrate();
     apic::calibrate();
 }
 
-/// Prepares the calling CPU, as number `cpu`.
+/// Prepares the calling CPU, as number `cpu`, and by what its world `also` needs before it is up.
 ///
 /// # Safety
 /// As for [`segments::load`].
-unsafe fn this_cpu(cpu: usize) {
+pub unsafe fn this_cpu(cpu: usize, also: fn()) {
     // SAFETY: the caller's word.
     unsafe {
         segments::load(cpu);
         interrupts::load();
     }
     apic::enable();
+    also();
     cpus::is_up();
     // SAFETY: the handlers are in place.
     unsafe { io::enable_interrupts() };
@@ -86,12 +87,12 @@ pub fn others(wanted: usize) {
     say!("{{\"kind\":\"started\",\"cpus\":{wanted}}}");
 }
 
-/// Prepares another CPU, which has a stack by now, and runs `work` on it.
+/// Prepares another CPU, which has a stack by now, as [`this_cpu`] does, and runs `work` on it.
 ///
 /// # Safety
 /// Called once by each CPU but the first, with the number that it got.
-pub unsafe fn other(cpu: usize, work: fn() -> !) -> ! {
+pub unsafe fn other(cpu: usize, also: fn(), work: fn() -> !) -> ! {
     // SAFETY: the caller's word.
-    unsafe { this_cpu(cpu) };
+    unsafe { this_cpu(cpu, also) };
     work()
 }

@@ -47,7 +47,7 @@ fn jump(at: usize, target: usize) -> Code {
 
 /// Whether waiting is switched on.
 #[inline(always)]
-pub(super) fn is_on() -> bool {
+pub(crate) fn is_on() -> bool {
     // SAFETY: the five bytes are a NOP or a jump to `on`, and touch no register and no memory.
     unsafe {
         asm!(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `Xen`: a vCPU of a paravirtual guest, which polls an event channel of its own.
+//! `Xen`: a vCPU of a guest, which polls an event channel of its own. The guest is paravirtual, or
+//! has virtual hardware ([`Pvh`]).
 //!
 //! | clause | answer |
 //! |---|---|
@@ -45,14 +46,19 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{Ended, Halting, Sabotage, Wait, broken, has_passed};
+use super::{Bare, Ended, Halting, Sabotage, Wait, broken, has_passed};
 use crate::cpus::{self, PerCpu, count};
 use crate::kernel::{Kernel, Machine};
+use crate::machine::{halt, io};
 use crate::xen::{abi, calls, events, start};
 
-/// A vCPU of a paravirtual guest of Xen.
+/// A vCPU of a guest of Xen; as a kernel, a paravirtual one.
 #[derive(Clone, Copy, Debug)]
 pub struct Xen;
+
+/// A guest of Xen that has virtual hardware. Its locks wait and kick as those of [`Xen`].
+#[derive(Clone, Copy, Debug)]
+pub struct Pvh;
 
 super::platform!(Xen, NativeXen);
 
@@ -64,7 +70,9 @@ impl Halting for Xen {
     fn halt(wait: Wait<'_, impl FnOnce()>) -> Ended {
         let me = cpus::this();
         let port = me.port.load(Relaxed);
-        if port == 0 || wait.is_late() {
+        // Only a guest with virtual hardware has non-maskable interrupts.
+        let in_nmi = me.in_nmi.load(Relaxed) != 0 && !broken(Sabotage::HaltsAnywhere);
+        if port == 0 || wait.is_late() || in_nmi {
             return Ended::Refused;
         }
         let nested = me.waits_open.fetch_add(1, Relaxed) != 0;
@@ -100,9 +108,11 @@ impl Halting for Xen {
 
     fn reached() -> u64 {
         let me = cpus::this();
-        let pending = events::is_pending(me.port.load(Relaxed));
-        let seen = [&me.tally.kicked, &me.tally.stale].map(|count| count.load(Relaxed));
-        seen[0] + seen[1] + u64::from(pending)
+        // One that is left pending would make the next one part of it.
+        if events::take(me.port.load(Relaxed)) {
+            count(&me.tally.stale);
+        }
+        me.tally.kicked.load(Relaxed) + me.tally.stale.load(Relaxed)
     }
 
     fn nap() {
@@ -139,6 +149,39 @@ impl Machine for Xen {
 
     fn interrupt_for_sure(_cpu: usize) -> bool {
         false
+    }
+
+    fn exit(_code: u8) -> ! {
+        calls::reboot()
+    }
+}
+
+impl Kernel for Pvh {
+    const NAME: &'static str = "xen-pvh";
+    type Aware = Xen;
+    type Native = NativeXen;
+    type Machine = Self;
+
+    fn stolen_ns(cpu: usize) -> u64 {
+        Xen::stolen_ns(cpu)
+    }
+}
+
+impl Machine for Pvh {
+    fn tick_every_us(us: Option<u32>) {
+        start::tick_every_us(us);
+    }
+
+    fn without_interrupts<R>(work: impl FnOnce() -> R) -> R {
+        io::without_interrupts(work)
+    }
+
+    fn let_in_interrupts() {
+        halt::let_in_pending();
+    }
+
+    fn interrupt_for_sure(cpu: usize) -> bool {
+        Bare::interrupt_for_sure(cpu)
     }
 
     fn exit(_code: u8) -> ! {

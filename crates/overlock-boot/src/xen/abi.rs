@@ -155,6 +155,7 @@ pub const GS_KERNEL: u64 = 2;
 
 /// Numbers of hypercalls (`__HYPERVISOR_*`).
 pub const SET_CALLBACKS: u32 = 4;
+pub const MEMORY_OP: u32 = 12;
 pub const UPDATE_VA_MAPPING: u32 = 14;
 pub const XEN_VERSION: u32 = 17;
 pub const CONSOLE_IO: u32 = 18;
@@ -163,6 +164,7 @@ pub const VCPU_OP: u32 = 24;
 pub const SET_SEGMENT_BASE: u32 = 25;
 pub const SCHED_OP: u32 = 29;
 pub const EVENT_CHANNEL_OP: u32 = 32;
+pub const HVM_OP: u32 = 34;
 
 /// `VCPUOP_*`.
 pub const VCPU_INITIALISE: u64 = 0;
@@ -177,6 +179,16 @@ pub const SCHED_YIELD: u64 = 0;
 pub const SCHED_SHUTDOWN: u64 = 2;
 pub const SCHED_POLL: u64 = 3;
 pub const REBOOT: u32 = 1;
+
+/// `XENMEM_add_to_physmap`, and `XENMAPSPACE_shared_info`.
+pub const ADD_TO_MEMORY: u64 = 7;
+pub const SHARED_INFO: u32 = 0;
+
+/// `DOMID_SELF`.
+pub const SELF: u16 = 0x7ff0;
+
+/// `HVMOP_set_evtchn_upcall_vector`.
+pub const SET_VECTOR: u64 = 23;
 
 /// `EVTCHNOP_*`, and `VIRQ_TIMER`.
 pub const BIND_VIRQ: u64 = 1;

@@ -51,12 +51,6 @@ pub fn set(port: u32) {
     shared().pending[word].fetch_or(bit, SeqCst);
 }
 
-/// Whether an event is pending on `port`.
-pub fn is_pending(port: u32) -> bool {
-    let (word, bit) = bit(port);
-    shared().pending[word].load(SeqCst) & bit != 0
-}
-
 /// Whether this vCPU takes events.
 pub fn enabled() -> bool {
     own().upcall_mask.load(Relaxed) == 0
@@ -125,6 +119,11 @@ pub unsafe extern "C" fn upcall() {
         page = sym calls::PAGE,
         iret = const abi::IRET,
     )
+}
+
+/// Handles what is pending on this vCPU.
+pub(super) fn take_all() {
+    handle();
 }
 
 extern "C" fn handle() {

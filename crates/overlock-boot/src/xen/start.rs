@@ -30,7 +30,7 @@ pub fn runstate(cpu: usize) -> &'static Runstate {
     &RUNSTATES[cpu]
 }
 
-fn ensure(result: i64, what: &str) {
+pub(super) fn ensure(result: i64, what: &str) {
     assert!(result == 0, "Xen refused to {what}: {result}");
 }
 
@@ -60,7 +60,7 @@ pub unsafe fn first(info: &'static StartInfo) -> &'static str {
 }
 
 /// Sets the clock to Xen's own, which deadlines are given in.
-fn set_clock() {
+pub(super) fn set_clock() {
     let time = &events::shared().vcpus[0].time;
     let (mul, shift) =
         (u64::from(time.tsc_to_system_mul.load(Relaxed)), time.tsc_shift.load(Relaxed));
@@ -71,8 +71,15 @@ fn set_clock() {
     clock::set(scale, at.wrapping_sub(since));
 }
 
-/// Prepares the calling vCPU.
+/// Prepares the calling vCPU of a paravirtual guest.
 fn this_vcpu() {
+    prepare();
+    cpus::is_up();
+    events::enable();
+}
+
+/// Lets Xen report where this vCPU's time goes, and binds its channels.
+pub(super) fn prepare() {
     let me = cpus::this().number();
     let area = (&raw const RUNSTATES[me]).addr() as u64;
     let op = |op, argument| {
@@ -82,8 +89,6 @@ fn this_vcpu() {
     ensure(op(abi::VCPU_REGISTER_RUNSTATE, (&raw const area).addr() as u64), "report run states");
     ensure(op(abi::VCPU_STOP_PERIODIC, 0), "stop a timer");
     events::bind();
-    cpus::is_up();
-    events::enable();
 }
 
 /// How often the timer of each vCPU ticks; 0 is never.

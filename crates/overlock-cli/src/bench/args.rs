@@ -23,7 +23,7 @@ pub(crate) struct BenchArgs {
     #[arg(value_name = "EXPERIMENT")]
     pub(super) experiments: Vec<PathBuf>,
 
-    /// The world: threads, kvm, parked, sim[:HOST], tcg, kvm-guest, xen
+    /// The world: threads, kvm, parked, sim[:HOST], tcg, kvm-guest, xen, xen-pvh
     #[arg(long = "in", value_name = "WORLD")]
     pub(super) world: Option<String>,
 
@@ -171,7 +171,8 @@ Worlds (what can run here, and why not: overlock doctor):
               e5-2699v3, e5-2620v4, opteron-48, four-sockets, or a file (overlock doctor --calibrate)
   tcg         a kernel on a bare machine that QEMU emulates
   kvm-guest   the same kernel as a guest of KVM, that of a Linux which QEMU runs
-  xen         the same kernel as a guest of Xen
+  xen         the same kernel as a paravirtual guest of Xen
+  xen-pvh     the same kernel as a guest of Xen that has virtual hardware
 
 Experiments (any of them in any world that can run it; `--print` shows the file):
   quick full                        threads: 16 points in two minutes, 100 in half an hour

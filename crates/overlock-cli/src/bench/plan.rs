@@ -38,7 +38,7 @@ fn tour(world: &str, check: bool) -> &'static [&'static str] {
         ("kvm" | "parked", true) => &["half", "tour-16x", "yields", "timer"],
         ("sim", _) => &["micro"],
         ("tcg" | "kvm-guest", _) => &["guest"],
-        ("xen", _) => &["guest-xen"],
+        ("xen" | "xen-pvh", _) => &["guest-xen"],
         _ => &["quick"],
     }
 }
@@ -81,7 +81,7 @@ fn described(args: &BenchArgs, world: &str) -> Result<Experiment> {
     let mut base = read(Path::new(match world {
         "kvm" | "parked" | "sim" => "by-hand-vcpus",
         "tcg" | "kvm-guest" => "guest",
-        "xen" => "guest-xen",
+        "xen" | "xen-pvh" => "guest-xen",
         _ => "by-hand",
     }))?;
     if let Some(count) = args.random {

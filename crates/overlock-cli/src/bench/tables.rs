@@ -53,7 +53,7 @@ pub(super) fn group(points: &[Point], world: &dyn World, is_first: bool, is_long
     match (world.has_host(), world.name()) {
         (false, _) if is_long => line(points, is_first),
         (false, _) => threads(points, &rounds),
-        (true, "tcg" | "kvm-guest" | "xen") => image(points, world, &rounds),
+        (true, "tcg" | "kvm-guest" | "xen" | "xen-pvh") => image(points, world, &rounds),
         (true, _) => vcpus(points, world, &rounds),
     }
 }

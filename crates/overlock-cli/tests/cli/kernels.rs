@@ -179,6 +179,14 @@ fn xen_keeps_the_contract() {
     }
 }
 
+/// With interrupts of its own, and an APIC.
+#[test]
+fn xen_keeps_the_contract_for_a_guest_with_virtual_hardware() {
+    if has_xen() {
+        verified("xen-pvh", 49);
+    }
+}
+
 /// 8 vCPUs on 2 processors: a kick that was sent, or Xen itself, ends every poll, and no update is
 /// lost.
 #[test]

@@ -15,7 +15,7 @@ use crate::{Job, Lengths};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Point {
-    /// `threads`, `kvm`, `parked`, `sim`, `tcg`, `kvm-guest`, `xen`, `process`.
+    /// `threads`, `kvm`, `parked`, `sim`, `tcg`, `kvm-guest`, `xen`, `xen-pvh`, `process`.
     pub world: String,
     /// The workload's name; a program's command.
     pub workload: String,

@@ -25,6 +25,12 @@ const VMM: &str = "overlock-vmm";
 /// Which of Xen's schedulers runs the vCPUs.
 const SCHEDULER: &str = "sched=credit";
 
+/// The machine of a Xen whose guest has virtual hardware. The processor that QEMU emulates
+/// virtualisation for is AMD's. Xen's idle loop faults on what QEMU emulates of `mwait`, and Xen's
+/// first domain needs a controller of its devices' memory.
+const PVH_MACHINE: [&str; 8] =
+    ["-machine", "q35", "-device", "amd-iommu", "-cpu", "EPYC,+svm,-monitor", "-m", "768"];
+
 /// A machine that is ready to start.
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -72,7 +78,7 @@ pub(super) fn image(world: &str) -> Result<Option<PathBuf>> {
 pub(super) fn look_for(world: &str) -> Result<()> {
     qemu_version()?;
     match world {
-        "xen" => find_xen().map(drop),
+        "xen" | "xen-pvh" => find_xen().map(drop),
         "kvm-guest" => Linux::find().map(drop),
         _ => Ok(()),
     }
@@ -134,18 +140,22 @@ impl Machine {
         qemu.args(["-display", "none", "-nodefaults", "-no-reboot", "-serial", "stdio"]);
         qemu.args(["-accel", "tcg,thread=multi"]);
         match world {
-            "xen" => {
+            "xen" | "xen-pvh" => {
                 let found = find_xen()?;
                 let mut module = OsString::from(image);
                 // QEMU takes a comma for the end of a module.
                 if module.to_string_lossy().contains(',') {
                     bail!("{} has a comma in its name, which QEMU can't take", image.display());
                 }
-                module.push(format!(" smp={smp} {plan}"));
-                qemu.args(["-cpu", "max", "-m", "512", "-smp", &PCPUS.to_string()]);
+                let (machine, on, as_what) = match world {
+                    "xen" => (&["-cpu", "max", "-m", "512"][..], "", ""),
+                    _ => (&PVH_MACHINE[..], "on=xen ", " dom0=pvh cpuidle=0"),
+                };
+                module.push(format!(" {on}smp={smp} {plan}"));
+                qemu.args(machine).args(["-smp", &PCPUS.to_string()]);
                 qemu.arg("-kernel").arg(xen(&found, files.path())?).arg("-append").arg(format!(
                     "dom0_mem=128M dom0_max_vcpus={smp} console=com1 com1=115200 loglvl=warning \
-                     {SCHEDULER}"
+                     {SCHEDULER}{as_what}"
                 ));
                 qemu.arg("-initrd").arg(module);
                 let name = found.file_stem().unwrap_or_default().to_string_lossy().into_owned();
