@@ -53,6 +53,9 @@ pub(crate) enum Survives {
     AllButFirst,
     /// All but the queue head once it has disabled stealing; before, a newcomer takes the lock.
     AllButDeclared,
+    /// As before, and a lock stays reserved for a queue head that does not come only as long as
+    /// there is nobody behind it.
+    AllWithOthersBehind,
     /// All: any running CPU takes the lock.
     Everybody,
 }

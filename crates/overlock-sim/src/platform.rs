@@ -73,7 +73,8 @@ impl Waiting for ByNumber {
 }
 impl Waiting for Ending {
     const WAITS: bool = true;
-    const RESERVED_NS: u64 = 20_000;
+    /// So short that a waiter which has looked ever less often looks in time for the oracle.
+    const RESERVED_NS: u64 = 500;
     type Word = Word<u32>;
 }
 impl Waiting for ByAddress {

@@ -215,7 +215,7 @@ const ENDING: Promise = Promise {
     max_bypass: None,
     disables_stealing: false,
     passes_awake: None,
-    survives: Survives::Everybody,
+    survives: Survives::AllWithOthersBehind,
     ..QUEUED
 };
 /// A cheap release may miss a queue that has just formed; one CPU can then pass its head.
@@ -233,6 +233,14 @@ static SUBJECTS: &[Subject] = &[
     timed::<Ending, Queued<Inject<Ending>, Probe>>("ending-queued", ENDING),
     timed::<Ending, Hybrid<Inject<Ending>, Probe>>("ending-hybrid", ENDING),
     plain::<Cheap, Ticket<Inject<Cheap>, Probe>>("cheap-ticket", TICKET),
+    Subject {
+        known_bad: &[Oracle::Progress],
+        ..timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("endless-queued", ENDING)
+    },
+    Subject {
+        known_bad: &[Oracle::Progress],
+        ..timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("endless-hybrid", ENDING)
+    },
     timed::<Cheap, Queued<Inject<Cheap>, Probe>>("cheap-queued", CHEAP_QUEUED),
     timed::<Cheap, Hybrid<Inject<Cheap>, Probe>>("cheap-hybrid", HYBRID),
     Subject {

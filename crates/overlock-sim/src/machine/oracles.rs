@@ -423,10 +423,16 @@ impl Machine {
         match promise.survives {
             Survives::Nobody => false,
             Survives::AllButFirst => first_can,
-            Survives::AllButDeclared => {
+            Survives::AllButDeclared | Survives::AllWithOthersBehind => {
                 let closed = model.word & NO_STEALING != 0 || model.word & STEALS == STEALS;
                 let open = tail(model.word) == 0 || !closed;
-                first_can || open && newcomer_runs
+                let ends = promise.survives == Survives::AllWithOthersBehind;
+                let behind = |&(cpu, releases, away, _): &(usize, bool, bool, bool)| {
+                    !releases && !away && model.place(cpu).is_some() && model.first() != Some(cpu)
+                };
+                let another_can =
+                    if open { newcomer_runs } else { ends && involved.iter().any(behind) };
+                first_can || another_can
             }
             Survives::Everybody => involved.iter().any(|(_, releases, _, runs)| !releases && *runs),
         }
