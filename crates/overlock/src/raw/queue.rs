@@ -151,7 +151,6 @@ use crate::counters::{Class, Event, Uncounted};
 use crate::platform::{CheapRelease, Platform};
 use crate::raw::word::queue::{LockWord, cas, rmw, update};
 use crate::raw::{RawLock, RawTimedLock, is_patched_out};
-use crate::waiters::NAP_NS;
 
 mod abandon;
 mod enqueue;
@@ -252,8 +251,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         }
     }
 
-    /// Takes a lock that has been reserved for its queue head in vain: `(t,1,h,n,0) -> (t,1,h,n+1,1)`,
-    /// or with a full count `(t,d,h,n,0) -> (t,d,h,n,1)`.
+    /// Takes a lock that has been reserved for its queue head in vain: `(t,1,h,n,0) ->
+    /// (t,1,h,n+1,1)`, or with a full count `(t,d,h,n,0) -> (t,d,h,n,1)`.
     #[cold]
     fn take_past_reservation(&self, reservation: u32) -> bool {
         let is_same = |seen: LockWord| seen.reservation() == Some(reservation);
@@ -313,16 +312,6 @@ unsafe impl<P: Platform, O: Order, C: Class> RawTimedLock for QueueLock<P, O, C>
     fn now_ns() -> u64 {
         P::now_ns()
     }
-}
-
-/// Removes all waiters from a lock word: only `LOCKED` stays as it was.
-///
-/// # Safety
-/// `word` is the word of a live lock of this platform, and no other CPU uses it at the same time.
-unsafe fn mend<P: Platform>(word: *const ()) {
-    // SAFETY: the caller guarantees that the word is alive.
-    let word = unsafe { &*word.cast::<P::Word>() };
-    word.fetch_and(rmw::NO_WAITERS, Relaxed);
 }
 
 faces!(

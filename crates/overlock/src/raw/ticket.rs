@@ -121,8 +121,8 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::platform::{CheapRelease, MAX_CPUS, Platform};
-use crate::raw::RawLock;
 use crate::raw::word::ticket::{Head, after, count, rmw};
+use crate::raw::{RawFairLock, RawLock};
 use crate::slot::{Entered, NodeState, Slot, step};
 use crate::spin::Spin;
 use crate::waiters::{self, Key, NAP_NS};
@@ -416,6 +416,15 @@ unsafe impl<P: Platform, C: Class, W: Width> RawLock for Ticket<P, C, W> {
     }
 }
 
+// SAFETY: the release of `RawLock`, which serves the next ticket.
+unsafe impl<P: Platform, C: Class, W: Width> RawFairLock for Ticket<P, C, W> {
+    #[inline]
+    unsafe fn unlock_fair(&self) {
+        // SAFETY: the caller holds the lock.
+        unsafe { RawLock::unlock(self) };
+    }
+}
+
 faces!(
     Ticket<P: Platform, C: Class, W: Width> called "Ticket",
     where W::Cell<P>: W::Int; W::Cell::<P>::ZERO, W::Cell::<P>::ZERO
@@ -423,8 +432,8 @@ faces!(
 
 #[cfg(all(test, feature = "threads"))]
 mod tests {
-    use super::*;
     use crate::platform::Threads;
+    use crate::raw::ticket::*;
 
     /// A CPU's nodes serve locks of every kind. A late kick for a ticket that this CPU halted for
     /// earlier must not change the state that another lock's waiters and releases rely on.

@@ -10,7 +10,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::enqueue::Place;
-use super::{Order, QueueLock, mend};
+use super::order::Order;
 use crate::atomic::Atomic;
 use crate::counters::Class;
 use crate::platform::Platform;
@@ -18,14 +18,24 @@ use crate::raw::word::queue::rmw;
 use crate::slot::{Care, Entered, NodeId, NodeState, step};
 use crate::waiters::{self, Key};
 
-impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
-    pub(super) const CARE: &'static Care = &Care { mend: mend::<P>, abandon: Self::abandon };
+/// Removes all waiters from a lock word: only `LOCKED` stays as it was.
+///
+/// # Safety
+/// `word` is the word of a live lock of this platform, and no other CPU uses it at the same time.
+unsafe fn mend<P: Platform>(word: *const ()) {
+    // SAFETY: the caller guarantees that the word is alive.
+    let word = unsafe { &*word.cast::<P::Word>() };
+    word.fetch_and(rmw::NO_WAITERS, Relaxed);
+}
+
+impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
+    pub(super) const CARE: &'static Care = &Care { mend: mend::<P>, abandon: Self::abandon_wait };
 
     /// See [`Abandon`](crate::slot::Care).
     ///
     /// # Safety
     /// `word` is the word of a live lock. The waiter is one of this CPU, and never goes on.
-    unsafe fn abandon(word: *const (), id: NodeId, got_to: u32) -> bool {
+    unsafe fn abandon_wait(word: *const (), id: NodeId, got_to: u32) -> bool {
         // SAFETY: the caller guarantees that the word is alive.
         let word = unsafe { &*word.cast::<P::Word>() };
         if got_to == step::QUEUED {

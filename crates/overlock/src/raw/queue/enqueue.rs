@@ -17,7 +17,7 @@ use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-use super::{Order, QueueLock};
+use super::order::Order;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
@@ -75,7 +75,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         let node = entered.node();
         node.state.store(NodeState::WAITING, Relaxed);
         node.next.store(0, Relaxed);
-        entered.trace(word, QueueLock::<P, O, C>::CARE);
+        entered.trace(word, Self::CARE);
         // ORDERING: AcqRel: Q-O1, and O1 if the lock is free.
         let joins = |seen: LockWord| {
             let takes = seen.taken_by_newcomer();

@@ -3,9 +3,9 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use super::Order;
 use super::enqueue::Place;
 use super::kick::stamp;
+use super::order::Order;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;

@@ -19,14 +19,14 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::enqueue::Place;
 use super::kick::passed_ns;
+use super::order::Order;
 use super::pace::{self, Pace};
-use super::{NAP_NS, Order};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::{CheapRelease, Platform};
 use crate::raw::word::queue::{LockWord, rmw, update};
 use crate::slot::NodeState;
-use crate::waiters;
+use crate::waiters::{self, NAP_NS};
 
 impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     /// Whether stealing is disabled from the start, and not only when the tenure is over.

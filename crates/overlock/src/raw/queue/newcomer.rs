@@ -28,11 +28,11 @@ use core::ptr;
 use core::sync::atomic::Ordering::Acquire;
 
 use super::pace::Pace;
-use super::{NAP_NS, Order, QueueLock, kick};
+use super::{Order, QueueLock, kick};
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
 use crate::raw::word::queue::cas;
-use crate::waiters::Key;
+use crate::waiters::{Key, NAP_NS};
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Spins for the lock outside the queue. Returns whether it took the lock.

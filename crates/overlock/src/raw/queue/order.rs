@@ -28,8 +28,9 @@ impl Order for Unfair {
     const UNFAIR: bool = true;
 }
 
+impl sealed::Sealed for Strict {}
+impl sealed::Sealed for Unfair {}
+
 mod sealed {
     pub trait Sealed {}
-    impl Sealed for super::Strict {}
-    impl Sealed for super::Unfair {}
 }

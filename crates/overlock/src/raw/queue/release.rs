@@ -12,6 +12,7 @@ use super::{Order, QueueLock, kick};
 use crate::atomic::Atomic;
 use crate::counters::Class;
 use crate::platform::Platform;
+use crate::raw::RawFairLock;
 use crate::raw::word::queue::{LockWord, rmw, update};
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
@@ -54,5 +55,13 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         if P::WAITS && word.is_head_halted() {
             kick::kick_head::<P, C>(address);
         }
+    }
+}
+
+// SAFETY: a release; after it the queue head, if there is one, is the next to take the lock.
+unsafe impl<P: Platform, O: Order, C: Class> RawFairLock for QueueLock<P, O, C> {
+    unsafe fn unlock_fair(&self) {
+        // SAFETY: the caller holds the lock.
+        unsafe { Self::unlock_fair(self) };
     }
 }

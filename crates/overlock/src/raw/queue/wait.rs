@@ -40,10 +40,10 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use super::Order;
 use super::enqueue::Place;
 use super::hand_off::GONE;
 use super::kick::stamp;
+use super::order::Order;
 use super::pace::{self, Pace};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
