@@ -25,7 +25,7 @@
 //! | P9 | `now_ns` never goes backwards on one CPU; between CPUs it may differ by a few microseconds. Where it stands still, no deadline passes. |
 //! | P10 | Where `WAITS` is false, or `waits()` returns false, no lock ever calls `wait`. |
 //! | P11 | The releases of [`CheapRelease`] load and store in two steps. Once `membarrier` has returned true to a CPU, no release that missed what that CPU wrote before the call can still store: neither one on another CPU, nor one that the caller itself has interrupted. |
-//! | P12 | The notes of a [`Bias`](crate::raw::read_write::Bias) are made and unmade in two steps, of which `membarrier` cuts off those under way, as in P11. |
+//! | P12 | The notes of a [`Bias`] are made and unmade in two steps, of which `membarrier` cuts off those under way, as in P11. |
 
 use core::sync::atomic::Ordering;
 
@@ -33,6 +33,7 @@ use crate::atomic::Atomic;
 pub use crate::slot::{Cpu, LEVELS, Slot};
 pub use crate::waiters::Bucket;
 
+mod bias;
 mod costs;
 mod native;
 mod release;
@@ -41,6 +42,7 @@ mod shared;
 #[cfg(all(feature = "threads", target_os = "linux"))]
 mod threads;
 
+pub use bias::{Bias, BiasPace, Unbiased};
 pub use costs::Costs;
 pub use native::Native;
 pub use release::{CheapRelease, ReadModifyWrite};

@@ -10,8 +10,8 @@ use core::time::Duration;
 
 use crate::atomic::ConstAtomic;
 use crate::counters::{Class, Uncounted};
-use crate::platform::Platform;
-use crate::raw::read_write::{Bias, RawRwLock, Unbiased};
+use crate::platform::{Bias, Platform, Unbiased};
+use crate::raw::read_write::RawRwLock;
 use crate::raw::{RawLock, RawTimedLock};
 
 /// Data that many CPUs can read at a time, or one can write.

@@ -12,8 +12,8 @@ use ::lock_api::{
 use super::Nanos;
 use crate::atomic::ConstAtomic;
 use crate::counters::Class;
-use crate::platform::Platform;
-use crate::raw::read_write::{Bias, RawRwLock};
+use crate::platform::{Bias, Platform};
+use crate::raw::read_write::RawRwLock;
 use crate::raw::word::read_write::Want;
 use crate::raw::{RawLock, RawTimedLock};
 

@@ -122,14 +122,12 @@ use super::{ConstLock, RawLock, RawTimedLock};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::park;
-use crate::platform::Platform;
+use crate::platform::{Bias, Platform, Unbiased};
 use crate::raw::word::read_write::{RwWord, Want, cas, rmw};
 
 mod bias;
 mod upgrade;
 mod wait;
-
-pub use bias::{Bias, BiasPace, Unbiased};
 
 /// A lock for many readers or one writer. See the [module documentation](self).
 ///

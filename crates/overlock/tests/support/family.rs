@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use overlock::counters::Uncounted;
+use overlock::platform::Bias;
 use overlock::platform::Platform;
-use overlock::raw::read_write::Bias;
 use overlock::{RawCondvar, RawLock, RawRwLock};
 
 use super::oracle::{Verdict, watched, watched_for};

@@ -31,8 +31,8 @@ use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 use loom::sync::atomic::{AtomicBool, AtomicUsize};
 use loom::sync::{Condvar, Mutex};
 use overlock::atomic::Atomic;
+use overlock::platform::{Bias, BiasPace};
 use overlock::platform::{Bucket, CheapRelease, Costs, Cpu, LEVELS, Platform, Slot};
-use overlock::raw::read_write::{Bias, BiasPace};
 
 use super::cells::{Byte, Half, Part, Trail, Word};
 use super::sites;
@@ -456,8 +456,8 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool>
 /// Notes of readers, one for each CPU, by sequences of two steps (P12).
 pub(crate) struct Noted;
 
-// SAFETY: `enter` and `leave` run under the lock that `membarrier` takes; each note is taken once, by
-// a change of its cell.
+// SAFETY: `enter` and `leave` run under the lock that `membarrier` takes; each note is taken once,
+// by a change of its cell.
 unsafe impl<const WAITS: bool, const BY_ADDRESS: bool> Bias<Loom<WAITS, BY_ADDRESS, true>>
     for Noted
 {

@@ -16,7 +16,7 @@ use std::cell::Cell;
 use loom::cell::UnsafeCell;
 use overlock::counters::Event;
 use overlock::platform::Platform;
-use overlock::raw::read_write::{Bias, Unbiased};
+use overlock::platform::{Bias, Unbiased};
 use overlock::{RawLock, RawRwLock, RawTimedLock};
 
 use super::cells::{Life, Part, Watch, Word};

@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, fence};
 
 use super::{MAX_CPUS, Threads, registry, rseq};
-use crate::raw::read_write::{Bias, BiasPace};
+use crate::platform::{Bias, BiasPace};
 
 /// Readers are noted in rows of their threads while no writer is about: the word of the lock, and
 /// its cache line, are left alone.

@@ -28,7 +28,7 @@
 //! # When
 //!
 //! A reader that the word has counted gives the lock its bias, every [`EVERY`] such readers at
-//! most, and not until [`PAYS`] times as long as the end of the last bias took has passed since: so
+//! most, and not until ten times as long as the end of the last bias took has passed since: so
 //! writers lose a small part of their time, however often they come (Dice and Kogan's rule).
 //!
 //! # Invariants
@@ -60,136 +60,15 @@
 //! read-modify-write, here it is a restartable sequence. Linux kernel/locking/percpu-rwsem.c: a
 //! barrier on all CPUs on the writer's side.
 
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::RawRwLock;
 use crate::atomic::Atomic;
 use crate::counters::Class;
-use crate::platform::{CheapRelease, Platform};
+use crate::platform::{Bias, BiasPace, CheapRelease, Platform};
 use crate::raw::RawLock;
 use crate::raw::word::read_write::{BIASED, RwWord, Want, rmw, update};
 use crate::waiters::NAP_NS;
-
-/// How many readers the word counts until the next may look at the clock: so the look costs each
-/// less than a nanosecond. Any value is correct.
-const EVERY: u32 = 64;
-/// For how many times the length of its end a bias is not given again: writers lose a tenth of
-/// their time at the most. Any value is correct.
-const PAYS: u64 = 10;
-
-/// Where readers of a biased lock are noted (P12): [`Unbiased`] if nowhere.
-///
-/// # Safety
-/// `enter` and `leave` store in two steps (P11): once `membarrier` has returned true to a CPU, none
-/// that missed what that CPU wrote before can still store. Each CPU calls them for itself. A note
-/// is taken by one of `leave`, `retract` and `take`. An operation that returns false has changed
-/// nothing. The load of `word` is an Acquire; what unmakes a note is a Release, and `take` comes
-/// after it if it does not find the note.
-pub unsafe trait Bias<P: Platform>: Send + Sync + 'static {
-    /// Whether locks are ever biased.
-    const EXISTS: bool;
-    /// What a lock keeps for it.
-    type Pace: Send + Sync + 'static;
-    /// A new lock's.
-    const NEW: Self::Pace;
-
-    /// Notes that this CPU reads the lock of `word`, if `word` has the bit `biased` and the CPU has
-    /// a free place. It may refuse for no reason.
-    fn enter(word: &P::Word, biased: u32) -> bool;
-
-    /// Unmakes a note of this CPU, if there is one and `word` has the bit. It may refuse for no
-    /// reason.
-    fn leave(word: &P::Word, biased: u32) -> bool;
-
-    /// Unmakes a note of this CPU by a read-modify-write, if there is one.
-    fn retract(word: *const P::Word) -> bool;
-
-    /// Takes the notes of all CPUs. Returns how many there were.
-    fn take(word: *const P::Word) -> u32;
-
-    /// The lock's memory of when to be biased.
-    fn pace(kept: &Self::Pace) -> Option<&BiasPace>;
-}
-
-/// Readers are counted in the word of the lock.
-#[derive(Clone, Copy, Debug)]
-pub struct Unbiased;
-
-// SAFETY: it makes no notes.
-unsafe impl<P: Platform> Bias<P> for Unbiased {
-    const EXISTS: bool = false;
-    type Pace = ();
-    const NEW: () = ();
-
-    #[inline(always)]
-    fn enter(_word: &P::Word, _biased: u32) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    fn leave(_word: &P::Word, _biased: u32) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    fn retract(_word: *const P::Word) -> bool {
-        false
-    }
-
-    fn take(_word: *const P::Word) -> u32 {
-        0
-    }
-
-    #[inline(always)]
-    fn pace((): &()) -> Option<&BiasPace> {
-        None
-    }
-}
-
-/// When a lock may next be biased. It takes no part in the lock's protocol.
-#[derive(Debug)]
-pub struct BiasPace {
-    /// How many readers are still to come before the next looks.
-    readers: AtomicU32,
-    /// Not before this time, in units of 1,024 ns; the low half.
-    until: AtomicU32,
-}
-
-impl BiasPace {
-    /// That of a lock which may be biased at once.
-    #[expect(clippy::new_without_default, reason = "made in a constant, never by default")]
-    pub const fn new() -> Self {
-        Self { readers: AtomicU32::new(0), until: AtomicU32::new(0) }
-    }
-
-    /// Whether a reader that the word has counted should look.
-    #[inline(always)]
-    fn is_due(&self) -> bool {
-        let left = self.readers.load(Relaxed);
-        // Two CPUs that write at once lose a step.
-        self.readers.store(left.wrapping_sub(1), Relaxed);
-        left == 0
-    }
-
-    /// Whether the lock may be biased at this time.
-    fn allows(&self, now: u32) -> bool {
-        self.readers.store(EVERY, Relaxed);
-        now.wrapping_sub(self.until.load(Relaxed)).cast_signed() >= 0
-    }
-
-    /// A bias has ended, which took from one time to the other, in nanoseconds.
-    fn ended(&self, began_ns: u64, now_ns: u64) {
-        let pays_ns = now_ns.saturating_sub(began_ns).saturating_mul(PAYS);
-        self.until.store(units(now_ns.saturating_add(pays_ns)) + 1, Relaxed);
-        self.readers.store(EVERY, Relaxed);
-    }
-}
-
-/// A time in units of 1,024 ns: the low half, which wraps after 73 minutes.
-const fn units(ns: u64) -> u32 {
-    (ns >> 10) as u32
-}
 
 impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     /// Reads the lock without the word, if it is biased.
@@ -221,7 +100,7 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     #[inline(never)]
     fn bias(&self) {
         let Some(pace) = B::pace(&self.pace) else { return };
-        if pace.allows(units(P::now_ns())) && self.queue.try_lock() {
+        if pace.allows(P::now_ns()) && self.queue.try_lock() {
             // A place that names this lock now (B1) was left behind by a lock that was here before,
             // whose guard was forgotten.
             B::take(&raw const self.word);

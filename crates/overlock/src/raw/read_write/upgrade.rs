@@ -18,12 +18,12 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use super::RawRwLock;
 use super::wait::{budget, is_late};
-use super::{Bias, RawRwLock};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::park;
-use crate::platform::Platform;
+use crate::platform::{Bias, Platform};
 use crate::raw::word::read_write::{RwWord, Want, rmw, update};
 
 impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {

@@ -8,11 +8,11 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::{Bias, RawRwLock};
+use super::RawRwLock;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::park;
-use crate::platform::Platform;
+use crate::platform::{Bias, Platform};
 use crate::raw::word::read_write::{RwWord, Want, cas, rmw, update};
 use crate::raw::{RawLock, RawTimedLock};
 use crate::slot::{Care, Slot};
