@@ -32,7 +32,7 @@ pub const CHECKS: u64 = 50;
 /// Time without a word from the kernel until it counts as hung, beyond that of a run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// See the [module documentation](self).
+/// A kernel image with the locks in it, on an emulated machine: a world that can check itself.
 #[derive(Debug)]
 pub struct Image {
     name: &'static str,
