@@ -69,7 +69,7 @@
 //!   and may not if the count is full.
 //! * R3: if `HALTED` is set, each release after which a writer would have room, and each that ends
 //!   `WRITER`, `UPGRADABLE` or `DUE`, kicks. So does a reader that leaves last if `U_HALTED` is
-//! set.
+//!   set.
 //! * R4: only the queue head waits for `HALTED`, and only the CPU with `UPGRADABLE` for `U_HALTED`.
 //!   A kick finds both by the address of the word.
 //! * R5: after its read-modify-write, a release uses only the address of the word (F4). A CPU that

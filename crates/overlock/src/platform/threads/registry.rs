@@ -96,10 +96,10 @@ fn give_back(cpu: Cpu) {
 }
 
 extern "C" fn thread_exits(value: *mut c_void) {
-    if let Some(cpu) = value.addr().checked_sub(1).and_then(Cpu::new) {
-        if super::readers::leave_row() {
-            give_back(cpu);
-        }
+    if let Some(cpu) = value.addr().checked_sub(1).and_then(Cpu::new)
+        && super::readers::leave_row()
+    {
+        give_back(cpu);
     }
 }
 
