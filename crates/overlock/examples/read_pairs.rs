@@ -2,6 +2,8 @@
 //! The cost of an uncontended pair for reading: ours, with and without the bias, and std's, in
 //! interleaved rounds; and how two readers scale.
 
+#![expect(clippy::print_stdout, reason = "its output is a table")]
+
 use std::hint::black_box;
 use std::sync::{Barrier, RwLock as Std};
 use std::thread;
