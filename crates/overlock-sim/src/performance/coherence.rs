@@ -4,14 +4,23 @@
 //! | access | the line is | it costs |
 //! |---|---|---|
 //! | load | in the pCPU's cache | `hit` |
-//! | load | elsewhere | the transfer from its last owner; the next transfer begins after it, or after `share` if the line had not been written |
+//! | load | elsewhere | the transfer from its last owner, and `hit`; the next transfer begins after it, or after `share` if the line had not been written |
 //! | locked read-modify-write | in the pCPU's cache alone | `rmw` |
-//! | the same | elsewhere, or shared | the transfer from the furthest pCPU that has it, and `rmw`; no other pCPU gets the line meanwhile |
+//! | the same | elsewhere, or shared | the transfer from the furthest pCPU that has it, and `rmw` |
 //! | store | anywhere | `hit`: it is buffered; the line is transferred as for a read-modify-write |
 //!
-//! A line in transfer serves one request at a time, in the order of arrival: that is what a
-//! contended lock word costs. Lines are those of the real addresses, 64 bytes each, so false
+//! Requests for a line are served in the order of arrival: each transfer begins when the one before
+//! has arrived and its access is over. The first half of a transfer is the request's way to the
+//! pCPU that has the line: until then that pCPU keeps the line, and its own accesses hit. That is
+//! the advantage of a lock's holder, which on real machines takes a free lock again before others
+//! see that it is free.
+//!
+//! A load or a read-modify-write takes effect when the line has arrived. A store takes effect at
+//! once, and no other pCPU reads the line before it has arrived; so a buffered store leaves the
+//! pCPU that had the line no time. Lines are those of the real addresses, 64 bytes each, so false
 //! sharing is real too.
+
+use std::collections::VecDeque;
 
 use super::host_profile::Ns;
 use super::topology::{CpuSet, Distance, Distances, Topology};
@@ -21,36 +30,103 @@ use overlock_world::Rng;
 /// The owner of a line that no pCPU owns.
 const NOBODY: u32 = u32::MAX;
 
-/// One cache line.
-#[derive(Debug)]
-struct Line {
+/// Which pCPUs have a line.
+#[derive(Clone, Debug)]
+struct Copies {
     /// The pCPU that wrote it last, or read it first.
     owner: u32,
     /// Whether it has been written since it was last read.
     dirty: bool,
     /// Whether only the owner has a copy.
     alone: bool,
-    /// How often its contents have changed.
-    version: u32,
-    /// The time at which its current transfer ends.
-    busy_until: u64,
     /// pCPUs that have a copy.
     sharers: CpuSet,
+}
+
+/// A way of a line to a pCPU.
+#[derive(Clone, Copy, Debug)]
+struct Transfer {
+    pcpu: u32,
+    writes: bool,
+    /// When the pCPUs that have the line lose it, or share it.
+    departs: u64,
+    /// When the access is over that the transfer is for, if it is a store.
+    seen: u64,
+}
+
+/// One cache line.
+#[derive(Debug)]
+struct Line {
+    /// Who has it now.
+    has: Copies,
+    /// Who will have it once all transfers are over.
+    will: Copies,
+    /// Transfers that have not begun to take effect, in the order of their requests.
+    coming: VecDeque<Transfer>,
+    /// When the next transfer can begin.
+    free_at: u64,
+    /// How often its contents have changed.
+    version: u32,
     /// vCPUs that sleep until it changes.
     watchers: Vec<u32>,
+}
+
+impl Copies {
+    fn nowhere() -> Self {
+        Self { owner: NOBODY, dirty: false, alone: false, sharers: CpuSet::default() }
+    }
+
+    #[inline]
+    fn is_alone(&self, pcpu: u32) -> bool {
+        self.alone && self.owner == pcpu
+    }
+
+    /// Records that `pcpu` has the line, alone if it writes.
+    fn give(&mut self, pcpu: u32, writes: bool) {
+        if writes {
+            *self = Self { owner: pcpu, dirty: true, alone: true, sharers: CpuSet::only(pcpu) };
+        } else {
+            (self.dirty, self.alone) = (false, false);
+            self.sharers.insert(pcpu);
+            if self.owner == NOBODY {
+                self.owner = pcpu;
+            }
+        }
+    }
+}
+
+impl Line {
+    fn new() -> Self {
+        Self {
+            has: Copies::nowhere(),
+            will: Copies::nowhere(),
+            coming: VecDeque::new(),
+            free_at: 0,
+            version: 0,
+            watchers: Vec::new(),
+        }
+    }
+
+    /// Lets all transfers take effect that have departed by `now`.
+    fn settle(&mut self, now: u64) {
+        while self.coming.front().is_some_and(|transfer| transfer.departs <= now) {
+            let Some(Transfer { pcpu, writes, .. }) = self.coming.pop_front() else { return };
+            self.has.give(pcpu, writes);
+        }
+    }
 }
 
 /// The number of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineId(pub(crate) u32);
 
-/// The result of an access.
+/// Where a line is when a pCPU wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Done {
-    /// When the CPU continues.
-    pub(crate) at: u64,
-    /// When others can see the access.
-    pub(crate) seen: u64,
+pub(crate) enum Reached {
+    /// In its cache.
+    Here,
+    /// On its way, until this time.
+    Arrives(u64),
 }
 
 /// The lines of a run. See the [module documentation](self).
@@ -100,15 +176,7 @@ impl Lines {
         let at = self.place(number + 1);
         if self.index[at].0 == 0 {
             self.index[at] = (number + 1, self.lines.len() as u32);
-            self.lines.push(Line {
-                owner: NOBODY,
-                dirty: false,
-                alone: false,
-                version: 0,
-                busy_until: 0,
-                sharers: CpuSet::default(),
-                watchers: Vec::new(),
-            });
+            self.lines.push(Line::new());
         }
         LineId(self.index[at].1)
     }
@@ -134,78 +202,78 @@ impl Lines {
         }
     }
 
-    /// Performs an access to a line by `pcpu` at `now`.
+    /// Asks for a line on behalf of `pcpu`, which wants to make an access at `now`.
     #[inline]
-    pub(crate) fn access(
+    pub(crate) fn reach(
         &mut self,
         line: LineId,
         access: Access,
         pcpu: u32,
         now: u64,
         rng: &mut Rng,
-    ) -> Done {
+    ) -> Reached {
         let here = &mut self.lines[line.0 as usize];
-        let mine = here.alone && here.owner == pcpu;
-        if access == Access::Load {
-            if mine || here.sharers.contains(pcpu) {
-                return Done { at: now + self.costs.hit, seen: now };
+        if !here.coming.is_empty() {
+            here.settle(now);
+            let own = here.coming.iter().find(|transfer| transfer.writes && transfer.pcpu == pcpu);
+            if let Some(&Transfer { seen, .. }) = own {
+                // Its own store is on its way: a load sees the store's value at once.
+                let here = access == Access::Load;
+                return if here { Reached::Here } else { Reached::Arrives(seen) };
             }
-            return self.fetch(line, pcpu, now, rng);
         }
-        let own = if access == Access::Store { self.costs.hit } else { self.costs.rmw };
-        if mine {
-            here.dirty = true;
-            return Done { at: now + own, seen: now + own };
+        let has = &mut here.has;
+        if has.is_alone(pcpu) {
+            has.dirty |= access != Access::Load;
+            here.will.dirty |= access != Access::Load && here.coming.is_empty();
+            return Reached::Here;
         }
-        self.call_in(line, access, pcpu, (now, own), rng)
+        if access == Access::Load && has.sharers.contains(pcpu) {
+            return Reached::Here;
+        }
+        self.transfer(line, access, pcpu, now, rng)
     }
 
-    /// Takes a line away from all other pCPUs, and performs `pcpu`'s write.
-    fn call_in(
+    /// Grants a transfer.
+    fn transfer(
         &mut self,
         line: LineId,
         access: Access,
         pcpu: u32,
-        (now, own): (u64, u64),
+        now: u64,
         rng: &mut Rng,
-    ) -> Done {
+    ) -> Reached {
         let here = &self.lines[line.0 as usize];
-        let latency = match here.owner {
+        let writes = access != Access::Load;
+        let latency = match here.will.owner {
             NOBODY => self.costs.memory,
             owner => {
-                let owner = self.distances.between(owner, pcpu);
-                self.latency(owner.max(self.distances.furthest(pcpu, &here.sharers)))
+                let from = self.distances.between(owner, pcpu);
+                let others = || self.distances.furthest(pcpu, &here.will.sharers);
+                self.latency(if writes { from.max(others()) } else { from })
             }
         };
-        let seen = now.max(here.busy_until) + self.varied(latency, rng) + own;
+        let latency = self.varied(latency, rng);
+        let start = now.max(here.free_at);
+        let arrives = start + latency;
+        let (departs, free_at) = match access {
+            Access::Load if !here.will.dirty => (start, start + self.costs.share),
+            Access::Load => (start + latency / 2, arrives + self.costs.hit),
+            Access::Store => (start, arrives + self.costs.hit),
+            Access::ReadModifyWrite => (start + latency / 2, arrives + self.costs.rmw),
+        };
         self.transfers += 1;
         let here = &mut self.lines[line.0 as usize];
-        (here.owner, here.dirty, here.alone) = (pcpu, true, true);
-        here.sharers = CpuSet::only(pcpu);
-        here.busy_until = seen;
-        Done { at: if access == Access::Store { now + own } else { seen }, seen }
+        here.free_at = free_at;
+        here.will.give(pcpu, writes);
+        here.coming.push_back(Transfer { pcpu, writes, departs, seen: free_at });
+        Reached::Arrives(if access == Access::Store { free_at } else { arrives })
     }
 
-    /// Brings a copy of a line to `pcpu`.
-    fn fetch(&mut self, line: LineId, pcpu: u32, now: u64, rng: &mut Rng) -> Done {
-        let here = &self.lines[line.0 as usize];
-        let latency = match here.owner {
-            NOBODY => self.costs.memory,
-            owner => self.latency(self.distances.between(owner, pcpu)),
-        };
-        let start = now.max(here.busy_until);
-        let at = start + self.varied(latency, rng) + self.costs.hit;
-        let share = self.costs.share;
-        self.transfers += 1;
-        let here = &mut self.lines[line.0 as usize];
-        here.busy_until = if here.dirty { at } else { start + share };
-        here.dirty = false;
-        here.sharers.insert(pcpu);
-        here.alone = false;
-        if here.owner == NOBODY {
-            here.owner = pcpu;
-        }
-        Done { at, seen: at }
+    /// What an access costs once the line is there.
+    #[inline]
+    pub(crate) fn own_ns(&self, access: Access) -> u64 {
+        if access == Access::ReadModifyWrite { self.costs.rmw } else { self.costs.hit }
     }
 
     /// `ns`, varied a little in either direction.
@@ -272,16 +340,22 @@ mod tests {
         (Lines::new(&TOPOLOGY, costs, 0), Rng::new(1))
     }
 
+    /// Makes an access at `now`. Returns how long it took.
+    fn access(lines: &mut Lines, rng: &mut Rng, what: Access, pcpu: u32, now: u64) -> u64 {
+        let line = lines.find(0x1000);
+        let own = lines.own_ns(what);
+        match lines.reach(line, what, pcpu, now, rng) {
+            Reached::Arrives(at) if what != Access::Store => at - now + own,
+            Reached::Arrives(_) | Reached::Here => own,
+        }
+    }
+
     /// pCPUs 0 and 1 are a core, 2 and 3 another core of the same socket, and 4 to 7 the other
     /// socket.
     #[test]
     fn an_access_costs_what_owner_sharers_and_distance_say() {
         let (mut lines, mut rng) = lines();
-        let mut access = |what, pcpu, now| {
-            let line = lines.find(0x1000);
-            let Done { at, .. } = lines.access(line, what, pcpu, now, &mut rng);
-            at - now
-        };
+        let mut access = |what, pcpu, now| access(&mut lines, &mut rng, what, pcpu, now);
         assert_eq!(access(Access::ReadModifyWrite, 0, 1_000), 90 + 6, "from memory");
         assert_eq!(access(Access::ReadModifyWrite, 0, 2_000), 6, "its own");
         assert_eq!(access(Access::Load, 0, 3_000), 1);
@@ -297,24 +371,43 @@ mod tests {
     #[test]
     fn a_contended_line_serves_one_after_the_other() {
         let (mut lines, mut rng) = lines();
-        let line = lines.find(0x1000);
-        lines.access(line, Access::ReadModifyWrite, 0, 0, &mut rng);
-        let mut ends = [2, 4, 6].map(|pcpu| {
-            lines.access(line, Access::ReadModifyWrite, pcpu, 1_000, &mut rng).at - 1_000
-        });
+        let mut access = |what, pcpu, now| access(&mut lines, &mut rng, what, pcpu, now);
+        access(Access::ReadModifyWrite, 0, 0);
+        let mut ends = [2, 4, 6].map(|pcpu| access(Access::ReadModifyWrite, pcpu, 1_000));
         assert_eq!(ends, [56, 56 + 126, 56 + 126 + 56]);
         // A buffered store delays the next access as much as if its CPU had waited for the store.
-        lines.access(line, Access::Store, 0, 2_000, &mut rng);
-        ends[0] = lines.access(line, Access::ReadModifyWrite, 4, 2_000, &mut rng).at - 2_000;
+        access(Access::Store, 0, 2_000);
+        ends[0] = access(Access::ReadModifyWrite, 4, 2_000);
         assert_eq!(ends[0], 121 + 126);
+    }
+
+    #[test]
+    fn a_pcpu_keeps_its_line_for_half_of_the_time_after_another_has_asked() {
+        let (mut lines, mut rng) = lines();
+        let mut access = |what, pcpu, now| access(&mut lines, &mut rng, what, pcpu, now);
+        access(Access::ReadModifyWrite, 0, 0);
+        assert_eq!(access(Access::ReadModifyWrite, 2, 1_000), 56, "it arrives at 1,050");
+        assert_eq!(access(Access::ReadModifyWrite, 0, 1_024), 6, "still here");
+        assert_eq!(access(Access::ReadModifyWrite, 0, 1_025), 31 + 50 + 6, "behind the other");
+        assert_eq!(access(Access::ReadModifyWrite, 2, 1_060), 6, "there");
+    }
+
+    #[test]
+    fn a_store_on_its_way_is_seen_by_its_own_pcpu_and_by_no_other() {
+        let (mut lines, mut rng) = lines();
+        let mut access = |what, pcpu, now| access(&mut lines, &mut rng, what, pcpu, now);
+        access(Access::ReadModifyWrite, 2, 0);
+        access(Access::Load, 0, 1_000);
+        access(Access::Store, 2, 2_000);
+        assert_eq!(access(Access::Load, 2, 2_001), 1);
+        assert_eq!(access(Access::Load, 0, 2_001), 50 + 50 + 1, "its copy is gone");
     }
 
     #[test]
     fn readers_of_a_shared_line_hardly_wait_for_each_other() {
         let (mut lines, mut rng) = lines();
-        let line = lines.find(0x1000);
-        lines.access(line, Access::ReadModifyWrite, 0, 0, &mut rng);
-        let mut read = |pcpu| lines.access(line, Access::Load, pcpu, 1_000, &mut rng).at - 1_000;
+        access(&mut lines, &mut rng, Access::ReadModifyWrite, 0, 0);
+        let mut read = |pcpu| access(&mut lines, &mut rng, Access::Load, pcpu, 1_000);
         assert_eq!(read(2), 51, "the first takes it from its owner");
         assert_eq!(read(4), 51 + 121, "the second waits for that");
         assert_eq!(read(5), 51 + 5 + 121, "the others come a moment later each");

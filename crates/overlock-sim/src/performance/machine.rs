@@ -24,13 +24,13 @@ use overlock_world::timeline::{Notes, Window};
 use overlock_world::{Accounts, Config, Hint};
 
 use super::Error;
-use super::coherence::{LineId, Lines};
+use super::coherence::{LineId, Lines, Reached};
 use super::engine::Setup;
 use super::host_profile::{Background, Ns};
-use super::spin::Loop;
+use super::spin::{Loop, Only};
 use super::timer::Timer;
 use super::world::Tables;
-use crate::engine::{Access, Core};
+use crate::engine::{Access, Core, Touch};
 use overlock_world::{Rng, seed_of};
 
 pub(crate) mod calls;
@@ -55,6 +55,8 @@ pub(crate) struct VcpuState {
     pub(crate) at: u64,
     /// The pCPU it owns.
     pub(crate) pcpu: Option<u32>,
+    /// When its buffered stores can be seen by others.
+    stores_done: u64,
     /// How much work it has left when it gets a pCPU again.
     debt: u64,
     /// The spin loop in which it is.
@@ -314,6 +316,50 @@ impl<'run> Machine<'run> {
     /// The counts up to the time at which the programs were told to return.
     pub(crate) fn books(&mut self) -> (Vec<Accounts>, Tally) {
         self.books_at_stop.take().unwrap_or_else(|| self.books_now())
+    }
+
+    /// Whether the current vCPU has to wait until its stores can be seen, before a locked
+    /// instruction: its clock then says until when.
+    #[inline]
+    pub(crate) fn drains(&mut self) -> bool {
+        let state = self.cpu();
+        let waits = state.stores_done > state.at;
+        state.at = state.at.max(state.stores_done);
+        waits
+    }
+
+    /// Asks for the line of an access by the current vCPU.
+    #[inline]
+    pub(crate) fn reach(&mut self, touch: &Touch) -> (LineId, Reached) {
+        let line = self.lines.find(touch.address);
+        let Self { core, vcpus, lines, rng, .. } = self;
+        let state = &vcpus[core.current as usize];
+        let pcpu = state.pcpu.unwrap_or(0);
+        (line, lines.reach(line, touch.access, pcpu, state.at, rng))
+    }
+
+    /// Makes an access by the current vCPU to a line that it has; a store may be seen only `later`.
+    /// Returns when others can see it.
+    #[inline]
+    pub(crate) fn perform(&mut self, touch: &Touch, line: LineId, later: Option<u64>) -> u64 {
+        let own = self.lines.own_ns(touch.access);
+        let order_ns = self.order_ns(touch.access, touch.order);
+        let version = self.lines.version(line);
+        let state = self.cpu();
+        let seen = later.unwrap_or(state.at + own);
+        state.at += own + order_ns;
+        match touch.access {
+            Access::Load => {
+                let only = Only { word: touch.address, order_ns, done: state.at };
+                state.spin.reads(line, version, only);
+            }
+            Access::Store => {
+                state.stores_done = state.stores_done.max(seen);
+                state.spin.writes();
+            }
+            Access::ReadModifyWrite => state.spin.writes(),
+        }
+        seen
     }
 
     /// The cost of an access's ordering.

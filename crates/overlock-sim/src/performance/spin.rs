@@ -45,6 +45,8 @@ pub(crate) struct Loop {
     /// If it was woken by another word than that of its only load: the version of the line, which
     /// holds as long as the load would be in vain.
     vain: Option<u32>,
+    /// Whether the line is on its way for that load.
+    is_coming: bool,
     /// Whether it has written, or read more lines than there is room for.
     busy: bool,
     /// Whether the pause of this round has begun, so that the next load begins another round.
@@ -134,15 +136,27 @@ impl Loop {
         asleep + seen.saturating_sub(asleep).div_ceil(pause) * pause
     }
 
-    /// The line and the load that the woken vCPU would make in vain, if it still would.
-    pub(crate) fn takes_in_vain(&mut self, lines: &Lines) -> Option<(LineId, Only)> {
-        let version = self.vain.take()?;
+    /// The line and the load that the woken vCPU would make in vain, if it still would, and whether
+    /// the line has been asked for.
+    pub(crate) fn takes_in_vain(&mut self, lines: &Lines) -> Option<(LineId, Only, bool)> {
+        let version = self.vain?;
+        let is_coming = std::mem::take(&mut self.is_coming);
         let line = LineId(self.read[0].0);
-        self.only.filter(|_| lines.version(line) == version).map(|only| (line, only))
+        let only = self.only.filter(|_| lines.version(line) == version);
+        if only.is_none() {
+            self.vain = None;
+        }
+        only.map(|only| (line, only, is_coming))
+    }
+
+    /// Records that the line is on its way for the load that the machine makes.
+    pub(crate) fn awaits_line(&mut self) {
+        self.is_coming = true;
     }
 
     /// Records that the machine has made the load, and puts the vCPU to sleep again.
     pub(crate) fn sleeps_on(&mut self, line: LineId, load: Only, vcpu: u32, lines: &mut Lines) {
+        self.vain = None;
         self.read[0].1 = lines.version(line);
         self.only = Some(load);
         self.asleep = Some(load.done);
@@ -152,7 +166,7 @@ impl Loop {
     /// Ends the vCPU's sleep, whatever the lines do. Returns when it fell asleep by its own clock,
     /// which may be ahead of the machine's and must not go back.
     pub(crate) fn wakes(&mut self, vcpu: u32, lines: &mut Lines) -> Option<u64> {
-        self.vain = None;
+        (self.vain, self.is_coming) = (None, false);
         let asleep = self.asleep.take()?;
         for &(line, _) in &self.read[..self.reads] {
             lines.unwatch(LineId(line), vcpu);

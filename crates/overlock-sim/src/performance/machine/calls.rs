@@ -10,8 +10,7 @@ use overlock_host::sched::SpinSource;
 
 use super::{Event, Guest, Machine};
 use crate::engine::{self, Access, Core, Cost, Home, Observer, Touch};
-use crate::performance::coherence::LineId;
-use crate::performance::spin::Only;
+use crate::performance::coherence::{LineId, Reached};
 
 /// Runs a machine until all vCPUs have ended, or the rest never will. The error names a vCPU that
 /// panicked, and its message.
@@ -160,26 +159,29 @@ impl Cost for Coherent {
     #[inline]
     fn charge(touch: &Touch) -> Self::Charged {
         sync();
+        if touch.access == Access::ReadModifyWrite && with(Machine::drains) {
+            sync();
+        }
         if is_on_host() {
             return None;
         }
-        Some(with(|m| {
+        let (line, reached) = with(|m| {
             m.accesses += 1;
-            let vcpu = m.core.current as usize;
-            let pcpu = m.vcpus[vcpu].pcpu.unwrap_or(0);
-            let line = m.lines.find(touch.address);
-            let done = m.lines.access(line, touch.access, pcpu, m.vcpus[vcpu].at, &mut m.rng);
-            let order_ns = m.order_ns(touch.access, touch.order);
-            let state = &mut m.vcpus[vcpu];
-            state.at = done.at + order_ns;
-            if touch.access == Access::Load {
-                let only = Only { word: touch.address, order_ns, done: state.at };
-                state.spin.reads(line, m.lines.version(line), only);
-            } else {
-                state.spin.writes();
+            m.reach(touch)
+        });
+        let seen = match reached {
+            Reached::Here => None,
+            Reached::Arrives(at) if touch.access == Access::Store => Some(at),
+            Reached::Arrives(at) => {
+                with(|m| m.cpu().at = at);
+                sync();
+                if is_on_host() {
+                    return None;
+                }
+                None
             }
-            (line, done.seen)
-        }))
+        };
+        Some((line, with(|m| m.perform(touch, line, seen))))
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::Machine;
 use crate::engine::Access;
+use crate::performance::coherence::Reached;
 use crate::performance::spin::{GAP_NS, Only};
 
 /// A sleep that only an event ends.
@@ -58,16 +59,24 @@ impl Machine<'_> {
     /// Makes the load of a woken spinner that is in vain, and lets the spinner sleep on. Returns
     /// whether it did; if not, the vCPU's coroutine has to continue.
     pub(super) fn repeats(&mut self, vcpu: u32) -> bool {
-        let Self { vcpus, lines, rng, .. } = self;
+        let Self { vcpus, lines, rng, core, .. } = self;
         let state = &mut vcpus[vcpu as usize];
-        let Some((line, only)) = state.spin.takes_in_vain(lines) else { return false };
+        let Some((line, only, is_coming)) = state.spin.takes_in_vain(lines) else { return false };
         let Some(pcpu) = state.pcpu else { return false };
         if state.pending != 0 || state.owes || state.in_handler || self.books_at_stop.is_some() {
             return false;
         }
+        if !is_coming {
+            state.spin.last_pause = state.at;
+        }
+        if let Reached::Arrives(at) = lines.reach(line, Access::Load, pcpu, state.at, rng) {
+            state.at = at;
+            state.spin.awaits_line();
+            core.plan(vcpu, at);
+            return true;
+        }
         self.accesses += 1;
-        state.spin.last_pause = state.at;
-        let done = lines.access(line, Access::Load, pcpu, state.at, rng).at + only.order_ns;
+        let done = state.at + lines.own_ns(Access::Load) + only.order_ns;
         state.at = done;
         state.spin.sleeps_on(line, Only { done, ..only }, vcpu, lines);
         true
