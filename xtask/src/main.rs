@@ -32,8 +32,8 @@ cargo xtask COMMAND
            that runs it under KVM beside it; [--code] print how large the locks are in it, and
            compare those that are switched off with the native ones
   reference  make the tables of columns in crates/overlock-cli/reference.md from the columns
-  results FILE...  fill the tables of README.md and docs/results.md from files that `overlock bench`
-           and `overlock compare` wrote with --out
+  results FILE...  fill the tables of README.md, docs/results.md, docs/simulator.md and
+           docs/published.md from files that `overlock bench` and `overlock compare` wrote with --out
   tidy     check the rules of STYLE.md that a program can check (also a test)
   verify   run the long checks: models with one preemption more, every ordering, more rounds of the
            preload library's suites, and 20 minutes of torture for each lock; [--for TIME]

@@ -62,6 +62,7 @@ mod choose;
 mod config;
 mod event;
 mod handle;
+mod judge;
 mod owners;
 mod pcpus;
 mod place;

@@ -6,17 +6,22 @@
 use overlock_world::experiment::{Experiment, Over, Published};
 use overlock_world::row::{Agreement, Beside, Point};
 use overlock_world::stats::Interval;
-use overlock_world::{Run, World};
+use overlock_world::{PmTimerRule, Run, World};
 
 /// Differences below this count as none, unless the published figure varied by more.
 const NOISE: f64 = 0.02;
 /// Effects that differ by a factor below this agree roughly.
 const ROUGH: f64 = 1.25;
+/// Rounds without which a measurement is not judged: of fewer, no interval covers 95 %.
+const ROUNDS: usize = 7;
 
-/// The known figures, by name. `timer_wait_share` is the share of CPU time in reads of the PM
-/// timer; without that of the lock-free rule, it is the time for which readers wait for each other.
+/// The known figures, by name. `timer_wait_share` is the share of CPU time for which readers of the
+/// PM timer wait for each other: beyond what a read takes under the lock-free rule.
+/// `unfair_share` is S4's: acquisitions in unfair mode over those in either mode, which leaves out
+/// what the fast path takes.
 pub const FIGURES: [&str; 6] =
-    ["ops_per_s", "jain", "least_served", "most_served", "unfair_share", "timer_wait_share"];
+    ["ops_per_s", "jain", "least_served", "most_served", "unfair_share", WAIT_SHARE];
+const WAIT_SHARE: &str = "timer_wait_share";
 
 /// Returns the value of a figure without any effect: 1 for spreads, 0 for shares.
 fn neutral(figure: &str) -> f64 {
@@ -25,16 +30,15 @@ fn neutral(figure: &str) -> f64 {
 
 /// One figure of each round.
 fn figure(name: &str, point: &Point) -> Vec<f64> {
-    let sections = f64::from(point.sections.unwrap_or(1).max(1));
     point.each(|run: &Run| match name {
         "jain" => run.jain,
         "least_served" => run.least_served(),
         "most_served" => run.ops_per_cpu.max as f64 / run.ops_per_cpu.avg.max(1.0),
         "unfair_share" => {
-            let taken = (run.ops_per_s * run.seconds).max(1.0) * sections;
-            run.counted("pv_lock_stealing") as f64 / taken
+            let [unfair, queued] = ["pv_lock_stealing", "lock_queued"].map(|of| run.counted(of));
+            unfair as f64 / ((unfair + queued) as f64).max(1.0)
         }
-        "timer_wait_share" => run.timer_share(),
+        WAIT_SHARE => run.timer_share(),
         _ => run.ops_per_s,
     })
 }
@@ -68,17 +72,50 @@ fn find<'a>(
 /// Puts ours beside each published figure; those whose points were not measured are left out, and
 /// ratios to what was zero in every round.
 pub fn beside(experiment: &Experiment, world: &dyn World, points: &[Point]) -> Vec<Beside> {
-    let judged = experiment.published.iter().filter_map(|one| {
-        let own = find(one, &Over::default(), experiment, points)?;
+    let found = |one: &Published, lock: Option<&String>| {
+        let place = Over { lock: lock.cloned(), ..Over::default() };
+        let own = find(one, &place, experiment, points)?;
         let mut ours = figure(&one.figure, own);
+        if one.figure == WAIT_SHARE {
+            let alone = Over { timer: Some(PmTimerRule::LockFree), ..Over::default() };
+            let alone = find(one, &alone, experiment, points)?.each(|run| run.timer_read_ns);
+            let reads = own.each(|run| run.timer_read_ns);
+            let waits = reads.iter().zip(&alone).map(|(read, alone)| 1.0 - alone / read.max(1.0));
+            ours = ours.iter().zip(waits).map(|(share, waits)| share * waits.max(0.0)).collect();
+        }
         if let Some(over) = &one.over {
             let base = figure(&one.figure, find(one, over, experiment, points)?);
             let rounds = ours.iter().zip(&base).filter(|(_, base)| **base > 0.0);
             ours = rounds.map(|(own, base)| own / base).collect();
         }
-        Some(judged(experiment, world.name(), one, (own, Interval::of(&ours)?)))
+        Some((own, Interval::of(&ours)?, ours.len()))
+    };
+    let judged = experiment.published.iter().filter_map(|one| {
+        let (own, ours, rounds) = found(one, None)?;
+        let mut judged = judged(experiment, world.name(), one, (own, ours));
+        if world.is_real() {
+            doubt(&mut judged, rounds);
+        }
+        let lock = one.our_lock.as_ref();
+        judged.beside = lock.and_then(|lock| found(one, Some(lock))).map(|(_, beside, _)| beside);
+        Some(judged)
     });
     judged.collect()
+}
+
+/// Leaves open what a measurement can't tell: it needs enough rounds for an interval, and both ends
+/// of the interval say the same.
+fn doubt(judged: &mut Beside, rounds: usize) {
+    let at = |value: f64| verdict(&judged.published, value);
+    let ends = [at(judged.ours.low), at(judged.ours.high)];
+    let [direction, size] = [ends.map(|end| end[0]), ends.map(|end| end[1])];
+    let agreed = |ends: [Agreement; 2], told: Agreement| match told {
+        Agreement::Open => Agreement::Open,
+        told if rounds >= ROUNDS && ends == [told, told] => told,
+        _ => Agreement::Unclear,
+    };
+    (judged.direction, judged.size) =
+        (agreed(direction, judged.direction), agreed(size, judged.size));
 }
 
 fn judged(
@@ -90,19 +127,7 @@ fn judged(
     let theirs = published.ratio();
     let ours_effect = effect(published, ours.median);
     let published_effect = theirs.map(|theirs| effect(published, theirs));
-    let agreement = |agrees: bool| if agrees { Agreement::Yes } else { Agreement::No };
-    let (direction, size) = match published_effect {
-        None => (Agreement::Open, Agreement::Open),
-        Some(theirs) => {
-            let noise = NOISE.max(published.noise_percent / 100.0);
-            let direction = match published.over {
-                Some(_) => agreement(side(theirs, noise) == side(ours_effect, noise)),
-                // A share or a spread without a base has no direction.
-                None => Agreement::Open,
-            };
-            (direction, agreement(as_large(theirs, ours_effect, noise)))
-        }
-    };
+    let [direction, size] = verdict(published, ours.median);
     Beside {
         experiment: experiment.name.clone(),
         world: world.to_owned(),
@@ -113,9 +138,26 @@ fn judged(
         published_effect,
         ours,
         ours_effect,
+        beside: None,
         direction,
         size,
     }
+}
+
+/// Whether a figure of ours has the direction and the size of the published one.
+fn verdict(published: &Published, ours: f64) -> [Agreement; 2] {
+    let Some(theirs) = published.ratio().map(|theirs| effect(published, theirs)) else {
+        return [Agreement::Open; 2];
+    };
+    let ours = effect(published, ours);
+    let agreement = |agrees: bool| if agrees { Agreement::Yes } else { Agreement::No };
+    let noise = NOISE.max(published.noise_percent / 100.0);
+    let direction = match published.over {
+        Some(_) => agreement(side(theirs, noise) == side(ours, noise)),
+        // A share or a spread without a base has no direction.
+        None => Agreement::Open,
+    };
+    [direction, agreement(as_large(theirs, ours, noise))]
 }
 
 /// Returns the effect that a figure shows: its distance from the value without any effect. For

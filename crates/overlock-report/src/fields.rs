@@ -348,6 +348,8 @@ const PUBLISHED: &[Field] = &[
     field("ours_pcpus", "our pCPUs", Count, "and on how many processors"),
     field("over.value", "base as published", Plain, "the published figure of the base"),
     field("noise_percent", "noise, %", Plain, "by how many percent it varied"),
+    field("beside", "our lock", Plain, "the figure of the lock of ours that stands beside"),
+    field("our_lock", "which", Plain, "the lock of ours that stands beside"),
     field("source", "source", Plain, "where it was published"),
     field("direction", "direction", Plain, "whether both are more, less or as much"),
     field("size", "size", Plain, "whether the effects are within a quarter of each other"),

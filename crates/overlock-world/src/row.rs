@@ -287,6 +287,9 @@ pub struct Beside {
     pub ours: Interval,
     /// The effect that it shows.
     pub ours_effect: f64,
+    /// The figure of the lock of ours that stands beside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Interval>,
     /// Whether both are gains, both losses, or neither.
     pub direction: Agreement,
     /// Whether the effects are equally large, to within a quarter.

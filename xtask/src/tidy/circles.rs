@@ -13,7 +13,7 @@ use super::File;
 const LEFT: &[(&str, usize)] = &[
     ("overlock", 11),
     ("overlock-boot", 9),
-    ("overlock-host", 25),
+    ("overlock-host", 8),
     ("overlock-lab", 7),
     ("overlock-preload", 16),
     ("overlock-sim", 18),

@@ -22,6 +22,7 @@ fn name(agreement: Agreement) -> String {
         Agreement::Yes => "yes",
         Agreement::No => "NO",
         Agreement::Open => "-",
+        Agreement::Unclear => "unclear",
     }
     .into()
 }
@@ -59,6 +60,7 @@ pub(super) fn table(experiment: &Experiment, world: &dyn World, besides: &[Besid
         "ours",
         "direction",
         "size",
+        "our lock",
     ]);
     for one in besides {
         table.row(vec![
@@ -72,6 +74,7 @@ pub(super) fn table(experiment: &Experiment, world: &dyn World, besides: &[Besid
             percent(one.ours_effect),
             name(one.direction),
             name(one.size),
+            one.beside.map_or_else(String::new, |beside| three(beside.median)),
         ]);
     }
     let Experiment { name, about, source, .. } = experiment;

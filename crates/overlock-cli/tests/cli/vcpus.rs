@@ -316,6 +316,6 @@ fn published_experiments_run_on_real_vcpus_at_the_same_overcommit() {
     // On one pCPU none of S3's numbers of vCPUs, a quarter to three quarters, is whole.
     assert!(over("s3").is_subset(&BTreeSet::from([500])), "{said:?}");
     for charged in figures.iter().filter(|figure| figure["experiment"] == "s3") {
-        assert_eq!(charged["over"]["lock"], "sequential-hybrid", "{charged}");
+        assert_eq!(charged["over"]["lock"], "published-queued-full", "{charged}");
     }
 }

@@ -22,16 +22,10 @@ mod clamped;
 mod mutexed;
 mod published;
 mod pure;
+mod rule;
 
 pub use clamped::Clamped;
 pub use mutexed::{Lock, Mutexed, SpinLock};
 pub use published::Published;
 pub use pure::Pure;
-
-use crate::Nanos;
-
-/// A rule by which vCPUs that read at the same time share one clock.
-pub trait ReadRule {
-    /// The guest's time, computed from `clock` if necessary.
-    fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos;
-}
+pub use rule::ReadRule;

@@ -4,7 +4,7 @@
 //! An event from a pCPU's owner ends in a move of [`place`](super::place): the owner goes back in,
 //! or another vCPU replaces it. Any other event at most asks for a preemption, or moves a timer.
 
-use super::choose::{Judge, standard};
+use super::judge::{Judge, standard};
 use super::vcpu::VirtualTime;
 use super::yield_to::{Cause, Chosen, Missed, Notice, Outcome, Policy, Verdict, View};
 use super::{Action, LATE, Scheduler, Spin, Standing};

@@ -4,7 +4,7 @@
 //! Each function here takes the state from one that keeps the scheduler's invariants to another
 //! that does, except [`vacate`](Scheduler::vacate), whose callers fill the pCPU at once.
 
-use super::choose::standard;
+use super::judge::standard;
 use super::vcpu::VirtualTime;
 use super::yield_to::{Notice, Policy};
 use super::{Action, Scheduler, Slot, Standing};

@@ -12,7 +12,7 @@ use core::num::NonZeroU32;
 use proptest::prelude::*;
 
 use self::events::{PCPUS, VCPUS, event, now, vcpu};
-use super::choose::standard;
+use super::judge::standard;
 use super::vcpu::VirtualTime;
 use super::yield_to::{NAMES, Policy, RoundRobin, by_name};
 use super::{Config, Event, Scheduler, Slot, Standing};

@@ -108,7 +108,7 @@ impl Line {
     }
 
     /// Lets all transfers take effect that have departed by `now`.
-    fn settle(&mut self, now: u64) {
+    fn catch_up(&mut self, now: u64) {
         while self.coming.front().is_some_and(|transfer| transfer.departs <= now) {
             let Some(Transfer { pcpu, writes, .. }) = self.coming.pop_front() else { return };
             self.has.give(pcpu, writes);
@@ -214,7 +214,7 @@ impl Lines {
     ) -> Reached {
         let here = &mut self.lines[line.0 as usize];
         if !here.coming.is_empty() {
-            here.settle(now);
+            here.catch_up(now);
             let own = here.coming.iter().find(|transfer| transfer.writes && transfer.pcpu == pcpu);
             if let Some(&Transfer { seen, .. }) = own {
                 // Its own store is on its way: a load sees the store's value at once.

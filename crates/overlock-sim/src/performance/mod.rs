@@ -25,9 +25,10 @@
 //!
 //! # What is not modelled
 //! The instructions of locks and workloads beyond their accesses (they are in `hit` and `notes`);
-//! store buffers, except that stores do not wait; caches with a size; frequency and thermal
-//! effects; contention for the interconnect as a whole; how hardware arbitrates between requests
-//! for one line (here in the order of arrival, which hardware does not promise); the traffic that
+//! store buffers, except that stores do not wait and locked instructions wait for them; caches with
+//! a size; frequency and thermal effects; contention for the interconnect as a whole; how hardware
+//! arbitrates between requests for one line (here in the order of arrival, which hardware does not
+//! promise, and after the pCPU that has it); the traffic that
 //! failed compare-and-swaps cause for CPUs that only load, and that of a lock's timings. A spinner
 //! reads the clock after each pause instead of every sixteenth, and exceeds its budget by at most
 //! an eighth.

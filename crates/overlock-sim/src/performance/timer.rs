@@ -6,12 +6,13 @@
 //! to become the updater, a store when it has finished, and a load for each check by a reader that
 //! waits.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use overlock::atomic::{Atomic, ConstAtomic};
 use overlock::{ConstLock, RawLock, Refresh, TestAndSet};
 use overlock_host::Nanos;
-use overlock_host::pm_timer::read::{Clamped, Lock, Mutexed, Published, Pure, ReadRule};
+use overlock_host::pm_timer::read::{Clamped, Lock, Mutexed, Pure, ReadRule};
 use overlock_host::pm_timer::{Clock, NoSci, PmTimer, Width};
 use overlock_world::PmTimerRule;
 
@@ -34,7 +35,7 @@ struct Line(Timed<u32>);
 #[derive(Debug)]
 enum Rule {
     Mutex(PmTimer<Virtual, Mutexed<Spin>, NoSci>),
-    Published(PmTimer<Virtual, Published, NoSci>),
+    Published(PmTimer<Virtual, Tried, NoSci>),
     Refresh(PmTimer<Virtual, Shared, NoSci>),
     Clamped(PmTimer<Virtual, Clamped, NoSci>),
     LockFree(PmTimer<Virtual, Pure, NoSci>),
@@ -48,7 +49,7 @@ impl Timer {
                 Rule::Mutex(PmTimer::new(width, clock, Mutexed::new(Spin::default()), NoSci))
             }
             PmTimerRule::Published => {
-                Rule::Published(PmTimer::new(width, clock, Published::new(look_again), NoSci))
+                Rule::Published(PmTimer::new(width, clock, Tried::default(), NoSci))
             }
             PmTimerRule::Refresh => {
                 Rule::Refresh(PmTimer::new(width, clock, Shared(Refresh::zeroed()), NoSci))
@@ -67,12 +68,7 @@ impl Timer {
         match &self.rule {
             // The rule's lock has cells of its own.
             Rule::Mutex(timer) => timer.count(),
-            Rule::Published(timer) => {
-                line.fetch_add(1, Relaxed);
-                let ticks = timer.count();
-                line.fetch_add(1, Relaxed);
-                ticks
-            }
+            Rule::Published(timer) => timer.count(),
             Rule::Refresh(timer) => timer.count(),
             Rule::Clamped(timer) => {
                 line.fetch_add(1, Relaxed);
@@ -83,11 +79,28 @@ impl Timer {
     }
 }
 
-/// What a loser of the published rule does each time it finds the lock still held.
-fn look_again() {
-    let Line(line) = &with(|m| m.timer).line;
-    line.load(Relaxed);
-    relax(false);
+/// The rule of [`Published`](overlock_host::pm_timer::read::Published), on a lock whose accesses
+/// cost time: a loser only reads, and the time lies on the lock's line.
+#[derive(Debug, Default)]
+struct Tried {
+    lock: Spin,
+    last: AtomicU64,
+}
+
+impl ReadRule for Tried {
+    fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos {
+        let Spin(lock) = &self.lock;
+        if lock.try_lock() {
+            self.last.fetch_max(clock().0, Relaxed);
+            // SAFETY: the lock was taken above.
+            unsafe { lock.unlock() };
+        } else {
+            while lock.is_locked() {
+                relax(false);
+            }
+        }
+        Nanos(self.last.load(Relaxed))
+    }
 }
 
 /// The rule of [`overlock::Refresh`], on cells whose accesses cost time.

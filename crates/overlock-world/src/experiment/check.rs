@@ -44,7 +44,11 @@ pub(super) fn published(experiment: &Experiment, document: &Document<'_>) -> Res
     for (at, published) in experiment.published.iter().enumerate() {
         let over = published.over.clone().unwrap_or_default();
         let base = format!("published.{at}");
-        let named = [("lock", Some(&published.lock)), ("over.lock", over.lock.as_ref())];
+        let named = [
+            ("lock", Some(&published.lock)),
+            ("over.lock", over.lock.as_ref()),
+            ("our_lock", published.our_lock.as_ref()),
+        ];
         let policies = [("policy", Some(&published.policy)), ("over.policy", over.policy.as_ref())];
         let cpus = [("cpus", Some(published.cpus)), ("over.cpus", over.cpus)];
         let refuse = |key: &str, what: String| document.refuse(&[&format!("{base}.{key}")], what);

@@ -14,8 +14,10 @@ pub enum Agreement {
     Yes,
     /// They do not.
     No,
-    /// There is no published figure, or noise hides the answer.
+    /// There is no published figure.
     Open,
+    /// Noise hides the answer, or there were too few rounds for one.
+    Unclear,
 }
 
 /// A published figure, or one that is to be compared with a published one.
@@ -52,6 +54,10 @@ pub struct Published {
     /// The point by which to divide the figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<Over>,
+    /// The lock of ours that stands beside the published one: it takes its place, over the same
+    /// base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub our_lock: Option<String>,
     /// Whether direction and size agreed when this was last examined, in that order: a change fails
     /// `--check`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,7 +2,7 @@
 //! What a policy sees of the host when it decides.
 
 use super::{Skipped, Trace};
-use crate::sched::choose::Judge;
+use crate::sched::judge::Judge;
 use crate::{Nanos, Vcpu};
 
 /// One vCPU, as a policy sees it.
