@@ -38,8 +38,8 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 
-    /// Judge the results by what Overlock promises instead, as `bench --check` does, and programs as
-    /// `compare` does; exit 1 if a bound is missed or a program failed
+    /// Judge the results by what Overlock promises instead, as `bench --check` does, and programs
+    /// as `compare` does; exit 1 if a bound is missed or a program failed
     #[arg(long, conflicts_with_all = ["output", "chart", "title"])]
     check: bool,
 }

@@ -19,8 +19,8 @@ pub(crate) fn threads() -> i32 {
     libc::SIGRTMIN() + 2
 }
 
-/// Makes the process call `handler` on `signal`, with the signals `blocked` kept away meanwhile, and
-/// returns the previous action.
+/// Makes the process call `handler` on `signal`, with the signals `blocked` kept away meanwhile,
+/// and returns the previous action.
 ///
 /// # Errors
 /// When the system refuses, which it does only for signals that cannot be handled.

@@ -2,8 +2,8 @@
 //! Standard input, the same for each run of a comparison.
 //!
 //! A file is opened anew for each run. A pipe can be read once, so it is read to its end before the
-//! first run, into a temporary file. What a person types can't be had twice: at a terminal, each run
-//! reads an empty file, and the user is told.
+//! first run, into a temporary file. What a person types can't be had twice: at a terminal, each
+//! run reads an empty file, and the user is told.
 
 use anyhow::{Context, Result, bail};
 use overlock_process::interrupt;

@@ -140,8 +140,8 @@ impl Watch {
     }
 }
 
-/// Returns the programs that a script names, or the command of `sh -c`, or a script that one of them
-/// names: they may live for too short a time to be seen.
+/// Returns the programs that a script names, or the command of `sh -c`, or a script that one of
+/// them names: they may live for too short a time to be seen.
 fn named(target: &Target) -> Vec<PathBuf> {
     let args = target.args.iter().map(|arg| arg.to_string_lossy().into_owned());
     let (mut texts, mut scripts) = (args.collect::<Vec<_>>(), BTreeSet::new());

@@ -33,8 +33,8 @@ fn guards_are_mapped_unlocked_and_bumped() {
     assert!(!pair.is_locked());
 }
 
-/// Whether a thread that releases a lock and takes it again at once finds that the waiter has had it
-/// in between.
+/// Whether a thread that releases a lock and takes it again at once finds that the waiter has had
+/// it in between.
 fn is_next(release: fn(MutexGuard<'_, bool>)) -> bool {
     let (lock, comes) = (Mutex::new(false), Barrier::new(2));
     thread::scope(|scope| {

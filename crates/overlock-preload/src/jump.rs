@@ -18,9 +18,9 @@
 //!
 //! # What this misses
 //!
-//! A jump that does not go through libc: `setcontext`, or a language's own. Where neither the jump's
-//! own frames lead to a wait nor to the target, because code without tables is in between, or both
-//! are on stacks that the thread has left, their addresses decide.
+//! A jump that does not go through libc: `setcontext`, or a language's own. Where neither the
+//! jump's own frames lead to a wait nor to the target, because code without tables is in between,
+//! or both are on stacks that the thread has left, their addresses decide.
 
 use core::cell::OnceCell;
 use core::ffi::c_void;

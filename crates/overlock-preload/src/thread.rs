@@ -165,10 +165,10 @@ pub(crate) fn forget_tid() {
 
 /// Returns the identity of the calling thread, for mutexes that know their owner.
 ///
-/// It is the number of the process ([`choice::process`], upper half), and the *line* of the thread: a
-/// number from one counter of the process, which is never used twice. Mutexes can lie in memory that
-/// processes share without having said so, so the identities of two processes differ. In a forked
-/// child the thread keeps its line, which no other thread there gets: see [`is_ancestors`].
+/// It is the number of the process ([`choice::process`], upper half), and the *line* of the thread:
+/// a number from one counter of the process, which is never used twice. Mutexes can lie in memory
+/// that processes share without having said so, so the identities of two processes differ. In a
+/// forked child the thread keeps its line, which no other thread there gets: see [`is_ancestors`].
 #[inline]
 pub(crate) fn identity() -> u64 {
     let (identity, process) = (&this().identity, UNFORKED.process.load(Relaxed));

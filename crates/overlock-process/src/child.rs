@@ -92,8 +92,8 @@ impl Child {
     /// If the system does not start it, or offers no pidfd (Linux 5.3).
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
         let own = getpid().as_raw_nonzero().get();
-        // SAFETY: `die_with` makes two system calls and touches no memory that another thread of the
-        // parent could have left half written.
+        // SAFETY: `die_with` makes two system calls and touches no memory that another thread of
+        // the parent could have left half written.
         unsafe { command.process_group(0).pre_exec(move || die_with(own)) };
         let started = Instant::now();
         let mut child = command.spawn()?;

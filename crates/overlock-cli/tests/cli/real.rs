@@ -218,8 +218,8 @@ fn compiled_by(compiler: &mut Command, source: &str) -> Option<PathBuf> {
     }
 }
 
-/// Programs whose threads wait for locks that no library can replace: a user learns which these are,
-/// and what to do, and no comparison recommends anything.
+/// Programs whose threads wait for locks that no library can replace: a user learns which these
+/// are, and what to do, and no comparison recommends anything.
 #[test]
 fn locks_that_cannot_be_replaced_are_named() {
     let mut go = Command::new("go");

@@ -97,8 +97,9 @@ impl Both {
         self.find(function).unwrap_or_else(|| panic!("no lock in {function}: {:?}", self.said))
     }
 
-    /// Returns a trace that `agrees` with its program. On a busy machine looks can be rare, and what
-    /// is estimated from them rough: then the program runs again. What is wrong each time is wrong.
+    /// Returns a trace that `agrees` with its program. On a busy machine looks can be rare, and
+    /// what is estimated from them rough: then the program runs again. What is wrong each time is
+    /// wrong.
     #[track_caller]
     fn that(run: impl Fn() -> Both, agrees: impl Fn(&Both) -> Result<(), String>) -> Both {
         let mut differences = Vec::new();
