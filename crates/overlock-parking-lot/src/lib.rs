@@ -9,13 +9,6 @@ mod raw;
 mod reentrant;
 mod rwlock;
 
-/// Whether guards can be sent to other threads.
-#[cfg(feature = "send_guard")]
-type GuardMarker = lock_api::GuardSend;
-/// Whether guards can be sent to other threads.
-#[cfg(not(feature = "send_guard"))]
-type GuardMarker = lock_api::GuardNoSend;
-
 pub use ::lock_api;
 #[cfg(feature = "arc_lock")]
 pub use ::lock_api::{

@@ -6,8 +6,13 @@ use std::time::{Duration, Instant};
 use overlock::Hybrid;
 use overlock::platform::Threads;
 
-use crate::GuardMarker;
 use crate::deadline::at;
+
+/// Whether guards can be sent to other threads.
+#[cfg(feature = "send_guard")]
+type GuardMarker = lock_api::GuardSend;
+#[cfg(not(feature = "send_guard"))]
+type GuardMarker = lock_api::GuardNoSend;
 
 /// The raw lock of a [`Mutex`](crate::Mutex): four bytes.
 #[derive(Debug)]

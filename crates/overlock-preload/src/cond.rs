@@ -92,13 +92,9 @@ use crate::{choice, clock, real, thread};
 
 mod layout;
 
-use layout::Layout;
 pub(crate) use layout::prepare;
+use layout::{Layout, MONOTONIC, SHARED};
 
-/// Flag, libc's: shared between processes.
-const SHARED: u32 = 1 << 0;
-/// Flag, libc's: `pthread_cond_timedwait` means `CLOCK_MONOTONIC`.
-const MONOTONIC: u32 = 1 << 1;
 /// Flag, ours: process-shared, but used with a mutex of ours. (For libc this bit would be 2²⁸
 /// waiters.)
 const CLAIMED: u32 = 1 << 31;

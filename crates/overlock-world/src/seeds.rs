@@ -15,10 +15,9 @@ pub(crate) use queue::Queue;
 pub(crate) use ticket::Ticket;
 pub(crate) use unfair::Unfair;
 
+#[cfg(feature = "threads")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "threads")]
-
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     use std::thread;
 

@@ -7,7 +7,10 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use libc::pthread_cond_t;
 use overlock::platform::report;
 
-use super::{MONOTONIC, SHARED};
+/// Flag, libc's: shared between processes.
+pub(super) const SHARED: u32 = 1 << 0;
+/// Flag, libc's: `pthread_cond_timedwait` means `CLOCK_MONOTONIC`.
+pub(super) const MONOTONIC: u32 = 1 << 1;
 
 /// The bytes of a `pthread_cond_t`.
 const SIZE: usize = size_of::<pthread_cond_t>();
