@@ -19,6 +19,9 @@
  * | ol_test_and_set_t | any thread that comes at the right moment     | yes   | a baseline             |
  * | ol_shared_t       | any thread that comes at the right moment     | yes   | several processes      |
  *
+ * ol_rwlock_t is for many readers or one writer, ol_cond_t to wait for a condition under an ol_mutex_t. Both
+ * are 8 bytes, and otherwise like the locks.
+ *
  * Each lock is 4 bytes, and zero bytes are an unlocked lock: static memory, calloc and fresh mappings
  * need no initialiser. A lock needs no destruction.
  *
@@ -72,16 +75,23 @@
 #ifdef OL_DETAIL_TSAN
 #include <sanitizer/tsan_interface.h>
 #define OL_DETAIL_ACQUIRED(lock) __tsan_acquire(lock)
+#define OL_DETAIL_RELEASES(lock) __tsan_release(lock)
 #else
 #define OL_DETAIL_ACQUIRED(lock) ((void)(lock))
+#define OL_DETAIL_RELEASES(lock) ((void)(lock))
 #endif
+#endif
+#ifndef OL_DETAIL_RELEASES
+#define OL_DETAIL_RELEASES(lock) ((void)(lock))
 #endif
 
 #ifdef __cplusplus
 #define OL_INLINE inline
+#define OL_DETAIL_U16(number) static_cast<uint16_t>(number)
 extern "C" {
 #else
 #define OL_INLINE static inline
+#define OL_DETAIL_U16(number) ((uint16_t)(number))
 #endif
 #define OL_SLOW __attribute__((cold, nothrow))
 #define OL_CHECKED __attribute__((warn_unused_result))
@@ -304,8 +314,8 @@ OL_INLINE OL_CHECKED int ol_ticket_trylock(ol_ticket_t *lock)
 {
     /* ORDERING: drawing a ticket decides an order only; the load that finds it served acquires. */
     uint32_t head = __atomic_load_n(&lock->head, __ATOMIC_RELAXED) & ~OL_TICKET_SLOW;
-    uint16_t ticket = (uint16_t)head;
-    uint16_t next = (uint16_t)(head + OL_TICKET_TAKE);
+    uint16_t ticket = OL_DETAIL_U16(head);
+    uint16_t next = OL_DETAIL_U16(head + OL_TICKET_TAKE);
     if (!__atomic_compare_exchange_n(&lock->tail, &ticket, next, false, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED))
         return EBUSY;
@@ -334,7 +344,7 @@ OL_INLINE void ol_ticket_unlock(ol_ticket_t *lock)
             ol_detail_unlock_of_free();
             return;
         }
-    } while (!__atomic_compare_exchange_n(&lock->head, &before, (uint16_t)(before + OL_TICKET_TAKE), true,
+    } while (!__atomic_compare_exchange_n(&lock->head, &before, OL_DETAIL_U16(before + OL_TICKET_TAKE), true,
                                           __ATOMIC_RELEASE, __ATOMIC_ACQUIRE));
     if (before & OL_TICKET_SLOW)
         ol_ticket_unlock_slow(lock, before);
@@ -406,6 +416,140 @@ OL_INLINE void ol_shared_unlock(ol_shared_t *lock)
     else if (before == 0)
         ol_detail_unlock_of_free();
 }
+
+/* ---- Readers and writers, conditions -------------------------------------------------------------
+ *
+ * ol_rwlock_t: many readers or one writer. Waiting readers and writers stand in one queue, whose head is
+ * passed by running threads for a bounded time: neither starves. A thread that reads already and reads
+ * once more calls ol_rwlock_rdlock_again: ol_rwlock_rdlock may wait for a writer that waits for it.
+ *
+ * ol_cond_t: all its waiters use the same mutex. The thread that has waited longest is woken first; a
+ * broadcast wakes one after another. A wait may return 0 without a signal, so it stands in a loop. No
+ * wait is a cancellation point. The waker need not hold the mutex.
+ *
+ * `...timed...` takes a time on CLOCK_MONOTONIC, `...clock...` on CLOCK_MONOTONIC or CLOCK_REALTIME: they
+ * return ETIMEDOUT if the clock has reached it first; EINVAL if `at` is NULL, its nanoseconds are not below
+ * a second, or the clock is another one (a read-write lock that is free is taken all the same). If
+ * CLOCK_REALTIME is set forward during a wait, the wait ends when it would have ended before.
+ */
+
+typedef struct { uint32_t word, queue; } ol_rwlock_t;
+typedef struct { uint32_t list, ends; } ol_cond_t;
+
+#define OL_RWLOCK_INIT { 0, 0 }
+#define OL_COND_INIT { 0, 0 }
+
+/* CLOCK_MONOTONIC and clockid_t as Linux defines them: strict C11 hides both. */
+#define OL_DETAIL_MONOTONIC 1
+
+/* Not for direct use. The inline functions below call them. */
+#define OL_DETAIL_CALLED __attribute__((nothrow))
+OL_DETAIL_CALLED void ol_rwlock_read(ol_rwlock_t *lock);
+OL_DETAIL_CALLED void ol_rwlock_read_again(ol_rwlock_t *lock);
+OL_DETAIL_CALLED int ol_rwlock_try_read(ol_rwlock_t *lock);
+OL_DETAIL_CALLED int ol_rwlock_timed_read(ol_rwlock_t *lock, int clock, int64_t s, int64_t ns);
+OL_DETAIL_CALLED void ol_rwlock_leave_read(ol_rwlock_t *lock);
+OL_DETAIL_CALLED void ol_rwlock_write(ol_rwlock_t *lock);
+OL_DETAIL_CALLED int ol_rwlock_try_write(ol_rwlock_t *lock);
+OL_DETAIL_CALLED int ol_rwlock_timed_write(ol_rwlock_t *lock, int clock, int64_t s, int64_t ns);
+OL_DETAIL_CALLED void ol_rwlock_leave_write(ol_rwlock_t *lock);
+OL_DETAIL_CALLED void ol_cond_sleep(ol_cond_t *cond, ol_mutex_t *mutex);
+OL_DETAIL_CALLED int ol_cond_timed_sleep(ol_cond_t *cond, ol_mutex_t *mutex, int clock, int64_t s,
+                                         int64_t ns);
+OL_DETAIL_CALLED void ol_cond_wake_one(ol_cond_t *cond);
+OL_DETAIL_CALLED void ol_cond_wake_all(ol_cond_t *cond);
+
+OL_INLINE void ol_rwlock_rdlock(ol_rwlock_t *lock)
+{
+    ol_rwlock_read(lock);
+    OL_DETAIL_ACQUIRED(lock);
+}
+
+OL_INLINE OL_CHECKED int ol_rwlock_tryrdlock(ol_rwlock_t *lock)
+{
+    return ol_detail_taken(lock, ol_rwlock_try_read(lock));
+}
+
+OL_INLINE OL_CHECKED int ol_rwlock_clockrdlock(ol_rwlock_t *lock, int clock,
+                                              const struct timespec *at)
+{
+    return ol_detail_taken(lock, ol_rwlock_timed_read(lock, clock, ol_detail_s(at), ol_detail_ns(at)));
+}
+
+OL_INLINE OL_CHECKED int ol_rwlock_timedrdlock(ol_rwlock_t *lock, const struct timespec *at)
+{
+    return ol_rwlock_clockrdlock(lock, OL_DETAIL_MONOTONIC, at);
+}
+
+OL_INLINE void ol_rwlock_rdunlock(ol_rwlock_t *lock)
+{
+    OL_DETAIL_RELEASES(lock);
+    ol_rwlock_leave_read(lock);
+}
+
+/* Reads past writers that wait: for a thread that may read already. */
+OL_INLINE void ol_rwlock_rdlock_again(ol_rwlock_t *lock)
+{
+    ol_rwlock_read_again(lock);
+    OL_DETAIL_ACQUIRED(lock);
+}
+
+OL_INLINE void ol_rwlock_wrlock(ol_rwlock_t *lock)
+{
+    ol_rwlock_write(lock);
+    OL_DETAIL_ACQUIRED(lock);
+}
+
+OL_INLINE OL_CHECKED int ol_rwlock_trywrlock(ol_rwlock_t *lock)
+{
+    return ol_detail_taken(lock, ol_rwlock_try_write(lock));
+}
+
+OL_INLINE OL_CHECKED int ol_rwlock_clockwrlock(ol_rwlock_t *lock, int clock,
+                                              const struct timespec *at)
+{
+    return ol_detail_taken(lock, ol_rwlock_timed_write(lock, clock, ol_detail_s(at), ol_detail_ns(at)));
+}
+
+OL_INLINE OL_CHECKED int ol_rwlock_timedwrlock(ol_rwlock_t *lock, const struct timespec *at)
+{
+    return ol_rwlock_clockwrlock(lock, OL_DETAIL_MONOTONIC, at);
+}
+
+OL_INLINE void ol_rwlock_wrunlock(ol_rwlock_t *lock)
+{
+    OL_DETAIL_RELEASES(lock);
+    ol_rwlock_leave_write(lock);
+}
+
+/* Releases the mutex, which the caller holds, waits for a signal, and takes the mutex again. */
+OL_INLINE void ol_cond_wait(ol_cond_t *cond, ol_mutex_t *mutex)
+{
+    OL_DETAIL_RELEASES(mutex);
+    ol_cond_sleep(cond, mutex);
+    OL_DETAIL_ACQUIRED(mutex);
+}
+
+/* Also holds the mutex when it returns an error. */
+OL_INLINE OL_CHECKED int ol_cond_clockwait(ol_cond_t *cond, ol_mutex_t *mutex, int clock,
+                                           const struct timespec *at)
+{
+    OL_DETAIL_RELEASES(mutex);
+    int error = ol_cond_timed_sleep(cond, mutex, clock, ol_detail_s(at), ol_detail_ns(at));
+    OL_DETAIL_ACQUIRED(mutex);
+    return error;
+}
+
+OL_INLINE OL_CHECKED int ol_cond_timedwait(ol_cond_t *cond, ol_mutex_t *mutex, const struct timespec *at)
+{
+    return ol_cond_clockwait(cond, mutex, OL_DETAIL_MONOTONIC, at);
+}
+
+/* Wakes the thread that has waited longest, if there is one. */
+OL_INLINE void ol_cond_signal(ol_cond_t *cond) { ol_cond_wake_one(cond); }
+
+/* Wakes all threads that wait, one after another. */
+OL_INLINE void ol_cond_broadcast(ol_cond_t *cond) { ol_cond_wake_all(cond); }
 
 #ifdef __cplusplus
 } /* extern "C" */
@@ -507,10 +651,21 @@ using shared = timed_lock<ol_shared_t, ol_shared_lock, ol_shared_trylock, ol_sha
                           ol_shared_unlock>;
 using mutex = hybrid;
 
+/* For std::shared_lock, std::unique_lock and their like. std::condition_variable_any takes any class here. */
+class shared_mutex : public timed_lock<ol_rwlock_t, ol_rwlock_wrlock, ol_rwlock_trywrlock,
+                                       ol_rwlock_timedwrlock, ol_rwlock_wrunlock> {
+public:
+    void lock_shared() noexcept { ol_rwlock_rdlock(this->native_handle()); }
+    bool try_lock_shared() noexcept { return ol_rwlock_tryrdlock(this->native_handle()) == 0; }
+    void unlock_shared() noexcept { ol_rwlock_rdunlock(this->native_handle()); }
+};
+
 } /* namespace overlock */
 #endif
 
 #undef OL_INLINE
 #undef OL_SLOW
+#undef OL_DETAIL_CALLED
+#undef OL_DETAIL_U16
 #undef OL_CHECKED
 #endif

@@ -6,8 +6,9 @@
 
 use core::ffi::c_int;
 
-use libc::{CLOCK_MONOTONIC, EINVAL};
+use libc::{CLOCK_MONOTONIC, CLOCK_REALTIME, EINVAL, clockid_t};
 use overlock::platform::clock::ahead_of;
+use overlock::platform::{Platform, Threads};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -17,13 +18,33 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// # Errors
 /// `EINVAL` if the nanoseconds are not below a second.
 pub(crate) fn on_kernels_clock(s: i64, ns: i64) -> Result<u64, c_int> {
-    let ahead = ahead_of(CLOCK_MONOTONIC, || {
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `now` is writable, and the clock exists on every Linux.
-        unsafe { libc::clock_gettime(CLOCK_MONOTONIC, &raw mut now) };
-        now
-    });
-    in_ns(s, ns, ahead)
+    in_ns(s, ns, ahead_of(CLOCK_MONOTONIC, || programs(CLOCK_MONOTONIC)))
+}
+
+/// Converts a time on one of the program's clocks, as it is set now, like [`on_kernels_clock`].
+///
+/// # Errors
+/// `EINVAL` if the nanoseconds are not below a second, or the clock is neither `CLOCK_MONOTONIC` nor
+/// `CLOCK_REALTIME`.
+pub(crate) fn on_clock(clock: clockid_t, s: i64, ns: i64) -> Result<u64, c_int> {
+    match clock {
+        CLOCK_MONOTONIC => on_kernels_clock(s, ns),
+        CLOCK_REALTIME => {
+            let now = programs(CLOCK_REALTIME);
+            let now = now.tv_sec.saturating_mul(NS_PER_S as i64).saturating_add(now.tv_nsec);
+            // Read last, so that what passes in between makes the deadline later.
+            in_ns(s, ns, Threads::now_ns().cast_signed().saturating_sub(now))
+        }
+        _ => Err(EINVAL),
+    }
+}
+
+/// Reads one of the program's clocks, which exists on every Linux.
+fn programs(clock: clockid_t) -> libc::timespec {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is writable.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
+    now
 }
 
 /// Converts a time to nanoseconds on a clock that is ahead of it.

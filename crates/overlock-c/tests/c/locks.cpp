@@ -2,7 +2,9 @@
 /* The C++ classes with the standard library's guards and algorithms. */
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <mutex>
+#include <shared_mutex>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -132,8 +134,32 @@ void shares_with_c()
 
 } // namespace
 
+void readers_share_and_wait()
+{
+    overlock::shared_mutex lock;
+    std::condition_variable_any changed;
+    int value = 0;
+    std::thread writer;
+    {
+        std::shared_lock<overlock::shared_mutex> one(lock), other(lock, std::try_to_lock);
+        CHECK(other.owns_lock());
+        CHECK(!lock.try_lock_for(1ms));
+        writer = std::thread([&] {
+            std::lock_guard<overlock::shared_mutex> guard(lock);
+            value = 1;
+            changed.notify_all();
+        });
+        other.unlock();
+        changed.wait(one, [&] { return value == 1; });
+    }
+    writer.join();
+    std::unique_lock<overlock::shared_mutex> guard(lock);
+    CHECK(!lock.try_lock_shared());
+}
+
 int main()
 {
+    readers_share_and_wait();
     excludes<overlock::mutex>();
     excludes<overlock::queued>();
     excludes<overlock::ticket>();

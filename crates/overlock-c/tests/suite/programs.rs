@@ -24,6 +24,22 @@ fn threads_of_a_c_program_share_every_lock() {
     works(C, "tests/c/locks.c", &support::static_library());
 }
 
+#[test]
+fn threads_of_a_c_program_read_write_and_wait() {
+    works(C, "tests/c/waits.c", &support::static_library());
+}
+
+#[test]
+fn a_writer_that_only_reads_is_noticed() {
+    let folder = tempfile::tempdir().expect("a folder for the program");
+    let source = support::package().join("tests/c/waits.c");
+    let library = support::static_library();
+    let program = C.compilers()[0].program(&source, &library, &["-DBROKEN"], folder.path());
+    let out = support::run(&Command::new(program));
+    assert_eq!(out.status.code(), Some(1), "{out:?}");
+    assert!(String::from_utf8_lossy(&out.stderr).contains("not so: one == other"), "{out:?}");
+}
+
 /// A deadline that is met late would outlast the time a program has here.
 #[test]
 fn deadlines_are_on_the_programs_clock() {

@@ -57,6 +57,9 @@ impl Compiler {
             .args([self.standard, "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"])
             .args(["-Wshadow", "-Werror", "-I"])
             .arg(package().join("include"));
+        if self.name.ends_with("++") {
+            command.arg("-Wold-style-cast");
+        }
         command
     }
 
