@@ -24,8 +24,8 @@ pub(crate) fn on_kernels_clock(s: i64, ns: i64) -> Result<u64, c_int> {
 /// Converts a time on one of the program's clocks, as it is set now, like [`on_kernels_clock`].
 ///
 /// # Errors
-/// `EINVAL` if the nanoseconds are not below a second, or the clock is neither `CLOCK_MONOTONIC` nor
-/// `CLOCK_REALTIME`.
+/// `EINVAL` if the nanoseconds are not below a second, or the clock is neither `CLOCK_MONOTONIC`
+/// nor `CLOCK_REALTIME`.
 pub(crate) fn on_clock(clock: clockid_t, s: i64, ns: i64) -> Result<u64, c_int> {
     match clock {
         CLOCK_MONOTONIC => on_kernels_clock(s, ns),

@@ -7,8 +7,11 @@ use libc::{CLOCK_MONOTONIC, EBUSY, ETIMEDOUT, clockid_t};
 use overlock::platform::{Platform, Threads};
 use overlock::{RawCondvar, RawLock, RawRwLock, RawTimedLock};
 
-use crate::{CLocks, Hybrid, deadline};
+use crate::counters::CLocks;
+use crate::deadline;
 
+/// `ol_mutex_t`.
+type Mutex = overlock::Hybrid<Threads, CLocks>;
 /// `ol_rwlock_t`.
 pub type RwLock = RawRwLock<Threads, CLocks>;
 /// `ol_cond_t`.
@@ -111,20 +114,20 @@ pub unsafe extern "C" fn ol_rwlock_read_again(lock: *const RwLock) {
 /// # Safety
 /// Both point to live objects that only these functions write to, and the caller holds the mutex.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ol_cond_sleep(cond: *const Cond, mutex: *const Hybrid) {
+pub unsafe extern "C" fn ol_cond_sleep(cond: *const Cond, mutex: *const Mutex) {
     // SAFETY: the caller's promise.
     unsafe { (*cond).wait(&*mutex) };
 }
 
-/// [`ol_cond_sleep`] until a clock has reached a time. Returns 0 or `ETIMEDOUT`; or `EINVAL`, and has
-/// not released the mutex, if this is no such time or no such clock.
+/// [`ol_cond_sleep`] until a clock has reached a time. Returns 0 or `ETIMEDOUT`; or `EINVAL`, and
+/// has not released the mutex, if this is no such time or no such clock.
 ///
 /// # Safety
 /// As for [`ol_cond_sleep`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ol_cond_timed_sleep(
     cond: *const Cond,
-    mutex: *const Hybrid,
+    mutex: *const Mutex,
     clock: clockid_t,
     s: i64,
     ns: i64,
