@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 mod debian;
 mod dist;
 mod image;
+mod parking_lot;
 mod results;
 mod roots;
 mod tidy;
@@ -34,6 +35,8 @@ cargo xtask COMMAND
   reference  make the tables of columns in crates/overlock-cli/reference.md from the columns
   results FILE...  fill the tables of README.md, docs/results.md, docs/simulator.md and
            docs/published.md from files that `overlock bench` and `overlock compare` wrote with --out
+  parking-lot  run the tests of parking_lot, and of a crate that depends on it, with our crate under
+           its name; fetches them, and skips visibly where it can't
   tidy     check the rules of STYLE.md that a program can check (also a test)
   verify   run the long checks: models with one preemption more, every ordering, more rounds of the
            preload library's suites, and 20 minutes of torture for each lock; [--for TIME]
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         ["image", "--vmm"] => image::with_vmm().map(print),
         ["image", "--code"] => image::code(),
         ["reference"] => reference(),
+        ["parking-lot"] => parking_lot::check(),
         ["results", ref files @ ..] if !files.is_empty() => results::write(&root(), files),
         ["tidy"] => tidy(),
         ["verify"] => verify("20m"),

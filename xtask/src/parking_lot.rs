@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask parking-lot`: does `overlock-parking-lot` stand in for `parking_lot`?
+//!
+//! It fetches `parking_lot` and a crate that depends on it from the registry, renames the
+//! dependency, and runs their own tests. Nothing of theirs stays in the repository. The tests of
+//! `parking_lot` lie in its source files, and are taken from there.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{root, target};
+
+/// What is fetched: the version of `parking_lot` whose tests run, and a crate that depends on it.
+const FETCHED: &str = r#"
+[package]
+name = "fetched"
+version = "0.0.0"
+edition = "2021"
+
+[workspace]
+
+[dependencies]
+parking_lot = "=0.12.5"
+dashmap = "=5.2.0"
+"#;
+
+/// A package that has the tests of `parking_lot`, and our crate under its name.
+const THEIRS: &str = r#"
+[package]
+name = "theirs"
+version = "0.0.0"
+edition = "2021"
+
+[workspace]
+
+[features]
+default = ["serde"]
+serde = []
+
+[dependencies]
+bincode = "1.3"
+rand = "0.8"
+"#;
+
+/// The source files of `parking_lot` that contain tests.
+const FILES: [&str; 6] = ["condvar", "fair_mutex", "mutex", "once", "remutex", "rwlock"];
+
+/// Calls of a method that only `parking_lot` itself sees, and what does the same from outside.
+const PRIVATE: [(&str, &str); 2] = [
+    (
+        ".wait_while_until_internal(&mut mutex_guard, condition, None)",
+        ".wait_while_for(&mut mutex_guard, condition, Duration::MAX)",
+    ),
+    (
+        ".wait_while_until_internal(&mut mutex_guard, condition, timeout)",
+        ".wait_while_until(&mut mutex_guard, condition, timeout.unwrap())",
+    ),
+];
+
+/// Runs everything. Also returns true if it had to skip.
+pub(crate) fn check() -> Result<bool> {
+    let folder = target()?.join("parking-lot");
+    let fetched = folder.join("fetched");
+    package(&fetched, FETCHED, "")?;
+    let vendor = ["vendor", "--versioned-dirs", "--quiet"];
+    let output = Command::new(env!("CARGO")).args(vendor).current_dir(&fetched).output()?;
+    if !output.status.success() {
+        println!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
+        return Ok(true);
+    }
+    let vendor = fetched.join("vendor");
+    let sound = parking_lots(&vendor.join("parking_lot-0.12.5"), &folder.join("theirs"))?;
+    Ok(dashmaps(&vendor.join("dashmap-5.2.0"))? && sound)
+}
+
+/// Runs the tests of `parking_lot`.
+fn parking_lots(from: &Path, to: &Path) -> Result<bool> {
+    let dependency =
+        format!("parking_lot = {{ {}, features = [\"serde\", \"arc_lock\"] }}\n", ours());
+    let mut lib = "pub use parking_lot::*;\n".to_owned();
+    package(to, &format!("{THEIRS}{dependency}"), "")?;
+    for file in FILES {
+        let text = fs::read_to_string(from.join("src").join(file).with_extension("rs"))?;
+        let (_, tests) = text.split_once("#[cfg(test)]\nmod tests {").context("has no tests")?;
+        let tests =
+            PRIVATE.iter().fold(tests.to_owned(), |text, (from, to)| text.replace(from, to));
+        lib += &format!("#[cfg(test)]\nmod {file} {{\nmod tests {{{tests}}}\n");
+    }
+    fs::write(to.join("src/lib.rs"), lib)?;
+    fs::create_dir_all(to.join("tests"))?;
+    for test in fs::read_dir(from.join("tests"))? {
+        let test = test?;
+        fs::copy(test.path(), to.join("tests").join(test.file_name()))?;
+    }
+    tests(to)
+}
+
+/// Runs the tests of `dashmap`.
+fn dashmaps(folder: &Path) -> Result<bool> {
+    let manifest = folder.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest)?;
+    let theirs = "[dependencies.parking_lot]\nversion = \"0.12.0\"\n";
+    let renamed = format!("[dependencies.parking_lot]\n{}\n", ours().replace(", ", "\n"));
+    ensure!(text.contains(theirs), "dashmap asks for parking_lot in another way");
+    fs::write(manifest, text.replace(theirs, &renamed) + "\n[workspace]\n")?;
+    // It names a toolchain of its time.
+    fs::remove_file(folder.join("rust-toolchain"))?;
+    tests(folder)
+}
+
+/// Our crate, as a dependency by another name.
+fn ours() -> String {
+    let path = root().join("crates/overlock-parking-lot");
+    format!("package = \"overlock-parking-lot\", path = {path:?}")
+}
+
+fn package(folder: &Path, manifest: &str, lib: &str) -> Result<()> {
+    fs::create_dir_all(folder.join("src"))?;
+    fs::write(folder.join("Cargo.toml"), manifest)?;
+    Ok(fs::write(folder.join("src/lib.rs"), lib)?)
+}
+
+fn tests(folder: &Path) -> Result<bool> {
+    println!("+ cargo test in {}", folder.display());
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .arg("test")
+        .current_dir(folder)
+        .env("CARGO_TARGET_DIR", target()?.join("parking-lot/target"));
+    Ok(cargo.status()?.success())
+}
