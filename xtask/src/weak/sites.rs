@@ -14,11 +14,9 @@ use anyhow::{Context, Result, ensure};
 use super::code::{ACQUIRE, BOTH, Order, RELAXED, TOO_STRONG, order};
 
 /// The functions all of whose atomic instructions are attempts to take a lock: module and name.
-const TAKING: [(&str, &str); 6] = [
+const TAKING: [(&str, &str); 4] = [
     ("::queue::", "::try_take"),
     ("::queue::", "::take_past_reservation"),
-    ("::newcomer::", "::spin_as_newcomer"),
-    ("::newcomer::", "::take_or_withdraw"),
     ("::newcomer::", "::take_past_halted"),
     ("::hand_off::", "::take"),
 ];

@@ -177,6 +177,7 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     ///
     /// # Safety
     /// The caller holds the lock for that.
+    #[cfg(feature = "lock_api")]
     pub(crate) unsafe fn unlock_fair(&self, from: Want) {
         let address = &raw const self.word;
         // ORDERING: Release, R-O2. The word is not touched again (R5).

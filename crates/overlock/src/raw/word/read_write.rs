@@ -219,6 +219,7 @@ impl RwWord {
     }
 
     /// The holder releases the lock, and newcomers do not pass a queue head that waits.
+    #[cfg(feature = "lock_api")]
     pub(crate) const fn released_fairly(self, from: Want) -> Self {
         let bar = if self.0 & PASSED == 0 { 0 } else { PASSED };
         Self((self.0 & !HALTED).wrapping_sub(Self::taking(from)) | bar)
