@@ -13,7 +13,7 @@
 //! the release until it runs, a woken waiter is late for a free lock. A wait that ends without a
 //! release (a timeout, a signal, lost events) is unknown since the last release.
 
-use crate::event::{Event, Off, Site, What};
+use crate::event::{Event, Off, SHARED, Site, What};
 use crate::lock::{Had, Lock};
 use crate::report::{BlockedIn, Key, Report, SiteReport, ThreadTime};
 use crate::spin::Spins;
@@ -78,6 +78,11 @@ pub struct Analysis {
     pub(crate) looked_ns: u64,
     /// Since when the next snapshot needs the past.
     pub(crate) needed_from: u64,
+}
+
+/// Returns by what a word is known: one that processes share, by its address in all of them.
+fn word(process: u32, lock: u64) -> (u32, u64) {
+    if lock & SHARED == 0 { (process, lock) } else { (0, lock) }
 }
 
 /// Chains of locks are followed this far; beyond that, and in circles, the end is unknown.
@@ -276,13 +281,13 @@ impl Analysis {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         thread.got = None;
         thread.wait = Some(Wait::new(lock, site, at));
-        self.locks.entry((thread.process, lock)).or_default().joins(id, at);
+        self.locks.entry(word(thread.process, lock)).or_default().joins(id, at);
     }
 
     fn wait_end(&mut self, at: u64, id: u32) {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         let (process, Some(mut wait)) = (thread.process, thread.wait.take()) else { return };
-        if let Some(lock) = self.locks.get_mut(&(process, wait.lock)) {
+        if let Some(lock) = self.locks.get_mut(&word(process, wait.lock)) {
             lock.leaves(id, at, wait.is_woken || !wait.slept);
         }
         // The word had another value, so the call returned at once.
@@ -294,7 +299,7 @@ impl Analysis {
             true => wait.holder.free += rest,
             false => wait.holder.unknown += rest,
         }
-        let site = self.site(Key { process, lock: wait.lock, site: wait.site });
+        let site = self.site(Key { process, lock: wait.lock & !SHARED, site: wait.site });
         let waited = at.saturating_sub(wait.began);
         let report = &mut self.sites[site];
         report.waits += 1;
@@ -324,12 +329,12 @@ impl Analysis {
     /// A thread is known to have had a lock until now: splits the time of all its waiters.
     fn held(&mut self, at: u64, holder: u32, address: u64, is_released: bool) {
         let Some(process) = self.threads.get(&holder).map(|thread| thread.process) else { return };
-        let Some(lock) = self.locks.get_mut(&(process, address)) else { return };
+        let Some(lock) = self.locks.get_mut(&word(process, address)) else { return };
         if lock.waiters.is_empty() {
             return;
         }
         lock.held_until(holder, at, is_released);
-        let lock = &self.locks[&(process, address)];
+        let lock = &self.locks[&word(process, address)];
         for waiter in &lock.waiters {
             let Some(from) = self.threads.get(waiter).and_then(|thread| {
                 let wait = thread.wait.as_ref().filter(|wait| !wait.is_woken)?;
@@ -357,7 +362,7 @@ impl Analysis {
         chain: &mut Vec<u64>,
         parts: &mut Vec<(Part, u64)>,
     ) {
-        let lock = self.locks.get(&(process, address));
+        let lock = self.locks.get(&word(process, address));
         let Some(lock) = lock.filter(|_| chain.len() < LONGEST_CHAIN && !chain.contains(&address))
         else {
             parts.push((Part::Unknown, to.saturating_sub(from)));
@@ -412,7 +417,7 @@ impl Analysis {
     fn exit(&mut self, at: u64, id: u32) {
         let Some(thread) = self.threads.get(&id).filter(|thread| !thread.has_ended) else { return };
         if let Some(wait) = &thread.wait
-            && let Some(lock) = self.locks.get(&(thread.process, wait.lock))
+            && let Some(lock) = self.locks.get(&word(thread.process, wait.lock))
             && lock.waiters.contains(&id)
         {
             self.wait_end(at, id);

@@ -9,6 +9,10 @@ pub struct Site(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reason(pub u32);
 
+/// Set in the address of a word by which threads of several processes may wait for each other. It
+/// is then one word to all of them, as where a server's children have inherited their memory.
+pub const SHARED: u64 = 1 << 63;
+
 /// One thing that a thread did. Events arrive in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {

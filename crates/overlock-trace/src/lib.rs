@@ -24,7 +24,7 @@ mod verdict;
 mod wait;
 
 pub use analysis::{Analysis, Limits};
-pub use event::{Event, Off, Reason, Site, What};
+pub use event::{Event, Off, Reason, SHARED, Site, What};
 pub use report::{BlockedIn, End, HolderNs, Key, Report, SiteReport, ThreadTime};
 pub use snapshot::{Doing, Holder, Seen, Snapshot};
 pub use spin::SpinReport;

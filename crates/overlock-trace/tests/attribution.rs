@@ -4,7 +4,7 @@
 
 use overlock_trace::{
     Analysis, BlockedIn, Class, Cure, Doing, End, Event, Holder, HolderNs, Limits, Off, Reason,
-    Report, Site, Snapshot, Verdict, What,
+    Report, SHARED, Site, Snapshot, Verdict, What,
 };
 
 /// Reads a trace. Threads are letters; `A+` is born, `A>` gets a processor, `A|` loses it, `A/` is
@@ -105,6 +105,27 @@ fn swapped_threads_are_noticed() {
 }
 
 /// B waits for x; its holder A waits for y; y's holder C sleeps.
+/// The same in two processes: only a word that they share has a holder in the other one.
+#[test]
+fn a_word_that_processes_share_is_one() {
+    let of_two = |mark: u64| {
+        let mut all = events(PREEMPTED);
+        for Event { thread, what, .. } in &mut all {
+            match what {
+                What::Born { process, .. } if *thread == u32::from(b'B') => *process = 2,
+                What::Wait { lock, .. } | What::Wake { lock } => *lock |= mark,
+                _ => {}
+            }
+        }
+        report(&all)
+    };
+    let one = report(&events(PREEMPTED));
+    let shared = of_two(SHARED);
+    assert_eq!(split(&shared, 'x'), split(&one, 'x'));
+    assert_eq!(shared.sites[0].key.lock, one.sites[0].key.lock, "reports have the address itself");
+    assert_eq!(split(&of_two(0), 'x')[..4], [0; 4], "nothing is known of a holder");
+}
+
 #[test]
 fn a_chain_is_followed_to_its_end() {
     let found = report(&events(

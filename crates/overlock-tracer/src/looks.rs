@@ -124,7 +124,7 @@ impl Looks {
     /// Says what makes the result doubtful, if anything does.
     pub(crate) fn doubts(&self) -> Option<String> {
         let pause = (self.last - self.first) / self.count.max(1);
-        if self.refused > self.count {
+        if self.refused * 2 > self.count {
             return Some("the system does not let this user see in which calls threads sleep (another user's \
                          program, or a privileged one): their waits are missing; run this as root".into());
         }

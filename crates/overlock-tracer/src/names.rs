@@ -54,7 +54,7 @@ impl Kind {
 
 /// Parts of function names, and what a thread in such a function waits for: the first that is found
 /// decides.
-const KINDS: [(&str, Kind); 34] = [
+const KINDS: [(&str, Kind); 35] = [
     ("wrlock", Kind::Writer),
     ("RwLock::write", Kind::Writer),
     ("RwLock<T>::write", Kind::Writer),
@@ -89,6 +89,8 @@ const KINDS: [(&str, Kind); 34] = [
     ("runtime.notesleep", Kind::Condvar),
     ("runtime.notetsleep", Kind::Condvar),
     ("malloc", Kind::Mutex),
+    // PostgreSQL's processes sleep here for its light-weight locks, and for nothing else.
+    ("PGSemaphoreLock", Kind::Mutex),
 ];
 
 /// Modules that only pass a wait on.
@@ -96,7 +98,7 @@ const LIBRARIES: [&str; 8] =
     ["libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "libc++", "libgcc", "ld-musl"];
 
 /// Beginnings of the names of functions that only pass a wait on.
-const WRAPPERS: [&str; 24] = [
+const WRAPPERS: [&str; 26] = [
     "std::",
     "core::",
     "<std::",
@@ -108,6 +110,8 @@ const WRAPPERS: [&str; 24] = [
     "<lock_api",
     "__glibcxx",
     "crossbeam_utils::backoff",
+    "PGSemaphore",
+    "LWLock",
     "__gthread",
     "__gthrw",
     "runtime.",

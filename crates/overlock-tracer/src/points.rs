@@ -10,6 +10,9 @@ pub(crate) const WAITS: [u32; 5] = [0, 6, 9, 11, 13];
 /// The operation without its flags.
 pub(crate) const FUTEX_COMMAND: u64 = 127;
 
+/// The flag of an operation whose word belongs to one process.
+pub(crate) const FUTEX_PRIVATE: u64 = 128;
+
 /// Where the tracepoints' data has what is needed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Layout {

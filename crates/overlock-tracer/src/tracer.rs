@@ -5,11 +5,11 @@ use crate::images::Images;
 use crate::kernel::Kernel;
 use crate::owner;
 use crate::platform;
-use crate::points::{FUTEX_COMMAND, Layout, Point};
+use crate::points::{FUTEX_COMMAND, FUTEX_PRIVATE, Layout, Point};
 use crate::quota::Quotas;
-use crate::records::{Kind, Record};
+use crate::records::{Kind, Record, Sample};
 use crate::spin::Spins;
-use overlock_trace::{Analysis, Event, Holder, Off, Reason, Site, What};
+use overlock_trace::{Analysis, Event, Holder, Off, Reason, SHARED, Site, What};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// How often mutexes are asked for their holders, and how long a thread must have waited.
@@ -138,7 +138,7 @@ impl Tracer {
         let waits = self.analysis.waiting_since(before);
         let waits = waits.filter(|(thread, ..)| self.mutexes.contains(thread)).take(MOST_ASKED);
         for (_, process, lock) in waits {
-            if let Holder::Thread(owner) = owner::holder(&self.threads, process, lock) {
+            if let Holder::Thread(owner) = owner::holder(&self.threads, process, lock & !SHARED) {
                 self.owners.push_back((now, owner, lock));
             }
         }
@@ -200,18 +200,10 @@ impl Tracer {
                 if owner::is_mutex(is_plain, sample.field(self.layout.futex_value)) {
                     self.mutexes.insert(thread);
                 }
-                self.event(
-                    at,
-                    thread,
-                    What::Wait { lock: sample.field(self.layout.futex_address), site },
-                );
+                self.event(at, thread, What::Wait { lock: self.word(&sample), site });
             }
             Point::FutexWake => {
-                self.event(
-                    at,
-                    thread,
-                    What::Wake { lock: sample.field(self.layout.futex_address) },
-                );
+                self.event(at, thread, What::Wake { lock: self.word(&sample) });
             }
             Point::FutexEnd => {
                 self.mutexes.remove(&thread);
@@ -230,6 +222,13 @@ impl Tracer {
             }
             Point::Tasks => {}
         }
+    }
+
+    /// Returns the word of a futex call, marked if other processes may wait by it, too.
+    fn word(&self, sample: &Sample<'_>) -> u64 {
+        let is_private = sample.field(self.layout.futex_op) & FUTEX_PRIVATE != 0;
+        let shared = if is_private { 0 } else { SHARED };
+        sample.field(self.layout.futex_address) | shared
     }
 
     pub(crate) fn event(&mut self, at_ns: u64, thread: u32, what: What) {

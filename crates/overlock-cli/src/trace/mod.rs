@@ -28,6 +28,12 @@ use std::time::{Duration, Instant};
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
+    if !Path::new("/proc/self").exists() {
+        bail!(
+            "/proc is not mounted, and trace reads there which threads a program has and what code \
+             they run; mount it: mount -t proc proc /proc"
+        );
+    }
     let out = OutputArgs { json: args.json, out: args.out.clone() };
     let mut sink = Sink::open(&out)?;
     interrupt::watch()?;
@@ -96,7 +102,7 @@ fn watch(
                     return Ok(Some(exit.status.into()));
                 }
             }
-            (None, Some(pid)) if !Path::new(&format!("/proc/{pid}")).exists() => break,
+            (None, Some(pid)) if has_ended(pid) => break,
             _ => {}
         }
     }
@@ -108,6 +114,15 @@ fn watch(
         return Ok(exit.map(|exit| exit.status.into()));
     }
     Ok(None)
+}
+
+/// Returns whether a process is gone, or only waits for its parent to ask how it ended. Its first
+/// thread may end before the others.
+fn has_ended(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().unwrap_or_default();
+    state.starts_with(['Z', 'X']) && threads.count() <= 1
 }
 
 fn plan(args: &TraceArgs) -> Result<Plan> {
@@ -122,7 +137,7 @@ fn plan(args: &TraceArgs) -> Result<Plan> {
 
 fn can_be_watched(pid: u32) -> Result<()> {
     if !Path::new(&format!("/proc/{pid}/task")).exists() {
-        bail!("there is no process {pid} (or no /proc); pgrep -a NAME lists processes by name");
+        bail!("there is no process {pid}; pgrep -a NAME lists processes by name");
     }
     Ok(())
 }

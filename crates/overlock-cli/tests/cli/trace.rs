@@ -389,6 +389,72 @@ fn a_running_program_is_watched_until_ctrl_c() {
     assert_eq!(said.stdout, std::fs::read_to_string(&rows).unwrap());
 }
 
+/// Short processes come and go faster than their names can be read.
+#[test]
+fn many_short_processes_are_all_counted() {
+    if !can_trace() {
+        return;
+    }
+    let run = "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done";
+    let said = said(&["trace", "--json", "--", "sh", "-c", run]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(said.records("trace-summary")[0]["threads"], 301, "{said:?}");
+}
+
+#[test]
+fn a_process_that_ends_ends_its_watch() {
+    if !can_trace() {
+        return;
+    }
+    let mut sleeps = Command::new("sleep").arg("0.5").spawn().unwrap();
+    let said = said(&["trace", "--json", "--pid", &sleeps.id().to_string()]);
+    sleeps.wait().unwrap();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(said.records("trace-summary").len(), 1, "{said:?}");
+}
+
+/// Another user's program may be watched by its CPU time only, and the output says so.
+#[test]
+fn what_another_users_program_hides_is_said() {
+    let nobody = |program: &str, rest: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", program])
+            .args(rest);
+        command
+    };
+    // The program has to be where others may read it.
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("overlock");
+    std::fs::copy(OVERLOCK, &copy).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    let copy = copy.to_str().unwrap();
+    if !nobody(copy, &["--version"]).output().is_ok_and(|output| output.status.success()) {
+        std::io::stderr().write_all(b"skipped: only root can become another user\n").unwrap();
+        return;
+    }
+    let mut sleeps = Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = sleeps.id().to_string();
+    let said = nobody(copy, &["trace", "--for", "1s", "--pid", &pid]).output();
+    sleeps.kill().unwrap();
+    sleeps.wait().unwrap();
+    Said::from(said.unwrap()).ends(0, "run this as root");
+}
+
+#[test]
+fn a_system_without_proc_is_told_what_to_mount() {
+    let without = "umount -l /proc && exec \"$0\" trace -- true";
+    let said =
+        Command::new("unshare").args(["-m", "sh", "-c", without, OVERLOCK]).output().unwrap();
+    let said = Said::from(said);
+    if said.stderr.contains("unshare") || said.stderr.contains("umount") {
+        std::io::stderr().write_all(b"skipped: only root can take /proc away\n").unwrap();
+        return;
+    }
+    said.ends(2, "mount -t proc proc /proc");
+}
+
 #[test]
 fn bad_requests_have_a_clear_answer() {
     said(&["trace", "--pid", "4194304"]).ends(2, "there is no process 4194304");
