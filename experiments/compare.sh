@@ -3,7 +3,7 @@
 # the folder given as the first argument (default: results). It needs from Debian: sysbench,
 # rocksdb-tools, memcached, libmemcached-tools, xz-utils, g++ and python3.
 #
-#   cargo build --release -p overlock-cli -p overlock-preload && experiments/compare.sh
+#   cargo build --release -p overlock-cli && experiments/compare.sh
 #
 # Names of experiments after the folder select some of them; LOCKS lists the locks, RUNS is the number
 # of rounds, and WRAP is put before each comparison.

@@ -64,7 +64,7 @@ const PRIVATE: [(&str, &str); 2] = [
 pub(crate) fn check() -> Result<bool> {
     let folder = target()?.join("parking-lot");
     let fetched = folder.join("fetched");
-    package(&fetched, FETCHED, "")?;
+    package(&fetched, FETCHED)?;
     let vendor = ["vendor", "--versioned-dirs", "--quiet"];
     let output = Command::new(env!("CARGO")).args(vendor).current_dir(&fetched).output()?;
     if !output.status.success() {
@@ -81,7 +81,7 @@ fn parking_lots(from: &Path, to: &Path) -> Result<bool> {
     let dependency =
         format!("parking_lot = {{ {}, features = [\"serde\", \"arc_lock\"] }}\n", ours());
     let mut lib = "pub use parking_lot::*;\n".to_owned();
-    package(to, &format!("{THEIRS}{dependency}"), "")?;
+    package(to, &format!("{THEIRS}{dependency}"))?;
     for file in FILES {
         let text = fs::read_to_string(from.join("src").join(file).with_extension("rs"))?;
         let (_, tests) = text.split_once("#[cfg(test)]\nmod tests {").context("has no tests")?;
@@ -117,10 +117,10 @@ fn ours() -> String {
     format!("package = \"overlock-parking-lot\", path = {path:?}")
 }
 
-fn package(folder: &Path, manifest: &str, lib: &str) -> Result<()> {
+fn package(folder: &Path, manifest: &str) -> Result<()> {
     fs::create_dir_all(folder.join("src"))?;
     fs::write(folder.join("Cargo.toml"), manifest)?;
-    Ok(fs::write(folder.join("src/lib.rs"), lib)?)
+    Ok(fs::write(folder.join("src/lib.rs"), "")?)
 }
 
 fn tests(folder: &Path) -> Result<bool> {

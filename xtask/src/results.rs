@@ -84,11 +84,23 @@ fn commands(kept: &[Kept]) -> String {
     let own = kept.iter().filter(|file| file.of("published").next().is_none());
     let rows = own.flat_map(|file| file.of("run")).map(|run| {
         let words = run["command"].as_array().into_iter().flatten().skip(1).map(said);
-        let words = words.collect::<Vec<_>>().join(" ").replace('|', "\\|");
+        let words = typed(words.collect()).replace('|', "\\|");
         let cpus = format!("{} of {}", run["machine"]["cpus"], said(&run["machine"]["cpu_model"]));
         vec![format!("`overlock {words}`"), said(&run["commit"]), cpus]
     });
     table(&["command", "commit", "CPUs"], rows)
+}
+
+/// Returns a command as it is typed in the repository, without the file that it writes.
+fn typed(mut words: Vec<String>) -> String {
+    if let Some(at) = words.iter().position(|word| word == "--out") {
+        words.drain(at..(at + 2).min(words.len()));
+    }
+    let root = format!("{}/", crate::root().display());
+    let plain = |c: char| c.is_alphanumeric() || "-_=,.:/+%".contains(c);
+    let words = words.iter().map(|word| word.replace(&root, ""));
+    let quoted = words.map(|word| if word.chars().all(plain) { word } else { format!("'{word}'") });
+    quoted.collect::<Vec<_>>().join(" ")
 }
 
 const POINTS: [(&str, &str, f64); 6] = [

@@ -34,8 +34,8 @@ pub use bare::{Bare, NativeBare};
 pub use kvm::{Features, Kvm, Mode, NativeKvm, decide};
 pub use xen::{NativeXen, Pvh, Xen};
 
-/// Buckets in the table of halted CPUs, of 15 entries each: 480 entries, nearly four times what 32
-/// CPUs with four waits each can need. 2 KiB.
+/// Buckets in the table of halted CPUs, of 16 entries each: 512 entries, four times what 32 CPUs
+/// with four waits each can need. 2 KiB.
 pub const BUCKETS: usize = 32;
 
 /// How a wait ended.

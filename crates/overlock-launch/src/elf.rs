@@ -57,7 +57,10 @@ pub fn find(program: impl AsRef<OsStr>) -> Result<PathBuf> {
     std::env::split_paths(&folders)
         .map(|folder| folder.join(program))
         .find(|path| fs::metadata(path).is_ok_and(|meta| meta.is_file() && is_executable(&meta)))
-        .with_context(|| format!("there is no program '{name}' in PATH"))
+        .with_context(|| match program.as_bytes().starts_with(b"-") {
+            true => format!("there is no option {name}; --help lists them"),
+            false => format!("there is no program '{name}' in PATH"),
+        })
 }
 
 fn is_executable(meta: &fs::Metadata) -> bool {

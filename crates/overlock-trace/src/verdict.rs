@@ -97,6 +97,8 @@ impl Verdict {
         let spin_of_time = spin_share * share(report.time.running, total);
         let cure = if spin_share >= NOTICEABLE_SPINNING && spin_of_time >= lock_share {
             Cure::StopSpinning
+        } else if lock_share < NOTICEABLE && report.time.unknown > total / 2 {
+            Cure::LookCloser
         } else if lock_share < NOTICEABLE {
             Cure::LeaveLocks
         } else {

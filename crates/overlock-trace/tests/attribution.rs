@@ -104,7 +104,6 @@ fn swapped_threads_are_noticed() {
     assert_ne!(split(&report(&swapped), 'x'), right);
 }
 
-/// B waits for x; its holder A waits for y; y's holder C sleeps.
 /// The same in two processes: only a word that they share has a holder in the other one.
 #[test]
 fn a_word_that_processes_share_is_one() {
@@ -126,6 +125,7 @@ fn a_word_that_processes_share_is_one() {
     assert_eq!(split(&of_two(0), 'x')[..4], [0; 4], "nothing is known of a holder");
 }
 
+/// B waits for x; its holder A waits for y; y's holder C sleeps.
 #[test]
 fn a_chain_is_followed_to_its_end() {
     let found = report(&events(
@@ -319,6 +319,12 @@ fn the_verdict_follows_the_largest_part() {
     assert_eq!(cure(&PREEMPTED.replace("A|", "A-5")), Cure::DontSleepInside);
     assert_eq!(cure(&PREEMPTED.replace("30 A|\n    70 A>", "")), Cure::ShortenSection);
     assert_eq!(cure("0 A+ B+\n10 A~ B~"), Cure::LeaveLocks);
+    // Threads that were there already, and of which nothing was seen, say nothing of locks.
+    let mut asleep = Analysis::new(Limits::default());
+    let born = What::Born { process: 1, runs: false };
+    asleep.event(Event { at_ns: 0, thread: 1, what: born });
+    asleep.event(Event { at_ns: 1000, thread: 1, what: What::Exit });
+    assert_eq!(Verdict::new(&asleep.report(1000), |_| Class::Lock).cure, Cure::LookCloser);
     let late = "0 A+ B+\n10 B?x B-0\n20 A^x B!A A,\n90 B> B.\n91 A~ B~";
     assert_eq!(cure(late), Cure::WakeSooner);
     let work = Verdict::new(&report(&events(PREEMPTED)), |_| Class::Work);

@@ -170,7 +170,7 @@ extern "C" fn first(info: usize) -> ! {
             Kvm::detect(&plan);
             begin::<Kvm>(plan)
         }
-        other => panic!("there is no world called {other}"),
+        other => panic!("on={other}: choose bare, kvm or xen"),
     }
 }
 

@@ -112,7 +112,7 @@ pub enum Means {
     Call(fn()),
 }
 
-/// Pauses between two polls of the host's stand-in.
+/// Pauses between two polls by [`host`].
 const PAUSES: u32 = 100;
 
 /// Plays the host of a confidential guest, for [`Means::Call`]: returns when an interrupt is

@@ -63,6 +63,10 @@ pub(crate) fn diagnosis(found: &Findings) -> String {
         Cure::LeaveLocks => {
             format!("Not a lock problem: {waited} of all thread time was spent waiting for locks.")
         }
+        Cure::LookCloser if found.report.time.unknown > found.report.time.total() / 2 => format!(
+            "Nothing was seen of threads for {} of their time: they slept, or ran, all the while.",
+            percent(share(found.report.time.unknown, found.report.time.total()))
+        ),
         Cure::StopSpinning => format!(
             "{} of the time on processors was spent in loops that wait; {waited} of all thread time \
              was spent asleep for locks.",

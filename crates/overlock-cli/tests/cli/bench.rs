@@ -74,7 +74,7 @@ fn a_lock_that_starves_all_threads_but_one_is_seen() {
     // A second reading, a grain later, sees the first of the waits; the window has a hundred.
     assert!(unfair["longest_stall_ns"].as_f64().unwrap() > 150e6, "{unfair}");
     // The favourite too can be without a processor for long.
-    assert!(unfair["long_stalls"].as_u64().unwrap() >= 3, "{unfair}");
+    assert!((3..=4).contains(&unfair["long_stalls"].as_u64().unwrap()), "{unfair}");
     assert!((unfair["jain"].as_f64().unwrap() - 0.25).abs() < 1e-9, "{unfair}");
     let advice = &said.records("advice")[0];
     assert_eq!((&advice["lock"], &advice["verdict"]), (&"std".into(), &false.into()), "{advice}");

@@ -271,7 +271,7 @@ fn a_program_needs_no_dashes_and_a_missing_one_is_told() {
     for typed in ["compare", "compare --", "run hybrid", "run", "run --lock ticket --"] {
         said(&typed.split(' ').collect::<Vec<_>>()).ends(2, "PROGRAM");
     }
-    said(&["compare", "--no-such-flag", "--", "true"]).ends(2, "");
+    said(&["compare", "--no-such-flag", "--", "true"]).ends(2, "--no-such-flag");
     let script = r#"test "$OVERLOCK_LOCK" = "$0" && test "$1" = --json"#;
     for words in [&["run", "ticket"][..], &["run", "ticket", "--"], &["run", "--lock", "ticket"]] {
         // A flag after the program is the program's.
