@@ -179,7 +179,8 @@ impl Condvar {
     ///
     /// Every waiter has noted its mutex before it joins the list. So a list that is not empty while
     /// another mutex is noted has a waiter with that one. Two threads that come at the same moment
-    /// may both get past, which harms none of them: each waiter takes its own mutex again.
+    /// may both get past, which a caller must not rely on: `notify_all` would then wake
+    /// the one only once the other has its mutex.
     fn come_with(&self, mutex: &RawMutex) {
         let mine = ptr::from_ref(mutex).cast_mut();
         if self.mutex.load(Relaxed) != mine {

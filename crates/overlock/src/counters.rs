@@ -42,8 +42,7 @@ pub enum Event {
     PvKickUnlock,
     /// A waiter that ran again after a kick.
     PvKickWake,
-    /// A waiter yielded its processor between two rounds of spinning or while it stayed out, or a
-    /// CPU did before it passed a waiter that needed one.
+    /// The queue head yielded its processor between two rounds of spinning.
     PvYield,
     /// The table of halted waiters was full, so the waiter did not halt for long.
     PvHashFull,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Halting on a word that any number of CPUs may wait for: what [`TestAndSet`](crate::TestAndSet)
-//! and [`Refresh`](crate::Refresh) do once their spin budget is spent.
+//! Halting on a word that any number of CPUs may wait for: what [`TestAndSet`](crate::TestAndSet),
+//! [`Refresh`](crate::Refresh) and [`RawRwLock`](crate::RawRwLock) do once their spin budget is
+//! spent.
 //!
 //! Where the platform finds waiters by address, a CPU halts on the word itself. Elsewhere it halts
 //! on a word of its own slot and leaves its name in the table of waiters.
@@ -56,12 +57,15 @@ pub(crate) fn park<P: Platform>(
     halts
 }
 
-/// Kicks one CPU that halted for `word`. Only the address is used: the word's memory may be gone.
+/// Kicks one CPU that halted for `word`, or more of them. Only the address is used: the word's memory
+/// may be gone.
 pub(crate) fn unpark_one<P: Platform>(word: *const P::Word) {
     if P::KICKS_BY_ADDRESS {
         return P::kick_any(word);
     }
-    let _ = kick_halted::<P>(word).next();
+    // One that waits for another word with the same tag may come first, so all are kicked: those
+    // of this word take the lock, or mark it again.
+    kick_halted::<P>(word);
 }
 
 /// Kicks all CPUs that halted for `word`. Only the address is used.
@@ -69,18 +73,19 @@ pub(crate) fn unpark_all<P: Platform>(word: *const P::Word) {
     if P::KICKS_BY_ADDRESS {
         return P::kick_every(word);
     }
-    kick_halted::<P>(word).for_each(drop);
+    kick_halted::<P>(word);
 }
 
-/// Kicks the CPUs that have halted for `word`, one per iterator step.
-fn kick_halted<P: Platform>(word: *const P::Word) -> impl Iterator<Item = ()> {
+/// Kicks the CPUs that have halted for `word`.
+fn kick_halted<P: Platform>(word: *const P::Word) {
     // ORDERING: Acquire, with the Release of the waiter's mark, which the caller has seen.
     P::fence(Acquire);
     let key = Key::new(word, 0);
-    waiters::find::<P>(key).filter_map(move |waiter| {
+    for waiter in waiters::find::<P>(key) {
         let state = &waiter.node::<P>().state;
-        state.compare_exchange(halted(key), NodeState::UNPARKED, Relaxed).ok()?;
-        state.kick(waiter.cpu());
-        Some(())
-    })
+        let from = halted(key);
+        if state.compare_exchange(from, NodeState::UNPARKED, Relaxed).is_ok() {
+            state.kick(waiter.cpu());
+        }
+    }
 }

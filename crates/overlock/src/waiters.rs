@@ -7,10 +7,11 @@
 //!
 //! # State
 //!
-//! A bucket is one cache line of 16 entries. An entry is one word: `tag << 16 | node`, or zero. The key (the lock's address and, for a ticket lock,
-//! the ticket) hashes to a bucket and a tag. Two keys may share both; then both waiters are kicked,
-//! and P4 makes the needless kick harmless. An entry never moves, so a look-up can miss it only if
-//! the look-up ran before the entry was written.
+//! A bucket is one cache line of 16 entries. An entry is one word: `tag << 16 | node`, or zero. The
+//! key (the lock's address and, for a ticket lock, the ticket) hashes to a bucket and a tag. Two
+//! keys may share both; then both waiters are kicked, and P4 makes the needless kick harmless. An
+//! entry never moves, so a look-up can miss it only if the look-up ran before the entry was
+//! written.
 //!
 //! # Invariants
 //!

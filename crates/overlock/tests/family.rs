@@ -404,6 +404,9 @@ fn a_broadcast_reaches_each_waiter_once_and_none_comes_later() {
 #[test]
 fn biased_locks_count_what_has_no_place() {
     let locks: Vec<_> = (0..40).map(ThreadRwLock::new).collect();
+    drop(locks[0].read());
+    // A biased lock says that it may be held.
+    assert_eq!(locks[0].is_locked(), Threads::has_restartable_sequences(), "biased");
     for step in [1, 3, 7, 39] {
         let mut guards: Vec<_> = locks.iter().map(ThreadRwLock::read).collect();
         guards.extend(locks.iter().map(ThreadRwLock::read_recursive));

@@ -88,7 +88,7 @@ unsafe impl<P: Platform> Bias<P> for Unbiased {
 pub struct BiasPace {
     /// How many readers are still to come before the next looks.
     readers: AtomicU32,
-    /// Not before this time, in units of 1,024 ns; the low half.
+    /// Not before this time, in units of 1,024 ns, of which this is the low half; zero: at once.
     until: AtomicU32,
 }
 
@@ -111,18 +111,45 @@ impl BiasPace {
     /// Whether the lock may be biased at this time.
     pub(crate) fn allows(&self, now_ns: u64) -> bool {
         self.readers.store(EVERY, Relaxed);
-        units(now_ns).wrapping_sub(self.until.load(Relaxed)).cast_signed() >= 0
+        let until = self.until.load(Relaxed);
+        let left = until.wrapping_sub(units(now_ns));
+        until == 0 || left == 0 || left > LONGEST
     }
 
     /// A bias has ended, which took from one time to the other, in nanoseconds.
     pub(crate) fn ended(&self, began_ns: u64, now_ns: u64) {
         let pays_ns = now_ns.saturating_sub(began_ns).saturating_mul(PAYS);
+        let pays_ns = pays_ns.min(u64::from(LONGEST - 1) << 10);
         self.until.store(units(now_ns.saturating_add(pays_ns)) + 1, Relaxed);
         self.readers.store(EVERY, Relaxed);
     }
 }
 
+/// No bias is withheld for longer: a second, in units of 1,024 ns. More is a clock that has wrapped.
+const LONGEST: u32 = 1 << 20;
+
 /// A time in units of 1,024 ns: the low half, which wraps after 73 minutes.
 const fn units(ns: u64) -> u32 {
     (ns >> 10) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bias_is_withheld_for_a_while_and_no_longer() {
+        const HOUR: u64 = 3_600_000_000_000;
+        for now_ns in [0, 1 << 41, u64::from(u32::MAX) << 10, 1 << 50] {
+            assert!(BiasPace::new().allows(now_ns), "a new lock, {now_ns}");
+            let pace = BiasPace::new();
+            pace.ended(now_ns, now_ns + 10_000);
+            assert!(!pace.allows(now_ns + 10_000));
+            assert!(!pace.allows(now_ns + 100_000));
+            assert!(pace.allows(now_ns + 120_000));
+            assert!(pace.allows(now_ns + HOUR / 2) && pace.allows(now_ns + HOUR));
+            pace.ended(now_ns, now_ns + HOUR);
+            assert!(pace.allows(now_ns + HOUR + 2_000_000_000), "a second is the most");
+        }
+    }
 }

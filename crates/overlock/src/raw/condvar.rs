@@ -91,6 +91,10 @@
 //! * A CPU without a number or a free node does not join: it releases the lock, naps, takes the
 //!   lock, and returns as if it had been notified, which a caller's loop bears. So does every CPU
 //!   where CPUs have no numbers.
+//! * A condition variable has to outlive the waits on it, not only their notifications, where the
+//!   process forks: until `wait` returns, the waiter's trace names it.
+//! * A fork while a notifier looks at a list that another has just emptied leaves the list held in
+//!   the child.
 //! * A CPU that is taken away while it has the list, or between D and G, holds waiters and
 //!   notifiers up until it is back.
 //!

@@ -96,10 +96,14 @@ fn give_back(cpu: Cpu) {
 }
 
 extern "C" fn thread_exits(value: *mut c_void) {
-    if let Some(cpu) = value.addr().checked_sub(1).and_then(Cpu::new)
-        && super::readers::leave_row()
-    {
+    let Some(cpu) = value.addr().checked_sub(1).and_then(Cpu::new) else { return };
+    if super::readers::leave_row() {
         give_back(cpu);
+    } else if let Some(key) = known_key() {
+        // A destructor that is still to come may release what the thread reads: then this one is
+        // called again, as often as the system bears.
+        // SAFETY: `make_key` made this key; one that has been deleted meanwhile is refused.
+        unsafe { libc::pthread_setspecific(key, value) };
     }
 }
 

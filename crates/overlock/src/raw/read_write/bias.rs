@@ -36,7 +36,8 @@
 //! * B1: a place in a row names a lock only while the CPU of the row reads that lock, so a lock
 //!   that is not held can be moved or freed.
 //! * B2: `BIASED` is set only by a CPU that has the queue and reads the lock, from a word with no
-//!   more than readers; it is cleared only by the queue head.
+//!   more than readers, and again by a queue head that could not end the bias; it is cleared only by
+//!   the queue head.
 //!
 //! # Orderings
 //!
@@ -68,7 +69,6 @@ use crate::counters::Class;
 use crate::platform::{Bias, BiasPace, CheapRelease, Platform};
 use crate::raw::RawLock;
 use crate::raw::word::read_write::{BIASED, RwWord, Want, rmw, update};
-use crate::waiters::NAP_NS;
 
 impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     /// Reads the lock without the word, if it is biased.
@@ -100,7 +100,11 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     #[inline(never)]
     fn bias(&self) {
         let Some(pace) = B::pace(&self.pace) else { return };
-        if pace.allows(P::now_ns()) && self.queue.try_lock() {
+        if !pace.allows(P::now_ns()) {
+            return;
+        }
+        let _trace = self.trace();
+        if self.queue.try_lock() {
             // A place that names this lock now (B1) was left behind by a lock that was here before,
             // whose guard was forgotten.
             B::take(&raw const self.word);
@@ -111,23 +115,26 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
         }
     }
 
-    /// Ends the bias, so that the word counts all readers. For the queue head.
+    /// Ends the bias, so that the word counts all readers. For the queue head. Returns false, with
+    /// the lock biased still, if the system refuses the barrier that this needs.
     #[cold]
     #[inline(never)]
-    pub(super) fn end_bias(&self) {
+    pub(super) fn end_bias(&self) -> bool {
         let began_ns = P::now_ns();
         let folds = |seen: RwWord| seen.is_biased().then(|| seen.folding());
         if update(&self.word, Relaxed, folds).is_err() {
-            return;
+            return true;
         }
-        while !P::Release::membarrier() {
-            // Until it succeeds, a reader may still be making its note.
-            P::nap(NAP_NS);
+        if !P::Release::membarrier() {
+            // A reader may still be making its note. Nobody has looked for notes yet.
+            let _ = update(&self.word, Relaxed, |seen| Some(seen.unfolded()));
+            return false;
         }
         self.fold();
         if let Some(pace) = B::pace(&self.pace) {
             pace.ended(began_ns, P::now_ns());
         }
+        true
     }
 
     /// Takes all notes into the word, which says `FOLDING`.
@@ -147,11 +154,12 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     #[cold]
     #[inline(never)]
     fn end_bias_and_try(&self, want: Want) -> bool {
+        let _trace = self.trace();
         self.queue.try_lock() && {
-            self.end_bias();
+            let has_ended = self.end_bias();
             // SAFETY: taken above.
             unsafe { self.queue.unlock() };
-            self.try_take(want)
+            has_ended && self.try_take(want)
         }
     }
 

@@ -179,6 +179,10 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     /// The caller holds the lock for that.
     #[cfg(feature = "lock_api")]
     pub(crate) unsafe fn unlock_fair(&self, from: Want) {
+        // A biased lock has no waiters.
+        if from == Want::Read && self.leaves_by_bias() {
+            return;
+        }
         let address = &raw const self.word;
         // ORDERING: Release, R-O2. The word is not touched again (R5).
         let before = update(&self.word, Release, |seen| Some(seen.released_fairly(from)));

@@ -15,7 +15,7 @@ use crate::park;
 use crate::platform::{Bias, Platform};
 use crate::raw::word::read_write::{RwWord, Want, cas, rmw, update};
 use crate::raw::{RawLock, RawTimedLock};
-use crate::slot::{Care, Slot};
+use crate::slot::{Care, Entered, Slot};
 use crate::spin::Spin;
 use crate::waiters::NAP_NS;
 
@@ -43,15 +43,13 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     #[inline(never)]
     pub(super) fn lock_slow(&self, want: Want, deadline_ns: Option<u64>) -> bool {
         C::count(Event::LockSlowpath);
-        if P::WAITS && P::waits() && self.spin_as_newcomer(want, deadline_ns) {
+        // Only the queue head ends a bias, so to spin for that would be in vain.
+        let spins = P::WAITS && P::waits() && !Self::must_end_bias(self.look(), want);
+        if spins && self.spin_as_newcomer(want, deadline_ns) {
             C::count(Event::PvLockStealing);
             return true;
         }
-        // The wait leaves a trace before it changes a word: a forked child has no queue head.
-        let entered = Slot::<P>::enter();
-        if let Some(entered) = &entered {
-            entered.trace(self, Self::CARE);
-        }
+        let trace = self.trace();
         let is_head = match deadline_ns {
             None => {
                 self.queue.lock();
@@ -64,9 +62,18 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
             // SAFETY: taken above.
             unsafe { self.queue.unlock() };
         }
-        drop(entered);
+        drop(trace);
         C::count(if taken { Event::LockQueued } else { Event::LockTimeout });
         taken
+    }
+
+    /// Leaves a trace, before this CPU takes the queue: a forked child has no queue head.
+    pub(super) fn trace(&self) -> Option<Entered<P>> {
+        let entered = Slot::<P>::enter();
+        if let Some(entered) = &entered {
+            entered.trace(self, Self::CARE);
+        }
+        entered
     }
 
     const CARE: &'static Care = &Care { mend: Self::mend, abandon: |_, _, _| false };
@@ -112,7 +119,12 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
         loop {
             let seen = self.look();
             if Self::must_end_bias(seen, want) {
-                self.end_bias();
+                if !self.end_bias() {
+                    if is_late::<P>(deadline_ns) {
+                        return false;
+                    }
+                    P::nap(NAP_NS);
+                }
                 continue;
             }
             if let Some(new) = seen.taken_by_head(want) {
