@@ -57,8 +57,8 @@ pub(crate) fn park<P: Platform>(
     halts
 }
 
-/// Kicks one CPU that halted for `word`, or more of them. Only the address is used: the word's memory
-/// may be gone.
+/// Kicks one CPU that halted for `word`, or more of them. Only the address is used: the word's
+/// memory may be gone.
 pub(crate) fn unpark_one<P: Platform>(word: *const P::Word) {
     if P::KICKS_BY_ADDRESS {
         return P::kick_any(word);

@@ -148,8 +148,8 @@ impl<T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLock<T, P, C, B> {
         self.data.get_mut()
     }
 
-    /// Whether the lock is held, for reading or writing, or may be: a biased lock says so also while
-    /// it is free. The answer may be out of date by the time it is returned.
+    /// Whether the lock is held, for reading or writing, or may be: a biased lock says so also
+    /// while it is free. The answer may be out of date by the time it is returned.
     pub fn is_locked(&self) -> bool {
         self.lock.is_locked_at_all()
     }

@@ -114,8 +114,9 @@ impl Machine {
 
     /// An operation may kick once, and once more for each acquisition meanwhile, because a release
     /// that is late then meets the next waiter. A newcomer whose steal clears `HALTED` may also
-    /// kick the queue head, within the same bound; its later kicks count as those of a waiter or of the
-    /// holder. If the table has few buckets, tickets share them and all their waiters are kicked.
+    /// kick the queue head, within the same bound; its later kicks count as those of a waiter or of
+    /// the holder. If the table has few buckets, tickets share them and all their waiters are
+    /// kicked.
     fn count_kick(&mut self) {
         let cpu = &mut self.cpus[self.core.current as usize];
         let level = cpu.level;

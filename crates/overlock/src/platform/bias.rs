@@ -125,7 +125,8 @@ impl BiasPace {
     }
 }
 
-/// No bias is withheld for longer: a second, in units of 1,024 ns. More is a clock that has wrapped.
+/// No bias is withheld for longer: a second, in units of 1,024 ns. More is a clock that has
+/// wrapped.
 const LONGEST: u32 = 1 << 20;
 
 /// A time in units of 1,024 ns: the low half, which wraps after 73 minutes.

@@ -36,8 +36,8 @@
 //! * B1: a place in a row names a lock only while the CPU of the row reads that lock, so a lock
 //!   that is not held can be moved or freed.
 //! * B2: `BIASED` is set only by a CPU that has the queue and reads the lock, from a word with no
-//!   more than readers, and again by a queue head that could not end the bias; it is cleared only by
-//!   the queue head.
+//!   more than readers, and again by a queue head that could not end the bias; it is cleared only
+//! by the queue head.
 //!
 //! # Orderings
 //!
