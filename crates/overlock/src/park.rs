@@ -12,6 +12,12 @@
 //! [`unpark_all`]. Both are RMWs of one word, so one comes first. If it is the end, `mark` sees it.
 //! If it is `mark`, the end sees the mark: the table entry was written before it (`Release`) and is
 //! found (the `Acquire` fence here), and a kick that precedes the halt is not lost (P3).
+//!
+//! # Limits
+//!
+//! Where waiters are not found by address, two words can share bucket and tag (16 bits). Then
+//! [`unpark_one`] may kick a waiter of the other word, and its own word's waiter sleeps until
+//! another CPU marks that word. `Threads` and `Shared` find waiters by address.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -57,15 +63,12 @@ pub(crate) fn park<P: Platform>(
     halts
 }
 
-/// Kicks one CPU that halted for `word`, or more of them. Only the address is used: the word's
-/// memory may be gone.
+/// Kicks one CPU that halted for `word`. Only the address is used: the word's memory may be gone.
 pub(crate) fn unpark_one<P: Platform>(word: *const P::Word) {
     if P::KICKS_BY_ADDRESS {
         return P::kick_any(word);
     }
-    // One that waits for another word with the same tag may come first, so all are kicked: those
-    // of this word take the lock, or mark it again.
-    kick_halted::<P>(word);
+    let _ = kick_halted::<P>(word).next();
 }
 
 /// Kicks all CPUs that halted for `word`. Only the address is used.
@@ -73,19 +76,18 @@ pub(crate) fn unpark_all<P: Platform>(word: *const P::Word) {
     if P::KICKS_BY_ADDRESS {
         return P::kick_every(word);
     }
-    kick_halted::<P>(word);
+    kick_halted::<P>(word).for_each(drop);
 }
 
-/// Kicks the CPUs that have halted for `word`.
-fn kick_halted<P: Platform>(word: *const P::Word) {
+/// Kicks the CPUs that have halted for `word`, one per iterator step.
+fn kick_halted<P: Platform>(word: *const P::Word) -> impl Iterator<Item = ()> {
     // ORDERING: Acquire, with the Release of the waiter's mark, which the caller has seen.
     P::fence(Acquire);
     let key = Key::new(word, 0);
-    for waiter in waiters::find::<P>(key) {
+    waiters::find::<P>(key).filter_map(move |waiter| {
         let state = &waiter.node::<P>().state;
-        let from = halted(key);
-        if state.compare_exchange(from, NodeState::UNPARKED, Relaxed).is_ok() {
-            state.kick(waiter.cpu());
-        }
-    }
+        state.compare_exchange(halted(key), NodeState::UNPARKED, Relaxed).ok()?;
+        state.kick(waiter.cpu());
+        Some(())
+    })
 }
