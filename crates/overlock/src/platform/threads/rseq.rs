@@ -42,13 +42,13 @@
 //! * A thread that the C library did not start (`clone` with `CLONE_VM`), and the child of `vfork`
 //!   until it executes another program, use the record of their creator, but the kernel does not
 //!   watch them: it does not cut their sequences off. Such a thread must not release a lock, or
-//! read a biased one, that threads of the process use, as POSIX says of `vfork`.
+//!   read a biased one, that threads of the process use, as POSIX says of `vfork`.
 //! * If a sandbox that is set up later makes `membarrier` fail, queue heads nap and look again. A
 //!   writer of a lock that was biased before then waits for ever, unless it has a deadline; readers
 //!   go on. If the sandbox kills a caller of `membarrier`, it kills the first waiter that halts.
-//!   Programs with such a sandbox need the tunable above. A thread sanitizer, like any tool that
-//!   watches the program's own atomics, does not see accesses in assembly. With
-//!   `RUSTFLAGS=--cfg=overlock_portable`, no access is in assembly.
+//!   Programs with such a sandbox need the tunable above.
+//! * A thread sanitizer, like any tool that watches the program's own atomics, does not see
+//!   accesses in assembly. With `RUSTFLAGS=--cfg=overlock_portable`, no access is in assembly.
 //!
 //! # Sources
 //!

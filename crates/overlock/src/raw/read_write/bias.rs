@@ -37,7 +37,7 @@
 //!   that is not held can be moved or freed.
 //! * B2: `BIASED` is set only by a CPU that has the queue and reads the lock, from a word with no
 //!   more than readers, and again by a queue head that could not end the bias; it is cleared only
-//! by the queue head.
+//!   by the queue head.
 //!
 //! # Orderings
 //!
