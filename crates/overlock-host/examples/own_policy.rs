@@ -29,11 +29,13 @@ fn main() {
     // Three vCPUs on one pCPU. All are kicked awake; the first one runs.
     let mut sched = Scheduler::new(Config::new(3, 1), HighestFirst).expect("a possible host");
     for vcpu in (0..3).map(Vcpu) {
-        sched.on(Nanos::ZERO, Event::Kicked { target: vcpu, by: None });
+        sched.on(Nanos::ZERO, Event::Kicked { target: vcpu, by: None }).unwrap();
     }
 
     // It spins for a lock that vcpu2 holds; after 30 µs the guest says so.
-    let action = sched.on(Nanos::from_micros(30), Event::LongSpin(Spin::reported(Vcpu(0))));
+    let action = sched
+        .on(Nanos::from_micros(30), Event::LongSpin { spin: Spin::reported(Vcpu(0)) })
+        .unwrap();
     let until = Nanos::from_micros(1_030);
     assert_eq!(action, Some(Action::Run { vcpu: Vcpu(2), pcpu: Pcpu(0), until }));
 

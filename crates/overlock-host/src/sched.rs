@@ -58,6 +58,7 @@
 //! Gleixner, 2025) given to a vCPU. All of it is written afresh.
 
 mod affinity;
+mod check;
 mod choose;
 mod config;
 mod event;
@@ -76,7 +77,7 @@ pub mod yield_to;
 
 use alloc::vec::Vec;
 
-pub use affinity::AffinityError;
+pub use check::Error;
 pub use config::{CPUS_MAX, Config, ConfigError};
 pub use event::{Action, Event, HINT_WAITERS, Spin, SpinHint, SpinSource};
 pub use vcpu::{Guest, Standing, Usage, WEIGHT_DEFAULT};
@@ -129,7 +130,6 @@ pub struct Scheduler<P> {
     decision: Decision,
     decided: bool,
     tally: Tally,
-    ignored: u64,
     /// How many vCPUs are queued.
     waiting: u32,
     /// When the first of them queued. Slices that ended before that were renewed.
@@ -169,7 +169,6 @@ impl<P: Policy> Scheduler<P> {
             decision: Decision::new(config.vcpus),
             decided: false,
             tally: Tally::default(),
-            ignored: 0,
             waiting: 0,
             contested: Nanos::ZERO,
             heads: Tournament::new(config.pcpus as usize),
@@ -181,40 +180,32 @@ impl<P: Policy> Scheduler<P> {
 
     /// Records what happened at `now`, and returns the action to take, if any.
     ///
-    /// A `now` before that of an earlier event counts as that event's time.
-    pub fn on(&mut self, now: Nanos, event: Event) -> Option<Action> {
-        self.now = self.now.max(now);
+    /// # Errors
+    /// If the event can't have happened: see [`Error`]. Then nothing has changed.
+    pub fn on(&mut self, now: Nanos, event: Event) -> Result<Option<Action>, Error> {
+        self.check(now, &event)?;
+        self.now = now;
         self.decided = false;
-        match event {
-            Event::Halted(vcpu) => self.halted(vcpu),
-            Event::LongSpin(spin) => self.long_spin(&spin),
-            Event::Yielded(vcpu) => {
-                let pcpu = self.owned(vcpu)?;
-                let next = self.pick(pcpu);
-                Some(self.replace(vcpu, pcpu, next))
-            }
+        Ok(match event {
+            Event::Halted { vcpu } => self.halted(vcpu),
+            Event::LongSpin { spin } => self.long_spin(&spin),
+            Event::Yielded { vcpu } => self.yielded(vcpu),
             Event::YieldedTo { vcpu, to } => self.yielded_to(vcpu, to),
-            Event::Preempted(vcpu) => self.preempted(vcpu),
-            Event::Stopped(vcpu) => self.stopped(vcpu),
-            Event::Plugged(vcpu) => self.plugged(vcpu),
+            Event::Preempted { vcpu } => self.preempted(vcpu),
+            Event::Stopped { vcpu } => self.stopped(vcpu),
+            Event::Plugged { vcpu } => self.plugged(vcpu),
             Event::Kicked { target, by } => self.wake(target, by),
             Event::Ipi { from, to } => {
-                if self.knows(from) && self.knows(to) {
-                    self.policy.notice(self.now, Notice::Ipi { from, to });
-                }
+                self.policy.notice(self.now, Notice::Ipi { from, to });
                 self.wake(to, None)
             }
-            Event::Answered(vcpu) => {
-                if self.knows(vcpu) {
-                    self.policy.notice(self.now, Notice::Answered(vcpu));
-                } else {
-                    self.ignored += 1;
-                }
+            Event::Answered { vcpu } => {
+                self.policy.notice(self.now, Notice::Answered(vcpu));
                 None
             }
-            Event::Timer(pcpu) => self.timer(pcpu),
+            Event::Timer { pcpu } => self.timer(pcpu),
             Event::CriticalSection { vcpu, inside } => self.critical_section(vcpu, inside),
-        }
+        })
     }
 
     /// The state of `vcpu`, or `None` if it does not exist.
@@ -291,12 +282,6 @@ impl<P: Policy> Scheduler<P> {
     #[must_use]
     pub const fn tally(&self) -> &Tally {
         &self.tally
-    }
-
-    /// How many impossible events have been ignored.
-    #[must_use]
-    pub const fn ignored(&self) -> u64 {
-        self.ignored
     }
 
     /// The policy.

@@ -60,7 +60,7 @@ impl Host {
 
     /// Reports an event to the scheduler, and carries out its decision.
     fn tell(&self, sched: &mut Sched, event: Event) {
-        match sched.on(self.now(), event) {
+        match sched.on(self.now(), event).expect("each thread reports for its own vCPU") {
             Some(Action::Run { vcpu, .. }) => self.posts[vcpu.index()].gate.notify_one(),
             Some(Action::Preempt { vcpu, .. }) => {
                 let post = &self.posts[vcpu.index()];
@@ -107,8 +107,8 @@ impl Host {
                     said += 1;
                     Ok(None)
                 }
-                Ok(VcpuExit::Hlt) => Ok(Some(Event::Stopped(vcpu))),
-                Err(e) if e.errno() == libc::EINTR => Ok(Some(Event::Preempted(vcpu))),
+                Ok(VcpuExit::Hlt) => Ok(Some(Event::Stopped { vcpu })),
+                Err(e) if e.errno() == libc::EINTR => Ok(Some(Event::Preempted { vcpu })),
                 Ok(other) => Err(format!("{vcpu} left the guest: {other:?}")),
                 Err(e) => Err(format!("{vcpu}: KVM_RUN: {e}")),
             };
@@ -116,7 +116,7 @@ impl Host {
             match left {
                 Ok(event) => event.into_iter().for_each(|event| self.tell(&mut sched, event)),
                 Err(why) => {
-                    self.tell(&mut sched, Event::Stopped(vcpu));
+                    self.tell(&mut sched, Event::Stopped { vcpu });
                     return Err(why.into());
                 }
             }
@@ -132,7 +132,7 @@ impl Host {
             let now = self.now();
             for pcpu in (0..pcpus).map(Pcpu) {
                 if sched.slice_end(pcpu).is_some_and(|end| end <= now) {
-                    self.tell(&mut sched, Event::Timer(pcpu));
+                    self.tell(&mut sched, Event::Timer { pcpu });
                 }
             }
             let next = (0..pcpus).filter_map(|n| sched.slice_end(Pcpu(n))).min();

@@ -4,6 +4,8 @@
 use std::io;
 use std::time::Duration;
 
+use overlock_host::sched::{self, Event};
+
 use crate::place::Place;
 
 /// Why a run has no result.
@@ -39,6 +41,14 @@ pub enum Error {
         attempt: &'static str,
         /// Its error.
         source: io::Error,
+    },
+    /// The host told its scheduler something that can't have happened: a fault of the laboratory.
+    #[error("the laboratory's host is wrong: {event:?}: {source}; please report it")]
+    Impossible {
+        /// What it told.
+        event: Event,
+        /// Why that can't have happened.
+        source: sched::Error,
     },
     /// A program did something that a guest cannot do.
     #[error("vCPU {vcpu} faulted: {what}\n  {place}")]

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pCPUs on which a vCPU may run.
 
-use core::fmt;
-
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -42,26 +40,3 @@ impl Affinity {
         self.sets[vcpu.index()] = set;
     }
 }
-
-/// Why a vCPU cannot be restricted in this way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AffinityError {
-    /// There is no such vCPU.
-    NoVcpu(Vcpu),
-    /// There is no such pCPU.
-    NoPcpu(Pcpu),
-    /// The vCPU would have no pCPU to run on.
-    Nowhere(Vcpu),
-}
-
-impl fmt::Display for AffinityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoVcpu(vcpu) => write!(f, "{vcpu} does not exist, so it can run nowhere"),
-            Self::NoPcpu(pcpu) => write!(f, "{pcpu} does not exist; name those of the scheduler"),
-            Self::Nowhere(vcpu) => write!(f, "{vcpu} could run nowhere; name at least one pCPU"),
-        }
-    }
-}
-
-impl core::error::Error for AffinityError {}

@@ -17,8 +17,9 @@
 //! makes work for another. If vCPUs are restricted to some pCPUs, it can: then call
 //! [`Scheduler::rebalance`](super::Scheduler::rebalance).
 //!
-//! An impossible event (a vCPU that does not exist, or that halts while it is not running) is
-//! counted and otherwise ignored: a guest can make any hypercall with any argument.
+//! An event that can't have happened (by a vCPU that does not exist, or that halts while it owns no
+//! pCPU; before the last event) is an [`Error`](super::Error), and changes nothing. What a guest claims about
+//! others, by a hint or as the target of [`Event::YieldedTo`], may be anything.
 
 use super::yield_to::View;
 use crate::{Nanos, Pcpu, Vcpu};
@@ -28,28 +29,46 @@ use crate::{Nanos, Pcpu, Vcpu};
 pub enum Event {
     /// The owner has nothing to do until it is kicked or interrupted. If it was kicked while it ran
     /// or was preempted, it is sent back at once: a kick is never lost.
-    Halted(Vcpu),
+    Halted {
+        /// The owner.
+        vcpu: Vcpu,
+    },
     /// The owner has spun for longer than a lock is usually held.
-    LongSpin(Spin),
+    LongSpin {
+        /// The owner, and what is known of its spin.
+        spin: Spin,
+    },
     /// The owner gives up its pCPU although it could go on, and names no successor.
-    Yielded(Vcpu),
+    Yielded {
+        /// The owner.
+        vcpu: Vcpu,
+    },
     /// The owner gives up its pCPU to another vCPU by name, whatever the policy. If that one cannot
     /// have it, the vCPU that lags most gets it.
     YieldedTo {
-        /// The vCPU that gives its pCPU up.
+        /// The owner.
         vcpu: Vcpu,
-        /// The vCPU that should get it.
+        /// The vCPU that should get the pCPU. A guest may name one that does not exist.
         to: Vcpu,
     },
     /// The owner has come out of the guest because of an [`Action::Preempt`] (or by accident, in
     /// which case it goes back).
-    Preempted(Vcpu),
+    Preempted {
+        /// The owner.
+        vcpu: Vcpu,
+    },
     /// This vCPU ends, or is unplugged, wherever it is: asleep, queued, or the owner of a pCPU and
     /// out of the guest. Only an owner gets an answer, as for an event of the first kind.
-    Stopped(Vcpu),
+    Stopped {
+        /// The vCPU that ends.
+        vcpu: Vcpu,
+    },
     /// A vCPU that had stopped is back, halted, with its whole history except its kicks: a reset is
     /// a stop followed by this. It joins with the share of a vCPU that has slept.
-    Plugged(Vcpu),
+    Plugged {
+        /// The vCPU that is back.
+        vcpu: Vcpu,
+    },
     /// This vCPU is woken. Kicking a vCPU that does not sleep, or is gone, is harmless.
     Kicked {
         /// The vCPU to wake up.
@@ -69,9 +88,15 @@ pub enum Event {
     /// A vCPU that enters the guest is assumed to take them at once. If the embedder does not
     /// report this for a vCPU that ran while it was interrupted, policies consider it in debt until
     /// it enters again.
-    Answered(Vcpu),
+    Answered {
+        /// The vCPU that was interrupted.
+        vcpu: Vcpu,
+    },
     /// The time that the last `Run` or [`Action::SetTimer`] set for this pCPU has come.
-    Timer(Pcpu),
+    Timer {
+        /// The pCPU whose timer it is.
+        pcpu: Pcpu,
+    },
     /// A vCPU announces that it enters or leaves a critical section. If the guest announces it in
     /// shared memory, it is enough to read that just before each [`Event::Timer`].
     CriticalSection {
@@ -80,6 +105,27 @@ pub enum Event {
         /// Whether it is inside the critical section from now on.
         inside: bool,
     },
+}
+
+impl Event {
+    /// The owner that is out of the guest, if this is an event of the first kind.
+    #[must_use]
+    pub const fn owner(&self) -> Option<Vcpu> {
+        match *self {
+            Self::Halted { vcpu }
+            | Self::LongSpin { spin: Spin { vcpu, .. } }
+            | Self::Yielded { vcpu }
+            | Self::YieldedTo { vcpu, .. }
+            | Self::Preempted { vcpu }
+            | Self::Stopped { vcpu } => Some(vcpu),
+            Self::Plugged { .. }
+            | Self::Kicked { .. }
+            | Self::Ipi { .. }
+            | Self::Answered { .. }
+            | Self::Timer { .. }
+            | Self::CriticalSection { .. } => None,
+        }
+    }
 }
 
 /// A long spin, and what is known about it.

@@ -40,10 +40,7 @@ impl<P: Policy> Scheduler<P> {
 
     pub(super) fn stopped(&mut self, vcpu: Vcpu) -> Option<Action> {
         let pcpu = match self.standing(vcpu) {
-            None | Some(Standing::Stopped) => {
-                self.ignored += 1;
-                return None;
-            }
+            None | Some(Standing::Stopped) => return None,
             Some(Standing::Running(pcpu)) => Some(pcpu),
             Some(Standing::Queued(pcpu)) => {
                 self.dequeue(vcpu, pcpu);
@@ -62,13 +59,9 @@ impl<P: Policy> Scheduler<P> {
     }
 
     pub(super) fn plugged(&mut self, vcpu: Vcpu) -> Option<Action> {
-        match self.vcpus.get_mut(vcpu.index()) {
-            Some(record) if record.standing == Standing::Stopped => {
-                (record.standing, record.since) = (Standing::Halted, self.now);
-                record.begun = false;
-            }
-            _ => self.ignored += 1,
-        }
+        let now = self.now;
+        let record = self.vcpus.get_mut(vcpu.index())?;
+        (record.standing, record.since, record.begun) = (Standing::Halted, now, false);
         None
     }
 
@@ -89,6 +82,12 @@ impl<P: Policy> Scheduler<P> {
             Verdict::Stay(why) => Outcome::Stayed { why },
         };
         Some(self.carry_out(vcpu, pcpu, outcome))
+    }
+
+    pub(super) fn yielded(&mut self, vcpu: Vcpu) -> Option<Action> {
+        let pcpu = self.owned(vcpu)?;
+        let next = self.pick(pcpu);
+        Some(self.replace(vcpu, pcpu, next))
     }
 
     pub(super) fn yielded_to(&mut self, vcpu: Vcpu, to: Vcpu) -> Option<Action> {
@@ -140,10 +139,7 @@ impl<P: Policy> Scheduler<P> {
     }
 
     pub(super) fn wake(&mut self, target: Vcpu, by: Option<Vcpu>) -> Option<Action> {
-        let Some(record) = self.vcpus.get_mut(target.index()) else {
-            self.ignored += 1;
-            return None;
-        };
+        let record = self.vcpus.get_mut(target.index())?;
         let mut idle = None;
         match record.standing {
             Standing::Stopped => return None,
@@ -212,10 +208,7 @@ impl<P: Policy> Scheduler<P> {
 
     pub(super) fn timer(&mut self, pcpu: Pcpu) -> Option<Action> {
         let now = self.now;
-        let Some(slot) = self.slots.get(pcpu.index()) else {
-            self.ignored += 1;
-            return None;
-        };
+        let slot = self.slots.get(pcpu.index())?;
         let vcpu = slot.owner.filter(|_| !slot.preempting)?;
         let at = self.slice_over(slot);
         if now < at {
@@ -247,10 +240,7 @@ impl<P: Policy> Scheduler<P> {
     }
 
     pub(super) fn critical_section(&mut self, vcpu: Vcpu, inside: bool) -> Option<Action> {
-        let Some(record) = self.vcpus.get_mut(vcpu.index()) else {
-            self.ignored += 1;
-            return None;
-        };
+        let record = self.vcpus.get_mut(vcpu.index())?;
         record.critical = inside;
         let Standing::Running(pcpu) = record.standing else { return None };
         let slot = &self.slots[pcpu.index()];

@@ -11,17 +11,12 @@ use super::{Action, Scheduler, Slot, Standing};
 use crate::{Nanos, Pcpu, Vcpu};
 
 impl<P: Policy> Scheduler<P> {
-    pub(super) fn knows(&self, vcpu: Vcpu) -> bool {
-        vcpu.index() < self.vcpus.len()
-    }
-
-    /// The pCPU that `vcpu` owns. If it owns none, the event that claims so is ignored.
-    pub(super) fn owned(&mut self, vcpu: Vcpu) -> Option<Pcpu> {
-        if let Some(Standing::Running(pcpu)) = self.standing(vcpu) {
-            return Some(pcpu);
+    /// The pCPU that `vcpu` owns.
+    pub(super) fn owned(&self, vcpu: Vcpu) -> Option<Pcpu> {
+        match self.standing(vcpu) {
+            Some(Standing::Running(pcpu)) => Some(pcpu),
+            _ => None,
         }
-        self.ignored += 1;
-        None
     }
 
     /// Sends the owner of `pcpu` back in; if it was about to be preempted anyway, preempts it.

@@ -136,7 +136,7 @@ fn holds(policy: &str, pcpus: u32, deeds: Vec<(Nanos, Deed)>) -> Result<(), Stri
         match deed {
             Deed::Tell(event) => drop(sched.on(clock, event)),
             Deed::Weigh(vcpu, weight) => {
-                sched.set_weight(vcpu, NonZeroU32::new(weight).ok_or("no weight")?);
+                let _ = sched.set_weight(vcpu, NonZeroU32::new(weight).ok_or("no weight")?);
             }
             Deed::Restrict(vcpu, pcpus) => drop(sched.set_affinity(clock, vcpu, &pcpus)),
         }
@@ -177,7 +177,7 @@ fn the_scan_catches_an_index_that_was_not_told() {
     for (what, harm) in harms {
         let mut sched = Scheduler::new(Config::new(4, 2), RoundRobin::default()).unwrap();
         for n in 0..4 {
-            sched.on(Nanos(u64::from(n)), Event::Kicked { target: Vcpu(n), by: None });
+            sched.on(Nanos(u64::from(n)), Event::Kicked { target: Vcpu(n), by: None }).unwrap();
         }
         sched.now = Nanos(500_000);
         assert_eq!(sched.agree(), Ok(()));

@@ -6,17 +6,20 @@ use core::num::NonZeroU32;
 
 use super::pcpus::PcpuSet;
 use super::yield_to::Policy;
-use super::{Action, AffinityError, Guest, Scheduler, Standing};
+use super::{Action, Error, Guest, Scheduler, Standing};
 use crate::{Nanos, Pcpu, Vcpu};
 
 impl<P: Policy> Scheduler<P> {
     /// Gives `vcpu` this weight: its share of CPU time relative to the others from now on.
     ///
-    /// A `vcpu` that does not exist is ignored. Each weight ever used takes about 200 bytes per
-    /// pCPU, and time in each event; the scheduler is made for a few.
-    pub fn set_weight(&mut self, vcpu: Vcpu, weight: NonZeroU32) {
+    /// Each weight ever used takes about 200 bytes per pCPU, and time in each event; the scheduler
+    /// is made for a few.
+    ///
+    /// # Errors
+    /// If `vcpu` does not exist.
+    pub fn set_weight(&mut self, vcpu: Vcpu, weight: NonZeroU32) -> Result<(), Error> {
         let now = self.now;
-        let Some(record) = self.vcpus.get_mut(vcpu.index()) else { return };
+        let record = self.vcpus.get_mut(vcpu.index()).ok_or(Error::NoVcpu(vcpu))?;
         self.owners.admit(weight);
         record.account(now);
         record.weight = weight;
@@ -24,17 +27,19 @@ impl<P: Policy> Scheduler<P> {
             let stays = !self.slots[pcpu.index()].preempting;
             self.owners.account(pcpu, record, stays);
         }
+        Ok(())
     }
 
     /// Assigns `vcpu` to `guest`. The vCPUs of several guests share the pCPUs by their weights; a
     /// spin, or a kick, boosts only vCPUs of its own guest, whatever the policy.
     ///
-    /// A `vcpu` that does not exist is ignored. Change the guest only while the vCPU is halted or
-    /// stopped.
-    pub fn set_guest(&mut self, vcpu: Vcpu, guest: Guest) {
-        if let Some(record) = self.vcpus.get_mut(vcpu.index()) {
-            record.guest = guest;
-        }
+    /// Change the guest only while the vCPU is halted or stopped.
+    ///
+    /// # Errors
+    /// If `vcpu` does not exist.
+    pub fn set_guest(&mut self, vcpu: Vcpu, guest: Guest) -> Result<(), Error> {
+        self.vcpus.get_mut(vcpu.index()).ok_or(Error::NoVcpu(vcpu))?.guest = guest;
+        Ok(())
     }
 
     /// Restricts `vcpu` to the pCPUs in `allowed`, at `now`. Naming all pCPUs lifts the
@@ -49,22 +54,24 @@ impl<P: Policy> Scheduler<P> {
     /// turns slice by slice whatever their weights, and are not boosted.
     ///
     /// # Errors
-    /// If one of the CPUs does not exist, or `allowed` is empty. In that case nothing has changed.
+    /// If one of the CPUs does not exist, `allowed` is empty, or `now` is before the last event.
+    /// Then nothing has changed.
     pub fn set_affinity(
         &mut self,
         now: Nanos,
         vcpu: Vcpu,
         allowed: &[Pcpu],
-    ) -> Result<Option<Action>, AffinityError> {
-        let standing = self.standing(vcpu).ok_or(AffinityError::NoVcpu(vcpu))?;
+    ) -> Result<Option<Action>, Error> {
+        self.not_earlier(now)?;
+        let standing = self.known(vcpu)?;
         if let Some(&unknown) = allowed.iter().find(|pcpu| pcpu.0 >= self.config.pcpus) {
-            return Err(AffinityError::NoPcpu(unknown));
+            return Err(Error::NoPcpu(unknown));
         }
         let mut set = PcpuSet::new(self.config.pcpus);
         allowed.iter().for_each(|&pcpu| set.set(pcpu, true));
-        let first = set.first().ok_or(AffinityError::Nowhere(vcpu))?;
+        let first = set.first().ok_or(Error::Nowhere(vcpu))?;
         let everywhere = set.iter().count() == self.config.pcpus as usize;
-        self.now = self.now.max(now);
+        self.now = now;
         self.decided = false;
         self.affinity.set(vcpu, (!everywhere).then_some(set));
         Ok(match standing {

@@ -45,15 +45,14 @@ proptest! {
         absolute: bool,
     ) {
         for (at, vcpu) in stops {
-            events.insert(at.min(events.len()), (Nanos(1), Event::Stopped(vcpu)));
+            events.insert(at.min(events.len()), (Nanos(1), Event::Stopped { vcpu }));
         }
         let policy = by_name(NAMES[policy], VCPUS).unwrap();
         let mut sched = Scheduler::new(Config::new(VCPUS, PCPUS), policy).unwrap();
         let mut clock = Nanos::ZERO;
         for (time, event) in events {
             clock = if absolute { time } else { clock + time };
-            let action = sched.on(clock, event);
-            if let Some(Action::Run { vcpu, pcpu, .. }) = action {
+            if let Ok(Some(Action::Run { vcpu, pcpu, .. })) = sched.on(clock, event) {
                 prop_assert_eq!(sched.owner(pcpu), Some(vcpu));
             }
             let standings: Vec<_> =

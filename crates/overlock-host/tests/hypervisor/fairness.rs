@@ -142,7 +142,7 @@ proptest! {
             let config = Config::new(vcpus, pcpus);
             let mut machine = Machine::new(config, policy, LATENCY, seed, scripts);
             for (vcpu, &weight) in (0..).map(Vcpu).zip(&weights) {
-                machine.sched.set_weight(vcpu, NonZeroU32::new(weight).unwrap());
+                machine.sched.set_weight(vcpu, NonZeroU32::new(weight).unwrap()).unwrap();
             }
             machine.run(Nanos::from_millis(2_000));
             shares_are_even(&machine, &weights, &config).unwrap();
@@ -251,7 +251,7 @@ fn a_weight_that_no_pcpu_can_honour_neither_starves_nor_bars_the_others() {
         let scripts = vec![works, spins(), spins()];
         let config = Config::new(3, 2);
         let mut machine = Machine::new(config, by_name(name, 3).unwrap(), LATENCY, 1, scripts);
-        machine.sched.set_weight(Vcpu(0), NonZeroU32::new(30 * 1024).unwrap());
+        machine.sched.set_weight(Vcpu(0), NonZeroU32::new(30 * 1024).unwrap()).unwrap();
         machine.run(Nanos::from_millis(500));
         let early = machine.decisions.len();
         machine.run(Nanos::from_millis(1_000));

@@ -28,18 +28,18 @@ fn spin() -> impl Strategy<Value = Spin> {
 
 pub(crate) fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        1 => vcpu().prop_map(Event::Halted),
-        3 => spin().prop_map(Event::LongSpin),
-        1 => vcpu().prop_map(Event::Yielded),
+        1 => vcpu().prop_map(|vcpu| Event::Halted { vcpu }),
+        3 => spin().prop_map(|spin| Event::LongSpin { spin }),
+        1 => vcpu().prop_map(|vcpu| Event::Yielded { vcpu }),
         1 => (vcpu(), vcpu()).prop_map(|(vcpu, to)| Event::YieldedTo { vcpu, to }),
-        2 => vcpu().prop_map(Event::Preempted),
+        2 => vcpu().prop_map(|vcpu| Event::Preempted { vcpu }),
         4 => (vcpu(), proptest::option::of(vcpu()))
             .prop_map(|(target, by)| Event::Kicked { target, by }),
         1 => (vcpu(), vcpu()).prop_map(|(from, to)| Event::Ipi { from, to }),
-        3 => (0..PCPUS + 1).prop_map(|n| Event::Timer(Pcpu(n))),
-        1 => vcpu().prop_map(Event::Answered),
-        1 => vcpu().prop_map(Event::Stopped),
-        2 => vcpu().prop_map(Event::Plugged),
+        3 => (0..PCPUS + 1).prop_map(|n| Event::Timer { pcpu: Pcpu(n) }),
+        1 => vcpu().prop_map(|vcpu| Event::Answered { vcpu }),
+        1 => vcpu().prop_map(|vcpu| Event::Stopped { vcpu }),
+        2 => vcpu().prop_map(|vcpu| Event::Plugged { vcpu }),
         1 => (vcpu(), any::<bool>())
             .prop_map(|(vcpu, inside)| Event::CriticalSection { vcpu, inside }),
     ]

@@ -12,6 +12,7 @@ use overlock_host::{Nanos, Pcpu, Vcpu};
 use overlock_world::{Hint, timeline};
 
 use super::{Errands, Exit, Host, Next, State, Step, accounts};
+use crate::error::Error;
 use crate::guest::abi::Call;
 use crate::spin_loops;
 
@@ -35,7 +36,7 @@ impl Turn<'_> {
         }
         if guest.owes && self.host.records[vcpu as usize].pending.load(Relaxed) == 0 {
             guest.owes = false;
-            self.tell(Event::Answered(Vcpu(vcpu)));
+            self.tell(Event::Answered { vcpu: Vcpu(vcpu) });
         }
         self.look_at_slice(vcpu);
         match exit {
@@ -48,8 +49,7 @@ impl Turn<'_> {
             Exit::Evicted(rip) => self.evicted(vcpu, rip),
             Exit::Ended(result) => {
                 if let Err(error) = result {
-                    self.state.failure.get_or_insert(error);
-                    self.force();
+                    self.fail(error);
                 }
                 self.end(vcpu);
             }
@@ -114,7 +114,7 @@ impl Turn<'_> {
                 let due = deadline.is_some_and(|deadline| deadline <= self.now);
                 if !due && !self.host.records[vcpu as usize].deliverable() {
                     self.state.guests[vcpu as usize].deadline = deadline;
-                    self.tell(Event::Halted(me));
+                    self.tell(Event::Halted { vcpu: me });
                 }
             }
             Call::Kick => {
@@ -125,7 +125,7 @@ impl Turn<'_> {
             Call::LongSpin => self.long_spin(vcpu, SpinSource::Reported),
             Call::YieldTo => match target {
                 Some(to) => self.tell(Event::YieldedTo { vcpu: me, to: Vcpu(to) }),
-                None => self.tell(Event::Yielded(me)),
+                None => self.tell(Event::Yielded { vcpu: me }),
             },
             Call::Ipi => {
                 if let Some(target) = target {
@@ -181,7 +181,7 @@ impl Turn<'_> {
         let told =
             |hint: Hint| SpinHint { holder: known(hint.holder), waiters: hint.waiters.map(known) };
         let (hint, truth) = (told((record.hint)(record)), told((record.truth)(record)));
-        self.tell(Event::LongSpin(Spin { vcpu: Vcpu(vcpu), source, hint, truth }));
+        self.tell(Event::LongSpin { spin: Spin { vcpu: Vcpu(vcpu), source, hint, truth } });
     }
 
     /// Kicks `vcpu`, or wakes it because its deadline has passed.
@@ -200,7 +200,7 @@ impl Turn<'_> {
             return;
         }
         self.look_at_section(vcpu);
-        self.tell(Event::Timer(pcpu));
+        self.tell(Event::Timer { pcpu });
         if self.state.scheduler.is_preempting(pcpu) {
             let start = self.state.scheduler.slice_start(pcpu).map_or(end, |start| start.0);
             self.state.guests[vcpu as usize].slice_over = Some((start, end));
@@ -226,7 +226,7 @@ impl Turn<'_> {
             return;
         }
         self.look_at_section(vcpu);
-        self.tell(Event::Preempted(Vcpu(vcpu)));
+        self.tell(Event::Preempted { vcpu: Vcpu(vcpu) });
         let lost = self.pcpu(vcpu).is_none();
         let guest = &mut self.state.guests[vcpu as usize];
         if lost {
@@ -251,7 +251,12 @@ impl Turn<'_> {
         };
         self.state.alive -= 1;
         self.errands.alarm |= self.state.alive == 0;
-        self.tell(Event::Stopped(Vcpu(vcpu)));
+        self.tell(Event::Stopped { vcpu: Vcpu(vcpu) });
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.state.failure.get_or_insert(error);
+        self.force();
     }
 
     /// Ends every vCPU by force: those in the guest are evicted, all others end where they wait.
@@ -270,20 +275,17 @@ impl Turn<'_> {
     /// Tells the scheduler, carries out its answer, and shows the effects to the vCPUs concerned.
     fn tell(&mut self, event: Event) {
         let alone = self.state.scheduler.queued() == 0;
-        let action = self.state.scheduler.on(Nanos(self.now), event);
-        match event {
-            Event::Halted(vcpu)
-            | Event::Yielded(vcpu)
-            | Event::YieldedTo { vcpu, .. }
-            | Event::Preempted(vcpu)
-            | Event::Stopped(vcpu)
-            | Event::LongSpin(Spin { vcpu, .. })
-            | Event::Kicked { target: vcpu, .. }
-            | Event::Ipi { to: vcpu, .. } => self.show(vcpu),
-            Event::Answered(_)
-            | Event::Plugged(_)
-            | Event::Timer(_)
-            | Event::CriticalSection { .. } => {}
+        let action = match self.state.scheduler.on(Nanos(self.now), event) {
+            Ok(action) => action,
+            Err(source) => return self.fail(Error::Impossible { event, source }),
+        };
+        let woken = match event {
+            Event::Kicked { target, .. } => Some(target),
+            Event::Ipi { to, .. } => Some(to),
+            _ => None,
+        };
+        if let Some(vcpu) = event.owner().or(woken) {
+            self.show(vcpu);
         }
         if let Some(action) = action {
             self.act(action);

@@ -304,7 +304,7 @@ impl<'run> Machine<'run> {
         let vcpu = self.core.current;
         self.vcpus[vcpu as usize].ended = true;
         self.alive -= 1;
-        self.tell(Told::Stopped(Vcpu(vcpu)));
+        self.tell(Told::Stopped { vcpu: Vcpu(vcpu) });
     }
 
     /// The vCPUs that have not ended, and what they are doing.

@@ -194,12 +194,12 @@ impl<P: Policy> Machine<P> {
         match next {
             Next::Timer(p) => {
                 self.timers[p] = None;
-                self.send(Event::Timer(Pcpu(p as u32)), None);
+                self.send(Event::Timer { pcpu: Pcpu(p as u32) }, None);
             }
             Next::Out(p) => {
                 self.preempts[p] = None;
                 let owner = self.owners[p].unwrap();
-                self.send(Event::Preempted(owner), Some(p));
+                self.send(Event::Preempted { vcpu: owner }, Some(p));
             }
             Next::Wake(n) => {
                 self.wake(n);
@@ -217,18 +217,18 @@ impl<P: Policy> Machine<P> {
         // A script that never works would stop time.
         guest.left = guest.left.max(Nanos(1));
         match deed {
-            Deed::Spin(spin) => self.send(Event::LongSpin(spin), Some(p)),
-            Deed::Yield => self.send(Event::Yielded(vcpu), Some(p)),
+            Deed::Spin(spin) => self.send(Event::LongSpin { spin }, Some(p)),
+            Deed::Yield => self.send(Event::Yielded { vcpu }, Some(p)),
             Deed::Halt(span) => {
                 if !std::mem::take(&mut guest.kicked) {
                     guest.place = Place::Asleep;
                     guest.wakes = Some(self.now + span);
                 }
-                self.send(Event::Halted(vcpu), Some(p));
+                self.send(Event::Halted { vcpu }, Some(p));
             }
             Deed::Stop => {
                 guest.place = Place::Gone;
-                self.send(Event::Stopped(vcpu), Some(p));
+                self.send(Event::Stopped { vcpu }, Some(p));
             }
             Deed::Kick(target) => {
                 self.wake(target.index());
@@ -257,7 +257,7 @@ impl<P: Policy> Machine<P> {
 
     /// Sends an event. `out` is the slot whose owner is out of the guest and waits for an answer.
     fn send(&mut self, event: Event, out: Option<usize>) {
-        let action = self.sched.on(self.now, event);
+        let action = self.sched.on(self.now, event).unwrap();
         if let Some(decision) = self.sched.decision() {
             self.check(decision);
             self.decisions.push(decision.clone());

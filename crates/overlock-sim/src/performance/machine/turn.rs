@@ -30,13 +30,11 @@ impl Machine<'_> {
     /// Passes an event to the scheduler, and carries out the action it returns.
     pub(super) fn tell(&mut self, event: Told) {
         let alone = self.scheduler.queued() == 0;
-        let action = self.scheduler.on(Nanos(self.core.now), event);
-        if let Told::Halted(Vcpu(vcpu))
-        | Told::Yielded(Vcpu(vcpu))
-        | Told::YieldedTo { vcpu: Vcpu(vcpu), .. }
-        | Told::Preempted(Vcpu(vcpu))
-        | Told::Stopped(Vcpu(vcpu))
-        | Told::LongSpin(Spin { vcpu: Vcpu(vcpu), .. }) = event
+        let action = match self.scheduler.on(Nanos(self.core.now), event) {
+            Ok(action) => action,
+            Err(why) => unreachable!("the simulated host told its scheduler {event:?}: {why}"),
+        };
+        if let Some(Vcpu(vcpu)) = event.owner()
             && !matches!(self.standing(vcpu), Standing::Running(_))
         {
             self.take_off(vcpu);
@@ -136,7 +134,7 @@ impl Machine<'_> {
         let owner = self.scheduler.owner(Pcpu(pcpu));
         if let (true, Some(Vcpu(owner))) = (end <= self.core.now, owner) {
             self.look_at_section(owner);
-            self.tell(Told::Timer(Pcpu(pcpu)));
+            self.tell(Told::Timer { pcpu: Pcpu(pcpu) });
             if self.scheduler.is_preempting(Pcpu(pcpu)) {
                 let start = self.scheduler.slice_start(Pcpu(pcpu)).map_or(end, |start| start.0);
                 self.vcpus[owner as usize].slice_over = Some((start, end));
@@ -162,7 +160,7 @@ impl Machine<'_> {
             return;
         }
         self.look_at_section(vcpu);
-        self.tell(Told::Preempted(Vcpu(vcpu)));
+        self.tell(Told::Preempted { vcpu: Vcpu(vcpu) });
         let state = &mut self.vcpus[vcpu as usize];
         if state.pcpu.is_some() {
             self.delay(vcpu, self.costs.call);
@@ -208,7 +206,7 @@ impl Machine<'_> {
             return;
         }
         let halt = state.accounts.halts;
-        self.tell(Told::Halted(Vcpu(vcpu)));
+        self.tell(Told::Halted { vcpu: Vcpu(vcpu) });
         if let (Some(deadline), Standing::Halted) = (deadline, self.standing(vcpu)) {
             self.core.add(deadline, Event::Deadline { vcpu, halt });
         }
@@ -226,7 +224,7 @@ impl Machine<'_> {
         let me = Vcpu(vcpu);
         self.tell(match to {
             Some(to) => Told::YieldedTo { vcpu: me, to: Vcpu(to) },
-            None => Told::Yielded(me),
+            None => Told::Yielded { vcpu: me },
         });
     }
 
@@ -237,7 +235,7 @@ impl Machine<'_> {
             |hint: Hint| SpinHint { holder: known(hint.holder), waiters: hint.waiters.map(known) };
         let guest = self.guest;
         let (hint, truth) = ask(|| (told(guest.hint(vcpu)), told(guest.truth(vcpu))));
-        self.tell(Told::LongSpin(Spin { vcpu: Vcpu(vcpu), source, hint, truth }));
+        self.tell(Told::LongSpin { spin: Spin { vcpu: Vcpu(vcpu), source, hint, truth } });
     }
 
     /// Sends an interrupt from `from` to `to`.
@@ -272,7 +270,7 @@ impl Machine<'_> {
         }
         if state.pending == 0 {
             if std::mem::take(&mut state.owes) {
-                self.tell(Told::Answered(Vcpu(vcpu)));
+                self.tell(Told::Answered { vcpu: Vcpu(vcpu) });
             }
             return None;
         }
