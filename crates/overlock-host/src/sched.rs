@@ -61,6 +61,7 @@ mod affinity;
 mod check;
 mod choose;
 mod config;
+mod error;
 mod event;
 mod handle;
 mod judge;
@@ -77,8 +78,8 @@ pub mod yield_to;
 
 use alloc::vec::Vec;
 
-pub use check::Error;
 pub use config::{CPUS_MAX, Config, ConfigError};
+pub use error::Error;
 pub use event::{Action, Event, HINT_WAITERS, Spin, SpinHint, SpinSource};
 pub use vcpu::{Guest, Standing, Usage, WEIGHT_DEFAULT};
 
