@@ -87,7 +87,8 @@ use libc::{EINVAL, EPERM, ETIMEDOUT, c_int, clockid_t, pthread_cond_t, pthread_m
 use overlock::platform::syscall::syscall;
 
 use crate::counters::{self, Event};
-use crate::mutex::{self, Mutex};
+use crate::mutex::Mutex;
+use crate::mutex::calls;
 use crate::{choice, clock, real, thread};
 
 mod layout;
@@ -338,7 +339,7 @@ unsafe extern "C" fn overlock_cond_enter(
     wait.seen = cond.sequence().load(Relaxed);
     // ORDERING: Release → the Acquire in `wake`.
     cond.numbered().fetch_add(1, Release);
-    let error = mutex::unlock(mutex);
+    let error = calls::unlock(mutex);
     if error != 0 {
         cond.deregister();
     }
@@ -360,7 +361,7 @@ unsafe extern "C" fn overlock_cond_leave(wait: *mut Wait, timed_out: c_int) -> c
     let woken = &thread::this().woken;
     woken.set(1);
     // SAFETY: the program's mutex.
-    let error = mutex::lock(unsafe { Mutex::new(wait.mutex) });
+    let error = calls::lock(unsafe { Mutex::new(wait.mutex) });
     woken.set(0);
     if error == 0 && timed_out != 0 { ETIMEDOUT } else { error }
 }
@@ -381,7 +382,7 @@ unsafe extern "C" fn overlock_cond_cancelled(wait: *mut Wait) {
     // The thread's clean-up handlers run next and expect the mutex. There is no caller to return an
     // error to.
     // SAFETY: the program's mutex.
-    mutex::lock(unsafe { Mutex::new(wait.mutex) });
+    calls::lock(unsafe { Mutex::new(wait.mutex) });
 }
 
 /// `pthread_cond_signal`.

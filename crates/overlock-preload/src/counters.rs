@@ -34,7 +34,7 @@ use overlock::counters::{Class, Event as LockEvent};
 use overlock::platform::report;
 
 use crate::tally::{COUNTERS, NAMES, Place};
-use crate::{choice, longest, numbers, shared, thread};
+use crate::{shared, thread};
 
 /// The class of all locks of this library, which counts their own events.
 #[derive(Clone, Copy, Debug, Default)]
@@ -97,7 +97,7 @@ fn place() -> &'static Place {
 /// Returns which copy of the counters the calling thread uses.
 #[inline]
 fn shard() -> usize {
-    thread::identity() as usize
+    thread::line() as usize
 }
 
 /// Counts one event.
@@ -115,10 +115,11 @@ pub(crate) fn add_stall(ns: u64) {
     }
 }
 
-/// Starts again from zero, in a forked child, whose parent reports its own events itself.
-pub(crate) fn reset() {
+/// Starts again from zero, in a forked child, whose parent reports its own events itself. It uses
+/// the lock of that number.
+pub(crate) fn reset(lock: u32) {
     if !PLACE.load(Relaxed).is_null() {
-        return shared::join_again(&PLACE);
+        return shared::join_again(lock, program().to_bytes(), &PLACE);
     }
     for counter in 0..COUNTERS {
         OWN.clear(counter);
@@ -126,11 +127,12 @@ pub(crate) fn reset() {
     OWN.longest_ns.store(0, Relaxed);
 }
 
-/// Appends the line to the file that the environment named at the start, if it named one.
-pub(crate) fn report() {
+/// Appends the line to the file that the environment named at the start, if it named one. The
+/// process uses the lock of that name.
+pub(crate) fn report(lock: &str) {
     let Some(path) = FILE.get() else { return };
     let mut line = Line::default();
-    if write_line(&mut line).is_err() {
+    if write_line(&mut line, lock).is_err() {
         return report::write(&[
             b"overlock: the counters do not fit into their buffer; none were written\n",
         ]);
@@ -189,23 +191,23 @@ impl FileName {
     }
 }
 
-/// Remembers the user that started the process, and the file that this user has named.
+/// Remembers the user that started the process, which uses the lock of that number, and where this
+/// user wants it to count. Returns whether that is anywhere.
 ///
 /// # Safety
 /// No thread is in `note_start` or `report`.
-pub(crate) unsafe fn note_start() {
+pub(crate) unsafe fn note_start(lock: u32) -> bool {
     // SAFETY: always succeeds.
     STARTED_BY.store(unsafe { libc::geteuid() }, Relaxed);
-    if let Some(name) = report::environment(c"OVERLOCK_COUNTERS") {
+    let file = report::environment(c"OVERLOCK_COUNTERS");
+    if let Some(name) = file {
         // SAFETY: only `note_start` and `report` use it.
         unsafe { FILE.set(name) };
-        longest::begin();
     }
-    if let Some(named) = report::environment(shared::VARIABLE)
-        && shared::join(named.to_bytes(), &PLACE)
-    {
-        longest::begin();
-    }
+    let memory = report::environment(shared::VARIABLE);
+    let joins = memory
+        .is_some_and(|named| shared::join(named.to_bytes(), lock, program().to_bytes(), &PLACE));
+    file.is_some() || joins
 }
 
 /// Appends to a regular file that is not behind a link, because anybody may have chosen its name.
@@ -262,7 +264,7 @@ macro_rules! library_mark {
 }
 
 /// Returns the file of this process's program, as it was called.
-pub(crate) fn program() -> &'static CStr {
+fn program() -> &'static CStr {
     unsafe extern "C" {
         static program_invocation_name: *const libc::c_char;
     }
@@ -272,11 +274,11 @@ pub(crate) fn program() -> &'static CStr {
     if program.is_null() { c"" } else { unsafe { CStr::from_ptr(program) } }
 }
 
-fn write_line(line: &mut Line) -> fmt::Result {
+fn write_line(line: &mut Line, lock: &str) -> fmt::Result {
     line.write_str(concat!("{\"kind\":\"process\",\"library\":\"", library_mark!(), "\""))?;
-    write!(line, ",\"lock\":\"{}\",\"program\":\"", choice::operations().name)?;
+    write!(line, ",\"lock\":\"{lock}\",\"program\":\"")?;
     line.write_escaped(program().to_bytes())?;
-    write!(line, "\",\"pid\":{}", numbers::process())?;
+    write!(line, "\",\"pid\":{}", thread::kernels_process())?;
     let mut last = "";
     for (counter, name) in NAMES.iter().enumerate() {
         let (group, name) = name.split_once('.').unwrap_or(("", name));

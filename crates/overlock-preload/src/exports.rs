@@ -21,8 +21,8 @@ use core::sync::atomic::AtomicI32;
 
 use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, sem_t, timespec};
 
-use crate::mutex::Mutex;
-use crate::{cond, gate, jump, mutex, passed_on, spin};
+use crate::mutex::{self, Mutex, calls};
+use crate::{cond, gate, jump, passed_on, spin};
 
 /// Defines the functions behind the exported names.
 macro_rules! functions {
@@ -36,19 +36,19 @@ functions! {
         // SAFETY: the program's.
         let at = unsafe { &*at };
         // SAFETY: the program's.
-        mutex::lock_until(unsafe { Mutex::new(mutex) }, libc::CLOCK_REALTIME, at)
+        calls::lock_until(unsafe { Mutex::new(mutex) }, libc::CLOCK_REALTIME, at)
     }
 
     mutex_clocklock (mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec) {
         // SAFETY: the program's.
         let at = unsafe { &*at };
         // SAFETY: the program's.
-        mutex::lock_until(unsafe { Mutex::new(mutex) }, clock, at)
+        calls::lock_until(unsafe { Mutex::new(mutex) }, clock, at)
     }
 
     mutex_destroy (mutex: *mut pthread_mutex_t) {
         // SAFETY: the program's.
-        mutex::destroy(unsafe { Mutex::new(mutex) })
+        calls::destroy(unsafe { Mutex::new(mutex) })
     }
 
     cond_signal (cond: *mut pthread_cond_t) {
@@ -248,7 +248,7 @@ macro_rules! line {
             [
                 "test dword ptr [rdi + {kind}], {special}",
                 "jne 2f",
-                "mov rax, qword ptr [rip + {unforked} + {current}]",
+                "mov rax, qword ptr [rip + {chosen} + {current}]",
                 "lea rcx, [rip + {tables}]",
                 "mov rax, qword ptr [rcx + rax + {field}]",
                 "test rax, rax",
@@ -262,10 +262,10 @@ macro_rules! line {
             kind = const mutex::KIND,
             special = const !mutex::ELISION as i32,
             else = sym $else,
-            unforked = sym crate::unforked::UNFORKED,
-            current = const core::mem::offset_of!(crate::unforked::Unforked, current),
-            tables = sym crate::word::TABLES,
-            field = const core::mem::offset_of!(crate::choice::Operations, $field)
+            chosen = sym crate::choice::CHOSEN,
+            current = const core::mem::offset_of!(crate::choice::Chosen, current),
+            tables = sym crate::tables::TABLES,
+            field = const core::mem::offset_of!(crate::operations::Operations, $field)
         );
     };
 }
@@ -316,27 +316,27 @@ macro_rules! exports {
 functions! {
     mutex_lock (mutex: *mut pthread_mutex_t) {
         // SAFETY: the program's.
-        mutex::lock(unsafe { Mutex::new(mutex) })
+        calls::lock(unsafe { Mutex::new(mutex) })
     }
 
     mutex_trylock (mutex: *mut pthread_mutex_t) {
         // SAFETY: the program's.
-        mutex::try_lock(unsafe { Mutex::new(mutex) })
+        calls::try_lock(unsafe { Mutex::new(mutex) })
     }
 
     mutex_unlock (mutex: *mut pthread_mutex_t) {
         // SAFETY: the program's.
-        mutex::unlock(unsafe { Mutex::new(mutex) })
+        calls::unlock(unsafe { Mutex::new(mutex) })
     }
 }
 
 exports! {
-    "pthread_mutex_lock"         ["@@" "2.2.5"]              ["@@" "2.17"]             => (table lock, mutex::lock_by_kind, mutex_lock);
-    "__pthread_mutex_lock"       ["@@" "2.2.5"]              ["@@" "2.17"]             => (table lock, mutex::lock_by_kind, mutex_lock);
-    "pthread_mutex_trylock"      ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (table try_lock, mutex::try_lock_by_kind, mutex_trylock);
-    "__pthread_mutex_trylock"    ["@@" "2.2.5"]              ["@@" "2.17"]             => (table try_lock, mutex::try_lock_by_kind, mutex_trylock);
-    "pthread_mutex_unlock"       ["@@" "2.2.5"]              ["@@" "2.17"]             => (table unlock, mutex::unlock_by_kind, mutex_unlock);
-    "__pthread_mutex_unlock"     ["@@" "2.2.5"]              ["@@" "2.17"]             => (table unlock, mutex::unlock_by_kind, mutex_unlock);
+    "pthread_mutex_lock"         ["@@" "2.2.5"]              ["@@" "2.17"]             => (table lock, calls::lock_by_kind, mutex_lock);
+    "__pthread_mutex_lock"       ["@@" "2.2.5"]              ["@@" "2.17"]             => (table lock, calls::lock_by_kind, mutex_lock);
+    "pthread_mutex_trylock"      ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (table try_lock, calls::try_lock_by_kind, mutex_trylock);
+    "__pthread_mutex_trylock"    ["@@" "2.2.5"]              ["@@" "2.17"]             => (table try_lock, calls::try_lock_by_kind, mutex_trylock);
+    "pthread_mutex_unlock"       ["@@" "2.2.5"]              ["@@" "2.17"]             => (table unlock, calls::unlock_by_kind, mutex_unlock);
+    "__pthread_mutex_unlock"     ["@@" "2.2.5"]              ["@@" "2.17"]             => (table unlock, calls::unlock_by_kind, mutex_unlock);
     "pthread_mutex_timedlock"    ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump mutex_timedlock);
     "pthread_mutex_clocklock"    ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (jump mutex_clocklock);
     "pthread_mutex_destroy"      ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump mutex_destroy);

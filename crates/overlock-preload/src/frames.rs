@@ -8,7 +8,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use crate::jump::overlock_guarded;
+use crate::guarded::overlock_guarded;
 
 /// The frames from here to a stack pointer.
 pub(crate) struct Frames {

@@ -38,10 +38,9 @@ use core::sync::atomic::compiler_fence;
 use overlock::platform::syscall::syscall;
 use overlock::platform::{Platform, Threads};
 
-use crate::choice::operations;
 use crate::mutex::Mutex;
 use crate::platform::Process;
-use crate::{numbers, real, thread};
+use crate::{real, thread};
 
 /// In `gate`: the lock is handed over.
 const OPEN: u32 = 1;
@@ -63,7 +62,7 @@ const ASYNCHRONOUS: libc::c_int = 1;
 unsafe extern "C-unwind" {
     /// In block.c: sleeps while `gate` has the value `value`, for at most `ns`. With
     /// `cancellable`, the thread can be cancelled during the sleep: then it is unwound, through the
-    /// frames from here to the program's, after `overlock_gate_cancelled`.
+    /// frames from here to the program's, after `overlock_gate_cancelled` (`jump.rs`).
     fn overlock_gate_sleep(
         mutex: *const Mutex,
         gate: *const u32,
@@ -80,7 +79,7 @@ pub(crate) fn is_for_me() -> bool {
 
 /// Returns whether the thread has a number, and a node for its wait.
 fn can_queue() -> bool {
-    numbers::current().is_some_and(|cpu| Process::slot(cpu).has_free_node())
+    Process::cpu().is_some_and(|cpu| Process::slot(cpu).has_free_node())
 }
 
 /// Returns whether the thread can be cancelled at any instruction.
@@ -142,7 +141,7 @@ enum Stage {
 }
 
 /// A wait of a thread, on its stack.
-pub(crate) struct AtGate {
+struct AtGate {
     mutex: *const Mutex,
     stage: Cell<Stage>,
     /// The wait that this one has interrupted.
@@ -152,7 +151,7 @@ pub(crate) struct AtGate {
 impl AtGate {
     /// Begins a wait. It must not move before [`end`](Self::end).
     fn begin(&self, mutex: &Mutex) {
-        thread::this().at_gate.set(self);
+        thread::this().at_gate.set((&raw const *self).cast());
         mutex.gated();
         self.is(Stage::Moving);
         mutex.gate.fetch_add(ONE, Relaxed);
@@ -167,8 +166,17 @@ impl AtGate {
     }
 
     fn end(&self) {
-        thread::this().at_gate.set(self.outer);
+        thread::this().at_gate.set(self.outer.cast());
     }
+}
+
+/// Releases a mutex whose lock the caller was handed, whether or not it has become the owner of a
+/// mutex that knows one.
+pub(crate) type Unlock = fn(&Mutex) -> libc::c_int;
+
+/// Returns the innermost wait of the calling thread, or null.
+fn innermost() -> *const AtGate {
+    thread::this().at_gate.get().cast()
 }
 
 /// Ends the waits of this thread of which `is_gone` says so, given their places on the stack.
@@ -176,36 +184,37 @@ impl AtGate {
 ///
 /// # Safety
 /// A signal handler of this thread has interrupted those waits, and they never go on.
-pub(crate) unsafe fn abandon(is_gone: impl Fn(usize) -> bool) -> bool {
-    let innermost = &thread::this().at_gate;
+pub(crate) unsafe fn abandon(is_gone: impl Fn(usize) -> bool, unlock: Unlock) -> bool {
     // SAFETY: the handler runs above the frames of these waits.
-    while let Some(wait) = unsafe { innermost.get().as_ref() } {
+    while let Some(wait) = unsafe { innermost().as_ref() } {
         if !is_gone((&raw const *wait).addr()) {
             break;
         }
-        innermost.set(wait.outer);
+        thread::this().at_gate.set(wait.outer.cast());
         match wait.stage.get() {
             Stage::New => {}
             // SAFETY: a thread was waiting for the mutex a moment ago.
-            Stage::Counted => give_up(unsafe { &*wait.mutex }),
+            Stage::Counted => give_up(unsafe { &*wait.mutex }, unlock),
             Stage::Moving => return false,
         }
     }
     true
 }
 
+/// Takes the lock of a mutex if it is free, or returns an error number.
+pub(crate) type TryLock = extern "C" fn(&Mutex) -> libc::c_int;
+
 /// Waits for the mutex, until `CLOCK_MONOTONIC` reaches `deadline_ns`. Returns whether the caller
 /// holds it.
-pub(crate) fn wait(mutex: &Mutex, deadline_ns: Option<u64>) -> bool {
+pub(crate) fn wait(mutex: &Mutex, deadline_ns: Option<u64>, try_lock: TryLock) -> bool {
     let cancellable = libc::c_int::from(may_be_cancelled());
     if cancellable != 0 {
         // Cancellable only while it sleeps.
         set_cancel_type(DEFERRED);
     }
-    let outer = thread::this().at_gate.get();
-    let record = AtGate { mutex, stage: Cell::new(Stage::New), outer };
+    let record = AtGate { mutex, stage: Cell::new(Stage::New), outer: innermost() };
     record.begin(mutex);
-    let has_it = wait_inside(mutex, deadline_ns, cancellable, &record);
+    let has_it = wait_inside(mutex, deadline_ns, try_lock, cancellable, &record);
     record.end();
     if cancellable != 0 {
         set_cancel_type(ASYNCHRONOUS);
@@ -216,6 +225,7 @@ pub(crate) fn wait(mutex: &Mutex, deadline_ns: Option<u64>) -> bool {
 fn wait_inside(
     mutex: &Mutex,
     deadline_ns: Option<u64>,
+    try_lock: TryLock,
     cancellable: libc::c_int,
     record: &AtGate,
 ) -> bool {
@@ -230,7 +240,7 @@ fn wait_inside(
             record.is(Stage::Counted);
             continue;
         }
-        if (operations().try_lock)(mutex) == 0 {
+        if try_lock(mutex) == 0 {
             record.is(Stage::Moving);
             leave_with_lock(mutex);
             return true;
@@ -295,25 +305,20 @@ pub(crate) fn hand_over(mutex: &Mutex) -> bool {
     given
 }
 
-/// Cancels the calling thread's wait at the gate: it leaves, and passes on a lock that it was
-/// handed.
+/// Ends the innermost wait of the calling thread, in which it is being cancelled.
 ///
 /// # Safety
-/// For block.c, from within [`wait`]: the mutex is alive.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn overlock_gate_cancelled(mutex: *const Mutex) {
-    let record = thread::this().at_gate.get();
+/// The wait is for this mutex.
+pub(crate) unsafe fn cancel(mutex: &Mutex, unlock: Unlock) {
+    let record = innermost();
     // SAFETY: the record of the wait that is being cancelled, whose frame is still there.
-    thread::this().at_gate.set(unsafe { (*record).outer });
-    // SAFETY: the caller's.
-    give_up(unsafe { &*mutex });
+    thread::this().at_gate.set(unsafe { (*record).outer }.cast());
+    give_up(mutex, unlock);
 }
 
 /// Leaves the gate, and passes on a lock that was handed over.
-fn give_up(mutex: &Mutex) {
+fn give_up(mutex: &Mutex, unlock: Unlock) {
     if leave(mutex) {
-        // `release`, unlike `unlock`, does not check for the owner, which this thread has not
-        // become.
-        crate::mutex::release(mutex);
+        unlock(mutex);
     }
 }

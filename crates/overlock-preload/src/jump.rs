@@ -7,7 +7,7 @@
 //! itself: the waiter's frames are still there, and its mutex is alive. So this library replaces
 //! `longjmp` and its relatives. They give up the waits whose frames are about to go, and then call
 //! libc's. A handler that ends its thread, is cancelled, or throws an exception unwinds the waits;
-//! their outermost frame, [`overlock_guarded`], gives them up then.
+//! their outermost frame ([`guarded`](crate::guarded)) has them given up then.
 //!
 //! # Which frames go
 //!
@@ -30,8 +30,9 @@ use overlock::platform::{Cpu, Platform, keep_errno, report};
 
 use crate::frames::{self, Frames};
 use crate::mutex::Mutex;
+use crate::mutex::calls::release;
 use crate::platform::Process;
-use crate::{gate, numbers, real, thread};
+use crate::{gate, real, thread};
 
 /// A `jmp_buf`: at least as large as any libc's.
 type Buffer = [usize; 64];
@@ -64,28 +65,6 @@ core::arch::global_asm!(
     "ret",
     ".cfi_endproc",
     ".size overlock_sample_jump, . - overlock_sample_jump",
-    ".popsection",
-    ".pushsection .text.overlock_guarded, \"ax\", @progbits",
-    ".hidden overlock_guarded",
-    ".globl overlock_guarded",
-    ".type overlock_guarded, @function",
-    "overlock_guarded:",
-    ".cfi_startproc",
-    // The address of the personality, relative and by way of a pointer.
-    ".cfi_personality 0x9b, overlock_personality_address",
-    "sub rsp, 8",
-    ".cfi_def_cfa_offset 16",
-    "call rdx",
-    "add rsp, 8",
-    ".cfi_def_cfa_offset 8",
-    "ret",
-    ".cfi_endproc",
-    ".size overlock_guarded, . - overlock_guarded",
-    ".popsection",
-    ".pushsection .data.rel.ro.overlock_personality_address, \"aw\", @progbits",
-    ".p2align 3",
-    "overlock_personality_address:",
-    ".quad overlock_personality",
     ".popsection"
 );
 
@@ -110,32 +89,6 @@ core::arch::global_asm!(
     "ret",
     ".cfi_endproc",
     ".size overlock_sample_jump, . - overlock_sample_jump",
-    ".popsection",
-    ".pushsection .text.overlock_guarded, \"ax\", @progbits",
-    ".hidden overlock_guarded",
-    ".globl overlock_guarded",
-    ".type overlock_guarded, @function",
-    "overlock_guarded:",
-    ".cfi_startproc",
-    // The address of the personality, relative and by way of a pointer.
-    ".cfi_personality 0x9b, overlock_personality_address",
-    "stp x29, x30, [sp, -16]!",
-    ".cfi_def_cfa_offset 16",
-    ".cfi_offset 29, -16",
-    ".cfi_offset 30, -8",
-    "blr x2",
-    "ldp x29, x30, [sp], 16",
-    ".cfi_def_cfa_offset 0",
-    ".cfi_restore 29",
-    ".cfi_restore 30",
-    "ret",
-    ".cfi_endproc",
-    ".size overlock_guarded, . - overlock_guarded",
-    ".popsection",
-    ".pushsection .data.rel.ro.overlock_personality_address, \"aw\", @progbits",
-    ".p2align 3",
-    "overlock_personality_address:",
-    ".quad overlock_personality",
     ".popsection"
 );
 
@@ -226,7 +179,7 @@ fn forget_wake_up() {
 
 /// Returns the number of the calling thread, if it has ever waited.
 fn number() -> Option<Cpu> {
-    (thread::this().number.get() != 0).then(numbers::current)?
+    (thread::this().number.get() != 0).then(Process::cpu)?
 }
 
 /// Gives up the waits of this thread whose frames are about to go.
@@ -236,7 +189,7 @@ fn number() -> Option<Cpu> {
 unsafe fn give_up(is_gone: impl Fn(usize) -> bool) {
     let all = keep_errno(|| {
         // SAFETY: the caller's.
-        let mut all = unsafe { gate::abandon(&is_gone) };
+        let mut all = unsafe { gate::abandon(&is_gone, release) };
         if let Some(cpu) = number() {
             // SAFETY: the caller's; a thread waits only for mutexes that are alive.
             all &= unsafe { Process::slot(cpu).abandon(cpu, &is_gone) };
@@ -304,11 +257,12 @@ extern "C" fn overlock_unwound(outermost: usize) {
     }
 }
 
-unsafe extern "C-unwind" {
-    /// Calls `wait`, which may wait for the mutex, in a frame that notices when it is unwound.
-    pub(crate) fn overlock_guarded(
-        mutex: &Mutex,
-        deadline_ns: u64,
-        wait: extern "C-unwind" fn(&Mutex, u64) -> c_int,
-    ) -> c_int;
+/// For block.c: ends the calling thread's wait at the gate, in which it is being cancelled.
+///
+/// # Safety
+/// From within that wait: the mutex is alive.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn overlock_gate_cancelled(mutex: *const Mutex) {
+    // SAFETY: the caller's.
+    unsafe { gate::cancel(&*mutex, release) };
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls that stay libc's and are passed on.
 //!
-//! Two cases pass calls on. Read-write locks, semaphores and barriers always do; here the library
-//! only counts that a thread has to wait, so that a user who asks why a program gains nothing from
-//! another mutex learns where it waits instead. And with `OVERLOCK_LOCK=none` everything does: then
-//! the library is loaded, starts and intercepts calls, but replaces nothing. The time that a
-//! program then loses is the price of preloading, not of a lock.
+//! Read-write locks, semaphores and barriers are: the library only counts that a thread has to
+//! wait, so that a user who asks why a program gains nothing from another mutex learns where it
+//! waits instead.
 //!
 //! The call that does not wait finds out whether the other would: `tryrdlock`, `trywrlock`,
 //! `sem_getvalue`. So a wait is counted in excess where the lock becomes free just then, which does
@@ -16,46 +14,14 @@ use core::ffi::c_void;
 
 use libc::{EBUSY, c_int, clockid_t, pthread_barrier_t, pthread_rwlock_t, sem_t, timespec};
 
-use crate::choice::Operations;
 use crate::counters::{self, Event};
-use crate::mutex::Mutex;
-use crate::{clock, longest, real};
+use crate::{choice, clock, real};
 
-/// libc's own mutexes: the table for `OVERLOCK_LOCK=none`.
-pub(crate) const OPERATIONS: Operations = {
-    /// Tries first, so that the counters show calls that wait and the longest wait; libc itself
-    /// spins or sleeps.
-    extern "C-unwind" fn lock(mutex: &Mutex) -> c_int {
-        match try_lock(mutex) {
-            EBUSY => {
-                counters::add(Event::MutexContended);
-                longest::enter();
-                longest::halts();
-                // SAFETY: the program's own call, passed on.
-                let error = unsafe { real::mutex_lock(mutex.as_ptr()) };
-                longest::leave();
-                error
-            }
-            taken_or_broken => taken_or_broken,
-        }
-    }
-    extern "C" fn try_lock(mutex: &Mutex) -> c_int {
-        // SAFETY: the program's own call, passed on.
-        unsafe { real::mutex_trylock(mutex.as_ptr()) }
-    }
-    /// Never called: no mutex is of our kinds, so calls with a deadline are passed on earlier.
-    extern "C-unwind" fn lock_until(mutex: &Mutex, deadline_ns: u64) -> c_int {
-        let (tv_sec, tv_nsec) = (deadline_ns / 1_000_000_000, deadline_ns % 1_000_000_000);
-        let at = timespec { tv_sec: tv_sec as i64, tv_nsec: tv_nsec as i64 };
-        // SAFETY: the program's own mutex, and a time of ours.
-        unsafe { real::mutex_clocklock(mutex.as_ptr(), libc::CLOCK_MONOTONIC, &raw const at) }
-    }
-    unsafe extern "C" fn unlock(mutex: &Mutex) -> c_int {
-        // SAFETY: the program's own call, passed on.
-        unsafe { real::mutex_unlock(mutex.as_ptr()) }
-    }
-    Operations { name: "none", lock, try_lock, lock_until, unlock }
-};
+/// Counts a wait, as one of this process even if it is a forked child that has used no lock yet.
+fn count(event: Event) {
+    choice::ensure_decided();
+    counters::add(event);
+}
 
 /// Calls libc's function, after one that doesn't wait has failed. libc looks at all arguments
 /// before it takes even a free lock, so a call that it will refuse is passed on at once.
@@ -74,7 +40,7 @@ macro_rules! waits_unless {
                 // SAFETY: the caller's.
                 match unsafe { real::$try(lock) } {
                     EBUSY => {
-                        counters::add(Event::RwlockWait);
+                        count(Event::RwlockWait);
                         // SAFETY: the caller's.
                         unsafe { real::$real(lock, $($argument),*) }
                     }
@@ -120,7 +86,7 @@ pub(crate) unsafe extern "C-unwind" fn barrier_wait(barrier: *mut pthread_barrie
     // SAFETY: the caller's.
     let result = unsafe { real::barrier_wait(barrier) };
     if result == 0 {
-        counters::add(Event::BarrierWait);
+        count(Event::BarrierWait);
     }
     result
 }
@@ -135,7 +101,7 @@ unsafe extern "C" fn overlock_sem_enter(semaphore: *mut sem_t, which: usize) -> 
     let mut value = 0;
     // SAFETY: the program's semaphore, and a variable of ours.
     if unsafe { real::sem_getvalue(semaphore, &raw mut value) } == 0 && value <= 0 {
-        counters::add(Event::SemaphoreWait);
+        count(Event::SemaphoreWait);
     }
     real::sem_waits()[which]()
 }

@@ -13,8 +13,54 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot, Threads};
 
-use crate::unforked::{self, UNFORKED};
-use crate::{longest, numbers, thread};
+use crate::numbers::{FEW, Numbers};
+use crate::unforked::{Unforked, Wiping};
+use crate::{longest, thread};
+
+/// The size of the table of halted waiters: a ticket lock enters all of its waiters.
+const BUCKETS: usize = 1 << 11;
+
+/// The waiters, none of which a forked child has.
+struct Waiters {
+    /// Those in queues.
+    numbers: Numbers<Slot<Process>>,
+    /// Those that are halted, by lock.
+    halted: [Bucket<Process>; BUCKETS],
+}
+
+static WAITERS: Unforked<Waiters> = Unforked::new(Waiters {
+    // SAFETY: a new slot is all zeros, and a slot consists of atomic words.
+    numbers: unsafe { Numbers::new([const { Slot::new() }; FEW]) },
+    halted: [const { Bucket::new() }; BUCKETS],
+});
+
+static WIPING: Wiping = Wiping::new();
+
+/// Asks the kernel at the start of the process to clear the waiters in forked children, so that a
+/// first wait makes no call that a sandbox may forbid.
+pub(crate) fn prepare() {
+    WIPING.ask(&WAITERS);
+}
+
+/// Takes a number for the calling thread, perhaps before the start: a constructor can wait.
+#[cold]
+#[inline(never)]
+fn take_number() -> Option<Cpu> {
+    prepare();
+    WAITERS.numbers.take()
+}
+
+/// Clears the waiters, in a forked child's only thread, unless the kernel has.
+pub(crate) fn clear_in_child() {
+    if WIPING.is_kernels() {
+        return;
+    }
+    WAITERS.numbers.clear();
+    let halted = WAITERS.halted.as_ptr().cast_mut();
+    // SAFETY: no other thread runs, no reference to a bucket is in use here, and a bucket consists
+    // of atomic words, all zero in a new one.
+    unsafe { core::ptr::write_bytes(halted, 0, BUCKETS) };
+}
 
 /// See the [module documentation](self).
 pub(crate) struct Process;
@@ -57,15 +103,15 @@ unsafe impl Platform for Process {
     }
 
     fn cpu() -> Option<Cpu> {
-        numbers::current()
+        WAITERS.numbers.current().or_else(take_number)
     }
 
     fn slot(cpu: Cpu) -> &'static Slot<Self> {
-        unforked::slot(cpu.index())
+        WAITERS.numbers.record(cpu.index())
     }
 
     fn waiters() -> &'static [Bucket<Self>] {
-        &UNFORKED.waiters
+        &WAITERS.halted
     }
 
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {

@@ -3,7 +3,7 @@
 
 use overlock::platform::{Platform as _, Threads};
 
-use crate::{choice, cond, counters, real, thread, unforked};
+use crate::{choice, cond, counters, longest, platform, real, thread};
 
 /// Runs before the constructors of the lock library, which would arm its restartable sequences.
 #[used]
@@ -21,9 +21,12 @@ static START: extern "C" fn() = start;
 static END: extern "C" fn() = end;
 
 extern "C" fn start() {
-    // SAFETY: called here only, and `report` only by `end`, when the process ends.
-    unsafe { counters::note_start() };
     choice::ensure_decided();
+    // SAFETY: called here only, and `report` only by `end`, when the process ends.
+    if unsafe { counters::note_start(choice::lock() as u32) } {
+        longest::begin();
+    }
+    platform::prepare();
     cond::prepare();
     thread::prepare();
     real::prepare();
@@ -35,11 +38,12 @@ extern "C" fn start() {
 }
 
 extern "C" fn end() {
-    counters::report();
+    counters::report(choice::name());
 }
 
 /// In a forked child.
 unsafe extern "C" fn after_fork() {
-    unforked::clear_in_child();
+    platform::clear_in_child();
+    choice::clear_in_child();
     choice::ensure_decided();
 }

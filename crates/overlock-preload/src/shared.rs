@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicPtr, Ordering::Relaxed, Ordering::Release};
 use overlock::platform::syscall::{self, syscall};
 
 use crate::tally::{self, BUILD, PLACES, Place, Tally};
-use crate::{choice, counters, numbers};
+use crate::thread;
 
 /// [`tally::VARIABLE`], for C.
 pub(crate) const VARIABLE: &CStr = c"OVERLOCK_TALLY";
@@ -20,39 +20,39 @@ const _: () = assert!(VARIABLE.to_bytes().len() == tally::VARIABLE.len());
 /// The memory, once it is mapped. It stays mapped.
 static TALLY: AtomicPtr<Tally> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Maps the memory that the variable names, and lets the process count there. Returns whether it
-/// does.
-pub(crate) fn join(named: &[u8], place: &AtomicPtr<Place>) -> bool {
+/// Maps the memory that the variable names, and lets the process, which runs this program and uses
+/// the lock of that number, count there. Returns whether it does.
+pub(crate) fn join(named: &[u8], lock: u32, program: &[u8], place: &AtomicPtr<Place>) -> bool {
     let Some(tally) = Named::parse(named).and_then(|named| named.map()) else { return false };
     if tally.head.build.load(Relaxed) != BUILD {
         tally.head.strangers.fetch_add(1, Relaxed);
         return false;
     }
     TALLY.store(core::ptr::from_ref(tally).cast_mut(), Relaxed);
-    claim(tally, place);
+    claim(tally, lock, program, place);
     true
 }
 
 /// Gives a forked child a place of its own.
-pub(crate) fn join_again(place: &AtomicPtr<Place>) {
+pub(crate) fn join_again(lock: u32, program: &[u8], place: &AtomicPtr<Place>) {
     // SAFETY: null, or mapped for ever.
     if let Some(tally) = unsafe { TALLY.load(Relaxed).as_ref() } {
-        claim(tally, place);
+        claim(tally, lock, program, place);
     }
 }
 
-fn claim(tally: &'static Tally, place: &AtomicPtr<Place>) {
+fn claim(tally: &'static Tally, lock: u32, program: &[u8], place: &AtomicPtr<Place>) {
     let index = tally.head.claimed.fetch_add(1, Relaxed) as usize;
     let mine = &tally.places[index.min(PLACES - 1)];
-    mine.lock.store(choice::lock() as u32, Relaxed);
-    let mut name = counters::program().to_bytes().chunks(8);
+    mine.lock.store(lock, Relaxed);
+    let mut name = program.chunks(8);
     for word in &mine.program {
         let mut bytes = [0; 8];
         let chunk = name.next().unwrap_or_default();
         bytes[..chunk.len()].copy_from_slice(chunk);
         word.store(u64::from_le_bytes(bytes), Relaxed);
     }
-    mine.pid.store(numbers::process() as u32, Relaxed);
+    mine.pid.store(thread::kernels_process() as u32, Relaxed);
     // ORDERING: Release → the Acquire in `counters::place`.
     place.store(core::ptr::from_ref(mine).cast_mut(), Release);
 }

@@ -70,8 +70,9 @@ pub(crate) fn unlock(word: &AtomicI32) {
 #[cold]
 #[inline(never)]
 fn lock_slow(word: &AtomicI32) {
+    let is_libcs = choice::is_none();
     counters::add(Event::SpinContended);
-    if choice::is_none() {
+    if is_libcs {
         // SAFETY: the program's own call, passed on, which can't fail.
         unsafe { real::spin_lock(word.as_ptr()) };
         return;

@@ -11,7 +11,7 @@
 struct overlock_thread {
 	uint32_t tid;
 	uint32_t number;
-	uint64_t identity;
+	uint32_t line;
 	uint32_t policy;
 	int cancel_type;
 	_Bool decides;

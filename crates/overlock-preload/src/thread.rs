@@ -6,14 +6,11 @@
 //! and in a forked child, whose one thread keeps the copy of it.
 
 use core::cell::Cell;
+use core::ffi::c_void;
 use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicIsize, AtomicU32, Ordering::Relaxed};
 
 use overlock::platform::syscall::syscall;
-
-use crate::choice;
-use crate::gate::AtGate;
-use crate::unforked::UNFORKED;
 
 /// The record of a thread: `struct overlock_thread` in thread.c.
 #[repr(C)]
@@ -22,8 +19,8 @@ pub(crate) struct Thread {
     tid: Cell<u32>,
     /// Its number among the waiters: see [`numbers`](crate::numbers).
     pub(crate) number: Cell<u32>,
-    /// The thread's identity for mutexes that know their owner; or zero.
-    identity: Cell<u64>,
+    /// See [`line`]; or zero before it is first needed.
+    line: Cell<u32>,
     /// Whether it is a real-time thread (bit 0), and for how many contended calls to rely on that.
     pub(crate) policy: Cell<u32>,
     /// `PTHREAD_CANCEL_DEFERRED` or `_ASYNCHRONOUS`, as it has last chosen.
@@ -32,8 +29,8 @@ pub(crate) struct Thread {
     pub(crate) decides: Cell<bool>,
     /// 1 while it takes a mutex after a condition variable has woken it, else 0.
     pub(crate) woken: Cell<u32>,
-    /// Its innermost wait at a gate: see [`gate`](crate::gate).
-    pub(crate) at_gate: Cell<*const AtGate>,
+    /// Its innermost wait at a gate, as the [`gate`](crate::gate) records it.
+    pub(crate) at_gate: Cell<*const c_void>,
     /// When it first gave its processor up in the present wait, in nanoseconds; or zero: see
     /// [`longest`](crate::longest).
     pub(crate) waits_since: Cell<u64>,
@@ -163,39 +160,27 @@ pub(crate) fn forget_tid() {
     this().tid.set(0);
 }
 
-/// Returns the identity of the calling thread, for mutexes that know their owner.
-///
-/// It is the number of the process ([`choice::process`], upper half), and the *line* of the thread:
-/// a number from one counter of the process, which is never used twice. Mutexes can lie in memory
-/// that processes share without having said so, so the identities of two processes differ. In a
-/// forked child the thread keeps its line, which no other thread there gets: see [`is_ancestors`].
+/// Asks the kernel for its number of this process.
+pub(crate) fn kernels_process() -> libc::pid_t {
+    // SAFETY: no arguments, no memory; it can't fail.
+    unsafe { syscall(libc::SYS_getpid, [0; 6]) as libc::pid_t }
+}
+
+/// Returns the *line* of the calling thread: a number from one counter of the process, which is
+/// never used twice. In a forked child the thread keeps it.
 #[inline]
-pub(crate) fn identity() -> u64 {
-    let (identity, process) = (&this().identity, UNFORKED.process.load(Relaxed));
-    let known = identity.get();
-    if known != 0 && (known >> 32) as u32 == process { known } else { identify() }
+pub(crate) fn line() -> u32 {
+    match NonZeroU32::new(this().line.get()) {
+        Some(line) => line.get(),
+        None => next_line(),
+    }
 }
 
 #[cold]
 #[inline(never)]
-fn identify() -> u64 {
+fn next_line() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
-    choice::ensure_decided();
-    let this = this();
-    let line = match this.identity.get() as u32 {
-        // Relaxed: the numbers only have to differ.
-        0 => NEXT.fetch_add(1, Relaxed),
-        line => line,
-    };
-    this.identity.set(u64::from(UNFORKED.process.load(Relaxed)) << 32 | u64::from(line));
-    this.identity.get()
-}
-
-/// Returns whether an identity can be the calling thread's own from before a fork. If it is found
-/// in memory that this process shares with nobody, it is: what the thread has locked before the
-/// fork is still its own. If other processes see that memory, it belongs to a thread of one of
-/// them.
-pub(crate) fn is_ancestors(identity: u64) -> bool {
-    let mine = self::identity();
-    identity != mine && identity as u32 == mine as u32
+    // Relaxed: the numbers only have to differ.
+    this().line.set(NEXT.fetch_add(1, Relaxed));
+    this().line.get()
 }

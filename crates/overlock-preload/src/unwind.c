@@ -2,7 +2,7 @@
 /*
  * What a signal handler unwinds when it interrupts a wait and ends its thread, is cancelled, or throws.
  *
- * The unwinder asks the personality of each frame what to do. The frame that is below all frames of a wait (jump.rs)
+ * The unwinder asks the personality of each frame what to do. The frame that is below all frames of a wait (guarded.rs)
  * has one of ours, which gives the wait up. Rust's own personality ends the process when it meets an exception that
  * is not Rust's where Rust expects none. Here nothing of Rust has to be cleaned up, so such exceptions pass.
  */

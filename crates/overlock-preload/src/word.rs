@@ -55,37 +55,14 @@ use libc::{EBUSY, ETIMEDOUT, c_int};
 use overlock::platform::{Platform as _, maps};
 use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
 
-use crate::choice::{self, Operations};
 use crate::clock::Poll;
 use crate::counters::{self, Event, Preload};
-use crate::jump::overlock_guarded;
+use crate::guarded::overlock_guarded;
 use crate::misuse::{self, Misuse};
 use crate::mutex::Mutex;
-use crate::passed_on;
+use crate::operations::Operations;
 use crate::platform::Process;
-use crate::{gate, longest};
-
-/// The number of locks to choose from.
-pub(crate) const LOCKS: usize = 5;
-
-/// The index of libc's own locks in [`TABLES`].
-pub(crate) const NONE: usize = 5;
-
-/// The tables: of an undecided process, of all locks, and of all locks in a forked child. The first
-/// lock is the default.
-pub(crate) static TABLES: [Operations; 1 + 2 * LOCKS] = [
-    choice::UNDECIDED,
-    Hybrid::<Process, Preload>::OPERATIONS,
-    Ticket::<Process, Preload>::OPERATIONS,
-    Queued::<Process, Preload>::OPERATIONS,
-    TestAndSet::<Process, Preload>::OPERATIONS,
-    passed_on::OPERATIONS,
-    Hybrid::<Process, Preload>::IN_CHILD,
-    Ticket::<Process, Preload>::IN_CHILD,
-    Queued::<Process, Preload>::IN_CHILD,
-    TestAndSet::<Process, Preload>::IN_CHILD,
-    passed_on::OPERATIONS,
-];
+use crate::{choice, gate, longest};
 
 /// In a stamp: a thread of the process is cleaning the word.
 const CLEANING: u32 = 1 << 31;
@@ -94,9 +71,7 @@ const CLEANING: u32 = 1 << 31;
 const LOOKED_AT: u32 = 1 << 30;
 
 /// A lock that lives in one 32-bit word and can give up at a deadline.
-trait Algorithm: ConstLock + Sized + 'static {
-    const NAME: &str;
-
+pub(crate) trait Algorithm: ConstLock + Sized + 'static {
     /// Whether a thread can leave the queue at a deadline. If not, it waits at the gate instead,
     /// which has no place in the queue that would be lost.
     const CAN_GIVE_UP: bool = true;
@@ -119,7 +94,6 @@ trait Algorithm: ConstLock + Sized + 'static {
     fn is_taken_unrecorded(&self, mutex: &Mutex) -> bool;
 
     const OPERATIONS: Operations = Operations {
-        name: Self::NAME,
         lock: lock::<Self>,
         try_lock: try_lock::<Self>,
         lock_until: lock_until::<Self>,
@@ -127,7 +101,6 @@ trait Algorithm: ConstLock + Sized + 'static {
     };
 
     const IN_CHILD: Operations = Operations {
-        name: Self::NAME,
         lock: lock_in_child::<Self>,
         try_lock: try_lock_in_child::<Self>,
         lock_until: lock_until_in_child::<Self>,
@@ -137,11 +110,9 @@ trait Algorithm: ConstLock + Sized + 'static {
 
 /// Implements the locks whose waiters can leave the queue.
 macro_rules! can_give_up {
-    ($($lock:ident $name:literal, $release:expr;)*) => {
+    ($($lock:ident, $release:expr;)*) => {
         $(
             impl Algorithm for $lock<Process, Preload> {
-                const NAME: &str = $name;
-
                 fn lock_until(&self, deadline_ns: u64) -> bool {
                     self.try_lock_until(deadline_ns)
                 }
@@ -161,9 +132,9 @@ macro_rules! can_give_up {
 }
 
 can_give_up! {
-    Hybrid "hybrid", Self::unlock_if_locked;
-    Queued "queued", Self::unlock_if_locked;
-    TestAndSet "test-and-set", unlock_any;
+    Hybrid, Self::unlock_if_locked;
+    Queued, Self::unlock_if_locked;
+    TestAndSet, unlock_any;
 }
 
 /// Releases a lock whose release does no harm if it is free.
@@ -181,8 +152,6 @@ unsafe fn unlock_any(lock: &TestAndSet<Process, Preload>) -> bool {
 const TICKET: u32 = 1;
 
 impl Algorithm for Ticket<Process, Preload> {
-    const NAME: &str = "ticket";
-
     /// A ticket once drawn must be served, so a thread with a deadline draws none and waits at the
     /// gate.
     const CAN_GIVE_UP: bool = false;
@@ -247,7 +216,7 @@ extern "C-unwind" fn lock_contended<L: Algorithm>(mutex: &Mutex, _unused: u64) -
     longest::enter();
     if gate::is_for_me() {
         longest::halts();
-        gate::wait(mutex, None);
+        gate::wait(mutex, None, try_lock_in_child::<L>);
     } else {
         lock_of::<L>(mutex).lock();
         hold::<L>(mutex);
@@ -274,7 +243,8 @@ extern "C-unwind" fn wait_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -
         return poll_until::<L>(mutex, Some(deadline_ns));
     }
     if !L::CAN_GIVE_UP || gate::is_for_me() {
-        return if gate::wait(mutex, Some(deadline_ns)) { 0 } else { ETIMEDOUT };
+        let has_it = gate::wait(mutex, Some(deadline_ns), try_lock_in_child::<L>);
+        return if has_it { 0 } else { ETIMEDOUT };
     }
     if lock_of::<L>(mutex).lock_until(deadline_ns) {
         hold::<L>(mutex);
@@ -300,6 +270,7 @@ extern "C-unwind" fn lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
     lock::<L>(mutex)
 }
 
+/// This is also for a wait at the gate, during which a signal handler can fork and return.
 extern "C" fn try_lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
     adopt::<L>(mutex);
     try_lock::<L>(mutex)

@@ -15,7 +15,6 @@ const LEFT: &[(&str, usize)] = &[
     ("overlock-boot", 9),
     ("overlock-host", 8),
     ("overlock-lab", 7),
-    ("overlock-preload", 15),
     ("overlock-sim", 18),
 ];
 
