@@ -100,7 +100,7 @@ pub(crate) struct RunArgs {
     /// hybrid, ticket, queued or test-and-set; libc preloads nothing, none replaces nothing. The
     /// first word after `run` can be the lock too
     #[arg(long, value_name = "LOCK", default_value = "hybrid")]
-    pub(crate) lock: String,
+    pub(crate) lock: Vec<String>,
 
     /// Print the counters as JSON, one line per process
     #[arg(long)]

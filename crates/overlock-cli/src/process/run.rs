@@ -32,7 +32,9 @@ const PASSED_ON: [i32; 6] =
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
-    let lock = args.lock.as_str();
+    let [lock] = &args.lock[..] else {
+        bail!("a program runs under one lock, but {} are named", args.lock.join(" and "));
+    };
     launch::known(lock)?;
     if let [word, dashes, ..] = &args.command[..]
         && dashes == "--"

@@ -160,7 +160,7 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
     said(&["run", "--", "/no/such/program"]).ends(2, "can't run /no/such/program");
     said(&["run", "--", "/"]).ends(2, "is a folder");
     said(&["run", "hybrid", "--lock", "ticket", "--", "true"])
-        .ends(2, "cannot be used multiple times");
+        .ends(2, "a program runs under one lock, but hybrid and ticket are named");
 }
 
 #[test]
