@@ -283,13 +283,13 @@ macro_rules! platform {
             fn cpu() -> Option<overlock::platform::Cpu> {
                 overlock::platform::Cpu::new($crate::cpus::this().number())
             }
-            fn slot(cpu: overlock::platform::Cpu) -> &'static overlock::platform::Slot<Self> {
-                static SLOTS: [overlock::platform::Slot<$name>; $crate::cpus::MAX] =
+            fn slot(cpu: overlock::platform::Cpu) -> &'static overlock::platform::Slot<Self::Word> {
+                static SLOTS: [overlock::platform::Slot<core::sync::atomic::AtomicU32>; $crate::cpus::MAX] =
                     [const { overlock::platform::Slot::new() }; $crate::cpus::MAX];
                 &SLOTS[cpu.index()]
             }
-            fn waiters() -> &'static [overlock::platform::Bucket<Self>] {
-                static BUCKETS: [overlock::platform::Bucket<$name>; $crate::platform::BUCKETS] =
+            fn waiters() -> &'static [overlock::platform::Bucket<Self::Word>] {
+                static BUCKETS: [overlock::platform::Bucket<core::sync::atomic::AtomicU32>; $crate::platform::BUCKETS] =
                     [const { overlock::platform::Bucket::new() }; $crate::platform::BUCKETS];
                 &BUCKETS
             }

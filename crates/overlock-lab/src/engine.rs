@@ -94,7 +94,7 @@ pub(crate) fn conduct<W: Door, P: Program<W>, R: Runner>(
     signal: i32,
     make: impl FnOnce(&[VcpuRecord], &[Region]) -> Result<Vec<R>, Error>,
 ) -> Result<Outcome<Yields>, Error> {
-    let tables = Tables::<W>::new(config.vcpus);
+    let tables = Tables::new(config.vcpus);
     let clock = Clock::start();
     let shared = Shared {
         stop: AtomicBool::new(false),

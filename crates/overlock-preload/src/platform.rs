@@ -23,9 +23,9 @@ const BUCKETS: usize = 1 << 11;
 /// The waiters, none of which a forked child has.
 struct Waiters {
     /// Those in queues.
-    numbers: Numbers<Slot<Process>>,
+    numbers: Numbers<Slot<AtomicU32>>,
     /// Those that are halted, by lock.
-    halted: [Bucket<Process>; BUCKETS],
+    halted: [Bucket<AtomicU32>; BUCKETS],
 }
 
 static WAITERS: Unforked<Waiters> = Unforked::new(Waiters {
@@ -106,11 +106,11 @@ unsafe impl Platform for Process {
         WAITERS.numbers.current().or_else(take_number)
     }
 
-    fn slot(cpu: Cpu) -> &'static Slot<Self> {
+    fn slot(cpu: Cpu) -> &'static Slot<AtomicU32> {
         WAITERS.numbers.record(cpu.index())
     }
 
-    fn waiters() -> &'static [Bucket<Self>] {
+    fn waiters() -> &'static [Bucket<AtomicU32>] {
         &WAITERS.halted
     }
 

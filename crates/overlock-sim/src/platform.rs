@@ -120,11 +120,11 @@ pub(crate) struct Inject<W: Waiting>(PhantomData<W>);
 
 /// Releases by sequences of two steps.
 #[derive(Debug)]
-pub(crate) struct Sequences;
+pub(crate) struct Sequences<W>(PhantomData<W>);
 
 // SAFETY: the cells say what each operation does. The table above answers P11, which `Unfenced`
 // breaks on purpose.
-unsafe impl<W: Waiting> CheapRelease<Inject<W>> for Sequences {
+unsafe impl<W: Waiting> CheapRelease<W::Word, Word<u16>> for Sequences<W> {
     const EXISTS: bool = W::CHEAP;
 
     #[track_caller]
@@ -165,7 +165,7 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
     // paths also cope with a yield.
     const YIELDS: bool = W::BY_ADDRESS;
 
-    type Release = Sequences;
+    type Release = Sequences<W>;
 
     fn waits() -> bool {
         W::ON
@@ -195,11 +195,11 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
         machine::number().and_then(Cpu::new)
     }
 
-    fn slot(cpu: Cpu) -> &'static Slot<Self> {
+    fn slot(cpu: Cpu) -> &'static Slot<W::Word> {
         machine::slot(cpu)
     }
 
-    fn waiters() -> &'static [Bucket<Self>] {
+    fn waiters() -> &'static [Bucket<W::Word>] {
         machine::waiters()
     }
 

@@ -315,7 +315,7 @@ fn place<V: Verbs + 'static>(line: *mut u8, verbs: V) -> &'static V {
 fn lay_out<W: Waiting>(arena: &mut Arena, world: &World) -> Memory {
     let slot = || {
         let mut made = 0;
-        Slot::<Inject<W>>::with(|| {
+        Slot::<W::Word>::with(|| {
             made += 1;
             W::Word::of_slot(made - 1)
         })
@@ -324,17 +324,17 @@ fn lay_out<W: Waiting>(arena: &mut Arena, world: &World) -> Memory {
         (0..world.cpus).map(|_| ptr::from_ref(arena.put(slot())).cast()).collect();
     let mut entry = 0;
     let table = arena.put_all(world.buckets, || {
-        Bucket::<Inject<W>>::with(|| {
-            let foreign = entry % Bucket::<Inject<W>>::ENTRIES < world.foreign;
+        Bucket::<W::Word>::with(|| {
+            let foreign = entry % Bucket::<W::Word>::ENTRIES < world.foreign;
             entry += 1;
             W::Word::starting_at(if foreign { FOREIGN } else { 0 })
         })
     });
     let table: *const () = table.as_ptr().cast();
     let table_offset = Arena::offset(table.addr());
-    let line = size_of::<Bucket<Inject<W>>>();
+    let line = size_of::<Bucket<W::Word>>();
     let cells = |bucket| {
-        let entries = 0..Bucket::<Inject<W>>::ENTRIES;
+        let entries = 0..Bucket::<W::Word>::ENTRIES;
         entries.map(move |entry| bucket * line + entry * size_of::<W::Word>())
     };
     let table_entries: Vec<_> = (0..world.buckets)
@@ -344,6 +344,6 @@ fn lay_out<W: Waiting>(arena: &mut Arena, world: &World) -> Memory {
         .collect();
     let foreign = table_entries.iter().filter(|&&(_, contents)| contents == FOREIGN).count();
     assert_eq!(foreign, world.buckets * world.foreign, "each entry has a place in the list");
-    let slot_bytes = size_of::<Slot<Inject<W>>>();
+    let slot_bytes = size_of::<Slot<W::Word>>();
     Memory { slots, slot_bytes, table, buckets: world.buckets, table_offset, table_entries }
 }

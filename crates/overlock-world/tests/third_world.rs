@@ -242,10 +242,9 @@ fn interrupt(targets: impl Fn(usize) -> bool, number: u32) {
 #[derive(Clone, Copy, Debug)]
 struct Turns<const WAITS: bool>;
 
-struct Table<P: Platform>(Vec<Slot<P>>, Vec<Bucket<P>>);
+struct Table<W>(Vec<Slot<W>>, Vec<Bucket<W>>);
 
-fn table<P: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstAtomic<u32>>>()
--> Table<P> {
+fn table<W: ConstAtomic<u32>>() -> Table<W> {
     Table((0..1024).map(|_| Slot::new()).collect(), (0..256).map(|_| Bucket::new()).collect())
 }
 
@@ -269,10 +268,10 @@ macro_rules! platform {
             fn cpu() -> Option<Cpu> {
                 Cpu::new(here().1)
             }
-            fn slot(cpu: Cpu) -> &'static Slot<Self> {
+            fn slot(cpu: Cpu) -> &'static Slot<Self::Word> {
                 &Self::table().0[cpu.index()]
             }
-            fn waiters() -> &'static [Bucket<Self>] {
+            fn waiters() -> &'static [Bucket<Self::Word>] {
                 &Self::table().1
             }
             fn wait(word: &Self::Word, expected: u32, deadline_ns: Option<u64>) {
@@ -287,8 +286,8 @@ macro_rules! platform {
         }
 
         impl Turns<$waits> {
-            fn table() -> &'static Table<Self> {
-                static TABLE: OnceLock<Table<Turns<$waits>>> = OnceLock::new();
+            fn table() -> &'static Table<Timed<AtomicU32>> {
+                static TABLE: OnceLock<Table<Timed<AtomicU32>>> = OnceLock::new();
                 TABLE.get_or_init(table)
             }
         }

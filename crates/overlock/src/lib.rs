@@ -59,6 +59,7 @@ pub mod abi;
 pub mod atomic;
 mod condvar;
 pub mod counters;
+mod entered;
 #[cfg(feature = "lock_api")]
 pub mod lock_api;
 mod mutex;

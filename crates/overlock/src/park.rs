@@ -21,8 +21,9 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use crate::entered::Entered;
 use crate::platform::Platform;
-use crate::slot::{NodeState, Slot};
+use crate::slot::NodeState;
 use crate::waiters::{self, Key, NAP_NS};
 
 /// The state of a node whose CPU has halted for `key`.
@@ -46,14 +47,14 @@ pub(crate) fn park<P: Platform>(
         return marked.is_some();
     }
     let key = Key::new(&raw const *word, 0);
-    let entered = Slot::<P>::enter();
+    let entered = Entered::<P>::new();
     let kickable = entered.as_ref().filter(|entered| waiters::insert::<P>(key, entered.id()));
     if let Some(entered) = kickable {
         entered.node().state.store(halted(key), Relaxed);
     }
     let halts = mark().is_some();
     match kickable {
-        Some(entered) if halts => entered.node().state.wait(halted(key), deadline_ns),
+        Some(entered) if halts => entered.node().state.wait::<P>(halted(key), deadline_ns),
         None if halts => P::nap(NAP_NS),
         _ => {}
     }
@@ -87,7 +88,7 @@ fn kick_halted<P: Platform>(word: *const P::Word) -> impl Iterator<Item = ()> {
     waiters::find::<P>(key).filter_map(move |waiter| {
         let state = &waiter.node::<P>().state;
         state.compare_exchange(halted(key), NodeState::UNPARKED, Relaxed).ok()?;
-        state.kick(waiter.cpu());
+        state.kick::<P>(waiter.cpu());
         Some(())
     })
 }

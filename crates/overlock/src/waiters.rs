@@ -35,13 +35,12 @@
 //! With one word per entry, removed by its owner, there is no order between halves to keep, a
 //! double insertion (F2) is impossible, and any CPU can kick twice.
 
-use core::sync::atomic::Ordering::Relaxed;
+use bucket::Bucket;
 
-use crate::atomic::{Atomic, ConstAtomic};
 use crate::platform::Platform;
-#[cfg(feature = "threads")]
-use crate::slot::Cpu;
 use crate::slot::NodeId;
+
+pub(crate) mod bucket;
 
 /// How long a CPU naps when no kick would find it: it has no number or no node, the table is full,
 /// or a cheap release may have missed its mark. In nanoseconds.
@@ -52,46 +51,6 @@ use crate::slot::NodeId;
 /// processor time on, and gain half a nap at most. With longer naps a free lock stays idle for
 /// longer if only napping CPUs want it, for half a nap on average. No lock relies on it for more.
 pub(crate) const NAP_NS: u64 = 50_000;
-
-/// Entries in one bucket.
-const ENTRIES: usize = 16;
-
-/// A cache line of the table. A platform keeps a `static` array of buckets for all its locks.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub struct Bucket<P: Platform> {
-    entries: [P::Word; ENTRIES],
-}
-
-impl<P: Platform> Bucket<P> {
-    /// The number of entries in a bucket, which come first in it. A CPU that needs an entry and
-    /// finds none free naps instead of halting.
-    pub const ENTRIES: usize = ENTRIES;
-
-    /// An empty bucket whose [`ENTRIES`](Self::ENTRIES) cells are created at run time.
-    pub fn with(mut cell: impl FnMut() -> P::Word) -> Self {
-        Self { entries: core::array::from_fn(|_| cell()) }
-    }
-}
-
-impl<P: Platform> Bucket<P>
-where
-    P::Word: ConstAtomic<u32>,
-{
-    /// An empty bucket.
-    pub const fn new() -> Self {
-        Self { entries: [const { P::Word::ZERO }; ENTRIES] }
-    }
-}
-
-impl<P: Platform> Default for Bucket<P>
-where
-    P::Word: ConstAtomic<u32>,
-{
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// What a waiter waits for: a lock, or one ticket of a lock.
 #[derive(Clone, Copy, Debug)]
@@ -112,11 +71,7 @@ impl Key {
         self.0 & 0xffff
     }
 
-    fn entry(self, waiter: NodeId) -> u32 {
-        (self.tag() << 16) | waiter.code()
-    }
-
-    fn bucket<P: Platform>(self) -> &'static Bucket<P> {
+    fn bucket<P: Platform>(self) -> &'static Bucket<P::Word> {
         let buckets = P::waiters();
         &buckets[(self.0 >> 16) as usize % buckets.len()]
     }
@@ -126,18 +81,12 @@ impl Key {
 /// waiter.
 #[must_use]
 pub(crate) fn insert<P: Platform>(key: Key, waiter: NodeId) -> bool {
-    let entry = key.entry(waiter);
-    key.bucket::<P>().entries.iter().any(|cell| {
-        cell.load(Relaxed) == 0 && cell.compare_exchange(0, entry, Relaxed, Relaxed).is_ok()
-    })
+    key.bucket::<P>().insert(key.tag(), waiter)
 }
 
 /// Removes the entry that [`insert`] made (W2).
 pub(crate) fn remove<P: Platform>(key: Key, waiter: NodeId) {
-    let entry = key.entry(waiter);
-    if let Some(cell) = key.bucket::<P>().entries.iter().find(|cell| cell.load(Relaxed) == entry) {
-        cell.store(0, Relaxed);
-    }
+    key.bucket::<P>().remove(key.tag(), waiter);
 }
 
 /// The waiters entered for `key`, and occasionally a waiter whose key has the same tag.
@@ -145,18 +94,5 @@ pub(crate) fn remove<P: Platform>(key: Key, waiter: NodeId) {
 /// The caller has seen the lock word say `HALTED`, with `Acquire` (W1), or only wants a hint: what
 /// it finds may then be out of date.
 pub(crate) fn find<P: Platform>(key: Key) -> impl Iterator<Item = NodeId> {
-    key.bucket::<P>().entries.iter().filter_map(move |cell| {
-        let entry = cell.load(Relaxed);
-        if entry >> 16 == key.tag() { NodeId::decode(entry & 0xffff) } else { None }
-    })
-}
-
-/// Removes the entries of all CPUs for which `exists` returns false.
-#[cfg(feature = "threads")]
-pub(crate) fn retain<P: Platform>(exists: impl Fn(Cpu) -> bool) {
-    for cell in P::waiters().iter().flat_map(|bucket| &bucket.entries) {
-        if NodeId::decode(cell.load(Relaxed) & 0xffff).is_some_and(|waiter| !exists(waiter.cpu())) {
-            cell.store(0, Relaxed);
-        }
-    }
+    key.bucket::<P>().find(key.tag())
 }

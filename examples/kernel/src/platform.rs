@@ -11,9 +11,9 @@ use crate::arch;
 #[derive(Clone, Copy, Debug)]
 pub struct Cores;
 
-static SLOTS: [Slot<Cores>; arch::MAX_CPUS] = [const { Slot::new() }; arch::MAX_CPUS];
+static SLOTS: [Slot<AtomicU32>; arch::MAX_CPUS] = [const { Slot::new() }; arch::MAX_CPUS];
 /// 15 entries per bucket, nearly four for each CPU. A CPU that finds none free naps.
-static BUCKETS: [Bucket<Cores>; arch::MAX_CPUS / 4] = [const { Bucket::new() }; arch::MAX_CPUS / 4];
+static BUCKETS: [Bucket<AtomicU32>; arch::MAX_CPUS / 4] = [const { Bucket::new() }; arch::MAX_CPUS / 4];
 
 // SAFETY: P0: the cells and the fence are those of `core`. P1 and P3: `halt_while`. P2: any
 // interrupt. P4: an interrupt for which no CPU waits does nothing. P6: the pause instruction. P7,
@@ -35,10 +35,10 @@ unsafe impl Platform for Cores {
     fn cpu() -> Option<Cpu> {
         Cpu::new(arch::cpu_number())
     }
-    fn slot(cpu: Cpu) -> &'static Slot<Self> {
+    fn slot(cpu: Cpu) -> &'static Slot<AtomicU32> {
         &SLOTS[cpu.index()]
     }
-    fn waiters() -> &'static [Bucket<Self>] {
+    fn waiters() -> &'static [Bucket<AtomicU32>] {
         &BUCKETS
     }
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {

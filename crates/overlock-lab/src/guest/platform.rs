@@ -45,19 +45,19 @@ const GAP_TICKS: u64 = 4096;
 const BUCKETS: usize = 256;
 
 /// Data that the locks of one platform share in one run.
-struct Table<P: Platform> {
-    slots: Vec<Slot<P>>,
-    buckets: Vec<Bucket<P>>,
+struct Table<W> {
+    slots: Vec<Slot<W>>,
+    buckets: Vec<Bucket<W>>,
 }
 
 /// Data that all locks of a run share.
-pub(crate) struct Tables<W: Door> {
-    waiting: Table<Guest<W, true>>,
-    spinning: Table<Guest<W, false>>,
-    sequential: Table<Guest<W, true, Full>>,
+pub(crate) struct Tables {
+    waiting: Table<<Real as Cells>::Word>,
+    spinning: Table<<Real as Cells>::Word>,
+    sequential: Table<<Full as Cells>::Word>,
 }
 
-impl<W: Door> Tables<W> {
+impl Tables {
     /// Makes empty tables for `vcpus` vCPUs.
     pub(crate) fn new(vcpus: u32) -> Self {
         Self {
@@ -66,15 +66,9 @@ impl<W: Door> Tables<W> {
             sequential: Table::new(vcpus),
         }
     }
-
-    /// Returns the tables of the run that the calling vCPU belongs to.
-    fn current() -> &'static Self {
-        // SAFETY: the engine made the tables for this world, and they outlive the run.
-        unsafe { &*W::record().0.shared().tables.cast() }
-    }
 }
 
-impl<P: Platform<Word: ConstAtomic<u32>>> Table<P> {
+impl<W: ConstAtomic<u32>> Table<W> {
     fn new(vcpus: u32) -> Self {
         Self {
             slots: (0..vcpus).map(|_| Slot::new()).collect(),
@@ -86,13 +80,15 @@ impl<P: Platform<Word: ConstAtomic<u32>>> Table<P> {
 }
 
 impl<W: Door, const WAITS: bool, C: Cells> Guest<W, WAITS, C> {
-    fn table() -> &'static Table<Self> {
+    fn table() -> &'static Table<C::Word> {
         const { assert!(WAITS || !C::FULL, "there is no such table") };
-        let tables = Tables::<W>::current();
+        // SAFETY: the engine made the tables of the run that this vCPU belongs to, and they outlive
+        // it.
+        let tables: &Tables = unsafe { &*W::record().0.shared().tables.cast() };
         let table = match (C::FULL, WAITS) {
             (false, true) => (&raw const tables.waiting).cast(),
             (false, false) => (&raw const tables.spinning).cast(),
-            (true, _) => (&raw const tables.sequential).cast::<Table<Self>>(),
+            (true, _) => (&raw const tables.sequential).cast::<Table<C::Word>>(),
         };
         // SAFETY: of the three, this is the table that was made for this very platform; the
         // assertion rules out a fourth.
@@ -141,12 +137,12 @@ unsafe impl<W: Door, const WAITS: bool, C: Cells> Platform for Guest<W, WAITS, C
     }
 
     #[inline]
-    fn slot(cpu: Cpu) -> &'static Slot<Self> {
+    fn slot(cpu: Cpu) -> &'static Slot<Self::Word> {
         &Self::table().slots[cpu.index()]
     }
 
     #[inline]
-    fn waiters() -> &'static [Bucket<Self>] {
+    fn waiters() -> &'static [Bucket<Self::Word>] {
         &Self::table().buckets
     }
 

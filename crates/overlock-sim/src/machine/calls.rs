@@ -5,6 +5,7 @@
 
 use std::panic::Location;
 
+use overlock::atomic::Atomic;
 use overlock::counters::Event as Counter;
 use overlock::platform::{Bucket, Cpu, Slot};
 
@@ -13,7 +14,6 @@ use crate::arena::Arena;
 use crate::engine::{self, Core, Cost, Home, Observer, Touch};
 use crate::failure::Oracle;
 use crate::faults::Fault;
-use crate::platform::{Inject, Waiting};
 use crate::run;
 use crate::trace::What;
 
@@ -238,20 +238,20 @@ pub(crate) fn count(event: Counter) {
 }
 
 /// The slot of a CPU.
-pub(crate) fn slot<W: Waiting>(cpu: Cpu) -> &'static Slot<Inject<W>> {
+pub(crate) fn slot<C: Atomic<u32>>(cpu: Cpu) -> &'static Slot<C> {
     let slot = with(|m| {
         let index = m.cpus.iter().position(|state| state.number == Some(cpu.index()));
         let index = index.unwrap_or_else(|| panic!("there is no CPU number {}", cpu.index()));
         m.memory.slots[index]
     });
-    // SAFETY: `Subject::lay_out` has put a slot of this platform there for this run, and a subject
-    // has only one platform.
-    unsafe { &*slot.cast::<Slot<Inject<W>>>() }
+    // SAFETY: `Subject::lay_out` has put a slot of these cells there for this run, and a subject
+    // has only one kind.
+    unsafe { &*slot.cast::<Slot<C>>() }
 }
 
 /// The table of waiters.
-pub(crate) fn waiters<W: Waiting>() -> &'static [Bucket<Inject<W>>] {
+pub(crate) fn waiters<C: Atomic<u32>>() -> &'static [Bucket<C>] {
     let (table, buckets) = with(|m| (m.memory.table, m.memory.buckets));
-    // SAFETY: `Subject::lay_out` has put this many buckets of this platform there for this run.
-    unsafe { std::slice::from_raw_parts(table.cast::<Bucket<Inject<W>>>(), buckets) }
+    // SAFETY: `Subject::lay_out` has put this many buckets of these cells there for this run.
+    unsafe { std::slice::from_raw_parts(table.cast::<Bucket<C>>(), buckets) }
 }

@@ -39,26 +39,26 @@ pub struct Simulated;
 pub struct OnHost<const WAITS: bool>;
 
 /// What the locks of one platform share in one run.
-struct Table<P: Platform> {
-    slots: &'static [Slot<P>],
-    buckets: &'static [Bucket<P>],
+struct Table {
+    slots: &'static [Slot<Timed<u32>>],
+    buckets: &'static [Bucket<Timed<u32>>],
 }
 
-impl<P: Platform<Word = Timed<u32>>> Table<P> {
+impl Table {
     /// Empty tables for `vcpus` vCPUs, in the memory of the run.
     fn new(vcpus: u32) -> Self {
         let buckets = BUCKETS.max(vcpus.next_power_of_two() as usize);
         Self {
-            slots: memory::put_all(vcpus as usize, Slot::<P>::new),
-            buckets: memory::put_all(buckets, Bucket::<P>::new),
+            slots: memory::put_all(vcpus as usize, Slot::new),
+            buckets: memory::put_all(buckets, Bucket::new),
         }
     }
 }
 
 /// What all locks of one run share.
 pub(crate) struct Tables {
-    waiting: Table<OnHost<true>>,
-    spinning: Table<OnHost<false>>,
+    waiting: Table,
+    spinning: Table,
 }
 
 impl Tables {
@@ -105,12 +105,12 @@ macro_rules! platform {
             }
 
             #[inline]
-            fn slot(cpu: Cpu) -> &'static Slot<Self> {
+            fn slot(cpu: Cpu) -> &'static Slot<Timed<u32>> {
                 &with(|m| m.tables).$table.slots[cpu.index()]
             }
 
             #[inline]
-            fn waiters() -> &'static [Bucket<Self>] {
+            fn waiters() -> &'static [Bucket<Timed<u32>>] {
                 with(|m| m.tables).$table.buckets
             }
 

@@ -301,7 +301,7 @@ impl Mistake for Forgetful {
     fn unlock(words: &Words) {
         let entries = ptr::from_ref(Here::waiters().last().unwrap()).cast::<Word<u32>>();
         // SAFETY: the bucket begins with this many words, and lives as long as the run.
-        let entry = unsafe { &*entries.add(Bucket::<Here>::ENTRIES - 1) };
+        let entry = unsafe { &*entries.add(Bucket::<Word<u32>>::ENTRIES - 1) };
         entry.store(1 << 16 | 4, SeqCst);
         words.release();
         Here::kick_any(&raw const words.lock);

@@ -19,7 +19,7 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 use super::{Platform, ReadModifyWrite};
 use crate::slot::{Cpu, Slot};
-use crate::waiters::Bucket;
+use crate::waiters::bucket::Bucket;
 
 /// Cores that are never taken away: spin only. See the [platform contract](super).
 ///
@@ -30,12 +30,12 @@ use crate::waiters::Bucket;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 
-static SLOT: Slot<Native> = Slot::new();
-static BUCKETS: [Bucket<Native>; 1] = [Bucket::new()];
+static SLOT: Slot<AtomicU32> = Slot::new();
+static BUCKETS: [Bucket<AtomicU32>; 1] = [Bucket::new()];
 
 // Documented in docs/kernels.md.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Bucket<Native>>() == 64 && size_of::<Slot<Native>>() == 256);
+const _: () = assert!(size_of::<Bucket<AtomicU32>>() == 64 && size_of::<Slot<AtomicU32>>() == 256);
 
 // SAFETY: the table above answers the contract clause by clause.
 unsafe impl Platform for Native {
@@ -60,11 +60,11 @@ unsafe impl Platform for Native {
         None
     }
 
-    fn slot(_cpu: Cpu) -> &'static Slot<Self> {
+    fn slot(_cpu: Cpu) -> &'static Slot<AtomicU32> {
         &SLOT
     }
 
-    fn waiters() -> &'static [Bucket<Self>] {
+    fn waiters() -> &'static [Bucket<AtomicU32>] {
         &BUCKETS
     }
 

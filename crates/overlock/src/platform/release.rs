@@ -25,7 +25,6 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::Platform;
 use crate::atomic::Atomic;
 
 /// How a platform takes and releases a lock that has no waiters (P11).
@@ -36,17 +35,18 @@ use crate::atomic::Atomic;
 /// change the lowest byte and nothing else, and the release looks only at the upper half.
 ///
 /// ```compile_fail,E0200
-/// use overlock::platform::{CheapRelease, Native};
+/// use core::sync::atomic::{AtomicU16, AtomicU32};
+/// use overlock::platform::CheapRelease;
 ///
 /// struct Mine;
-/// impl CheapRelease<Native> for Mine {}
+/// impl CheapRelease<AtomicU32, AtomicU16> for Mine {}
 /// ```
 ///
 /// # Safety
 /// An operation that returns true has done what its documentation says, and nothing else; one that
 /// returns false has changed nothing (P0). `membarrier` keeps P11.
-pub unsafe trait CheapRelease<P: Platform> {
-    /// Whether the operations ever store. If this is true and [`Platform::WAITS`] is false, a
+pub unsafe trait CheapRelease<W: Atomic<u32>, H: Atomic<u16>> {
+    /// Whether the operations ever store. If this is true and [`Platform::WAITS`](super::Platform::WAITS) is false, a
     /// program that releases a lock does not compile.
     const EXISTS: bool = false;
 
@@ -55,7 +55,7 @@ pub unsafe trait CheapRelease<P: Platform> {
     /// and [`EXISTS`](Self::EXISTS) is false, as the default does.
     #[inline(always)]
     #[track_caller]
-    fn set_lowest_bit(word: &P::Word) -> bool {
+    fn set_lowest_bit(word: &W) -> bool {
         // ORDERING: Acquire, for the caller (O1).
         word.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
@@ -65,7 +65,7 @@ pub unsafe trait CheapRelease<P: Platform> {
     /// may refuse for no reason, as the default does.
     #[inline(always)]
     #[track_caller]
-    fn clear_low_byte(_word: &P::Word) -> bool {
+    fn clear_low_byte(_word: &W) -> bool {
         false
     }
 
@@ -74,7 +74,7 @@ pub unsafe trait CheapRelease<P: Platform> {
     /// Returns whether it did. It may refuse for no reason, as the default does.
     #[inline(always)]
     #[track_caller]
-    fn add_half(_cell: &P::Half, _n: u16, _unless: u16) -> bool {
+    fn add_half(_cell: &H, _n: u16, _unless: u16) -> bool {
         false
     }
 
@@ -94,7 +94,7 @@ pub struct ReadModifyWrite;
 
 // SAFETY: the defaults. Of these only `set_lowest_bit` ever stores, by the compare-exchange that
 // its documentation names.
-unsafe impl<P: Platform> CheapRelease<P> for ReadModifyWrite {}
+unsafe impl<W: Atomic<u32>, H: Atomic<u16>> CheapRelease<W, H> for ReadModifyWrite {}
 
 /// A cheap release misses waiters that halt, so that a platform on which CPUs never wait has no use
 /// for it, and no `membarrier` that would end the race.

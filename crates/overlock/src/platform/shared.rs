@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Shared`: threads of several processes that map the same memory. Linux.
 //!
-//! The clauses are answered as for [`Threads`], except these:
+//! The clauses are answered as for [`Threads`](super::Threads), except these:
 //!
 //! | clause | answer |
 //! |---|---|
@@ -11,11 +11,10 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
-use super::ReadModifyWrite;
-use super::threads::futex;
-use super::{Platform, Threads};
+use super::threads::{clock, futex};
+use super::{Platform, ReadModifyWrite};
 use crate::slot::{Cpu, Slot};
-use crate::waiters::Bucket;
+use crate::waiters::bucket::Bucket;
 
 /// Threads of several processes that share the memory in which a lock lies. For
 /// [`TestAndSet`](crate::TestAndSet).
@@ -26,8 +25,8 @@ use crate::waiters::Bucket;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shared;
 
-static SLOT: Slot<Shared> = Slot::new();
-static BUCKETS: [Bucket<Shared>; 1] = [Bucket::new()];
+static SLOT: Slot<AtomicU32> = Slot::new();
+static BUCKETS: [Bucket<AtomicU32>; 1] = [Bucket::new()];
 
 // SAFETY: the tables of this file and of `Threads` answer the contract clause by clause.
 unsafe impl Platform for Shared {
@@ -57,11 +56,11 @@ unsafe impl Platform for Shared {
         None
     }
 
-    fn slot(_cpu: Cpu) -> &'static Slot<Self> {
+    fn slot(_cpu: Cpu) -> &'static Slot<AtomicU32> {
         &SLOT
     }
 
-    fn waiters() -> &'static [Bucket<Self>] {
+    fn waiters() -> &'static [Bucket<AtomicU32>] {
         &BUCKETS
     }
 
@@ -80,6 +79,6 @@ unsafe impl Platform for Shared {
     }
 
     fn now_ns() -> u64 {
-        Threads::now_ns()
+        clock::now_ns()
     }
 }

@@ -16,11 +16,11 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
-use super::{MAX_CPUS, Platform};
+use super::Platform;
 use crate::slot::{Cpu, Slot};
-use crate::waiters::Bucket;
+use crate::waiters::bucket::Bucket;
 pub(super) use rseq::Sequences;
-use waiting::Waiting;
+use waiting::WAITING;
 
 pub mod clock;
 pub(super) mod errno;
@@ -29,6 +29,7 @@ pub mod maps;
 pub(super) mod readers;
 mod registry;
 pub mod report;
+mod rows;
 mod rseq;
 pub mod syscall;
 mod vdso;
@@ -39,10 +40,6 @@ mod waiting;
 /// For locks within one process. See the [platform contract](super).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Threads;
-
-static SLOTS: [Slot<Threads>; MAX_CPUS] = [const { Slot::new() }; MAX_CPUS];
-static BUCKETS: [Bucket<Threads>; 1 << 12] = [const { Bucket::new() }; 1 << 12];
-static WAITING: Waiting = Waiting::new();
 
 impl Threads {
     /// Switches waiting off for all locks of this platform: with `false` they only spin, as on
@@ -111,12 +108,12 @@ unsafe impl Platform for Threads {
         registry::current()
     }
 
-    fn slot(cpu: Cpu) -> &'static Slot<Self> {
-        &SLOTS[cpu.index()]
+    fn slot(cpu: Cpu) -> &'static Slot<AtomicU32> {
+        registry::slot(cpu)
     }
 
-    fn waiters() -> &'static [Bucket<Self>] {
-        &BUCKETS
+    fn waiters() -> &'static [Bucket<AtomicU32>] {
+        &registry::BUCKETS
     }
 
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {

@@ -112,8 +112,9 @@ use core::time::Duration;
 use super::{RawLock, TestAndSet};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
+use crate::entered::Entered;
 use crate::platform::Platform;
-use crate::slot::{Care, Entered, Node, NodeId, NodeState, Slot, step};
+use crate::slot::{Care, Node, NodeId, NodeState, step};
 use crate::waiters::NAP_NS;
 
 /// A condition variable without the lock it is used with. See the [module documentation](self).
@@ -202,7 +203,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         release: impl FnOnce(),
         take: impl FnOnce(),
     ) -> bool {
-        let Some(entered) = Slot::<P>::enter() else {
+        let Some(entered) = Entered::<P>::new() else {
             C::count(Event::LockNoNode);
             release();
             P::nap(NAP_NS);
@@ -245,7 +246,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
                 deadline_ns = None;
             } else if P::WAITS && P::waits() {
                 C::count(Event::PvWaitNode);
-                state.wait(seen, deadline_ns);
+                state.wait::<P>(seen, deadline_ns);
             } else {
                 P::relax();
             }
@@ -255,7 +256,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     /// Kicks a waiter that is `NOTIFIED`, unless it has left.
     fn kick(waiter: NodeId) {
         C::count(Event::PvKickUnlock);
-        waiter.node::<P>().state.kick(waiter.cpu());
+        waiter.node::<P>().state.kick::<P>(waiter.cpu());
     }
 
     /// Runs `change` with the list, and returns what it returns.
@@ -307,7 +308,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     }
 
     /// Takes a node off the list.
-    fn unlink(&self, node: &Node<P>) {
+    fn unlink(&self, node: &Node<P::Word>) {
         let before = NodeId::decode(node.before().load(Relaxed));
         let next = NodeId::decode(node.next.load(Relaxed));
         if let Some(before) = before {

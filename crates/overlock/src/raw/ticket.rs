@@ -120,10 +120,11 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
+use crate::entered::Entered;
 use crate::platform::{CheapRelease, MAX_CPUS, Platform};
 use crate::raw::word::ticket::{Head, after, count, rmw};
 use crate::raw::{RawFairLock, RawLock};
-use crate::slot::{Entered, NodeState, Slot, step};
+use crate::slot::{NodeState, step};
 use crate::spin::Spin;
 use crate::waiters::{self, Key, NAP_NS};
 
@@ -212,7 +213,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
             }
             return;
         }
-        let entered = Slot::<P>::enter();
+        let entered = Entered::<P>::new();
         match &entered {
             Some(entered) => entered.trace(self, Self::CARE),
             None => C::count(Event::LockNoNode),
@@ -286,7 +287,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         match slow {
             Slow::Set => {
                 C::count(event);
-                state.wait(NodeState::TICKET_HALTED, None);
+                state.wait::<P>(NodeState::TICKET_HALTED, None);
                 let kicked = state.load(Relaxed) == NodeState::TICKET_RUNNING;
                 C::count(if kicked { Event::PvKickWake } else { Event::PvSpuriousWakeup });
             }
@@ -360,7 +361,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
                 Relaxed,
             );
             C::count(Event::PvKickUnlock);
-            state.kick(waiter.cpu());
+            state.kick::<P>(waiter.cpu());
         }
         None
     }
@@ -440,7 +441,7 @@ mod tests {
     #[test]
     fn a_late_kick_leaves_the_states_of_other_locks_alone() {
         static LOCK: Ticket<Threads> = Ticket::new();
-        let entered = Slot::<Threads>::enter().unwrap();
+        let entered = Entered::<Threads>::new().unwrap();
         let key = Key::new(&raw const LOCK, after(0));
         assert!(waiters::insert::<Threads>(key, entered.id()));
         let node = entered.node();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Identity: CPU numbers, and the names of queue nodes.
 
-use super::Node;
-use crate::platform::{MAX_CPUS, Platform};
+/// The most CPUs a platform may number: what fits in the 16-bit tail of a lock word beside two bits
+/// of nesting level.
+pub const MAX_CPUS: usize = (1 << 14) - 1;
 
 /// The number of a CPU: less than [`MAX_CPUS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,7 +30,7 @@ impl Cpu {
 pub(crate) struct NodeId(u16);
 
 impl NodeId {
-    pub(super) const fn new(cpu: Cpu, level: usize) -> Self {
+    pub(crate) const fn new(cpu: Cpu, level: usize) -> Self {
         Self(((cpu.0 + 1) << 2) | level as u16)
     }
 
@@ -53,13 +54,7 @@ impl NodeId {
 
     /// The nesting level that the node is for.
     #[inline]
-    pub(super) const fn level(self) -> usize {
+    pub(crate) const fn level(self) -> usize {
         (self.0 & 3) as usize
-    }
-
-    /// The node itself.
-    #[inline]
-    pub(crate) fn node<P: Platform>(self) -> &'static Node<P> {
-        &P::slot(self.cpu()).nodes[self.level()]
     }
 }

@@ -3,26 +3,25 @@
 
 use core::sync::atomic::Ordering::{self, Relaxed, Release};
 
-use super::Cpu;
-use super::repair::Trace;
+use super::id::Cpu;
+use super::trace::Trace;
 use crate::atomic::{Atomic, ConstAtomic};
-use crate::platform::Platform;
 
 /// A place in a queue.
 ///
 /// The lock that uses the node defines what its words mean; see `queue.rs` and `ticket.rs`.
 #[derive(Debug)]
-pub(crate) struct Node<P: Platform> {
+pub(crate) struct Node<W> {
     /// How far the waiter has got: the one word on which it and its waker race.
-    pub(crate) state: State<P>,
+    pub(crate) state: State<W>,
     /// The code of the next node in the queue, or zero.
-    pub(crate) next: P::Word,
-    /// When the waiter became the queue head: the low half of [`Platform::now_ns`] in units of
+    pub(crate) next: W,
+    /// When the waiter became the queue head: the low half of [`Platform::now_ns`](crate::platform::Platform::now_ns) in units of
     /// 1,024 ns.
-    pub(crate) since: P::Word,
+    pub(crate) since: W,
     /// When the waiter was kicked, in the same format.
-    pub(crate) kicked: P::Word,
-    pub(super) trace: Trace,
+    pub(crate) kicked: W,
+    pub(crate) trace: Trace,
 }
 
 /// How far a waiter has got: the values of all locks, distinguished by their lower halves, and in
@@ -38,6 +37,11 @@ const SAYS_SHIFT: u32 = 16;
 const KIND: u32 = (1 << SAYS_SHIFT) - 1;
 
 impl NodeState {
+    /// What the cell holds.
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+
     /// `queue.rs`: in the queue, awake.
     pub(crate) const WAITING: Self = Self(0);
     /// `queue.rs`: in the queue, halted or about to.
@@ -110,9 +114,9 @@ impl NodeState {
 
 /// The cell of a [`NodeState`].
 #[derive(Debug)]
-pub(crate) struct State<P: Platform>(P::Word);
+pub(crate) struct State<W>(W);
 
-impl<P: Platform> State<P> {
+impl<W: Atomic<u32>> State<W> {
     #[track_caller]
     pub(crate) fn load(&self, order: Ordering) -> NodeState {
         NodeState(self.0.load(order))
@@ -139,35 +143,27 @@ impl<P: Platform> State<P> {
         self.0.compare_exchange(from.0, to.0, order, Relaxed).map(drop).map_err(NodeState)
     }
 
-    /// Halts while the state is `expected`: [`Platform::wait`].
-    pub(crate) fn wait(&self, expected: NodeState, deadline_ns: Option<u64>) {
-        P::wait(&self.0, expected.0, deadline_ns);
-    }
-
-    /// Kicks `cpu`, whose state this is: [`Platform::kick`].
-    pub(crate) fn kick(&self, cpu: Cpu) {
-        P::kick(&raw const self.0, cpu);
+    /// The cell, for [`Platform::wait`](crate::platform::Platform::wait) and the kick that ends it.
+    pub(crate) fn cell(&self) -> &W {
+        &self.0
     }
 }
 
-impl<P: Platform> Node<P>
-where
-    P::Word: ConstAtomic<u32>,
-{
+impl<W: ConstAtomic<u32>> Node<W> {
     pub(super) const fn new() -> Self {
         Self {
-            state: State(P::Word::ZERO),
-            next: P::Word::ZERO,
-            since: P::Word::ZERO,
-            kicked: P::Word::ZERO,
+            state: State(W::ZERO),
+            next: W::ZERO,
+            since: W::ZERO,
+            kicked: W::ZERO,
             trace: Trace::new(),
         }
     }
 }
 
-impl<P: Platform> Node<P> {
+impl<W: Atomic<u32>> Node<W> {
     /// A node whose cells are created at run time, each holding zero.
-    pub(super) fn with(cell: &mut impl FnMut() -> P::Word) -> Self {
+    pub(super) fn with(cell: &mut impl FnMut() -> W) -> Self {
         Self {
             state: State(cell()),
             next: cell(),
@@ -183,7 +179,7 @@ impl<P: Platform> Node<P> {
     }
 
     /// `condvar.rs`: the code of the node before this one on the list.
-    pub(crate) fn before(&self) -> &P::Word {
+    pub(crate) fn before(&self) -> &W {
         &self.since
     }
 

@@ -9,14 +9,14 @@ use overlock::{Hybrid, RawLock, Ticket};
 struct Cheap;
 
 // SAFETY: the defaults; no operation stores in two steps.
-unsafe impl<P: Platform> CheapRelease<P> for Cheap {
+unsafe impl CheapRelease<AtomicU32, AtomicU16> for Cheap {
     const EXISTS: bool = true;
 }
 
 struct Mine;
 
-static SLOT: Slot<Mine> = Slot::new();
-static BUCKETS: [Bucket<Mine>; 1] = [Bucket::new()];
+static SLOT: Slot<AtomicU32> = Slot::new();
+static BUCKETS: [Bucket<AtomicU32>; 1] = [Bucket::new()];
 
 // SAFETY: the cells and the fence are those of `core`, and the only CPU never waits.
 unsafe impl Platform for Mine {
@@ -34,10 +34,10 @@ unsafe impl Platform for Mine {
     fn cpu() -> Option<Cpu> {
         Cpu::new(0)
     }
-    fn slot(_: Cpu) -> &'static Slot<Self> {
+    fn slot(_: Cpu) -> &'static Slot<AtomicU32> {
         &SLOT
     }
-    fn waiters() -> &'static [Bucket<Self>] {
+    fn waiters() -> &'static [Bucket<AtomicU32>] {
         &BUCKETS
     }
     fn wait(_: &AtomicU32, _: u32, _: Option<u64>) {}

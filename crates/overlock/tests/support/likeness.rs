@@ -45,13 +45,13 @@ macro_rules! like_threads {
             fn cpu() -> Option<overlock::platform::Cpu> {
                 Threads::cpu()
             }
-            fn slot(cpu: overlock::platform::Cpu) -> &'static overlock::platform::Slot<Self> {
-                static SLOTS: [overlock::platform::Slot<$name>; overlock::platform::MAX_CPUS] =
+            fn slot(cpu: overlock::platform::Cpu) -> &'static overlock::platform::Slot<Self::Word> {
+                static SLOTS: [overlock::platform::Slot<AtomicU32>; overlock::platform::MAX_CPUS] =
                     [const { overlock::platform::Slot::new() }; overlock::platform::MAX_CPUS];
                 &SLOTS[cpu.index()]
             }
-            fn waiters() -> &'static [overlock::platform::Bucket<Self>] {
-                static BUCKETS: [overlock::platform::Bucket<$name>; 64] =
+            fn waiters() -> &'static [overlock::platform::Bucket<Self::Word>] {
+                static BUCKETS: [overlock::platform::Bucket<AtomicU32>; 64] =
                     [const { overlock::platform::Bucket::new() }; 64];
                 &BUCKETS
             }
@@ -112,7 +112,7 @@ impl TornRelease {
 
 // SAFETY: the operations do what `Sequences`' do. In threads that have called `tear`, they break
 // P11 on purpose: a waiter may sleep on, but no two threads ever hold one lock.
-unsafe impl CheapRelease<Torn> for TornRelease {
+unsafe impl CheapRelease<AtomicU32, AtomicU16> for TornRelease {
     const EXISTS: bool = Sequences::EXISTS;
 
     fn set_lowest_bit(word: &AtomicU32) -> bool {

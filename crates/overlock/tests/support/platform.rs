@@ -152,9 +152,9 @@ struct Own {
 }
 
 /// One execution of a model; each execution creates its own.
-struct Stage<P: Platform> {
-    slots: Vec<Slot<P>>,
-    buckets: [Bucket<P>; 1],
+struct Stage {
+    slots: Vec<Slot<Word>>,
+    buckets: [Bucket<Word>; 1],
 }
 
 /// The part of a stage that does not depend on the platform's parameters.
@@ -210,7 +210,7 @@ pub(crate) fn open<P: Platform<Word = Word>>(world: World, cpus: usize) {
     // An entry of a full table names no waiter.
     let entry = if world.full { 1 << 16 } else { 0 };
     let used = keep(Cell::new(0));
-    STAGE.set(Some(keep(Stage::<P> {
+    STAGE.set(Some(keep(Stage {
         slots: (0..cpus).map(|_| slot(world.numbers)).collect(),
         buckets: [Bucket::with(|| Word::new(entry, Part::Table(used)))],
     })));
@@ -228,7 +228,7 @@ pub(crate) fn open<P: Platform<Word = Word>>(world: World, cpus: usize) {
 }
 
 /// A slot with no node in use.
-fn slot<P: Platform<Word = Word>>(numbers: Numbers) -> Slot<P> {
+fn slot(numbers: Numbers) -> Slot<Word> {
     let mut made = 0;
     Slot::with(|| {
         // Each node has four cells, of which the first is its state; the nodes come first.
@@ -309,7 +309,7 @@ fn machine() -> &'static Machine {
     MACHINE.get().expect("a model starts with `open`")
 }
 
-fn stage<P: Platform>() -> &'static Stage<P> {
+fn stage() -> &'static Stage {
     let stage = STAGE.get().expect("a model starts with `open`");
     stage.downcast_ref().expect("a model has locks of one platform")
 }
@@ -425,9 +425,7 @@ impl Machine {
 }
 
 // SAFETY: the cells say what each operation does, and the table above answers P11.
-unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool>
-    CheapRelease<Loom<WAITS, BY_ADDRESS, CHEAP>> for Sequences<CHEAP>
-{
+unsafe impl<const CHEAP: bool> CheapRelease<Word, Half> for Sequences<CHEAP> {
     const EXISTS: bool = CHEAP;
 
     fn set_lowest_bit(word: &Word) -> bool {
@@ -566,11 +564,11 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
         Cpu::new(me()).filter(|_| me() < machine().world.numberless)
     }
 
-    fn slot(cpu: Cpu) -> &'static Slot<Self> {
+    fn slot(cpu: Cpu) -> &'static Slot<Word> {
         &stage().slots[cpu.index()]
     }
 
-    fn waiters() -> &'static [Bucket<Self>] {
+    fn waiters() -> &'static [Bucket<Word>] {
         &stage().buckets
     }
 

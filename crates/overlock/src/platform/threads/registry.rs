@@ -24,9 +24,16 @@ use core::sync::atomic::{
     Ordering::Relaxed, Ordering::Release,
 };
 
-use super::{MAX_CPUS, Platform, Threads, maps};
-use crate::slot::Cpu;
-use crate::waiters;
+use super::waiting::WAITING;
+use super::{maps, rows};
+use crate::slot::{Cpu, MAX_CPUS, Slot};
+use crate::waiters::bucket::Bucket;
+
+/// The records of the threads.
+static SLOTS: [Slot<AtomicU32>; MAX_CPUS] = [const { Slot::new() }; MAX_CPUS];
+
+/// The table of halted threads.
+pub(super) static BUCKETS: [Bucket<AtomicU32>; 1 << 12] = [const { Bucket::new() }; 1 << 12];
 
 /// Bit n of word n / 64: number n is taken.
 static TAKEN: [AtomicU64; MAX_CPUS.div_ceil(64)] =
@@ -41,6 +48,12 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// In [`KEY`]: it has been deleted.
 const GONE: u32 = u32::MAX;
+
+/// The record of a thread.
+#[inline]
+pub(super) fn slot(cpu: Cpu) -> &'static Slot<AtomicU32> {
+    &SLOTS[cpu.index()]
+}
 
 /// This thread's number. Takes one if the thread has none yet; `None` if all are taken.
 #[inline]
@@ -66,7 +79,7 @@ fn take(key: libc::pthread_key_t) -> Option<Cpu> {
         give_back(cpu);
         return None;
     }
-    super::WAITING.fix();
+    WAITING.fix();
     // ORDERING: Release; a child that has a trace of this number has this, too.
     // The compiler must not see that there is only one value, or it calls that directly.
     REPAIR.store(core::hint::black_box(repair as *mut ()), Release);
@@ -97,7 +110,7 @@ fn give_back(cpu: Cpu) {
 
 extern "C" fn thread_exits(value: *mut c_void) {
     let Some(cpu) = value.addr().checked_sub(1).and_then(Cpu::new) else { return };
-    if super::readers::leave_row() {
+    if rows::leave() {
         give_back(cpu);
     } else if let Some(key) = known_key() {
         // A destructor that is still to come may release what the thread reads: then this one is
@@ -134,14 +147,16 @@ fn repair() {
         let Some(cpu) = Cpu::new(index) else { continue };
         if Some(index) == own {
             // SAFETY: after a fork the child has only this thread.
-            unsafe { Threads::slot(cpu).bury_left(&is_ours) };
+            unsafe { slot(cpu).bury_left(&is_ours) };
             continue;
         }
         // SAFETY: as above.
-        unsafe { Threads::slot(cpu).bury(&is_ours) };
+        unsafe { slot(cpu).bury(&is_ours) };
         TAKEN[index / 64].fetch_and(!(1 << (index % 64)), Relaxed);
     }
-    waiters::retain::<Threads>(|cpu| Some(cpu.index()) == own);
+    for bucket in &BUCKETS {
+        bucket.retain(|waiter| Some(waiter.cpu().index()) == own);
+    }
 }
 
 /// Whether [`child_forked`] is registered.

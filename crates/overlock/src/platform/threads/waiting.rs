@@ -21,13 +21,16 @@ use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 /// See the [module documentation](self).
 pub(super) struct Waiting(AtomicU8);
 
+/// The answer for this process.
+pub(super) static WAITING: Waiting = Waiting::new();
+
 const ON: u8 = 0;
 const OFF: u8 = 1;
 const FIXED: u8 = 2;
 
 impl Waiting {
     /// Waiting is on.
-    pub(super) const fn new() -> Self {
+    const fn new() -> Self {
         Self(AtomicU8::new(ON))
     }
 

@@ -13,9 +13,10 @@ use super::enqueue::Place;
 use super::order::Order;
 use crate::atomic::Atomic;
 use crate::counters::Class;
+use crate::entered::Entered;
 use crate::platform::Platform;
 use crate::raw::word::queue::rmw;
-use crate::slot::{Care, Entered, NodeId, NodeState, step};
+use crate::slot::{Care, NodeId, NodeState, step};
 use crate::waiters::{self, Key};
 
 /// Removes all waiters from a lock word: only `LOCKED` stays as it was.

@@ -20,9 +20,10 @@ use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use super::order::Order;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
+use crate::entered::Entered;
 use crate::platform::Platform;
 use crate::raw::word::queue::{LockWord, update};
-use crate::slot::{Entered, Node, NodeId, NodeState, Slot, step};
+use crate::slot::{Node, NodeId, NodeState, step};
 use crate::waiters::Key;
 
 /// A place in the queue of a lock: this CPU's node, queued.
@@ -54,7 +55,7 @@ pub(super) enum Enqueued<'a, P: Platform, O: Order, C: Class> {
 impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
     /// Joins the queue, unless the lock can be taken at once.
     pub(super) fn enqueue(word: &'a P::Word) -> Enqueued<'a, P, O, C> {
-        let entered = Slot::<P>::enter();
+        let entered = Entered::<P>::new();
         // A node that was left behind keeps its level from being free, usually the lowest. (If a
         // signal handler left it at a higher one, this CPU may get a second place.)
         if entered.as_ref().is_none_or(|entered| entered.level() > 0)
@@ -97,7 +98,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
     /// Takes back the place that this CPU has given up in this queue, unless a promoter is skipping
     /// it.
     fn take_back(word: &'a P::Word) -> Option<Self> {
-        let (id, seen) = Slot::<P>::left_in(word)?;
+        let (id, seen) = Entered::<P>::left_in(word)?;
         let entered = Entered::<P>::again(id);
         entered.comes_again();
         // `ABANDONED` -> `WAITING`. The node's contents are as they were.
@@ -112,7 +113,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         Some(Self::new(word, entered))
     }
 
-    pub(super) fn node(&self) -> &'static Node<P> {
+    pub(super) fn node(&self) -> &'static Node<P::Word> {
         self.entered.node()
     }
 

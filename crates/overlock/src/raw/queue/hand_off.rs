@@ -91,7 +91,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         }
         if seen == NodeState::HALTED {
             C::count(Event::PvKickUnlock);
-            node.state.kick(next.cpu());
+            node.state.kick::<P>(next.cpu());
         }
         true
     }

@@ -93,7 +93,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         self.is_seen |= seen.steals() > 1;
         if self.is_kick_certain() {
             C::count(Event::PvWaitHead);
-            state.wait(NodeState::HEAD_HALTED, deadline_ns);
+            state.wait::<P>(NodeState::HEAD_HALTED, deadline_ns);
         }
         self.has_slept = true;
         self.come_back();

@@ -34,7 +34,7 @@ pub(super) fn kick_found<P: Platform, C: Class>(key: Key) {
             let leaves_it = P::cpu().is_none() || passed_ns::<P>(&node.kicked) < P::costs().wake_ns;
             if seen.is_kicking() && leaves_it {
                 C::count(Event::PvKickUnlock);
-                node.state.kick(waiter.cpu());
+                node.state.kick::<P>(waiter.cpu());
                 kicked = Some(waiter);
                 break;
             }
@@ -58,7 +58,7 @@ fn kick_halted<P: Platform, C: Class>(waiter: NodeId, seen: NodeState) -> Result
     node.state.compare_exchange(seen, kicking, Relaxed)?;
     C::count(Event::PvKickUnlock);
     node.kicked.store(stamp::<P>(), Relaxed);
-    node.state.kick(waiter.cpu());
+    node.state.kick::<P>(waiter.cpu());
     if me.is_some() {
         // This fails if the waiter is back, and has perhaps halted again, or if another release has
         // taken the kick over.

@@ -30,12 +30,13 @@ macro_rules! one_cpu {
             fn cpu() -> Option<crate::platform::Cpu> {
                 crate::platform::Cpu::new(0)
             }
-            fn slot(_: crate::platform::Cpu) -> &'static crate::platform::Slot<Self> {
-                static SLOT: crate::platform::Slot<$name> = crate::platform::Slot::new();
+            fn slot(_: crate::platform::Cpu) -> &'static crate::platform::Slot<Self::Word> {
+                static SLOT: crate::platform::Slot<core::sync::atomic::AtomicU32> =
+                    crate::platform::Slot::new();
                 &SLOT
             }
-            fn waiters() -> &'static [crate::platform::Bucket<Self>] {
-                static BUCKETS: [crate::platform::Bucket<$name>; 2] =
+            fn waiters() -> &'static [crate::platform::Bucket<Self::Word>] {
+                static BUCKETS: [crate::platform::Bucket<core::sync::atomic::AtomicU32>; 2] =
                     [const { crate::platform::Bucket::new() }; 2];
                 &BUCKETS
             }

@@ -102,7 +102,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
             C::count(event);
             event = Event::PvWaitAgain;
             let until_ns = [deadline_ns, reserved.at_ns].into_iter().flatten().min();
-            state.wait(NodeState::HALTED, until_ns);
+            state.wait::<P>(NodeState::HALTED, until_ns);
             seen = state.load(Relaxed);
             if seen == NodeState::HALTED
                 && let Some(reservation) = reserved.in_vain::<P>(|| self.look().reservation())
@@ -116,7 +116,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
             // `HEAD_HALTED`, `KICKING`, `KICKED`. Only a holder promotes a waiter in its sleep, and
             // that holder has seen the queue.
             if seen == NodeState::HEAD_HALTED {
-                state.wait(seen, deadline_ns);
+                state.wait::<P>(seen, deadline_ns);
             }
             self.come_back();
             self.has_slept = true;

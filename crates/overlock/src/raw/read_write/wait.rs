@@ -11,11 +11,12 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::RawRwLock;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
+use crate::entered::Entered;
 use crate::park;
 use crate::platform::{Bias, Platform};
 use crate::raw::word::read_write::{RwWord, Want, cas, rmw, update};
 use crate::raw::{RawLock, RawTimedLock};
-use crate::slot::{Care, Entered, Slot};
+use crate::slot::Care;
 use crate::spin::Spin;
 use crate::waiters::NAP_NS;
 
@@ -69,7 +70,7 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
 
     /// Leaves a trace, before this CPU takes the queue: a forked child has no queue head.
     pub(super) fn trace(&self) -> Option<Entered<P>> {
-        let entered = Slot::<P>::enter();
+        let entered = Entered::<P>::new();
         if let Some(entered) = &entered {
             entered.trace(self, Self::CARE);
         }

@@ -23,10 +23,11 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::{Slow, Ticket, Width};
 use crate::atomic::Atomic;
 use crate::counters::Class;
+use crate::entered::Entered;
 use crate::platform::Platform;
 use crate::raw::RawLock;
 use crate::raw::word::ticket::{Head, after, rmw};
-use crate::slot::{Care, Entered, NodeId, NodeState, step};
+use crate::slot::{Care, NodeId, NodeState, step};
 use crate::waiters::{self, Key};
 
 impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The trait of the worlds that locks run in.
+
+use core::sync::atomic::Ordering;
+
+use super::costs::Costs;
+use super::release::CheapRelease;
+use crate::atomic::Atomic;
+use crate::slot::{Cpu, Slot};
+use crate::waiters::bucket::Bucket;
+
+/// The world a lock runs in. See the [module documentation](super) for the contract.
+///
+/// # Safety
+/// An implementation keeps clauses P0 to P11. The locks' mutual exclusion rests on P0, P7 and P8;
+/// their progress rests on P1, P3 and P11.
+pub unsafe trait Platform: Sized + 'static {
+    /// An 8-bit cell.
+    type Byte: Atomic<u8>;
+    /// A 16-bit cell.
+    type Half: Atomic<u16>;
+    /// A 32-bit cell.
+    type Word: Atomic<u32>;
+
+    /// Whether a CPU of this platform can be taken away, so that halting may pay better than
+    /// spinning.
+    ///
+    /// Where this is `false`, the compiler drops every slow path that waits or kicks.
+    const WAITS: bool;
+
+    /// Whether [`kick_any`](Self::kick_any) finds a waiter by the address of the word it waits on.
+    /// Locks that halt on their own word then need neither CPU numbers nor the table of waiters.
+    const KICKS_BY_ADDRESS: bool = false;
+
+    /// How this platform releases an uncontended lock without an atomic read-modify-write;
+    /// [`ReadModifyWrite`](super::ReadModifyWrite) where it can't.
+    type Release: CheapRelease<Self::Word, Self::Half>;
+
+    /// Whether [`yield_now`](Self::yield_now) gives the processor to another CPU that can run.
+    const YIELDS: bool = false;
+
+    /// Whether [`waits`](Self::waits) is a branch that is patched in the code, and so costs next to
+    /// nothing. Then every unlock asks it, and while waiting is switched off executes what it does
+    /// on a platform that never waits. Elsewhere most unlocks check for halted waiters even then:
+    /// the check is cheaper than the question.
+    const WAITS_IS_PATCHED: bool = false;
+
+    /// What waiting costs in this world. It may change at any time.
+    #[inline(always)]
+    fn costs() -> Costs {
+        Costs::DEFAULT
+    }
+
+    /// Whether waiting is switched on now: the run-time choice that S1 calls `nopvspin`.
+    ///
+    /// Slow paths call it, and so does the unlock of [`Ticket`](crate::Ticket), once; where
+    /// [`WAITS_IS_PATCHED`](Self::WAITS_IS_PATCHED), the unlock of every lock does. The answer may
+    /// change only while no lock of the platform is held or waited for.
+    #[inline(always)]
+    fn waits() -> bool {
+        Self::WAITS
+    }
+
+    /// A memory fence.
+    #[track_caller]
+    fn fence(order: Ordering);
+
+    /// Tells the processor that this is a spin loop (P6).
+    fn relax();
+
+    /// Gives this CPU up for about `ns` nanoseconds, for a waiter that can't be kicked because it
+    /// has no number or the table of waiters is full. The default only pauses.
+    #[inline]
+    fn nap(_ns: u64) {
+        Self::relax();
+    }
+
+    /// Yields this processor to another CPU that can run but has none; returns soon if there is no
+    /// such CPU. The default does nothing; see [`YIELDS`](Self::YIELDS).
+    #[inline]
+    fn yield_now() {}
+
+    /// The number of this CPU (P7), or `None` if it has none; locks then spin without a queue node.
+    fn cpu() -> Option<Cpu>;
+
+    /// The record of CPU number `cpu` (P8).
+    fn slot(cpu: Cpu) -> &'static Slot<Self::Word>;
+
+    /// The table of halted CPUs (P8). It is not empty, ideally has a power of two of buckets, and
+    /// has a few entries for each CPU in total.
+    fn waiters() -> &'static [Bucket<Self::Word>];
+
+    /// Halts this CPU while `word` holds `expected`, until it is kicked or `now_ns()` reaches
+    /// `deadline_ns` (P1 to P3).
+    fn wait(word: &Self::Word, expected: u32, deadline_ns: Option<u64>);
+
+    /// Kicks CPU number `cpu`, which may be waiting on `word`, a word of its own slot (P3, P4).
+    fn kick(word: *const Self::Word, cpu: Cpu);
+
+    /// Kicks one CPU that waits on `word`, if any does (P3, P4). Only the address of `word` is
+    /// used: its memory may be gone.
+    ///
+    /// Never called unless [`KICKS_BY_ADDRESS`](Self::KICKS_BY_ADDRESS) holds.
+    fn kick_any(_word: *const Self::Word) {}
+
+    /// Kicks all CPUs that wait on `word`. As for [`kick_any`](Self::kick_any), only the address is
+    /// used.
+    fn kick_every(_word: *const Self::Word) {}
+
+    /// A clock in nanoseconds (P9).
+    fn now_ns() -> u64;
+}
