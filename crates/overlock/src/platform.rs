@@ -13,7 +13,7 @@
 //!
 //! | | clause |
 //! |---|---|
-//! | P0 | A `Byte`, `Half` or `Word` behaves as the cell of `core::sync::atomic` that has its width ([`Atomic`]), and `fence` as the fence there. An operation of [`CheapRelease`] that returns true has done what its documentation says, and nothing else; one that returns false has changed nothing. |
+//! | P0 | A `Byte`, `Half` or `Word` behaves as the cell of `core::sync::atomic` that has its width ([`Atomic`](crate::atomic::Atomic)), and `fence` as the fence there. An operation of [`CheapRelease`] that returns true has done what its documentation says, and nothing else; one that returns false has changed nothing. |
 //! | P1 | `wait(word, expected, ..)` returns at once if `word` does not hold `expected`. |
 //! | P2 | `wait` may return spuriously at any time; the caller checks its condition again. |
 //! | P3 | A `kick` that follows a change of `word` is never lost: it ends a `wait` on the old value, whether that `wait` has checked, is about to sleep, or sleeps; and what the kicker wrote before is visible to the CPU that the `kick` wakes. |

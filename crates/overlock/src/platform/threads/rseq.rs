@@ -29,11 +29,11 @@
 //!
 //! On x86-64 with the GNU C library 2.35 or later, which registers every thread it starts with the
 //! kernel and publishes where the registered record is (`rseq/armed.rs`). Elsewhere, under a kernel
-//! that lacks either call, under `valgrind`, and where `GLIBC_TUNABLES=glibc.pthread.rseq=0` is set,
-//! nothing is armed and all releases are locked. A locked instruction waits for a store of another
-//! width, so the queue locks are then taken by a compare-exchange of the whole word. The fast path
-//! has no room for a second one: it refuses, and the beginning of the slow path takes the free
-//! lock. That is 21 instructions instead of 9 (`tests/code_budget.rs`).
+//! that lacks either call, under `valgrind`, and where `GLIBC_TUNABLES=glibc.pthread.rseq=0` is
+//! set, nothing is armed and all releases are locked. A locked instruction waits for a store of
+//! another width, so the queue locks are then taken by a compare-exchange of the whole word. The
+//! fast path has no room for a second one: it refuses, and the beginning of the slow path takes the
+//! free lock. That is 21 instructions instead of 9 (`tests/code_budget.rs`).
 //!
 //! # Limits
 //!

@@ -27,7 +27,7 @@
 //!
 //! # When
 //!
-//! A reader that the word has counted gives the lock its bias, every [`EVERY`] such readers at
+//! A reader that the word has counted gives the lock its bias, every `EVERY` such readers at
 //! most, and not until ten times as long as the end of the last bias took has passed since: so
 //! writers lose a small part of their time, however often they come (Dice and Kogan's rule).
 //!
