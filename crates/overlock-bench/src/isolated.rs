@@ -122,7 +122,12 @@ pub fn obey(order: &str) -> Result<Infallible> {
 
 fn run_here(spec: &RunSpec) -> Result<RunSample> {
     let lock = lock(&spec.lock)?;
-    let run = if spec.counted { lock.run_counted } else { lock.run };
+    let none = || Error::NoLock(format!("{} with condition variables", spec.lock));
+    let run = match (spec.task.waits(), spec.counted) {
+        (true, counted) => lock.run_waits.ok_or_else(none)?[usize::from(counted)],
+        (false, true) => lock.run_counted,
+        (false, false) => lock.run,
+    };
     let threads = spec.threads;
     let sample = run(spec).map_err(|source| Error::Threads { threads, source });
     if !spec.counted {

@@ -5,6 +5,7 @@ use crate::sched::Sched;
 use crate::steps::Mix;
 use crate::timeline::Timeline;
 use overlock_process::CpuTimes;
+use overlock_world::Task;
 use overlock_world::clock::Stamps;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ pub struct RunSpec {
     pub lock: String,
     /// How many threads compete.
     pub threads: usize,
+    /// What they use the lock for.
+    pub task: Task,
     /// The mixes of operations, one after another, each for an equal part of the window.
     pub mixes: Vec<Mix>,
     /// How many times as long the critical sections of the first thread are.
@@ -60,6 +63,8 @@ pub struct RunSample {
     /// The longest time that any thread waited for the lock, granted or not: stamped, or seen by
     /// the coordinator to within its grain.
     pub longest_stall_ns: f64,
+    /// The longest time that a thread waited to write, if others could read.
+    pub write_stall_ns: Option<f64>,
     /// Stalls longer than [`overlock_world::stats::STALL_NS`].
     pub long_stalls: u64,
     /// CPUs that the threads kept busy, on average.
@@ -76,7 +81,8 @@ pub struct RunSample {
     pub retaken: usize,
     /// Threads that hadn't left the lock when they were given up.
     pub undrained: usize,
-    /// Updates that the protected counters lost (or gained): any number but 0 proves a broken lock.
+    /// Updates that the protected counters lost (or gained), and those that a reader saw being
+    /// made: any number but 0 proves a broken lock.
     pub lost_updates: u64,
     /// Events of the lock by Linux's names, warm-up included; empty unless they were counted.
     pub counters: BTreeMap<String, u64>,

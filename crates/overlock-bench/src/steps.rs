@@ -13,7 +13,7 @@
 use overlock_world::{Lengths, Rng};
 use serde::{Deserialize, Serialize};
 
-/// Operations before a thread's lengths repeat. At 12 bytes each they stay in the first cache.
+/// Operations before a thread's lengths repeat. At 16 bytes each they stay in the first cache.
 pub(crate) const STEPS: usize = 512;
 
 /// Returns the length, in means, below which a share `p` of all lengths lies.
@@ -55,6 +55,9 @@ pub(crate) struct Step {
     pub(crate) ncs: u32,
     /// The index of the lock that it takes.
     pub(crate) cell: u32,
+    /// Whether it only reads; where threads wait for conditions, whether it notifies with the lock
+    /// held.
+    pub(crate) reads: bool,
 }
 
 /// The mix of a thread's operations for some time: mean lengths in links of work.
@@ -68,6 +71,8 @@ pub struct Mix {
     pub lengths: Lengths,
     /// The number of locks.
     pub cells: u32,
+    /// The percentage of operations that only read.
+    pub read_percent: u8,
 }
 
 impl Mix {
@@ -81,9 +86,13 @@ impl Mix {
         let cs = draw(self.lengths, self.cs_links, rng);
         let ncs = draw(self.lengths, self.ncs_links, rng);
         let cells = cells(self.cells, rng);
-        let mut steps = Box::new([Step { cs: 0, ncs: 0, cell: 0 }; STEPS]);
+        let mut reads = [false; STEPS];
+        reads[..STEPS * usize::from(self.read_percent) / 100].fill(true);
+        rng.shuffle(&mut reads);
+        let mut steps = Box::new([Step { cs: 0, ncs: 0, cell: 0, reads: false }; STEPS]);
         for (index, step) in steps.iter_mut().enumerate() {
-            *step = Step { cs: cs[index], ncs: ncs[index], cell: cells[index] };
+            *step =
+                Step { cs: cs[index], ncs: ncs[index], cell: cells[index], reads: reads[index] };
         }
         steps
     }
@@ -149,8 +158,25 @@ mod tests {
     }
 
     #[test]
+    fn as_many_read_as_were_asked_for() {
+        for (percent, readers) in [(0, 0), (50, 256), (99, 506), (100, 512)] {
+            let read_percent = percent;
+            let (cs_links, ncs_links, lengths) = (1.0, 1.0, Lengths::Fixed);
+            let mix = Mix { cs_links, ncs_links, lengths, cells: 1, read_percent };
+            let steps = mix.draw(&mut Rng::new(2));
+            assert_eq!(steps.iter().filter(|step| step.reads).count(), readers);
+        }
+    }
+
+    #[test]
     fn the_seed_determines_the_steps() {
-        let mix = Mix { cs_links: 50.0, ncs_links: 500.0, lengths: Lengths::Exp, cells: 9 };
+        let mix = Mix {
+            cs_links: 50.0,
+            ncs_links: 500.0,
+            lengths: Lengths::Exp,
+            cells: 9,
+            read_percent: 9,
+        };
         let drawn = |seed| mix.draw(&mut Rng::new(seed));
         assert_eq!(drawn(1), drawn(1));
         assert_ne!(drawn(1), drawn(2));

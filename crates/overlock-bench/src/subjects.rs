@@ -5,9 +5,10 @@
 //! inlined, as in an application. The table holds two function pointers per lock.
 
 use crate::run::{RunSample, RunSpec};
-use crate::subject::Subject;
-use crate::worker;
-use overlock::platform::{Native, Threads};
+use crate::subject::{Monitor, Subject};
+use crate::worker::{self, waits};
+use overlock::counters::Uncounted;
+use overlock::platform::{Bias, Biased, Native, Threads, Unbiased};
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 use overlock_process::thread_id;
 use std::cell::UnsafeCell;
@@ -15,6 +16,9 @@ use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::time::Duration;
+
+mod monitor;
+mod read_write;
 
 /// Where a lock comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +31,9 @@ pub enum Origin {
     Broken,
 }
 
+/// Runs a lock in this process.
+type Runs = fn(&RunSpec) -> io::Result<RunSample>;
+
 /// One lock of the table.
 #[derive(Debug)]
 pub struct Entry {
@@ -36,9 +43,12 @@ pub struct Entry {
     pub origin: Origin,
     /// Whether no thread waits for ever, whatever the others do.
     pub cannot_starve: bool,
-    pub(crate) run: fn(&RunSpec) -> io::Result<RunSample>,
+    pub(crate) run: Runs,
     /// The same with event counters compiled in, if the lock has any.
-    pub(crate) run_counted: fn(&RunSpec) -> io::Result<RunSample>,
+    pub(crate) run_counted: Runs,
+    /// The same where threads wait for conditions, without and with counters, if it has condition
+    /// variables.
+    pub(crate) run_waits: Option<[Runs; 2]>,
     /// Nanoseconds of one uncontended pair, averaged over the given number of pairs.
     pub(crate) pair: fn(&overlock_world::clock::Stamps, u32) -> f64,
 }
@@ -57,10 +67,35 @@ where
     Entry { run_counted: worker::run::<Ours<C>>, ..entry::<Ours<L>>(name, Origin::Ours) }
 }
 
+/// One that also has condition variables.
+const fn waiting<L, C>(name: &'static str) -> Entry
+where
+    L: ConstLock + 'static,
+    C: ConstLock + 'static,
+{
+    let plain = waits::run::<monitor::Ours<L, Uncounted>>;
+    Entry {
+        run_waits: Some([plain, waits::run::<monitor::Ours<C, Counted>>]),
+        ..ours::<L, C>(name)
+    }
+}
+
+/// A read-write lock of ours, without and with counters.
+const fn read_write<B: Bias<Threads>>(name: &'static str) -> Entry {
+    let run_counted = worker::run::<read_write::Ours<Counted, B>>;
+    let plain = entry::<read_write::Ours<Uncounted, B>>(name, Origin::Ours);
+    bounded(Entry { run_counted, ..plain })
+}
+
+/// A lock of others, with condition variables.
+const fn conditions<M: Monitor>(entry: Entry) -> Entry {
+    Entry { run_waits: Some([waits::run::<M>; 2]), ..entry }
+}
+
 const fn entry<S: Subject>(name: &'static str, origin: Origin) -> Entry {
     let run = worker::run::<S>;
     let pair = worker::pair::<S>;
-    Entry { name, origin, cannot_starve: false, run, run_counted: run, pair }
+    Entry { name, origin, cannot_starve: false, run, run_counted: run, run_waits: None, pair }
 }
 
 /// Marks a lock that bounds how many others, or how much time, can go before a waiter.
@@ -70,22 +105,32 @@ const fn bounded(entry: Entry) -> Entry {
 
 /// All locks, in the order in which help shows them.
 const SUBJECTS: &[Entry] = &[
-    bounded(ours::<Hybrid<Threads>, Hybrid<Threads, Counted>>("hybrid")),
-    bounded(ours::<Queued<Threads>, Queued<Threads, Counted>>("queued")),
-    bounded(ours::<Ticket<Threads>, Ticket<Threads, Counted>>("ticket")),
-    ours::<TestAndSet<Threads>, TestAndSet<Threads, Counted>>("test-and-set"),
+    bounded(waiting::<Hybrid<Threads>, Hybrid<Threads, Counted>>("hybrid")),
+    bounded(waiting::<Queued<Threads>, Queued<Threads, Counted>>("queued")),
+    bounded(waiting::<Ticket<Threads>, Ticket<Threads, Counted>>("ticket")),
+    waiting::<TestAndSet<Threads>, TestAndSet<Threads, Counted>>("test-and-set"),
     bounded(ours::<Ticket<Native>, Ticket<Native, Counted>>("native-ticket")),
-    entry::<std::sync::Mutex<()>>("std", Origin::Peer),
-    bounded(entry::<parking_lot::Mutex<()>>("parking-lot", Origin::Peer)),
+    conditions::<monitor::Std>(entry::<std::sync::Mutex<()>>("std", Origin::Peer)),
+    bounded(conditions::<monitor::ParkingLot>(entry::<parking_lot::Mutex<()>>(
+        "parking-lot",
+        Origin::Peer,
+    ))),
     bounded(entry::<ParkingLotFair>("parking-lot-fair", Origin::Peer)),
-    entry::<Pthread<false>>("pthread", Origin::Peer),
+    conditions::<monitor::Pthread>(entry::<Pthread<false>>("pthread", Origin::Peer)),
     #[cfg(target_env = "gnu")]
     entry::<Pthread<true>>("pthread-adaptive", Origin::Peer),
     entry::<PthreadSpin>("pthread-spin", Origin::Peer),
     bounded(entry::<spin::mutex::TicketMutex<()>>("spin-ticket", Origin::Peer)),
     entry::<Yield>("yield", Origin::Peer),
+    read_write::<Biased>("rwlock"),
+    read_write::<Unbiased>("rwlock-unbiased"),
+    entry::<std::sync::RwLock<()>>("std-rwlock", Origin::Peer),
+    bounded(entry::<parking_lot::RwLock<()>>("parking-lot-rwlock", Origin::Peer)),
+    entry::<read_write::Pthread>("pthread-rwlock", Origin::Peer),
     entry::<NoLock>("broken-noop", Origin::Broken),
     entry::<Favourite>("broken-favourite", Origin::Broken),
+    entry::<read_write::Careless>("broken-reads", Origin::Broken),
+    conditions::<monitor::Forgetful>(entry::<NoLock>("broken-notify", Origin::Broken)),
 ];
 
 /// Finds a lock by name.

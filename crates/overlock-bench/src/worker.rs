@@ -22,8 +22,9 @@
 //!   late.
 //! - W2: a thread's word shows a wait exactly while the thread is in `lock` (see `watch.rs`).
 //! - W3: with no thread between its grant and its release, the protected counters together equal
-//!   the sum of all threads' grants. Each counter changes by a plain load and a plain store: a lock
-//!   that lets two threads in loses updates.
+//!   the sum of all threads' grants, those of readers apart. Each counter changes by a plain load
+//!   and a plain store: a lock that lets two threads in loses updates. A reader reads it twice, and
+//!   finds a writer beside it by the difference.
 //!
 //! # Orderings
 //! `finished` carries W3: its release publishes all that the thread did to the coordinator, and a
@@ -31,7 +32,7 @@
 //! with one writer each, and counters that are ordered exactly as well as the lock under test
 //! orders them.
 
-use crate::histogram::{self, Histogram};
+use crate::histogram;
 use crate::run::{RunSample, RunSpec};
 use crate::sample::Sampling;
 use crate::sched::Account;
@@ -46,10 +47,15 @@ use overlock_world::stats::{GRAIN, STALL_NS};
 use overlock_world::{Rng, seed_of};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
+
+mod record;
+pub(crate) mod waits;
+
+use record::Record;
 
 /// How long threads may take to see the end of the window before they are given up.
 ///
@@ -75,6 +81,26 @@ impl<S: Subject> Cell<S> {
     }
 }
 
+/// What threads share under one lock.
+trait Place: Send + Sync + 'static {
+    /// Whether some only read.
+    const SHARES: bool;
+
+    /// How often the protected counter has been updated.
+    fn updates(&self) -> u64;
+
+    /// Lets threads go that wait for a condition.
+    fn wake(&self) {}
+}
+
+impl<S: Subject> Place for Cell<S> {
+    const SHARES: bool = S::SHARES;
+
+    fn updates(&self) -> u64 {
+        self.counter.load(Relaxed)
+    }
+}
+
 /// The coordinator's signals to the threads, which they load once in each operation.
 #[repr(align(128))]
 struct Signal {
@@ -92,70 +118,9 @@ impl Signal {
     }
 }
 
-/// A thread's word, on its own cache line: the coordinator reads it, rarely.
-#[repr(align(128))]
-struct Word(AtomicU64);
-
-/// The results of one thread.
-#[repr(align(128))]
-struct Record {
-    word: Word,
-    finished: AtomicBool,
-    longest: AtomicU64,
-    sampled: AtomicU64,
-    /// The kernel's number of the thread.
-    tid: AtomicI32,
-    waits: Histogram,
-    log: Log,
-}
-
-impl Record {
-    fn new(log: Log) -> Self {
-        Record {
-            word: Word(AtomicU64::new(0)),
-            finished: AtomicBool::new(false),
-            longest: AtomicU64::new(0),
-            sampled: AtomicU64::new(0),
-            tid: AtomicI32::new(0),
-            waits: Histogram::new(),
-            log,
-        }
-    }
-
-    #[inline]
-    fn set(&self, progress: Progress) {
-        self.word.0.store(progress.0, Relaxed);
-    }
-
-    fn progress(&self) -> Progress {
-        Progress(self.word.0.load(Relaxed))
-    }
-
-    /// Returns whether the thread has reached the lock at all.
-    fn has_come(&self) -> bool {
-        self.progress() != Progress::running(0)
-    }
-
-    /// Returns whether the thread has left the lock for good.
-    fn has_finished(&self) -> bool {
-        // ORDERING: Acquire → the store at the end of `work_loop`.
-        self.finished.load(Acquire)
-    }
-
-    /// Records a stamped wait.
-    #[cold]
-    fn record(&self, ticks: u64) {
-        self.sampled.store(self.sampled.load(Relaxed) + 1, Relaxed);
-        self.waits.record(ticks);
-        if ticks > self.longest.load(Relaxed) {
-            self.longest.store(ticks, Relaxed);
-        }
-    }
-}
-
 /// The data that the threads of a run share.
-struct Shared<S> {
-    cells: Vec<Cell<S>>,
+struct Shared<C> {
+    cells: Vec<C>,
     signal: Signal,
     records: Vec<Record>,
     gate: Barrier,
@@ -169,9 +134,20 @@ struct Shared<S> {
 /// If the system won't start that many threads.
 pub(crate) fn run<S: Subject>(spec: &RunSpec) -> io::Result<RunSample> {
     let cells = spec.mixes.iter().map(|mix| mix.cells).max().unwrap_or(1);
+    let cells: Vec<_> = (0..cells).map(|_| Cell::<S>::new()).collect();
+    cells.iter().for_each(|cell| cell.lock.init());
+    start(spec, cells, work_loop::<S>)
+}
+
+/// Starts the threads, which do `work_loop`, and watches them.
+fn start<C: Place>(
+    spec: &RunSpec,
+    cells: Vec<C>,
+    work_loop: fn(&Shared<C>, usize),
+) -> io::Result<RunSample> {
     let log = || if spec.logged { Log::new(spec.threads) } else { Log::default() };
     let shared = Arc::new(Shared {
-        cells: (0..cells).map(|_| Cell::<S>::new()).collect(),
+        cells,
         signal: Signal {
             mix: AtomicUsize::new(0),
             begin: AtomicU64::new(u64::MAX),
@@ -181,7 +157,6 @@ pub(crate) fn run<S: Subject>(spec: &RunSpec) -> io::Result<RunSample> {
         gate: Barrier::new(spec.threads + 1),
         spec: spec.clone(),
     });
-    shared.cells.iter().for_each(|cell| cell.lock.init());
     for index in 0..spec.threads {
         let shared = Arc::clone(&shared);
         std::thread::Builder::new()
@@ -194,21 +169,12 @@ pub(crate) fn run<S: Subject>(spec: &RunSpec) -> io::Result<RunSample> {
 }
 
 /// The loop of thread `index` until the window is over.
-fn work_loop<S: Subject>(shared: &Shared<S>, index: usize) {
+fn work_loop<S: Subject>(shared: &Shared<Cell<S>>, index: usize) {
     let spec = &shared.spec;
     let mut rng = Rng::new(seed_of(spec.seed, index as u64));
     let factor = if index == 0 { spec.uneven } else { 1 };
     let mixes: Vec<_> = spec.mixes.iter().map(|mix| mix.holding(factor).draw(&mut rng)).collect();
-    let record = &shared.records[index];
-    record.tid.store(thread_id(), Relaxed);
-    let mut worker = Worker {
-        record,
-        signal: &shared.signal,
-        clock: spec.clock,
-        chain: Chain::new(),
-        entered: 0,
-        log: record.log.writer(),
-    };
+    let mut worker = Worker::new(shared, index);
     let mut sampling = Sampling::new(if spec.logged { 1 } else { spec.spacing }, &mut rng);
     let mut at = 0;
     shared.gate.wait();
@@ -226,8 +192,7 @@ fn work_loop<S: Subject>(shared: &Shared<S>, index: usize) {
             }
         }
     }
-    // ORDERING: Release → `has_finished`; publishes the word and the counters (W3).
-    worker.record.finished.store(true, Release);
+    worker.finish();
 }
 
 /// Kinds of operations: one that reads no clock, one whose wait is stamped, and one that is logged
@@ -243,17 +208,75 @@ struct Worker<'a> {
     clock: Stamps,
     chain: Chain,
     entered: u64,
+    /// Operations that did not only read, if some do.
+    written: u64,
+    torn: u64,
     log: Writer<'a>,
 }
 
-impl Worker<'_> {
+/// A wait whose ends were stamped.
+struct Stamped {
+    asked: u64,
+    granted: u64,
+    /// Whether it was a wait to write, where others read.
+    writes: bool,
+}
+
+impl<'a> Worker<'a> {
+    /// Makes thread `index`, which calls this.
+    fn new<C>(shared: &'a Shared<C>, index: usize) -> Self {
+        let record = &shared.records[index];
+        record.tid.store(thread_id(), Relaxed);
+        Worker {
+            record,
+            signal: &shared.signal,
+            clock: shared.spec.clock,
+            chain: Chain::new(),
+            entered: 0,
+            written: 0,
+            torn: 0,
+            log: record.log.writer(),
+        }
+    }
+
+    /// Leaves the lock for good.
+    fn finish(&self) {
+        self.record.torn.store(self.torn, Relaxed);
+        // ORDERING: Release → `has_finished`; publishes the words and the counters (W3).
+        self.record.finished.store(true, Release);
+    }
+
+    /// Records a wait, if it counts.
+    fn stamped(&self, Stamped { asked, granted, writes }: Stamped) {
+        if self.signal.is_open(granted) {
+            self.record.record(granted.saturating_sub(asked), writes);
+        }
+    }
+
     /// One critical section and the pause after it.
     #[inline(always)]
     fn operation<S: Subject, const KIND: u8>(&mut self, cell: &Cell<S>, step: Step) {
         let stamp = |clock: &Stamps| if KIND == PLAIN { 0 } else { clock.now() };
+        let reads = S::SHARES && step.reads;
+        let writes = S::SHARES && !step.reads;
         let asked = stamp(&self.clock);
-        self.record.set(Progress::waiting(self.entered));
+        self.record.set(Progress::waiting(self.entered, writes));
         self.entered += 1;
+        if reads {
+            let granted = cell.lock.share(|| {
+                let granted = stamp(&self.clock);
+                self.record.set(Progress::running(self.entered));
+                let seen = cell.counter.load(Relaxed);
+                self.chain.spend(step.cs);
+                self.torn += u64::from(cell.counter.load(Relaxed) != seen);
+                granted
+            });
+            if KIND != PLAIN {
+                self.stamped(Stamped { asked, granted, writes: false });
+            }
+            self.chain.spend(step.ncs);
+            return;
+        }
         if KIND == LOGGED {
             self.log.ask(asked);
         }
@@ -266,21 +289,25 @@ impl Worker<'_> {
             let seen = cell.counter.load(Relaxed);
             self.chain.spend(step.cs);
             cell.counter.store(seen + 1, Relaxed);
+            if S::SHARES {
+                self.written += 1;
+                self.record.written.store(self.written, Relaxed);
+            }
             if KIND == LOGGED {
                 let begin = self.signal.begin.load(Relaxed);
                 self.log.hold(granted, step.cs, self.clock.now(), begin);
             }
             granted
         });
-        if KIND != PLAIN && self.signal.is_open(granted) {
-            self.record.record(granted.saturating_sub(asked));
+        if KIND != PLAIN {
+            self.stamped(Stamped { asked, granted, writes });
         }
         self.chain.spend(step.ncs);
     }
 }
 
 /// Opens the window, watches the threads in it, and sums up.
-fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
+fn coordinate<C: Place>(shared: &Shared<C>) -> RunSample {
     let Shared { signal, records, spec, .. } = shared;
     let clock = spec.clock;
     let seconds = Duration::from_secs_f64(spec.seconds);
@@ -298,10 +325,16 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
     let (sched_after, times_after) = (Account::now(&threads), CpuTimes::now());
     signal.mix.store(spec.mixes.len(), Relaxed);
 
-    wait_until(DRAIN, || records.iter().all(Record::has_finished));
+    wait_until(DRAIN, || {
+        shared.cells.iter().for_each(Place::wake);
+        records.iter().all(Record::has_finished)
+    });
     let quantile = |q| clock.to_ns(histogram::quantile(records.iter().map(|r| &r.waits), q));
-    let longest_wait = records.iter().map(|record| record.longest.load(Relaxed)).max();
-    let longest_wait = longest_wait.unwrap_or(0);
+    let longest = |of: fn(&Record) -> &AtomicU64| {
+        records.iter().map(|record| of(record).load(Relaxed)).max().unwrap_or(0)
+    };
+    let longest_wait = longest(|record| &record.longest);
+    let longest_write = longest(|record| &record.longest_write).max(watch.longest_write);
     let ops: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
     let seconds = clock.to_ns(end - begin) / 1e9;
     let (undrained, lost_updates) = exclusion(shared);
@@ -319,6 +352,7 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
             .map(|(ticks, count)| (clock.to_ns(ticks).round() as u64, count))
             .collect(),
         longest_stall_ns: clock.to_ns(longest_wait.max(watch.longest)),
+        write_stall_ns: (C::SHARES && longest_write > 0).then(|| clock.to_ns(longest_write)),
         long_stalls: watch.long_stalls,
         cpu_s_per_s: sched.cpu,
         sched,
@@ -337,7 +371,7 @@ fn coordinate<S: Subject>(shared: &Shared<S>) -> RunSample {
 }
 
 /// Watches the threads until the window is over, and switches them from mix to mix.
-fn watch<S: Subject>(shared: &Shared<S>, begin: u64) -> Watch {
+fn watch<C: Place>(shared: &Shared<C>, begin: u64) -> Watch {
     let Shared { signal, records, spec, .. } = shared;
     let clock = spec.clock;
     let ticks = |span: Duration| clock.to_ticks(span.as_nanos() as f64);
@@ -375,20 +409,30 @@ fn wait_until(limit: Duration, done: impl Fn() -> bool) {
 ///
 /// Returns how many threads are still at the lock, and how far the counters are off beyond the one
 /// update that each of those may be about to make.
-fn exclusion<S: Subject>(shared: &Shared<S>) -> (usize, u64) {
+fn exclusion<C: Place>(shared: &Shared<C>) -> (usize, u64) {
     let undrained = shared.records.iter().filter(|record| !record.has_finished()).count();
-    let entered: u64 = shared.records.iter().map(|record| record.progress().entered()).sum();
-    let counted: u64 = shared.cells.iter().map(|cell| cell.counter.load(Relaxed)).sum();
-    (undrained, counted.abs_diff(entered).saturating_sub(undrained as u64))
+    let made = |record: &Record| match C::SHARES {
+        true => record.written.load(Relaxed),
+        false => record.progress().entered(),
+    };
+    let made: u64 = shared.records.iter().map(made).sum();
+    let counted: u64 = shared.cells.iter().map(Place::updates).sum();
+    let torn: u64 = shared.records.iter().map(|record| record.torn.load(Relaxed)).sum();
+    (undrained, counted.abs_diff(made).saturating_sub(undrained as u64) + torn)
 }
 
-/// Times `pairs` uncontended lock and unlock pairs; returns nanoseconds for one.
+/// Times `pairs` uncontended lock and unlock pairs, of readers if there are any; returns
+/// nanoseconds for one.
 pub(crate) fn pair<S: Subject>(clock: &Stamps, pairs: u32) -> f64 {
     let cell = Box::new(Cell::<S>::new());
     cell.lock.init();
     let spin = |pairs| {
         for _ in 0..pairs {
-            std::hint::black_box(&cell).lock.with(|| std::hint::black_box(()));
+            let lock = &std::hint::black_box(&cell).lock;
+            match S::SHARES {
+                true => lock.share(|| std::hint::black_box(())),
+                false => lock.with(|| std::hint::black_box(())),
+            }
         }
     };
     spin(pairs / 10);

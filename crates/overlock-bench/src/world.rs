@@ -12,7 +12,7 @@ use overlock_process::allowed_cpus;
 use overlock_world::clock::Stamps;
 use overlock_world::locks::Lock;
 use overlock_world::stats::{Spread, jain};
-use overlock_world::{Failed, Job, NO_POLICY, PmTimerRule, Run, Sched, Spent, WaitNs, World};
+use overlock_world::{Failed, Job, NO_POLICY, PmTimerRule, Run, Sched, Spent, Task, WaitNs, World};
 use std::sync::atomic::AtomicBool;
 
 /// How long a floor is timed: thousands of the longest operations.
@@ -48,11 +48,13 @@ impl Threads {
             ncs_links: self.work.links(*think_ns),
             lengths,
             cells: u32::try_from(job.profile.locks).unwrap_or(u32::MAX),
+            read_percent: if job.shape.task.waits() { 50 } else { job.shape.task.read_share() },
         };
         let shortest = phases.iter().map(|[section_ns, think_ns]| section_ns + think_ns).min();
         RunSpec {
             lock: job.lock.clone(),
             threads: job.cpus as usize,
+            task: job.shape.task,
             mixes: phases.iter().map(mix).collect(),
             uneven: job.shape.uneven,
             links_per_ns: self.work.per_ns,
@@ -115,10 +117,22 @@ impl World for Threads {
     fn check(&self, job: &Job) -> Result<(), overlock_world::Error> {
         let refuse = |what: String| Err(overlock_world::Error(what));
         let (lock, profile) = (&job.lock, &job.profile);
-        if subjects::find(lock).is_none() {
+        let Some(entry) = subjects::find(lock) else {
             return refuse(format!(
                 "{lock} exists for virtual CPUs only: bench --in kvm, parked or sim"
             ));
+        };
+        let task = job.shape.task;
+        if task.waits() && entry.run_waits.is_none() {
+            let has = subjects::offered().filter(|entry| entry.run_waits.is_some());
+            let has: Vec<&str> = has.map(|entry| entry.name).collect();
+            let has = has.join(", ");
+            return refuse(format!(
+                "{lock} has no condition variables, which {task} needs; {has} do"
+            ));
+        }
+        if task.waits() && profile.locks > 1 {
+            return refuse(format!("{task} has a lock for each group of threads, not several"));
         }
         if job.policy != NO_POLICY || job.timer != PmTimerRule::LockFree || job.seq_cst {
             return refuse("threads have no yield policy and no PM timer: --in kvm has".into());
@@ -135,7 +149,9 @@ impl World for Threads {
     fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
         let sample = self.sample(self.spec(job), cancel)?;
         let mut spent = None;
-        if job.logged {
+        // A log tells which thread held the lock: with readers, or waits for a condition, none or
+        // several do.
+        if job.logged && job.shape.task == Task::default() {
             let logged = self.sample(RunSpec { logged: true, ..self.spec(job) }, cancel)?;
             let speed = logged.ops_per_s / sample.ops_per_s.max(f64::MIN_POSITIVE);
             spent = logged.timeline.map(|of| Spent {
@@ -170,6 +186,7 @@ impl World for Threads {
     fn floor(&self, job: &Job) -> Option<Job> {
         let mut alone = Job { lock: FLOOR.into(), cpus: 1, logged: false, ..job.clone() };
         (alone.shape.uneven, alone.host.seconds) = (1, FLOOR_SECONDS);
+        alone.shape.task = Task::default();
         Some(alone)
     }
 }
@@ -191,6 +208,7 @@ fn run_of(sample: RunSample) -> Run {
         },
         wait_counts: sample.wait_counts,
         longest_stall_ns: Some(whole(sample.longest_stall_ns)),
+        write_stall_ns: sample.write_stall_ns.map(whole),
         cpu_s_per_s: sample.cpu_s_per_s,
         counters: sample.counters.into_iter().map(|(name, count)| (name.into(), count)).collect(),
         lost: sample.lost_updates,

@@ -4,12 +4,12 @@
 
 use crate::bound::judge;
 use overlock_world::NO_POLICY;
-use overlock_world::Run;
 use overlock_world::locks::{Build, Lock};
 use overlock_world::row::Side::{self, AtLeast, AtMost};
 use overlock_world::row::{Check, Pair, Point, Row, geomeans};
 use overlock_world::stats::Interval;
 use overlock_world::units::three;
+use overlock_world::{Run, Task};
 
 /// Up to this many threads, no thread should ever be seen to stall.
 pub(crate) const CALM_THREADS: u32 = 16;
@@ -34,6 +34,21 @@ const PAIR: Bound = ("uncontended pair over std's", AtMost, 0.55);
 // Pairs of the others can differ by code alignment alone; 3 % is the largest effect that was seen.
 const OTHER_PAIR: Bound = ("uncontended pair over std's", AtMost, 1.03);
 const TICKET_PAIR: Bound = ("uncontended pair over spin-ticket's", AtMost, 1.03);
+
+// The read-write lock over the best peer: where few operations write, and where half of them do.
+// Writers of the latter give the bias no time, so it is judged by the mean alone.
+const READS: Bound = ("mean throughput over best peer, 90 % reads or more", AtLeast, 1.0);
+const HALF_READS: Bound = ("mean throughput over best peer, half reads", AtLeast, 0.95);
+const MANY_READS: u8 = 90;
+const HALF_READ: u8 = 50;
+const WRITE_STALL: Bound = ("longest stall of writers over parking-lot-rwlock's", AtMost, 1.0);
+const READ_PAIRS: [(Bound, &str); 2] = [
+    (("uncontended read pair over std-rwlock's", AtMost, 0.6), "std-rwlock"),
+    (("uncontended read pair over parking-lot-rwlock's", AtMost, 0.6), "parking-lot-rwlock"),
+];
+// Condition variables with the hybrid lock.
+const WAITS: Bound = ("mean throughput over best peer, waits for conditions", AtLeast, 1.0);
+const EACH_WAIT: Bound = ("throughput over best peer", AtLeast, 0.9);
 
 // vCPUs. A lock that only spins, over its own throughput at 1x, with 8 vCPUs.
 const COLLAPSE: Bound = ("native throughput over 1x", AtMost, 0.05);
@@ -75,12 +90,10 @@ pub fn check(rows: &[Row]) -> Vec<Check> {
         }
     }
     if points.iter().any(|point| point.lengths.is_some()) {
-        let means = Interval::of(&geomeans("hybrid", &points));
-        checks.extend(made(MEAN, Some("hybrid"), "all points".into(), means));
-        checks.extend(made(STALL, Some("hybrid"), "all points".into(), longest_stall(&points)));
+        checks.extend(of_all(&points));
     }
     let pairs: Vec<&Pair> = pairs.collect();
-    checks.extend(pairs.iter().filter_map(|pair| of_pair(pair, &pairs)));
+    checks.extend(pairs.iter().flat_map(|pair| of_pair(pair, &pairs)));
     checks
 }
 
@@ -96,8 +109,43 @@ fn made(
     Some(Check { bound, lock, place, side, limit, value, verdict, note: None })
 }
 
+/// Judges the means over the points of each kind, and the longest stall at any of them.
+fn of_all(points: &[Point]) -> Vec<Check> {
+    let with = |is: &dyn Fn(Task) -> bool| -> Vec<Point> {
+        points.iter().filter(|point| is(point.task.unwrap_or_default())).cloned().collect()
+    };
+    let plain = with(&|task| task == Task::Exclude);
+    let reads = with(&Task::reads);
+    let many = with(&|task| task.read_share() >= MANY_READS);
+    let half = with(&|task| task == Task::Read(HALF_READ));
+    let waits = with(&Task::waits);
+    let mean = |lock: &str, points: &[Point]| Interval::of(&geomeans(lock, points));
+    let write_stall = |run: &Run| run.write_stall_ns.map_or(0.0, |ns| ns as f64);
+    let (mutexes, locks) = (("hybrid", "parking-lot"), ("rwlock", "parking-lot-rwlock"));
+    let checks = [
+        (MEAN, mutexes.0, mean(mutexes.0, &plain)),
+        (STALL, mutexes.0, longest(&plain, mutexes, Run::stall_ns)),
+        (READS, locks.0, mean(locks.0, &many)),
+        (HALF_READS, locks.0, mean(locks.0, &half)),
+        (WRITE_STALL, locks.0, longest(&reads, locks, write_stall)),
+        (WAITS, mutexes.0, mean(mutexes.0, &waits)),
+    ];
+    let made = |(bound, lock, value)| made(bound, Some(lock), "all points".into(), value);
+    checks.into_iter().filter_map(made).collect()
+}
+
 fn of_threads(point: &Point, all: &[Point]) -> Vec<Check> {
     let of = |bound, value| made(bound, Some(&point.lock), point.place(), value);
+    match point.task {
+        None => {}
+        Some(task) if task.waits() && point.lock == "hybrid" => {
+            return of(EACH_WAIT, point.of_best_peer).into_iter().collect();
+        }
+        Some(task) if task.read_share() >= MANY_READS && point.lock == "rwlock" => {
+            return of(EACH, point.of_best_peer).into_iter().collect();
+        }
+        Some(_) => return Vec::new(),
+    }
     let rivals = || all.iter().filter(|of| point.takes_turns_with(of) && of.cpus == point.cpus);
     let rival = |name: &str| rivals().find(|of| of.lock == name);
     let mut checks = Vec::new();
@@ -123,34 +171,43 @@ fn of_threads(point: &Point, all: &[Point]) -> Vec<Check> {
     checks
 }
 
-/// The longest stall of each round, at any point, over parking_lot's.
-fn longest_stall(points: &[Point]) -> Option<Interval> {
+/// The longest stall of each round, at any point, over that of the other lock.
+fn longest(
+    points: &[Point],
+    (ours, theirs): (&str, &str),
+    stall_ns: impl Fn(&Run) -> f64 + Copy,
+) -> Option<Interval> {
     let longest = |name: &str| -> Vec<f64> {
         let own: Vec<&Point> = points.iter().filter(|point| point.lock == name).collect();
         let rounds = own.iter().map(|point| point.samples.len()).min().unwrap_or(0);
-        let stall = |round: usize| own.iter().map(move |of| of.samples[round].stall_ns());
+        let stall = |round: usize| own.iter().map(move |of| stall_ns(&of.samples[round]));
         (0..rounds).map(|round| stall(round).fold(0.0, f64::max)).collect()
     };
-    let (ours, theirs) = (longest("hybrid"), longest("parking-lot"));
+    let (ours, theirs) = (longest(ours), longest(theirs));
     let rounds = ours.iter().zip(&theirs).filter(|(_, theirs)| **theirs > 0.0);
     Interval::of(&rounds.map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>())
 }
 
-/// Compares an uncontended pair of ours with that of the most similar peer.
-fn of_pair(pair: &Pair, all: &[&Pair]) -> Option<Check> {
-    let build = Lock::named(&pair.lock)?.build();
-    if matches!(build, Build::Peer | Build::Broken) {
-        return None;
+/// Compares an uncontended pair of ours with that of the most similar peers.
+fn of_pair(pair: &Pair, all: &[&Pair]) -> Vec<Check> {
+    let build = Lock::named(&pair.lock).map(|lock| lock.build());
+    if build.is_none_or(|build| matches!(build, Build::Peer | Build::Broken)) {
+        return Vec::new();
     }
-    let (bound, peer) = match &*pair.lock {
-        "ticket" | "native-ticket" => (TICKET_PAIR, "spin-ticket"),
-        "hybrid" => (PAIR, "std"),
-        _ => (OTHER_PAIR, "std"),
+    let bounds = match &*pair.lock {
+        "ticket" | "native-ticket" => vec![(TICKET_PAIR, "spin-ticket")],
+        "hybrid" => vec![(PAIR, "std")],
+        "rwlock" => READ_PAIRS.to_vec(),
+        "rwlock-unbiased" => Vec::new(),
+        _ => vec![(OTHER_PAIR, "std")],
     };
-    let peer = all.iter().find(|other| other.lock == peer)?;
-    let samples = pair.samples.iter().zip(&peer.samples).filter(|(_, theirs)| **theirs > 0.0);
-    let ratios: Vec<f64> = samples.map(|(ours, theirs)| ours / theirs).collect();
-    made(bound, Some(&pair.lock), "1 thread".into(), Interval::of(&ratios))
+    let of = |(bound, peer): (Bound, &str)| {
+        let peer = all.iter().find(|other| other.lock == peer)?;
+        let samples = pair.samples.iter().zip(&peer.samples).filter(|(_, theirs)| **theirs > 0.0);
+        let ratios: Vec<f64> = samples.map(|(ours, theirs)| ours / theirs).collect();
+        made(bound, Some(&pair.lock), "1 thread".into(), Interval::of(&ratios))
+    };
+    bounds.into_iter().filter_map(of).collect()
 }
 
 fn of_vcpus(point: &Point) -> Vec<Check> {
@@ -259,5 +316,40 @@ mod tests {
             verdicts(points).into_iter().find(|of| of.0 == "throughput over best peer").unwrap().1
         };
         assert_eq!((of(90.0), of(80.0)), (Verdict::Met, Verdict::Missed));
+    }
+
+    #[test]
+    fn readers_and_waits_have_bounds_of_their_own() {
+        let all = |lock: &str, peer: &str, task: Task, ops: f64| {
+            let threads = |lock: &str, ops, stall| {
+                let mut of = point(lock, 8, ops);
+                of.samples.iter_mut().for_each(|run| run.write_stall_ns = Some(stall));
+                let world = "threads".into();
+                Point { world, task: Some(task), lengths: Some(Lengths::Exp), ..of }
+            };
+            let mut found = verdicts(vec![threads(lock, ops, 30), threads(peer, 100.0, 20)]);
+            found.sort_by(|a, b| a.0.cmp(&b.0));
+            found
+        };
+        let verdict = |bound: Bound, verdict| (bound.0.to_owned(), verdict);
+        let rwlock = |task, ops| all("rwlock", "parking-lot-rwlock", task, ops);
+        let stall = verdict(WRITE_STALL, Verdict::Missed);
+        let many = [stall.clone(), verdict(READS, Verdict::Missed), verdict(EACH, Verdict::Met)];
+        assert_eq!(rwlock(Task::Read(99), 90.0), many);
+        let half = [stall.clone(), verdict(HALF_READS, Verdict::Missed)];
+        assert_eq!(rwlock(Task::Read(50), 90.0), half);
+        assert_eq!(rwlock(Task::Read(0), 90.0), [stall]);
+        let waits = [verdict(WAITS, Verdict::Missed), verdict(EACH_WAIT, Verdict::Missed)];
+        assert_eq!(all("hybrid", "std", Task::Broadcast, 80.0), waits);
+    }
+
+    #[test]
+    fn a_read_pair_is_judged_by_both_peers() {
+        let pair = |lock: &str, ns| {
+            Row::Pair(Pair { lock: lock.into(), ns: Interval::of(&[ns]), samples: vec![ns; 3] })
+        };
+        let rows = [pair("rwlock", 5.0), pair("std-rwlock", 10.0), pair("parking-lot-rwlock", 8.0)];
+        let verdicts: Vec<Verdict> = check(&rows).into_iter().map(|of| of.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Met, Verdict::Missed]);
     }
 }

@@ -29,7 +29,7 @@ pub const SHORT_STALL_NS: f64 = GRAIN.as_millis() as f64 * 1e6;
 /// Returns whether a lock for programs bounds how often a waiter is passed, so that no thread waits
 /// for ever.
 pub fn cannot_starve(lock: &str) -> bool {
-    matches!(lock, "hybrid" | "queued" | "ticket")
+    matches!(lock, "hybrid" | "queued" | "ticket" | "rwlock" | "rwlock-unbiased")
 }
 
 /// Computes the score of one run. The figure is throughput, or another that is better if it is

@@ -37,7 +37,8 @@ fn line(name: &str, points: &[Point], pair_ns: Option<f64>) -> Summary {
         let contended = own.iter().filter(|point| point.cpus > Some(1));
         let ratio = |point: &&Point| {
             let is_there = |of: &&Point| point.takes_turns_with(of) && of.cpus == point.cpus;
-            let mut other = points.iter().filter(is_there).filter(|of| of.lock == "parking-lot");
+            let is_same = |of: &&Point| ["parking-lot", "parking-lot-rwlock"].contains(&&*of.lock);
+            let mut other = points.iter().filter(is_there).filter(is_same);
             median(&point.rounds_over(other.next()?, figure))
         };
         geomean(&contended.filter_map(ratio).collect::<Vec<_>>())

@@ -12,8 +12,19 @@ pub use list::COLUMNS;
 pub type View = [&'static str];
 
 /// How much threads did, and how long they waited.
-pub const THREADS: &View =
-    &["ops/s", "ops low", "ops high", "of best", "Jain", "p50", "p99", "p99.9", "stall", "CPU/s"];
+pub const THREADS: &View = &[
+    "ops/s",
+    "ops low",
+    "ops high",
+    "of best",
+    "Jain",
+    "p50",
+    "p99",
+    "p99.9",
+    "stall",
+    "write stall",
+    "CPU/s",
+];
 /// Where the time of a lock went.
 pub const LOCK_TIME: &View = &[
     "held",

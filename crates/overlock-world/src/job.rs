@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
 use crate::engine::{Config, PmTimerRule};
 use crate::experiment::Host;
 use crate::locks::{Build, LOCKS, Lock};
 use crate::units::{Nanos, three};
 use crate::workload::Profile;
+use crate::{Error, Task};
 
 /// The yield policy under which vCPUs report no spin to the host.
 pub const NO_POLICY: &str = "none";
@@ -64,11 +64,18 @@ pub struct Shape {
     pub then_ns: Option<[u64; 2]>,
     /// How many times as long the critical sections of the first thread are.
     pub uneven: u32,
+    /// What the threads use the lock for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub task: Task,
+}
+
+fn is_default(task: &Task) -> bool {
+    *task == Task::default()
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { lengths: Lengths::Fixed, then_ns: None, uneven: 1 }
+        Self { lengths: Lengths::Fixed, then_ns: None, uneven: 1, task: Task::default() }
     }
 }
 
@@ -159,7 +166,7 @@ impl Job {
     /// What is wrong, and what to choose instead.
     pub fn check_virtual(&self, policies: &[&str]) -> Result<(), Error> {
         let lock = self.resolved()?;
-        if matches!(lock.build(), Build::Peer | Build::Broken) {
+        if matches!(lock.build(), Build::Peer | Build::Broken) || lock.is_read_write() {
             let name = &lock.name;
             return Err(Error(format!(
                 "{name} needs an operating system below it, so it exists for threads only: \
@@ -173,7 +180,8 @@ impl Job {
         }
         if self.shape != Shape::default() {
             return Err(Error(
-                "lengths that vary, change or are uneven exist for threads only".into(),
+                "lengths that vary, change or are uneven, readers, and conditions exist for threads only"
+                    .into(),
             ));
         }
         Ok(())

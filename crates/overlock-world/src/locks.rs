@@ -5,7 +5,7 @@ use overlock::counters::Event;
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 
 use crate::stats::unique;
-use crate::{Error, Verbs, seeds};
+use crate::{Error, Task, Verbs, seeds};
 
 pub(crate) mod class;
 #[cfg(feature = "threads")]
@@ -49,9 +49,13 @@ pub const PUBLISHED_CPUS: u32 = seeds::CPUS as u32;
 /// The rest of a profile is left out: the work between critical sections would hide the limit.
 pub const HAND_OVER: &str = "hand-over";
 
+/// Our read-write locks: with readers that share no cache line, and with a count of readers. They
+/// exist where threads are.
+pub const READ_WRITE: [&str; 2] = ["rwlock", "rwlock-unbiased"];
+
 /// Locks that others have written, as users would take them instead of ours. They exist where
 /// threads are.
-pub const PEERS: [&str; 8] = [
+pub const PEERS: [&str; 11] = [
     "std",
     "parking-lot",
     "parking-lot-fair",
@@ -60,19 +64,39 @@ pub const PEERS: [&str; 8] = [
     "pthread-spin",
     "spin-ticket",
     "yield",
+    "std-rwlock",
+    "parking-lot-rwlock",
+    "pthread-rwlock",
 ];
 
 /// What the group `main` means: ours that halt, and the peers that are best somewhere.
-const MAIN: [&str; 7] = ["hybrid", "queued", "ticket", "std", "parking-lot", "pthread", "yield"];
+const MAIN: [&str; 11] = [
+    "hybrid",
+    "queued",
+    "ticket",
+    "std",
+    "parking-lot",
+    "pthread",
+    "yield",
+    "rwlock",
+    "std-rwlock",
+    "parking-lot-rwlock",
+    "pthread-rwlock",
+];
+
+/// Those that come with a condition variable.
+const CONDITIONS: [&str; 7] =
+    ["hybrid", "queued", "ticket", "test-and-set", "std", "parking-lot", "pthread"];
 
 /// Deliberately broken ones: they prove that what measures also notices. Used only when asked for
 /// by name.
-pub const BROKEN: [&str; 2] = ["broken-noop", "broken-favourite"];
+pub const BROKEN: [&str; 4] = ["broken-noop", "broken-favourite", "broken-reads", "broken-notify"];
 
 const NATIVE: &str = "native-";
 const AS_PUBLISHED: &str = "published-";
 const SEQUENTIAL: &str = "sequential-";
 const OFF: &str = "-off";
+const OF_READERS: &str = "rwlock";
 
 /// How a lock is built, among builds that differ in nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +140,9 @@ impl Lock {
         if name == "none" {
             return Some(Self::none());
         }
+        if let Some(built) = find(&READ_WRITE, name) {
+            return Some(Self { name: name.to_owned(), built, paravirtual: true });
+        }
         if let Some(built) = find(&PEERS, name).or_else(|| find(&BROKEN, name)) {
             return Some(Self { name: name.to_owned(), built, paravirtual: false });
         }
@@ -141,7 +168,24 @@ impl Lock {
     #[must_use]
     pub fn cannot_starve(&self) -> bool {
         let fair = ["ticket", "queued", "hybrid", "parking-lot", "parking-lot-fair", "spin-ticket"];
-        fair.contains(&self.family())
+        let readers = ["rwlock", "rwlock-unbiased", "parking-lot-rwlock"];
+        fair.contains(&self.family()) || readers.contains(&self.built)
+    }
+
+    /// Whether many can read under it at a time.
+    #[must_use]
+    pub fn is_read_write(&self) -> bool {
+        self.built.contains(OF_READERS)
+    }
+
+    /// Whether the groups of [`choose`](Self::choose) mean it, where threads do `task`.
+    #[must_use]
+    pub fn suits(&self, task: Task) -> bool {
+        match task {
+            Task::Exclude => !self.is_read_write(),
+            Task::Read(_) => self.is_read_write(),
+            _ => CONDITIONS.contains(&self.built),
+        }
     }
 
     /// Those of `known` that `names` ask for, each once: locks, and the groups `all`, `ours`,

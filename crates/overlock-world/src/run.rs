@@ -89,6 +89,9 @@ pub struct Run {
     /// wait is seen.
     #[serde(deserialize_with = "whole")]
     pub longest_stall_ns: Option<u64>,
+    /// The longest wait of a thread that wanted to write, where others read.
+    #[serde(skip_serializing_if = "is_default")]
+    pub write_stall_ns: Option<u64>,
     /// CPU seconds used per second.
     pub cpu_s_per_s: f64,
     /// Events inside the lock.

@@ -61,8 +61,13 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_delimiter = ',', value_name = "POLICY,...")]
     pub(super) policies: Vec<String>,
 
-    /// For vCPUs: micro, ebizzy, kernbench, oltp, pmtimer
-    #[arg(long, value_name = "NAME")]
+    /// For threads: how many percent of the operations only read
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT,...")]
+    #[arg(value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(super) read_share: Vec<u8>,
+
+    /// For vCPUs: micro, ebizzy, ...; for threads: ping-pong, producer-consumer, broadcast
+    #[arg(long, value_name = "NAME", conflicts_with = "read_share")]
     pub(super) workload: Option<String>,
 
     /// Length of each run in seconds
@@ -133,6 +138,7 @@ impl BenchArgs {
     /// Whether no list says which points to measure.
     pub(super) fn names_no_point(&self) -> bool {
         let lists = self.cpus.is_empty() && self.cs.is_empty() && self.ncs.is_empty();
+        let lists = lists && self.read_share.is_empty();
         lists && self.random.is_none() && self.policies.is_empty() && self.workload.is_none()
     }
 }
@@ -188,7 +194,15 @@ Locks:
   ...-off     the paravirtual code, switched off at run time
   peers       std parking-lot parking-lot-fair pthread pthread-adaptive pthread-spin spin-ticket,
               and yield: a test-and-set lock that calls sched_yield and never halts; for threads
+  readers     rwlock (ours), rwlock-unbiased (the same with a count of readers), std-rwlock,
+              parking-lot-rwlock, pthread-rwlock: what main, ours, ... mean with --read-share
   hand-over   no lock: vCPUs pass a token round, which no lock in strict order can exceed
+
+Workloads:
+  micro ebizzy kernbench oltp pmtimer     for vCPUs; threads do micro
+  ping-pong           threads wait for one another in turn, two by two, on a condition variable
+  producer-consumer   half of the threads fill a buffer of 16 places, half empty it
+  broadcast           one thread releases all others at once, as soon as all have come
 
 Yield policies, for vCPUs that spin for long:
   none           the spinner spins on: no reports, no yields
@@ -211,6 +225,8 @@ Examples:
   overlock bench --threads 16 --cs 0,1us --ncs 1us --seconds 1 --runs 9
   overlock bench --threads 2 --cs 1us --ncs 1us --explain        # where did the time go?
   overlock bench --threads 8 --cs 200ns --ncs 1us --lengths exp,uniform,fixed,bimodal
+  overlock bench --read-share 0,50,90,99,100 --random 20        # readers and writers
+  overlock bench --workload ping-pong --threads 2,8              # condition variables
   overlock bench --in kvm --locks native-ticket,ticket,hybrid --cpus 4,16
   overlock bench --in kvm --policies round-robin,oracle --workload ebizzy --explain
   overlock bench --in sim:e5-2699v3 --locks queued,hybrid --cpus 72 --cs 1us --seconds 0.05

@@ -6,7 +6,7 @@ use crate::outcome::Outcome;
 use crate::{experiments, output};
 use anyhow::{Context, Result, bail};
 use overlock_world::experiment::{Experiment, Workload};
-use overlock_world::{Document, NO_POLICY, World};
+use overlock_world::{Document, NO_POLICY, Task, World};
 use std::path::{Path, PathBuf};
 
 /// The policies that others are compared with.
@@ -20,7 +20,7 @@ pub(super) fn experiments(args: &BenchArgs) -> Result<Vec<Experiment>> {
     let names: Vec<PathBuf> = match (named.is_empty(), args.names_no_point()) {
         (false, false) => bail!(
             "an experiment says what is measured; leave out --cpus, --cs, --ncs, --random, \
-             --policies and --workload, or write them into a file that begins with the output of \
+             --read-share, --policies and --workload, or write them into a file that begins with the output of \
              `overlock bench {} --print`",
             named[0].display()
         ),
@@ -88,12 +88,17 @@ fn described(args: &BenchArgs, world: &str) -> Result<Experiment> {
         (base.factors.random, base.host.seconds) = (Some(count), 0.15);
         (base.factors.over, base.factors.cpus) = (Vec::new(), Vec::new());
     }
-    if let Some(name) = &args.workload {
+    if let Some(task) = args.workload.as_deref().and_then(Task::waiting) {
+        base.factors.tasks = vec![task];
+    } else if let Some(name) = &args.workload {
         base.workload = Workload::Named(name.clone());
         (base.factors.section_ns, base.factors.think_ns) = (Vec::new(), Vec::new());
         if base.profile()?.timer_reads > 0 {
             base.factors.timers = overlock_world::PmTimerRule::ALL.to_vec();
         }
+    }
+    if !args.read_share.is_empty() {
+        base.factors.tasks = args.read_share.iter().copied().map(Task::Read).collect();
     }
     if !args.policies.is_empty() {
         let all = args.policies.iter().any(|name| name == "all");

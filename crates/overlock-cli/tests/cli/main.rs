@@ -6,6 +6,7 @@ mod bench;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod children;
 mod compare;
+mod family;
 mod help;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod kernels;

@@ -158,6 +158,9 @@ pub const COLUMNS: &[Column] = &[
         "the longest time that any thread or vCPU waited for the lock, even if it never got it",
         |p| Some(p.longest_stall_ns? as f64),
     ),
+    column("write stall", Time, "the same of those that wanted to write, where others read", |p| {
+        Some(p.write_stall_ns? as f64)
+    }),
     column(
         "Jain",
         Hundredths,

@@ -9,7 +9,7 @@ use super::{Host, Published};
 use crate::engine::PmTimerRule;
 use crate::stats::unique;
 use crate::workload::Profile;
-use crate::{Error, Lengths};
+use crate::{Error, Lengths, Task};
 
 /// An experiment, read from TOML.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -102,6 +102,9 @@ pub struct Factors {
     /// For threads: how lengths are spread around their means; by default `exp`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lengths: Vec<Lengths>,
+    /// For threads: what they use the lock for; by default `exclude`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<Task>,
     /// How many locks there are to choose from, by Zipf's law.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locks_count: Option<u32>,

@@ -6,7 +6,7 @@ use crate::locks::HAND_OVER;
 use crate::locks::Lock;
 use crate::stats::unique;
 use crate::workload::Profile;
-use crate::{Error, Failed, Job, Lengths, NO_POLICY, PmTimerRule, Shape, VCPUS_MAX};
+use crate::{Error, Failed, Job, Lengths, NO_POLICY, PmTimerRule, Shape, Task, VCPUS_MAX};
 use crate::{World, experiment::Place};
 
 /// Groups of jobs. Those of a group share a workload, and take turns.
@@ -48,7 +48,6 @@ impl Experiment {
         seed: u64,
         mut measure: impl FnMut(&Job) -> Result<f64, Failed>,
     ) -> Result<Plan, Failed> {
-        let locks = Lock::choose(&self.factors.locks, &world.locks())?;
         let profile = self.profile()?;
         let mut groups = Vec::new();
         for (profile, shape, cpus) in self.draws(&profile, world, seed)? {
@@ -59,6 +58,7 @@ impl Experiment {
                 cpus.into_iter().map(|n| vec![n]).collect()
             };
             for cpus in all {
+                let locks = self.locks(world, shape.task)?;
                 groups.push(self.group(&locks, (profile.clone(), shape, None), &cpus));
             }
         }
@@ -70,6 +70,7 @@ impl Experiment {
                 limits.push((measure(&limit(self, &profile))?, profile));
             }
         }
+        let locks = self.locks(world, Task::default())?;
         for &share in &self.factors.contention {
             for (hand_overs, profile) in &limits {
                 let profile = self.contended(profile.clone(), share, *hand_overs);
@@ -82,6 +83,12 @@ impl Experiment {
             world.check(job)?;
         }
         Ok(Plan { groups, rounds: self.host.runs })
+    }
+
+    /// The locks that are asked for, where the groups among them mean those that suit `task`.
+    fn locks(&self, world: &dyn World, task: Task) -> Result<Vec<Lock>, Error> {
+        let known = world.locks().into_iter().filter(|lock| lock.suits(task));
+        Lock::choose(&self.factors.locks, &known.collect::<Vec<_>>())
     }
 
     /// The workloads of all groups but those that depend on a measurement, each with its numbers of
@@ -131,7 +138,16 @@ impl Experiment {
             shape.then_ns = factors.then_ns.or(shape.then_ns);
             shape.uneven = factors.uneven.unwrap_or(shape.uneven);
         }
-        Ok(all)
+        let tasks = match &factors.tasks[..] {
+            [] => vec![Task::default()],
+            given => unique(given.iter().copied()),
+        };
+        let with = |task| {
+            all.iter()
+                .cloned()
+                .map(move |(profile, shape, cpus)| (profile, Shape { task, ..shape }, cpus))
+        };
+        Ok(tasks.into_iter().flat_map(with).collect())
     }
 
     fn times(&self, over: f64) -> u32 {

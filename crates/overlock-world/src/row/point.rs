@@ -9,7 +9,7 @@ use crate::locks::Lock;
 use crate::run::{Losses, Name, Run, Sched, Spent, WaitNs};
 use crate::stats::{Interval, Spread, coverage, median, merged};
 use crate::units::Nanos;
-use crate::{Job, Lengths};
+use crate::{Job, Lengths, Task};
 
 /// A point of results. Fields that a world has no answer for are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -52,6 +52,9 @@ pub struct Point {
     /// How many times as long the first thread's sections were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uneven: Option<u32>,
+    /// What the threads used the lock for, if not only to exclude one another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
     /// Whether the lock could halt: false for native ones, and for those switched off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paravirtual: Option<bool>,
@@ -87,6 +90,9 @@ pub struct Point {
     pub wait_counts: Vec<(u64, u64)>,
     /// The longest wait in any run, even of one that never got the lock.
     pub longest_stall_ns: Option<u64>,
+    /// The longest wait of a writer among readers, in any run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_stall_ns: Option<u64>,
     /// CPU seconds used in a second.
     pub cpu_s_per_s: f64,
     /// Events in the lock, of all runs together.
@@ -250,6 +256,7 @@ impl Point {
             locks_count: u32::try_from(job.profile.locks).ok().filter(|locks| *locks > 0),
             then_ns: job.shape.then_ns,
             uneven: (!has_host).then_some(job.shape.uneven),
+            task: Some(job.shape.task).filter(|task| *task != Task::default()),
             ..Self::default()
         };
         if has_host {
@@ -286,6 +293,7 @@ impl Point {
         });
         self.wait_counts = merged(runs.iter().map(|run| &run.wait_counts[..]));
         self.longest_stall_ns = Some(whole(worst(&Run::stall_ns)));
+        self.write_stall_ns = runs.iter().filter_map(|run| run.write_stall_ns).max();
         self.cpu_s_per_s = mid(&|run| run.cpu_s_per_s);
         self.counters = sums(runs, |run| &run.counters);
         self.interval_coverage = coverage(runs.len());
@@ -425,6 +433,11 @@ impl Point {
         if let Some(times) = self.uneven.filter(|times| *times > 1) {
             shape += &format!(", one holds {times}x");
         }
+        match self.task {
+            None => {}
+            Some(Task::Read(percent)) => shape += &format!(", {percent} % reads"),
+            Some(task) => shape += &format!(", {task}"),
+        }
         shape
     }
 
@@ -435,7 +448,7 @@ impl Point {
             let Self { workload, cs_ns, ncs_ns, contention, then_ns, .. } = point;
             (workload.clone(), *cs_ns, *ncs_ns, *contention, *then_ns, point.pcpus)
         };
-        let shape = |point: &Self| (point.lengths, point.locks_count, point.uneven);
+        let shape = |point: &Self| (point.lengths, point.locks_count, point.uneven, point.task);
         self.world == other.world && group(self) == group(other) && shape(self) == shape(other)
     }
 }
