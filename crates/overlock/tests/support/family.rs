@@ -139,10 +139,6 @@ pub(crate) fn reads_together<S: Shared>(readers: usize, limit: Duration) -> Verd
     })
 }
 
-/// How many readers may come while a writer asks, before it counts as starved: some thousand times
-/// what the lock allows, because a writer without a processor can't even join the queue.
-const PATIENCE: u64 = 100_000;
-
 /// A lock that two readers hold in turns, so that there is no moment without a reader.
 struct Relay<S> {
     lock: S,
@@ -178,8 +174,10 @@ impl<S: Shared> Relay<S> {
     }
 }
 
-/// A writer gets the lock although there is no moment without a reader.
-pub(crate) fn does_not_starve_writers<S: Shared>(rounds: usize) -> Verdict {
+/// A writer gets the lock although there is no moment without a reader, and starves if `patience`
+/// readers come meanwhile. That has to be some thousand times what a lock allows, because a writer
+/// without a processor can't even join the queue.
+pub(crate) fn does_not_starve_writers<S: Shared>(rounds: usize, patience: u64) -> Verdict {
     watched(move |pulse| {
         for _ in 0..rounds {
             pulse.beat();
@@ -205,7 +203,7 @@ pub(crate) fn does_not_starve_writers<S: Shared>(rounds: usize) -> Verdict {
                 })
             };
             let asked = relay.all_reads();
-            while !writer.is_finished() && relay.all_reads() - asked < PATIENCE {
+            while !writer.is_finished() && relay.all_reads() - asked < patience {
                 thread::yield_now();
             }
             let starved = !writer.is_finished();
@@ -214,7 +212,7 @@ pub(crate) fn does_not_starve_writers<S: Shared>(rounds: usize) -> Verdict {
                 thread.join().map_err(|_| "a thread panicked")?;
             }
             if starved {
-                return Err(format!("{PATIENCE} readers passed a writer"));
+                return Err(format!("{patience} readers passed a writer"));
             }
         }
         Ok(())
