@@ -70,7 +70,10 @@ fn is_executable(meta: &fs::Metadata) -> bool {
 /// Refuses the program at `path`, with a reason, if it can't be preloaded.
 ///
 /// For a script the interpreter counts; with `#!/usr/bin/env NAME`, also `NAME`.
-pub(crate) fn refuse(path: &Path) -> Result<()> {
+///
+/// # Errors
+/// If it can't.
+pub fn refuse(path: &Path) -> Result<()> {
     refuse_privileged(path)?;
     let mut file = File::open(path).with_context(|| format!("can't read {}", path.display()))?;
     let mut head = Vec::new();

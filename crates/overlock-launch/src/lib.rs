@@ -16,11 +16,11 @@ mod trial;
 mod waits;
 
 pub use counts::{Counted, Counts, LONGEST_STALL, Shared};
-pub use elf::find;
+pub use elf::{find, refuse};
 pub use input::Input;
 pub use kinds::seen_in;
 pub use launch::{Ended, Orphan, orphans, reap_orphans, start};
-pub use library::Library;
+pub use library::{Library, Unpacked, preload_list};
 pub use locks::{LIBC, LOCKS, NONE, known};
 pub use others::{Background, Watch};
 pub use starter::{Plan, obey_as_starter};

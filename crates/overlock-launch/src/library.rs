@@ -8,7 +8,9 @@
 use crate::{bundle, elf};
 use anyhow::{Context, Result, bail};
 use overlock_process::interrupt::FileWatch;
+use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -106,23 +108,66 @@ fn locate() -> Result<PathBuf> {
     })
 }
 
+/// A library that this program contains, as a file for as long as this lives.
+#[derive(Debug)]
+pub struct Unpacked {
+    folder: TempDir,
+    name: &'static str,
+    _watch: FileWatch,
+}
+
+impl Unpacked {
+    /// Writes the file into a new folder.
+    ///
+    /// # Errors
+    /// If there is no folder whose path can be preloaded.
+    pub fn new(name: &'static str, bytes: &[u8]) -> Result<Self> {
+        let (folder, _watch) = in_new_folder(name, &|file| fs::write(file, bytes))?;
+        Ok(Unpacked { folder, name, _watch })
+    }
+
+    /// Returns its path, which LD_PRELOAD can contain.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join(self.name)
+    }
+}
+
+/// Returns the value of LD_PRELOAD with a library in front of those that it names already.
+#[must_use]
+pub fn preload_list(library: &Path) -> OsString {
+    let mut list = library.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
 fn is_loadable(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| UNSAFE.contains(byte))
 }
 
-/// Makes a link to the library in a folder whose path can be loaded, also by processes of other
-/// users.
+/// Makes a link to the library in a folder whose path can be loaded.
 fn link_to(path: &Path) -> Result<(TempDir, FileWatch)> {
+    in_new_folder(NAME, &|link| std::os::unix::fs::symlink(path, link))
+}
+
+/// Makes a file in a new folder whose path can be loaded, also by processes of other users.
+fn in_new_folder(
+    name: &'static str,
+    make: &dyn Fn(&Path) -> io::Result<()>,
+) -> Result<(TempDir, FileWatch)> {
     let candidates = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into(), "/dev/shm".into()];
     for parent in candidates.iter().filter(|parent| is_loadable(parent)) {
         let made = tempfile::Builder::new().prefix("overlock-").tempdir_in(parent);
         if let Ok(folder) = made
             && fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).is_ok()
-            && std::os::unix::fs::symlink(path, folder.path().join(NAME)).is_ok()
+            && make(&folder.path().join(name)).is_ok()
         {
-            let watch = FileWatch::new(folder.path(), NAME);
+            let watch = FileWatch::new(folder.path(), name);
             return Ok((folder, watch));
         }
     }
-    bail!("there is no other folder to put a link into")
+    bail!("there is no folder to put {name} into: set TMPDIR to one")
 }

@@ -3,7 +3,7 @@
 
 use crate::counts::{Counted, Shared, VARIABLE};
 use crate::elf;
-use crate::library::Library;
+use crate::library::{Library, preload_list};
 use crate::locks::LIBC;
 use crate::starter::Plan;
 use anyhow::{Context, Result};
@@ -42,11 +42,7 @@ impl Target {
     pub fn plan(&self, lock: &str, shared: Option<&Shared>) -> Plan {
         let mut variables = vec![(OsString::from(VARIABLE), None)];
         if let Some(library) = self.library.as_ref().filter(|_| lock != LIBC) {
-            let mut list = library.loadable().as_os_str().to_owned();
-            if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
-                list.push(":");
-                list.push(others);
-            }
+            let list = preload_list(&library.loadable());
             variables.push(("LD_PRELOAD".into(), Some(list)));
             variables.push(("OVERLOCK_LOCK".into(), Some(lock.into())));
             if let Some((name, value)) = shared.map(Shared::variable) {

@@ -12,6 +12,10 @@
 //! another lock, that lock's past says what its holder did, and so on to the end of the chain. From
 //! the release until it runs, a woken waiter is late for a free lock. A wait that ends without a
 //! release (a timeout, a signal, lost events) is unknown since the last release.
+//!
+//! A source that sees calls of locks knows more: which thread takes a lock that others wait for, so
+//! that it was free until then, and which wait ends with the lock. It may tell of a release later
+//! than of what came after it, but not later than that another thread has the lock.
 
 use crate::event::{Event, Off, SHARED, Site, What};
 use crate::lock::{Had, Lock};
@@ -236,7 +240,9 @@ impl Analysis {
             }
             What::Woken { by } => self.woken(at, id, by),
             What::Wait { lock, site } => self.wait(at, id, lock, site),
-            What::WaitEnd => self.wait_end(at, id),
+            What::WaitEnd => self.wait_end(at, id, false),
+            What::Got => self.wait_end(at, id, true),
+            What::Takes { lock } => self.takes(at, id, lock),
             What::Wake { lock } => self.wake(at, id, lock),
             What::WakeEnd => {
                 if let Some(thread) = self.threads.get_mut(&id) {
@@ -284,21 +290,30 @@ impl Analysis {
         self.locks.entry(word(thread.process, lock)).or_default().joins(id, at);
     }
 
-    fn wait_end(&mut self, at: u64, id: u32) {
+    fn takes(&mut self, at: u64, id: u32, address: u64) {
+        let Some(thread) = self.threads.get_mut(&id) else { return };
+        thread.got = thread.got.filter(|(got, ..)| *got != address);
+        if let Some(lock) = self.locks.get_mut(&word(thread.process, address)) {
+            lock.takes(id, at);
+        }
+    }
+
+    fn wait_end(&mut self, at: u64, id: u32, has_it: bool) {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         let (process, Some(mut wait)) = (thread.process, thread.wait.take()) else { return };
         if let Some(lock) = self.locks.get_mut(&word(process, wait.lock)) {
-            lock.leaves(id, at, wait.is_woken || !wait.slept);
+            lock.leaves(id, at, has_it || wait.is_woken || !wait.slept);
         }
         // The word had another value, so the call returned at once.
-        if !wait.slept {
+        if !wait.slept && !has_it {
             return;
         }
         let rest = at.saturating_sub(wait.from);
-        match wait.is_woken {
+        match wait.is_woken || (has_it && wait.from > wait.began) {
             true => wait.holder.free += rest,
             false => wait.holder.unknown += rest,
         }
+        wait.is_woken |= has_it;
         let site = self.site(Key { process, lock: wait.lock & !SHARED, site: wait.site });
         let waited = at.saturating_sub(wait.began);
         let report = &mut self.sites[site];
@@ -330,7 +345,7 @@ impl Analysis {
     fn held(&mut self, at: u64, holder: u32, address: u64, is_released: bool) {
         let Some(process) = self.threads.get(&holder).map(|thread| thread.process) else { return };
         let Some(lock) = self.locks.get_mut(&word(process, address)) else { return };
-        if lock.waiters.is_empty() {
+        if lock.waiters.is_empty() || lock.is_known_to(at) {
             return;
         }
         lock.held_until(holder, at, is_released);
@@ -420,7 +435,7 @@ impl Analysis {
             && let Some(lock) = self.locks.get(&word(thread.process, wait.lock))
             && lock.waiters.contains(&id)
         {
-            self.wait_end(at, id);
+            self.wait_end(at, id, false);
         }
         self.turn(at, id, State::Unknown);
         let Some(thread) = self.threads.get_mut(&id) else { return };

@@ -54,6 +54,13 @@ pub enum What {
     },
     /// It left the wait.
     WaitEnd,
+    /// It left the wait, and has what it waited for. Such a wait counts even if it did not sleep.
+    Got,
+    /// It has taken a lock, without a wait, that other threads wait for.
+    Takes {
+        /// The word's address.
+        lock: u64,
+    },
     /// It is about to wake waiters of a word: if this is a lock, it has just released it.
     Wake {
         /// The word's address.

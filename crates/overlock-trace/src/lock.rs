@@ -51,9 +51,21 @@ impl Lock {
     /// A thread leaves its wait.
     pub(crate) fn leaves(&mut self, thread: u32, at: u64, was_woken: bool) {
         self.waiters.retain(|waiter| *waiter != thread);
-        if was_woken && self.released.is_some() && self.taken.is_none() {
+        if was_woken {
+            self.takes(thread, at);
+        }
+    }
+
+    /// A thread takes the lock without a wait.
+    pub(crate) fn takes(&mut self, thread: u32, at: u64) {
+        if self.released.is_some() && self.taken.is_none() {
             self.taken = Some((thread, at));
         }
+    }
+
+    /// Returns whether the past is known beyond a time.
+    pub(crate) fn is_known_to(&self, at: u64) -> bool {
+        at < self.known_to
     }
 
     /// The holder is known to have had the lock until now.

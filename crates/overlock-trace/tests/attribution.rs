@@ -9,8 +9,9 @@ use overlock_trace::{
 
 /// Reads a trace. Threads are letters; `A+` is born, `A>` gets a processor, `A|` loses it, `A/` is
 /// throttled, `A-5` sleeps for reason 5, `A!B` is woken by B, `A?x` waits for lock x at the site of
-/// that letter, `A.` ends its wait, `A^x` wakes waiters of x, `A,` has done so, `A=x` owns x, `A*`
-/// spins when it is sampled, `A~` ends.
+/// that letter, `A.` ends its wait, `A@` with what it waited for, `A&x` takes x past those that
+/// wait, `A^x` wakes waiters of x, `A,` has done so, `A=x` owns x, `A*` spins when it is sampled,
+/// `A~` ends.
 fn events(trace: &str) -> Vec<Event> {
     let mut events = Vec::new();
     for line in trace.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -28,6 +29,8 @@ fn events(trace: &str) -> Vec<Event> {
                 b'!' => What::Woken { by: number(2) },
                 b'?' => What::Wait { lock: lock(), site: Site(number(2)) },
                 b'.' => What::WaitEnd,
+                b'@' => What::Got,
+                b'&' => What::Takes { lock: lock() },
                 b'^' => What::Wake { lock: lock() },
                 b',' => What::WakeEnd,
                 b'=' => What::Owns { lock: lock() },
@@ -82,6 +85,42 @@ fn the_holders_states_are_told_apart() {
     let found = report(&events(&asleep));
     assert_eq!(split(&found, 'x'), [30, 0, 0, 40, 15, 0]);
     assert_eq!(found.sites[0].blocked_in[&BlockedIn::Reason(Reason(5))], 40_000);
+}
+
+/// A source that sees the calls of locks tells of a release when the next thread has the lock, and
+/// of threads that pass a waiter: A releases at 30, C has the lock from 50 to 70, B gets it at 90.
+#[test]
+fn a_lock_is_free_until_a_thread_takes_it() {
+    let found = report(&events(
+        "
+        0 A+ B+ C+
+        10 B?x B-0
+        30 A^x A,
+        50 C&x
+        70 C^x C,
+        85 B>
+        90 B@",
+    ));
+    assert_eq!(split(&found, 'x'), [40, 0, 0, 0, 40, 0]);
+    let late = report(&events(
+        "
+        0 A+ B+ C+
+        10 B?x B-0
+        85 B>
+        30 A^x A,
+        50 C&x
+        70 C^x C,
+        90 B@",
+    ));
+    assert_eq!(split(&late, 'x'), split(&found, 'x'), "what is told late is known late");
+    // Nothing is known of the release, so neither of the holder.
+    let without = report(&events("0 A+ B+\n10 B?x B-0\n80 B>\n90 B@"));
+    assert_eq!(split(&without, 'x'), [0, 0, 0, 0, 0, 80]);
+    assert_eq!(without.sites[0].waits, 1);
+    let awake = report(&events("0 A+ B+\n10 B?x\n15 A^x A,\n20 B@"));
+    assert_eq!(split(&awake, 'x'), [5, 0, 0, 0, 5, 0], "a wait on a processor counts, too");
+    let stale = report(&events("0 A+ B+\n10 B?x B-0\n5 A^x A,\n20 B@"));
+    assert_eq!(split(&stale, 'x'), [0, 0, 0, 0, 0, 10], "a release before the wait says nothing");
 }
 
 /// A wrong attribution is noticed: with two threads swapped, another split comes out.

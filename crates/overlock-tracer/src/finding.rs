@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was found, with names: locks and places, what their holders slept in, loops that wait.
 
-use crate::names::{self, Kind};
+use crate::kind::Kind;
+use crate::names;
 use crate::symbols::{Frame, Symbols};
 use crate::tracer::Tracer;
 use overlock_trace::{BlockedIn, Class, End, HolderNs, Report, Site, SiteReport, Verdict};
@@ -143,8 +144,11 @@ impl<'a> Names<'a> {
             return known.clone();
         }
         let stack: Vec<Frame> = self.symbols.stack(&self.tracer.images, site);
-        let is_plain = self.tracer.images.frames(site).is_some_and(|frames| frames.is_plain);
-        let named = (names::kind(&stack, is_plain), names::place(&stack));
+        let frames = self.tracer.images.frames(site);
+        let is_plain = frames.is_some_and(|frames| frames.is_plain);
+        let kind = frames.and_then(|frames| frames.kind);
+        let kind = kind.unwrap_or_else(|| names::kind(&stack, is_plain));
+        let named = (kind, names::place(&stack));
         self.known.insert(site, named.clone());
         named
     }

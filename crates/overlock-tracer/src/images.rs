@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The code of the traced processes: where it is mapped, stacks through it, and numbers for them.
 
+use crate::kind::Kind;
 use crate::records::{Mapping, Stack};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder as _};
@@ -37,12 +38,14 @@ struct Image {
 }
 
 /// A stack that was seen: addresses, the innermost first. All but the first are return addresses.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Frames {
     image: usize,
     pub(crate) addresses: Vec<u64>,
     /// Whether the system call was the plain wait of a mutex, and not one with a deadline.
     pub(crate) is_plain: bool,
+    /// What is waited for, if the source knows it.
+    pub(crate) kind: Option<Kind>,
 }
 
 /// The code of all traced processes.
@@ -80,7 +83,7 @@ impl Images {
             files: HashMap::new(),
             cache: CacheX86_64::new(),
             sites: HashMap::new(),
-            frames: vec![Frames { image: 0, addresses: Vec::new(), is_plain: false }],
+            frames: vec![Frames::default()],
         }
     }
 
@@ -158,7 +161,15 @@ impl Images {
         {
             addresses.push(frame.address());
         }
-        self.number(Frames { image, addresses, is_plain })
+        self.number(Frames { image, addresses, is_plain, kind: None })
+    }
+
+    /// Returns the number of a stack at which a thread waits for something of a kind.
+    pub(crate) fn site_of(&mut self, site: Site, kind: Kind) -> Site {
+        match self.frames(site).cloned() {
+            Some(frames) => self.number(Frames { kind: Some(kind), ..frames }),
+            None => UNKNOWN,
+        }
     }
 
     fn number(&mut self, frames: Frames) -> Site {
@@ -182,7 +193,7 @@ impl Images {
     /// Returns the code from an address on to the end of its section, and the address in the file.
     pub(crate) fn code(&self, process: u32, address: u64) -> Option<Code<'_>> {
         let image = *self.of_process.get(&process)?;
-        let frames = Frames { image, addresses: Vec::new(), is_plain: false };
+        let frames = Frames { image, ..Frames::default() };
         let (path, at) = self.file(&frames, address)?;
         let info = &self.files.get(path)?.as_ref()?.info;
         let (text, range) = (info.text.as_ref()?, info.text_svma.clone()?);

@@ -9,11 +9,11 @@
 use crate::coarse::Coarse;
 use crate::owner;
 use crate::platform;
-use crate::points::{FUTEX_COMMAND, Point, STACK_BYTES, Spec, WAITS};
-use crate::records::{self, Stack};
-use crate::rings::{Rings, online};
+use crate::points::{FUTEX_COMMAND, STACK_BYTES, WAITS};
+use crate::records::Stack;
+use crate::rings::Rings;
 use crate::tracer::Tracer;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use overlock_trace::{Doing, Holder, Seen, Site, Snapshot};
 use std::collections::HashMap;
 
@@ -43,8 +43,6 @@ struct Sleep {
     turns: u64,
 }
 
-/// A processor's ring; an ordinary user may have half a megabyte.
-const RING: usize = 256 << 10;
 /// The time between two looks, if they cost little.
 const SHORTEST_NS: u64 = 1_000_000;
 /// The same where the kernel's account of a thread grows only with its own timer.
@@ -73,20 +71,7 @@ impl Looks {
     /// # Errors
     /// Says why the kernel does not allow it; looks are then coarser.
     pub(crate) fn add(&mut self, threads: &[u32]) -> Result<()> {
-        let tasks = Spec::new(Point::Tasks, None, 0, String::new());
-        let clock = Spec::new(Point::Clock, None, records::STACK, String::new());
-        for cpu in online()? {
-            for thread in threads {
-                let thread = i32::try_from(*thread).context("a thread's id is out of range")?;
-                for spec in [&tasks, &clock] {
-                    match self.rings.add(cpu, Some(thread), spec, RING) {
-                        Err(error) if has_ended(&error) => {}
-                        done => done?,
-                    }
-                }
-            }
-        }
-        Ok(())
+        self.rings.follow(threads)
     }
 
     /// Does without the kernel's records from now on.
@@ -213,12 +198,6 @@ impl Looks {
         };
         Some(Doing::Waits { lock, site, holder, is_old })
     }
-}
-
-/// Returns whether a thread had ended before its events could be opened.
-fn has_ended(error: &anyhow::Error) -> bool {
-    let cause = error.downcast_ref::<std::io::Error>();
-    cause.and_then(std::io::Error::raw_os_error) == Some(libc::ESRCH)
 }
 
 fn number(word: &str) -> Option<u64> {

@@ -1,56 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a stack waits for, by the names of its functions, and which function that concerns.
 
+use crate::kind::Kind;
 use crate::symbols::Frame;
-use overlock_trace::{Class, SiteReport};
-
-/// The kind of thing that a thread waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// A lock for one.
-    Mutex,
-    /// A lock for many readers, by one of them or in a way that is not known.
-    RwLock,
-    /// A lock for many readers, by a writer.
-    Writer,
-    /// A condition variable.
-    Condvar,
-    /// A semaphore.
-    Semaphore,
-    /// A barrier.
-    Barrier,
-    /// The end of a thread.
-    Join,
-    /// A futex whose use has no name that is known.
-    Futex,
-}
-
-impl Kind {
-    /// Returns the word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Mutex => "mutex",
-            Kind::RwLock => "rwlock",
-            Kind::Writer => "rwlock-write",
-            Kind::Condvar => "condvar",
-            Kind::Semaphore => "semaphore",
-            Kind::Barrier => "barrier",
-            Kind::Join => "join",
-            Kind::Futex => "futex",
-        }
-    }
-
-    /// Returns what such a word is for; where the name does not say, what its waiters do does.
-    pub(crate) fn class(self, site: &SiteReport) -> Class {
-        match self {
-            Kind::Mutex | Kind::RwLock | Kind::Writer => Class::Lock,
-            Kind::Condvar | Kind::Barrier | Kind::Join => Class::Work,
-            Kind::Semaphore | Kind::Futex if site.relays_like_a_lock() => Class::Lock,
-            Kind::Semaphore | Kind::Futex => Class::Work,
-        }
-    }
-}
 
 /// Parts of function names, and what a thread in such a function waits for: the first that is found
 /// decides.
@@ -94,8 +46,17 @@ const KINDS: [(&str, Kind); 35] = [
 ];
 
 /// Modules that only pass a wait on.
-const LIBRARIES: [&str; 8] =
-    ["libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "libc++", "libgcc", "ld-musl"];
+const LIBRARIES: [&str; 9] = [
+    "libc.so",
+    "libc-",
+    "libpthread",
+    "ld-linux",
+    "libstdc++",
+    "libc++",
+    "libgcc",
+    "ld-musl",
+    "liboverlock_",
+];
 
 /// Beginnings of the names of functions that only pass a wait on.
 const WRAPPERS: [&str; 26] = [

@@ -25,6 +25,8 @@ pub(crate) struct Rings {
     pending: Vec<(u64, std::ops::Range<usize>)>,
 }
 
+/// A processor's ring; an ordinary user may have half a megabyte.
+const USERS_RING: usize = 256 << 10;
 /// A record is in its ring at most this long after its time stamp.
 pub(crate) const LATEST_NS: u64 = 2_000_000;
 
@@ -57,6 +59,25 @@ impl Rings {
                 platform::share_ring(&event, owner).context("events can't share a ring")?;
                 platform::enable(&event).context("can't start an event")?;
                 self.events.push(event);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the records of switches of threads, and of all threads that they will start, and
+    /// samples of their processors' clocks.
+    pub(crate) fn follow(&mut self, threads: &[u32]) -> Result<()> {
+        let tasks = Spec::new(Point::Tasks, None, 0, String::new());
+        let clock = Spec::new(Point::Clock, None, records::STACK, String::new());
+        for cpu in online()? {
+            for thread in threads {
+                let thread = i32::try_from(*thread).context("a thread's id is out of range")?;
+                for spec in [&tasks, &clock] {
+                    match self.add(cpu, Some(thread), spec, USERS_RING) {
+                        Err(error) if has_ended(&error) => {}
+                        done => done?,
+                    }
+                }
             }
         }
         Ok(())
@@ -102,6 +123,12 @@ impl Rings {
         }
         (self.bytes, self.pending) = (kept, rest);
     }
+}
+
+/// Returns whether a thread had ended before its events could be opened.
+fn has_ended(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<std::io::Error>();
+    cause.and_then(std::io::Error::raw_os_error) == Some(libc::ESRCH)
 }
 
 /// Returns the numbers of the processors that are online.

@@ -5,12 +5,14 @@ use crate::chrome;
 use crate::finding::{Findings, Names};
 use crate::looks::Looks;
 use crate::points::{self, Layout};
+use crate::preload::Preload;
 use crate::quota::Stopped;
 use crate::rings::{LATEST_NS, Rings};
 use crate::tracer::Tracer;
 use crate::{platform, tracepoints};
 use anyhow::{Context, Result};
 use overlock_trace::{Analysis, Limits};
+use std::os::fd::RawFd;
 
 /// How long the reader of the rings sleeps at most.
 const TURN_MS: i32 = 20;
@@ -18,10 +20,12 @@ const TURN_MS: i32 = 20;
 /// Which source the user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Tracepoints, or else looks.
+    /// Tracepoints, or else a preloaded library, or else looks.
     Auto,
     /// Tracepoints, or an error.
     Tracepoints,
+    /// A preloaded library, or an error.
+    Preload,
     /// Looks.
     Looks,
 }
@@ -37,23 +41,62 @@ pub enum Start {
 
 /// An open source, before the program starts.
 #[derive(Debug)]
-pub struct Opened(Option<(Rings, Layout)>);
+pub struct Opened(Open);
+
+#[derive(Debug)]
+enum Open {
+    Tracepoints(Rings, Layout),
+    Preload(Preload),
+    Looks,
+}
+
+/// What a program needs so that it tells of its waits.
+#[derive(Debug)]
+pub struct Needs {
+    /// A descriptor that it has to inherit.
+    pub descriptor: RawFd,
+    /// A variable of its environment, and its value.
+    pub variable: (&'static str, String),
+}
 
 impl Opened {
-    /// Opens the tracepoints, unless the user wants looks, or may have nothing else.
+    /// Opens the tracepoints, or the best source that the user wants and may have.
+    /// `can_preload` says why a library can't be preloaded into the program.
     ///
     /// # Errors
-    /// If only tracepoints will do, and the kernel does not allow them.
-    pub fn new(wanted: Wanted, note: &dyn Fn(&str)) -> Result<Self> {
-        match (wanted, tracepoints::open()) {
-            (Wanted::Looks, _) => Ok(Opened(None)),
-            (_, Ok(opened)) => Ok(Opened(Some(opened))),
-            (Wanted::Tracepoints, Err(error)) => Err(error.context(NEEDS_ROOT)),
-            (Wanted::Auto, Err(error)) => {
-                note(&format!("{LOOKING} ({error:#})"));
-                Ok(Opened(None))
+    /// If only one source will do, and it can't be had.
+    pub fn new(
+        wanted: Wanted,
+        can_preload: &dyn Fn() -> Result<()>,
+        note: &dyn Fn(&str),
+    ) -> Result<Self> {
+        let open = match wanted {
+            Wanted::Looks => Open::Looks,
+            Wanted::Preload => {
+                can_preload()?;
+                Open::Preload(Preload::new()?)
             }
-        }
+            Wanted::Tracepoints => {
+                let (rings, layout) = tracepoints::open().context(NEEDS_ROOT)?;
+                Open::Tracepoints(rings, layout)
+            }
+            Wanted::Auto => match (tracepoints::open(), can_preload()) {
+                (Ok((rings, layout)), _) => Open::Tracepoints(rings, layout),
+                (Err(_), Ok(())) => Open::Preload(Preload::new()?),
+                (Err(error), Err(why)) => {
+                    note(&format!("{LOOKING} ({error:#}; {why:#})"));
+                    Open::Looks
+                }
+            },
+        };
+        Ok(Opened(open))
+    }
+
+    /// Returns what the program needs if it has to preload the library of this crate.
+    #[must_use]
+    pub fn needs(&self) -> Option<Needs> {
+        let Open::Preload(preload) = &self.0 else { return None };
+        Some(Needs { descriptor: preload.descriptor(), variable: preload.variable() })
     }
 }
 
@@ -66,6 +109,7 @@ const COARSE: &str = "no records of context switches, so the kernel's account of
 /// What tells of the threads.
 enum Source {
     Tracepoints(Rings),
+    Preload(Preload),
     Looks(Looks),
 }
 
@@ -111,20 +155,38 @@ impl Session {
         wants_timeline: bool,
         note: &dyn Fn(&str),
     ) -> Result<Self> {
-        let layout = opened.0.as_ref().map(|(_, layout)| *layout);
+        let layout = match &opened.0 {
+            Open::Tracepoints(_, layout) => Some(*layout),
+            _ => None,
+        };
         let mut tracer = Tracer::new(Analysis::new(limits()), layout);
-        if start == Start::Running && opened.0.is_some() {
+        if start == Start::Running && layout.is_some() {
             adopt(&mut tracer, pid)?;
         }
         tracer.is_keeping = wants_timeline;
         let stopped = Stopped::new(pid);
         platform::hurry();
         let source = match opened.0 {
-            Some((rings, _)) => {
+            Open::Tracepoints(rings, _) => {
                 tracer.awaited = Some(pid);
                 Source::Tracepoints(rings)
             }
-            None => Source::Looks(look_at(&mut tracer, pid, note)?),
+            Open::Preload(mut preload) => {
+                let is_fine = follow(&mut tracer, pid, &mut |new| preload.add(new))?;
+                if let Err(error) = is_fine {
+                    note(&format!("{COARSE} ({error:#})"));
+                }
+                preload.watched();
+                Source::Preload(preload)
+            }
+            Open::Looks => {
+                let mut looks = Looks::new();
+                if let Err(error) = follow(&mut tracer, pid, &mut |new| looks.add(new))? {
+                    note(&format!("{COARSE} ({error:#})"));
+                    looks.be_coarse();
+                }
+                Source::Looks(looks)
+            }
         };
         Ok(Session { source, tracer, stopped })
     }
@@ -137,6 +199,10 @@ impl Session {
                 rings.read(&mut self.tracer, LATEST_NS);
                 self.tracer.ask_for_holders();
             }
+            Source::Preload(preload) => {
+                preload.turn(&mut self.tracer);
+                self.tracer.ask_for_holders();
+            }
             Source::Looks(looks) => looks.turn(&mut self.tracer),
         }
     }
@@ -144,6 +210,7 @@ impl Session {
     fn source_name(&self) -> &'static str {
         match &self.source {
             Source::Tracepoints(_) => "tracepoints",
+            Source::Preload(_) => "preload",
             Source::Looks(looks) if looks.is_coarse() => "coarse-looks",
             Source::Looks(_) => "looks",
         }
@@ -156,6 +223,10 @@ impl Session {
             Source::Tracepoints(rings) => {
                 rings.read(&mut self.tracer, 0);
                 None
+            }
+            Source::Preload(preload) => {
+                preload.read(&mut self.tracer, 0);
+                preload.doubts()
             }
             Source::Looks(looks) => {
                 looks.end(&mut self.tracer);
@@ -174,24 +245,22 @@ impl Session {
     }
 }
 
-/// Begins to look at the threads of a process.
-fn look_at(tracer: &mut Tracer, pid: u32, note: &dyn Fn(&str)) -> Result<Looks> {
+/// Begins to follow the threads of a process; says why its events can't be opened.
+fn follow(
+    tracer: &mut Tracer,
+    pid: u32,
+    add: &mut dyn FnMut(&[u32]) -> Result<()>,
+) -> Result<Result<()>> {
     tracer.images.read(pid);
-    let mut looks = Looks::new();
     // Until there is no thread that was started before its parent's events were opened.
     loop {
         let new = adopt(tracer, pid)?;
-        if new.is_empty() {
-            // The loader may have mapped libraries before the records began.
+        let added = add(&new);
+        if new.is_empty() || added.is_err() {
+            // The loader may have mapped libraries before the records began, and threads that were
+            // there at the first look wait in them.
             tracer.images.read(pid);
-            return Ok(looks);
-        }
-        if let Err(error) = looks.add(&new) {
-            note(&format!("{COARSE} ({error:#})"));
-            looks.be_coarse();
-            // Threads that were there at the first look wait in libraries that came before them.
-            tracer.images.read(pid);
-            return Ok(looks);
+            return Ok(added);
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::kernel::Kernel;
 use crate::owner;
 use crate::platform;
 use crate::points::{FUTEX_COMMAND, FUTEX_PRIVATE, Layout, Point};
+use crate::preload::Told;
 use crate::quota::Quotas;
 use crate::records::{Kind, Record, Sample};
 use crate::spin::Spins;
@@ -28,13 +29,15 @@ pub(crate) struct Tracer {
     quotas: Quotas,
     layout: Layout,
     /// Threads that wait, as it seems, for a mutex of the C library.
-    mutexes: HashSet<u32>,
+    pub(crate) mutexes: HashSet<u32>,
     /// Holders that mutexes have named: when, which, and of which lock. Their turn comes among the
     /// records.
     owners: VecDeque<(u64, u32, u64)>,
     asked: u64,
     /// Only the records of switches tell of them, and no tracepoint.
     is_looking: bool,
+    /// What a preloaded library has told.
+    pub(crate) told: Told,
     /// The process of each traced thread.
     pub(crate) threads: HashMap<u32, u32>,
     /// A process that will appear as a child of this one.
@@ -59,6 +62,7 @@ impl Tracer {
             asked: 0,
             is_looking: layout.is_none(),
             layout: layout.unwrap_or_default(),
+            told: Told::default(),
             threads: HashMap::new(),
             awaited: None,
             lost: 0,
@@ -83,6 +87,7 @@ impl Tracer {
         {
             self.event(at, owner, What::Owns { lock });
         }
+        self.tell(record.time);
         match record.kind {
             Kind::Sample => {
                 if let Some((point, parts)) = point {
@@ -95,12 +100,14 @@ impl Tracer {
             }
             // The tracepoint of a switch comes earlier, but not always where the idle task is left.
             Kind::Switch { is_out: false, .. } if self.threads.contains_key(&record.thread) => {
+                self.notices_switch(record.time, record.thread, What::In);
                 self.event(record.time, record.thread, What::In);
             }
             Kind::Switch { is_out: true, is_preempted }
                 if self.is_looking && self.threads.contains_key(&record.thread) =>
             {
                 let off = if is_preempted { Off::Preempted } else { Off::Blocked(Reason(0)) };
+                self.notices_switch(record.time, record.thread, What::Out(off));
                 self.event(record.time, record.thread, What::Out(off));
             }
             Kind::Fork => self.fork(record),

@@ -57,10 +57,13 @@ pub(crate) struct TraceArgs {
 /// A source of knowledge about threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Wanted {
-    /// Tracepoints if they are allowed, looks otherwise
+    /// Tracepoints if they are allowed, else a preloaded library if it can be, else looks
     Auto,
     /// Every wait and switch, by the kernel's tracepoints: needs root or CAP_PERFMON
     Tracepoints,
+    /// Every wait in the C library's calls, by a preloaded library: needs no rights, but a
+    /// dynamically linked program that it starts itself
+    Preload,
     /// A look at all threads many times a second: needs no rights over own programs
     Looks,
 }
@@ -70,6 +73,7 @@ impl From<Wanted> for overlock_tracer::Wanted {
         match wanted {
             Wanted::Auto => Self::Auto,
             Wanted::Tracepoints => Self::Tracepoints,
+            Wanted::Preload => Self::Preload,
             Wanted::Looks => Self::Looks,
         }
     }
@@ -82,7 +86,8 @@ Examples:
   overlock trace --json --out trace.jsonl -- sort --parallel=4 /etc/passwd
   overlock trace --folded waits.txt --timeline waits.json -- sort --parallel=4 /etc/passwd
 
-As root, or with CAP_PERFMON, every wait is seen; otherwise threads are looked at, often.
+As root, or with CAP_PERFMON, every wait is seen; otherwise those in the C library's calls are,
+or threads are looked at, often.
 Ctrl-C ends the watching; what was seen is printed.
 Exit codes: 0 fine, 2 could not run or write.";
 

@@ -16,9 +16,9 @@ use crate::machine::observe;
 use crate::outcome::Outcome;
 use crate::output::{self, Sink};
 use anyhow::{Context, Result, bail};
-use overlock_launch::{self as launch, Ended, Plan, find};
+use overlock_launch::{self as launch, Ended, Plan, Unpacked, find};
 use overlock_process::Child;
-use overlock_tracer::{Opened, Session, Start, folded};
+use overlock_tracer::{LIBRARY, Needs, Opened, Session, Start, folded};
 use overlock_world::clock::Stamps;
 use overlock_world::row::{Head, Row};
 use std::fs::File;
@@ -41,11 +41,18 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
         can_be_watched(pid)?;
     }
     let note = |text: &str| output::complain(&format!("overlock: {text}"));
-    let opened = Opened::new(args.source.into(), &note)?;
-    let mut program = match args.pid {
-        Some(_) => None,
-        None => Some(launch::start(plan(args)?)?),
+    let mut plan = if args.pid.is_some() { None } else { Some(plan(args)?) };
+    let can_preload = || match &plan {
+        Some(plan) => launch::refuse(&plan.program),
+        None => bail!("a program that runs already can't be given a library"),
     };
+    let opened = Opened::new(args.source.into(), &can_preload, &note)?;
+    // The library lies in a file for as long as the program runs.
+    let _library = match (opened.needs(), &mut plan) {
+        (Some(needs), Some(plan)) => Some(preload(needs, plan)?),
+        _ => None,
+    };
+    let mut program = plan.map(launch::start).transpose()?;
     let (pid, start) = match (args.pid, &program) {
         (Some(pid), _) => (pid, Start::Running),
         (None, program) => {
@@ -133,6 +140,16 @@ fn plan(args: &TraceArgs) -> Result<Plan> {
         plan.streams[1] = Some(File::from(stderr.context("can't copy standard error")?));
     }
     Ok(plan)
+}
+
+/// Lets the program load the library that tells of its waits.
+fn preload(needs: Needs, plan: &mut Plan) -> Result<Unpacked> {
+    let library = Unpacked::new("liboverlock_trace.so", LIBRARY)?;
+    let (name, value) = needs.variable;
+    plan.variables.push((name.into(), Some(value.into())));
+    plan.variables.push(("LD_PRELOAD".into(), Some(launch::preload_list(&library.path()))));
+    plan.inherit = Some(needs.descriptor);
+    Ok(library)
 }
 
 fn can_be_watched(pid: u32) -> Result<()> {

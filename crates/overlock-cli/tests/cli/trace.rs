@@ -34,7 +34,7 @@ fn program(folder: &Path, name: &str) -> String {
 
 /// Returns whether the kernel's tracepoints can be used here, and reports it if they can't.
 fn can_trace() -> bool {
-    let said = said(&["trace", "--", "true"]);
+    let said = said(&["trace", "--source", "tracepoints", "--", "true"]);
     if said.code != Some(0) {
         let skipped = format!("skipped: {}", said.stderr);
         std::io::stderr().write_all(skipped.as_bytes()).unwrap();
@@ -139,8 +139,11 @@ impl Both {
         };
         assert_eq!(lock["type"], "mutex");
         // A look can miss a short wait, and see one twice that another thread interrupts.
-        if self.summary()["source"] == "tracepoints" {
-            assert_eq!(lock["waits"], self.truth["rounds"], "{lock}");
+        if ["tracepoints", "preload"].iter().any(|source| self.summary()["source"] == *source) {
+            // On a busy machine the waiter can come after its lock is free again.
+            if lock["waits"] != self.truth["rounds"] {
+                return Err(format!("waits: {lock} {:?}", self.truth));
+            }
         }
         let seen = |name: &str| lock["holder_ns"][name].as_f64().unwrap();
         let waited = truth("waited");
@@ -193,6 +196,82 @@ fn looks_name_what_a_holder_did() {
     assert!(said.starts_with("mutex at takes_inner (chain.c"), "{said}");
     let both = Both::by("looks", "none", &[]);
     assert_eq!(both.summary()["cure"], "leave-locks", "{:?}", both.said);
+}
+
+/// The same by a library that the program preloads.
+#[test]
+fn a_preloaded_library_names_what_a_holder_did() {
+    if !can_look() {
+        return;
+    }
+    for name in ["long", "preempted", "asleep", "reads", "mixture", "late", "chain"] {
+        Both::agreed("preload", name, &[]);
+    }
+    let both = Both::by("preload", "chain", &[]);
+    assert_eq!(both.summary()["source"], "preload");
+    let said = both.lock("waits (")["blocked_in"][0]["in"].as_str().unwrap().to_owned();
+    assert!(said.starts_with("mutex at takes_inner (chain.c"), "{said}");
+    let both = Both::by("preload", "none", &[]);
+    assert!(both.said.records("trace-lock").is_empty(), "{:?}", both.said);
+    assert_eq!(both.summary()["cure"], "leave-locks", "{:?}", both.said);
+}
+
+/// Each kind of lock is told by its name, also by a process that is killed, and by its child.
+#[test]
+fn a_process_that_is_killed_has_told_all() {
+    if !can_look() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let kinds = program(folder.path(), "kinds");
+    let said = {
+        let _alone = alone();
+        said(&["trace", "--source", "preload", "--json", "--", &kinds])
+    };
+    said.ends(0, "signal 9");
+    let all = [said.records("trace-lock"), said.records("trace-work")].concat();
+    for (kind, place) in [
+        ("mutex", "for_mutex (kinds.c"),
+        ("mutex", "for_c11 (kinds.c"),
+        ("mutex", "child (kinds.c"),
+        ("rwlock", "for_reader (kinds.c"),
+        ("rwlock-write", "for_writer (kinds.c"),
+        ("spin lock", "for_spin (kinds.c"),
+        ("condvar", "for_condition (kinds.c"),
+        ("mutex", "for_condition (kinds.c"),
+        ("semaphore", "for_semaphore (kinds.c"),
+        ("barrier", "for_barrier (kinds.c"),
+    ] {
+        let is_it = |one: &&Value| {
+            one["type"] == kind && one["where"].as_str().is_some_and(|at| at.starts_with(place))
+        };
+        let found = all.iter().find(is_it);
+        let found = found.unwrap_or_else(|| panic!("no {kind} at {place}: {said:?}"));
+        assert!(found["waits"].as_u64() >= Some(1), "{found}");
+        let total = found["waited_ns"].as_f64().unwrap();
+        if ["mutex", "rwlock-write"].contains(&kind) && !place.contains("condition") {
+            let slept = found["holder_ns"]["blocked"].as_f64().unwrap();
+            assert!(slept > 0.5 * total, "the holder slept: {found}");
+        }
+    }
+}
+
+/// A library can't be given to every program.
+#[test]
+fn a_program_that_can_not_preload_is_refused() {
+    let pid = std::process::id().to_string();
+    said(&["trace", "--source", "preload", "--pid", &pid]).ends(2, "runs already");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("static");
+    let source = folder.path().join("static.c");
+    std::fs::write(&source, "int main(void) { return 0; }").unwrap();
+    let compiled = Command::new("cc").arg("-static").arg(&source).arg("-o").arg(&path).status();
+    if !compiled.unwrap().success() {
+        std::io::stderr().write_all(b"skipped: there is no static C library here\n").unwrap();
+        return;
+    }
+    said(&["trace", "--source", "preload", "--", path.to_str().unwrap()])
+        .ends(2, "statically linked");
 }
 
 /// As in a container that forbids the kernel's records, or with Debian's own kernels without root.
@@ -310,10 +389,15 @@ fn loops_that_wait_are_found() {
             assert!(found["where"].as_str().unwrap().starts_with("spin_lock (spin.c"), "{found}");
             let spun = both.truth["spun"].as_f64().unwrap() / both.truth["cpu"].as_f64().unwrap();
             let share = found["cpu_share"].as_f64().unwrap();
-            if (spun - share).abs() < 0.1 { Ok(()) } else { Err(format!("{share} for {spun}")) }
+            // A thread that hardly gets a processor is hardly sampled.
+            let cure = both.summary()["cure"] == "stop-spinning";
+            match (spun - share).abs() < 0.1 && cure {
+                true => Ok(()),
+                false => Err(format!("{share} for {spun}: {:?}", both.said)),
+            }
         },
     );
-    assert_eq!(both.summary()["cure"], "stop-spinning", "{:?}", both.said);
+    assert_eq!(both.summary()["source"], "tracepoints");
 }
 
 #[test]

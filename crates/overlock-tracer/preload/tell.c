@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Telling the command what this process's threads do: see layout.h. */
+#define _GNU_SOURCE
+#include "tell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Places that a thread remembers. A place that it has forgotten is told again. */
+#define PLACES 64
+/* Bytes of the stack that are told with a place. */
+#define STACK_BYTES 1024
+
+struct place {
+	uint64_t code;
+	uint64_t stack;
+};
+
+static __thread struct {
+	bool is_busy; /* a signal's handler has interrupted us */
+	bool is_known;
+	uint32_t thread;
+	uint32_t count;
+	struct head *head;
+	struct event *events;
+	const volatile void *held; /* the lock that it has waited for and not released yet */
+	struct place places[PLACES];
+} self;
+
+struct waited waited_for[SETS][WAYS] __attribute__((aligned(64)));
+_Atomic uint32_t waiting_for_locks, waiting_for_work;
+
+static _Atomic uint32_t *waiting(enum kind kind)
+{
+	return kind > SPIN ? &waiting_for_work : &waiting_for_locks;
+}
+
+
+static struct shared *shared;
+static uint32_t process;
+static pthread_key_t end;
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* The thread will write no more into its chunk. */
+static void closes(void *unused)
+{
+	(void)unused;
+	if (self.head != NULL) {
+		/* ORDERING: pairs with the command's load: it then reads all of the chunk. */
+		atomic_store_explicit(&self.head->state, CLOSED, memory_order_release);
+		self.head = NULL;
+		self.is_known = false;
+	}
+}
+
+static void claim(void)
+{
+	uint64_t serial = atomic_fetch_add_explicit(&shared->claims, 1, memory_order_relaxed);
+
+	closes(NULL);
+	for (uint32_t i = 0; i < CHUNKS; i++) {
+		struct head *head = &shared->heads[(serial + i) % CHUNKS];
+		uint32_t state = FREE;
+
+		/* ORDERING: pairs with the command's store: it has read what was in the chunk. */
+		if (atomic_load_explicit(&head->state, memory_order_relaxed) != FREE ||
+		    !atomic_compare_exchange_strong_explicit(&head->state, &state, OPEN, memory_order_acquire,
+							     memory_order_relaxed))
+			continue;
+		if (!self.is_known) {
+			self.thread = (uint32_t)syscall(SYS_gettid);
+			self.is_known = true;
+			pthread_setspecific(end, &self);
+			memset(self.places, 0, sizeof self.places);
+		}
+		head->process = process;
+		head->thread = self.thread;
+		head->serial = serial;
+		self.count = 0;
+		self.head = head;
+		self.events = shared->events[head - shared->heads];
+		return;
+	}
+}
+
+/* Returns room for some events, which end up in one chunk. */
+static struct event *room(uint32_t count)
+{
+	if (self.head == NULL || self.count + count > CHUNK_EVENTS)
+		claim();
+	if (self.head == NULL) {
+		atomic_fetch_add_explicit(&shared->dropped, 1, memory_order_relaxed);
+		return NULL;
+	}
+	return &self.events[self.count];
+}
+
+static void publish(uint32_t count)
+{
+	self.count += count;
+	/* ORDERING: pairs with the command's load: the events below the count are complete. */
+	atomic_store_explicit(&self.head->count, self.count, memory_order_release);
+}
+
+/* Returns whether this thread may tell something now; then `done` has to follow. */
+static bool begin(void)
+{
+	if (shared == NULL)
+		return false;
+	if (self.is_busy) {
+		atomic_fetch_add_explicit(&shared->dropped, 1, memory_order_relaxed);
+		return false;
+	}
+	self.is_busy = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	return true;
+}
+
+static void done(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	self.is_busy = false;
+}
+
+static void tell(struct event event)
+{
+	struct event *place;
+
+	if (!begin())
+		return;
+	place = room(1);
+	if (place != NULL) {
+		*place = event;
+		publish(1);
+	}
+	done();
+}
+
+/* Returns the number of a place, and tells its stack if it is new. */
+static uint16_t place(void *code, void *frame)
+{
+	/* Behind the saved frame pointer and the return address. */
+	struct place here = {(uint64_t)code, (uint64_t)frame + 16};
+	uint16_t index = ((here.code ^ here.stack << 7) * 0x9e3779b97f4a7c15U) >> 58;
+	const uint32_t most = 1 + STACK_BYTES / sizeof(struct event);
+	struct event *event;
+
+	if (self.is_known && self.places[index].code == here.code && self.places[index].stack == here.stack)
+		return index;
+	if (!begin())
+		return index;
+	event = room(most);
+	if (event != NULL) {
+		/* The end of the stack may be nearer than that, so the kernel copies. */
+		struct iovec to = {event + 1, STACK_BYTES}, from = {(void *)here.stack, STACK_BYTES};
+		long copied = 0;
+
+		for (size_t length = STACK_BYTES; copied <= 0 && length >= 64; length /= 4) {
+			to.iov_len = from.iov_len = length;
+			copied = syscall(SYS_process_vm_readv, process, &to, 1, &from, 1, 0);
+		}
+		copied = copied < 0 ? 0 : copied;
+		*event = (struct event){
+			.at = *(uint64_t *)frame,
+			.lock = here.code,
+			.other = here.stack,
+			.thread = (uint32_t)copied,
+			.what = STACK,
+			.site = index,
+		};
+		self.places[index] = here;
+		publish(1 + (uint32_t)((size_t)copied + sizeof *event - 1) / sizeof *event);
+	}
+	done();
+	return index;
+}
+
+/* Counts this thread among those that wait for a lock. Returns nothing if there are too many such locks. */
+static struct waited *joins(const volatile void *lock)
+{
+	uint64_t key = (uint64_t)lock << 16;
+	struct waited *set = waited_for[((uint64_t)lock * 0x9e3779b97f4a7c15U) >> 52];
+
+	for (int way = 0; way < WAYS; way++) {
+		uint64_t word = atomic_load_explicit(&set[way].word, memory_order_relaxed);
+
+		while (word >> 16 == key >> 16 && (word & 0xffff) != 0xffff)
+			if (atomic_compare_exchange_weak_explicit(&set[way].word, &word, word + 1, memory_order_relaxed,
+								  memory_order_relaxed))
+				return &set[way];
+	}
+	for (int way = 0; way < WAYS; way++) {
+		uint64_t word = atomic_load_explicit(&set[way].word, memory_order_relaxed);
+
+		/* What the entry says of the lock that it was for is older than any wait for this one. */
+		if ((word & 0xffff) == 0 &&
+		    atomic_compare_exchange_strong_explicit(&set[way].word, &word, key | 1, memory_order_relaxed,
+							    memory_order_relaxed))
+			return &set[way];
+	}
+	return NULL;
+}
+
+struct wait tell_waits(enum kind kind, const volatile void *lock, const volatile void *other, void *code, void *frame)
+{
+	int error = errno;
+	struct wait wait = {.lock = lock, .kind = kind};
+	uint16_t site;
+
+	if (shared == NULL)
+		return wait;
+	site = place(code, frame);
+	atomic_fetch_add_explicit(waiting(kind), 1, memory_order_relaxed);
+	wait.entry = joins(lock);
+	wait.began = now();
+	tell((struct event){.at = wait.began,
+			    .lock = (uint64_t)lock,
+			    .other = (uint64_t)other,
+			    .what = WAITS,
+			    .kind = (uint8_t)kind,
+			    .site = site});
+	errno = error;
+	return wait;
+}
+
+/* Tells that this thread has a lock now, and which thread has released it last. */
+static void has(enum what what, const struct waited *entry, enum kind kind, const volatile void *lock, uint64_t since)
+{
+	uint32_t releaser = 0;
+	uint64_t released = 0;
+
+	if (entry != NULL) {
+		releaser = atomic_load_explicit(&entry->releaser, memory_order_relaxed);
+		released = atomic_load_explicit(&entry->released, memory_order_relaxed);
+		if (released < since)
+			releaser = 0;
+	}
+	tell((struct event){.at = now(),
+			    .lock = (uint64_t)lock,
+			    .other = released,
+			    .thread = releaser,
+			    .what = (uint8_t)what,
+			    .kind = (uint8_t)kind});
+}
+
+void tell_leaves(const struct wait *wait, bool has_it)
+{
+	int error = errno;
+
+	if (wait->began == 0)
+		return;
+	if (has_it) {
+		has(GOT, wait->entry, wait->kind, wait->lock, wait->began);
+		self.held = wait->lock;
+	} else {
+		tell((struct event){.at = now(),
+				    .lock = (uint64_t)wait->lock,
+				    .what = LEAVES,
+				    .kind = (uint8_t)wait->kind});
+	}
+	if (wait->entry != NULL)
+		atomic_fetch_sub_explicit(&wait->entry->word, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(waiting(wait->kind), 1, memory_order_relaxed);
+	errno = error;
+}
+
+void tell_takes(struct waited *entry, enum kind kind, const volatile void *lock)
+{
+	/* Only a change of hands matters. */
+	if (atomic_load_explicit(&entry->releaser, memory_order_relaxed) != self.thread || !self.is_known)
+		has(TAKES, entry, kind, lock, 0);
+}
+
+void tell_releases(struct waited *entry, enum kind kind, const volatile void *lock, uint64_t period_ns)
+{
+	uint64_t at = now();
+
+	if (self.held == lock || at - atomic_load_explicit(&entry->told, memory_order_relaxed) >= period_ns) {
+		self.held = NULL;
+		atomic_store_explicit(&entry->told, at, memory_order_relaxed);
+		tell_wakes(kind, lock);
+	}
+	if (!self.is_known && begin()) {
+		room(1);
+		done();
+	}
+	atomic_store_explicit(&entry->releaser, self.thread, memory_order_relaxed);
+	atomic_store_explicit(&entry->released, at, memory_order_relaxed);
+}
+
+void tell_wakes(enum kind kind, const volatile void *lock)
+{
+	int error = errno;
+
+	tell((struct event){.at = now(), .lock = (uint64_t)lock, .what = WAKES, .kind = (uint8_t)kind});
+	errno = error;
+}
+
+/* Maps a file if it is the command's memory. */
+static struct shared *map(int file, uint64_t token)
+{
+	uint64_t first = 0;
+	char last;
+	void *at;
+
+	/* A shorter file would raise SIGBUS. */
+	if (pread(file, &first, sizeof first, 0) != sizeof first || first != token ||
+	    pread(file, &last, 1, sizeof(struct shared) - 1) != 1)
+		return NULL;
+	at = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	return at == MAP_FAILED ? NULL : at;
+}
+
+void tell_start(void)
+{
+	const char *variable = getenv("OVERLOCK_TRACE");
+	unsigned long long token;
+	struct shared *mapped;
+	char path[64];
+	int file, command;
+
+	process = (uint32_t)getpid();
+	if (variable == NULL || sscanf(variable, "%d:%d:%llu", &file, &command, &token) != 3)
+		return;
+	mapped = map(file, token);
+	if (mapped == NULL) {
+		/* The program's parent may have closed the descriptor. */
+		snprintf(path, sizeof path, "/proc/%d/fd/%d", command, file);
+		file = open(path, O_RDWR | O_CLOEXEC);
+		mapped = file < 0 ? NULL : map(file, token);
+		if (file >= 0)
+			close(file);
+	}
+	if (mapped == NULL || mapped->layout != LAYOUT || pthread_key_create(&end, closes) != 0)
+		return;
+	atomic_fetch_add_explicit(&mapped->joined, 1, memory_order_relaxed);
+	shared = mapped;
+	/* Not for long: the command may have ended. */
+	if (atomic_load_explicit(&shared->is_watched, memory_order_relaxed) == 0)
+		syscall(SYS_futex, &shared->is_watched, FUTEX_WAIT, 0, &(struct timespec){.tv_sec = 1}, NULL, 0);
+}
+
+void tell_forked(void)
+{
+	process = (uint32_t)getpid();
+	/* The chunk is the parent's, and so are the threads that wait. */
+	memset(&self, 0, sizeof self);
+	memset(waited_for, 0, sizeof waited_for);
+	waiting_for_locks = waiting_for_work = 0;
+	if (shared != NULL)
+		atomic_fetch_add_explicit(&shared->joined, 1, memory_order_relaxed);
+}
