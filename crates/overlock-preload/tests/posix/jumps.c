@@ -43,8 +43,10 @@ static void on_signal(int number)
 	case NESTED:
 		if (is_asleep++ == 0) {
 			/* The second signal jumps from here back to here. */
-			if (sigsetjmp(inside, 1) == 0)
+			if (sigsetjmp(inside, 1) == 0) {
+				ready++;
 				EQ(pthread_mutex_lock(&other), 0);
+			}
 			left++;
 			return;
 		}
@@ -334,6 +336,8 @@ CASE(a_jump_leaves_the_inner_wait_only)
 		pause_ms(5);
 	}
 	EQ(pthread_kill(threads[1], SIGUSR1), 0);
+	/* A signal that comes while the first is pending would be lost. */
+	wait_for(&ready, 4);
 	pause_ms(20);
 	EQ(pthread_kill(threads[1], SIGUSR1), 0);
 	wait_for(&left, 1);
