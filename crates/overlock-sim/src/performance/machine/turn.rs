@@ -264,7 +264,7 @@ impl Machine<'_> {
     pub(super) fn take_interrupt(&mut self) -> Option<(u32, u64)> {
         let now = self.core.now;
         let vcpu = self.core.current;
-        let state = self.cpu();
+        let state = &mut self.vcpus[vcpu as usize];
         if state.in_handler || state.pcpu.is_none() {
             return None;
         }
@@ -274,6 +274,9 @@ impl Machine<'_> {
             }
             return None;
         }
+        // Its own clock may have ended its sleep. Then it still watches lines, which the handler's
+        // loads would make it forget.
+        state.spin.wakes(vcpu, &mut self.lines);
         let number = state.pending.trailing_zeros();
         state.pending &= state.pending - 1;
         state.in_handler = true;
