@@ -15,6 +15,9 @@ pub type Output = fn(&[u8]);
 /// Runs `work` while this CPU takes no interrupts.
 pub type Shut = fn(work: &mut dyn FnMut());
 
+/// How long a run stays silent before it reports that it is alive.
+pub const SILENCE_NS: u64 = 5_000_000_000;
+
 static OUTPUT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static SHUT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 

@@ -17,10 +17,10 @@
 //! | P10 | A branch that is patched (`platform/switch.rs`), by [`set_waiting`](crate::kernel::set_waiting). |
 //! | P11 | No cheap releases. |
 
-mod bare;
-mod kvm;
+pub mod bare;
+pub mod kvm;
 pub(crate) mod switch;
-mod xen;
+pub mod xen;
 
 use core::fmt;
 use core::sync::atomic::{
@@ -29,10 +29,6 @@ use core::sync::atomic::{
 
 use crate::cpus::{self, PerCpu, count};
 use crate::machine::clock;
-
-pub use bare::{Bare, NativeBare};
-pub use kvm::{Features, Kvm, Mode, NativeKvm, decide};
-pub use xen::{NativeXen, Pvh, Xen};
 
 /// Buckets in the table of halted CPUs, of 16 entries each: 512 entries, four times what 32 CPUs
 /// with four waits each can need. 2 KiB.

@@ -15,9 +15,6 @@ use crate::plan::Plan;
 use crate::say;
 use crate::{cpus, machine, platform};
 
-/// How long a run stays silent before it reports that it is alive.
-const SILENCE_NS: u64 = 5_000_000_000;
-
 /// Does everything in the plan, and ends the machine.
 pub fn run<K: Kernel>(plan: Plan<'_>) -> ! {
     K::arrive();

@@ -12,3 +12,4 @@ pub mod calls;
 pub mod events;
 pub mod pvh;
 pub mod start;
+pub mod timer;

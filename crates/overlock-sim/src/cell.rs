@@ -11,30 +11,23 @@ use overlock::atomic::{Atomic, ConstAtomic};
 use overlock::platform::LEVELS;
 
 use crate::arena::Arena;
-use crate::engine::{self, Access, Observer, Touch};
-use crate::machine::{self, Injected};
-
-/// An atomic cell holding a `T`.
-pub(crate) type Word<T> = engine::Word<T, Injected>;
+use crate::engine::{Access, Observer, Touch};
+use crate::machine::calls::{self, Injected, Word};
 
 impl<T: Copy + Into<u32>> Word<T> {
-    pub(crate) fn offset(&self) -> u32 {
-        Arena::offset(self.address())
-    }
-
     /// The two steps of a cheap release (P11): a look, and a store. `new` computes the stored value
     /// from the values at the look and at the store. The store happens unless the sequence was cut
     /// off in between.
     #[track_caller]
     fn sequence(&self, new: impl Fn(T, T) -> Option<T>) -> bool {
         let (address, site) = (self.address(), Location::caller());
-        machine::begin_sequence();
+        calls::begin_sequence();
         let seen = self.act(Access::Load, Relaxed, |_| None);
         if new(seen, seen).is_none() {
             return false;
         }
-        machine::step_onto(site, Some(self.offset()));
-        if machine::is_cut_off() {
+        calls::step_onto(site, Some(Arena::offset(address)));
+        if calls::is_cut_off() {
             return false;
         }
         let found = self.peek();

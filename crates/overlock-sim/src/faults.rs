@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The faults that a run has injected, counted by kind.
+//! The faults that a run injects, and has injected, counted by kind.
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,4 +67,21 @@ impl std::ops::AddAssign for Faults {
             *mine += more;
         }
     }
+}
+
+/// What hits one CPU at one of its steps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Injection {
+    pub(crate) cpu: usize,
+    pub(crate) step: u64,
+    pub(crate) what: InjectedFault,
+}
+
+/// A fault that a plan asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum InjectedFault {
+    /// The CPU is taken away for this many nanoseconds.
+    Away(u64),
+    /// An interrupt, whose handler asks for the script's second lock.
+    Interrupt,
 }

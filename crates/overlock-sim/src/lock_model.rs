@@ -3,22 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::subject::{Kind, Verbs};
-
-/// The meaning of a lock's words, as far as oracles read them. It comes from the locks'
-/// documentation and not from their code, so that a mistake there is not repeated here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
-    /// Nothing is known.
-    Opaque,
-    /// `test_and_set.rs`: bit 0 is `LOCKED`.
-    Bit,
-    /// `word/queue.rs`: a [`tail`] in the upper half, `NO_STEALING` in bit 14, `HALTED` in bit 13,
-    /// steals in bits 1 to 12, `LOCKED` in bit 0.
-    Queue,
-    /// `ticket.rs`: the next ticket in a second cell.
-    Ticket,
-}
+use crate::kind::{Kind, Layout, Verbs};
 
 pub(crate) const LOCKED: u32 = 1 << 0;
 pub(crate) const STEALS: u32 = 0xfff << 1;
@@ -41,39 +26,6 @@ pub(crate) const fn is_at_rest(word: u32) -> bool {
 pub(crate) fn comes_again(old: u32, new: Option<u32>) -> bool {
     const ABANDONED: u32 = 5;
     new == Some(0) && old & 0xffff == ABANDONED && old >> 16 != 0
-}
-
-/// Which absent CPUs a lock survives: while one of the others has a processor, a free lock is
-/// taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Survives {
-    /// None: every CPU has to be there.
-    Nobody,
-    /// All but the queue head.
-    AllButFirst,
-    /// All but the queue head once it has disabled stealing; before, a newcomer takes the lock.
-    AllButDeclared,
-    /// As before, and a lock stays reserved for a queue head that does not come only as long as
-    /// there is nobody behind it.
-    AllWithOthersBehind,
-    /// All: any running CPU takes the lock.
-    Everybody,
-}
-
-/// What a lock promises beyond mutual exclusion.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Promise {
-    pub(crate) layout: Layout,
-    /// Whether waiters in the queue are served in the order in which they joined it.
-    pub(crate) in_order: bool,
-    /// How often the queue head may be passed.
-    pub(crate) max_bypass: Option<u32>,
-    /// Whether no CPU passes a queue head that has disabled stealing.
-    pub(crate) disables_stealing: bool,
-    /// How often a queue head may be passed before it halts, if it may be passed only while it is
-    /// halted for the first time.
-    pub(crate) passes_awake: Option<u32>,
-    pub(crate) survives: Survives,
 }
 
 /// How far a queue head has got, by its lock's word.

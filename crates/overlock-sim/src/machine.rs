@@ -33,25 +33,19 @@ use overlock::counters::Event as Counter;
 use crate::arena::Arena;
 use crate::engine::Core;
 use crate::failure::{Failure, Oracle};
-use crate::faults::{Fault, Faults};
-use crate::lock_model::{Layout, LockModel};
-use crate::plan::Injection;
+use crate::faults::{Fault, Faults, Injection};
+use crate::kind::{Kind, Layout};
+use crate::lock_model::LockModel;
+use crate::memory::Memory;
 use crate::script::Script;
-use crate::subject::{Kind, Subject};
 use crate::trace::{self, Trace, What};
 use crate::world::{CPUS, Verb, World};
 use overlock_world::Rng;
 
-mod calls;
+pub(crate) mod calls;
 mod inject;
 mod oracles;
-mod wait;
-
-pub(crate) use calls::{
-    Injected, begin_sequence, compute, count, enter, is_cut_off, membarrier, nap, now_ns, number,
-    relax, slot, spend, step, step_onto, waiters, with, yield_to,
-};
-pub(crate) use wait::{Whom, kick, wait};
+pub(crate) mod wait;
 
 /// How often the machine checks for a stuck lock in the time for which a lock may be stuck.
 const AUDITS: u64 = 10;
@@ -159,9 +153,20 @@ pub(crate) struct Tally {
     pub(crate) crossed_kicks: u64,
 }
 
+/// What the CPUs of a run do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program {
+    /// What a CPU does from beginning to end.
+    pub(crate) task: fn(cpu: usize),
+    /// What an interrupt of that level does.
+    pub(crate) handler: fn(level: usize),
+}
+
 /// See the [module documentation](self).
 pub(crate) struct Machine {
-    pub(crate) subject: &'static Subject,
+    program: Program,
+    /// Whether CPUs can wait on the platform of its locks.
+    pub(crate) waits: bool,
     pub(crate) world: World,
     pub(crate) rng: Rng,
     pub(crate) cpus: Vec<CpuState>,
@@ -184,25 +189,14 @@ pub(crate) struct Machine {
     steps_most: u64,
 }
 
-/// Where the slots and the table of a run lie.
-#[derive(Clone, Debug)]
-pub(crate) struct Memory {
-    pub(crate) slots: Vec<*const ()>,
-    pub(crate) slot_bytes: usize,
-    pub(crate) table: *const (),
-    pub(crate) buckets: usize,
-    pub(crate) table_offset: u32,
-    /// The entries of the table, for the oracle of residues: their offsets and first contents.
-    pub(crate) table_entries: Vec<(u32, u32)>,
-}
-
 impl Machine {
     pub(crate) fn new(
-        subject: &'static Subject,
+        program: Program,
+        waits: bool,
         world: World,
         kinds: &[&'static Kind],
+        memory: Memory,
         mut rng: Rng,
-        arena: &mut Arena,
         steps: u64,
     ) -> Self {
         // The numbers lie far apart and reach the maximum, so that tail codes of all widths occur.
@@ -225,13 +219,13 @@ impl Machine {
                 rounds: 0,
             })
             .collect();
-        let memory = (subject.lay_out)(arena, &world);
         let place = |(line, kind): (usize, &&'static Kind)| {
             LockModel::new(kind, (kind.place)(Arena::line(line)))
         };
         let locks = kinds.iter().enumerate().map(place).collect();
         Self {
-            subject,
+            program,
+            waits,
             script: None,
             injected_faults: Vec::new(),
             memory,

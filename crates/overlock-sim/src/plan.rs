@@ -33,23 +33,6 @@ pub enum Plan {
     },
 }
 
-/// What hits one CPU at one of its steps.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Injection {
-    pub(crate) cpu: usize,
-    pub(crate) step: u64,
-    pub(crate) what: InjectedFault,
-}
-
-/// A fault that a plan asks for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum InjectedFault {
-    /// The CPU is taken away for this many nanoseconds.
-    Away(u64),
-    /// An interrupt, whose handler asks for the script's second lock.
-    Interrupt,
-}
-
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

@@ -23,8 +23,9 @@ use std::sync::atomic::Ordering;
 use overlock::atomic::Atomic;
 use overlock::platform::{Bucket, CheapRelease, Costs, Cpu, Platform, Slot};
 
-use crate::cell::{Cell32, Numbers, Renumbered, Word};
-use crate::machine::{self, Whom};
+use crate::cell::{Cell32, Numbers, Renumbered};
+use crate::machine::calls::{self, Word};
+use crate::machine::wait::{self, Whom};
 
 /// How CPUs wait for each other.
 pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
@@ -147,7 +148,7 @@ unsafe impl<W: Waiting> CheapRelease<W::Word, Word<u16>> for Sequences<W> {
 
     fn membarrier() -> bool {
         if W::FENCES {
-            machine::membarrier(Location::caller());
+            calls::membarrier(Location::caller());
         }
         true
     }
@@ -176,50 +177,50 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
     }
 
     fn fence(_order: Ordering) {
-        machine::step(Location::caller());
+        calls::step(Location::caller());
     }
 
     fn relax() {
-        machine::relax();
+        calls::relax();
     }
 
     fn nap(ns: u64) {
-        machine::nap(ns);
+        calls::nap(ns);
     }
 
     fn yield_now() {
-        machine::yield_to(None);
+        calls::yield_to(None);
     }
 
     fn cpu() -> Option<Cpu> {
-        machine::number().and_then(Cpu::new)
+        calls::number().and_then(Cpu::new)
     }
 
     fn slot(cpu: Cpu) -> &'static Slot<W::Word> {
-        machine::slot(cpu)
+        calls::slot(cpu)
     }
 
     fn waiters() -> &'static [Bucket<W::Word>] {
-        machine::waiters()
+        calls::waiters()
     }
 
     fn wait(word: &W::Word, expected: u32, deadline_ns: Option<u64>) {
-        machine::wait(word.word(), word.number(expected), deadline_ns);
+        wait::wait(word.word(), word.number(expected), deadline_ns);
     }
 
     fn kick(word: *const W::Word, cpu: Cpu) {
-        machine::kick(word.addr(), Whom::Number(cpu.index()));
+        wait::kick(word.addr(), Whom::Number(cpu.index()));
     }
 
     fn kick_any(word: *const W::Word) {
-        machine::kick(word.addr(), Whom::Any);
+        wait::kick(word.addr(), Whom::Any);
     }
 
     fn kick_every(word: *const W::Word) {
-        machine::kick(word.addr(), Whom::Every);
+        wait::kick(word.addr(), Whom::Every);
     }
 
     fn now_ns() -> u64 {
-        machine::now_ns()
+        calls::now_ns()
     }
 }

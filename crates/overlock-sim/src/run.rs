@@ -8,10 +8,12 @@ use overlock::counters::Event;
 use crate::arena::Arena;
 use crate::failure::Failure;
 use crate::faults::Faults;
-use crate::machine::{self, Machine, with};
+use crate::kind::Kind;
+use crate::machine::calls::{self, with};
+use crate::machine::{Machine, Program};
 use crate::plan::Plan;
 use crate::script::{SCRIPTS, injected_faults};
-use crate::subject::{Kind, Subject};
+use crate::subject::Subject;
 use crate::world::{Verb, World};
 use overlock_world::Rng;
 
@@ -63,20 +65,22 @@ pub fn run(subject: &'static Subject, plan: Plan) -> Report {
                 world.locks = world.locks.max(2);
             }
             let kinds = subject.draw(&mut rng, world.locks * world.levels);
-            Machine::new(subject, world, &kinds, rng, &mut arena, steps)
+            let memory = (subject.lay_out)(&mut arena, &world);
+            Machine::new(PROGRAM, subject.waits, world, &kinds, memory, rng, steps)
         }
         Plan::Inject { script, role, step, then } => {
             let world = SCRIPTS[script].world(subject.waits);
             let kinds = SCRIPTS[script].kinds.map(|index| subject.kind(index));
             let kinds = &kinds[..world.locks * world.levels];
-            let rng = Rng::new(0);
-            let mut machine = Machine::new(subject, world, kinds, rng, &mut arena, SCRIPT_STEPS);
+            let (rng, waits) = (Rng::new(0), subject.waits);
+            let memory = (subject.lay_out)(&mut arena, &world);
+            let mut machine = Machine::new(PROGRAM, waits, world, kinds, memory, rng, SCRIPT_STEPS);
             machine.injected_faults = injected_faults(role, step, then, subject.waits);
             machine.script = Some(&SCRIPTS[script]);
             machine
         }
     };
-    let machine = machine::enter(machine);
+    let machine = calls::enter(machine);
     Report {
         steps: machine.tally.steps,
         acquisitions: machine.tally.acquisitions,
@@ -113,12 +117,15 @@ struct Job {
     inner: Option<usize>,
 }
 
+/// What the CPUs of every run do.
+const PROGRAM: Program = Program { task, handler };
+
 /// What a CPU does from beginning to end.
-pub(crate) fn task(cpu: usize) {
+fn task(cpu: usize) {
     match with(|m| m.script) {
         Some(script) => {
-            let part = with(|m| script.part(cpu, m.subject.waits));
-            machine::spend(part.arrives_ns);
+            let part = with(|m| script.part(cpu, m.waits));
+            calls::spend(part.arrives_ns);
             for round in 0..part.rounds {
                 let first = round == 0;
                 let lock = part.locks[usize::from(!first)];
@@ -132,14 +139,14 @@ pub(crate) fn task(cpu: usize) {
                     hold_ns: part.hold_ns[usize::from(!first)],
                     ..Job::PLAIN
                 });
-                machine::spend(part.pause_ns);
+                calls::spend(part.pause_ns);
             }
         }
         None => {
             while !with(|m| m.draining) {
                 iteration(0);
                 let ns = with(|m| m.world.pause.draw(&mut m.rng));
-                machine::compute(ns);
+                calls::compute(ns);
             }
         }
     }
@@ -157,7 +164,7 @@ impl Job {
 }
 
 /// What an interrupt does.
-pub(crate) fn handler(level: usize) {
+fn handler(level: usize) {
     if with(|m| m.script.is_some()) {
         perform(Job { lock: level, ..Job::PLAIN });
     } else {
@@ -218,10 +225,10 @@ fn ask(job: Job) {
         let (verbs, known, begun) = (model.verbs, model.known, model.begun);
         (verbs, verb, known, begun, m.rng.one_in(m.world.nest_one_in))
     });
-    machine::spend(job.on_its_way_ns);
+    calls::spend(job.on_its_way_ns);
     let compute = || {
         let number = with(|m| m.begin_refresh(job.lock));
-        machine::compute(job.hold_ns);
+        calls::compute(job.hold_ns);
         with(|m| m.locks[job.lock].owner = None);
         if fails {
             panic::resume_unwind(Box::new(NoClock));
@@ -249,7 +256,7 @@ fn perform(job: Job) {
         m.begin_lock(job.lock, verb, deadline);
         (m.locks[job.lock].verbs, verb, deadline)
     });
-    machine::spend(job.on_its_way_ns);
+    calls::spend(job.on_its_way_ns);
     let got = match (verb, deadline) {
         (Verb::Until, Some(deadline)) => verbs.try_lock_until(deadline),
         (Verb::Try, _) => verbs.try_lock(),
@@ -262,7 +269,7 @@ fn perform(job: Job) {
     if !got {
         return;
     }
-    machine::compute(job.hold_ns);
+    calls::compute(job.hold_ns);
     if let Some(lock) = job.inner.filter(|&lock| with(|m| is_usable(m, lock))) {
         perform(Job { lock, inner: None, ..job });
     }

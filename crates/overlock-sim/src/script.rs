@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scripts for injecting one preemption at every step, or a preemption and an interrupt at
-//! every pair of steps.
+//! every pair of steps (`injections.rs`).
 //!
 //! ```text
 //!  holder    |lock|-------- section -------|unlock| ...
@@ -37,9 +37,7 @@
 //!  newcomer       |lock B ..................................................... | unlock B
 //! ```
 
-use crate::plan::{InjectedFault, Injection, Plan};
-use crate::run::{Report, run};
-use crate::subject::Subject;
+use crate::faults::{InjectedFault, Injection};
 use crate::world::{Span, World};
 
 /// The CPUs of a script.
@@ -69,7 +67,7 @@ pub(crate) struct Script {
     /// handler, and for all critical sections after the first.
     pub(crate) interrupts: bool,
     /// Whether there is a second lock, and first halts end spuriously: see the last drawing.
-    pair: bool,
+    pub(crate) pair: bool,
     /// The kinds of the two locks, if there are several kinds.
     pub(crate) kinds: [usize; 2],
 }
@@ -203,7 +201,7 @@ impl Script {
 
     /// How many CPUs are interrupted in turn. Of a pair it is only the holder, the one CPU that
     /// uses the second lock only in its handler.
-    fn interrupted(&self) -> usize {
+    pub(crate) fn interrupted(&self) -> usize {
         match (self.interrupts, self.pair) {
             (false, _) => 0,
             (true, true) => 1,
@@ -238,50 +236,4 @@ pub(crate) fn injected_faults(
     let interrupt = then.map(|step| Injection { cpu, step, what: InjectedFault::Interrupt });
     let away = Injection { cpu, step, what: InjectedFault::Away(away_ns(waits)) };
     interrupt.into_iter().chain([away]).collect()
-}
-
-/// Takes each CPU of each script away at each of its steps, one run per step, and adds the
-/// runs in which one is interrupted as well.
-pub fn injections(subject: &'static Subject) -> impl Iterator<Item = (Plan, Report)> {
-    let steps = roles(subject, |script| script.cpus).flat_map(move |(script, role)| {
-        runs(subject, 0, move |step| Plan::Inject { script, role, step, then: None })
-    });
-    steps.chain(interruptions(subject))
-}
-
-/// Takes CPUs of the scripts with interrupts away at each of their steps, and interrupts them at
-/// each later step: one run per pair of steps.
-fn interruptions(subject: &'static Subject) -> impl Iterator<Item = (Plan, Report)> {
-    roles(subject, Script::interrupted).flat_map(move |(script, role)| {
-        let rows = (0..).map_while(move |step| {
-            let plan = move |then| Plan::Inject { script, role, step, then: Some(then) };
-            let mut row = runs(subject, step + 1, plan).peekable();
-            row.peek().is_some_and(|(_, report)| report.injected).then_some(row)
-        });
-        rows.flatten()
-    })
-}
-
-/// All scripts for a subject, each with the CPUs below `most`.
-fn roles(
-    subject: &'static Subject,
-    most: fn(&Script) -> usize,
-) -> impl Iterator<Item = (usize, usize)> {
-    let scripts = SCRIPTS.iter().enumerate().filter(|(_, of)| of.pair == subject.is_mixed());
-    scripts.flat_map(move |(script, of)| (0..most(of)).map(move |role| (script, role)))
-}
-
-/// Makes a run for each step from `first` on, until a run does not reach its step, or fails.
-fn runs(
-    subject: &'static Subject,
-    first: u64,
-    plan: impl Fn(u64) -> Plan,
-) -> impl Iterator<Item = (Plan, Report)> {
-    let mut more = true;
-    (first..).map_while(move |step| {
-        let plan = plan(step);
-        let report = more.then(|| run(subject, plan));
-        more = report.as_ref().is_some_and(|report| report.injected && report.failure.is_none());
-        report.map(|report| (plan, report))
-    })
 }

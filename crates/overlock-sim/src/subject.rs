@@ -1,59 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks that can be tortured, and what each of them promises.
+//! What is tortured: a lock, or locks of several kinds, with what each of them promises.
 
 use std::ptr;
 
 use overlock::counters::{Class, Event};
 use overlock::platform::{Bucket, Slot};
-use overlock::raw::Narrow;
-use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
+use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet};
 
 use crate::arena::Arena;
 use crate::cell::Cell32;
-use crate::failure::Oracle;
-use crate::lock_model::{Layout, Promise, Survives};
-use crate::machine::{self, Memory};
-use crate::platform::{
-    ByAddress, ByNumber, Cheap, Ending, Inject, SpinOnly, SwitchedOff, Unfenced, Waiting,
-};
-use crate::world::{Verb, World};
+use crate::kind::{Kind, Layout, Promise, Survives, Verbs};
+use crate::machine::calls;
+use crate::memory::Memory;
+use crate::platform::{ByNumber, Inject, Waiting};
+use crate::world::World;
 use overlock_world::Rng;
-
-mod broken;
-mod mixed;
-mod shared;
 
 /// The entry of a waiter for a lock that no run has.
 const FOREIGN: u32 = 0xffff_0007;
 
-/// A lock, as the machine's CPUs use it.
-pub(crate) trait Verbs {
-    fn lock(&self) {
-        unreachable!("no lock")
-    }
-    fn try_lock(&self) -> bool {
-        unreachable!("no lock")
-    }
-    fn try_lock_until(&self, _deadline_ns: u64) -> bool {
-        unreachable!("no lock that can be timed")
-    }
-    /// Releases the lock, which the caller holds.
-    fn unlock(&self) {
-        unreachable!("no lock")
-    }
-    /// Releases the lock in favour of the queue head, if the lock can do that.
-    fn unlock_fair(&self) {
-        self.unlock();
-    }
-    /// For a shared value: performs `verb`, and returns the number of a refresh, or `None` if the
-    /// value is torn. `compute` begins a refresh and returns its number.
-    fn ask(&self, _verb: Verb, _compute: &dyn Fn() -> u32) -> Option<u32> {
-        unreachable!("no shared value")
-    }
-}
-
 /// A lock that may have a release in favour of the queue head.
-trait Fair: RawTimedLock {
+pub(crate) trait Fair: RawTimedLock {
     fn unlock_fair(&self) {
         // SAFETY: as for `Verbs::unlock`.
         unsafe { self.unlock() };
@@ -115,16 +82,6 @@ impl<L: Fair> Verbs for Timed<L> {
     }
 }
 
-/// A kind of lock: how to make one, and what it promises.
-#[derive(Clone, Copy)]
-pub(crate) struct Kind {
-    pub(crate) timed: bool,
-    /// Whether it is not a lock, but a value that CPUs share.
-    pub(crate) shared: bool,
-    pub(crate) promise: Promise,
-    pub(crate) place: fn(*mut u8) -> &'static dyn Verbs,
-}
-
 /// A lock under test, or locks of several kinds.
 pub struct Subject {
     /// Its name on the command line.
@@ -169,28 +126,17 @@ impl std::fmt::Debug for Subject {
     }
 }
 
-/// All subjects; those that are meant to fail come last.
-pub fn subjects() -> impl Iterator<Item = &'static Subject> {
-    let sound = SUBJECTS.iter().chain(mixed::SUBJECTS).chain(shared::SUBJECTS);
-    sound.chain(broken::SUBJECTS).chain(mixed::BROKEN).chain(shared::BROKEN)
-}
-
-/// The subject with this name, including those that are meant to fail.
-pub fn subject(name: &str) -> Option<&'static Subject> {
-    subjects().find(|subject| subject.name == name)
-}
-
 /// Counts a lock's events in the machine.
-struct Probe;
+pub(crate) struct Probe;
 
 impl Class for Probe {
     fn count(event: Event) {
-        machine::count(event);
+        calls::count(event);
     }
 }
 
 /// A lock that promises only mutual exclusion.
-const UNFAIR: Promise = Promise {
+pub(crate) const UNFAIR: Promise = Promise {
     layout: Layout::Bit,
     in_order: false,
     max_bypass: None,
@@ -198,19 +144,19 @@ const UNFAIR: Promise = Promise {
     passes_awake: None,
     survives: Survives::Everybody,
 };
-const TICKET: Promise =
+pub(crate) const TICKET: Promise =
     Promise { layout: Layout::Ticket, in_order: true, survives: Survives::AllButFirst, ..UNFAIR };
-const QUEUED: Promise = Promise {
+pub(crate) const QUEUED: Promise = Promise {
     layout: Layout::Queue,
     max_bypass: Some(Queued::<Inject<ByNumber>>::MAX_BYPASS),
     disables_stealing: true,
     passes_awake: Some(0),
     ..TICKET
 };
-const HYBRID: Promise =
+pub(crate) const HYBRID: Promise =
     Promise { survives: Survives::AllButDeclared, passes_awake: None, ..QUEUED };
 /// Where reservations end, a waiter passes a queue head that does not come.
-const ENDING: Promise = Promise {
+pub(crate) const ENDING: Promise = Promise {
     in_order: false,
     max_bypass: None,
     disables_stealing: false,
@@ -219,76 +165,31 @@ const ENDING: Promise = Promise {
     ..QUEUED
 };
 /// A cheap release may miss a queue that has just formed; one CPU can then pass its head.
-const CHEAP_QUEUED: Promise = Promise { passes_awake: Some(1), ..QUEUED };
-/// If `membarrier` does nothing, a cheap release misses a waiter that has halted.
-const UNFENCED: &[Oracle] = &[Oracle::LostWakeup, Oracle::Progress, Oracle::Order, Oracle::Bypass];
-
-static SUBJECTS: &[Subject] = &[
-    timed::<ByNumber, TestAndSet<Inject<ByNumber>, Probe>>("test-and-set", UNFAIR),
-    timed::<ByAddress, TestAndSet<Inject<ByAddress>, Probe>>("test-and-set-by-address", UNFAIR),
-    plain::<ByNumber, Ticket<Inject<ByNumber>, Probe>>("ticket", TICKET),
-    plain::<ByNumber, Ticket<Inject<ByNumber>, Probe, Narrow>>("ticket-narrow", TICKET),
-    timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("queued", QUEUED),
-    timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("hybrid", HYBRID),
-    timed::<Ending, Queued<Inject<Ending>, Probe>>("ending-queued", ENDING),
-    timed::<Ending, Hybrid<Inject<Ending>, Probe>>("ending-hybrid", ENDING),
-    plain::<Cheap, Ticket<Inject<Cheap>, Probe>>("cheap-ticket", TICKET),
-    Subject {
-        known_bad: &[Oracle::Progress],
-        ..timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("endless-queued", ENDING)
-    },
-    Subject {
-        known_bad: &[Oracle::Progress],
-        ..timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("endless-hybrid", ENDING)
-    },
-    timed::<Cheap, Queued<Inject<Cheap>, Probe>>("cheap-queued", CHEAP_QUEUED),
-    timed::<Cheap, Hybrid<Inject<Cheap>, Probe>>("cheap-hybrid", HYBRID),
-    Subject {
-        known_bad: UNFENCED,
-        ..plain::<Unfenced, Ticket<Inject<Unfenced>, Probe>>("unfenced-ticket", TICKET)
-    },
-    Subject {
-        known_bad: UNFENCED,
-        ..timed::<Unfenced, Queued<Inject<Unfenced>, Probe>>("unfenced-queued", CHEAP_QUEUED)
-    },
-    Subject {
-        known_bad: UNFENCED,
-        ..timed::<Unfenced, Hybrid<Inject<Unfenced>, Probe>>("unfenced-hybrid", HYBRID)
-    },
-    timed::<SwitchedOff, TestAndSet<Inject<SwitchedOff>, Probe>>("off-test-and-set", UNFAIR),
-    plain::<SwitchedOff, Ticket<Inject<SwitchedOff>, Probe>>("off-ticket", TICKET),
-    timed::<SwitchedOff, Queued<Inject<SwitchedOff>, Probe>>("off-queued", QUEUED),
-    timed::<SwitchedOff, Hybrid<Inject<SwitchedOff>, Probe>>("off-hybrid", HYBRID),
-    timed::<SpinOnly, TestAndSet<Inject<SpinOnly>, Probe>>("native-test-and-set", UNFAIR),
-    plain::<SpinOnly, Ticket<Inject<SpinOnly>, Probe>>("native-ticket", TICKET),
-    timed::<SpinOnly, Queued<Inject<SpinOnly>, Probe>>("native-queued", QUEUED),
-    timed::<SpinOnly, Hybrid<Inject<SpinOnly>, Probe>>("native-hybrid", HYBRID),
-];
-
-const fn plain<W: Waiting, L: ConstLock + 'static>(
+pub(crate) const CHEAP_QUEUED: Promise = Promise { passes_awake: Some(1), ..QUEUED };
+pub(crate) const fn plain<W: Waiting, L: ConstLock + 'static>(
     name: &'static str,
     promise: Promise,
 ) -> Subject {
     bare::<W>(name, Kind::plain::<L>(promise))
 }
 
-const fn timed<W: Waiting, L: ConstLock + Fair + 'static>(
+pub(crate) const fn timed<W: Waiting, L: ConstLock + Fair + 'static>(
     name: &'static str,
     promise: Promise,
 ) -> Subject {
     bare::<W>(name, Kind::timed::<L>(promise))
 }
 
-const fn bare<W: Waiting>(name: &'static str, kind: Kind) -> Subject {
+pub(crate) const fn bare<W: Waiting>(name: &'static str, kind: Kind) -> Subject {
     Subject { name, known_bad: &[], waits: W::ON, lay_out: lay_out::<W>, kind, mix: &[] }
 }
 
 impl Kind {
-    const fn plain<L: ConstLock + 'static>(promise: Promise) -> Self {
+    pub(crate) const fn plain<L: ConstLock + 'static>(promise: Promise) -> Self {
         Self { timed: false, shared: false, promise, place: place_plain::<L> }
     }
 
-    const fn timed<L: ConstLock + Fair + 'static>(promise: Promise) -> Self {
+    pub(crate) const fn timed<L: ConstLock + Fair + 'static>(promise: Promise) -> Self {
         Self { timed: true, place: place_timed::<L>, ..Self::plain::<L>(promise) }
     }
 }
@@ -301,7 +202,7 @@ fn place_timed<L: ConstLock + Fair + 'static>(line: *mut u8) -> &'static dyn Ver
     place(line, Timed(L::NEW))
 }
 
-fn place<V: Verbs + 'static>(line: *mut u8, verbs: V) -> &'static V {
+pub(crate) fn place<V: Verbs + 'static>(line: *mut u8, verbs: V) -> &'static V {
     const { assert!(size_of::<V>() <= 64 && align_of::<V>() <= 64) }
     let line = line.cast::<V>();
     // SAFETY: this is a line of the arena: 64 bytes and aligned, and unused before the run begins.

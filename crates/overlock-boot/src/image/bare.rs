@@ -11,7 +11,9 @@ use overlock_boot::kernel::{Kernel, Machine as _, set_waiting, work};
 use overlock_boot::machine::segments::{INTERRUPT_STACKS, STACK, STACKS};
 use overlock_boot::machine::{serial, start};
 use overlock_boot::plan::Plan;
-use overlock_boot::platform::{Bare, Kvm, Pvh};
+use overlock_boot::platform::bare::Bare;
+use overlock_boot::platform::kvm::Kvm;
+use overlock_boot::platform::xen::Pvh;
 use overlock_boot::work::run;
 use overlock_boot::xen::pvh;
 

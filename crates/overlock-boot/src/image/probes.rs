@@ -3,7 +3,7 @@
 //! the disassembly.
 
 use overlock::{Hybrid, Queued, RawLock, TestAndSet, Ticket};
-use overlock_boot::platform::{Bare, NativeBare};
+use overlock_boot::platform::bare::{Bare, NativeBare};
 
 macro_rules! probes {
     ($($lock:ty: $lock_it:ident, $unlock_it:ident;)*) => {

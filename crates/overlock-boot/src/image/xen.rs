@@ -6,7 +6,7 @@ use core::arch::global_asm;
 use overlock_boot::kernel::{Machine as _, set_waiting, work};
 use overlock_boot::machine::segments::{STACK, STACKS};
 use overlock_boot::plan::Plan;
-use overlock_boot::platform::Xen;
+use overlock_boot::platform::xen::Xen;
 use overlock_boot::work::run;
 use overlock_boot::xen::abi::StartInfo;
 use overlock_boot::xen::{calls, start};

@@ -43,8 +43,8 @@ use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
-use super::bare::refuses;
-use super::{Bare, Ended, Halting, Sabotage, Wait, broken};
+use super::bare::{Bare, refuses};
+use super::{Ended, Halting, Sabotage, Wait, broken};
 use crate::cpus::{self, MAX, PerCpu, count};
 use crate::kernel::{Kernel, set_waiting};
 use crate::machine::halt::{Means, halt_if, halt_silently};

@@ -46,11 +46,12 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{Bare, Ended, Halting, Sabotage, Wait, broken, has_passed};
+use super::bare::Bare;
+use super::{Ended, Halting, Sabotage, Wait, broken, has_passed};
 use crate::cpus::{self, PerCpu, count};
 use crate::kernel::{Kernel, Machine};
 use crate::machine::{halt, io};
-use crate::xen::{abi, calls, events, start};
+use crate::xen::{abi, calls, events, start, timer};
 
 /// A vCPU of a guest of Xen; as a kernel, a paravirtual one.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +134,7 @@ impl Kernel for Xen {
 
 impl Machine for Xen {
     fn tick_every_us(us: Option<u32>) {
-        start::tick_every_us(us);
+        timer::tick_every_us(us);
     }
 
     fn without_interrupts<R>(work: impl FnOnce() -> R) -> R {
@@ -169,7 +170,7 @@ impl Kernel for Pvh {
 
 impl Machine for Pvh {
     fn tick_every_us(us: Option<u32>) {
-        start::tick_every_us(us);
+        Xen::tick_every_us(us);
     }
 
     fn without_interrupts<R>(work: impl FnOnce() -> R) -> R {
@@ -184,7 +185,7 @@ impl Machine for Pvh {
         Bare::interrupt_for_sure(cpu)
     }
 
-    fn exit(_code: u8) -> ! {
-        calls::reboot()
+    fn exit(code: u8) -> ! {
+        Xen::exit(code)
     }
 }

@@ -8,19 +8,15 @@
 
 mod calls;
 mod rest;
+mod support;
 mod waits;
 
-use core::sync::atomic::Ordering::Relaxed;
-
-use overlock::platform::Cpu;
+use support::Verdict;
 
 use super::checks::{begin, tell};
 use crate::cpus;
-use crate::kernel::{Kernel, Machine as _};
-use crate::platform::{Ended, Halting as _, Sabotage, sabotage};
-
-/// Nothing, or what is wrong.
-type Verdict = Result<(), &'static str>;
+use crate::kernel::Kernel;
+use crate::platform::{Halting as _, Sabotage, sabotage};
 
 /// A clause, its check, and the defects that the check must find.
 struct Clause {
@@ -28,9 +24,6 @@ struct Clause {
     check: fn() -> Verdict,
     finds: &'static [Sabotage],
 }
-
-/// The period of the timer during a check.
-const TICK_US: u32 = 20_000;
 
 #[rustfmt::skip]
 fn clauses<K: Kernel>() -> [Clause; 15] {
@@ -90,63 +83,4 @@ pub(super) fn check<K: Kernel>() -> bool {
         }
     }
     fine
-}
-
-fn me() -> Cpu {
-    Cpu::new(cpus::this().number()).expect("the number of a CPU that runs")
-}
-
-fn ensure(holds: bool, otherwise: &'static str) -> Verdict {
-    if holds { Ok(()) } else { Err(otherwise) }
-}
-
-/// Runs `work` while the timer of this CPU ticks.
-fn with_ticks<K: Kernel, R>(work: impl FnOnce() -> R) -> R {
-    K::Machine::tick_every_us(Some(TICK_US));
-    let result = work();
-    K::Machine::tick_every_us(None);
-    result
-}
-
-/// A wait that has its kick before it halts must be ended by that kick.
-fn by_kick(ended: Ended) -> Verdict {
-    match ended {
-        Ended::Kicked => Ok(()),
-        Ended::Refused => Err("it did not wait"),
-        Ended::Early => Err("it saw a change that was still to come"),
-        Ended::Overdue | Ended::Otherwise => {
-            Err("the kick was lost: something else ended the wait")
-        }
-    }
-}
-
-/// How many kicks in a row that go unseen are lost ones. KVM's goes with an interrupt that comes at
-/// the same moment (`platform/kvm.rs`); five times in a row, none does.
-fn tries<K: Kernel>() -> u32 {
-    if K::NAME == "kvm" { 5 } else { 1 }
-}
-
-/// Makes a check `times`. Fails if it fails as often in a row as [`tries`] says.
-fn often<K: Kernel>(times: usize, check: impl Fn() -> Verdict) -> Verdict {
-    let mut failed = 0;
-    for _ in 0..times {
-        match check() {
-            Ok(()) => failed = 0,
-            Err(why) => {
-                failed += 1;
-                ensure(failed < tries::<K>(), why)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Waits until `changed`, by an interrupt that is on its way. Gives up after two ticks of the
-/// timer.
-fn await_change(changed: impl Fn() -> bool) {
-    let ticks = &cpus::this().tally.ticks;
-    let enough = ticks.load(Relaxed) + 2;
-    while !changed() && ticks.load(Relaxed) < enough {
-        core::hint::spin_loop();
-    }
 }

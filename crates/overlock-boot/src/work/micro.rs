@@ -7,10 +7,10 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering
 
 use overlock::ConstLock;
 
-use super::SILENCE_NS;
 use super::locks::{UseLock, with_lock};
 use super::samples::{self, Seen};
 use super::waits::Waits;
+use crate::console::SILENCE_NS;
 use crate::cpus::MAX;
 use crate::kernel::{Kernel, everywhere};
 use crate::machine::clock;

@@ -16,9 +16,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use overlock::ConstLock;
 
-use super::SILENCE_NS;
 use super::checks::{begin, tell};
 use super::locks::{UseLock, with_lock};
+use crate::console::SILENCE_NS;
 use crate::cpus;
 use crate::kernel::{Kernel, Machine as _, everywhere};
 use crate::machine::{clock, interrupts};

@@ -37,6 +37,11 @@ pub unsafe fn call(call: u32, arguments: [u64; 4]) -> i64 {
     result
 }
 
+/// Asserts that a hypercall has done what it was for.
+pub(super) fn ensure(result: i64, what: &str) {
+    assert!(result == 0, "Xen refused to {what}: {result}");
+}
+
 /// Writes to Xen's console.
 pub fn write(bytes: &[u8]) {
     // SAFETY: reads bytes.

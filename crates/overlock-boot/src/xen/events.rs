@@ -7,7 +7,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
 use super::abi::{self, SharedInfo, VcpuInfo};
-use super::{calls, start};
+use super::{calls, timer};
 use crate::cpus::{self, MAX};
 use crate::machine::interrupts;
 use crate::machine::segments::Raw;
@@ -134,6 +134,6 @@ extern "C" fn handle() {
     // other bits in it are left alone.
     if take(TIMERS[cpus::this().number()].load(Relaxed)) {
         interrupts::tick();
-        start::ask_for_tick();
+        timer::ask_for_tick();
     }
 }

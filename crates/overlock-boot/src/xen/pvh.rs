@@ -60,7 +60,7 @@ fn share() {
     let argument = (&raw const add).addr() as u64;
     // SAFETY: the page is this image's, and used for nothing else.
     let result = unsafe { calls::call(abi::MEMORY_OP, [abi::ADD_TO_MEMORY, argument, 0, 0]) };
-    start::ensure(result, "map the shared page");
+    calls::ensure(result, "map the shared page");
 }
 
 /// Prepares the calling vCPU: its vector, its channels and its times.
@@ -74,6 +74,6 @@ pub fn prepare() {
     let argument = (&raw const vector).addr() as u64;
     // SAFETY: the handler is in place, and the structure is read.
     let result = unsafe { calls::call(abi::HVM_OP, [abi::SET_VECTOR, argument, 0, 0]) };
-    start::ensure(result, "deliver events");
+    calls::ensure(result, "deliver events");
     start::prepare();
 }

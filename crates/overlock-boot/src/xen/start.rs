@@ -9,7 +9,8 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use super::abi::{self, Context, Registers, Runstate, StartInfo, Trap};
-use super::{calls, events};
+use super::calls::{self, ensure};
+use super::events;
 use crate::cpus::{self, MAX};
 use crate::machine::{clock, segments};
 use crate::{console, say};
@@ -28,10 +29,6 @@ static RUNSTATES: [Runstate; MAX] = [const {
 /// How long vCPU `cpu` was in which state.
 pub fn runstate(cpu: usize) -> &'static Runstate {
     &RUNSTATES[cpu]
-}
-
-pub(super) fn ensure(result: i64, what: &str) {
-    assert!(result == 0, "Xen refused to {what}: {result}");
 }
 
 /// Prepares the first vCPU. Returns the command line.
@@ -89,35 +86,6 @@ pub(super) fn prepare() {
     ensure(op(abi::VCPU_REGISTER_RUNSTATE, (&raw const area).addr() as u64), "report run states");
     ensure(op(abi::VCPU_STOP_PERIODIC, 0), "stop a timer");
     events::bind();
-}
-
-/// How often the timer of each vCPU ticks; 0 is never.
-static PERIODS_NS: [AtomicU64; MAX] = [const { AtomicU64::new(0) }; MAX];
-
-/// Lets this vCPU's timer tick every `us` microseconds, or not at all. Xen's periodic timer would
-/// stand still while the vCPU polls, so each tick arms the next at its end.
-pub fn tick_every_us(us: Option<u32>) {
-    let me = cpus::this();
-    PERIODS_NS[me.number()].store(u64::from(us.unwrap_or(0)) * 1000, Relaxed);
-    me.ticking.store(us.is_some(), Relaxed);
-    ask_for_tick();
-}
-
-/// Arms the next tick of this vCPU, if it has ticks.
-pub(super) fn ask_for_tick() {
-    #[repr(C)]
-    struct SingleShot {
-        at_ns: u64,
-        flags: u32,
-    }
-    let me = cpus::this().number();
-    let period_ns = PERIODS_NS[me].load(Relaxed);
-    let op = if period_ns == 0 { abi::VCPU_STOP_SINGLE } else { abi::VCPU_SET_SINGLE };
-    let timer = SingleShot { at_ns: clock::now_ns() + period_ns, flags: 0 };
-    let argument = (&raw const timer).addr() as u64;
-    // SAFETY: reads the structure.
-    let result = unsafe { calls::call(abi::VCPU_OP, [op, me as u64, argument, 0]) };
-    ensure(result, "set a timer");
 }
 
 static WORK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());

@@ -5,54 +5,19 @@ use std::cell::{Cell, RefCell};
 use std::ptr;
 
 use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use corosensei::{Coroutine, CoroutineResult};
 
-use super::{Machine, with};
+use super::home::Handle;
+use super::machine::{Machine, with};
 
 /// Room for a workload, or five nested contexts of a lock under test, unoptimised.
 const STACK: usize = 256 << 10;
 
 type Fiber = Coroutine<(), (), (), DefaultStack>;
-type Handle = Cell<*const Yielder<(), ()>>;
 
 thread_local! {
     /// Stacks of coroutines that have ended, for the next run.
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Where an OS thread keeps the machine that it runs.
-#[derive(Debug)]
-pub(crate) struct Home<M> {
-    machine: Cell<*mut M>,
-    on_host: Cell<bool>,
-    /// One for each CPU.
-    handles: Cell<*const Handle>,
-}
-
-impl<M: Machine> Home<M> {
-    /// Home of no machine.
-    pub(crate) const fn empty() -> Self {
-        let (machine, handles) = (Cell::new(ptr::null_mut()), Cell::new(ptr::null()));
-        Self { machine, on_host: Cell::new(true), handles }
-    }
-
-    #[inline]
-    pub(super) fn machine(&self) -> *mut M {
-        self.machine.get()
-    }
-
-    #[inline]
-    pub(super) fn is_on_host(&self) -> bool {
-        self.on_host.get()
-    }
-
-    /// Lets the machine ask its program something.
-    pub(crate) fn ask<R>(&self, question: impl FnOnce() -> R) -> R {
-        let before = self.on_host.replace(true);
-        let answer = question();
-        self.on_host.set(before);
-        answer
-    }
 }
 
 /// The coroutines of a run.

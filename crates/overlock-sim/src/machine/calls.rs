@@ -14,7 +14,6 @@ use crate::arena::Arena;
 use crate::engine::{self, Core, Cost, Home, Observer, Touch};
 use crate::failure::Oracle;
 use crate::faults::Fault;
-use crate::run;
 use crate::trace::What;
 
 /// The cost of asking for the time or of yielding to another CPU, in nanoseconds.
@@ -67,7 +66,7 @@ impl engine::Machine for Machine {
     }
 
     fn program(cpu: u32) {
-        run::task(cpu as usize);
+        (with(|m| m.program.task))(cpu as usize);
     }
 }
 
@@ -126,14 +125,15 @@ pub(crate) fn step_onto(site: &'static Location<'static>, offset: Option<u32>) {
 
 /// Runs a handler on top of whatever this CPU is doing.
 pub(super) fn interrupt() {
-    let level = with(|m| {
+    let (handler, level) = with(|m| {
         m.note_fault(Fault::Interrupt);
         m.add(m.cpu(), What::Interrupt);
         let cpu = m.me();
         cpu.level += 1;
-        usize::from(cpu.level)
+        let level = usize::from(cpu.level);
+        (m.program.handler, level)
     });
-    run::handler(level);
+    handler(level);
     with(|m| {
         let cpu = m.me();
         cpu.level -= 1;
@@ -158,6 +158,9 @@ pub(crate) fn membarrier(site: &'static Location<'static>) {
     spend(with(|m| m.rng.magnitude(100_000)));
     with(|m| m.cpus.iter_mut().for_each(|cpu| cpu.cut_off = true));
 }
+
+/// An atomic cell of this machine.
+pub(crate) type Word<T> = engine::Word<T, Injected>;
 
 /// The cells of this machine: an access is a step, and the oracles see it.
 #[derive(Debug)]

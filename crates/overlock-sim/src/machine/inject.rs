@@ -6,8 +6,7 @@ use std::panic::Location;
 use super::{AtStep, Machine, Status, gap};
 use crate::arena::Arena;
 use crate::failure::Oracle;
-use crate::faults::Fault;
-use crate::plan::InjectedFault;
+use crate::faults::{Fault, InjectedFault};
 use crate::trace::What;
 
 /// How many visits to a call site count as new steps of a victim; after those, only a visit whose

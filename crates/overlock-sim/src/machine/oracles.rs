@@ -6,8 +6,9 @@ use super::{AUDITS, Machine, Op, Status};
 use crate::arena::Arena;
 use crate::failure::Oracle;
 use crate::faults::Fault;
+use crate::kind::{Layout, Survives};
 use crate::lock_model::{
-    self, Head, LOCKED, Layout, LockModel, NO_STEALING, STEALS, Survives, Waiter, is_at_rest, tail,
+    self, Head, LOCKED, LockModel, NO_STEALING, STEALS, Waiter, is_at_rest, tail,
 };
 use crate::trace::What;
 use crate::world::Verb;

@@ -5,13 +5,12 @@
 use std::panic::Location;
 use std::ptr;
 
-use super::calls::{interrupt, is_stopping, step, suspend, with};
+use super::calls::{Word, interrupt, is_stopping, step, suspend, with};
 use super::{CpuState, Event, Machine, PendingKick, Status};
 use crate::arena::Arena;
-use crate::cell::Word;
 use crate::failure::Oracle;
 use crate::faults::Fault;
-use crate::lock_model::Layout;
+use crate::kind::Layout;
 use crate::trace::What;
 
 /// The longest time after which a spurious wake-up ends a halt, in nanoseconds.
@@ -24,7 +23,7 @@ pub(crate) fn wait(word: &Word<u32>, expected: u32, deadline_ns: Option<u64>) {
         return;
     }
     step(Location::caller());
-    let (offset, value) = (word.offset(), word.peek());
+    let (offset, value) = (Arena::offset(word.address()), word.peek());
     if with(|m| m.halt(offset, value == expected, deadline_ns)) {
         suspend();
         if with(Machine::was_interrupted) {
@@ -55,7 +54,7 @@ pub(crate) fn kick(address: usize, whom: Whom) {
 
 impl Machine {
     fn halt(&mut self, offset: u32, same: bool, deadline_ns: Option<u64>) -> bool {
-        assert!(self.subject.waits, "wait was called on a platform that does not wait (P10)");
+        assert!(self.waits, "wait was called on a platform that does not wait (P10)");
         self.watch(offset, 0, None);
         let skew = self.cpus[self.cpu()].skew;
         let until = deadline_ns.map_or(u64::MAX, |at| at.saturating_sub(skew));

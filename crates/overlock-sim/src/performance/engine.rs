@@ -9,13 +9,12 @@ use std::time::Duration;
 use overlock_host::sched::yield_to::{NAMES, Tally};
 use overlock_world::locks::Lock;
 use overlock_world::workload::{self, Profile};
-use overlock_world::{Config, Engine, Failed, Job, Outcome, Program, Run, World};
+use overlock_world::{Config, Engine, Failed, Hint, Job, Outcome, Program, Run, Vcpu, World};
 use serde::{Serialize, Serializer};
 
 use super::Error;
 use super::host_profile::HostProfile;
-use super::machine::calls::{self, Hosted};
-use super::machine::{Counts, Machine};
+use super::machine::{Counts, Guest, Machine, calls};
 use super::memory::Turn;
 use super::timer::Timer;
 use super::world::{Simulated, Tables};
@@ -119,8 +118,10 @@ impl Engine for Simulation<'_> {
     ) -> Result<Outcome<Yields>, Error> {
         config.check()?;
         let (timer, tables) = (Timer::new(config.pm_timer), Tables::new(config.vcpus));
-        let guest = Hosted(program);
-        let mut machine = Machine::new(self.setup, config, &guest, (&timer, &tables))?;
+        let (guest, read) = (Hosted(program), || timer.count());
+        let Setup { host, seed, seq_cst } = self.setup;
+        let mut machine = Machine::new(host, *seed, config, &guest, &tables, &read)?;
+        machine.seq_cst = *seq_cst;
         let ran = calls::enter(&mut machine);
         if let Err((vcpu, message)) = ran {
             return Err(Error::Panicked { vcpu, message });
@@ -134,6 +135,30 @@ impl Engine for Simulation<'_> {
         let ended_ns = machine.stop_at;
         let ran = Duration::from_nanos(ended_ns);
         Ok(Outcome { ran, ended_ns, vcpus, yields: Yields(yields) })
+    }
+}
+
+/// The running program, as the host sees it.
+struct Hosted<'run, P>(&'run P);
+
+impl<P: Program<Simulated>> Guest for Hosted<'_, P> {
+    fn run(&self) {
+        self.0.run(Vcpu::current());
+    }
+    fn interrupt(&self, number: u32) {
+        self.0.interrupt(Vcpu::current(), number);
+    }
+    fn hint(&self, vcpu: u32) -> Hint {
+        self.0.hint(vcpu)
+    }
+    fn truth(&self, vcpu: u32) -> Hint {
+        self.0.truth(vcpu)
+    }
+    fn progress(&self, vcpu: u32) -> u64 {
+        self.0.progress(vcpu)
+    }
+    fn was_away(&self, vcpu: u32, since_ns: u64, until_ns: u64) {
+        self.0.was_away(vcpu, since_ns, until_ns);
     }
 }
 

@@ -15,6 +15,7 @@
 //! - T2: a vCPU that owns no pCPU has no valid plan; its remaining work is its `debt`.
 //! - T3: a vCPU that sleeps in a spin loop watches every line that the loop has read.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use overlock_host::sched::yield_to::{self, Policy, Tally};
@@ -25,11 +26,8 @@ use overlock_world::{Accounts, Config, Hint};
 
 use super::Error;
 use super::coherence::{LineId, Lines, Reached};
-use super::engine::Setup;
-use super::host_profile::{Background, Ns};
+use super::host_profile::{Background, HostProfile, Ns};
 use super::spin::{Loop, Only};
-use super::timer::Timer;
-use super::world::Tables;
 use crate::engine::{Access, Core, Touch};
 use overlock_world::{Rng, seed_of};
 
@@ -133,9 +131,12 @@ pub(crate) struct Machine<'run> {
     pub(crate) waits: bool,
     pub(crate) wake_ns: u64,
     pub(crate) accesses: u64,
-    pub(crate) timer: &'run Timer,
-    pub(crate) tables: &'run Tables,
-    seq_cst: bool,
+    /// What the locks of the run share, which the machine only keeps.
+    pub(crate) shared: &'run dyn Any,
+    /// Reads the PM timer, on a vCPU.
+    pub(crate) pm_timer: &'run dyn Fn() -> u32,
+    /// Whether each read-modify-write costs as much as a sequentially consistent one.
+    pub(crate) seq_cst: bool,
     cancel: Option<&'run AtomicBool>,
     /// How many events have been planned when the run is next checked for an early end.
     next_look: u64,
@@ -176,12 +177,13 @@ fn ns(span: std::time::Duration) -> u64 {
 
 impl<'run> Machine<'run> {
     pub(crate) fn new(
-        setup: &Setup,
+        host: &HostProfile,
+        seed: u64,
         config: &Config<'run>,
         guest: &'run dyn Guest,
-        (timer, tables): (&'run Timer, &'run Tables),
+        shared: &'run dyn Any,
+        pm_timer: &'run dyn Fn() -> u32,
     ) -> Result<Self, Error> {
-        let host = &setup.host;
         let wrong = |what: String| Error::Config(what);
         let total = host.topology.pcpus();
         if config.pcpus > total {
@@ -205,16 +207,16 @@ impl<'run> Machine<'run> {
             core: Core::new(config.vcpus as usize),
             costs,
             lines: Lines::new(&host.topology, costs, host.jitter_percent),
-            rng: Rng::new(seed_of(setup.seed, 0)),
+            rng: Rng::new(seed_of(seed, 0)),
             vcpus: (0..config.vcpus).map(|_| VcpuState::default()).collect(),
             guest,
             pause_window: ns(config.pause_window),
             waits: config.paravirtual,
             wake_ns: config.wake_ns.unwrap_or_else(|| host.wake_ns()),
             accesses: 0,
-            timer,
-            tables,
-            seq_cst: setup.seq_cst,
+            shared,
+            pm_timer,
+            seq_cst: false,
             cancel: config.cancel,
             next_look: LOOK_EVERY_EVENTS,
             scheduler,

@@ -48,8 +48,6 @@ pub use engine::{Setup, Simulation, Simulator, Yields};
 pub use error::Error;
 pub use host_profile::{Background, Costs, Figure, HostProfile, Kind};
 pub use machine::Counts;
+pub use machine::calls::Timed;
 pub use topology::Topology;
 pub use world::{OnHost, Simulated};
-
-/// The atomic cell of a simulated host, holding a `T`.
-pub type Timed<T> = crate::engine::Word<T, machine::calls::Coherent>;

@@ -16,8 +16,7 @@ use overlock_host::pm_timer::read::{Clamped, Lock, Mutexed, Pure, ReadRule};
 use overlock_host::pm_timer::{Clock, NoSci, PmTimer, Width};
 use overlock_world::PmTimerRule;
 
-use super::Timed;
-use super::machine::calls::{is_on_host, relax, spend, sync, with};
+use super::machine::calls::{Timed, is_on_host, relax, spend, sync, with};
 use super::world::OnHost;
 
 /// The device.

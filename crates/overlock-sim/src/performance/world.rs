@@ -23,8 +23,7 @@ use overlock::atomic::Atomic;
 use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
 use overlock_world::Verbs;
 
-use super::Timed;
-use super::machine::calls::{call, is_on_host, long_spin, relax, spend, sync, with, work};
+use super::machine::calls::{Timed, call, is_on_host, long_spin, relax, spend, sync, with, work};
 use super::memory;
 
 /// The least number of buckets of the table of halted vCPUs, 15 entries each.
@@ -64,6 +63,11 @@ pub(crate) struct Tables {
 impl Tables {
     pub(crate) fn new(vcpus: u32) -> Self {
         Self { waiting: Table::new(vcpus), spinning: Table::new(vcpus) }
+    }
+
+    /// Those of the run.
+    fn of_run() -> &'static Self {
+        with(|m| m.shared).downcast_ref().expect("a run has tables")
     }
 }
 
@@ -106,12 +110,12 @@ macro_rules! platform {
 
             #[inline]
             fn slot(cpu: Cpu) -> &'static Slot<Timed<u32>> {
-                &with(|m| m.tables).$table.slots[cpu.index()]
+                &Tables::of_run().$table.slots[cpu.index()]
             }
 
             #[inline]
             fn waiters() -> &'static [Bucket<Timed<u32>>] {
-                with(|m| m.tables).$table.buckets
+                Tables::of_run().$table.buckets
             }
 
             fn wait(word: &Timed<u32>, expected: u32, deadline_ns: Option<u64>) {
@@ -246,11 +250,11 @@ impl Verbs for Simulated {
         }
         spend(with(|m| m.costs.port));
         sync();
-        let timer = with(|m| {
+        let read = with(|m| {
             m.cpu().accounts.pm_reads += 1;
-            m.timer
+            m.pm_timer
         });
-        timer.count()
+        read()
     }
 
     fn is_preempted(number: u32) -> bool {

@@ -6,11 +6,12 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 
 use overlock::platform::{Cpu, Platform as _};
 
-use super::{TICK_US, Verdict, await_change, by_kick, ensure, tries, with_ticks};
+use super::support::{TICK_US, Verdict, await_change, by_kick, ensure, tries, with_ticks};
 use crate::cpus;
 use crate::kernel::{Kernel, Machine as _, everywhere};
 use crate::machine::clock;
-use crate::platform::{Bare, Ended, Halting as _, Sabotage, broken, sabotage, wait_with};
+use crate::platform::bare::Bare;
+use crate::platform::{Ended, Halting as _, Sabotage, broken, sabotage, wait_with};
 
 /// What the first CPU waits on.
 static WORD: AtomicU32 = AtomicU32::new(0);

@@ -7,7 +7,7 @@ use overlock::counters::Event;
 use overlock::platform::{Cpu, Platform as _};
 use overlock::{RawLock as _, Ticket};
 
-use super::{Verdict, ensure, me};
+use super::support::{Verdict, ensure, me};
 use crate::cpus;
 use crate::kernel::{Kernel, Machine as _, everywhere, set_waiting};
 use crate::machine::clock;

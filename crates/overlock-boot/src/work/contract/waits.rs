@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 
 use overlock::platform::Platform as _;
 
-use super::{Verdict, await_change, by_kick, ensure, me, often, with_ticks};
+use super::support::{Verdict, await_change, by_kick, ensure, me, often, with_ticks};
 use crate::cpus;
 use crate::kernel::{Kernel, Machine as _};
 use crate::machine::interrupts;

@@ -8,7 +8,7 @@ use std::ptr;
 
 use overlock_host::sched::SpinSource;
 
-use super::{Event, Guest, Machine};
+use super::{Event, Machine};
 use crate::engine::{self, Access, Core, Cost, Home, Observer, Touch};
 use crate::performance::coherence::{LineId, Reached};
 
@@ -147,6 +147,9 @@ pub(crate) fn work(ns: u64) {
     }
 }
 
+/// The atomic cell of a simulated host, holding a `T`.
+pub type Timed<T> = engine::Word<T, Coherent>;
+
 /// The cells of vCPUs: an access costs what its cache line costs, and wakes spinners that watch the
 /// line.
 #[derive(Debug)]
@@ -244,29 +247,5 @@ pub(crate) fn call(
     with(|m| what(m, m.core.current));
     while !is_on_host() && with(|m| m.cpu().pcpu.is_none()) {
         wait_event();
-    }
-}
-
-/// The running program, as the host sees it.
-pub(crate) struct Hosted<'run, P>(pub(crate) &'run P);
-
-impl<P: overlock_world::Program<crate::performance::Simulated>> Guest for Hosted<'_, P> {
-    fn run(&self) {
-        self.0.run(overlock_world::Vcpu::current());
-    }
-    fn interrupt(&self, number: u32) {
-        self.0.interrupt(overlock_world::Vcpu::current(), number);
-    }
-    fn hint(&self, vcpu: u32) -> overlock_world::Hint {
-        self.0.hint(vcpu)
-    }
-    fn truth(&self, vcpu: u32) -> overlock_world::Hint {
-        self.0.truth(vcpu)
-    }
-    fn progress(&self, vcpu: u32) -> u64 {
-        self.0.progress(vcpu)
-    }
-    fn was_away(&self, vcpu: u32, since_ns: u64, until_ns: u64) {
-        self.0.was_away(vcpu, since_ns, until_ns);
     }
 }

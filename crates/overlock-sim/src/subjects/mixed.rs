@@ -7,10 +7,12 @@
 
 use overlock::{Hybrid, Queued, TestAndSet, Ticket};
 
-use super::{HYBRID, Kind, Probe, QUEUED, Subject, TICKET, UNFAIR, shared};
+use super::shared;
 use crate::Oracle;
 use crate::cell::Numbers;
+use crate::kind::Kind;
 use crate::platform::{ByNumber, Inject, Misnumbered, Waiting};
+use crate::subject::{HYBRID, Probe, QUEUED, Subject, TICKET, UNFAIR, bare, timed};
 
 const fn locks<W: Waiting>() -> [Kind; 4] {
     [
@@ -50,11 +52,11 @@ pub(super) static BROKEN: &[Subject] = &[
 ];
 
 const fn mixed<W: Waiting>(name: &'static str, mix: &'static [Kind]) -> Subject {
-    Subject { mix, ..super::bare::<W>(name, Kind::timed::<Queued<Inject<W>, Probe>>(QUEUED)) }
+    Subject { mix, ..bare::<W>(name, Kind::timed::<Queued<Inject<W>, Probe>>(QUEUED)) }
 }
 
 const fn queued<N: Numbers>(name: &'static str) -> Subject {
-    super::timed::<Misnumbered<N>, Queued<Inject<Misnumbered<N>>, Probe>>(name, QUEUED)
+    timed::<Misnumbered<N>, Queued<Inject<Misnumbered<N>>, Probe>>(name, QUEUED)
 }
 
 /// `Ticket` uses a queue's numbers for awake and halted, so a late kick for a ticket mistakes a

@@ -12,11 +12,12 @@ use overlock::atomic::{Atomic, ConstAtomic};
 use overlock::platform::{Bucket, Platform};
 use overlock::{ConstLock, RawLock, RawTimedLock};
 
-use super::{Fair, HYBRID, Subject, UNFAIR};
 use crate::Oracle;
-use crate::cell::Word;
-use crate::lock_model::{LOCKED, Layout, NO_STEALING, Promise, STEALS, Survives, TAIL_SHIFT};
+use crate::kind::{Layout, Promise, Survives};
+use crate::lock_model::{LOCKED, NO_STEALING, STEALS, TAIL_SHIFT};
+use crate::machine::calls::{self, Word};
 use crate::platform::{ByAddress, Inject};
+use crate::subject::{self, Fair, HYBRID, Subject, UNFAIR};
 
 type Here = Inject<ByAddress>;
 
@@ -49,7 +50,7 @@ const fn known_bad<M: Mistake>(
     known_bad: &'static [Oracle],
     promise: Promise,
 ) -> Subject {
-    Subject { known_bad, ..super::timed::<ByAddress, Broken<M>>(name, promise) }
+    Subject { known_bad, ..subject::timed::<ByAddress, Broken<M>>(name, promise) }
 }
 
 struct Words {
@@ -151,7 +152,7 @@ unsafe impl<M: Mistake> RawTimedLock for Broken<M> {
     }
 
     fn now_ns() -> u64 {
-        crate::machine::now_ns()
+        calls::now_ns()
     }
 }
 

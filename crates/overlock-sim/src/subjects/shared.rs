@@ -4,10 +4,10 @@
 
 use overlock::Refresh;
 
-use super::{Kind, Subject, UNFAIR, Verbs};
 use crate::Oracle;
-use crate::lock_model::{Layout, Promise, Survives};
+use crate::kind::{Kind, Layout, Promise, Survives, Verbs};
 use crate::platform::{ByAddress, ByNumber, Inject, SpinOnly, SwitchedOff, Waiting};
+use crate::subject::{Subject, UNFAIR, bare, place};
 use crate::world::Verb;
 
 /// A CPU that waits for a refresh waits for the refresher's CPU.
@@ -26,7 +26,7 @@ pub(super) static BROKEN: &[Subject] = &[
 ];
 
 const fn shared<W: Waiting, M: Meaning>(name: &'static str) -> Subject {
-    super::bare::<W>(name, kind::<W, M>())
+    bare::<W>(name, kind::<W, M>())
 }
 
 const fn kind<W: Waiting, M: Meaning>() -> Kind {
@@ -43,7 +43,7 @@ const fn known_bad<M: Meaning>(name: &'static str, known_bad: &'static [Oracle])
 }
 
 fn place_shared<W: Waiting, M: Meaning>(line: *mut u8) -> &'static dyn Verbs {
-    super::place(line, Sharing::<W, M>(Refresh::zeroed(), std::marker::PhantomData))
+    place(line, Sharing::<W, M>(Refresh::zeroed(), std::marker::PhantomData))
 }
 
 /// Which call answers which request.

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a lock is to the machine: what its CPUs do with it, and what it promises.
+
+use crate::world::Verb;
+
+/// A lock, as the machine's CPUs use it.
+pub(crate) trait Verbs {
+    fn lock(&self) {
+        unreachable!("no lock")
+    }
+    fn try_lock(&self) -> bool {
+        unreachable!("no lock")
+    }
+    fn try_lock_until(&self, _deadline_ns: u64) -> bool {
+        unreachable!("no lock that can be timed")
+    }
+    /// Releases the lock, which the caller holds.
+    fn unlock(&self) {
+        unreachable!("no lock")
+    }
+    /// Releases the lock in favour of the queue head, if the lock can do that.
+    fn unlock_fair(&self) {
+        self.unlock();
+    }
+    /// For a shared value: performs `verb`, and returns the number of a refresh, or `None` if the
+    /// value is torn. `compute` begins a refresh and returns its number.
+    fn ask(&self, _verb: Verb, _compute: &dyn Fn() -> u32) -> Option<u32> {
+        unreachable!("no shared value")
+    }
+}
+
+/// A kind of lock: how to make one, and what it promises.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) timed: bool,
+    /// Whether it is not a lock, but a value that CPUs share.
+    pub(crate) shared: bool,
+    pub(crate) promise: Promise,
+    pub(crate) place: fn(*mut u8) -> &'static dyn Verbs,
+}
+
+/// The meaning of a lock's words, as far as oracles read them. It comes from the locks'
+/// documentation and not from their code, so that a mistake there is not repeated here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Nothing is known.
+    Opaque,
+    /// `test_and_set.rs`: bit 0 is `LOCKED`.
+    Bit,
+    /// `word/queue.rs`: a [`tail`] in the upper half, `NO_STEALING` in bit 14, `HALTED` in bit 13,
+    /// steals in bits 1 to 12, `LOCKED` in bit 0.
+    Queue,
+    /// `ticket.rs`: the next ticket in a second cell.
+    Ticket,
+}
+
+/// Which absent CPUs a lock survives: while one of the others has a processor, a free lock is
+/// taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Survives {
+    /// None: every CPU has to be there.
+    Nobody,
+    /// All but the queue head.
+    AllButFirst,
+    /// All but the queue head once it has disabled stealing; before, a newcomer takes the lock.
+    AllButDeclared,
+    /// As before, and a lock stays reserved for a queue head that does not come only as long as
+    /// there is nobody behind it.
+    AllWithOthersBehind,
+    /// All: any running CPU takes the lock.
+    Everybody,
+}
+
+/// What a lock promises beyond mutual exclusion.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promise {
+    pub(crate) layout: Layout,
+    /// Whether waiters in the queue are served in the order in which they joined it.
+    pub(crate) in_order: bool,
+    /// How often the queue head may be passed.
+    pub(crate) max_bypass: Option<u32>,
+    /// Whether no CPU passes a queue head that has disabled stealing.
+    pub(crate) disables_stealing: bool,
+    /// How often a queue head may be passed before it halts, if it may be passed only while it is
+    /// halted for the first time.
+    pub(crate) passes_awake: Option<u32>,
+    pub(crate) survives: Survives,
+}
