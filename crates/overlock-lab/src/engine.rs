@@ -7,14 +7,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{ptr, thread};
 
-use overlock_host::{Nanos, sched};
 use overlock_world::clock::Clock;
 use overlock_world::{Config, Outcome, Program, Verbs};
 
 use crate::guest::abi::{Shared, VcpuRecord};
 use crate::guest::door::{Door, deliver, hint, progress, truth, was_away};
 use crate::guest::platform::Tables;
-use crate::host::{Exit, Host};
+use crate::host::Host;
+use crate::host::state::Exit;
 use crate::maps::{Code, Region, process_regions};
 use crate::place::Place;
 use crate::{Error, Yields};
@@ -34,39 +34,8 @@ impl<E> Engine for E where
 {
 }
 
-/// The shortest slice, and the shortest time between two samples: about three times what an exit
-/// and an entry of a vCPU take (16 to 18 µs where KVM itself is nested).
-const SHORTEST: Duration = Duration::from_micros(50);
-
 /// The assumed time of a halt, a kick and a wake-up before it is measured, in nanoseconds.
 const WAKE_NS: u64 = 20_000;
-
-/// Translates the configuration for the scheduler.
-pub(crate) fn scheduler(config: &Config) -> sched::Config {
-    sched::Config {
-        slice: nanos(config.slice),
-        grace: nanos(config.critical),
-        ..sched::Config::new(config.vcpus, config.pcpus)
-    }
-}
-
-/// Refuses configurations that make no sense here.
-pub(crate) fn check(config: &Config) -> Result<(), Error> {
-    config.check()?;
-    if config.slice < SHORTEST {
-        let slice = config.slice;
-        return Err(Error::Config(format!("a slice of {slice:?} is shorter than its switch")));
-    }
-    if let Some(every) = config.sample_every.filter(|&every| every < SHORTEST) {
-        return Err(Error::Config(format!("samples every {every:?} leave no time to run")));
-    }
-    Ok(())
-}
-
-/// Converts the span to the host's unit, up to its maximum: so `Duration::MAX` is for ever.
-pub(crate) fn nanos(span: Duration) -> Nanos {
-    Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
-}
 
 /// Waits until no other run of this process goes on, and keeps others from starting until the guard
 /// is dropped: a guest on KVM has all memory that is mapped when it starts, which must not be
@@ -79,7 +48,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 
 /// A vCPU that is ready to move to its thread, and the work of that thread.
 pub(crate) trait Runner: Send {
-    /// Runs vCPU `number` until the host returns [`Next::Leave`](crate::host::Next::Leave).
+    /// Runs vCPU `number` until the host returns [`Next::Leave`](crate::host::state::Next::Leave).
     fn run(self, host: &Host, number: u32);
 }
 

@@ -27,7 +27,8 @@ use self::memory::GuestMemory;
 pub use self::ports::Ports;
 use self::stacks::Stacks;
 use self::vcpu::KvmVcpu;
-use crate::engine::{alone, check, conduct};
+use crate::config::check;
+use crate::engine::{alone, conduct};
 use crate::{Error, Yields, signal};
 
 /// The engine on `/dev/kvm`.

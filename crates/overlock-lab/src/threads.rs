@@ -25,12 +25,14 @@
 mod calls;
 mod context;
 mod fault;
+mod thread;
 
 use overlock_world::{Config, Engine, Outcome, Program};
 
 pub use self::calls::Calls;
-use self::context::Thread;
-use crate::engine::{alone, check, conduct};
+use self::thread::Thread;
+use crate::config::check;
+use crate::engine::{alone, conduct};
 use crate::{Error, Yields, signal};
 
 /// The engine on OS threads, for machines without `/dev/kvm`.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The preload library that a release build of this command contains.
+//! The preload library that a release build contains.
 //!
 //! The dynamic loader needs a file. It is written once, below the user's cache folder, and checked
-//! each time: it must equal this command's own library byte for byte. Renaming the file into its
+//! each time: it must equal the one that is built in byte for byte. Renaming the file into its
 //! place leaves programs alone that have an older one loaded.
 
 use anyhow::{Context, Result};

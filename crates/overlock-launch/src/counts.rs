@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counters of a program's processes, in memory that they share with this command.
+//! The counters of a program's processes, in memory that they share with the process that starts
+//! the program.
 //!
 //! The memory is a file without a name, so nothing is left behind. The layout is the library's
 //! (`tally`).

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A kernel with the locks in it as a world: on a bare machine, under KVM, under Xen.
+//! A kernel with the locks in it as a world: on a bare machine, under KVM, and under Xen as a
+//! paravirtual guest or as one with virtual hardware.
 //!
 //! The kernel measures. All rounds of all locks run in one boot, in turns, so their runs are made
 //! in advance.

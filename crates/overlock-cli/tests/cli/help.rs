@@ -206,17 +206,17 @@ fn there_are_few_verbs_and_flags() {
     let names = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let names: Vec<&str> = names.filter(|name| !["", "help"].contains(name)).collect();
     assert!(names.len() <= 8, "{names:?}");
-    let mut all = 0;
+    // `--help` is one flag, of all verbs.
+    let mut all = 1;
     for name in &names {
-        // All but `--help` itself.
         let flags = |help: &str| {
             let flags = said(&[name, help]).stdout;
             let lines = flags.lines().map(str::trim_start);
-            lines.filter(|of| of.starts_with('-') && !of.starts_with("-h, ")).count()
+            lines.filter(|of| of.starts_with('-')).count()
         };
         let (short, long) = (flags("-h"), flags("--help"));
         assert!(short <= 20, "{name} -h has {short} options");
-        all += long;
+        all += long - 1;
     }
     assert!(all <= 70, "{all} flags");
     writeln!(std::io::stderr(), "{} verbs, {all} flags", names.len()).unwrap();

@@ -10,8 +10,9 @@ use core::ops::Deref;
 use vm_device::DevicePio;
 use vm_device::bus::{PioAddress, PioAddressOffset};
 
+use super::event::SciLine;
 use super::read::ReadRule;
-use super::{Clock, PmTimer, SciLine};
+use super::timer::{Clock, PmTimer};
 
 /// A timer at its ports. `T` is a reference of any kind to a [`PmTimer`]: an `Arc`, usually.
 #[derive(Clone, Debug)]

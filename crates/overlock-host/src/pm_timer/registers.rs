@@ -25,8 +25,9 @@
 //! input of an OR, and not the line itself: keep a bit for each source, and drive the line by
 //! whether any bit is set.
 
+use super::event::SciLine;
 use super::read::ReadRule;
-use super::{Clock, PmTimer, SciLine};
+use super::timer::{Clock, PmTimer};
 
 const EVENTS_SIZE: u16 = 4;
 const COUNT_OFFSET: u16 = 8;

@@ -5,9 +5,10 @@
 //! or another vCPU replaces it. Any other event at most asks for a preemption, or moves a timer.
 
 use super::judge::{Judge, standard};
+use super::scheduler::LATE;
 use super::vcpu::VirtualTime;
 use super::yield_to::{Cause, Chosen, Missed, Notice, Outcome, Policy, Verdict, View};
-use super::{Action, LATE, Scheduler, Spin, Standing};
+use super::{Action, Scheduler, Spin, Standing};
 use crate::{Nanos, Pcpu, Vcpu};
 
 impl<P: Policy> Scheduler<P> {

@@ -4,7 +4,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::CPUS_MAX;
+use super::config::CPUS_MAX;
 use crate::Pcpu;
 
 const BITS: usize = u64::BITS as usize;

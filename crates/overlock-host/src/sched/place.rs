@@ -5,9 +5,10 @@
 //! that does, except [`vacate`](Scheduler::vacate), whose callers fill the pCPU at once.
 
 use super::judge::standard;
+use super::scheduler::Slot;
 use super::vcpu::VirtualTime;
 use super::yield_to::{Notice, Policy};
-use super::{Action, Scheduler, Slot, Standing};
+use super::{Action, Scheduler, Standing};
 use crate::{Nanos, Pcpu, Vcpu};
 
 impl<P: Policy> Scheduler<P> {

@@ -13,9 +13,10 @@ use proptest::prelude::*;
 
 use self::events::{PCPUS, VCPUS, event, now, vcpu};
 use super::judge::standard;
+use super::scheduler::Slot;
 use super::vcpu::VirtualTime;
 use super::yield_to::{NAMES, Policy, RoundRobin, by_name};
-use super::{Config, Event, Scheduler, Slot, Standing};
+use super::{Config, Event, Scheduler, Standing};
 use crate::{Nanos, Pcpu, Vcpu};
 
 #[path = "../../tests/support/events.rs"]

@@ -31,6 +31,7 @@
 //! - W. Li, "KVM: Boost queue head vCPU to mitigate lock waiter preemption", 2019; K. Ishiguro
 //!   et al., "Mitigating excessive vCPU spinning in VM-agnostic KVM", VEE 2021.
 
+mod candidate;
 mod debts;
 mod decision;
 mod ipi_first;
@@ -49,6 +50,7 @@ mod view;
 
 use alloc::boxed::Box;
 
+pub use candidate::Candidate;
 pub use decision::{Cause, Chosen, Decision, Missed, Outcome, Skipped, Tally, Trace};
 pub use ipi_first::IpiFirst;
 pub use kick_boost::KickBoost;
@@ -62,7 +64,7 @@ pub use round_robin::RoundRobin;
 pub use skip_spinners::SkipSpinners;
 pub use spin_count::SpinCount;
 pub use stay::{Report, Stay};
-pub use view::{Candidate, View};
+pub use view::View;
 
 /// The names of the policies of this crate, in the order of the table above.
 pub const NAMES: [&str; 11] = [

@@ -4,7 +4,7 @@
 use overlock_host::sched::Usage;
 use overlock_world::Accounts;
 
-use super::Exit;
+use super::state::Exit;
 use crate::guest::abi::Call;
 
 /// Adds the time that the scheduler has measured, and the run delay of the thread.

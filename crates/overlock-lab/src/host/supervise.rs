@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::delay::Delay;
+use super::state::{State, Vcpus};
 use super::turn::Turn;
-use super::{Host, State, accounts};
-use crate::engine::nanos;
+use super::{Host, accounts};
+use crate::config::nanos;
 use crate::error::{Error, Stuck};
 use crate::place::Place;
 use overlock_host::sched::yield_to::Tally;
@@ -63,7 +64,7 @@ impl Host<'_> {
     /// Records how long each thread has waited for one of the system's CPUs, up to the end of the
     /// run.
     fn note_delays(&self) {
-        let delays: Vec<u64> = self.posts.iter().map(|post| post.delay.sum()).collect();
+        let delays: Vec<u64> = self.vcpus.posts.iter().map(|post| post.delay.sum()).collect();
         if let Some((accounts, _)) = &mut self.lock().books_at_stop {
             for (accounts, delay) in accounts.iter_mut().zip(delays) {
                 accounts.run_delay_ns = delay;
@@ -80,8 +81,10 @@ impl Host<'_> {
         let mut stuck = std::mem::take(&mut state.stuck);
         stuck.sort_by_key(|stuck| stuck.vcpu);
         let runaway = (!stuck.is_empty()).then_some(Error::Runaway { grace, stuck });
-        let (accounts, yields) =
-            state.books_at_stop.take().unwrap_or_else(|| state.books(self, stopped_ns, Delay::sum));
+        let (accounts, yields) = state
+            .books_at_stop
+            .take()
+            .unwrap_or_else(|| state.books(&self.vcpus, stopped_ns, Delay::sum));
         Report { ran_ns, stopped_ns, accounts, yields, failure: state.failure.take().or(runaway) }
     }
 
@@ -110,8 +113,8 @@ impl Turn<'_> {
         match self.state.stopped {
             None if cancelled || self.state.end_at.is_some_and(|end| end <= self.now) => {
                 self.state.stopped = Some(self.now);
-                self.state.books_at_stop = Some(self.state.books(self.host, self.now, |_| 0));
-                self.host.records[0].shared().stop.store(true, Relaxed);
+                self.state.books_at_stop = Some(self.state.books(self.vcpus, self.now, |_| 0));
+                self.vcpus.records[0].shared().stop.store(true, Relaxed);
                 return true;
             }
             Some(stopped)
@@ -137,7 +140,7 @@ impl Turn<'_> {
         self.state.next_sample = Some(self.now.saturating_add(every));
         let scheduler = &self.state.scheduler;
         for Vcpu(vcpu) in (0..scheduler.config().pcpus).filter_map(|n| scheduler.owner(Pcpu(n))) {
-            self.host.posts[vcpu as usize].sample.store(true, Relaxed);
+            self.vcpus.posts[vcpu as usize].sample.store(true, Relaxed);
             self.errands.evict.insert(vcpu);
         }
     }
@@ -148,11 +151,11 @@ impl State {
     /// `now`.
     fn books(
         &self,
-        host: &Host,
+        vcpus: &Vcpus,
         now: u64,
         delay: impl Fn(&Delay) -> u64,
     ) -> (Vec<Accounts>, Tally) {
-        let lives = (0..).zip(&self.guests).zip(&host.posts).map(|((vcpu, guest), post)| {
+        let lives = (0..).zip(&self.guests).zip(&vcpus.posts).map(|((vcpu, guest), post)| {
             let usage = self.scheduler.usage(Nanos(now), Vcpu(vcpu)).unwrap_or_default();
             let life = accounts::with(guest.accounts.clone(), usage, delay(&post.delay));
             let stints = self.notes.as_ref().map(|notes| notes.of(vcpu, now)).unwrap_or_default();

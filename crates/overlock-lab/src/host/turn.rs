@@ -11,14 +11,15 @@ use overlock_host::sched::{Action, Event, Spin, SpinHint, SpinSource, Standing};
 use overlock_host::{Nanos, Pcpu, Vcpu};
 use overlock_world::{Hint, timeline};
 
-use super::{Errands, Exit, Host, Next, State, Step, accounts};
+use super::accounts;
+use super::state::{Errands, Exit, Next, State, Step, Vcpus};
 use crate::error::Error;
 use crate::guest::abi::Call;
 use crate::spin_loops;
 
 /// The state, locked, at one moment.
 pub(super) struct Turn<'a> {
-    pub(super) host: &'a Host<'a>,
+    pub(super) vcpus: &'a Vcpus<'a>,
     pub(super) state: &'a mut State,
     /// The moment.
     pub(super) now: u64,
@@ -34,7 +35,7 @@ impl Turn<'_> {
         if self.state.forced && !matches!(exit, Exit::Ended(_)) {
             return self.end(vcpu);
         }
-        if guest.owes && self.host.records[vcpu as usize].pending.load(Relaxed) == 0 {
+        if guest.owes && self.vcpus.records[vcpu as usize].pending.load(Relaxed) == 0 {
             guest.owes = false;
             self.tell(Event::Answered { vcpu: Vcpu(vcpu) });
         }
@@ -112,7 +113,7 @@ impl Turn<'_> {
             Call::Halt => {
                 let deadline = (first != 0).then_some(first);
                 let due = deadline.is_some_and(|deadline| deadline <= self.now);
-                if !due && !self.host.records[vcpu as usize].deliverable() {
+                if !due && !self.vcpus.records[vcpu as usize].deliverable() {
                     self.state.guests[vcpu as usize].deadline = deadline;
                     self.tell(Event::Halted { vcpu: me });
                 }
@@ -140,7 +141,7 @@ impl Turn<'_> {
             }
             Call::EndGrace => {
                 // The scheduler decides, by a preemption, whether its slice is over.
-                self.host.records[vcpu as usize].yield_wanted.store(false, Relaxed);
+                self.vcpus.records[vcpu as usize].yield_wanted.store(false, Relaxed);
                 self.tell(Event::CriticalSection { vcpu: me, inside: false });
             }
         }
@@ -149,7 +150,7 @@ impl Turn<'_> {
     /// Interrupts `to` on behalf of `from`.
     fn interrupt(&mut self, from: u32, to: u32, number: u64) {
         // ORDERING: Release → the Acquire in `deliver`; the receiver sees what the sender did.
-        self.host.records[to as usize].pending.fetch_or(1 << (number & 31), Release);
+        self.vcpus.records[to as usize].pending.fetch_or(1 << (number & 31), Release);
         self.state.guests[to as usize].owes = true;
         if to != from && self.pcpu(to).is_some() {
             self.errands.evict.insert(to);
@@ -161,9 +162,9 @@ impl Turn<'_> {
     /// interrupt.
     fn evicted(&mut self, vcpu: u32, rip: Option<u64>) {
         let Some(rip) = rip else { return };
-        self.host.posts[vcpu as usize].sample.store(false, Relaxed);
-        let record = &self.host.records[vcpu as usize];
-        let found = spin_loops::loop_at(self.host.code, rip);
+        self.vcpus.posts[vcpu as usize].sample.store(false, Relaxed);
+        let record = &self.vcpus.records[vcpu as usize];
+        let found = spin_loops::loop_at(self.vcpus.code, rip);
         let found = found.map(|pause| (pause, (record.progress)(record)));
         let guest = &mut self.state.guests[vcpu as usize];
         let spins = found.is_some() && found == guest.last_loop;
@@ -176,7 +177,7 @@ impl Turn<'_> {
 
     /// Reports that `vcpu` spins; the policy decides what to do with its processor.
     fn long_spin(&mut self, vcpu: u32, source: SpinSource) {
-        let record = &self.host.records[vcpu as usize];
+        let record = &self.vcpus.records[vcpu as usize];
         let known = |name: Option<u32>| name.filter(|&name| name != vcpu).map(Vcpu);
         let told =
             |hint: Hint| SpinHint { holder: known(hint.holder), waiters: hint.waiters.map(known) };
@@ -194,7 +195,7 @@ impl Turn<'_> {
         let Some(pcpu) = self.pcpu(vcpu) else { return };
         let Some(Nanos(end)) = self.state.scheduler.slice_end(pcpu) else {
             // No vCPU waits any more; an end that has passed must not bring it out again.
-            return self.host.posts[vcpu as usize].slice_end.store(0, Relaxed);
+            return self.vcpus.posts[vcpu as usize].slice_end.store(0, Relaxed);
         };
         if end > self.now {
             return;
@@ -212,7 +213,7 @@ impl Turn<'_> {
         if self.state.scheduler.config().grace == Nanos::ZERO {
             return;
         }
-        let record = &self.host.records[vcpu as usize];
+        let record = &self.vcpus.records[vcpu as usize];
         let inside = record.critical.load(Relaxed);
         // If that earns it a grace, the guest has to report the end of the critical section.
         record.yield_wanted.store(inside, Relaxed);
@@ -300,7 +301,7 @@ impl Turn<'_> {
             Action::Run { vcpu, pcpu, .. } => {
                 let guest = &mut self.state.guests[vcpu.index()];
                 (guest.deadline, guest.slice_over) = (None, None);
-                let post = &self.host.posts[vcpu.index()];
+                let post = &self.vcpus.posts[vcpu.index()];
                 post.pcpu.store(pcpu.0, Relaxed);
                 post.granted.store(self.now, Relaxed);
                 self.show(vcpu);
@@ -317,7 +318,7 @@ impl Turn<'_> {
     fn set_slice(&mut self, pcpu: Pcpu) {
         let Some(Vcpu(owner)) = self.state.scheduler.owner(pcpu) else { return };
         let end = self.state.scheduler.slice_end(pcpu).map_or(0, |end| end.0);
-        self.host.posts[owner as usize].slice_end.store(end, Relaxed);
+        self.vcpus.posts[owner as usize].slice_end.store(end, Relaxed);
         self.errands.arm.insert(owner);
     }
 
@@ -329,7 +330,7 @@ impl Turn<'_> {
             notes.note(vcpu.0, shown(standing), self.now);
         }
         let Some(usage) = self.state.scheduler.usage(Nanos(self.now), vcpu) else { return };
-        let record = &self.host.records[vcpu.index()];
+        let record = &self.vcpus.records[vcpu.index()];
         let running = self.pcpu(vcpu.0).is_some();
         record.preempted.store(self.state.scheduler.is_preempted(vcpu), Relaxed);
         record.halted_ns.store(usage.halted.0, Relaxed);

@@ -31,7 +31,8 @@ use super::{fault, interrupt, memory, paging};
 use crate::engine::Runner;
 use crate::guest::abi::{Call, PM_TIMER_PORT, VcpuRecord};
 use crate::guest::door::{begin, call};
-use crate::host::{Exit, Host, Next};
+use crate::host::Host;
+use crate::host::state::{Exit, Next};
 use crate::place::Place;
 use crate::{Error, signal};
 
@@ -162,7 +163,7 @@ impl KvmVcpu {
     fn compare_counters(&self, host: &Host, guests: u64) {
         let ahead = ticks().wrapping_sub(guests);
         if ahead > SAME_COUNTER_TICKS {
-            host.records[self.number as usize].tsc_offset.store(ahead, Relaxed);
+            host.vcpus.records[self.number as usize].tsc_offset.store(ahead, Relaxed);
         }
     }
 
@@ -204,13 +205,18 @@ impl KvmVcpu {
         } else {
             &[]
         };
-        Place::find(rip, stack, |address| host.code.contains(address))
+        Place::find(rip, stack, |address| host.vcpus.code.contains(address))
     }
 
     fn fault(&self, host: &Host, otherwise: &str) -> Error {
-        fault::explain(self.number, &self.fd, &self.stack, host.code, otherwise, |rip, rsp| {
-            self.place(host, rip, rsp)
-        })
+        fault::explain(
+            self.number,
+            &self.fd,
+            &self.stack,
+            host.vcpus.code,
+            otherwise,
+            |rip, rsp| self.place(host, rip, rsp),
+        )
     }
 
     fn refused(&self, attempt: &'static str, error: kvm_ioctls::Error) -> Error {
@@ -226,7 +232,7 @@ impl Runner for KvmVcpu {
         let mut next = host.exit(number, Exit::Ready);
         while next == Next::Enter {
             self.forget_signals(host);
-            let exit = match host.records[self.number as usize].deliverable() {
+            let exit = match host.vcpus.records[self.number as usize].deliverable() {
                 true => {
                     self.inject(host).map_or_else(|e| Exit::Ended(Err(e)), |()| self.enter(host))
                 }

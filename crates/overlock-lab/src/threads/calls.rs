@@ -9,7 +9,7 @@ use super::context::{Context, leave};
 use crate::Error;
 use crate::guest::abi::Call;
 use crate::guest::door::{self, CallNumber, Door, Record, verbs};
-use crate::host::{Exit, Next};
+use crate::host::state::{Exit, Next};
 use crate::signal;
 
 /// A thread that calls its host directly.

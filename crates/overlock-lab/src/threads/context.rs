@@ -8,19 +8,13 @@
 
 use std::arch::naked_asm;
 use std::cell::{Cell, RefCell};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, compiler_fence};
 
-use overlock_world::Program;
-
-use super::calls::Calls;
-use super::fault;
 use crate::Error;
-use crate::engine::Runner;
 use crate::guest::abi::VcpuRecord;
-use crate::guest::door::begin;
-use crate::host::{Exit, Host, Next};
+use crate::host::Host;
+use crate::host::state::{Exit, Next};
 use crate::place::Place;
 
 /// How much of a stack is searched for callers, in words.
@@ -35,41 +29,6 @@ const SEGV_ACCERR: i32 = 2;
 /// The room that the handler of the engine's signal needs on the program's stack, in bytes:
 /// generous, because frames are large without optimisation.
 const ROOM: u64 = 32 << 10;
-
-/// A vCPU that has not started.
-#[derive(Debug)]
-pub(crate) struct Thread {
-    body: extern "C" fn(&Context),
-}
-
-impl Thread {
-    /// Makes a thread that will run `P` as the vCPU of a record.
-    pub(crate) fn new<P: Program<Calls>>(_record: &VcpuRecord) -> Self {
-        Self { body: body::<P> }
-    }
-}
-
-impl Runner for Thread {
-    fn run(self, host: &Host, number: u32) {
-        let context = Context {
-            host: ptr::from_ref(host).cast(),
-            record: &raw const host.records[number as usize],
-            in_guest: AtomicBool::new(false),
-            saved: Cell::new(0),
-            bottom: stack_bottom(),
-            interrupted: Cell::new(0),
-            frames: RefCell::new(Vec::with_capacity(FRAME_WORDS)),
-            fault: Cell::new(None),
-            error: RefCell::new(None),
-        };
-        CURRENT.set(&raw const context);
-        // SAFETY: `body` takes a reference to the context, and never unwinds.
-        unsafe { enter(context.saved.as_ptr(), self.body, &raw const context) };
-        context.set_in_guest(false);
-        CURRENT.set(ptr::null());
-        context.finish();
-    }
-}
 
 thread_local! {
     /// The vCPU that this thread runs.
@@ -98,7 +57,58 @@ pub(super) struct Context {
     error: RefCell<Option<Error>>,
 }
 
+/// How a program was left.
+#[derive(Debug)]
+pub(super) struct Left {
+    /// The panic, if there was one.
+    pub(super) error: Option<Error>,
+    /// The signal of a fault, its code and the address accessed.
+    pub(super) fault: Option<(i32, i32, u64)>,
+    /// Where the program was when it was left by force; zero if it was not.
+    pub(super) address: u64,
+}
+
 impl Context {
+    /// Makes the context of vCPU `number`, whose thread this is.
+    pub(super) fn new(host: &Host, number: u32) -> Self {
+        Self {
+            host: ptr::from_ref(host).cast(),
+            record: &raw const host.vcpus.records[number as usize],
+            in_guest: AtomicBool::new(false),
+            saved: Cell::new(0),
+            bottom: stack_bottom(),
+            interrupted: Cell::new(0),
+            frames: RefCell::new(Vec::with_capacity(FRAME_WORDS)),
+            fault: Cell::new(None),
+            error: RefCell::new(None),
+        }
+    }
+
+    /// Runs `body` with this context, as this thread's, until it returns or is left by force.
+    pub(super) fn run(&self, body: extern "C" fn(&Self)) {
+        CURRENT.set(ptr::from_ref(self));
+        // SAFETY: `body` takes a reference to the context, and never unwinds.
+        unsafe { enter(self.saved.as_ptr(), body, ptr::from_ref(self)) };
+        self.set_in_guest(false);
+        CURRENT.set(ptr::null());
+    }
+
+    /// How the program was left, and where it was, if it was left by force.
+    pub(super) fn ended(&self) -> Left {
+        let fault = self.fault.get();
+        Left { error: self.error.take(), fault, address: self.interrupted.get() }
+    }
+
+    /// The lowest address of the thread's stack.
+    pub(super) fn bottom(&self) -> u64 {
+        self.bottom
+    }
+
+    /// Returns the place at which the program was left by force.
+    pub(super) fn left_at(&self) -> Place {
+        self.place_with(self.interrupted.get(), &self.frames.borrow())
+    }
+
     /// Returns the context of the vCPU that this thread runs, if it runs one.
     pub(super) fn current() -> Option<&'static Self> {
         // SAFETY: set by `run` while its context lives; every caller runs on the same thread, above
@@ -213,26 +223,7 @@ impl Context {
     }
 
     fn place_with(&self, address: u64, frames: &[u64]) -> Place {
-        Place::find(address, frames, |address| self.host().code.contains(address))
-    }
-
-    /// Tells the host how the program ended.
-    fn finish(&self) {
-        let (host, number) = (self.host(), self.record().number);
-        let address = self.interrupted.get();
-        let place = || self.place_with(address, &self.frames.borrow());
-        let result = match (self.error.take(), self.fault.get()) {
-            (Some(error), _) => Err(error),
-            (None, Some((signal, code, accessed))) => Err(Error::Fault {
-                vcpu: number,
-                what: fault::explain(signal, code, accessed, self.bottom),
-                place: place(),
-            }),
-            // The program has returned, or never started, in which case the host knows.
-            (None, None) if address == 0 => Ok(()),
-            (None, None) => return host.abandoned(number, place),
-        };
-        let _ = host.exit(number, Exit::Ended(result));
+        Place::find(address, frames, |address| self.host().vcpus.code.contains(address))
     }
 }
 
@@ -254,19 +245,6 @@ fn stack_bottom() -> u64 {
     }
     // Whether the guard is part of the range differs between C libraries.
     start as u64 + guard as u64
-}
-
-/// Runs the program. The only entry.
-extern "C" fn body<P: Program<Calls>>(context: &Context) {
-    // SAFETY: the record was made for a program of this type, which outlives the run.
-    let program = unsafe { &*context.record().program.cast::<P>() };
-    if context.exit(Exit::Ready) == Next::Leave {
-        return;
-    }
-    context.interrupt();
-    // The hook of `fault` has recorded the panic, if there was one.
-    let _ = catch_unwind(AssertUnwindSafe(|| begin::<Calls, P>(program)));
-    context.set_in_guest(false);
 }
 
 /// Calls `body(context)` after saving its own stack pointer in `saved`.

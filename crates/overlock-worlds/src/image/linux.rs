@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A Linux of Debian's whose KVM runs the kernel image, on a machine that need not have one: QEMU
+//! Debian's Linux, whose KVM runs the kernel image, on a machine that need not have one: QEMU
 //! emulates AMD's virtualisation, which KVM's own code then uses.
 //!
 //! The package of the kernel is fetched by `apt-get` and unpacked, not installed; what is needed of
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 /// Names the package's file, where it is not to be fetched.
 const PACKAGE: &str = "OVERLOCK_LINUX";
-/// Depends on the newest kernel of Debian's for virtual machines.
+/// Depends on the newest of Debian's kernels for virtual machines.
 const NEWEST: &str = "linux-image-cloud-amd64";
 /// The modules, in the order in which they are loaded, below `lib/modules/RELEASE/kernel`.
 const MODULES: [&str; 3] = ["virt/lib/irqbypass", "arch/x86/kvm/kvm", "arch/x86/kvm/kvm-amd"];

@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a policy sees of the host when it decides.
 
-use super::{Skipped, Trace};
+use super::candidate::Candidate;
+use super::decision::{Skipped, Trace};
 use crate::sched::judge::Judge;
+use crate::sched::spin::Spin;
 use crate::{Nanos, Vcpu};
-
-/// One vCPU, as a policy sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// Why it cannot be boosted; `None` if it can.
-    pub unfit: Option<Skipped>,
-    /// Whether it left its pCPU through a pause loop and has not run since.
-    pub spinning: bool,
-}
 
 /// The host at the time of a spin: which vCPUs could be boosted, and how busy the host is.
 #[derive(Clone, Copy, Debug)]
@@ -113,5 +106,16 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn spinning(&self, vcpu: Vcpu) -> bool {
         self.candidate(vcpu).is_some_and(|candidate| candidate.spinning)
+    }
+}
+
+impl Spin {
+    /// The vCPU to which a pCPU would help the spinner most: of the true holder and the waiters
+    /// before the spinner, the first that is off CPU. If all of them run, it is the holder; `None`
+    /// if the truth is not known.
+    #[must_use]
+    pub fn awaited(&self, view: &View<'_>) -> Option<Vcpu> {
+        let mut line = self.truth.line();
+        line.clone().find(|&vcpu| view.off_cpu(vcpu)).or_else(|| line.next())
     }
 }

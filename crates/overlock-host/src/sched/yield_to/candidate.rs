@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A vCPU that could be boosted.
+
+use super::decision::Skipped;
+
+/// One vCPU, as a policy sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Why it cannot be boosted; `None` if it can.
+    pub unfit: Option<Skipped>,
+    /// Whether it left its pCPU through a pause loop and has not run since.
+    pub spinning: bool,
+}
