@@ -16,13 +16,14 @@ use crate::{root, run, target};
 const OF_EACH_LOCK: [&str; 4] = ["cond.c", "mutex.c", "fork.c", "tolerated.c"];
 
 /// The cases that only the default lock also runs.
-const OF_THE_DEFAULT: [&str; 11] = [
+const OF_THE_DEFAULT: [&str; 12] = [
     "cancel.c",
     "cxx.cc",
     "fields.c",
     "jumps.c",
     "outside.c",
     "passed_on.c",
+    "rwlock.c",
     "sandboxed.c",
     "special.c",
     "spin.c",

@@ -4,20 +4,16 @@
 use std::collections::BTreeMap;
 
 /// Counters of waits for locks that the preload library replaces, and their names.
-const REPLACED: [(&[&str], &str); 3] = [
+const REPLACED: [(&[&str], &str); 4] = [
     (&["mutex.locks_contended", "mutex.timed"], "mutexes"),
     (&["cond.waits", "cond.timed"], "condition variables"),
+    (&["rwlock.waits"], "read-write locks"),
     (&["spin.locks_contended"], "spin locks"),
 ];
 
-/// What to do about frequent waits for read-write locks.
-const RWLOCK_ADVICE: &str = "A read-write lock pays only for long sections of mostly readers; where the program has short \
-     ones, a mutex in its place can be faster, and can be replaced.";
-
 /// Counters of waits for those that it doesn't, and their names. For libc's own mutexes and
 /// condition variables, only the calls are counted.
-const UNREPLACED: [(&str, &str, &str); 5] = [
-    ("unreplaced.rwlock_waits", "read-write locks", "wait"),
+const UNREPLACED: [(&str, &str, &str); 4] = [
     ("unreplaced.semaphore_waits", "semaphores", "wait"),
     ("unreplaced.barrier_waits", "barriers", "wait"),
     ("mutex.handed_to_libc", "mutexes that are process-shared, robust or priority-aware", "call"),
@@ -63,13 +59,6 @@ impl Waits {
         each.filter(|(count, _)| *count > 0)
             .map(|(count, what)| format!("{what} ({})", counted(count, "wait")))
             .collect()
-    }
-
-    /// Returns what can be done about waits for what stays libc's.
-    pub fn advice(&self) -> Option<&'static str> {
-        let counters = self.counters.as_ref()?;
-        let waits = counters.get("unreplaced.rwlock_waits").copied().unwrap_or(0);
-        (waits > replaced(counters)).then_some(RWLOCK_ADVICE)
     }
 
     /// Returns how often threads waited for locks that can't, by kind.
@@ -118,7 +107,7 @@ mod tests {
     fn only_waits_for_what_is_replaced_count() {
         assert_eq!(Waits::default().replaced(), None);
         assert_eq!(waits(&[("mutex.handed_to_libc", 4), ("cond.wakes", 2)]).replaced(), Some(0));
-        assert_eq!(waits(&[("mutex.timed", 4), ("cond.waits", 2)]).replaced(), Some(6));
+        assert_eq!(waits(&[("mutex.timed", 4), ("rwlock.waits", 2)]).replaced(), Some(6));
     }
 
     #[test]
@@ -129,15 +118,9 @@ mod tests {
     }
 
     #[test]
-    fn waits_for_read_write_locks_lead_to_advice() {
-        assert_eq!(waits(&[("unreplaced.rwlock_waits", 2), ("mutex.timed", 2)]).advice(), None);
-        assert!(waits(&[("unreplaced.rwlock_waits", 3), ("mutex.timed", 2)]).advice().is_some());
-    }
-
-    #[test]
     fn what_is_not_replaced_is_named() {
-        let waits = waits(&[("unreplaced.rwlock_waits", 12), ("mutex.locks_contended", 1)]);
-        assert_eq!(waits.unreplaced(), ["read-write locks (12 waits)"]);
+        let waits = waits(&[("unreplaced.semaphore_waits", 12), ("mutex.locks_contended", 1)]);
+        assert_eq!(waits.unreplaced(), ["semaphores (12 waits)"]);
         assert!(waits.are_mostly_unreplaced());
         assert!(!Waits::default().are_mostly_unreplaced());
     }

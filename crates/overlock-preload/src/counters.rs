@@ -12,7 +12,8 @@
 //!           "longest_stall_ns":81320},
 //!  "cond":{"waits":3,"timed":0,"wakes":4,"handed_to_libc":0},
 //!  "spin":{"locks_contended":0,"slept":0},
-//!  "unreplaced":{"rwlock_waits":0,"semaphore_waits":2,"barrier_waits":0},
+//!  "rwlock":{"waits":0},
+//!  "unreplaced":{"semaphore_waits":2,"barrier_waits":0},
 //!  "events":{"pv_wait_node":5, ...}}
 //! ```
 //!

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names to which the dynamic linker binds programs, each in all the versions that glibc has
-//! had of it. Their code is in [`mutex`], [`cond`], [`spin`],
-//! [`passed_on`], [`gate`] and [`jump`].
+//! had of it. Their code is in [`mutex`], [`cond`], [`rwlock`], [`spin`], [`passed_on`], [`gate`]
+//! and [`jump`].
 //!
 //! A program asks for a version, by its linker or by `dlvsym`, and finds one that is missing here
 //! in libc. Calls of the two libraries do not exclude each other on one object, so none may be left
@@ -12,6 +12,7 @@
 //!
 //! [`mutex`]: crate::mutex
 //! [`cond`]: crate::cond
+//! [`rwlock`]: crate::rwlock
 //! [`spin`]: crate::spin
 //! [`passed_on`]: crate::passed_on
 //! [`gate`]: crate::gate
@@ -22,7 +23,7 @@ use core::sync::atomic::AtomicI32;
 use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, sem_t, timespec};
 
 use crate::mutex::{self, Mutex, calls};
-use crate::{cond, gate, jump, passed_on, spin};
+use crate::{cond, gate, jump, passed_on, rwlock, spin};
 
 /// Defines the functions behind the exported names.
 macro_rules! functions {
@@ -351,12 +352,20 @@ exports! {
     "pthread_spin_lock"          ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump spin_lock);
     "pthread_spin_trylock"       ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump spin_trylock);
     "pthread_spin_unlock"        ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump spin_unlock);
-    "pthread_rwlock_rdlock"      ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::rdlock);
-    "pthread_rwlock_timedrdlock" ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::timedrdlock);
-    "pthread_rwlock_clockrdlock" ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (pass passed_on::clockrdlock);
-    "pthread_rwlock_wrlock"      ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::wrlock);
-    "pthread_rwlock_timedwrlock" ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::timedwrlock);
-    "pthread_rwlock_clockwrlock" ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (pass passed_on::clockwrlock);
+    "pthread_rwlock_rdlock"      ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump rwlock::rdlock);
+    "pthread_rwlock_timedrdlock" ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump rwlock::timedrdlock);
+    "pthread_rwlock_clockrdlock" ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (jump rwlock::clockrdlock);
+    "pthread_rwlock_wrlock"      ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump rwlock::wrlock);
+    "pthread_rwlock_timedwrlock" ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump rwlock::timedwrlock);
+    "pthread_rwlock_clockwrlock" ["@" "2.30", "@@" "2.34"]   ["@" "2.30", "@@" "2.34"] => (jump rwlock::clockwrlock);
+    "pthread_rwlock_tryrdlock"  ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump rwlock::tryrdlock);
+    "pthread_rwlock_trywrlock"  ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump rwlock::trywrlock);
+    "pthread_rwlock_unlock"     ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump rwlock::unlock);
+    "__pthread_rwlock_rdlock"   ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump rwlock::rdlock);
+    "__pthread_rwlock_wrlock"   ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump rwlock::wrlock);
+    "__pthread_rwlock_tryrdlock" ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump rwlock::tryrdlock);
+    "__pthread_rwlock_trywrlock" ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump rwlock::trywrlock);
+    "__pthread_rwlock_unlock"   ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump rwlock::unlock);
     "pthread_barrier_wait"       ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::barrier_wait);
     "pthread_setcanceltype"      ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump gate::setcanceltype);
     "longjmp"                    ["@@" "2.2.5"]              ["@@" "2.17"]             => (pass jump::longjmp);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overlock's locks for unmodified programs: `LD_PRELOAD=liboverlock_preload.so program`.
 //!
-//! The library defines `pthread_mutex_*`, `pthread_cond_*` and `pthread_spin_*` calls of glibc, and
-//! the dynamic linker binds programs and their libraries to these. The state of a lock lives in the
-//! caller's own object; there is no table beside it.
+//! The library defines `pthread_mutex_*`, `pthread_cond_*`, `pthread_rwlock_*` and `pthread_spin_*`
+//! calls of glibc, and the dynamic linker binds programs and their libraries to these. The state of
+//! a lock lives in the caller's own object; there is no table beside it.
 //!
 //! | environment | meaning |
 //! |---|---|
@@ -18,17 +18,18 @@
 //! |---|---|
 //! | `pthread_mutex_lock`, `_trylock`, `_timedlock`, `_clocklock`, `_unlock`, `_destroy` | `mutex.rs` on `word.rs` |
 //! | `pthread_cond_wait`, `_timedwait`, `_clockwait`, `_signal`, `_broadcast`, `_destroy` | `cond.rs` and `block.c` |
+//! | `pthread_rwlock_rdlock`, `_wrlock`, their `try`, `timed` and `clock` variants, `_unlock` | `rwlock.rs` |
 //! | `pthread_spin_lock`, `_trylock`, `_unlock` | `spin.rs` |
 //! | `longjmp`, `_longjmp`, `siglongjmp` | `jump.rs`, then libc's |
 //!
 //! # What stays libc's
 //!
 //! * Initialisation: libc's initialisers write the type and zeros, which is our initial state too.
-//! * Mutexes that are robust, priority-inheriting, priority-protecting or process-shared, and
-//!   process-shared condition variables with such mutexes: recognised by their own bytes and handed
-//!   over in every call.
-//! * Read-write locks, barriers and semaphores: the library counts when a thread has to wait, and
-//!   passes the call on (`passed_on.rs`).
+//! * Mutexes that are robust, priority-inheriting, priority-protecting or process-shared,
+//!   process-shared condition variables with such mutexes, and process-shared read-write locks:
+//!   recognised by their own bytes and handed over in every call.
+//! * Barriers and semaphores: the library counts when a thread has to wait, and passes the call on
+//!   (`passed_on.rs`).
 //! * `pthread_once`, and the locks inside libc.
 //! * C11's `mtx_*` and `cnd_*`: in glibc they call its own functions directly, not by name, and so
 //!   never reach us. They are the same objects in memory, so a program must not mix both kinds of
@@ -82,7 +83,9 @@ mod operations;
 mod passed_on;
 mod platform;
 mod process;
+mod reading;
 mod real;
+mod rwlock;
 mod shared;
 mod spin;
 mod tables;

@@ -115,6 +115,8 @@ functions! {
     /// libc's `pthread_rwlock_clockwrlock`.
     rwlock_clockwrlock = c"pthread_rwlock_clockwrlock", None,
         (lock: *mut pthread_rwlock_t, clock: clockid_t, at: *const timespec);
+    /// libc's `pthread_rwlock_unlock`.
+    rwlock_unlock = c"pthread_rwlock_unlock", None, (lock: *mut pthread_rwlock_t);
     /// libc's `pthread_barrier_wait`.
     barrier_wait = c"pthread_barrier_wait", None, (barrier: *mut pthread_barrier_t);
     /// libc's `clock_gettime`.

@@ -36,7 +36,7 @@ pub(crate) const NAMES: [&str; 13] = [
     "cond.handed_to_libc",
     "spin.locks_contended",
     "spin.slept",
-    "unreplaced.rwlock_waits",
+    "rwlock.waits",
     "unreplaced.semaphore_waits",
     "unreplaced.barrier_waits",
 ];

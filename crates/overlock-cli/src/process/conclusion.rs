@@ -45,7 +45,6 @@ impl Seen<'_> {
                 waits.unreplaced().join(", ")
             ));
         }
-        told.extend(waits.advice().map(str::to_owned));
         told.extend(self.blind.iter().map(|why| format!("{why}.")));
         if waits.replaced().unwrap_or(0) == 0 {
             told.extend(self.instead());

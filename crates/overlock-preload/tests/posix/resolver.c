@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A library whose IFUNC resolver locks while the library is being relocated, before any that was preloaded is. With
- * WAITS it takes a read-write lock, which stays libc's.
+ * WAITS it waits for a semaphore, which stays libc's.
  */
 #include <pthread.h>
+#ifdef WAITS
+#include <semaphore.h>
+#endif
 
 static pthread_mutex_t normal = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t recursive = { { 0, 0, 0, 0, PTHREAD_MUTEX_RECURSIVE, 0, 0, { 0, 0 } } };
 #ifdef WAITS
-static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static sem_t semaphore = { .__align = 1 };
 #endif
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 
 static int answer(void)
 {
@@ -20,9 +24,10 @@ static int (*resolve(void))(void)
 {
 	pthread_mutex_lock(&normal);
 	pthread_mutex_lock(&recursive);
-#ifdef WAITS
 	pthread_rwlock_rdlock(&rwlock);
 	pthread_rwlock_unlock(&rwlock);
+#ifdef WAITS
+	sem_wait(&semaphore);
 #endif
 	pthread_mutex_unlock(&recursive);
 	pthread_mutex_unlock(&normal);

@@ -151,6 +151,11 @@ fn spin_locks() {
 }
 
 #[test]
+fn read_write_locks() {
+    conforms_and_passes_on("rwlock.c");
+}
+
+#[test]
 fn calls_that_stay_libcs() {
     conforms_and_passes_on("passed_on.c");
 }

@@ -287,6 +287,24 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
         park::unpark_all::<P>(word);
     }
 
+    /// Removes all waiters: for a forked child, which has none of the threads that waited. Who
+    /// holds the lock, and for what, stays as it was.
+    ///
+    /// # Safety
+    /// No CPU waits for this lock, or begins to before this returns. (Others may take it and
+    /// release it meanwhile.)
+    pub unsafe fn forget_waiters(&self)
+    where
+        P::Word: ConstAtomic<u32>,
+    {
+        // SAFETY: a new queue; the old one is accessed only by those that wait, which are gone. A
+        // queue consists of one cell.
+        unsafe {
+            (&raw const self.queue).cast_mut().write(QueueLock::with(P::Word::ZERO));
+        }
+        self.word.fetch_and(rmw::NO_WAITERS, Relaxed);
+    }
+
     /// Whether a CPU holds the lock for reading or writing. The answer may be out of date by the
     /// time it is returned.
     pub fn is_locked_at_all(&self) -> bool {

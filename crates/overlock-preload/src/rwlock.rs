@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pthread_rwlock_t`: the library's read-write lock, in the place of libc's.
+//!
+//! # State
+//!
+//! | byte | glibc | here |
+//! |---|---|---|
+//! | 0 | `__readers`, `__writers` | the lock: a word of readers and writer, and a queue of waiters |
+//! | 20 | `__pad4` | the process whose threads may wait for it |
+//! | 24 | `__cur_writer` | the same: the kernel's number of the thread that writes, or 0 |
+//! | 28 | `__shared` | the same: processes share it |
+//! | 48 | `__flags` | the same: its kind |
+//!
+//! Every initialiser writes the kind and zeros, which is our initial state too, so initialisation
+//! stays libc's; so does destruction, which does nothing. What processes share is libc's in all
+//! calls, untouched, and everything is under `none`.
+//!
+//! # Who goes first
+//!
+//! Waiting readers and writers are served in the order of their arrival, whatever the kind, and
+//! running ones may pass a bounded number of times. libc's default kind lets readers starve
+//! writers; POSIX leaves that open.
+//!
+//! What the default kind promises is that a thread which reads may read again, even if a writer
+//! waits. So each thread keeps the locks that it reads (`reading.rs`), and reads those again past
+//! waiting writers. The kind that prefers writers, `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`,
+//! does not promise it, and a thread that reads twice may wait for a writer that waits for it.
+//!
+//! # After a fork
+//!
+//! A forked child has the traces of waiting threads, but not the threads. As with mutexes
+//! (`word.rs`), a thread waits only where the stamp is its own process's; the first that has to
+//! wait removes the waiters of an ancestor. Until then they do no harm: a newcomer takes what is
+//! free, and a release kicks a thread that does not exist. Where processes share the memory
+//! although the lock does not say so, a thread polls. What other threads of the parent held stays
+//! locked in the child.
+//!
+//! # Limits
+//!
+//! A signal handler that jumps out of a wait leaves the lock unusable; POSIX gives a handler no
+//! right to call these functions, nor to leave them. No call is a cancellation point, as in glibc.
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use libc::{EBUSY, EDEADLK, EINVAL, ETIMEDOUT, c_int, clockid_t, pthread_rwlock_t, timespec};
+use overlock::platform::{Platform as _, maps};
+use overlock::{RawLock, RawRwLock, RawTimedLock};
+
+use crate::clock::{self, Deadline, Poll};
+use crate::counters::{self, Event, Preload};
+use crate::platform::Process;
+use crate::{choice, real, thread};
+
+/// A `pthread_rwlock_t`.
+#[repr(C)]
+struct RwLock {
+    lock: RawRwLock<Process, Preload>,
+    unused: [u32; 3],
+    stamp: AtomicU32,
+    writer: AtomicU32,
+    shared: AtomicU32,
+    unused_too: [u32; 4],
+    kind: AtomicU32,
+}
+
+const _: () = assert!(size_of::<RwLock>() <= size_of::<pthread_rwlock_t>());
+const _: () = assert!(align_of::<RwLock>() <= align_of::<pthread_rwlock_t>());
+const _: () = assert!(core::mem::offset_of!(RwLock, stamp) == 20);
+const _: () = assert!(core::mem::offset_of!(RwLock, kind) == 48);
+
+/// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`.
+const NOT_RECURSIVE: u32 = 2;
+
+/// In a stamp: a thread of the process removes the waiters of another.
+const CLEANING: u32 = 1 << 31;
+
+/// What a thread wants.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Want {
+    Read,
+    /// It may be reading already.
+    ReadAgain,
+    Write,
+}
+
+impl RwLock {
+    /// Views the lock behind a pointer that the program passed.
+    ///
+    /// # Safety
+    /// `lock` points to an initialised lock that outlives the reference; after the release it is
+    /// not used.
+    #[inline(always)]
+    unsafe fn new<'a>(lock: *mut pthread_rwlock_t) -> &'a Self {
+        // SAFETY: the caller's; size and alignment are asserted above, and every bit pattern is
+        // valid.
+        unsafe { &*lock.cast::<Self>() }
+    }
+
+    #[inline(always)]
+    fn address(&self) -> usize {
+        (&raw const *self).addr()
+    }
+
+    fn is_libcs(&self) -> bool {
+        self.shared.load(Relaxed) != 0 || choice::is_none()
+    }
+
+    fn is_mine(&self) -> bool {
+        self.lock.is_locked() && self.writer.load(Relaxed) == thread::tid()
+    }
+
+    /// How a reader must take it.
+    fn reads(&self) -> Want {
+        let is_recursive = self.kind.load(Relaxed) != NOT_RECURSIVE;
+        let again = is_recursive && thread::this().reading.may_include(self.address());
+        if again { Want::ReadAgain } else { Want::Read }
+    }
+
+    /// Records that the caller has taken the lock.
+    #[inline(always)]
+    fn taken(&self, want: Want) -> c_int {
+        match want {
+            Want::Write => self.writer.store(thread::tid(), Relaxed),
+            Want::Read | Want::ReadAgain => thread::this().reading.begin(self.address()),
+        }
+        0
+    }
+
+    #[inline(always)]
+    fn try_take(&self, want: Want) -> bool {
+        match want {
+            Want::Read => self.lock.try_lock_shared(),
+            Want::ReadAgain => self.lock.try_lock_shared_recursive(),
+            Want::Write => self.lock.try_lock(),
+        }
+    }
+
+    /// Takes the lock, unless `CLOCK_MONOTONIC` reaches `deadline_ns` first.
+    #[cold]
+    #[inline(never)]
+    fn wait(&self, want: Want, deadline_ns: Option<u64>) -> c_int {
+        if !self.may_wait() {
+            return self.poll(want, deadline_ns);
+        }
+        let taken = match (want, deadline_ns) {
+            (Want::Read, None) => {
+                self.lock.lock_shared();
+                true
+            }
+            (Want::ReadAgain, None) => {
+                self.lock.lock_shared_recursive();
+                true
+            }
+            (Want::Write, None) => {
+                self.lock.lock();
+                true
+            }
+            (Want::Read, Some(at)) => self.lock.try_lock_shared_until(at),
+            (Want::ReadAgain, Some(at)) => self.lock.try_lock_shared_recursive_until(at),
+            (Want::Write, Some(at)) => self.lock.try_lock_until(at),
+        };
+        if taken { 0 } else { ETIMEDOUT }
+    }
+
+    /// Takes the lock outside its queue, which would name threads of several processes.
+    fn poll(&self, want: Want, deadline_ns: Option<u64>) -> c_int {
+        let mut poll = Poll::new();
+        while !self.try_take(want) {
+            if deadline_ns.is_some_and(|at| Process::now_ns() >= at) {
+                return ETIMEDOUT;
+            }
+            poll.sleep();
+        }
+        0
+    }
+
+    /// Whether threads of this process may wait for the lock; removes the waiters of an ancestor.
+    fn may_wait(&self) -> bool {
+        let process = choice::process();
+        let mut poll = Poll::new();
+        loop {
+            // ORDERING: Acquire ← the Release below: the waiters are gone.
+            let stamp = self.stamp.load(Acquire);
+            if stamp == process {
+                return true;
+            }
+            if stamp == process | CLEANING {
+                poll.sleep();
+            } else if stamp == 0 {
+                let _ = self.stamp.compare_exchange(0, process, Relaxed, Relaxed);
+            } else if !maps::is_private(self.address()) {
+                return false;
+            } else if self
+                .stamp
+                .compare_exchange(stamp, process | CLEANING, Relaxed, Relaxed)
+                .is_ok()
+            {
+                // SAFETY: the threads that waited are another process's, and none of this one
+                // waits before it has seen the stamp.
+                unsafe { self.lock.forget_waiters() };
+                // ORDERING: Release → the Acquire above.
+                self.stamp.store(process, Release);
+                return true;
+            }
+        }
+    }
+
+    /// Takes the lock, after an attempt has failed.
+    #[cold]
+    #[inline(never)]
+    fn lock_slow(&self, want: Want, deadline: Option<&Deadline>) -> c_int {
+        choice::ensure_decided();
+        counters::add(Event::RwlockWait);
+        if self.is_mine() {
+            return EDEADLK;
+        }
+        let error = match deadline {
+            None => self.wait(want, None),
+            Some(deadline) => deadline.attempt(|at_ns| self.wait(want, Some(at_ns))),
+        };
+        if error == 0 { self.taken(want) } else { error }
+    }
+
+    #[inline(always)]
+    fn lock(&self, want: Want, deadline: Option<&Deadline>) -> c_int {
+        if self.try_take(want) { self.taken(want) } else { self.lock_slow(want, deadline) }
+    }
+
+    fn lock_until(&self, want: Want, clock: clockid_t, at: &timespec) -> c_int {
+        if !clock::is_supported(clock) {
+            return EINVAL;
+        }
+        match Deadline::new(clock, at) {
+            Ok(deadline) => self.lock(want, Some(&deadline)),
+            Err(error) => error,
+        }
+    }
+
+    fn try_lock(&self, want: Want) -> c_int {
+        if self.try_take(want) { self.taken(want) } else { EBUSY }
+    }
+
+    #[inline(always)]
+    fn unlock(&self) -> c_int {
+        if self.lock.is_locked() {
+            self.writer.store(0, Relaxed);
+            // SAFETY: a writer has it, and the program asserts that it is the caller: POSIX allows
+            // to trust that.
+            unsafe { self.lock.unlock() };
+        } else if self.lock.is_locked_at_all() {
+            thread::this().reading.end(self.address());
+            // SAFETY: likewise of a reader.
+            unsafe { self.lock.unlock_shared() };
+        }
+        0
+    }
+}
+
+/// Counts a wait for a lock of libc's: its call that does not wait finds out whether the other
+/// would.
+fn libcs(error: c_int, wait: impl FnOnce() -> c_int) -> c_int {
+    if error != EBUSY {
+        return error;
+    }
+    choice::ensure_decided();
+    counters::add(Event::RwlockWait);
+    wait()
+}
+
+/// Defines the calls of readers or of writers.
+macro_rules! calls {
+    ($want:expr, $lock:ident, $try:ident, $timed:ident, $clocked:ident,
+     $real:ident, $real_try:ident, $real_timed:ident, $real_clocked:ident) => {
+        /// The call that waits.
+        ///
+        /// # Safety
+        /// As for libc's function.
+        pub(crate) unsafe extern "C-unwind" fn $lock(lock: *mut pthread_rwlock_t) -> c_int {
+            // SAFETY: the caller's.
+            let it = unsafe { RwLock::new(lock) };
+            if it.is_libcs() {
+                // SAFETY: the caller's.
+                return libcs(unsafe { real::$real_try(lock) }, || unsafe { real::$real(lock) });
+            }
+            it.lock($want(it), None)
+        }
+
+        /// The call that does not.
+        ///
+        /// # Safety
+        /// As for libc's function.
+        pub(crate) unsafe extern "C-unwind" fn $try(lock: *mut pthread_rwlock_t) -> c_int {
+            // SAFETY: the caller's.
+            let it = unsafe { RwLock::new(lock) };
+            if it.is_libcs() {
+                // SAFETY: the caller's.
+                return unsafe { real::$real_try(lock) };
+            }
+            it.try_lock($want(it))
+        }
+
+        /// The call that waits until a time on the wall clock.
+        ///
+        /// # Safety
+        /// As for libc's function.
+        pub(crate) unsafe extern "C-unwind" fn $timed(
+            lock: *mut pthread_rwlock_t,
+            at: *const timespec,
+        ) -> c_int {
+            // SAFETY: the caller's.
+            let (it, until) = unsafe { (RwLock::new(lock), &*at) };
+            if it.is_libcs() {
+                // libc looks at the time before it takes even a free lock.
+                // SAFETY: the caller's.
+                let wait = || unsafe { real::$real_timed(lock, at) };
+                if !clock::is_valid(until) {
+                    return wait();
+                }
+                // SAFETY: the caller's.
+                return libcs(unsafe { real::$real_try(lock) }, wait);
+            }
+            it.lock_until($want(it), libc::CLOCK_REALTIME, until)
+        }
+
+        /// The call that waits until a time on the given clock.
+        ///
+        /// # Safety
+        /// As for libc's function.
+        pub(crate) unsafe extern "C-unwind" fn $clocked(
+            lock: *mut pthread_rwlock_t,
+            clock: clockid_t,
+            at: *const timespec,
+        ) -> c_int {
+            // SAFETY: the caller's.
+            let (it, until) = unsafe { (RwLock::new(lock), &*at) };
+            if it.is_libcs() {
+                // SAFETY: the caller's.
+                let wait = || unsafe { real::$real_clocked(lock, clock, at) };
+                if !clock::is_supported(clock) || !clock::is_valid(until) {
+                    return wait();
+                }
+                // SAFETY: the caller's.
+                return libcs(unsafe { real::$real_try(lock) }, wait);
+            }
+            it.lock_until($want(it), clock, until)
+        }
+    };
+}
+
+calls!(
+    RwLock::reads,
+    rdlock,
+    tryrdlock,
+    timedrdlock,
+    clockrdlock,
+    rwlock_rdlock,
+    rwlock_tryrdlock,
+    rwlock_timedrdlock,
+    rwlock_clockrdlock
+);
+calls!(
+    |_| Want::Write,
+    wrlock,
+    trywrlock,
+    timedwrlock,
+    clockwrlock,
+    rwlock_wrlock,
+    rwlock_trywrlock,
+    rwlock_timedwrlock,
+    rwlock_clockwrlock
+);
+
+/// `pthread_rwlock_unlock`.
+///
+/// # Safety
+/// As for libc's function.
+pub(crate) unsafe extern "C-unwind" fn unlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: the caller's.
+    let it = unsafe { RwLock::new(lock) };
+    if it.is_libcs() {
+        // SAFETY: the caller's.
+        return unsafe { real::rwlock_unlock(lock) };
+    }
+    it.unlock()
+}
