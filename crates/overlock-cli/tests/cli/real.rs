@@ -68,8 +68,9 @@ pub(crate) fn counters(lock: &str, program_args: &[&str]) -> serde_json::Value {
 #[test]
 fn counters_say_where_the_program_waited() {
     said(&["run"], "mutex").ends(0, "mutex.locks_contended");
-    said(&["run"], "rwlock").ends(0, "unreplaced.rwlock_waits       1");
-    said(&["run", "none"], "rwlock").ends(0, "unreplaced.rwlock_waits       1");
+    said(&["run"], "rwlock").ends(0, "rwlock.waits");
+    said(&["run"], "semaphore").ends(0, "unreplaced.semaphore_waits       1");
+    said(&["run", "none"], "semaphore").ends(0, "unreplaced.semaphore_waits       1");
     said(&["run"], "none").ends(0, "No thread waited for a lock that Overlock replaces");
 }
 
@@ -88,11 +89,11 @@ fn the_longest_stall_at_a_mutex_is_counted() {
 #[test]
 fn no_verdict_where_no_lock_of_ours_is_waited_for() {
     let flags = ["compare", "--locks", "libc,hybrid", "--runs", "6"];
-    let rwlock = said(&flags, "rwlock");
-    rwlock.ends(0, "but threads waited for read-write locks (1 wait)");
+    let semaphore = said(&flags, "semaphore");
+    semaphore.ends(0, "but threads waited for semaphores (1 wait)");
     let none = said(&flags, "none");
     none.ends(0, "No thread waited for a lock that Overlock replaces");
-    for said in [rwlock, none] {
+    for said in [semaphore, none] {
         assert!(said.stdout.contains("No verdict: no thread waited"), "{said:?}");
     }
     let mutex = said(&flags, "mutex");

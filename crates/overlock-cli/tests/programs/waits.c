@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +16,16 @@ static pthread_mutex_t normal = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static pthread_mutex_t *mutex = &normal;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
-static int is_rwlock, is_none;
+static sem_t semaphore;
+static int is_rwlock, is_semaphore, is_none;
 static atomic_int waiter;
 
 static void take(void)
 {
 	if (is_rwlock)
 		pthread_rwlock_wrlock(&rwlock);
+	else if (is_semaphore)
+		sem_wait(&semaphore);
 	else if (!is_none)
 		pthread_mutex_lock(mutex);
 }
@@ -30,6 +34,8 @@ static void give(void)
 {
 	if (is_rwlock)
 		pthread_rwlock_unlock(&rwlock);
+	else if (is_semaphore)
+		sem_post(&semaphore);
 	else if (!is_none)
 		pthread_mutex_unlock(mutex);
 }
@@ -63,9 +69,12 @@ int main(int argc, char **argv)
 	pthread_t thread;
 
 	is_rwlock = argc > 1 && strcmp(argv[1], "rwlock") == 0;
+	is_semaphore = argc > 1 && strcmp(argv[1], "semaphore") == 0;
 	is_none = argc > 1 && strcmp(argv[1], "none") == 0;
 	if (argc > 1 && strcmp(argv[1], "recursive") == 0)
 		mutex = &recursive;
+	if (is_semaphore && sem_init(&semaphore, 0, 1) != 0)
+		return 1;
 	take();
 	if (pthread_create(&thread, NULL, second, NULL) != 0)
 		return 1;
