@@ -155,7 +155,8 @@ pub(crate) fn run<M: Monitor>(spec: &RunSpec) -> io::Result<RunSample> {
         monitor: M::new(),
         counter: AtomicU64::new(0),
         count: AtomicU64::new(0),
-        come: AtomicU64::new(0),
+        // The first broadcast waits for no thread.
+        come: AtomicU64::new(spec.threads as u64 - 1),
     };
     let groups = (0..groups(spec.task, spec.threads)).map(|_| group()).collect();
     start(spec, groups, work_loop::<M>)

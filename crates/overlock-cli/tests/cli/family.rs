@@ -42,6 +42,7 @@ fn readers_are_measured_under_every_read_write_lock() {
     assert!(stalls("read-0") > 0, "{points:?}");
     assert_eq!(stalls("read-100"), 0, "{points:?}");
     assert_eq!(said.records("pair").len(), 5);
+    assert!(have_run(&said), "{said:?}");
 }
 
 #[test]
@@ -61,6 +62,7 @@ fn waits_for_conditions_are_measured_with_every_lock_that_has_them() {
         let said = bench_until(&[&args[..], &["--json", "--explain"]].concat(), have_run);
         assert_eq!(said.code, Some(0), "{said:?}");
         assert_eq!(locks_of(&said, task), [all, all].concat(), "{task}");
+        assert!(have_run(&said), "{task}: {said:?}");
     }
 }
 
