@@ -163,7 +163,6 @@ mod one_cpu;
 pub(crate) mod order;
 mod pace;
 mod release;
-mod unsure;
 mod wait;
 
 use enqueue::{Enqueued, Place};
@@ -208,45 +207,34 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         seen.taken_by_newcomer().is_some_and(|new| cas(&self.word, seen, new, Acquire).is_ok())
     }
 
-    /// Where cheap releases exist, the fast path refuses even free locks as long as they are not
-    /// armed. Taking such a lock here must not cost the stack frame of what follows.
+    /// Waits for the lock. Returns false if the deadline passed first.
+    ///
+    /// It begins with one more try: where cheap releases exist, the fast path refuses even free
+    /// locks as long as they are not armed.
     #[cold]
     #[inline(never)]
     pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
-        !self.look().is_head_halted() && self.try_take() || self.wait(deadline_ns)
-    }
-
-    /// Waits for the lock. Returns false if the deadline passed first.
-    #[inline(never)]
-    fn wait(&self, deadline_ns: Option<u64>) -> bool {
-        if self.look().is_head_halted() && self.take_past_halted() {
-            C::count(Event::PvLockStealing);
+        if !self.look().is_head_halted() && self.try_take() || self.take_past_halted() {
             return true;
         }
         C::count(Event::LockSlowpath);
         loop {
             if O::UNFAIR && P::WAITS && P::waits() && self.spin_as_newcomer(deadline_ns) {
-                C::count(Event::PvLockStealing);
                 return true;
             }
             let waited = match Place::<P, O, C>::enqueue(&self.word) {
-                Enqueued::Took => {
-                    C::count(Event::PvLockStealing);
-                    return true;
-                }
+                Enqueued::Took => return true,
                 Enqueued::NoNode => return self.wait_without_node(deadline_ns),
-                Enqueued::Behind(place, before) => place.wait_to_be_head(before, deadline_ns),
-                Enqueued::Again(place) => place.wait_behind(deadline_ns),
+                Enqueued::Head(place) => Waited::Head(place),
+                Enqueued::Behind(place) => place.wait_behind(deadline_ns),
             };
             match waited {
                 Waited::Head(head) => return head.lock_as_head(deadline_ns),
                 Waited::Late => return false,
-                Waited::Reserved(reservation) => {
-                    if self.take_past_reservation(reservation) {
-                        C::count(Event::PvLockStealing);
-                        return true;
-                    }
+                Waited::Reserved(reservation) if self.take_past_reservation(reservation) => {
+                    return true;
                 }
+                Waited::Reserved(_) => {}
             }
         }
     }
@@ -258,7 +246,13 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let is_same = |seen: LockWord| seen.reservation() == Some(reservation);
         let takes = |seen: LockWord| is_same(seen).then(|| seen.taken_past_reservation());
         // ORDERING: Acquire, O1.
-        update(&self.word, Acquire, takes).is_ok()
+        update(&self.word, Acquire, takes).is_ok_and(|_| Self::has_stolen())
+    }
+
+    /// Counts an acquisition by a newcomer that had to wait.
+    fn has_stolen() -> bool {
+        C::count(Event::PvLockStealing);
+        true
     }
 }
 
@@ -282,12 +276,13 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
     unsafe fn unlock(&self) {
         const { assert!(P::WAITS || !P::Release::EXISTS, "a cheap release is for CPUs that wait") };
         if is_patched_out::<P>() {
-            return self.release_natively();
+            // ORDERING: Release, O2. No CPU has halted.
+            self.word.fetch_sub(rmw::RELEASE, Release);
+            return;
         }
         if P::Release::EXISTS {
             if !P::Release::clear_low_byte(&self.word) {
-                // SAFETY: the caller holds the lock.
-                unsafe { self.release(false) };
+                self.release(false);
             }
             return;
         }

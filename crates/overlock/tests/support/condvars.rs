@@ -148,7 +148,7 @@ pub(crate) fn acts<P: Platform<Word = Word>, S: Conditional>(
     let notifiers = acts.iter().copied().flatten().filter(|act| !is_wait(act)).count();
     let waits = acts.iter().copied().flatten().filter(is_wait).map(waits).sum();
     explore(preemptions, depth, move || {
-        platform::open::<P>(world, acts.len());
+        platform::open(world, acts.len());
         let [life, mutexs] = [(); 2].map(|()| platform::keep(Life::new(None)));
         let cell = || Word::new(0, Part::Lock(life));
         let scene = platform::keep(Scene {

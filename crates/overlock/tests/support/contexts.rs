@@ -22,7 +22,7 @@ pub(crate) fn nested<const DEPTH: usize>(
     depth: Depth,
 ) -> Report {
     explore(Some(preemptions), depth, move || {
-        platform::open::<Halting>(World { interrupts: DEPTH - 1, ..world }, 2);
+        platform::open(World { interrupts: DEPTH - 1, ..world }, 2);
         let scenes: &'static [_; DEPTH] = platform::keep(std::array::from_fn(|level| {
             kinds[level].scene(if level == DEPTH - 1 { SECTIONS } else { SECTIONS - 1 })
         }));
@@ -55,7 +55,7 @@ pub(crate) fn nested<const DEPTH: usize>(
 /// CPU 1 has left behind, CPU 2 frees it, and CPU 1 uses it again.
 pub(crate) fn left_behind(depth: Depth) -> Report {
     explore(Some(1), depth, || {
-        platform::open::<Halting>(World { timeouts: true, ..World::PLAIN }, 3);
+        platform::open(World { timeouts: true, ..World::PLAIN }, 3);
         let scene = Scene::new(4, queued::<Halting>, nobody_passes());
         scene.lock.lock();
         platform::run(3, move |cpu| {
@@ -82,7 +82,7 @@ pub(crate) fn left_behind(depth: Depth) -> Report {
 /// and frees the node.
 pub(crate) fn unlinked(depth: Depth) -> Report {
     explore(Some(1), depth, || {
-        platform::open::<Halting>(World { timeouts: true, ..World::PLAIN }, 4);
+        platform::open(World { timeouts: true, ..World::PLAIN }, 4);
         let scene = Scene::new(4, queued::<Halting>, nobody_passes());
         scene.lock.lock();
         platform::run(4, move |cpu| {

@@ -86,7 +86,7 @@ pub(crate) fn late_kick(
     depth: Depth,
 ) -> Report {
     explore(Some(bound), depth, move || {
-        platform::open::<Halting>(World { numbers, ..WORLD }, cpus);
+        platform::open(World { numbers, ..WORLD }, cpus);
         let [first, second] = [kinds[0].scene(2), kinds[1].scene(cpus)];
         first.lock.lock();
         second.lock.lock();
@@ -118,7 +118,7 @@ pub(crate) fn interrupted_kick(
     depth: Depth,
 ) -> Report {
     explore(Some(bound), depth, move || {
-        platform::open::<Halting>(World { interrupts: 1, numbers, ..WORLD }, 3);
+        platform::open(World { interrupts: 1, numbers, ..WORLD }, 3);
         let [first, second] = [kinds[0].scene(2), kinds[1].scene(3)];
         first.lock.lock();
         second.lock.lock();
@@ -153,7 +153,7 @@ pub(crate) fn interrupted_kick(
 /// first once it has released it.
 fn inside(kinds: [Kind; 2], world: World, bound: usize, depth: Depth) -> Report {
     explore(Some(bound), depth, move || {
-        platform::open::<Halting>(world, 2);
+        platform::open(world, 2);
         let [first, second] = kinds.map(|kind| kind.scene(2));
         second.lock.lock();
         platform::run(2, move |cpu| {

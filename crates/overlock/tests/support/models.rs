@@ -277,7 +277,7 @@ pub(crate) fn sections<P: Platform<Word = Word>, L: RawLock + 'static>(
     watch: fn() -> Option<Watch>,
 ) -> Report {
     explore(plan.preemptions, depth, move || {
-        platform::open::<P>(plan.world, plan.sections.len());
+        platform::open(plan.world, plan.sections.len());
         let scene = Scene::new(plan.sections.iter().sum(), make, watch());
         if plan.held && !scene.lock.is_locked() {
             scene.lock.lock();

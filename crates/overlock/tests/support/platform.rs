@@ -152,14 +152,10 @@ struct Own {
 }
 
 /// One execution of a model; each execution creates its own.
-struct Stage {
-    slots: Vec<Slot<Word>>,
-    buckets: [Bucket<Word>; 1],
-}
-
-/// The part of a stage that does not depend on the platform's parameters.
 struct Machine {
     world: World,
+    slots: Vec<Slot<Word>>,
+    buckets: [Bucket<Word>; 1],
     own: Vec<Own>,
     accesses: Cell<u64>,
     /// The address each CPU sleeps on, or zero.
@@ -176,7 +172,6 @@ struct Machine {
 
 thread_local! {
     static KEPT: RefCell<Vec<*mut dyn Any>> = const { RefCell::new(Vec::new()) };
-    static STAGE: Cell<Option<&'static dyn Any>> = const { Cell::new(None) };
     static MACHINE: Cell<Option<&'static Machine>> = const { Cell::new(None) };
     static HANDLER: Cell<Option<&'static dyn Fn(usize)>> = const { Cell::new(None) };
     static DEADLOCKED: Cell<bool> = const { Cell::new(false) };
@@ -195,10 +190,9 @@ pub(crate) fn keep<T: 'static>(value: T) -> &'static T {
     unsafe { &*kept }
 }
 
-/// Starts an execution in a `world` with `cpus` CPUs, for locks of the platform `P`. (Even an idle
-/// CPU costs time, because each execution creates every cell anew.)
-pub(crate) fn open<P: Platform<Word = Word>>(world: World, cpus: usize) {
-    STAGE.set(None);
+/// Starts an execution in a `world` with `cpus` CPUs. (Even an idle CPU costs time, because each
+/// execution creates every cell anew.)
+pub(crate) fn open(world: World, cpus: usize) {
     MACHINE.set(None);
     HANDLER.set(None);
     DEADLOCKED.set(false);
@@ -210,12 +204,10 @@ pub(crate) fn open<P: Platform<Word = Word>>(world: World, cpus: usize) {
     // An entry of a full table names no waiter.
     let entry = if world.full { 1 << 16 } else { 0 };
     let used = keep(Cell::new(0));
-    STAGE.set(Some(keep(Stage {
-        slots: (0..cpus).map(|_| slot(world.numbers)).collect(),
-        buckets: [Bucket::with(|| Word::new(entry, Part::Table(used)))],
-    })));
     MACHINE.set(Some(keep(Machine {
         world,
+        slots: (0..cpus).map(|_| slot(world.numbers)).collect(),
+        buckets: [Bucket::with(|| Word::new(entry, Part::Table(used)))],
         own: (0..cpus).map(|cpu| Own::starting_at(cpu as u64 * world.ahead_ns)).collect(),
         accesses: Cell::new(0),
         kernel: Mutex::new([0; CPUS]),
@@ -307,11 +299,6 @@ pub(crate) fn stale_failures() -> bool {
 
 fn machine() -> &'static Machine {
     MACHINE.get().expect("a model starts with `open`")
-}
-
-fn stage() -> &'static Stage {
-    let stage = STAGE.get().expect("a model starts with `open`");
-    stage.downcast_ref().expect("a model has locks of one platform")
 }
 
 impl Own {
@@ -565,11 +552,11 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
     }
 
     fn slot(cpu: Cpu) -> &'static Slot<Word> {
-        &stage().slots[cpu.index()]
+        &machine().slots[cpu.index()]
     }
 
     fn waiters() -> &'static [Bucket<Word>] {
-        &stage().buckets
+        &machine().buckets
     }
 
     fn wait(word: &Word, expected: u32, deadline_ns: Option<u64>) {

@@ -183,7 +183,7 @@ pub(crate) fn calls<P: Platform<Word = Word>, S: Shared>(
     depth: Depth,
 ) -> Report {
     explore(preemptions, depth, move || {
-        platform::open::<P>(world, calls.len());
+        platform::open(world, calls.len());
         let scene = Scene::<S>::new();
         platform::run(calls.len(), move |cpu| {
             for &call in calls[cpu] {

@@ -131,6 +131,6 @@ fn s3_acquire_suffices_on_the_stealing_cas() {
 
 #[test]
 fn s3_acquire_suffices_on_the_taking_cas_that_clears_pending() {
-    acquire_suffices("hybrid_two", "hand_off.rs take update");
-    acquire_suffices("queued_two", "hand_off.rs take update");
+    acquire_suffices("hybrid_two", "head.rs take update");
+    acquire_suffices("queued_two", "head.rs take update");
 }

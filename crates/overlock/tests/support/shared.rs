@@ -286,7 +286,7 @@ pub(crate) fn uses<P: Platform<Word = Word>, S: Shared>(
     depth: Depth,
 ) -> Report {
     explore(preemptions, depth, move || {
-        platform::open::<P>(world, all.len());
+        platform::open(world, all.len());
         let scene = Scene::<S>::new(all.iter().map(|uses| uses.len()).sum());
         platform::run(all.len(), move |cpu| {
             for &what in all[cpu] {

@@ -62,7 +62,6 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("slot.rs", "left_in", Role::Looks),
     ("slot/node.rs", "release", Role::Frees),
     ("raw/queue/kick.rs", "kick_found", Role::Kicks(Kind::Queue)),
-    ("raw/queue/kick.rs", "kick_halted", Role::Kicks(Kind::Queue)),
     ("raw/queue/kick.rs", "is_head_kicked", Role::Kicks(Kind::Queue)),
     ("raw/ticket.rs", "kick_next", Role::Kicks(Kind::Ticket)),
     ("raw/ticket/gone.rs", "skip", Role::Kicks(Kind::Ticket)),

@@ -74,7 +74,7 @@ pub(crate) fn twice<L: Doubtful>(
     depth: Depth,
 ) -> Report {
     explore(Some(2), depth, move || {
-        platform::open::<Halting>(World::PLAIN, 3);
+        platform::open(World::PLAIN, 3);
         let scene = Scene::new(0, make, unwatched());
         scene.lock.lock();
         let name = scene.lock.name();
@@ -107,7 +107,7 @@ pub(crate) const MODELS: &[Model] = &[
             sections::<Halting, _>(PLAN, depth, make, lock, nobody_passes)
         },
         events: &[Event::PvWaitHead, Event::PvKickUnlock],
-        sites: &["unsure.rs unlock_if_locked cas", "unsure.rs release_if_locked update"],
+        sites: &["release.rs unlock_if_locked cas", "release.rs release update"],
     },
     Model {
         name: "ticket_unsure",
@@ -122,7 +122,7 @@ pub(crate) const MODELS: &[Model] = &[
         name: "queued_twice",
         run: |depth| twice(queued::<Halting>, Doubtful::release, depth),
         events: &[Event::PvWaitHead, Event::PvKickUnlock],
-        sites: &["unsure.rs release_if_locked update"],
+        sites: &["release.rs release update"],
     },
     Model {
         name: "ticket_twice",

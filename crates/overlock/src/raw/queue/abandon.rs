@@ -5,9 +5,7 @@
 //! joining the queue and leaving it. What it would do at a deadline is then possible: every step of
 //! [`Place::come_back`] has the same effect if it is repeated, and none is left out.
 
-use core::marker::PhantomData;
-use core::ptr;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
 use super::enqueue::Place;
 use super::order::Order;
@@ -17,7 +15,6 @@ use crate::entered::Entered;
 use crate::platform::Platform;
 use crate::raw::word::queue::rmw;
 use crate::slot::{Care, NodeId, NodeState, step};
-use crate::waiters::{self, Key};
 
 /// Removes all waiters from a lock word: only `LOCKED` stays as it was.
 ///
@@ -55,9 +52,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
 impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
     /// The place of this CPU's node, which is in the queue.
     fn again(word: &'a P::Word, id: NodeId) -> Self {
-        let key = Key::new(ptr::from_ref(word), 0);
-        let entered = Entered::again(id);
-        Self { word, key, entered, is_seen: false, has_slept: true, class: PhantomData }
+        Self { has_slept: true, ..Self::new(word, Entered::again(id)) }
     }
 
     /// Leaves the queue, as the head or behind others.
@@ -75,11 +70,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
                 _ => break,
             }
         }
-        // ORDERING: Acquire, Q-O6.
-        node_state.swap(NodeState::HEAD, Acquire);
-        waiters::remove::<P>(self.key, self.entered.id());
-        // (t,d,h,n,l) -> (t,d,0,n,l)
-        self.word.fetch_and(rmw::HEAD_IS_BACK, Relaxed);
+        self.come_back();
         self.give_up();
     }
 }

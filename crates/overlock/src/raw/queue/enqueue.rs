@@ -17,14 +17,18 @@ use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
+use super::kick::stamp;
 use super::order::Order;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::entered::Entered;
 use crate::platform::Platform;
 use crate::raw::word::queue::{LockWord, update};
-use crate::slot::{Node, NodeId, NodeState, step};
+use crate::slot::{Node, NodeState, step};
 use crate::waiters::Key;
+
+/// In a node's `next`: the waiter has left before its successor linked itself.
+pub(super) const GONE: u32 = u32::MAX;
 
 /// A place in the queue of a lock: this CPU's node, queued.
 pub(super) struct Place<'a, P: Platform, O: Order, C: Class> {
@@ -44,10 +48,10 @@ pub(super) struct Place<'a, P: Platform, O: Order, C: Class> {
 pub(super) enum Enqueued<'a, P: Platform, O: Order, C: Class> {
     /// The CPU took the lock, which it found free.
     Took,
-    /// The CPU is in the queue, behind the given node or alone.
-    Behind(Place<'a, P, O, C>, Option<NodeId>),
-    /// The CPU is in the queue again, behind others, where it had given up.
-    Again(Place<'a, P, O, C>),
+    /// The CPU is the head of the queue.
+    Head(Place<'a, P, O, C>),
+    /// The CPU is in the queue, behind others; perhaps again, where it had given up.
+    Behind(Place<'a, P, O, C>),
     /// The CPU has no free node (F7).
     NoNode,
 }
@@ -61,7 +65,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         if entered.as_ref().is_none_or(|entered| entered.level() > 0)
             && let Some(place) = Self::take_back(word)
         {
-            return Enqueued::Again(place);
+            return Enqueued::Behind(place);
         }
         let Some(entered) = entered else {
             C::count(Event::LockNoNode);
@@ -82,15 +86,30 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
             let takes = seen.taken_by_newcomer();
             Some(takes.unwrap_or(seen.joined_by(entered.id(), Self::STRICT)))
         };
-        let joined = update(word, AcqRel, joins);
-        match joined {
-            Ok((before, _)) if before.taken_by_newcomer().is_some() => Enqueued::Took,
-            Ok((before, _)) => Enqueued::Behind(Self::new(word, entered), before.tail()),
-            Err(_) => unreachable!(),
+        let Ok((before, now)) = update(word, AcqRel, joins) else { unreachable!() };
+        if !now.ends_with(entered.id()) {
+            C::count(Event::PvLockStealing);
+            return Enqueued::Took;
         }
+        let place = Self::new(word, entered);
+        let is_behind = before.tail().is_some_and(|before| {
+            let before = before.node::<P>();
+            // ORDERING: AcqRel, Q-O2.
+            let is_linked = before.next.swap(place.entered.id().code(), AcqRel) != GONE;
+            if !is_linked {
+                before.release();
+            }
+            is_linked
+        });
+        if !is_behind {
+            node.state.store(NodeState::HEAD, Relaxed);
+            node.since.store(stamp::<P>(), Relaxed);
+        }
+        place.entered.has_got_to(step::QUEUED);
+        if is_behind { Enqueued::Behind(place) } else { Enqueued::Head(place) }
     }
 
-    fn new(word: &'a P::Word, entered: Entered<P>) -> Self {
+    pub(super) fn new(word: &'a P::Word, entered: Entered<P>) -> Self {
         let key = Key::new(ptr::from_ref(word), 0);
         Self { word, key, entered, is_seen: false, has_slept: false, class: PhantomData }
     }

@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use super::enqueue::Place;
+use super::enqueue::{GONE, Place};
 use super::kick::stamp;
 use super::order::Order;
 use crate::atomic::Atomic;
@@ -13,28 +13,7 @@ use crate::raw::word::queue::{LockWord, update};
 use crate::slot::{NodeId, NodeState, step};
 use crate::waiters;
 
-/// In a node's `next`: the waiter has left before its successor linked itself.
-pub(super) const GONE: u32 = u32::MAX;
-
 impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
-    /// Takes the lock if it is free, and leaves the queue.
-    pub(super) fn take(self) -> Result<(), Self> {
-        self.entered.has_got_to(step::MOVING);
-        let id = self.entered.id();
-        let takes =
-            |seen: LockWord| (!seen.is_locked()).then(|| seen.taken_by_head(id, Self::STRICT));
-        // ORDERING: Acquire: O1 and Q-O7.
-        let Ok((_, now)) = update(self.word, Acquire, takes) else {
-            self.entered.has_got_to(step::QUEUED);
-            return Err(self);
-        };
-        C::count(Event::LockQueued);
-        if now.has_queue() {
-            self.hand_on(true);
-        }
-        Ok(())
-    }
-
     /// Leaves the queue without the lock.
     pub(super) fn give_up(self) {
         C::count(Event::LockTimeout);
@@ -49,34 +28,29 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
 
     /// Makes the successor the queue head. It may stay asleep if `holder` says that a release will
     /// follow, which can kick it.
-    fn hand_on(self, holder: bool) {
+    pub(super) fn hand_on(self, holder: bool) {
         // ORDERING: Release, Q-O2. The successor's node is known by Q-O7.
-        match NodeId::decode(self.node().next.swap(GONE, Release)) {
-            Some(next) => self.promote(next, holder),
+        let Some(mut next) = NodeId::decode(self.node().next.swap(GONE, Release)) else {
             // The successor will find out, and release the node (Q4).
-            None => self.entered.leave_behind(),
-        }
-    }
-
-    fn promote(&self, mut next: NodeId, holder: bool) {
+            return self.entered.leave_behind();
+        };
         loop {
-            let seen = next.node::<P>().state.load(Relaxed);
-            let done = match seen {
+            let state = &next.node::<P>().state;
+            let seen = state.load(Relaxed);
+            let is_done = match seen {
                 NodeState::HALTED if holder => self.promote_asleep(next),
                 gone if gone.is_abandoned() => {
-                    // If this fails, its CPU has just taken the place back.
-                    self.claim(next, gone)
-                        && match self.skip(next) {
-                            Some(after) => {
-                                next = after;
-                                false
-                            }
-                            None => true,
-                        }
+                    if state.compare_exchange(gone, NodeState::SKIPPED, Relaxed).is_err() {
+                        // Its CPU has just taken the place back.
+                        continue;
+                    }
+                    let Some(after) = self.skip(next) else { return };
+                    next = after;
+                    false
                 }
                 _ => self.promote_awake(next, seen),
             };
-            if done {
+            if is_done {
                 return;
             }
         }
@@ -114,14 +88,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         }
         // The successor has given up, and may have come again. The entry is still this CPU's.
         waiters::remove::<P>(self.key, next);
-        let _ = update(self.word, Relaxed, |seen| Some(seen.head_promoted(Self::STRICT)));
+        let _ = update(self.word, Relaxed, |seen| Some(seen.without_halted(Self::STRICT)));
         false
-    }
-
-    /// `ABANDONED` -> `SKIPPED`: from here on the CPU that gave up can't take its place back.
-    fn claim(&self, gone: NodeId, seen: NodeState) -> bool {
-        let state = &gone.node::<P>().state;
-        state.compare_exchange(seen, NodeState::SKIPPED, Relaxed).is_ok()
     }
 
     /// Removes a waiter that gave up from the queue. Returns the node behind it, if that node is

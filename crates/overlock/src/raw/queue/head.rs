@@ -15,7 +15,7 @@
 //! head that joined an empty queue, and has seen no CPU take the lock since, calls `membarrier`
 //! before it relies on the bit; `platform/release.rs` has the drawing.
 
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::enqueue::Place;
 use super::kick::passed_ns;
@@ -25,7 +25,7 @@ use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::{CheapRelease, Platform};
 use crate::raw::word::queue::{LockWord, rmw, update};
-use crate::slot::NodeState;
+use crate::slot::{NodeState, step};
 use crate::waiters::{self, NAP_NS};
 
 impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
@@ -66,6 +66,24 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 pace.begin_again();
             }
         }
+    }
+
+    /// Takes the lock if it is free, and leaves the queue.
+    fn take(self) -> Result<(), Self> {
+        self.entered.has_got_to(step::MOVING);
+        let id = self.entered.id();
+        let takes =
+            |seen: LockWord| (!seen.is_locked()).then(|| seen.taken_by_head(id, Self::STRICT));
+        // ORDERING: Acquire: O1 and Q-O7.
+        let Ok((_, now)) = update(self.word, Acquire, takes) else {
+            self.entered.has_got_to(step::QUEUED);
+            return Err(self);
+        };
+        C::count(Event::LockQueued);
+        if now.has_queue() {
+            self.hand_on(true);
+        }
+        Ok(())
     }
 
     /// Whether this waiter's tenure, during which others can pass it, is over.
@@ -125,7 +143,6 @@ mod tests {
     use crate::raw::queue::enqueue::Enqueued;
     use crate::raw::queue::one_cpu::one_cpu;
     use crate::raw::queue::order::Unfair;
-    use crate::raw::queue::wait::Waited;
 
     one_cpu!(Alone, NOW_NS, halts);
 
@@ -141,11 +158,9 @@ mod tests {
     #[test]
     fn a_head_that_halts_after_its_tenure_is_passed_no_more() {
         HELD.word.store(LockWord::HELD.bits(), Relaxed);
-        let Enqueued::Behind(place, None) = Place::<Alone, Unfair, Uncounted>::enqueue(&HELD.word)
-        else {
+        let Enqueued::Head(head) = Place::<Alone, Unfair, Uncounted>::enqueue(&HELD.word) else {
             panic!("the queue was empty");
         };
-        let Waited::Head(head) = place.wait_to_be_head(None, None) else { panic!("it is alone") };
         assert!(!head.lock_as_head(Some(130_000)));
         let halts = HALTS.lock().unwrap();
         let passed = halts.iter().take_while(|&&admits| admits).count();

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
-use crate::slot::{NodeId, NodeState};
+use crate::slot::NodeState;
 use crate::waiters::{self, Key};
 
 /// Kicks the queue head of a lock whose word the caller has seen to say `HALTED`.
@@ -18,8 +18,10 @@ pub(super) fn kick_head<P: Platform, C: Class>(word: *const P::Word) {
     kick_found::<P, C>(Key::new(word, 0));
 }
 
-/// [`kick_head`], for a caller that has seen `HALTED` with `Acquire`.
+/// [`kick_head`], for a caller that has seen `HALTED` with `Acquire`:
+/// `HEAD_HALTED`, `KICKING` -> `KICKING`, by this CPU -> `KICKED`.
 pub(super) fn kick_found<P: Platform, C: Class>(key: Key) {
+    let me = P::cpu();
     let mut kicked = None;
     for waiter in waiters::find::<P>(key) {
         if kicked == Some(waiter) {
@@ -29,42 +31,30 @@ pub(super) fn kick_found<P: Platform, C: Class>(key: Key) {
         }
         let node = waiter.node::<P>();
         let mut seen = node.state.load(Relaxed);
-        // A CPU that is already kicking may have been taken away before its kick (Q6).
         while seen == NodeState::HEAD_HALTED || seen.is_kicking() {
-            let leaves_it = P::cpu().is_none() || passed_ns::<P>(&node.kicked) < P::costs().wake_ns;
-            if seen.is_kicking() && leaves_it {
-                C::count(Event::PvKickUnlock);
-                node.state.kick::<P>(waiter.cpu());
-                kicked = Some(waiter);
-                break;
-            }
-            match kick_halted::<P, C>(waiter, seen) {
-                Ok(()) => {
-                    kicked = Some(waiter);
-                    break;
+            // A CPU that is already kicking may have been taken away before its kick (Q6).
+            let is_lost = || me.is_some() && passed_ns::<P>(&node.kicked) >= P::costs().wake_ns;
+            let marks = !seen.is_kicking() || is_lost();
+            if marks {
+                if let Err(now) = node.state.compare_exchange(seen, NodeState::kicking(me), Relaxed)
+                {
+                    seen = now;
+                    continue;
                 }
-                Err(now) => seen = now,
+                node.kicked.store(stamp::<P>(), Relaxed);
             }
+            C::count(Event::PvKickUnlock);
+            node.state.kick::<P>(waiter.cpu());
+            kicked = Some(waiter);
+            if marks && me.is_some() {
+                // This fails if the waiter is back, and has perhaps halted again, or if another
+                // release has taken the kick over.
+                let kicking = NodeState::kicking(me);
+                let _ = node.state.compare_exchange(kicking, NodeState::KICKED, Relaxed);
+            }
+            break;
         }
     }
-}
-
-/// `HEAD_HALTED`, `KICKING` -> `KICKING`, by this CPU -> `KICKED`: kicks `waiter` if it is still in
-/// state `seen`. Otherwise returns the state it is in.
-fn kick_halted<P: Platform, C: Class>(waiter: NodeId, seen: NodeState) -> Result<(), NodeState> {
-    let node = waiter.node::<P>();
-    let me = P::cpu();
-    let kicking = NodeState::kicking(me);
-    node.state.compare_exchange(seen, kicking, Relaxed)?;
-    C::count(Event::PvKickUnlock);
-    node.kicked.store(stamp::<P>(), Relaxed);
-    node.state.kick::<P>(waiter.cpu());
-    if me.is_some() {
-        // This fails if the waiter is back, and has perhaps halted again, or if another release has
-        // taken the kick over.
-        let _ = node.state.compare_exchange(kicking, NodeState::KICKED, Relaxed);
-    }
-    Ok(())
 }
 
 /// Whether the queue head has been kicked and is not yet back.

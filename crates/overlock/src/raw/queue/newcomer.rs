@@ -41,7 +41,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         loop {
             // (0,0,0,0,0) -> (0,0,0,0,1), or past a queue (t,0,h,n,0) -> (t,0,h,n+1,1)
             if self.try_take() {
-                return true;
+                return Self::has_stolen();
             }
             if !pace.goes_on::<P, C>() || deadline_ns.is_some_and(|at| P::now_ns() >= at) {
                 return false;
@@ -55,10 +55,12 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     #[inline(never)]
     pub(super) fn take_past_halted(&self) -> bool {
         let seen = self.look();
-        let Some(new) = seen.taken_by_newcomer() else { return false };
+        let Some(new) = seen.taken_by_newcomer().filter(|_| seen.is_head_halted()) else {
+            return false;
+        };
         let key = Key::new(ptr::from_ref(&self.word), 0);
         let kicked = kick::is_head_kicked::<P>(key);
-        let new = if kicked { new.without_halted() } else { new };
+        let new = if kicked { new.without_halted(false) } else { new };
         // ORDERING: Acquire, O1 and O3.
         if cas(&self.word, seen, new, Acquire).is_err() {
             return false;
@@ -68,7 +70,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             // gone (I4).
             kick::kick_found::<P, C>(key);
         }
-        true
+        Self::has_stolen()
     }
 
     /// Waits for the lock without a node (F7), outside the queue: spins, and naps in between.

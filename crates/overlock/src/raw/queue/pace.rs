@@ -95,10 +95,10 @@ pub(super) const fn is_tenure_over(costs: Costs, head_for_ns: u64) -> bool {
     head_for_ns >= costs.wake_ns * TENURE_WAKES
 }
 
-/// How long a waiter behind others halts before it looks, for the `n`-th time, whether the lock is
-/// reserved in vain.
-pub(super) const fn looks_after_ns(costs: Costs, n: u32) -> u64 {
-    costs.reserved_ns.saturating_mul(2_u64.pow(if n < DOUBLINGS { n } else { DOUBLINGS }))
+/// How long a waiter behind others halts before it looks whether the lock is reserved in vain, after
+/// so many looks in a row (and one) that found no reservation.
+pub(super) fn looks_after_ns(costs: Costs, none: u32) -> u64 {
+    costs.reserved_ns.saturating_mul(1 << none.saturating_sub(1).min(DOUBLINGS))
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
         let end = (0..).step_by(1_000).find(|&ns| is_tenure_over(COSTS, ns)).unwrap();
         assert!(end > COSTS.wake_ns && is_tenure_over(COSTS, u64::MAX));
         assert!(looks_after_ns(COSTS, 0) > 10 * end);
-        let halts: [u64; 4] = [0, 1, DOUBLINGS, u32::MAX].map(|n| looks_after_ns(COSTS, n));
+        let halts: [u64; 4] = [1, 2, DOUBLINGS + 1, u32::MAX].map(|n| looks_after_ns(COSTS, n));
         assert!(halts.is_sorted() && halts[2] == halts[3] && halts[3] < 2_000_000_000);
     }
 }

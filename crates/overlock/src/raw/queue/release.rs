@@ -6,46 +6,40 @@
 //!
 //! [`RawLock::unlock`]: crate::RawLock::unlock
 
+use core::ptr;
 use core::sync::atomic::Ordering::Release;
 
 use super::{Order, QueueLock, kick};
-use crate::atomic::Atomic;
 use crate::counters::Class;
 use crate::platform::Platform;
 use crate::raw::RawFairLock;
-use crate::raw::word::queue::{LockWord, rmw, update};
+use crate::raw::word::queue::{LockWord, cas, update};
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
-    /// Releases the lock so that the queue head, if there is one, is the next to take it.
+    /// Releases the lock if it is held, for callers that may not hold it: a C program can unlock a
+    /// mutex twice, and to subtract `LOCKED` from a free lock would make a word that no CPU ever
+    /// cleans up. Returns whether it was held. Of several CPUs that release one acquisition at the
+    /// same time, one does, and the others find the lock free or in other hands.
     ///
     /// # Safety
-    /// The caller holds the lock.
-    pub unsafe fn unlock_fair(&self) {
-        // SAFETY: the caller holds the lock.
-        unsafe { self.release(true) };
+    /// If a CPU holds the lock, the caller is that CPU or is entitled to release it in its place.
+    #[doc(hidden)]
+    #[inline]
+    pub unsafe fn unlock_if_locked(&self) -> bool {
+        // ORDERING: Release, O2. (0,0,0,0,1) -> (0,0,0,0,0)
+        cas(&self.word, LockWord::HELD, LockWord::FREE, Release).is_ok() || self.release(false)
     }
 
-    /// Releases the lock, and counts the steal by which its holder may have taken it (I1). With
-    /// `fair`, no newcomer passes the queue.
-    ///
-    /// # Safety
-    /// The caller holds the lock.
+    /// Releases the lock if it is held, and counts the steal by which its holder may have taken it
+    /// (I1). With `fair`, no newcomer passes the queue. Returns whether the lock was held.
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn release(&self, fair: bool) {
-        let address = &raw const self.word;
-        // ORDERING: Release, O2. (0,0,0,0,1) -> (0,0,0,0,0), or as in [`LockWord::released`].
-        // The word is not touched again (F4).
-        if let Ok((_, now)) = update(&self.word, Release, |seen| Some(seen.released(fair))) {
-            Self::after_release(address, now);
-        }
-    }
-
-    /// Releases the lock as on a platform that never waits.
-    #[inline(always)]
-    pub(super) fn release_natively(&self) {
-        // ORDERING: Release, O2. No CPU has halted.
-        self.word.fetch_sub(rmw::RELEASE, Release);
+    pub(super) fn release(&self, fair: bool) -> bool {
+        let address = ptr::from_ref(&self.word);
+        let releases = |seen: LockWord| seen.is_locked().then(|| seen.released(fair));
+        // ORDERING: Release, O2. The word is not touched again (F4).
+        let released = update(&self.word, Release, releases);
+        released.map(|(_, now)| Self::after_release(address, now)).is_ok()
     }
 
     /// What is left to do after a release, which left this word, or found it and only cleared
@@ -61,7 +55,25 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
 // SAFETY: a release; after it the queue head, if there is one, is the next to take the lock.
 unsafe impl<P: Platform, O: Order, C: Class> RawFairLock for QueueLock<P, O, C> {
     unsafe fn unlock_fair(&self) {
-        // SAFETY: the caller holds the lock.
-        unsafe { Self::unlock_fair(self) };
+        self.release(true);
+    }
+}
+
+#[cfg(all(test, feature = "threads"))]
+mod tests {
+    use crate::platform::Threads;
+    use crate::{Hybrid, RawLock};
+
+    #[test]
+    fn a_second_release_leaves_the_lock_free() {
+        let lock = Hybrid::<Threads>::new();
+        for _ in 0..3 {
+            lock.lock();
+            // SAFETY: held.
+            assert!(unsafe { lock.unlock_if_locked() });
+            // SAFETY: not held.
+            assert!(!unsafe { lock.unlock_if_locked() });
+            assert_eq!(lock.look().bits(), 0);
+        }
     }
 }

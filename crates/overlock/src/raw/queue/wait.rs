@@ -1,17 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waiting in the queue until this waiter is its head.
 //!
-//! # Who is the head
-//!
-//! A waiter links itself behind its predecessor, unless that has left already:
-//!
-//! ```text
-//!   waiter                                predecessor, when it leaves
-//!   swap p.next: 0 -> me                  swap p.next: -> GONE
-//!   found 0:    linked, wait              found me: the successor, promote it
-//!   found GONE: no predecessor, head      found 0:  leave, and leave the node behind
-//! ```
-//!
 //! # The race of halt and promotion
 //!
 //! Linux keeps "you are the head" (`locked`) and "I sleep" (`state`) in two words, so halt and
@@ -38,18 +27,16 @@
 //! looks the lock may have been taken and reserved anew, with the same count. Then the waiter
 //! passes a head that was about to come: once in that time, and no more.)
 
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::enqueue::Place;
-use super::hand_off::GONE;
-use super::kick::stamp;
 use super::order::Order;
 use super::pace::{self, Pace};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
 use crate::raw::word::queue::rmw;
-use crate::slot::{NodeId, NodeState, step};
+use crate::slot::NodeState;
 use crate::waiters;
 
 /// How a wait behind others ended.
@@ -64,24 +51,7 @@ pub(super) enum Waited<'a, P: Platform, O: Order, C: Class> {
 }
 
 impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
-    /// Waits until this place is the head of the queue.
-    pub(super) fn wait_to_be_head(
-        self,
-        before: Option<NodeId>,
-        deadline_ns: Option<u64>,
-    ) -> Waited<'a, P, O, C> {
-        if before.is_some_and(|before| self.link_behind(before)) {
-            self.entered.has_got_to(step::QUEUED);
-            return self.wait_behind(deadline_ns);
-        }
-        self.node().state.store(NodeState::HEAD, Relaxed);
-        self.entered.has_got_to(step::QUEUED);
-        self.node().since.store(stamp::<P>(), Relaxed);
-        Waited::Head(self)
-    }
-
-    /// [`wait_to_be_head`](Self::wait_to_be_head), for a place behind others: waits, halting, until
-    /// promoted, or until this waiter gives up.
+    /// Waits, halting, until this place is the head of the queue, or until this waiter gives up.
     pub(super) fn wait_behind(mut self, deadline_ns: Option<u64>) -> Waited<'a, P, O, C> {
         let state = &self.node().state;
         let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
@@ -92,7 +62,8 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
             }
         }
         let mut event = Event::PvWaitNode;
-        let mut reserved = Reserved::new::<P>();
+        let mut reserved = Reserved::default();
+        let _ = reserved.look::<P>(None);
         let halted = state.compare_exchange(NodeState::WAITING, NodeState::HALTED, Relaxed);
         let mut seen = halted.err().unwrap_or(NodeState::HALTED);
         while seen == NodeState::HALTED {
@@ -101,11 +72,12 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
             }
             C::count(event);
             event = Event::PvWaitAgain;
-            let until_ns = [deadline_ns, reserved.at_ns].into_iter().flatten().min();
-            state.wait::<P>(NodeState::HALTED, until_ns);
+            let until_ns = deadline_ns.unwrap_or(u64::MAX).min(reserved.at_ns);
+            state.wait::<P>(NodeState::HALTED, (until_ns < u64::MAX).then_some(until_ns));
             seen = state.load(Relaxed);
             if seen == NodeState::HALTED
-                && let Some(reservation) = reserved.in_vain::<P>(|| self.look().reservation())
+                && P::now_ns() >= reserved.at_ns
+                && let Some(reservation) = reserved.look::<P>(self.look().reservation())
                 && self.abandon(NodeState::HALTED)
             {
                 return self.given_up(Waited::Reserved(reservation));
@@ -134,18 +106,6 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         waited
     }
 
-    /// Links this node behind its predecessor. Returns false if the predecessor has already left:
-    /// then this place is the head (Q4).
-    fn link_behind(&self, before: NodeId) -> bool {
-        let before = before.node::<P>();
-        // ORDERING: AcqRel, Q-O2.
-        if before.next.swap(self.entered.id().code(), AcqRel) != GONE {
-            return true;
-        }
-        before.release();
-        false
-    }
-
     /// Gives up a place that is not the head's. Returns false if it is in another state.
     pub(super) fn abandon(&self, from: NodeState) -> bool {
         let node = self.node();
@@ -165,37 +125,24 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
 }
 
 /// What a halted waiter knows of the reservation of its lock.
+#[derive(Default)]
 struct Reserved {
-    /// When it looks again, if ever.
-    at_ns: Option<u64>,
-    looks: u32,
     /// The reservation at the last look.
     last: Option<u32>,
+    /// How many looks in a row have found none.
+    none: u32,
+    /// When it looks again: `u64::MAX` for never.
+    at_ns: u64,
 }
 
 impl Reserved {
-    fn new<P: Platform>() -> Self {
-        let mut new = Self { at_ns: None, looks: 0, last: None };
-        new.wait_for::<P>();
-        new
-    }
-
-    fn wait_for<P: Platform>(&mut self) {
-        let looks_after_ns = pace::looks_after_ns(P::costs(), self.looks);
-        self.at_ns =
-            (looks_after_ns < u64::MAX).then(|| P::now_ns().saturating_add(looks_after_ns));
-    }
-
-    /// The reservation, if it was the same at the last look, and it is time for another.
-    fn in_vain<P: Platform>(&mut self, look: impl FnOnce() -> Option<u32>) -> Option<u32> {
-        if self.at_ns.is_none_or(|at_ns| P::now_ns() < at_ns) {
-            return None;
-        }
-        let seen = look();
+    /// Looks. Returns the reservation if it was the same at the last look.
+    fn look<P: Platform>(&mut self, seen: Option<u32>) -> Option<u32> {
         let same = seen.filter(|_| seen == self.last);
         self.last = seen;
-        self.looks = if seen.is_some() { 0 } else { self.looks + 1 };
-        self.wait_for::<P>();
+        self.none = if seen.is_some() { 0 } else { self.none + 1 };
+        let after_ns = pace::looks_after_ns(P::costs(), self.none);
+        self.at_ns = P::now_ns().saturating_add(after_ns);
         same
     }
 }

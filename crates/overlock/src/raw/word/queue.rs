@@ -185,30 +185,18 @@ impl LockWord {
         Self(self.0 & !(if keep { 0 } else { NO_STEALING }) | HALTED)
     }
 
-    /// The successor gave up while it was being promoted asleep: the queue gets a head that is
-    /// awake.
-    pub(crate) const fn head_promoted(self, strict: bool) -> Self {
+    /// A release need not look for the queue head any more. With `strict`, stealing is disabled.
+    pub(crate) const fn without_halted(self, strict: bool) -> Self {
         Self(self.0 & !HALTED | if strict { DISABLED } else { 0 })
     }
 
-    /// The same word without `HALTED`: a release need not look for the queue head any more.
-    pub(crate) const fn without_halted(self) -> Self {
-        Self(self.0 & !HALTED)
-    }
-
-    /// The release: `(..,n,1) -> (..,n,0)`, or `(t,..,0,1) -> (t,..,1,0)` if it has to
-    /// [count](Self::counts_at_release). With `fair`, no newcomer passes the waiters in the queue.
+    /// The release: `(..,n,1) -> (..,n,0)`, or `(t,..,0,1) -> (t,..,1,0)`: the holder may have
+    /// taken the lock past the queue without counting that. With `fair`, no newcomer passes the
+    /// waiters in the queue.
     pub(crate) const fn released(self, fair: bool) -> Self {
         let strict = fair && self.has_queue();
-        let steal = if self.counts_at_release() { STEAL } else { 0 };
+        let steal = if self.has_queue() && self.0 & STEALS == 0 { STEAL } else { 0 };
         Self((self.0 & !LOCKED | if strict { NO_STEALING } else { 0 }) + steal)
-    }
-
-    /// Whether the release increases the count: the holder may have taken the lock past the queue
-    /// without counting that.
-    #[inline(always)]
-    pub(crate) const fn counts_at_release(self) -> bool {
-        self.has_queue() && self.0 & STEALS == 0
     }
 }
 
@@ -361,7 +349,7 @@ mod tests {
             for new in [
                 LockWord::new(word.bits() | rmw::DISABLE_STEALING),
                 LockWord::new(0).joined_by(me(), true),
-                word.head_promoted(true),
+                word.without_halted(true),
                 word.without_head(me(), true),
                 word.released(true),
             ] {
@@ -376,9 +364,9 @@ mod tests {
             let bits = word.bits();
             assert_eq!(word.head_halted(true).bits(), bits | HALTED);
             assert_eq!(word.head_halted(false).bits(), bits & !NO_STEALING | HALTED);
-            assert_eq!(word.head_promoted(false).bits(), bits & !HALTED);
-            assert_eq!(word.head_promoted(true).bits(), bits & !HALTED | DISABLED);
-            assert_eq!(word.without_halted().bits(), bits & !HALTED);
+            assert_eq!(word.without_halted(false).bits(), bits & !HALTED);
+            assert_eq!(word.without_halted(true).bits(), bits & !HALTED | DISABLED);
+            assert_eq!(word.without_halted(false).bits(), bits & !HALTED);
         }
     }
 }
