@@ -163,6 +163,7 @@ mod one_cpu;
 pub(crate) mod order;
 mod pace;
 mod release;
+mod rent;
 mod wait;
 
 use enqueue::{Enqueued, Place};
@@ -219,7 +220,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         }
         C::count(Event::LockSlowpath);
         loop {
-            if O::UNFAIR && P::WAITS && P::waits() && self.spin_as_newcomer(deadline_ns) {
+            let spins = O::UNFAIR && P::WAITS && P::waits() && rent::has("the newcomer's spin");
+            if spins && self.spin_as_newcomer(deadline_ns) {
                 return true;
             }
             let waited = match Place::<P, O, C>::enqueue(&self.word) {

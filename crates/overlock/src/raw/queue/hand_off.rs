@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use super::enqueue::{GONE, Place};
 use super::kick::stamp;
 use super::order::Order;
+use super::rent::has;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
@@ -38,7 +39,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             let state = &next.node::<P>().state;
             let seen = state.load(Relaxed);
             let is_done = match seen {
-                NodeState::HALTED if holder => self.promote_asleep(next),
+                NodeState::HALTED if holder && has("promotion asleep") => self.promote_asleep(next),
                 gone if gone.is_abandoned() => {
                     if state.compare_exchange(gone, NodeState::SKIPPED, Relaxed).is_err() {
                         // Its CPU has just taken the place back.

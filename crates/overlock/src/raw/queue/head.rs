@@ -21,6 +21,7 @@ use super::enqueue::Place;
 use super::kick::passed_ns;
 use super::order::Order;
 use super::pace::{self, Pace};
+use super::rent::has;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::{CheapRelease, Platform};
@@ -37,7 +38,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         let mut pace = Pace::of_head(P::costs(), O::UNFAIR);
         let (mut disabled, mut steals) = (false, 0);
         loop {
-            let due = Self::STRICT || pace.has_read_clock() && self.is_tenure_over();
+            let due =
+                Self::STRICT || pace.has_read_clock() && has("the tenure") && self.is_tenure_over();
             if due && !disabled {
                 // (t,0,h,n,l) -> (t,1,h,n,l)
                 self.word.fetch_or(rmw::DISABLE_STEALING, Relaxed);
@@ -60,7 +62,10 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 self.halt_as_head(deadline_ns);
                 disabled = self.look().is_stealing_disabled();
                 pace.begin_again();
-            } else if pace.has_read_clock() && seen.steals() != steals {
+            } else if pace.has_read_clock()
+                && seen.steals() != steals
+                && has("the head's renewed spin")
+            {
                 // The lock changes hands, so its holders are running.
                 steals = seen.steals();
                 pace.begin_again();

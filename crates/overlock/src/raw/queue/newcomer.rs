@@ -28,6 +28,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::Acquire;
 
 use super::pace::Pace;
+use super::rent::has;
 use super::{Order, QueueLock, kick};
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
@@ -59,7 +60,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             return false;
         };
         let key = Key::new(ptr::from_ref(&self.word), 0);
-        let kicked = kick::is_head_kicked::<P>(key);
+        let kicked = has("the steal that clears HALTED") && kick::is_head_kicked::<P>(key);
         let new = if kicked { new.without_halted(false) } else { new };
         // ORDERING: Acquire, O1 and O3.
         if cas(&self.word, seen, new, Acquire).is_err() {

@@ -16,6 +16,7 @@
 //!
 //! `docs/hybrid.md` has the measurements.
 
+use super::rent::has;
 use crate::counters::{Class, Event};
 use crate::platform::{Costs, Platform};
 use crate::spin::Spin;
@@ -44,7 +45,8 @@ pub(super) struct Pace {
 impl Pace {
     /// Of a newcomer.
     pub(super) fn of_newcomer(costs: Costs) -> Self {
-        Self::new(costs, costs.wake_ns * SPIN_WAKES, costs.pauses_per_look.max(1), false)
+        let pauses = if has("rare looks") { costs.pauses_per_look.max(1) } else { 1 };
+        Self::new(costs, costs.wake_ns * SPIN_WAKES, pauses, false)
     }
 
     /// Of a queue head, which can be passed or not.
@@ -53,7 +55,7 @@ impl Pace {
             true => costs.wake_ns * SPIN_WAKES,
             false => costs.wake_ns * STRICT_FIFTHS / 5,
         };
-        Self::new(costs, budget_ns, 1, can_be_passed)
+        Self::new(costs, budget_ns, 1, can_be_passed && has("the head's yields"))
     }
 
     /// Of a waiter behind others, which halts as soon as it has read the clock once. Longer would
