@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
+mod ablate;
 mod debian;
 mod dist;
 mod image;
@@ -35,6 +36,9 @@ cargo xtask COMMAND
   reference  make the tables of columns in crates/overlock-cli/reference.md from the columns
   results FILE...  fill the tables of README.md, docs/results.md, docs/simulator.md and
            docs/published.md from files that `overlock bench` and `overlock compare` wrote with --out
+  ablate   build the hybrid lock without one mechanism at a time, run the same random points with
+           each in turn, and write what each brings into docs/hybrid.md; [build] only builds,
+           [built] measures what it built; [--points N] [--rounds N] [--seconds S] [--seed N]
   parking-lot  run the tests of parking_lot, and of a crate that depends on it, with our crate under
            its name; fetches them, and skips visibly where it can't
   tidy     check the rules of STYLE.md that a program can check (also a test)
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         ["image", "--vmm"] => image::with_vmm().map(print),
         ["image", "--code"] => image::code(),
         ["reference"] => reference(),
+        ["ablate", ref args @ ..] => ablate::ablate(args),
         ["parking-lot"] => parking_lot::check(),
         ["results", ref files @ ..] if !files.is_empty() => results::write(&root(), files),
         ["tidy"] => tidy(),

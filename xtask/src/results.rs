@@ -67,6 +67,21 @@ fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     format!("| {} |\n{line}|\n{rows}", head.join(" | "))
 }
 
+/// Merges rows that are equal in the columns `same`, with the others' cells one below the other.
+fn merged(rows: impl Iterator<Item = Vec<String>>, same: &[usize]) -> Vec<Vec<String>> {
+    let mut all: Vec<Vec<String>> = Vec::new();
+    for row in rows {
+        match all.iter_mut().find(|of| same.iter().all(|column| of[*column] == row[*column])) {
+            Some(of) => {
+                let others = (0..row.len()).filter(|column| !same.contains(column));
+                others.for_each(|column| of[column] += &format!("<br>{}", row[column]));
+            }
+            None => all.push(row),
+        }
+    }
+    all
+}
+
 fn three(value: f64) -> String {
     let digits = 2 - value.abs().max(1e-9).log10().floor() as i32;
     format!("{value:.*}", digits.clamp(0, 3) as usize)
@@ -86,9 +101,11 @@ fn commands(kept: &[Kept]) -> String {
         let words = run["command"].as_array().into_iter().flatten().skip(1).map(said);
         let words = typed(words.collect()).replace('|', "\\|");
         let cpus = format!("{} of {}", run["machine"]["cpus"], said(&run["machine"]["cpu_model"]));
-        vec![format!("`overlock {words}`"), said(&run["commit"]), cpus]
+        let (words, program) = words.split_once(" -- ").unwrap_or((&words, ""));
+        let program = if program.is_empty() { String::new() } else { format!("`{program}`") };
+        vec![format!("`overlock {words}`"), program, said(&run["commit"]), cpus]
     });
-    table(&["command", "commit", "CPUs"], rows)
+    table(&["command", "program", "commit", "CPUs"], merged(rows, &[0, 2, 3]))
 }
 
 /// Returns a command as it is typed in the repository, without the file that it writes.
@@ -167,7 +184,8 @@ fn bounds(kept: &[Kept]) -> String {
         let bound = format!("{} of {}", field("bound"), field("lock"));
         vec![field("verdict"), bound, field("place"), limit, interval(&row["value"])]
     });
-    let lines = table(&["verdict", "bound", "where", "limit", "value"], rows);
+    let head = ["verdict", "bound", "where", "limit", "value"];
+    let lines = table(&head, merged(rows, &[0, 1, 3]));
     let sum = format!("\n{} bounds were met.\n", met.len());
     lines + if met.len() + others.len() > 0 { &sum } else { "" }
 }

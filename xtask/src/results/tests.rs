@@ -41,11 +41,19 @@ fn each_place_gets_its_table_and_the_rest_stays() {
 }
 
 #[test]
+fn rows_that_say_the_same_are_merged() {
+    let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+    let rows = [row(["a", "1", "x"]), row(["b", "2", "x"]), row(["a", "3", "x"])];
+    let all = merged(rows.into_iter(), &[0, 2]);
+    assert_eq!(all, [row(["a", "1<br>3", "x"]), row(["b", "2", "x"])]);
+}
+
+#[test]
 fn several_runs_make_a_range_and_bounds_that_are_not_met_are_listed() {
     let row = "| hybrid | 1.25 | 0.500 to 0.750 | 42.0 | - | - | 2.50 |\n";
     assert!(points(&kept()).ends_with(row), "{}", points(&kept()));
     let missed = "| missed | Jain index of hybrid | here | at least 0.95 | 0.500 (0.400..0.600) |";
     assert!(bounds(&kept()).contains(missed), "{}", bounds(&kept()));
-    let command = "| `overlock bench --random 4` | abc | 2 of Z80 |";
+    let command = "| `overlock bench --random 4` |  | abc | 2 of Z80 |";
     assert!(commands(&kept()).contains(command), "{}", commands(&kept()));
 }

@@ -1,0 +1,311 @@
+//! `cargo xtask ablate`: what each mechanism of the hybrid lock brings.
+//!
+//! A mechanism is named where the lock asks for it (`raw/queue/rent.rs`). For each, and for one
+//! that does not exist, this builds a program with a lock that lacks it. All programs then run the
+//! same random points in turn, so that what else the machine does hits them alike, and each is
+//! compared with the whole lock inside each round.
+//!
+//! A mechanism pays its rent if its absence costs [`MEAN`] of the throughput, [`POINT`] at a tenth
+//! of the points, or [`TAIL`] of the p99.9 or the longest stall, and in that more than the mechanism
+//! that does not exist; or if it stands for a bound or for progress, which no throughput shows
+//! ([`MECHANISMS`]).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::root;
+
+const MEAN: f64 = 0.015;
+const POINT: f64 = 0.05;
+const TAIL: f64 = 0.1;
+
+/// The whole lock.
+const ALL: &str = "";
+/// A mechanism that no lock has: what it costs to leave it out is the noise.
+const NONE: &str = "none";
+
+/// The lines of code of each mechanism, and what it stands for beyond these figures.
+const MECHANISMS: [(&str, usize, &str); 8] = [
+    ("the newcomer's spin", 14, ""),
+    ("rare looks", 2, ""),
+    ("the head's yields", 5, "programs whose holders yield (sysbench threads: 0.45 without)"),
+    ("the head's renewed spin", 5, ""),
+    ("the tenure", 11, "the bound in time: without it only 4,095 steals end a head's wait"),
+    ("the steal that clears HALTED", 21, ""),
+    ("promotion asleep", 19, ""),
+    ("the kick that is taken over", 5, "progress: the kicker may have lost its processor"),
+];
+
+/// What one run says.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    ops_per_s: f64,
+    p999_ns: f64,
+    stall_ns: f64,
+    jain: f64,
+}
+
+/// The lock without one mechanism, over the whole lock.
+#[derive(Debug, PartialEq)]
+struct Ratios {
+    mean: f64,
+    worst: f64,
+    /// The share of points that lose [`POINT`].
+    losers: f64,
+    p999: f64,
+    stall: f64,
+    jain: f64,
+}
+
+/// How much is measured.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Amount {
+    points: u32,
+    rounds: u32,
+    seconds: String,
+    seed: u64,
+}
+
+impl Amount {
+    /// Reads `--points N --rounds N --seconds S --seed N`.
+    fn parse(args: &[&str]) -> Result<Self> {
+        let mut amount = Self { points: 24, rounds: 3, seconds: "0.2".into(), seed: 1106 };
+        for pair in args.chunks(2) {
+            let &[option, value] = pair else { bail!("{} needs a value", pair[0]) };
+            match option {
+                "--points" => amount.points = value.parse()?,
+                "--rounds" => amount.rounds = value.parse()?,
+                "--seconds" => amount.seconds = value.parse::<f64>()?.to_string(),
+                "--seed" => amount.seed = value.parse()?,
+                _ => bail!("ablate takes --points, --rounds, --seconds and --seed, not {option}"),
+            }
+        }
+        ensure!(amount.points > 0 && amount.rounds > 0, "nothing to measure");
+        Ok(amount)
+    }
+}
+
+/// Measures, prints the table, and writes it into `docs/hybrid.md`.
+pub(crate) fn ablate(args: &[&str]) -> Result<bool> {
+    let (only, args) = match args {
+        [only @ ("build" | "built"), args @ ..] => (*only, args),
+        _ => ("", args),
+    };
+    let amount = Amount::parse(args)?;
+    let names: Vec<&str> = MECHANISMS.iter().map(|(name, ..)| *name).collect();
+    let folder = crate::target()?.join("ablate");
+    fs::create_dir_all(&folder)?;
+    let mut programs = Vec::new();
+    for name in [ALL, NONE].into_iter().chain(names) {
+        let program = folder.join(if name == ALL { "all" } else { name });
+        if only != "built" {
+            build(name, &folder, &program)?;
+        }
+        programs.push((name, program));
+    }
+    if only == "build" {
+        return Ok(true);
+    }
+    let mut runs: BTreeMap<(&str, u32), Vec<Run>> = BTreeMap::new();
+    for round in 0..amount.rounds {
+        for point in 0..amount.points {
+            eprint!("\rround {} of {}, point {}  ", round + 1, amount.rounds, point + 1);
+            for turn in 0..programs.len() {
+                // Each program comes first, and behind each other one, equally often.
+                let (name, program) = &programs[(turn + (round + point) as usize) % programs.len()];
+                runs.entry((name, point)).or_default().push(run(program, &amount, point)?);
+            }
+        }
+    }
+    eprintln!();
+    let table = table(&runs, &amount);
+    println!("{table}");
+    let page = root().join("docs/hybrid.md");
+    let text = fs::read_to_string(&page)?;
+    fs::write(page, placed(&text, &table)?)?;
+    Ok(true)
+}
+
+/// Builds the program that measures a lock without this mechanism.
+fn build(without: &str, folder: &Path, program: &Path) -> Result<()> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--release", "--locked", "--quiet", "-p", "overlock-bench"]);
+    cargo.args(["--example", "point", "--target-dir"]).arg(folder);
+    cargo.env_remove("OVERLOCK_WITHOUT");
+    if without != ALL {
+        cargo.env("OVERLOCK_WITHOUT", without);
+    }
+    let status = cargo.current_dir(root()).status().context("cargo did not start")?;
+    ensure!(status.success(), "the lock does not build without {without}");
+    fs::copy(folder.join("release/examples/point"), program)?;
+    Ok(())
+}
+
+fn run(program: &Path, amount: &Amount, point: u32) -> Result<Run> {
+    let mut command = Command::new(program);
+    command.args(["hybrid", &amount.seed.to_string(), &point.to_string(), &amount.seconds]);
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let figures: Vec<f64> = said.split(' ').map_while(|word| word.parse().ok()).collect();
+    match figures[..] {
+        [ops_per_s, p999_ns, stall_ns, jain, ..] => Ok(Run { ops_per_s, p999_ns, stall_ns, jain }),
+        _ => bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)),
+    }
+}
+
+/// The ratios of the runs without a mechanism to those of the whole lock: at each point the median
+/// of the rounds, and of the points the geometric mean.
+fn ratios(runs: &BTreeMap<(&str, u32), Vec<Run>>, name: &str) -> Ratios {
+    let points = || runs.iter().filter(|((of, _), _)| *of == name);
+    let each = |figure: &dyn Fn(&Run) -> f64| -> Vec<f64> {
+        let ratio = |((_, point), without): (&(&str, u32), &Vec<Run>)| {
+            let whole = &runs[&(ALL, *point)];
+            let of = |(without, whole): (&Run, &Run)| {
+                figure(without).max(f64::MIN_POSITIVE) / figure(whole).max(f64::MIN_POSITIVE)
+            };
+            median(without.iter().zip(whole).map(of).collect())
+        };
+        points().map(ratio).collect()
+    };
+    let mean =
+        |of: &[f64]| (of.iter().map(|ratio| ratio.ln()).sum::<f64>() / of.len() as f64).exp();
+    let throughput = each(&|run| run.ops_per_s);
+    let losers = throughput.iter().filter(|ratio| **ratio <= 1.0 - POINT).count();
+    Ratios {
+        mean: mean(&throughput),
+        worst: throughput.iter().copied().fold(f64::INFINITY, f64::min),
+        losers: losers as f64 / throughput.len() as f64,
+        // A wait that no clock can see counts as a microsecond.
+        p999: mean(&each(&|run| run.p999_ns.max(1_000.0))),
+        stall: mean(&each(&|run| run.stall_ns.max(1_000.0))),
+        jain: mean(&each(&|run| run.jain)),
+    }
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    let middle = of.len() / 2;
+    if of.len() % 2 == 1 { of[middle] } else { f64::midpoint(of[middle - 1], of[middle]) }
+}
+
+/// Why a mechanism pays its rent, if it does.
+fn rent(without: &Ratios, noise: &Ratios) -> Vec<&'static str> {
+    let pays = [
+        ("mean", 1.0 - without.mean >= MEAN && without.mean < noise.mean),
+        ("points", without.losers >= 0.1 && without.losers > noise.losers),
+        ("p99.9", without.p999 >= 1.0 + TAIL && without.p999 > noise.p999),
+        ("stalls", without.stall >= 1.0 + TAIL && without.stall > noise.stall),
+        ("Jain", without.jain <= 1.0 - POINT && without.jain < noise.jain),
+    ];
+    pays.into_iter().filter(|(_, pays)| *pays).map(|(name, _)| name).collect()
+}
+
+fn table(runs: &BTreeMap<(&str, u32), Vec<Run>>, amount: &Amount) -> String {
+    let noise = ratios(runs, NONE);
+    let mut text = format!(
+        "`cargo xtask ablate --points {} --rounds {} --seconds {} --seed {}`:\n\n\
+         | left out | lines | throughput | worst point | points that lose 5 % | p99.9 | longest stall | \
+         Jain | pays by |\n|---|---|---|---|---|---|---|---|---|\n",
+        amount.points, amount.rounds, amount.seconds, amount.seed
+    );
+    let none = (NONE, 0, "");
+    for (name, lines, stands_for) in std::iter::once(&none).chain(&MECHANISMS) {
+        let Ratios { mean, worst, losers, p999, stall, jain } = ratios(runs, name);
+        let mut pays = rent(&ratios(runs, name), &noise).join(", ");
+        if !stands_for.is_empty() {
+            pays += if pays.is_empty() { "" } else { "; " };
+            pays += stands_for;
+        }
+        let pays = if pays.is_empty() { "nothing" } else { &pays };
+        let losers = losers * 100.0;
+        let _ = writeln!(
+            text,
+            "| {name} | {lines} | {mean:.3} | {worst:.2} | {losers:.0} % | {p999:.2} | {stall:.2} | \
+             {jain:.3} | {pays} |"
+        );
+    }
+    text
+}
+
+/// Returns the page with the table in its place.
+fn placed(page: &str, table: &str) -> Result<String> {
+    let (begin, end) = ("<!-- rents -->\n", "<!-- end -->");
+    let (before, rest) = page.split_once(begin).context("docs/hybrid.md has no place for rents")?;
+    let (_, after) = rest.split_once(end).context("the place for rents has no end")?;
+    Ok(format!("{before}{begin}{table}{end}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(changes: impl Fn(u32, Run) -> Run) -> BTreeMap<(&'static str, u32), Vec<Run>> {
+        let whole = Run { ops_per_s: 1e6, p999_ns: 1e5, stall_ns: 1e6, jain: 1.0 };
+        let mut all = BTreeMap::new();
+        for point in 0..20 {
+            for (name, run) in [(ALL, whole), (NONE, whole), ("x", changes(point, whole))] {
+                all.insert((name, point), vec![run; 3]);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn a_mechanism_pays_by_the_mean_by_points_or_by_tails_and_one_that_does_nothing_does_not() {
+        let pays = |changes: &dyn Fn(u32, Run) -> Run| {
+            let runs = runs(changes);
+            rent(&ratios(&runs, "x"), &ratios(&runs, NONE))
+        };
+        assert!(pays(&|_, run| run).is_empty());
+        assert!(pays(&|_, run| Run { ops_per_s: run.ops_per_s * 0.99, ..run }).is_empty());
+        assert_eq!(pays(&|_, run| Run { ops_per_s: run.ops_per_s * 0.98, ..run }), ["mean"]);
+        let at = |slow: u32| {
+            move |point, run: Run| match point < slow {
+                true => Run { ops_per_s: run.ops_per_s * 0.9, ..run },
+                false => run,
+            }
+        };
+        assert!(pays(&at(1)).is_empty(), "one of twenty");
+        assert_eq!(pays(&at(2)), ["points"]);
+        assert_eq!(pays(&|_, run| Run { p999_ns: run.p999_ns * 1.2, ..run }), ["p99.9"]);
+        assert_eq!(pays(&|_, run| Run { stall_ns: run.stall_ns * 1.2, ..run }), ["stalls"]);
+        assert_eq!(pays(&|_, run| Run { jain: 0.9, ..run }), ["Jain"]);
+    }
+
+    #[test]
+    fn noise_pays_for_nothing() {
+        let mut runs = runs(|_, run| Run { ops_per_s: run.ops_per_s * 0.95, ..run });
+        for point in 0..20 {
+            let slow = runs[&("x", point)].clone();
+            runs.insert((NONE, point), slow);
+        }
+        assert!(rent(&ratios(&runs, "x"), &ratios(&runs, NONE)).is_empty());
+    }
+
+    #[test]
+    fn every_mechanism_of_the_lock_has_a_row() {
+        let folder = root().join("crates/overlock/src/raw");
+        let mut files = vec![folder.join("queue.rs")];
+        files.extend(fs::read_dir(folder.join("queue")).unwrap().map(|file| file.unwrap().path()));
+        let text: String = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+        let mut named: Vec<&str> =
+            text.split("has(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let mut listed = MECHANISMS.map(|(name, ..)| name);
+        named.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(named, listed);
+    }
+
+    #[test]
+    fn the_table_has_its_place() {
+        let page = "a\n<!-- rents -->\nold\n<!-- end -->\nb";
+        assert_eq!(placed(page, "new\n").unwrap(), "a\n<!-- rents -->\nnew\n<!-- end -->\nb");
+        assert!(placed("a", "new").is_err());
+        assert!(Amount::parse(&["--points"]).is_err() && Amount::parse(&["--runs", "1"]).is_err());
+    }
+}
