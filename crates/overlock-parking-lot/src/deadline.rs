@@ -8,8 +8,7 @@ use overlock::platform::{Platform, Threads};
 
 /// The time on the locks' clock at which `timeout` has passed from now.
 pub(crate) fn after(timeout: Duration) -> Nanos {
-    let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-    Nanos(Threads::now_ns().saturating_add(ns))
+    Nanos(Threads::after(timeout))
 }
 
 /// The time on the locks' clock that is no earlier than `at`.

@@ -100,7 +100,7 @@ impl<P: Platform, C: Class> Condvar<P, C> {
         guard: &mut Guard<'_, T, L>,
         timeout: Duration,
     ) -> WaitTimeoutResult {
-        self.wait_until(guard, after::<P>(timeout))
+        self.wait_until(guard, P::after(timeout))
     }
 
     /// Waits until `holds` returns false, which is asked under the mutex at first and after each
@@ -140,7 +140,7 @@ impl<P: Platform, C: Class> Condvar<P, C> {
         holds: impl FnMut(&mut T) -> bool,
         timeout: Duration,
     ) -> WaitTimeoutResult {
-        self.wait_while_until(guard, holds, after::<P>(timeout))
+        self.wait_while_until(guard, holds, P::after(timeout))
     }
 
     /// Wakes the waiter that has waited longest. Returns whether there was one.
@@ -157,9 +157,4 @@ impl<P: Platform, C: Class> Condvar<P, C> {
     pub fn raw(&self) -> &RawCondvar<P, C> {
         &self.raw
     }
-}
-
-/// The time on the platform's clock after which `timeout` has passed from now.
-fn after<P: Platform>(timeout: Duration) -> u64 {
-    P::now_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -42,6 +42,7 @@ mod threads;
 
 pub use bias::{Bias, BiasPace, Unbiased};
 pub use contract::Platform;
+pub(crate) use contract::later;
 pub use costs::Costs;
 pub use native::Native;
 pub use release::{CheapRelease, ReadModifyWrite};

@@ -103,14 +103,9 @@ macro_rules! verbs {
         /// it waits however long that takes.
         #[must_use = "the lock is released at once"]
         pub fn $try_for(&self, timeout: Duration) -> Option<$guard<'_, T, P, C, B>> {
-            self.$try_until(after::<P>(timeout))
+            self.$try_until(P::after(timeout))
         }
     };
-}
-
-/// The time on the platform's clock after which `timeout` has passed from now.
-fn after<P: Platform>(timeout: Duration) -> u64 {
-    P::now_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
 }
 
 impl<T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLock<T, P, C, B> {

@@ -17,11 +17,6 @@ use crate::raw::read_write::RawRwLock;
 use crate::raw::word::read_write::Want;
 use crate::raw::{RawLock, RawTimedLock};
 
-/// The time at which `timeout` has passed from now.
-fn after<P: Platform>(timeout: Duration) -> u64 {
-    P::now_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
-}
-
 macro_rules! raw {
     ($($name:ident { $($body:tt)* })*) => {$(
         // SAFETY: the methods of the same meaning promise what the trait asks for, and the callers
@@ -97,7 +92,7 @@ raw! {
 
         pass! {
             try_lock_shared_for(timeout: Duration) -> bool
-                => try_lock_shared_until(after::<P>(timeout));
+                => try_lock_shared_until(P::after(timeout));
             try_lock_shared_until(deadline: Nanos) -> bool => try_lock_shared_until(deadline.0);
         }
 
@@ -120,7 +115,7 @@ raw! {
     RawRwLockRecursiveTimed {
         pass! {
             try_lock_shared_recursive_for(timeout: Duration) -> bool
-                => try_lock_shared_recursive_until(after::<P>(timeout));
+                => try_lock_shared_recursive_until(P::after(timeout));
             try_lock_shared_recursive_until(deadline: Nanos) -> bool
                 => try_lock_shared_recursive_until(deadline.0);
         }
@@ -147,12 +142,12 @@ raw! {
     RawRwLockUpgradeTimed {
         pass! {
             try_lock_upgradable_for(timeout: Duration) -> bool
-                => try_lock_upgradable_until(after::<P>(timeout));
+                => try_lock_upgradable_until(P::after(timeout));
             try_lock_upgradable_until(deadline: Nanos) -> bool
                 => try_lock_upgradable_until(deadline.0);
         }
         pass_for_holder! {
-            try_upgrade_for(timeout: Duration) -> bool => try_upgrade_until(after::<P>(timeout));
+            try_upgrade_for(timeout: Duration) -> bool => try_upgrade_until(P::after(timeout));
             try_upgrade_until(deadline: Nanos) -> bool => try_upgrade_until(deadline.0);
         }
     }

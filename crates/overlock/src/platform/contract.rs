@@ -2,6 +2,7 @@
 //! The trait of the worlds that locks run in.
 
 use core::sync::atomic::Ordering;
+use core::time::Duration;
 
 use super::costs::Costs;
 use super::release::CheapRelease;
@@ -109,4 +110,15 @@ pub unsafe trait Platform: Sized + 'static {
 
     /// A clock in nanoseconds (P9).
     fn now_ns() -> u64;
+
+    /// The time on this clock at which `timeout` has passed from now.
+    fn after(timeout: Duration) -> u64 {
+        later(Self::now_ns(), timeout)
+    }
+}
+
+/// The time, in nanoseconds, at which `timeout` has passed from `now_ns`; `u64::MAX` if that is
+/// never.
+pub(crate) fn later(now_ns: u64, timeout: Duration) -> u64 {
+    now_ns.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
 }

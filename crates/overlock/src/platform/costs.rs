@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a world costs: the figures from which spin budgets are computed.
 
+/// How long a waiter spins that may then halt, in wake-up latencies: what its halt would cost, and
+/// the kick that ends it. Any value is correct.
+const SPIN_WAKES: u64 = 2;
+/// For how many wake-up latencies a queue head can be passed, its *tenure*: a hand-over costs one
+/// or two of them, so hand-overs cost a fifth of the time at most. Any value is correct.
+const TENURE_WAKES: u64 = 10;
+
 /// What waiting costs in a world, as a value beside the [`Platform`](super::Platform) that says
 /// what the world is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +35,16 @@ impl Costs {
     /// that stay reserved for 4 ms.
     pub const DEFAULT: Self =
         Self { wake_ns: 5_000, pauses_per_look: 16, spins: true, reserved_ns: 4_000_000 };
+
+    /// How long a waiter spins before it halts, in nanoseconds.
+    pub(crate) const fn spin_ns(self) -> u64 {
+        if self.spins { self.wake_ns * SPIN_WAKES } else { 0 }
+    }
+
+    /// How long a queue head can be passed, in nanoseconds.
+    pub(crate) const fn tenure_ns(self) -> u64 {
+        self.wake_ns * TENURE_WAKES
+    }
 
     /// The same costs with another wake-up latency.
     #[must_use]

@@ -190,9 +190,8 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     /// # Safety
     /// The caller holds the lock.
     pub unsafe fn wait_for<L: RawLock>(&self, lock: &L, timeout: Duration) -> bool {
-        let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         // SAFETY: the caller's.
-        unsafe { self.wait_until(lock, Some(P::now_ns().saturating_add(ns))) }
+        unsafe { self.wait_until(lock, Some(P::after(timeout))) }
     }
 
     /// [`wait_until`](Self::wait_until), for a lock of any kind: `release` releases it, and `take`

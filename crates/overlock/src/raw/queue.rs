@@ -278,9 +278,7 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
     unsafe fn unlock(&self) {
         const { assert!(P::WAITS || !P::Release::EXISTS, "a cheap release is for CPUs that wait") };
         if is_patched_out::<P>() {
-            // ORDERING: Release, O2. No CPU has halted.
-            self.word.fetch_sub(rmw::RELEASE, Release);
-            return;
+            return self.release_natively();
         }
         if P::Release::EXISTS {
             if !P::Release::clear_low_byte(&self.word) {

@@ -46,7 +46,7 @@ macro_rules! faces {
 
 use core::time::Duration;
 
-use crate::platform::{CheapRelease, Platform};
+use crate::platform::{CheapRelease, Platform, later};
 
 /// Whether waiting is switched off in the code, so that a release is the native one. Not where the
 /// platform has cheap releases, which leave steals to be counted.
@@ -113,8 +113,7 @@ pub unsafe trait RawTimedLock: RawLock {
     where
         Self: Sized,
     {
-        let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        self.try_lock_until(Self::now_ns().saturating_add(ns))
+        self.try_lock_until(later(Self::now_ns(), timeout))
     }
 }
 

@@ -20,7 +20,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::enqueue::Place;
 use super::kick::passed_ns;
 use super::order::Order;
-use super::pace::{self, Pace};
+use super::pace::Pace;
 use super::rent::has;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
@@ -38,8 +38,10 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         let mut pace = Pace::of_head(P::costs(), O::UNFAIR);
         let (mut disabled, mut steals) = (false, 0);
         loop {
-            let due =
-                Self::STRICT || pace.has_read_clock() && has("the tenure") && self.is_tenure_over();
+            let due = Self::STRICT
+                || pace.has_read_clock()
+                    && has("the tenure")
+                    && passed_ns::<P>(&self.node().since) >= P::costs().tenure_ns();
             if due && !disabled {
                 // (t,0,h,n,l) -> (t,1,h,n,l)
                 self.word.fetch_or(rmw::DISABLE_STEALING, Relaxed);
@@ -89,11 +91,6 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             self.hand_on(true);
         }
         Ok(())
-    }
-
-    /// Whether this waiter's tenure, during which others can pass it, is over.
-    fn is_tenure_over(&self) -> bool {
-        pace::is_tenure_over(P::costs(), passed_ns::<P>(&self.node().since))
     }
 
     /// Halts until kicked, if the lock is held.

@@ -21,15 +21,9 @@ use crate::counters::{Class, Event};
 use crate::platform::{Costs, Platform};
 use crate::spin::Spin;
 
-/// For how many wake-up latencies a queue head can be passed, its *tenure*: a hand-over costs one
-/// or two of them, so hand-overs cost a fifth of the time at most.
-const TENURE_WAKES: u64 = 10;
-/// How long a newcomer spins, and a head that can be passed after the lock has last changed hands,
-/// in wake-up latencies: what its halt would cost, and the kick that ends it.
-const SPIN_WAKES: u64 = 2;
-/// How long a head in strict order spins, in fifths of a wake-up latency: less than the halt that
-/// follows, because no other CPU can use the lock meanwhile, and the holder may need the processor.
-const STRICT_FIFTHS: u64 = 2;
+/// A head in strict order spins for this part of the time of others, less than the halt that follows:
+/// no other CPU can use the lock meanwhile, and the holder may need the processor.
+const STRICT_PART: u64 = 5;
 /// How often a waiter doubles the time after which it looks whether the lock is
 /// [reserved](Costs::reserved_ns) in vain: to 256 times 4 ms, so that a long sleep costs nothing.
 const DOUBLINGS: u32 = 8;
@@ -46,27 +40,26 @@ impl Pace {
     /// Of a newcomer.
     pub(super) fn of_newcomer(costs: Costs) -> Self {
         let pauses = if has("rare looks") { costs.pauses_per_look.max(1) } else { 1 };
-        Self::new(costs, costs.wake_ns * SPIN_WAKES, pauses, false)
+        Self { pauses, ..Self::new(costs.spin_ns()) }
     }
 
     /// Of a queue head, which can be passed or not.
     pub(super) fn of_head(costs: Costs, can_be_passed: bool) -> Self {
         let budget_ns = match can_be_passed {
-            true => costs.wake_ns * SPIN_WAKES,
-            false => costs.wake_ns * STRICT_FIFTHS / 5,
+            true => costs.spin_ns(),
+            false => costs.spin_ns() / STRICT_PART,
         };
-        Self::new(costs, budget_ns, 1, can_be_passed && has("the head's yields"))
+        Self { yields: can_be_passed && has("the head's yields"), ..Self::new(budget_ns) }
     }
 
     /// Of a waiter behind others, which halts as soon as it has read the clock once. Longer would
     /// help if every waiter had a processor; elsewhere it burns time that the holder needs.
     pub(super) fn behind() -> Self {
-        Self { spin: Spin::new(0), budget_ns: 0, pauses: 1, yields: false }
+        Self::new(0)
     }
 
-    fn new(costs: Costs, ns: u64, pauses: u32, yields: bool) -> Self {
-        let budget_ns = if costs.spins { ns } else { 0 };
-        Self { spin: Spin::new(budget_ns), budget_ns, pauses, yields }
+    fn new(budget_ns: u64) -> Self {
+        Self { spin: Spin::new(budget_ns), budget_ns, pauses: 1, yields: false }
     }
 
     /// Waits until it is time for another look. Returns false if it is time to halt instead.
@@ -89,12 +82,6 @@ impl Pace {
     pub(super) fn begin_again(&mut self) {
         self.spin = Spin::new(self.budget_ns);
     }
-}
-
-/// Whether a waiter that has been the queue head for `head_for_ns` disables stealing, until it has
-/// the lock.
-pub(super) const fn is_tenure_over(costs: Costs, head_for_ns: u64) -> bool {
-    head_for_ns >= costs.wake_ns * TENURE_WAKES
 }
 
 /// How long a waiter behind others halts before it looks whether the lock is reserved in vain, after
@@ -123,9 +110,8 @@ mod tests {
 
     #[test]
     fn stealing_ends_with_the_tenure_and_a_reservation_long_after_that() {
-        let end = (0..).step_by(1_000).find(|&ns| is_tenure_over(COSTS, ns)).unwrap();
-        assert!(end > COSTS.wake_ns && is_tenure_over(COSTS, u64::MAX));
-        assert!(looks_after_ns(COSTS, 0) > 10 * end);
+        assert!(COSTS.tenure_ns() > COSTS.spin_ns());
+        assert!(looks_after_ns(COSTS, 0) > 10 * COSTS.tenure_ns());
         let halts: [u64; 4] = [1, 2, DOUBLINGS + 1, u32::MAX].map(|n| looks_after_ns(COSTS, n));
         assert!(halts.is_sorted() && halts[2] == halts[3] && halts[3] < 2_000_000_000);
     }

@@ -10,10 +10,11 @@ use core::ptr;
 use core::sync::atomic::Ordering::Release;
 
 use super::{Order, QueueLock, kick};
+use crate::atomic::Atomic;
 use crate::counters::Class;
 use crate::platform::Platform;
 use crate::raw::RawFairLock;
-use crate::raw::word::queue::{LockWord, cas, update};
+use crate::raw::word::queue::{LockWord, cas, rmw, update};
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Releases the lock if it is held, for callers that may not hold it: a C program can unlock a
@@ -40,6 +41,13 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         // ORDERING: Release, O2. The word is not touched again (F4).
         let released = update(&self.word, Release, releases);
         released.map(|(_, now)| Self::after_release(address, now)).is_ok()
+    }
+
+    /// Releases the lock as on a platform that never waits.
+    #[inline(always)]
+    pub(super) fn release_natively(&self) {
+        // ORDERING: Release, O2. No CPU has halted.
+        self.word.fetch_sub(rmw::RELEASE, Release);
     }
 
     /// What is left to do after a release, which left this word, or found it and only cleared

@@ -20,17 +20,9 @@ use crate::slot::Care;
 use crate::spin::Spin;
 use crate::waiters::NAP_NS;
 
-/// How long a waiter spins before it halts, in wake-up latencies: what the halt would cost it, and
-/// the kick that ends it. Longer wastes processor time, shorter halts for a moment's wait.
-const SPIN_WAKES: u64 = 2;
-/// For how many wake-up latencies a queue head lets others pass: a hand-over costs one or two, so
-/// hand-overs cost a fifth of the time at most. Any value is correct.
-const TENURE_WAKES: u64 = 10;
-
 /// The time that a waiter has left to spin.
 pub(super) fn budget<P: Platform>() -> Spin {
-    let costs = P::costs();
-    Spin::new(if costs.spins { costs.wake_ns * SPIN_WAKES } else { 0 })
+    Spin::new(P::costs().spin_ns())
 }
 
 /// Whether the deadline has passed.
@@ -139,7 +131,7 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
             if !waits {
                 // (r,0,0,u,w) -> (r,1,0,u,w), or full at once
                 self.word.fetch_or(if bars { rmw::BAR } else { rmw::HEAD_WAITS }, Relaxed);
-                due_ns = P::now_ns().saturating_add(P::costs().wake_ns * TENURE_WAKES);
+                due_ns = P::now_ns().saturating_add(P::costs().tenure_ns());
                 waits = true;
             }
             if is_late::<P>(deadline_ns) {
