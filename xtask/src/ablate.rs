@@ -6,9 +6,9 @@
 //! compared with the whole lock inside each round.
 //!
 //! A mechanism pays its rent if its absence costs [`MEAN`] of the throughput, [`POINT`] at a tenth
-//! of the points, or [`TAIL`] of the p99.9 or the longest stall, and in that more than the mechanism
-//! that does not exist; or if it stands for a bound or for progress, which no throughput shows
-//! ([`MECHANISMS`]).
+//! of the points, or [`TAIL`] of the p99.9 or the longest stall, and in that more than the
+//! mechanism that does not exist; or if it stands for a bound or for progress, which no throughput
+//! shows ([`MECHANISMS`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

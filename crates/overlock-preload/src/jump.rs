@@ -192,7 +192,7 @@ unsafe fn give_up(is_gone: impl Fn(usize) -> bool) {
         let mut all = unsafe { gate::abandon(&is_gone, release) };
         if let Some(cpu) = number() {
             // SAFETY: the caller's; a thread waits only for mutexes that are alive.
-            all &= unsafe { Process::slot(cpu).abandon(cpu, &is_gone) };
+            all &= unsafe { Process::slot(cpu).give_up(cpu, &is_gone) };
         }
         all
     });

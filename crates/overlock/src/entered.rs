@@ -100,8 +100,8 @@ impl<P: Platform> Entered<P> {
     }
 
     /// Ends the use of the node like [`leave_behind`](Self::leave_behind), but leaves the trace.
-    pub(crate) fn leave_abandoned(self) {
-        self.has_got_to(step::ABANDONED);
+    pub(crate) fn leave_given_up(self) {
+        self.has_got_to(step::GIVEN_UP);
         mem::forget(self);
     }
 }

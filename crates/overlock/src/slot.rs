@@ -16,15 +16,15 @@
 //! its trace until then: by it the CPU finds its place in the queue again ([`Slot::left_in`]).
 //!
 //! `id` names CPUs and nodes, `node` defines the contents of a node, `trace` says which lock its
-//! CPU waits for, and `repair` removes waiters that never go on.
+//! CPU waits for, and `mend` removes waiters that never go on.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use crate::atomic::{Atomic, ConstAtomic};
 
 mod id;
+mod mend;
 mod node;
-mod repair;
 mod trace;
 
 pub(crate) use id::NodeId;
@@ -93,7 +93,7 @@ impl<W: Atomic<u32>> Slot<W> {
     pub(crate) fn left_in<L>(&self, lock: *const L) -> Option<(usize, NodeState)> {
         self.nodes.iter().enumerate().find_map(|(level, node)| {
             let seen = node.state.load(Relaxed);
-            (seen.is_abandoned() && node.is_for(lock)).then_some((level, seen))
+            (seen.is_given_up() && node.is_for(lock)).then_some((level, seen))
         })
     }
 }

@@ -150,7 +150,7 @@ fn code(node: Option<NodeId>) -> u32 {
 }
 
 impl<P: Platform, C: Class> RawCondvar<P, C> {
-    const CARE: &'static Care = &Care { mend: Self::mend, abandon: Self::abandon };
+    const CARE: &'static Care = &Care { mend: Self::mend, give_up: Self::give_up };
 
     /// A condition variable in two cells, for platforms whose cells can't be constants.
     ///
@@ -395,12 +395,12 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         }
     }
 
-    /// See [`Abandon`](crate::slot::Care): the waiter passes its notification on.
+    /// See [`GiveUp`](crate::slot::Care): the waiter passes its notification on.
     ///
     /// # Safety
     /// The address is that of a live condition variable. The waiter is one of this CPU, and never
     /// goes on.
-    unsafe fn abandon(condvar: *const (), id: NodeId, got_to: u32) -> bool {
+    unsafe fn give_up(condvar: *const (), id: NodeId, got_to: u32) -> bool {
         if got_to != step::QUEUED {
             return false;
         }

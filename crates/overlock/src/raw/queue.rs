@@ -15,12 +15,12 @@
 //! A node's `state` is the one word on which a waiter and its wakers race:
 //!
 //! ```text
-//!              halts        promoted asleep           kicks           has kicked
-//!  WAITING ----------> HALTED -------------> HEAD_HALTED ---> KICKING ---------> KICKED
-//!   ^ | |                 |                     ^     |          |                 |
-//!   | | | promoted        | gives up      halts |     |          | comes back      |
-//!   | | v                 v                     |     v          v                 |
-//!   | | HEAD          ABANDONED                 +---- HEAD <-----+-----------------+
+//!          halts             promoted asleep            kicks           has kicked
+//!  WAITING ------> HALTED_BEHIND -----------> HEAD_HALTED ---> KICKING ---------> KICKED
+//!   ^ | |                 |                      ^     |          |                 |
+//!   | | | promoted        | gives up       halts |     |          | comes back      |
+//!   | | v                 v                      |     v          v                 |
+//!   | | HEAD           GIVEN_UP                  +---- HEAD <-----+-----------------+
 //!   | | gives up        | | | skipped
 //!   | +-----------------+ | +----------> SKIPPED ----------> RELEASED
 //!   +---------------------+             no CPU can reach the node
@@ -152,8 +152,8 @@ use crate::platform::{CheapRelease, Platform};
 use crate::raw::word::queue::{LockWord, cas, rmw, update};
 use crate::raw::{RawLock, RawTimedLock, is_patched_out};
 
-mod abandon;
 mod enqueue;
+mod give_up;
 mod hand_off;
 mod head;
 mod kick;

@@ -334,7 +334,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
     }
 
     /// Kicks the waiter whose ticket comes after the one in `head`, if it has halted. The lock has
-    /// been released: only its address is used (I4), unless that ticket was abandoned (I6).
+    /// been released: only its address is used (I4), unless that ticket was given up (I6).
     #[cold]
     #[inline(never)]
     pub(crate) fn kick(lock: *const Self, mut head: Head) {
@@ -446,7 +446,7 @@ mod tests {
         assert!(waiters::insert::<Threads>(key, entered.id()));
         let node = entered.node();
         let queue =
-            [NodeState::WAITING, NodeState::HALTED, NodeState::HEAD, NodeState::HEAD_HALTED];
+            [NodeState::WAITING, NodeState::HALTED_BEHIND, NodeState::HEAD, NodeState::HEAD_HALTED];
         let queue = queue.into_iter().chain([NodeState::KICKED, NodeState::kicking(None)]);
         for other in queue.chain([NodeState::parked(0), NodeState::parked(7), NodeState::UNPARKED])
         {

@@ -45,14 +45,14 @@ impl NodeState {
     /// `queue.rs`: in the queue, awake.
     pub(crate) const WAITING: Self = Self(0);
     /// `queue.rs`: in the queue, halted or about to.
-    pub(crate) const HALTED: Self = Self(1);
+    pub(crate) const HALTED_BEHIND: Self = Self(1);
     /// `queue.rs`: the queue head, awake.
     pub(crate) const HEAD: Self = Self(2);
     /// `queue.rs`: the queue head, halted or about to, in the table.
     pub(crate) const HEAD_HALTED: Self = Self(3);
     /// `queue.rs`: the queue head, in the table, kicked.
     pub(crate) const KICKED: Self = Self(4);
-    const ABANDONED: Self = Self(5);
+    const GIVEN_UP: Self = Self(5);
     const KICKING: Self = Self(6);
     /// `ticket.rs`: awake.
     pub(crate) const TICKET_RUNNING: Self = Self(7);
@@ -61,7 +61,7 @@ impl NodeState {
     /// `park.rs`: awake.
     pub(crate) const UNPARKED: Self = Self(9);
     const PARKED: Self = Self(10);
-    const TICKET_ABANDONED: Self = Self(11);
+    const TICKET_GIVEN_UP: Self = Self(11);
     /// `queue.rs`: gave up, and is being skipped: its own CPU can't take the place back any more.
     pub(crate) const SKIPPED: Self = Self(12);
     /// `condvar.rs`: on the list.
@@ -96,13 +96,13 @@ impl NodeState {
     /// would promote it skips it. The state counts: a CPU that is interrupted before it takes the
     /// place back may find that the node, meanwhile skipped, has served another wait that was given
     /// up.
-    pub(crate) const fn is_abandoned(self) -> bool {
-        self.is(Self::ABANDONED)
+    pub(crate) const fn is_given_up(self) -> bool {
+        self.is(Self::GIVEN_UP)
     }
 
     /// `ticket.rs`: gave up this ticket; the CPU that would serve it skips it.
-    pub(crate) const fn ticket_abandoned(ticket: u32) -> Self {
-        Self::TICKET_ABANDONED.saying(ticket)
+    pub(crate) const fn ticket_given_up(ticket: u32) -> Self {
+        Self::TICKET_GIVEN_UP.saying(ticket)
     }
 
     /// `park.rs`: halted, or about to, for a word with this tag. A late kick for another word, for
@@ -173,9 +173,9 @@ impl<W: Atomic<u32>> Node<W> {
         }
     }
 
-    /// The state `ABANDONED` of one more wait that this node's CPU gives up.
-    pub(crate) fn abandoned(&self) -> NodeState {
-        NodeState::ABANDONED.saying(self.trace.count_given_up())
+    /// The state `GIVEN_UP` of one more wait that this node's CPU gives up.
+    pub(crate) fn given_up(&self) -> NodeState {
+        NodeState::GIVEN_UP.saying(self.trace.count_given_up())
     }
 
     /// `condvar.rs`: the code of the node before this one on the list.
@@ -206,8 +206,8 @@ mod tests {
     #[test]
     fn no_two_states_share_a_lower_half() {
         type S = NodeState;
-        let queue = [S::WAITING, S::HALTED, S::HEAD, S::HEAD_HALTED, S::KICKED, S::SKIPPED];
-        let says = [S::ABANDONED, S::KICKING, S::TICKET_ABANDONED, S::PARKED];
+        let queue = [S::WAITING, S::HALTED_BEHIND, S::HEAD, S::HEAD_HALTED, S::KICKED, S::SKIPPED];
+        let says = [S::GIVEN_UP, S::KICKING, S::TICKET_GIVEN_UP, S::PARKED];
         let others = [S::TICKET_RUNNING, S::TICKET_HALTED, S::UNPARKED];
         let condvar = [S::COND_WAITING, S::PICKED, S::NOTIFIED];
         let all = || queue.into_iter().chain(says).chain(others).chain(condvar);

@@ -37,7 +37,7 @@ pub(crate) mod step {
     /// `ticket.rs`: it has drawn the ticket in the upper half.
     const DRAWN: u32 = 2;
     /// It was given up; its node is left behind, and the trace stays until it is released.
-    pub(crate) const ABANDONED: u32 = 3;
+    pub(crate) const GIVEN_UP: u32 = 3;
 
     /// The step of a wait that has drawn `ticket`.
     pub(crate) const fn drawn(ticket: u32) -> u32 {
@@ -62,13 +62,13 @@ pub(crate) type Mend = unsafe fn(lock: *const ());
 ///
 /// # Safety
 /// The lock is alive. The waiter is one of this CPU, and never goes on.
-pub(crate) type Abandon = unsafe fn(lock: *const (), id: NodeId, got_to: u32) -> bool;
+pub(crate) type GiveUp = unsafe fn(lock: *const (), id: NodeId, got_to: u32) -> bool;
 
 /// How to take waiters out of a lock.
 pub(crate) struct Care {
     #[cfg_attr(not(feature = "threads"), allow(dead_code, reason = "only processes fork"))]
     pub(crate) mend: Mend,
-    pub(crate) abandon: Abandon,
+    pub(crate) give_up: GiveUp,
 }
 
 impl Trace {

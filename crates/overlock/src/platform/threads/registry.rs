@@ -82,7 +82,7 @@ fn take(key: libc::pthread_key_t) -> Option<Cpu> {
     WAITING.fix();
     // ORDERING: Release; a child that has a trace of this number has this, too.
     // The compiler must not see that there is only one value, or it calls that directly.
-    REPAIR.store(core::hint::black_box(repair as *mut ()), Release);
+    MEND.store(core::hint::black_box(mend as *mut ()), Release);
     USED.fetch_max(cpu.index() as u32 + 1, Relaxed);
     Some(cpu)
 }
@@ -120,20 +120,20 @@ extern "C" fn thread_exits(value: *mut c_void) {
     }
 }
 
-/// What a forked child has to do once a number was taken: [`repair`], or null. Until then nothing
+/// What a forked child has to do once a number was taken: [`mend`], or null. Until then nothing
 /// refers to the records of threads, and a library that numbers threads in its own way does not
 /// contain them.
-static REPAIR: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+static MEND: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 extern "C" fn child_forked() {
-    let repair = REPAIR.load(Acquire);
-    if !repair.is_null() {
-        // SAFETY: only `take` stores it, and what it stores is `repair`.
-        unsafe { core::mem::transmute::<*mut (), fn()>(repair)() };
+    let mend = MEND.load(Acquire);
+    if !mend.is_null() {
+        // SAFETY: only `take` stores it, and what it stores is `mend`.
+        unsafe { core::mem::transmute::<*mut (), fn()>(mend)() };
     }
 }
 
-fn repair() {
+fn mend() {
     let own = known_key().and_then(number).map(Cpu::index);
     // Usually many threads wait for few locks. This looks each lock up once, unless they alternate.
     let last = Cell::new((0, false));
@@ -147,11 +147,11 @@ fn repair() {
         let Some(cpu) = Cpu::new(index) else { continue };
         if Some(index) == own {
             // SAFETY: after a fork the child has only this thread.
-            unsafe { slot(cpu).bury_left(&is_ours) };
+            unsafe { slot(cpu).mend_left(&is_ours) };
             continue;
         }
         // SAFETY: as above.
-        unsafe { slot(cpu).bury(&is_ours) };
+        unsafe { slot(cpu).mend(&is_ours) };
         TAKEN[index / 64].fetch_and(!(1 << (index % 64)), Relaxed);
     }
     for bucket in &BUCKETS {

@@ -120,10 +120,10 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         let (id, seen) = Entered::<P>::left_in(word)?;
         let entered = Entered::<P>::again(id);
         entered.comes_again();
-        // `ABANDONED` -> `WAITING`. The node's contents are as they were.
+        // `GIVEN_UP` -> `WAITING`. The node's contents are as they were.
         let state = &entered.node().state;
         if state.compare_exchange(seen, NodeState::WAITING, Relaxed).is_err() {
-            entered.leave_abandoned();
+            entered.leave_given_up();
             return None;
         }
         // A signal handler may have used the node since.

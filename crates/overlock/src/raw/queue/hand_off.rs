@@ -39,8 +39,10 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             let state = &next.node::<P>().state;
             let seen = state.load(Relaxed);
             let is_done = match seen {
-                NodeState::HALTED if holder && has("promotion asleep") => self.promote_asleep(next),
-                gone if gone.is_abandoned() => {
+                NodeState::HALTED_BEHIND if holder && has("promotion asleep") => {
+                    self.promote_asleep(next)
+                }
+                gone if gone.is_given_up() => {
                     if state.compare_exchange(gone, NodeState::SKIPPED, Relaxed).is_err() {
                         // Its CPU has just taken the place back.
                         continue;
@@ -57,33 +59,34 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         }
     }
 
-    /// `WAITING`, `HALTED` -> `HEAD`
+    /// `WAITING`, `HALTED_BEHIND` -> `HEAD`
     fn promote_awake(&self, next: NodeId, seen: NodeState) -> bool {
         let node = next.node::<P>();
         node.since.store(stamp::<P>(), Relaxed);
         if node.state.compare_exchange(seen, NodeState::HEAD, Relaxed).is_err() {
             return false;
         }
-        if seen == NodeState::HALTED {
+        if seen == NodeState::HALTED_BEHIND {
             C::count(Event::PvKickUnlock);
             node.state.kick::<P>(next.cpu());
         }
         true
     }
 
-    /// `HALTED` -> `HEAD_HALTED`: the release will kick the successor. Until then it can be passed.
+    /// `HALTED_BEHIND` -> `HEAD_HALTED`: the release will kick the successor. Until then it can be
+    /// passed.
     fn promote_asleep(&self, next: NodeId) -> bool {
         let node = next.node::<P>();
         if !waiters::insert::<P>(self.key, next) {
             C::count(Event::PvHashFull);
-            return self.promote_awake(next, NodeState::HALTED);
+            return self.promote_awake(next, NodeState::HALTED_BEHIND);
         }
         node.since.store(stamp::<P>(), Relaxed);
         // A release that sees the bit finds the entry, because the lock orders the two.
         let _ = update(self.word, Relaxed, |seen| Some(seen.head_halted(false)));
         // ORDERING: Release, Q-O5.
         let asleep =
-            node.state.compare_exchange(NodeState::HALTED, NodeState::HEAD_HALTED, Release);
+            node.state.compare_exchange(NodeState::HALTED_BEHIND, NodeState::HEAD_HALTED, Release);
         if asleep.is_ok() {
             return true;
         }

@@ -21,8 +21,8 @@ use crate::counters::{Class, Event};
 use crate::platform::{Costs, Platform};
 use crate::spin::Spin;
 
-/// A head in strict order spins for this part of the time of others, less than the halt that follows:
-/// no other CPU can use the lock meanwhile, and the holder may need the processor.
+/// A head in strict order spins for this part of the time of others, less than the halt that
+/// follows: no other CPU can use the lock meanwhile, and the holder may need the processor.
 const STRICT_PART: u64 = 5;
 /// How often a waiter doubles the time after which it looks whether the lock is
 /// [reserved](Costs::reserved_ns) in vain: to 256 times 4 ms, so that a long sleep costs nothing.
@@ -84,10 +84,10 @@ impl Pace {
     }
 }
 
-/// How long a waiter behind others halts before it looks whether the lock is reserved in vain, after
-/// so many looks in a row (and one) that found no reservation.
+/// How long a waiter behind others halts before it looks whether the lock is reserved in vain. It
+/// has just looked; of its looks, the last `none` found no reservation.
 pub(super) fn looks_after_ns(costs: Costs, none: u32) -> u64 {
-    costs.reserved_ns.saturating_mul(1 << none.saturating_sub(1).min(DOUBLINGS))
+    costs.reserved_ns.saturating_mul(2_u64.pow(none.saturating_sub(1).min(DOUBLINGS)))
 }
 
 #[cfg(test)]

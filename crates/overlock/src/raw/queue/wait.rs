@@ -10,8 +10,8 @@
 //!
 //! ```text
 //!    waiter                                promoter
-//!    CAS state: WAITING -> HALTED          CAS state: WAITING -> HEAD
-//!    ok: wait(state, HALTED)               ok: done, the waiter is awake
+//!    CAS state: WAITING -> HALTED_BEHIND   CAS state: WAITING -> HEAD
+//!    ok: wait(state, HALTED_BEHIND)        ok: done, the waiter is awake
 //!    failed: I am the head                 failed: the waiter halts; retry
 //! ```
 //!
@@ -57,28 +57,28 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
         let mut pace = Pace::behind();
         while state.load(Relaxed) == NodeState::WAITING && pace.goes_on::<P, C>() {
-            if !P::waits() && late() && self.abandon(NodeState::WAITING) {
+            if !P::waits() && late() && self.mark_given_up(NodeState::WAITING) {
                 return self.given_up(Waited::Late);
             }
         }
         let mut event = Event::PvWaitNode;
         let mut reserved = Reserved::default();
         let _ = reserved.look::<P>(None);
-        let halted = state.compare_exchange(NodeState::WAITING, NodeState::HALTED, Relaxed);
-        let mut seen = halted.err().unwrap_or(NodeState::HALTED);
-        while seen == NodeState::HALTED {
-            if late() && self.abandon(NodeState::HALTED) {
+        let halted = state.compare_exchange(NodeState::WAITING, NodeState::HALTED_BEHIND, Relaxed);
+        let mut seen = halted.err().unwrap_or(NodeState::HALTED_BEHIND);
+        while seen == NodeState::HALTED_BEHIND {
+            if late() && self.mark_given_up(NodeState::HALTED_BEHIND) {
                 return self.given_up(Waited::Late);
             }
             C::count(event);
             event = Event::PvWaitAgain;
             let until_ns = deadline_ns.unwrap_or(u64::MAX).min(reserved.at_ns);
-            state.wait::<P>(NodeState::HALTED, (until_ns < u64::MAX).then_some(until_ns));
+            state.wait::<P>(NodeState::HALTED_BEHIND, (until_ns < u64::MAX).then_some(until_ns));
             seen = state.load(Relaxed);
-            if seen == NodeState::HALTED
+            if seen == NodeState::HALTED_BEHIND
                 && P::now_ns() >= reserved.at_ns
                 && let Some(reservation) = reserved.look::<P>(self.look().reservation())
-                && self.abandon(NodeState::HALTED)
+                && self.mark_given_up(NodeState::HALTED_BEHIND)
             {
                 return self.given_up(Waited::Reserved(reservation));
             }
@@ -97,19 +97,19 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         Waited::Head(self)
     }
 
-    /// Leaves the place to be skipped, `ABANDONED`.
+    /// Leaves the place to be skipped, `GIVEN_UP`.
     fn given_up(self, waited: Waited<'a, P, O, C>) -> Waited<'a, P, O, C> {
         if matches!(waited, Waited::Late) {
             C::count(Event::LockTimeout);
         }
-        self.entered.leave_abandoned();
+        self.entered.leave_given_up();
         waited
     }
 
     /// Gives up a place that is not the head's. Returns false if it is in another state.
-    pub(super) fn abandon(&self, from: NodeState) -> bool {
+    pub(super) fn mark_given_up(&self, from: NodeState) -> bool {
         let node = self.node();
-        node.state.compare_exchange(from, node.abandoned(), Relaxed).is_ok()
+        node.state.compare_exchange(from, node.given_up(), Relaxed).is_ok()
     }
 
     /// `HEAD_HALTED`, `KICKING`, `KICKED` -> `HEAD`: removes this waiter from the table and its

@@ -69,7 +69,7 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
         entered
     }
 
-    const CARE: &'static Care = &Care { mend: Self::mend, abandon: |_, _, _| false };
+    const CARE: &'static Care = &Care { mend: Self::mend, give_up: |_, _, _| false };
 
     /// Removes all waiters, of which the queue head holds the queue. Who holds the lock, and for
     /// what, stays as it was.

@@ -3,14 +3,14 @@
 //! of a wait.
 //!
 //! A ticket can't be handed back. So the node of a waiter that was thrown out stays in the table
-//! with the state `TICKET_ABANDONED`, and one of two CPUs takes it from there by a CAS: the one
+//! with the state `TICKET_GIVEN_UP`, and one of two CPUs takes it from there by a CAS: the one
 //! that serves the ticket, which releases it at once, or the waiter's own, if the ticket has been
 //! served meanwhile without a look at the table.
 //!
 //! ```text
 //!   own CPU                            release of the ticket before
 //!   enter in the table
-//!   state = ABANDONED
+//!   state = GIVEN_UP
 //!   head |= S                      A   head += 2                        B
 //!   served? CAS state, release         S? CAS state, head += 2, again
 //! ```
@@ -31,7 +31,7 @@ use crate::slot::{Care, NodeId, NodeState, step};
 use crate::waiters::{self, Key};
 
 impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
-    pub(super) const CARE: &'static Care = &Care { mend: Self::mend, abandon: Self::abandon };
+    pub(super) const CARE: &'static Care = &Care { mend: Self::mend, give_up: Self::give_up };
 
     /// Removes the tickets of all waiters from a lock. The ticket being served stays: it belongs to
     /// the holder, or to a waiter that no longer exists.
@@ -53,13 +53,13 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
     ///
     /// # Safety
     /// `lock` is a live lock of this type. The waiter is one of this CPU, and never goes on.
-    unsafe fn abandon(lock: *const (), id: NodeId, got_to: u32) -> bool {
+    unsafe fn give_up(lock: *const (), id: NodeId, got_to: u32) -> bool {
         // SAFETY: the caller guarantees that the lock is alive.
         let lock = unsafe { &*lock.cast::<Self>() };
-        step::ticket(got_to).is_some_and(|ticket| lock.abandon_ticket(ticket, id))
+        step::ticket(got_to).is_some_and(|ticket| lock.give_ticket_up(ticket, id))
     }
 
-    fn abandon_ticket(&self, ticket: u32, id: NodeId) -> bool {
+    fn give_ticket_up(&self, ticket: u32, id: NodeId) -> bool {
         let key = Key::new(self, ticket);
         // The waiter may have entered itself.
         waiters::remove::<P>(key, id);
@@ -68,19 +68,19 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         }
         let entered = Entered::<P>::again(id);
         let state = &entered.node().state;
-        state.store(NodeState::ticket_abandoned(ticket), Relaxed);
+        state.store(NodeState::ticket_given_up(ticket), Relaxed);
         match self.set_slow(ticket) {
-            Slow::Set => entered.leave_abandoned(),
+            Slow::Set => entered.leave_given_up(),
             Slow::Unsure => return false,
             Slow::Served => {
                 let own = state.compare_exchange(
-                    NodeState::ticket_abandoned(ticket),
+                    NodeState::ticket_given_up(ticket),
                     NodeState::TICKET_RUNNING,
                     Relaxed,
                 );
                 if own.is_err() {
                     // The CPU that served the ticket skips it.
-                    entered.leave_abandoned();
+                    entered.leave_given_up();
                     return true;
                 }
                 waiters::remove::<P>(key, id);
@@ -92,17 +92,17 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         true
     }
 
-    /// `(t,h,s) -> (t,h+2,s)`: releases the ticket that `lock` serves, if it was abandoned by
+    /// `(t,h,s) -> (t,h+2,s)`: releases the ticket that `lock` serves, if it was given up by
     /// `waiter`. Returns the head before.
     pub(super) fn skip(lock: *const Self, waiter: NodeId, ticket: u32) -> Option<Head> {
         let node = waiter.node::<P>();
-        if node.state.load(Relaxed) != NodeState::ticket_abandoned(ticket) || !node.is_for(lock) {
+        if node.state.load(Relaxed) != NodeState::ticket_given_up(ticket) || !node.is_for(lock) {
             return None;
         }
         // ORDERING: Acquire, for the node: this CPU is the last to reach it.
         node.state
             .compare_exchange(
-                NodeState::ticket_abandoned(ticket),
+                NodeState::ticket_given_up(ticket),
                 NodeState::TICKET_RUNNING,
                 Acquire,
             )

@@ -27,23 +27,23 @@ unsafe fn mend<P: Platform>(word: *const ()) {
 }
 
 impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
-    pub(super) const CARE: &'static Care = &Care { mend: mend::<P>, abandon: Self::abandon_wait };
+    pub(super) const CARE: &'static Care = &Care { mend: mend::<P>, give_up: Self::give_wait_up };
 
-    /// See [`Abandon`](crate::slot::Care).
+    /// See [`GiveUp`](crate::slot::Care).
     ///
     /// # Safety
     /// `word` is the word of a live lock. The waiter is one of this CPU, and never goes on.
-    unsafe fn abandon_wait(word: *const (), id: NodeId, got_to: u32) -> bool {
+    unsafe fn give_wait_up(word: *const (), id: NodeId, got_to: u32) -> bool {
         // SAFETY: the caller guarantees that the word is alive.
         let word = unsafe { &*word.cast::<P::Word>() };
         if got_to == step::QUEUED {
-            Place::<P, O, C>::again(word, id).abandon_place();
+            Place::<P, O, C>::again(word, id).give_place_up();
             return true;
         }
         // It may have been about to take its place back.
         let has_left = has_given_up(id.node::<P>().state.load(Relaxed));
         if has_left {
-            Entered::<P>::again(id).leave_abandoned();
+            Entered::<P>::again(id).leave_given_up();
         }
         has_left
     }
@@ -56,17 +56,17 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
     }
 
     /// Leaves the queue, as the head or behind others.
-    fn abandon_place(self) {
+    fn give_place_up(self) {
         let node_state = &self.node().state;
         loop {
             let seen = node_state.load(Relaxed);
             match seen {
-                NodeState::WAITING | NodeState::HALTED => {
-                    if self.abandon(seen) {
-                        return self.entered.leave_abandoned();
+                NodeState::WAITING | NodeState::HALTED_BEHIND => {
+                    if self.mark_given_up(seen) {
+                        return self.entered.leave_given_up();
                     }
                 }
-                gone if has_given_up(gone) => return self.entered.leave_abandoned(),
+                gone if has_given_up(gone) => return self.entered.leave_given_up(),
                 _ => break,
             }
         }
@@ -77,5 +77,5 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
 
 /// Whether a waiter in this state has given up, so that nothing is left to do.
 fn has_given_up(seen: NodeState) -> bool {
-    seen.is_abandoned() || seen == NodeState::SKIPPED || seen == NodeState::RELEASED
+    seen.is_given_up() || seen == NodeState::SKIPPED || seen == NodeState::RELEASED
 }

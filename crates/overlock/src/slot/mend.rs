@@ -3,7 +3,7 @@
 //! signal handler has jumped out of.
 //!
 //! A forked child has copies of the locks with all their waiters, but none of the waiting threads.
-//! [`Slot::bury`] removes the waiters of all other threads from the locks that their traces name.
+//! [`Slot::mend`] removes the waiters of all other threads from the locks that their traces name.
 //!
 //! ```text
 //!   waiter        leave -> join the queue, wait, take the lock -> wipe
@@ -16,7 +16,7 @@
 //! # A waiter that is thrown out
 //!
 //! A signal handler may jump out of the wait that it interrupted. The waiter's frames are then gone
-//! at whatever instruction they were, while its node is in the queue. [`Slot::abandon`] finds its
+//! at whatever instruction they were, while its node is in the queue. [`Slot::give_up`] finds its
 //! waits by their traces, which also record where on the stack a wait is and how far it has got
 //! ([`step`]), and gives them up. That is impossible while it joins or leaves the queue, for some
 //! ten instructions, because then nothing tells which of them have been executed.
@@ -53,15 +53,15 @@ impl<W: Atomic<u32>> Slot<W> {
     /// The caller runs on this CPU and has interrupted those waits, which never go on. Their locks
     /// are alive.
     #[doc(hidden)]
-    pub unsafe fn abandon(&self, cpu: Cpu, is_gone: impl Fn(usize) -> bool) -> bool {
+    pub unsafe fn give_up(&self, cpu: Cpu, is_gone: impl Fn(usize) -> bool) -> bool {
         let mut all = true;
         let gone = |trace: &Trace| trace.named().filter(|_| is_gone(trace.at()));
         for level in (0..LEVELS).rev() {
             let trace = &self.nodes[level].trace;
             let step = trace.step();
-            if let Some((lock, care)) = gone(trace).filter(|_| step != step::ABANDONED) {
+            if let Some((lock, care)) = gone(trace).filter(|_| step != step::GIVEN_UP) {
                 // SAFETY: a lock is alive while a trace names it; the rest is the caller's.
-                all &= unsafe { (care.abandon)(lock, NodeId::new(cpu, level), step) };
+                all &= unsafe { (care.give_up)(lock, NodeId::new(cpu, level), step) };
             }
         }
         all
@@ -71,16 +71,16 @@ impl<W: Atomic<u32>> Slot<W> {
 #[cfg(feature = "threads")]
 impl<W: Atomic<u32>> Slot<W> {
     /// Removes this CPU from the locks for which it gave up waiting, and releases the nodes that it
-    /// left there. Otherwise like [`bury`](Self::bury), for the CPU that goes on in the child.
+    /// left there. Otherwise like [`mend`](Self::mend), for the CPU that goes on in the child.
     ///
     /// # Safety
     /// The caller is the only CPU that exists.
-    pub(crate) unsafe fn bury_left(&self, is_ours: &impl Fn(*const ()) -> bool) {
+    pub(crate) unsafe fn mend_left(&self, is_ours: &impl Fn(*const ()) -> bool) {
         for node in &self.nodes {
             // Only the first holds if a signal handler forks between the CAS that gives a wait up
             // and the step after it, or while the wait is being taken back.
             let is_left =
-                node.state.load(Relaxed).is_abandoned() || node.trace.step() == step::ABANDONED;
+                node.state.load(Relaxed).is_given_up() || node.trace.step() == step::GIVEN_UP;
             if is_left && node.trace.named().is_some() {
                 // SAFETY: the caller guarantees that it is the only CPU.
                 unsafe { node.trace.follow(is_ours) };
@@ -95,7 +95,7 @@ impl<W: Atomic<u32>> Slot<W> {
     ///
     /// # Safety
     /// The caller is the only CPU that exists.
-    pub(crate) unsafe fn bury(&self, is_ours: &impl Fn(*const ()) -> bool) {
+    pub(crate) unsafe fn mend(&self, is_ours: &impl Fn(*const ()) -> bool) {
         for node in &self.nodes {
             // SAFETY: the caller guarantees that it is the only CPU.
             unsafe { node.trace.follow(is_ours) };
