@@ -63,6 +63,8 @@ mod entered;
 #[cfg(feature = "lock_api")]
 pub mod lock_api;
 mod mutex;
+#[cfg(all(test, feature = "threads"))]
+mod one_cpu;
 mod park;
 pub mod platform;
 pub mod raw;

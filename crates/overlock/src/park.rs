@@ -15,7 +15,8 @@
 //!
 //! # Limits
 //!
-//! Where waiters are not found by address, two words can share bucket and tag (16 bits). Then
+//! Where waiters are not found by address, two words may share bucket and tag, but hardly ever the
+//! tag in the state of a node, too: those are 32 bits beside the bucket's. If they do,
 //! [`unpark_one`] may kick a waiter of the other word, and its own word's waiter sleeps until
 //! another CPU marks that word. `Threads` and `Shared` find waiters by address.
 
@@ -28,7 +29,7 @@ use crate::waiters::{self, Key, NAP_NS};
 
 /// The state of a node whose CPU has halted for `key`.
 fn halted(key: Key) -> NodeState {
-    NodeState::parked(key.tag())
+    NodeState::parked(key.second_tag())
 }
 
 /// Halts once for `word`, unless `mark` returns `None`, which means that there is nothing to wait
@@ -91,4 +92,40 @@ fn kick_halted<P: Platform>(word: *const P::Word) -> impl Iterator<Item = ()> {
         state.kick::<P>(waiter.cpu());
         Some(())
     })
+}
+
+#[cfg(all(test, feature = "threads"))]
+mod tests {
+    use core::ptr;
+    use core::sync::atomic::AtomicU32;
+
+    use super::*;
+    use crate::one_cpu::one_cpu;
+
+    one_cpu!(Alone, NOW_NS, || {});
+
+    /// The waiter of another word comes first in the bucket, with the same tag.
+    #[test]
+    fn a_stranger_is_not_kicked_in_place_of_the_words_own_waiter() {
+        let word = |index: usize| ptr::without_provenance::<AtomicU32>(4 * index);
+        let key = |index| Key::new(word(index), 0);
+        let [ours, other] = [1, 2].map(|_| Entered::<Alone>::new().expect("a CPU has four nodes"));
+        let shares = |index: &usize| waiters::insert::<Alone>(key(*index), other.id());
+        // Those entered for the other word are found for ours.
+        let stranger = (2..1 << 22).find(|index| {
+            assert!(shares(index));
+            let is_found = waiters::find::<Alone>(key(1)).next().is_some();
+            if !is_found {
+                waiters::remove::<Alone>(key(*index), other.id());
+            }
+            is_found
+        });
+        let stranger = stranger.expect("some word shares bucket and tag");
+        assert!(waiters::insert::<Alone>(key(1), ours.id()));
+        other.node().state.store(halted(key(stranger)), Relaxed);
+        ours.node().state.store(halted(key(1)), Relaxed);
+        unpark_one::<Alone>(word(1));
+        assert_eq!(ours.node().state.load(Relaxed), NodeState::UNPARKED);
+        assert_eq!(other.node().state.load(Relaxed), halted(key(stranger)));
+    }
 }

@@ -54,26 +54,30 @@ pub(crate) const NAP_NS: u64 = 50_000;
 
 /// What a waiter waits for: a lock, or one ticket of a lock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key(u32);
+pub(crate) struct Key(u64);
 
 impl Key {
     /// The key of a lock; where each waiter has its own key, also of ticket `ticket`.
     #[inline]
     pub(crate) fn new<T>(lock: *const T, ticket: u32) -> Self {
         // Fibonacci hashing: the multiplier is 2^64 divided by the golden ratio.
-        let mixed =
-            (lock.addr() as u64 ^ (u64::from(ticket) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Self((mixed >> 32) as u32)
+        let lock = lock.addr() as u64 ^ (u64::from(ticket) << 48);
+        Self(lock.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
     /// 16 bits that two keys of one bucket seldom share.
-    pub(crate) const fn tag(self) -> u32 {
-        self.0 & 0xffff
+    const fn tag(self) -> u32 {
+        (self.0 >> 32) as u32 & 0xffff
+    }
+
+    /// 16 more bits, which two keys of one bucket and tag seldom share.
+    pub(crate) const fn second_tag(self) -> u32 {
+        (self.0 >> 16) as u32 & 0xffff
     }
 
     fn bucket<P: Platform>(self) -> &'static Bucket<P::Word> {
         let buckets = P::waiters();
-        &buckets[(self.0 >> 16) as usize % buckets.len()]
+        &buckets[(self.0 >> 48) as usize % buckets.len()]
     }
 }
 

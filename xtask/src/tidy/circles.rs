@@ -55,7 +55,7 @@ fn module_path(file: &str) -> Path {
 
 /// The paths in a file, without its comments and its tests.
 fn uses(text: &str) -> Vec<(Path, String)> {
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let text = text.split("\nmod tests {").next().unwrap_or_default();
     let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     let text = lines.collect::<Vec<_>>().join(" ");
     let mut found = Vec::new();

@@ -158,8 +158,6 @@ mod hand_off;
 mod head;
 mod kick;
 mod newcomer;
-#[cfg(all(test, feature = "threads"))]
-mod one_cpu;
 pub(crate) mod order;
 mod pace;
 mod release;

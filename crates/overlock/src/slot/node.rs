@@ -105,8 +105,8 @@ impl NodeState {
         Self::TICKET_GIVEN_UP.saying(ticket)
     }
 
-    /// `park.rs`: halted, or about to, for a word with this tag. A late kick for another word, for
-    /// which this CPU halted before, does not end the halt.
+    /// `park.rs`: halted, or about to, for a word with this second tag. A late kick for another
+    /// word, for which this CPU halted before, does not end the halt.
     pub(crate) const fn parked(tag: u32) -> Self {
         Self::PARKED.saying(tag)
     }

@@ -141,10 +141,10 @@ mod tests {
 
     use super::*;
     use crate::counters::Uncounted;
+    use crate::one_cpu::one_cpu;
     use crate::raw::queue::QueueLock;
     use crate::raw::queue::enqueue::Enqueued;
-    use crate::raw::queue::one_cpu::one_cpu;
-    use crate::raw::queue::order::Unfair;
+        use crate::raw::queue::order::Unfair;
 
     one_cpu!(Alone, NOW_NS, halts);
 

@@ -50,4 +50,4 @@ macro_rules! one_cpu {
         }
     };
 }
-pub(super) use one_cpu;
+pub(crate) use one_cpu;
