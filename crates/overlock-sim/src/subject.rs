@@ -5,7 +5,7 @@ use std::ptr;
 
 use overlock::counters::{Class, Event};
 use overlock::platform::{Bucket, Slot};
-use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet};
+use overlock::{ConstLock, Hybrid, Queued, RawFairLock, RawLock, RawTimedLock, TestAndSet};
 
 use crate::arena::Arena;
 use crate::cell::Cell32;
@@ -32,14 +32,14 @@ impl<W: Waiting> Fair for TestAndSet<Inject<W>, Probe> {}
 impl<W: Waiting> Fair for Queued<Inject<W>, Probe> {
     fn unlock_fair(&self) {
         // SAFETY: as for `Verbs::unlock`.
-        unsafe { self.unlock_fair() };
+        unsafe { RawFairLock::unlock_fair(self) };
     }
 }
 
 impl<W: Waiting> Fair for Hybrid<Inject<W>, Probe> {
     fn unlock_fair(&self) {
         // SAFETY: as for `Verbs::unlock`.
-        unsafe { self.unlock_fair() };
+        unsafe { RawFairLock::unlock_fair(self) };
     }
 }
 

@@ -144,7 +144,7 @@ mod tests {
     use crate::one_cpu::one_cpu;
     use crate::raw::queue::QueueLock;
     use crate::raw::queue::enqueue::Enqueued;
-        use crate::raw::queue::order::Unfair;
+    use crate::raw::queue::order::Unfair;
 
     one_cpu!(Alone, NOW_NS, halts);
 
