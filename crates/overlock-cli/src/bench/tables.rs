@@ -207,3 +207,6 @@ pub(super) fn summary(summaries: &[Summary], points: &[Point]) -> String {
          p99.9/pl and stall/pl are over parking-lot's, where threads compete\n{table}"
     )
 }
+
+#[cfg(test)]
+mod tests;

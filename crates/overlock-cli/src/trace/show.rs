@@ -296,3 +296,6 @@ fn loops_table(found: &Findings, top: usize) -> String {
     }
     table.to_string()
 }
+
+#[cfg(test)]
+mod tests;

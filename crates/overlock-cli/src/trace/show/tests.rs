@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is said of a trace that was written by hand.
+
+use std::collections::BTreeSet;
+
+use overlock_trace::What::{Born, Exit, In, Out, Sample, Wait, WaitEnd, Wake, WakeEnd, Woken};
+use overlock_trace::{Analysis, Class, Event, Limits, Off, Reason, Site, Verdict, What};
+use overlock_tracer::{Finding, Findings, Kind, Loop};
+
+use super::text;
+
+/// What was said.
+fn kept(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tables");
+    std::fs::read_to_string(format!("{folder}/{name}.txt")).unwrap()
+}
+
+const A: u32 = 1;
+const B: u32 = 2;
+const LOCK: u64 = 0x1000;
+
+/// Analyses events, each at a microsecond, as a tracer does that knows the names of two places.
+fn found(events: &[(u64, u32, What)]) -> Findings {
+    let mut analysis = Analysis::new(Limits::default());
+    for &(at_us, thread, what) in events {
+        analysis.event(Event { at_ns: at_us * 1000, thread, what });
+    }
+    let report = analysis.report(0);
+    let waits = report.sites.iter().map(|site| Finding {
+        kind: Kind::Mutex,
+        class: Class::Lock,
+        place: "take (queue.c:12)".into(),
+        process: 1,
+        locks: BTreeSet::from([LOCK]),
+        waits: site.clone(),
+        blocked_in: vec![("fsync of /var/log/x".into(), site.holder.blocked)],
+    });
+    let loops = report.spins.iter().map(|spin| Loop {
+        place: "poll (ring.c:7)".into(),
+        process: 1,
+        samples: spin.samples,
+        while_others_starved: spin.while_others_starved,
+    });
+    let (waits, loops) = (waits.collect(), loops.collect());
+    let verdict = Verdict::new(&report, |_| Class::Lock);
+    Findings { stacks: Vec::new(), verdict, waits, loops, lost: 0, stopped_ns: 0, report }
+}
+
+const BORN: [(u64, u32, What); 2] =
+    [(0, A, Born { process: 1, runs: true }), (0, B, Born { process: 1, runs: true })];
+
+/// A holds the lock and runs, sleeps, loses its processor, and runs; B waits, and comes late.
+#[test]
+fn a_wait_is_told_by_what_its_holder_did() {
+    let wait = [
+        (10, B, Wait { lock: LOCK, site: Site(1) }),
+        (10, B, Out(Off::Blocked(Reason(0)))),
+        (30, A, Out(Off::Blocked(Reason(1)))),
+        (70, A, Woken { by: 9 }),
+        (70, A, In),
+        (75, A, Out(Off::Preempted)),
+        (78, A, In),
+        (80, A, Wake { lock: LOCK }),
+        (80, B, Woken { by: A }),
+        (80, A, WakeEnd),
+        (85, B, In),
+        (85, B, WaitEnd),
+        (99, B, Wake { lock: LOCK }),
+        (99, B, WakeEnd),
+        (99, A, Exit),
+        (99, B, Exit),
+    ];
+    let text = text(&found(&[&BORN[..], &wait].concat()), 10);
+    assert_eq!(text, kept("trace-wait").trim_end(), "{text}");
+}
+
+#[test]
+fn a_loop_is_told_by_whom_it_kept_waiting() {
+    let samples = (1..=40).map(|ms| (ms * 1000, A, Sample { site: Site(2), spins: true }));
+    let starts = [(500, B, Out(Off::Preempted))];
+    let events: Vec<_> =
+        BORN.into_iter().chain(starts).chain(samples).chain([(41_000, A, Exit)]).collect();
+    let text = text(&found(&events), 10);
+    assert_eq!(text, kept("trace-loop").trim_end(), "{text}");
+}
+
+#[test]
+fn without_waits_no_lock_is_blamed() {
+    let events = [&BORN[..], &[(50, A, Exit), (50, B, Exit)]].concat();
+    let text = text(&found(&events), 10);
+    assert!(text.starts_with("Not a lock problem: 0 %"), "{text}");
+}
