@@ -17,7 +17,7 @@ use crate::reading::Reading;
 /// The record of a thread: `struct overlock_thread` in thread.c.
 #[repr(C)]
 pub(crate) struct Thread {
-    /// The kernel's number of the thread, or zero before it is first needed.
+    /// The kernel's number of the thread, or zero before the kernel is first asked.
     tid: Cell<u32>,
     /// Its number among the waiters: see [`numbers`](crate::numbers).
     pub(crate) number: Cell<u32>,
@@ -73,13 +73,16 @@ pub(crate) fn this<'a>() -> &'a Thread {
     unsafe { &*record }
 }
 
-/// Returns the kernel's number of the calling thread, as libc stores it in a mutex.
+/// Returns the number of the calling thread that libc would store in a mutex: libc's own record of
+/// the kernel's number, if we know where it is.
+///
+/// It is read each time. In a child that was made by a bare `clone` it is the parent's, until the
+/// program corrects it and expects to find the new one in its mutexes (Chromium's sandbox).
 #[inline(always)]
 pub(crate) fn tid() -> u32 {
-    match NonZeroU32::new(this().tid.get()) {
-        Some(tid) => tid.get(),
-        None => ask_tid(),
-    }
+    let at = AT.load(Relaxed);
+    let told = if at == 0 { this().tid.get() } else { libcs_tid(at) };
+    if told == 0 { ask_tid() } else { told }
 }
 
 /// Where libc keeps the kernel's number of a thread, as a distance from the thread pointer; zero if
@@ -132,24 +135,23 @@ fn pointer() -> usize {
 }
 
 /// Reads libc's word at a distance from the thread pointer.
+#[inline(always)]
 fn libcs_tid(at: isize) -> u32 {
     let word = core::ptr::with_exposed_provenance::<u32>(pointer().wrapping_add_signed(at));
     // SAFETY: `is_near` has found the place in the record that libc keeps of each thread.
     unsafe { word.read_volatile() }
 }
 
-/// Reads libc's own record if possible: a sandbox that has been put up since may kill for a system
-/// call, and the caller may have locked a free mutex, for which libc makes none. And no function of
-/// libc's is called, because a library that stands in for it may lock a mutex, which brings us back
-/// here.
+/// Asks the kernel, where libc's record is of no use. A sandbox may kill for a system call, and a
+/// library that stands in for libc may lock a mutex in any function: the call is our own, and made
+/// once for each thread.
 #[cold]
 #[inline(never)]
 fn ask_tid() -> u32 {
-    let at = AT.load(Relaxed);
-    let told = if at == 0 { 0 } else { libcs_tid(at) };
-    let tid = if told == 0 { kernels_tid() } else { told };
-    this().tid.set(tid);
-    tid
+    if this().tid.get() == 0 {
+        this().tid.set(kernels_tid());
+    }
+    this().tid.get()
 }
 
 /// Asks the kernel for its number of the calling thread. In a child that was made by a bare `clone`

@@ -2,6 +2,7 @@
 /* The fields of a mutex that programs and debuggers read behind libc's back, and the resources that libc provides. */
 #include "mutex.h"
 
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 static int kernels_number(void)
@@ -54,6 +55,44 @@ CASE(the_holder_is_in_the_mutex)
 		EQ(pthread_mutex_unlock(&mutex), 0);
 		expect_held(&mutex, 0, 0);
 	}
+}
+
+static int holder_of(pthread_mutex_t *mutex)
+{
+	int holder;
+
+	EQ(pthread_mutex_lock(mutex), 0);
+	holder = mutex->__data.__owner;
+	EQ(pthread_mutex_unlock(mutex), 0);
+	return holder;
+}
+
+/*
+ * Chromium's sandbox makes a child by a bare clone, where libc still has the parent's number. It reads that from a
+ * mutex, finds it in libc's record of the thread, writes the child's there, and reads the mutex again.
+ */
+CASE(the_holder_is_what_libc_has_for_it)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	int *libcs = NULL;
+	pid_t child;
+
+	enum { GET_TID_ADDRESS = 40 };
+
+	if (prctl(GET_TID_ADDRESS, &libcs) != 0 || libcs == NULL) {
+		skipped("the kernel does not say where libc has the number of a thread");
+		return;
+	}
+	EQ(holder_of(&mutex), *libcs);
+	child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (child == 0) {
+		EQ(holder_of(&mutex), *libcs);
+		CHECK(kernels_number() != *libcs);
+		*libcs = kernels_number();
+		EQ(holder_of(&mutex), kernels_number());
+		_exit(0);
+	}
+	expect_success(child);
 }
 
 CASE(the_holder_is_there_in_a_child_too)
