@@ -139,7 +139,7 @@ fn unfenced<L: RawLock + 'static>(make: fn(&'static Life) -> L) -> String {
     let world = World { barrier: Barrier::Pretended, ..World::PLAIN };
     let plan = Plan { preemptions: None, world, ..Plan::PLAIN };
     sites::reset(None);
-    let report: Report = sections::<Cheap, L>(plan, Depth::Bounded, make, lock, unwatched);
+    let report: Report = sections::<L>(plan, Depth::Bounded, make, lock, unwatched);
     report.failure.expect("the model finds that a release misses a waiter")
 }
 
@@ -151,7 +151,7 @@ fn explore<L: RawLock + 'static>(make: fn(&'static Life) -> L) -> String {
         ..Plan::PLAIN
     };
     sites::reset(None);
-    let report: Report = sections::<ByAddress, L>(plan, Depth::Bounded, make, lock, unwatched);
+    let report: Report = sections::<L>(plan, Depth::Bounded, make, lock, unwatched);
     report.failure.expect("the model finds what is wrong with the lock")
 }
 

@@ -142,7 +142,7 @@ impl<const DEAF: bool> Shared for Naive<DEAF> {
 
 fn failure<S: Shared>(all: &'static [&'static [Call]]) -> String {
     sites::reset(None);
-    let report = calls::<ByAddress, S>(World::PLAIN, Some(3), all, Depth::Bounded);
+    let report = calls::<S>(World::PLAIN, Some(3), all, Depth::Bounded);
     report.failure.expect("the model finds what is wrong with the shared value")
 }
 
@@ -209,6 +209,6 @@ fn a_panic_that_stops_everybody_is_found() {
 fn a_naive_shared_value_is_not_found_to_be_wrong() {
     sites::reset(None);
     const ALL: &[&[Call]] = &[&[Join], &[Join, Last]];
-    let report = calls::<ByAddress, Naive<false>>(World::PLAIN, Some(3), ALL, Depth::Bounded);
+    let report = calls::<Naive<false>>(World::PLAIN, Some(3), ALL, Depth::Bounded);
     assert_eq!(report.failure, None);
 }

@@ -136,7 +136,7 @@ impl<S: Conditional> Scene<S> {
 
 /// Each CPU acts on one condition variable. If `frees`, the last waiter frees it: then the model
 /// has one notification.
-pub(crate) fn acts<P: Platform<Word = Word>, S: Conditional>(
+pub(crate) fn acts<S: Conditional>(
     world: World,
     preemptions: Option<usize>,
     mutex: fn(&'static Life) -> Box<dyn RawLock>,
@@ -177,7 +177,7 @@ macro_rules! models {
             name: stringify!($name),
             run: |depth| {
                 let mutex = |life| Box::new($mutex::<$platform>(life)) as Box<dyn RawLock>;
-                acts::<$platform, RawCondvar<$platform, Seen>>($world, $bound, mutex, $acts, depth)
+                acts::<RawCondvar<$platform, Seen>>($world, $bound, mutex, $acts, depth)
             },
             events: &[$(Event::$event),*],
             sites: &[$($site),*],

@@ -269,7 +269,7 @@ impl<L: RawLock + 'static> Scene<L> {
 }
 
 /// CPUs enter critical sections of one lock, each after `take` has taken it.
-pub(crate) fn sections<P: Platform<Word = Word>, L: RawLock + 'static>(
+pub(crate) fn sections<L: RawLock + 'static>(
     plan: Plan,
     depth: Depth,
     make: fn(&'static Life) -> L,

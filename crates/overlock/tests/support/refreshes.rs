@@ -176,7 +176,7 @@ impl<S: Shared> Scene<S> {
 }
 
 /// Each CPU makes its calls on one shared value.
-pub(crate) fn calls<P: Platform<Word = Word>, S: Shared>(
+pub(crate) fn calls<S: Shared>(
     world: World,
     preemptions: Option<usize>,
     calls: &'static [&'static [Call]],
@@ -200,7 +200,7 @@ macro_rules! models {
         pub(crate) const MODELS: &[Model] = &[$(Model {
             name: stringify!($name),
             run: |depth| {
-                calls::<$platform, Refresh<Number, $platform>>($world, $bound, $calls, depth)
+                calls::<Refresh<Number, $platform>>($world, $bound, $calls, depth)
             },
             events: &[],
             sites: &[$($site),*],

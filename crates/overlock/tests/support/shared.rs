@@ -279,7 +279,7 @@ impl<S: Shared> Scene<S> {
 
 /// Each CPU makes its uses of one lock. If `held`, the first of CPU 0 is under way when the others
 /// start.
-pub(crate) fn uses<P: Platform<Word = Word>, S: Shared>(
+pub(crate) fn uses<S: Shared>(
     world: World,
     preemptions: Option<usize>,
     all: &'static [&'static [Use]],
@@ -305,7 +305,7 @@ macro_rules! models {
         pub(crate) const MODELS: &[Model] = &[$(Model {
             name: stringify!($name),
             run: |depth| {
-                uses::<$platform, RawRwLock<$platform, Seen, $bias>>($world, $bound, $uses, depth)
+                uses::<RawRwLock<$platform, Seen, $bias>>($world, $bound, $uses, depth)
             },
             events: &[$(Event::$event),*],
             sites: &[$($site),*],

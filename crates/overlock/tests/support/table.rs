@@ -44,7 +44,7 @@ macro_rules! models {
         /// All models of a lock.
         const LOCKS: &[Model] = &[$(Model {
             name: stringify!($name),
-            run: |depth| sections::<$platform, _>($plan, depth, $lock::<$platform>, $take, $watch),
+            run: |depth| sections($plan, depth, $lock::<$platform>, $take, $watch),
             events: &[$(Event::$event),*],
             sites: &[$($site),*],
         },)*];

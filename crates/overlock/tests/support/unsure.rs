@@ -104,7 +104,7 @@ pub(crate) const MODELS: &[Model] = &[
         name: "queued_unsure",
         run: |depth| {
             let make = |life| Unsure(queued::<Halting>(life));
-            sections::<Halting, _>(PLAN, depth, make, lock, nobody_passes)
+            sections(PLAN, depth, make, lock, nobody_passes)
         },
         events: &[Event::PvWaitHead, Event::PvKickUnlock],
         sites: &["release.rs unlock_if_locked cas", "release.rs release update"],
@@ -113,7 +113,7 @@ pub(crate) const MODELS: &[Model] = &[
         name: "ticket_unsure",
         run: |depth| {
             let make = |life| Unsure(wide::<Halting>(life));
-            sections::<Halting, _>(PLAN, depth, make, lock, unwatched)
+            sections(PLAN, depth, make, lock, unwatched)
         },
         events: &[Event::PvWaitNode, Event::PvKickUnlock],
         sites: &["unsure.rs unlock_ticket compare_exchange"],
