@@ -28,45 +28,45 @@
 /* The same where several threads can hold the lock. */
 #define OFTEN_SHARED 100000
 
-#define FUNCTIONS(X)                                                                                                    \
-	X(pthread_mutex_lock, (pthread_mutex_t *))                                                                      \
-	X(pthread_mutex_trylock, (pthread_mutex_t *))                                                                   \
-	X(pthread_mutex_timedlock, (pthread_mutex_t *, const struct timespec *))                                        \
-	X(pthread_mutex_clocklock, (pthread_mutex_t *, clockid_t, const struct timespec *))                             \
-	X(pthread_mutex_unlock, (pthread_mutex_t *))                                                                    \
-	X(mtx_lock, (mtx_t *))                                                                                          \
-	X(mtx_trylock, (mtx_t *))                                                                                       \
-	X(mtx_timedlock, (mtx_t *, const struct timespec *))                                                            \
-	X(mtx_unlock, (mtx_t *))                                                                                        \
-	X(pthread_rwlock_rdlock, (pthread_rwlock_t *))                                                                  \
-	X(pthread_rwlock_tryrdlock, (pthread_rwlock_t *))                                                               \
-	X(pthread_rwlock_timedrdlock, (pthread_rwlock_t *, const struct timespec *))                                    \
-	X(pthread_rwlock_clockrdlock, (pthread_rwlock_t *, clockid_t, const struct timespec *))                         \
-	X(pthread_rwlock_wrlock, (pthread_rwlock_t *))                                                                  \
-	X(pthread_rwlock_trywrlock, (pthread_rwlock_t *))                                                               \
-	X(pthread_rwlock_timedwrlock, (pthread_rwlock_t *, const struct timespec *))                                    \
-	X(pthread_rwlock_clockwrlock, (pthread_rwlock_t *, clockid_t, const struct timespec *))                         \
-	X(pthread_rwlock_unlock, (pthread_rwlock_t *))                                                                  \
-	X(pthread_spin_lock, (pthread_spinlock_t *))                                                                    \
-	X(pthread_spin_trylock, (pthread_spinlock_t *))                                                                 \
-	X(pthread_spin_unlock, (pthread_spinlock_t *))                                                                  \
-	X(pthread_barrier_wait, (pthread_barrier_t *))                                                                  \
-	X(pthread_join, (pthread_t, void **))                                                                           \
-	X(sem_wait, (sem_t *))                                                                                          \
-	X(sem_timedwait, (sem_t *, const struct timespec *))                                                            \
-	X(sem_clockwait, (sem_t *, clockid_t, const struct timespec *))                                                 \
-	X(sem_post, (sem_t *))                                                                                          \
-	X(cnd_wait, (cnd_t *, mtx_t *))                                                                                 \
-	X(cnd_timedwait, (cnd_t *, mtx_t *, const struct timespec *))                                                   \
-	X(cnd_signal, (cnd_t *))                                                                                        \
-	X(cnd_broadcast, (cnd_t *))                                                                                     \
+#define FUNCTIONS(X) \
+	X(pthread_mutex_lock, (pthread_mutex_t *)) \
+	X(pthread_mutex_trylock, (pthread_mutex_t *)) \
+	X(pthread_mutex_timedlock, (pthread_mutex_t *, const struct timespec *)) \
+	X(pthread_mutex_clocklock, (pthread_mutex_t *, clockid_t, const struct timespec *)) \
+	X(pthread_mutex_unlock, (pthread_mutex_t *)) \
+	X(mtx_lock, (mtx_t *)) \
+	X(mtx_trylock, (mtx_t *)) \
+	X(mtx_timedlock, (mtx_t *, const struct timespec *)) \
+	X(mtx_unlock, (mtx_t *)) \
+	X(pthread_rwlock_rdlock, (pthread_rwlock_t *)) \
+	X(pthread_rwlock_tryrdlock, (pthread_rwlock_t *)) \
+	X(pthread_rwlock_timedrdlock, (pthread_rwlock_t *, const struct timespec *)) \
+	X(pthread_rwlock_clockrdlock, (pthread_rwlock_t *, clockid_t, const struct timespec *)) \
+	X(pthread_rwlock_wrlock, (pthread_rwlock_t *)) \
+	X(pthread_rwlock_trywrlock, (pthread_rwlock_t *)) \
+	X(pthread_rwlock_timedwrlock, (pthread_rwlock_t *, const struct timespec *)) \
+	X(pthread_rwlock_clockwrlock, (pthread_rwlock_t *, clockid_t, const struct timespec *)) \
+	X(pthread_rwlock_unlock, (pthread_rwlock_t *)) \
+	X(pthread_spin_lock, (pthread_spinlock_t *)) \
+	X(pthread_spin_trylock, (pthread_spinlock_t *)) \
+	X(pthread_spin_unlock, (pthread_spinlock_t *)) \
+	X(pthread_barrier_wait, (pthread_barrier_t *)) \
+	X(pthread_join, (pthread_t, void **)) \
+	X(sem_wait, (sem_t *)) \
+	X(sem_timedwait, (sem_t *, const struct timespec *)) \
+	X(sem_clockwait, (sem_t *, clockid_t, const struct timespec *)) \
+	X(sem_post, (sem_t *)) \
+	X(cnd_wait, (cnd_t *, mtx_t *)) \
+	X(cnd_timedwait, (cnd_t *, mtx_t *, const struct timespec *)) \
+	X(cnd_signal, (cnd_t *)) \
+	X(cnd_broadcast, (cnd_t *)) \
 	X(pthread_cond_clockwait, (pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *))
 
 /* There are older ones of another layout. */
-#define VERSIONED(X)                                                                                                    \
-	X(pthread_cond_wait, (pthread_cond_t *, pthread_mutex_t *))                                                     \
-	X(pthread_cond_timedwait, (pthread_cond_t *, pthread_mutex_t *, const struct timespec *))                       \
-	X(pthread_cond_signal, (pthread_cond_t *))                                                                      \
+#define VERSIONED(X) \
+	X(pthread_cond_wait, (pthread_cond_t *, pthread_mutex_t *)) \
+	X(pthread_cond_timedwait, (pthread_cond_t *, pthread_mutex_t *, const struct timespec *)) \
+	X(pthread_cond_signal, (pthread_cond_t *)) \
 	X(pthread_cond_broadcast, (pthread_cond_t *))
 
 static struct {
@@ -82,7 +82,7 @@ static void *volatile relocated = (void *)&relocated;
 
 /*
  * Finds the functions that calls are passed on to. Returns whether there are any yet: the dynamic linker may call a
- * library of the program's before it has relocated this one. The process has one thread then, and locks need do nothing.
+ * library of the program's before it has relocated this one. The process has one thread then, and locks do nothing.
  */
 static bool prepare(void)
 {
@@ -97,8 +97,8 @@ static bool prepare(void)
 	return true;
 }
 
-#define READY                                                                                                           \
-	if (unlikely(!atomic_load_explicit(&is_ready, memory_order_acquire)) && !prepare())                             \
+#define READY \
+	if (unlikely(!atomic_load_explicit(&is_ready, memory_order_acquire)) && !prepare()) \
 		return 0
 
 __attribute__((constructor)) static void start(void)
@@ -133,60 +133,60 @@ static inline void wakes(enum kind kind, const volatile void *lock)
 }
 
 /*
- * Exports a call that takes a lock: `try` finds out whether it has to wait, which the error `busy` says. A time that libc
- * would refuse is passed on at once.
+ * Exports a call that takes a lock: `try` finds out whether it has to wait, which the error `busy` says. A time that
+ * libc would refuse is passed on at once.
  */
-#define TAKES_LOCK(name, try, busy, kind, type, is_fine, parameters, arguments)                                         \
-	static SLOW int name##_slow parameters                                                                          \
-	{                                                                                                               \
-		struct wait wait = tell_waits(kind, lock, NULL, HERE);                                                  \
-		int error = next.name arguments;                                                                        \
-                                                                                                                        \
-		tell_leaves(&wait, error == 0 || error == EOWNERDEAD);                                                  \
-		return error;                                                                                           \
-	}                                                                                                               \
-                                                                                                                        \
-	EXPORT int name parameters                                                                                      \
-	{                                                                                                               \
-		int error;                                                                                              \
-                                                                                                                        \
-		READY;                                                                                                  \
-		if (!(is_fine))                                                                                         \
-			return next.name arguments;                                                                     \
-		error = next.try(lock);                                                                                 \
-		if (unlikely(error == (busy)))                                                                          \
-			return name##_slow arguments;                                                                   \
-		if (likely(error == 0) && (kind) != READER)                                                             \
-			has_taken(kind, lock);                                                                          \
-		return error;                                                                                           \
+#define TAKES_LOCK(name, try, busy, kind, is_fine, parameters, arguments) \
+	static SLOW int name##_slow parameters \
+	{ \
+		struct wait wait = tell_waits(kind, lock, NULL, HERE); \
+		int error = next.name arguments; \
+ \
+		tell_leaves(&wait, error == 0 || error == EOWNERDEAD); \
+		return error; \
+	} \
+ \
+	EXPORT int name parameters \
+	{ \
+		int error; \
+ \
+		READY; \
+		if (!(is_fine)) \
+			return next.name arguments; \
+		error = next.try(lock); \
+		if (unlikely(error == (busy))) \
+			return name##_slow arguments; \
+		if (likely(error == 0) && (kind) != READER) \
+			has_taken(kind, lock); \
+		return error; \
 	}
 
-#define TRIES_LOCK(name, kind, type)                                                                                    \
-	EXPORT int name(type *lock)                                                                                     \
-	{                                                                                                               \
-		int error;                                                                                              \
-                                                                                                                        \
-		READY;                                                                                                  \
-		error = next.name(lock);                                                                                \
-		if (likely(error == 0))                                                                                 \
-			has_taken(kind, lock);                                                                          \
-		return error;                                                                                           \
+#define TRIES_LOCK(name, kind, type) \
+	EXPORT int name(type *lock) \
+	{ \
+		int error; \
+ \
+		READY; \
+		error = next.name(lock); \
+		if (likely(error == 0)) \
+			has_taken(kind, lock); \
+		return error; \
 	}
 
-#define RELEASES_LOCK(name, kind, type, period_ns)                                                                      \
-	EXPORT int name(type *lock)                                                                                     \
-	{                                                                                                               \
-		READY;                                                                                                  \
-		releases(kind, lock, period_ns);                                                                        \
-		return next.name(lock);                                                                                 \
+#define RELEASES_LOCK(name, kind, type, period_ns) \
+	EXPORT int name(type *lock) \
+	{ \
+		READY; \
+		releases(kind, lock, period_ns); \
+		return next.name(lock); \
 	}
 
-#define WAKES(name, kind, type)                                                                                         \
-	EXPORT int name(type *lock)                                                                                     \
-	{                                                                                                               \
-		READY;                                                                                                  \
-		wakes(kind, lock);                                                                                      \
-		return next.name(lock);                                                                                 \
+#define WAKES(name, kind, type) \
+	EXPORT int name(type *lock) \
+	{ \
+		READY; \
+		wakes(kind, lock); \
+		return next.name(lock); \
 	}
 
 static inline bool is_time(const struct timespec *at)
@@ -199,37 +199,40 @@ static inline bool is_clock(clockid_t clock)
 	return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
 }
 
-TAKES_LOCK(pthread_mutex_lock, pthread_mutex_trylock, EBUSY, MUTEX, pthread_mutex_t, true, (pthread_mutex_t * lock), (lock))
-TAKES_LOCK(pthread_mutex_timedlock, pthread_mutex_trylock, EBUSY, MUTEX, pthread_mutex_t, true,
+TAKES_LOCK(pthread_mutex_lock, pthread_mutex_trylock, EBUSY, MUTEX, true, (pthread_mutex_t * lock),
+	   (lock))
+TAKES_LOCK(pthread_mutex_timedlock, pthread_mutex_trylock, EBUSY, MUTEX, true,
 	   (pthread_mutex_t * lock, const struct timespec *at), (lock, at))
-TAKES_LOCK(pthread_mutex_clocklock, pthread_mutex_trylock, EBUSY, MUTEX, pthread_mutex_t, is_clock(clock),
+TAKES_LOCK(pthread_mutex_clocklock, pthread_mutex_trylock, EBUSY, MUTEX, is_clock(clock),
 	   (pthread_mutex_t * lock, clockid_t clock, const struct timespec *at), (lock, clock, at))
 TRIES_LOCK(pthread_mutex_trylock, MUTEX, pthread_mutex_t)
 RELEASES_LOCK(pthread_mutex_unlock, MUTEX, pthread_mutex_t, OFTEN)
 
-TAKES_LOCK(mtx_lock, mtx_trylock, thrd_busy, MUTEX, mtx_t, true, (mtx_t * lock), (lock))
-TAKES_LOCK(mtx_timedlock, mtx_trylock, thrd_busy, MUTEX, mtx_t, true, (mtx_t * lock, const struct timespec *at), (lock, at))
+TAKES_LOCK(mtx_lock, mtx_trylock, thrd_busy, MUTEX, true, (mtx_t * lock), (lock))
+TAKES_LOCK(mtx_timedlock, mtx_trylock, thrd_busy, MUTEX, true, (mtx_t * lock, const struct timespec *at),
+	   (lock, at))
 TRIES_LOCK(mtx_trylock, MUTEX, mtx_t)
 RELEASES_LOCK(mtx_unlock, MUTEX, mtx_t, OFTEN)
 
-TAKES_LOCK(pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, EBUSY, READER, pthread_rwlock_t, true,
+TAKES_LOCK(pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, EBUSY, READER, true,
 	   (pthread_rwlock_t * lock), (lock))
-TAKES_LOCK(pthread_rwlock_timedrdlock, pthread_rwlock_tryrdlock, EBUSY, READER, pthread_rwlock_t, is_time(at),
+TAKES_LOCK(pthread_rwlock_timedrdlock, pthread_rwlock_tryrdlock, EBUSY, READER, is_time(at),
 	   (pthread_rwlock_t * lock, const struct timespec *at), (lock, at))
-TAKES_LOCK(pthread_rwlock_clockrdlock, pthread_rwlock_tryrdlock, EBUSY, READER, pthread_rwlock_t,
+TAKES_LOCK(pthread_rwlock_clockrdlock, pthread_rwlock_tryrdlock, EBUSY, READER,
 	   is_clock(clock) && is_time(at), (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *at),
 	   (lock, clock, at))
-TAKES_LOCK(pthread_rwlock_wrlock, pthread_rwlock_trywrlock, EBUSY, WRITER, pthread_rwlock_t, true,
+TAKES_LOCK(pthread_rwlock_wrlock, pthread_rwlock_trywrlock, EBUSY, WRITER, true,
 	   (pthread_rwlock_t * lock), (lock))
-TAKES_LOCK(pthread_rwlock_timedwrlock, pthread_rwlock_trywrlock, EBUSY, WRITER, pthread_rwlock_t, is_time(at),
+TAKES_LOCK(pthread_rwlock_timedwrlock, pthread_rwlock_trywrlock, EBUSY, WRITER, is_time(at),
 	   (pthread_rwlock_t * lock, const struct timespec *at), (lock, at))
-TAKES_LOCK(pthread_rwlock_clockwrlock, pthread_rwlock_trywrlock, EBUSY, WRITER, pthread_rwlock_t,
+TAKES_LOCK(pthread_rwlock_clockwrlock, pthread_rwlock_trywrlock, EBUSY, WRITER,
 	   is_clock(clock) && is_time(at), (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *at),
 	   (lock, clock, at))
 TRIES_LOCK(pthread_rwlock_trywrlock, WRITER, pthread_rwlock_t)
 RELEASES_LOCK(pthread_rwlock_unlock, WRITER, pthread_rwlock_t, OFTEN_SHARED)
 
-TAKES_LOCK(pthread_spin_lock, pthread_spin_trylock, EBUSY, SPIN, pthread_spinlock_t, true, (pthread_spinlock_t * lock), (lock))
+TAKES_LOCK(pthread_spin_lock, pthread_spin_trylock, EBUSY, SPIN, true, (pthread_spinlock_t * lock),
+	   (lock))
 TRIES_LOCK(pthread_spin_trylock, SPIN, pthread_spinlock_t)
 RELEASES_LOCK(pthread_spin_unlock, SPIN, pthread_spinlock_t, OFTEN)
 
@@ -246,50 +249,50 @@ static void cancelled(void *wait)
 }
 
 /* Exports a wait for a condition. The mutex is released before it, and taken after it. */
-#define WAITS_FOR_CONDITION(name, cond_type, mutex_type, parameters, arguments)                                         \
-	EXPORT int name parameters                                                                                      \
-	{                                                                                                               \
-		struct wait wait;                                                                                       \
-		int error;                                                                                              \
-                                                                                                                        \
-		READY;                                                                                                  \
-		releases(MUTEX, mutex, OFTEN);                                                                          \
-		wait = tell_waits(CONDVAR, lock, mutex, HERE);                                                          \
-		pthread_cleanup_push(cancelled, &wait);                                                                 \
-		error = next.name arguments;                                                                            \
-		pthread_cleanup_pop(0);                                                                                 \
-		tell_leaves(&wait, error == 0);                                                                         \
-		has_taken(MUTEX, mutex);                                                                                \
-		return error;                                                                                           \
+#define WAITS_FOR_CONDITION(name, parameters, arguments) \
+	EXPORT int name parameters \
+	{ \
+		struct wait wait; \
+		int error; \
+ \
+		READY; \
+		releases(MUTEX, mutex, OFTEN); \
+		wait = tell_waits(CONDVAR, lock, mutex, HERE); \
+		pthread_cleanup_push(cancelled, &wait); \
+		error = next.name arguments; \
+		pthread_cleanup_pop(0); \
+		tell_leaves(&wait, error == 0); \
+		has_taken(MUTEX, mutex); \
+		return error; \
 	}
 
-WAITS_FOR_CONDITION(pthread_cond_wait, pthread_cond_t, pthread_mutex_t, (pthread_cond_t * lock, pthread_mutex_t *mutex),
+WAITS_FOR_CONDITION(pthread_cond_wait, (pthread_cond_t * lock, pthread_mutex_t *mutex),
 		    (lock, mutex))
-WAITS_FOR_CONDITION(pthread_cond_timedwait, pthread_cond_t, pthread_mutex_t,
+WAITS_FOR_CONDITION(pthread_cond_timedwait,
 		    (pthread_cond_t * lock, pthread_mutex_t *mutex, const struct timespec *at), (lock, mutex, at))
-WAITS_FOR_CONDITION(pthread_cond_clockwait, pthread_cond_t, pthread_mutex_t,
+WAITS_FOR_CONDITION(pthread_cond_clockwait,
 		    (pthread_cond_t * lock, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *at),
 		    (lock, mutex, clock, at))
-WAITS_FOR_CONDITION(cnd_wait, cnd_t, mtx_t, (cnd_t * lock, mtx_t *mutex), (lock, mutex))
-WAITS_FOR_CONDITION(cnd_timedwait, cnd_t, mtx_t, (cnd_t * lock, mtx_t *mutex, const struct timespec *at),
+WAITS_FOR_CONDITION(cnd_wait, (cnd_t * lock, mtx_t *mutex), (lock, mutex))
+WAITS_FOR_CONDITION(cnd_timedwait, (cnd_t * lock, mtx_t *mutex, const struct timespec *at),
 		    (lock, mutex, at))
 
 /* Exports another wait in which a thread can be cancelled; the whole call is passed on if it need not wait. */
-#define WAITS_FOR(name, kind, object, waits, gets, parameters, arguments)                                               \
-	EXPORT int name parameters                                                                                      \
-	{                                                                                                               \
-		struct wait wait;                                                                                       \
-		int error;                                                                                              \
-                                                                                                                        \
-		READY;                                                                                                  \
-		if (!(waits))                                                                                           \
-			return next.name arguments;                                                                     \
-		wait = tell_waits(kind, (const volatile void *)(object), NULL, HERE);                                   \
-		pthread_cleanup_push(cancelled, &wait);                                                                 \
-		error = next.name arguments;                                                                            \
-		pthread_cleanup_pop(0);                                                                                 \
-		tell_leaves(&wait, (gets) && error == 0);                                                               \
-		return error;                                                                                           \
+#define WAITS_FOR(name, kind, object, waits, gets, parameters, arguments) \
+	EXPORT int name parameters \
+	{ \
+		struct wait wait; \
+		int error; \
+ \
+		READY; \
+		if (!(waits)) \
+			return next.name arguments; \
+		wait = tell_waits(kind, (const volatile void *)(object), NULL, HERE); \
+		pthread_cleanup_push(cancelled, &wait); \
+		error = next.name arguments; \
+		pthread_cleanup_pop(0); \
+		tell_leaves(&wait, (gets) && error == 0); \
+		return error; \
 	}
 
 static inline bool is_zero(sem_t *semaphore)
@@ -301,8 +304,8 @@ static inline bool is_zero(sem_t *semaphore)
 
 WAITS_FOR(sem_wait, SEMAPHORE, lock, is_zero(lock), true, (sem_t * lock), (lock))
 WAITS_FOR(sem_timedwait, SEMAPHORE, lock, is_zero(lock), true, (sem_t * lock, const struct timespec *at), (lock, at))
-WAITS_FOR(sem_clockwait, SEMAPHORE, lock, is_zero(lock), true, (sem_t * lock, clockid_t clock, const struct timespec *at),
-	  (lock, clock, at))
+WAITS_FOR(sem_clockwait, SEMAPHORE, lock, is_zero(lock), true,
+	  (sem_t * lock, clockid_t clock, const struct timespec *at), (lock, clock, at))
 WAITS_FOR(pthread_barrier_wait, BARRIER, lock, true, false, (pthread_barrier_t * lock), (lock))
 WAITS_FOR(pthread_join, JOIN, thread, true, false, (pthread_t thread, void **result), (thread, result))
 

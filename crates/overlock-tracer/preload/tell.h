@@ -27,7 +27,7 @@ struct waited {
 
 extern struct waited waited_for[SETS][WAYS];
 
-/* How many threads of this process wait for locks, and how many for other things: most processes need not look further. */
+/* How many threads of this process wait for locks, and how many for other things: most need not look further. */
 extern _Atomic uint32_t waiting_for_locks, waiting_for_work;
 
 /* Returns the lock's entry, if a thread waits for it. */
