@@ -267,7 +267,7 @@ fn timelines(runs: &[Run]) -> Markup {
                         "Drag to move, press + and − or use Ctrl and the wheel to zoom, 0 for all."
                     }
                 }
-                (timeline::legend())
+                (timeline::legend(all().all(|(_, of)| timeline::is_of_threads(of))))
                 @for (number, (run, timeline)) in all().enumerate() {
                     @let lanes = Lanes::of(timeline);
                     @let caption = lanes.caption();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which vCPU ran on which pCPU, and which one held the lock.
+//! Which vCPU ran on which pCPU, and which one held the lock; or which thread on which CPU.
 //!
 //! The lanes are an SVG within the picture whose units are nanoseconds, so that zooming only
 //! changes its `viewBox`. Without a script the whole span is shown.
@@ -119,13 +119,19 @@ impl<'a> Lanes<'a> {
         Shares { held: held / self.length(), off: off / self.length() }
     }
 
+    /// Returns what runs, and on what.
+    fn words(&self) -> [&'static str; 2] {
+        if is_of_threads(self.of) { ["thread", "CPU"] } else { ["vCPU", "pCPU"] }
+    }
+
     /// Describes the timeline in words.
     fn sentence(&self) -> String {
         let locks = self.locks.iter().map(|lock| {
             let Shares { held, off } = self.shares(*lock);
             let [held, off] = [held, off].map(|share| three(100.0 * share));
             let name = if self.locks.len() == 1 { "The lock".into() } else { format!("Lock {lock}") };
-            format!("{name} was held for at most {held} % of the time, {off} % by a vCPU without a pCPU.")
+            let [it, on] = self.words();
+            format!("{name} was held for at most {held} % of the time, {off} % by a {it} without a {on}.")
         });
         let mut sentences: Vec<String> = locks.collect();
         if let Some(columns) = self.columns(WIDTH) {
@@ -156,23 +162,26 @@ impl<'a> Lanes<'a> {
             1 => "lock".into(),
             _ => format!("lock {lock}"),
         };
-        let pcpus = (0..self.of.pcpus).map(|of| (format!("pCPU {of}"), self.pcpu(of, columns)));
+        let [it, on] = self.words();
+        let pcpus = (0..self.of.pcpus).map(|of| (format!("{on} {of}"), self.pcpu(of, columns)));
         let locks = self.locks.iter().map(|lock| (name(*lock), self.lock(*lock, columns)));
         let vcpus = self.lives.iter().enumerate();
-        let vcpus = vcpus.map(|(of, life)| (format!("vCPU {of}"), vcpu(of, life, columns)));
+        let vcpus = vcpus.map(|(of, life)| (format!("{it} {of}"), vcpu(of, life, columns)));
         pcpus.chain(locks).chain(vcpus).collect()
     }
 
     /// Draws which vCPU ran on a pCPU.
     fn pcpu(&self, pcpu: u32, columns: Option<Columns>) -> Markup {
-        let on = |(of, _): &&(u32, Span)| *of == pcpu;
-        let layers = self
-            .layers("ran", |life| life.running.iter().filter(on).map(|(_, span)| *span).collect());
+        let [it, on] = self.words();
+        let here = |(of, _): &&(u32, Span)| *of == pcpu;
+        let layers = self.layers("ran", |life| {
+            life.running.iter().filter(here).map(|(_, span)| *span).collect()
+        });
         html! {
             @if columns.is_none() {
                 @for (vcpu, (class, spans)) in layers.iter().enumerate() { @for span in spans {
                     path class=(class) d=(path([*span], WHOLE)) {
-                        title { "vCPU " (vcpu) " on pCPU " (pcpu) ": " (time(span.length())) }
+                        title { (it) " " (vcpu) " on " (on) " " (pcpu) ": " (time(span.length())) }
                     }
                 } }
             } @else { (bars(layers, WHOLE, columns, false)) }
@@ -208,6 +217,14 @@ impl Chart for Lanes<'_> {
             policy => format!(", {policy}"),
         };
         let length = time(self.length());
+        if is_of_threads(self.of) {
+            let title = format!(
+                "{cpus} thread{} on {pcpus} CPU{}, {length} around the longest wait, at {lock}",
+                plural(*cpus),
+                plural(*pcpus)
+            );
+            return Caption { title, description: self.sentence() };
+        }
         let [cs, ncs] = [*cs_ns, *ncs_ns].map(Nanos);
         let title = format!(
             "{lock}{policy}: {cpus} vCPUs on {pcpus} pCPUs of {world}, {length} of {workload}, \
@@ -248,6 +265,16 @@ impl Chart for Lanes<'_> {
     }
 }
 
+/// Returns the letter that more than one have.
+fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// Returns whether a timeline is of a program's threads, as `trace` saw them.
+pub(crate) fn is_of_threads(of: &TimelineRow) -> bool {
+    of.world == "trace"
+}
+
 /// Draws the life of a vCPU.
 fn vcpu(number: usize, life: &Life, columns: Option<Columns>) -> Markup {
     let one =
@@ -270,7 +297,7 @@ fn stuck_bars(spans: Vec<Span>, columns: Option<Columns>) -> Markup {
         @if columns.is_none() {
             @for span in spans {
                 path class="stuck" d=(path([span], WHOLE)) {
-                    title { "the holder had no pCPU for " (time(span.length())) }
+                    title { "the holder had no processor for " (time(span.length())) }
                 }
             }
         } @else { (bars(vec![("stuck".into(), spans)], WHOLE, columns, true)) }
@@ -299,8 +326,9 @@ fn bars(
     }
 }
 
-/// Explains the colours.
-pub(crate) fn legend() -> Markup {
+/// Explains the colours; what runs are threads or vCPUs.
+pub(crate) fn legend(are_threads: bool) -> Markup {
+    let [it, on] = if are_threads { ["thread", "CPU"] } else { ["vCPU", "pCPU"] };
     let key = |class: &str, text: &str| {
         html! { li {
             svg width="26" height="12" viewBox="0 0 26 12" { path class=(class) d="M1 1h24v10h-24z" {} }
@@ -309,12 +337,12 @@ pub(crate) fn legend() -> Markup {
     };
     html! {
         ul class="legend" {
-            (key("on c0", "runs (each vCPU has its colour)"))
+            (key("on c0", &format!("runs (each {it} has its colour)")))
             (key("held c0", "holds the lock"))
-            (key("stuck", "holds it without a pCPU"))
-            (key("ready", "ready, without a pCPU"))
+            (key("stuck", &format!("holds it without a {on}")))
+            (key("ready", &format!("ready, without a {on}")))
             (key("waits", "waits for the lock"))
-            li { "an empty lane is a halt" }
+            li { @if are_threads { "an empty lane is a sleep" } @else { "an empty lane is a halt" } }
         }
     }
 }

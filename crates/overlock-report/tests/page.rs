@@ -276,3 +276,37 @@ fn odd_numbers_break_no_chart() {
         assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
     }
 }
+
+/// Three threads of a program on two CPUs, as `trace` writes them: thread 1 holds the lock, loses
+/// its CPU, and runs on; thread 0 waits for it, and thread 2 takes the lock past it.
+fn threads() -> Value {
+    json!({"kind": "timeline", "world": "trace", "workload": "preload", "lock": "put (cache.c:88)",
+           "policy": "none", "cpus": 3, "pcpus": 2, "cs_ns": 0, "ncs_ns": 0, "speed": null,
+           "from_ns": 1_000_000, "to_ns": 3_000_000,
+           "stints": [[0, "running", 0, 1_000_000, 1_200_000], [0, "halted", null, 1_200_000, 2_600_000],
+                      [0, "running", 0, 2_600_000, 3_000_000], [1, "running", 1, 1_000_000, 1_500_000],
+                      [1, "ready", null, 1_500_000, 2_000_000], [1, "running", 0, 2_000_000, 2_600_000],
+                      [2, "running", 1, 1_500_000, 3_000_000]],
+           "holds": [[1, 0, 1_100_000, 1_100_000, 2_200_000], [2, 0, 2_200_000, 2_300_000, 2_400_000],
+                     [0, 0, 1_150_000, 2_600_000, 2_900_000]]})
+}
+
+/// The picture is compared with one that was looked at in a browser.
+#[test]
+fn threads_are_drawn_on_their_cpus_and_with_their_locks() {
+    let results = read(&[("a.jsonl", &text(&[run("1"), threads()]))]);
+    assert_eq!(results.complaints, [""; 0]);
+    let drawn = overlock_report::picture(Kind::Timeline, &results).unwrap();
+    assert_eq!(drawn, include_str!("data/trace-timeline.svg"));
+    let page = page(&[run("1"), threads()]);
+    let title = &texts(&page, "figure.timeline figcaption")[0];
+    assert!(
+        title.contains("3 threads on 2 CPUs, 2.00 ms around the longest wait, at put"),
+        "{title}"
+    );
+    let names = texts(&page, "svg text.name");
+    assert_eq!(names, ["CPU 0", "CPU 1", "lock", "thread 0", "thread 1", "thread 2"]);
+    let said = &texts(&page, "figure.timeline + *, figure.timeline p.note").join(" ");
+    assert!(said.contains("25.0 % by a thread without a CPU"), "{said}");
+    assert!(!texts(&page, "ul.legend").join(" ").contains("vCPU"));
+}

@@ -23,10 +23,10 @@
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
-/* The time between two releases that are told although the lock changes no hands, in nanoseconds. */
-#define OFTEN 10000000
+/* The stamps between two releases that are told although the lock changes no hands: some milliseconds. */
+#define OFTEN 20000000
 /* The same where several threads can hold the lock. */
-#define OFTEN_SHARED 100000
+#define OFTEN_SHARED 200000
 
 #define FUNCTIONS(X) \
 	X(pthread_mutex_lock, (pthread_mutex_t *)) \
@@ -118,12 +118,12 @@ static inline void has_taken(enum kind kind, const volatile void *lock)
 		tell_takes(entry, kind, lock);
 }
 
-static inline void releases(enum kind kind, const volatile void *lock, uint64_t period_ns)
+static inline void releases(enum kind kind, const volatile void *lock, uint64_t period)
 {
 	struct waited *entry = waited(kind, lock);
 
 	if (unlikely(entry != NULL))
-		tell_releases(entry, kind, lock, period_ns);
+		tell_releases(entry, kind, lock, period);
 }
 
 static inline void wakes(enum kind kind, const volatile void *lock)
@@ -173,11 +173,11 @@ static inline void wakes(enum kind kind, const volatile void *lock)
 		return error; \
 	}
 
-#define RELEASES_LOCK(name, kind, type, period_ns) \
+#define RELEASES_LOCK(name, kind, type, period) \
 	EXPORT int name(type *lock) \
 	{ \
 		READY; \
-		releases(kind, lock, period_ns); \
+		releases(kind, lock, period); \
 		return next.name(lock); \
 	}
 

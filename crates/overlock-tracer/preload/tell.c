@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "tell.h"
 
+#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -58,23 +59,60 @@ static uint64_t now(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* The thread will write no more into its chunk. */
-static void closes(void *unused)
+/*
+ * Stamps are cheaper than the clock: cycles of the processor's counter, where its speed does not change, else
+ * nanoseconds. They become nanoseconds by what both have done since the start.
+ */
+static bool has_counter;
+static uint64_t first_stamp, first_ns;
+
+static uint64_t stamp(void)
 {
-	(void)unused;
-	if (self.head != NULL) {
+	return has_counter ? __builtin_ia32_rdtsc() : now();
+}
+
+static uint64_t ns_of(uint64_t stamp_then)
+{
+	uint64_t at_stamp = stamp(), at_ns = now();
+	double speed = (double)(at_ns - first_ns) / (double)(at_stamp - first_stamp + 1);
+
+	/* What was never stamped is of no time. */
+	if (stamp_then < first_stamp)
+		return 0;
+	return stamp_then >= at_stamp ? at_ns : at_ns - (uint64_t)((double)(at_stamp - stamp_then) * speed);
+}
+
+static void start_stamps(void)
+{
+	unsigned int a, b, c, d = 0;
+
+	has_counter = __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1 << 8);
+	first_stamp = stamp();
+	first_ns = now();
+}
+
+/* The thread will write no more into its chunk. */
+static void closes(void)
+{
+	if (self.head != NULL)
 		/* ORDERING: pairs with the command's load: it then reads all of the chunk. */
 		atomic_store_explicit(&self.head->state, CLOSED, memory_order_release);
-		self.head = NULL;
-		self.is_known = false;
-	}
+	self.head = NULL;
+}
+
+/* The thread ends; what other libraries do after this may make it tell more. */
+static void ends(void *unused)
+{
+	(void)unused;
+	closes();
+	self.is_known = false;
 }
 
 static void claim(void)
 {
 	uint64_t serial = atomic_fetch_add_explicit(&shared->claims, 1, memory_order_relaxed);
 
-	closes(NULL);
+	closes();
 	for (uint32_t i = 0; i < CHUNKS; i++) {
 		struct head *head = &shared->heads[(serial + i) % CHUNKS];
 		uint32_t state = FREE;
@@ -248,7 +286,7 @@ static void has(enum what what, const struct waited *entry, enum kind kind, cons
 
 	if (entry != NULL) {
 		releaser = atomic_load_explicit(&entry->releaser, memory_order_relaxed);
-		released = atomic_load_explicit(&entry->released, memory_order_relaxed);
+		released = ns_of(atomic_load_explicit(&entry->released, memory_order_relaxed));
 		if (released < since)
 			releaser = 0;
 	}
@@ -288,11 +326,11 @@ void tell_takes(struct waited *entry, enum kind kind, const volatile void *lock)
 		has(TAKES, entry, kind, lock, 0);
 }
 
-void tell_releases(struct waited *entry, enum kind kind, const volatile void *lock, uint64_t period_ns)
+void tell_releases(struct waited *entry, enum kind kind, const volatile void *lock, uint64_t period)
 {
-	uint64_t at = now();
+	uint64_t at = stamp();
 
-	if (self.held == lock || at - atomic_load_explicit(&entry->told, memory_order_relaxed) >= period_ns) {
+	if (self.held == lock || at - atomic_load_explicit(&entry->told, memory_order_relaxed) >= period) {
 		self.held = NULL;
 		atomic_store_explicit(&entry->told, at, memory_order_relaxed);
 		tell_wakes(kind, lock);
@@ -337,6 +375,7 @@ void tell_start(void)
 	int file, command;
 
 	process = (uint32_t)getpid();
+	start_stamps();
 	if (variable == NULL || sscanf(variable, "%d:%d:%llu", &file, &command, &token) != 3)
 		return;
 	mapped = map(file, token);
@@ -348,7 +387,7 @@ void tell_start(void)
 		if (file >= 0)
 			close(file);
 	}
-	if (mapped == NULL || mapped->layout != LAYOUT || pthread_key_create(&end, closes) != 0)
+	if (mapped == NULL || mapped->layout != LAYOUT || pthread_key_create(&end, ends) != 0)
 		return;
 	atomic_fetch_add_explicit(&mapped->joined, 1, memory_order_relaxed);
 	shared = mapped;

@@ -16,7 +16,7 @@ struct waited {
 	_Atomic uint64_t word;     /* the lock's address, shifted, and how many wait */
 	_Atomic uint32_t releaser; /* which thread released it last */
 	_Atomic uint32_t unused;
-	_Atomic uint64_t released; /* when */
+	_Atomic uint64_t released; /* when, as a stamp */
 	_Atomic uint64_t told;     /* when this was last told */
 };
 
@@ -71,8 +71,8 @@ void tell_leaves(const struct wait *wait, bool has_it);
 /* This thread has taken a lock that others wait for. */
 void tell_takes(struct waited *entry, enum kind kind, const volatile void *lock);
 
-/* This thread is about to release a lock that others wait for. It is told at least once in a period. */
-void tell_releases(struct waited *entry, enum kind kind, const volatile void *lock, uint64_t period_ns);
+/* This thread is about to release a lock that others wait for. It is told at least once in a period, by stamps. */
+void tell_releases(struct waited *entry, enum kind kind, const volatile void *lock, uint64_t period);
 
 /* This thread is about to wake threads that wait for no lock. */
 void tell_wakes(enum kind kind, const volatile void *lock);

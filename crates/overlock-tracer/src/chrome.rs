@@ -17,7 +17,7 @@ struct Since {
 
 /// Writes all that was kept of the events.
 pub(crate) fn timeline(tracer: &Tracer, names: &mut Names<'_>) -> Value {
-    let first = tracer.kept.first().map_or(0, |event| event.at_ns);
+    let first = tracer.kept.first().map_or(0, |(event, _)| event.at_ns);
     let us = |at: u64| at.saturating_sub(first) as f64 / 1000.0;
     let mut events = Vec::new();
     let mut state: HashMap<u32, Since> = HashMap::new();
@@ -27,7 +27,7 @@ pub(crate) fn timeline(tracer: &Tracer, names: &mut Names<'_>) -> Value {
         json!({"ph": "X", "cat": kind, "name": one.name, "pid": pid, "tid": tid,
                "ts": us(one.at), "dur": us(until) - us(one.at)})
     };
-    for Event { at_ns: at, thread, what } in &tracer.kept {
+    for (Event { at_ns: at, thread, what }, _) in &tracer.kept {
         let pid = process.get(thread).copied().unwrap_or(0);
         let next = match what {
             What::Born { process: of, .. } => {
@@ -46,7 +46,7 @@ pub(crate) fn timeline(tracer: &Tracer, names: &mut Names<'_>) -> Value {
                 wait.insert(*thread, Since { at: *at, name });
                 None
             }
-            What::WaitEnd => {
+            What::WaitEnd | What::Got => {
                 let ended = wait.remove(thread);
                 events.extend(ended.map(|one| slice(&one, *at, pid, *thread, "wait")));
                 None

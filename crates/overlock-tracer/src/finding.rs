@@ -153,6 +153,11 @@ impl<'a> Names<'a> {
         named
     }
 
+    /// Returns whether threads wait at a site for a lock, as far as its name tells.
+    pub(crate) fn class(&mut self, site: Site) -> Class {
+        self.of(site).0.names_class().unwrap_or(Class::Work)
+    }
+
     /// Says what a holder slept in.
     fn blocked(&mut self, blocked: BlockedIn) -> String {
         match blocked {

@@ -45,11 +45,16 @@ impl Kind {
 
     /// Returns what such a word is for; where the name does not say, what its waiters do does.
     pub(crate) fn class(self, site: &SiteReport) -> Class {
+        let relays = if site.relays_like_a_lock() { Class::Lock } else { Class::Work };
+        self.names_class().unwrap_or(relays)
+    }
+
+    /// Returns what such a word is for, if the name says it.
+    pub(crate) fn names_class(self) -> Option<Class> {
         match self {
-            Kind::Mutex | Kind::RwLock | Kind::Writer | Kind::Spin => Class::Lock,
-            Kind::Condvar | Kind::Barrier | Kind::Join => Class::Work,
-            Kind::Semaphore | Kind::Futex if site.relays_like_a_lock() => Class::Lock,
-            Kind::Semaphore | Kind::Futex => Class::Work,
+            Kind::Mutex | Kind::RwLock | Kind::Writer | Kind::Spin => Some(Class::Lock),
+            Kind::Condvar | Kind::Barrier | Kind::Join => Some(Class::Work),
+            Kind::Semaphore | Kind::Futex => None,
         }
     }
 

@@ -23,9 +23,11 @@ mod spin;
 mod symbols;
 mod tracepoints;
 mod tracer;
+mod window;
 
 pub use finding::{Finding, Findings, Loop};
 pub use folded::lines as folded;
 pub use kind::Kind;
 pub use preload::LIBRARY;
 pub use session::{Needs, Opened, Seen, Session, Start, Wanted};
+pub use window::{Hold, Stint, Window};

@@ -37,6 +37,8 @@ pub(crate) struct Record<'a> {
     pub(crate) process: u32,
     pub(crate) thread: u32,
     pub(crate) time: u64,
+    /// The processor.
+    pub(crate) cpu: u32,
     /// What follows the fields that every record has.
     body: &'a [u8],
 }
@@ -98,8 +100,9 @@ impl<'a> Record<'a> {
         };
         let mut rest = rest;
         let (process, thread, time) = (rest.u32()?, rest.u32()?, rest.u64()?);
-        rest.u64()?;
-        Some(Record { kind, event, process, thread, time, body: body.unwrap_or(rest.0) })
+        let cpu = rest.u32()?;
+        rest.u32()?;
+        Some(Record { kind, event, process, thread, time, cpu, body: body.unwrap_or(rest.0) })
     }
 
     /// Returns the process and thread of a fork or an end, and those of its parent.

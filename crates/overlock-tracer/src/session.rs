@@ -8,7 +8,8 @@ use crate::points::{self, Layout};
 use crate::preload::Preload;
 use crate::quota::Stopped;
 use crate::rings::{LATEST_NS, Rings};
-use crate::tracer::Tracer;
+use crate::tracer::{MOST_EVENTS, Tracer};
+use crate::window::Window;
 use crate::{platform, tracepoints};
 use anyhow::{Context, Result};
 use overlock_trace::{Analysis, Limits};
@@ -135,6 +136,8 @@ pub struct Seen {
     pub source: &'static str,
     /// A timeline for a browser, if one is wanted.
     pub timeline: Option<String>,
+    /// What threads did around the longest wait, if one was seen.
+    pub window: Option<Window>,
     /// What makes the figures worse than they look.
     pub doubts: Option<String>,
 }
@@ -163,7 +166,9 @@ impl Session {
         if start == Start::Running && layout.is_some() {
             adopt(&mut tracer, pid)?;
         }
-        tracer.is_keeping = wants_timeline;
+        if wants_timeline {
+            tracer.most_kept = MOST_EVENTS;
+        }
         let stopped = Stopped::new(pid);
         platform::hurry();
         let source = match opened.0 {
@@ -238,10 +243,11 @@ impl Session {
         let analysis = std::mem::replace(&mut tracer.analysis, Analysis::new(limits()));
         let findings = Findings::new(analysis.report(tracer.last), tracer, self.stopped.since_ns());
         let tracer = &self.tracer;
-        let timeline = tracer
-            .is_keeping
-            .then(|| chrome::timeline(tracer, &mut Names::new(tracer)).to_string());
-        Seen { findings, source, timeline, doubts }
+        let mut names = Names::new(tracer);
+        let is_wanted = tracer.most_kept == MOST_EVENTS;
+        let timeline = is_wanted.then(|| chrome::timeline(tracer, &mut names).to_string());
+        let window = Window::new(tracer, &mut names);
+        Seen { findings, source, timeline, window, doubts }
     }
 }
 

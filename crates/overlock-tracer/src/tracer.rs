@@ -17,8 +17,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 const ASK_EVERY_NS: u64 = 50_000_000;
 /// How many of them are asked at once.
 const MOST_ASKED: usize = 64;
-/// How many events are kept for a timeline; the first ones are.
-const MOST_EVENTS: usize = 1 << 20;
+/// How many events are kept for a picture of a short time, and for a timeline in a file.
+const SOME_EVENTS: usize = 1 << 17;
+pub(crate) const MOST_EVENTS: usize = 1 << 20;
 
 /// Turns records into events of the traced processes.
 pub(crate) struct Tracer {
@@ -43,9 +44,11 @@ pub(crate) struct Tracer {
     /// A process that will appear as a child of this one.
     pub(crate) awaited: Option<u32>,
     pub(crate) lost: u64,
-    /// Events for a timeline, if one is wanted.
-    pub(crate) kept: Vec<Event>,
-    pub(crate) is_keeping: bool,
+    /// The first events, for a timeline, and on which processors they were recorded.
+    pub(crate) kept: Vec<(Event, u32)>,
+    /// How many of them are kept.
+    pub(crate) most_kept: usize,
+    cpu: u32,
     pub(crate) last: u64,
 }
 
@@ -67,7 +70,8 @@ impl Tracer {
             awaited: None,
             lost: 0,
             kept: Vec::new(),
-            is_keeping: false,
+            most_kept: SOME_EVENTS,
+            cpu: 0,
             last: 0,
         }
     }
@@ -83,6 +87,7 @@ impl Tracer {
 
     pub(crate) fn record(&mut self, record: &Record<'_>, point: Option<(Point, u64)>) {
         self.last = self.last.max(record.time);
+        self.cpu = record.cpu;
         while let Some((at, owner, lock)) = self.owners.pop_front_if(|(at, ..)| *at <= record.time)
         {
             self.event(at, owner, What::Owns { lock });
@@ -240,8 +245,8 @@ impl Tracer {
 
     pub(crate) fn event(&mut self, at_ns: u64, thread: u32, what: What) {
         let event = Event { at_ns, thread, what };
-        if self.is_keeping && self.kept.len() < MOST_EVENTS {
-            self.kept.push(event);
+        if self.kept.len() < self.most_kept {
+            self.kept.push((event, self.cpu));
         }
         self.analysis.event(event);
     }

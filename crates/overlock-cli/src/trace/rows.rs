@@ -3,7 +3,8 @@
 
 use super::show;
 use overlock_trace::{Class, HolderNs};
-use overlock_tracer::{Finding, Findings};
+use overlock_tracer::{Finding, Findings, Stint, Window};
+use overlock_world::row::TimelineRow;
 use serde_json::{Value, json};
 
 /// Returns the records: the summary first, then each lock, and each loop.
@@ -80,6 +81,28 @@ fn wait(one: &Finding) -> Value {
         "holder_ns": holder(&waits.holder),
         "blocked_in": blocked,
     })
+}
+
+/// Returns the record of what threads did around the longest wait, which `report` draws.
+pub(crate) fn timeline(window: Window, source: &str) -> TimelineRow {
+    let stint = |(thread, state, processor, from, to): Stint| {
+        (thread, state.to_owned(), processor, from, to)
+    };
+    TimelineRow {
+        world: "trace".into(),
+        workload: source.into(),
+        lock: window.locks.join(", "),
+        policy: "none".into(),
+        cpus: u32::try_from(window.threads.len()).unwrap_or(0),
+        pcpus: window.processors,
+        cs_ns: 0,
+        ncs_ns: 0,
+        speed: None,
+        from_ns: window.from_ns,
+        to_ns: window.to_ns,
+        stints: window.stints.into_iter().map(stint).collect(),
+        holds: window.holds,
+    }
 }
 
 fn holder(split: &HolderNs) -> Value {

@@ -14,13 +14,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One traced program at a time: their threads ask for processors of their own, and one of them has
 /// real-time priority.
-fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Compiles a program.
-fn program(folder: &Path, name: &str) -> String {
+pub(crate) fn program(folder: &Path, name: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/trace");
     let path = folder.join(name);
     let compiled = Command::new("cc")
@@ -33,7 +33,7 @@ fn program(folder: &Path, name: &str) -> String {
 }
 
 /// Returns whether the kernel's tracepoints can be used here, and reports it if they can't.
-fn can_trace() -> bool {
+pub(crate) fn can_trace() -> bool {
     let said = said(&["trace", "--source", "tracepoints", "--", "true"]);
     if said.code != Some(0) {
         let skipped = format!("skipped: {}", said.stderr);
@@ -43,7 +43,7 @@ fn can_trace() -> bool {
 }
 
 /// Returns whether threads can be looked at here, and reports it if they can't.
-fn can_look() -> bool {
+pub(crate) fn can_look() -> bool {
     let said = said(&["trace", "--source", "looks", "--", "true"]);
     if said.code != Some(0) {
         let skipped = format!("skipped: {}", said.stderr);
@@ -53,20 +53,20 @@ fn can_look() -> bool {
 }
 
 /// What a program says of itself, and what the trace says.
-struct Both {
+pub(crate) struct Both {
     truth: Value,
-    said: Said,
+    pub(crate) said: Said,
 }
 
 /// What a trace says if its looks came so rarely that there is nothing to compare.
 const RARE: &str = "a look at the threads only";
 
 impl Both {
-    fn new(name: &str, args: &[&str]) -> Self {
+    pub(crate) fn new(name: &str, args: &[&str]) -> Self {
         Both::by("auto", name, args)
     }
 
-    fn by(source: &str, name: &str, args: &[&str]) -> Self {
+    pub(crate) fn by(source: &str, name: &str, args: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = program(folder.path(), name);
         let _alone = alone();
@@ -83,7 +83,7 @@ impl Both {
         Both { truth: serde_json::from_str(line).unwrap(), said }
     }
 
-    fn summary(&self) -> Value {
+    pub(crate) fn summary(&self) -> Value {
         self.said.records("trace-summary").remove(0)
     }
 
@@ -96,7 +96,7 @@ impl Both {
 
     /// Returns the record of the waits in a function.
     #[track_caller]
-    fn lock(&self, function: &str) -> Value {
+    pub(crate) fn lock(&self, function: &str) -> Value {
         self.find(function).unwrap_or_else(|| panic!("no lock in {function}: {:?}", self.said))
     }
 
@@ -122,7 +122,7 @@ impl Both {
     }
 
     #[track_caller]
-    fn agreed(source: &str, name: &str, args: &[&str]) -> Both {
+    pub(crate) fn agreed(source: &str, name: &str, args: &[&str]) -> Both {
         Both::that(|| Both::by(source, name, args), Both::agree)
     }
 
@@ -196,82 +196,6 @@ fn looks_name_what_a_holder_did() {
     assert!(said.starts_with("mutex at takes_inner (chain.c"), "{said}");
     let both = Both::by("looks", "none", &[]);
     assert_eq!(both.summary()["cure"], "leave-locks", "{:?}", both.said);
-}
-
-/// The same by a library that the program preloads.
-#[test]
-fn a_preloaded_library_names_what_a_holder_did() {
-    if !can_look() {
-        return;
-    }
-    for name in ["long", "preempted", "asleep", "reads", "mixture", "late", "chain"] {
-        Both::agreed("preload", name, &[]);
-    }
-    let both = Both::by("preload", "chain", &[]);
-    assert_eq!(both.summary()["source"], "preload");
-    let said = both.lock("waits (")["blocked_in"][0]["in"].as_str().unwrap().to_owned();
-    assert!(said.starts_with("mutex at takes_inner (chain.c"), "{said}");
-    let both = Both::by("preload", "none", &[]);
-    assert!(both.said.records("trace-lock").is_empty(), "{:?}", both.said);
-    assert_eq!(both.summary()["cure"], "leave-locks", "{:?}", both.said);
-}
-
-/// Each kind of lock is told by its name, also by a process that is killed, and by its child.
-#[test]
-fn a_process_that_is_killed_has_told_all() {
-    if !can_look() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let kinds = program(folder.path(), "kinds");
-    let said = {
-        let _alone = alone();
-        said(&["trace", "--source", "preload", "--json", "--", &kinds])
-    };
-    said.ends(0, "signal 9");
-    let all = [said.records("trace-lock"), said.records("trace-work")].concat();
-    for (kind, place) in [
-        ("mutex", "for_mutex (kinds.c"),
-        ("mutex", "for_c11 (kinds.c"),
-        ("mutex", "child (kinds.c"),
-        ("rwlock", "for_reader (kinds.c"),
-        ("rwlock-write", "for_writer (kinds.c"),
-        ("spin lock", "for_spin (kinds.c"),
-        ("condvar", "for_condition (kinds.c"),
-        ("mutex", "for_condition (kinds.c"),
-        ("semaphore", "for_semaphore (kinds.c"),
-        ("barrier", "for_barrier (kinds.c"),
-    ] {
-        let is_it = |one: &&Value| {
-            one["type"] == kind && one["where"].as_str().is_some_and(|at| at.starts_with(place))
-        };
-        let found = all.iter().find(is_it);
-        let found = found.unwrap_or_else(|| panic!("no {kind} at {place}: {said:?}"));
-        assert!(found["waits"].as_u64() >= Some(1), "{found}");
-        let total = found["waited_ns"].as_f64().unwrap();
-        if ["mutex", "rwlock-write"].contains(&kind) && !place.contains("condition") {
-            let slept = found["holder_ns"]["blocked"].as_f64().unwrap();
-            assert!(slept > 0.5 * total, "the holder slept: {found}");
-        }
-    }
-}
-
-/// A library can't be given to every program.
-#[test]
-fn a_program_that_can_not_preload_is_refused() {
-    let pid = std::process::id().to_string();
-    said(&["trace", "--source", "preload", "--pid", &pid]).ends(2, "runs already");
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("static");
-    let source = folder.path().join("static.c");
-    std::fs::write(&source, "int main(void) { return 0; }").unwrap();
-    let compiled = Command::new("cc").arg("-static").arg(&source).arg("-o").arg(&path).status();
-    if !compiled.unwrap().success() {
-        std::io::stderr().write_all(b"skipped: there is no static C library here\n").unwrap();
-        return;
-    }
-    said(&["trace", "--source", "preload", "--", path.to_str().unwrap()])
-        .ends(2, "statically linked");
 }
 
 /// As in a container that forbids the kernel's records, or with Debian's own kernels without root.

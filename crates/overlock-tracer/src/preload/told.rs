@@ -58,7 +58,6 @@ impl Told {
                 bytes.truncate(length);
                 let (frame, code, pointer) = (event.at, event.lock, event.other);
                 self.stacks.insert(thread, OwnStack { frame, pointer, code, bytes });
-                self.places.remove(&(thread, event.site));
                 continue;
             }
             let is_wait = event.what == memory::WAITS;

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Does a library that a traced program preloads tell all? And do the page and the README show what
+//! is said?
+
+use crate::support::{Said, said, said_until};
+use crate::trace::{Both, alone, can_look, can_trace, program};
+use serde_json::Value;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+/// The same by a library that the program preloads.
+#[test]
+fn a_preloaded_library_names_what_a_holder_did() {
+    if !can_look() {
+        return;
+    }
+    for name in ["long", "preempted", "asleep", "reads", "mixture", "late", "chain"] {
+        Both::agreed("preload", name, &[]);
+    }
+    let both = Both::by("preload", "chain", &[]);
+    assert_eq!(both.summary()["source"], "preload");
+    let said = both.lock("waits (")["blocked_in"][0]["in"].as_str().unwrap().to_owned();
+    assert!(said.starts_with("mutex at takes_inner (chain.c"), "{said}");
+    let both = Both::by("preload", "none", &[]);
+    assert!(both.said.records("trace-lock").is_empty(), "{:?}", both.said);
+    assert_eq!(both.summary()["cure"], "leave-locks", "{:?}", both.said);
+}
+
+/// Each kind of lock is told by its name, also by a process that is killed, and by its child.
+#[test]
+fn a_process_that_is_killed_has_told_all() {
+    if !can_look() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let kinds = program(folder.path(), "kinds");
+    let said = {
+        let _alone = alone();
+        said(&["trace", "--source", "preload", "--json", "--", &kinds])
+    };
+    said.ends(0, "signal 9");
+    let all = [said.records("trace-lock"), said.records("trace-work")].concat();
+    for (kind, place) in [
+        ("mutex", "for_mutex (kinds.c"),
+        ("mutex", "for_c11 (kinds.c"),
+        ("mutex", "child (kinds.c"),
+        ("rwlock", "for_reader (kinds.c"),
+        ("rwlock-write", "for_writer (kinds.c"),
+        ("spin lock", "for_spin (kinds.c"),
+        ("condvar", "for_condition (kinds.c"),
+        ("mutex", "for_condition (kinds.c"),
+        ("semaphore", "for_semaphore (kinds.c"),
+        ("barrier", "for_barrier (kinds.c"),
+    ] {
+        let is_it = |one: &&Value| {
+            one["type"] == kind && one["where"].as_str().is_some_and(|at| at.starts_with(place))
+        };
+        let found = all.iter().find(is_it);
+        let found = found.unwrap_or_else(|| panic!("no {kind} at {place}: {said:?}"));
+        assert!(found["waits"].as_u64() >= Some(1), "{found}");
+        let total = found["waited_ns"].as_f64().unwrap();
+        if ["mutex", "rwlock-write"].contains(&kind) && !place.contains("condition") {
+            let slept = found["holder_ns"]["blocked"].as_f64().unwrap();
+            assert!(slept > 0.5 * total, "the holder slept: {found}");
+        }
+    }
+}
+
+/// A library can't be given to every program.
+#[test]
+fn a_program_that_can_not_preload_is_refused() {
+    let pid = std::process::id().to_string();
+    said(&["trace", "--source", "preload", "--pid", &pid]).ends(2, "runs already");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("static");
+    let source = folder.path().join("static.c");
+    std::fs::write(&source, "int main(void) { return 0; }").unwrap();
+    let compiled = Command::new("cc").arg("-static").arg(&source).arg("-o").arg(&path).status();
+    if !compiled.unwrap().success() {
+        std::io::stderr().write_all(b"skipped: there is no static C library here\n").unwrap();
+        return;
+    }
+    said(&["trace", "--source", "preload", "--", path.to_str().unwrap()])
+        .ends(2, "statically linked");
+}
+
+/// What the README shows is what the command says: the verb's form, the diagnosis, the columns.
+#[test]
+fn the_readme_shows_what_is_said() {
+    let readme = include_str!("../../../../README.md");
+    let (_, rest) = readme.split_once("```console\n").expect("an example");
+    let (example, _) = rest.split_once("```").unwrap();
+    let command = example.lines().next().unwrap().strip_prefix("$ overlock ").unwrap();
+    let (form, _) = command.split_once("-- ").expect("a program");
+    if !can_trace() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let spin = program(folder.path(), "spin");
+    let _alone = alone();
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let run = |_: &str| said(&form.split_whitespace().chain(["--", &spin]).collect::<Vec<_>>());
+    let spins = |said: &Said| said.stdout.contains("in loops that wait");
+    let said = said_until(&["first", "second", "third"], run, spins);
+    let shown = |line: &str| {
+        let line = words(line);
+        assert!(said.stdout.lines().any(|one| words(one) == line), "no '{line}' in {said:?}");
+    };
+    let example: Vec<&str> = example.lines().collect();
+    let at = example.iter().position(|line| line.starts_with("Loops")).expect("a table");
+    shown(example[at]);
+    shown(example[at + 1]);
+    for part in ["of the time on processors was spent in loops that wait;", "The worst loop is at"]
+    {
+        assert!(example.iter().any(|line| line.contains(part)), "{example:?}");
+        assert!(said.stdout.contains(part), "{said:?}");
+    }
+}
+
+/// The page of a trace draws its threads.
+#[test]
+fn a_report_draws_the_longest_wait() {
+    if !can_look() {
+        return;
+    }
+    let both = Both::by("preload", "asleep", &[]);
+    let rows = both.said.records("timeline");
+    assert_eq!(rows.len(), 1, "{:?}", both.said);
+    assert_eq!(rows[0]["world"], "trace");
+    let longest = rows[0]["holds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|hold| Some(hold[3].as_u64()? - hold[2].as_u64()?));
+    let wait = both.lock("waits (")["wait_ns"]["max"].as_u64().unwrap();
+    let longest = longest.max().unwrap();
+    assert!(longest.abs_diff(wait) <= wait / 2, "{longest} for {wait}");
+    let folder = tempfile::tempdir().unwrap();
+    let (file, page) = (folder.path().join("t.jsonl"), folder.path().join("t.html"));
+    std::fs::write(&file, &both.said.stdout).unwrap();
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    said(&["report", &path(&file), "-o", &path(&page)]).ends(0, "");
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("around the longest wait, at waits (truth.h"), "no caption");
+    assert!(page.contains("thread 1") && page.contains("holds it without a CPU"), "no lanes");
+}
