@@ -4,6 +4,7 @@
 //!
 //! `point LOCK SEED INDEX SECONDS` prints a line: sections a second, the 99.9th percentile of the
 //! waits and the longest stall in nanoseconds, Jain's index, and the point.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for xtask")]
 
 use std::error::Error;
 use std::process::ExitCode;
