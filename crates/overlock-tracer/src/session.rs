@@ -178,11 +178,17 @@ impl Session {
             }
             Open::Preload(mut preload) => {
                 let is_fine = follow(&mut tracer, pid, &mut |new| preload.add(new))?;
-                if let Err(error) = is_fine {
-                    note(&format!("{COARSE} ({error:#})"));
-                }
                 preload.watched();
-                Source::Preload(preload)
+                match is_fine {
+                    Ok(()) => Source::Preload(preload),
+                    // Of a holder nothing would be known.
+                    Err(error) => {
+                        note(&format!("{COARSE} ({error:#})"));
+                        let mut looks = Looks::new();
+                        looks.be_coarse();
+                        Source::Looks(looks)
+                    }
+                }
             }
             Open::Looks => {
                 let mut looks = Looks::new();
