@@ -11,7 +11,9 @@
 use crate::kinds;
 use anyhow::{Context, Result, bail};
 use memchr::memmem;
+use std::error::Error;
 use std::ffi::{CString, OsStr};
+use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
@@ -35,6 +37,18 @@ const HEADERS_MAX: u64 = 1024;
 const SET_UID: u32 = 0o4000;
 const SET_GID: u32 = 0o2000;
 const GROUP_EXECUTE: u32 = 0o010;
+
+/// Why a sound program can't have other locks. It can still be traced.
+#[derive(Debug)]
+pub(crate) struct Foreign(String);
+
+impl Display for Foreign {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Foreign {}
 
 /// Finds `program` as `execvp` would: as a path if it has a slash, otherwise along `PATH`.
 ///
@@ -91,23 +105,23 @@ pub fn refuse(path: &Path) -> Result<()> {
         );
     }
     match loader(&mut file, &head).with_context(|| format!("can't read {}", path.display()))? {
-        None if kinds::is_go(path) => bail!(
+        None if kinds::is_go(path) => bail!(Foreign(format!(
             "{} is a Go program, statically linked: no lock can be preloaded into it, and linked \
              dynamically it would still use the locks of Go's runtime, which are no pthread locks",
             path.display()
-        ),
-        None => bail!(
+        ))),
+        None => bail!(Foreign(format!(
             "{} is statically linked: it has no dynamic loader that could preload a lock; link it \
              dynamically, or use the Rust crate or the C header",
             path.display()
-        ),
-        Some(loader) if !is_glibcs(&loader) => bail!(
+        ))),
+        Some(loader) if !is_glibcs(&loader) => bail!(Foreign(format!(
             "{} is linked with a C library other than glibc (its loader is {}), and the preload \
              library only knows glibc's locks; link it with glibc, or use the Rust crate or the C \
              header",
             path.display(),
             loader.escape_ascii()
-        ),
+        ))),
         Some(_) => Ok(()),
     }
 }

@@ -2,11 +2,11 @@
 //! A program, and the environment that makes it use the preload library.
 
 use crate::counts::{Counted, Shared, VARIABLE};
-use crate::elf;
+use crate::elf::{self, Foreign};
 use crate::library::{Library, preload_list};
 use crate::locks::LIBC;
 use crate::starter::Plan;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use overlock_world::units::typed;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,7 +32,12 @@ impl Target {
         let path = elf::find(program)?;
         let mut library = None;
         if locks.iter().any(|lock| lock != LIBC) {
-            elf::refuse(&path)?;
+            elf::refuse(&path).map_err(|why| {
+                match why.chain().any(|part| part.is::<Foreign>()) {
+                    true => anyhow!("{why:#}; `overlock trace` shows why its threads wait"),
+                    false => why,
+                }
+            })?;
             library = Some(Library::find()?);
         }
         Ok(Target { path, args: args.to_vec(), library })

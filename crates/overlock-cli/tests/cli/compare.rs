@@ -306,6 +306,7 @@ fn programs_that_cannot_be_preloaded_are_refused() {
     musl.extend(path);
     for (name, bytes, mode, sentence) in [
         ("static", &elf, 0o755, "is statically linked"),
+        ("static", &elf, 0o755, "; `overlock trace` shows why its threads wait"),
         ("thirty-two", &small, 0o755, "is not a 64-bit program"),
         ("musl", &musl, 0o755, "than glibc (its loader is /lib/ld-musl-x86_64.so.1)"),
         ("go", &[&elf[..], b"\xff Go buildinf:"].concat(), 0o755, "is a Go program"),
@@ -320,6 +321,7 @@ fn programs_that_cannot_be_preloaded_are_refused() {
     let script = format!("#!{}/static\n", folder.path().display());
     let path = program(folder.path(), "script-of-static", script.as_bytes(), 0o755);
     said(&["run", "--", &path]).ends(2, "statically linked");
+    said(&["run", "--", &path]).ends(2, "; `overlock trace` shows why its threads wait");
     let path = program(folder.path(), "good-script", b"#!/usr/bin/env sh\nexit 5\n", 0o755);
     assert_eq!(said(&["run", "--", &path]).code, Some(5));
 }
