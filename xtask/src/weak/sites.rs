@@ -18,7 +18,7 @@ const TAKING: [(&str, &str); 4] = [
     ("::queue::", "::try_take"),
     ("::queue::", "::take_past_reservation"),
     ("::newcomer::", "::take_past_halted"),
-    ("::hand_off::", "::take"),
+    ("::head::", "::take"),
 ];
 
 /// Functions that only pass an access on: those of the cells, and of the types around them.
