@@ -87,10 +87,10 @@ pub(crate) struct Anything {
 
 /// Run an unmodified program under a chosen lock.
 ///
-/// LD_PRELOAD replaces the program's pthread mutexes, spin locks and condition variables with ours.
-/// The program keeps the terminal, its signals and its exit code (128 + n if signal n ended it).
-/// When it ends, `run` prints the events of the locks to standard error, where the program may also
-/// have written, or writes them to a file.
+/// LD_PRELOAD replaces the program's pthread mutexes, read-write locks, spin locks and condition
+/// variables with ours. The program keeps the terminal, its signals and its exit code (128 + n if
+/// signal n ended it). When it ends, `run` prints the events of the locks to standard error, where
+/// the program may also have written, or writes them to a file.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "overlock run [LOCK | --lock LOCK] [--json] [--out FILE] PROGRAM [ARGS]..."

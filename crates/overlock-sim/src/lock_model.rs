@@ -22,10 +22,10 @@ pub(crate) const fn is_at_rest(word: u32) -> bool {
 }
 
 /// Whether this access to a queue node takes back a place that its CPU had given up: from
-/// `ABANDONED`, with a count in the upper half, to `WAITING`.
+/// `GIVEN_UP`, with a count in the upper half, to `WAITING`.
 pub(crate) fn comes_again(old: u32, new: Option<u32>) -> bool {
-    const ABANDONED: u32 = 5;
-    new == Some(0) && old & 0xffff == ABANDONED && old >> 16 != 0
+    const GIVEN_UP: u32 = 5;
+    new == Some(0) && old & 0xffff == GIVEN_UP && old >> 16 != 0
 }
 
 /// How far a queue head has got, by its lock's word.

@@ -29,7 +29,7 @@ impl Seen<'_> {
                 .to_owned(),
             Some(0) if waits.unreplaced().is_empty() => {
                 "No thread waited for a lock that Overlock replaces: pthread mutexes, condition \
-                 variables and spin locks. Another lock can't make this run faster."
+                 variables, read-write locks and spin locks. Another lock can't make this run faster."
                     .to_owned()
             }
             Some(0) => format!(

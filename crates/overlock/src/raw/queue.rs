@@ -280,7 +280,8 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
         }
         if P::Release::EXISTS {
             if !P::Release::clear_low_byte(&self.word) {
-                self.release(false);
+                // SAFETY: the caller holds the lock.
+                unsafe { self.release(false) };
             }
             return;
         }

@@ -187,6 +187,9 @@ pub(crate) fn tries_truly<S: Subject>() -> Verdict {
     })
 }
 
+/// How the verdict on a lock that served in another order begins.
+const OTHER_ORDER: &str = "served in the order";
+
 /// First come, first served: waiters that are known to be in the queue get the lock in their order.
 /// A waiter is known to be there once it sleeps.
 pub(crate) fn serves_in_order<S: Subject>(waiters: usize) -> Verdict {
@@ -221,8 +224,23 @@ pub(crate) fn serves_in_order<S: Subject>(waiters: usize) -> Verdict {
             thread.join().map_err(|_| "a thread panicked")?;
         }
         let order: Vec<_> = order.iter().map(|i| i.load(SeqCst)).collect();
-        if order.is_sorted() { Ok(()) } else { Err(format!("served in the order {order:?}")) }
+        if order.is_sorted() { Ok(()) } else { Err(format!("{OTHER_ORDER} {order:?}")) }
     })
+}
+
+/// The same of a lock whose queue head may be passed if it has no processor for some milliseconds
+/// (I6 of the queue locks): at most half of the attempts may show another order, and nothing else
+/// may go wrong in any.
+pub(crate) fn mostly_serves_in_order<S: Subject>(waiters: usize) -> Verdict {
+    let mut other = 0;
+    for _ in 0..10 {
+        match serves_in_order::<S>(waiters) {
+            Ok(()) => {}
+            Err(why) if why.starts_with(OTHER_ORDER) && other < 5 => other += 1,
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(())
 }
 
 /// Whether a thread of this process sleeps, according to the kernel, and goes on sleeping. One look

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Leaving the queue, with the lock or without, and promoting the successor to queue head.
+//! Leaving the queue without the lock, and promoting the successor to queue head.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 

@@ -28,14 +28,20 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     #[inline]
     pub unsafe fn unlock_if_locked(&self) -> bool {
         // ORDERING: Release, O2. (0,0,0,0,1) -> (0,0,0,0,0)
-        cas(&self.word, LockWord::HELD, LockWord::FREE, Release).is_ok() || self.release(false)
+        let is_free = cas(&self.word, LockWord::HELD, LockWord::FREE, Release).is_ok();
+        // SAFETY: as for this function.
+        is_free || unsafe { self.release(false) }
     }
 
     /// Releases the lock if it is held, and counts the steal by which its holder may have taken it
     /// (I1). With `fair`, no newcomer passes the queue. Returns whether the lock was held.
+    /// `(t,d,h,n,1) -> (t,d,h,n,0)`, or of an uncounted steal `(t,d,h,0,1) -> (t,d,h,1,0)`.
+    ///
+    /// # Safety
+    /// As for [`unlock_if_locked`](Self::unlock_if_locked).
     #[cold]
     #[inline(never)]
-    pub(super) fn release(&self, fair: bool) -> bool {
+    pub(super) unsafe fn release(&self, fair: bool) -> bool {
         let address = ptr::from_ref(&self.word);
         let releases = |seen: LockWord| seen.is_locked().then(|| seen.released(fair));
         // ORDERING: Release, O2. The word is not touched again (F4).
@@ -63,7 +69,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
 // SAFETY: a release; after it the queue head, if there is one, is the next to take the lock.
 unsafe impl<P: Platform, O: Order, C: Class> RawFairLock for QueueLock<P, O, C> {
     unsafe fn unlock_fair(&self) {
-        self.release(true);
+        // SAFETY: the caller holds the lock.
+        unsafe { self.release(true) };
     }
 }
 
