@@ -73,6 +73,8 @@ pub(crate) enum Event {
     SpinSlept,
     /// A thread found a read-write lock taken.
     RwlockWait,
+    /// A thread found one taken that processes share, and that is libc's.
+    RwlockHandedToLibc,
     /// A thread found a semaphore at zero.
     SemaphoreWait,
     /// A thread came to a barrier, and was not the last.

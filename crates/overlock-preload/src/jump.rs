@@ -198,8 +198,8 @@ unsafe fn give_up(is_gone: impl Fn(usize) -> bool) {
     });
     if !all {
         report::write(&[
-            b"overlock: a signal handler left a wait for a mutex for good, at a moment when the ",
-            b"mutex can't be repaired; run this program without Overlock\n",
+            b"overlock: a signal handler left a wait for a lock for good, at a moment when the ",
+            b"lock can't be mended; run this program without Overlock\n",
         ]);
         // SAFETY: ends the process: otherwise its threads would wait for the mutex for ever.
         unsafe { libc::abort() }

@@ -20,19 +20,26 @@ impl Reading {
         }
     }
 
+    /// Ends it, unless another thread began it, against the rules.
     pub(crate) fn end(&self, lock: usize) {
-        // Another thread may have begun it, against the rules.
-        self.count.set(self.count.get().saturating_sub(1));
-        if let Some(place) = self.locks.iter().find(|place| place.get() == lock) {
+        let place = self.locks.iter().find(|place| place.get() == lock);
+        if place.is_some() || self.has_some_without_a_place() {
+            self.count.set(self.count.get() - 1);
+        }
+        if let Some(place) = place {
             place.set(0);
         }
     }
 
+    fn has_some_without_a_place(&self) -> bool {
+        let places = self.locks.iter().filter(|place| place.get() != 0).count();
+        self.count.get() as usize > places
+    }
+
     /// Whether the thread may be reading this lock.
     pub(crate) fn may_include(&self, lock: usize) -> bool {
-        let count = self.count.get();
-        let places = || self.locks.iter().filter(|place| place.get() != 0).count();
-        count > 0
-            && (self.locks.iter().any(|place| place.get() == lock) || count as usize > places())
+        self.count.get() > 0
+            && (self.locks.iter().any(|place| place.get() == lock)
+                || self.has_some_without_a_place())
     }
 }

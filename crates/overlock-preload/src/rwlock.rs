@@ -37,8 +37,13 @@
 //!
 //! # Limits
 //!
-//! A signal handler that jumps out of a wait leaves the lock unusable; POSIX gives a handler no
-//! right to call these functions, nor to leave them. No call is a cancellation point, as in glibc.
+//! * A reader that waits for another thread to read the lock, too, can wait for ever: a writer that
+//!   came in between is not passed without bound. libc's default kind lets that pass.
+//! * A lock that one thread reads and another unlocks stays in the record of the first, which then
+//!   passes writers that wait for it.
+//! * POSIX gives a signal handler no right to leave a wait. One that jumps out of it ends the
+//!   process with a message; one that ends the thread leaves the lock unusable.
+//! * No call is a cancellation point, as in glibc.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -259,12 +264,13 @@ impl RwLock {
 
 /// Counts a wait for a lock of libc's: its call that does not wait finds out whether the other
 /// would.
-fn libcs(error: c_int, wait: impl FnOnce() -> c_int) -> c_int {
+fn libcs(lock: &RwLock, error: c_int, wait: impl FnOnce() -> c_int) -> c_int {
     if error != EBUSY {
         return error;
     }
     choice::ensure_decided();
-    counters::add(Event::RwlockWait);
+    let is_shared = lock.shared.load(Relaxed) != 0;
+    counters::add(if is_shared { Event::RwlockHandedToLibc } else { Event::RwlockWait });
     wait()
 }
 
@@ -281,7 +287,9 @@ macro_rules! calls {
             let it = unsafe { RwLock::new(lock) };
             if it.is_libcs() {
                 // SAFETY: the caller's.
-                return libcs(unsafe { real::$real_try(lock) }, || unsafe { real::$real(lock) });
+                return libcs(it, unsafe { real::$real_try(lock) }, || unsafe {
+                    real::$real(lock)
+                });
             }
             it.lock($want(it), None)
         }
@@ -318,7 +326,7 @@ macro_rules! calls {
                     return wait();
                 }
                 // SAFETY: the caller's.
-                return libcs(unsafe { real::$real_try(lock) }, wait);
+                return libcs(it, unsafe { real::$real_try(lock) }, wait);
             }
             it.lock_until($want(it), libc::CLOCK_REALTIME, until)
         }
@@ -341,7 +349,7 @@ macro_rules! calls {
                     return wait();
                 }
                 // SAFETY: the caller's.
-                return libcs(unsafe { real::$real_try(lock) }, wait);
+                return libcs(it, unsafe { real::$real_try(lock) }, wait);
             }
             it.lock_until($want(it), clock, until)
         }

@@ -5,16 +5,35 @@
 #include "posix.h"
 
 #include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static atomic_int arrived, inside;
 
-/* Gives another thread, which has come here, time to block. */
+static void arrive(void)
+{
+	arrived = (int)syscall(SYS_gettid);
+}
+
+/* Waits until another thread, which has come here, sleeps, and goes on sleeping. */
 static void until_blocked(void)
 {
-	while (arrived == 0)
+	char name[64], text[256];
+	int looks = 0;
+
+	while (looks < 20) {
+		FILE *file;
+
 		pause_ms(1);
-	pause_ms(100);
+		snprintf(name, sizeof name, "/proc/self/task/%d/stat", arrived);
+		file = arrived ? fopen(name, "r") : NULL;
+		if (file == NULL)
+			continue;
+		looks = fgets(text, sizeof text, file) && strstr(text, ") S") ? looks + 1 : 0;
+		fclose(file);
+	}
 }
 
 enum way { PLAIN, TIMED, CLOCKED };
@@ -38,7 +57,7 @@ static void *take(void *way_and_write)
 {
 	long which = (long)way_and_write;
 
-	arrived++;
+	arrive();
 	EQ(lock_by((enum way)(which / 2), which % 2), 0);
 	EQ(inside, 0);
 	EQ(pthread_rwlock_unlock(&lock), 0);
@@ -160,7 +179,7 @@ CASE(readers_never_see_half_a_change)
 static void *write_once(void *unused)
 {
 	(void)unused;
-	arrived++;
+	arrive();
 	EQ(pthread_rwlock_wrlock(&lock), 0);
 	inside++;
 	EQ(pthread_rwlock_unlock(&lock), 0);
@@ -197,6 +216,31 @@ CASE(a_reader_reads_again_past_a_waiting_writer)
 		for (int i = 0; more && i < 9; i++)
 			EQ(pthread_rwlock_unlock(&others[i]), 0);
 	}
+}
+
+static pthread_rwlock_t moved = PTHREAD_RWLOCK_INITIALIZER;
+
+static void *reads_moved(void *unused)
+{
+	EQ(pthread_rwlock_rdlock(&moved), 0);
+	return unused;
+}
+
+/* libc lets a thread unlock what another reads, as std::shared_lock moved between them does. */
+CASE(a_reader_reads_again_after_it_has_unlocked_for_another)
+{
+	pthread_t writer;
+
+	EQ(pthread_rwlock_rdlock(&lock), 0);
+	join(start(reads_moved, NULL));
+	EQ(pthread_rwlock_unlock(&moved), 0);
+	arrived = inside = 0;
+	writer = start(write_once, NULL);
+	until_blocked();
+	EQ(pthread_rwlock_rdlock(&lock), 0);
+	EQ(pthread_rwlock_unlock(&lock), 0);
+	EQ(pthread_rwlock_unlock(&lock), 0);
+	join(writer);
 }
 
 static atomic_int stop;
