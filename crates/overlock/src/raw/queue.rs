@@ -218,7 +218,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         }
         C::count(Event::LockSlowpath);
         loop {
-            let spins = O::UNFAIR && P::WAITS && P::waits() && rent::has("the newcomer's spin");
+            let spins =
+                O::UNFAIR && P::WAITS && P::waits() && const { rent::has("the newcomer's spin") };
             if spins && self.spin_as_newcomer(deadline_ns) {
                 return true;
             }

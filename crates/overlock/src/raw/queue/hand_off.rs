@@ -39,7 +39,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             let state = &next.node::<P>().state;
             let seen = state.load(Relaxed);
             let is_done = match seen {
-                NodeState::HALTED_BEHIND if holder && has("promotion asleep") => {
+                NodeState::HALTED_BEHIND if holder && const { has("promotion asleep") } => {
                     self.promote_asleep(next)
                 }
                 gone if gone.is_given_up() => {

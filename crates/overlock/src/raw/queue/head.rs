@@ -40,7 +40,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         loop {
             let due = Self::STRICT
                 || pace.has_read_clock()
-                    && has("the tenure")
+                    && const { has("the tenure") }
                     && passed_ns::<P>(&self.node().since) >= P::costs().tenure_ns();
             if due && !disabled {
                 // (t,0,h,n,l) -> (t,1,h,n,l)
@@ -66,7 +66,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 pace.begin_again();
             } else if pace.has_read_clock()
                 && seen.steals() != steals
-                && has("the head's renewed spin")
+                && const { has("the head's renewed spin") }
             {
                 // The lock changes hands, so its holders are running.
                 steals = seen.steals();

@@ -35,7 +35,8 @@ pub(super) fn kick_found<P: Platform, C: Class>(key: Key) {
         while seen == NodeState::HEAD_HALTED || seen.is_kicking() {
             // A CPU that is already kicking may have been taken away before its kick (Q6).
             let is_lost = || passed_ns::<P>(&node.kicked) >= P::costs().wake_ns;
-            let takes_over = has("the kick that is taken over") && me.is_some() && is_lost();
+            let takes_over =
+                const { has("the kick that is taken over") } && me.is_some() && is_lost();
             let marks = !seen.is_kicking() || takes_over;
             if marks {
                 if let Err(now) = node.state.compare_exchange(seen, NodeState::kicking(me), Relaxed)

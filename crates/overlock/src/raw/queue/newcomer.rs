@@ -60,7 +60,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             return false;
         };
         let key = Key::new(ptr::from_ref(&self.word), 0);
-        let kicked = has("the steal that clears HALTED") && kick::is_head_kicked::<P>(key);
+        let kicked =
+            const { has("the steal that clears HALTED") } && kick::is_head_kicked::<P>(key);
         let new = if kicked { new.without_halted(false) } else { new };
         // ORDERING: Acquire, O1 and O3.
         if cas(&self.word, seen, new, Acquire).is_err() {

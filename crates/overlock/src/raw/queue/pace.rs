@@ -39,7 +39,7 @@ pub(super) struct Pace {
 impl Pace {
     /// Of a newcomer.
     pub(super) fn of_newcomer(costs: Costs) -> Self {
-        let pauses = if has("rare looks") { costs.pauses_per_look.max(1) } else { 1 };
+        let pauses = if const { has("rare looks") } { costs.pauses_per_look.max(1) } else { 1 };
         Self { pauses, ..Self::new(costs.spin_ns()) }
     }
 
@@ -49,7 +49,7 @@ impl Pace {
             true => costs.spin_ns(),
             false => costs.spin_ns() / STRICT_PART,
         };
-        Self { yields: can_be_passed && has("the head's yields"), ..Self::new(budget_ns) }
+        Self { yields: can_be_passed && const { has("the head's yields") }, ..Self::new(budget_ns) }
     }
 
     /// Of a waiter behind others, which halts as soon as it has read the clock once. Longer would
