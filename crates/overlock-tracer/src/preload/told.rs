@@ -9,8 +9,8 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     pub(super) events: VecDeque<Saying>,
-    /// A stack that a thread has told, until its next wait.
-    stacks: HashMap<u32, OwnStack>,
+    /// The stack of a place that a thread has told, until its next wait there.
+    stacks: HashMap<(u32, u16), OwnStack>,
     /// The places that threads have numbered.
     pub(super) places: HashMap<(u32, u16), Site>,
     pub(super) conditions: HashMap<u32, Condition>,
@@ -57,12 +57,37 @@ impl Told {
                 events.by_ref().take(slots).for_each(|slot| bytes.extend(slot.bytes()));
                 bytes.truncate(length);
                 let (frame, code, pointer) = (event.at, event.lock, event.other);
-                self.stacks.insert(thread, OwnStack { frame, pointer, code, bytes });
+                self.stacks.insert((thread, event.site), OwnStack { frame, pointer, code, bytes });
                 continue;
             }
             let is_wait = event.what == memory::WAITS;
-            let stack = if is_wait { self.stacks.remove(&thread) } else { None };
+            let place = (thread, event.site);
+            let stack = if is_wait { self.stacks.remove(&place) } else { None };
             self.events.push_back(Saying { at: event.at, process, thread, event, stack });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memory::Event;
+
+    /// A signal's handler may tell a place and wait elsewhere before the wait that it interrupts.
+    #[test]
+    fn a_stack_belongs_to_the_waits_of_its_place() {
+        let stack = |site| Event {
+            what: memory::STACK,
+            lock: 100 + u64::from(site),
+            site,
+            ..Event::default()
+        };
+        let wait = |at, site| Event { what: memory::WAITS, at, site, ..Event::default() };
+        let mut told = Told::default();
+        let events = vec![stack(1), stack(2), wait(10, 2), wait(20, 1), wait(30, 1)];
+        told.take(Batch { process: 7, thread: 8, events });
+        let code = |one: &Saying| one.stack.as_ref().map(|stack| stack.code);
+        let codes: Vec<_> = told.events.iter().map(code).collect();
+        assert_eq!(codes, [Some(102), Some(101), None]);
     }
 }
