@@ -19,6 +19,9 @@
 /* The state of a chunk. */
 enum { FREE, OPEN, CLOSED };
 
+/* Whether the command reads what is told. */
+enum { NOT_YET, WATCHED, ENDED };
+
 /* What a thread did. */
 enum what {
 	WAITS = 1, /* begins to wait for `lock`; of a condition variable, `other` is the mutex */
@@ -57,7 +60,7 @@ struct shared {
 	_Atomic uint32_t joined; /* processes */
 	_Atomic uint64_t dropped;
 	_Atomic uint64_t claims;
-	_Atomic uint32_t is_watched; /* the first process waits for that */
+	_Atomic uint32_t is_watched; /* NOT_YET, which the first process waits for, WATCHED or ENDED */
 	char padding[4096 - 36];
 	struct head heads[CHUNKS];
 	struct event events[CHUNKS][CHUNK_EVENTS];

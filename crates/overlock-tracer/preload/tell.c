@@ -19,6 +19,8 @@
 
 /* Places that a thread remembers. A place that it has forgotten is told again. */
 #define PLACES 64
+/* Events between two searches for a free chunk: if the command was killed, there will be none. */
+#define PATIENCE 1024
 /* Bytes of the stack that are told with a place. */
 #define STACK_BYTES 1024
 
@@ -32,6 +34,7 @@ static __thread struct {
 	bool is_known;
 	uint32_t thread;
 	uint32_t count;
+	uint32_t patience; /* events that find no room before free chunks are looked for again */
 	struct head *head;
 	struct event *events;
 	const volatile void *held; /* the lock that it has waited for and not released yet */
@@ -136,12 +139,15 @@ static void claim(void)
 		self.events = shared->events[head - shared->heads];
 		return;
 	}
+	self.patience = PATIENCE;
 }
 
 /* Returns room for some events, which end up in one chunk. */
 static struct event *room(uint32_t count)
 {
-	if (self.head == NULL || self.count + count > CHUNK_EVENTS)
+	if (self.patience > 0)
+		self.patience--;
+	else if (self.head == NULL || self.count + count > CHUNK_EVENTS)
 		claim();
 	if (self.head == NULL) {
 		atomic_fetch_add_explicit(&shared->dropped, 1, memory_order_relaxed);
@@ -157,10 +163,16 @@ static void publish(uint32_t count)
 	atomic_store_explicit(&self.head->count, self.count, memory_order_release);
 }
 
+/* Returns whether the command reads what is told, or will. */
+static bool is_told(void)
+{
+	return shared != NULL && atomic_load_explicit(&shared->is_watched, memory_order_relaxed) != ENDED;
+}
+
 /* Returns whether this thread may tell something now; then `done` has to follow. */
 static bool begin(void)
 {
-	if (shared == NULL)
+	if (!is_told())
 		return false;
 	if (self.is_busy) {
 		atomic_fetch_add_explicit(&shared->dropped, 1, memory_order_relaxed);
@@ -262,7 +274,7 @@ struct wait tell_waits(enum kind kind, const volatile void *lock, const volatile
 	struct wait wait = {.lock = lock, .kind = kind};
 	uint16_t site;
 
-	if (shared == NULL)
+	if (!is_told())
 		return wait;
 	site = place(code, frame);
 	atomic_fetch_add_explicit(waiting(kind), 1, memory_order_relaxed);

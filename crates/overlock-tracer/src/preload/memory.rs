@@ -22,6 +22,10 @@ const FREE: u32 = 0;
 const OPEN: u32 = 1;
 const CLOSED: u32 = 2;
 
+/// Whether what threads tell is read.
+const WATCHED: u32 = 1;
+const ENDED: u32 = 2;
+
 /// What an event tells.
 pub(super) const WAITS: u8 = 1;
 pub(super) const GOT: u8 = 2;
@@ -152,8 +156,12 @@ impl Memory {
 
     /// Lets the program go: from now on it is watched.
     pub(super) fn watched(&self) {
+        self.says(WATCHED);
+    }
+
+    fn says(&self, whether: u32) {
         let word = &self.shared().is_watched;
-        word.store(1, Relaxed);
+        word.store(whether, Relaxed);
         // SAFETY: the word is only an address here; the kernel wakes those that wait by it.
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
     }
@@ -225,6 +233,8 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        // The program may go on, and need not tell any more.
+        self.says(ENDED);
         // SAFETY: the mapping that `make` made; no reference to it is left.
         unsafe { libc::munmap(self.base.as_ptr().cast(), SIZE) };
     }
@@ -232,3 +242,26 @@ impl Drop for Memory {
 
 // SAFETY: the mapping belongs to this value, on whichever thread it is.
 unsafe impl Send for Memory {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt as _;
+
+    /// A program that outlives its trace must not fill the memory and search it for room.
+    #[test]
+    fn the_program_learns_that_the_trace_has_ended() {
+        let memory = Memory::new().unwrap();
+        let file = File::from(memory.file.try_clone().unwrap());
+        let says = || {
+            let mut word = [0; 4];
+            file.read_exact_at(&mut word, std::mem::offset_of!(Shared, is_watched) as u64).unwrap();
+            u32::from_ne_bytes(word)
+        };
+        assert_eq!(says(), 0);
+        memory.watched();
+        assert_eq!(says(), WATCHED);
+        drop(memory);
+        assert_eq!(says(), ENDED);
+    }
+}
