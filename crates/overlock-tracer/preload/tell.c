@@ -413,7 +413,8 @@ void tell_forked(void)
 	process = (uint32_t)getpid();
 	/* The chunk is the parent's, and so are the threads that wait. */
 	memset(&self, 0, sizeof self);
-	memset(waited_for, 0, sizeof waited_for);
+	if (waiting_for_locks != 0 || waiting_for_work != 0)
+		memset(waited_for, 0, sizeof waited_for);
 	waiting_for_locks = waiting_for_work = 0;
 	if (shared != NULL)
 		atomic_fetch_add_explicit(&shared->joined, 1, memory_order_relaxed);
