@@ -242,28 +242,46 @@ static uint16_t place(void *code, void *frame)
 	return index;
 }
 
+/* Whether an entry's word is of this lock: then threads wait for it, or did. */
+static bool is_of(uint64_t word, uint64_t key)
+{
+	return word >> 16 == key >> 16;
+}
+
+/* Makes an entry that no thread waits by one of this lock. Of earlier waits it says nothing. */
+static bool takes_over(struct waited *entry, uint64_t *word, uint64_t key)
+{
+	if (!atomic_compare_exchange_strong_explicit(&entry->word, word, key | 1, memory_order_relaxed,
+						     memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&entry->releaser, 0, memory_order_relaxed);
+	atomic_store_explicit(&entry->told, 0, memory_order_relaxed);
+	return true;
+}
+
 /* Counts this thread among those that wait for a lock. Returns nothing if there are too many such locks. */
 static struct waited *joins(const volatile void *lock)
 {
 	uint64_t key = (uint64_t)lock << 16;
 	struct waited *set = waited_for[((uint64_t)lock * 0x9e3779b97f4a7c15U) >> 52];
+	int way = 0;
 
-	for (int way = 0; way < WAYS; way++) {
+	for (; way < WAYS; way++) {
 		uint64_t word = atomic_load_explicit(&set[way].word, memory_order_relaxed);
 
-		while (word >> 16 == key >> 16 && (word & 0xffff) != 0xffff)
+		while (is_of(word, key) && (word & 0xffff) != 0 && (word & 0xffff) != 0xffff)
 			if (atomic_compare_exchange_weak_explicit(&set[way].word, &word, word + 1, memory_order_relaxed,
 								  memory_order_relaxed))
 				return &set[way];
 	}
-	for (int way = 0; way < WAYS; way++) {
+	for (way = 0; way < WAYS; way++) {
 		uint64_t word = atomic_load_explicit(&set[way].word, memory_order_relaxed);
 
-		/* What the entry says of the lock that it was for is older than any wait for this one. */
-		if ((word & 0xffff) == 0 &&
-		    atomic_compare_exchange_strong_explicit(&set[way].word, &word, key | 1, memory_order_relaxed,
-							    memory_order_relaxed))
+		if ((word & 0xffff) == 0 && takes_over(&set[way], &word, key))
 			return &set[way];
+		/* Another waiter was faster: there is one entry for each lock. */
+		if (is_of(word, key) && (word & 0xffff) != 0)
+			return (word & 0xffff) == 0xffff ? NULL : joins(lock);
 	}
 	return NULL;
 }
@@ -297,7 +315,8 @@ static void has(enum what what, const struct waited *entry, enum kind kind, cons
 	uint64_t released = 0;
 
 	if (entry != NULL) {
-		releaser = atomic_load_explicit(&entry->releaser, memory_order_relaxed);
+		/* ORDERING: pairs with the store in `tell_releases`. */
+		releaser = atomic_load_explicit(&entry->releaser, memory_order_acquire);
 		released = ns_of(atomic_load_explicit(&entry->released, memory_order_relaxed));
 		if (released < since)
 			releaser = 0;
@@ -351,8 +370,12 @@ void tell_releases(struct waited *entry, enum kind kind, const volatile void *lo
 		room(1);
 		done();
 	}
-	atomic_store_explicit(&entry->releaser, self.thread, memory_order_relaxed);
-	atomic_store_explicit(&entry->released, at, memory_order_relaxed);
+	/* The entry may have gone over to another lock, which this thread never had. */
+	if (is_of(atomic_load_explicit(&entry->word, memory_order_relaxed), (uint64_t)lock << 16)) {
+		atomic_store_explicit(&entry->released, at, memory_order_relaxed);
+		/* ORDERING: pairs with the load in `has`, which then finds this time or a later one. */
+		atomic_store_explicit(&entry->releaser, self.thread, memory_order_release);
+	}
 }
 
 void tell_wakes(enum kind kind, const volatile void *lock)
