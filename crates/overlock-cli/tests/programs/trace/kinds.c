@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
@@ -19,17 +21,48 @@ static pthread_barrier_t barrier;
 static pthread_spinlock_t spin;
 static sem_t semaphore;
 static mtx_t c11;
-static atomic_int turn;
+static atomic_int turn, passed, other;
 
 static void nap(long ms) {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
     nanosleep(&t, NULL);
 }
 
-// Waits until the other thread has said so often that it is about to wait, and gives it time to do so.
+// Waits until the other thread sleeps, and holds on to the lock for a time.
+static void until_asleep(void) {
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&other));
+    for (int i = 0; state != 'S'; i++) {
+        FILE *file = fopen(path, "r");
+        if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1 || i == 60000) exit(3);
+        fclose(file);
+        nap(1);
+    }
+    nap(50);
+}
+
+// Returns how often the other thread has gone to sleep.
+static long sleeps(void) {
+    char path[64], line[128];
+    long count = -1;
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", atomic_load(&other));
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) sscanf(line, "voluntary_ctxt_switches: %ld", &count);
+    if (count < 0) exit(3);
+    fclose(file);
+    return count;
+}
+
+// Waits until the other thread has said so often that it is about to wait, and sleeps.
 static void until(int turns) {
     while (atomic_load(&turn) < turns) nap(1);
-    nap(50);
+    until_asleep();
+}
+
+// The same of a spin lock, for which no thread sleeps.
+static void until_spins(int turns) {
+    while (atomic_load(&turn) < turns) nap(1);
+    nap(200);
 }
 
 static __attribute__((noinline)) void for_mutex(void) {
@@ -75,10 +108,12 @@ static __attribute__((noinline)) void for_semaphore(void) { sem_wait(&semaphore)
 static __attribute__((noinline)) void for_barrier(void) { pthread_barrier_wait(&barrier); }
 
 static void *waits(void *unused) {
+    other = gettid();
     void (*const steps[])(void) = {for_mutex, for_c11, for_writer, for_reader, for_spin, for_semaphore, for_barrier};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         atomic_fetch_add(&turn, 1);
         steps[i]();
+        atomic_store(&passed, (int)i + 1);
         while (atomic_load(&turn) == (int)(2 * i + 1)) nap(1);
     }
     for_condition();
@@ -88,6 +123,7 @@ static void *waits(void *unused) {
 }
 
 static void *child_waits(void *unused) {
+    other = gettid();
     atomic_fetch_add(&turn, 1);
     child();
     atomic_fetch_add(&turn, 1);
@@ -102,7 +138,7 @@ static void forks(void) {
         pthread_create(&thread, NULL, child_waits, NULL);
         until(1);
         pthread_mutex_unlock(&mutex);
-        until(2);
+        pthread_join(thread, NULL);
         kill(getpid(), SIGKILL);
     }
     wait(NULL);
@@ -126,14 +162,14 @@ int main(void) {
     atomic_fetch_add(&turn, 1);
     until(5);
     pthread_rwlock_unlock(&rwlock);
-    nap(50);
+    while (atomic_load(&passed) < 3) nap(1);
     pthread_rwlock_wrlock(&rwlock);
     atomic_fetch_add(&turn, 1);
     until(7);
     pthread_rwlock_unlock(&rwlock);
     pthread_spin_lock(&spin);
     atomic_fetch_add(&turn, 1);
-    until(9);
+    until_spins(9);
     pthread_spin_unlock(&spin);
     atomic_fetch_add(&turn, 1);
     until(11);
@@ -144,7 +180,9 @@ int main(void) {
     atomic_fetch_add(&turn, 1);
     until(15);
     pthread_mutex_lock(&mutex);
+    long before = sleeps();
     pthread_cond_signal(&cond);
+    while (sleeps() == before) nap(1);
     nap(50);
     pthread_mutex_unlock(&mutex);
     until(16);
