@@ -28,4 +28,4 @@ pub use event::{Event, Off, Reason, SHARED, Site, What};
 pub use report::{BlockedIn, End, HolderNs, Key, Report, SiteReport, ThreadTime};
 pub use snapshot::{Doing, Holder, Seen, Snapshot};
 pub use spin::SpinReport;
-pub use verdict::{Class, Cure, Verdict};
+pub use verdict::{Class, Cure, NOTICEABLE, Verdict};

@@ -66,7 +66,7 @@ pub struct Verdict {
 }
 
 /// Below this share of all threads' time, no cure of a lock can be noticed.
-const NOTICEABLE: f64 = 0.02;
+pub const NOTICEABLE: f64 = 0.02;
 /// Loops that wait are common for a moment before each sleep; this is more than a moment.
 const NOTICEABLE_SPINNING: f64 = 0.10;
 /// Below this number of samples, their share says little.

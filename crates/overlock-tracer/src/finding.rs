@@ -5,7 +5,9 @@ use crate::kind::Kind;
 use crate::names;
 use crate::symbols::{Frame, Symbols};
 use crate::tracer::Tracer;
-use overlock_trace::{BlockedIn, Class, End, HolderNs, Report, Site, SiteReport, Verdict};
+use overlock_trace::{
+    BlockedIn, Class, Cure, End, HolderNs, NOTICEABLE, Report, Site, SiteReport, Verdict,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The waits at one place.
@@ -57,6 +59,8 @@ pub struct Findings {
     pub lost: u64,
     /// How long quotas have stopped threads, by the kernel's account, in nanoseconds.
     pub stopped_ns: u64,
+    /// The part of the threads' time in sleeps by futexes that a preloaded library does not see.
+    pub unseen_share: f64,
 }
 
 impl Findings {
@@ -123,7 +127,25 @@ impl Findings {
             (functions, names.known[&site.key.site].0.name(), site.holder)
         };
         let stacks = report.sites.iter().map(stack).collect();
-        Findings { stacks, verdict, waits, loops, lost: tracer.lost, stopped_ns, report }
+        Findings {
+            stacks,
+            verdict,
+            waits,
+            loops,
+            lost: tracer.lost,
+            stopped_ns,
+            unseen_share: 0.0,
+            report,
+        }
+    }
+
+    /// Takes note of sleeps that may be waits for locks: that there are no others says nothing
+    /// then.
+    pub(crate) fn misses(&mut self, unseen_share: f64) {
+        self.unseen_share = unseen_share;
+        if unseen_share >= NOTICEABLE && self.verdict.cure == Cure::LeaveLocks {
+            self.verdict.cure = Cure::LookCloser;
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+mod calls;
 mod chrome;
 mod coarse;
 mod finding;

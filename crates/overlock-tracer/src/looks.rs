@@ -6,6 +6,7 @@
 //! call. Of a mutex of the GNU C library, the program's memory names the holder. So each look is
 //! true, and stands for the time since the one before it. What lies between two looks is not seen.
 
+use crate::calls::number;
 use crate::coarse::Coarse;
 use crate::owner;
 use crate::platform;
@@ -197,13 +198,6 @@ impl Looks {
             false => Holder::Unknown,
         };
         Some(Doing::Waits { lock, site, holder, is_old })
-    }
-}
-
-fn number(word: &str) -> Option<u64> {
-    match word.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => word.parse::<i64>().ok().map(i64::cast_unsigned),
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod memory;
 mod told;
+mod unseen;
 
 use crate::kind::Kind;
 use crate::platform;
@@ -16,7 +17,7 @@ use crate::rings::{LATEST_NS, Rings};
 use crate::tracer::Tracer;
 use anyhow::Result;
 use memory::Memory;
-use overlock_trace::{Off, Site, What};
+use overlock_trace::{NOTICEABLE, Off, Site, What};
 use std::os::fd::RawFd;
 pub(crate) use told::Told;
 use told::{Condition, OwnStack, Saying};
@@ -66,6 +67,7 @@ impl Preload {
 
     pub(crate) fn turn(&mut self, tracer: &mut Tracer) {
         self.rings.wait(TURN_MS);
+        tracer.told.unseen.look(&tracer.threads);
         self.read(tracer, LATEST_NS);
     }
 
@@ -88,11 +90,21 @@ impl Preload {
     }
 
     /// Says what makes the result doubtful, if anything does.
-    pub(crate) fn doubts(&self) -> Option<String> {
-        (self.memory.joined() == 0).then(|| {
-            "no process has loaded the library that tells of waits; look for what the dynamic loader says \
-             about LD_PRELOAD, or use --source looks"
-                .into()
+    pub(crate) fn doubts(&self, unseen: f64) -> Option<String> {
+        if self.memory.joined() == 0 {
+            return Some(
+                "no process has loaded the library that tells of waits; look for what the dynamic loader \
+                 says about LD_PRELOAD, or use --source looks"
+                    .into(),
+            );
+        }
+        (unseen >= NOTICEABLE).then(|| {
+            format!(
+                "for {:.0} % of their time threads slept in futexes that they did not wait for by the C \
+                 library's calls (the locks of Rust's standard library, for example), so nothing is known of \
+                 these waits; use --source looks",
+                unseen * 100.0
+            )
         })
     }
 }
@@ -101,8 +113,10 @@ impl Tracer {
     /// Hands on what threads have told of the time before `until`.
     pub(crate) fn tell(&mut self, until: u64) {
         while let Some(saying) = self.told.events.pop_front_if(|one| one.at < until) {
+            self.told.unseen.judge(saying.at);
             self.said(saying);
         }
+        self.told.unseen.judge(until);
     }
 
     fn said(&mut self, saying: Saying) {
@@ -111,6 +125,7 @@ impl Tracer {
         self.adopt(at, process, thread);
         match event.what {
             memory::WAITS => {
+                self.told.unseen.told(at, thread, true);
                 let site = self.place(process, thread, &event, stack);
                 if Kind::numbered(event.kind) == Kind::Condvar {
                     let condition = Condition {
@@ -132,6 +147,7 @@ impl Tracer {
                     self.event(event.other, event.thread, What::Wake { lock: event.lock });
                     self.event(event.other, event.thread, What::WakeEnd);
                 }
+                self.told.unseen.told(at, thread, false);
                 self.told.conditions.remove(&thread);
                 self.mutexes.remove(&thread);
                 let takes = What::Takes { lock: event.lock };
@@ -146,6 +162,7 @@ impl Tracer {
                     .for_each(|one| one.is_signalled = true);
             }
             memory::LEAVES => {
+                self.told.unseen.told(at, thread, false);
                 self.told.conditions.remove(&thread);
                 self.mutexes.remove(&thread);
                 self.event(at, thread, What::WaitEnd);

@@ -237,7 +237,7 @@ impl Session {
             }
             Source::Preload(preload) => {
                 preload.read(&mut self.tracer, 0);
-                preload.doubts()
+                preload.doubts(self.tracer.told.unseen.share())
             }
             Source::Looks(looks) => {
                 looks.end(&mut self.tracer);
@@ -247,7 +247,9 @@ impl Session {
         let source = self.source_name();
         let tracer = &mut self.tracer;
         let analysis = std::mem::replace(&mut tracer.analysis, Analysis::new(limits()));
-        let findings = Findings::new(analysis.report(tracer.last), tracer, self.stopped.since_ns());
+        let mut findings =
+            Findings::new(analysis.report(tracer.last), tracer, self.stopped.since_ns());
+        findings.misses(tracer.told.unseen.share());
         let tracer = &self.tracer;
         let mut names = Names::new(tracer);
         let is_wanted = tracer.most_kept == MOST_EVENTS;

@@ -3,7 +3,7 @@
 
 use crate::table::Table;
 use crate::units;
-use overlock_trace::{Class, Cure};
+use overlock_trace::{Class, Cure, NOTICEABLE};
 use overlock_tracer::{Finding, Findings, Kind, Loop};
 
 /// Says what was found; the first line is the diagnosis.
@@ -66,6 +66,11 @@ pub(crate) fn diagnosis(found: &Findings) -> String {
         Cure::LookCloser if found.report.time.unknown > found.report.time.total() / 2 => format!(
             "Nothing was seen of threads for {} of their time: they slept, or ran, all the while.",
             percent(share(found.report.time.unknown, found.report.time.total()))
+        ),
+        Cure::LookCloser if misses_all(found) => format!(
+            "{waited} of all thread time was spent waiting for locks, as far as was seen; for {} threads \
+             slept in futexes by calls of their own.",
+            percent(found.unseen_share)
         ),
         Cure::StopSpinning => format!(
             "{} of the time on processors was spent in loops that wait; {waited} of all thread time \
@@ -149,8 +154,18 @@ fn advice(found: &Findings) -> String {
                 percent(share(starved, all))
             )
         }
+        Cure::LookCloser if misses_all(found) => {
+            "A preloaded library does not see these waits. Look at the threads instead: \
+             overlock trace --source looks"
+                .into()
+        }
         Cure::LookCloser => "Watch for longer, or give the program debug information.".into(),
     }
+}
+
+/// Returns whether what was not seen may be worth more than what was.
+fn misses_all(found: &Findings) -> bool {
+    found.verdict.lock_share < NOTICEABLE && found.unseen_share >= NOTICEABLE
 }
 
 /// Returns whether writers waited for holders that are mostly unknown: readers, as a writer that

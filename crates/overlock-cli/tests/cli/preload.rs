@@ -67,6 +67,27 @@ fn a_process_that_is_killed_has_told_all() {
     }
 }
 
+/// Of a lock that waits by the system call itself, the library knows nothing: that is no verdict.
+#[test]
+fn waits_that_the_library_does_not_see_are_doubted() {
+    if !can_look() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let raw = program(folder.path(), "raw");
+    let run = |source: &str| said(&["trace", "--source", source, "--json", "--", &raw]);
+    let _alone = alone();
+    let unseen = run("preload");
+    unseen.ends(0, "use --source looks");
+    let summary = unseen.records("trace-summary").remove(0);
+    assert_eq!(summary["cure"], "look-closer", "{unseen:?}");
+    assert!(summary["diagnosis"].as_str().unwrap().contains("as far as was seen"), "{summary}");
+    let looked = run("looks");
+    let waits = [looked.records("trace-lock"), looked.records("trace-work")].concat();
+    let is_it = |one: &Value| one["where"].as_str().is_some_and(|at| at.starts_with("lock (raw.c"));
+    assert!(waits.iter().any(is_it), "{looked:?}");
+}
+
 /// A library can't be given to every program.
 #[test]
 fn a_program_that_can_not_preload_is_refused() {

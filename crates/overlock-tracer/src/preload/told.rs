@@ -2,6 +2,7 @@
 //! What a preloaded library has told, until its turn comes among the kernel's records.
 
 use super::memory::{self, Batch};
+use super::unseen::Unseen;
 use overlock_trace::Site;
 use std::collections::{HashMap, VecDeque};
 
@@ -14,6 +15,8 @@ pub(crate) struct Told {
     /// The places that threads have numbered.
     pub(super) places: HashMap<(u32, u16), Site>,
     pub(super) conditions: HashMap<u32, Condition>,
+    /// What they have not told.
+    pub(crate) unseen: Unseen,
 }
 
 #[derive(Debug)]

@@ -43,7 +43,16 @@ fn found(events: &[(u64, u32, What)]) -> Findings {
     });
     let (waits, loops) = (waits.collect(), loops.collect());
     let verdict = Verdict::new(&report, |_| Class::Lock);
-    Findings { stacks: Vec::new(), verdict, waits, loops, lost: 0, stopped_ns: 0, report }
+    Findings {
+        stacks: Vec::new(),
+        verdict,
+        waits,
+        loops,
+        lost: 0,
+        stopped_ns: 0,
+        unseen_share: 0.0,
+        report,
+    }
 }
 
 const BORN: [(u64, u32, What); 2] =

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Two threads wait for a lock of the program's own, by the system call: its holder sleeps for a time.
+#define _GNU_SOURCE
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static atomic_int word; // 1 is locked, 2 is locked with waiters
+
+static __attribute__((noinline)) void lock(void) {
+    int unlocked = 0;
+    if (atomic_compare_exchange_strong(&word, &unlocked, 1)) return;
+    while (atomic_exchange(&word, 2)) syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+}
+
+static void unlock(void) {
+    if (atomic_exchange(&word, 0) == 2) syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void *works(void *unused) {
+    for (int i = 0; i < 100; i++) {
+        struct timespec t = {0, 5000000};
+        lock();
+        nanosleep(&t, NULL);
+        unlock();
+    }
+    return unused;
+}
+
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, works, NULL);
+    works(NULL);
+    pthread_join(thread, NULL);
+}
