@@ -54,6 +54,9 @@ static struct shared *shared;
 static uint32_t process;
 static pthread_key_t end;
 
+/* In a page that is zero in a forked child until `tell_forked`. Null if the kernel has no such pages. */
+static uint32_t *mark;
+
 static uint64_t now(void)
 {
 	struct timespec t;
@@ -163,10 +166,17 @@ static void publish(uint32_t count)
 	atomic_store_explicit(&self.head->count, self.count, memory_order_release);
 }
 
-/* Returns whether the command reads what is told, or will. */
+/*
+ * Returns whether the command reads what is told, or will. A child may get here before `tell_forked` is called: in the
+ * handlers of other libraries, or since its parent has made it by the system call.
+ */
 static bool is_told(void)
 {
-	return shared != NULL && atomic_load_explicit(&shared->is_watched, memory_order_relaxed) != ENDED;
+	if (shared == NULL || atomic_load_explicit(&shared->is_watched, memory_order_relaxed) == ENDED)
+		return false;
+	if (__builtin_expect(mark != NULL && *mark == 0, 0))
+		tell_forked();
+	return true;
 }
 
 /* Returns whether this thread may tell something now; then `done` has to follow. */
@@ -352,6 +362,8 @@ void tell_leaves(const struct wait *wait, bool has_it)
 
 void tell_takes(struct waited *entry, enum kind kind, const volatile void *lock)
 {
+	if (!is_told())
+		return;
 	/* Only a change of hands matters. */
 	if (atomic_load_explicit(&entry->releaser, memory_order_relaxed) != self.thread || !self.is_known)
 		has(TAKES, entry, kind, lock, 0);
@@ -361,6 +373,8 @@ void tell_releases(struct waited *entry, enum kind kind, const volatile void *lo
 {
 	uint64_t at = stamp();
 
+	if (!is_told())
+		return;
 	if (self.held == lock || at - atomic_load_explicit(&entry->told, memory_order_relaxed) >= period) {
 		self.held = NULL;
 		atomic_store_explicit(&entry->told, at, memory_order_relaxed);
@@ -425,6 +439,11 @@ void tell_start(void)
 	if (mapped == NULL || mapped->layout != LAYOUT || pthread_key_create(&end, ends) != 0)
 		return;
 	atomic_fetch_add_explicit(&mapped->joined, 1, memory_order_relaxed);
+	mark = mmap(NULL, sizeof *mark, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (mark == MAP_FAILED || madvise(mark, sizeof *mark, MADV_WIPEONFORK) != 0)
+		mark = NULL;
+	else
+		*mark = 1;
 	shared = mapped;
 	/* Not for long: the command may have ended. */
 	if (atomic_load_explicit(&shared->is_watched, memory_order_relaxed) == 0)
@@ -433,6 +452,11 @@ void tell_start(void)
 
 void tell_forked(void)
 {
+	if (mark != NULL) {
+		if (*mark != 0)
+			return;
+		*mark = 1;
+	}
 	process = (uint32_t)getpid();
 	/* The chunk is the parent's, and so are the threads that wait. */
 	memset(&self, 0, sizeof self);
