@@ -242,12 +242,6 @@ WAKES(cnd_signal, CONDVAR, cnd_t)
 WAKES(cnd_broadcast, CONDVAR, cnd_t)
 WAKES(sem_post, SEMAPHORE, sem_t)
 
-/* A thread is cancelled in its wait. A wait for a condition has taken its mutex again by then. */
-static void cancelled(void *wait)
-{
-	tell_leaves(wait, false);
-}
-
 /* Exports a wait for a condition. The mutex is released before it, and taken after it. */
 #define WAITS_FOR_CONDITION(name, parameters, arguments) \
 	EXPORT int name parameters \
@@ -258,9 +252,7 @@ static void cancelled(void *wait)
 		READY; \
 		releases(MUTEX, mutex, OFTEN); \
 		wait = tell_waits(CONDVAR, lock, mutex, HERE); \
-		pthread_cleanup_push(cancelled, &wait); \
 		error = next.name arguments; \
-		pthread_cleanup_pop(0); \
 		tell_leaves(&wait, error == 0); \
 		has_taken(MUTEX, mutex); \
 		return error; \
@@ -277,7 +269,7 @@ WAITS_FOR_CONDITION(cnd_wait, (cnd_t * lock, mtx_t *mutex), (lock, mutex))
 WAITS_FOR_CONDITION(cnd_timedwait, (cnd_t * lock, mtx_t *mutex, const struct timespec *at),
 		    (lock, mutex, at))
 
-/* Exports another wait in which a thread can be cancelled; the whole call is passed on if it need not wait. */
+/* Exports another wait; the whole call is passed on if it need not wait. */
 #define WAITS_FOR(name, kind, object, waits, gets, parameters, arguments) \
 	EXPORT int name parameters \
 	{ \
@@ -288,9 +280,7 @@ WAITS_FOR_CONDITION(cnd_timedwait, (cnd_t * lock, mtx_t *mutex, const struct tim
 		if (!(waits)) \
 			return next.name arguments; \
 		wait = tell_waits(kind, (const volatile void *)(object), NULL, HERE); \
-		pthread_cleanup_push(cancelled, &wait); \
 		error = next.name arguments; \
-		pthread_cleanup_pop(0); \
 		tell_leaves(&wait, (gets) && error == 0); \
 		return error; \
 	}

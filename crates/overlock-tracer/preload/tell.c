@@ -37,6 +37,7 @@ static __thread struct {
 	uint32_t patience; /* events that find no room before free chunks are looked for again */
 	struct head *head;
 	struct event *events;
+	struct wait wait;          /* the one that it is in, if it has begun */
 	const volatile void *held; /* the lock that it has waited for and not released yet */
 	struct place places[PLACES];
 } self;
@@ -106,10 +107,15 @@ static void closes(void)
 	self.head = NULL;
 }
 
-/* The thread ends; what other libraries do after this may make it tell more. */
+/*
+ * The thread ends; what other libraries do after this may make it tell more. If it was cancelled in a wait, or has left
+ * one by a jump and has not waited since, that wait ends here: a handler for that would lie on the stack of the wait,
+ * which a jump leaves behind.
+ */
 static void ends(void *unused)
 {
 	(void)unused;
+	tell_leaves(&self.wait, false);
 	closes();
 	self.is_known = false;
 }
@@ -314,6 +320,7 @@ struct wait tell_waits(enum kind kind, const volatile void *lock, const volatile
 			    .what = WAITS,
 			    .kind = (uint8_t)kind,
 			    .site = site});
+	self.wait = wait;
 	errno = error;
 	return wait;
 }
@@ -357,6 +364,7 @@ void tell_leaves(const struct wait *wait, bool has_it)
 	if (wait->entry != NULL)
 		atomic_fetch_sub_explicit(&wait->entry->word, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(waiting(wait->kind), 1, memory_order_relaxed);
+	self.wait.began = 0;
 	errno = error;
 }
 

@@ -67,6 +67,29 @@ fn a_process_that_is_killed_has_told_all() {
     }
 }
 
+/// A child is told apart even if the C library made no call at its birth, and a jump out of a wait
+/// leaves nothing behind.
+#[test]
+fn a_wait_may_be_left_by_a_fork_and_by_a_jump() {
+    if !can_look() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let leaves = program(folder.path(), "leaves");
+    let said = {
+        let _alone = alone();
+        said(&["trace", "--source", "preload", "--json", "--", &leaves])
+    };
+    said.ends(0, "");
+    assert!(!said.stderr.contains("the program"), "{said:?}");
+    let process = |place: &str| {
+        let work = said.records("trace-work");
+        let is_it = |one: &&Value| one["where"].as_str().is_some_and(|at| at.starts_with(place));
+        work.iter().find(is_it).unwrap_or_else(|| panic!("no {place}: {said:?}"))["pid"].clone()
+    };
+    assert_ne!(process("in_child (leaves.c"), process("in_parent (leaves.c"));
+}
+
 /// Of a lock that waits by the system call itself, the library knows nothing: that is no verdict.
 #[test]
 fn waits_that_the_library_does_not_see_are_doubted() {
