@@ -151,7 +151,7 @@ fn p11_a_handler_cuts_off_the_sequence_that_it_interrupts() {
         return;
     }
     let seen = interrupted_releases(Sequences::clear_low_byte, |seen| {
-        seen.flagged >= 1_000 && seen.cut >= 10
+        seen.flagged >= 1_000 && seen.cut >= 2
     });
     assert_eq!(seen.missed, 0, "{seen:?}");
     assert!(seen.flagged > 0 && seen.cut > 0, "no signal hit a sequence in two minutes: {seen:?}");
