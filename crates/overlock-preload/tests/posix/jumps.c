@@ -583,7 +583,7 @@ static void jump_after_every_instruction(int others, long most)
 			continue;
 		}
 		if (!is_overlock() || !WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT ||
-		    strstr(said, "a signal handler left a wait for a mutex") == NULL) {
+		    strstr(said, "a signal handler left a wait for a lock") == NULL) {
 			fprintf(stderr, "after %ld instructions: status %x, %s\n", instructions, status, said);
 			fail(__FILE__, __LINE__, "a jump is survived or explained");
 		}
