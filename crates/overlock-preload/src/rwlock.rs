@@ -26,6 +26,10 @@
 //! waiting writers. The kind that prefers writers, `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`,
 //! does not promise it, and a thread that reads twice may wait for a writer that waits for it.
 //!
+//! Programs rely on more: a thread that reads waits until *another* reads, too (glibc's own
+//! tst-rwlock16). No record shows that. So a reader of the default kind that has waited for
+//! [`PATIENCE_NS`] passes waiting writers; the next one waits for as long again.
+//!
 //! # After a fork
 //!
 //! A forked child has the traces of waiting threads, but not the threads. As with mutexes
@@ -37,8 +41,7 @@
 //!
 //! # Limits
 //!
-//! * A reader that waits for another thread to read the lock, too, can wait for ever: a writer that
-//!   came in between is not passed without bound. libc's default kind lets that pass.
+//! * `tryrdlock` fails while a writer waits, unless the thread reads already.
 //! * A lock that one thread reads and another unlocks stays in the record of the first, which then
 //!   passes writers that wait for it.
 //! * POSIX gives a signal handler no right to leave a wait. One that jumps out of it ends the
@@ -76,6 +79,10 @@ const _: () = assert!(core::mem::offset_of!(RwLock, kind) == 48);
 
 /// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`.
 const NOT_RECURSIVE: u32 = 2;
+
+/// How long a reader lets waiting writers go first: long against the sections of programs for which
+/// the order matters, short for a person who waits for one that would else hang.
+const PATIENCE_NS: u64 = 100_000_000;
 
 /// In a stamp: a thread of the process removes the waiters of another.
 const CLEANING: u32 = 1 << 31;
@@ -115,10 +122,14 @@ impl RwLock {
         self.lock.is_locked() && self.writer.load(Relaxed) == thread::tid()
     }
 
+    /// Whether its kind lets a thread that reads read again although a writer waits.
+    fn is_recursive(&self) -> bool {
+        self.kind.load(Relaxed) != NOT_RECURSIVE
+    }
+
     /// How a reader must take it.
     fn reads(&self) -> Want {
-        let is_recursive = self.kind.load(Relaxed) != NOT_RECURSIVE;
-        let again = is_recursive && thread::this().reading.may_include(self.address());
+        let again = self.is_recursive() && thread::this().reading.may_include(self.address());
         if again { Want::ReadAgain } else { Want::Read }
     }
 
@@ -147,6 +158,14 @@ impl RwLock {
     fn wait(&self, want: Want, deadline_ns: Option<u64>) -> c_int {
         if !self.may_wait() {
             return self.poll(want, deadline_ns);
+        }
+        if want == Want::Read && self.is_recursive() {
+            let patience_ns = Process::now_ns().saturating_add(PATIENCE_NS);
+            let at = deadline_ns.map_or(patience_ns, |at| at.min(patience_ns));
+            return match self.lock.try_lock_shared_until(at) {
+                true => 0,
+                false => self.wait(Want::ReadAgain, deadline_ns),
+            };
         }
         let taken = match (want, deadline_ns) {
             (Want::Read, None) => {

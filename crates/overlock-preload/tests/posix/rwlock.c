@@ -243,6 +243,29 @@ CASE(a_reader_reads_again_after_it_has_unlocked_for_another)
 	join(writer);
 }
 
+static void *reads_too(void *unused)
+{
+	EQ(pthread_rwlock_rdlock(&lock), 0);
+	EQ(pthread_rwlock_unlock(&lock), 0);
+	return unused;
+}
+
+/* The default kind: a thread that reads may wait for another to read, though a writer waits (glibc's tst-rwlock16). */
+CASE(a_reader_waits_for_another_past_a_waiting_writer)
+{
+	pthread_t writer;
+
+	EQ(pthread_rwlock_rdlock(&lock), 0);
+	arrived = inside = 0;
+	writer = start(write_once, NULL);
+	until_blocked();
+	join(start(reads_too, NULL));
+	CHECK(!inside);
+	EQ(pthread_rwlock_unlock(&lock), 0);
+	join(writer);
+	CHECK(inside);
+}
+
 static atomic_int stop;
 
 static void *read_on(void *unused)
