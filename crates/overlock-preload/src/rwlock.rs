@@ -28,7 +28,8 @@
 //!
 //! Programs rely on more: a thread that reads waits until *another* reads, too (glibc's own
 //! tst-rwlock16). No record shows that. So a reader of the default kind that has waited for
-//! [`PATIENCE_NS`] passes waiting writers; the next one waits for as long again.
+//! [`PATIENCE_NS`] passes waiting writers; the next one waits for as long again. Only readers whose
+//! sections are longer than that, and always overlap, can still starve a writer.
 //!
 //! # After a fork
 //!
