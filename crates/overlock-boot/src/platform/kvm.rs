@@ -112,6 +112,12 @@ pub fn decide(offered: Option<Features>, cpus: usize, nopvspin: bool) -> Mode {
     }
 }
 
+/// How many kicks are accounted for, once one of those `begun` has ended a halt that began when
+/// `done` were complete; `seen` were before. Of several, some may be to come, but one has.
+fn accounted(begun: u64, seen: u64, done: u64) -> u64 {
+    if begun - seen == 1 { begun } else { done.max(seen + 1) }
+}
+
 /// What the host writes: `struct kvm_steal_time`.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -235,9 +241,7 @@ impl Halting for Kvm {
             return if ended == Ended::Kicked { Ended::Otherwise } else { ended };
         }
         if ended == Ended::Kicked {
-            // If there was one only, it was this one. Of several, some may be to come.
-            let ended = if begun - seen == 1 { begun } else { done.max(seen) };
-            me.kicks_seen.store(ended, Relaxed);
+            me.kicks_seen.store(accounted(begun, seen, done), Relaxed);
         }
         me.kick_gone.store(ended != Ended::Kicked, Relaxed);
         ended
@@ -303,6 +307,15 @@ mod tests {
         ] {
             assert!(matches!(decide(offered, cpus, nopvspin), Mode::Spin(_)));
         }
+    }
+
+    #[test]
+    fn no_more_halts_are_ended_by_kicks_than_have_begun() {
+        // Two kicks under way end a halt each.
+        let seen = accounted(2, 0, 0);
+        assert_eq!((seen, accounted(2, seen, 0)), (1, 2));
+        // The host may have made one of those that were complete.
+        assert_eq!(accounted(3, 0, 2), 2);
     }
 
     #[test]
