@@ -79,3 +79,36 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
 fn has_given_up(seen: NodeState) -> bool {
     seen.is_given_up() || seen == NodeState::SKIPPED || seen == NodeState::RELEASED
 }
+
+#[cfg(all(test, feature = "threads"))]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use crate::counters::{Class as _, Event};
+    use crate::one_cpu::one_cpu;
+    use crate::raw::queue::QueueLock;
+    use crate::raw::queue::enqueue::Enqueued;
+    use crate::raw::queue::order::Unfair;
+    use crate::raw::word::queue::LockWord;
+
+    one_cpu!(Alone, NOW_NS, halts);
+    crate::lock_class!(Left);
+
+    static HELD: QueueLock<Alone, Unfair> = QueueLock::new();
+
+    fn halts() {}
+
+    #[test]
+    fn a_head_that_is_given_up_awake_has_not_been_kicked() {
+        HELD.word.store(LockWord::HELD.bits(), Relaxed);
+        let Enqueued::Head(head) = Place::<Alone, Unfair, Left>::enqueue(&HELD.word) else {
+            panic!("the queue was empty");
+        };
+        head.give_place_up();
+        let count = |event| Left::counters().get(event);
+        assert_eq!(count(Event::LockTimeout), 1);
+        assert_eq!(count(Event::PvKickWake) + count(Event::PvSpuriousWakeup), 0);
+        assert!(!HELD.look().has_queue());
+    }
+}

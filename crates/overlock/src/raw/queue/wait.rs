@@ -116,8 +116,12 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
     /// halt from the word (Q2).
     pub(super) fn come_back(&self) {
         // ORDERING: Acquire, Q-O6.
-        let kicked = self.node().state.swap(NodeState::HEAD, Acquire) != NodeState::HEAD_HALTED;
-        C::count(if kicked { Event::PvKickWake } else { Event::PvSpuriousWakeup });
+        match self.node().state.swap(NodeState::HEAD, Acquire) {
+            NodeState::HEAD_HALTED => C::count(Event::PvSpuriousWakeup),
+            // A signal handler gives up for a head that was awake.
+            NodeState::HEAD => {}
+            _ => C::count(Event::PvKickWake),
+        }
         waiters::remove::<P>(self.key, self.entered.id());
         // (t,d,h,n,l) -> (t,d,0,n,l)
         self.word.fetch_and(rmw::HEAD_IS_BACK, Relaxed);
