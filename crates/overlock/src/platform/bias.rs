@@ -17,8 +17,8 @@ const PAYS: u64 = 10;
 /// Where readers of a biased lock are noted (P12): [`Unbiased`] if nowhere.
 ///
 /// # Safety
-/// `enter` and `leave` store in two steps (P11): once `membarrier` has returned true to a CPU, none
-/// that missed what that CPU wrote before can still store. Each CPU calls them for itself. A note
+/// `enter` and `leave` store in two steps (P11): once `cut_off` has returned to a CPU, none that
+/// missed what that CPU wrote before can still store. Each CPU calls them for itself. A note
 /// is taken by one of `leave`, `retract` and `take`. An operation that returns false has changed
 /// nothing. The load of `word` is an Acquire; what unmakes a note is a Release, and `take` comes
 /// after it if it does not find the note.
@@ -40,6 +40,12 @@ pub unsafe trait Bias<P: Platform>: Send + Sync + 'static {
 
     /// Unmakes a note of this CPU by a read-modify-write, if there is one.
     fn retract(word: *const P::Word) -> bool;
+
+    /// Cuts off the notes that are being made and unmade, as [`CheapRelease::membarrier`] does; but
+    /// it does not fail.
+    ///
+    /// [`CheapRelease::membarrier`]: super::CheapRelease::membarrier
+    fn cut_off();
 
     /// Takes the notes of all CPUs. Returns how many there were.
     fn take(word: *const P::Word) -> u32;
@@ -72,6 +78,8 @@ unsafe impl<P: Platform> Bias<P> for Unbiased {
     fn retract(_word: *const P::Word) -> bool {
         false
     }
+
+    fn cut_off() {}
 
     fn take(_word: *const P::Word) -> u32 {
         0

@@ -483,6 +483,10 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool> Bias<Loom<WAITS, BY_ADDRE
         retracts
     }
 
+    fn cut_off() {
+        machine().membarrier();
+    }
+
     fn take(word: *const Word) -> u32 {
         let taken = machine()
             .notes

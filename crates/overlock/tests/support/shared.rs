@@ -22,7 +22,7 @@ use overlock::{RawLock, RawRwLock, RawTimedLock};
 use super::cells::{Life, Part, Watch, Word};
 use super::models::{Depth, Report, Seen, explore};
 use super::platform::{
-    self, Barrier, ByAddress, Cheap, CheapByAddress, Halt, Halting, Noted, Spinning, World,
+    self, ByAddress, Cheap, CheapByAddress, Halt, Halting, Noted, Spinning, World,
 };
 use super::table::Model;
 use Use::{Again, Downgrade, Read, ReadBy, Reads, Upgradable, Upgrade, UpgradeBy, Write, WriteBy};
@@ -319,7 +319,6 @@ const TOKEN: World = World { halt: Halt::Token, ..STALE };
 const SPURIOUS: World = World { spurious: 1, ..World::PLAIN };
 const SPIN: World = World { pauses: 0, ..STALE };
 const TIMEOUT: World = World { timeouts: true, ..World::PLAIN };
-const REFUSED: World = World { barrier: Barrier::Refused, ..TIMEOUT };
 
 models! {
     rw_read_write: on Halting, Unbiased, STALE, Some(3), &[&[Read], &[Write]],
@@ -377,8 +376,6 @@ models! {
     rw_biased_upgrade: on Cheap, Noted, FUTEX, Some(2), &[&[Read, Read], &[Upgrade]],
         [], ["a reader enters by the bias", "the queue head takes a note"];
     rw_biased_past: on Cheap, Noted, FUTEX, Some(1), &[&[Read, Read], &[WriteBy(1)], &[Write]],
-        [], ["a reader enters by the bias"];
-    rw_biased_refused: on Cheap, Noted, REFUSED, Some(2), &[&[Read, Read], &[WriteBy(1)]],
         [], ["a reader enters by the bias"];
     rw_biased_written: on Cheap, Noted, FUTEX, Some(2), &[&[Write, Read, Read], &[Read, Read]],
         [], ["a reader enters by the bias"];

@@ -75,8 +75,12 @@ unsafe impl Bias<Threads> for Biased {
         taken as u32
     }
 
+    fn cut_off() {
+        rseq::cut_off_notes();
+    }
+
     #[inline(always)]
     fn pace(kept: &BiasPace) -> Option<&BiasPace> {
-        rseq::is_armed().then_some(kept)
+        rseq::gives_bias().then_some(kept)
     }
 }

@@ -9,7 +9,7 @@
 //! ```text
 //!   reader                                 queue head, which wants to write
 //!   sequence: BIASED?                      A   CAS word: BIASED -> FOLDING
-//!             my place is free?            B   membarrier
+//!             my place is free?            B   cuts sequences off (membarrier)
 //!             my place = lock              C   for each row: CAS place: lock -> free, n += 1
 //!                                          D   RMW word: r += n, without FOLDING
 //! ```
@@ -36,8 +36,7 @@
 //! * B1: a place in a row names a lock only while the CPU of the row reads that lock, so a lock
 //!   that is not held can be moved or freed.
 //! * B2: `BIASED` is set only by a CPU that has the queue and reads the lock, from a word with no
-//!   more than readers, and again by a queue head that could not end the bias; it is cleared only
-//!   by the queue head.
+//!   more than readers; it is cleared only by the queue head.
 //!
 //! # Orderings
 //!
@@ -66,7 +65,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 use super::RawRwLock;
 use crate::atomic::Atomic;
 use crate::counters::Class;
-use crate::platform::{Bias, BiasPace, CheapRelease, Platform};
+use crate::platform::{Bias, BiasPace, Platform};
 use crate::raw::RawLock;
 use crate::raw::word::read_write::{BIASED, RwWord, Want, rmw, update};
 
@@ -115,26 +114,20 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
         }
     }
 
-    /// Ends the bias, so that the word counts all readers. For the queue head. Returns false, with
-    /// the lock biased still, if the system refuses the barrier that this needs.
+    /// Ends the bias, so that the word counts all readers. For the queue head.
     #[cold]
     #[inline(never)]
-    pub(super) fn end_bias(&self) -> bool {
+    pub(super) fn end_bias(&self) {
         let began_ns = P::now_ns();
         let folds = |seen: RwWord| seen.is_biased().then(|| seen.folding());
         if update(&self.word, Relaxed, folds).is_err() {
-            return true;
+            return;
         }
-        if !P::Release::membarrier() {
-            // A reader may still be making its note. Nobody has looked for notes yet.
-            let _ = update(&self.word, Relaxed, |seen| Some(seen.unfolded()));
-            return false;
-        }
+        B::cut_off();
         self.fold();
         if let Some(pace) = B::pace(&self.pace) {
             pace.ended(began_ns, P::now_ns());
         }
-        true
     }
 
     /// Takes all notes into the word, which says `FOLDING`.
@@ -156,10 +149,10 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     fn end_bias_and_try(&self, want: Want) -> bool {
         let _trace = self.trace();
         self.queue.try_lock() && {
-            let has_ended = self.end_bias();
+            self.end_bias();
             // SAFETY: taken above.
             unsafe { self.queue.unlock() };
-            has_ended && self.try_take(want)
+            self.try_take(want)
         }
     }
 

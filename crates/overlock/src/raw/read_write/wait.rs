@@ -112,12 +112,7 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
         loop {
             let seen = self.look();
             if Self::must_end_bias(seen, want) {
-                if !self.end_bias() {
-                    if is_late::<P>(deadline_ns) {
-                        return false;
-                    }
-                    P::nap(NAP_NS);
-                }
+                self.end_bias();
                 continue;
             }
             if let Some(new) = seen.taken_by_head(want) {

@@ -15,7 +15,7 @@
 //! | `DUE` | That CPU upgrades: no other reader comes. | that CPU | that CPU |
 //! | `HALTED` | The queue head has halted. | the queue head | the queue head when it is back; a release that kicks it |
 //! | `U_HALTED` | The upgrading CPU has halted. | that CPU | that CPU |
-//! | `BIASED` | Readers may be counted elsewhere (`raw/read_write/bias.rs`). | a reader that has the queue; the queue head, if it could not end the bias | the queue head |
+//! | `BIASED` | Readers may be counted elsewhere (`raw/read_write/bias.rs`). | a reader that has the queue | the queue head |
 //! | `FOLDING` | The queue head adds up the readers that were counted elsewhere. | the queue head | the queue head |
 //! | `passed` | How often the queue head has been passed, plus one, if it waits; full: not any more. | the queue head, each CPU that passes it | the queue head |
 //! | `readers` | How many hold the lock for reading, less those counted elsewhere: a signed number. | | |
@@ -234,11 +234,6 @@ impl RwWord {
     /// The queue head begins to add the readers up.
     pub(crate) const fn folding(self) -> Self {
         Self(self.0 & !BIASED | FOLDING)
-    }
-
-    /// The bias could not be ended.
-    pub(crate) const fn unfolded(self) -> Self {
-        Self(self.0 & !FOLDING | BIASED)
     }
 
     /// The queue head has halted.
