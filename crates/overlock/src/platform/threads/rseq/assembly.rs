@@ -165,6 +165,11 @@ pub(crate) fn set_lowest_bit(cell: &AtomicU32) -> bool {
     // it changes the cell as `fetch_or(1, AcqRel)` would; otherwise it changes nothing.
     unsafe {
         core::arch::asm!(
+            // A locked instruction that fails costs as much as one that succeeds, and where there
+            // is a queue it mostly would. The load takes its value from the store of the last
+            // release, which is as wide.
+            "cmp byte ptr [{cell}], 0",
+            "jne {refused}",
             "lock cmpxchg byte ptr [{cell}], {one}",
             "jne {refused}",
             cell = in(reg) core::ptr::from_ref(cell),
