@@ -16,7 +16,7 @@
 //! | `seed` | of the order in which locks take turns | 1 |
 //! | `tick`, `ticks` | microseconds between ticks in `nesting`, and how many are enough | 1000, 200 |
 //! | `broken` | to test the command: a defect of the platform, `looks-early` or `kicks-nobody` | |
-//! | `nopvspin` | `1` switches waiting off | 0 |
+//! | `nopvspin`, `xen_nopvspin` | `1` switches waiting off, as Linux's parameters of these names do | 0 |
 
 /// The command line.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl<'a> Plan<'a> {
 
     /// Whether locks wait where the world lets them.
     pub fn wants_waiting(&self) -> bool {
-        self.number("nopvspin", 0) == 0
+        ["nopvspin", "xen_nopvspin"].iter().all(|key| self.number(key, 0) == 0)
     }
 
     /// The parts of `key`'s value, or of `default`.

@@ -6,8 +6,9 @@ use std::mem;
 
 use crate::counters::Counters;
 
-/// What the kernel's record of a run contains.
+/// What the kernel's record of a run contains, and what the one before it.
 const RUN: &[u8] = br#""kind":"sample""#;
+const BEGIN: &[u8] = br#""kind":"begin""#;
 
 /// Passes on whole lines, and after each run what KVM has counted during it.
 #[derive(Debug)]
@@ -32,8 +33,10 @@ impl Console {
         }
         let mut out = io::stdout().lock();
         out.write_all(&self.line)?;
-        if self.line.windows(RUN.len()).any(|at| at == RUN)
+        let is = |kind: &[u8]| self.line.windows(kind.len()).any(|at| at == kind);
+        if (is(RUN) || is(BEGIN))
             && let Some(counted) = self.counters.since()
+            && is(RUN)
         {
             writeln!(out, "{counted}")?;
         }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine: its memory, the kernel in it, and a thread for each vCPU.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::mem;
 use std::os::unix::thread::JoinHandleExt as _;
@@ -14,27 +13,15 @@ use kvm_bindings::{
     KVM_MAX_CPUID_ENTRIES, KVM_PIT_SPEAKER_DUMMY, kvm_pit_config, kvm_userspace_memory_region,
 };
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
-use linux_loader::configurator::pvh::PvhBootConfigurator;
-use linux_loader::configurator::{BootConfigurator as _, BootParams};
-use linux_loader::loader::elf::start_info::{hvm_memmap_table_entry, hvm_start_info};
-use linux_loader::loader::elf::{Elf, PvhBootCapability};
-use linux_loader::loader::{Cmdline, KernelLoader as _, load_cmdline};
-use vm_memory::{Address as _, GuestAddress, GuestMemoryBackend as _, GuestMemoryMmap};
+use vm_memory::{GuestAddress, GuestMemoryBackend as _, GuestMemoryMmap};
 
 use crate::console::Console;
 use crate::counters::Counters;
 use crate::cpuid;
+use crate::load::load;
 use crate::options::{Options, Result};
 use crate::vcpu::{self, Event};
 
-/// Where the start information, the map of memory and the command line are put: below the kernel.
-const START_INFO: GuestAddress = GuestAddress(0x6000);
-const MEMORY_MAP: GuestAddress = GuestAddress(0x7000);
-const COMMAND_LINE: GuestAddress = GuestAddress(0x2_0000);
-const COMMAND_LINE_BYTES: usize = 4096;
-/// `XEN_HVM_START_MAGIC_VALUE`, and the version that has a map of memory.
-const MAGIC: u32 = 0x336e_c578;
-const VERSION: u32 = 1;
 /// Three pages that KVM needs on Intel's processors, where no machine has memory.
 const TASK_STATE: usize = 0xfffb_d000;
 /// After so long without a word from the kernel, its vCPUs are asked where they are.
@@ -56,9 +43,9 @@ impl Machine {
         let kvm = Kvm::new()?;
         let vm = kvm.create_vm()?;
         let bytes = options.memory_mib << 20;
-        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), bytes)])?;
+        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), usize::try_from(bytes)?)])?;
         let region = kvm_userspace_memory_region {
-            memory_size: bytes as u64,
+            memory_size: bytes,
             userspace_addr: memory.get_host_address(GuestAddress(0))?.addr() as u64,
             ..Default::default()
         };
@@ -68,7 +55,7 @@ impl Machine {
         vm.create_irq_chip()?;
         // With it the port by which the kernel reads the timer's output.
         vm.create_pit2(kvm_pit_config { flags: KVM_PIT_SPEAKER_DUMMY, ..Default::default() })?;
-        let entry = load(&memory, options)?;
+        let start = load(&memory, options)?;
         let supported = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)?;
         let make = |number: u8| -> Result<VcpuFd> {
             let vcpu = vm.create_vcpu(number.into())?;
@@ -80,7 +67,7 @@ impl Machine {
         let vcpus = (0..options.cpus).map(make).collect::<Result<Vec<_>>>()?;
         // The others wait for the first to start them, as processors do.
         let first = vcpus.first().ok_or("a machine without a vCPU")?;
-        vcpu::begin_at(first, entry, START_INFO.raw_value())?;
+        vcpu::begin_at(first, start)?;
         let console = Arc::new(Mutex::new(Console::new(Counters::find())));
         Ok(Self { vcpus, console, _vm: vm, _memory: memory })
     }
@@ -115,36 +102,6 @@ fn listen(
             }
         }
     }
-}
-
-/// Loads the kernel, and what it is told. Returns where it begins.
-fn load(memory: &GuestMemoryMmap<()>, options: &Options) -> Result<u64> {
-    let mut image = File::open(&options.image)?;
-    let loaded = Elf::load(memory, None, &mut image, None)?;
-    let PvhBootCapability::PvhEntryPresent(entry) = loaded.pvh_boot_cap else {
-        return Err("the kernel has no PVH entry".into());
-    };
-    let mut line = Cmdline::new(COMMAND_LINE_BYTES)?;
-    line.insert_str(&options.line)?;
-    load_cmdline(memory, COMMAND_LINE, &line)?;
-    let info = hvm_start_info {
-        magic: MAGIC,
-        version: VERSION,
-        cmdline_paddr: COMMAND_LINE.raw_value(),
-        memmap_paddr: MEMORY_MAP.raw_value(),
-        memmap_entries: 1,
-        ..Default::default()
-    };
-    let all = hvm_memmap_table_entry {
-        addr: 0,
-        size: (options.memory_mib as u64) << 20,
-        type_: 1,
-        reserved: 0,
-    };
-    let mut parameters = BootParams::new(&info, START_INFO);
-    parameters.set_sections(&[all], MEMORY_MAP);
-    PvhBootConfigurator::write_bootparams(&parameters, memory)?;
-    Ok(entry.raw_value())
 }
 
 fn start(

@@ -10,11 +10,13 @@
 //! | file | what |
 //! |---|---|
 //! | [`options`] | what to run |
-//! | [`machine`] | memory, the kernel in it, and the threads |
+//! | [`machine`] | memory, and the threads |
+//! | [`load`], [`processors`] | the kernel in it, by PVH or as Linux's own, and what it is told |
 //! | [`vcpu`] | what a vCPU starts with, and what it does when KVM hands it over |
 //! | [`cpuid`] | which paravirtual features the guest is offered |
 //! | [`console`], [`counters`] | what the kernel writes, and what KVM counts |
 //! | [`init`] | the first process |
+//! | [`hammer`] | the first process of a Linux guest, which loads one of its spin locks |
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod console;
@@ -23,11 +25,17 @@ mod counters;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod cpuid;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod hammer;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod init;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod load;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod machine;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod options;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod processors;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod vcpu;
 

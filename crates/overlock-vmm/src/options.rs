@@ -11,20 +11,22 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + S
 pub(crate) struct Options {
     /// How many vCPUs.
     pub(crate) cpus: u8,
-    /// Bytes of memory, in MiB.
-    pub(crate) memory_mib: usize,
+    /// Memory, in MiB.
+    pub(crate) memory_mib: u64,
     /// Whether the guest is told that its vCPUs are never taken off their processors.
     pub(crate) realtime: bool,
     /// Whether the guest is offered the kick.
     pub(crate) unhalt: bool,
+    /// What a Linux starts with: an archive of files.
+    pub(crate) files: Option<PathBuf>,
     /// The kernel.
     pub(crate) image: PathBuf,
     /// Its command line.
     pub(crate) line: String,
 }
 
-const USAGE: &str = "usage: overlock-vmm [--cpus=N] [--memory=MIB] [--realtime] [--no-unhalt] KERNEL \
-                     COMMAND-LINE...";
+const USAGE: &str = "usage: overlock-vmm [--cpus=N] [--memory=MIB] [--files=CPIO] [--realtime] \
+                     [--no-unhalt] KERNEL COMMAND-LINE...";
 
 impl Options {
     /// Understands the words of a command.
@@ -34,6 +36,7 @@ impl Options {
             memory_mib: 128,
             realtime: false,
             unhalt: true,
+            files: None,
             image: PathBuf::new(),
             line: String::new(),
         };
@@ -43,6 +46,7 @@ impl Options {
             match word.split_once('=') {
                 Some(("--cpus", n)) => options.cpus = n.parse()?,
                 Some(("--memory", n)) => options.memory_mib = n.parse()?,
+                Some(("--files", path)) => options.files = Some(path.into()),
                 _ if word == "--realtime" => options.realtime = true,
                 _ if word == "--no-unhalt" => options.unhalt = false,
                 _ if word.starts_with('-') => return Err(USAGE.into()),
@@ -62,8 +66,9 @@ mod tests {
     #[test]
     fn options_come_before_the_kernel() {
         let parse = |line: &str| Options::parse(line.split(' ').map(String::from));
-        let found = parse("--cpus=8 --no-unhalt image do=micro --cpus=2").unwrap();
+        let found = parse("--cpus=8 --files=root --no-unhalt image do=micro --cpus=2").unwrap();
         assert_eq!((found.cpus, found.unhalt, found.realtime), (8, false, false));
+        assert_eq!(found.files, Some(PathBuf::from("root")));
         assert_eq!(found.image, PathBuf::from("image"));
         assert_eq!(found.line, "do=micro --cpus=2");
         assert!(parse("--cpus=8").is_err());

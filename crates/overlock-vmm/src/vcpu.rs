@@ -7,6 +7,7 @@ use kvm_bindings::kvm_segment;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 
 use crate::console::Console;
+use crate::load::Start;
 use crate::options::Result;
 
 /// What a vCPU's thread tells.
@@ -19,12 +20,12 @@ pub(crate) enum Event {
 }
 
 /// Ports of the first serial line: its data, and its status.
-const SERIAL: u16 = 0x3f8;
+pub(crate) const SERIAL: u16 = 0x3f8;
 const SERIAL_STATUS: u16 = SERIAL + 5;
 /// The transmitter is empty.
 const READY: u8 = 0x60;
 /// A byte that is written here ends the machine.
-const END: u16 = 0xf4;
+pub(crate) const END: u16 = 0xf4;
 
 /// A flat segment.
 fn segment(selector: u16, kind: u8) -> kvm_segment {
@@ -40,9 +41,9 @@ fn segment(selector: u16, kind: u8) -> kvm_segment {
     }
 }
 
-/// Lets `vcpu` begin at `entry` as PVH asks for: 32-bit protected mode, no paging, flat segments,
-/// and the address of the start information in EBX.
-pub(crate) fn begin_at(vcpu: &VcpuFd, entry: u64, info: u64) -> Result<()> {
+/// Lets `vcpu` begin as PVH and Linux ask for: 32-bit protected mode, no paging, flat segments, and
+/// the address of the start information in EBX (PVH) and ESI (Linux).
+pub(crate) fn begin_at(vcpu: &VcpuFd, start: Start) -> Result<()> {
     let mut special = vcpu.get_sregs()?;
     // Code that can be read, data that can be written.
     special.cs = segment(0x08, 0xb);
@@ -56,8 +57,9 @@ pub(crate) fn begin_at(vcpu: &VcpuFd, entry: u64, info: u64) -> Result<()> {
     special.efer = 0;
     vcpu.set_sregs(&special)?;
     let mut registers = vcpu.get_regs()?;
-    registers.rip = entry;
-    registers.rbx = info;
+    registers.rip = start.entry;
+    registers.rbx = start.info;
+    registers.rsi = start.info;
     // The bit that is always set.
     registers.rflags = 2;
     vcpu.set_regs(&registers)?;

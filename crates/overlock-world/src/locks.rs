@@ -69,6 +69,10 @@ pub const PEERS: [&str; 11] = [
     "pthread-rwlock",
 ];
 
+/// The spin lock of Linux's kernel, as it finds itself under its host, and told not to wait. It
+/// exists where Linux is a guest, and is used only when asked for by name.
+pub const LINUX: [&str; 2] = ["linux", "linux-nopvspin"];
+
 /// What the group `main` means: ours that halt, and the peers that are best somewhere.
 const MAIN: [&str; 11] = [
     "hybrid",
@@ -122,7 +126,8 @@ pub enum Build {
 pub struct Lock {
     /// The name as typed, and as it appears in the records.
     pub name: String,
-    /// As in [`LOCKS`], [`COMPARATORS`], [`PUBLISHED`], [`PEERS`], [`BROKEN`], or [`HAND_OVER`].
+    /// As in [`LOCKS`], [`COMPARATORS`], [`PUBLISHED`], [`PEERS`], [`LINUX`], [`BROKEN`], or
+    /// [`HAND_OVER`].
     pub built: &'static str,
     /// Whether it can wait instead of spinning.
     pub paravirtual: bool,
@@ -130,8 +135,8 @@ pub struct Lock {
 
 impl Lock {
     /// The lock with this name: one of [`LOCKS`] or [`PUBLISHED`], a paravirtual one of them
-    /// followed by `-off`, one of [`COMPARATORS`], [`HAND_OVER`], one of [`PEERS`] or of
-    /// [`BROKEN`].
+    /// followed by `-off`, one of [`COMPARATORS`], [`HAND_OVER`], one of [`PEERS`], of [`LINUX`] or
+    /// of [`BROKEN`].
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let find = |among: &[&'static str], name: &str| {
@@ -139,6 +144,9 @@ impl Lock {
         };
         if name == "none" {
             return Some(Self::none());
+        }
+        if let Some(built) = find(&LINUX, name) {
+            return Some(Self { name: name.to_owned(), built, paravirtual: built == LINUX[0] });
         }
         if let Some(built) = find(&READ_WRITE, name) {
             return Some(Self { name: name.to_owned(), built, paravirtual: true });
@@ -233,7 +241,7 @@ impl Lock {
     #[must_use]
     pub fn build(&self) -> Build {
         match (self.built.starts_with(NATIVE), self.paravirtual) {
-            _ if PEERS.contains(&self.built) => Build::Peer,
+            _ if PEERS.contains(&self.built) || LINUX.contains(&self.built) => Build::Peer,
             _ if BROKEN.contains(&self.built) => Build::Broken,
             _ if PUBLISHED.contains(&self.built) => Build::Published,
             _ if self.built.starts_with(SEQUENTIAL) => Build::Sequential,

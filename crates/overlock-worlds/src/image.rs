@@ -9,6 +9,7 @@ mod cpio;
 mod guest;
 mod linux;
 mod machine;
+mod patience;
 mod said;
 #[cfg(test)]
 mod tests;
@@ -17,12 +18,12 @@ use crate::options::Note;
 use anyhow::{Context, Result, bail};
 use guest::Ended;
 use machine::{Machine, PCPUS};
-use overlock_world::locks::{LOCKS, Lock};
+use overlock_world::locks::{LINUX, LOCKS, Lock};
 use overlock_world::stats::{Spread, jain, unique};
 use overlock_world::{Error, Failed, Job, NO_POLICY, PmTimerRule, Run, Tell, World};
 pub use said::Check;
 use said::{Said, Sample};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -43,6 +44,10 @@ pub struct Image {
     made: RefCell<BTreeMap<Key, (Vec<Run>, usize)>>,
     /// Why the kernel made no more.
     gave_up: RefCell<Option<String>>,
+    /// The last of its records that could not be read.
+    garbled: RefCell<Option<String>>,
+    /// The most CPUs that it had.
+    smp: Cell<u32>,
 }
 
 /// What a kernel says while it checks itself.
@@ -77,7 +82,8 @@ impl Image {
         // Before an image is built.
         machine::look_for(name)?;
         let path = machine::image(name)?.context("interrupted while the kernel was built")?;
-        Ok(Self { name, path, note, made: RefCell::default(), gave_up: RefCell::default() })
+        let (made, gave_up) = (RefCell::default(), RefCell::default());
+        Ok(Self { name, path, note, made, gave_up, garbled: RefCell::default(), smp: Cell::new(1) })
     }
 
     fn start(&self, smp: u32, plan: &str) -> Result<Machine> {
@@ -114,6 +120,7 @@ impl Image {
                 checked.is_fine &= check.fine;
                 hear(Heard::Check(&check))
             }
+            Said::Garbled(line) => bail!("the kernel's line can't be read: {line}"),
             _ => Ok(()),
         });
         if let Ended::Whole { fine } = ended? {
@@ -127,16 +134,26 @@ impl Image {
         let first = jobs[0];
         let cpus = unique(jobs.iter().map(|job| job.cpus));
         let locks = unique(jobs.iter().map(|job| job.lock.clone()));
+        let ms = (first.host.seconds * 1e3).round().max(1.0);
+        let smp = cpus.iter().copied().max().unwrap_or(1);
+        self.smp.set(smp.max(self.smp.get()));
+        if LINUX.contains(&&*first.lock) {
+            let machine = Machine::of_linux(&first.lock, smp, ms, rounds, &self.path)?;
+            return self.hear(machine, first, tell);
+        }
         let plan = format!(
-            "do=micro cpus={} ms={} runs={rounds} cs={} ncs={} seed={} nopvspin=0 locks={} ops=0",
+            "do=micro cpus={} ms={ms} runs={rounds} cs={} ncs={} seed={} nopvspin=0 locks={} ops=0",
             joined(cpus.iter().map(ToString::to_string)),
-            (first.host.seconds * 1e3).round().max(1.0),
             first.profile.section_ns,
             first.profile.think_ns,
             first.seed,
             joined(locks),
         );
-        let machine = self.start(cpus.iter().copied().max().unwrap_or(1), &plan)?;
+        self.hear(self.start(smp, &plan)?, first, tell)
+    }
+
+    /// Runs a machine to its end, and keeps the runs that it makes.
+    fn hear(&self, machine: Machine, first: &Job, tell: Tell<'_>) -> Result<Ended> {
         let under = machine.under.clone();
         let patience = PATIENCE + Duration::from_secs_f64(first.host.seconds);
         tell("the kernel starts", 0);
@@ -168,6 +185,11 @@ impl Image {
                         run.counters.extend(counters.into_iter().map(|(name, n)| (name.into(), n)));
                     }
                 }
+                // Its run is missing, and what KVM counted during it belongs to no other.
+                Said::Garbled(line) => {
+                    self.garbled.replace(Some(line));
+                    last = None;
+                }
                 _ => {}
             }
             Ok(())
@@ -194,6 +216,15 @@ fn run_of(sample: Sample) -> Run {
         lost: sample.lost,
         ..Run::default()
     }
+}
+
+/// Kicks that arrived during a run on a machine with `smp` CPUs, and that no CPU had sent.
+///
+/// One for each CPU can have been sent before the run, and end a wait in it. Two that are sent
+/// before either is taken arrive as one, so more are not under way.
+fn unsent(run: &Run, smp: u32) -> u64 {
+    let [kicked, stale, kicks] = ["kicked", "stale", "kicks"].map(|event| run.counted(event));
+    (kicked + stale).saturating_sub(kicks + u64::from(smp))
 }
 
 impl World for Image {
@@ -228,7 +259,11 @@ impl World for Image {
 
     fn check(&self, job: &Job) -> Result<(), Error> {
         let refuse = |what: String| Err(Error(what));
-        if !LOCKS.contains(&&*job.lock) {
+        let is_linux = self.name == "kvm-guest" && LINUX.contains(&&*job.lock);
+        if is_linux && (job.profile.section_ns, job.profile.think_ns) != (0, 0) {
+            return refuse(format!("{} has no lengths to choose: it is a system call", job.lock));
+        }
+        if !is_linux && !LOCKS.contains(&&*job.lock) {
             return refuse(format!(
                 "no lock in the kernel is called {}; choose from {}",
                 job.lock,
@@ -250,10 +285,13 @@ impl World for Image {
     }
 
     fn ahead(&self, jobs: &[Job], _cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool, Failed> {
-        for lengths in unique(jobs.iter().map(|job| (job.profile.section_ns, job.profile.think_ns)))
-        {
-            let of = |job: &&Job| (job.profile.section_ns, job.profile.think_ns) == lengths;
-            let own: Vec<&Job> = jobs.iter().filter(of).collect();
+        // A boot has one pair of lengths; and a Linux has one lock, and uses all of its CPUs.
+        let boot = |job: &Job| {
+            let linux = LINUX.contains(&&*job.lock).then(|| (job.lock.clone(), job.cpus));
+            (linux, job.profile.section_ns, job.profile.think_ns)
+        };
+        for of in unique(jobs.iter().map(boot)) {
+            let own: Vec<&Job> = jobs.iter().filter(|job| boot(job) == of).collect();
             let points = unique(own.iter().map(|job| key(job))).len().max(1);
             match self.boot(&own, (own.len() / points) as u64, tell) {
                 Ok(Ended::Whole { .. }) => {}
@@ -281,15 +319,16 @@ impl World for Image {
             return Err(match self.gave_up.borrow().clone() {
                 Some(said) => Failed::World(said),
                 None if cancel.load(Relaxed) => Failed::Cancelled,
-                None => Failed::Subject("the kernel did not report this run".into()),
+                None => Failed::Subject(match self.garbled.borrow().as_deref() {
+                    Some(line) => format!("the kernel's report can't be read: {line}"),
+                    None => "the kernel did not report this run".into(),
+                }),
             });
         };
-        let counted = |event: &str| run.counted(event);
-        // Two that are sent before either is taken arrive as one.
-        let unsent = (counted("kicked") + counted("stale")).saturating_sub(counted("kicks"));
         if run.lost > 0 {
             return Err(Failed::Subject(format!("it lost {} updates", run.lost)));
         }
+        let unsent = unsent(&run, self.smp.get());
         if unsent > 0 {
             return Err(Failed::Subject(format!("{unsent} kicks arrived that no CPU had sent")));
         }

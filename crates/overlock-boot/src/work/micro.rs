@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering
 
 use overlock::ConstLock;
 
+use super::checks::begin;
 use super::locks::{UseLock, with_lock};
 use super::samples::{self, Seen};
 use super::waits::Waits;
@@ -168,6 +169,7 @@ fn once<K: Kernel>(name: &str, cpus: usize, round: u64) -> bool {
     RUN.ended.store(false, Relaxed);
     // SAFETY: no other CPU runs.
     unsafe { *SUM.0.get() = 0 };
+    begin(format_args!("{name} on {cpus} CPUs"));
     let before = Seen::now::<K>();
     with_lock::<K, _>(name, Start::<K>(core::marker::PhantomData));
     // SAFETY: all are done.

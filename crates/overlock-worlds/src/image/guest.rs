@@ -2,14 +2,15 @@
 //! A running kernel: its output, and the four ways in which it ends.
 
 use super::machine::{Machine, not_started};
+use super::patience::Silence;
 use super::said::Said;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use overlock_process::{Child, GRACE, interrupt};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How many of the last lines an error quotes.
 const QUOTED: usize = 12;
@@ -42,11 +43,11 @@ fn read(from: impl Read + Send + 'static, to: Sender<String>) {
 /// Runs a machine to its end, and passes each of the kernel's records to `hear`.
 ///
 /// # Errors
-/// If the machine does not start, the kernel panics, resets the machine, or is silent for
-/// `timeout`.
+/// If the machine does not start, the kernel panics, resets the machine, or makes no record for
+/// `patience`, in which the machine had its share of this one.
 pub(super) fn run(
     mut machine: Machine,
-    timeout: Duration,
+    patience: Duration,
     mut hear: impl FnMut(Said) -> Result<()>,
 ) -> Result<Ended> {
     let mut qemu = Child::spawn(&mut machine.qemu).map_err(not_started)?;
@@ -55,16 +56,15 @@ pub(super) fn run(
     qemu.stderr.take().into_iter().for_each(|err| read(err, send.clone()));
     drop(send);
     let mut last = VecDeque::new();
+    let mut silence = Silence::begin(qemu.id());
     loop {
-        let line = match next(&lines, timeout) {
+        let line = match next(&lines, &silence, patience) {
             Next::Line(line) => line,
             Next::Interrupted => {
                 qemu.end(GRACE).context("it is unknown how QEMU ended")?;
                 return Ok(Ended::Interrupted);
             }
-            Next::Silence => {
-                bail!("the kernel hangs: not a word for {} s{}", timeout.as_secs(), quote(&last))
-            }
+            Next::Silence => return Err(hangs(&silence, &last)),
             Next::End => bail!(
                 "the kernel reset the machine, as after a triple fault, or QEMU gave up{}",
                 quote(&last)
@@ -73,7 +73,12 @@ pub(super) fn run(
         match Said::parse(&line) {
             Some(Said::End { fine }) => return Ok(Ended::Whole { fine }),
             Some(Said::Panic { why }) => bail!("the kernel gave up: {why}{}", quote(&last)),
-            Some(said) => hear(said)?,
+            Some(said) => {
+                hear(said)?;
+                silence = Silence::begin(qemu.id());
+            }
+            // A host may talk on while its kernel hangs.
+            None if silence.is_too_long(patience) => return Err(hangs(&silence, &last)),
             None => {}
         }
         if !line.is_empty() {
@@ -92,17 +97,23 @@ enum Next {
     Interrupted,
 }
 
-fn next(lines: &Receiver<String>, timeout: Duration) -> Next {
-    let end = Instant::now() + timeout;
+fn next(lines: &Receiver<String>, silence: &Silence, patience: Duration) -> Next {
     loop {
         match lines.recv_timeout(LOOK) {
             Ok(line) => return Next::Line(line),
             _ if interrupt::seen() => return Next::Interrupted,
             Err(RecvTimeoutError::Disconnected) => return Next::End,
-            Err(RecvTimeoutError::Timeout) if Instant::now() >= end => return Next::Silence,
+            Err(RecvTimeoutError::Timeout) if silence.is_too_long(patience) => {
+                return Next::Silence;
+            }
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
+}
+
+fn hangs(silence: &Silence, last: &VecDeque<String>) -> anyhow::Error {
+    let seconds = silence.lasted().as_secs();
+    anyhow!("the kernel hangs: not a word for {seconds} s{}", quote(last))
 }
 
 /// The last lines, for the end of a sentence.
@@ -121,7 +132,7 @@ mod tests {
     /// How a shell's script ends in place of a kernel.
     fn ends(script: &str) -> String {
         let machine = Machine::of_script(script);
-        run(machine, Duration::from_millis(300), |_| Ok(())).unwrap_err().to_string()
+        run(machine, Duration::from_secs(1), |_| Ok(())).unwrap_err().to_string()
     }
 
     #[test]
@@ -131,6 +142,8 @@ mod tests {
         let silence = ends("echo hello; exec sleep 60");
         assert!(silence.starts_with("the kernel hangs: not a word for"), "{silence}");
         assert!(silence.ends_with("it said last:\n    hello"), "{silence}");
+        let talk = ends("while :; do echo 'CPU 0 is stuck'; sleep 0.05; done");
+        assert!(talk.starts_with("the kernel hangs: not a word for"), "{talk}");
         let reset = ends("exit 3");
         assert!(reset.starts_with("the kernel reset the machine"), "{reset}");
         assert!(reset.ends_with("it said nothing"), "{reset}");

@@ -72,30 +72,41 @@ impl Linux {
         self.folder.join("vmlinuz")
     }
 
-    /// Writes what it starts with: the monitor as its first process, told to run `image` by
-    /// `words`.
+    /// Writes what it starts with: the monitor as its first process, told to run a guest by `words`,
+    /// and the files of that guest.
     pub(super) fn write_root(
         &self,
         to: &Path,
         vmm: &Path,
-        image: &Path,
+        files: &[(&str, Vec<u8>)],
         words: &[String],
     ) -> Result<()> {
         let mut root = Archive::new(File::create(to)?);
         root.folder("modules")?;
         for number in 0..MODULES.len() {
             let name = format!("{number}.ko");
-            root.file(&format!("modules/{name}"), &fs::read(self.folder.join(&name))?)?;
+            root.file(&format!("modules/{name}"), &read(&self.folder.join(&name))?)?;
         }
-        let read = |path: &Path| {
-            fs::read(path).with_context(|| format!("{} can't be read", path.display()))
-        };
         root.file("init", &read(vmm)?)?;
-        root.file("image", &read(image)?)?;
+        files.iter().try_for_each(|(name, bytes)| root.file(name, bytes))?;
         root.file("guest", words.join("\n").as_bytes())?;
         root.end()?;
         Ok(())
     }
+}
+
+/// What a Linux starts with as a guest: the monitor's program as its first process, which hammers
+/// one of its locks as `words` tell.
+pub(super) fn guest_root(vmm: &Path, words: &str) -> Result<Vec<u8>> {
+    let mut root = Archive::new(Vec::new());
+    root.file("init", &read(vmm)?)?;
+    root.file("guest", words.as_bytes())?;
+    Ok(root.end()?)
+}
+
+/// The bytes of a file.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("{} can't be read", path.display()))
 }
 
 /// The newest kernel that is kept.

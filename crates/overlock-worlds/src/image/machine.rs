@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The emulated machine: what is needed for it, and how to start it.
 
-use super::linux::Linux;
+use super::linux::{Linux, guest_root, read};
 use anyhow::{Context, Result, bail};
 use overlock_process::{Finished, finish, interrupt};
+use overlock_world::locks::LINUX;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,14 +23,19 @@ pub(super) const PCPUS: u32 = 2;
 /// The monitor of virtual machines, beside the image.
 const VMM: &str = "overlock-vmm";
 
-/// Which of Xen's schedulers runs the vCPUs.
-const SCHEDULER: &str = "sched=credit";
+/// Which of Xen's schedulers runs the vCPUs: its default one. An idle processor must not leave a
+/// vCPU to another processor, which may be idle too, and stay so: docs/kernels.md, Limits.
+const SCHEDULER: &str = "sched=credit2 sched_credit2_migrate_resist=0";
 
 /// The machine of a Xen whose guest has virtual hardware. The processor that QEMU emulates
 /// virtualisation for is AMD's. Xen's idle loop faults on what QEMU emulates of `mwait`, and Xen's
 /// first domain needs a controller of its devices' memory.
 const PVH_MACHINE: [&str; 8] =
     ["-machine", "q35", "-device", "amd-iommu", "-cpu", "EPYC,+svm,-monitor", "-m", "768"];
+
+/// What every machine is: emulated, each of its CPUs by a thread, and without devices.
+const ALWAYS: [&str; 6] =
+    ["-display", "none", "-nodefaults", "-no-reboot", "-accel", "tcg,thread=multi"];
 
 /// A machine that is ready to start.
 #[derive(Debug)]
@@ -137,8 +143,7 @@ impl Machine {
         let files = TempDir::new().context("no place for temporary files")?;
         let mut qemu = Command::new(QEMU);
         let mut under = qemu_version()?;
-        qemu.args(["-display", "none", "-nodefaults", "-no-reboot", "-serial", "stdio"]);
-        qemu.args(["-accel", "tcg,thread=multi"]);
+        qemu.args(ALWAYS).args(["-serial", "stdio"]);
         match world {
             "xen" | "xen-pvh" => {
                 let found = find_xen()?;
@@ -162,19 +167,11 @@ impl Machine {
                 under = format!("{name} on {under}");
             }
             "kvm-guest" => {
-                let linux = Linux::find()?;
-                let root = files.path().join("root.cpio");
                 let mut words = vec![format!("--cpus={smp}")];
                 words.extend(options.iter().copied().map(String::from));
                 words.extend(["/image".into(), format!("on=kvm smp={smp} {plan}")]);
-                linux
-                    .write_root(&root, &image.with_file_name(VMM), image, &words)
-                    .context("can't write what KVM's machine starts with")?;
-                // The processor that QEMU emulates virtualisation for is AMD's.
-                qemu.args(["-cpu", "EPYC,+svm", "-m", "512", "-smp", &PCPUS.to_string()]);
-                qemu.arg("-kernel").arg(linux.kernel()).arg("-initrd").arg(root);
-                qemu.args(["-append", "console=ttyS0 quiet panic=-1"]);
-                under = format!("kvm_amd of {} on {under}", linux.name());
+                let files = [("image", read(image)?)];
+                return Self::under_kvm(image, &files, &words, 512);
             }
             _ => {
                 qemu.args(["-cpu", "max", "-m", "256", "-smp", &smp.to_string()]);
@@ -186,7 +183,54 @@ impl Machine {
         qemu.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok(Self { qemu, under, _files: files })
     }
+
+    /// The machine in which Linux's KVM runs what `words` tell the monitor, from `files`.
+    fn under_kvm(
+        image: &Path,
+        files: &[(&str, Vec<u8>)],
+        words: &[String],
+        memory_mib: u32,
+    ) -> Result<Self> {
+        let folder = TempDir::new().context("no place for temporary files")?;
+        let (linux, root) = (Linux::find()?, folder.path().join("root.cpio"));
+        linux
+            .write_root(&root, &image.with_file_name(VMM), files, words)
+            .context("can't write what KVM's machine starts with")?;
+        let mut qemu = Command::new(QEMU);
+        // Linux writes to the first port: what it says must not come into the guest's lines.
+        qemu.args(ALWAYS).args(["-serial", "file:/dev/stderr", "-serial", "stdio"]);
+        // The processor that QEMU emulates virtualisation for is AMD's.
+        qemu.args(["-cpu", "EPYC,+svm", "-smp", &PCPUS.to_string()]);
+        qemu.args(["-m", &memory_mib.to_string(), "-append", "console=ttyS0 quiet panic=-1"]);
+        qemu.arg("-kernel").arg(linux.kernel()).arg("-initrd").arg(root);
+        qemu.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let under = format!("kvm_amd of {} on {}", linux.name(), qemu_version()?);
+        Ok(Self { qemu, under, _files: folder })
+    }
+
+    /// The machine in which Linux's KVM runs the same Linux with `smp` CPUs, which hammers one of
+    /// its spin locks.
+    pub(super) fn of_linux(
+        lock: &str,
+        smp: u32,
+        ms: f64,
+        rounds: u64,
+        image: &Path,
+    ) -> Result<Self> {
+        let hammer = format!("hammer {smp} {ms} {rounds} {lock}");
+        let root = guest_root(&image.with_file_name(VMM), &hammer)?;
+        let files = [("image", read(&Linux::find()?.kernel())?), ("files", root)];
+        let off = if lock == LINUX[1] { " nopvspin" } else { "" };
+        let line = format!("{LINUX_LINE}{off}");
+        let words = [format!("--cpus={smp}"), "--memory=384".into(), "--files=/files".into()];
+        let words = words.into_iter().chain(["/image".into(), line]).collect::<Vec<_>>();
+        Self::under_kvm(image, &files, &words, 1024)
+    }
 }
+
+/// What a Linux is told that has no device but a serial port, and learns of its CPUs by a table.
+const LINUX_LINE: &str = "quiet nokaslr acpi=off pci=off i8042.noaux i8042.nokbd no_timer_check \
+                          reboot=k panic=-1";
 
 #[cfg(test)]
 impl Machine {

@@ -29,7 +29,13 @@ pub(super) enum Said {
     Panic { why: String },
     /// It has done everything it was asked for.
     End { fine: bool },
+    /// A record that can't be read: something came in between.
+    #[serde(skip)]
+    Garbled(String),
 }
+
+/// What every record begins with.
+const RECORD: &str = "{\"kind\":";
 
 /// One run of one lock.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -64,8 +70,8 @@ pub struct Check {
 impl Said {
     /// What a line says, if it is one of the kernel's.
     pub(super) fn parse(line: &str) -> Option<Self> {
-        let start = line.find('{')?;
-        serde_json::from_str(line[start..].trim()).ok()
+        let record = line[line.find(RECORD)?..].trim();
+        Some(serde_json::from_str(record).unwrap_or_else(|_| Self::Garbled(record.to_owned())))
     }
 }
 
@@ -77,6 +83,8 @@ mod tests {
     fn lines_of_others_are_no_records() {
         assert!(Said::parse("(XEN) Brought up 2 CPUs").is_none());
         assert!(Said::parse("{broken").is_none());
+        let half = Said::parse("{\"kind\":\"sample\",\"lo[    9.1] rcu: INFO");
+        assert!(matches!(half, Some(Said::Garbled(_))), "{half:?}");
         assert!(matches!(
             Said::parse("\u{1b}[2J{\"kind\":\"end\",\"fine\":true}\r"),
             Some(Said::End { fine: true })

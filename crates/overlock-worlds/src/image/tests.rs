@@ -1,48 +1,91 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a host is told, or tells, that the command has no option for.
 
-use super::PATIENCE;
 use super::guest::{self, Ended};
 use super::machine::{self, Machine};
-use super::said::Said;
+use super::said::{Said, Sample};
+use super::{PATIENCE, unsent};
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 
-/// What the kernel said of waiting, and what KVM counted during one run of a lock on `smp` vCPUs.
-fn under_kvm(smp: u32, options: &[&str], nopvspin: u8) -> (String, u64, u64) {
-    let image = machine::image("kvm-guest").expect("an image").expect("no Ctrl-C");
-    let plan = format!("do=micro ms=300 runs=1 cs=20000 locks=ticket nopvspin={nopvspin}");
-    let machine = Machine::new("kvm-guest", smp, &image, &plan, options).expect("a machine");
-    let (mut mode, mut counted) = (None, None);
+#[test]
+fn kicks_that_were_under_way_when_a_run_began_were_sent() {
+    let counts = |kicked, kicks| {
+        let counters = [("kicked".into(), kicked), ("kicks".into(), kicks)];
+        overlock_world::Run { counters: counters.into(), ..Default::default() }
+    };
+    assert_eq!(unsent(&counts(708, 700), 8), 0);
+    assert_eq!(unsent(&counts(709, 700), 8), 1);
+}
+
+/// A run of a lock on `smp` CPUs with sections of 20 us: what the kernel said of waiting, the run,
+/// and what KVM counted.
+fn run(
+    world: &str,
+    smp: u32,
+    options: &[&str],
+    switch: &str,
+) -> (String, Sample, BTreeMap<String, u64>) {
+    let image = machine::image(world).expect("an image").expect("no Ctrl-C");
+    let plan = format!("do=micro ms=300 runs=1 cs=20000 locks=ticket {switch}");
+    let machine = Machine::new(world, smp, &image, &plan, options).expect("a machine");
+    let (mut mode, mut run, mut counted) = (String::new(), None, BTreeMap::new());
     let ended = guest::run(machine, PATIENCE, |said| {
         match said {
-            Said::Mode { why, .. } => mode = Some(why),
-            Said::Host { counters } => counted = Some(counters),
+            Said::Mode { why, .. } => mode = why,
+            Said::Sample(sample) => run = Some(sample),
+            Said::Host { counters } => counted = counters,
             _ => {}
         }
         Ok(())
     });
     assert!(matches!(ended, Ok(Ended::Whole { fine: true })), "{ended:?}");
-    let counted = counted.expect("KVM's counters");
-    (mode.expect("a mode"), counted["hypercalls"], counted["halt_exits"])
+    (mode, run.expect("a run"), counted)
+}
+
+/// Whether the machine of `world` can be made here; else says what is missing.
+fn has(world: &str) -> bool {
+    let missing = machine::look_for(world).err();
+    if let Some(why) = &missing {
+        writeln!(io::stderr(), "skipped: {why:#}").expect("stderr takes a line");
+    }
+    missing.is_none()
 }
 
 /// The locks wait where the host takes vCPUs away and offers the kick, and nowhere else: the host
 /// sees no hypercall and no halt.
 #[test]
 fn waiting_is_off_where_kvm_or_the_user_says_so() {
-    if let Err(why) = machine::look_for("kvm-guest") {
-        writeln!(io::stderr(), "skipped: {why:#}").expect("stderr takes a line");
+    if !has("kvm-guest") {
         return;
     }
-    let (why, hypercalls, halts) = under_kvm(4, &[], 0);
-    assert!(why.is_empty() && hypercalls > 0 && halts > 0, "{why}: {hypercalls}, {halts}");
-    for (smp, options, nopvspin, because) in [
-        (4, &["--realtime"][..], 0, "KVM_HINTS_REALTIME"),
-        (4, &["--no-unhalt"], 0, "the host offers no KVM_FEATURE_PV_UNHALT"),
-        (1, &[], 0, "there is one CPU"),
-        (4, &[], 1, "nopvspin"),
+    let (why, _, counted) = run("kvm-guest", 4, &[], "");
+    let both = counted["hypercalls"] > 0 && counted["halt_exits"] > 0;
+    assert!(why.is_empty() && both, "{why}: {counted:?}");
+    for (smp, options, switch, because) in [
+        (4, &["--realtime"][..], "", "KVM_HINTS_REALTIME"),
+        (4, &["--no-unhalt"], "", "the host offers no KVM_FEATURE_PV_UNHALT"),
+        (1, &[], "", "there is one CPU"),
+        (4, &[], "nopvspin=1", "nopvspin"),
     ] {
-        let found = under_kvm(smp, options, nopvspin);
-        assert_eq!(found, (because.to_owned(), 0, 0));
+        let (why, _, counted) = run("kvm-guest", smp, options, switch);
+        assert_eq!((&*why, counted["hypercalls"], counted["halt_exits"]), (because, 0, 0));
+    }
+}
+
+/// Under Xen there is nothing but the user's wish: without it vCPUs poll and kick, with it they do
+/// neither.
+#[test]
+fn waiting_is_off_under_xen_where_the_user_says_so() {
+    for (world, switch) in [("xen", "xen_nopvspin=1"), ("xen-pvh", "nopvspin=1")] {
+        if !has(world) {
+            return;
+        }
+        let count = |switch| {
+            let (_, run, _) = run(world, 4, &[], switch);
+            ["halts", "kicks"].map(|event| run.counters.get(event).copied().unwrap_or(0))
+        };
+        assert!(count("").iter().all(|count| *count > 0), "{world}");
+        assert_eq!(count(switch), [0, 0], "{world}");
     }
 }
