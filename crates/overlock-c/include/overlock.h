@@ -18,12 +18,14 @@
  * | ol_ticket_t       | first come, first served, strictly            | no    | strict order           |
  * | ol_test_and_set_t | any thread that comes at the right moment     | yes   | a baseline             |
  * | ol_shared_t       | any thread that comes at the right moment     | yes   | several processes      |
+ * | ol_robust_t       | any thread that comes at the right moment     | yes   | several processes, of  |
+ * |                   |                                               |       | which any may die      |
  *
  * ol_rwlock_t is for many readers or one writer, ol_cond_t to wait for a condition under an ol_mutex_t. Both
  * are 8 bytes, and otherwise like the locks.
  *
- * Each lock is 4 bytes, and zero bytes are an unlocked lock: static memory, calloc and fresh mappings
- * need no initialiser. A lock needs no destruction.
+ * Each lock but ol_robust_t is 4 bytes, and zero bytes are an unlocked lock: static memory, calloc and
+ * fresh mappings need no initialiser. No lock needs destruction.
  *
  * Rules:
  *   - The thread that took a lock releases it. A thread that takes a lock twice waits for ever.
@@ -32,13 +34,16 @@
  *     place, up to 16 times. A debugger can stop at ol_unlock_of_free.
  *   - A lock must not move while a thread uses it. The last thread to take it can free its memory: a
  *     release touches the lock once, and uses only its address afterwards.
- *   - ol_shared_t works between processes that map the same memory; the others within one process.
- *     It is not robust: if a process dies with the lock, or while it waits, the lock stays taken or
- *     other waiters may sleep on (a timed acquisition notices).
+ *   - ol_shared_t and ol_robust_t work between processes that map the same memory; the others within one
+ *     process. ol_shared_t is not robust: if a process dies with the lock, or while it waits, the lock stays
+ *     taken or other waiters may sleep on (a timed acquisition notices). With ol_robust_t, the next thread
+ *     is told that the holder has died.
  *   - After fork, the child can use every lock that no other thread held at that moment.
  *   - A signal handler must not take locks, and must return to a wait that it has interrupted: neither by
- *     siglongjmp nor by pthread_exit may it leave the wait. A thread that waits must not be cancelled
- *     asynchronously. No function is a cancellation point.
+ *     siglongjmp nor by pthread_exit may it leave the wait.
+ *   - No function is a cancellation point, no wait for a condition either: a thread that pthread_cancel
+ *     has named goes on until it has the lock, and to its next cancellation point. A thread must not be
+ *     cancelled asynchronously (PTHREAD_CANCEL_ASYNCHRONOUS) inside of these functions.
  *   - No function changes errno.
  *
  * Functions that can fail return 0 or an error number, like those of POSIX threads.
@@ -551,6 +556,44 @@ OL_INLINE void ol_cond_signal(ol_cond_t *cond) { ol_cond_wake_one(cond); }
 /* Wakes all threads that wait, one after another. */
 OL_INLINE void ol_cond_broadcast(ol_cond_t *cond) { ol_cond_wake_all(cond); }
 
+/* ---- A mutex that outlives its holder -------------------------------------------------------------
+ *
+ * For memory that several processes map. If a thread ends while it holds the mutex, however that comes, and
+ * its process with it or not, the next thread that takes it is told so by EOWNERDEAD, and has the mutex:
+ * it repairs what the mutex protects, calls ol_robust_consistent, and goes on. If it releases the mutex
+ * without that, every acquisition fails with ENOTRECOVERABLE, those under way too, until
+ * ol_robust_init makes the mutex anew.
+ *
+ * It is libc's robust mutex (PTHREAD_MUTEX_ROBUST), because the kernel takes the list of what a thread holds
+ * from libc alone; before a thread sleeps for it, it spins for some microseconds. Nothing here is inline.
+ */
+
+typedef struct { uint64_t detail[6]; } ol_robust_t;
+
+/* Makes the mutex, once, before other threads and processes see it. Returns 0, or an error number of
+ * pthread_mutex_init. */
+OL_CHECKED OL_DETAIL_CALLED int ol_robust_init(ol_robust_t *lock);
+
+/* Returns 0 or EOWNERDEAD, and the caller has the mutex; or ENOTRECOVERABLE. */
+OL_CHECKED OL_DETAIL_CALLED int ol_robust_lock(ol_robust_t *lock);
+
+/* The same, or returns EBUSY where it would have to wait. */
+OL_CHECKED OL_DETAIL_CALLED int ol_robust_trylock(ol_robust_t *lock);
+
+/* The same, or returns ETIMEDOUT if CLOCK_MONOTONIC has reached `at` first, or EINVAL if it would have to wait
+ * and `at` is NULL or its nanoseconds are not below a second. */
+OL_DETAIL_CALLED int ol_robust_take_until(ol_robust_t *lock, int64_t s, int64_t ns);
+OL_INLINE OL_CHECKED int ol_robust_timedlock(ol_robust_t *lock, const struct timespec *at)
+{
+    return ol_robust_take_until(lock, ol_detail_s(at), ol_detail_ns(at));
+}
+
+/* After EOWNERDEAD: what the mutex protects is in order again. Returns 0, or EINVAL if no holder has died. */
+OL_DETAIL_CALLED int ol_robust_consistent(ol_robust_t *lock);
+
+/* Returns 0, or EPERM if the caller does not hold the mutex. */
+OL_DETAIL_CALLED int ol_robust_unlock(ol_robust_t *lock);
+
 #ifdef __cplusplus
 } /* extern "C" */
 
@@ -651,7 +694,10 @@ using shared = timed_lock<ol_shared_t, ol_shared_lock, ol_shared_trylock, ol_sha
                           ol_shared_unlock>;
 using mutex = hybrid;
 
-/* For std::shared_lock, std::unique_lock and their like. std::condition_variable_any takes any class here. */
+/* For std::shared_lock, std::unique_lock and their like. std::condition_variable_any waits with any class here:
+ *     std::unique_lock<overlock::mutex> guard(lock);
+ *     changed.wait(guard, [] { return is_ready; });
+ */
 class shared_mutex : public timed_lock<ol_rwlock_t, ol_rwlock_wrlock, ol_rwlock_trywrlock,
                                        ol_rwlock_timedwrlock, ol_rwlock_wrunlock> {
 public:

@@ -18,6 +18,7 @@ mod deadline;
 #[cfg(not(feature = "std"))]
 mod freestanding;
 mod misuse;
+mod robust;
 mod waits;
 
 use core::ffi::{CStr, c_char, c_int};
@@ -29,6 +30,7 @@ use overlock::{RawLock, RawTimedLock};
 
 pub use counters::{CLocks, ol_counter, ol_counter_name};
 pub use misuse::ol_unlock_of_free;
+pub use robust::*;
 pub use waits::*;
 
 /// `ol_test_and_set_t`.

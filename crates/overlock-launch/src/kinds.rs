@@ -20,23 +20,25 @@ const GO: Kind = Kind {
     sentence: "it is a Go program, and sync.Mutex and channels are the Go runtime's own",
 };
 
-const KINDS: [Kind; 3] = [
+const KINDS: [Kind; 2] = [
     GO,
     Kind {
         marks: &[b"library/std/src/", b"rust_eh_personality", b"RUST_BACKTRACE"],
         sentence: "it contains Rust code, and std's locks, parking_lot's and tokio's are futexes of \
                    their own; in Rust use the crate overlock (ThreadMutex)",
     },
-    Kind {
-        marks: &[b"\0mtx_lock\0", b"\0cnd_wait\0"],
-        sentence: "it uses C11's mtx_lock or cnd_wait, which glibc does not let a library replace; \
-                   pthread_mutex_lock is the same lock, and can be replaced",
-    },
 ];
 
 /// The calls that are replaced, as a dynamic program's table of names has them.
-const REPLACED: [&[u8]; 3] =
-    [b"\0pthread_mutex_lock\0", b"\0pthread_cond_wait\0", b"\0pthread_spin_lock\0"];
+const REPLACED: [&[u8]; 7] = [
+    b"\0pthread_mutex_lock\0",
+    b"\0pthread_cond_wait\0",
+    b"\0pthread_rwlock_rdlock\0",
+    b"\0pthread_rwlock_wrlock\0",
+    b"\0pthread_spin_lock\0",
+    b"\0mtx_lock\0",
+    b"\0cnd_wait\0",
+];
 
 /// Returns whether a file is a Go program.
 pub(crate) fn is_go(path: &Path) -> bool {
@@ -78,9 +80,9 @@ mod tests {
         };
         assert!(seen(b"..\xff Go buildinf:..")[0].contains("Go program"));
         assert!(is_go(&path));
-        assert!(seen(b"\0mtx_lock\0pthread_mutex_lock\0")[0].contains("C11"));
         assert!(seen(b"/rustc/x/library/std/src/sync")[0].contains("Rust"));
         assert!(seen(b"\0puts\0")[0].contains("names none"));
         assert!(seen(b"\0pthread_mutex_lock\0").is_empty() && !is_go(&path));
+        assert!(seen(b"\0mtx_lock\0").is_empty());
     }
 }

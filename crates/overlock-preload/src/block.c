@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <threads.h>
 #include <time.h>
 
 /* The arguments of one wait: `Wait` in cond.rs. */
@@ -160,6 +161,19 @@ int overlock_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clocki
 		return ((int (*)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *))wait.libcs)(
 			cond, mutex, clock, at);
 	return error;
+}
+
+/* In c11.rs. */
+int overlock_c11_result(int error);
+
+int overlock_cnd_wait(cnd_t *cond, mtx_t *mutex)
+{
+	return overlock_c11_result(overlock_cond_wait((pthread_cond_t *)cond, (pthread_mutex_t *)mutex));
+}
+
+int overlock_cnd_timedwait(cnd_t *cond, mtx_t *mutex, const struct timespec *at)
+{
+	return overlock_c11_result(overlock_cond_timedwait((pthread_cond_t *)cond, (pthread_mutex_t *)mutex, at));
 }
 
 static void gate_cancelled(void *mutex)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names to which the dynamic linker binds programs, each in all the versions that glibc has
-//! had of it. Their code is in [`mutex`], [`cond`], [`rwlock`], [`spin`], [`passed_on`], [`gate`]
-//! and [`jump`].
+//! had of it. Their code is in [`mutex`], [`cond`], [`rwlock`], [`spin`], [`c11`], [`passed_on`],
+//! [`gate`] and [`jump`].
 //!
 //! A program asks for a version, by its linker or by `dlvsym`, and finds one that is missing here
 //! in libc. Calls of the two libraries do not exclude each other on one object, so none may be left
@@ -14,6 +14,7 @@
 //! [`cond`]: crate::cond
 //! [`rwlock`]: crate::rwlock
 //! [`spin`]: crate::spin
+//! [`c11`]: crate::c11
 //! [`passed_on`]: crate::passed_on
 //! [`gate`]: crate::gate
 //! [`jump`]: crate::jump
@@ -23,7 +24,7 @@ use core::sync::atomic::AtomicI32;
 use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, sem_t, timespec};
 
 use crate::mutex::{self, Mutex, calls};
-use crate::{cond, gate, jump, passed_on, rwlock, spin};
+use crate::{c11, cond, gate, jump, passed_on, rwlock, spin};
 
 /// Defines the functions behind the exported names.
 macro_rules! functions {
@@ -108,7 +109,15 @@ unsafe extern "C" {
         clock: clockid_t,
         at: *const timespec,
     ) -> c_int;
+    fn overlock_cnd_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int;
+    fn overlock_cnd_timedwait(
+        cond: *mut pthread_cond_t,
+        mutex: *mut pthread_mutex_t,
+        at: *const timespec,
+    ) -> c_int;
     // In passed_on.c.
+    fn overlock_pthread_once(once: *mut c_int, run: extern "C-unwind" fn()) -> c_int;
+    fn overlock_call_once(once: *mut c_int, run: extern "C-unwind" fn());
     fn overlock_sem_wait(semaphore: *mut sem_t) -> c_int;
     fn overlock_sem_timedwait(semaphore: *mut sem_t, at: *const timespec) -> c_int;
     fn overlock_sem_clockwait(
@@ -366,6 +375,19 @@ exports! {
     "__pthread_rwlock_tryrdlock" ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump rwlock::tryrdlock);
     "__pthread_rwlock_trywrlock" ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump rwlock::trywrlock);
     "__pthread_rwlock_unlock"   ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump rwlock::unlock);
+    "mtx_lock"                     ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::mtx_lock);
+    "mtx_trylock"                  ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::mtx_trylock);
+    "mtx_timedlock"                ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::mtx_timedlock);
+    "mtx_unlock"                   ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::mtx_unlock);
+    "mtx_destroy"                  ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::mtx_destroy);
+    "cnd_wait"                     ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (pass overlock_cnd_wait);
+    "cnd_timedwait"                ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (pass overlock_cnd_timedwait);
+    "cnd_signal"                   ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::cnd_signal);
+    "cnd_broadcast"                ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::cnd_broadcast);
+    "cnd_destroy"                  ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::cnd_destroy);
+    "call_once"                    ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (pass overlock_call_once);
+    "pthread_once"               ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass overlock_pthread_once);
+    "__pthread_once"             ["@@" "2.2.5"]              ["@@" "2.17"]             => (pass overlock_pthread_once);
     "pthread_barrier_wait"       ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::barrier_wait);
     "pthread_setcanceltype"      ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump gate::setcanceltype);
     "longjmp"                    ["@@" "2.2.5"]              ["@@" "2.17"]             => (pass jump::longjmp);

@@ -2,8 +2,9 @@
 //! Overlock's locks for unmodified programs: `LD_PRELOAD=liboverlock_preload.so program`.
 //!
 //! The library defines `pthread_mutex_*`, `pthread_cond_*`, `pthread_rwlock_*` and `pthread_spin_*`
-//! calls of glibc, and the dynamic linker binds programs and their libraries to these. The state of
-//! a lock lives in the caller's own object; there is no table beside it.
+//! calls of glibc and C11's `mtx_*` and `cnd_*`, and the dynamic linker binds programs and their
+//! libraries to these. The state of a lock lives in the caller's own object; there is no table
+//! beside it.
 //!
 //! | environment | meaning |
 //! |---|---|
@@ -20,6 +21,7 @@
 //! | `pthread_cond_wait`, `_timedwait`, `_clockwait`, `_signal`, `_broadcast`, `_destroy` | `cond.rs` and `block.c` |
 //! | `pthread_rwlock_rdlock`, `_wrlock`, their `try`, `timed` and `clock` variants, `_unlock` | `rwlock.rs` |
 //! | `pthread_spin_lock`, `_trylock`, `_unlock` | `spin.rs` |
+//! | C11's `mtx_*` and `cnd_*`, except for `mtx_init` and `cnd_init` | `c11.rs`, as pthread's |
 //! | `longjmp`, `_longjmp`, `siglongjmp` | `jump.rs`, then libc's |
 //!
 //! # What stays libc's
@@ -28,12 +30,9 @@
 //! * Mutexes that are robust, priority-inheriting, priority-protecting or process-shared,
 //!   process-shared condition variables with such mutexes, and process-shared read-write locks:
 //!   recognised by their own bytes and handed over in every call.
-//! * Barriers and semaphores: the library counts when a thread has to wait, and passes the call on
-//!   (`passed_on.rs`).
-//! * `pthread_once`, and the locks inside libc.
-//! * C11's `mtx_*` and `cnd_*`: in glibc they call its own functions directly, not by name, and so
-//!   never reach us. They are the same objects in memory, so a program must not mix both kinds of
-//!   calls on one object; C11 forbids that too.
+//! * Barriers, semaphores, `pthread_once` and `call_once`: the library counts when a thread has to
+//!   wait, and passes the call on (`passed_on.rs`).
+//! * The locks inside libc.
 //! * Calls of a library that was opened with `RTLD_DEEPBIND` or `dlmopen`: the dynamic linker binds
 //!   them to libc before anything preloaded. Likewise calls that a program looks up in libc itself,
 //!   by `dlsym` with the handle of `libc.so.6`. If such calls share mutexes with the rest of the
@@ -64,6 +63,7 @@ compile_error!(
     "the layouts of pthread_mutex_t and pthread_cond_t are known only for glibc on x86-64 and aarch64"
 );
 
+mod c11;
 mod choice;
 mod clock;
 mod cond;

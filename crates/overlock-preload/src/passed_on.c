@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The frames of a thread that waits for a semaphore, which is libc's.
+ * The frames of a thread in libc's semaphores, and in its one-time initialisations.
  *
- * The wait is a cancellation point: a thread cancelled here is unwound by force, through these frames. Rust frames
- * must not be unwound by force, so these are C, and the exported names jump straight into them. passed_on.rs does the
- * counting.
+ * A thread that waits for a semaphore, or runs the program's initialisation, can be cancelled, and is unwound by force
+ * through these frames; an initialisation can also throw. Rust frames must not be unwound by force, so these are C, and
+ * the exported names jump straight into them. passed_on.rs does the counting.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <semaphore.h>
 #include <stddef.h>
+#include <threads.h>
 #include <time.h>
 
 enum { WAIT, TIMEDWAIT, CLOCKWAIT }; /* the order of `sem_waits` in real.rs */
@@ -30,4 +32,17 @@ int overlock_sem_clockwait(sem_t *semaphore, clockid_t clock, const struct times
 {
 	return ((int (*)(sem_t *, clockid_t, const struct timespec *))overlock_sem_enter(semaphore, CLOCKWAIT))(
 		semaphore, clock, at);
+}
+
+/* In passed_on.rs. */
+void *overlock_once_enter(const void *once, _Bool is_c11);
+
+int overlock_pthread_once(pthread_once_t *once, void (*run)(void))
+{
+	return ((int (*)(pthread_once_t *, void (*)(void)))overlock_once_enter(once, 0))(once, run);
+}
+
+void overlock_call_once(once_flag *once, void (*run)(void))
+{
+	((void (*)(once_flag *, void (*)(void)))overlock_once_enter(once, 1))(once, run);
 }

@@ -295,6 +295,22 @@ fn processes_share_a_lock_in_mapped_memory() {
 }
 
 #[test]
+fn processes_share_a_mutex_whose_holders_die() {
+    works(C, "tests/c/robust.c", &support::static_library());
+}
+
+#[test]
+fn a_death_that_is_not_reported_is_noticed() {
+    let folder = tempfile::tempdir().expect("a folder for the program");
+    let source = support::package().join("tests/c/robust.c");
+    let library = support::static_library();
+    let program = C.compilers()[0].program(&source, &library, &["-DBROKEN"], folder.path());
+    let out = support::run_faulty(&Command::new(program));
+    // It is told of no death, or waits for a dead holder until `timeout` ends it.
+    assert!(matches!(out.status.code(), Some(1 | 124)), "{out:?}");
+}
+
+#[test]
 fn the_standard_library_s_guards_take_the_cpp_classes() {
     works(CXX, "tests/c/locks.cpp", &support::static_library());
 }

@@ -113,7 +113,6 @@ pub(crate) fn lock(mutex: &Mutex) -> c_int {
 }
 
 /// `pthread_mutex_trylock`.
-#[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub(crate) fn try_lock(mutex: &Mutex) -> c_int {
     if mutex.is_normal() { (operations().try_lock)(mutex) } else { try_lock_by_kind(mutex) }

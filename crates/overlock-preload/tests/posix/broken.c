@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -322,4 +323,59 @@ int pthread_barrier_wait(pthread_barrier_t *barrier)
 	REAL(pthread_barrier_wait, "");
 
 	return is("barrier_does_nothing") ? 0 : real(barrier);
+}
+
+int mtx_lock(mtx_t *mutex)
+{
+	REAL(mtx_lock, "");
+
+	return is("mtx_does_nothing") ? thrd_success : real(mutex);
+}
+
+int mtx_trylock(mtx_t *mutex)
+{
+	REAL(mtx_trylock, "");
+	int result = real(mutex);
+
+	return is("mtx_passes_error_numbers_on") && result == thrd_busy ? EBUSY : result;
+}
+
+int mtx_unlock(mtx_t *mutex)
+{
+	REAL(mtx_unlock, "");
+
+	return is("mtx_does_nothing") ? thrd_success : real(mutex);
+}
+
+int mtx_timedlock(mtx_t *mutex, const struct timespec *at)
+{
+	REAL(mtx_timedlock, "");
+
+	if (is("mtx_deadline_comes_early"))
+		return mtx_trylock(mutex) == thrd_success ? thrd_success : thrd_timedout;
+	return real(mutex, at);
+}
+
+int cnd_signal(cnd_t *cond)
+{
+	REAL(cnd_signal, "");
+
+	return is("cnd_signal_does_nothing") ? thrd_success : real(cond);
+}
+
+int cnd_timedwait(cnd_t *cond, mtx_t *mutex, const struct timespec *at)
+{
+	REAL(cnd_timedwait, "");
+
+	return is("cnd_times_out_early") ? thrd_timedout : real(cond, mutex, at);
+}
+
+void call_once(once_flag *once, void (*run)(void))
+{
+	REAL(call_once, "");
+
+	if (is("once_is_always"))
+		run();
+	else
+		real(once, run);
 }

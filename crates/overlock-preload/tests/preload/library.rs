@@ -219,6 +219,26 @@ fn waits_for_what_is_no_mutex_are_counted() {
     }
 }
 
+/// C11's locks are ours as pthread's are, and no mutex of any kind is handed to libc.
+#[test]
+fn c11s_locks_count_as_pthreads() {
+    let program = program("c11.c");
+    for lock in LOCKS {
+        let record = counters_of(lock, program, "waiters_get_the_mutex");
+        assert_eq!(count(&record, "mutex", "locks_contended"), 4, "{record}");
+        assert_eq!(count(&record, "mutex", "timed"), 4, "{record}");
+        assert_eq!(count(&record, "mutex", "handed_to_libc"), 0, "{record}");
+        let record = counters_of(lock, program, "conditions_wake");
+        assert!(count(&record, "cond", "waits") >= 4, "{record}");
+        assert!(count(&record, "cond", "timed") >= 4, "{record}");
+        assert_eq!(count(&record, "cond", "handed_to_libc"), 0, "{record}");
+    }
+    for lock in ["hybrid", "none"] {
+        let record = counters_of(lock, program, "an_initialisation_runs_once");
+        assert_eq!(count(&record, "unreplaced", "once_waits"), 4, "{record}");
+    }
+}
+
 /// With `none` every mutex, condition variable and spin lock is libc's, and the counters show the
 /// waits.
 #[test]

@@ -156,6 +156,11 @@ fn read_write_locks() {
 }
 
 #[test]
+fn c11() {
+    conforms_and_passes_on("c11.c");
+}
+
+#[test]
 fn calls_that_stay_libcs() {
     conforms_and_passes_on("passed_on.c");
 }
