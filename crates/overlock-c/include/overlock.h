@@ -564,11 +564,12 @@ OL_INLINE void ol_cond_broadcast(ol_cond_t *cond) { ol_cond_wake_all(cond); }
  * without that, every acquisition fails with ENOTRECOVERABLE, those under way too, until
  * ol_robust_init makes the mutex anew.
  *
- * It is libc's robust mutex (PTHREAD_MUTEX_ROBUST), because the kernel takes the list of what a thread holds
- * from libc alone; before a thread sleeps for it, it spins for some microseconds. Nothing here is inline.
+ * Inside is libc's robust mutex (PTHREAD_MUTEX_ROBUST), because the kernel takes the list of what a thread
+ * holds from libc alone. Before a thread sleeps for it, it spins for some microseconds; it looks again four times
+ * a second, for a process may be killed at the moment when it is to wake others. Nothing here is inline.
  */
 
-typedef struct { uint64_t detail[6]; } ol_robust_t;
+typedef struct { uint64_t detail[7]; } ol_robust_t;
 
 /* Makes the mutex, once, before other threads and processes see it. Returns 0, or an error number of
  * pthread_mutex_init. */
@@ -588,11 +589,12 @@ OL_INLINE OL_CHECKED int ol_robust_timedlock(ol_robust_t *lock, const struct tim
     return ol_robust_take_until(lock, ol_detail_s(at), ol_detail_ns(at));
 }
 
-/* After EOWNERDEAD: what the mutex protects is in order again. Returns 0, or EINVAL if no holder has died. */
+/* After EOWNERDEAD, by the holder: what the mutex protects is in order again. Returns 0, or EINVAL if no holder
+ * has died. */
 OL_DETAIL_CALLED int ol_robust_consistent(ol_robust_t *lock);
 
-/* Returns 0, or EPERM if the caller does not hold the mutex. */
-OL_DETAIL_CALLED int ol_robust_unlock(ol_robust_t *lock);
+/* Releases the mutex, which the caller holds. */
+OL_DETAIL_CALLED void ol_robust_unlock(ol_robust_t *lock);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -6,37 +6,63 @@
 //! and the wait is Overlock's: a waiter first spins, as for [`SharedLock`](crate::SharedLock),
 //! where libc's goes to sleep at once.
 //!
-//! # Life of a holder's death
+//! # State
 //!
-//! The kernel marks the mutex and wakes a waiter. Whoever takes it next is told (`EOWNERDEAD`), and
-//! holds it. Unless it calls [`ol_robust_consistent`] before its release, what the mutex protects
-//! is given up, and every later acquisition fails (`ENOTRECOVERABLE`), those under way too.
+//! | `state` | what the mutex protects | the next thread that takes it |
+//! |---|---|---|
+//! | `SOUND` | is in order | gets 0 |
+//! | `BROKEN` | was left by a holder that has died | gets `EOWNERDEAD` |
+//! | `GIVEN_UP` | was released like that | releases it again, and gets `ENOTRECOVERABLE` |
+//!
+//! Only the holder reads and writes it. libc has such states too, but they can't be used: in glibc
+//! (2.36) a waiter that finds a mutex given up wakes no other, and a `pthread_mutex_trylock` of one
+//! never releases it. So libc is told at once that all is well, after the state is set: a thread
+//! that dies before that leaves libc's own mark for the next one.
+//!
+//! # No wait without end
+//!
+//! A release wakes one waiter. If that one is killed before it has the mutex, and another thread
+//! takes it meanwhile, without libc's mark of waiters, then no release wakes the next. So a waiter
+//! looks again after [`SLICE_NS`].
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use libc::{EBUSY, pthread_mutex_t, timespec};
+use libc::{EBUSY, EINVAL, ENOTRECOVERABLE, EOWNERDEAD, ETIMEDOUT, pthread_mutex_t, timespec};
 use overlock::counters::{Class, Event};
 use overlock::platform::{Platform, Threads};
 
 use crate::counters::CLocks;
 use crate::deadline;
 
-/// `ol_robust_t`: the same size on all machines.
-#[repr(C, align(8))]
+/// `ol_robust_t`: libc's mutex, in the same room on all machines, and the state.
+#[derive(Debug)]
+#[repr(C)]
 pub struct Robust {
-    mutex: pthread_mutex_t,
-    rest: [u8; 48 - size_of::<pthread_mutex_t>()],
+    mutex: [u64; 6],
+    /// Relaxed everywhere: the mutex orders its holders.
+    state: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Robust>() == 48 && align_of::<Robust>() == 8);
+const _: () = assert!(size_of::<Robust>() == 56);
+const _: () = assert!(48 >= size_of::<pthread_mutex_t>());
+const _: () = assert!(align_of::<Robust>() >= align_of::<pthread_mutex_t>());
 
-/// How long a waiter spins before it sleeps, in nanoseconds: as for a test-and-set lock, less than a
-/// sleep and a wake-up cost.
+const SOUND: u64 = 0;
+const BROKEN: u64 = 1;
+const GIVEN_UP: u64 = 2;
+
+/// How long a waiter spins before it sleeps, in nanoseconds: as for a test-and-set lock, less than
+/// a sleep and a wake-up cost.
 const SPIN_NS: u64 = 2_000;
 
 /// The most pauses between two tries, each of which takes the cache line from the holder.
 const BACKOFF_MAX: u32 = 32;
+
+/// The longest sleep before a waiter looks again, in nanoseconds: a wake-up that is lost where a
+/// process dies costs this much.
+const SLICE_NS: u64 = 250_000_000;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -72,10 +98,40 @@ pub unsafe extern "C" fn ol_robust_init(lock: *mut Robust) -> c_int {
         error = unsafe { libc::pthread_mutexattr_setrobust(attributes, ROBUST) };
     }
     if error == 0 {
-        // SAFETY: the caller's promise; the mutex is at the beginning.
+        // SAFETY: the caller's promise; there is room for it, as asserted above.
         error = unsafe { libc::pthread_mutex_init(lock.cast(), attributes) };
+        // SAFETY: the caller's promise.
+        unsafe { (&raw mut (*lock).state).write(AtomicU64::new(SOUND)) };
     }
     error
+}
+
+/// Takes note of what libc says after an attempt, and returns what the caller is told.
+///
+/// # Safety
+/// As for [`ol_robust_trylock`], and that was the caller's last attempt.
+unsafe fn taken(lock: *mut Robust, said: c_int) -> c_int {
+    if said != 0 && said != EOWNERDEAD {
+        return said;
+    }
+    // SAFETY: the caller has the mutex, so it is there.
+    let state = unsafe { &(*lock).state };
+    if said == EOWNERDEAD {
+        if state.load(Relaxed) == SOUND {
+            state.store(BROKEN, Relaxed);
+        }
+        // SAFETY: the caller has the mutex, and its last holder has died.
+        unsafe { libc::pthread_mutex_consistent(lock.cast()) };
+    }
+    match state.load(Relaxed) {
+        SOUND => 0,
+        BROKEN => EOWNERDEAD,
+        _ => {
+            // SAFETY: the caller has the mutex.
+            unsafe { libc::pthread_mutex_unlock(lock.cast()) };
+            ENOTRECOVERABLE
+        }
+    }
 }
 
 /// Takes the mutex without waiting, or returns `EBUSY` or what the others return.
@@ -85,33 +141,39 @@ pub unsafe extern "C" fn ol_robust_init(lock: *mut Robust) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ol_robust_trylock(lock: *mut Robust) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { libc::pthread_mutex_trylock(lock.cast()) }
+    unsafe { taken(lock, libc::pthread_mutex_trylock(lock.cast())) }
 }
 
-/// Spins for the mutex, then waits for it by `wait`.
+/// Waits for the mutex until the kernel's clock reads `deadline_ns`, if there is such a time.
 ///
 /// # Safety
 /// As for [`ol_robust_trylock`].
-unsafe fn take(lock: *mut Robust, wait: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    let attempt = || unsafe { ol_robust_trylock(lock) };
-    let mut error = attempt();
-    if error != EBUSY {
-        return error;
-    }
+unsafe fn take(lock: *mut Robust, deadline_ns: Option<u64>) -> c_int {
     CLocks::count(Event::LockSlowpath);
     let until_ns = Threads::now_ns() + SPIN_NS;
     let mut pauses = 1;
     while Threads::now_ns() < until_ns {
         (0..pauses).for_each(|_| Threads::relax());
         pauses = (pauses * 2).min(BACKOFF_MAX);
-        error = attempt();
+        // SAFETY: the caller's promise.
+        let error = unsafe { ol_robust_trylock(lock) };
         if error != EBUSY {
             return error;
         }
     }
     CLocks::count(Event::PvWaitNode);
-    wait()
+    let deadline_ns = deadline_ns.unwrap_or(u64::MAX);
+    loop {
+        let at_ns = (Threads::now_ns() + SLICE_NS).min(deadline_ns);
+        let at = timespec { tv_sec: (at_ns / NS_PER_S) as _, tv_nsec: (at_ns % NS_PER_S) as _ };
+        // SAFETY: the caller's promise, and a time that exists.
+        let error =
+            unsafe { pthread_mutex_clocklock(lock.cast(), libc::CLOCK_MONOTONIC, &raw const at) };
+        if error != ETIMEDOUT || at_ns == deadline_ns {
+            // SAFETY: the caller's promise.
+            return unsafe { taken(lock, error) };
+        }
+    }
 }
 
 /// Waits for the mutex and takes it. Returns 0, `EOWNERDEAD` or `ENOTRECOVERABLE`.
@@ -121,9 +183,11 @@ unsafe fn take(lock: *mut Robust, wait: impl FnOnce() -> c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ol_robust_lock(lock: *mut Robust) -> c_int {
     // SAFETY: the caller's promise.
-    let wait = || unsafe { libc::pthread_mutex_lock(lock.cast()) };
-    // SAFETY: the caller's promise.
-    unsafe { take(lock, wait) }
+    match unsafe { ol_robust_trylock(lock) } {
+        // SAFETY: the caller's promise.
+        EBUSY => unsafe { take(lock, None) },
+        result => result,
+    }
 }
 
 /// Waits for the mutex until `CLOCK_MONOTONIC` reads `s` seconds and `ns` nanoseconds. Returns what
@@ -133,38 +197,44 @@ pub unsafe extern "C" fn ol_robust_lock(lock: *mut Robust) -> c_int {
 /// As for [`ol_robust_trylock`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ol_robust_take_until(lock: *mut Robust, s: i64, ns: i64) -> c_int {
-    let wait = || match deadline::on_kernels_clock(s, ns) {
-        Ok(at_ns) => {
-            let at = timespec {
-                tv_sec: (at_ns / NS_PER_S).try_into().unwrap_or(libc::time_t::MAX),
-                tv_nsec: (at_ns % NS_PER_S) as _,
-            };
-            // SAFETY: the caller's promise, and a time that exists.
-            unsafe { pthread_mutex_clocklock(lock.cast(), libc::CLOCK_MONOTONIC, &raw const at) }
-        }
-        Err(error) => error,
-    };
     // SAFETY: the caller's promise.
-    unsafe { take(lock, wait) }
+    match unsafe { ol_robust_trylock(lock) } {
+        EBUSY => match deadline::on_kernels_clock(s, ns) {
+            // SAFETY: the caller's promise.
+            Ok(at_ns) => unsafe { take(lock, Some(at_ns)) },
+            Err(error) => error,
+        },
+        result => result,
+    }
 }
 
-/// Says that what the mutex protects is in order again. Returns 0, or `EINVAL` if no holder has
-/// died.
+/// Says that what the mutex protects is in order again. Returns 0, or `EINVAL` if it was not
+/// broken.
 ///
 /// # Safety
-/// As for [`ol_robust_trylock`].
+/// As for [`ol_robust_trylock`], and the caller has the mutex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ol_robust_consistent(lock: *mut Robust) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { libc::pthread_mutex_consistent(lock.cast()) }
+    let state = unsafe { &(*lock).state };
+    let was_broken = state.load(Relaxed) == BROKEN;
+    if was_broken {
+        state.store(SOUND, Relaxed);
+    }
+    if was_broken { 0 } else { EINVAL }
 }
 
-/// Releases the mutex. Returns 0, or `EPERM` if the caller does not hold it.
+/// Releases the mutex, which the caller has.
 ///
 /// # Safety
-/// As for [`ol_robust_trylock`].
+/// As for [`ol_robust_consistent`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ol_robust_unlock(lock: *mut Robust) -> c_int {
+pub unsafe extern "C" fn ol_robust_unlock(lock: *mut Robust) {
     // SAFETY: the caller's promise.
-    unsafe { libc::pthread_mutex_unlock(lock.cast()) }
+    let state = unsafe { &(*lock).state };
+    if state.load(Relaxed) == BROKEN {
+        state.store(GIVEN_UP, Relaxed);
+    }
+    // SAFETY: the caller has the mutex.
+    unsafe { libc::pthread_mutex_unlock(lock.cast()) };
 }
