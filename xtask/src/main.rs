@@ -13,6 +13,7 @@ mod image;
 mod parking_lot;
 mod results;
 mod roots;
+mod spin;
 mod tidy;
 mod weak;
 
@@ -41,6 +42,7 @@ cargo xtask COMMAND
            [built] measures what it built; [--points N] [--rounds N] [--seconds S] [--seed N]
   parking-lot  run the tests of parking_lot, and of a crate that depends on it, with our crate under
            its name; fetches them, and skips visibly where it can't
+  spin     the same for spin, and two no_std crates that depend on it
   tidy     check the rules of STYLE.md that a program can check (also a test)
   verify   run the long checks: models with one preemption more, every ordering, more rounds of the
            preload library's suites, and 20 minutes of torture for each lock; [--for TIME]
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         ["reference"] => reference(),
         ["ablate", ref args @ ..] => ablate::ablate(args),
         ["parking-lot"] => parking_lot::check(),
+        ["spin"] => spin::check(),
         ["results", ref files @ ..] if !files.is_empty() => results::write(&root(), files),
         ["tidy"] => tidy(),
         ["verify"] => verify("20m"),

@@ -6,7 +6,7 @@
 //! `parking_lot` lie in its source files, and are taken from there.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -63,17 +63,22 @@ const PRIVATE: [(&str, &str); 2] = [
 /// Runs everything. Also returns true if it had to skip.
 pub(crate) fn check() -> Result<bool> {
     let folder = target()?.join("parking-lot");
+    let Some(vendor) = fetch(&folder, FETCHED)? else { return Ok(true) };
+    let sound = parking_lots(&vendor.join("parking_lot-0.12.5"), &folder.join("theirs"))?;
+    Ok(dashmaps(&vendor.join("dashmap-5.2.0"))? && sound)
+}
+
+/// Fetches what a manifest depends on, and returns where it is; or says why that can't be done.
+pub(crate) fn fetch(folder: &Path, manifest: &str) -> Result<Option<PathBuf>> {
     let fetched = folder.join("fetched");
-    package(&fetched, FETCHED)?;
+    package(&fetched, manifest)?;
     let vendor = ["vendor", "--versioned-dirs", "--quiet"];
     let output = Command::new(env!("CARGO")).args(vendor).current_dir(&fetched).output()?;
     if !output.status.success() {
         println!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
-        return Ok(true);
+        return Ok(None);
     }
-    let vendor = fetched.join("vendor");
-    let sound = parking_lots(&vendor.join("parking_lot-0.12.5"), &folder.join("theirs"))?;
-    Ok(dashmaps(&vendor.join("dashmap-5.2.0"))? && sound)
+    Ok(Some(fetched.join("vendor")))
 }
 
 /// Runs the tests of `parking_lot`.
@@ -95,7 +100,7 @@ fn parking_lots(from: &Path, to: &Path) -> Result<bool> {
         let test = test?;
         fs::copy(test.path(), to.join("tests").join(test.file_name()))?;
     }
-    tests(to)
+    tests(to, &[])
 }
 
 /// Runs the tests of `dashmap`.
@@ -108,7 +113,7 @@ fn dashmaps(folder: &Path) -> Result<bool> {
     fs::write(manifest, text.replace(theirs, &renamed) + "\n[workspace]\n")?;
     // It names a toolchain of its time.
     fs::remove_file(folder.join("rust-toolchain"))?;
-    tests(folder)
+    tests(folder, &[])
 }
 
 /// Our crate, as a dependency by another name.
@@ -117,17 +122,20 @@ fn ours() -> String {
     format!("package = \"overlock-parking-lot\", path = {path:?}")
 }
 
-fn package(folder: &Path, manifest: &str) -> Result<()> {
+/// Makes an empty package.
+pub(crate) fn package(folder: &Path, manifest: &str) -> Result<()> {
     fs::create_dir_all(folder.join("src"))?;
     fs::write(folder.join("Cargo.toml"), manifest)?;
     Ok(fs::write(folder.join("src/lib.rs"), "")?)
 }
 
-fn tests(folder: &Path) -> Result<bool> {
+/// Runs a package's tests.
+pub(crate) fn tests(folder: &Path, args: &[&str]) -> Result<bool> {
     println!("+ cargo test in {}", folder.display());
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .arg("test")
+        .args(args)
         .current_dir(folder)
         .env("CARGO_TARGET_DIR", target()?.join("parking-lot/target"));
     Ok(cargo.status()?.success())

@@ -71,6 +71,7 @@ const ARROWS: &[(&str, &str)] = &[
     ("overlock-boot", "overlock"),
     ("overlock-c", "overlock"),
     ("overlock-parking-lot", "overlock"),
+    ("overlock-spin", "overlock"),
     ("overlock-preload", "overlock"),
     ("overlock-sim", "overlock"),
     ("overlock-sim", "overlock-host"),

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![doc = include_str!("../README.md")]
+#![no_std]
+
+pub mod lazy;
+#[cfg(not(feature = "threads"))]
+mod linked;
+pub mod mutex;
+pub mod once;
+mod raw;
+pub mod rwlock;
+mod set;
+
+pub use lazy::Lazy;
+pub use mutex::{Mutex, MutexGuard};
+pub use once::Once;
+/// What [`set_platform!`] needs of Overlock.
+pub use overlock::platform;
+pub use raw::{RawMutex, RawRwLock};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockUpgradableGuard, RwLockWriteGuard};
+
+#[doc(hidden)]
+pub use set::Kernels;
+
+/// The locks as `lock_api`'s types, under the names that they have in `spin`.
+pub mod lock_api {
+    use crate::{RawMutex, RawRwLock};
+
+    /// A mutex.
+    pub type Mutex<T> = lock_api_crate::Mutex<RawMutex, T>;
+    /// The right to a [`Mutex`]'s data.
+    pub type MutexGuard<'a, T> = lock_api_crate::MutexGuard<'a, RawMutex, T>;
+    /// A read-write lock.
+    pub type RwLock<T> = lock_api_crate::RwLock<RawRwLock, T>;
+    /// The right to read an [`RwLock`]'s data.
+    pub type RwLockReadGuard<'a, T> = lock_api_crate::RwLockReadGuard<'a, RawRwLock, T>;
+    /// The right to write an [`RwLock`]'s data.
+    pub type RwLockWriteGuard<'a, T> = lock_api_crate::RwLockWriteGuard<'a, RawRwLock, T>;
+    /// The right to read an [`RwLock`]'s data beside readers, and to upgrade.
+    pub type RwLockUpgradableReadGuard<'a, T> =
+        lock_api_crate::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
+}

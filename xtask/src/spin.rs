@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask spin`: does `overlock-spin` stand in for `spin`?
+//!
+//! As for `parking_lot`: it fetches `spin` and `no_std` crates that depend on it from the registry,
+//! renames the dependency, and runs their own tests. Nothing of theirs stays in the repository.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::parking_lot::{fetch, package, tests};
+use crate::{root, target};
+
+/// What is fetched: the version of `spin` whose tests run, and crates for kernels that depend on
+/// it: an allocator, behind a mutex, and a file system in memory, behind read-write locks.
+const FETCHED: &str = r#"
+[package]
+name = "fetched"
+version = "0.0.0"
+edition = "2021"
+
+[workspace]
+
+[dependencies]
+spin = "=0.10.1"
+buddy_system_allocator = "=0.13.0"
+axfs_ramfs = "=0.1.2"
+"#;
+
+/// A package that has the tests of `spin`, and our crate under its name.
+const THEIRS: &str = r#"
+[package]
+name = "theirs"
+version = "0.0.0"
+edition = "2021"
+
+[workspace]
+
+[dependencies]
+"#;
+
+/// The source files of `spin` that contain tests, and the module in which each stands.
+const FILES: [(&str, &str); 3] = [("once", "once"), ("rwlock", "rwlock"), ("mutex/spin", "mutex")];
+
+/// A test is no kernel, and can't say what the CPUs are: they are threads.
+const THREADS: &[&str] = &["--features", "spin/threads"];
+
+/// Runs everything. Also returns true if it had to skip.
+pub(crate) fn check() -> Result<bool> {
+    let folder = target()?.join("spin");
+    let Some(vendor) = fetch(&folder, FETCHED)? else { return Ok(true) };
+    let sound = spins(&vendor.join("spin-0.10.1"), &folder.join("theirs"))?;
+    let allocator = vendor.join("buddy_system_allocator-0.13.0");
+    let theirs = "[dependencies.spin]\nversion = \"0.10.0\"\n";
+    let allocates = dependant(&allocator, theirs)?;
+    let files = vendor.join("axfs_ramfs-0.1.2");
+    Ok(dependant(&files, "[dependencies.spin]\nversion = \"0.9\"\n")? && allocates && sound)
+}
+
+/// Runs the tests of `spin`.
+fn spins(from: &Path, to: &Path) -> Result<bool> {
+    package(to, &format!("{THEIRS}spin = {{ {} }}\n", ours().replace('\n', ", ")))?;
+    let mut lib = String::new();
+    for (file, module) in FILES {
+        let text = fs::read_to_string(from.join("src").join(file).with_extension("rs"))?;
+        let (_, tests) = text.split_once("#[cfg(test)]\nmod tests {").context("has no tests")?;
+        lib += &format!(
+            "#[cfg(test)]\nmod {module} {{\nuse spin::{module}::*;\nmod tests {{{tests}}}\n"
+        );
+    }
+    fs::write(to.join("src/lib.rs"), lib)?;
+    tests(to, THREADS)
+}
+
+/// Runs the tests of a crate that asks for `spin` by these lines.
+fn dependant(folder: &Path, theirs: &str) -> Result<bool> {
+    let manifest = folder.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest)?;
+    ensure!(text.contains(theirs), "{} asks for spin in another way", folder.display());
+    let text = text.replace(theirs, &format!("[dependencies.spin]\n{}\n", ours()));
+    // What only its benchmarks need is not built.
+    let text = text.split("\n[dev-dependencies").next().unwrap_or_default().to_owned();
+    let text = text.replace("[[bench]]", "[package.metadata.bench]");
+    fs::write(manifest, text + "\n[workspace]\n")?;
+    // It may name releases that need a compiler of their time.
+    fs::remove_file(folder.join("Cargo.lock"))?;
+    tests(folder, THREADS)
+}
+
+/// Our crate, as a dependency by another name.
+fn ours() -> String {
+    let path = root().join("crates/overlock-spin");
+    format!("package = \"overlock-spin\"\npath = {path:?}")
+}
