@@ -152,6 +152,19 @@ impl Analysis {
         self.locks.values_mut().for_each(|lock| lock.lose(at));
     }
 
+    /// Returns since when a thread could run and has had no processor, if that is so.
+    #[must_use]
+    pub fn preempted_since(&self, thread: u32) -> Option<u64> {
+        let line = &self.threads.get(&thread)?.line;
+        (line.state() == State::Preempted).then(|| line.since())
+    }
+
+    /// The clocks of processors were sampled for a part of the time only: each sample stands for so
+    /// many times more of it.
+    pub fn stretch_samples(&mut self, times: f64) {
+        self.limits.sample_ns = (self.limits.sample_ns as f64 * times) as u64;
+    }
+
     /// Returns the waits that have not ended and began before a time: a thread and its word each,
     /// for a source that can look up the holder.
     pub fn waiting_since(&self, before: u64) -> impl Iterator<Item = (u32, u32, u64)> {
@@ -250,6 +263,21 @@ impl Analysis {
                 }
             }
             What::Owns { lock } => self.held(at, id, lock, false),
+            What::Sleeps(reason) => {
+                if let Some(thread) = self.threads.get_mut(&id) {
+                    thread.line.sleeps(reason);
+                }
+            }
+            What::Was(off) => {
+                let state = match off {
+                    Off::Preempted => State::Preempted,
+                    Off::Throttled => State::Throttled,
+                    Off::Blocked(reason) => State::Blocked(reason),
+                };
+                if let Some(thread) = self.threads.get_mut(&id) {
+                    thread.line.was(state);
+                }
+            }
             What::Sample { site, spins } => {
                 let Some(process) = self.threads.get(&id).map(|thread| thread.process) else {
                     return;
@@ -287,6 +315,10 @@ impl Analysis {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         thread.got = None;
         thread.wait = Some(Wait::new(lock, site, at));
+        // A source that does not know when threads sleep may have taken it to sleep already.
+        if let State::Blocked(_) = thread.line.state() {
+            thread.line.turn(at, State::Waiting { lock, site }, true);
+        }
         self.locks.entry(word(thread.process, lock)).or_default().joins(id, at);
     }
 
@@ -301,6 +333,10 @@ impl Analysis {
     fn wait_end(&mut self, at: u64, id: u32, has_it: bool) {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         let (process, Some(mut wait)) = (thread.process, thread.wait.take()) else { return };
+        // It tells that itself, so it runs, whether or not the source knows.
+        if let State::Waiting { .. } = thread.line.state() {
+            thread.line.turn(at, State::Running, true);
+        }
         if let Some(lock) = self.locks.get_mut(&word(process, wait.lock)) {
             lock.leaves(id, at, has_it || wait.is_woken || !wait.slept);
         }
@@ -374,16 +410,17 @@ impl Analysis {
         address: u64,
         from: u64,
         to: u64,
-        chain: &mut Vec<u64>,
+        chain: &mut Vec<(u32, u64)>,
         parts: &mut Vec<(Part, u64)>,
     ) {
-        let lock = self.locks.get(&word(process, address));
-        let Some(lock) = lock.filter(|_| chain.len() < LONGEST_CHAIN && !chain.contains(&address))
+        let link = word(process, address);
+        let lock = self.locks.get(&link);
+        let Some(lock) = lock.filter(|_| chain.len() < LONGEST_CHAIN && !chain.contains(&link))
         else {
             parts.push((Part::Unknown, to.saturating_sub(from)));
             return;
         };
-        chain.push(address);
+        chain.push(link);
         lock.during(from, to, |from, to, had| {
             let holder = match had {
                 None => return parts.push((Part::Unknown, to - from)),
@@ -391,6 +428,7 @@ impl Analysis {
                 Some(Had::By(holder)) => self.threads.get(&holder),
             };
             let Some(holder) = holder else { return parts.push((Part::Unknown, to - from)) };
+            let process = holder.process;
             holder.line.during(from, to, |from, to, state| {
                 let part = match state {
                     State::Running => Part::Running,

@@ -73,6 +73,11 @@ pub enum What {
         /// The word's address.
         lock: u64,
     },
+    /// It is asleep, if events have said so, and for this reason, as is known only now.
+    Sleeps(Reason),
+    /// The last time that it was off its processor was of this kind, as is known only now. What was
+    /// split by it already stays as it is.
+    Was(Off),
     /// It was seen at a place by a sample of a processor's clock.
     Sample {
         /// Where.

@@ -24,6 +24,7 @@ struct Segment {
     from: u64,
     to: u64,
     state: State,
+    is_in_wait: bool,
 }
 
 /// Sums over a thread's life, in nanoseconds.
@@ -78,7 +79,7 @@ impl Timeline {
         if to > from {
             match self.past.back_mut() {
                 Some(last) if last.state == self.state && last.to == from => last.to = to,
-                _ => self.past.push_back(Segment { from, to, state: self.state }),
+                _ => self.past.push_back(Segment { from, to, state: self.state, is_in_wait }),
             }
             if self.past.len() > self.limit {
                 self.past.pop_front();
@@ -86,6 +87,31 @@ impl Timeline {
         }
         self.state = state;
         self.since = to;
+    }
+
+    /// If the thread is asleep, it is for this reason.
+    pub(crate) fn sleeps(&mut self, reason: Reason) {
+        if let State::Blocked(_) = self.state {
+            self.state = State::Blocked(reason);
+        }
+    }
+
+    /// The last time off its processor was of this kind, if that can be true.
+    pub(crate) fn was(&mut self, state: State) {
+        let Some(last) =
+            self.past.iter_mut().rev().take(2).find(|segment| segment.state != State::Running)
+        else {
+            return;
+        };
+        match (last.state, state) {
+            (State::Preempted, State::Throttled) if !last.is_in_wait => {
+                self.sums.preempted -= last.to - last.from;
+                self.sums.throttled += last.to - last.from;
+            }
+            (State::Preempted, State::Throttled) | (State::Blocked(_), State::Blocked(_)) => {}
+            _ => return,
+        }
+        last.state = state;
     }
 
     /// Forgets what ended before `horizon`.
@@ -98,7 +124,8 @@ impl Timeline {
     /// Calls `each` with the states between two times, in order and without a gap.
     pub(crate) fn during(&self, from: u64, to: u64, mut each: impl FnMut(u64, u64, State)) {
         let mut at = from;
-        let current = Segment { from: self.since, to: u64::MAX, state: self.state };
+        let (from_now, state) = (self.since, self.state);
+        let current = Segment { from: from_now, to: u64::MAX, state, is_in_wait: false };
         let start = self.past.partition_point(|segment| segment.to <= from);
         for segment in self.past.range(start..).chain([&current]) {
             if at >= to {
@@ -147,6 +174,27 @@ mod tests {
         line.turn(40, Preempted, true);
         line.turn(45, Running, true);
         assert_eq!((line.sums.preempted, line.sums.waiting), (10, 5), "late is a part of a wait");
+    }
+
+    #[test]
+    fn what_is_known_late_changes_the_last_time_off_the_processor() {
+        use State::{Blocked, Preempted, Running, Throttled};
+        let mut line = Timeline::new(0, Running, 8);
+        line.turn(10, Preempted, false);
+        line.turn(30, Running, false);
+        line.was(Blocked(Reason(1)));
+        assert_eq!(seen(&line, 0, 30), [(0, 10, Running), (10, 30, Preempted)]);
+        line.was(Throttled);
+        assert_eq!(seen(&line, 0, 30), [(0, 10, Running), (10, 30, Throttled)]);
+        assert_eq!((line.sums.preempted, line.sums.throttled), (0, 20));
+        line.sleeps(Reason(2));
+        assert_eq!(line.state(), Running);
+        line.turn(40, Blocked(Reason(0)), false);
+        line.sleeps(Reason(2));
+        line.turn(50, Running, false);
+        assert_eq!(seen(&line, 40, 50), [(40, 50, Blocked(Reason(2)))]);
+        line.was(Blocked(Reason(3)));
+        assert_eq!(seen(&line, 40, 50), [(40, 50, Blocked(Reason(3)))]);
     }
 
     #[test]

@@ -165,20 +165,20 @@ fn a_word_that_processes_share_is_one() {
 }
 
 /// B waits for x; its holder A waits for y; y's holder C sleeps.
+const CHAIN: &str = "
+    0 A+ B+ C+
+    10 B?x B-0
+    20 A?y A-0
+    30 C-7
+    60 C!C C>
+    70 C^y A!C C,
+    72 A> A.
+    80 A^x B!A A,
+    81 B> B.";
+
 #[test]
 fn a_chain_is_followed_to_its_end() {
-    let found = report(&events(
-        "
-        0 A+ B+ C+
-        10 B?x B-0
-        20 A?y A-0
-        30 C-7
-        60 C!C C>
-        70 C^y A!C C,
-        72 A> A.
-        80 A^x B!A A,
-        81 B> B.",
-    ));
+    let found = report(&events(CHAIN));
     // A: ran to 20, slept in y to 70, had no processor to 72, ran to 80.
     assert_eq!(split(&found, 'x'), [18, 2, 0, 50, 1, 0]);
     assert_eq!(split(&found, 'y'), [20, 0, 0, 30, 2, 0]);
@@ -187,6 +187,26 @@ fn a_chain_is_followed_to_its_end() {
     let end = |end| x.blocked_in.get(&BlockedIn::Lock { site: y, end }).copied().unwrap_or(0);
     assert_eq!(end(End::Blocked(Reason(7))), 30_000);
     assert_eq!(end(End::Running), 20_000);
+}
+
+/// The same where x is shared and its waiter is of another process: y is the holder's own.
+#[test]
+fn a_chain_is_followed_into_another_process() {
+    let mut all = events(CHAIN);
+    for Event { thread, what, .. } in &mut all {
+        match what {
+            What::Born { process, .. } if *thread == u32::from(b'B') => *process = 2,
+            What::Wait { lock, .. } | What::Wake { lock } if *lock == u64::from(b'x') => {
+                *lock |= SHARED;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(split(&report(&all), 'x'), [18, 2, 0, 50, 1, 0]);
+    let found = report(&all);
+    let x = found.sites.iter().find(|one| one.key.site == Site(u32::from('x'))).unwrap();
+    let end = BlockedIn::Lock { site: Site(u32::from('y')), end: End::Blocked(Reason(7)) };
+    assert_eq!(x.blocked_in.get(&end), Some(&30_000));
 }
 
 /// Three waiters: each release starts a new holder, and the lock is free until that one runs.
